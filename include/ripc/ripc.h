@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libripc: messages between processes, by service ID.
+ *
+ * This header is the whole public interface. Conventions that hold everywhere:
+ *
+ *  - A function returns 0 or a count on success, a negative errno on failure. Outputs are
+ *    untouched on failure. Codes that a caller must handle are listed at the function; any
+ *    other code may be passed on to whoever can act on it (ripc_strerror() explains it).
+ *  - Sizes and lengths are bytes. Times are milliseconds unless the name says otherwise. In an
+ *    argument 0 means "do not wait"; in a struct 0 means "the default". Only ripc_receive()
+ *    takes -1, for ever. A deadline may be missed by one tick (10 ms), not by more.
+ *  - Every call is safe from any thread, unless the context was opened with
+ *    RIPC_SINGLE_THREAD. After fork() every call on a context of the parent returns
+ *    -EOWNERDEAD in the child, which may open contexts of its own.
+ *  - Structs that the caller fills begin with their size, so that they can grow:
+ *    struct ripc_config cfg = {.size = sizeof(cfg)};
+ *  - The library prints nothing, installs no handlers and keeps no global state.
+ */
+#ifndef RIPC_H
+#define RIPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define RIPC_API __attribute__((visibility("default")))
+#else
+#define RIPC_API
+#endif
+
+#define RIPC_VERSION_MAJOR 0
+#define RIPC_VERSION_MINOR 1
+#define RIPC_VERSION_PATCH 0
+
+/* A short message of this many bytes passes on every path, whatever the network. */
+#define RIPC_SHORT_MIN 896
+/* The most items that one message, short or long, can have; also the most return buffers. */
+#define RIPC_ITEMS_MAX 64
+
+struct ripc_context; /* everything one process needs; usually one per process */
+struct ripc_service; /* one registered service ID: the source of sends, the place of receives */
+
+/* What became of a long message. */
+enum ripc_outcome {
+	RIPC_NOT_DELIVERED = 1, /* certainly not, and it never will be */
+	RIPC_DELIVERED,         /* it is in the queue of that incarnation of the service */
+	RIPC_UNKNOWN            /* partner or network failed at the wrong moment */
+};
+
+enum ripc_kind {
+	RIPC_SHORT = 1,
+	RIPC_LONG,
+	RIPC_COMPLETION, /* a RIPC_NOWAIT send has ended: outcome, status and cookie say how */
+	RIPC_NOTICE      /* something to know: status and cookie say what (see ripc_receive) */
+};
+
+/* Where a received item landed. */
+enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
+
+/* ripc_config.flags */
+#define RIPC_NO_THREAD     1u /* no progress thread: the application calls ripc_poll() */
+#define RIPC_SINGLE_THREAD 2u /* one thread uses the context: no locks; implies NO_THREAD */
+
+/* ripc_send.flags */
+#define RIPC_SEND_LONG 1u /* a long message; without it a short one */
+#define RIPC_NOWAIT    2u /* return at once; a COMPLETION follows through ripc_receive() */
+#define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
+
+/* Log levels of ripc_config.log. */
+#define RIPC_LOG_ERROR 0
+#define RIPC_LOG_WARN  1
+#define RIPC_LOG_INFO  2
+#define RIPC_LOG_DEBUG 3
+
+/*
+ * How a context is to be. Zero in any field is the default. Strings are copied. Each of
+ * backends, peers, interfaces and options is overridden by the environment variable of the
+ * same name, RIPC_BACKENDS, RIPC_PEERS, RIPC_INTERFACES, RIPC_OPTIONS, when that is set.
+ */
+struct ripc_config {
+	size_t size;              /* sizeof(struct ripc_config) */
+	uint32_t flags;           /* RIPC_NO_THREAD, RIPC_SINGLE_THREAD */
+	uint32_t spin_us;         /* microseconds to poll before a waiting call sleeps (0) */
+	uint32_t timeout_ms;      /* what a send's timeout 0 in a struct means (5,000) */
+	uint32_t peer_timeout_ms; /* a partner silent for so long is given up (5,000) */
+	uint64_t pool_bytes;      /* most memory of the buffer pool (half of what there is) */
+	uint64_t message_max_bytes; /* longer announcements are refused (the pool's limit) */
+	const char *backends;     /* "udp": order and restriction; default: all that can run */
+	const char *peers;        /* hosts to ask where multicast does not pass: "host[:port],..." */
+	const char *interfaces;   /* network interfaces for multicast: "eth0,lo" (all that are up) */
+	const char *options;      /* for what only one part knows: "resolver.port=15511,..." */
+	void (*log)(void *arg, int level, const char *text); /* NULL: silent; any thread calls it */
+	void *log_arg;
+};
+
+/* A piece of memory that is lent or was filled: a return buffer, or a place of a message. */
+struct ripc_buffer {
+	struct iovec mem;
+	uint64_t cookie;       /* the caller's, handed back */
+	enum ripc_place place; /* on receive: where the item landed; ignored when lending */
+};
+
+/* A received message. It and all it points to are the library's until ripc_msg_free(). */
+struct ripc_msg {
+	enum ripc_kind kind;
+	enum ripc_outcome outcome;        /* COMPLETION only */
+	int status;                       /* COMPLETION, NOTICE: 0 or a negative errno */
+	uint32_t n_items;
+	uint64_t from, from_incarnation;  /* the sender's service ID and incarnation */
+	uint64_t cookie;                  /* COMPLETION: as given to the send */
+	uint64_t reply;                   /* hand to reply_to: the answer may use return buffers */
+	const struct iovec *items;
+	const struct ripc_buffer *places; /* one per item; NULL: all are in the pool */
+};
+
+/* All that can be said of a send. */
+struct ripc_send {
+	size_t size;                       /* sizeof(struct ripc_send) */
+	uint64_t to;                       /* the partner's service ID */
+	uint64_t to_incarnation;           /* only to this incarnation; 0: whoever lives */
+	const struct iovec *items;
+	const struct ripc_buffer *returns; /* lent until the answer used them or ripc_cancel() */
+	uint32_t n_items, n_returns;
+	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT, RIPC_GIVE */
+	int32_t timeout_ms;                /* of a long send; 0: the context's timeout_ms */
+	uint64_t reply_to;                 /* ripc_msg.reply of the message that is answered */
+	uint64_t cookie;                   /* names the send and its returns to ripc_cancel() */
+};
+
+/* How messages to one partner travel. */
+struct ripc_path {
+	size_t size;              /* sizeof(struct ripc_path), set by the caller */
+	char backend[16];         /* who carries datagrams: "udp", "loop" */
+	char bulk[16];            /* who carries long messages: "pull" or a backend's name */
+	char address[64];         /* the partner's address in words */
+	uint32_t short_max_bytes; /* the longest short message, one item */
+	uint32_t datagram_bytes;  /* the datagram size now used for long messages */
+	uint64_t rtt_us;          /* smoothed round trip, microseconds; 0: not measured yet */
+	uint64_t incarnation;     /* of the partner */
+};
+
+/* Counters since the context was opened, and gauges (marked "now"). Drops are by cause. */
+struct ripc_stats {
+	size_t size; /* sizeof(struct ripc_stats), set by the caller */
+	uint64_t short_sent, short_sent_bytes;
+	uint64_t short_received, short_received_bytes;
+	uint64_t long_sent, long_sent_bytes;         /* outcome DELIVERED */
+	uint64_t long_received, long_received_bytes;
+	uint64_t long_not_delivered, long_unknown;   /* outcomes of our own sends */
+	uint64_t datagrams_sent, datagrams_received;
+	/* what was received and dropped */
+	uint64_t drop_malformed;   /* too short, bad lengths, unknown type */
+	uint64_t drop_version;     /* another protocol version or a flag that must be understood */
+	uint64_t drop_checksum;    /* altered on the way */
+	uint64_t drop_token;       /* no valid token: forged, or from before we forgot it */
+	uint64_t drop_proof;       /* first packet without a valid address proof */
+	uint64_t drop_duplicate;   /* seen before */
+	uint64_t drop_late;        /* a short older than the window of 64 */
+	uint64_t drop_queue_full;  /* the service's queue is full: its receiver is too slow */
+	uint64_t drop_no_memory;   /* no buffer for it */
+	uint64_t drop_receive_buffer; /* the kernel had no room (SO_RXQ_OVFL) */
+	uint64_t drop_partner_limit;  /* too many partners */
+	/* what was to be sent and dropped */
+	uint64_t drop_send_full;       /* shorts: the network took no more */
+	uint64_t drop_send_unresolved; /* shorts held for a partner that was not found in time */
+	/* how the reliable protocol fared */
+	uint64_t data_resent_bytes, pull_requests, announcements_repeated, hellos, retries;
+	uint64_t messages_refused, messages_abandoned; /* by us as the receiver */
+	uint64_t offload_fallbacks;       /* segmentation offload failed and was left */
+	uint64_t datagram_size_fallbacks; /* large datagrams vanished; smaller ones used */
+	/* memory */
+	uint64_t sends_from_foreign_memory; /* items that were not in the pool */
+	uint64_t pool_bytes, pool_limit_bytes, pool_used_bytes; /* now: taken, limit, in use */
+	uint64_t partners, partner_bytes;   /* now: known partners, and all the memory they take */
+	uint64_t services;                  /* now */
+	/* the resolver */
+	uint64_t questions_sent, questions_answered, answers_received, resolver_dropped;
+};
+
+/* One line of ripc_probe(): a backend or a resolver source. */
+struct ripc_finding {
+	const char *kind;   /* "backend" or "resolver" */
+	const char *name;   /* "udp", "multicast" */
+	int usable;         /* 1: yes */
+	const char *detail; /* what was found, or why not */
+	const char *remedy; /* what to do about it; "" when there is nothing to do */
+};
+
+/* One service found by ripc_list(). */
+struct ripc_listing {
+	uint64_t id, incarnation;
+	int local;           /* 1: on this host and network namespace */
+	const char *source;  /* the resolver source that found it */
+	const char *address; /* in words */
+};
+
+/*
+ * Opens a context. cfg may be NULL: all defaults. *ctx belongs to the caller until
+ * ripc_close(). Does not block on the network.
+ *  -EINVAL   a field, an option or an environment variable cannot be understood (logged)
+ *  -ENODEV   no backend can run here (logged, each with its reason)
+ *  -ENOMEM, -EMFILE
+ */
+RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx);
+
+/*
+ * Closes a context and all its services. Waits up to timeout_ms for sends in progress to end;
+ * then ends them. Every buffer of the pool becomes invalid, also those in messages not yet
+ * freed. No other call on the context may be in progress or follow. Never hangs.
+ *  -ETIMEDOUT  closed, but sends in progress were cut off
+ */
+RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
+
+/*
+ * Does what there is to do and returns how much that was, 0 for nothing; never blocks. Only
+ * with RIPC_NO_THREAD is it the application's duty, at least every 10 ms while messages are
+ * in progress, or whenever ripc_poll_timeout() has passed.
+ */
+RIPC_API int ripc_poll(struct ripc_context *ctx);
+
+/* Microseconds until ripc_poll() has to be called even if nothing arrives; -1: no timer. */
+RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
+
+/*
+ * Registers a service. id 0 draws a private ID at random. A well-known ID is first asked for
+ * in the network, which takes some 60 ms. flags must be 0. *svc belongs to the caller until
+ * ripc_service_close().
+ *  -EADDRINUSE  the ID is alive elsewhere
+ *  -ENOMEM, -EMFILE
+ */
+RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
+		struct ripc_service **svc);
+
+/*
+ * Prepares to move or to end: the service can no longer be found, new messages are refused
+ * (their senders look for the next holder of the ID), and those being received are waited for
+ * up to timeout_ms. Then ripc_receive() hands out what is queued, and after that -ESHUTDOWN.
+ *  -ETIMEDOUT  messages still being received were refused
+ */
+RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
+
+/* Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN. */
+RIPC_API int ripc_service_close(struct ripc_service *svc);
+
+RIPC_API uint64_t ripc_service_id(const struct ripc_service *svc);
+RIPC_API uint64_t ripc_service_incarnation(const struct ripc_service *svc);
+
+/*
+ * A descriptor for poll, epoll and event loops, readable (level-triggered) when
+ * ripc_receive(svc, 0) may have something to do; it can be readable for nothing. It belongs to
+ * the service: do not read or close it. Costs two descriptors, made at the first call.
+ */
+RIPC_API int ripc_service_fd(struct ripc_service *svc);
+
+/* The well-known ID of a name: SipHash-2-4 of its bytes under the key 0; never 0. */
+RIPC_API uint64_t ripc_id_from_name(const char *name);
+
+/*
+ * Finds a service, so that the first send need not. Blocks up to timeout_ms.
+ *  -ENOENT     nobody has it (asked, and no answer came)
+ *  -ETIMEDOUT  not yet known
+ */
+RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
+
+/*
+ * Takes a buffer of at least len bytes from the pool, with one reference, 64-byte aligned,
+ * contents undefined. Never blocks on the network.
+ *  -ENOMEM  the pool's limit, or no memory
+ */
+RIPC_API int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf);
+
+/*
+ * Takes one more reference to the pool buffer that contains buf. With more than one reference
+ * a buffer is read-only. Works for items of received messages too: the item then outlives
+ * ripc_msg_free().
+ *  -EINVAL  not in a live buffer of this pool
+ */
+RIPC_API int ripc_buf_ref(struct ripc_context *ctx, void *buf);
+
+/* Drops a reference; the last one frees. NULL is ignored. -EINVAL: not a live pool buffer. */
+RIPC_API int ripc_buf_free(struct ripc_context *ctx, void *buf);
+
+/*
+ * Makes the application's own memory as good as the pool's: sending from it needs no copy or
+ * registration per call. The memory stays the caller's and must stay valid until unregister.
+ *  -EEXIST  overlaps what is registered   -ENOMEM  see RLIMIT_MEMLOCK
+ */
+RIPC_API int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len);
+/* -ENOENT: was not registered. Must not be called while a send uses the memory. */
+RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
+
+/*
+ * Lends mem as a place for one item of a future long message to svc. Windows are used in the
+ * order they were posted, the first that fits; a message's items all find a place or none is
+ * used. Until it comes back in ripc_msg.places (with the cookie), or the service is closed,
+ * its contents are undefined and it must stay valid.
+ */
+RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie);
+
+/*
+ * Sends a short message: one datagram, unreliable, at most once, never partial. Never blocks.
+ * The items are the caller's again on return. A partner that is not resolved yet is looked
+ * for, and a few messages are held meanwhile.
+ *  -EMSGSIZE   longer than the path allows (ripc_path_info(); RIPC_SHORT_MIN always passes)
+ *  -EAGAIN     the network takes no more now, or too many are held; nothing was sent
+ *  -ENOENT     the service is known not to exist
+ */
+RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
+		uint32_t n_items);
+
+/*
+ * Sends a long message and waits for the outcome, up to timeout_ms. 0: delivered.
+ * -ECONNRESET: unknown whether it was; any other error: certainly not delivered.
+ *  -ENOENT     nobody has the service       -ETIMEDOUT  not delivered in time
+ *  -EMSGSIZE   too long for the receiver    -ENOBUFS    the receiver has no memory
+ *  -ECANCELED  ripc_cancel() or the service was closed
+ *  -ENETDOWN, -EHOSTUNREACH  the partner cannot be reached
+ * After -ECONNRESET the items must not be changed until a NOTICE arrives at the service.
+ */
+RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
+		uint32_t n_items, int timeout_ms);
+
+/*
+ * Sends in full generality. outcome may be NULL and is only set by a waiting long send, also
+ * when it fails. With RIPC_NOWAIT, 0 means accepted: exactly one COMPLETION with the cookie
+ * follows, and the items (not the array) stay untouched until then; a negative return means
+ * that none follows and nothing was sent. -EAGAIN: too much is in progress to that partner; a
+ * NOTICE with cookie 0 and status 0 says when to try again. With RIPC_GIVE each item must be
+ * (in) a pool buffer; DELIVERED or UNKNOWN takes the reference, NOT_DELIVERED leaves it.
+ * returns are lent to the partner for the answer that names this message; a lent buffer comes
+ * back in that answer's places, or by ripc_cancel().
+ * Errors as ripc_send_short() and ripc_send_long().
+ */
+RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
+		enum ripc_outcome *outcome);
+
+/*
+ * Cancels the sends of svc with this cookie that are in progress, and takes back the return
+ * buffers that were lent under it. The completions still come, with the true outcome; lent
+ * buffers are the caller's on return.
+ *  -ENOENT  no such send, nothing lent
+ */
+RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
+
+/*
+ * Takes the next message, completion or notice from the service's queue. Waits up to
+ * timeout_ms: 0 not at all, -1 for ever. *msg is the caller's until ripc_msg_free().
+ * A NOTICE tells by its status and cookie:
+ *   0, cookie 0             a send that met -EAGAIN may be tried again
+ *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
+ *   -EADDRINUSE             an older registration of our ID is alive elsewhere and keeps it
+ *  -EAGAIN     nothing there, timeout 0     -ETIMEDOUT  nothing came in time
+ *  -ESHUTDOWN  drained, and nothing is left
+ */
+RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg);
+
+/* Gives a message and its memory back. NULL is ignored. */
+RIPC_API void ripc_msg_free(struct ripc_msg *msg);
+
+/*
+ * Says how messages from svc to a partner travel. Fills *path. Does not block.
+ *  -ENOENT  not resolved yet (ripc_resolve() does that)
+ */
+RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path);
+
+/*
+ * Sends an echo request that the partner's library answers (not its application) and waits
+ * for the answer. *rtt_ns: the round trip in nanoseconds.
+ *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time
+ */
+RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);
+
+/* Fills *stats up to stats->size. Does not block. */
+RIPC_API int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats);
+
+/*
+ * Tells for each backend and resolver source whether it can run under this configuration
+ * (NULL: defaults), calling report once for each; opens nothing. The strings are valid during
+ * the call only.
+ */
+RIPC_API int ripc_probe(const struct ripc_config *cfg,
+		void (*report)(void *arg, const struct ripc_finding *finding), void *arg);
+
+/*
+ * Looks for services for timeout_ms, calling found for each (perhaps twice if two sources know
+ * it). Services of other users on this host, and hosts that cannot be asked, stay unseen.
+ * Returns how many were found.
+ */
+RIPC_API int ripc_list(struct ripc_context *ctx, int timeout_ms,
+		void (*found)(void *arg, const struct ripc_listing *listing), void *arg);
+
+/* A sentence for a negative errno as this library means it. Static; do not free. */
+RIPC_API const char *ripc_strerror(int error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

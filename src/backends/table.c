@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The built-in backends and resolver sources, best first. */
+#include "../core/backend.h"
+
+const struct ripc__backend *const ripc__backends[] = {
+	&ripc__udp_backend,
+	&ripc__loop_backend,
+	NULL,
+};
+
+const struct ripc__source *const ripc__sources[] = {
+	&ripc__local_source,
+	&ripc__multicast_source,
+	&ripc__static_source,
+	NULL,
+};

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The contract between the core and a backend (a network), and between the core and a
+ * resolver source. A backend is a constant table of functions; core allocates the state that
+ * the table asks for (zeroed) and hands it back on every call.
+ *
+ * Rules for all slots:
+ *  - Core calls the slots of one device from one thread at a time (it holds the context's
+ *    lock), except release (any thread) and probe. Only wait_fd's descriptor is slept on
+ *    without the lock.
+ *  - A backend never calls back into core, except through struct ripc__host.
+ *  - Hot slots (send, poll, release, read, write) never block, allocate, log or lock.
+ *  - 0 or a count, or a negative errno; outputs untouched on failure.
+ *  - Nothing that arrives is believed: a backend hands over bytes with their true length and
+ *    the address they came from; all parsing is core's.
+ */
+#ifndef RIPC_BACKEND_H
+#define RIPC_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define RIPC_ADDR_MAX   64 /* an address blob as it travels in resolver records, bytes */
+#define RIPC_IOV_MAX    72 /* iovecs of one datagram: header and RIPC_ITEMS_MAX items */
+#define RIPC_EVENTS_MAX 64 /* events that core asks one poll for */
+#define RIPC_DATAGRAM_MAX 65536
+
+/* What core offers to backends and sources. Valid from dev_open to dev_close. */
+struct ripc__host {
+	void *arg;
+	void (*log)(void *arg, int level, const char *format, ...)
+		__attribute__((format(printf, 3, 4)));
+	/* The value of "name" in ripc_config.options ("udp.rcvbuf"), or NULL. */
+	const char *(*option)(void *arg, const char *name);
+	const char *interfaces; /* ripc_config.interfaces or NULL */
+	const char *peers;      /* ripc_config.peers or NULL */
+	uint64_t context;       /* the context's incarnation */
+	void *env;              /* struct ripc__env.arg: the simulator's world */
+};
+
+/* Where a datagram came from, or where one is to go: what the backend needs to answer. */
+struct ripc__addr {
+	uint8_t host[16]; /* IP backends: the IPv6 or v4-mapped address; others: zero */
+	uint8_t len;      /* of blob; 0: no address */
+	uint8_t blob[RIPC_ADDR_MAX];
+};
+
+enum ripc__cap {
+	RIPC_CAP_RELIABLE = 1,   /* datagrams are not lost while the partner lives */
+	RIPC_CAP_READ = 2,       /* native one-sided reads: the read slot works */
+	RIPC_CAP_WRITE = 4,      /* native one-sided writes: the write slot works */
+	RIPC_CAP_PASSIVE = 8,    /* reads need none of the holder's processor */
+	RIPC_CAP_REGISTERED = 16, /* memory must be registered (mem_reg) before use */
+};
+
+/* What a device can do. Filled by dev_open; may shrink later (datagram sizes: see peer_mtu). */
+struct ripc__attr {
+	uint32_t caps;             /* enum ripc__cap */
+	uint32_t datagram_max;     /* longest datagram the device can send at all, bytes */
+	uint32_t receive_buffer;   /* bytes that may be in flight towards us; 0: no limit */
+	uint32_t datagram_overhead; /* of receive_buffer that each datagram takes, bytes */
+};
+
+/* One datagram to send: a header and pieces, iov[0..n_iov). */
+struct ripc__tx {
+	const struct iovec *iov;
+	uint32_t n_iov;
+	uint32_t len; /* sum of the iovecs, bytes */
+};
+
+enum ripc__event_kind {
+	RIPC_EV_DATAGRAM = 1, /* data, len, from; core calls release(handle) when done with it */
+	RIPC_EV_READ,         /* a read has ended: cookie, status */
+	RIPC_EV_WRITE,        /* a write has ended: cookie, status */
+	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: peer, status */
+	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
+};
+
+struct ripc__event {
+	enum ripc__event_kind kind;
+	int status;                    /* 0 or a negative errno */
+	uint64_t cookie;
+	void *peer;
+	const uint8_t *data;           /* valid until release */
+	uint32_t len;
+	void *handle;                  /* for release */
+	const struct ripc__addr *from; /* valid until the next poll */
+};
+
+/* The key of an opened memory range as it travels to the partner. */
+struct ripc__key {
+	uint64_t address, key;
+};
+
+struct ripc__backend {
+	const char *name; /* as in ripc_config.backends; at most 15 characters */
+	uint8_t id;       /* the number that stands for it in records (docs/protocol.md) */
+	size_t dev_size, port_size, peer_size; /* state that core allocates, bytes */
+
+	/*
+	 * Can I run here? Called any time, by any thread, must have no side effect. Writes one
+	 * sentence into why (what was found or why not) and one into remedy ("" if none is
+	 * needed). 0 or a negative errno.
+	 */
+	int (*probe)(const struct ripc__host *host, char why[256], char remedy[256]);
+
+	/* Takes the device. May block briefly. Fills attr. */
+	int (*dev_open)(void *dev, const struct ripc__host *host, struct ripc__attr *attr);
+	void (*dev_close)(void *dev);
+
+	/* Registers a slab of the pool for local use; NULL where nothing is to be done. */
+	int (*mem_reg)(void *dev, void *mem, size_t len, void **region);
+	void (*mem_dereg)(void *dev, void *region);
+
+	/*
+	 * Lets one partner reach one range, for reading or writing. mem_close takes that back;
+	 * returns 0 when nobody can reach the range any more, or -EINPROGRESS and
+	 * RIPC_EV_FENCED with the cookie later. NULL without RIPC_CAP_READ and _WRITE.
+	 */
+	int (*mem_open)(void *dev, void *peer, void *mem, size_t len, bool writable,
+			struct ripc__key *key);
+	int (*mem_close)(void *dev, const struct ripc__key *key, uint64_t cookie);
+
+	/* Opens what is polled: one per context, shared by its services. */
+	int (*port_open)(void *dev, void *port);
+	/* Closes it; buffers still held stay valid until released. Never blocks long. */
+	void (*port_close)(void *port);
+	/* My address for the resolver's record, at most RIPC_ADDR_MAX bytes. Returns its length. */
+	int (*port_addr)(void *port, uint8_t blob[RIPC_ADDR_MAX]);
+	/*
+	 * Turns a blob of a record into the address of a partner. host: where the resolver's
+	 * answer came from (zero: unknown), for backends that speak IP.
+	 */
+	int (*addr_choose)(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+			struct ripc__addr *addr);
+	/* An address in words, for people. */
+	void (*addr_text)(const struct ripc__addr *addr, char text[64]);
+
+	/*
+	 * Makes a route to an address (from addr_choose or an event). 0: ready; -EINPROGRESS:
+	 * RIPC_EV_PEER follows. peer_close frees what peer_open took; never blocks.
+	 */
+	int (*peer_open)(void *port, void *peer, const struct ripc__addr *addr);
+	void (*peer_close)(void *port, void *peer);
+	/* The longest datagram that the route to this partner takes now, bytes. */
+	uint32_t (*peer_mtu)(void *port, void *peer);
+	/* Does a datagram from this address come from where the route leads? Hot. */
+	bool (*peer_matches)(void *port, const void *peer, const struct ripc__addr *from);
+
+	/*
+	 * Hot. Posts n datagrams to one peer, in order, the more at once the better. Returns how
+	 * many were taken; the bytes are the caller's again. 0: the network takes no more now.
+	 * -EMSGSIZE: the first one is too long for the route (peer_mtu has shrunk accordingly).
+	 * Other errors: the first one could not be sent.
+	 */
+	int (*send)(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+
+	/* Hot. Up to n events; 0: nothing there. */
+	int (*poll)(void *port, struct ripc__event *events, uint32_t n);
+	/* Hot. Gives a received datagram's buffer back. Any thread, any order, also after close. */
+	void (*release)(void *port, void *handle);
+
+	/*
+	 * Hot; with RIPC_CAP_READ / _WRITE. Reads len bytes at key.address + offset into mem, or
+	 * writes them; RIPC_EV_READ / _WRITE with the cookie follows. A write's tail is a datagram
+	 * that reaches the partner's poll after the written bytes. -EAGAIN: too many in progress.
+	 */
+	int (*read)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+			void *mem, size_t len, uint64_t cookie);
+	int (*write)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+			const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie);
+
+	/*
+	 * What to sleep on until poll has something; -ENOTSUP: nothing, core ticks. wait_arm is
+	 * called before sleeping; -EAGAIN: something came in meanwhile, poll again. NULL: needs
+	 * no arming.
+	 */
+	int (*wait_fd)(void *port);
+	int (*wait_arm)(void *port);
+
+	/* What the kernel or device dropped for want of room since the last call; NULL: none. */
+	uint32_t (*overflows)(void *port);
+	/* How often offload had to be left since the last call; NULL: none. */
+	uint32_t (*fallbacks)(void *port);
+};
+
+/* ---- resolver sources -------------------------------------------------------------------- */
+
+/* A resolver datagram that came in; reply addresses the sender again. */
+struct ripc__source_event {
+	const uint8_t *data; /* valid until the next poll of this source */
+	uint32_t len;
+	uint8_t host[16];      /* IP address it came from, v4-mapped; loopback for local sources */
+	struct ripc__addr reply;
+	bool local;            /* came from this host and network namespace, certainly */
+};
+
+/*
+ * A resolver source carries the resolver's datagrams (questions, answers, notices) without
+ * reading them. Rules as above.
+ */
+struct ripc__source {
+	const char *name; /* "local", "multicast", "static" */
+	size_t size;      /* state that core allocates, bytes */
+
+	int (*probe)(const struct ripc__host *host, char why[256], char remedy[256]);
+	int (*open)(void *source, const struct ripc__host *host);
+	void (*close)(void *source);
+
+	/*
+	 * Makes an ID that lives here reachable through this source. 0; -EADDRINUSE: the name is
+	 * held by somebody (who may be dead: core asks, then calls again with displace set).
+	 * NULL: nothing to do per ID.
+	 */
+	int (*publish)(void *source, uint64_t id, bool displace);
+	void (*withdraw)(void *source, uint64_t id);
+
+	/*
+	 * Sends a question about an ID to whoever may know (0: to everybody). Returns to how many
+	 * it was sent; 0: nobody is there, certainly.
+	 */
+	int (*ask)(void *source, uint64_t id, const void *data, size_t len);
+	/* Sends an answer to where a question came from. */
+	int (*reply)(void *source, const struct ripc__addr *to, const void *data, size_t len);
+	/* Sends a notice to everybody; NULL: this source cannot. */
+	int (*notify)(void *source, const void *data, size_t len);
+
+	/* Up to one event; 1 or 0. */
+	int (*poll)(void *source, struct ripc__source_event *event);
+	/* Readable when poll may have something. One descriptor for the life of the source. */
+	int (*wait_fd)(void *source);
+	/* Calls found for each ID that this source sees without asking; NULL: it must ask. */
+	int (*list)(void *source, void (*found)(void *arg, uint64_t id), void *arg);
+};
+
+extern const struct ripc__backend ripc__loop_backend, ripc__udp_backend;
+extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
+
+/* Constant tables, ended by NULL; best first. */
+extern const struct ripc__backend *const ripc__backends[];
+extern const struct ripc__source *const ripc__sources[];
+
+#endif

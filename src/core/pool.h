@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The buffer pool: reference-counted buffers cut from 2 MiB-aligned, memfd-backed slabs, in
+ * size classes; a big buffer has its own slab. Finding the block of an address costs O(1) and
+ * never touches memory that is not the pool's. Thread-safe if opened so.
+ */
+#ifndef RIPC_POOL_H
+#define RIPC_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ripc__pool;
+
+struct ripc__pool_stats {
+	uint64_t taken, limit, used; /* bytes: mapped, most that may be mapped, in live blocks */
+};
+
+/* limit 0: half of memory.max or of the machine's RAM, whichever is less. */
+int ripc__pool_open(uint64_t limit, bool locked, struct ripc__pool **pool);
+/* Unmaps everything; live blocks become invalid. */
+void ripc__pool_close(struct ripc__pool *pool);
+/* One reference, 64-byte aligned; len 0 is a block too. -ENOMEM: limit reached or no memory. */
+int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf);
+/* buf may point anywhere into a live block. -EINVAL: it does not. */
+int ripc__pool_ref(struct ripc__pool *pool, const void *buf);
+int ripc__pool_free(struct ripc__pool *pool, const void *buf);
+/* Does [buf, buf + len) lie in one live block, or in registered memory? */
+bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len);
+/* References of the block that contains buf; 0: none of ours. */
+uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf);
+/* Bytes of the block that contains buf, from buf to its end; 0: none of ours. */
+size_t ripc__pool_room(struct ripc__pool *pool, const void *buf);
+/* Foreign memory: -EEXIST overlaps, -EINVAL empty or wraps, -ENOMEM; -ENOENT unknown. */
+int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len);
+int ripc__pool_unregister(struct ripc__pool *pool, void *buf);
+void ripc__pool_stats(struct ripc__pool *pool, struct ripc__pool_stats *stats);
+
+#endif

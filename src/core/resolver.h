@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The resolver: from a service ID to a record (incarnation, addresses). A state machine over
+ * sources that carry its datagrams. It reads no clock (now comes in), takes no lock (its owner
+ * holds one) and knows neither contexts nor services, only its owner's callbacks.
+ */
+#ifndef RIPC_RESOLVER_H
+#define RIPC_RESOLVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend.h"
+#include "wire.h"
+
+struct ripc__resolver;
+
+/* What a question yielded. */
+struct ripc__answer {
+	struct wire_record record;
+	uint64_t proof;     /* address proof to put into the first packet */
+	uint8_t host[16];   /* where the answer came from (v4-mapped); zero: unknown */
+	bool local;         /* from this host and network namespace */
+	const char *source; /* name of the source, static */
+};
+
+struct ripc__resolver_stats {
+	uint64_t questions_sent, questions_answered, answers_received, dropped;
+};
+
+/* What the resolver needs from its owner. Callbacks must not call back into the resolver,
+ * except resolved, which may call ripc__resolver_lookup and _suspect. */
+struct ripc__resolver_owner {
+	void *arg;
+	uint64_t context;    /* incarnation of the owning context */
+	/* A random number: nonces. */
+	uint64_t (*random)(void *arg);
+	/* The address proof for an asker, to put into an answer. */
+	uint64_t (*proof)(void *arg, uint64_t asker, const uint8_t host[16]);
+	/* Our own record of an ID that lives here (not draining); -ENOENT. */
+	int (*record)(void *arg, uint64_t id, struct wire_record *record);
+	/* All IDs that live here: returns how many, fills at most max. */
+	uint32_t (*ids)(void *arg, uint64_t *ids, uint32_t max);
+	/* A lookup that said -EINPROGRESS has ended: 0 and an answer, or -ENOENT. */
+	void (*resolved)(void *arg, uint64_t id, int status, const struct ripc__answer *answer);
+	/* A publish has ended: 0, or -EADDRINUSE, or another error. */
+	void (*published)(void *arg, uint64_t id, int status);
+	/* An older registration of our published ID is alive elsewhere. */
+	void (*conflict)(void *arg, uint64_t id, uint64_t incarnation);
+	/* A registration or withdrawal was heard of (hint): the partner may have moved. */
+	void (*moved)(void *arg, uint64_t id, uint64_t incarnation);
+};
+
+/* sources: NULL-terminated table; those that cannot open are logged and left out. */
+int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct ripc__host *host,
+		const struct ripc__source *const *sources, struct ripc__resolver **resolver);
+void ripc__resolver_close(struct ripc__resolver *resolver);
+
+/*
+ * 0: *answer is filled from the cache (pointer valid until the next call); -ENOENT: known not
+ * to exist; -EINPROGRESS: asked, owner.resolved follows (one question per ID, however many
+ * lookups); -ENOMEM.
+ */
+int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
+		const struct ripc__answer **answer);
+/*
+ * The cached answer with this incarnation does not work (gone, silent): the next lookup asks
+ * again, and does not accept that incarnation unless it answers by itself.
+ */
+void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
+
+/*
+ * Registers an ID that lives here. A well-known one is first asked for three times, 20 ms
+ * apart, in all sources; a private one (private_id) is only published. owner.published follows,
+ * perhaps before this returns.
+ */
+void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool private_id,
+		uint64_t now_us);
+/* incarnation goes into the notice. Harmless if not published. */
+void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
+
+/* Polls the sources and runs what is due. Returns the work done. */
+int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us);
+uint64_t ripc__resolver_deadline(const struct ripc__resolver *resolver); /* UINT64_MAX: none */
+/* The sources' descriptors to sleep on: returns how many, fills at most max. */
+int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max);
+void ripc__resolver_stats(const struct ripc__resolver *resolver, struct ripc__resolver_stats *s);
+
+/*
+ * Looks for all services until cancelled: found is called for each answer from _step.
+ * found NULL ends it.
+ */
+int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
+		void (*found)(void *arg, const struct ripc__answer *answer), void *arg);
+
+#endif

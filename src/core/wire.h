@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes on the wire: every packet's layout, and nothing else. Encoders write into a
+ * caller's buffer; decoders check every length and copy out fixed-width fields. All numbers
+ * are little-endian. docs/protocol.md is the specification; tests/unit/test_wire.c has the
+ * golden packets.
+ *
+ * A packet is: header (40) | extensions, by flag, in the order of their bits | body, by type |
+ * payload. The checksum is CRC32C over the payload first, then over all before it with the
+ * checksum field zero: so one pass over the payload serves the packet and, combined by offset,
+ * the whole message.
+ */
+#ifndef RIPC_WIRE_H
+#define RIPC_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_VERSION   1
+#define WIRE_HEADER    40
+#define WIRE_HELLO     48
+#define WIRE_ACK       12
+#define WIRE_REPLY     8
+#define WIRE_DATA_BODY 12
+/* The longest header of a packet with all extensions, before body and payload. */
+#define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
+/* Longest non-payload part of any packet: an announcement of RIPC_ITEMS_MAX items. */
+#define WIRE_PREFIX_MAX (WIRE_HEADER_MAX + 32 + 8 * 64 + 16 * 64)
+#define WIRE_HOLES_MAX  48 /* hole ranges in one PULL */
+#define WIRE_RECORD_MAX 1100
+
+enum wire_type {
+	WIRE_SHORT = 1,  /* payload: the items */
+	WIRE_ANNOUNCE,   /* a long message begins; payload: its first bytes, perhaps none */
+	WIRE_DATA,       /* payload: bytes of a long message at body.offset */
+	WIRE_PULL,       /* receiver to sender: what is there, what may come, what is missing */
+	WIRE_ANSWER,     /* receiver to sender: the end of a long message: delivered or refused */
+	WIRE_CANCEL,     /* sender to receiver: no more, what became of it? */
+	WIRE_HELLO_ONLY, /* no payload: carries the hello extension */
+	WIRE_RETRY,      /* no state here for you: say hello again, with this proof */
+	WIRE_ECHO,       /* prove that you are there */
+	WIRE_ECHO_REPLY,
+	WIRE_GONE,       /* that incarnation is not here; hint until proven */
+	WIRE_ABORT,      /* I cannot understand you: version or flag */
+	WIRE_TYPE_END
+};
+
+enum wire_flag {            /* every bit must be understood; unknown ones: ABORT */
+	WIRE_F_HELLO = 1,   /* hello extension: token and constant facts */
+	WIRE_F_ACK = 2,     /* ack extension: the answer to one long message */
+	WIRE_F_LENDS = 4,   /* reply extension: return buffers are lent under this ID */
+	WIRE_F_REPLIES = 8, /* reply extension: this answers the message that lent that ID */
+	WIRE_F_LAST = 16,   /* DATA, ANNOUNCE: body.sum is the checksum of the whole message */
+	WIRE_F_KNOWN = 31
+};
+
+struct wire_header {
+	uint8_t version, type;
+	uint16_t flags;
+	uint32_t crc;
+	uint64_t src, dst; /* incarnations of the services */
+	uint64_t token;    /* what dst gave src: slot and nonce; 0: none yet */
+	uint64_t number;   /* shorts and longs count separately, from 1 */
+};
+
+/* Constant facts of the sender; sent until its token comes back. */
+struct wire_hello {
+	uint64_t token;      /* put this into packets to me */
+	uint64_t service;    /* my service ID */
+	uint64_t context;    /* incarnation of my context */
+	uint64_t to_service; /* whom I believe to address */
+	uint64_t proof;      /* address proof from the resolver's answer or a RETRY; 0: none */
+	uint32_t unasked;    /* bytes of a long message you may send unasked */
+	uint32_t reserved;   /* 0 */
+};
+
+struct wire_ack {
+	uint64_t number;
+	uint32_t status; /* 0 delivered, else the errno of a refusal */
+};
+
+/* Body of ANNOUNCE: 32 bytes, then 8 per item (its length). */
+struct wire_announce {
+	uint64_t total;  /* bytes of all items */
+	uint64_t oldest; /* sender's oldest unresolved long number */
+	uint32_t n_items;
+	uint32_t unasked; /* bytes that come unasked, including this packet's payload */
+	uint32_t sum;    /* with WIRE_F_LAST */
+	uint32_t keys;   /* 1: 16 bytes per item follow the lengths: address and key for reads */
+};
+
+struct wire_range {
+	uint64_t start, end; /* bytes, [start, end) */
+};
+
+/* Body of PULL: 24 bytes, then 16 per hole. */
+struct wire_pull {
+	uint64_t have;   /* all bytes before this have arrived */
+	uint64_t limit;  /* bytes before this may be sent */
+	uint32_t n_holes;
+	uint32_t busy;   /* 1: alive, but no credit for you now */
+	struct wire_range holes[WIRE_HOLES_MAX]; /* send these again */
+};
+
+/* A decoded packet. Pointers are into the datagram. */
+struct wire_packet {
+	struct wire_header h;
+	struct wire_hello hello;   /* WIRE_F_HELLO */
+	struct wire_ack ack;       /* WIRE_F_ACK; for ANSWER the body */
+	uint64_t lends, replies;   /* WIRE_F_LENDS, WIRE_F_REPLIES */
+	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: token */
+	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
+	uint64_t offset;           /* DATA */
+	uint32_t sum;              /* DATA with WIRE_F_LAST */
+	uint32_t n_items;          /* SHORT, ANNOUNCE */
+	struct wire_announce announce;
+	struct wire_pull pull;
+	const uint8_t *lengths;    /* SHORT: u16 each; ANNOUNCE: u64 each; then keys */
+	const uint8_t *prefix;     /* the datagram's start */
+	uint32_t prefix_len;       /* header, extensions, body */
+	const uint8_t *payload;
+	uint32_t payload_len;
+};
+
+/*
+ * Takes a datagram apart without reading its payload or checking its checksum. 0; -EBADMSG:
+ * malformed; -EPROTONOSUPPORT: version or flag unknown (h is filled).
+ */
+int wire_decode(const void *data, size_t len, struct wire_packet *packet);
+/* Only what routes a packet: version, type, flags, src, dst, token. -EBADMSG if too short. */
+int wire_decode_header(const void *data, size_t len, struct wire_header *h);
+/* payload_crc: CRC32C of the payload alone. True if the packet is as it was sent. */
+bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
+
+uint64_t wire_item_len(const struct wire_packet *packet, uint32_t i);
+void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *address, uint64_t *key);
+
+/*
+ * Encoding: header with extensions (returns bytes written; which extensions follow from
+ * p->h.flags), then the body of the type, then seal with the payload's checksum.
+ */
+size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
+		const uint64_t *keys);
+void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc);
+
+/* ---- resolver ---------------------------------------------------------------------------- */
+
+enum wire_resolve_type {
+	WIRE_QUESTION = 32, /* who has this ID? id 0: everybody, tell what you have */
+	WIRE_RECORD,        /* answer: a record; also notice of a registration */
+	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
+};
+
+struct wire_record_addr {
+	uint8_t backend, len;
+	uint8_t blob[64];
+};
+
+struct wire_record {
+	uint64_t id, incarnation;
+	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only */
+	uint64_t host;    /* hash of boot ID and network namespace */
+	uint64_t context; /* incarnation of the owning context */
+	uint32_t n_addrs; /* at most 8 */
+	struct wire_record_addr addrs[8];
+};
+
+struct wire_resolve {
+	uint8_t type;
+	uint8_t hops;     /* QUESTION: 1: already relayed for somebody */
+	uint64_t nonce;   /* QUESTION: random; in the answer: the question's; notices: 0 */
+	uint64_t asker;   /* QUESTION: incarnation of the asking context */
+	uint64_t proof;   /* RECORD: address proof for the asker */
+	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; RECORD: who answers, if
+	                     not the sender itself (zero otherwise) */
+	struct wire_record record; /* QUESTION: id only */
+};
+
+/* Encode returns the length (questions are padded to WIRE_RECORD_MAX); decode 0 or -EBADMSG,
+ * -EPROTONOSUPPORT. buffer has WIRE_RECORD_MAX bytes. Resolver packets carry a CRC32C. */
+size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r);
+int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r);
+
+#endif
