@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads C sources just well enough for the style checks: comments, functions, structs."""
+import re
+from collections import namedtuple
+
+Function = namedtuple('Function', 'name line lines depth')
+
+_TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def _blank(text):
+    return re.sub(r'[^\n]', ' ', text)
+
+
+def blank_comments(text, strings=False):
+    """The text with comments (and strings, if asked) replaced by blanks, lines kept."""
+    def replace(match):
+        token = match.group(0)
+        if token.startswith('/'):
+            # A comment's own lines are of no interest, but the code's columns are.
+            return _blank(token)
+        return token[0] + _blank(token[1:-1]) + token[-1] if strings else token
+    return _TOKEN.sub(replace, text)
+
+
+def _blank_preprocessor(text):
+    out, continued = [], False
+    for line in text.split('\n'):
+        directive = continued or line.lstrip().startswith('#')
+        continued = directive and line.endswith('\\')
+        out.append('' if directive else line)
+    return '\n'.join(out)
+
+
+def _name_before(head):
+    """The name of the function whose declarator ends this text, or None."""
+    head = head.rstrip()
+    if not head.endswith(')'):
+        return None
+    name = re.search(r'([A-Za-z_]\w*)\s*\((?:[^()]|\([^()]*\)|\((?:[^()]|\([^()]*\))*\))*\)$', head)
+    return name.group(1) if name else None
+
+
+def functions(text):
+    """Every function definition: name, line of its brace, body lines, levels of braces in it."""
+    code = _blank_preprocessor(blank_comments(text, strings=True))
+    found, depth, deepest, start, name, since = [], 0, 0, 0, None, 0
+    for match in re.finditer(r'[{};]', code):
+        token, at = match.group(0), match.start()
+        if token == '{':
+            depth += 1
+            deepest = max(deepest, depth)
+            if depth == 1:
+                name, start, deepest = _name_before(code[since:at]), at, 1
+        elif token == '}':
+            depth -= 1
+            if depth == 0 and name:
+                first = code.count('\n', 0, start) + 1
+                last = code.count('\n', 0, at) + 1
+                found.append(Function(name, first, max(0, last - first - 1), deepest - 1))
+        if depth == 0:
+            since = at + 1
+    return found
+
+
+def structs(text):
+    """Every struct of a header with its members' names, in order: [(name, [member, ...])]."""
+    found = []
+    for name, body in re.findall(r'\bstruct (\w+) \{([^}]*)\}', blank_comments(text)):
+        members = []
+        for declaration in body.split(';'):
+            pointer = re.search(r'\(\*(\w+)\)', declaration)
+            if pointer:
+                members.append(pointer.group(1))
+                continue
+            for part in declaration.split(','):
+                member = re.search(r'(\w+)\s*(?:\[[^\]]*\])?\s*$', part)
+                if member:
+                    members.append(member.group(1))
+        found.append((name, members))
+    return found
+
+
+def enumerators(text):
+    """The names of all enumerators and of all macros that are numbers."""
+    code = blank_comments(text)
+    names = []
+    for body in re.findall(r'\benum \w+ \{([^}]*)\}', code):
+        names += [part.split('=')[0].strip() for part in body.split(',') if part.strip()]
+    return names + re.findall(r'^#define (\w+)\s+\d+u?\s*$', code, re.M)

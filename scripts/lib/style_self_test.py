@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Plants one fault per style check in a small tree and sees that exactly that is found."""
+import os
+import subprocess
+import tempfile
+
+HEAD = '/* SPDX-License-Identifier: BSD-3-Clause */\n/* A file. */\n'
+
+CLEAN = {
+    'include/ripc/ripc.h': HEAD + 'RIPC_API int ripc_open(void);\n',
+    'src/core/one.h': HEAD + 'int ripc__one(void);\n',
+    'src/core/backend.h': HEAD,
+    'src/core/one.c': HEAD + '#include "one.h"\n#include "ripc/ripc.h"\n\n'
+                             'int ripc__one(void)\n{\n\treturn 1;\n}\n',
+    'src/backends/udp/udp.c': HEAD + '#include <sys/socket.h>\n#include "../../core/backend.h"\n',
+    'src/backends/shm/shm.h': HEAD,
+    'tests/unit/test_one.c': HEAD + 'START_TEST(one__returns_one)\n{\n}\nEND_TEST\n',
+    'docs/guarantees.md': 'Shown by `one__returns_one` in `tests/unit/test_one.c`.\n',
+    'scripts/run': '#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n:\n',
+}
+
+
+def body(line, count):
+    return 'static void f(void)\n{\n' + line * count + '}\n'
+
+
+# what is planted: the check that must find it, the file, its text, a part of the complaint
+FAULTS = [
+    ('check_functions', 'src/core/f.c', HEAD + body('\tg();\n', 81), '81 lines'),
+    ('check_functions', 'src/core/f.c',
+     HEAD + body('\tif (a) {\n\tif (b) {\n\tif (c) {\n\tif (d) {\n\t}\n\t}\n\t}\n\t}\n', 1), 'nests 4'),
+    ('check_function_spread', 'src/core/f.c', HEAD + body('\tg();\n', 40) * 30, 'one function in ten'),
+    ('check_file_length', 'src/core/f.c', HEAD + '\n' * 800, '802 lines'),
+    ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 600, '602 lines'),
+    ('check_licence', 'src/core/f.c', '/* A file. */\n/* Really. */\n', 'no "SPDX'),
+    ('check_licence', 'scripts/f', '#!/bin/sh\n:\n', 'no "SPDX'),
+    ('check_purpose', 'src/core/f.c', HEAD.split('\n')[0] + '\n#include <a.h>\n', 'no paragraph'),
+    ('check_whitespace', 'README.md', 'text \n', 'white space'),
+    ('check_whitespace', 'README.md', 'text', 'one newline'),
+    ('check_layout', 'src/core/f.c', HEAD + '\tint a = %s1;\n' % ('1 + ' * 30), 'columns'),
+    ('check_layout', 'src/core/f.c', HEAD + '        int a;\n', 'spaces'),
+    ('check_unfinished', 'src/core/f.c', HEAD + '/* TO' + 'DO */\n', 'unfinished'),
+    ('check_layering', 'src/core/f.c', HEAD + '#include <sys/socket.h>\n', 'a network'),
+    ('check_layering', 'src/core/f.c', HEAD + '#include "../backends/shm/shm.h"\n', 'must not know'),
+    ('check_layering', 'src/backends/udp/f.c', HEAD + '#include "../shm/shm.h"\n', 'must not know'),
+    ('check_layering', 'src/backends/udp/f.c', HEAD + '#include "../../core/one.h"\n', 'must not'),
+    ('check_layering', 'src/util/f.c', HEAD + '#include "../core/one.h"\n', 'must not know'),
+    ('check_layering', 'tools/f.c', HEAD + '#include "../src/core/one.h"\n', 'must not know'),
+    ('check_layering', 'examples/f.c', HEAD + '#include "none.h"\n', 'there is no'),
+    ('check_manners', 'src/core/f.c', HEAD + body('\texit(1);\n', 1), 'exit('),
+    ('check_manners', 'src/core/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
+    ('check_manners', 'src/core/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
+    ('check_documents', 'docs/guarantees.md', 'By `one__never_written`.\n', 'there is no test'),
+    ('check_documents', 'README.md', 'See [here](docs/none.md).\n', 'leads nowhere'),
+    ('check_documents', 'README.md', 'See `src/core/none.c`.\n', 'there is no src'),
+]
+
+
+def complaints(style, files):
+    with tempfile.TemporaryDirectory() as root:
+        subprocess.run(['git', 'init', '-q', root], check=True)
+        for path, text in files.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), 'w') as f:
+                f.write(text)
+        tree = style.Tree(root)
+        return {check.__name__: list(check(tree)) for check in style.CHECKS}
+
+
+def wrong_findings(style, fault):
+    name, path, text, expected = fault
+    found = complaints(style, {**CLEAN, path: text})
+    if not any(expected in complaint for complaint in found[name]):
+        yield f'{name} does not find "{expected}" in {path}: {found[name]}'
+
+
+def wrong_symbols(style):
+    declared = style.declared_symbols('RIPC_API int ripc_a(void);\nRIPC_API const char *ripc_b(\n);')
+    if declared != {'ripc_a', 'ripc_b'}:
+        yield f'declared_symbols finds {declared}'
+    if list(style.compare_symbols(declared, declared)):
+        yield 'compare_symbols complains about equal sets'
+    if len(list(style.compare_symbols({'ripc_a', 'ripc_b'}, {'ripc_b', 'ripc_c'}))) != 2:
+        yield 'compare_symbols does not find one missing and one too many'
+
+
+def main(style):
+    wrong = [f'{name} complains about a clean tree: {found}'
+             for name, found in complaints(style, CLEAN).items() if found]
+    for fault in FAULTS:
+        wrong += wrong_findings(style, fault)
+    wrong += wrong_symbols(style)
+    untested = {check.__name__ for check in style.CHECKS} - {fault[0] for fault in FAULTS}
+    wrong += [f'no fault is planted for {name}' for name in sorted(untested)]
+    for line in wrong:
+        print(line)
+    print(f'{len(FAULTS) + 2} planted faults, {len(wrong)} not found or wrong')
+    return 1 if wrong else 0
