@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+ripc.h compiles without a warning as C11 and as C++17, strictly, and pulls in nothing but the C
+library. usage: header.py HEADER
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ALLOWED = {'stddef.h', 'stdint.h', 'sys/uio.h'}
+WARNINGS = ['-Wall', '-Wextra', '-pedantic', '-Wundef', '-Werror']
+DIALECTS = [('cc', '-std=c11', 'c'), ('cc', '-std=c17', 'c'), ('c++', '-std=c++17', 'c++'),
+            ('clang-14', '-std=c11', 'c'), ('clang++-14', '-std=c++17', 'c++')]
+
+
+def compiles(header, compiler, standard, language):
+    include = os.path.dirname(os.path.dirname(header))
+    code = '#include <ripc/ripc.h>\nint main(void) { return ripc_open(0, 0); }\n'
+    done = subprocess.run([compiler, standard, *WARNINGS, '-I', include, '-x', language, '-c', '-',
+                           '-o', '/dev/null'], input=code.encode(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    print(f'{compiler} {standard}: {"compiles" if done.returncode == 0 else done.stdout.decode()}')
+    return done.returncode == 0
+
+
+def main():
+    header = os.path.abspath(sys.argv[1])
+    usable = [dialect for dialect in DIALECTS if shutil.which(dialect[0])]
+    if {'c', 'c++'} - {language for _, _, language in usable}:
+        print('no C and C++ compiler: skipped')
+        return 77
+    results = [compiles(header, *dialect) for dialect in usable]
+    with open(header) as f:
+        pulled = set(re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)', f.read(), re.M))
+    print(f'includes: {", ".join(sorted(pulled))}')
+    return 0 if all(results) and pulled <= ALLOWED else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Installs the build into an empty directory and uses it from there as a stranger would: by
+pkg-config, once shared and once static. usage: installed.py BUILD_DIR HELLO_C
+"""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+EXPECTED = ['include/ripc/ripc.h', 'lib*/**/libripc.so', 'lib*/**/libripc.so.0',
+            'lib*/**/libripc.a', 'lib*/**/pkgconfig/libripc.pc', 'bin/ripc', 'bin/ripc-bench',
+            'share/man/man1/ripc.1*', 'share/man/man3/ripc_open.3*', 'share/man/man7/ripc.7*']
+
+
+def run(*command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+    if done.returncode != 0:
+        sys.exit(f'{" ".join(command)}: exit status {done.returncode}\n{done.stdout.decode()}')
+    return done.stdout.decode()
+
+
+def sanitized(build):
+    """A sanitizer's library would have to come with every program that is linked here."""
+    options = run('meson', 'introspect', '--buildoptions', build)
+    return '"b_sanitize", "value": "none"' not in options
+
+
+def hello(prefix, folder, source, static):
+    pkgconfig = os.path.dirname(glob.glob(prefix + '/lib*/**/libripc.pc', recursive=True)[0])
+    libraries = os.path.dirname(pkgconfig)
+    environment = dict(os.environ, PKG_CONFIG_PATH=pkgconfig)
+    query = ['pkg-config', '--define-prefix', '--cflags', '--libs', 'libripc']
+    flags = run(*query, *(['--static'] if static else []), env=environment).split()
+    if static:
+        flags = ['-l:libripc.a' if flag == '-lripc' else flag for flag in flags]
+    binary = os.path.join(folder, 'hello-static' if static else 'hello-shared')
+    run('cc', source, '-o', binary, *flags)
+    run(binary, env=dict(os.environ, LD_LIBRARY_PATH='' if static else libraries))
+    needs = 'libripc.so.0' in run('readelf', '-d', binary)
+    if needs == static:
+        sys.exit(f'{binary}: needs libripc.so.0: {needs}')
+    print(f'{os.path.basename(binary)}: {" ".join(flags)}: runs')
+
+
+def main():
+    build, source = sys.argv[1:]
+    if sanitized(build):
+        print('a build with sanitizers is not for installing: skipped')
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        run('meson', 'install', '-C', build, '--no-rebuild', '--destdir', folder)
+        prefix = folder + os.sep + os.path.relpath(
+            os.path.dirname(os.path.dirname(
+                glob.glob(folder + '/**/include/ripc', recursive=True)[0])), folder)
+        missing = [name for name in EXPECTED if not glob.glob(f'{prefix}/{name}', recursive=True)]
+        if missing:
+            sys.exit(f'not installed: {", ".join(missing)}')
+        hello(prefix, folder, source, static=False)
+        hello(prefix, folder, source, static=True)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
