@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asking a fileserver; see fileget.h. Each question has a slot. The question goes as a short
+ * message that lends two buffers, for the header and for the data of the answer, so that the
+ * data lands where it will be written from. As shorts can be lost, a question is repeated until
+ * something comes back; the repetition lends nothing, because the answer to the first one may
+ * be filling the buffers at that moment. Its answer then lies in the library's own memory, which
+ * makes no difference to our caller. The number of a question is never used again, and is the
+ * cookie of what was lent.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "fileget.h"
+
+#define REPEAT_FIRST_MS 250
+#define REPEAT_MOST_MS  2000
+#define TICK_MS         50
+
+enum slot_state { SLOT_FREE, SLOT_ASKED, SLOT_ANSWERED };
+
+struct slot {
+	struct fileget_piece *piece;
+	enum slot_state state;
+	enum file_what what;
+	const char *path;
+	uint64_t number, repeat_at_ms;
+	uint8_t attempt;
+	unsigned int n_lent;
+	void *header, *data;   /* pool buffers */
+	size_t data_capacity;
+	struct ripc_msg *msg;  /* the answer, kept until it is released */
+};
+
+struct fileget_client {
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	uint64_t server, last_number, sign_of_life_ms;
+	int timeout_ms;
+	const volatile int *stop;
+	unsigned int n_slots, n_asked;
+	struct slot slots[];
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void log_to_stderr(void *arg, int level, const char *text)
+{
+	(void)arg;
+	if (level <= RIPC_LOG_WARN)
+		fprintf(stderr, "fileget: %s\n", text);
+}
+
+int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
+		const volatile int *stop, struct fileget_client **client)
+{
+	struct ripc_config config = {.size = sizeof(config), .log = log_to_stderr};
+	struct fileget_client *new = calloc(1, sizeof(*new) + depth * sizeof(new->slots[0]));
+	int err;
+
+	if (!new)
+		return -ENOMEM;
+	new->server = server;
+	new->timeout_ms = timeout_ms;
+	new->stop = stop;
+	new->n_slots = depth;
+	err = ripc_open(&config, &new->ctx);
+	if (err < 0)
+		goto free_client;
+	err = ripc_service_open(new->ctx, 0, 0, &new->svc);
+	if (err == 0)
+		err = ripc_resolve(new->ctx, server, timeout_ms);
+	if (err < 0)
+		goto close_context;
+	*client = new;
+	return 0;
+
+close_context:
+	ripc_close(new->ctx, 0);
+free_client:
+	free(new);
+	return err;
+}
+
+void fileget_client_close(struct fileget_client *client)
+{
+	unsigned int i;
+
+	for (i = 0; i < client->n_slots; i++)
+		ripc_msg_free(client->slots[i].msg);
+	ripc_close(client->ctx, 1000); /* takes the buffers with it */
+	free(client);
+}
+
+void fileget_path_text(struct fileget_client *client, char *text, size_t len)
+{
+	struct ripc_path path = {.size = sizeof(path)};
+	int err = ripc_path_info(client->svc, client->server, &path);
+
+	if (err < 0)
+		snprintf(text, len, "unknown");
+	else
+		snprintf(text, len, "%s/%s", path.backend, path.bulk);
+}
+
+/* ---- sending ---- */
+
+static size_t encode(const struct slot *slot, uint8_t *bytes)
+{
+	struct file_request request = {
+		.what = (uint8_t)slot->what,
+		.attempt = slot->attempt,
+		.path_len = (uint16_t)strlen(slot->path),
+		.number = slot->number,
+		.offset = slot->piece->offset,
+		.len = slot->piece->len,
+	};
+
+	memcpy(request.path, slot->path, request.path_len);
+	return file_request_encode(&request, bytes);
+}
+
+/* Makes sure that the slot's buffers suffice for its piece. */
+static int provide_buffers(struct fileget_client *client, struct slot *slot)
+{
+	int err = 0;
+
+	if (!slot->header)
+		err = ripc_buf_alloc(client->ctx, FILE_ANSWER_HEADER, &slot->header);
+	if (err < 0 || slot->data_capacity >= slot->piece->len)
+		return err;
+	ripc_buf_free(client->ctx, slot->data);
+	slot->data = NULL;
+	slot->data_capacity = 0;
+	err = ripc_buf_alloc(client->ctx, slot->piece->len, &slot->data);
+	if (err == 0)
+		slot->data_capacity = slot->piece->len;
+	return err;
+}
+
+/* Asks for the first time, with the buffers lent; a listing's size is unknown: nothing is lent. */
+static int send_first(struct fileget_client *client, struct slot *slot)
+{
+	uint8_t bytes[RIPC_SHORT_MIN];
+	struct iovec item = {bytes, encode(slot, bytes)};
+	struct ripc_buffer returns[2] = {
+		{.mem = {slot->header, FILE_ANSWER_HEADER}, .cookie = slot->number},
+		{.mem = {slot->data, slot->piece->len}, .cookie = slot->number},
+	};
+	struct ripc_send send = {
+		.size = sizeof(send),
+		.to = client->server,
+		.items = &item,
+		.n_items = 1,
+		.returns = returns,
+		.n_returns = slot->what == FILE_LIST ? 0 : slot->piece->len > 0 ? 2 : 1,
+		.cookie = slot->number,
+	};
+	int err = ripc_sendmsg(client->svc, &send, NULL);
+
+	slot->n_lent = err == 0 ? send.n_returns : 0;
+	return err;
+}
+
+static void repeat(struct fileget_client *client, struct slot *slot, uint64_t now)
+{
+	uint8_t bytes[RIPC_SHORT_MIN];
+	struct iovec item;
+	uint64_t wait_ms = REPEAT_FIRST_MS;
+
+	slot->attempt += slot->attempt < UINT8_MAX;
+	item.iov_base = bytes;
+	item.iov_len = encode(slot, bytes);
+	/* If the network takes no more now, this one counts as lost. */
+	ripc_send_short(client->svc, client->server, &item, 1);
+	if (slot->attempt < 4)
+		wait_ms <<= slot->attempt;
+	slot->repeat_at_ms = now + (wait_ms < REPEAT_MOST_MS ? wait_ms : REPEAT_MOST_MS);
+}
+
+int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
+		struct fileget_piece *piece)
+{
+	struct slot *slot = client->slots;
+	int err = 0;
+
+	if (strlen(path) > FILE_PATH_MAX)
+		return -ENAMETOOLONG;
+	while (slot < client->slots + client->n_slots && slot->state != SLOT_FREE)
+		slot++;
+	if (slot == client->slots + client->n_slots)
+		return -EAGAIN;
+	slot->what = what;
+	slot->path = path;
+	slot->piece = piece;
+	if (what == FILE_GET)
+		err = provide_buffers(client, slot);
+	if (err < 0)
+		return err;
+	slot->number = ++client->last_number;
+	slot->attempt = 0;
+	slot->state = SLOT_ASKED;
+	slot->repeat_at_ms = now_ms() + REPEAT_FIRST_MS;
+	client->n_asked++;
+	/* Whatever keeps it from leaving now, the repetition comes soon. */
+	if (send_first(client, slot) < 0)
+		slot->repeat_at_ms = now_ms() + TICK_MS;
+	return 0;
+}
+
+/* ---- receiving ---- */
+
+static struct slot *find_slot(struct fileget_client *client, uint64_t number)
+{
+	unsigned int i;
+
+	for (i = 0; i < client->n_slots; i++)
+		if (client->slots[i].state == SLOT_ASKED && client->slots[i].number == number)
+			return &client->slots[i];
+	return NULL;
+}
+
+/* Whether the data that came is what the header says, and no more than was asked for. */
+static int is_consistent(const struct ripc_msg *msg, const struct slot *slot,
+		const struct file_answer *answer)
+{
+	size_t data_len = msg->n_items == 2 ? msg->items[1].iov_len : 0;
+
+	if (answer->status != FILE_OK)
+		return msg->n_items == 1;
+	return msg->kind == RIPC_LONG && msg->n_items <= 2 && answer->len == data_len &&
+	       answer->len <= slot->piece->len &&
+	       (slot->what == FILE_LIST || answer->offset == slot->piece->offset);
+}
+
+static unsigned int count_returned(const struct ripc_msg *msg)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; msg->places && i < msg->n_items; i++)
+		n += msg->places[i].place == RIPC_IN_RETURN;
+	return n;
+}
+
+/* Returns the slot that msg answers, which then owns msg, or NULL. */
+static struct slot *take_answer(struct fileget_client *client, struct ripc_msg *msg)
+{
+	struct file_answer answer;
+	struct slot *slot;
+
+	if ((msg->kind != RIPC_SHORT && msg->kind != RIPC_LONG) || msg->from != client->server ||
+			msg->n_items < 1 || file_answer_decode(&msg->items[0], &answer) < 0)
+		return NULL;
+	client->sign_of_life_ms = now_ms();
+	slot = find_slot(client, answer.number);
+	if (!slot || answer.status == FILE_WORKING || !is_consistent(msg, slot, &answer))
+		return NULL;
+	slot->state = SLOT_ANSWERED;
+	slot->msg = msg;
+	slot->piece->answer = answer;
+	slot->piece->data = msg->n_items == 2 ? msg->items[1].iov_base : NULL;
+	/* What the answer did not need of the lent buffers is taken back. */
+	if (count_returned(msg) < slot->n_lent)
+		ripc_cancel(client->svc, slot->number);
+	slot->n_lent = 0;
+	client->n_asked--;
+	return slot;
+}
+
+static uint64_t next_repeat_ms(const struct fileget_client *client)
+{
+	uint64_t next = UINT64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < client->n_slots; i++)
+		if (client->slots[i].state == SLOT_ASKED && client->slots[i].repeat_at_ms < next)
+			next = client->slots[i].repeat_at_ms;
+	return next;
+}
+
+static void repeat_due(struct fileget_client *client, uint64_t now)
+{
+	unsigned int i;
+
+	for (i = 0; i < client->n_slots; i++)
+		if (client->slots[i].state == SLOT_ASKED && client->slots[i].repeat_at_ms <= now)
+			repeat(client, &client->slots[i], now);
+}
+
+/* Handles what comes next. Returns the answered slot, or NULL and in *err whether to go on. */
+static struct slot *step(struct fileget_client *client, int *err)
+{
+	uint64_t now = now_ms();
+	/* With a repetition due, only look: the answer may have come already. */
+	int due = next_repeat_ms(client) <= now;
+	struct ripc_msg *msg;
+	struct slot *slot;
+
+	*err = ripc_receive(client->svc, due ? 0 : TICK_MS, &msg);
+	if (*err == 0) {
+		slot = take_answer(client, msg);
+		if (!slot)
+			ripc_msg_free(msg);
+		return slot;
+	}
+	if (*err != -EAGAIN && *err != -ETIMEDOUT)
+		return NULL;
+	*err = 0;
+	if (due)
+		repeat_due(client, now);
+	if (now_ms() - client->sign_of_life_ms > (uint64_t)client->timeout_ms)
+		*err = -ETIMEDOUT;
+	return NULL;
+}
+
+int fileget_wait(struct fileget_client *client, struct fileget_piece **piece)
+{
+	struct slot *slot = NULL;
+	int err = client->n_asked ? 0 : -ENOENT;
+
+	/* Silence counts only while we listen: our caller may have been busy for long. */
+	client->sign_of_life_ms = now_ms();
+	while (err == 0 && !slot) {
+		if (*client->stop)
+			return -EINTR;
+		slot = step(client, &err);
+	}
+	if (slot)
+		*piece = slot->piece;
+	return err;
+}
+
+void fileget_release(struct fileget_client *client, struct fileget_piece *piece)
+{
+	unsigned int i;
+
+	for (i = 0; i < client->n_slots; i++) {
+		if (client->slots[i].piece != piece || client->slots[i].state != SLOT_ANSWERED)
+			continue;
+		ripc_msg_free(client->slots[i].msg);
+		client->slots[i].msg = NULL;
+		client->slots[i].piece = NULL;
+		client->slots[i].state = SLOT_FREE;
+		return;
+	}
+}

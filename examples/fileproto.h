@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What fileserver and fileget say to each other: the only place that knows these bytes.
+ *
+ * A request is a short message of one item, a header and then the path. As shorts can be lost,
+ * the client repeats a request that stays unanswered; "attempt" is then not 0. The answer to
+ * what was found is a long message: a header, then the bytes of the file or of the listing. All
+ * other answers are a short message, the header alone. The number joins answer and request.
+ *
+ *   request                                  answer
+ *    0  4  "RFQ1"                             0  4  "RFA1"
+ *    4  1  what: FILE_GET, FILE_LIST          4  1  status: enum file_status
+ *    5  1  attempt: 0, 1, ... 255             5  3  zero
+ *    6  2  length of the path                 8  8  number of the request
+ *    8  8  number, the client's choice       16  8  offset of the bytes in the file
+ *   16  8  offset in the file                24  8  how many bytes come
+ *   24  8  most bytes wanted                 32  8  size of the whole file
+ *   32     path, relative, no zero byte      40  8  version: differs when the file changed
+ *
+ * A listing has one entry after the other, directories and regular files only:
+ *    0  1  'd' or 'f'      1  2  length of the name      3  8  size      11  name
+ *
+ * Numbers are little-endian. Either side checks all that comes from the other one.
+ */
+#ifndef EXAMPLES_FILEPROTO_H
+#define EXAMPLES_FILEPROTO_H
+
+#include <endian.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <ripc/ripc.h>
+
+#define FILE_REQUEST_HEADER 32
+#define FILE_ANSWER_HEADER  48
+#define FILE_ENTRY_HEADER   11
+/* A request passes as a short message on every path. */
+#define FILE_PATH_MAX (RIPC_SHORT_MIN - FILE_REQUEST_HEADER)
+/* The most bytes of one answer: a client asks for larger files in pieces. */
+#define FILE_PIECE_MAX (64u << 20)
+
+enum file_what { FILE_GET = 1, FILE_LIST = 2 };
+
+enum file_status {
+	FILE_OK,
+	FILE_WORKING, /* a repeated request that is already being answered: have patience */
+	FILE_NOT_FOUND,
+	FILE_REFUSED, /* outside of the directory that is served */
+	FILE_NO_FILE, /* neither a regular file nor, for FILE_LIST, a directory */
+	FILE_DENIED,
+	FILE_TOO_LARGE,
+	FILE_IO_ERROR,
+	FILE_MALFORMED,
+	FILE_N_STATUS,
+};
+
+struct file_request {
+	uint8_t what, attempt;
+	uint16_t path_len;
+	uint64_t number, offset, len;
+	char path[FILE_PATH_MAX + 1]; /* ends with a zero byte */
+};
+
+struct file_answer {
+	uint8_t status;
+	uint64_t number, offset, len, size, version;
+};
+
+struct file_entry {
+	char type; /* 'd' or 'f' */
+	uint16_t name_len;
+	uint64_t size;
+	const char *name; /* in the listing, no zero byte at its end */
+};
+
+static inline const char *file_status_text(unsigned int status)
+{
+	static const char *const texts[FILE_N_STATUS] = {
+		[FILE_OK] = "all is well",
+		[FILE_WORKING] = "the server is still working on it",
+		[FILE_NOT_FOUND] = "no such file or directory",
+		[FILE_REFUSED] = "refused: outside of the directory that is served",
+		[FILE_NO_FILE] = "not a regular file, or not a directory",
+		[FILE_DENIED] = "the server may not read it",
+		[FILE_TOO_LARGE] = "too large for the server",
+		[FILE_IO_ERROR] = "the server cannot read it",
+		[FILE_MALFORMED] = "the server does not understand the request",
+	};
+
+	return status < FILE_N_STATUS ? texts[status] : "an unknown answer";
+}
+
+static inline void file_put16(uint8_t *to, uint16_t value)
+{
+	value = htole16(value);
+	memcpy(to, &value, sizeof(value));
+}
+
+static inline void file_put64(uint8_t *to, uint64_t value)
+{
+	value = htole64(value);
+	memcpy(to, &value, sizeof(value));
+}
+
+static inline uint16_t file_get16(const uint8_t *from)
+{
+	uint16_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return le16toh(value);
+}
+
+static inline uint64_t file_get64(const uint8_t *from)
+{
+	uint64_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return le64toh(value);
+}
+
+/* Writes a request to bytes[RIPC_SHORT_MIN] and returns its length. path_len must be right. */
+static inline size_t file_request_encode(const struct file_request *request, uint8_t *bytes)
+{
+	memcpy(bytes, "RFQ1", 4);
+	bytes[4] = request->what;
+	bytes[5] = request->attempt;
+	file_put16(bytes + 6, request->path_len);
+	file_put64(bytes + 8, request->number);
+	file_put64(bytes + 16, request->offset);
+	file_put64(bytes + 24, request->len);
+	memcpy(bytes + FILE_REQUEST_HEADER, request->path, request->path_len);
+	return FILE_REQUEST_HEADER + (size_t)request->path_len;
+}
+
+/* Reads a request out of one item of a message. 0, or -EBADMSG and *request is untouched. */
+static inline int file_request_decode(const struct iovec *item, struct file_request *request)
+{
+	const uint8_t *bytes = item->iov_base;
+	size_t path_len;
+
+	if (item->iov_len < FILE_REQUEST_HEADER || memcmp(bytes, "RFQ1", 4) != 0)
+		return -EBADMSG;
+	path_len = file_get16(bytes + 6);
+	if (path_len > FILE_PATH_MAX || item->iov_len != FILE_REQUEST_HEADER + path_len ||
+			memchr(bytes + FILE_REQUEST_HEADER, 0, path_len))
+		return -EBADMSG;
+	if (bytes[4] != FILE_GET && bytes[4] != FILE_LIST)
+		return -EBADMSG;
+	request->what = bytes[4];
+	request->attempt = bytes[5];
+	request->path_len = (uint16_t)path_len;
+	request->number = file_get64(bytes + 8);
+	request->offset = file_get64(bytes + 16);
+	request->len = file_get64(bytes + 24);
+	memcpy(request->path, bytes + FILE_REQUEST_HEADER, path_len);
+	request->path[path_len] = '\0';
+	return 0;
+}
+
+/* Writes an answer's header to bytes[FILE_ANSWER_HEADER]. */
+static inline void file_answer_encode(const struct file_answer *answer, uint8_t *bytes)
+{
+	memcpy(bytes, "RFA1", 4);
+	bytes[4] = answer->status;
+	memset(bytes + 5, 0, 3);
+	file_put64(bytes + 8, answer->number);
+	file_put64(bytes + 16, answer->offset);
+	file_put64(bytes + 24, answer->len);
+	file_put64(bytes + 32, answer->size);
+	file_put64(bytes + 40, answer->version);
+}
+
+/* Reads an answer's header out of one item of a message. 0, or -EBADMSG: *answer untouched. */
+static inline int file_answer_decode(const struct iovec *item, struct file_answer *answer)
+{
+	const uint8_t *bytes = item->iov_base;
+
+	if (item->iov_len != FILE_ANSWER_HEADER || memcmp(bytes, "RFA1", 4) != 0)
+		return -EBADMSG;
+	answer->status = bytes[4];
+	answer->number = file_get64(bytes + 8);
+	answer->offset = file_get64(bytes + 16);
+	answer->len = file_get64(bytes + 24);
+	answer->size = file_get64(bytes + 32);
+	answer->version = file_get64(bytes + 40);
+	return 0;
+}
+
+/* Writes an entry without its name; the name follows it. */
+static inline void file_entry_encode(const struct file_entry *entry, uint8_t *bytes)
+{
+	bytes[0] = (uint8_t)entry->type;
+	file_put16(bytes + 1, entry->name_len);
+	file_put64(bytes + 3, entry->size);
+}
+
+/*
+ * Reads the entry at *at and moves *at behind it. Returns 1, 0 at the end, or -EBADMSG. A name
+ * that could lead out of a directory is not let through.
+ */
+static inline int file_entry_decode(const uint8_t **at, const uint8_t *end,
+		struct file_entry *entry)
+{
+	const uint8_t *bytes = *at;
+	const char *name = (const char *)bytes + FILE_ENTRY_HEADER;
+	size_t name_len;
+
+	if (bytes == end)
+		return 0;
+	if (end - bytes < FILE_ENTRY_HEADER || (bytes[0] != 'd' && bytes[0] != 'f'))
+		return -EBADMSG;
+	name_len = file_get16(bytes + 1);
+	if (name_len == 0 || name_len > (size_t)(end - bytes) - FILE_ENTRY_HEADER)
+		return -EBADMSG;
+	if (memchr(name, '/', name_len) || memchr(name, 0, name_len) ||
+			(name[0] == '.' && (name_len == 1 || (name_len == 2 && name[1] == '.'))))
+		return -EBADMSG;
+	entry->type = (char)bytes[0];
+	entry->name_len = (uint16_t)name_len;
+	entry->size = file_get64(bytes + 3);
+	entry->name = name;
+	*at = bytes + FILE_ENTRY_HEADER + name_len;
+	return 1;
+}
+
+#endif

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fileserver: serves the files below a directory under a service ID; fileget is the client and
+ * fileproto.h says what they exchange. This file owns the requests and the order in which they
+ * are answered.
+ *
+ * One thread, one loop, one place to wait: answers are sent with RIPC_NOWAIT, so that a client
+ * which reads slowly keeps nobody waiting, and with RIPC_GIVE, so that the memory of an answer is
+ * the library's from then on. Each client has a queue; the clients take turns. How much is being
+ * answered at a time is bounded, per client and in all; a request too many is dropped, as it
+ * might also have been lost on the way, and its sender asks again.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "fileserver.h"
+#include "service_id.h"
+
+#define REQUESTS_MAX      2048         /* waiting or being answered, of all clients */
+#define CLIENT_REQUESTS   128          /* of one client */
+#define ANSWERS_MAX       256          /* being sent at a time, of all clients */
+#define CLIENT_ANSWERS    16           /* of one client */
+#define ANSWER_BYTES      (256u << 20) /* memory of the answers being sent, of all clients */
+#define CLIENT_BYTES      (64u << 20)  /* of one client; a first answer is always allowed */
+#define ANSWER_TIMEOUT_MS 60000        /* a client that vanished is noticed much earlier */
+
+struct client;
+
+struct request {
+	struct file_request ask;
+	uint64_t reply;
+	struct client *client; /* NULL: this place is free */
+	struct request *next;  /* in the client's queue, or in the list of free places */
+	int sending;
+	uint8_t *header, *data; /* of the answer: pool buffers, once it is prepared */
+	size_t data_len;
+};
+
+/* Exists as long as it has requests. */
+struct client {
+	uint64_t id, incarnation;
+	struct request *head, **tail; /* waiting */
+	unsigned int n_requests, n_sending;
+	uint64_t sending_bytes;
+	int blocked; /* met -EAGAIN: wait for the notice */
+	struct client *next;
+};
+
+struct server {
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	struct tree tree;
+	struct request requests[REQUESTS_MAX];
+	struct request *free_requests;
+	struct client *clients;
+	unsigned int n_sending;
+	uint64_t sending_bytes;
+};
+
+static volatile sig_atomic_t stopped;
+
+static const char usage_text[] =
+		"usage: fileserver DIR --id N | --name S\n"
+		"\n"
+		"Serves the files below DIR, for reading, to fileget.\n"
+		"\n"
+		"  --id N     the service ID to register, decimal or 0x...\n"
+		"  --name S   the same by a name\n"
+		"  --help     this text\n";
+
+static void stop(int signal)
+{
+	(void)signal;
+	stopped = 1;
+}
+
+/* ---- requests and clients ---- */
+
+static struct client *find_client(const struct server *server, const struct ripc_msg *msg)
+{
+	struct client *client = server->clients;
+
+	while (client && (client->id != msg->from || client->incarnation != msg->from_incarnation))
+		client = client->next;
+	return client;
+}
+
+static struct client *add_client(struct server *server, const struct ripc_msg *msg)
+{
+	struct client *client = calloc(1, sizeof(*client));
+
+	if (!client)
+		return NULL;
+	client->id = msg->from;
+	client->incarnation = msg->from_incarnation;
+	client->tail = &client->head;
+	client->next = server->clients;
+	server->clients = client;
+	return client;
+}
+
+static void drop_idle_client(struct server *server, struct client *client)
+{
+	struct client **at = &server->clients;
+
+	if (client->n_requests > 0)
+		return;
+	while (*at != client)
+		at = &(*at)->next;
+	*at = client->next;
+	free(client);
+}
+
+static void enqueue(struct request *request)
+{
+	struct client *client = request->client;
+
+	request->next = NULL;
+	*client->tail = request;
+	client->tail = &request->next;
+}
+
+static void dequeue(struct client *client)
+{
+	client->head = client->head->next;
+	if (!client->head)
+		client->tail = &client->head;
+}
+
+/* Ends a request that is in no queue. Its answer's memory must be gone by now. */
+static void end_request(struct server *server, struct request *request)
+{
+	request->client->n_requests--;
+	request->client = NULL;
+	request->next = server->free_requests;
+	server->free_requests = request;
+}
+
+static void free_answer(struct server *server, struct request *request)
+{
+	ripc_buf_free(server->ctx, request->header);
+	ripc_buf_free(server->ctx, request->data);
+	request->header = request->data = NULL;
+}
+
+/* ---- answers ---- */
+
+static void answer_short(struct server *server, uint64_t to, const struct file_answer *answer)
+{
+	uint8_t header[FILE_ANSWER_HEADER];
+	struct iovec item = {header, sizeof(header)};
+
+	file_answer_encode(answer, header);
+	/* If it is lost, the client asks again. */
+	ripc_send_short(server->svc, to, &item, 1);
+}
+
+static void answer_status(struct server *server, const struct request *request,
+		enum file_status status)
+{
+	struct file_answer answer = {.status = (uint8_t)status, .number = request->ask.number};
+
+	answer_short(server, request->client->id, &answer);
+}
+
+/* Takes the memory of an answer with len bytes of data. 0 or a negative errno. */
+static int alloc_answer(struct server *server, struct request *request, size_t len)
+{
+	void *header, *data = NULL;
+	int err = ripc_buf_alloc(server->ctx, FILE_ANSWER_HEADER, &header);
+
+	if (err < 0)
+		return err;
+	if (len > 0)
+		err = ripc_buf_alloc(server->ctx, len, &data);
+	if (err < 0) {
+		ripc_buf_free(server->ctx, header);
+		return err;
+	}
+	request->header = header;
+	request->data = data;
+	request->data_len = len;
+	return 0;
+}
+
+/* Reads up to len bytes. Returns how many there were, or a negative errno. */
+static ssize_t read_at(int fd, uint8_t *data, size_t len, uint64_t offset)
+{
+	size_t done = 0;
+	ssize_t got;
+
+	while (done < len) {
+		got = pread(fd, data + done, len - done, (off_t)(offset + done));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+/* Fills a prepared answer from the file. The file may have become shorter since it was opened. */
+static enum file_status read_answer(struct server *server, struct request *request,
+		const struct tree_file *file)
+{
+	struct file_answer answer = {
+		.status = FILE_OK,
+		.number = request->ask.number,
+		.offset = request->ask.offset,
+		.size = file->size,
+		.version = file->version,
+	};
+	ssize_t got = read_at(file->fd, request->data, request->data_len, answer.offset);
+
+	if (got < 0) {
+		free_answer(server, request);
+		return FILE_IO_ERROR;
+	}
+	request->data_len = (size_t)got;
+	answer.len = (uint64_t)got;
+	file_answer_encode(&answer, request->header);
+	return FILE_OK;
+}
+
+/* Prepares a piece of a file. 0: see *status; -ENOMEM: not now. */
+static int prepare_get(struct server *server, struct request *request, enum file_status *status)
+{
+	struct file_request *ask = &request->ask;
+	struct tree_file file;
+	uint64_t len = 0;
+	int err = 0;
+
+	*status = tree_get(&server->tree, ask->path, ask->offset > 0, &file);
+	if (*status != FILE_OK)
+		return 0;
+	if (ask->offset < file.size)
+		len = file.size - ask->offset;
+	if (len > ask->len)
+		len = ask->len;
+	if (len > FILE_PIECE_MAX)
+		len = FILE_PIECE_MAX;
+	err = alloc_answer(server, request, len);
+	if (err == 0)
+		*status = read_answer(server, request, &file);
+	tree_put(&server->tree, ask->path, &file, err < 0 || ask->offset + len < file.size);
+	return err;
+}
+
+/* Prepares a listing. 0: see *status; -ENOMEM: not now. */
+static int prepare_list(struct server *server, struct request *request, enum file_status *status)
+{
+	struct file_answer answer = {.status = FILE_OK, .number = request->ask.number};
+	size_t max = request->ask.len < FILE_PIECE_MAX ? request->ask.len : FILE_PIECE_MAX;
+	uint8_t *bytes;
+	size_t len;
+	int err;
+
+	*status = tree_list(&server->tree, request->ask.path, max, &bytes, &len);
+	if (*status != FILE_OK)
+		return 0;
+	err = alloc_answer(server, request, len);
+	if (err == 0) {
+		if (len > 0)
+			memcpy(request->data, bytes, len);
+		answer.len = answer.size = len;
+		file_answer_encode(&answer, request->header);
+	}
+	free(bytes);
+	return err;
+}
+
+/* Sends a prepared answer. The request's place is its cookie. 0 or a negative errno. */
+static int send_answer(struct server *server, struct request *request)
+{
+	struct iovec items[2] = {
+		{request->header, FILE_ANSWER_HEADER},
+		{request->data, request->data_len},
+	};
+	struct ripc_send send = {
+		.size = sizeof(send),
+		.to = request->client->id,
+		.to_incarnation = request->client->incarnation,
+		.items = items,
+		.n_items = request->data_len > 0 ? 2 : 1,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE,
+		.timeout_ms = ANSWER_TIMEOUT_MS,
+		.reply_to = request->reply,
+		.cookie = (uint64_t)(request - server->requests) + 1,
+	};
+
+	return ripc_sendmsg(server->svc, &send, NULL);
+}
+
+/* Prepares and sends. 0: being sent; 1: answered and over; -EAGAIN, -ENOMEM: try again later. */
+static int start_answer(struct server *server, struct request *request)
+{
+	enum file_status status = FILE_OK;
+	int err = 0;
+
+	if (!request->header) {
+		if (request->ask.what == FILE_LIST)
+			err = prepare_list(server, request, &status);
+		else
+			err = prepare_get(server, request, &status);
+	}
+	/* With nothing under way nobody will give memory back: say it rather than wait. */
+	if (err < 0 && server->n_sending > 0)
+		return -ENOMEM;
+	if (err < 0)
+		status = FILE_TOO_LARGE;
+	if (status != FILE_OK) {
+		answer_status(server, request, status);
+		return 1;
+	}
+	err = send_answer(server, request);
+	if (err == 0 || err == -EAGAIN)
+		return err;
+	/* The client is gone, or will ask again. */
+	free_answer(server, request);
+	return 1;
+}
+
+static int may_send(const struct server *server, const struct client *client)
+{
+	return !client->blocked && client->head && client->n_sending < CLIENT_ANSWERS &&
+	       (client->n_sending == 0 || client->sending_bytes < CLIENT_BYTES) &&
+	       server->n_sending < ANSWERS_MAX && server->sending_bytes < ANSWER_BYTES;
+}
+
+/* Answers as many of a client's requests as its share allows. -ENOMEM: later. */
+static int serve_client(struct server *server, struct client *client)
+{
+	struct request *request;
+	int result;
+
+	while (may_send(server, client)) {
+		request = client->head;
+		result = start_answer(server, request);
+		if (result == -ENOMEM)
+			return -ENOMEM;
+		if (result == -EAGAIN) {
+			client->blocked = 1;
+			return 0;
+		}
+		dequeue(client);
+		if (result == 1) {
+			end_request(server, request);
+			continue;
+		}
+		request->sending = 1;
+		client->n_sending++;
+		client->sending_bytes += request->data_len;
+		server->n_sending++;
+		server->sending_bytes += request->data_len;
+	}
+	return 0;
+}
+
+/* Who was first in the list becomes the last one. */
+static void rotate_clients(struct server *server)
+{
+	struct client *first = server->clients, *last = first;
+
+	if (!first || !first->next)
+		return;
+	while (last->next)
+		last = last->next;
+	server->clients = first->next;
+	last->next = first;
+	first->next = NULL;
+}
+
+/* Gives every client its turn. */
+static void serve_all(struct server *server)
+{
+	struct client *client, *next;
+
+	rotate_clients(server);
+	for (client = server->clients; client; client = next) {
+		next = client->next;
+		if (serve_client(server, client) < 0)
+			return;
+		drop_idle_client(server, client);
+	}
+}
+
+/* ---- what comes in ---- */
+
+/* A repeated request may be one that we have. */
+static int is_known(const struct client *client, struct server *server, uint64_t number)
+{
+	size_t i;
+
+	for (i = 0; i < REQUESTS_MAX; i++)
+		if (server->requests[i].client == client &&
+				server->requests[i].ask.number == number)
+			return 1;
+	return 0;
+}
+
+static void take_request(struct server *server, const struct ripc_msg *msg)
+{
+	struct request *request = server->free_requests;
+	struct file_answer working = {.status = FILE_WORKING};
+	struct client *client;
+
+	if (!request || msg->n_items != 1 || file_request_decode(msg->items, &request->ask) < 0)
+		return;
+	client = find_client(server, msg);
+	if (client && request->ask.attempt > 0 && is_known(client, server, request->ask.number)) {
+		working.number = request->ask.number;
+		answer_short(server, msg->from, &working);
+		return;
+	}
+	if (!client)
+		client = add_client(server, msg);
+	if (!client || client->n_requests == CLIENT_REQUESTS)
+		return;
+	server->free_requests = request->next;
+	request->client = client;
+	request->reply = msg->reply;
+	request->sending = 0;
+	request->header = request->data = NULL;
+	client->n_requests++;
+	enqueue(request);
+	if (client->head == request) {
+		serve_client(server, client);
+		drop_idle_client(server, client);
+	}
+}
+
+static void take_completion(struct server *server, const struct ripc_msg *msg)
+{
+	struct request *request;
+	struct client *client;
+
+	if (msg->cookie == 0 || msg->cookie > REQUESTS_MAX)
+		return;
+	request = &server->requests[msg->cookie - 1];
+	if (!request->client || !request->sending)
+		return;
+	/* Otherwise the library took the buffers. */
+	if (msg->outcome == RIPC_NOT_DELIVERED)
+		free_answer(server, request);
+	/* Asking again would not help; after any other failure it may. */
+	if (msg->outcome == RIPC_NOT_DELIVERED && msg->status == -EMSGSIZE)
+		answer_status(server, request, FILE_TOO_LARGE);
+	client = request->client;
+	client->blocked = 0;
+	client->n_sending--;
+	client->sending_bytes -= request->data_len;
+	server->n_sending--;
+	server->sending_bytes -= request->data_len;
+	end_request(server, request);
+}
+
+static void take_notice(struct server *server, const struct ripc_msg *msg)
+{
+	struct client *client;
+
+	if (msg->status == -EADDRINUSE) {
+		fprintf(stderr, "fileserver: another process holds this service ID\n");
+		stopped = 1;
+	}
+	for (client = server->clients; client; client = client->next)
+		client->blocked = 0;
+}
+
+/* Whether something may be waiting for what just became free. */
+static int has_waiting(const struct server *server)
+{
+	const struct client *client;
+
+	for (client = server->clients; client; client = client->next)
+		if (client->head || client->n_requests == 0)
+			return 1;
+	return 0;
+}
+
+static void take(struct server *server, const struct ripc_msg *msg)
+{
+	if (msg->kind == RIPC_SHORT) {
+		take_request(server, msg);
+		return;
+	}
+	if (msg->kind == RIPC_COMPLETION)
+		take_completion(server, msg);
+	else if (msg->kind == RIPC_NOTICE)
+		take_notice(server, msg);
+	if (has_waiting(server))
+		serve_all(server);
+}
+
+/* Serves until a signal comes. Returns a negative errno, or 0. */
+static int serve(struct server *server)
+{
+	struct ripc_msg *msg;
+	int err = 0;
+
+	while (!stopped && (err == 0 || err == -ETIMEDOUT)) {
+		/* Not for ever: signals are looked at, and kept files are closed, twice a second. */
+		err = ripc_receive(server->svc, 500, &msg);
+		if (err == 0) {
+			take(server, msg);
+			ripc_msg_free(msg);
+		} else if (err == -ETIMEDOUT) {
+			tree_expire(&server->tree);
+		}
+	}
+	return stopped ? 0 : err;
+}
+
+/* ---- start and end ---- */
+
+static void log_to_stderr(void *arg, int level, const char *text)
+{
+	(void)arg;
+	if (level <= RIPC_LOG_WARN)
+		fprintf(stderr, "fileserver: %s\n", text);
+}
+
+static int failed(const char *what, int err)
+{
+	fprintf(stderr, "fileserver: %s: %s\n", what, ripc_strerror(err));
+	return 1;
+}
+
+static void init_server(struct server *server)
+{
+	size_t i;
+
+	for (i = 0; i < REQUESTS_MAX; i++) {
+		server->requests[i].next = server->free_requests;
+		server->free_requests = &server->requests[i];
+	}
+}
+
+static int run(struct server *server, const char *dir, uint64_t id)
+{
+	struct ripc_config config = {.size = sizeof(config), .log = log_to_stderr};
+	int err = ripc_open(&config, &server->ctx), status = 0;
+
+	if (err < 0)
+		return failed("cannot start", err);
+	err = ripc_service_open(server->ctx, id, 0, &server->svc);
+	if (err < 0) {
+		status = failed("cannot register the service", err);
+	} else {
+		printf("fileserver: serving %s as 0x%016llx\n", dir, (unsigned long long)id);
+		fflush(stdout);
+		err = serve(server);
+		if (err < 0)
+			status = failed("cannot receive", err);
+		/* New requests go elsewhere from now on; answers under way get a second to end. */
+		ripc_service_drain(server->svc, 0);
+	}
+	ripc_close(server->ctx, 1000);
+	return status;
+}
+
+static void free_clients(struct server *server)
+{
+	struct client *client;
+
+	while ((client = server->clients)) {
+		server->clients = client->next;
+		free(client);
+	}
+}
+
+static int serve_directory(const char *dir, uint64_t id)
+{
+	struct sigaction action = {.sa_handler = stop};
+	struct server *server = calloc(1, sizeof(*server));
+	int err, status;
+
+	if (!server)
+		return failed("no memory", -ENOMEM);
+	init_server(server);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	err = tree_open(&server->tree, dir);
+	if (err < 0) {
+		free(server);
+		fprintf(stderr, "fileserver: %s: %s\n", dir, strerror(-err));
+		return 1;
+	}
+	status = run(server, dir, id);
+	tree_close(&server->tree);
+	free_clients(server);
+	free(server);
+	return status;
+}
+
+static int usage_error(const char *what)
+{
+	fprintf(stderr, "fileserver: %s\n%s", what, usage_text);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"id", required_argument, NULL, 'i'},
+		{"name", required_argument, NULL, 'n'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	uint64_t id = 0;
+	int option, err;
+
+	while ((option = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
+		if (option == 'h') {
+			fputs(usage_text, stdout);
+			return 0;
+		}
+		err = option == 'i' ? parse_service_id(optarg, &id)
+		      : option == 'n' ? parse_service_name(optarg, &id) : -EINVAL;
+		if (err < 0)
+			return usage_error("an option cannot be understood");
+	}
+	if (optind != argc - 1)
+		return usage_error("which directory?");
+	if (id == 0)
+		return usage_error("--id or --name is needed");
+	return serve_directory(argv[optind], id);
+}
