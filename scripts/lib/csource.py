@@ -81,6 +81,25 @@ def structs(text):
     return found
 
 
+def prototypes(text):
+    """Every public function of the header and how many parameters it has: [(name, n), ...]."""
+    found = []
+    for declaration in re.findall(r'\bRIPC_API\b([^;]*);',
+                                  _blank_preprocessor(blank_comments(text))):
+        head = re.search(r'\b(ripc_\w+)\s*\((.*)\)\s*$', declaration, re.S)
+        found.append((head.group(1), _count_parameters(head.group(2))))
+    return found
+
+
+def _count_parameters(text):
+    """Counts commas that are not inside a function pointer's parentheses."""
+    depth, count = 0, 1
+    for char in text:
+        depth += (char == '(') - (char == ')')
+        count += char == ',' and depth == 0
+    return 0 if text.strip() in ('', 'void') else count
+
+
 def enumerators(text):
     """The names of all enumerators and of all macros that are numbers."""
     code = blank_comments(text)

@@ -11,6 +11,9 @@ import subprocess
 import sys
 
 root = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.join(root, 'scripts/lib'))
+import csource
+
 folder = os.path.join(root, 'docs/man')
 
 
@@ -31,25 +34,6 @@ def page_of(function):
     return read(path) if os.path.exists(path) else None
 
 
-def prototypes(header):
-    code = re.sub(r'/\*.*?\*/', ' ', header, flags=re.S)
-    for text in re.findall(r'RIPC_API\b([^;]*);', code):
-        name = re.search(r'\b(ripc_\w+)\s*\(', text).group(1)
-        yield name, len(split_parameters(text[text.index(name) + len(name):].strip()[1:-1]))
-
-
-def split_parameters(text):
-    """Splits at commas that are not inside a function pointer's parentheses."""
-    parts, depth = [''], 0
-    for char in text:
-        depth += (char == '(') - (char == ')')
-        if char == ',' and depth == 0:
-            parts.append('')
-        else:
-            parts[-1] += char
-    return parts
-
-
 def documented(page, function):
     """How many parameters the page's synopsis gives the function, or None."""
     named = re.search(rf'^\.Nm {function}\b', page, re.M)
@@ -57,16 +41,18 @@ def documented(page, function):
     line = re.search(rf'^\.Fn {function} (.*)$', page, re.M)
     if not named or not (block or line):
         return None
-    return block.group(1).count('.Fa ') if block else len(re.findall(r'"[^"]*"', line.group(1)))
+    if block:
+        return block.group(1).count('.Fa ')
+    return len(re.findall(r'"[^"]*"', line.group(1)))
 
 
 def faults():
-    for function, n_parameters in prototypes(read(os.path.join(root, 'include/ripc/ripc.h'))):
+    for function, n_parameters in csource.prototypes(read(os.path.join(root, 'include/ripc/ripc.h'))):
         page = page_of(function)
         if page is None:
             yield f'{function}: no man page'
         elif documented(page, function) != n_parameters:
-            yield f'{function}: its man page does not name it or lacks its {n_parameters} parameters'
+            yield f'{function}: its page does not name it with its {n_parameters} parameters'
     installed = read(os.path.join(root, 'docs/meson.build'))
     for name in sorted(os.listdir(folder)):
         if f"'man/{name}'" not in installed:
