@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What scripts/test does after installing: see there."""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import meson_log
+from meson_log import Tally
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LOG_LINES = 60  # of a failing program's output that are shown
+
+SANITIZERS = {
+    'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1',
+    'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
+    'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1',
+}
+
+
+class Failed(Exception):
+    """A step could not be run at all; its text is shown."""
+
+
+def run(command, **more):
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env=dict(os.environ, **SANITIZERS, **more))
+    return done.returncode, done.stdout.decode('utf-8', 'replace')
+
+
+def must(command, **more):
+    status, output = run(command, **more)
+    if status != 0:
+        raise Failed(f'{" ".join(command)}: exit status {status}\n{output}')
+    return output
+
+
+def program(name, command):
+    """Runs one program that is not Meson's."""
+    status, output = run(command)
+    return meson_log.count_program(name, status == 0, status == 77, output)
+
+
+def build(name, *options, compiler='gcc'):
+    """Configures and compiles build/test/NAME; returns its path."""
+    path = os.path.join(ROOT, 'build/test', name)
+    setup = ['meson', 'setup', path, ROOT, '-Dtests=enabled', '-Dwerror=true', *options]
+    if os.path.exists(os.path.join(path, 'build.ninja')):
+        setup.insert(2, '--reconfigure')
+    status, _ = run(setup, CC=compiler)
+    if status != 0:
+        shutil.rmtree(path, ignore_errors=True)
+        must([part for part in setup if part != '--reconfigure'], CC=compiler)
+    must(['ninja', '-C', path])
+    return path
+
+
+def meson_test(path, *options):
+    """Runs "meson test" and counts."""
+    log = os.path.join(path, 'meson-logs/testlog.json')
+    if os.path.exists(log):
+        os.unlink(log)
+    status, output = run(['meson', 'test', '-C', path, '--no-rebuild', *options])
+    if not os.path.exists(log):
+        raise Failed(f'meson test: exit status {status}\n{output}')
+    tally = meson_log.read(log)
+    if status != 0 and not tally.failed:
+        raise Failed(f'meson test: exit status {status}\n{output}')
+    return tally
+
+
+def clang():
+    for name in ('clang-14', 'clang'):
+        if shutil.which(name):
+            return name
+    return None
+
+
+def step_style(_):
+    tally = program('style self-test', ['scripts/style', '--self-test'])
+    tally.add(program('style', ['scripts/style']))
+    return tally
+
+
+def step_gcc(_):
+    return meson_test(build('gcc'))
+
+
+def step_clang(_):
+    if not clang():
+        return Tally(skipped=[('clang', 'there is no clang')])
+    return meson_test(build('clang', compiler=clang()), '--suite', 'unit', '--suite',
+                      'conformance', '--suite', 'sim')
+
+
+def step_address(_):
+    """Address and undefined behaviour sanitizers."""
+    path = build('address', '-Db_sanitize=address,undefined', '-Db_lundef=false',
+                 '-Dbuildtype=debugoptimized')
+    return meson_test(path, '--no-suite', 'abi', '--no-suite', 'net', '-t', '4')
+
+
+def step_thread(_):
+    path = build('thread', '-Db_sanitize=thread', '-Db_lundef=false',
+                 '-Dbuildtype=debugoptimized')
+    return meson_test(path, '--suite', 'unit', '--suite', 'conformance', '-t', '6')
+
+
+def step_rdma(options):
+    why = 'no RDMA backend yet' if options.all else 'only with --all; no RDMA backend yet'
+    return Tally(skipped=[('soft-RDMA guest', why)])
+
+
+# name, what it is, the function
+STEPS = [
+    ('style', 'the house rules', step_style),
+    ('gcc', 'gcc, all tests', step_gcc),
+    ('address', 'address and undefined sanitizers', step_address),
+    ('thread', 'thread sanitizer', step_thread),
+    ('clang', 'clang, unit and simulator', step_clang),
+    ('rdma', 'soft RDMA in a guest', step_rdma),
+]
+
+
+def show_failures(tally):
+    for name, output in tally.failures:
+        lines = output.rstrip().split('\n')
+        print(f'\n---- {name} failed:')
+        if len(lines) > LOG_LINES:
+            print(f'(the last {LOG_LINES} of {len(lines)} lines)')
+        print('\n'.join(lines[-LOG_LINES:]) + '\n----')
+
+
+def run_step(name, title, function, options):
+    began = time.monotonic()
+    print(f'{name:8} {title:36}', end='', flush=True)
+    try:
+        tally = function(options)
+    except Failed as failure:
+        tally = Tally(failed=1, failures=[(f'step {name}', str(failure))])
+    print(f'{tally.passed:6} passed {tally.failed:4} failed {len(tally.skipped):4} skipped '
+          f'{time.monotonic() - began:6.0f} s', flush=True)
+    show_failures(tally)
+    return tally
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog='scripts/test')
+    parser.add_argument('--all', action='store_true')
+    parser.add_argument('--full', action='store_true')
+    parser.add_argument('--list', action='store_true')
+    parser.add_argument('step', nargs='*')
+    options = parser.parse_args()
+    unknown = set(options.step) - {step[0] for step in STEPS}
+    if unknown:
+        parser.error(f'no such step: {", ".join(sorted(unknown))}')
+    return options
+
+
+def main():
+    options = parse()
+    if options.list:
+        print('\n'.join(f'{name:8} {title}' for name, title, _ in STEPS))
+        return 0
+    total = Tally()
+    for name, title, function in STEPS:
+        if not options.step or name in options.step:
+            total.add(run_step(name, title, function, options))
+    if total.skipped:
+        print('\nskipped:')
+        for name, why in dict.fromkeys(total.skipped):
+            print(f'  {name}: {why}')
+    print(f'\n{total.passed} passed, {total.failed} failed, {len(total.skipped)} skipped')
+    return 1 if total.failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
