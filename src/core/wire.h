@@ -125,10 +125,15 @@ struct wire_packet {
 
 /*
  * Takes a datagram apart without reading its payload or checking its checksum. 0; -EBADMSG:
- * malformed; -EPROTONOSUPPORT: version or flag unknown (h is filled).
+ * malformed (*packet is undefined); -EPROTONOSUPPORT: version or flag unknown (h is filled, the
+ * rest is undefined). Fields that the packet does not have are undefined, except that lends,
+ * replies and n_items are 0 and lengths is NULL.
  */
 int wire_decode(const void *data, size_t len, struct wire_packet *packet);
-/* Only what routes a packet: version, type, flags, src, dst, token. -EBADMSG if too short. */
+/*
+ * Only what routes a packet: the header, with any version, type or flag. In a SHORT the number
+ * of items travels in the upper byte of flags; h.flags is without it. -EBADMSG if too short.
+ */
 int wire_decode_header(const void *data, size_t len, struct wire_header *h);
 /* payload_crc: CRC32C of the payload alone. True if the packet is as it was sent. */
 bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
@@ -138,7 +143,9 @@ void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *addre
 
 /*
  * Encoding: header with extensions (returns bytes written; which extensions follow from
- * p->h.flags), then the body of the type, then seal with the payload's checksum.
+ * p->h.flags), then the body of the type, then seal with the payload's checksum. The version
+ * is always ours. item_lens: SHORT with n_items > 1 and ANNOUNCE, n_items lengths; keys:
+ * ANNOUNCE, NULL or n_items pairs of address and key. Values must keep the decoder's limits.
  */
 size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
 		const uint64_t *keys);
