@@ -144,6 +144,8 @@ struct ripc__backend {
 	 */
 	int (*peer_open)(void *port, void *peer, const struct ripc__addr *addr);
 	void (*peer_close)(void *port, void *peer);
+	/* Where the route leads, for addr_text. */
+	void (*peer_addr)(void *port, const void *peer, struct ripc__addr *addr);
 	/* The longest datagram that the route to this partner takes now, bytes. */
 	uint32_t (*peer_mtu)(void *port, void *peer);
 	/* Does a datagram from this address come from where the route leads? Hot. */
@@ -195,6 +197,7 @@ struct ripc__source_event {
 	uint8_t host[16];      /* IP address it came from, v4-mapped; loopback for local sources */
 	struct ripc__addr reply;
 	bool local;            /* came from this host and network namespace, certainly */
+	bool group;            /* was sent to many: others on this host have got it too */
 };
 
 /*
@@ -229,7 +232,8 @@ struct ripc__source {
 
 	/* Up to one event; 1 or 0. */
 	int (*poll)(void *source, struct ripc__source_event *event);
-	/* Readable when poll may have something. One descriptor for the life of the source. */
+	/* Readable when poll may have something. One descriptor for the life of the source; or
+	 * -1: nothing can ever arrive. */
 	int (*wait_fd)(void *source);
 	/* Calls found for each ID that this source sees without asking; NULL: it must ask. */
 	int (*list)(void *source, void (*found)(void *arg, uint64_t id), void *arg);

@@ -26,6 +26,11 @@ struct ripc__env {
 	 * "after_done", "in_hello", "in_resolve", "in_close".
 	 */
 	void (*point)(void *arg, const char *name);
+	/*
+	 * Called by a waiting call instead of sleeping, without lock; NULL: sleep. Must come back by
+	 * until_us or when something has arrived, and must not call into the same context.
+	 */
+	void (*idle)(void *arg, uint64_t until_us);
 };
 
 /* ripc_open() with another world. env must live as long as the context. Backends and sources

@@ -35,6 +35,11 @@ static inline void list_append(struct list *head, struct list *node)
 	head->prev = node;
 }
 
+static inline void list_prepend(struct list *head, struct list *node)
+{
+	list_append(head->next, node);
+}
+
 /* Afterwards node is an empty list of its own, so that removing it again is harmless. */
 static inline void list_remove(struct list *node)
 {

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The public calls: check the arguments, take the lock, delegate. Their contracts are in
+ * ripc.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "util/siphash.h"
+
+uint64_t ripc_id_from_name(const char *name)
+{
+	static const uint8_t key[16];
+	uint64_t id = name ? ripc__siphash(key, name, strlen(name)) : 0;
+
+	return id ? id : 1;
+}
+
+/* ---- services ------------------------------------------------------------------------------------ */
+
+int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
+		struct ripc_service **svc)
+{
+	int error;
+
+	if (!ctx || !svc || flags)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__service_begin(ctx, id, svc);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
+{
+	struct ripc_context *ctx = svc ? svc->ctx : NULL;
+	int error = ctx && timeout_ms >= 0 ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ripc__service_drain(svc, timeout_ms);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_service_close(struct ripc_service *svc)
+{
+	struct ripc_context *ctx = svc ? svc->ctx : NULL;
+	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	ripc__point(ctx, "in_close");
+	ripc__service_end(svc);
+	ripc__leave(ctx);
+	return 0;
+}
+
+uint64_t ripc_service_id(const struct ripc_service *svc)
+{
+	return svc ? svc->id : 0;
+}
+
+uint64_t ripc_service_incarnation(const struct ripc_service *svc)
+{
+	return svc ? svc->incarnation : 0;
+}
+
+int ripc_service_fd(struct ripc_service *svc)
+{
+	int fd = svc ? ripc__enter(svc->ctx) : -EINVAL;
+
+	if (fd)
+		return fd;
+	fd = ripc__service_fd(svc);
+	ripc__leave(svc->ctx);
+	return fd;
+}
+
+/* ---- the resolver ---------------------------------------------------------------------------------- */
+
+struct lookup {
+	struct ripc_context *ctx;
+	uint64_t id;
+	int status;
+};
+
+static bool looked_up(void *arg)
+{
+	struct lookup *lookup = arg;
+	const struct ripc__answer *answer;
+
+	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
+		lookup->ctx->now_us, &answer);
+	return lookup->status != -EINPROGRESS;
+}
+
+int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+{
+	struct lookup lookup = {.ctx = ctx, .id = id};
+	int error;
+
+	if (!ctx || id == 0 || timeout_ms < 0)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
+		error = ripc__thread_start(ctx);
+	if (!error && !ripc__wait(ctx, looked_up, &lookup, ripc__deadline(ctx, timeout_ms)))
+		error = -ETIMEDOUT;
+	ripc__leave(ctx);
+	return error ? error : lookup.status;
+}
+
+struct listing {
+	struct ripc_context *ctx;
+	void (*found)(void *arg, const struct ripc_listing *listing);
+	void *arg;
+	int n;
+};
+
+static void listed(void *arg, const struct ripc__answer *answer)
+{
+	struct listing *listing = arg;
+	struct ripc_context *ctx = listing->ctx;
+	struct ripc_listing public = {.id = answer->record.id, .local = answer->local,
+		.incarnation = answer->record.incarnation, .source = answer->source};
+	char text[64] = "";
+	struct ripc__addr addr;
+
+	for (uint32_t i = 0; i < answer->record.n_addrs && !text[0]; i++) {
+		const struct wire_record_addr *from = &answer->record.addrs[i];
+
+		for (uint32_t d = 0; d < ctx->n_devices && !text[0]; d++) {
+			const struct device *device = &ctx->devices[d];
+
+			if (device->ops->id == from->backend &&
+					device->ops->addr_choose(device->port, from->blob,
+						from->len, answer->host, &addr) == 0)
+				device->ops->addr_text(&addr, text);
+		}
+	}
+	public.address = text;
+	listing->n++;
+	listing->found(listing->arg, &public);
+}
+
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+int ripc_list(struct ripc_context *ctx, int timeout_ms,
+		void (*found)(void *arg, const struct ripc_listing *listing), void *arg)
+{
+	struct listing listing = {.ctx = ctx, .found = found, .arg = arg};
+	int error;
+
+	if (!ctx || !found || timeout_ms < 0)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
+		error = ripc__thread_start(ctx);
+	error = error ? error : ripc__resolver_list(ctx->resolver, ctx->now_us, listed, &listing);
+	if (!error) {
+		ripc__wait(ctx, never, NULL, ripc__deadline(ctx, timeout_ms));
+		ripc__resolver_list(ctx->resolver, ctx->now_us, NULL, NULL);
+	}
+	ripc__leave(ctx);
+	return error ? error : listing.n;
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------ */
+
+static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
+{
+	if (!ctx)
+		return -EINVAL;
+	if (!*ctx->alive)
+		return -EOWNERDEAD;
+	*pool = ctx->pool;
+	return 0;
+}
+
+int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
+{
+	struct ripc__pool *pool;
+	int error = buf ? pool_of(ctx, &pool) : -EINVAL;
+
+	return error ? error : ripc__pool_alloc(pool, len, buf);
+}
+
+int ripc_buf_ref(struct ripc_context *ctx, void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	return error ? error : ripc__pool_ref(pool, buf);
+}
+
+int ripc_buf_free(struct ripc_context *ctx, void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	return error || !buf ? error : ripc__pool_free(pool, buf);
+}
+
+int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	return error ? error : ripc__pool_register(pool, buf, len);
+}
+
+int ripc_buf_unregister(struct ripc_context *ctx, void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	return error ? error : ripc__pool_unregister(pool, buf);
+}
+
+int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie)
+{
+	struct window *window;
+	int error;
+
+	if (!svc || !mem || (!mem->iov_base && mem->iov_len))
+		return -EINVAL;
+	error = ripc__enter(svc->ctx);
+	if (error)
+		return error;
+	window = malloc(sizeof(*window));
+	if (window) {
+		*window = (struct window){.mem = *mem, .cookie = cookie};
+		list_append(&svc->windows, &window->node);
+	}
+	ripc__leave(svc->ctx);
+	return window ? 0 : -ENOMEM;
+}
+
+/* ---- sending -------------------------------------------------------------------------------------------- */
+
+int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
+		uint32_t n_items)
+{
+	struct ripc_send request = {.size = sizeof(request), .to = to, .items = items,
+		.n_items = n_items};
+	int error;
+
+	if (!svc || to == 0)
+		return -EINVAL;
+	error = ripc__enter(svc->ctx);
+	if (error)
+		return error;
+	error = ripc__short_send(svc, &request);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
+		uint32_t n_items, int timeout_ms)
+{
+	struct ripc_send request = {.size = sizeof(request), .to = to, .items = items,
+		.n_items = n_items, .flags = RIPC_SEND_LONG, .timeout_ms = timeout_ms};
+
+	return timeout_ms > 0 ? ripc_sendmsg(svc, &request, NULL) : -EINVAL;
+}
+
+static bool outgoing_ended(void *arg)
+{
+	const struct outgoing *outgoing = arg;
+
+	return outgoing->state == OUT_ENDED;
+}
+
+static int long_send(struct ripc_service *svc, const struct ripc_send *request, uint64_t lends,
+		enum ripc_outcome *outcome)
+{
+	struct ripc_context *ctx = svc->ctx;
+	struct outgoing *outgoing;
+	enum ripc_outcome result;
+	int error = ripc__outgoing_start(svc, request, lends, &outgoing);
+
+	if (error || request->flags & RIPC_NOWAIT)
+		return error;
+	/* The deadline is a timer, which ends it: so this wait needs none, but has one tick more
+	 * so that a stopped clock of another thread cannot hold it. */
+	ripc__wait(ctx, outgoing_ended, outgoing, outgoing->deadline_us + TICK_US);
+	if (outgoing->state != OUT_ENDED)
+		ripc__outgoing_end(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+	error = outgoing->status;
+	result = outgoing->outcome;
+	if (result == RIPC_UNKNOWN)
+		outgoing->waiter = false; /* its NOTICE keeps it */
+	else
+		ripc__outgoing_put(outgoing);
+	if (outcome)
+		*outcome = result;
+	return error;
+}
+
+static int check_send(struct ripc_service *svc, const struct ripc_send *send,
+		struct ripc_send *request)
+{
+	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
+
+	if (!svc || !send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
+		return -EINVAL;
+	memset(request, 0, sizeof(*request));
+	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
+	if (request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
+		return -EINVAL;
+	if (request->flags & RIPC_NOWAIT && !(request->flags & RIPC_SEND_LONG))
+		return -EINVAL;
+	return 0;
+}
+
+int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
+		enum ripc_outcome *outcome)
+{
+	struct ripc_send request;
+	struct ripc_context *ctx;
+	uint64_t lends;
+	int error = check_send(svc, send, &request);
+
+	if (error)
+		return error;
+	ctx = svc->ctx;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	if (!(request.flags & RIPC_SEND_LONG)) {
+		error = ripc__short_send(svc, &request);
+		ripc__leave(ctx);
+		return error;
+	}
+	error = ripc__lend(svc, &request, &lends);
+	if (!error) {
+		struct list *lent = lends ? svc->lent.prev : NULL;
+		enum ripc_outcome result = 0;
+
+		error = long_send(svc, &request, lends, &result);
+		if (error && !result && lent)
+			ripc__lent_free(list_entry(lent, struct lent, node));
+		if (outcome)
+			*outcome = result ? result : RIPC_NOT_DELIVERED;
+	}
+	ripc__leave(ctx);
+	return error;
+}
+
+static void stop_receiving_into(struct ripc_service *svc, struct lent *lent)
+{
+	list_for_each(node, &svc->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		list_for_each_safe(in, &partner->incoming) {
+			struct incoming *incoming = list_entry(in, struct incoming, node);
+
+			if (incoming->lent == lent) {
+				ripc__incoming_refuse(incoming, -ECANCELED, true);
+				return;
+			}
+		}
+	}
+}
+
+static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
+{
+	bool any = false;
+
+	list_for_each_safe(node, &svc->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->cookie != cookie)
+			continue;
+		if (lent->in_use)
+			stop_receiving_into(svc, lent);
+		ripc__lent_free(lent);
+		any = true;
+	}
+	return any;
+}
+
+/* Cancelling one can end it at once, and so free its partner's others: start over each time. */
+static bool cancel_one(struct ripc_service *svc, uint64_t cookie)
+{
+	list_for_each(node, &svc->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->service != svc)
+			continue;
+		list_for_each(out, &partner->outgoing) {
+			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
+
+			if (outgoing->cookie == cookie && outgoing->state != OUT_CANCELLING) {
+				ripc__outgoing_cancel(outgoing, -ECANCELED);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
+{
+	bool any;
+	int error;
+
+	if (!svc)
+		return -EINVAL;
+	error = ripc__enter(svc->ctx);
+	if (error)
+		return error;
+	any = cancel_lent(svc, cookie);
+	while (cancel_one(svc, cookie))
+		any = true;
+	ripc__leave(svc->ctx);
+	return any ? 0 : -ENOENT;
+}
+
+/* ---- receiving -------------------------------------------------------------------------------------------- */
+
+int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg)
+{
+	struct message *message;
+	struct ripc_context *ctx;
+	int error;
+
+	if (!svc || !msg || timeout_ms < -1)
+		return -EINVAL;
+	ctx = svc->ctx;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__service_take(svc, timeout_ms, &message);
+	if (!error)
+		*msg = &message->public;
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_poll(struct ripc_context *ctx)
+{
+	int work;
+
+	if (!ctx)
+		return -EINVAL;
+	work = ripc__enter(ctx);
+	if (work)
+		return work;
+	ctx->activity++;
+	work = ripc__progress(ctx);
+	ripc__leave(ctx);
+	return work;
+}
+
+int64_t ripc_poll_timeout(struct ripc_context *ctx)
+{
+	uint64_t next;
+	int64_t left = -1;
+
+	if (!ctx || ripc__enter(ctx))
+		return -1;
+	next = ripc__next_deadline(ctx);
+	if (next != UINT64_MAX)
+		left = next > ctx->now_us ? (int64_t)(next - ctx->now_us) : 0;
+	ripc__leave(ctx);
+	return left;
+}
+
+/* ---- asking about things ------------------------------------------------------------------------------------ */
+
+int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path)
+{
+	struct partner *partner;
+	int error;
+
+	if (!svc || !path || path->size < sizeof(path->size) || path->size > 4096)
+		return -EINVAL;
+	error = ripc__enter(svc->ctx);
+	if (error)
+		return error;
+	error = ripc__partner_for_send(svc, to, &partner);
+	if (!error)
+		error = ripc__path_fill(partner, path);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+static bool pinged(void *arg)
+{
+	const struct ping *ping = arg;
+
+	return ping->done;
+}
+
+static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
+{
+	struct ripc_context *ctx = svc->ctx;
+	struct wire_packet packet = {.value = ping->nonce, .stamp = ctx->now_us};
+	struct partner *partner;
+	int error = ripc__partner_for_send(svc, to, &partner);
+
+	if (error || !partner->peer)
+		return error;
+	ping->sent_us = ctx->now_us;
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__partner_send(partner, &packet);
+	return 0;
+}
+
+/* Asks every 100 ms, and first every 10 ms, until there is an answer. */
+static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us, struct ping *ping)
+{
+	struct ripc_context *ctx = svc->ctx;
+	uint64_t patience_us = TICK_US;
+	int error = 0;
+
+	while (!error && !ping->done && ctx->now_us < deadline_us) {
+		uint64_t until_us = ctx->now_us + patience_us;
+
+		error = ping_once(svc, to, ping);
+		if (!error)
+			ripc__wait(ctx, pinged, ping, until_us < deadline_us ? until_us : deadline_us);
+		patience_us = patience_us < 10 * TICK_US ? 2 * patience_us : patience_us;
+	}
+	if (!error && !ping->done)
+		error = -ETIMEDOUT;
+	return error;
+}
+
+int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns)
+{
+	struct ping ping = {0}, **at;
+	struct ripc_context *ctx;
+	int error;
+
+	if (!svc || to == 0 || timeout_ms < 0 || !rtt_ns)
+		return -EINVAL;
+	ctx = svc->ctx;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	ping.nonce = ripc__nonce(ctx);
+	ping.next = ctx->pings;
+	ctx->pings = &ping;
+	error = ping_loop(svc, to, ripc__deadline(ctx, timeout_ms), &ping);
+	for (at = &ctx->pings; *at != &ping; at = &(*at)->next)
+		;
+	*at = ping.next;
+	if (!error)
+		*rtt_ns = ping.rtt_us * 1000;
+	ripc__leave(ctx);
+	return error;
+}
+
+static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
+{
+	struct ripc__resolver_stats resolver;
+	struct ripc__pool_stats pool;
+
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+
+		if (device->ops->overflows)
+			ctx->stats.drop_receive_buffer += device->ops->overflows(device->port);
+		if (device->ops->fallbacks)
+			ctx->stats.offload_fallbacks += device->ops->fallbacks(device->port);
+	}
+	*stats = ctx->stats;
+	ripc__pool_stats(ctx->pool, &pool);
+	stats->pool_bytes = pool.taken;
+	stats->pool_limit_bytes = pool.limit;
+	stats->pool_used_bytes = pool.used;
+	stats->partner_bytes = ripc__partners_bytes(ctx);
+	ripc__resolver_stats(ctx->resolver, &resolver);
+	stats->questions_sent = resolver.questions_sent;
+	stats->questions_answered = resolver.questions_answered;
+	stats->answers_received = resolver.answers_received;
+	stats->resolver_dropped = resolver.dropped;
+}
+
+int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
+{
+	struct ripc_stats own;
+	size_t size;
+	int error;
+
+	if (!ctx || !stats || stats->size < sizeof(stats->size) || stats->size > 4096)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	stats_gather(ctx, &own);
+	ripc__leave(ctx);
+	size = stats->size;
+	own.size = size;
+	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
+	return 0;
+}
+
+const char *ripc_strerror(int error)
+{
+	const char *text;
+
+	switch (error < 0 ? -error : error) {
+	case 0:
+		return "success";
+	case ENOENT:
+		return "nobody has that service";
+	case EADDRINUSE:
+		return "the service ID is alive elsewhere";
+	case EMSGSIZE:
+		return "the message is too long for the path or the receiver";
+	case ENOBUFS:
+		return "the receiver has no memory for the message";
+	case EAGAIN:
+		return "not now: nothing there, or too much in progress";
+	case ETIMEDOUT:
+		return "not in time";
+	case ECONNRESET:
+		return "the partner or the network failed: the outcome is unknown";
+	case EHOSTUNREACH:
+		return "the partner does not answer";
+	case ECANCELED:
+		return "cancelled";
+	case ESHUTDOWN:
+		return "the service is drained or closing";
+	case EOWNERDEAD:
+		return "this context belongs to the parent process: open one after fork()";
+	case ENODEV:
+		return "no backend can run here: see \"ripc doctor\"";
+	case EBADMSG:
+		return "the message was altered on the way";
+	default:
+		text = strerrordesc_np(error < 0 ? -error : error);
+		return text ? text : "unknown error";
+	}
+}

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts: configuration and environment, the devices, opening and closing, the log, and what
+ * every object of a context shares (nonces, timers, fork detection).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "util/siphash.h"
+
+/* ---- the real world ---------------------------------------------------------------------- */
+
+static uint64_t real_now_us(void *arg)
+{
+	struct timespec now;
+
+	(void)arg;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t real_wall_ns(void *arg)
+{
+	struct timespec now;
+
+	(void)arg;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int real_random(void *arg, void *bytes, size_t len)
+{
+	uint8_t *at = bytes;
+
+	(void)arg;
+	while (len > 0) {
+		ssize_t n = getrandom(at, len, 0);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			at += n;
+			len -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+/* Two contexts share a loopback interface if and only if this is equal. */
+static uint64_t host_identity(void)
+{
+	struct {
+		char boot[40];
+		uint64_t device, inode;
+	} identity = {0};
+	static const uint8_t key[16];
+	struct stat status;
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (file) {
+		if (!fgets(identity.boot, sizeof(identity.boot), file))
+			identity.boot[0] = 0;
+		fclose(file);
+	}
+	if (stat("/proc/self/ns/net", &status) == 0) {
+		identity.device = status.st_dev;
+		identity.inode = status.st_ino;
+	}
+	return ripc__siphash(key, &identity, sizeof(identity));
+}
+
+void ripc__env_init(struct ripc__env *env)
+{
+	*env = (struct ripc__env){
+		.now_us = real_now_us,
+		.wall_ns = real_wall_ns,
+		.random = real_random,
+		.backends = ripc__backends,
+		.sources = ripc__sources,
+		.host_identity = host_identity(),
+	};
+}
+
+/* ---- small things that all share ----------------------------------------------------------- */
+
+static void log_text(struct ripc_context *ctx, int level, const char *format, va_list args)
+{
+	char text[512];
+
+	if (!ctx->cfg.log)
+		return;
+	vsnprintf(text, sizeof(text), format, args);
+	ctx->cfg.log(ctx->cfg.log_arg, level, text);
+}
+
+void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_text(ctx, level, format, args);
+	va_end(args);
+}
+
+static void host_log(void *arg, int level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_text(arg, level, format, args);
+	va_end(args);
+}
+
+/* What RIPC_LOG=LEVEL asks for when the application has no log callback. */
+static void log_to_stderr(void *arg, int level, const char *text)
+{
+	static const char *const names[] = {"error", "warning", "info", "debug"};
+	intptr_t most = (intptr_t)arg;
+
+	if (level <= most)
+		dprintf(STDERR_FILENO, "ripc: %s: %s\n", names[level & 3], text);
+}
+
+static void log_from_environment(struct ripc_config *cfg)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+	const char *wanted = getenv("RIPC_LOG");
+
+	if (cfg->log || !wanted)
+		return;
+	for (intptr_t i = 0; i < 4; i++) {
+		if (strcmp(wanted, names[i]) == 0) {
+			cfg->log = log_to_stderr;
+			cfg->log_arg = (void *)i;
+		}
+	}
+}
+
+uint64_t ripc__nonce(struct ripc_context *ctx)
+{
+	uint64_t count = ++ctx->counter;
+	uint64_t nonce = ripc__siphash(ctx->secret, &count, sizeof(count));
+
+	return nonce ? nonce : 1;
+}
+
+int ripc__timer_admit(struct ripc_context *ctx)
+{
+	int error = ripc__timers_reserve(&ctx->timers, ctx->n_timers + 1);
+
+	if (error)
+		return error;
+	ctx->n_timers++;
+	return 0;
+}
+
+void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer)
+{
+	ripc__timer_stop(&ctx->timers, timer);
+	ctx->n_timers--;
+}
+
+int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total)
+{
+	uint64_t sum = 0;
+
+	if (n_items == 0 || n_items > RIPC_ITEMS_MAX || !items)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n_items; i++) {
+		if (!items[i].iov_base && items[i].iov_len)
+			return -EINVAL;
+		if (items[i].iov_len > INT64_MAX - sum)
+			return -EMSGSIZE;
+		sum += items[i].iov_len;
+	}
+	*total = sum;
+	return 0;
+}
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+static int string_take(struct ripc_context *ctx, int at, const char **field, const char *variable)
+{
+	const char *environment = getenv(variable);
+	const char *value = environment ? environment : *field;
+
+	*field = NULL;
+	if (!value || !*value)
+		return 0;
+	ctx->strings[at] = strdup(value);
+	if (!ctx->strings[at])
+		return -ENOMEM;
+	*field = ctx->strings[at];
+	return 0;
+}
+
+/* "a=b,c=d" becomes "a\0b\0c\0d\0\0" in ctx->options. */
+static int options_split(struct ripc_context *ctx)
+{
+	const char *text = ctx->cfg.options ? ctx->cfg.options : "";
+	size_t len = strlen(text);
+	char *copy = calloc(1, len + 2);
+	bool has_value = false;
+
+	if (!copy)
+		return -ENOMEM;
+	for (size_t i = 0; i < len; i++) {
+		bool splits = text[i] == ',' || (text[i] == '=' && !has_value);
+
+		if (text[i] == ',' && !has_value)
+			goto err_free_copy;
+		has_value = text[i] == ',' ? false : has_value || text[i] == '=';
+		copy[i] = splits ? 0 : text[i];
+	}
+	if (len > 0 && !has_value)
+		goto err_free_copy;
+	ctx->options = copy;
+	return 0;
+err_free_copy:
+	free(copy);
+	ripc__log(ctx, RIPC_LOG_ERROR, "options \"%s\": write them as name=value,name=value", text);
+	return -EINVAL;
+}
+
+static const char *host_option(void *arg, const char *name)
+{
+	struct ripc_context *ctx = arg;
+	const char *at = ctx->options;
+
+	while (at && *at) {
+		const char *value = at + strlen(at) + 1;
+
+		if (strcmp(at, name) == 0)
+			return value;
+		at = value + strlen(value) + 1;
+	}
+	return NULL;
+}
+
+static int config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
+{
+	struct ripc_config *own = &ctx->cfg;
+	int error = 0;
+
+	if (cfg && (cfg->size < offsetof(struct ripc_config, flags) + sizeof(cfg->flags) ||
+			   cfg->size > 4096))
+		return -EINVAL;
+	if (cfg)
+		memcpy(own, cfg, cfg->size < sizeof(*own) ? cfg->size : sizeof(*own));
+	log_from_environment(own);
+	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD)) {
+		ripc__log(ctx, RIPC_LOG_ERROR, "config: unknown flags %#x", own->flags);
+		return -EINVAL;
+	}
+	if (own->flags & RIPC_SINGLE_THREAD)
+		own->flags |= RIPC_NO_THREAD;
+	if (!own->timeout_ms)
+		own->timeout_ms = 5000;
+	if (!own->peer_timeout_ms)
+		own->peer_timeout_ms = 5000;
+	error = error ? error : string_take(ctx, 0, &own->backends, "RIPC_BACKENDS");
+	error = error ? error : string_take(ctx, 1, &own->peers, "RIPC_PEERS");
+	error = error ? error : string_take(ctx, 2, &own->interfaces, "RIPC_INTERFACES");
+	error = error ? error : string_take(ctx, 3, &own->options, "RIPC_OPTIONS");
+	return error ? error : options_split(ctx);
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
+{
+	struct device *device = &ctx->devices[ctx->n_devices];
+	int error = -ENOMEM;
+
+	*device = (struct device){.ops = ops};
+	device->dev = calloc(1, ops->dev_size + 1);
+	device->port = calloc(1, ops->port_size + 1);
+	if (!device->dev || !device->port)
+		goto err_free;
+	error = ops->dev_open(device->dev, &ctx->host, &device->attr);
+	if (error)
+		goto err_free;
+	error = ops->port_open(device->dev, device->port);
+	if (error)
+		goto err_close_dev;
+	device->blob_len = ops->port_addr(device->port, device->blob);
+	if (device->blob_len < 0) {
+		error = device->blob_len;
+		goto err_close_port;
+	}
+	ctx->n_devices++;
+	return 0;
+err_close_port:
+	ops->port_close(device->port);
+err_close_dev:
+	ops->dev_close(device->dev);
+err_free:
+	free(device->port);
+	free(device->dev);
+	ripc__log(ctx, RIPC_LOG_WARN, "backend %s cannot be opened: %s", ops->name, strerror(-error));
+	return error;
+}
+
+static void devices_close(struct ripc_context *ctx)
+{
+	while (ctx->n_devices > 0) {
+		struct device *device = &ctx->devices[--ctx->n_devices];
+
+		device->ops->port_close(device->port);
+		device->ops->dev_close(device->dev);
+		free(device->port);
+		free(device->dev);
+	}
+}
+
+static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
+		size_t len)
+{
+	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
+		const char *known = ctx->env.backends[i]->name;
+
+		if (strlen(known) == len && memcmp(known, name, len) == 0)
+			return ctx->env.backends[i];
+	}
+	return NULL;
+}
+
+static int devices_open_named(struct ripc_context *ctx)
+{
+	const char *at = ctx->cfg.backends;
+
+	while (*at && ctx->n_devices < 8) {
+		size_t len = strcspn(at, ",");
+		const struct ripc__backend *ops = backend_named(ctx, at, len);
+
+		if (!ops) {
+			ripc__log(ctx, RIPC_LOG_ERROR, "backends: there is no \"%.*s\" in \"%s\"",
+				(int)len, at, ctx->cfg.backends);
+			return -EINVAL;
+		}
+		device_open(ctx, ops);
+		at += len + (at[len] == ',');
+	}
+	return 0;
+}
+
+static int devices_open(struct ripc_context *ctx)
+{
+	char why[256], remedy[256];
+	int error = 0;
+
+	if (ctx->cfg.backends) {
+		error = devices_open_named(ctx);
+	} else {
+		for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
+			if (ctx->env.backends[i]->probe(&ctx->host, why, remedy) == 0)
+				device_open(ctx, ctx->env.backends[i]);
+		}
+	}
+	if (error)
+		return error;
+	if (ctx->n_devices == 0) {
+		ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
+		return -ENODEV;
+	}
+	return 0;
+}
+
+/* Payload that may be in flight to us: a quarter of the granted buffer, counted with what each
+ * datagram of ordinary size costs the kernel beside it (protocol.md, credit). */
+static void credit_set(struct ripc_context *ctx)
+{
+	ctx->credit_max = UINT64_MAX;
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		const struct ripc__attr *attr = &ctx->devices[i].attr;
+		uint64_t payload = 1400;
+		uint64_t credit = attr->receive_buffer / 4;
+
+		if (attr->receive_buffer == 0)
+			continue;
+		credit = credit * payload / (payload + attr->datagram_overhead);
+		if (credit < ctx->credit_max)
+			ctx->credit_max = credit;
+	}
+}
+
+/* ---- what the resolver asks of us ------------------------------------------------------------ */
+
+static uint64_t owner_random(void *arg)
+{
+	return ripc__nonce(arg);
+}
+
+static uint64_t owner_proof(void *arg, uint64_t asker, const uint8_t host[16])
+{
+	return ripc__proof(arg, asker, host, 0);
+}
+
+static int owner_record(void *arg, uint64_t id, struct wire_record *record)
+{
+	struct ripc_context *ctx = arg;
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+
+	if (!service || service->draining || service->closing)
+		return -ENOENT;
+	ripc__point(ctx, "in_resolve");
+	*record = (struct wire_record){.id = id, .incarnation = service->incarnation,
+		.stamp = service->stamp, .host = ctx->env.host_identity,
+		.context = ctx->incarnation, .n_addrs = ctx->n_devices};
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		record->addrs[i].backend = ctx->devices[i].ops->id;
+		record->addrs[i].len = (uint8_t)ctx->devices[i].blob_len;
+		memcpy(record->addrs[i].blob, ctx->devices[i].blob, RIPC_ADDR_MAX);
+	}
+	return 0;
+}
+
+static uint32_t owner_ids(void *arg, uint64_t *ids, uint32_t max)
+{
+	struct ripc_context *ctx = arg;
+	uint32_t n = 0;
+
+	list_for_each(node, &ctx->services) {
+		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
+
+		if (service->draining || service->publishing)
+			continue;
+		if (n < max)
+			ids[n] = service->id;
+		n++;
+	}
+	return n;
+}
+
+static void owner_resolved(void *arg, uint64_t id, int status, const struct ripc__answer *answer)
+{
+	ripc__partner_resolved(arg, id, status, answer);
+}
+
+static void owner_published(void *arg, uint64_t id, int status)
+{
+	struct ripc_context *ctx = arg;
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+
+	if (!service)
+		return;
+	service->publishing = false;
+	service->publish_status = status;
+	ctx->changed = true;
+}
+
+static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
+{
+	struct ripc_context *ctx = arg;
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+
+	if (service && service->incarnation != incarnation)
+		ripc__service_notice(service, &service->conflict, -EADDRINUSE);
+}
+
+static void owner_moved(void *arg, uint64_t id, uint64_t incarnation)
+{
+	struct ripc_context *ctx = arg;
+
+	list_for_each(node, &ctx->services) {
+		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+		struct partner *partner = ripc__map_get(&service->partners, id);
+
+		if (partner && partner->peer && partner->incarnation != incarnation)
+			ripc__partner_suspect(partner);
+	}
+}
+
+static int resolver_open(struct ripc_context *ctx)
+{
+	const struct ripc__resolver_owner owner = {
+		.arg = ctx,
+		.context = ctx->incarnation,
+		.random = owner_random,
+		.proof = owner_proof,
+		.record = owner_record,
+		.ids = owner_ids,
+		.resolved = owner_resolved,
+		.published = owner_published,
+		.conflict = owner_conflict,
+		.moved = owner_moved,
+	};
+
+	return ripc__resolver_open(&owner, &ctx->host, ctx->env.sources, &ctx->resolver);
+}
+
+/* ---- open and close --------------------------------------------------------------------------- */
+
+/* A page that the kernel clears in a forked child, so that the child knows itself. */
+static int alive_open(struct ripc_context *ctx)
+{
+	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return -ENOMEM;
+	if (madvise(page, 4096, MADV_WIPEONFORK) != 0)
+		ripc__log(ctx, RIPC_LOG_WARN, "this kernel has no MADV_WIPEONFORK: a forked child "
+			"must not use the parent's context");
+	*page = 1;
+	ctx->alive = page;
+	return 0;
+}
+
+static void lists_init(struct ripc_context *ctx)
+{
+	uint64_t seed = ripc__nonce(ctx);
+
+	list_init(&ctx->services);
+	list_init(&ctx->partners);
+	list_init(&ctx->acks);
+	list_init(&ctx->granted);
+	list_init(&ctx->ungranted);
+	list_init(&ctx->ended);
+	list_init(&ctx->waiters);
+	ripc__map_init(&ctx->services_by_incarnation, seed);
+	ripc__map_init(&ctx->services_by_id, seed);
+	ripc__map_init(&ctx->partners_by_pair, seed);
+	ripc__map_init(&ctx->peers, seed);
+	ripc__timers_init(&ctx->timers);
+	pthread_mutex_init(&ctx->lock, NULL);
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+}
+
+static void context_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->ended))
+		free(list_entry(list_pop(&ctx->ended), struct outgoing, node));
+	if (ctx->alive)
+		munmap((void *)ctx->alive, 4096);
+	ripc__timers_free(&ctx->timers);
+	ripc__map_free(&ctx->services_by_incarnation);
+	ripc__map_free(&ctx->services_by_id);
+	ripc__map_free(&ctx->partners_by_pair);
+	ripc__map_free(&ctx->peers);
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx->slots);
+	free(ctx->slot_stack);
+	for (int i = 0; i < 4; i++)
+		free(ctx->strings[i]);
+	free(ctx->options);
+	free(ctx);
+}
+
+static int identity_draw(struct ripc_context *ctx)
+{
+	int error = ctx->env.random(ctx->env.arg, ctx->secret, sizeof(ctx->secret));
+
+	while (!error && ctx->incarnation == 0)
+		error = ctx->env.random(ctx->env.arg, &ctx->incarnation, sizeof(ctx->incarnation));
+	return error;
+}
+
+static int context_start(struct ripc_context *ctx)
+{
+	int error;
+
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
+		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
+		.context = ctx->incarnation, .env = ctx->env.arg};
+	error = alive_open(ctx);
+	if (error)
+		return error;
+	error = ripc__pool_open(ctx->cfg.pool_bytes, !(ctx->cfg.flags & RIPC_SINGLE_THREAD),
+		&ctx->pool);
+	if (error)
+		return error;
+	error = devices_open(ctx);
+	if (error)
+		goto err_close_pool;
+	credit_set(ctx);
+	error = resolver_open(ctx);
+	if (error)
+		goto err_close_devices;
+	error = ripc__wait_open(ctx);
+	if (error)
+		goto err_close_resolver;
+	return 0;
+err_close_resolver:
+	ripc__resolver_close(ctx->resolver);
+err_close_devices:
+	devices_close(ctx);
+err_close_pool:
+	ripc__pool_close(ctx->pool);
+	return error;
+}
+
+int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
+		struct ripc_context **ctx_out)
+{
+	struct ripc_context *ctx;
+	int error;
+
+	if (!ctx_out)
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	ctx->env = *env;
+	error = identity_draw(ctx);
+	lists_init(ctx);
+	error = error ? error : config_take(ctx, cfg);
+	error = error ? error : context_start(ctx);
+	if (error) {
+		context_free(ctx);
+		return error;
+	}
+	*ctx_out = ctx;
+	return 0;
+}
+
+int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
+{
+	struct ripc__env env;
+
+	ripc__env_init(&env);
+	return ripc__open_in(cfg, &env, ctx);
+}
+
+static bool nothing_outgoing(void *arg)
+{
+	struct ripc_context *ctx = arg;
+
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (!list_empty(&partner->outgoing))
+			return false;
+	}
+	return true;
+}
+
+int ripc_close(struct ripc_context *ctx, int timeout_ms)
+{
+	bool ended;
+	int error;
+
+	if (!ctx)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	ended = ripc__wait(ctx, nothing_outgoing, ctx, ripc__deadline(ctx, timeout_ms));
+	ripc__point(ctx, "in_close");
+	while (!list_empty(&ctx->services))
+		ripc__service_end(list_entry(ctx->services.next, struct ripc_service, node));
+	ripc__acks_flush(ctx);
+	ripc__leave(ctx);
+	ripc__wait_close(ctx);
+	ripc__resolver_close(ctx->resolver);
+	devices_close(ctx);
+	ripc__pool_close(ctx->pool);
+	context_free(ctx);
+	return ended ? 0 : -ETIMEDOUT;
+}
+
+/* ---- probing without a context ----------------------------------------------------------------- */
+
+static void probe_one(const struct ripc__host *host, const char *kind, const char *name,
+		int (*probe)(const struct ripc__host *, char[256], char[256]), struct ripc_finding *finding)
+{
+	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
+
+	why[0] = remedy[0] = 0;
+	finding->kind = kind;
+	finding->name = name;
+	finding->usable = probe(host, why, remedy) == 0;
+}
+
+int ripc_probe(const struct ripc_config *cfg,
+		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
+{
+	char why[256], remedy[256];
+	struct ripc_finding finding = {.detail = why, .remedy = remedy};
+	struct ripc_context *ctx;
+	int error;
+
+	if (!report)
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	ripc__env_init(&ctx->env);
+	lists_init(ctx);
+	error = config_take(ctx, cfg);
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
+		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers};
+	for (uint32_t i = 0; !error && ctx->env.backends[i]; i++) {
+		const struct ripc__backend *ops = ctx->env.backends[i];
+
+		probe_one(&ctx->host, "backend", ops->name, ops->probe, &finding);
+		report(arg, &finding);
+	}
+	for (uint32_t i = 0; !error && ctx->env.sources[i]; i++) {
+		const struct ripc__source *ops = ctx->env.sources[i];
+
+		probe_one(&ctx->host, "resolver", ops->name, ops->probe, &finding);
+		report(arg, &finding);
+	}
+	context_free(ctx);
+	return error;
+}

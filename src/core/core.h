@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects of the core and how its files reach each other. One lock per context protects
+ * all of it; a thread sleeps without the lock (wait.c). Below the public calls nothing reads a
+ * clock: ctx->now_us is set where a thread enters. Nothing below draws random numbers: tokens
+ * and proofs come from ctx->secret and a counter.
+ *
+ *   api.c       public calls: check, lock, delegate       context.c  open, close, configuration
+ *   service.c   services, their queues, windows           wait.c     sleeping, progress thread
+ *   input.c     one received packet to its place          partner.c  partners, peers, tokens
+ *   short.c     short messages                            path.c     round trips, credit, windows
+ *   outgoing.c  long messages we send                     incoming.c long messages we receive
+ *   collect.c   their bytes                               places.c   where they land
+ */
+#ifndef RIPC_CORE_H
+#define RIPC_CORE_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend.h"
+#include "env.h"
+#include "pool.h"
+#include "resolver.h"
+#include "ripc/ripc.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+#include "wire.h"
+
+#define TICK_US            10000u
+#define LONGS_MAX          64u    /* long messages in progress from one partner to another */
+#define HELD_MAX           16u    /* shorts held for a partner not yet found */
+#define QUEUE_MAX          4096u  /* messages in a service's queue */
+#define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
+#define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
+#define WINDOW_MAX         (1u << 20) /* bytes in flight from one peer: fits the cache */
+#define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
+#define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
+#define PARTNERS_MAX       65536u
+#define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
+#define RTO_MIN_US         500u
+#define RTO_MAX_US         1000000u
+#define RTO_FIRST_US       20000u
+#define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
+#define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
+
+struct device {
+	const struct ripc__backend *ops;
+	void *dev, *port;
+	struct ripc__attr attr;
+	uint8_t blob[RIPC_ADDR_MAX];
+	int blob_len;
+};
+
+/* A message in a service's queue or with the application. */
+struct message {
+	struct ripc_msg public;
+	struct list node;
+	struct ripc_context *ctx;
+	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
+	bool items_in_pool;  /* each item with place IN_POOL is a pool buffer of its own */
+	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
+};
+
+/* A remote context: route and flow, shared by all partners that live there. */
+struct peer {
+	uint64_t context;    /* its incarnation; the key in ctx->peers */
+	uint32_t partners;   /* references */
+	uint8_t device;      /* index into ctx->devices */
+	bool slow_start;
+	uint16_t spare;
+	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
+	uint32_t window;     /* bytes that may be in flight from it to us */
+	uint32_t in_flight;  /* granted to its messages and not yet arrived */
+	uint32_t datagram;   /* bytes of datagram used for bulk to it */
+	uint64_t cut_us;     /* when the window was last cut */
+	struct candidate *candidate; /* a new address, being proven; usually NULL */
+	_Alignas(8) char route[];    /* the backend's */
+};
+
+enum partner_state {
+	PARTNER_RESOLVING, /* only the ID is known */
+	PARTNER_HELLO,     /* has a peer; it has not given us a token yet */
+	PARTNER_READY,
+};
+
+/* One incarnation of a remote service, as one local service knows it. */
+struct partner {
+	struct list node;         /* ctx->partners, least recently used first */
+	struct ripc_service *service;
+	struct peer *peer;        /* NULL while resolving */
+	uint64_t id, incarnation;
+	uint64_t token_in;        /* we gave it: slot in the upper half, nonce in the lower */
+	uint64_t token_out;       /* it gave us; 0: none */
+	uint64_t proof;
+	uint64_t used_us;         /* last authentic packet or send */
+	uint64_t short_next;      /* number of our next short */
+	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
+	uint64_t long_next, long_oldest; /* ours */
+	uint64_t in_oldest;       /* its oldest unresolved long */
+	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
+	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */
+	struct list outgoing, incoming; /* in number's order; in order of arrival */
+	struct held *held;        /* shorts not certainly sent; usually NULL */
+	uint64_t ack_number;      /* 0: none pending */
+	struct list ack_node;     /* ctx->acks */
+	uint32_t unasked;         /* what it accepts unasked, bytes */
+	uint16_t ack_status;
+	uint8_t state;
+	bool known : 1;           /* it knows our token */
+	bool current : 1;         /* it is whom service->partners names for its ID */
+	bool suspect : 1;         /* heard that it moved: ask the resolver before the next send */
+	bool resolved : 1;        /* found by the resolver, not just heard from */
+	bool blocked : 1;         /* a send met -EAGAIN: a NOTICE is due */
+};
+
+enum outgoing_state {
+	OUT_WAITING,   /* for the resolver, or for a number */
+	OUT_ACTIVE,
+	OUT_CANCELLING, /* asked to cancel, waiting for the answer */
+	OUT_ENDED,
+};
+
+/* A long message that we send. Lives until it has ended and nobody waits or holds its message. */
+struct outgoing {
+	struct list node;
+	struct message message; /* its COMPLETION or NOTICE */
+	struct ripc_service *service;
+	struct partner *partner;
+	struct ripc__timer timer;
+	uint64_t number, to, to_incarnation, total;
+	uint64_t cookie, lends, replies;
+	uint64_t started_us, deadline_us;
+	uint64_t heard_us;      /* last authentic word of the partner about this message */
+	uint64_t announced_us;  /* 0: repeated, so no round trip can be told */
+	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
+	uint64_t asked_have;    /* wire_pull.have of the last PULL */
+	uint32_t asked_same;    /* PULLs in a row that asked for the same */
+	uint32_t crc;           /* of bytes [0, sent) */
+	uint32_t wait_us;       /* of the repetition timer */
+	uint32_t n_items, n_holes;
+	uint32_t flags;
+	uint8_t state, outcome;
+	bool waiter, announced;
+	int status;
+	int cancel_status;      /* what to report when the partner confirms the cancel */
+	struct wire_range holes[WIRE_HOLES_MAX];
+	struct iovec items[];
+};
+
+/* A range of an incoming message that arrived before what precedes it. */
+struct piece {
+	uint64_t start, end;
+	uint64_t seen_us;  /* when the gap before it was noticed */
+	uint32_t crc;      /* of its bytes */
+	uint32_t seen_at;  /* incoming->arrivals then */
+};
+
+/* A long message that we receive. */
+struct incoming {
+	struct list node;          /* partner->incoming */
+	struct list granted;       /* ctx->granted or ctx->ungranted */
+	struct partner *partner;
+	struct ripc__timer timer;
+	struct message *message;   /* with places; NULL after it went to the queue */
+	struct iovec *places;      /* where the items go (the message's items) */
+	struct lent *lent;         /* return buffers in use; NULL: none */
+	uint64_t number, total;
+	uint64_t have;             /* contiguous from 0 */
+	uint64_t got;              /* all bytes that arrived */
+	uint64_t high;             /* end of the furthest byte that arrived */
+	uint64_t limit;            /* bytes before this were granted */
+	uint64_t heard_us, started_us;
+	uint64_t asked_us, asked_limit; /* outstanding request for holes; 0: none */
+	uint64_t probe_us, probe_at;    /* round trip: when byte probe_at was granted; 0: none */
+	uint32_t crc, sum;         /* of [0, have); the sender's of the whole */
+	uint32_t wait_us;
+	uint32_t arrivals, arrivals_beyond;
+	uint32_t n_pieces, max_pieces;
+	uint32_t cursor_item;      /* the place that contains byte cursor_start */
+	uint64_t cursor_start;
+	bool sum_known, is_granted, first_grant;
+	struct piece *pieces;
+};
+
+/* Return buffers lent to a partner for one answer. */
+struct lent {
+	struct list node; /* service->lent */
+	uint64_t id, to, cookie;
+	bool in_use;
+	uint32_t n;
+	struct ripc_buffer buffers[];
+};
+
+struct window {
+	struct list node;
+	struct iovec mem;
+	uint64_t cookie;
+};
+
+struct ripc_service {
+	struct ripc_context *ctx;
+	struct list node;          /* ctx->services */
+	uint64_t id, incarnation, stamp;
+	struct list queue;
+	uint32_t queued;
+	uint32_t n_incoming;       /* being received */
+	struct ripc__map partners; /* current partner by ID */
+	struct list windows, lent;
+	struct message retry, conflict; /* built-in notices */
+	int epoll_fd, event_fd;    /* -1 until asked for */
+	bool event_set;            /* event_fd is readable */
+	bool draining, publishing, closing;
+	int publish_status;
+};
+
+/* A thread that waits. */
+struct waiter {
+	struct list node;
+	bool (*ready)(void *arg);
+	void *arg;
+	pthread_cond_t cond;
+	bool has_cond, asleep_on_cond, asleep_on_port;
+};
+
+struct ripc_context {
+	pthread_mutex_t lock;
+	struct ripc_config cfg;    /* strings are our copies */
+	struct ripc__env env;
+	struct ripc__host host;
+	uint64_t incarnation;
+	uint8_t secret[16];
+	uint64_t counter;          /* of nonces */
+	uint64_t now_us;
+	const uint32_t *alive;     /* 1 here, 0 in a forked child */
+	struct device devices[8];
+	uint32_t n_devices;
+	struct ripc__pool *pool;
+	struct ripc__resolver *resolver;
+	struct ripc__timers timers;
+	uint32_t n_timers;         /* objects that may set one */
+	struct list services, partners, acks, granted, ungranted;
+	struct list ended;         /* outgoing: ended, but waited for or with the application */
+	uint32_t n_granted, picks;
+	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers;
+	struct partner **slots;    /* by token */
+	uint32_t n_slots, free_slots, *slot_stack;
+	uint64_t credit_max;       /* payload bytes that may be in flight to us */
+	uint64_t credit_used;
+	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
+	uint64_t next_sweep_us;
+	uint64_t lends_counter;
+	struct ripc_stats stats;
+	uint64_t stranger_tokens, stranger_us;
+
+	struct list waiters;
+	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
+	bool changed;              /* something happened that a waiter may wait for */
+	bool expect_sleep;         /* the last look found nothing: sleep at once */
+	uint32_t looks;
+	int kick_fd, thread_kick_fd;
+	bool reader_kicked;
+	uint64_t reader_until_us;  /* while the reader is asleep: until when */
+	pthread_t thread;
+	bool thread_runs, thread_stop, thread_holds, thread_parked, thread_asleep, thread_kicked;
+	uint64_t thread_until_us;
+	uint64_t activity;         /* grows with each look at the ports by a call */
+	uint64_t resolver_us;      /* when the resolver's sources were last polled */
+	struct ping *pings;
+	char *strings[4];
+	char *options;
+};
+
+struct ping {
+	struct ping *next;
+	uint64_t nonce, sent_us, rtt_us;
+	bool done;
+};
+
+/* ---- context.c ----------------------------------------------------------------------------- */
+void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total);
+uint64_t ripc__nonce(struct ripc_context *ctx);
+/* -ENOMEM unless one more timer object may exist. */
+int ripc__timer_admit(struct ripc_context *ctx);
+void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer);
+static inline void ripc__point(struct ripc_context *ctx, const char *name)
+{
+	if (__builtin_expect(ctx->env.point != NULL, 0))
+		ctx->env.point(ctx->env.arg, name);
+}
+
+/* ---- wait.c -------------------------------------------------------------------------------- */
+/* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
+int ripc__enter(struct ripc_context *ctx);
+void ripc__leave(struct ripc_context *ctx);
+/* Waits until ready(arg) or the deadline, doing what there is to do. True: ready. */
+bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us);
+/* One look at the ports and the timers; returns the work done. */
+int ripc__progress(struct ripc_context *ctx);
+void ripc__wake_ready(struct ripc_context *ctx);
+int ripc__wait_open(struct ripc_context *ctx);
+void ripc__wait_close(struct ripc_context *ctx);
+int ripc__thread_start(struct ripc_context *ctx);
+uint64_t ripc__next_deadline(struct ripc_context *ctx);
+uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms);
+
+/* ---- input.c ------------------------------------------------------------------------------- */
+void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
+
+/* ---- service.c ----------------------------------------------------------------------------- */
+int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
+int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message);
+int ripc__service_drain(struct ripc_service *service, int timeout_ms);
+int ripc__service_fd(struct ripc_service *service);
+void ripc__service_enqueue(struct ripc_service *service, struct message *message);
+void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
+void ripc__service_end(struct ripc_service *service);
+/* A message with room for items and inline bytes, in one pool block; NULL: no memory. */
+struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
+		size_t inline_bytes, void **bytes);
+/* Frees a message that never reached the application. */
+void ripc__message_free(struct message *message);
+struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from);
+void ripc__lent_free(struct lent *lent);
+int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
+
+/* ---- partner.c ----------------------------------------------------------------------------- */
+/* Whom a send goes to: makes one in state RESOLVING if need be, and starts the resolver. */
+int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
+struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
+struct partner *ripc__partner_by_pair(struct ripc_context *ctx, uint64_t local, uint64_t remote);
+/* A first packet with a valid proof: makes the partner and its peer. */
+int ripc__partner_accept(struct ripc_service *service, struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from,
+		struct partner **partner);
+/* Its token came with a hello. */
+void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
+void ripc__partner_touch(struct partner *partner);
+/* The partner is not there any more (status: why); its sends end or move on. */
+void ripc__partner_lost(struct partner *partner, int status);
+/* New sends look for another incarnation; what is in progress goes on here. */
+void ripc__partner_retire(struct partner *partner);
+void ripc__partner_free(struct partner *partner);
+void ripc__partner_suspect(struct partner *partner);
+void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
+		const struct ripc__answer *answer);
+void ripc__partners_sweep(struct ripc_context *ctx);
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age);
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof);
+/* Header fields and extensions that every packet to this partner has. */
+void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
+/* Encodes, seals and sends a packet without payload to a partner. */
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
+/* Answers a stranger: no partner, no state. */
+void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
+		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len);
+/* Ack that is due: goes with the next packet, or by itself before a thread sleeps. */
+void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
+void ripc__acks_flush(struct ripc_context *ctx);
+size_t ripc__partners_bytes(struct ripc_context *ctx);
+
+/* ---- path.c -------------------------------------------------------------------------------- */
+static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
+{
+	return &ctx->devices[peer->device];
+}
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
+uint32_t ripc__peer_rto(const struct peer *peer);
+/* New bytes arrived without loss; a loss was found; silence. */
+void ripc__peer_grow(struct peer *peer, uint32_t bytes);
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence);
+uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
+/* A packet came from elsewhere than where the route leads: prove it, then go there. */
+void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from);
+void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
+		const struct ripc__addr *from);
+void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer);
+int ripc__path_fill(struct partner *partner, struct ripc_path *path);
+
+/* ---- short.c ------------------------------------------------------------------------------- */
+int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
+uint32_t ripc__short_max(struct partner *partner);
+/* The partner was found, or asks to repeat: send what is held. Lost: drop it. */
+void ripc__held_send(struct partner *partner);
+void ripc__held_drop(struct partner *partner, bool count);
+size_t ripc__held_bytes(const struct partner *partner);
+
+/* ---- outgoing.c ---------------------------------------------------------------------------- */
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		uint64_t lends, struct outgoing **outgoing);
+/* The partner became ready for announcements: number and start what waits. */
+void ripc__outgoing_advance(struct partner *partner);
+/* The partner asks to be told again; forgotten: it does not know any more what it received. */
+void ripc__outgoing_again(struct partner *partner, bool forgotten);
+void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
+void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t status);
+void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
+void ripc__outgoing_put(struct outgoing *outgoing);
+/* The partner is lost: each ends by what is known, or moves to another incarnation. */
+void ripc__outgoing_lost(struct partner *partner, int status);
+
+/* ---- places.c ------------------------------------------------------------------------------ */
+/* Makes the message of an announcement with a place for each item; NULL: some has none. */
+struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
+		struct lent *lent);
+/* Frees a message that is not to be delivered; its windows go back to where they were. */
+void ripc__places_release(struct ripc_service *service, struct message *message);
+/* The message goes to the application: windows are used up. */
+void ripc__places_settle(struct message *message);
+
+/* ---- collect.c ----------------------------------------------------------------------------- */
+/* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; else how many were new. */
+int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
+		uint64_t offset);
+/* Fills holes with what is missing before end; returns how many. */
+uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
+		struct wire_range holes[WIRE_HOLES_MAX]);
+
+/* ---- incoming.c ---------------------------------------------------------------------------- */
+void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
+/* Ends it undelivered and remembers the refusal; tell: say so to the sender. */
+void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
+void ripc__incoming_forget(struct incoming *incoming);
+/* Credit became free: grant it to who waits. */
+void ripc__incoming_schedule(struct ripc_context *ctx);
+
+#endif

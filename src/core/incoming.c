@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages that we receive: accepting announcements, asking for what may come and what is
+ * missing, and delivering (protocol.md, long messages).
+ *
+ * Design notes. limit - got bytes are on their way or lost; their sum over the messages of a
+ * peer is peer->in_flight, over all ctx->credit_used. The order at the end: checksum of the
+ * whole, into the queue, remembered, then the answer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+#define REORDER_DATAGRAMS 3u
+#define QUANTUM          65536u /* credit is given in pieces of about one offload batch */
+
+static struct ripc_context *context_of(const struct incoming *incoming)
+{
+	return incoming->partner->service->ctx;
+}
+
+static struct incoming *find(struct partner *partner, uint64_t number)
+{
+	list_for_each(node, &partner->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (incoming->number == number)
+			return incoming;
+	}
+	return NULL;
+}
+
+/* ---- what is remembered of numbers -------------------------------------------------------------- */
+
+static void remember_delivered(struct partner *partner, uint64_t number)
+{
+	partner->in_delivered |= 1ull << (number - partner->in_oldest);
+}
+
+static void remember_refused(struct partner *partner, uint64_t number, int status)
+{
+	if (!partner->reasons)
+		partner->reasons = calloc(1, LONGS_MAX);
+	if (partner->reasons)
+		partner->reasons[number % LONGS_MAX] = (uint8_t)-status;
+	partner->in_refused |= 1ull << (number - partner->in_oldest);
+}
+
+static int refusal(const struct partner *partner, uint64_t number)
+{
+	return partner->reasons ? -partner->reasons[number % LONGS_MAX] : -ENOBUFS;
+}
+
+/* The sender has no interest any more in numbers below oldest. */
+static void advance_oldest(struct partner *partner, uint64_t oldest)
+{
+	uint64_t ahead = oldest - partner->in_oldest;
+
+	if (oldest <= partner->in_oldest)
+		return;
+	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;
+	partner->in_refused = ahead < 64 ? partner->in_refused >> ahead : 0;
+	partner->in_oldest = oldest;
+	list_for_each_safe(node, &partner->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (incoming->number < oldest)
+			ripc__incoming_forget(incoming);
+	}
+}
+
+/* ---- delivery ---------------------------------------------------------------------------------------- */
+
+static void deliver(struct partner *partner, const struct wire_packet *announce,
+		struct message *message, uint64_t total)
+{
+	struct ripc_stats *stats = &partner->service->ctx->stats;
+
+	message->public.kind = RIPC_LONG;
+	message->public.from = partner->id;
+	message->public.from_incarnation = partner->incarnation;
+	if (announce)
+		message->public.reply = announce->lends;
+	stats->long_received++;
+	stats->long_received_bytes += total;
+	ripc__service_enqueue(partner->service, message);
+}
+
+static void account(struct incoming *incoming, int64_t bytes)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	incoming->partner->peer->in_flight += (uint32_t)bytes;
+	ctx->credit_used += (uint64_t)bytes;
+}
+
+/* Unlinks and frees, whatever became of it. Credit goes to who waits. */
+static void incoming_free(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	account(incoming, -(int64_t)(incoming->limit - incoming->got));
+	ripc__timer_dismiss(ctx, &incoming->timer);
+	list_remove(&incoming->node);
+	list_remove(&incoming->granted);
+	ctx->n_granted -= incoming->is_granted;
+	incoming->partner->service->n_incoming--;
+	ctx->changed = true;
+	free(incoming->pieces);
+	free(incoming);
+	ripc__incoming_schedule(ctx);
+}
+
+void ripc__incoming_forget(struct incoming *incoming)
+{
+	if (incoming->lent)
+		incoming->lent->in_use = false;
+	ripc__places_release(incoming->partner->service, incoming->message);
+	incoming_free(incoming);
+}
+
+void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
+{
+	struct partner *partner = incoming->partner;
+	uint64_t number = incoming->number;
+
+	context_of(incoming)->stats.messages_refused++;
+	remember_refused(partner, number, status);
+	ripc__incoming_forget(incoming);
+	if (tell)
+		ripc__ack_queue(partner, number, status);
+}
+
+static void finish(struct incoming *incoming)
+{
+	struct partner *partner = incoming->partner;
+	struct ripc_context *ctx = context_of(incoming);
+	struct message *message = incoming->message;
+	uint64_t number = incoming->number;
+
+	ripc__point(ctx, "before_checksum");
+	if (!incoming->sum_known || incoming->crc != incoming->sum) {
+		ctx->stats.drop_checksum++;
+		ripc__incoming_refuse(incoming, -EBADMSG, true);
+		return;
+	}
+	if (incoming->lent)
+		ripc__lent_free(incoming->lent);
+	ripc__places_settle(message);
+	deliver(partner, NULL, message, incoming->total);
+	remember_delivered(partner, number);
+	incoming_free(incoming);
+	ripc__point(ctx, "before_done");
+	ripc__ack_queue(partner, number, 0);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+static uint64_t arrival_deadline(const struct incoming *incoming)
+{
+	return context_of(incoming)->now_us + incoming->wait_us;
+}
+
+static void timer_set(struct incoming *incoming, uint64_t at_us)
+{
+	ripc__timer_set(&context_of(incoming)->timers, &incoming->timer, at_us);
+}
+
+/* Sends a PULL: what may come, and, up to holes_end, what is missing. */
+static void pull(struct incoming *incoming, uint64_t holes_end)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	struct wire_packet packet = {.h.number = incoming->number};
+
+	packet.pull.have = incoming->have;
+	packet.pull.limit = incoming->limit;
+	packet.pull.busy = !incoming->is_granted && incoming->limit < incoming->total;
+	if (holes_end > incoming->have) {
+		packet.pull.n_holes = ripc__collect_holes(incoming, holes_end,
+			packet.pull.holes);
+		incoming->asked_us = ctx->now_us;
+		incoming->asked_limit = incoming->limit;
+		incoming->arrivals_beyond = 0;
+	}
+	ctx->stats.pull_requests++;
+	ripc__partner_header(incoming->partner, &packet, WIRE_PULL);
+	ripc__partner_send(incoming->partner, &packet);
+	if (incoming->first_grant)
+		ripc__point(ctx, "first_grant");
+	incoming->first_grant = false;
+}
+
+/* Raises the limit as far as windows and credit allow. True if it was raised. */
+static bool grant(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	struct peer *peer = incoming->partner->peer;
+	uint64_t wanted = incoming->total - incoming->limit;
+	uint64_t room = peer->window > peer->in_flight ? peer->window - peer->in_flight : 0;
+	uint64_t credit = ctx->credit_max > ctx->credit_used ? ctx->credit_max - ctx->credit_used : 0;
+	uint64_t least = peer->window / 4 < QUANTUM ? peer->window / 4 : QUANTUM;
+
+	if (!incoming->is_granted || wanted == 0)
+		return false;
+	room = room < credit ? room : credit;
+	/* Nothing under way: however small the window is, one datagram must come. */
+	if (room < least && incoming->limit == incoming->got)
+		room = ripc__peer_payload(ctx, peer);
+	else if (room < least && room < wanted)
+		return false;
+	if (room == 0)
+		return false;
+	if (incoming->probe_us == 0) {
+		incoming->probe_us = ctx->now_us;
+		incoming->probe_at = incoming->limit;
+	}
+	room = room < wanted ? room : wanted;
+	incoming->limit += room;
+	account(incoming, (int64_t)room);
+	return true;
+}
+
+/* Is there a gap that is more than reordering? */
+static bool holes_are_ripe(const struct incoming *incoming)
+{
+	const struct piece *piece = incoming->pieces;
+	uint32_t patience_us = incoming->partner->peer->srtt_us / 4;
+	uint64_t now_us = context_of(incoming)->now_us;
+
+	if (incoming->n_pieces == 0)
+		return false;
+	if (incoming->asked_us && incoming->arrivals_beyond < REORDER_DATAGRAMS &&
+			now_us - incoming->asked_us < ripc__peer_rto(incoming->partner->peer))
+		return false;
+	if (incoming->asked_us)
+		return true;
+	return incoming->arrivals - piece->seen_at >= REORDER_DATAGRAMS ||
+		now_us - piece->seen_us > patience_us;
+}
+
+/* After bytes have come or credit has become free: what is to be asked now? */
+static void update(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	uint64_t holes_end = 0;
+	bool raised;
+
+	if (incoming->got == incoming->total) {
+		finish(incoming);
+		return;
+	}
+	if (holes_are_ripe(incoming)) {
+		holes_end = incoming->pieces[incoming->n_pieces - 1].start;
+		ripc__peer_cut(ctx, incoming->partner->peer, false);
+	}
+	raised = grant(incoming);
+	if (raised || holes_end)
+		pull(incoming, holes_end);
+}
+
+static void give_up(struct incoming *incoming)
+{
+	context_of(incoming)->stats.messages_abandoned++;
+	ripc__partner_suspect(incoming->partner);
+	ripc__incoming_refuse(incoming, -ETIMEDOUT, true);
+}
+
+/* One that makes no progress must not keep others from their credit. */
+static void demote(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	if (!incoming->is_granted || list_empty(&ctx->ungranted))
+		return;
+	incoming->is_granted = false;
+	ctx->n_granted--;
+	list_remove(&incoming->granted);
+	list_append(&ctx->ungranted, &incoming->granted);
+	ripc__incoming_schedule(ctx);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+	struct incoming *incoming = list_entry(timer, struct incoming, timer);
+	uint64_t silent_us = ctx->now_us - incoming->heard_us;
+
+	if (silent_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
+		give_up(incoming);
+		return;
+	}
+	if (silent_us < incoming->wait_us) {
+		timer_set(incoming, incoming->heard_us + incoming->wait_us);
+		update(incoming);
+		return;
+	}
+	ripc__peer_cut(ctx, incoming->partner->peer, true);
+	incoming->probe_us = 0;
+	if (incoming->limit == incoming->got)
+		grant(incoming);
+	pull(incoming, incoming->limit);
+	incoming->wait_us = incoming->wait_us * 2 < RTO_MAX_US ? incoming->wait_us * 2 : RTO_MAX_US;
+	timer_set(incoming, arrival_deadline(incoming));
+	demote(incoming);
+}
+
+/* Whose turn is it: the shortest, and every fourth time the one that has waited longest. */
+static struct incoming *next_to_grant(struct ripc_context *ctx)
+{
+	struct incoming *best = list_entry(ctx->ungranted.next, struct incoming, granted);
+
+	if (++ctx->picks % 4 == 0)
+		return best;
+	list_for_each(node, &ctx->ungranted) {
+		struct incoming *incoming = list_entry(node, struct incoming, granted);
+
+		if (incoming->total - incoming->got < best->total - best->got)
+			best = incoming;
+	}
+	return best;
+}
+
+void ripc__incoming_schedule(struct ripc_context *ctx)
+{
+	while (ctx->n_granted < GRANTED_SENDERS && !list_empty(&ctx->ungranted)) {
+		struct incoming *incoming = next_to_grant(ctx);
+
+		list_remove(&incoming->granted);
+		list_append(&ctx->granted, &incoming->granted);
+		incoming->is_granted = true;
+		ctx->n_granted++;
+		if (grant(incoming))
+			pull(incoming, 0);
+	}
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------ */
+
+/* What the arrival of bytes before end says about the path. */
+static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	struct peer *peer = incoming->partner->peer;
+
+	account(incoming, -(int64_t)bytes);
+	incoming->arrivals++;
+	incoming->heard_us = ctx->now_us;
+	incoming->wait_us = ripc__peer_rto(peer);
+	if (incoming->asked_us && end > incoming->asked_limit)
+		incoming->arrivals_beyond++;
+	if (incoming->n_pieces == 0)
+		incoming->asked_us = 0;
+	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
+		timer_set(incoming, ctx->now_us + peer->srtt_us / 4 + 1);
+	if (incoming->probe_us && end > incoming->probe_at) {
+		ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us);
+		incoming->probe_us = 0;
+	}
+	ripc__peer_grow(peer, bytes);
+}
+
+/* False: the packet was altered. */
+static bool take(struct incoming *incoming, const struct wire_packet *packet, uint64_t offset)
+{
+	struct ripc_stats *stats = &context_of(incoming)->stats;
+	int64_t taken = ripc__collect(incoming, packet, offset);
+
+	if (taken < 0) {
+		stats->drop_checksum++;
+		return false;
+	}
+	if (taken > 0)
+		arrived(incoming, offset + packet->payload_len, (uint32_t)taken);
+	else if (packet->payload_len)
+		stats->drop_duplicate++;
+	return true;
+}
+
+void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet)
+{
+	struct incoming *incoming = find(partner, packet->h.number);
+	struct ripc_stats *stats = &partner->service->ctx->stats;
+
+	if (!incoming) {
+		stats->drop_duplicate++;
+		return;
+	}
+	if (packet->payload_len > incoming->limit || packet->offset >
+			incoming->limit - packet->payload_len || packet->payload_len == 0) {
+		stats->drop_malformed++;
+		return;
+	}
+	if (take(incoming, packet, packet->offset))
+		update(incoming);
+}
+
+/* ---- announcements ------------------------------------------------------------------------------------ */
+
+/* All of the message came with its announcement: no state is needed. */
+static struct message *whole(struct partner *partner, const struct wire_packet *packet)
+{
+	uint8_t *bytes;
+	struct message *message = ripc__message_alloc(partner->service->ctx, packet->n_items, false,
+		packet->payload_len, (void **)&bytes);
+	struct iovec *items;
+
+	if (!message)
+		return NULL;
+	memcpy(bytes, packet->payload, packet->payload_len);
+	items = (struct iovec *)message->public.items;
+	for (uint32_t i = 0; i < packet->n_items; i++) {
+		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
+		bytes += items[i].iov_len;
+	}
+	return message;
+}
+
+static struct incoming *incoming_alloc(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_service *service = partner->service;
+	struct ripc_context *ctx = service->ctx;
+	struct incoming *incoming = calloc(1, sizeof(*incoming));
+
+	if (!incoming)
+		return NULL;
+	if (ripc__timer_admit(ctx))
+		goto err_free;
+	if (packet->replies)
+		incoming->lent = ripc__lent_find(service, packet->replies, partner->id);
+	incoming->message = ripc__places_find(partner, packet, incoming->lent);
+	if (!incoming->message)
+		goto err_dismiss;
+	incoming->message->public.reply = packet->lends;
+	if (incoming->lent)
+		incoming->lent->in_use = true;
+	incoming->partner = partner;
+	incoming->number = packet->h.number;
+	incoming->total = packet->announce.total;
+	incoming->heard_us = incoming->started_us = ctx->now_us;
+	incoming->first_grant = true;
+	incoming->timer.fire = fire;
+	incoming->wait_us = ripc__peer_rto(partner->peer);
+	list_append(&partner->incoming, &incoming->node);
+	list_init(&incoming->granted);
+	service->n_incoming++;
+	return incoming;
+err_dismiss:
+	ripc__timer_dismiss(ctx, &incoming->timer);
+err_free:
+	free(incoming);
+	return NULL;
+}
+
+static void accept_announced(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct incoming *incoming = incoming_alloc(partner, packet);
+
+	if (!incoming) {
+		ctx->stats.messages_refused++;
+		remember_refused(partner, packet->h.number, -ENOBUFS);
+		ripc__ack_queue(partner, packet->h.number, -ENOBUFS);
+		return;
+	}
+	incoming->limit = packet->announce.unasked < UNASKED_BYTES ?
+		packet->announce.unasked : UNASKED_BYTES;
+	account(incoming, (int64_t)incoming->limit);
+	timer_set(incoming, arrival_deadline(incoming));
+	take(incoming, packet, 0);
+	if (incoming->got == incoming->total) {
+		finish(incoming);
+		return;
+	}
+	if (incoming->limit < incoming->total) {
+		list_append(&ctx->ungranted, &incoming->granted);
+		ripc__incoming_schedule(ctx);
+	}
+}
+
+/* 0: it may be accepted; else why not. */
+static int admit(struct ripc_service *service, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct ripc__pool_stats pool;
+	uint64_t most = ctx->cfg.message_max_bytes;
+
+	if (service->draining)
+		return -ESHUTDOWN;
+	ripc__pool_stats(ctx->pool, &pool);
+	if (packet->announce.total > (most ? most : pool.limit))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static void announce_new(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_service *service = partner->service;
+	bool is_whole = packet->payload_len == packet->announce.total &&
+		list_empty(&service->windows) && !packet->replies;
+	struct message *message;
+	int error = admit(service, packet);
+
+	if (!error && is_whole) {
+		message = whole(partner, packet);
+		error = message ? 0 : -ENOBUFS;
+	}
+	if (error) {
+		service->ctx->stats.messages_refused++;
+		remember_refused(partner, packet->h.number, error);
+		ripc__ack_queue(partner, packet->h.number, error);
+	} else if (is_whole) {
+		ripc__point(service->ctx, "before_checksum");
+		deliver(partner, packet, message, packet->announce.total);
+		remember_delivered(partner, packet->h.number);
+		ripc__point(service->ctx, "before_done");
+		ripc__ack_queue(partner, packet->h.number, 0);
+	} else {
+		accept_announced(partner, packet);
+	}
+}
+
+/* Alive, but the queue is full: the sender keeps it, and asks again. */
+static void answer_busy(struct partner *partner, uint64_t number)
+{
+	struct wire_packet packet = {.h.number = number, .pull.busy = 1};
+
+	ripc__partner_header(partner, &packet, WIRE_PULL);
+	ripc__partner_send(partner, &packet);
+}
+
+/* Repeated: the sender has heard nothing for a while. */
+static void announce_again(struct incoming *incoming, const struct wire_packet *packet)
+{
+	incoming->heard_us = context_of(incoming)->now_us;
+	if (packet->payload_len && packet->payload_len <= incoming->limit)
+		take(incoming, packet, 0);
+	if (incoming->got == incoming->total)
+		finish(incoming);
+	else
+		pull(incoming, incoming->limit);
+}
+
+void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_service *service = partner->service;
+	uint64_t number = packet->h.number, ahead;
+	struct incoming *incoming;
+
+	if (packet->announce.oldest > number || number == 0) {
+		service->ctx->stats.drop_malformed++;
+		return;
+	}
+	advance_oldest(partner, packet->announce.oldest);
+	ahead = number - partner->in_oldest;
+	if (number < partner->in_oldest) {
+		service->ctx->stats.drop_duplicate++;
+	} else if (ahead >= LONGS_MAX) {
+		service->ctx->stats.drop_malformed++;
+	} else if (partner->in_delivered >> ahead & 1) {
+		service->ctx->stats.drop_duplicate++;
+		ripc__ack_queue(partner, number, 0);
+		ripc__acks_flush(service->ctx);
+	} else if (partner->in_refused >> ahead & 1) {
+		ripc__ack_queue(partner, number, refusal(partner, number));
+	} else if ((incoming = find(partner, number))) {
+		announce_again(incoming, packet);
+	} else if (service->queued >= QUEUE_MAX) {
+		answer_busy(partner, number);
+	} else {
+		announce_new(partner, packet);
+	}
+}
+
+/* The sender wants to know, finally, and will not send any more. */
+void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet)
+{
+	uint64_t number = packet->h.number, ahead;
+	struct incoming *incoming = find(partner, number);
+
+	if (packet->announce.oldest > number || number == 0)
+		return;
+	advance_oldest(partner, packet->announce.oldest);
+	ahead = number - partner->in_oldest;
+	if (number < partner->in_oldest || ahead >= LONGS_MAX)
+		return;
+	if (partner->in_delivered >> ahead & 1) {
+		ripc__ack_queue(partner, number, 0);
+		ripc__acks_flush(partner->service->ctx);
+	} else if (partner->in_refused >> ahead & 1) {
+		ripc__ack_queue(partner, number, refusal(partner, number));
+	} else if (incoming) {
+		ripc__incoming_refuse(incoming, -ECANCELED, true);
+	} else {
+		/* Never announced here: it must not be accepted when it comes late. */
+		remember_refused(partner, number, -ECANCELED);
+		ripc__ack_queue(partner, number, -ECANCELED);
+	}
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One received packet on its way: known partner by its token, or stranger; checked before it
+ * changes anything; then to the file of its type.
+ *
+ * Design notes. SHORT, ANNOUNCE with its first bytes, and DATA verify their checksum while (or
+ * before) they are copied. All other packets have no payload and are verified here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core.h"
+#include "util/crc32c.h"
+
+static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	if (wire_verify(packet, ripc__crc32c(0, packet->payload, packet->payload_len)))
+		return true;
+	ctx->stats.drop_checksum++;
+	return false;
+}
+
+/* ---- strangers ------------------------------------------------------------------------------------- */
+
+static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
+{
+	answer->h.src = packet->h.dst;
+	answer->h.dst = packet->h.src;
+	answer->h.token = packet->h.flags & WIRE_F_HELLO ? packet->hello.token : 0;
+	answer->h.number = packet->h.token;
+}
+
+static void answer_gone(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_GONE, .value = packet->h.token};
+
+	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
+		return; /* never answer an answer */
+	swap_ends(packet, &answer);
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+static void answer_retry(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_RETRY};
+	uint64_t context = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : 0;
+
+	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
+		return;
+	swap_ends(packet, &answer);
+	answer.value = ripc__proof(ctx, context, event->from->host, 0);
+	ctx->stats.retries++;
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+/* Is this about a packet that we sent? RETRY and GONE give back what only its receiver saw. */
+static struct partner *meant(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	struct partner *partner = ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
+
+	if (!partner)
+		return NULL;
+	if (packet->h.token == partner->token_in ||
+			(packet->h.number && packet->h.number == partner->token_out))
+		return partner;
+	return NULL;
+}
+
+static void input_retry(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	struct partner *partner = meant(ctx, packet);
+	bool forgotten = partner && packet->h.number && packet->h.number == partner->token_out;
+
+	if (!partner || (partner->token_out && !forgotten)) {
+		ctx->stats.drop_token++;
+		return;
+	}
+	partner->proof = packet->value;
+	partner->known = false;
+	if (forgotten) {
+		partner->token_out = 0;
+		partner->state = PARTNER_HELLO;
+	}
+	ripc__held_send(partner);
+	ripc__outgoing_again(partner, forgotten);
+	if (!partner->held && list_empty(&partner->outgoing)) {
+		struct wire_packet hello = {0};
+
+		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+		ripc__partner_send(partner, &hello);
+	}
+}
+
+static void input_gone(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	struct partner *partner = meant(ctx, packet);
+
+	if (partner)
+		ripc__partner_lost(partner, -ENOENT);
+	else
+		ctx->stats.drop_token++;
+}
+
+/* A valid first packet, from somebody new or somebody who has not got our token yet. */
+static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
+	struct partner *partner = ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
+	struct wire_packet hello = {0};
+
+	if (partner && partner->peer->context != packet->hello.context)
+		return NULL;
+	if (!partner && ripc__partner_accept(service, device, packet, event->from, &partner))
+		return NULL;
+	ripc__point(ctx, "in_hello");
+	ctx->stats.hellos++;
+	ripc__partner_hello(partner, packet);
+	partner->known = false;
+	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__partner_send(partner, &hello);
+	return partner;
+}
+
+/* A packet without a valid token. Returns the partner, if it made or found one. */
+static struct partner *stranger(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_service *service;
+
+	if (!verified(ctx, packet))
+		return NULL;
+	if (packet->h.type == WIRE_RETRY) {
+		input_retry(ctx, packet);
+		return NULL;
+	}
+	if (packet->h.type == WIRE_GONE) {
+		input_gone(ctx, packet);
+		return NULL;
+	}
+	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
+	if (!service || service->closing) {
+		ctx->stats.drop_token++;
+		answer_gone(ctx, device, packet, event);
+		return NULL;
+	}
+	if (!(packet->h.flags & WIRE_F_HELLO) || packet->h.token) {
+		ctx->stats.drop_token++;
+		answer_retry(ctx, device, packet, event);
+		return NULL;
+	}
+	if (packet->hello.to_service != service->id || packet->hello.token == 0 ||
+			packet->hello.service == 0 || packet->h.src == 0) {
+		ctx->stats.drop_malformed++;
+		return NULL;
+	}
+	if (!ripc__proof_valid(ctx, packet->hello.context, event->from->host, packet->hello.proof)) {
+		ctx->stats.drop_proof++;
+		answer_retry(ctx, device, packet, event);
+		return NULL;
+	}
+	return first_contact(ctx, device, packet, event);
+}
+
+/* ---- partners --------------------------------------------------------------------------------------- */
+
+static void input_echo(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
+
+	ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
+	if (device->ops->peer_matches(device->port, partner->peer->route, event->from))
+		ripc__partner_send(partner, &answer);
+	else
+		ripc__stranger_send(ctx, device, event->from, &answer, UINT32_MAX);
+}
+
+static void dispatch(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	switch (packet->h.type) {
+	case WIRE_ANNOUNCE:
+		ripc__incoming_announce(partner, packet);
+		break;
+	case WIRE_PULL:
+		ripc__outgoing_pull(partner, packet);
+		break;
+	case WIRE_ANSWER:
+		ripc__outgoing_answer(partner, packet->ack.number, packet->ack.status);
+		break;
+	case WIRE_CANCEL:
+		ripc__incoming_cancel(partner, packet);
+		break;
+	case WIRE_ECHO:
+		input_echo(partner, device, packet, event);
+		break;
+	case WIRE_ECHO_REPLY:
+		ripc__peer_echo_reply(partner, packet, event->from);
+		break;
+	default:
+		break;
+	}
+}
+
+/* An ack can end sends and so lose or free the partner: look it up again afterwards. */
+static struct partner *take_ack(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet)
+{
+	ripc__outgoing_answer(partner, packet->ack.number, packet->ack.status);
+	return ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
+}
+
+static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	if (packet->h.type == WIRE_DATA) {
+		ripc__partner_touch(partner);
+		ripc__incoming_data(partner, packet);
+		return;
+	}
+	/* A plain short is verified while it is copied; all others before they have effects. */
+	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
+			partner->known) {
+		ripc__partner_touch(partner);
+		ripc__short_input(partner, packet);
+		return;
+	}
+	if (!verified(ctx, packet))
+		return;
+	ripc__partner_touch(partner);
+	if (packet->h.flags & WIRE_F_HELLO && packet->hello.token)
+		ripc__partner_hello(partner, packet);
+	if (packet->h.flags & WIRE_F_ACK)
+		partner = take_ack(ctx, partner, packet);
+	if (!partner)
+		return;
+	if (packet->h.type == WIRE_SHORT)
+		ripc__short_input(partner, packet);
+	else
+		dispatch(partner, device, packet, event);
+}
+
+static void abort_version(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_ABORT, .value = WIRE_VERSION};
+
+	ctx->stats.drop_version++;
+	if (packet->h.type == WIRE_ABORT)
+		return;
+	swap_ends(packet, &answer);
+	answer.h.token = packet->h.token;
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
+{
+	struct wire_packet packet;
+	struct partner *partner;
+	int error = wire_decode(event->data, event->len, &packet);
+
+	ctx->stats.datagrams_received++;
+	if (error == -EPROTONOSUPPORT) {
+		abort_version(ctx, device, &packet, event);
+		return;
+	}
+	if (error) {
+		ctx->stats.drop_malformed++;
+		return;
+	}
+	partner = ripc__partner_by_token(ctx, &packet.h);
+	if (!partner || packet.h.type == WIRE_RETRY || packet.h.type == WIRE_GONE) {
+		partner = stranger(ctx, device, &packet, event);
+		if (!partner)
+			return;
+	} else if (!partner->known) {
+		if (!verified(ctx, &packet))
+			return;
+		partner->known = true; /* our token came back */
+	}
+	if (!device->ops->peer_matches(device->port, partner->peer->route, event->from) &&
+			packet.h.type != WIRE_ECHO_REPLY)
+		ripc__peer_moved(partner, event->from);
+	input_partner(ctx, device, partner, &packet, event);
+}

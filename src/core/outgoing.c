@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages that we send: announcing, sending what the receiver asks for, repeating when
+ * nothing is heard, cancelling, and the outcome (protocol.md, long messages).
+ *
+ * Design notes. An outgoing is in its partner's list until it has ended, in the order of
+ * numbers; numbers are given when there is room (LONGS_MAX in progress). NOT_DELIVERED is only
+ * said when the receiver refused, or some byte was never sent and never will be. heard_us is
+ * renewed by the partner's words about this very message, never by our own sends. The deadline
+ * ends everything.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "util/crc32c.h"
+
+#define BATCH_DATAGRAMS 64u
+#define BATCH_BYTES     65000u
+#define BATCH_IOVECS    320u
+#define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+
+/* Datagrams that are handed to the network in one go. */
+struct batch {
+	uint32_t n, n_iov, bytes;
+	struct ripc__tx tx[BATCH_DATAGRAMS];
+	struct iovec iov[BATCH_IOVECS];
+	uint8_t headers[BATCH_DATAGRAMS][WIRE_HEADER + WIRE_DATA_BODY];
+};
+
+static struct outgoing *find(struct partner *partner, uint64_t number)
+{
+	list_for_each(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->number == number && number != 0)
+			return outgoing;
+	}
+	return NULL;
+}
+
+static struct ripc_context *context_of(const struct outgoing *outgoing)
+{
+	return outgoing->service->ctx;
+}
+
+static void timer_set(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	uint64_t at = ctx->now_us + outgoing->wait_us;
+
+	if (at > outgoing->deadline_us)
+		at = outgoing->deadline_us;
+	ripc__timer_set(&ctx->timers, &outgoing->timer, at);
+}
+
+/* Repetition begins after what a working path needs to answer: two time-outs and a tick of the
+ * receiver's acks. */
+static void wait_reset(struct outgoing *outgoing)
+{
+	outgoing->wait_us = 2 * ripc__peer_rto(outgoing->partner->peer) + 1000;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------ */
+
+void ripc__outgoing_put(struct outgoing *outgoing)
+{
+	list_remove(&outgoing->node);
+	free(outgoing);
+}
+
+static void count_outcome(struct outgoing *outgoing)
+{
+	struct ripc_stats *stats = &context_of(outgoing)->stats;
+
+	if (outgoing->outcome == RIPC_DELIVERED) {
+		stats->long_sent++;
+		stats->long_sent_bytes += outgoing->total;
+	} else if (outgoing->outcome == RIPC_UNKNOWN) {
+		stats->long_unknown++;
+	} else {
+		stats->long_not_delivered++;
+	}
+}
+
+/* What was lent for the answer to a message that never arrived comes back. */
+static void take_back_lent(struct outgoing *outgoing)
+{
+	list_for_each(node, &outgoing->service->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == outgoing->lends && !lent->in_use) {
+			ripc__lent_free(lent);
+			return;
+		}
+	}
+}
+
+static void report(struct outgoing *outgoing)
+{
+	struct ripc_msg *public = &outgoing->message.public;
+	struct ripc_service *service = outgoing->service;
+	bool nowait = outgoing->flags & RIPC_NOWAIT;
+
+	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
+	public->outcome = outgoing->outcome;
+	public->status = nowait ? outgoing->status : 0;
+	public->from = outgoing->to;
+	public->cookie = outgoing->cookie;
+	if (nowait || outgoing->outcome == RIPC_UNKNOWN)
+		ripc__service_enqueue(service, &outgoing->message);
+	else if (!outgoing->waiter)
+		ripc__outgoing_put(outgoing);
+}
+
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	struct partner *partner = outgoing->partner;
+
+	outgoing->state = OUT_ENDED;
+	outgoing->outcome = outcome;
+	outgoing->status = outcome == RIPC_UNKNOWN ? -ECONNRESET : status;
+	outgoing->partner = NULL;
+	list_remove(&outgoing->node);
+	list_append(&ctx->ended, &outgoing->node);
+	ripc__timer_dismiss(ctx, &outgoing->timer);
+	ctx->changed = true;
+	count_outcome(outgoing);
+	if (outcome == RIPC_NOT_DELIVERED && outgoing->lends)
+		take_back_lent(outgoing);
+	for (uint32_t i = 0; outgoing->flags & RIPC_GIVE && outcome != RIPC_NOT_DELIVERED &&
+			i < outgoing->n_items; i++)
+		ripc__pool_free(ctx->pool, outgoing->items[i].iov_base);
+	if (partner && partner->blocked) {
+		partner->blocked = false;
+		ripc__service_notice(outgoing->service, &outgoing->service->retry, 0);
+	}
+	report(outgoing);
+}
+
+static void end_by_what_is_known(struct outgoing *outgoing, int status)
+{
+	bool all_sent = outgoing->announced && outgoing->sent == outgoing->total;
+
+	ripc__outgoing_end(outgoing, all_sent ? RIPC_UNKNOWN : RIPC_NOT_DELIVERED, status);
+}
+
+/* ---- sending bytes -------------------------------------------------------------------------------- */
+
+static void oldest_update(struct partner *partner)
+{
+	struct outgoing *first = list_empty(&partner->outgoing) ? NULL :
+		list_entry(partner->outgoing.next, struct outgoing, node);
+
+	partner->long_oldest = first && first->number ? first->number : partner->long_next;
+}
+
+/* Fills iov with bytes [offset, offset + len) of the items; returns how many iovecs, 0: more
+ * than max. Their checksum is continued in *crc. */
+static uint32_t gather(const struct outgoing *outgoing, struct wire_range range,
+		struct iovec *iov, uint32_t max, uint32_t *crc)
+{
+	uint64_t at = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < outgoing->n_items && range.start < range.end; i++) {
+		const struct iovec *item = &outgoing->items[i];
+		uint64_t skip = range.start - at, len = item->iov_len;
+
+		at += len;
+		if (skip >= len)
+			continue;
+		len = len - skip < range.end - range.start ? len - skip : range.end - range.start;
+		if (n == max)
+			return 0;
+		iov[n] = (struct iovec){(char *)item->iov_base + skip, len};
+		*crc = ripc__crc32c(*crc, iov[n].iov_base, len);
+		n++;
+		range.start += len;
+	}
+	return n;
+}
+
+/* Sends what is in the batch; returns how many datagrams went. */
+static uint32_t batch_flush(struct partner *partner, struct batch *batch)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	uint32_t sent = 0;
+
+	while (sent < batch->n) {
+		int n = device->ops->send(device->port, partner->peer->route, batch->tx + sent,
+			batch->n - sent);
+
+		if (n == -EMSGSIZE) {
+			partner->peer->datagram = 0; /* asked anew from the route */
+			ctx->stats.datagram_size_fallbacks++;
+		}
+		if (n <= 0)
+			break;
+		sent += (uint32_t)n;
+	}
+	ctx->stats.datagrams_sent += sent;
+	batch->n = batch->n_iov = batch->bytes = 0;
+	return sent;
+}
+
+static bool batch_full(const struct batch *batch, uint32_t payload)
+{
+	return batch->n == BATCH_DATAGRAMS || batch->n_iov + RIPC_IOV_MAX > BATCH_IOVECS ||
+		batch->bytes + payload + WIRE_HEADER + WIRE_DATA_BODY > BATCH_BYTES;
+}
+
+/* Adds a DATA packet; the message's checksum is continued when these bytes go for the first
+ * time. */
+static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
+{
+	struct wire_packet packet = {.h.number = outgoing->number, .offset = range.start};
+	struct iovec *iov = batch->iov + batch->n_iov;
+	uint8_t *header = batch->headers[batch->n];
+	uint32_t crc = 0, n_iov, len = (uint32_t)(range.end - range.start);
+	size_t header_len;
+
+	n_iov = gather(outgoing, range, iov + 1, RIPC_ITEMS_MAX, &crc);
+	if (range.start == outgoing->sent) {
+		outgoing->crc = ripc__crc32c_shift(outgoing->crc, len) ^ crc;
+		outgoing->sent = range.end;
+	}
+	ripc__partner_header(outgoing->partner, &packet, WIRE_DATA);
+	if (range.end == outgoing->total) {
+		packet.h.flags |= WIRE_F_LAST;
+		packet.sum = outgoing->crc;
+	}
+	header_len = wire_encode(header, &packet, NULL, NULL);
+	wire_seal(header, header_len, crc);
+	iov[0] = (struct iovec){header, header_len};
+	batch->tx[batch->n++] = (struct ripc__tx){iov, n_iov + 1, (uint32_t)header_len + len};
+	batch->n_iov += n_iov + 1;
+	batch->bytes += (uint32_t)header_len + len;
+}
+
+/*
+ * Sends [start, end) as far as the network takes it. Bytes that it does not take count as sent
+ * and lost: the receiver asks for them. False: the network is full.
+ */
+static bool send_range(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
+{
+	uint32_t payload = ripc__peer_payload(context_of(outgoing), outgoing->partner->peer);
+
+	while (range.start < range.end) {
+		struct wire_range piece = {range.start, range.start + payload};
+
+		if (piece.end > range.end)
+			piece.end = range.end;
+		if (batch_full(batch, payload)) {
+			uint32_t wanted = batch->n;
+
+			if (batch_flush(outgoing->partner, batch) < wanted)
+				return false;
+		}
+		batch_add(outgoing, batch, piece);
+		range.start = piece.end;
+	}
+	return true;
+}
+
+static void pump(struct outgoing *outgoing)
+{
+	struct batch batch;
+	uint64_t limit = outgoing->limit < outgoing->total ? outgoing->limit : outgoing->total;
+	bool open = true;
+
+	batch.n = batch.n_iov = batch.bytes = 0;
+	for (uint32_t i = 0; open && i < outgoing->n_holes; i++) {
+		context_of(outgoing)->stats.data_resent_bytes +=
+			outgoing->holes[i].end - outgoing->holes[i].start;
+		open = send_range(outgoing, &batch, outgoing->holes[i]);
+	}
+	outgoing->n_holes = 0;
+	if (open && outgoing->sent < limit) {
+		if (limit < outgoing->total)
+			ripc__point(context_of(outgoing), "mid_data");
+		send_range(outgoing, &batch, (struct wire_range){outgoing->sent, limit});
+		if (outgoing->sent == outgoing->total)
+			ripc__point(context_of(outgoing), "last_data");
+	}
+	batch_flush(outgoing->partner, &batch);
+}
+
+/* ---- announcing -------------------------------------------------------------------------------------- */
+
+static void announce_send(struct outgoing *outgoing, struct wire_packet *packet, uint32_t payload)
+{
+	struct partner *partner = outgoing->partner;
+	struct ripc_context *ctx = context_of(outgoing);
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	uint8_t prefix[WIRE_PREFIX_MAX];
+	struct iovec iov[RIPC_ITEMS_MAX + 1];
+	struct ripc__tx tx = {.iov = iov};
+	uint64_t lens[RIPC_ITEMS_MAX];
+	uint32_t crc = 0;
+
+	for (uint32_t i = 0; i < outgoing->n_items; i++)
+		lens[i] = outgoing->items[i].iov_len;
+	tx.n_iov = 1 + gather(outgoing, (struct wire_range){0, payload}, iov + 1,
+		RIPC_ITEMS_MAX, &crc);
+	if (outgoing->sent == 0) {
+		outgoing->sent = payload;
+		outgoing->crc = crc;
+	}
+	if (payload == outgoing->total) {
+		packet->h.flags |= WIRE_F_LAST;
+		packet->announce.sum = crc;
+	}
+	packet->payload_len = payload;
+	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, NULL)};
+	wire_seal(prefix, iov[0].iov_len, crc);
+	tx.len = (uint32_t)iov[0].iov_len + payload;
+	if (device->ops->send(device->port, partner->peer->route, &tx, 1) == 1)
+		ctx->stats.datagrams_sent++;
+}
+
+/* The first time with as many bytes as may come unasked, afterwards alone, unless all fits. */
+static void announce(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+	struct ripc_context *ctx = context_of(outgoing);
+	struct wire_packet packet = {.h.number = outgoing->number, .lends = outgoing->lends,
+		.replies = outgoing->replies, .n_items = outgoing->n_items};
+	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
+	uint64_t inline_bytes = room > prefix ? room - prefix : 0;
+	uint64_t unasked = partner->token_out ? partner->unasked : inline_bytes;
+
+	oldest_update(partner);
+	if (unasked > outgoing->total)
+		unasked = outgoing->total;
+	if (outgoing->announced) {
+		unasked = outgoing->sent;
+		inline_bytes = inline_bytes < outgoing->total ? 0 : inline_bytes;
+		ctx->stats.announcements_repeated++;
+	}
+	if (inline_bytes > unasked)
+		inline_bytes = unasked;
+	packet.announce = (struct wire_announce){.total = outgoing->total,
+		.oldest = partner->long_oldest, .n_items = outgoing->n_items,
+		.unasked = (uint32_t)unasked};
+	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
+	announce_send(outgoing, &packet, (uint32_t)inline_bytes);
+	ripc__point(ctx, "announced");
+	if (!outgoing->announced && outgoing->limit < unasked)
+		outgoing->limit = unasked;
+	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
+	outgoing->announced = true;
+	if (outgoing->sent < outgoing->limit)
+		pump(outgoing);
+}
+
+static void cancel_send(struct outgoing *outgoing)
+{
+	struct wire_packet packet = {.h.number = outgoing->number};
+
+	oldest_update(outgoing->partner);
+	packet.announce.oldest = outgoing->partner->long_oldest;
+	ripc__partner_header(outgoing->partner, &packet, WIRE_CANCEL);
+	ripc__partner_send(outgoing->partner, &packet);
+}
+
+/* Time for the cancel's question and answer before the deadline: a few round trips, but never
+ * more than a quarter of what the caller gave. */
+static uint64_t cancel_at(const struct outgoing *outgoing)
+{
+	uint64_t before = 3ull * ripc__peer_rto(outgoing->partner->peer) + TICK_US;
+	uint64_t given = outgoing->deadline_us - outgoing->started_us;
+
+	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
+}
+
+void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
+{
+	if (outgoing->state == OUT_WAITING || !outgoing->announced) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status);
+		return;
+	}
+	outgoing->cancel_status = status;
+	if (outgoing->state == OUT_CANCELLING)
+		return;
+	outgoing->state = OUT_CANCELLING;
+	cancel_send(outgoing);
+	wait_reset(outgoing);
+	timer_set(outgoing);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+	struct outgoing *outgoing = list_entry(timer, struct outgoing, timer);
+	struct partner *partner = outgoing->partner;
+
+	if (ctx->now_us >= outgoing->deadline_us) {
+		end_by_what_is_known(outgoing, -ETIMEDOUT);
+		ripc__outgoing_advance(partner);
+		return;
+	}
+	if (outgoing->state == OUT_WAITING) {
+		timer_set(outgoing);
+		return;
+	}
+	if (ctx->now_us - outgoing->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
+		ripc__partner_suspect(partner);
+		end_by_what_is_known(outgoing, -EHOSTUNREACH);
+		ripc__outgoing_advance(partner);
+		return;
+	}
+	if (outgoing->state == OUT_ACTIVE && ctx->now_us >= cancel_at(outgoing)) {
+		ripc__outgoing_cancel(outgoing, -ETIMEDOUT);
+		return;
+	}
+	if (outgoing->state == OUT_CANCELLING)
+		cancel_send(outgoing);
+	else
+		announce(outgoing);
+	outgoing->wait_us = outgoing->wait_us * 2 < RTO_MAX_US ? outgoing->wait_us * 2 : RTO_MAX_US;
+	timer_set(outgoing);
+	if (outgoing->state == OUT_ACTIVE && outgoing->timer.at_us > cancel_at(outgoing))
+		ripc__timer_set(&ctx->timers, &outgoing->timer, cancel_at(outgoing));
+}
+
+void ripc__outgoing_advance(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (!partner->peer)
+		return;
+	oldest_update(partner);
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state != OUT_WAITING)
+			continue;
+		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation) {
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+			continue;
+		}
+		oldest_update(partner);
+		if (partner->long_next - partner->long_oldest >= LONGS_MAX)
+			return;
+		outgoing->number = partner->long_next++;
+		outgoing->state = OUT_ACTIVE;
+		outgoing->heard_us = ctx->now_us;
+		wait_reset(outgoing);
+		announce(outgoing);
+		timer_set(outgoing);
+	}
+}
+
+/* ---- what the partner says ------------------------------------------------------------------------ */
+
+static void heard(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+
+	if (outgoing->announced_us)
+		ripc__peer_rtt(outgoing->partner->peer, ctx->now_us - outgoing->announced_us);
+	outgoing->announced_us = 0;
+	outgoing->heard_us = ctx->now_us;
+}
+
+/*
+ * The receiver asks for the same one hole again and again, so small packets pass and large ones
+ * do not: then smaller ones are used from now on (protocol.md, packet sizes).
+ */
+static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pull *pull)
+{
+	struct peer *peer = outgoing->partner->peer;
+	bool same = pull->n_holes == 1 && pull->have == outgoing->asked_have &&
+		pull->holes[0].start == pull->have;
+
+	outgoing->asked_same = same ? outgoing->asked_same + 1 : 0;
+	outgoing->asked_have = pull->have;
+	if (outgoing->asked_same < 4 || peer->datagram == DATAGRAM_BASE)
+		return;
+	peer->datagram = DATAGRAM_BASE;
+	context_of(outgoing)->stats.datagram_size_fallbacks++;
+}
+
+void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
+{
+	struct outgoing *outgoing = find(partner, packet->h.number);
+	const struct wire_pull *pull = &packet->pull;
+
+	if (!outgoing || outgoing->state != OUT_ACTIVE)
+		return;
+	heard(outgoing);
+	watch_for_black_hole(outgoing, pull);
+	if (pull->busy == 0)
+		wait_reset(outgoing);
+	outgoing->n_holes = 0;
+	for (uint32_t i = 0; i < pull->n_holes; i++) {
+		struct wire_range hole = pull->holes[i];
+
+		if (hole.end > outgoing->sent)
+			hole.end = outgoing->sent;
+		if (hole.start < hole.end)
+			outgoing->holes[outgoing->n_holes++] = hole;
+	}
+	if (pull->limit > outgoing->limit)
+		outgoing->limit = pull->limit;
+	pump(outgoing);
+	timer_set(outgoing);
+	if (outgoing->timer.at_us > cancel_at(outgoing))
+		ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer,
+			cancel_at(outgoing));
+}
+
+static void begin(struct outgoing *outgoing, struct partner *partner)
+{
+	outgoing->partner = partner;
+	outgoing->state = OUT_WAITING;
+	outgoing->number = 0;
+	outgoing->announced = false;
+	outgoing->sent = outgoing->limit = 0;
+	outgoing->crc = outgoing->n_holes = 0;
+	list_append(&partner->outgoing, &outgoing->node);
+	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
+}
+
+/* Begins anew with whoever has the ID now. It was certainly not delivered where it was. */
+static void move_on(struct outgoing *outgoing)
+{
+	struct partner *next;
+	int error = ripc__partner_for_send(outgoing->service, outgoing->to, &next);
+
+	if (error) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
+		return;
+	}
+	list_remove(&outgoing->node);
+	begin(outgoing, next);
+	ripc__outgoing_advance(next);
+}
+
+/* The service is leaving; unless this very incarnation was meant, look for the next one. */
+static void refused_by_move(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	ripc__partner_retire(partner);
+	if (outgoing->to_incarnation || context_of(outgoing)->now_us >= outgoing->deadline_us)
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+	else
+		move_on(outgoing);
+	ripc__outgoing_advance(partner);
+}
+
+void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t status)
+{
+	struct outgoing *outgoing = find(partner, number);
+
+	if (!outgoing || outgoing->state == OUT_WAITING)
+		return;
+	heard(outgoing);
+	if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
+		refused_by_move(outgoing);
+		return;
+	}
+	if (status == 0)
+		ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
+	else if (status == ECANCELED && outgoing->state == OUT_CANCELLING)
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, outgoing->cancel_status);
+	else
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status < 4096 ? -(int)status : -EPROTO);
+	ripc__outgoing_advance(partner);
+}
+
+/*
+ * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
+ * delivered: what was wholly sent is unknown, and the rest, which it cannot have delivered,
+ * begins again.
+ */
+void ripc__outgoing_again(struct partner *partner, bool forgotten)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state == OUT_WAITING || !outgoing->announced)
+			continue;
+		if (forgotten && (outgoing->state == OUT_CANCELLING ||
+				outgoing->sent == outgoing->total)) {
+			end_by_what_is_known(outgoing, outgoing->cancel_status);
+			continue;
+		}
+		wait_reset(outgoing);
+		if (outgoing->state == OUT_CANCELLING)
+			cancel_send(outgoing);
+		else
+			announce(outgoing);
+		timer_set(outgoing);
+	}
+}
+
+static bool may_move(const struct outgoing *outgoing)
+{
+	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
+		!(outgoing->announced && outgoing->sent == outgoing->total) &&
+		!outgoing->service->closing &&
+		outgoing->deadline_us > context_of(outgoing)->now_us;
+}
+
+void ripc__outgoing_lost(struct partner *partner, int status)
+{
+	bool was_found = partner->peer != NULL;
+
+	while (!list_empty(&partner->outgoing)) {
+		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing, node);
+
+		if (was_found && may_move(outgoing))
+			move_on(outgoing);
+		else
+			end_by_what_is_known(outgoing, status);
+	}
+}
+
+/* ---- starting ------------------------------------------------------------------------------------- */
+
+static int check_given(struct ripc_context *ctx, const struct ripc_send *request)
+{
+	bool foreign = false;
+
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		const struct iovec *item = &request->items[i];
+
+		foreign |= !ripc__pool_owns(ctx->pool, item->iov_base, item->iov_len);
+		if (request->flags & RIPC_GIVE && !ripc__pool_refs(ctx->pool, item->iov_base))
+			return -EINVAL;
+	}
+	ctx->stats.sends_from_foreign_memory += foreign;
+	return 0;
+}
+
+static uint32_t waiting(const struct partner *partner)
+{
+	uint32_t n = 0;
+
+	list_for_each(node, &partner->outgoing)
+		n++;
+	return n;
+}
+
+static struct outgoing *outgoing_alloc(struct ripc_service *service,
+		const struct ripc_send *request, uint64_t total)
+{
+	struct outgoing *outgoing = calloc(1,
+		sizeof(*outgoing) + request->n_items * sizeof(struct iovec));
+	uint64_t timeout_ms = request->timeout_ms > 0 ? (uint64_t)request->timeout_ms :
+		service->ctx->cfg.timeout_ms;
+
+	if (!outgoing)
+		return NULL;
+	outgoing->service = service;
+	outgoing->message.ctx = service->ctx;
+	outgoing->message.home = MESSAGE_OUTGOING;
+	list_init(&outgoing->message.node);
+	outgoing->timer.fire = fire;
+	outgoing->to = request->to;
+	outgoing->to_incarnation = request->to_incarnation;
+	outgoing->total = total;
+	outgoing->cookie = request->cookie;
+	outgoing->replies = request->reply_to;
+	outgoing->flags = request->flags;
+	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
+	outgoing->started_us = service->ctx->now_us;
+	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
+	outgoing->n_items = request->n_items;
+	memcpy(outgoing->items, request->items, request->n_items * sizeof(struct iovec));
+	return outgoing;
+}
+
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		uint64_t lends, struct outgoing **outgoing_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct outgoing *outgoing;
+	struct partner *partner;
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	error = error ? error : check_given(ctx, request);
+	error = error ? error : ripc__partner_for_send(service, request->to, &partner);
+	if (error)
+		return error;
+	if (request->flags & RIPC_NOWAIT && waiting(partner) >= WAITING_MAX) {
+		partner->blocked = true;
+		return -EAGAIN;
+	}
+	if (request->to_incarnation && partner->peer &&
+			partner->incarnation != request->to_incarnation)
+		return -ENOENT;
+	outgoing = outgoing_alloc(service, request, total);
+	if (!outgoing)
+		return -ENOMEM;
+	error = ripc__timer_admit(ctx);
+	if (error) {
+		free(outgoing);
+		return error;
+	}
+	outgoing->lends = lends;
+	ripc__partner_touch(partner);
+	begin(outgoing, partner);
+	*outgoing_out = outgoing;
+	ripc__outgoing_advance(partner);
+	return 0;
+}

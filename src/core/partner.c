@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Partners and peers: how they come to be, are found, moved, and forgotten; tokens and address
+ * proofs; the header that every packet to a partner bears; acks that wait for a ride.
+ *
+ * Design notes. State for a stranger is made only for a packet with a valid address proof, and
+ * is kept longer (PARTNER_IDLE_US) than any proof holds (2 * PROOF_PERIOD_US): so a late first
+ * packet either finds the state it once made, with its memory of numbers, or has no valid proof
+ * any more. A token dies with the state: a late packet cannot bring it back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "util/siphash.h"
+
+/* ---- proofs and tokens ----------------------------------------------------------------------- */
+
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age)
+{
+	struct {
+		uint64_t asker, period;
+		uint8_t host[16];
+	} bound = {asker, ctx->now_us / PROOF_PERIOD_US - age, {0}};
+	uint64_t proof;
+
+	memcpy(bound.host, host, 16);
+	proof = ripc__siphash(ctx->secret, &bound, sizeof(bound));
+	return proof ? proof : 1;
+}
+
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof)
+{
+	return proof == ripc__proof(ctx, asker, host, 0) || proof == ripc__proof(ctx, asker, host, 1);
+}
+
+static int slots_grow(struct ripc_context *ctx)
+{
+	uint32_t n = ctx->n_slots ? ctx->n_slots * 2 : 16;
+	struct partner **slots = realloc(ctx->slots, n * sizeof(*slots));
+	uint32_t *stack;
+
+	if (!slots)
+		return -ENOMEM;
+	ctx->slots = slots;
+	stack = realloc(ctx->slot_stack, n * sizeof(*stack));
+	if (!stack)
+		return -ENOMEM;
+	ctx->slot_stack = stack;
+	for (uint32_t i = n; i > ctx->n_slots; i--) {
+		slots[i - 1] = NULL;
+		stack[ctx->free_slots++] = i - 1;
+	}
+	ctx->n_slots = n;
+	return 0;
+}
+
+static int token_give(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	int error = ctx->free_slots ? 0 : slots_grow(ctx);
+	uint32_t slot, nonce;
+
+	if (error)
+		return error;
+	slot = ctx->slot_stack[--ctx->free_slots];
+	nonce = (uint32_t)ripc__nonce(ctx) | 1; /* a token is never 0 */
+	ctx->slots[slot] = partner;
+	partner->token_in = (uint64_t)slot << 32 | nonce;
+	return 0;
+}
+
+static void token_take_back(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint32_t slot = (uint32_t)(partner->token_in >> 32);
+
+	ctx->slots[slot] = NULL;
+	ctx->slot_stack[ctx->free_slots++] = slot;
+}
+
+struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h)
+{
+	uint64_t slot = h->token >> 32;
+	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
+
+	if (!partner || partner->token_in != h->token || partner->incarnation != h->src ||
+			partner->service->incarnation != h->dst || !partner->peer)
+		return NULL;
+	return partner;
+}
+
+static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remote)
+{
+	uint64_t pair[2] = {local, remote};
+
+	return ripc__siphash(ctx->secret, pair, sizeof(pair));
+}
+
+struct partner *ripc__partner_by_pair(struct ripc_context *ctx, uint64_t local, uint64_t remote)
+{
+	struct partner *partner = ripc__map_get(&ctx->partners_by_pair,
+		pair_key(ctx, local, remote));
+
+	if (!partner || partner->incarnation != remote || partner->service->incarnation != local)
+		return NULL;
+	return partner;
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static struct peer *peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+		const struct ripc__addr *addr)
+{
+	struct device *device = &ctx->devices[device_index];
+	struct peer *peer = ripc__map_get(&ctx->peers, context);
+	int error;
+
+	if (peer) {
+		peer->partners++;
+		return peer;
+	}
+	peer = calloc(1, sizeof(*peer) + device->ops->peer_size);
+	if (!peer)
+		return NULL;
+	*peer = (struct peer){.context = context, .partners = 1, .device = device_index,
+		.slow_start = true, .window = UNASKED_BYTES};
+	error = device->ops->peer_open(device->port, peer->route, addr);
+	if (error && error != -EINPROGRESS)
+		goto err_free;
+	if (ripc__map_put(&ctx->peers, context, peer))
+		goto err_close;
+	return peer;
+err_close:
+	device->ops->peer_close(device->port, peer->route);
+err_free:
+	free(peer);
+	return NULL;
+}
+
+static void peer_put(struct ripc_context *ctx, struct peer *peer)
+{
+	struct device *device = &ctx->devices[peer->device];
+
+	if (--peer->partners > 0)
+		return;
+	ripc__map_remove(&ctx->peers, peer->context);
+	ripc__peer_candidate_free(ctx, peer);
+	device->ops->peer_close(device->port, peer->route);
+	free(peer);
+}
+
+/* ---- making partners --------------------------------------------------------------------------- */
+
+static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner;
+
+	if (ctx->stats.partners >= PARTNERS_MAX) {
+		ctx->stats.drop_partner_limit++;
+		return NULL;
+	}
+	partner = calloc(1, sizeof(*partner));
+	if (!partner)
+		return NULL;
+	partner->service = service;
+	partner->id = id;
+	partner->used_us = ctx->now_us;
+	partner->short_next = partner->long_next = partner->long_oldest = partner->in_oldest = 1;
+	partner->unasked = UNASKED_BYTES;
+	list_init(&partner->outgoing);
+	list_init(&partner->incoming);
+	list_init(&partner->ack_node);
+	if (token_give(partner)) {
+		free(partner);
+		return NULL;
+	}
+	list_append(&ctx->partners, &partner->node);
+	ctx->stats.partners++;
+	return partner;
+}
+
+static void partner_free_alone(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	list_remove(&partner->node);
+	list_remove(&partner->ack_node);
+	ctx->stats.partners--;
+	token_take_back(partner);
+	free(partner->reasons);
+	free(partner);
+}
+
+/* Gives a partner its incarnation and its peer. */
+static int partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	int error = ripc__map_put(&ctx->partners_by_pair,
+		pair_key(ctx, partner->service->incarnation, incarnation), partner);
+
+	if (error)
+		return error;
+	partner->incarnation = incarnation;
+	partner->peer = peer;
+	partner->state = PARTNER_HELLO;
+	return 0;
+}
+
+/* The partner is whom its ID means from now on. */
+static int make_current(struct partner *partner)
+{
+	int error = ripc__map_put(&partner->service->partners, partner->id, partner);
+
+	if (!error)
+		partner->current = true;
+	return error;
+}
+
+static void unmake_current(struct partner *partner)
+{
+	if (partner->current)
+		ripc__map_remove(&partner->service->partners, partner->id);
+	partner->current = false;
+}
+
+void ripc__partner_free(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	while (!list_empty(&partner->incoming))
+		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
+	unmake_current(partner);
+	ripc__held_drop(partner, true);
+	if (partner->peer) {
+		ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx,
+			partner->service->incarnation, partner->incarnation));
+		peer_put(ctx, partner->peer);
+	}
+	partner_free_alone(partner);
+}
+
+static int answer_address(struct ripc_context *ctx, const struct ripc__answer *answer,
+		uint8_t *device_index, struct ripc__addr *addr)
+{
+	const struct wire_record *record = &answer->record;
+
+	for (uint32_t d = 0; d < ctx->n_devices; d++) {
+		struct device *device = &ctx->devices[d];
+
+		for (uint32_t a = 0; a < record->n_addrs; a++) {
+			if (record->addrs[a].backend != device->ops->id)
+				continue;
+			*device_index = (uint8_t)d;
+			if (device->ops->addr_choose(device->port, record->addrs[a].blob,
+					record->addrs[a].len, answer->host, addr) == 0)
+				return 0;
+		}
+	}
+	return -EHOSTUNREACH;
+}
+
+/* A resolving partner was found. */
+static int partner_found(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct ripc__addr addr;
+	struct peer *peer;
+	uint8_t device;
+	int error = answer_address(ctx, answer, &device, &addr);
+
+	if (error)
+		return error;
+	peer = peer_get(ctx, device, answer->record.context, &addr);
+	if (!peer)
+		return -ENOMEM;
+	error = partner_attach(partner, answer->record.incarnation, peer);
+	if (error) {
+		peer_put(ctx, peer);
+		return error;
+	}
+	partner->proof = answer->proof;
+	partner->resolved = true;
+	return 0;
+}
+
+/* What waits for one partner goes to another that stands for the same ID. */
+static void hand_over(struct partner *from, struct partner *to)
+{
+	to->held = to->held ? to->held : from->held;
+	if (to->held != from->held)
+		ripc__held_drop(from, true);
+	from->held = NULL;
+	list_for_each_safe(node, &from->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		list_remove(node);
+		list_append(&to->outgoing, node);
+		outgoing->partner = to;
+	}
+}
+
+/* An answer for a partner that was only an ID so far. */
+static void resolving_answered(struct partner *partner, int status,
+		const struct ripc__answer *answer)
+{
+	struct ripc_service *service = partner->service;
+	struct partner *known = status ? NULL : ripc__partner_by_pair(service->ctx,
+		service->incarnation, answer->record.incarnation);
+
+	if (known) {
+		/* It has spoken to us before we asked. */
+		unmake_current(partner);
+		if (make_current(known) == 0) {
+			hand_over(partner, known);
+			known->resolved = true;
+			known->suspect = false;
+			ripc__partner_free(partner);
+			partner = known;
+		} else {
+			status = -ENOMEM;
+		}
+	} else if (!status) {
+		status = partner_found(partner, answer);
+	}
+	if (status) {
+		ripc__outgoing_lost(partner, status);
+		ripc__partner_free(partner);
+		return;
+	}
+	ripc__held_send(partner);
+	ripc__outgoing_advance(partner);
+}
+
+/* An answer for a partner of whom we heard that it moved. */
+static void suspect_answered(struct partner *partner, int status,
+		const struct ripc__answer *answer)
+{
+	partner->suspect = false;
+	if (status)
+		return; /* nobody else has the ID: what we know is the best there is */
+	partner->proof = answer->proof;
+	if (answer->record.incarnation != partner->incarnation)
+		ripc__partner_lost(partner, -ENOENT);
+}
+
+void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
+		const struct ripc__answer *answer)
+{
+	ctx->changed = true;
+	list_for_each_safe(node, &ctx->services) {
+		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+		struct partner *partner = ripc__map_get(&service->partners, id);
+
+		if (!partner)
+			continue;
+		if (partner->state == PARTNER_RESOLVING)
+			resolving_answered(partner, status, answer);
+		else if (partner->suspect)
+			suspect_answered(partner, status, answer);
+	}
+}
+
+static int resolve(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct ripc__answer *answer;
+	int status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
+
+	if (status == -EINPROGRESS)
+		return 0;
+	if (status)
+		return status;
+	return partner_found(partner, answer);
+}
+
+int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner = ripc__map_get(&service->partners, id);
+	const struct ripc__answer *answer;
+	int error;
+
+	if (service->closing)
+		return -ESHUTDOWN;
+	if (partner && partner->suspect) {
+		int status = ripc__resolver_lookup(ctx->resolver, id, ctx->now_us, &answer);
+
+		if (status != -EINPROGRESS)
+			suspect_answered(partner, status, answer);
+		partner = ripc__map_get(&service->partners, id);
+	}
+	if (partner) {
+		*partner_out = partner;
+		return 0;
+	}
+	partner = partner_alloc(service, id);
+	if (!partner)
+		return -ENOMEM;
+	error = make_current(partner);
+	error = error ? error : resolve(partner);
+	if (error == -EEXIST) {
+		/* The cache names one that has spoken to us before we asked. */
+		ripc__resolver_lookup(ctx->resolver, id, ctx->now_us, &answer);
+		resolving_answered(partner, 0, answer);
+		*partner_out = ripc__map_get(&service->partners, id);
+		return *partner_out ? 0 : -ENOMEM;
+	}
+	if (error) {
+		ripc__partner_free(partner);
+		return error;
+	}
+	*partner_out = partner;
+	return 0;
+}
+
+int ripc__partner_accept(struct ripc_service *service, struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from,
+		struct partner **partner_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner = partner_alloc(service, packet->hello.service);
+	struct partner *other;
+	struct peer *peer;
+	int error = -ENOMEM;
+
+	if (!partner)
+		return -ENOMEM;
+	peer = peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from);
+	if (!peer)
+		goto err_free;
+	error = partner_attach(partner, packet->h.src, peer);
+	if (error)
+		goto err_put_peer;
+	other = ripc__map_get(&service->partners, partner->id);
+	if (!other)
+		make_current(partner); /* without memory for it, it is found by its token only */
+	else if (other->peer)
+		ripc__partner_suspect(other);
+	*partner_out = partner;
+	return 0;
+err_put_peer:
+	peer_put(ctx, peer);
+err_free:
+	partner_free_alone(partner);
+	return error;
+}
+
+void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet)
+{
+	const struct wire_hello *hello = &packet->hello;
+	bool forgot = partner->token_out && partner->token_out != hello->token;
+
+	partner->unasked = hello->unasked < UNASKED_BYTES ? hello->unasked : UNASKED_BYTES;
+	if (partner->token_out == hello->token)
+		return;
+	partner->token_out = hello->token;
+	partner->state = PARTNER_READY;
+	if (forgot)
+		ripc__outgoing_again(partner, true);
+	ripc__held_send(partner);
+	ripc__outgoing_advance(partner);
+}
+
+void ripc__partner_touch(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	partner->used_us = ctx->now_us;
+	if (ctx->partners.prev == &partner->node)
+		return;
+	list_remove(&partner->node);
+	list_append(&ctx->partners, &partner->node);
+}
+
+void ripc__partner_suspect(struct partner *partner)
+{
+	if (partner->suspect)
+		return;
+	partner->suspect = true;
+	ripc__resolver_suspect(partner->service->ctx->resolver, partner->id, partner->incarnation);
+}
+
+void ripc__partner_retire(struct partner *partner)
+{
+	ripc__resolver_suspect(partner->service->ctx->resolver, partner->id, partner->incarnation);
+	unmake_current(partner);
+}
+
+void ripc__partner_lost(struct partner *partner, int status)
+{
+	ripc__partner_retire(partner);
+	ripc__outgoing_lost(partner, status);
+	ripc__partner_free(partner);
+}
+
+/* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
+void ripc__partners_sweep(struct ripc_context *ctx)
+{
+	ctx->next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
+			return;
+		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming))
+			ripc__partner_free(partner);
+	}
+}
+
+size_t ripc__partners_bytes(struct ripc_context *ctx)
+{
+	size_t bytes = ctx->n_slots * (sizeof(*ctx->slots) + sizeof(*ctx->slot_stack)) +
+		ripc__map_bytes(&ctx->partners_by_pair) + ripc__map_bytes(&ctx->peers);
+	uint32_t at = 0;
+	struct peer *peer;
+
+	list_for_each(node, &ctx->services)
+		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		bytes += sizeof(*partner) + (partner->reasons ? 64 : 0) + ripc__held_bytes(partner);
+	}
+	while ((peer = ripc__map_next(&ctx->peers, &at)))
+		bytes += sizeof(*peer) + ctx->devices[peer->device].ops->peer_size;
+	return bytes;
+}
+
+/* ---- packets to partners and strangers ---------------------------------------------------------- */
+
+void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type)
+{
+	struct ripc_service *service = partner->service;
+	struct ripc_context *ctx = service->ctx;
+	struct wire_header *h = &packet->h;
+
+	h->version = WIRE_VERSION;
+	h->type = type;
+	h->src = service->incarnation;
+	h->dst = partner->incarnation;
+	h->token = partner->token_out;
+	if (packet->lends)
+		h->flags |= WIRE_F_LENDS;
+	if (packet->replies)
+		h->flags |= WIRE_F_REPLIES;
+	if (!partner->known && type != WIRE_DATA) {
+		h->flags |= WIRE_F_HELLO;
+		packet->hello = (struct wire_hello){.token = partner->token_in,
+			.service = service->id, .context = ctx->incarnation,
+			.to_service = partner->id, .proof = partner->proof,
+			.unasked = ctx->credit_max / 8 < UNASKED_BYTES ?
+				(uint32_t)(ctx->credit_max / 8) : UNASKED_BYTES};
+	}
+	if (partner->ack_number && type != WIRE_DATA && type != WIRE_ANSWER) {
+		h->flags |= WIRE_F_ACK;
+		packet->ack = (struct wire_ack){partner->ack_number, partner->ack_status};
+		partner->ack_number = 0;
+		list_remove(&partner->ack_node);
+		ripc__point(ctx, "after_done");
+	}
+}
+
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	uint8_t bytes[WIRE_PREFIX_MAX + 16 * WIRE_HOLES_MAX];
+	struct iovec iov = {.iov_base = bytes};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1};
+	int n;
+
+	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
+	wire_seal(bytes, iov.iov_len, 0);
+	tx.len = (uint32_t)iov.iov_len;
+	n = device->ops->send(device->port, partner->peer->route, &tx, 1);
+	ctx->stats.datagrams_sent += n == 1;
+	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
+}
+
+/* A bucket of 1,000 that fills at 5,000 a second: what strangers can make us send. */
+static bool stranger_allowed(struct ripc_context *ctx)
+{
+	uint64_t gained = (ctx->now_us - ctx->stranger_us) / 200;
+
+	if (gained) {
+		ctx->stranger_tokens += gained;
+		ctx->stranger_us = ctx->now_us;
+	}
+	if (ctx->stranger_tokens > 1000)
+		ctx->stranger_tokens = 1000;
+	if (ctx->stranger_tokens == 0)
+		return false;
+	ctx->stranger_tokens--;
+	return true;
+}
+
+void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
+		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len)
+{
+	_Alignas(16) char route[256] = {0};
+	uint8_t bytes[WIRE_HEADER_MAX + 64];
+	struct iovec iov = {.iov_base = bytes};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1};
+
+	packet->h.version = WIRE_VERSION;
+	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
+	wire_seal(bytes, iov.iov_len, 0);
+	tx.len = (uint32_t)iov.iov_len;
+	if (tx.len > received_len || device->ops->peer_size > sizeof(route) ||
+			!stranger_allowed(ctx))
+		return;
+	if (device->ops->peer_open(device->port, route, to) != 0)
+		return;
+	if (device->ops->send(device->port, route, &tx, 1) == 1)
+		ctx->stats.datagrams_sent++;
+	device->ops->peer_close(device->port, route);
+}
+
+/* ---- acks ----------------------------------------------------------------------------------------- */
+
+static void ack_send(struct partner *partner)
+{
+	struct wire_packet packet = {.ack = {partner->ack_number, partner->ack_status}};
+
+	packet.h.number = partner->ack_number;
+	partner->ack_number = 0;
+	list_remove(&partner->ack_node);
+	ripc__partner_header(partner, &packet, WIRE_ANSWER);
+	ripc__partner_send(partner, &packet);
+	ripc__point(partner->service->ctx, "after_done");
+}
+
+void ripc__ack_queue(struct partner *partner, uint64_t number, int status)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (partner->ack_number)
+		ack_send(partner);
+	partner->ack_number = number;
+	partner->ack_status = (uint16_t)-status;
+	if (list_empty(&ctx->acks))
+		ctx->acks_due_us = ctx->now_us + ACK_DELAY_US;
+	list_append(&ctx->acks, &partner->ack_node);
+	if (status)
+		ack_send(partner);
+}
+
+void ripc__acks_flush(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->acks))
+		ack_send(list_entry(ctx->acks.next, struct partner, ack_node));
+}

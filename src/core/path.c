@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is known of the path to a peer: round trips, the window of bytes that may be in flight
+ * from it, the datagram size for bulk, and its address, which may change.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+#define WINDOW_MIN (4 * DATAGRAM_BASE)
+
+/* Jacobson and Karels, 1988; RFC 6298. */
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
+{
+	int64_t sample = sample_us < RTO_MAX_US ? (int64_t)sample_us : RTO_MAX_US;
+	int64_t off = sample - peer->srtt_us;
+
+	if (sample == 0)
+		sample = 1;
+	if (peer->srtt_us == 0) {
+		peer->srtt_us = (uint32_t)sample;
+		peer->rttvar_us = (uint32_t)sample / 2;
+		peer->rtt_min_us = (uint32_t)sample;
+		return;
+	}
+	peer->srtt_us = (uint32_t)(peer->srtt_us + off / 8);
+	peer->rttvar_us = (uint32_t)(peer->rttvar_us + ((off < 0 ? -off : off) - peer->rttvar_us) / 4);
+	if (peer->srtt_us == 0)
+		peer->srtt_us = 1;
+	if (sample < peer->rtt_min_us)
+		peer->rtt_min_us = (uint32_t)sample;
+}
+
+uint32_t ripc__peer_rto(const struct peer *peer)
+{
+	uint32_t rto = 2 * peer->srtt_us + 4 * peer->rttvar_us;
+
+	if (peer->srtt_us == 0)
+		return RTO_FIRST_US;
+	if (rto < RTO_MIN_US)
+		return RTO_MIN_US;
+	return rto < RTO_MAX_US ? rto : RTO_MAX_US;
+}
+
+void ripc__peer_grow(struct peer *peer, uint32_t bytes)
+{
+	uint32_t step = peer->window / 16 > DATAGRAM_BASE ? peer->window / 16 : DATAGRAM_BASE;
+
+	if (peer->slow_start)
+		peer->window += bytes;
+	else
+		peer->window += (uint32_t)((uint64_t)bytes * step / peer->window);
+	if (peer->window > WINDOW_MAX)
+		peer->window = WINDOW_MAX;
+}
+
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence)
+{
+	peer->slow_start = false;
+	if (ctx->now_us - peer->cut_us < peer->srtt_us && !silence)
+		return;
+	peer->cut_us = ctx->now_us;
+	peer->window /= 2;
+	if (peer->window < WINDOW_MIN)
+		peer->window = WINDOW_MIN;
+}
+
+uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
+{
+	struct device *device = ripc__peer_device(ctx, peer);
+	uint32_t route;
+
+	if (peer->datagram == 0) {
+		route = device->ops->peer_mtu(device->port, peer->route);
+		peer->datagram = route < DATAGRAM_BULK ? route : DATAGRAM_BULK;
+	}
+	return peer->datagram - WIRE_HEADER - WIRE_DATA_BODY;
+}
+
+/* ---- a new address ------------------------------------------------------------------------------ */
+
+struct candidate {
+	uint64_t nonce, asked_us;
+	struct ripc__addr addr;
+};
+
+void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer)
+{
+	(void)ctx;
+	free(peer->candidate);
+	peer->candidate = NULL;
+}
+
+static void echo_ask(struct partner *partner, const struct ripc__addr *to, uint64_t nonce)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet = {.value = nonce, .stamp = ctx->now_us};
+
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__stranger_send(ctx, ripc__peer_device(ctx, partner->peer), to, &packet, UINT32_MAX);
+}
+
+/* One echo to one new address at a time, at most one per tick. */
+void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct candidate *candidate = partner->peer->candidate;
+
+	if (candidate && ctx->now_us - candidate->asked_us < TICK_US)
+		return;
+	if (!candidate)
+		candidate = malloc(sizeof(*candidate));
+	if (!candidate)
+		return;
+	partner->peer->candidate = candidate;
+	*candidate = (struct candidate){.nonce = ripc__nonce(ctx), .asked_us = ctx->now_us,
+		.addr = *from};
+	echo_ask(partner, from, candidate->nonce);
+}
+
+/* The answer to our echo came from the new address: go there from now on. */
+void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
+		const struct ripc__addr *from)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct device *device = ripc__peer_device(ctx, peer);
+	struct candidate *candidate = peer->candidate;
+	_Alignas(16) char route[256] = {0};
+
+	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
+		if (ping->nonce == packet->value && !ping->done) {
+			ping->rtt_us = ctx->now_us - ping->sent_us;
+			ping->done = true;
+			ctx->changed = true;
+		}
+	}
+	if (!candidate || candidate->nonce != packet->value ||
+			candidate->addr.len != from->len ||
+			memcmp(candidate->addr.blob, from->blob, from->len) != 0)
+		return;
+	if (device->ops->peer_size > sizeof(route) ||
+			device->ops->peer_open(device->port, route, from) != 0)
+		return;
+	device->ops->peer_close(device->port, peer->route);
+	memcpy(peer->route, route, device->ops->peer_size);
+	peer->datagram = 0;
+	peer->srtt_us = 0;
+	ripc__peer_candidate_free(ctx, peer);
+}
+
+int ripc__path_fill(struct partner *partner, struct ripc_path *path)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct ripc_path own = {.size = path->size};
+	struct device *device;
+	struct ripc__addr addr = {0};
+
+	if (!peer)
+		return -ENOENT;
+	device = ripc__peer_device(ctx, peer);
+	strncpy(own.backend, device->ops->name, sizeof(own.backend) - 1);
+	strncpy(own.bulk, device->attr.caps & RIPC_CAP_READ ? device->ops->name : "pull",
+		sizeof(own.bulk) - 1);
+	if (device->ops->peer_addr) {
+		device->ops->peer_addr(device->port, peer->route, &addr);
+		device->ops->addr_text(&addr, own.address);
+	}
+	own.short_max_bytes = ripc__short_max(partner);
+	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	own.rtt_us = peer->srtt_us;
+	own.incarnation = partner->incarnation;
+	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
+	return 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the items of a long message land: a return buffer lent for it, a window posted on the
+ * service, a pool buffer, the first that fits. All items find a place or none is used.
+ *
+ * Design notes. While a message is being received, a window's place holds the window itself as
+ * its cookie; when the message is delivered, the window's cookie takes its place.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+static struct window *window_for(struct ripc_service *service, size_t len)
+{
+	list_for_each(node, &service->windows) {
+		struct window *window = list_entry(node, struct window, node);
+
+		if (window->mem.iov_len >= len)
+			return window;
+	}
+	return NULL;
+}
+
+static void release(struct ripc_service *service, struct message *message, uint32_t n)
+{
+	struct ripc_buffer *places = (struct ripc_buffer *)message->public.places;
+
+	for (uint32_t i = n; i-- > 0;) {
+		if (places[i].place == RIPC_IN_POOL) {
+			ripc__pool_free(service->ctx->pool, places[i].mem.iov_base);
+		} else if (places[i].place == RIPC_IN_WINDOW) {
+			struct window *window = (struct window *)(uintptr_t)places[i].cookie;
+
+			list_prepend(&service->windows, &window->node);
+		}
+	}
+	message->items_in_pool = false;
+	ripc__message_free(message);
+}
+
+void ripc__places_release(struct ripc_service *service, struct message *message)
+{
+	release(service, message, message->public.n_items);
+}
+
+/* While a message is being received, a window's place holds the window itself as its cookie. */
+static int place_find(struct ripc_service *service, struct lent *lent, uint32_t i, uint64_t len,
+		struct ripc_buffer *place)
+{
+	struct window *window;
+
+	if (lent && i < lent->n && lent->buffers[i].mem.iov_len >= len) {
+		*place = lent->buffers[i];
+		place->place = RIPC_IN_RETURN;
+		return 0;
+	}
+	window = window_for(service, len);
+	if (window) {
+		list_remove(&window->node);
+		*place = (struct ripc_buffer){.mem = window->mem, .place = RIPC_IN_WINDOW,
+			.cookie = (uintptr_t)window};
+		return 0;
+	}
+	place->place = RIPC_IN_POOL;
+	place->mem.iov_len = len;
+	return ripc__pool_alloc(service->ctx->pool, len, &place->mem.iov_base);
+}
+
+struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
+		struct lent *lent)
+{
+	struct ripc_service *service = partner->service;
+	uint32_t n = packet->announce.n_items;
+	struct message *message = ripc__message_alloc(service->ctx, n, true, 0, NULL);
+	struct ripc_buffer *places;
+	struct iovec *items;
+
+	if (!message)
+		return NULL;
+	message->items_in_pool = true;
+	places = (struct ripc_buffer *)message->public.places;
+	items = (struct iovec *)message->public.items;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t len = wire_item_len(packet, i);
+
+		if (place_find(service, lent, i, len, &places[i])) {
+			release(service, message, i);
+			return NULL;
+		}
+		items[i] = (struct iovec){places[i].mem.iov_base, len};
+	}
+	return message;
+}
+
+void ripc__places_settle(struct message *message)
+{
+	struct ripc_buffer *places = (struct ripc_buffer *)message->public.places;
+	bool all_in_pool = true;
+
+	for (uint32_t i = 0; i < message->public.n_items; i++) {
+		places[i].mem.iov_len = message->public.items[i].iov_len;
+		if (places[i].place == RIPC_IN_WINDOW) {
+			struct window *window = (struct window *)(uintptr_t)places[i].cookie;
+
+			places[i].cookie = window->cookie;
+			free(window);
+		}
+		all_in_pool &= places[i].place == RIPC_IN_POOL;
+	}
+	if (all_in_pool)
+		message->public.places = NULL;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Services: registration, the queue that ripc_receive() takes from, the descriptor for event
+ * loops, windows and lent return buffers, and the messages themselves.
+ *
+ * A message is one pool block: struct message, items, places, and, where they are small, the
+ * items' bytes. Built-in notices are part of the service and cannot fail to be delivered.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "util/bytes.h"
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
+		size_t inline_bytes, void **bytes)
+{
+	size_t head = sizeof(struct message) + n_items * sizeof(struct iovec) +
+		(places ? n_items * sizeof(struct ripc_buffer) : 0);
+	struct message *message;
+	void *block;
+
+	head = (head + 15) & ~(size_t)15;
+	if (ripc__pool_alloc(ctx->pool, head + inline_bytes, &block))
+		return NULL;
+	message = block;
+	memset(message, 0, head);
+	message->ctx = ctx;
+	message->home = MESSAGE_POOL;
+	list_init(&message->node);
+	message->public.n_items = n_items;
+	message->public.items = (struct iovec *)(message + 1);
+	if (places)
+		message->public.places =
+			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);
+	if (bytes)
+		*bytes = (char *)block + head;
+	return message;
+}
+
+static void message_free_pool(struct message *message)
+{
+	struct ripc_msg *public = &message->public;
+
+	for (uint32_t i = 0; message->items_in_pool && i < public->n_items; i++) {
+		if (!public->places || public->places[i].place == RIPC_IN_POOL)
+			ripc__pool_free(message->ctx->pool, public->items[i].iov_base);
+	}
+	ripc__pool_free(message->ctx->pool, message);
+}
+
+/* With the lock. */
+void ripc__message_free(struct message *message)
+{
+	if (message->home == MESSAGE_POOL)
+		message_free_pool(message);
+	else if (message->home == MESSAGE_OUTGOING)
+		ripc__outgoing_put(list_entry(message, struct outgoing, message));
+	else
+		message->queued = false;
+}
+
+void ripc_msg_free(struct ripc_msg *msg)
+{
+	struct message *message = (struct message *)msg;
+	struct ripc_context *ctx;
+
+	if (!msg || !*message->ctx->alive)
+		return;
+	if (message->home == MESSAGE_POOL) {
+		message_free_pool(message);
+		return;
+	}
+	ctx = message->ctx;
+	if (ripc__enter(ctx) == 0) {
+		ripc__message_free(message);
+		ripc__leave(ctx);
+	}
+}
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static void event_update(struct ripc_service *service)
+{
+	uint64_t value = 1;
+	bool wanted = !list_empty(&service->queue);
+
+	if (service->event_fd < 0 || wanted == service->event_set)
+		return;
+	if (wanted)
+		service->event_set = write(service->event_fd, &value, sizeof(value)) > 0;
+	else if (read(service->event_fd, &value, sizeof(value)) > 0 || errno == EAGAIN)
+		service->event_set = false;
+}
+
+void ripc__service_enqueue(struct ripc_service *service, struct message *message)
+{
+	list_append(&service->queue, &message->node);
+	service->queued++;
+	service->ctx->changed = true;
+	if (service->event_fd >= 0)
+		event_update(service);
+}
+
+void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status)
+{
+	if (builtin->queued)
+		return;
+	builtin->queued = true;
+	builtin->public.status = status;
+	ripc__service_enqueue(service, builtin);
+}
+
+static bool queue_ready(void *arg)
+{
+	const struct ripc_service *service = arg;
+
+	return !list_empty(&service->queue) || (service->draining && service->n_incoming == 0);
+}
+
+int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	if (list_empty(&service->queue)) {
+		uint64_t deadline = ripc__deadline(ctx, timeout_ms);
+
+		if (!ripc__wait(ctx, queue_ready, service, deadline))
+			return timeout_ms == 0 ? -EAGAIN : -ETIMEDOUT;
+		if (list_empty(&service->queue))
+			return -ESHUTDOWN;
+	}
+	*message = list_entry(list_pop(&service->queue), struct message, node);
+	service->queued--;
+	if (service->event_fd >= 0)
+		event_update(service);
+	return 0;
+}
+
+/* ---- the descriptor ---------------------------------------------------------------------------- */
+
+static int epoll_watch(int epoll_fd, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+static int watch_all(struct ripc_service *service, int epoll_fd)
+{
+	struct ripc_context *ctx = service->ctx;
+	int fds[8], n_fds, error = epoll_watch(epoll_fd, service->event_fd);
+
+	for (uint32_t i = 0; !error && i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+
+		if (device->ops->wait_fd)
+			error = epoll_watch(epoll_fd, device->ops->wait_fd(device->port));
+	}
+	/* Without a progress thread the application is all there is to serve the resolver. */
+	n_fds = ctx->cfg.flags & RIPC_NO_THREAD ? ripc__resolver_fds(ctx->resolver, fds, 8) : 0;
+	for (int i = 0; !error && i < n_fds; i++)
+		error = epoll_watch(epoll_fd, fds[i]);
+	return error;
+}
+
+int ripc__service_fd(struct ripc_service *service)
+{
+	int error, epoll_fd;
+
+	if (service->epoll_fd >= 0)
+		return service->epoll_fd;
+	service->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service->event_fd < 0)
+		return -errno;
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	error = epoll_fd < 0 ? -errno : watch_all(service, epoll_fd);
+	if (error) {
+		if (epoll_fd >= 0)
+			close(epoll_fd);
+		close(service->event_fd);
+		service->event_fd = -1;
+		return error;
+	}
+	service->epoll_fd = epoll_fd;
+	event_update(service);
+	return epoll_fd;
+}
+
+/* ---- lent memory ------------------------------------------------------------------------------- */
+
+int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)
+{
+	size_t size = request->n_returns * sizeof(struct ripc_buffer);
+	struct lent *lent;
+
+	*id = 0;
+	if (request->n_returns == 0)
+		return 0;
+	if (request->n_returns > RIPC_ITEMS_MAX || !request->returns)
+		return -EINVAL;
+	lent = malloc(sizeof(*lent) + size);
+	if (!lent)
+		return -ENOMEM;
+	*lent = (struct lent){.id = ripc__nonce(service->ctx), .to = request->to,
+		.cookie = request->cookie, .n = request->n_returns};
+	memcpy(lent->buffers, request->returns, size);
+	list_append(&service->lent, &lent->node);
+	*id = lent->id;
+	return 0;
+}
+
+struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from)
+{
+	list_for_each(node, &service->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == id && lent->to == from && !lent->in_use)
+			return lent;
+	}
+	return NULL;
+}
+
+void ripc__lent_free(struct lent *lent)
+{
+	list_remove(&lent->node);
+	free(lent);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+static void builtin_init(struct ripc_service *service, struct message *message)
+{
+	*message = (struct message){.ctx = service->ctx, .home = MESSAGE_BUILTIN};
+	message->public.kind = RIPC_NOTICE;
+	list_init(&message->node);
+}
+
+static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
+{
+	struct ripc_service *service = calloc(1, sizeof(*service));
+
+	if (!service)
+		return NULL;
+	service->ctx = ctx;
+	service->id = id;
+	service->epoll_fd = service->event_fd = -1;
+	service->stamp = ctx->env.wall_ns(ctx->env.arg);
+	list_init(&service->node);
+	list_init(&service->queue);
+	list_init(&service->windows);
+	list_init(&service->lent);
+	builtin_init(service, &service->retry);
+	builtin_init(service, &service->conflict);
+	ripc__map_init(&service->partners, ripc__nonce(ctx));
+	return service;
+}
+
+static bool published(void *arg)
+{
+	const struct ripc_service *service = arg;
+
+	return !service->publishing;
+}
+
+/* A random number that nobody can predict: private IDs and incarnations. */
+static int draw(struct ripc_context *ctx, uint64_t *number)
+{
+	int error = 0;
+
+	*number = 0;
+	while (!error && *number == 0)
+		error = ctx->env.random(ctx->env.arg, number, sizeof(*number));
+	return error;
+}
+
+static int service_register(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+	int error = ripc__map_put(&ctx->services_by_id, service->id, service);
+
+	if (error)
+		return error == -EEXIST ? -EADDRINUSE : error;
+	error = ripc__map_put(&ctx->services_by_incarnation, service->incarnation, service);
+	if (error) {
+		ripc__map_remove(&ctx->services_by_id, service->id);
+		return error;
+	}
+	list_append(&ctx->services, &service->node);
+	ctx->stats.services++;
+	return 0;
+}
+
+int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
+{
+	bool is_private = id == 0;
+	struct ripc_service *service;
+	int error = is_private ? draw(ctx, &id) : 0;
+
+	if (!error && !(ctx->cfg.flags & RIPC_NO_THREAD))
+		error = ripc__thread_start(ctx);
+	if (error)
+		return error;
+	service = service_alloc(ctx, id);
+	if (!service)
+		return -ENOMEM;
+	error = draw(ctx, &service->incarnation);
+	error = error ? error : service_register(service);
+	if (error) {
+		ripc__map_free(&service->partners);
+		free(service);
+		return error;
+	}
+	service->publishing = true;
+	service->publish_status = -ETIMEDOUT;
+	ripc__resolver_publish(ctx->resolver, id, is_private, ctx->now_us);
+	ripc__wait(ctx, published, service, ctx->now_us + 10000000);
+	if (service->publish_status) {
+		error = service->publish_status;
+		ripc__service_end(service);
+		return error;
+	}
+	*service_out = service;
+	return 0;
+}
+
+static bool nothing_incoming(void *arg)
+{
+	const struct ripc_service *service = arg;
+
+	return service->n_incoming == 0;
+}
+
+/* Ends what partners of this service are sending to it. */
+static void refuse_incoming(struct ripc_service *service, int status)
+{
+	list_for_each(node, &service->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		while (partner->service == service && !list_empty(&partner->incoming))
+			ripc__incoming_refuse(list_entry(partner->incoming.next, struct incoming,
+				node), status, true);
+	}
+}
+
+int ripc__service_drain(struct ripc_service *service, int timeout_ms)
+{
+	struct ripc_context *ctx = service->ctx;
+	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
+
+	if (!service->draining) {
+		service->draining = true;
+		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
+	}
+	ctx->changed = true;
+	if (ripc__wait(ctx, nothing_incoming, service, deadline))
+		return 0;
+	refuse_incoming(service, -ESHUTDOWN);
+	return -ETIMEDOUT;
+}
+
+static void lent_memory_forget(struct ripc_service *service)
+{
+	while (!list_empty(&service->windows))
+		free(list_entry(list_pop(&service->windows), struct window, node));
+	while (!list_empty(&service->lent))
+		ripc__lent_free(list_entry(service->lent.next, struct lent, node));
+}
+
+void ripc__service_end(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	service->closing = true;
+	if (!service->draining)
+		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
+	refuse_incoming(service, -ESHUTDOWN);
+	ripc__acks_flush(ctx);
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->service == service) {
+			ripc__outgoing_lost(partner, -ECANCELED);
+			ripc__partner_free(partner);
+		}
+	}
+	while (!list_empty(&service->queue))
+		ripc__message_free(list_entry(list_pop(&service->queue), struct message, node));
+	lent_memory_forget(service);
+	ripc__map_remove(&ctx->services_by_id, service->id);
+	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
+	ripc__map_free(&service->partners);
+	list_remove(&service->node);
+	ctx->stats.services--;
+	if (service->epoll_fd >= 0)
+		close(service->epoll_fd);
+	if (service->event_fd >= 0)
+		close(service->event_fd);
+	free(service);
+}

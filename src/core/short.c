@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Short messages: one datagram each, unreliable, at most once (protocol.md, numbers).
+ *
+ * Until a partner has given us its token, copies of the first few are held: they are sent when
+ * the partner is found, and again, under the same numbers, when it asks for another proof.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "util/crc32c.h"
+
+struct held_short {
+	uint64_t number; /* 0: not sent yet */
+	uint64_t to_incarnation, lends, replies;
+	uint32_t len, n_items;
+	uint64_t lens[RIPC_ITEMS_MAX];
+	uint8_t bytes[];
+};
+
+struct held {
+	uint32_t n;
+	struct held_short *shorts[HELD_MAX];
+};
+
+static uint32_t header_len(const struct partner *partner, uint32_t n_items)
+{
+	uint32_t hello = partner->known ? 0 : WIRE_HELLO;
+	uint32_t ack = partner->ack_number ? WIRE_ACK : 0;
+
+	return WIRE_HEADER + hello + ack + 2 * WIRE_REPLY + (n_items > 1 ? 2 * n_items : 0);
+}
+
+static uint32_t partner_mtu(struct partner *partner)
+{
+	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+
+	return device->ops->peer_mtu(device->port, partner->peer->route);
+}
+
+/* The longest short of one item, once the partner knows us. */
+uint32_t ripc__short_max(struct partner *partner)
+{
+	uint32_t mtu = partner->peer ? partner_mtu(partner) : 0;
+
+	if (mtu <= WIRE_HEADER + WIRE_ACK + RIPC_SHORT_MIN)
+		return RIPC_SHORT_MIN;
+	return mtu - WIRE_HEADER - WIRE_ACK;
+}
+
+/* items[0] is left free for the header; returns what the network said. */
+static int transmit(struct partner *partner, struct wire_packet *packet, struct iovec *iov,
+		const uint64_t *lens)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	uint8_t prefix[WIRE_HEADER_MAX + 2 * RIPC_ITEMS_MAX];
+	struct ripc__tx tx = {.iov = iov, .n_iov = packet->n_items + 1};
+	uint32_t crc = 0;
+	int n;
+
+	ripc__partner_header(partner, packet, WIRE_SHORT);
+	tx.len = (uint32_t)wire_encode(prefix, packet, lens, NULL);
+	for (uint32_t i = 1; i <= packet->n_items; i++)
+		crc = ripc__crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+	wire_seal(prefix, tx.len, crc);
+	iov[0] = (struct iovec){prefix, tx.len};
+	tx.len += packet->payload_len;
+	n = device->ops->send(device->port, partner->peer->route, &tx, 1);
+	if (n == 1) {
+		ctx->stats.datagrams_sent++;
+		return 0;
+	}
+	ctx->stats.drop_send_full++;
+	return n == 0 ? -EAGAIN : n;
+}
+
+static int hold(struct partner *partner, const struct ripc_send *request, uint32_t len,
+		uint64_t lends, uint64_t number)
+{
+	struct held_short *copy;
+	uint8_t *at;
+
+	if (!partner->held)
+		partner->held = calloc(1, sizeof(*partner->held));
+	if (!partner->held)
+		return -ENOMEM;
+	if (partner->held->n == HELD_MAX)
+		return -EAGAIN;
+	copy = malloc(sizeof(*copy) + len);
+	if (!copy)
+		return -ENOMEM;
+	copy->number = number;
+	copy->to_incarnation = request->to_incarnation;
+	copy->lends = lends;
+	copy->replies = request->reply_to;
+	copy->len = len;
+	copy->n_items = request->n_items;
+	at = copy->bytes;
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		copy->lens[i] = request->items[i].iov_len;
+		if (copy->lens[i])
+			memcpy(at, request->items[i].iov_base, copy->lens[i]);
+		at += copy->lens[i];
+	}
+	partner->held->shorts[partner->held->n++] = copy;
+	return 0;
+}
+
+static int held_transmit(struct partner *partner, struct held_short *copy)
+{
+	struct wire_packet packet = {.n_items = copy->n_items, .payload_len = copy->len,
+		.lends = copy->lends, .replies = copy->replies};
+	struct iovec iov[RIPC_ITEMS_MAX + 1];
+	uint8_t *at = copy->bytes;
+
+	if (copy->to_incarnation && copy->to_incarnation != partner->incarnation)
+		return -ENOENT;
+	if (!copy->number)
+		copy->number = partner->short_next++;
+	packet.h.number = copy->number;
+	for (uint32_t i = 0; i < copy->n_items; i++) {
+		iov[i + 1] = (struct iovec){at, copy->lens[i]};
+		at += copy->lens[i];
+	}
+	return transmit(partner, &packet, iov, copy->lens);
+}
+
+static bool fits(struct partner *partner, uint32_t n_items, uint32_t len)
+{
+	return header_len(partner, n_items) + len <= partner_mtu(partner);
+}
+
+void ripc__held_send(struct partner *partner)
+{
+	struct held *held = partner->held;
+	struct wire_packet hello = {0};
+	bool sent = false;
+
+	if (!held || !partner->peer)
+		return;
+	for (uint32_t i = 0; i < held->n; i++) {
+		struct held_short *copy = held->shorts[i];
+
+		if (fits(partner, copy->n_items, copy->len))
+			sent |= held_transmit(partner, copy) == 0;
+	}
+	if (partner->state == PARTNER_READY) {
+		ripc__held_drop(partner, false);
+	} else if (!sent) {
+		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+		ripc__partner_send(partner, &hello);
+	}
+}
+
+void ripc__held_drop(struct partner *partner, bool count)
+{
+	struct held *held = partner->held;
+
+	for (uint32_t i = 0; held && i < held->n; i++) {
+		if (!held->shorts[i]->number)
+			partner->service->ctx->stats.drop_send_unresolved += count;
+		free(held->shorts[i]);
+	}
+	free(held);
+	partner->held = NULL;
+}
+
+size_t ripc__held_bytes(const struct partner *partner)
+{
+	size_t bytes = partner->held ? sizeof(*partner->held) : 0;
+
+	for (uint32_t i = 0; partner->held && i < partner->held->n; i++)
+		bytes += sizeof(struct held_short) + partner->held->shorts[i]->len;
+	return bytes;
+}
+
+/* To a partner that has not given us its token: send if it can be, and keep a copy. */
+static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
+		uint64_t lends)
+{
+	int error = hold(partner, request, len, lends, 0);
+	struct held_short *copy;
+
+	if (error || !partner->peer)
+		return error;
+	copy = partner->held->shorts[partner->held->n - 1];
+	if (fits(partner, copy->n_items, copy->len)) {
+		held_transmit(partner, copy);
+	} else {
+		struct wire_packet hello = {0};
+
+		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+		ripc__partner_send(partner, &hello);
+	}
+	return 0;
+}
+
+static int send_ready(struct partner *partner, const struct ripc_send *request, uint32_t len,
+		uint64_t lends)
+{
+	struct wire_packet packet = {.n_items = request->n_items, .payload_len = len,
+		.lends = lends, .replies = request->reply_to};
+	struct iovec iov[RIPC_ITEMS_MAX + 1];
+	uint64_t lens[RIPC_ITEMS_MAX];
+
+	if (request->to_incarnation && request->to_incarnation != partner->incarnation)
+		return -ENOENT;
+	if (header_len(partner, request->n_items) - 2 * WIRE_REPLY + len > partner_mtu(partner)) {
+		/* The hello or an ack may be what is too much: then it goes first, alone. */
+		if (len > ripc__short_max(partner))
+			return -EMSGSIZE;
+		ripc__acks_flush(partner->service->ctx);
+		if (header_len(partner, request->n_items) - 2 * WIRE_REPLY + len >
+				partner_mtu(partner))
+			return -EMSGSIZE;
+	}
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		iov[i + 1] = request->items[i];
+		lens[i] = request->items[i].iov_len;
+	}
+	packet.h.number = partner->short_next++;
+	return transmit(partner, &packet, iov, lens);
+}
+
+int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner;
+	uint64_t total, lends;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (error)
+		return error;
+	error = ripc__partner_for_send(service, request->to, &partner);
+	if (error)
+		return error;
+	if (total > ripc__short_max(partner) && (partner->peer || total > RIPC_DATAGRAM_MAX / 8))
+		return -EMSGSIZE;
+	error = ripc__lend(service, request, &lends);
+	if (error)
+		return error;
+	ripc__partner_touch(partner);
+	if (partner->state == PARTNER_READY)
+		error = send_ready(partner, request, (uint32_t)total, lends);
+	else
+		error = send_early(partner, request, (uint32_t)total, lends);
+	if (error) {
+		if (lends)
+			ripc__lent_free(list_entry(service->lent.prev, struct lent, node));
+		return error;
+	}
+	ctx->stats.short_sent++;
+	ctx->stats.short_sent_bytes += total;
+	for (uint32_t i = 0; request->flags & RIPC_GIVE && i < request->n_items; i++)
+		ripc__pool_free(ctx->pool, request->items[i].iov_base);
+	return 0;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+/* False: seen before, or too old to tell. */
+static bool number_is_new(struct partner *partner, uint64_t number)
+{
+	struct ripc_stats *stats = &partner->service->ctx->stats;
+
+	if (number > partner->short_top) {
+		uint64_t ahead = number - partner->short_top;
+
+		partner->short_seen = ahead < 64 ? partner->short_seen << ahead : 0;
+		partner->short_seen |= 1;
+		partner->short_top = number;
+		return true;
+	}
+	if (partner->short_top - number >= 64) {
+		stats->drop_late++;
+		return false;
+	}
+	if (partner->short_seen >> (partner->short_top - number) & 1) {
+		stats->drop_duplicate++;
+		return false;
+	}
+	partner->short_seen |= 1ull << (partner->short_top - number);
+	return true;
+}
+
+/* Moves the items of an answer into the return buffers that were lent for it, if they fit. */
+static struct message *into_returns(struct message *message, struct lent *lent)
+{
+	uint32_t n = message->public.n_items;
+	struct message *moved;
+	struct ripc_buffer *places;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (i >= lent->n || message->public.items[i].iov_len > lent->buffers[i].mem.iov_len)
+			return message;
+	}
+	moved = ripc__message_alloc(message->ctx, n, true, 0, NULL);
+	if (!moved)
+		return message;
+	places = (struct ripc_buffer *)moved->public.places;
+	for (uint32_t i = 0; i < n; i++) {
+		struct iovec *item = (struct iovec *)&moved->public.items[i];
+
+		*item = (struct iovec){lent->buffers[i].mem.iov_base,
+			message->public.items[i].iov_len};
+		memcpy(item->iov_base, message->public.items[i].iov_base, item->iov_len);
+		places[i] = (struct ripc_buffer){.mem = *item, .place = RIPC_IN_RETURN,
+			.cookie = lent->buffers[i].cookie};
+	}
+	ripc__message_free(message);
+	ripc__lent_free(lent);
+	return moved;
+}
+
+static void deliver(struct partner *partner, const struct wire_packet *packet,
+		struct message *message)
+{
+	struct ripc_service *service = partner->service;
+	struct lent *lent = packet->replies ?
+		ripc__lent_find(service, packet->replies, partner->id) : NULL;
+
+	if (lent)
+		message = into_returns(message, lent);
+	message->public.kind = RIPC_SHORT;
+	message->public.from = partner->id;
+	message->public.from_incarnation = partner->incarnation;
+	message->public.reply = packet->lends;
+	service->ctx->stats.short_received++;
+	service->ctx->stats.short_received_bytes += packet->payload_len;
+	ripc__service_enqueue(service, message);
+}
+
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_service *service = partner->service;
+	struct ripc_context *ctx = service->ctx;
+	struct message *message;
+	struct iovec *items;
+	void *bytes;
+
+	if (service->queued >= QUEUE_MAX || service->draining) {
+		ctx->stats.drop_queue_full++;
+		return;
+	}
+	message = ripc__message_alloc(ctx, packet->n_items, false, packet->payload_len, &bytes);
+	if (!message) {
+		ctx->stats.drop_no_memory++;
+		return;
+	}
+	if (!wire_verify(packet, ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len))) {
+		ctx->stats.drop_checksum++;
+		ripc__message_free(message);
+		return;
+	}
+	if (!number_is_new(partner, packet->h.number)) {
+		ripc__message_free(message);
+		return;
+	}
+	items = (struct iovec *)message->public.items;
+	for (uint32_t i = 0; i < packet->n_items; i++) {
+		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
+		bytes = (char *)bytes + items[i].iov_len;
+	}
+	deliver(partner, packet, message);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who does the work, and how threads sleep.
+ *
+ * Design notes. The ports are looked after by one thread at a time, the reader: a waiting call
+ * becomes it if nobody is, polls, and sleeps in the kernel on the ports' descriptors without
+ * the lock. Other waiting calls sleep on a condition variable; whoever leaves hands the reading
+ * on. While no call waits, the progress thread takes the ports over once nobody has looked for
+ * a tick of 1 ms; while one does, it only looks after the resolver's descriptors. It never
+ * competes for a packet with a call that is there: a call that comes kicks it out.
+ *
+ * expect_sleep: a look that finds nothing costs a system call. When the last looks found
+ * nothing (a ping-pong) the reader goes to sleep at once and looks when it is woken.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core.h"
+
+#define THREAD_TICK_US 1000u
+#define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
+#define LOOK_EVERY     8u  /* of the waits, one looks before it sleeps, to notice load */
+#define POLLS_MAX      16
+
+static bool is_single(const struct ripc_context *ctx)
+{
+	return ctx->cfg.flags & RIPC_SINGLE_THREAD;
+}
+
+static void lock(struct ripc_context *ctx)
+{
+	if (!is_single(ctx))
+		pthread_mutex_lock(&ctx->lock);
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+}
+
+static void unlock(struct ripc_context *ctx)
+{
+	if (!is_single(ctx))
+		pthread_mutex_unlock(&ctx->lock);
+}
+
+static void kick(int fd)
+{
+	uint64_t one = 1;
+
+	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void kick_drain(int fd)
+{
+	uint64_t count;
+
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+int ripc__enter(struct ripc_context *ctx)
+{
+	if (!*ctx->alive)
+		return -EOWNERDEAD;
+	lock(ctx);
+	return 0;
+}
+
+/* Who sleeps must learn of a timer that is due earlier than it thinks. */
+static void wake_for_timers(struct ripc_context *ctx)
+{
+	uint64_t next = ripc__next_deadline(ctx);
+
+	if (ctx->reader && ctx->reader->asleep_on_port) {
+		if (next < ctx->reader_until_us && !ctx->reader_kicked) {
+			ctx->reader_kicked = true;
+			kick(ctx->kick_fd);
+		}
+	} else if (!ctx->reader && ctx->thread_asleep && next < ctx->thread_until_us &&
+			!ctx->thread_kicked) {
+		ctx->thread_kicked = true;
+		kick(ctx->thread_kick_fd);
+	}
+}
+
+void ripc__leave(struct ripc_context *ctx)
+{
+	if (ctx->changed)
+		ripc__wake_ready(ctx);
+	if (!is_single(ctx))
+		wake_for_timers(ctx);
+	unlock(ctx);
+}
+
+uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms)
+{
+	return timeout_ms < 0 ? UINT64_MAX : ctx->now_us + (uint64_t)timeout_ms * 1000;
+}
+
+uint64_t ripc__next_deadline(struct ripc_context *ctx)
+{
+	uint64_t next = ripc__timers_next(&ctx->timers);
+	uint64_t resolver = ripc__resolver_deadline(ctx->resolver);
+
+	next = resolver < next ? resolver : next;
+	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
+		next = ctx->acks_due_us;
+	return next;
+}
+
+/* ---- the work ------------------------------------------------------------------------------------- */
+
+static int device_progress(struct ripc_context *ctx, struct device *device)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	int n = device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].kind == RIPC_EV_DATAGRAM) {
+			ripc__input(ctx, device, &events[i]);
+			device->ops->release(device->port, events[i].handle);
+		}
+	}
+	return n > 0 ? n : 0;
+}
+
+static int timers_progress(struct ripc_context *ctx)
+{
+	int work = 0;
+
+	if (ripc__timers_next(&ctx->timers) <= ctx->now_us)
+		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
+	if (ctx->now_us >= ctx->next_sweep_us)
+		ripc__partners_sweep(ctx);
+	if (ctx->acks_due_us <= ctx->now_us)
+		ripc__acks_flush(ctx);
+	return work;
+}
+
+static int resolver_progress(struct ripc_context *ctx)
+{
+	ctx->resolver_us = ctx->now_us;
+	return ripc__resolver_step(ctx->resolver, ctx->now_us);
+}
+
+int ripc__progress(struct ripc_context *ctx)
+{
+	int work = 0;
+
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	for (uint32_t i = 0; i < ctx->n_devices; i++)
+		work += device_progress(ctx, &ctx->devices[i]);
+	work += timers_progress(ctx);
+	if (work == 0)
+		ripc__acks_flush(ctx);
+	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
+			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
+		work += resolver_progress(ctx);
+	return work;
+}
+
+void ripc__wake_ready(struct ripc_context *ctx)
+{
+	ctx->changed = false;
+	list_for_each(node, &ctx->waiters) {
+		struct waiter *waiter = list_entry(node, struct waiter, node);
+
+		if (!waiter->ready(waiter->arg))
+			continue;
+		if (waiter->asleep_on_port && !ctx->reader_kicked) {
+			ctx->reader_kicked = true;
+			kick(ctx->kick_fd);
+		} else if (waiter->asleep_on_cond) {
+			pthread_cond_signal(&waiter->cond);
+		}
+	}
+}
+
+/* ---- sleeping --------------------------------------------------------------------------------------- */
+
+static void sleep_until(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us)
+{
+	struct timespec left;
+	uint64_t us = until_us > now_us ? until_us - now_us : 0;
+
+	left.tv_sec = (time_t)(us / 1000000);
+	left.tv_nsec = (long)(us % 1000000) * 1000;
+	if (ppoll(fds, n, until_us == UINT64_MAX ? NULL : &left, NULL) <= 0) {
+		for (nfds_t i = 0; i < n; i++)
+			fds[i].revents = 0;
+	}
+}
+
+static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks)
+{
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+		int fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
+
+		if (fd >= 0)
+			fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+		else
+			*ticks = true;
+	}
+	return n;
+}
+
+/* False: something came in while arming. */
+static bool arm_ports(struct ripc_context *ctx)
+{
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+
+		if (device->ops->wait_arm && device->ops->wait_arm(device->port) == -EAGAIN)
+			return false;
+	}
+	return true;
+}
+
+static nfds_t add_resolver(struct ripc_context *ctx, struct pollfd *fds, nfds_t n)
+{
+	int resolver[8];
+	int n_resolver = ripc__resolver_fds(ctx->resolver, resolver, 8);
+
+	for (int i = 0; i < n_resolver && n < POLLS_MAX; i++)
+		fds[n++] = (struct pollfd){.fd = resolver[i], .events = POLLIN};
+	return n;
+}
+
+/* The reader sleeps until something comes in, a timer is due, or it is kicked. */
+static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
+{
+	struct pollfd fds[POLLS_MAX];
+	uint64_t until_us = ripc__next_deadline(ctx);
+	bool ticks = false, came = false;
+	nfds_t n = 1, n_ports;
+
+	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
+	n_ports = add_ports(ctx, fds, n, &ticks);
+	n = ctx->thread_runs ? n_ports : add_resolver(ctx, fds, n_ports);
+	until_us = until_us < deadline_us ? until_us : deadline_us;
+	if (ticks && until_us > ctx->now_us + THREAD_TICK_US)
+		until_us = ctx->now_us + THREAD_TICK_US;
+	if (!arm_ports(ctx))
+		return;
+	self->asleep_on_port = true;
+	ctx->reader_until_us = until_us;
+	ctx->activity++;
+	unlock(ctx);
+	sleep_until(fds, n, ctx->now_us, until_us);
+	lock(ctx);
+	self->asleep_on_port = false;
+	if (fds[0].revents) {
+		kick_drain(ctx->kick_fd);
+		ctx->reader_kicked = false;
+	}
+	for (nfds_t i = n_ports; i < n; i++)
+		came |= fds[i].revents != 0;
+	if (came)
+		resolver_progress(ctx);
+	for (nfds_t i = 1; i < n_ports; i++)
+		ctx->expect_sleep |= fds[i].revents != 0;
+}
+
+/* Polls for as long as the configuration says before sleeping. True: something came. */
+static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
+{
+	uint64_t until_us = ctx->now_us + ctx->cfg.spin_us;
+
+	while (ctx->now_us < until_us) {
+		if (ripc__progress(ctx) || ready(arg))
+			return true;
+		if (ctx->waiters.next->next != &ctx->waiters || ctx->thread_runs) {
+			unlock(ctx);
+			lock(ctx);
+		}
+	}
+	return false;
+}
+
+static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
+{
+	ctx->reader = self;
+	ctx->activity++;
+	if (ctx->thread_holds) {
+		ctx->thread_holds = false;
+		ctx->thread_kicked = true;
+		kick(ctx->thread_kick_fd);
+	}
+	if (ctx->cfg.spin_us) {
+		if (spin(ctx, self->ready, self->arg))
+			return;
+	} else if (!ctx->expect_sleep || ++ctx->looks % LOOK_EVERY == 0) {
+		ctx->expect_sleep = false;
+		if (ripc__progress(ctx))
+			return;
+	}
+	ripc__acks_flush(ctx);
+	reader_sleep(ctx, self, deadline_us);
+	ripc__progress(ctx);
+}
+
+static void cond_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
+{
+	struct timespec until = {.tv_sec = (time_t)(deadline_us / 1000000),
+		.tv_nsec = (long)(deadline_us % 1000000) * 1000};
+
+	if (!self->has_cond) {
+		pthread_condattr_t attr;
+
+		pthread_condattr_init(&attr);
+		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+		pthread_cond_init(&self->cond, &attr);
+		pthread_condattr_destroy(&attr);
+		self->has_cond = true;
+	}
+	self->asleep_on_cond = true;
+	if (deadline_us == UINT64_MAX)
+		pthread_cond_wait(&self->cond, &ctx->lock);
+	else
+		pthread_cond_timedwait(&self->cond, &ctx->lock, &until);
+	self->asleep_on_cond = false;
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+}
+
+/* Hands the reading on, to another waiting call or to the progress thread. */
+static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
+{
+	list_remove(&self->node);
+	if (self->has_cond)
+		pthread_cond_destroy(&self->cond);
+	if (ctx->reader != self)
+		return;
+	ctx->reader = NULL;
+	list_for_each(node, &ctx->waiters) {
+		struct waiter *waiter = list_entry(node, struct waiter, node);
+
+		if (waiter->asleep_on_cond) {
+			pthread_cond_signal(&waiter->cond);
+			return;
+		}
+	}
+	if (ctx->thread_parked && !ctx->thread_kicked) {
+		ctx->thread_kicked = true;
+		kick(ctx->thread_kick_fd);
+	}
+}
+
+/* In a simulated world: others move on, until something is here or time has passed. */
+static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
+{
+	uint64_t until_us;
+
+	if (ripc__progress(ctx))
+		return;
+	until_us = ripc__next_deadline(ctx);
+	until_us = until_us < deadline_us ? until_us : deadline_us;
+	unlock(ctx);
+	ctx->env.idle(ctx->env.arg, until_us);
+	lock(ctx);
+}
+
+bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us)
+{
+	struct waiter self = {.ready = ready, .arg = arg};
+	bool is_ready = ready(arg);
+
+	if (is_ready)
+		return true;
+	if (deadline_us <= ctx->now_us) {
+		ctx->activity++;
+		ripc__progress(ctx);
+		return ready(arg);
+	}
+	list_append(&ctx->waiters, &self.node);
+	while (!is_ready && ctx->now_us < deadline_us) {
+		if (ctx->env.idle)
+			idle_step(ctx, deadline_us);
+		else if (!ctx->reader || ctx->reader == &self)
+			reader_step(ctx, &self, deadline_us);
+		else
+			cond_sleep(ctx, &self, deadline_us);
+		is_ready = ready(arg);
+		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
+			ripc__wake_ready(ctx);
+	}
+	waiter_leave(ctx, &self);
+	return is_ready;
+}
+
+/* ---- the progress thread ------------------------------------------------------------------------------ */
+
+struct shift {
+	uint64_t activity; /* ctx->activity at the last tick */
+	uint32_t idle_ticks;
+};
+
+/* Decides what this round watches and until when; returns whether it holds the ports. */
+static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t *until_us)
+{
+	bool active = shift->activity != ctx->activity;
+
+	shift->activity = ctx->activity;
+	shift->idle_ticks = active ? 0 : shift->idle_ticks + 1;
+	*until_us = ctx->now_us + THREAD_TICK_US;
+	if (ctx->reader) {
+		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS;
+		if (ctx->thread_parked)
+			*until_us = UINT64_MAX;
+		return false;
+	}
+	if (active)
+		return false;
+	*until_us = ripc__next_deadline(ctx);
+	return true;
+}
+
+static void thread_round(struct ripc_context *ctx, struct shift *shift)
+{
+	struct pollfd fds[POLLS_MAX];
+	uint64_t until_us;
+	bool ticks = false, resolver = false;
+	nfds_t n_resolver, n;
+
+	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
+	fds[0] = (struct pollfd){.fd = ctx->thread_kick_fd, .events = POLLIN};
+	n_resolver = add_resolver(ctx, fds, 1);
+	n = ctx->thread_holds && arm_ports(ctx) ? add_ports(ctx, fds, n_resolver, &ticks) : n_resolver;
+	if (ticks && until_us > ctx->now_us + THREAD_TICK_US)
+		until_us = ctx->now_us + THREAD_TICK_US;
+	ctx->thread_until_us = until_us;
+	ctx->thread_asleep = true;
+	unlock(ctx);
+	sleep_until(fds, n, ctx->now_us, until_us);
+	lock(ctx);
+	ctx->thread_asleep = ctx->thread_parked = false;
+	if (fds[0].revents) {
+		kick_drain(ctx->thread_kick_fd);
+		ctx->thread_kicked = false;
+	}
+	for (nfds_t i = 1; i < n_resolver; i++)
+		resolver |= fds[i].revents != 0;
+	if (resolver || ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
+		resolver_progress(ctx);
+	if (ctx->thread_holds)
+		ripc__progress(ctx);
+	else if (!ctx->reader)
+		timers_progress(ctx);
+	ctx->thread_holds = false;
+	if (ctx->changed)
+		ripc__wake_ready(ctx);
+	wake_for_timers(ctx);
+}
+
+static void *thread_main(void *arg)
+{
+	struct ripc_context *ctx = arg;
+	struct shift shift = {0};
+
+	lock(ctx);
+	while (!ctx->thread_stop)
+		thread_round(ctx, &shift);
+	unlock(ctx);
+	return NULL;
+}
+
+int ripc__thread_start(struct ripc_context *ctx)
+{
+	sigset_t all, before;
+	int error;
+
+	if (ctx->thread_runs)
+		return 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&ctx->thread, NULL, thread_main, ctx);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	ctx->thread_runs = error == 0;
+	return -error;
+}
+
+int ripc__wait_open(struct ripc_context *ctx)
+{
+	int error;
+
+	ctx->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->kick_fd < 0)
+		return -errno;
+	ctx->thread_kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->thread_kick_fd < 0) {
+		error = -errno;
+		close(ctx->kick_fd);
+		return error;
+	}
+	return 0;
+}
+
+void ripc__wait_close(struct ripc_context *ctx)
+{
+	if (ctx->thread_runs) {
+		lock(ctx);
+		ctx->thread_stop = true;
+		unlock(ctx);
+		kick(ctx->thread_kick_fd);
+		pthread_join(ctx->thread, NULL);
+	}
+	close(ctx->kick_fd);
+	close(ctx->thread_kick_fd);
+}
