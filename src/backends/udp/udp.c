@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The udp backend: its table, its options and its socket. One non-blocking socket per port
+ * serves all partners, over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off.
+ *
+ * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load
+ * (RFC 4963) and one lost fragment loses all. DO and not PROBE, because with DO the kernel
+ * heeds the routers' "too big" and tells us by -EMSGSIZE, while with PROBE a large datagram
+ * would vanish on each such path until core's own fall-back noticed. The price, that a forged
+ * "too big" can shrink a route, is bounded: see send_fragmented() in send.c.
+ */
+#include "udp.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ripc/ripc.h"
+#include "util/bytes.h"
+
+#define RCVBUF_DEFAULT (8u << 20)
+#define RCVBUF_MAX     (1u << 30)
+/*
+ * Kernel memory that a datagram takes beside its bytes. Measured on Linux: 718 for 50 bytes,
+ * 1,408 for 896, 1,104 for 1,200, 884 for 1,420 (buffers are rounded up to powers of two).
+ */
+#define DATAGRAM_OVERHEAD 1152
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
+}
+
+/* An option that is a number; fallback if it is not set. -EINVAL: no number, or too big. */
+static int option_number(const struct ripc__host *host, const char *name, uint32_t max,
+		uint32_t *value)
+{
+	const char *text = host->option(host->arg, name);
+	unsigned long number;
+	char *end;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	number = strtoul(text, &end, 0);
+	if (errno || end == text || *end || *text == '-' || number > max) {
+		host->log(host->arg, RIPC_LOG_ERROR, "udp: option %s=%s is not a number up to %u",
+			name, text, max);
+		return -EINVAL;
+	}
+	*value = (uint32_t)number;
+	return 0;
+}
+
+static int option_switch(const struct ripc__host *host, const char *name, bool *value)
+{
+	const char *text = host->option(host->arg, name);
+
+	if (!text || !strcmp(text, "on")) {
+		*value = true;
+	} else if (!strcmp(text, "off")) {
+		*value = false;
+	} else {
+		host->log(host->arg, RIPC_LOG_ERROR, "udp: option %s=%s is neither on nor off",
+			name, text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int read_options(struct udp_device *dev, const struct ripc__host *host)
+{
+	uint32_t port = 0;
+	int rc;
+
+	dev->host = host;
+	dev->rcvbuf = RCVBUF_DEFAULT;
+	rc = option_number(host, "udp.port", UINT16_MAX, &port);
+	if (!rc)
+		rc = option_number(host, "udp.rcvbuf", RCVBUF_MAX, &dev->rcvbuf);
+	if (!rc)
+		rc = option_switch(host, "udp.gso", &dev->gso);
+	if (!rc)
+		rc = option_switch(host, "udp.gro", &dev->gro);
+	dev->port = (uint16_t)port;
+	return rc;
+}
+
+/* Binds to a UDP port on all addresses. */
+static int bind_any(int fd, int family, uint16_t port)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	const void *addr = family == AF_INET6 ? (const void *)&in6 : &in;
+	socklen_t len = family == AF_INET6 ? sizeof(in6) : sizeof(in);
+
+	return bind(fd, addr, len) ? -errno : 0;
+}
+
+/* A bound socket of one family; the descriptor or a negative errno. */
+static int open_family(int family, uint16_t port)
+{
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (family == AF_INET6)
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (!rc)
+		rc = bind_any(fd, family, port);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static int open_socket(uint16_t port, int *family)
+{
+	int fd = open_family(AF_INET6, port);
+
+	*family = AF_INET6;
+	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL || fd == -EPROTONOSUPPORT) {
+		fd = open_family(AF_INET, port);
+		*family = AF_INET;
+	}
+	return fd;
+}
+
+/* Asks for a receive buffer. Returns what was granted, as the kernel counts it. */
+static uint32_t grow_receive_buffer(int fd, uint32_t len)
+{
+	int granted = 0;
+	socklen_t size = sizeof(granted);
+
+	/* FORCE needs CAP_NET_ADMIN; without it net.core.rmem_max is the limit. */
+	if (set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)len))
+		set_int(fd, SOL_SOCKET, SO_RCVBUF, (int)len);
+	if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size))
+		return 0;
+	return (uint32_t)granted;
+}
+
+static int probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	struct udp_device dev;
+	int family, fd, rc;
+	uint32_t granted;
+
+	remedy[0] = '\0';
+	rc = read_options(&dev, host);
+	if (rc) {
+		snprintf(why, 256, "An option of the udp backend is wrong.");
+		snprintf(remedy, 256, "Correct udp.port, udp.rcvbuf, udp.gso or udp.gro.");
+		return rc;
+	}
+	fd = open_socket(dev.port, &family);
+	if (fd < 0) {
+		snprintf(why, 256, "No UDP socket can be opened on port %u: %s.", dev.port,
+			strerror(-fd));
+		return fd;
+	}
+	granted = grow_receive_buffer(fd, dev.rcvbuf);
+	close(fd);
+	snprintf(why, 256, "UDP over %s, receive buffer of %u bytes.",
+		family == AF_INET6 ? "IPv6 and IPv4" : "IPv4 (IPv6 is off)", granted / 2);
+	if (granted / 2 < dev.rcvbuf)
+		snprintf(remedy, 256, "Faster with sysctl -w net.core.rmem_max=%u.", dev.rcvbuf);
+	return 0;
+}
+
+static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct udp_device *dev = state;
+	int family, fd, rc;
+	uint32_t granted;
+
+	rc = read_options(dev, host);
+	if (rc)
+		return rc;
+	/* Core wants to know now what the port will be granted, so a first socket finds out. */
+	fd = open_socket(0, &family);
+	if (fd < 0)
+		return fd;
+	granted = grow_receive_buffer(fd, dev->rcvbuf);
+	close(fd);
+	*attr = (struct ripc__attr){
+		.datagram_max = UDP_PAYLOAD_MAX_4,
+		.receive_buffer = granted,
+		.datagram_overhead = DATAGRAM_OVERHEAD,
+	};
+	return 0;
+}
+
+static void dev_close(void *dev)
+{
+	(void)dev;
+}
+
+static int set_options(struct udp_port *port)
+{
+	int level = port->family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
+	int info = port->family == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO;
+	socklen_t size = sizeof(int);
+	int rc, off;
+
+	rc = set_int(port->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	if (!rc && port->family == AF_INET6)
+		rc = set_int(port->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	if (!rc)
+		rc = set_int(port->fd, level, info, 1);
+	if (rc)
+		return rc;
+	/* What follows is missing from some kernels, and not needed. */
+	set_int(port->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	if (port->dev->gro)
+		set_int(port->fd, SOL_UDP, UDP_GRO, 1);
+	port->gso = port->dev->gso &&
+		getsockopt(port->fd, SOL_UDP, UDP_SEGMENT, &off, &size) == 0;
+	grow_receive_buffer(port->fd, port->dev->rcvbuf);
+	return 0;
+}
+
+static int read_number(int fd, uint16_t *number)
+{
+	struct sockaddr_in6 name;
+	socklen_t len = sizeof(name);
+
+	if (getsockname(fd, (struct sockaddr *)&name, &len))
+		return -errno;
+	/* The port is at the same place in both families' addresses. */
+	*number = ntohs(name.sin6_port);
+	return 0;
+}
+
+static int port_open(void *dev, void *state)
+{
+	struct udp_port *port = state;
+	int rc;
+
+	port->dev = dev;
+	rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
+	if (rc)
+		return rc;
+	port->fd = open_socket(port->dev->port, &port->family);
+	if (port->fd < 0) {
+		rc = port->fd;
+		goto close_buffers;
+	}
+	rc = set_options(port);
+	if (!rc)
+		rc = read_number(port->fd, &port->number);
+	if (rc)
+		goto close_socket;
+	return 0;
+
+close_socket:
+	close(port->fd);
+close_buffers:
+	ripc__buffers_close(port->buffers);
+	return rc;
+}
+
+static void port_close(void *state)
+{
+	struct udp_port *port = state;
+
+	for (uint32_t i = port->next; i < port->n_arrivals; i++)
+		ripc__udp_arrival_drop(&port->arrivals[i]);
+	close(port->fd);
+	ripc__buffers_close(port->buffers);
+}
+
+static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+{
+	const struct udp_port *port = state;
+
+	blob[0] = UDP_BLOB_KIND;
+	blob[1] = 0;
+	put16(blob + 2, port->number);
+	return UDP_BLOB_LEN;
+}
+
+static int wait_fd(void *port)
+{
+	return ((struct udp_port *)port)->fd;
+}
+
+static uint32_t overflows(void *state)
+{
+	struct udp_port *port = state;
+	uint32_t count = port->kernel_dropped - port->kernel_told + port->dropped;
+
+	port->kernel_told = port->kernel_dropped;
+	port->dropped = 0;
+	return count;
+}
+
+static uint32_t fallbacks(void *state)
+{
+	struct udp_port *port = state;
+	uint32_t count = port->fallbacks;
+
+	port->fallbacks = 0;
+	return count;
+}
+
+const struct ripc__backend ripc__udp_backend = {
+	.name = "udp",
+	.id = 1,
+	.dev_size = sizeof(struct udp_device),
+	.port_size = sizeof(struct udp_port),
+	.peer_size = sizeof(struct udp_peer),
+	.probe = probe,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.port_open = port_open,
+	.port_close = port_close,
+	.port_addr = port_addr,
+	.addr_choose = ripc__udp_addr_choose,
+	.addr_text = ripc__udp_addr_text,
+	.peer_open = ripc__udp_peer_open,
+	.peer_close = ripc__udp_peer_close,
+	.peer_mtu = ripc__udp_peer_mtu,
+	.peer_matches = ripc__udp_peer_matches,
+	.send = ripc__udp_send,
+	.poll = ripc__udp_poll,
+	.release = ripc__udp_release,
+	.wait_fd = wait_fd,
+	.wait_arm = ripc__udp_wait_arm,
+	.overflows = overflows,
+	.fallbacks = fallbacks,
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A fixed set of equal receive buffers with reference counts. The set outlives its owner: what
+ * is still held when the owner closes it stays valid, and the last reference frees the memory.
+ */
+#ifndef RIPC_BUFFERS_H
+#define RIPC_BUFFERS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ripc__buffers;
+
+struct ripc__buffer {
+	_Atomic uint32_t refs; /* the owner's (until it closes the set) and the users' */
+	struct ripc__buffers *set;
+	uint8_t *data;
+};
+
+/* The first buffer's pages are touched at once, the others' when they are first used. */
+int ripc__buffers_open(uint32_t count, size_t len, struct ripc__buffers **set);
+/* The owner must not use the set afterwards. */
+void ripc__buffers_close(struct ripc__buffers *set);
+/*
+ * Points out a buffer that nobody uses, the lowest from index *at on (so that the same warm
+ * one comes back), and moves *at behind it; NULL: none. Only the owner may call this, from one
+ * thread at a time.
+ */
+struct ripc__buffer *ripc__buffers_find(struct ripc__buffers *set, uint32_t *at);
+/* Gives a buffer that _find pointed out n users. */
+void ripc__buffer_hold(struct ripc__buffer *buffer, uint32_t n);
+/* Takes n users away again. Any thread. */
+void ripc__buffer_put(struct ripc__buffer *buffer, uint32_t n);
+
+#endif
