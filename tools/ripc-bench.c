@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ripc-bench: measures libripc beside plain sockets. This file owns the command line and the
+ * table of peers; see bench.h for the rest.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ripc/ripc.h>
+#include "bench.h"
+
+const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_tcp, &bench_udp};
+const unsigned int bench_n_peers = sizeof(bench_peers) / sizeof(bench_peers[0]);
+
+static const char usage_text[] =
+		"usage: ripc-bench latency|bandwidth [OPTION...]\n"
+		"       ripc-bench --server [--id ID|NAME] [--backend NAME]\n"
+		"\n"
+		"Starts a client and a server process by itself, or joins one on another host, and\n"
+		"measures libripc and its peers in turns.\n"
+		"\n"
+		"  latency            round trips; short messages while they fit, else long ones\n"
+		"  bandwidth          long messages one after the other, until each has arrived\n"
+		"  --size N,N,...     bytes of a message (default 50,1400 or 64K,1M,80M)\n"
+		"  --vs NAME,...      peers to compare with: tcp, udp (latency only), none\n"
+		"                     (default tcp,udp or tcp)\n"
+		"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
+		"  --spin US          poll for so long before sleeping, all peers alike (default 0)\n"
+		"  --count N          messages per run (default: as fits the size)\n"
+		"  --pairs N          runs per size and peer (default 20 or 7)\n"
+		"  --pin A,B | none   processors of client and server (default: the first two, or\n"
+		"                     none with --to)\n"
+		"  --json             one JSON object per size and peer\n"
+		"  --server           wait for a client on another host; --id registers a known ID\n"
+		"  --to ID|NAME       measure with the server that is registered there\n"
+		"  --host ADDRESS     where sockets find it (default: where libripc does)\n"
+		"  --help             this text\n"
+		"\n"
+		"Messages are written before and summed up after each exchange. The clock of bandwidth\n"
+		"runs from the send until the sender knows that all has arrived.\n"
+		"Exit status: 0 success, 1 failure, 2 usage.\n";
+
+const struct bench_half *bench_half(const struct bench_peer *peer, enum bench_test test)
+{
+	return test == BENCH_LATENCY ? &peer->latency : &peer->bandwidth;
+}
+
+const struct bench_peer *bench_find_peer(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < bench_n_peers; i++)
+		if (strcmp(bench_peers[i]->name, name) == 0)
+			return bench_peers[i];
+	return NULL;
+}
+
+static int usage_error(const char *what)
+{
+	fprintf(stderr, "%s: %s\n%s", PROGRAM, what, usage_text);
+	return TOOL_USAGE;
+}
+
+static int add_peer(struct bench_options *options, const char *name)
+{
+	const struct bench_peer *peer = bench_find_peer(name);
+
+	if (!peer || peer == &bench_ripc || !bench_half(peer, options->test)->measure)
+		return -EINVAL;
+	if (options->n_peers == BENCH_PEERS_MAX)
+		return -E2BIG;
+	options->peers[options->n_peers++] = peer;
+	return 0;
+}
+
+static int parse_peers(const char *text, struct bench_options *options)
+{
+	char *copy, *word, *state;
+	int err = 0;
+
+	options->n_peers = 1;
+	if (strcmp(text, "none") == 0)
+		return 0;
+	copy = strdup(text);
+	if (!copy)
+		return -ENOMEM;
+	for (word = strtok_r(copy, ",", &state); word && !err; word = strtok_r(NULL, ",", &state))
+		err = add_peer(options, word);
+	free(copy);
+	return options->n_peers > 1 ? err : -EINVAL;
+}
+
+static int parse_sizes(const char *text, struct bench_options *options)
+{
+	int n = tool_parse_sizes(text, options->sizes, BENCH_SIZES_MAX), i;
+
+	for (i = 0; i < n; i++)
+		if (options->sizes[i] == 0 || options->sizes[i] > 1ull << 32)
+			return -EINVAL;
+	if (n < 0)
+		return n;
+	options->n_sizes = (unsigned int)n;
+	return 0;
+}
+
+static int parse_pin(const char *text, struct bench_options *options)
+{
+	char rest;
+
+	options->cpus[0] = options->cpus[1] = -1;
+	if (strcmp(text, "none") == 0)
+		return 0;
+	if (sscanf(text, "%d,%d%c", &options->cpus[0], &options->cpus[1], &rest) != 2)
+		return -EINVAL;
+	return options->cpus[0] < 0 || options->cpus[0] >= CPU_SETSIZE || options->cpus[1] < 0 ||
+			       options->cpus[1] >= CPU_SETSIZE ? -EINVAL : 0;
+}
+
+/* The first two processors that we may use; with one alone, pinning says nothing. */
+static void pin_by_default(struct bench_options *options)
+{
+	cpu_set_t set;
+	int cpu, n = 0;
+
+	options->cpus[0] = options->cpus[1] = -1;
+	if (options->to || options->serve || sched_getaffinity(0, sizeof(set), &set) < 0 ||
+			CPU_COUNT(&set) < 2)
+		return;
+	for (cpu = 0; n < 2 && cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			options->cpus[n++] = cpu;
+}
+
+static int parse_option(int option, const char *arg, struct bench_options *options)
+{
+	switch (option) {
+	case 's':
+		return parse_sizes(arg, options);
+	case 'v':
+		return parse_peers(arg, options);
+	case 'b':
+		options->backend = arg;
+		return arg[0] ? 0 : -EINVAL;
+	case 'u':
+		return tool_parse_number(arg, 0, 1000000, &options->spin_us);
+	case 'c':
+		return tool_parse_number(arg, 1, BENCH_COUNT_MAX, &options->count);
+	case 'p':
+		return tool_parse_number(arg, 1, 100000, &options->pairs);
+	case 'P':
+		return parse_pin(arg, options);
+	case 'i':
+		return tool_parse_service(arg, &options->server_id);
+	case 't':
+		return tool_parse_service(arg, &options->to);
+	case 'H':
+		options->host = arg;
+		return strlen(arg) < 64 && !strchr(arg, ' ') ? 0 : -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int set_test(const char *name, struct bench_options *options)
+{
+	int is_latency = strcmp(name, "latency") == 0;
+
+	if (!is_latency && strcmp(name, "bandwidth") != 0)
+		return -EINVAL;
+	options->test = is_latency ? BENCH_LATENCY : BENCH_BANDWIDTH;
+	options->pairs = is_latency ? 20 : 7;
+	options->peers[0] = &bench_ripc;
+	parse_peers(is_latency ? "tcp,udp" : "tcp", options);
+	parse_sizes(is_latency ? "50,1400" : "64K,1M,80M", options);
+	return 0;
+}
+
+static int run(struct bench_options *options)
+{
+	char host[64];
+	int err;
+
+	if (options->serve) {
+		err = bench_join_serve(options);
+		return tool_failed(PROGRAM, "cannot serve", err);
+	}
+	if (options->to && !options->host) {
+		err = bench_join_host(options->to, host, sizeof(host));
+		if (err < 0)
+			return tool_failed(PROGRAM, "cannot reach the server", err);
+		options->host = host;
+	}
+	return bench_run_all(options) < 0 ? TOOL_FAILED : TOOL_OK;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"size", required_argument, NULL, 's'}, {"vs", required_argument, NULL, 'v'},
+		{"backend", required_argument, NULL, 'b'}, {"spin", required_argument, NULL, 'u'},
+		{"count", required_argument, NULL, 'c'}, {"pairs", required_argument, NULL, 'p'},
+		{"pin", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'},
+		{"server", no_argument, NULL, 'S'}, {"id", required_argument, NULL, 'i'},
+		{"to", required_argument, NULL, 't'}, {"host", required_argument, NULL, 'H'},
+		{"help", no_argument, NULL, 'h'}, {0},
+	};
+	struct bench_options options = {.cpus = {-2, -2}};
+	int option, has_test = argc > 1 && argv[1][0] != '-';
+
+	/* The test comes first, as the meaning of the options depends on it. */
+	if (has_test && set_test(argv[1], &options) < 0)
+		return usage_error("the test is latency or bandwidth");
+	argc -= has_test;
+	argv += has_test;
+	while ((option = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
+		if (option == 'h') {
+			fputs(usage_text, stdout);
+			return TOOL_OK;
+		}
+		if (option == 'j')
+			options.json = 1;
+		else if (option == 'S')
+			options.serve = 1;
+		else if (parse_option(option, optarg, &options) < 0)
+			return usage_error("an option cannot be understood");
+	}
+	if (optind < argc)
+		return usage_error("an argument too many");
+	if (!has_test && !options.serve)
+		return usage_error("which test?");
+	if (options.cpus[0] == -2)
+		pin_by_default(&options);
+	return run(&options);
+}

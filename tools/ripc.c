@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ripc: looks at libripc on this host and around. This file owns the choice of the subcommand,
+ * and "ripc id".
+ */
+#include <inttypes.h>
+#include <string.h>
+#include "ripc_tool.h"
+
+static const char usage_text[] =
+		"usage: ripc doctor [--json]\n"
+		"       ripc ls [--json] [--timeout MS]\n"
+		"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
+		"       ripc id NAME\n"
+		"       ripc --version | --help\n"
+		"\n"
+		"  doctor   what can be used on this host, why the rest cannot, what to do about it\n"
+		"  ls       the services that can be found\n"
+		"  ping     round trips to a service's library, and the path they take\n"
+		"  id       the service ID of a name\n"
+		"\n"
+		"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\" says\n"
+		"more. Exit status: 0 success, 1 failure, 2 usage.\n";
+
+static const char id_usage[] = "usage: ripc id NAME\n"
+			       "\n"
+			       "Prints the service ID of a name.\n";
+
+static const struct command {
+	const char *name;
+	int (*main)(int argc, char **argv);
+} commands[] = {
+	{"doctor", ripc_doctor_main},
+	{"ls", ripc_ls_main},
+	{"ping", ripc_ping_main},
+	{"id", ripc_id_main},
+};
+
+int usage_error(const char *usage, const char *what)
+{
+	fprintf(stderr, "%s: %s\n%s", PROGRAM, what, usage);
+	return TOOL_USAGE;
+}
+
+int ripc_id_main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		fputs(id_usage, stdout);
+		return TOOL_OK;
+	}
+	if (argc != 2 || argv[1][0] == '\0')
+		return usage_error(id_usage, "one name is needed");
+	printf("0x%016" PRIx64 "\n", ripc_id_from_name(argv[1]));
+	return TOOL_OK;
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+	int status;
+
+	if (argc < 2)
+		return usage_error(usage_text, "which command?");
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		fputs(usage_text, stdout);
+		return TOOL_OK;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("ripc %d.%d.%d\n", RIPC_VERSION_MAJOR, RIPC_VERSION_MINOR,
+				RIPC_VERSION_PATCH);
+		return TOOL_OK;
+	}
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		status = commands[i].main(argc - 1, argv + 1);
+		/* A full disk or a closed pipe is not a success. */
+		return fflush(stdout) == 0 || status ? status : TOOL_FAILED;
+	}
+	return usage_error(usage_text, "no such command");
+}

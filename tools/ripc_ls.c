@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * "ripc ls": lists the services that can be found from here, each once.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ripc_tool.h"
+
+static const char usage_text[] =
+		"usage: ripc ls [--json] [--timeout MS]\n"
+		"\n"
+		"Lists the services that can be found: ID, incarnation, whether on this host, address.\n"
+		"Services of other users on this host, and hosts that cannot be asked, stay unseen.\n"
+		"\n"
+		"  --timeout MS   how long to look (default 500)\n"
+		"  --json         one JSON object per service\n";
+
+struct service {
+	uint64_t id, incarnation;
+	int local;
+	char source[32], address[96];
+};
+
+struct services {
+	struct service *list;
+	size_t n, capacity;
+	int no_memory;
+};
+
+static void take_listing(void *arg, const struct ripc_listing *found)
+{
+	struct services *services = arg;
+	size_t capacity = services->capacity ? services->capacity * 2 : 64;
+	struct service *service;
+
+	if (services->n == services->capacity) {
+		service = realloc(services->list, capacity * sizeof(*service));
+		if (!service) {
+			services->no_memory = 1;
+			return;
+		}
+		services->list = service;
+		services->capacity = capacity;
+	}
+	service = &services->list[services->n++];
+	service->id = found->id;
+	service->incarnation = found->incarnation;
+	service->local = found->local;
+	snprintf(service->source, sizeof(service->source), "%s", found->source);
+	snprintf(service->address, sizeof(service->address), "%s", found->address);
+}
+
+static int compare_services(const void *a, const void *b)
+{
+	const struct service *left = a, *right = b;
+
+	if (left->id != right->id)
+		return left->id < right->id ? -1 : 1;
+	if (left->incarnation != right->incarnation)
+		return left->incarnation < right->incarnation ? -1 : 1;
+	/* What is known of this host comes first, and is what is shown. */
+	return right->local - left->local;
+}
+
+/* Two sources may have found the same service. */
+static void keep_each_once(struct services *services)
+{
+	struct service *list = services->list;
+	size_t i, n = 0;
+
+	qsort(list, services->n, sizeof(*list), compare_services);
+	for (i = 0; i < services->n; i++)
+		if (n == 0 || list[n - 1].id != list[i].id ||
+				list[n - 1].incarnation != list[i].incarnation)
+			list[n++] = list[i];
+	services->n = n;
+}
+
+static void print_table(const struct services *services)
+{
+	const struct service *service;
+	size_t i;
+
+	printf("%-18s  %-18s  %-6s  %-10s  %s\n", "service", "incarnation", "where", "source",
+			"address");
+	for (i = 0; i < services->n; i++) {
+		service = &services->list[i];
+		printf("0x%016" PRIx64 "  0x%016" PRIx64 "  %-6s  %-10s  %s\n", service->id,
+				service->incarnation, service->local ? "here" : "remote",
+				service->source, service->address);
+	}
+}
+
+/* 64-bit numbers go as strings: many readers of JSON keep 53 bits only. */
+static void print_json(const struct services *services)
+{
+	const struct service *service;
+	size_t i;
+
+	for (i = 0; i < services->n; i++) {
+		service = &services->list[i];
+		printf("{\"id\":\"0x%016" PRIx64 "\",\"incarnation\":\"0x%016" PRIx64 "\",\"local\":%s,"
+		       "\"source\":", service->id, service->incarnation,
+				service->local ? "true" : "false");
+		tool_json_string(stdout, service->source);
+		fputs(",\"address\":", stdout);
+		tool_json_string(stdout, service->address);
+		fputs("}\n", stdout);
+	}
+}
+
+static int list_services(int timeout_ms, int json)
+{
+	struct ripc_config config = {
+		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM,
+	};
+	struct services services = {0};
+	struct ripc_context *ctx;
+	int err = ripc_open(&config, &ctx);
+
+	if (err < 0)
+		return tool_failed(PROGRAM, "cannot start", err);
+	err = ripc_list(ctx, timeout_ms, take_listing, &services);
+	ripc_close(ctx, 0);
+	if (err >= 0 && services.no_memory)
+		err = -ENOMEM;
+	if (err >= 0 && services.n > 0)
+		keep_each_once(&services);
+	if (err >= 0 && json)
+		print_json(&services);
+	else if (err >= 0)
+		print_table(&services);
+	free(services.list);
+	return err < 0 ? tool_failed(PROGRAM, "cannot look for services", err) : TOOL_OK;
+}
+
+int ripc_ls_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"timeout", required_argument, NULL, 't'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	uint64_t timeout_ms = 500;
+	int option, json = 0;
+
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+		if (option == 'h') {
+			fputs(usage_text, stdout);
+			return TOOL_OK;
+		}
+		if (option == 'j')
+			json = 1;
+		else if (option != 't' || tool_parse_number(optarg, 1, 3600000, &timeout_ms) < 0)
+			return usage_error(usage_text, "an option cannot be understood");
+	}
+	if (optind < argc)
+		return usage_error(usage_text, "no argument is needed");
+	return list_services((int)timeout_ms, json);
+}

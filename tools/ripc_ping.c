@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * "ripc ping": round trips to the library that holds a service, with percentiles, and the path
+ * that messages to it take.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ripc_tool.h"
+
+static const char usage_text[] =
+		"usage: ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
+		"\n"
+		"Measures round trips to the library that holds the service; its program takes no part.\n"
+		"\n"
+		"  -c COUNT       how many (default 10)\n"
+		"  -i MS          pause between them (default 100; 0: none)\n"
+		"  --timeout MS   wait so long for an answer, and to find the service (default 2000)\n"
+		"  --json         one JSON object\n"
+		"\n"
+		"Exit status: 0 if at least one answer came.\n";
+
+struct ping {
+	const char *name; /* as it was given */
+	uint64_t id, count, interval_ms, timeout_ms;
+	int json;
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	double *rtts_us;
+	uint64_t n_sent, n_answered;
+	int last_error;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+	(void)signal;
+	stopped = 1;
+}
+
+static void ping_once(struct ping *ping)
+{
+	uint64_t rtt_ns;
+	int err = ripc_ping(ping->svc, ping->id, (int)ping->timeout_ms, &rtt_ns);
+
+	ping->n_sent++;
+	if (err < 0) {
+		ping->last_error = err;
+		if (!ping->json)
+			printf("%" PRIu64 ": %s\n", ping->n_sent, ripc_strerror(err));
+		return;
+	}
+	ping->rtts_us[ping->n_answered++] = (double)rtt_ns / 1e3;
+	if (!ping->json && ping->count <= 20)
+		printf("%" PRIu64 ": %.1f us\n", ping->n_sent, (double)rtt_ns / 1e3);
+	fflush(stdout);
+}
+
+static void print_json(const struct ping *ping, const struct ripc_path *path)
+{
+	const double *rtts = ping->rtts_us;
+	size_t n = ping->n_answered;
+
+	fputs("{\"service\":", stdout);
+	tool_json_string(stdout, ping->name);
+	printf(",\"id\":\"0x%016" PRIx64 "\",\"sent\":%" PRIu64 ",\"answered\":%zu", ping->id,
+			ping->n_sent, n);
+	if (n > 0)
+		printf(",\"min_us\":%.3f,\"median_us\":%.3f,\"p90_us\":%.3f,\"p99_us\":%.3f,"
+		       "\"max_us\":%.3f", rtts[0], tool_median(rtts, n),
+				tool_percentile(rtts, n, 0.9), tool_percentile(rtts, n, 0.99),
+				rtts[n - 1]);
+	if (path) {
+		fputs(",\"backend\":", stdout);
+		tool_json_string(stdout, path->backend);
+		fputs(",\"bulk\":", stdout);
+		tool_json_string(stdout, path->bulk);
+		fputs(",\"address\":", stdout);
+		tool_json_string(stdout, path->address);
+		printf(",\"short_max_bytes\":%" PRIu32 ",\"datagram_bytes\":%" PRIu32
+		       ",\"incarnation\":\"0x%016" PRIx64 "\"", path->short_max_bytes,
+				path->datagram_bytes, path->incarnation);
+	}
+	fputs("}\n", stdout);
+}
+
+static void print_text(const struct ping *ping, const struct ripc_path *path)
+{
+	const double *rtts = ping->rtts_us;
+	size_t n = ping->n_answered;
+
+	printf("%" PRIu64 " sent, %zu answered\n", ping->n_sent, n);
+	if (n > 0)
+		printf("round trip in us: min %.1f, median %.1f, p90 %.1f, p99 %.1f, max %.1f\n",
+				rtts[0], tool_median(rtts, n), tool_percentile(rtts, n, 0.9),
+				tool_percentile(rtts, n, 0.99), rtts[n - 1]);
+	if (path)
+		printf("path: %s, long messages by %s, to %s; shorts up to %" PRIu32
+		       " bytes, datagrams of %" PRIu32 "\n", path->backend, path->bulk,
+				path->address, path->short_max_bytes, path->datagram_bytes);
+}
+
+static void print_result(struct ping *ping)
+{
+	struct ripc_path path = {.size = sizeof(path)};
+	int has_path = ripc_path_info(ping->svc, ping->id, &path) == 0;
+
+	tool_sort(ping->rtts_us, ping->n_answered);
+	if (ping->json)
+		print_json(ping, has_path ? &path : NULL);
+	else
+		print_text(ping, has_path ? &path : NULL);
+}
+
+/* With the service open: finds the other one and measures. */
+static int measure(struct ping *ping)
+{
+	int err = ripc_resolve(ping->ctx, ping->id, (int)ping->timeout_ms);
+
+	if (err < 0)
+		return tool_failed(PROGRAM, ping->name, err);
+	if (!ping->json)
+		printf("ping %s (0x%016" PRIx64 ")\n", ping->name, ping->id);
+	while (ping->n_sent < ping->count && !stopped) {
+		ping_once(ping);
+		if (ping->n_sent < ping->count && ping->interval_ms > 0 && !stopped)
+			tool_sleep_ns(ping->interval_ms * 1000000);
+	}
+	print_result(ping);
+	return ping->n_answered > 0 ? TOOL_OK : tool_failed(PROGRAM, ping->name, ping->last_error);
+}
+
+static int run(struct ping *ping)
+{
+	struct ripc_config config = {
+		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM,
+	};
+	struct sigaction action = {.sa_handler = stop};
+	int err, status;
+
+	ping->rtts_us = calloc(ping->count, sizeof(double));
+	if (!ping->rtts_us)
+		return tool_failed(PROGRAM, "no memory", -ENOMEM);
+	err = ripc_open(&config, &ping->ctx);
+	if (err < 0) {
+		free(ping->rtts_us);
+		return tool_failed(PROGRAM, "cannot start", err);
+	}
+	sigaction(SIGINT, &action, NULL);
+	err = ripc_service_open(ping->ctx, 0, 0, &ping->svc);
+	status = err < 0 ? tool_failed(PROGRAM, "cannot open a service", err) : measure(ping);
+	ripc_close(ping->ctx, 0);
+	free(ping->rtts_us);
+	return status;
+}
+
+static int parse_option(int option, const char *arg, struct ping *ping)
+{
+	switch (option) {
+	case 'c':
+		return tool_parse_number(arg, 1, 10000000, &ping->count);
+	case 'i':
+		return tool_parse_number(arg, 0, 3600000, &ping->interval_ms);
+	case 't':
+		return tool_parse_number(arg, 1, 3600000, &ping->timeout_ms);
+	case 'j':
+		ping->json = 1;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+int ripc_ping_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"count", required_argument, NULL, 'c'},
+		{"interval", required_argument, NULL, 'i'},
+		{"timeout", required_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	struct ping ping = {.count = 10, .interval_ms = 100, .timeout_ms = 2000};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "c:i:h", options, NULL)) >= 0) {
+		if (option == 'h') {
+			fputs(usage_text, stdout);
+			return TOOL_OK;
+		}
+		if (parse_option(option, optarg, &ping) < 0)
+			return usage_error(usage_text, "an option cannot be understood");
+	}
+	if (optind != argc - 1)
+		return usage_error(usage_text, "which service?");
+	ping.name = argv[optind];
+	if (tool_parse_service(ping.name, &ping.id) < 0)
+		return usage_error(usage_text, "that cannot be a service");
+	return run(&ping);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The subcommands of the ripc command, one per file. Each gets its own argc and argv, argv[0]
+ * being its name, and returns the exit status.
+ */
+#ifndef TOOLS_RIPC_TOOL_H
+#define TOOLS_RIPC_TOOL_H
+
+#include <ripc/ripc.h>
+#include "common.h"
+
+#define PROGRAM "ripc"
+
+int ripc_doctor_main(int argc, char **argv);
+int ripc_ls_main(int argc, char **argv);
+int ripc_ping_main(int argc, char **argv);
+int ripc_id_main(int argc, char **argv);
+
+/* Says on stderr what is wrong and how the subcommand is used. Returns TOOL_USAGE. */
+int usage_error(const char *usage, const char *what);
+
+#endif
