@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mapping, faulting in and measuring memory, for the pool. Owns nothing. The memfd's descriptor
+ * is closed as soon as it is mapped: nobody shares the memory yet, and descriptors are few; a
+ * backend that hands slabs to other processes will have to keep it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+static size_t page_len(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t ripc__memory_round(size_t len)
+{
+	size_t page = page_len();
+
+	return (len + page - 1) & ~(page - 1);
+}
+
+/* ---- mapping ----------------------------------------------------------------------------- */
+
+static int open_memfd(size_t len)
+{
+	int fd = memfd_create("libripc", MFD_CLOEXEC | MFD_NOEXEC_SEAL), err;
+
+	if (fd < 0 && errno == EINVAL) /* the kernel does not know the second flag */
+		fd = memfd_create("libripc", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)len) < 0) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Reserves len bytes of addresses at a multiple of align, without memory behind them. */
+static int reserve(size_t len, size_t align, uint8_t **at)
+{
+	size_t head, all = len + align;
+	uint8_t *start;
+
+	if (all < len)
+		return -ENOMEM;
+	start = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (start == MAP_FAILED)
+		return -errno;
+	head = -(uintptr_t)start & (align - 1);
+	if (head)
+		munmap(start, head);
+	munmap(start + head + len, align - head);
+	*at = start + head;
+	return 0;
+}
+
+static int map_over(uint8_t *at, size_t len, int fd)
+{
+	void *mapped = mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+
+	if (mapped == MAP_FAILED || madvise(at, len, MADV_DONTFORK) < 0)
+		return -errno;
+	return 0;
+}
+
+int ripc__memory_map(size_t len, size_t align, void **memory)
+{
+	uint8_t *at = NULL;
+	int fd, err;
+
+	fd = open_memfd(len);
+	if (fd < 0)
+		return fd;
+	err = reserve(len, align, &at);
+	if (err)
+		goto close_memfd;
+	err = map_over(at, len, fd);
+	if (err) {
+		munmap(at, len);
+		goto close_memfd;
+	}
+	/* Large pages are a gain where the system has them for memfds, and no loss elsewhere. */
+	if (len >= align)
+		(void)madvise(at, len, MADV_HUGEPAGE);
+	*memory = at;
+close_memfd:
+	close(fd);
+	return err;
+}
+
+void ripc__memory_unmap(void *memory, size_t len)
+{
+	munmap(memory, len);
+}
+
+/* ---- faulting in ------------------------------------------------------------------------- */
+
+/* Writes to each page what it holds; atomically, for other threads may use it. */
+static void touch(uint8_t *at, size_t len)
+{
+	size_t page = page_len();
+
+	for (size_t offset = 0; offset < len; offset += page)
+		__atomic_fetch_or(at + offset, 0, __ATOMIC_RELAXED);
+}
+
+int ripc__memory_fault(void *memory, size_t len)
+{
+	int result;
+
+	do
+		result = madvise(memory, len, MADV_POPULATE_WRITE);
+	while (result < 0 && (errno == EINTR || errno == EAGAIN));
+	if (result < 0 && errno != EINVAL)
+		return -ENOMEM;
+	if (result < 0)
+		touch(memory, len); /* the kernel cannot do it for us */
+	return 0;
+}
+
+/* ---- measuring --------------------------------------------------------------------------- */
+
+/* The file as a string, cut off at size - 1 bytes. */
+static int read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	len = read(fd, text, size - 1);
+	close(fd);
+	if (len < 0)
+		return -EIO;
+	text[len] = '\0';
+	return 0;
+}
+
+/* memory.max of one control group; UINT64_MAX if it sets none. */
+static uint64_t group_limit(const char *group)
+{
+	char path[4200], text[64], *end;
+	uint64_t limit;
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
+	if (read_file(path, text, sizeof(text)) < 0)
+		return UINT64_MAX;
+	limit = strtoull(text, &end, 10);
+	return end == text ? UINT64_MAX : limit; /* "max" */
+}
+
+/* The least limit of our control group (version 2) and all above it. */
+static uint64_t groups_limit(void)
+{
+	char text[4096], *group, *slash;
+	uint64_t least = UINT64_MAX, limit;
+
+	if (read_file("/proc/self/cgroup", text, sizeof(text)) < 0)
+		return UINT64_MAX;
+	group = strstr(text, "0::/");
+	if (!group)
+		return UINT64_MAX;
+	group += strlen("0::");
+	group[strcspn(group, "\n")] = '\0';
+	while ((slash = strrchr(group, '/'))) {
+		limit = group_limit(group);
+		least = limit < least ? limit : least;
+		*slash = '\0';
+	}
+	limit = group_limit("");
+	return limit < least ? limit : least;
+}
+
+uint64_t ripc__memory_half(void)
+{
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * page_len();
+	uint64_t groups = groups_limit();
+
+	return (groups < machine ? groups : machine) / 2;
+}
