@@ -47,7 +47,8 @@ def documented(page, function):
 
 
 def faults():
-    for function, n_parameters in csource.prototypes(read(os.path.join(root, 'include/ripc/ripc.h'))):
+    header = read(os.path.join(root, 'include/ripc/ripc.h'))
+    for function, n_parameters in csource.prototypes(header):
         page = page_of(function)
         if page is None:
             yield f'{function}: no man page'
