@@ -26,6 +26,7 @@ struct batch {
 	uint32_t n, n_iov, bytes;
 	struct ripc__tx tx[BATCH_DATAGRAMS];
 	struct iovec iov[BATCH_IOVECS];
+	struct wire_packet packet; /* what all have in common */
 	uint8_t headers[BATCH_DATAGRAMS][WIRE_HEADER + WIRE_DATA_BODY];
 };
 
@@ -217,7 +218,7 @@ static bool batch_full(const struct batch *batch, uint32_t payload)
  * time. */
 static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
 {
-	struct wire_packet packet = {.h.number = outgoing->number, .offset = range.start};
+	struct wire_packet *packet = &batch->packet;
 	struct iovec *iov = batch->iov + batch->n_iov;
 	uint8_t *header = batch->headers[batch->n];
 	uint32_t crc = 0, n_iov, len = (uint32_t)(range.end - range.start);
@@ -228,12 +229,10 @@ static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wir
 		outgoing->crc = ripc__crc32c_shift(outgoing->crc, len) ^ crc;
 		outgoing->sent = range.end;
 	}
-	ripc__partner_header(outgoing->partner, &packet, WIRE_DATA);
-	if (range.end == outgoing->total) {
-		packet.h.flags |= WIRE_F_LAST;
-		packet.sum = outgoing->crc;
-	}
-	header_len = wire_encode(header, &packet, NULL, NULL);
+	packet->offset = range.start;
+	packet->h.flags = range.end == outgoing->total ? WIRE_F_LAST : 0;
+	packet->sum = range.end == outgoing->total ? outgoing->crc : 0;
+	header_len = wire_encode(header, packet, NULL, NULL);
 	wire_seal(header, header_len, crc);
 	iov[0] = (struct iovec){header, header_len};
 	batch->tx[batch->n++] = (struct ripc__tx){iov, n_iov + 1, (uint32_t)header_len + len};
@@ -273,6 +272,9 @@ static void pump(struct outgoing *outgoing)
 	bool open = true;
 
 	batch.n = batch.n_iov = batch.bytes = 0;
+	batch.packet.lends = batch.packet.replies = 0;
+	batch.packet.h.number = outgoing->number;
+	ripc__partner_header(outgoing->partner, &batch.packet, WIRE_DATA);
 	for (uint32_t i = 0; open && i < outgoing->n_holes; i++) {
 		context_of(outgoing)->stats.data_resent_bytes +=
 			outgoing->holes[i].end - outgoing->holes[i].start;
