@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the simulated applications do: send, receive, answer, lend, cancel. */
+#include "app.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOBODY_ID 77 /* a service that never exists */
+
+bool sim_usable(const struct sim_app *app, const struct sim_service *service)
+{
+	const struct sim_node *node = sim_home(app, service);
+
+	return service->svc && !service->busy && !node->waiting && node->ctx &&
+		node->stalled_until <= app->world->now_us;
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+static void cancel(struct sim_world *world, void *arg, uint64_t number)
+{
+	struct sim_app *app = arg;
+	struct sim_send *send = sim_send_find(app, number);
+	int error;
+
+	if (!send || send->limbo)
+		return;
+	for (uint32_t i = 0; i < world->plan.n_services; i++) {
+		struct sim_service *service = &app->services[i];
+
+		if (service->incarnation != send->incarnation || !sim_usable(app, service))
+			continue;
+		model_cancelled(world->model, number);
+		error = ripc_cancel(service->svc, number);
+		sim_trace(world, "cancel %llu: %d", (unsigned long long)number, error);
+		if (error != 0 && error != -ENOENT)
+			model_fail(world->model, "ripc_cancel returned an undocumented code");
+		sim_node_schedule(sim_home(app, service));
+		return;
+	}
+}
+
+/* Lends up to SIM_RETURNS buffers under a number; returns how many. */
+static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
+		struct ripc_buffer returns[SIM_RETURNS])
+{
+	struct sim_random *random = &app->world->random;
+	uint32_t n = (uint32_t)sim_between(random, 1, SIM_RETURNS);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sim_lent *lent = sim_lend(app, from, number, sim_log(random, 16, 65536));
+
+		returns[i] = (struct ripc_buffer){.mem = lent->mem, .cookie = lent->cookie};
+	}
+	sim_at(app->world, app->world->now_us + sim_log(random, 1000, 4000000), sim_take_back,
+			app, number);
+	return n;
+}
+
+static void unlend(struct sim_app *app, uint64_t number)
+{
+	for (struct sim_lent *lent = app->lent, *next; lent; lent = next) {
+		next = lent->next;
+		if (lent->number != number)
+			continue;
+		model_taken_back(app->world->model, lent->cookie);
+		sim_lent_free(app, lent);
+	}
+}
+
+static int call(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish,
+		const struct sim_send *send)
+{
+	struct sim_random *random = &app->world->random;
+	struct ripc_buffer returns[SIM_RETURNS];
+	struct ripc_send arg = {
+		.size = sizeof(arg), .to = wish->to, .to_incarnation = wish->to_incarnation,
+		.items = send->items, .n_items = send->n_items, .reply_to = wish->reply_to,
+		.cookie = send->number, .timeout_ms = (int32_t)wish->timeout_ms,
+		.flags = (wish->kind == RIPC_LONG ? RIPC_SEND_LONG | RIPC_NOWAIT : 0) |
+			(send->given ? RIPC_GIVE : 0),
+	};
+	int status;
+
+	if (wish->len >= 8 && !wish->must_deliver && sim_chance(random, app->world->plan.lend)) {
+		arg.n_returns = lend_returns(app, from, send->number, returns);
+		arg.returns = returns;
+	}
+	if (wish->kind == RIPC_SHORT && !arg.n_returns && !arg.flags && !wish->to_incarnation &&
+			sim_chance(random, 500000))
+		return ripc_send_short(from->svc, wish->to, send->items, send->n_items);
+	status = ripc_sendmsg(from->svc, &arg, NULL);
+	if (status != 0)
+		unlend(app, send->number);
+	return status;
+}
+
+int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish)
+{
+	struct sim_world *world = app->world;
+	struct model_send plan = {.from = from->incarnation, .to = wish->to,
+		.to_incarnation = wish->to_incarnation, .len = wish->len, .kind = wish->kind,
+		.timeout_ms = wish->timeout_ms, .answers = wish->answers,
+		.must_deliver = wish->must_deliver};
+	uint64_t number = model_plan(world->model, world->now_us, &plan);
+	bool give = sim_chance(&world->random, world->plan.give);
+	struct sim_send *send = sim_send_new(app, from, number, give);
+	int status = call(app, from, wish, send);
+
+	sim_trace(world, "send %llu %s from %llu to %llu len %llu: %d", (unsigned long long)number,
+			wish->kind == RIPC_SHORT ? "short" : "long", (unsigned long long)from->id,
+			(unsigned long long)wish->to, (unsigned long long)wish->len, status);
+	model_sent(world->model, number, status);
+	if (status != 0)
+		send->given = false;
+	if (status != 0 || wish->kind == RIPC_SHORT)
+		sim_send_end(app, send);
+	else if (!wish->must_deliver && sim_chance(&world->random, world->plan.cancel))
+		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000), cancel, app,
+				number);
+	sim_node_schedule(sim_home(app, from));
+	return status;
+}
+
+static void post_windows(struct sim_app *app, struct sim_service *service)
+{
+	struct sim_random *random = &app->world->random;
+	uint64_t n = sim_between(random, 1, 3);
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct sim_lent *lent = sim_lend(app, service, 0, sim_log(random, 16, 131072));
+
+		if (ripc_window_post(service->svc, &lent->mem, lent->cookie) != 0)
+			model_fail(app->world->model, "a window cannot be posted");
+	}
+	sim_node_schedule(sim_home(app, service));
+}
+
+/* A service that can act now, drawn at random; NULL if there is none. */
+static struct sim_service *draw_usable(struct sim_app *app)
+{
+	uint32_t n = app->world->plan.n_services;
+	uint32_t first = (uint32_t)sim_below(&app->world->random, n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sim_service *service = &app->services[(first + i) % n];
+
+		if (sim_usable(app, service))
+			return service;
+	}
+	return NULL;
+}
+
+/* Mostly few partners talk much with each other, so that windows and orders matter. */
+static void draw_target(struct sim_app *app, struct sim_wish *wish)
+{
+	struct sim_random *random = &app->world->random;
+	uint32_t n = app->world->plan.n_services;
+	struct sim_service *to;
+
+	if (sim_chance(random, 10000)) {
+		wish->to = NOBODY_ID;
+		return;
+	}
+	to = &app->services[sim_chance(random, app->world->plan.narrow) ? 0 : sim_below(random, n)];
+	wish->to = to->id;
+	if (wish->len >= 8 && sim_chance(random, 100000))
+		wish->to_incarnation = to->incarnation;
+	else if (wish->len >= 8 && sim_chance(random, 50000))
+		wish->to_incarnation = to->previous;
+}
+
+void sim_act_short(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *from = draw_usable(app);
+	struct sim_wish wish = {.kind = RIPC_SHORT};
+
+	if (!from) {
+		if (!app->calm)
+			sim_at(world, world->now_us + 1000, sim_act_short, arg, value);
+		return;
+	}
+	wish.len = sim_chance(&world->random, 100000) ? sim_between(&world->random, 1, 8) :
+		sim_between(&world->random, 8, RIPC_SHORT_MIN);
+	draw_target(app, &wish);
+	sim_send(app, from, &wish);
+}
+
+static uint64_t long_length(struct sim_random *random)
+{
+	uint64_t draw = sim_below(random, 100);
+
+	if (draw < 5)
+		return 0;
+	if (draw < 60)
+		return sim_log(random, 1, 4096);
+	return sim_log(random, 64, draw < 92 ? 65536 : 262144);
+}
+
+void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *from = draw_usable(app);
+	struct sim_wish wish = {.kind = RIPC_LONG};
+
+	if (!from) {
+		if (!app->calm)
+			sim_at(world, world->now_us + 1000, sim_act_long, arg, value);
+		return;
+	}
+	if (sim_chance(&world->random, world->plan.window))
+		post_windows(app, from);
+	wish.len = long_length(&world->random);
+	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, 5000);
+	draw_target(app, &wish);
+	sim_send(app, from, &wish);
+}
+
+/* ---- receiving ---------------------------------------------------------------------------- */
+
+static uint64_t number_of(const struct ripc_msg *msg)
+{
+	uint64_t number = 0;
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < msg->n_items; i++)
+		for (size_t j = 0; j < msg->items[i].iov_len && at < 8; j++, at++)
+			number |= (uint64_t)((const uint8_t *)msg->items[i].iov_base)[j] << 8 * at;
+	return at == 8 ? number : 0;
+}
+
+static void answer(struct sim_app *app, struct sim_service *from, const struct ripc_msg *msg)
+{
+	struct sim_random *random = &app->world->random;
+	struct sim_wish wish = {.kind = RIPC_LONG, .to = msg->from, .reply_to = msg->reply,
+		.answers = number_of(msg)};
+
+	if (wish.answers == 0)
+		return;
+	wish.len = sim_log(random, 8, 100000);
+	wish.timeout_ms = (uint32_t)sim_log(random, 100, 3000);
+	sim_send(app, from, &wish);
+}
+
+static void completed(struct sim_app *app, struct sim_service *service,
+		const struct ripc_msg *msg)
+{
+	struct sim_world *world = app->world;
+	struct sim_send *send = sim_send_find(app, msg->cookie);
+
+	sim_trace(world, "completion %llu outcome %d status %d", (unsigned long long)msg->cookie,
+			(int)msg->outcome, msg->status);
+	model_completed(world->model, world->now_us, service->incarnation, msg);
+	if (!send || sim_failed(world))
+		return;
+	if (msg->outcome == RIPC_NOT_DELIVERED)
+		send->given = false;
+	if (msg->outcome == RIPC_UNKNOWN && world->plan.native && !send->given)
+		send->limbo = true;
+	else
+		sim_send_end(app, send);
+}
+
+static void noticed(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg)
+{
+	struct sim_send *send = msg->cookie ? sim_send_find(app, msg->cookie) : NULL;
+
+	sim_trace(app->world, "notice %llu status %d", (unsigned long long)msg->cookie,
+			msg->status);
+	model_noticed(app->world->model, service->incarnation, msg);
+	if (send && send->limbo)
+		sim_send_end(app, send);
+}
+
+static void got(struct sim_app *app, struct sim_service *service, struct ripc_msg *msg)
+{
+	struct sim_world *world = app->world;
+
+	if (msg->kind == RIPC_COMPLETION || msg->kind == RIPC_NOTICE) {
+		if (msg->kind == RIPC_COMPLETION)
+			completed(app, service, msg);
+		else
+			noticed(app, service, msg);
+		ripc_msg_free(msg);
+		return;
+	}
+	sim_trace(world, "service %llu got %s %llx from %llu", (unsigned long long)service->id,
+			msg->kind == RIPC_SHORT ? "short" : "long",
+			(unsigned long long)number_of(msg), (unsigned long long)msg->from);
+	model_received(world->model, world->now_us, service->incarnation, msg);
+	if (sim_failed(world))
+		return;
+	if (msg->reply && !app->calm && !service->busy && sim_chance(&world->random, 700000))
+		answer(app, service, msg);
+	if (sim_chance(&world->random, world->plan.hold))
+		sim_hold(app, sim_home(app, service), msg);
+	else
+		sim_done_with(app, msg);
+}
+
+static void empty(struct sim_app *app, struct sim_service *service)
+{
+	struct ripc_msg *msg;
+	int error;
+
+	while ((error = ripc_receive(service->svc, 0, &msg)) == 0) {
+		got(app, service, msg);
+		if (sim_failed(app->world))
+			return;
+	}
+	if (error == -ESHUTDOWN && service->busy)
+		service->drained = true;
+	else if (error != -EAGAIN)
+		model_fail(app->world->model, "ripc_receive returned an undocumented code");
+}
+
+void sim_app_ready(struct sim_node *node)
+{
+	struct sim_app *app = node->world->app;
+
+	for (uint32_t i = 0; i < node->world->plan.n_services; i++) {
+		struct sim_service *service = &app->services[i];
+
+		if (service->svc && service->home == node->slot && !sim_failed(node->world))
+			empty(app, service);
+	}
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The simulated applications: services that send each other messages of every kind, lend
+ * memory, cancel, hold what they got, and tell the model all of it.
+ */
+#ifndef SIM_APP_H
+#define SIM_APP_H
+
+#include "world.h"
+
+#define SIM_SERVICES 16
+#define SIM_RETURNS  4
+#define SIM_FIRST_ID 1000
+
+/* How the items of a send lie in memory. */
+enum sim_memory {
+	SIM_FOREIGN,    /* each its own malloc */
+	SIM_REGISTERED, /* one malloc, registered */
+	SIM_POOL,       /* each in a pool buffer */
+	SIM_POOL_ONE,   /* all in one pool buffer */
+	SIM_MEMORIES
+};
+
+struct sim_send {
+	struct sim_send *next;
+	struct sim_node *node; /* NULL: its context is closed, pool memory is gone */
+	uint64_t number, incarnation;
+	enum sim_memory memory;
+	uint32_t n_items;
+	bool given, limbo; /* limbo: ended UNKNOWN, still reachable */
+	struct iovec items[5];
+	uint64_t lens[5];
+	void *block; /* SIM_REGISTERED, SIM_POOL_ONE */
+	size_t block_len;
+};
+
+/* A window or a return buffer. */
+struct sim_lent {
+	struct sim_lent *next;
+	struct sim_node *node;
+	uint64_t cookie, number, incarnation;
+	struct iovec mem;
+	bool pool;
+};
+
+struct sim_held {
+	struct sim_held *next;
+	struct sim_node *node;
+	uint64_t key;
+	struct ripc_msg *msg;
+};
+
+struct sim_service {
+	uint64_t id, incarnation, previous; /* incarnations; 0: none */
+	uint32_t home;            /* slot of the node where it is or will be */
+	struct ripc_service *svc; /* NULL: nowhere */
+	bool busy;                /* opens, drains, closes */
+	bool drained;
+};
+
+struct sim_app {
+	struct sim_world *world;
+	struct sim_service services[SIM_SERVICES];
+	struct sim_send *sends;
+	struct sim_lent *lent;
+	struct sim_held *held;
+	uint64_t held_key;
+	bool calm; /* the faults are over: no new ones begin */
+	bool gave_up; /* a given buffer's fate is not known: the pool cannot be checked */
+};
+
+static inline struct sim_node *sim_home(const struct sim_app *app, const struct sim_service *s)
+{
+	return &app->world->nodes[s->home];
+}
+
+/* app.c */
+void sim_app_ready(struct sim_node *node);
+/* Can this service make calls now? */
+bool sim_usable(const struct sim_app *app, const struct sim_service *service);
+void sim_act_short(struct sim_world *world, void *arg, uint64_t value);
+void sim_act_long(struct sim_world *world, void *arg, uint64_t value);
+struct sim_wish {
+	uint64_t to, to_incarnation, len, reply_to, answers;
+	enum ripc_kind kind;
+	uint32_t timeout_ms;
+	bool must_deliver;
+};
+/* Sends; returns what the call returned. */
+int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish);
+
+/* memory.c */
+struct sim_send *sim_send_new(struct sim_app *app, struct sim_service *from, uint64_t number,
+		bool give);
+void sim_send_free(struct sim_app *app, struct sim_send *send);
+/* The sender's memory is its own again: scribbles over it and frees it. */
+void sim_send_end(struct sim_app *app, struct sim_send *send);
+struct sim_send *sim_send_find(struct sim_app *app, uint64_t number);
+struct sim_lent *sim_lend(struct sim_app *app, struct sim_service *service, uint64_t number,
+		size_t len);
+void sim_lent_free(struct sim_app *app, struct sim_lent *lent);
+void sim_take_back(struct sim_world *world, void *arg, uint64_t number);
+void sim_hold(struct sim_app *app, struct sim_node *node, struct ripc_msg *msg);
+/* Frees a message and watches the lent memory that it had used. */
+void sim_done_with(struct sim_app *app, struct ripc_msg *msg);
+/* Forgets what belongs to a service that is closed, or to a node whose context is closed. */
+void sim_forget_service(struct sim_app *app, uint64_t incarnation);
+void sim_forget_node(struct sim_app *app, struct sim_node *node, bool before);
+
+/* life.c */
+void sim_app_open(struct sim_app *app, struct sim_world *world);
+void sim_app_plan(struct sim_app *app, uint64_t from_us);
+/* No more faults: heals what is cut. */
+void sim_app_calm(struct sim_app *app);
+bool sim_app_all_up(const struct sim_app *app);
+void sim_app_close(struct sim_app *app);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Births, deaths and failures: nodes crash and restart, services move, links are cut, clocks
+ * jump. Calls that wait are only made while no other call waits, because the world is one
+ * thread; whatever comes in between is put off a little.
+ */
+#include "app.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PUT_OFF_US 2000
+
+static bool somebody_waits(const struct sim_world *world)
+{
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+		if (world->nodes[i].waiting)
+			return true;
+	return false;
+}
+
+/* Puts an action off while another call waits. */
+static bool put_off(struct sim_world *world,
+		void (*run)(struct sim_world *world, void *arg, uint64_t value), void *arg,
+		uint64_t value)
+{
+	if (!somebody_waits(world))
+		return false;
+	sim_at(world, world->now_us + PUT_OFF_US, run, arg, value);
+	return true;
+}
+
+/* ---- services ----------------------------------------------------------------------------- */
+
+static void service_up(struct sim_app *app, struct sim_service *service)
+{
+	struct sim_world *world = app->world;
+	struct sim_node *node = sim_home(app, service);
+	struct ripc_service *svc;
+	int error;
+
+	service->busy = true;
+	model_blocked(world->model, world->now_us, node->slot, true);
+	error = ripc_service_open(node->ctx, service->id, 0, &svc);
+	model_blocked(world->model, world->now_us, node->slot, false);
+	service->busy = false;
+	if (error) {
+		char text[100];
+
+		snprintf(text, sizeof(text), "service %llu cannot be opened: %d",
+				(unsigned long long)service->id, error);
+		model_fail(world->model, text);
+		return;
+	}
+	service->svc = svc;
+	service->drained = false;
+	service->previous = service->incarnation;
+	service->incarnation = ripc_service_incarnation(svc);
+	model_service(world->model, world->now_us, node->slot, service->id,
+			service->incarnation);
+	sim_trace(world, "service %llu opens at node %u, incarnation %llx",
+			(unsigned long long)service->id, node->slot,
+			(unsigned long long)service->incarnation);
+	sim_app_ready(node);
+	sim_node_schedule(node);
+}
+
+/* Everything it has received was taken out before. */
+static void service_down(struct sim_app *app, struct sim_service *service)
+{
+	struct sim_world *world = app->world;
+
+	model_service_end(world->model, world->now_us, service->incarnation);
+	sim_trace(world, "service %llu closes", (unsigned long long)service->id);
+	if (ripc_service_close(service->svc) != 0)
+		model_fail(world->model, "a service cannot be closed");
+	service->svc = NULL;
+	sim_forget_service(app, service->incarnation);
+}
+
+static uint32_t draw_home(struct sim_app *app)
+{
+	return (uint32_t)sim_below(&app->world->random, app->world->plan.n_nodes);
+}
+
+/* value: the service. Opens it at its home when that is up. */
+static void open_service(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *service = &app->services[value];
+	struct sim_node *node = sim_home(app, service);
+
+	if (service->svc || sim_failed(world) || put_off(world, open_service, arg, value))
+		return;
+	if (node->ctx && node->stalled_until <= world->now_us)
+		service_up(app, service);
+	else if (node->ctx)
+		sim_at(world, node->stalled_until, open_service, arg, value);
+}
+
+/* Drains a service, closes it and opens it elsewhere, as an application does that moves. */
+static void move_service(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *service = &app->services[value];
+	struct sim_node *node = sim_home(app, service);
+	int error;
+
+	if (app->calm || !sim_usable(app, service))
+		return;
+	if (put_off(world, move_service, arg, value))
+		return;
+	service->busy = true;
+	sim_trace(world, "service %llu drains", (unsigned long long)service->id);
+	model_blocked(world->model, world->now_us, node->slot, true);
+	error = ripc_service_drain(service->svc,
+			(int)sim_log(&world->random, 5, 1000));
+	model_blocked(world->model, world->now_us, node->slot, false);
+	if (error != 0 && error != -ETIMEDOUT)
+		model_fail(world->model, "ripc_service_drain returned an undocumented code");
+	sim_app_ready(node);
+	if (!service->drained)
+		model_fail(world->model, "a drained service does not say -ESHUTDOWN");
+	if (sim_failed(world))
+		return;
+	service_down(app, service);
+	service->busy = false;
+	sim_node_schedule(node);
+	service->home = draw_home(app);
+	sim_at(world, world->now_us + sim_log(&world->random, 1, 50000), open_service, app, value);
+}
+
+/* Closes a service in mid-flight and opens it again, here or elsewhere. */
+static void reopen_service(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *service = &app->services[value];
+	struct sim_node *node = sim_home(app, service);
+
+	if (app->calm || !sim_usable(app, service))
+		return;
+	sim_app_ready(node);
+	if (sim_failed(world))
+		return;
+	service_down(app, service);
+	sim_node_schedule(node);
+	if (sim_chance(&world->random, 500000))
+		service->home = draw_home(app);
+	sim_at(world, world->now_us + sim_log(&world->random, 1, 500000), open_service, app, value);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------- */
+
+static void open_node(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+	struct sim_node *node = &world->nodes[slot];
+	uint64_t address = node->address;
+
+	if (node->ctx || sim_failed(world))
+		return;
+	if (sim_chance(&world->random, 500000)) /* another port, or another host as well */
+		address += sim_chance(&world->random, 500000) ? 1 : 1 << 20;
+	if (sim_node_open(node, address) != 0) {
+		model_fail(world->model, "a context cannot be opened");
+		return;
+	}
+	for (uint32_t i = 0; i < world->plan.n_services; i++)
+		if (app->services[i].home == slot)
+			open_service(world, app, i);
+}
+
+static void node_down(struct sim_app *app, struct sim_node *node, bool crash)
+{
+	struct sim_world *world = app->world;
+
+	node->cut = crash;
+	sim_queue_clear(&node->datagrams);
+	sim_queue_clear(&node->questions);
+	sim_app_ready(node);
+	if (sim_failed(world))
+		return;
+	for (uint32_t i = 0; i < world->plan.n_services; i++) {
+		struct sim_service *service = &app->services[i];
+
+		if (!service->svc || service->home != node->slot)
+			continue;
+		model_service_end(world->model, world->now_us, service->incarnation);
+		service->svc = NULL;
+		service->drained = service->busy = false;
+	}
+	sim_forget_node(app, node, true);
+	sim_node_close(node, crash);
+	sim_forget_node(app, node, false);
+}
+
+static void crash_node(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+	struct sim_node *node = &world->nodes[slot];
+
+	if (app->calm || !node->ctx)
+		return;
+	if (node->waiting) {
+		sim_at(world, world->now_us + PUT_OFF_US, crash_node, arg, slot);
+		return;
+	}
+	node_down(app, node, true);
+	sim_at(world, world->now_us + sim_log(&world->random, 10, 2000000), open_node, app, slot);
+}
+
+static void end_stall(struct sim_world *world, void *arg, uint64_t slot)
+{
+	(void)arg;
+	model_blocked(world->model, world->now_us, (uint32_t)slot, false);
+}
+
+/* The process gets no processor for a while. */
+static void stall_node(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+	struct sim_node *node = &world->nodes[slot];
+
+	if (app->calm || node->stalled_until > world->now_us || node->waiting)
+		return;
+	node->stalled_until = world->now_us + sim_log(&world->random, 1000, 200000);
+	sim_trace(world, "node %u stands still for %llu us", node->slot,
+			(unsigned long long)(node->stalled_until - world->now_us));
+	model_blocked(world->model, world->now_us, node->slot, true);
+	sim_at(world, node->stalled_until, end_stall, app, slot);
+}
+
+static void jump_clock(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+	struct sim_node *node = &world->nodes[slot];
+	uint64_t us = sim_log(&world->random, 10000, 8000000);
+
+	if (app->calm || !node->ctx || node->waiting)
+		return;
+	sim_trace(world, "the clock of node %u jumps by %llu us", node->slot,
+			(unsigned long long)us);
+	node->clock_offset_us += us;
+	model_jump(world->model, world->now_us, node->slot);
+	sim_node_schedule(node);
+}
+
+/* ---- links -------------------------------------------------------------------------------- */
+
+static void heal(struct sim_world *world, void *arg, uint64_t mask)
+{
+	(void)arg;
+	for (uint32_t a = 0; a < world->plan.n_nodes; a++)
+		for (uint32_t b = 0; b < a; b++)
+			if ((mask >> a & 1) != (mask >> b & 1))
+				sim_partition(world, a, b, false);
+	sim_trace(world, "partition %llx heals", (unsigned long long)mask);
+}
+
+static void partition(struct sim_world *world, void *arg, uint64_t mask)
+{
+	struct sim_app *app = arg;
+
+	if (app->calm)
+		return;
+	sim_trace(world, "partition %llx", (unsigned long long)mask);
+	for (uint32_t a = 0; a < world->plan.n_nodes; a++)
+		for (uint32_t b = 0; b < a; b++)
+			if ((mask >> a & 1) != (mask >> b & 1))
+				sim_partition(world, a, b, true);
+	sim_at(world, world->now_us + sim_log(&world->random, 2000, 6000000), heal, app, mask);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+void sim_app_open(struct sim_app *app, struct sim_world *world)
+{
+	uint32_t shared = world->plan.shared_hosts;
+
+	memset(app, 0, sizeof(*app));
+	app->world = world;
+	world->app = app;
+	world->ready = sim_app_ready;
+	for (uint32_t i = 0; i < world->plan.n_services; i++) {
+		app->services[i].id = SIM_FIRST_ID + i;
+		app->services[i].home = i % world->plan.n_nodes;
+	}
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+		if (sim_node_open(&world->nodes[i], (uint64_t)(shared ? 1 + i / 2 : 1 + i) << 16 |
+				(4000 + 100 * i)) != 0)
+			model_fail(world->model, "a context cannot be opened");
+	for (uint32_t i = 0; i < world->plan.n_services && !sim_failed(world); i++)
+		sim_at(world, world->now_us + sim_below(&world->random, 20000), open_service, app, i);
+}
+
+typedef void (*action)(struct sim_world *world, void *arg, uint64_t value);
+
+static void scatter(struct sim_app *app, uint64_t from_us, action run, uint32_t n, uint32_t below)
+{
+	struct sim_world *world = app->world;
+
+	for (uint32_t i = 0; i < n; i++)
+		sim_at(world, from_us + sim_below(&world->random, world->plan.span_us), run, app,
+				sim_below(&world->random, below));
+}
+
+void sim_app_plan(struct sim_app *app, uint64_t from_us)
+{
+	struct sim_world *world = app->world;
+	const struct sim_plan *plan = &world->plan;
+
+	scatter(app, from_us, crash_node, plan->n_crashes, plan->n_nodes);
+	scatter(app, from_us, stall_node, plan->n_stalls, plan->n_nodes);
+	scatter(app, from_us, jump_clock, plan->n_jumps, plan->n_nodes);
+	scatter(app, from_us, move_service, plan->n_moves, plan->n_services);
+	scatter(app, from_us, reopen_service, plan->n_reopens, plan->n_services);
+	scatter(app, from_us, partition, plan->n_partitions, 1u << plan->n_nodes);
+}
+
+void sim_app_calm(struct sim_app *app)
+{
+	struct sim_world *world = app->world;
+
+	app->calm = true;
+	world->faults = false;
+	model_lossy(world->model, world->now_us, false);
+	for (uint32_t a = 0; a < world->plan.n_nodes; a++)
+		for (uint32_t b = 0; b < a; b++)
+			sim_partition(world, a, b, false);
+	sim_trace(world, "the faults are over");
+}
+
+bool sim_app_all_up(const struct sim_app *app)
+{
+	for (uint32_t i = 0; i < app->world->plan.n_services; i++)
+		if (!app->services[i].svc || app->services[i].busy)
+			return false;
+	return true;
+}
+
+void sim_app_close(struct sim_app *app)
+{
+	struct sim_world *world = app->world;
+
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+		if (world->nodes[i].ctx)
+			node_down(app, &world->nodes[i], false);
+	while (app->lent)
+		sim_lent_free(app, app->lent);
+	while (app->sends)
+		sim_send_free(app, app->sends);
+	if (!sim_failed(world) && world->n_held > 0)
+		model_fail(world->model, "datagrams were not released");
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The network: what becomes of a packet between two nodes. */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire.h"
+#include "util/crc32c.h"
+
+#define DATAGRAM_OVERHEAD 768 /* what a kernel's buffer takes beside the bytes */
+
+struct sim_packet *sim_queue_pop(struct sim_queue *queue)
+{
+	struct sim_packet *packet = queue->first;
+
+	if (!packet)
+		return NULL;
+	queue->first = packet->next;
+	if (!queue->first)
+		queue->last = &queue->first;
+	queue->bytes -= packet->len + DATAGRAM_OVERHEAD;
+	return packet;
+}
+
+void sim_queue_clear(struct sim_queue *queue)
+{
+	struct sim_packet *packet;
+
+	while ((packet = sim_queue_pop(queue)))
+		free(packet);
+}
+
+void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut)
+{
+	if (world->cut[a][b] == cut)
+		return;
+	world->cut[a][b] = world->cut[b][a] = cut;
+	model_cut(world->model, world->now_us, a, b, cut);
+}
+
+/* A packet reaches the address in value. */
+static void arrive(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_packet *packet = arg;
+	struct sim_node *node = sim_node_at(world, value);
+	struct sim_queue *queue;
+
+	if (!node || world->cut[packet->from_slot][node->slot]) {
+		world->counts.cut++;
+		free(packet);
+		return;
+	}
+	queue = packet->resolver ? &node->questions : &node->datagrams;
+	if (world->plan.receive_buffer && queue->bytes + packet->len + DATAGRAM_OVERHEAD >
+			world->plan.receive_buffer) {
+		world->counts.overflowed++;
+		node->overflows += !packet->resolver;
+		free(packet);
+		return;
+	}
+	packet->next = NULL;
+	*queue->last = packet;
+	queue->last = &packet->next;
+	queue->bytes += packet->len + DATAGRAM_OVERHEAD;
+	sim_node_wake(node, world->now_us + sim_below(&world->random,
+			world->plan.poll_delay_us + 1));
+}
+
+static struct sim_packet *copy_of(const struct sim_packet *packet)
+{
+	struct sim_packet *copy = malloc(sizeof(*copy) + packet->len + 8);
+
+	if (!copy)
+		abort();
+	memcpy(copy, packet, sizeof(*copy) + packet->len);
+	return copy;
+}
+
+/* Flips bits anywhere or in the header, overwrites some bytes, cuts off, or adds bytes. */
+static void corrupt(struct sim_random *random, struct sim_packet *packet)
+{
+	uint32_t within = packet->len < 48 || sim_chance(random, 500000) ? packet->len : 48;
+	uint64_t kind = sim_below(random, 8);
+
+	if (packet->len == 0)
+		return;
+	if (kind == 0) {
+		packet->len = (uint32_t)sim_below(random, packet->len);
+	} else if (kind == 1) {
+		memset(packet->bytes + packet->len, (int)sim_below(random, 256), 8);
+		packet->len += (uint32_t)sim_between(random, 1, 8);
+	} else if (kind == 2 && within >= 4) {
+		uint32_t word = (uint32_t)sim_next(random) | 1;
+		uint8_t *at = packet->bytes + sim_below(random, within - 3);
+
+		for (int i = 0; i < 4; i++)
+			at[i] ^= (uint8_t)(word >> 8 * i);
+	} else {
+		uint64_t bit = sim_below(random, 8ull * within);
+
+		packet->bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+}
+
+/*
+ * What somebody sends who knows the protocol and both incarnations, but has not seen the token
+ * or the proof: a packet as it was, those two guessed, something else changed, well sealed.
+ */
+static bool forge(struct sim_random *random, struct sim_packet *packet)
+{
+	struct wire_packet p;
+	uint64_t guess = sim_next(random) | 1;
+	uint8_t *token = packet->bytes + 24, *number = packet->bytes + 32;
+	uint64_t choice = sim_below(random, 4);
+	uint32_t payload_crc;
+
+	if (packet->resolver || wire_decode(packet->bytes, packet->len, &p) != 0)
+		return false;
+	if (choice > 0 && p.h.token != 0) /* slots are small numbers: right, but the nonce is not */
+		guess = (guess & ~0xffffull) | (p.h.token & 0xffff);
+	if (guess == p.h.token)
+		return false;
+	memcpy(token, &guess, sizeof(guess));
+	if (p.h.flags & WIRE_F_HELLO)
+		memcpy(packet->bytes + WIRE_HEADER + 32, &guess, sizeof(guess));
+	if (choice == 1)
+		number[0] = (uint8_t)(number[0] + sim_between(random, 1, 3));
+	if (choice == 2 && p.payload_len > 0)
+		packet->bytes[p.prefix_len + sim_below(random, p.payload_len)] ^= 0x40;
+	if (choice == 3 && p.h.type == WIRE_SHORT)
+		packet->bytes[1] = (uint8_t)sim_between(random, WIRE_HELLO_ONLY, WIRE_ABORT);
+	payload_crc = ripc__crc32c(0, packet->bytes + p.prefix_len, p.payload_len);
+	wire_seal(packet->bytes, p.prefix_len, payload_crc);
+	return true;
+}
+
+static uint64_t delay(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
+{
+	struct sim_node *node = sim_node_at(world, to);
+	uint64_t us = node ? world->plan.delay_us[packet->from_slot][node->slot] : 100;
+
+	us += sim_below(&world->random, world->plan.jitter_us + 1);
+	if (world->faults && sim_chance(&world->random, world->plan.reorder))
+		us += sim_below(&world->random, world->plan.reorder_us + 1);
+	return us;
+}
+
+static void under_way(struct sim_world *world, struct sim_packet *packet, uint64_t to,
+		uint64_t more_us)
+{
+	sim_at(world, world->now_us + delay(world, packet, to) + more_us, arrive, packet, to);
+}
+
+/* Copies of a packet that travel beside it: later ones, much later ones, forged ones. */
+static void multiply(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
+{
+	struct sim_random *random = &world->random;
+
+	if (sim_chance(random, world->plan.duplicate)) {
+		world->counts.duplicated++;
+		under_way(world, copy_of(packet), to, sim_below(random, 2000));
+	}
+	if (sim_chance(random, world->plan.late)) {
+		world->counts.late++;
+		under_way(world, copy_of(packet), to, sim_log(random, 50000, 10000000));
+	}
+	if (sim_chance(random, world->plan.forge)) {
+		struct sim_packet *copy = copy_of(packet);
+
+		if (forge(random, copy)) {
+			world->counts.forged++;
+			under_way(world, copy, to, sim_below(random, 200000));
+		} else {
+			free(copy);
+		}
+	}
+}
+
+static void trace_packet(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
+{
+	uint64_t head[4] = {world->now_us, packet->from, to,
+		(uint64_t)packet->len << 1 | packet->resolver};
+
+	sha256_update(&world->trace, head, sizeof(head));
+	sha256_update(&world->trace, packet->bytes, packet->len);
+	world->counts.packets++;
+	world->counts.bytes += packet->len;
+}
+
+/* Does it get lost at once? */
+static bool swallowed(struct sim_world *world, const struct sim_packet *packet)
+{
+	if (world->plan.hole_bytes && !packet->resolver && packet->len > world->plan.hole_bytes) {
+		world->counts.holes++;
+		return true;
+	}
+	if (world->faults && sim_chance(&world->random, world->plan.loss)) {
+		world->counts.lost++;
+		return true;
+	}
+	return false;
+}
+
+void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struct iovec *iov,
+		uint32_t n_iov)
+{
+	struct sim_world *world = from->world;
+	struct sim_packet *packet;
+	size_t len = 0;
+
+	if (from->cut)
+		return;
+	for (uint32_t i = 0; i < n_iov; i++)
+		len += iov[i].iov_len;
+	packet = malloc(sizeof(*packet) + len + 8);
+	if (!packet)
+		abort();
+	*packet = (struct sim_packet){.world = world, .from = from->address,
+		.from_slot = from->slot, .resolver = resolver};
+	for (uint32_t i = 0; i < n_iov; i++) {
+		if (iov[i].iov_len > 0)
+			memcpy(packet->bytes + packet->len, iov[i].iov_base, iov[i].iov_len);
+		packet->len += (uint32_t)iov[i].iov_len;
+	}
+	trace_packet(world, packet, to);
+	if (world->faults)
+		multiply(world, packet, to);
+	if (swallowed(world, packet)) {
+		free(packet);
+		return;
+	}
+	if (world->faults && sim_chance(&world->random, world->plan.corrupt)) {
+		world->counts.corrupted++;
+		corrupt(&world->random, packet);
+	}
+	under_way(world, packet, to, 0);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a seed means: how many nodes, which faults and how often. */
+#include "world.h"
+
+#define PERCENT 10000u /* per million */
+
+/* Nothing in a third of the cases, else evenly up to most. */
+static uint32_t up_to(struct sim_random *random, uint32_t most)
+{
+	return sim_chance(random, 333333) ? 0 : (uint32_t)sim_between(random, 0, most);
+}
+
+static uint32_t sometimes(struct sim_random *random, uint32_t percent, uint32_t most)
+{
+	return sim_chance(random, percent * PERCENT) ? (uint32_t)sim_between(random, 1, most) : 0;
+}
+
+static void draw_packets(struct sim_random *random, struct sim_plan *plan)
+{
+	static const uint32_t mtus[] = {1200, 1280, 1472, 1500, 4096, 8972, 65507};
+
+	plan->loss = up_to(random, 30 * PERCENT);
+	plan->reorder = up_to(random, 20 * PERCENT);
+	plan->duplicate = sim_chance(random, 30000) ? 50 * PERCENT : up_to(random, 5 * PERCENT);
+	plan->corrupt = up_to(random, 5 * PERCENT);
+	plan->late = up_to(random, 2 * PERCENT);
+	plan->forge = sometimes(random, 40, 2 * PERCENT);
+	plan->send_full = sometimes(random, 20, 5 * PERCENT);
+	plan->mtu = mtus[sim_below(random, sizeof(mtus) / sizeof(mtus[0]))];
+	if (plan->mtu > 1500 && sim_chance(random, 20 * PERCENT))
+		plan->hole_bytes = (uint32_t)sim_between(random, 1200, 1500);
+	if (sim_chance(random, 40 * PERCENT))
+		plan->receive_buffer = (uint32_t)sim_log(random, 160 << 10, 4 << 20);
+}
+
+static void draw_delays(struct sim_random *random, struct sim_plan *plan)
+{
+	uint32_t most_us = (uint32_t)sim_log(random, 20, 5000);
+
+	for (uint32_t a = 0; a < SIM_NODES; a++)
+		for (uint32_t b = 0; b < SIM_NODES; b++)
+			plan->delay_us[a][b] = (uint32_t)sim_log(random, 10, most_us);
+	plan->jitter_us = up_to(random, most_us / 2);
+	plan->reorder_us = most_us * 4 + 100;
+	plan->poll_delay_us = sim_chance(random, 50 * PERCENT) ?
+		(uint32_t)sim_log(random, 5, 2000) : 0;
+}
+
+static void draw_failures(struct sim_random *random, struct sim_plan *plan)
+{
+	plan->n_partitions = sometimes(random, 40, 4);
+	plan->n_crashes = sometimes(random, 40, 3);
+	plan->n_moves = sometimes(random, 40, 3);
+	plan->n_reopens = sometimes(random, 30, 3);
+	plan->n_jumps = sometimes(random, 15, 2);
+	plan->n_stalls = sometimes(random, 30, 5);
+}
+
+static void draw_use(struct sim_random *random, struct sim_plan *plan)
+{
+	plan->window = sometimes(random, 50, 60 * PERCENT);
+	plan->lend = sometimes(random, 40, 40 * PERCENT);
+	plan->give = sometimes(random, 30, 40 * PERCENT);
+	plan->cancel = sometimes(random, 40, 30 * PERCENT);
+	plan->hold = sometimes(random, 50, 30 * PERCENT);
+	plan->narrow = sometimes(random, 50, 40 * PERCENT);
+	plan->peer_timeout_ms = (uint32_t)sim_log(random, 400, 4000);
+	plan->span_us = sim_log(random, 500000, 8000000);
+}
+
+void sim_plan_draw(struct sim_world *world, bool native)
+{
+	struct sim_random *random = &world->random;
+	struct sim_plan *plan = &world->plan;
+
+	plan->n_nodes = (uint32_t)sim_between(random, 2, SIM_NODES);
+	plan->n_services = plan->n_nodes < 5 ?
+		(uint32_t)sim_between(random, plan->n_nodes, 2 * plan->n_nodes) : plan->n_nodes;
+	plan->native = native;
+	plan->shared_hosts = sim_chance(random, 25 * PERCENT);
+	draw_delays(random, plan);
+	draw_use(random, plan);
+	if (sim_chance(random, 5 * PERCENT)) {
+		plan->mtu = 1500; /* a calm world: whatever fails here has no excuse */
+		return;
+	}
+	draw_packets(random, plan);
+	draw_failures(random, plan);
+}

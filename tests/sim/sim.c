@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The simulator: for each seed a world with faults in which services talk (nothing may go
+ * wrong), then one without (everything has to arrive). A seed replays exactly.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app.h"
+
+#define STEP_US   50000
+#define SETTLE_US 1500000
+#define LIMIT_US  60000000
+
+struct options {
+	uint64_t seed, n_seeds;
+	uint32_t shorts, longs;
+	bool native, trace, verbose, keep_going;
+};
+
+struct summary {
+	struct model_totals totals;
+	struct sim_counts counts;
+	struct sha256 trace;
+	uint64_t virtual_us, failed;
+};
+
+/* Lets the world go on, looking again and again for sends that are overdue. */
+static void go_on(struct sim_world *world, uint64_t until_us)
+{
+	while (world->now_us < until_us && !sim_failed(world)) {
+		uint64_t next = world->now_us + STEP_US;
+
+		sim_run(world, next < until_us ? next : until_us);
+		model_overdue(world->model, world->now_us);
+	}
+}
+
+static void with_faults(struct sim_app *app, const struct options *options)
+{
+	struct sim_world *world = app->world;
+	uint64_t start = world->now_us;
+
+	world->faults = true;
+	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
+			world->plan.send_full || world->plan.receive_buffer);
+	sim_app_open(app, world);
+	sim_app_plan(app, start);
+	for (uint32_t i = 0; i < options->shorts; i++)
+		sim_at(world, start + sim_below(&world->random, world->plan.span_us),
+				sim_act_short, app, 0);
+	for (uint32_t i = 0; i < options->longs; i++)
+		sim_at(world, start + sim_below(&world->random, world->plan.span_us),
+				sim_act_long, app, 0);
+	go_on(world, start + world->plan.span_us);
+}
+
+/* What was begun has to end, well or not. */
+static void to_the_end(struct sim_app *app)
+{
+	struct sim_world *world = app->world;
+	uint64_t limit = world->now_us + LIMIT_US;
+
+	sim_app_calm(app);
+	while (!sim_failed(world) && (!sim_app_all_up(app) || model_open_sends(world->model) > 0)) {
+		go_on(world, world->now_us + STEP_US);
+		if (world->now_us > limit)
+			model_fail(world->model, "a service does not come up again");
+	}
+	go_on(world, world->now_us + SETTLE_US);
+}
+
+static void send_fresh(struct sim_app *app, enum ripc_kind kind)
+{
+	struct sim_world *world = app->world;
+	uint32_t n = world->plan.n_services;
+
+	for (uint32_t i = 0; i < n * n && !sim_failed(world); i++) {
+		struct sim_wish wish = {.kind = kind, .to = app->services[i % n].id,
+			.len = sim_log(&world->random, 8, kind == RIPC_LONG ? 16384 : 600),
+			.timeout_ms = 5000, .must_deliver = true};
+
+		sim_send(app, &app->services[i / n], &wish);
+		go_on(world, world->now_us + sim_below(&world->random, 5000));
+	}
+}
+
+/* Now every service must reach every service, first with longs, then with shorts as well. */
+static void without_faults(struct sim_app *app)
+{
+	struct sim_world *world = app->world;
+
+	send_fresh(app, RIPC_LONG);
+	while (!sim_failed(world) && model_open_sends(world->model) > 0)
+		go_on(world, world->now_us + STEP_US);
+	world->plan.receive_buffer = 0;
+	send_fresh(app, RIPC_SHORT);
+	go_on(world, world->now_us + SETTLE_US);
+}
+
+static void add_up(struct summary *summary, const struct sim_world *world)
+{
+	struct model_totals totals;
+	uint64_t *to = (uint64_t *)&summary->totals;
+	const uint64_t *from = (const uint64_t *)&totals;
+
+	model_totals(world->model, &totals);
+	for (size_t i = 0; i < sizeof(totals) / sizeof(*from); i++)
+		to[i] += from[i];
+	to = (uint64_t *)&summary->counts;
+	from = (const uint64_t *)&world->counts;
+	for (size_t i = 0; i < sizeof(world->counts) / sizeof(*from); i++)
+		to[i] += from[i];
+	summary->virtual_us += world->now_us;
+}
+
+static void report_failure(const struct options *options, uint64_t seed,
+		const struct sim_world *world)
+{
+	const char *text;
+	enum model_fault fault = model_verdict(world->model, &text);
+
+	printf("seed %llu FAILED at %llu us (%d): %s\n"
+			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s --verbose\n",
+			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault, text,
+			(unsigned long long)seed, options->shorts, options->longs,
+			options->native ? " --native" : "");
+}
+
+/* Returns whether nothing was wrong. */
+static bool run_seed(const struct options *options, uint64_t seed, struct summary *summary)
+{
+	struct sim_world world;
+	struct sim_app app;
+	struct model_config cfg = {.slack_us = 12000};
+	uint8_t digest[32];
+	bool good;
+
+	sim_world_open(&world, seed);
+	world.verbose = options->verbose;
+	sim_plan_draw(&world, options->native);
+	cfg.peer_timeout_ms = world.plan.peer_timeout_ms;
+	cfg.slack_us += world.plan.poll_delay_us;
+	world.model = model_open(&cfg);
+	with_faults(&app, options);
+	to_the_end(&app);
+	without_faults(&app);
+	sim_app_close(&app);
+	if (!sim_failed(&world))
+		model_finish(world.model, world.now_us);
+	good = !sim_failed(&world);
+	if (!good)
+		report_failure(options, seed, &world);
+	add_up(summary, &world);
+	sha256_final(&world.trace, digest);
+	sha256_update(&summary->trace, digest, sizeof(digest));
+	if (options->trace) {
+		char text[65];
+
+		sha256_hex(digest, text);
+		printf("seed %llu trace %s\n", (unsigned long long)seed, text);
+	}
+	sim_world_close(&world);
+	model_close(world.model);
+	return good;
+}
+
+static void print_summary(const struct options *options, struct summary *summary, double seconds)
+{
+	const struct model_totals *t = &summary->totals;
+	const struct sim_counts *c = &summary->counts;
+	uint8_t digest[32];
+	char text[65];
+
+	sha256_final(&summary->trace, digest);
+	sha256_hex(digest, text);
+	printf("%llu seeds from %llu%s, %llu failed; %.1f s virtual in %.1f s\n",
+			(unsigned long long)options->n_seeds, (unsigned long long)options->seed,
+			options->native ? ", native reads" : "", (unsigned long long)summary->failed,
+			(double)summary->virtual_us / 1e6, seconds);
+	printf("shorts: %llu sent, %llu received\n", (unsigned long long)t->shorts,
+			(unsigned long long)t->shorts_received);
+	printf("longs: %llu sent, %llu received; %llu delivered, %llu not delivered, %llu unknown, "
+			"%llu cut off; %llu sends refused\n", (unsigned long long)t->longs,
+			(unsigned long long)t->longs_received, (unsigned long long)t->delivered,
+			(unsigned long long)t->not_delivered, (unsigned long long)t->unknown,
+			(unsigned long long)t->cut_off, (unsigned long long)t->refused);
+	printf("items: %llu in windows, %llu in return buffers\n",
+			(unsigned long long)t->in_window, (unsigned long long)t->in_return);
+	printf("packets: %llu (%llu bytes), %llu lost, %llu cut, %llu altered, %llu forged, "
+			"%llu doubled, %llu late, %llu overflowed, %llu too large\n",
+			(unsigned long long)c->packets, (unsigned long long)c->bytes,
+			(unsigned long long)c->lost, (unsigned long long)c->cut,
+			(unsigned long long)c->corrupted, (unsigned long long)c->forged,
+			(unsigned long long)c->duplicated, (unsigned long long)c->late,
+			(unsigned long long)c->overflowed, (unsigned long long)c->holes);
+	printf("trace %s\n", text);
+}
+
+static const char usage[] =
+	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--native] [--trace]\n"
+	"           [--keep-going] [--verbose]\n"
+	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
+
+static void parse(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = {
+		{"seed", required_argument, NULL, 's'}, {"seeds", required_argument, NULL, 'n'},
+		{"shorts", required_argument, NULL, 'S'}, {"longs", required_argument, NULL, 'L'},
+		{"native", no_argument, NULL, 'N'}, {"trace", no_argument, NULL, 't'},
+		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
+		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		switch (c) {
+		case 's': options->seed = strtoull(optarg, NULL, 10); break;
+		case 'n': options->n_seeds = strtoull(optarg, NULL, 10); break;
+		case 'S': options->shorts = (uint32_t)strtoul(optarg, NULL, 10); break;
+		case 'L': options->longs = (uint32_t)strtoul(optarg, NULL, 10); break;
+		case 'N': options->native = true; break;
+		case 't': options->trace = true; break;
+		case 'v': options->verbose = true; break;
+		case 'k': options->keep_going = true; break;
+		case 'h': fputs(usage, stdout); exit(0);
+		default: fputs(usage, stderr); exit(2);
+		}
+	}
+	if (optind < argc) {
+		fputs(usage, stderr);
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const variables[] = {"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES",
+		"RIPC_OPTIONS"};
+	struct options options = {.seed = 1, .n_seeds = 100, .shorts = 500, .longs = 50};
+	struct summary summary = {0};
+	struct timespec start, end;
+
+	parse(argc, argv, &options);
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		unsetenv(variables[i]);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sha256_init(&summary.trace);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (uint64_t i = 0; i < options.n_seeds; i++) {
+		if (run_seed(&options, options.seed + i, &summary))
+			continue;
+		summary.failed++;
+		if (!options.keep_going)
+			break;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	print_summary(&options, &summary, (double)(end.tv_sec - start.tv_sec) +
+			(double)(end.tv_nsec - start.tv_nsec) / 1e9);
+	return summary.failed > 0;
+}

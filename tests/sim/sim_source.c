@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The resolver source of the simulation: like multicast, every question and notice goes to
+ * every node, each on its own through the faulty network.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/bytes.h"
+
+struct source {
+	struct sim_node *node;
+	struct sim_packet *last; /* the event's data, until the next poll */
+};
+
+static int source_probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	(void)host;
+	snprintf(why, 256, "simulated");
+	remedy[0] = '\0';
+	return 0;
+}
+
+static int source_open(void *at, const struct ripc__host *host)
+{
+	((struct source *)at)->node = host->env;
+	return 0;
+}
+
+static void source_close(void *at)
+{
+	struct source *source = at;
+
+	free(source->last);
+	sim_queue_clear(&source->node->questions);
+}
+
+static void to_all(struct sim_node *node, const void *data, size_t len)
+{
+	struct iovec iov = {(void *)data, len};
+
+	for (uint32_t i = 0; i < node->world->plan.n_nodes; i++) {
+		const struct sim_node *to = &node->world->nodes[i];
+
+		if (to->up && !to->cut)
+			sim_transmit(node, to->address, true, &iov, 1);
+	}
+}
+
+static int source_ask(void *at, uint64_t id, const void *data, size_t len)
+{
+	(void)id;
+	to_all(((struct source *)at)->node, data, len);
+	return 1;
+}
+
+static int source_notify(void *at, const void *data, size_t len)
+{
+	to_all(((struct source *)at)->node, data, len);
+	return 0;
+}
+
+static int source_reply(void *at, const struct ripc__addr *to, const void *data, size_t len)
+{
+	struct iovec iov = {(void *)data, len};
+
+	if (to->len != 8)
+		return -EINVAL;
+	sim_transmit(((struct source *)at)->node, get64(to->blob), true, &iov, 1);
+	return 0;
+}
+
+static int source_poll(void *at, struct ripc__source_event *event)
+{
+	struct source *source = at;
+	struct sim_packet *packet = sim_queue_pop(&source->node->questions);
+
+	free(source->last);
+	source->last = packet;
+	if (!packet)
+		return 0;
+	memset(event, 0, sizeof(*event));
+	event->data = packet->bytes;
+	event->len = packet->len;
+	sim_host(packet->from, event->host);
+	memcpy(event->reply.host, event->host, sizeof(event->host));
+	event->reply.len = 8;
+	put64(event->reply.blob, packet->from);
+	event->local = packet->from >> 16 == source->node->address >> 16;
+	return 1;
+}
+
+static int source_wait_fd(void *at)
+{
+	(void)at;
+	return -ENOTSUP;
+}
+
+const struct ripc__source sim_source = {
+	.name = "sim",
+	.size = sizeof(struct source),
+	.probe = source_probe,
+	.open = source_open,
+	.close = source_close,
+	.ask = source_ask,
+	.reply = source_reply,
+	.notify = source_notify,
+	.poll = source_poll,
+	.wait_fd = source_wait_fd,
+};

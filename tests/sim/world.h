@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The simulated world: a virtual clock, a network with faults, and nodes, each of which is one
+ * libripc context. Everything runs in one thread and is drawn from one seed, so that a seed
+ * replays exactly.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/env.h"
+#include "model.h"
+#include "random.h"
+#include "sha256.h"
+
+#define SIM_NODES 8
+#define SIM_NEVER UINT64_MAX
+
+struct sim_world;
+struct sim_node;
+
+/* What one seed means. Probabilities are per million. */
+struct sim_plan {
+	uint32_t n_nodes, n_services;
+	uint32_t loss, reorder, duplicate, corrupt, forge, late; /* of packets */
+	uint32_t send_full;       /* of send calls: not all is taken */
+	uint32_t delay_us[SIM_NODES][SIM_NODES], jitter_us, reorder_us;
+	uint32_t mtu;             /* the route's datagrams, bytes */
+	uint32_t hole_bytes;      /* longer datagrams vanish; 0: none do */
+	uint32_t receive_buffer;  /* bytes waiting at a node; 0: no limit */
+	uint32_t poll_delay_us;   /* how long a node takes to look at what came */
+	uint32_t n_partitions, n_crashes, n_moves, n_reopens, n_jumps, n_stalls, n_rivals;
+	uint32_t peer_timeout_ms;
+	uint32_t window, lend, give, cancel, hold, narrow; /* of sends or messages */
+	uint64_t span_us;         /* of the phase with faults */
+	bool native, shared_hosts;
+};
+
+/* A packet under way or waiting; also the handle that core releases. */
+struct sim_packet {
+	struct sim_packet *next;
+	struct sim_world *world;
+	uint64_t from;      /* address */
+	uint32_t from_slot; /* node */
+	uint32_t len;
+	bool resolver;
+	uint8_t bytes[];
+};
+
+struct sim_queue {
+	struct sim_packet *first, **last;
+	uint64_t bytes; /* as a kernel would count them */
+};
+
+struct sim_event {
+	uint64_t at, order;
+	void (*run)(struct sim_world *world, void *arg, uint64_t value);
+	void *arg;
+	uint64_t value;
+};
+
+/* A range that a node has opened to others, and a read of one. */
+struct sim_region {
+	uint64_t address, key;
+	const uint8_t *mem;
+	size_t len;
+	bool open;
+};
+
+struct sim_done {
+	uint64_t cookie;
+	int status;
+	bool fenced; /* a fence, not a read */
+};
+
+struct sim_node {
+	struct sim_world *world;
+	uint32_t slot, generation;
+	uint64_t address;         /* host << 16 | port */
+	bool up;                  /* there is a port at the address */
+	bool cut;                 /* crashed: nothing comes in or goes out any more */
+	bool waiting;             /* in a call that waits */
+	struct ripc_context *ctx; /* NULL: down */
+	struct ripc__env env;
+	struct sim_random random;
+	uint64_t clock_offset_us; /* its clock before the world's */
+	uint64_t poll_at, wake_at, stalled_until;
+	uint64_t idle_at;
+	uint32_t n_idle;
+	struct sim_queue datagrams, questions;
+	uint32_t overflows;
+	struct sim_region *regions;
+	uint32_t n_regions;
+	struct sim_done *done;
+	uint32_t n_done;
+};
+
+struct sim_counts {
+	uint64_t packets, bytes, lost, cut, corrupted, forged, duplicated, late, overflowed, holes;
+	uint64_t polls;
+};
+
+struct sim_world {
+	struct sim_random random; /* of the world; nodes have their own */
+	struct sim_plan plan;
+	uint64_t seed, now_us, order;
+	struct sim_event *events; /* binary heap */
+	uint32_t n_events, events_capacity;
+	struct sim_node nodes[SIM_NODES];
+	bool cut[SIM_NODES][SIM_NODES];
+	bool faults;              /* packets are lost, altered, ... */
+	bool verbose;
+	uint32_t n_held;          /* datagrams that core has not released */
+	uint32_t n_steps_now;     /* steps since the clock last moved */
+	struct sha256 trace;
+	struct model *model;
+	struct sim_counts counts;
+	void *app;
+	void (*ready)(struct sim_node *node); /* takes what the services of a node have received */
+};
+
+/* world.c */
+void sim_world_open(struct sim_world *world, uint64_t seed);
+void sim_world_close(struct sim_world *world);
+/* Calls run at a time (now, if it is over). */
+void sim_at(struct sim_world *world, uint64_t at_us,
+		void (*run)(struct sim_world *world, void *arg, uint64_t value), void *arg,
+		uint64_t value);
+/* Lets the world go on until a time, or until the model has found a violation. */
+void sim_run(struct sim_world *world, uint64_t until_us);
+bool sim_failed(const struct sim_world *world);
+/* A line of the trace. */
+void sim_trace(struct sim_world *world, const char *format, ...)
+		__attribute__((format(printf, 2, 3)));
+
+/* node.c */
+void sim_env_init(struct sim_node *node);
+int sim_node_open(struct sim_node *node, uint64_t address);
+/* Closes the context; with crash nothing of that reaches the network. */
+void sim_node_close(struct sim_node *node, bool crash);
+/* After a call into the node's context: when has it to be polled? */
+void sim_node_schedule(struct sim_node *node);
+void sim_node_wake(struct sim_node *node, uint64_t at_us);
+uint64_t sim_node_next(const struct sim_node *node);
+void sim_node_step(struct sim_node *node);
+struct sim_node *sim_node_at(struct sim_world *world, uint64_t address);
+void sim_host(uint64_t address, uint8_t host[16]);
+
+/* network.c: packets under way */
+void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struct iovec *iov,
+		uint32_t n_iov);
+void sim_queue_clear(struct sim_queue *queue);
+struct sim_packet *sim_queue_pop(struct sim_queue *queue);
+void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
+
+/* sim_net.c, sim_source.c, plan.c */
+extern const struct ripc__backend sim_backend, sim_native_backend;
+extern const struct ripc__source sim_source;
+void sim_plan_draw(struct sim_world *world, bool native);
+
+#endif
