@@ -14,8 +14,8 @@
 #include "fileget.h"
 #include "service_id.h"
 
-#define DEPTH_MAX   1024
-#define LEVELS_MAX  64 /* of directories below each other */
+#define DEPTH_MAX  1024
+#define LEVELS_MAX 64 /* of directories below each other */
 
 struct options {
 	uint64_t id, depth, piece_bytes, timeout_ms;
@@ -26,28 +26,28 @@ struct options {
 static volatile int stopped; /* set by a signal handler */
 
 static const char usage_text[] =
-		"usage: fileget --id N | --name S PATH [-o FILE | -o -]\n"
-		"       fileget --id N | --name S --list [PATH]\n"
-		"       fileget --id N | --name S --recursive [PATH] [-o DIR]\n"
-		"       fileget --id N | --name S --files-from LIST [-o DIR]\n"
-		"\n"
-		"Fetches files from the fileserver that is registered under an ID or a name.\n"
-		"\n"
-		"  --id N             the server's service ID, decimal or 0x...\n"
-		"  --name S           the same by its name\n"
-		"  -o, --output FILE  where it goes: a file, a directory, or - for standard output\n"
-		"  -l, --list         list a directory instead\n"
-		"  -r, --recursive    fetch a directory with all that is below it\n"
-		"  --files-from LIST  fetch the files named in LIST, one a line\n"
-		"  --depth N          requests under way at a time (default 4)\n"
-		"  --piece BYTES      large files are fetched in pieces of this size (default 8M)\n"
-		"  --discard          read and sum up the bytes, write nothing\n"
-		"  --stats            say on standard error how fast it was and by which path\n"
-		"  --timeout MS       give up when the server is silent for so long (default 10000)\n"
-		"  -q, --quiet        no progress bar\n"
-		"  --help             this text\n"
-		"\n"
-		"Exit status: 0 all fetched, 1 something failed, 2 usage.\n";
+	"usage: fileget --id N | --name S PATH [-o FILE | -o -]\n"
+	"       fileget --id N | --name S --list [PATH]\n"
+	"       fileget --id N | --name S --recursive [PATH] [-o DIR]\n"
+	"       fileget --id N | --name S --files-from LIST [-o DIR]\n"
+	"\n"
+	"Fetches files from the fileserver that is registered under an ID or a name.\n"
+	"\n"
+	"  --id N             the server's service ID, decimal or 0x...\n"
+	"  --name S           the same by its name\n"
+	"  -o, --output FILE  where it goes: a file, a directory, or - for standard output\n"
+	"  -l, --list         list a directory instead\n"
+	"  -r, --recursive    fetch a directory with all that is below it\n"
+	"  --files-from LIST  fetch the files named in LIST, one a line\n"
+	"  --depth N          requests under way at a time (default 4)\n"
+	"  --piece BYTES      large files are fetched in pieces of this size (default 8M)\n"
+	"  --discard          read and sum up the bytes, write nothing\n"
+	"  --stats            say on standard error how fast it was and by which path\n"
+	"  --timeout MS       give up when the server is silent for so long (default 10000)\n"
+	"  -q, --quiet        no progress bar\n"
+	"  --help             this text\n"
+	"\n"
+	"Exit status: 0 all fetched, 1 something failed, 2 usage.\n";
 
 static void stop(int signal)
 {
@@ -74,7 +74,7 @@ static int failed(const char *what, int err)
 
 /* Lists path and calls handle for each entry, until it fails. 1: the server refused, and said. */
 static int list(struct fileget_client *client, const char *path,
-		int (*handle)(void *arg, const struct file_entry *entry), void *arg)
+	int (*handle)(void *arg, const struct file_entry *entry), void *arg)
 {
 	struct fileget_piece question = {.len = FILE_PIECE_MAX}, *answered;
 	const uint8_t *at, *end;
@@ -87,7 +87,7 @@ static int list(struct fileget_client *client, const char *path,
 		return failed(path[0] ? path : ".", err);
 	if (question.answer.status != FILE_OK) {
 		fprintf(stderr, "fileget: %s: %s\n", path[0] ? path : ".",
-				file_status_text(question.answer.status));
+			file_status_text(question.answer.status));
 		fileget_release(client, &question);
 		return 1;
 	}
@@ -232,7 +232,8 @@ static int add_entry(void *arg, const struct file_entry *entry)
 /* Adds all files below a directory. 0, or 1 when something failed, which was said. */
 static int walk_directory(struct walk *walk)
 {
-	struct walk below = {.client = walk->client, .fetch = walk->fetch, .level = walk->level + 1};
+	struct walk below = {
+		.client = walk->client, .fetch = walk->fetch, .level = walk->level + 1};
 	struct subdirectory *sub;
 	int err, status;
 
@@ -254,7 +255,7 @@ static int walk_directory(struct walk *walk)
 }
 
 static int add_recursive(struct fileget_client *client, struct fileget_fetch *fetch,
-		const struct options *options, const char *remote)
+	const struct options *options, const char *remote)
 {
 	struct walk walk = {.client = client, .fetch = fetch, .remote = remote};
 
@@ -327,18 +328,19 @@ static void print_stats(const struct fileget_fetch *fetch)
 	char path[64];
 
 	fileget_path_text(fetch->client, path, sizeof(path));
-	fprintf(stderr, "stats: files=%llu failed=%llu bytes=%llu seconds=%.6f files_per_s=%.1f "
-			"mb_per_s=%.2f path=%s",
-			(unsigned long long)fetch->n_done, (unsigned long long)fetch->n_failed,
-			(unsigned long long)fetch->bytes, seconds,
-			(double)fetch->n_done / seconds, (double)fetch->bytes / 1e6 / seconds, path);
+	fprintf(stderr,
+		"stats: files=%llu failed=%llu bytes=%llu seconds=%.6f files_per_s=%.1f "
+		"mb_per_s=%.2f path=%s",
+		(unsigned long long)fetch->n_done, (unsigned long long)fetch->n_failed,
+		(unsigned long long)fetch->bytes, seconds, (double)fetch->n_done / seconds,
+		(double)fetch->bytes / 1e6 / seconds, path);
 	if (fetch->discard)
 		fprintf(stderr, " sum=%llu", (unsigned long long)fetch->sum);
 	fputc('\n', stderr);
 }
 
-static int fetch_all(struct fileget_client *client, const struct options *options,
-		const char *remote)
+static int fetch_all(
+	struct fileget_client *client, const struct options *options, const char *remote)
 {
 	struct fileget_fetch fetch;
 	int status, err;
@@ -377,7 +379,7 @@ static int run(const struct options *options)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	err = fileget_client_open(options->id, (unsigned int)options->depth,
-			(int)options->timeout_ms, &stopped, &client);
+		(int)options->timeout_ms, &stopped, &client);
 	if (err < 0) {
 		free(remote);
 		return failed("cannot reach the server", err);
@@ -460,7 +462,7 @@ static const char *check_options(const struct options *options)
 	if (options->path && strlen(options->path) > FILE_PATH_MAX)
 		return "the path is too long";
 	if (!options->list && !options->recursive && !options->output && !options->files_from &&
-			!options->discard && base_name(options->path)[0] == '\0')
+		!options->discard && base_name(options->path)[0] == '\0')
 		return "which file? (--recursive fetches a directory)";
 	return NULL;
 }
@@ -468,13 +470,20 @@ static const char *check_options(const struct options *options)
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{"id", required_argument, NULL, 'i'}, {"name", required_argument, NULL, 'n'},
-		{"output", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
-		{"recursive", no_argument, NULL, 'r'}, {"files-from", required_argument, NULL, 'F'},
-		{"depth", required_argument, NULL, 'd'}, {"piece", required_argument, NULL, 'p'},
-		{"discard", no_argument, NULL, 'D'}, {"stats", no_argument, NULL, 's'},
-		{"timeout", required_argument, NULL, 't'}, {"quiet", no_argument, NULL, 'q'},
-		{"help", no_argument, NULL, 'h'}, {0},
+		{"id", required_argument, NULL, 'i'},
+		{"name", required_argument, NULL, 'n'},
+		{"output", required_argument, NULL, 'o'},
+		{"list", no_argument, NULL, 'l'},
+		{"recursive", no_argument, NULL, 'r'},
+		{"files-from", required_argument, NULL, 'F'},
+		{"depth", required_argument, NULL, 'd'},
+		{"piece", required_argument, NULL, 'p'},
+		{"discard", no_argument, NULL, 'D'},
+		{"stats", no_argument, NULL, 's'},
+		{"timeout", required_argument, NULL, 't'},
+		{"quiet", no_argument, NULL, 'q'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	struct options options = {.depth = 4, .piece_bytes = 8u << 20, .timeout_ms = 10000};
 	const char *wrong;

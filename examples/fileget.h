@@ -18,10 +18,10 @@ struct fileget_client;
 
 /* One question and, after fileget_wait(), its answer. */
 struct fileget_piece {
-	void *user;             /* the caller's */
-	uint64_t offset, len;   /* as asked */
+	void *user;	      /* the caller's */
+	uint64_t offset, len; /* as asked */
 	struct file_answer answer;
-	const uint8_t *data;    /* answer.len bytes, until fileget_release() */
+	const uint8_t *data; /* answer.len bytes, until fileget_release() */
 };
 
 /*
@@ -29,12 +29,12 @@ struct fileget_piece {
  * server may show no sign of life; *stop ends every wait. 0 or a negative errno.
  */
 int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
-		const volatile int *stop, struct fileget_client **client);
+	const volatile int *stop, struct fileget_client **client);
 void fileget_client_close(struct fileget_client *client);
 
 /* Asks; path must stay until the answer was released. -EAGAIN: depth questions are under way. */
 int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
-		struct fileget_piece *piece);
+	struct fileget_piece *piece);
 
 /*
  * Waits for the next answer, in whatever order they come. -ENOENT: nothing was asked.
@@ -70,9 +70,9 @@ struct fileget_fetch {
 	struct fileget_client *client;
 	unsigned int depth;
 	uint64_t piece_bytes;
-	int discard;     /* read and sum up, write nothing */
-	int to_stdout;   /* one file, in order */
-	int show;        /* a progress bar */
+	int discard;   /* read and sum up, write nothing */
+	int to_stdout; /* one file, in order */
+	int show;      /* a progress bar */
 	const volatile int *stop;
 	struct fileget_file *pending, **pending_tail, *active;
 	uint64_t n_files, n_done, n_failed, bytes_expected, bytes, sum;
@@ -83,7 +83,7 @@ void fileget_fetch_init(struct fileget_fetch *fetch, struct fileget_client *clie
 
 /* Adds a file: its path at the server, and where it goes (NULL: nowhere). has_size: as listed. */
 int fileget_fetch_add(struct fileget_fetch *fetch, const char *remote, const char *local,
-		int has_size, uint64_t size);
+	int has_size, uint64_t size);
 
 /* Fetches all; tells failures of single files on stderr. 0, or what ended it before the end. */
 int fileget_fetch_run(struct fileget_fetch *fetch);

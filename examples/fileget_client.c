@@ -14,8 +14,8 @@
 #include "fileget.h"
 
 #define REPEAT_FIRST_MS 250
-#define REPEAT_MOST_MS  2000
-#define TICK_MS         50
+#define REPEAT_MOST_MS	2000
+#define TICK_MS		50
 
 enum slot_state { SLOT_FREE, SLOT_ASKED, SLOT_ANSWERED };
 
@@ -27,9 +27,9 @@ struct slot {
 	uint64_t number, repeat_at_ms;
 	uint8_t attempt;
 	unsigned int n_lent;
-	void *header, *data;   /* pool buffers */
+	void *header, *data; /* pool buffers */
 	size_t data_capacity;
-	struct ripc_msg *msg;  /* the answer, kept until it is released */
+	struct ripc_msg *msg; /* the answer, kept until it is released */
 };
 
 struct fileget_client {
@@ -58,7 +58,7 @@ static void log_to_stderr(void *arg, int level, const char *text)
 }
 
 int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
-		const volatile int *stop, struct fileget_client **client)
+	const volatile int *stop, struct fileget_client **client)
 {
 	struct ripc_config config = {.size = sizeof(config), .log = log_to_stderr};
 	struct fileget_client *new = calloc(1, sizeof(*new) + depth * sizeof(new->slots[0]));
@@ -159,7 +159,9 @@ static int send_first(struct fileget_client *client, struct slot *slot)
 		.items = &item,
 		.n_items = 1,
 		.returns = returns,
-		.n_returns = slot->what == FILE_LIST ? 0 : slot->piece->len > 0 ? 2 : 1,
+		.n_returns = slot->what == FILE_LIST ? 0
+			     : slot->piece->len > 0  ? 2
+						     : 1,
 		.cookie = slot->number,
 	};
 	int err = ripc_sendmsg(client->svc, &send, NULL);
@@ -185,7 +187,7 @@ static void repeat(struct fileget_client *client, struct slot *slot, uint64_t no
 }
 
 int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
-		struct fileget_piece *piece)
+	struct fileget_piece *piece)
 {
 	struct slot *slot = client->slots;
 	int err = 0;
@@ -227,8 +229,8 @@ static struct slot *find_slot(struct fileget_client *client, uint64_t number)
 }
 
 /* Whether the data that came is what the header says, and no more than was asked for. */
-static int is_consistent(const struct ripc_msg *msg, const struct slot *slot,
-		const struct file_answer *answer)
+static int is_consistent(
+	const struct ripc_msg *msg, const struct slot *slot, const struct file_answer *answer)
 {
 	size_t data_len = msg->n_items == 2 ? msg->items[1].iov_len : 0;
 
@@ -255,7 +257,7 @@ static struct slot *take_answer(struct fileget_client *client, struct ripc_msg *
 	struct slot *slot;
 
 	if ((msg->kind != RIPC_SHORT && msg->kind != RIPC_LONG) || msg->from != client->server ||
-			msg->n_items < 1 || file_answer_decode(&msg->items[0], &answer) < 0)
+		msg->n_items < 1 || file_answer_decode(&msg->items[0], &answer) < 0)
 		return NULL;
 	client->sign_of_life_ms = now_ms();
 	slot = find_slot(client, answer.number);

@@ -48,7 +48,7 @@ void fileget_fetch_init(struct fileget_fetch *fetch, struct fileget_client *clie
 }
 
 int fileget_fetch_add(struct fileget_fetch *fetch, const char *remote, const char *local,
-		int has_size, uint64_t size)
+	int has_size, uint64_t size)
 {
 	struct fileget_file *file = calloc(1, sizeof(*file));
 
@@ -155,7 +155,8 @@ static int has_more(const struct fileget_file *file)
 	if (file->ended)
 		return 0;
 	/* Until the first answer is there, nothing more is known. */
-	return file->asked == 0 ? file->n_asked == 0 : file->has_version && file->asked < file->size;
+	return file->asked == 0 ? file->n_asked == 0
+				: file->has_version && file->asked < file->size;
 }
 
 static struct fileget_file *next_file(struct fileget_fetch *fetch)
@@ -247,8 +248,8 @@ static uint64_t sum_bytes(const uint8_t *data, size_t len)
 	return sum;
 }
 
-static int store(struct fileget_fetch *fetch, struct fileget_file *file,
-		const struct fileget_piece *piece)
+static int store(
+	struct fileget_fetch *fetch, struct fileget_file *file, const struct fileget_piece *piece)
 {
 	size_t len = (size_t)piece->answer.len;
 	int err = 0;
@@ -296,7 +297,7 @@ static void settle_in_order(struct fileget_fetch *fetch, struct place *places)
 
 	while (i < fetch->depth) {
 		if (places[i].file && places[i].kept &&
-				(places[i].file->ended || places[i].piece.offset == places[i].file->done)) {
+			(places[i].file->ended || places[i].piece.offset == places[i].file->done)) {
 			settle(fetch, &places[i]);
 			i = 0;
 		} else {
@@ -342,8 +343,8 @@ static void show_progress(struct fileget_fetch *fetch)
 	memset(bar, '#', (size_t)filled);
 	bar[30] = '\0';
 	fprintf(stderr, "\r[%s] %llu of %llu files, %.1f MB, %.1f MB/s\033[K", bar,
-			(unsigned long long)fetch->n_done, (unsigned long long)fetch->n_files,
-			(double)fetch->bytes / 1e6, (double)fetch->bytes / 1e6 / (seconds + 1e-9));
+		(unsigned long long)fetch->n_done, (unsigned long long)fetch->n_files,
+		(double)fetch->bytes / 1e6, (double)fetch->bytes / 1e6 / (seconds + 1e-9));
 }
 
 static void drop_all(struct fileget_fetch *fetch)

@@ -21,11 +21,11 @@ int fileget_output_open(struct fileget_output *output, const char *path)
 	if (len < 0 || (size_t)len >= sizeof(output->final))
 		return -ENAMETOOLONG;
 	len = snprintf(output->temporary, sizeof(output->temporary), "%.*s.fileget-%ld-%u", dir_len,
-			path, (long)getpid(), n_opened++);
+		path, (long)getpid(), n_opened++);
 	if (len < 0 || (size_t)len >= sizeof(output->temporary))
 		return -ENAMETOOLONG;
-	output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0666);
+	output->fd =
+		open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	return output->fd < 0 ? -errno : 0;
 }
 

@@ -142,7 +142,7 @@ static inline int file_request_decode(const struct iovec *item, struct file_requ
 		return -EBADMSG;
 	path_len = file_get16(bytes + 6);
 	if (path_len > FILE_PATH_MAX || item->iov_len != FILE_REQUEST_HEADER + path_len ||
-			memchr(bytes + FILE_REQUEST_HEADER, 0, path_len))
+		memchr(bytes + FILE_REQUEST_HEADER, 0, path_len))
 		return -EBADMSG;
 	if (bytes[4] != FILE_GET && bytes[4] != FILE_LIST)
 		return -EBADMSG;
@@ -198,8 +198,8 @@ static inline void file_entry_encode(const struct file_entry *entry, uint8_t *by
  * Reads the entry at *at and moves *at behind it. Returns 1, 0 at the end, or -EBADMSG. A name
  * that could lead out of a directory is not let through.
  */
-static inline int file_entry_decode(const uint8_t **at, const uint8_t *end,
-		struct file_entry *entry)
+static inline int file_entry_decode(
+	const uint8_t **at, const uint8_t *end, struct file_entry *entry)
 {
 	const uint8_t *bytes = *at;
 	const char *name = (const char *)bytes + FILE_ENTRY_HEADER;
@@ -213,7 +213,7 @@ static inline int file_entry_decode(const uint8_t **at, const uint8_t *end,
 	if (name_len == 0 || name_len > (size_t)(end - bytes) - FILE_ENTRY_HEADER)
 		return -EBADMSG;
 	if (memchr(name, '/', name_len) || memchr(name, 0, name_len) ||
-			(name[0] == '.' && (name_len == 1 || (name_len == 2 && name[1] == '.'))))
+		(name[0] == '.' && (name_len == 1 || (name_len == 2 && name[1] == '.'))))
 		return -EBADMSG;
 	entry->type = (char)bytes[0];
 	entry->name_len = (uint16_t)name_len;

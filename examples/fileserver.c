@@ -17,13 +17,13 @@
 #include "fileserver.h"
 #include "service_id.h"
 
-#define REQUESTS_MAX      2048         /* waiting or being answered, of all clients */
-#define CLIENT_REQUESTS   128          /* of one client */
-#define ANSWERS_MAX       256          /* being sent at a time, of all clients */
-#define CLIENT_ANSWERS    16           /* of one client */
-#define ANSWER_BYTES      (256u << 20) /* memory of the answers being sent, of all clients */
-#define CLIENT_BYTES      (64u << 20)  /* of one client; a first answer is always allowed */
-#define ANSWER_TIMEOUT_MS 60000        /* a client that vanished is noticed much earlier */
+#define REQUESTS_MAX	  2048	       /* waiting or being answered, of all clients */
+#define CLIENT_REQUESTS	  128	       /* of one client */
+#define ANSWERS_MAX	  256	       /* being sent at a time, of all clients */
+#define CLIENT_ANSWERS	  16	       /* of one client */
+#define ANSWER_BYTES	  (256u << 20) /* memory of the answers being sent, of all clients */
+#define CLIENT_BYTES	  (64u << 20)  /* of one client; a first answer is always allowed */
+#define ANSWER_TIMEOUT_MS 60000	       /* a client that vanished is noticed much earlier */
 
 struct client;
 
@@ -60,14 +60,13 @@ struct server {
 
 static volatile sig_atomic_t stopped;
 
-static const char usage_text[] =
-		"usage: fileserver DIR --id N | --name S\n"
-		"\n"
-		"Serves the files below DIR, for reading, to fileget.\n"
-		"\n"
-		"  --id N     the service ID to register, decimal or 0x...\n"
-		"  --name S   the same by a name\n"
-		"  --help     this text\n";
+static const char usage_text[] = "usage: fileserver DIR --id N | --name S\n"
+				 "\n"
+				 "Serves the files below DIR, for reading, to fileget.\n"
+				 "\n"
+				 "  --id N     the service ID to register, decimal or 0x...\n"
+				 "  --name S   the same by a name\n"
+				 "  --help     this text\n";
 
 static void stop(int signal)
 {
@@ -156,8 +155,8 @@ static void answer_short(struct server *server, uint64_t to, const struct file_a
 	ripc_send_short(server->svc, to, &item, 1);
 }
 
-static void answer_status(struct server *server, const struct request *request,
-		enum file_status status)
+static void answer_status(
+	struct server *server, const struct request *request, enum file_status status)
 {
 	struct file_answer answer = {.status = (uint8_t)status, .number = request->ask.number};
 
@@ -204,8 +203,8 @@ static ssize_t read_at(int fd, uint8_t *data, size_t len, uint64_t offset)
 }
 
 /* Fills a prepared answer from the file. The file may have become shorter since it was opened. */
-static enum file_status read_answer(struct server *server, struct request *request,
-		const struct tree_file *file)
+static enum file_status read_answer(
+	struct server *server, struct request *request, const struct tree_file *file)
 {
 	struct file_answer answer = {
 		.status = FILE_OK,
@@ -397,7 +396,7 @@ static int is_known(const struct client *client, struct server *server, uint64_t
 
 	for (i = 0; i < REQUESTS_MAX; i++)
 		if (server->requests[i].client == client &&
-				server->requests[i].ask.number == number)
+			server->requests[i].ask.number == number)
 			return 1;
 	return 0;
 }
@@ -502,7 +501,7 @@ static int serve(struct server *server)
 	int err = 0;
 
 	while (!stopped && (err == 0 || err == -ETIMEDOUT)) {
-		/* Not for ever: signals are looked at, and kept files are closed, twice a second. */
+		/* Not for ever: signals are looked at and kept files closed twice a second. */
 		err = ripc_receive(server->svc, 500, &msg);
 		if (err == 0) {
 			take(server, msg);
@@ -618,8 +617,11 @@ int main(int argc, char **argv)
 			fputs(usage_text, stdout);
 			return 0;
 		}
-		err = option == 'i' ? parse_service_id(optarg, &id)
-		      : option == 'n' ? parse_service_name(optarg, &id) : -EINVAL;
+		err = -EINVAL;
+		if (option == 'i')
+			err = parse_service_id(optarg, &id);
+		else if (option == 'n')
+			err = parse_service_name(optarg, &id);
 		if (err < 0)
 			return usage_error("an option cannot be understood");
 	}

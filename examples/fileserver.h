@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include "fileproto.h"
 
-#define TREE_KEPT       8     /* files that stay open between the pieces asked of them */
-#define TREE_KEPT_MS    10000 /* for so long after the last piece */
+#define TREE_KEPT    8	   /* files that stay open between the pieces asked of them */
+#define TREE_KEPT_MS 10000 /* for so long after the last piece */
 
 struct tree_kept {
 	int fd; /* -1: this place is free */
@@ -20,8 +20,8 @@ struct tree_kept {
 };
 
 struct tree {
-	int fd;           /* the directory that is served */
-	int no_openat2;   /* this kernel, or a sandbox, does not have it */
+	int fd;		/* the directory that is served */
+	int no_openat2; /* this kernel, or a sandbox, does not have it */
 	int n_kept;
 	struct tree_kept kept[TREE_KEPT];
 };
@@ -48,7 +48,7 @@ void tree_put(struct tree *tree, const char *path, const struct tree_file *file,
 void tree_expire(struct tree *tree);
 
 /* Lists a directory as fileproto.h says. *bytes is the caller's, for free(). */
-enum file_status tree_list(struct tree *tree, const char *path, size_t max, uint8_t **bytes,
-		size_t *len);
+enum file_status tree_list(
+	struct tree *tree, const char *path, size_t max, uint8_t **bytes, size_t *len);
 
 #endif

@@ -17,9 +17,9 @@
 #include "fileserver.h"
 
 /* O_NONBLOCK: a FIFO in the tree must not stop us; O_NOCTTY: nor a terminal take us over. */
-#define FILE_FLAGS      (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+#define FILE_FLAGS	(O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-#define RACES_MAX       8 /* openat2 says EAGAIN when a directory is renamed at that moment */
+#define RACES_MAX	8 /* openat2 says EAGAIN when a directory is renamed at that moment */
 
 struct listing {
 	uint8_t *bytes;
@@ -156,9 +156,8 @@ static struct tree_kept *find_kept(struct tree *tree, const char *path)
 /* A number that differs once the file was replaced or written to (FNV-1a of what tells). */
 static uint64_t version_of(const struct stat *st)
 {
-	const uint64_t facts[] = {(uint64_t)st->st_dev, (uint64_t)st->st_ino,
-			(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,
-			(uint64_t)st->st_mtim.tv_nsec};
+	const uint64_t facts[] = {(uint64_t)st->st_dev, (uint64_t)st->st_ino, (uint64_t)st->st_size,
+		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec};
 	uint64_t hash = 14695981039346656037ull;
 	size_t i;
 
@@ -293,8 +292,8 @@ static int list_one(struct tree *tree, const char *dir, DIR *stream, struct list
 	return listing_add(listing, &entry);
 }
 
-enum file_status tree_list(struct tree *tree, const char *path, size_t max, uint8_t **bytes,
-		size_t *len)
+enum file_status tree_list(
+	struct tree *tree, const char *path, size_t max, uint8_t **bytes, size_t *len)
 {
 	struct listing listing = {.max = max};
 	int fd = open_beneath(tree, path, DIRECTORY_FLAGS);

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 	if (err == 0) {
 		if (msg->n_items > 0)
 			printf("%.*s\n", (int)msg->items[0].iov_len,
-					(const char *)msg->items[0].iov_base);
+				(const char *)msg->items[0].iov_base);
 		ripc_msg_free(msg);
 	} else {
 		fprintf(stderr, "hello_client: %s\n", ripc_strerror(err));

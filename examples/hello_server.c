@@ -11,8 +11,8 @@ static void greet(struct ripc_service *svc, const struct ripc_msg *msg)
 {
 	char text[256];
 	int name_len = msg->items[0].iov_len > 200 ? 200 : (int)msg->items[0].iov_len;
-	int len = snprintf(text, sizeof(text), "Hello, %.*s!", name_len,
-			(const char *)msg->items[0].iov_base);
+	int len = snprintf(
+		text, sizeof(text), "Hello, %.*s!", name_len, (const char *)msg->items[0].iov_base);
 	struct iovec item = {text, (size_t)len};
 
 	/* Short messages never block and may get lost, as datagrams do. */

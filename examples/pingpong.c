@@ -18,8 +18,8 @@
 
 #define SIZES_MAX  1024
 #define SIZE_LIMIT (1ull << 32)
-#define WAIT_MS    1000
-#define WARM_UP    50
+#define WAIT_MS	   1000
+#define WARM_UP	   50
 
 struct options {
 	uint64_t id;
@@ -33,8 +33,8 @@ struct client {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	uint64_t server;
-	uint64_t sent;   /* the number of the message under way */
-	char *buffer;    /* of the largest size, from the library's pool */
+	uint64_t sent;	 /* the number of the message under way */
+	char *buffer;	 /* of the largest size, from the library's pool */
 	double *rtts_us; /* one per round trip that was completed */
 };
 
@@ -44,20 +44,20 @@ struct result {
 };
 
 static const char usage_text[] =
-		"usage: pingpong [--id N | --name S] [--sizes FROM-TO:STEP | N,N,...]\n"
-		"                [--short | --long | --both] [--count N]\n"
-		"       pingpong --serve [--id N | --name S]\n"
-		"\n"
-		"Measures round trips to a server (which it starts when neither --id nor --name is\n"
-		"given) and prints, per size, the median and the 99th percentile in microseconds.\n"
-		"\n"
-		"  --serve        answer each message with one of the same kind and size\n"
-		"  --id N         the server's service ID, decimal or 0x...\n"
-		"  --name S       the same by its name\n"
-		"  --sizes LIST   sizes in bytes (default 50-1400:50)\n"
-		"  --short --long --both   which kind of message (default --both)\n"
-		"  --count N      round trips per size (default 1000)\n"
-		"  --help         this text\n";
+	"usage: pingpong [--id N | --name S] [--sizes FROM-TO:STEP | N,N,...]\n"
+	"                [--short | --long | --both] [--count N]\n"
+	"       pingpong --serve [--id N | --name S]\n"
+	"\n"
+	"Measures round trips to a server (which it starts when neither --id nor --name is\n"
+	"given) and prints, per size, the median and the 99th percentile in microseconds.\n"
+	"\n"
+	"  --serve        answer each message with one of the same kind and size\n"
+	"  --id N         the server's service ID, decimal or 0x...\n"
+	"  --name S       the same by its name\n"
+	"  --sizes LIST   sizes in bytes (default 50-1400:50)\n"
+	"  --short --long --both   which kind of message (default --both)\n"
+	"  --count N      round trips per size (default 1000)\n"
+	"  --help         this text\n";
 
 static int usage_error(const char *what)
 {
@@ -185,7 +185,7 @@ static int round_trip(struct client *client, size_t size, int is_long)
 
 	client->sent++;
 	memcpy(client->buffer, &client->sent,
-			size < sizeof(client->sent) ? size : sizeof(client->sent));
+		size < sizeof(client->sent) ? size : sizeof(client->sent));
 	if (is_long)
 		err = ripc_send_long(client->svc, client->server, &item, 1, WAIT_MS);
 	else
@@ -201,8 +201,8 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* 0, or what ended the measurement; a lost message is counted and does not end it. */
-static int measure(struct client *client, size_t size, int is_long, uint64_t count,
-		struct result *result)
+static int measure(
+	struct client *client, size_t size, int is_long, uint64_t count, struct result *result)
 {
 	uint64_t i, n = 0, lost = 0;
 	double begin_us;
@@ -229,8 +229,8 @@ static int measure(struct client *client, size_t size, int is_long, uint64_t cou
 }
 
 /* Prints one table row. A size that the path cannot carry as a short is said, and skipped. */
-static int measure_row(struct client *client, const struct options *options, size_t size,
-		int is_long)
+static int measure_row(
+	struct client *client, const struct options *options, size_t size, int is_long)
 {
 	const char *kind = is_long ? "long" : "short";
 	struct result result;
@@ -243,7 +243,7 @@ static int measure_row(struct client *client, const struct options *options, siz
 	if (err < 0)
 		return err;
 	printf("%-6s %10zu %12.2f %12.2f %8llu\n", kind, size, result.median_us, result.p99_us,
-			(unsigned long long)result.lost);
+		(unsigned long long)result.lost);
 	fflush(stdout);
 	return 0;
 }
@@ -295,7 +295,7 @@ static void print_path(const struct client *client)
 
 	if (ripc_path_info(client->svc, client->server, &path) == 0)
 		printf("path: %s, long messages by %s, to %s\n", path.backend, path.bulk,
-				path.address);
+			path.address);
 }
 
 static int run_client(const struct options *options, uint64_t server)
@@ -337,7 +337,7 @@ static int parse_range(const char *text, struct options *options)
 	char rest;
 
 	if (sscanf(text, "%llu-%llu:%llu%c", &from, &to, &step, &rest) != 3 || step == 0 ||
-			from > to || to > SIZE_LIMIT)
+		from > to || to > SIZE_LIMIT)
 		return -EINVAL;
 	for (size = from; size <= to; size += step)
 		if (add_size(options, size) < 0)
@@ -375,7 +375,7 @@ static int parse_option(int option, const char *arg, struct options *options)
 		return parse_service_name(arg, &options->id);
 	case 'c':
 		if (parse_number(arg, &options->count) < 0 || options->count == 0 ||
-				options->count > 100000000)
+			options->count > 100000000)
 			return -EINVAL;
 		return 0;
 	case 's':

@@ -21,7 +21,8 @@ static inline int parse_number(const char *text, uint64_t *value)
 	if (text[0] < '0' || text[0] > '9')
 		return -EINVAL;
 	errno = 0;
-	number = strtoull(text, &end, text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
+	number = strtoull(
+		text, &end, text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
 	if (errno != 0 || *end != '\0')
 		return -EINVAL;
 	*value = number;

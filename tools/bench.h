@@ -24,34 +24,34 @@
 #include <stdint.h>
 #include "common.h"
 
-#define PROGRAM          "ripc-bench"
-#define BENCH_SIZES_MAX  64
-#define BENCH_PEERS_MAX  8
-#define BENCH_COUNT_MAX  1000000
-#define BENCH_WAIT_MS    1000   /* for the answer to a message that may get lost */
-#define BENCH_STALL_MS   60000  /* for anything else */
-#define BENCH_SERVER_SECONDS 300 /* no server lives longer than a run can last */
-#define BENCH_WHERE_LEN  64
+#define PROGRAM		     "ripc-bench"
+#define BENCH_SIZES_MAX	     64
+#define BENCH_PEERS_MAX	     8
+#define BENCH_COUNT_MAX	     1000000
+#define BENCH_WAIT_MS	     1000  /* for the answer to a message that may get lost */
+#define BENCH_STALL_MS	     60000 /* for anything else */
+#define BENCH_SERVER_SECONDS 300   /* no server lives longer than a run can last */
+#define BENCH_WHERE_LEN	     64
 
 enum bench_test { BENCH_LATENCY, BENCH_BANDWIDTH };
 
 /* One run of one peer. */
 struct bench_job {
 	enum bench_test test;
-	uint64_t size;             /* bytes of a message */
-	uint64_t count, warm_up;   /* messages that are measured, and others before them */
-	uint64_t spin_us;          /* poll for so long before sleeping */
-	char host[64];             /* the server's address, for peers that need one */
+	uint64_t size;		     /* bytes of a message */
+	uint64_t count, warm_up;     /* messages that are measured, and others before them */
+	uint64_t spin_us;	     /* poll for so long before sleeping */
+	char host[64];		     /* the server's address, for peers that need one */
 	char where[BENCH_WHERE_LEN]; /* what the peer's server said: a port, an ID */
 };
 
 /* What came out of a run; in memory that parent and child share. */
 struct bench_result {
 	uint64_t n, lost, wrong;
-	int err;           /* negative errno: the run failed */
+	int err; /* negative errno: the run failed */
 	char failed_at[64];
-	char note[96];     /* the path that was taken, if that can differ */
-	double samples[];  /* latency: us; bandwidth: MB/s; n of at most job.count */
+	char note[96];	  /* the path that was taken, if that can differ */
+	double samples[]; /* latency: us; bandwidth: MB/s; n of at most job.count */
 };
 
 struct bench_half {
@@ -103,7 +103,8 @@ void bench_end_process(int pid);
 /* bench_join.c. bench_join_serve() returns only when it failed. */
 int bench_join_serve(const struct bench_options *options);
 /* Asks the host of the service `to`; *handle names the run to bench_join_stop(). */
-int bench_join_start(uint64_t to, const struct bench_peer *peer, struct bench_job *job, int *handle);
+int bench_join_start(
+	uint64_t to, const struct bench_peer *peer, struct bench_job *job, int *handle);
 /* The address of the host of that service, as libripc reaches it. */
 int bench_join_host(uint64_t to, char *host, size_t len);
 void bench_join_stop(uint64_t to, int handle);

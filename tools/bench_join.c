@@ -23,7 +23,7 @@
 #include "bench.h"
 
 #define LINE_MAX_BYTES 256
-#define SERVERS_MAX    4        /* at a time: what strangers can make us do is bounded */
+#define SERVERS_MAX    4 /* at a time: what strangers can make us do is bounded */
 #define SIZE_LIMIT     (1ull << 32)
 #define CONTROL_MS     15000
 
@@ -52,7 +52,7 @@ static int start_run(struct runs *runs, const char *line, struct bench_job *job,
 	int pid, err;
 
 	if (sscanf(line, "start %15s %15s %" SCNu64 " %" SCNu64 " %63s", name, test, &job->size,
-			&job->spin_us, job->host) != 5)
+		    &job->spin_us, job->host) != 5)
 		return -EBADMSG;
 	job->test = strcmp(test, "latency") == 0 ? BENCH_LATENCY : BENCH_BANDWIDTH;
 	peer = bench_find_peer(name);
@@ -129,7 +129,9 @@ static int relay(struct ripc_service *svc, const struct ripc_msg *msg, int paren
 static int control(uint64_t id, int parent)
 {
 	struct ripc_config config = {
-		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM,
+		.size = sizeof(config),
+		.log = tool_log,
+		.log_arg = (void *)PROGRAM,
 	};
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
@@ -141,7 +143,7 @@ static int control(uint64_t id, int parent)
 	if (err < 0)
 		return tool_failed(PROGRAM, "cannot register the control service", err);
 	printf("%s: serving; on the other host: --to 0x%016" PRIx64 "\n", PROGRAM,
-			ripc_service_id(svc));
+		ripc_service_id(svc));
 	fflush(stdout);
 	while (err == 0) {
 		err = ripc_receive(svc, -1, &msg);
@@ -228,7 +230,7 @@ static int ask(uint64_t to, struct question *question)
 		return err;
 	copy_host(path.address, question->host, sizeof(question->host));
 	if (msg->kind == RIPC_LONG && msg->from == to && msg->n_items == 1 &&
-			msg->items[0].iov_len < LINE_MAX_BYTES)
+		msg->items[0].iov_len < LINE_MAX_BYTES)
 		memcpy(question->answer, msg->items[0].iov_base, msg->items[0].iov_len);
 	ripc_msg_free(msg);
 	ripc_close(ctx, 1000);
@@ -238,8 +240,8 @@ static int ask(uint64_t to, struct question *question)
 /* Puts a line to the other host. 0 or a negative errno; *question is filled. */
 static int put_question(uint64_t to, struct question *question)
 {
-	struct question *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct question *shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int pid;
 
 	if (shared == MAP_FAILED)
@@ -280,8 +282,8 @@ int bench_join_start(uint64_t to, const struct bench_peer *peer, struct bench_jo
 	int err, number;
 
 	snprintf(question.line, sizeof(question.line), "start %s %s %" PRIu64 " %" PRIu64 " %s",
-			peer->name, job->test == BENCH_LATENCY ? "latency" : "bandwidth", job->size,
-			job->spin_us, job->host);
+		peer->name, job->test == BENCH_LATENCY ? "latency" : "bandwidth", job->size,
+		job->spin_us, job->host);
 	err = put_question(to, &question);
 	if (err < 0)
 		return err;

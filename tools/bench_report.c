@@ -11,7 +11,7 @@
 #include "bench.h"
 
 struct summary {
-	double median, p99;           /* over the runs */
+	double median, p99;	       /* over the runs */
 	double ratio, least, greatest; /* of ours to this one; 0 for ours itself */
 };
 
@@ -28,8 +28,7 @@ static double median_of(const double *values, uint64_t n)
 	return median;
 }
 
-static void summarize(const struct bench_series *series, unsigned int peer,
-		struct summary *summary)
+static void summarize(const struct bench_series *series, unsigned int peer, struct summary *summary)
 {
 	const double *ours = series->medians[0], *theirs = series->medians[peer];
 	double *ratios = malloc(series->pairs * sizeof(*ratios));
@@ -51,8 +50,8 @@ static void summarize(const struct bench_series *series, unsigned int peer,
 
 /* ---- the table ---- */
 
-static void print_row(const struct bench_options *options, const struct bench_series *series,
-		unsigned int peer)
+static void print_row(
+	const struct bench_options *options, const struct bench_series *series, unsigned int peer)
 {
 	struct summary summary;
 	char size[32] = "";
@@ -83,13 +82,15 @@ void bench_report_begin(const struct bench_options *options)
 	if (options->test == BENCH_LATENCY)
 		printf("round trips, us, %s; %" PRIu64 " runs each, in turns; ratio: ripc / peer, "
 		       "less than 1: ripc is faster\n%10s  %-6s %11s %11s %6s  %7s  %7s  %7s\n",
-				wait_text(options), options->pairs, "bytes", "peer", "median", "p99",
-				"lost", "ratio", "least", "most");
+			wait_text(options), options->pairs, "bytes", "peer", "median", "p99",
+			"lost", "ratio", "least", "most");
 	else
-		printf("one message after the other, MB/s, %s; %" PRIu64 " runs each, in turns; ratio: "
-		       "ripc / peer, more than 1: ripc is faster\n%10s  %-6s %11s %6s  %7s  %7s  %7s\n",
-				wait_text(options), options->pairs, "bytes", "peer", "median", "lost",
-				"ratio", "least", "most");
+		printf("one message after the other, MB/s, %s; %" PRIu64
+		       " runs each, in turns; ratio: "
+		       "ripc / peer, more than 1: ripc is faster\n%10s  %-6s %11s %6s  %7s  %7s  "
+		       "%7s\n",
+			wait_text(options), options->pairs, "bytes", "peer", "median", "lost",
+			"ratio", "least", "most");
 }
 
 static void print_table(const struct bench_options *options, const struct bench_series *series)
@@ -104,8 +105,8 @@ static void print_table(const struct bench_options *options, const struct bench_
 
 /* ---- JSON: one line per size and peer ---- */
 
-static void print_json(const struct bench_options *options, const struct bench_series *series,
-		unsigned int peer)
+static void print_json(
+	const struct bench_options *options, const struct bench_series *series, unsigned int peer)
 {
 	const char *unit = options->test == BENCH_LATENCY ? "us" : "mb_per_s";
 	struct summary ours, theirs;
@@ -114,17 +115,18 @@ static void print_json(const struct bench_options *options, const struct bench_s
 	summarize(series, peer, &theirs);
 	printf("{\"test\":\"%s\",\"size\":%" PRIu64 ",\"pairs\":%" PRIu64 ",\"count\":%" PRIu64
 	       ",\"spin_us\":%" PRIu64 ",\"unit\":\"%s\",\"path\":",
-			options->test == BENCH_LATENCY ? "latency" : "bandwidth", series->size,
-			series->pairs, series->count, options->spin_us, unit);
+		options->test == BENCH_LATENCY ? "latency" : "bandwidth", series->size,
+		series->pairs, series->count, options->spin_us, unit);
 	tool_json_string(stdout, series->note);
-	printf(",\"ripc\":{\"median\":%.4f,\"p99\":%.4f,\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64 "}",
-			ours.median, ours.p99, series->lost[0], series->wrong[0]);
+	printf(",\"ripc\":{\"median\":%.4f,\"p99\":%.4f,\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64
+	       "}",
+		ours.median, ours.p99, series->lost[0], series->wrong[0]);
 	if (peer > 0)
 		printf(",\"vs\":\"%s\",\"peer\":{\"median\":%.4f,\"p99\":%.4f,\"lost\":%" PRIu64
 		       ",\"wrong\":%" PRIu64 "},\"ratio\":{\"median\":%.4f,\"least\":%.4f,"
-		       "\"most\":%.4f}", options->peers[peer]->name, theirs.median, theirs.p99,
-				series->lost[peer], series->wrong[peer], theirs.ratio, theirs.least,
-				theirs.greatest);
+		       "\"most\":%.4f}",
+			options->peers[peer]->name, theirs.median, theirs.p99, series->lost[peer],
+			series->wrong[peer], theirs.ratio, theirs.least, theirs.greatest);
 	puts("}");
 }
 

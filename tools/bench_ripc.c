@@ -72,7 +72,7 @@ static void note_path(const struct end *end, struct bench_result *result)
 
 	if (ripc_path_info(end->svc, end->partner, &path) == 0)
 		snprintf(result->note, sizeof(result->note), "%s/%s to %s", path.backend, path.bulk,
-				path.address);
+			path.address);
 }
 
 static int is_message(const struct ripc_msg *msg, uint64_t size)
@@ -106,7 +106,7 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 			break;
 		/* What arrived wrong is not answered, and so counts as lost at the client. */
 		if (is_message(msg, job->size) &&
-				bench_check(msg->items[0].iov_base, job->size, &seed) == 0) {
+			bench_check(msg->items[0].iov_base, job->size, &seed) == 0) {
 			bench_fill(end.buffer, job->size, seed);
 			send_buffer(&end, msg->from, job->size, msg->kind == RIPC_LONG);
 		}
@@ -117,7 +117,7 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 
 /* Waits for the answer that bears seed. An older one, after its time was up, is passed over. */
 static int await_answer(const struct end *end, const struct bench_job *job, uint64_t seed,
-		struct bench_result *result)
+	struct bench_result *result)
 {
 	struct ripc_msg *msg;
 	uint64_t got = 0;

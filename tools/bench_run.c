@@ -97,8 +97,8 @@ static int read_ready(int fd, struct bench_job *job)
 	return 0;
 }
 
-static void server_process(const struct bench_peer *peer, const struct bench_job *job, int cpu,
-		int ready_fd)
+static void server_process(
+	const struct bench_peer *peer, const struct bench_job *job, int cpu, int ready_fd)
 {
 	int err;
 
@@ -136,7 +136,7 @@ int bench_start_server(const struct bench_peer *peer, struct bench_job *job, int
 
 /* Runs the client in a process of its own. result is in shared memory. */
 static int run_client(const struct bench_peer *peer, const struct bench_job *job, int cpu,
-		struct bench_result *result)
+	struct bench_result *result)
 {
 	int pid, status;
 
@@ -159,7 +159,7 @@ static int run_client(const struct bench_peer *peer, const struct bench_job *job
 }
 
 static int run_once(const struct bench_options *options, const struct bench_peer *peer,
-		struct bench_job *job, struct bench_result *result)
+	struct bench_job *job, struct bench_result *result)
 {
 	int server, err;
 
@@ -205,8 +205,8 @@ static int alloc_series(const struct bench_options *options, struct bench_series
 	return 0;
 }
 
-static void keep_result(struct bench_series *series, unsigned int peer, uint64_t pair,
-		struct bench_result *result)
+static void keep_result(
+	struct bench_series *series, unsigned int peer, uint64_t pair, struct bench_result *result)
 {
 	tool_sort(result->samples, result->n);
 	series->medians[peer][pair] = tool_median(result->samples, result->n);
@@ -233,7 +233,7 @@ static void choose_count(const struct bench_options *options, struct bench_job *
 }
 
 static int run_pair(const struct bench_options *options, struct bench_job *job, uint64_t pair,
-		struct bench_series *series, struct bench_result *result)
+	struct bench_series *series, struct bench_result *result)
 {
 	char text[96];
 	unsigned int i;
@@ -241,8 +241,8 @@ static int run_pair(const struct bench_options *options, struct bench_job *job, 
 
 	for (i = 0; i < options->n_peers; i++) {
 		snprintf(text, sizeof(text), "%llu bytes, pair %llu of %llu, %s",
-				(unsigned long long)job->size, (unsigned long long)pair + 1,
-				(unsigned long long)options->pairs, options->peers[i]->name);
+			(unsigned long long)job->size, (unsigned long long)pair + 1,
+			(unsigned long long)options->pairs, options->peers[i]->name);
 		bench_progress(options, text);
 		err = run_once(options, options->peers[i], job, result);
 		bench_progress(options, NULL);
@@ -250,8 +250,8 @@ static int run_pair(const struct bench_options *options, struct bench_job *job, 
 			err = bench_failed(result, "all messages were lost", -ETIMEDOUT);
 		if (err < 0) {
 			fprintf(stderr, "%s: %s, %llu bytes: %s: %s\n", PROGRAM,
-					options->peers[i]->name, (unsigned long long)job->size,
-					result->failed_at, ripc_strerror(err));
+				options->peers[i]->name, (unsigned long long)job->size,
+				result->failed_at, ripc_strerror(err));
 			return err;
 		}
 		keep_result(series, i, pair, result);
@@ -259,8 +259,7 @@ static int run_pair(const struct bench_options *options, struct bench_job *job, 
 	return 0;
 }
 
-static int run_size(const struct bench_options *options, uint64_t size,
-		struct bench_result *result)
+static int run_size(const struct bench_options *options, uint64_t size, struct bench_result *result)
 {
 	struct bench_job job = {.test = options->test, .size = size, .spin_us = options->spin_us};
 	struct bench_series series = {.size = size};
@@ -289,7 +288,7 @@ int bench_run_all(const struct bench_options *options)
 
 	/* Pages of it are only taken when a sample is written there. */
 	result = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-			-1, 0);
+		-1, 0);
 	if (result == MAP_FAILED)
 		return -errno;
 	if (options->backend)

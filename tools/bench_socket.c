@@ -40,7 +40,7 @@ static int tell_port(int fd, int ready_fd)
 	if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
 		return -errno;
 	if (getnameinfo((struct sockaddr *)&address, len, NULL, 0, port, sizeof(port),
-			NI_NUMERICSERV) != 0)
+		    NI_NUMERICSERV) != 0)
 		return -EADDRNOTAVAIL;
 	return bench_ready(ready_fd, port);
 }

@@ -25,7 +25,7 @@ static int await_client(const struct bench_job *job, int ready_fd)
 	if (fd < 0)
 		return fd;
 	if (recvfrom(fd, &byte, 1, MSG_PEEK, (struct sockaddr *)&client, &len) < 0 ||
-			connect(fd, (struct sockaddr *)&client, len) < 0)
+		connect(fd, (struct sockaddr *)&client, len) < 0)
 		return -errno;
 	return fd;
 }
@@ -71,7 +71,7 @@ static void start_timer(void)
 
 /* Waits for the answer that bears seed. 0, or -ETIMEDOUT. */
 static int await_answer(int fd, const struct bench_job *job, uint64_t *buffer, uint64_t seed,
-		struct bench_result *result)
+	struct bench_result *result)
 {
 	uint64_t begin_ns = 0, got_seed;
 	ssize_t got;

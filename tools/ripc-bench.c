@@ -15,32 +15,32 @@ const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_tcp, &bench_
 const unsigned int bench_n_peers = sizeof(bench_peers) / sizeof(bench_peers[0]);
 
 static const char usage_text[] =
-		"usage: ripc-bench latency|bandwidth [OPTION...]\n"
-		"       ripc-bench --server [--id ID|NAME] [--backend NAME]\n"
-		"\n"
-		"Starts a client and a server process by itself, or joins one on another host, and\n"
-		"measures libripc and its peers in turns.\n"
-		"\n"
-		"  latency            round trips; short messages while they fit, else long ones\n"
-		"  bandwidth          long messages one after the other, until each has arrived\n"
-		"  --size N,N,...     bytes of a message (default 50,1400 or 64K,1M,80M)\n"
-		"  --vs NAME,...      peers to compare with: tcp, udp (latency only), none\n"
-		"                     (default tcp,udp or tcp)\n"
-		"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
-		"  --spin US          poll for so long before sleeping, all peers alike (default 0)\n"
-		"  --count N          messages per run (default: as fits the size)\n"
-		"  --pairs N          runs per size and peer (default 20 or 7)\n"
-		"  --pin A,B | none   processors of client and server (default: the first two, or\n"
-		"                     none with --to)\n"
-		"  --json             one JSON object per size and peer\n"
-		"  --server           wait for a client on another host; --id registers a known ID\n"
-		"  --to ID|NAME       measure with the server that is registered there\n"
-		"  --host ADDRESS     where sockets find it (default: where libripc does)\n"
-		"  --help             this text\n"
-		"\n"
-		"Messages are written before and summed up after each exchange. The clock of bandwidth\n"
-		"runs from the send until the sender knows that all has arrived.\n"
-		"Exit status: 0 success, 1 failure, 2 usage.\n";
+	"usage: ripc-bench latency|bandwidth [OPTION...]\n"
+	"       ripc-bench --server [--id ID|NAME] [--backend NAME]\n"
+	"\n"
+	"Starts a client and a server process by itself, or joins one on another host, and\n"
+	"measures libripc and its peers in turns.\n"
+	"\n"
+	"  latency            round trips; short messages while they fit, else long ones\n"
+	"  bandwidth          long messages one after the other, until each has arrived\n"
+	"  --size N,N,...     bytes of a message (default 50,1400 or 64K,1M,80M)\n"
+	"  --vs NAME,...      peers to compare with: tcp, udp (latency only), none\n"
+	"                     (default tcp,udp or tcp)\n"
+	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
+	"  --spin US          poll for so long before sleeping, all peers alike (default 0)\n"
+	"  --count N          messages per run (default: as fits the size)\n"
+	"  --pairs N          runs per size and peer (default 20 or 7)\n"
+	"  --pin A,B | none   processors of client and server (default: the first two, or\n"
+	"                     none with --to)\n"
+	"  --json             one JSON object per size and peer\n"
+	"  --server           wait for a client on another host; --id registers a known ID\n"
+	"  --to ID|NAME       measure with the server that is registered there\n"
+	"  --host ADDRESS     where sockets find it (default: where libripc does)\n"
+	"  --help             this text\n"
+	"\n"
+	"Messages are written before and summed up after each exchange. The clock of bandwidth\n"
+	"runs from the send until the sender knows that all has arrived.\n"
+	"Exit status: 0 success, 1 failure, 2 usage.\n";
 
 const struct bench_half *bench_half(const struct bench_peer *peer, enum bench_test test)
 {
@@ -115,7 +115,9 @@ static int parse_pin(const char *text, struct bench_options *options)
 	if (sscanf(text, "%d,%d%c", &options->cpus[0], &options->cpus[1], &rest) != 2)
 		return -EINVAL;
 	return options->cpus[0] < 0 || options->cpus[0] >= CPU_SETSIZE || options->cpus[1] < 0 ||
-			       options->cpus[1] >= CPU_SETSIZE ? -EINVAL : 0;
+			       options->cpus[1] >= CPU_SETSIZE
+		       ? -EINVAL
+		       : 0;
 }
 
 /* The first two processors that we may use; with one alone, pinning says nothing. */
@@ -126,7 +128,7 @@ static void pin_by_default(struct bench_options *options)
 
 	options->cpus[0] = options->cpus[1] = -1;
 	if (options->to || options->serve || sched_getaffinity(0, sizeof(set), &set) < 0 ||
-			CPU_COUNT(&set) < 2)
+		CPU_COUNT(&set) < 2)
 		return;
 	for (cpu = 0; n < 2 && cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &set))
@@ -198,13 +200,20 @@ static int run(struct bench_options *options)
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{"size", required_argument, NULL, 's'}, {"vs", required_argument, NULL, 'v'},
-		{"backend", required_argument, NULL, 'b'}, {"spin", required_argument, NULL, 'u'},
-		{"count", required_argument, NULL, 'c'}, {"pairs", required_argument, NULL, 'p'},
-		{"pin", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'},
-		{"server", no_argument, NULL, 'S'}, {"id", required_argument, NULL, 'i'},
-		{"to", required_argument, NULL, 't'}, {"host", required_argument, NULL, 'H'},
-		{"help", no_argument, NULL, 'h'}, {0},
+		{"size", required_argument, NULL, 's'},
+		{"vs", required_argument, NULL, 'v'},
+		{"backend", required_argument, NULL, 'b'},
+		{"spin", required_argument, NULL, 'u'},
+		{"count", required_argument, NULL, 'c'},
+		{"pairs", required_argument, NULL, 'p'},
+		{"pin", required_argument, NULL, 'P'},
+		{"json", no_argument, NULL, 'j'},
+		{"server", no_argument, NULL, 'S'},
+		{"id", required_argument, NULL, 'i'},
+		{"to", required_argument, NULL, 't'},
+		{"host", required_argument, NULL, 'H'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	struct bench_options options = {.cpus = {-2, -2}};
 	int option, has_test = argc > 1 && argv[1][0] != '-';

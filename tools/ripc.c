@@ -8,19 +8,19 @@
 #include "ripc_tool.h"
 
 static const char usage_text[] =
-		"usage: ripc doctor [--json]\n"
-		"       ripc ls [--json] [--timeout MS]\n"
-		"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
-		"       ripc id NAME\n"
-		"       ripc --version | --help\n"
-		"\n"
-		"  doctor   what can be used on this host, why the rest cannot, what to do about it\n"
-		"  ls       the services that can be found\n"
-		"  ping     round trips to a service's library, and the path they take\n"
-		"  id       the service ID of a name\n"
-		"\n"
-		"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\" says\n"
-		"more. Exit status: 0 success, 1 failure, 2 usage.\n";
+	"usage: ripc doctor [--json]\n"
+	"       ripc ls [--json] [--timeout MS]\n"
+	"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
+	"       ripc id NAME\n"
+	"       ripc --version | --help\n"
+	"\n"
+	"  doctor   what can be used on this host, why the rest cannot, what to do about it\n"
+	"  ls       the services that can be found\n"
+	"  ping     round trips to a service's library, and the path they take\n"
+	"  id       the service ID of a name\n"
+	"\n"
+	"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\" says\n"
+	"more. Exit status: 0 success, 1 failure, 2 usage.\n";
 
 static const char id_usage[] = "usage: ripc id NAME\n"
 			       "\n"
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "--version") == 0) {
 		printf("ripc %d.%d.%d\n", RIPC_VERSION_MAJOR, RIPC_VERSION_MINOR,
-				RIPC_VERSION_PATCH);
+			RIPC_VERSION_PATCH);
 		return TOOL_OK;
 	}
 	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {

@@ -13,14 +13,14 @@
 
 /* Below these the doctor advises. The udp backend asks for 4 MiB of receive buffer. */
 #define RECEIVE_BUFFER_GOOD (4u << 20)
-#define MEMLOCK_GOOD        (64u << 20)
+#define MEMLOCK_GOOD	    (64u << 20)
 #define DESCRIPTORS_GOOD    1024
 
 static const char usage_text[] =
-		"usage: ripc doctor [--json]\n"
-		"\n"
-		"Tells what can be used on this host, why the rest cannot, and what to do about it.\n"
-		"Exit status: 0 if there is a usable backend and a usable way to find services.\n";
+	"usage: ripc doctor [--json]\n"
+	"\n"
+	"Tells what can be used on this host, why the rest cannot, and what to do about it.\n"
+	"Exit status: 0 if there is a usable backend and a usable way to find services.\n";
 
 /* One line of the report. */
 struct finding {
@@ -81,8 +81,8 @@ static void free_report(struct report *report)
 
 static void add_environment(struct report *report)
 {
-	static const char *const names[] = {"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES",
-			"RIPC_OPTIONS", "RIPC_LOG"};
+	static const char *const names[] = {
+		"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES", "RIPC_OPTIONS", "RIPC_LOG"};
 	struct ripc_finding finding = {.kind = "environment", .usable = -1, .remedy = ""};
 	size_t i;
 
@@ -111,8 +111,11 @@ static void add_receive_buffer(struct report *report)
 {
 	char detail[128];
 	struct ripc_finding finding = {
-		.kind = "limit", .name = "net.core.rmem_max", .usable = -1,
-		.detail = detail, .remedy = "",
+		.kind = "limit",
+		.name = "net.core.rmem_max",
+		.usable = -1,
+		.detail = detail,
+		.remedy = "",
 	};
 	uint64_t bytes;
 
@@ -123,16 +126,21 @@ static void add_receive_buffer(struct report *report)
 	}
 	snprintf(detail, sizeof(detail), "%" PRIu64 " bytes of receive buffer for a socket", bytes);
 	if (bytes < RECEIVE_BUFFER_GOOD)
-		finding.remedy = "for fast long messages over udp: sysctl -w net.core.rmem_max=4194304";
+		finding.remedy =
+			"for fast long messages over udp: sysctl -w net.core.rmem_max=4194304";
 	add(report, &finding);
 }
 
-static void add_limit(struct report *report, int resource, const char *name, uint64_t good,
-		const char *remedy)
+static void add_limit(
+	struct report *report, int resource, const char *name, uint64_t good, const char *remedy)
 {
 	char detail[128];
 	struct ripc_finding finding = {
-		.kind = "limit", .name = name, .usable = -1, .detail = detail, .remedy = "",
+		.kind = "limit",
+		.name = name,
+		.usable = -1,
+		.detail = detail,
+		.remedy = "",
 	};
 	struct rlimit limit;
 
@@ -151,9 +159,9 @@ static void add_limits(struct report *report)
 {
 	add_receive_buffer(report);
 	add_limit(report, RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK", MEMLOCK_GOOD,
-			"only for RDMA devices: ulimit -l unlimited, or LimitMEMLOCK= in systemd");
+		"only for RDMA devices: ulimit -l unlimited, or LimitMEMLOCK= in systemd");
 	add_limit(report, RLIMIT_NOFILE, "RLIMIT_NOFILE", DESCRIPTORS_GOOD,
-			"for many services in one process: ulimit -n 4096");
+		"for many services in one process: ulimit -n 4096");
 }
 
 /* ---- output ---- */
@@ -214,7 +222,9 @@ static int has_usable(const struct report *report, const char *kind)
 static int examine(int json)
 {
 	struct ripc_config config = {
-		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM,
+		.size = sizeof(config),
+		.log = tool_log,
+		.log_arg = (void *)PROGRAM,
 	};
 	struct report report = {0};
 	int err = ripc_probe(&config, take_finding, &report), status;

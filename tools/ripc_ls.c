@@ -10,13 +10,13 @@
 #include "ripc_tool.h"
 
 static const char usage_text[] =
-		"usage: ripc ls [--json] [--timeout MS]\n"
-		"\n"
-		"Lists the services that can be found: ID, incarnation, whether on this host, address.\n"
-		"Services of other users on this host, and hosts that cannot be asked, stay unseen.\n"
-		"\n"
-		"  --timeout MS   how long to look (default 500)\n"
-		"  --json         one JSON object per service\n";
+	"usage: ripc ls [--json] [--timeout MS]\n"
+	"\n"
+	"Lists the services that can be found: ID, incarnation, whether on this host, address.\n"
+	"Services of other users on this host, and hosts that cannot be asked, stay unseen.\n"
+	"\n"
+	"  --timeout MS   how long to look (default 500)\n"
+	"  --json         one JSON object per service\n";
 
 struct service {
 	uint64_t id, incarnation;
@@ -74,7 +74,7 @@ static void keep_each_once(struct services *services)
 	qsort(list, services->n, sizeof(*list), compare_services);
 	for (i = 0; i < services->n; i++)
 		if (n == 0 || list[n - 1].id != list[i].id ||
-				list[n - 1].incarnation != list[i].incarnation)
+			list[n - 1].incarnation != list[i].incarnation)
 			list[n++] = list[i];
 	services->n = n;
 }
@@ -85,12 +85,12 @@ static void print_table(const struct services *services)
 	size_t i;
 
 	printf("%-18s  %-18s  %-6s  %-10s  %s\n", "service", "incarnation", "where", "source",
-			"address");
+		"address");
 	for (i = 0; i < services->n; i++) {
 		service = &services->list[i];
 		printf("0x%016" PRIx64 "  0x%016" PRIx64 "  %-6s  %-10s  %s\n", service->id,
-				service->incarnation, service->local ? "here" : "remote",
-				service->source, service->address);
+			service->incarnation, service->local ? "here" : "remote", service->source,
+			service->address);
 	}
 }
 
@@ -102,9 +102,10 @@ static void print_json(const struct services *services)
 
 	for (i = 0; i < services->n; i++) {
 		service = &services->list[i];
-		printf("{\"id\":\"0x%016" PRIx64 "\",\"incarnation\":\"0x%016" PRIx64 "\",\"local\":%s,"
-		       "\"source\":", service->id, service->incarnation,
-				service->local ? "true" : "false");
+		printf("{\"id\":\"0x%016" PRIx64 "\",\"incarnation\":\"0x%016" PRIx64
+		       "\",\"local\":%s,"
+		       "\"source\":",
+			service->id, service->incarnation, service->local ? "true" : "false");
 		tool_json_string(stdout, service->source);
 		fputs(",\"address\":", stdout);
 		tool_json_string(stdout, service->address);
@@ -115,7 +116,9 @@ static void print_json(const struct services *services)
 static int list_services(int timeout_ms, int json)
 {
 	struct ripc_config config = {
-		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM,
+		.size = sizeof(config),
+		.log = tool_log,
+		.log_arg = (void *)PROGRAM,
 	};
 	struct services services = {0};
 	struct ripc_context *ctx;

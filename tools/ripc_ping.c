@@ -12,16 +12,16 @@
 #include "ripc_tool.h"
 
 static const char usage_text[] =
-		"usage: ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
-		"\n"
-		"Measures round trips to the library that holds the service; its program takes no part.\n"
-		"\n"
-		"  -c COUNT       how many (default 10)\n"
-		"  -i MS          pause between them (default 100; 0: none)\n"
-		"  --timeout MS   wait so long for an answer, and to find the service (default 2000)\n"
-		"  --json         one JSON object\n"
-		"\n"
-		"Exit status: 0 if at least one answer came.\n";
+	"usage: ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
+	"\n"
+	"Measures round trips to the library that holds the service; its program takes no part.\n"
+	"\n"
+	"  -c COUNT       how many (default 10)\n"
+	"  -i MS          pause between them (default 100; 0: none)\n"
+	"  --timeout MS   wait so long for an answer, and to find the service (default 2000)\n"
+	"  --json         one JSON object\n"
+	"\n"
+	"Exit status: 0 if at least one answer came.\n";
 
 struct ping {
 	const char *name; /* as it was given */
@@ -68,12 +68,12 @@ static void print_json(const struct ping *ping, const struct ripc_path *path)
 	fputs("{\"service\":", stdout);
 	tool_json_string(stdout, ping->name);
 	printf(",\"id\":\"0x%016" PRIx64 "\",\"sent\":%" PRIu64 ",\"answered\":%zu", ping->id,
-			ping->n_sent, n);
+		ping->n_sent, n);
 	if (n > 0)
 		printf(",\"min_us\":%.3f,\"median_us\":%.3f,\"p90_us\":%.3f,\"p99_us\":%.3f,"
-		       "\"max_us\":%.3f", rtts[0], tool_median(rtts, n),
-				tool_percentile(rtts, n, 0.9), tool_percentile(rtts, n, 0.99),
-				rtts[n - 1]);
+		       "\"max_us\":%.3f",
+			rtts[0], tool_median(rtts, n), tool_percentile(rtts, n, 0.9),
+			tool_percentile(rtts, n, 0.99), rtts[n - 1]);
 	if (path) {
 		fputs(",\"backend\":", stdout);
 		tool_json_string(stdout, path->backend);
@@ -82,8 +82,8 @@ static void print_json(const struct ping *ping, const struct ripc_path *path)
 		fputs(",\"address\":", stdout);
 		tool_json_string(stdout, path->address);
 		printf(",\"short_max_bytes\":%" PRIu32 ",\"datagram_bytes\":%" PRIu32
-		       ",\"incarnation\":\"0x%016" PRIx64 "\"", path->short_max_bytes,
-				path->datagram_bytes, path->incarnation);
+		       ",\"incarnation\":\"0x%016" PRIx64 "\"",
+			path->short_max_bytes, path->datagram_bytes, path->incarnation);
 	}
 	fputs("}\n", stdout);
 }
@@ -96,12 +96,13 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 	printf("%" PRIu64 " sent, %zu answered\n", ping->n_sent, n);
 	if (n > 0)
 		printf("round trip in us: min %.1f, median %.1f, p90 %.1f, p99 %.1f, max %.1f\n",
-				rtts[0], tool_median(rtts, n), tool_percentile(rtts, n, 0.9),
-				tool_percentile(rtts, n, 0.99), rtts[n - 1]);
+			rtts[0], tool_median(rtts, n), tool_percentile(rtts, n, 0.9),
+			tool_percentile(rtts, n, 0.99), rtts[n - 1]);
 	if (path)
 		printf("path: %s, long messages by %s, to %s; shorts up to %" PRIu32
-		       " bytes, datagrams of %" PRIu32 "\n", path->backend, path->bulk,
-				path->address, path->short_max_bytes, path->datagram_bytes);
+		       " bytes, datagrams of %" PRIu32 "\n",
+			path->backend, path->bulk, path->address, path->short_max_bytes,
+			path->datagram_bytes);
 }
 
 static void print_result(struct ping *ping)
@@ -137,7 +138,9 @@ static int measure(struct ping *ping)
 static int run(struct ping *ping)
 {
 	struct ripc_config config = {
-		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM,
+		.size = sizeof(config),
+		.log = tool_log,
+		.log_arg = (void *)PROGRAM,
 	};
 	struct sigaction action = {.sa_handler = stop};
 	int err, status;
