@@ -7,22 +7,44 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* One suite with one test case that holds all functions of the NULL-terminated list. */
-static inline int suite_run(const char *name, const TTest *const *tests)
+/* A test that runs n times, with _i from 0 to n - 1. */
+struct suite_loop {
+	const TTest *test;
+	size_t n;
+};
+
+/* Runs all of tcase, alone in a suite. Returns the exit status of the program. */
+static inline int suite_finish(const char *name, TCase *tcase)
 {
 	Suite *suite = suite_create(name);
-	TCase *tcase = tcase_create(name);
 	SRunner *runner;
 	int failed;
 
-	for (; *tests; tests++)
-		tcase_add_test(tcase, *tests);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* Runs the tests of a list that ends with NULL. */
+static inline int suite_run(const char *name, const TTest *const *tests)
+{
+	TCase *tcase = tcase_create(name);
+
+	for (; *tests; tests++)
+		tcase_add_test(tcase, *tests);
+	return suite_finish(name, tcase);
+}
+
+static inline int suite_run_loops(const char *name, const struct suite_loop *loops)
+{
+	TCase *tcase = tcase_create(name);
+
+	for (; loops->test; loops++)
+		tcase_add_loop_test(tcase, loops->test, 0, (int)loops->n);
+	return suite_finish(name, tcase);
 }
 
 /* SplitMix64 (Steele, Lea and Flood, 2014). */
