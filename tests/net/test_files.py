@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The programs that come with the library, end to end over the udp backend: fileserver and fileget
+with real files, the ripc command, pingpong, and ripc-bench with small counts.
+
+usage: test_files.py BUILD_DIRECTORY [unittest arguments]
+"""
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else os.getcwd()
+ENVIRONMENT = dict(os.environ, RIPC_BACKENDS='udp')
+DEADLINE_S = 120  # far beyond what any command here takes: a hang, not slowness, exceeds it
+BIG_BYTES = 80 << 20
+N_SMALL = 200
+
+
+def program(name):
+    folder = {'ripc': 'tools', 'ripc-bench': 'tools', 'tcp_files': 'bench'}.get(name, 'examples')
+    return os.path.join(BUILD, folder, name)
+
+
+def run(name, *args, **kwargs):
+    """Runs a program to its end. Returns a CompletedProcess with bytes."""
+    return subprocess.run([program(name), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=ENVIRONMENT, timeout=DEADLINE_S, stdin=subprocess.DEVNULL, **kwargs)
+
+
+def start(*command):
+    """Starts a server and waits until it says that it serves."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT)
+    line = process.stdout.readline()
+    if b'serving' not in line:
+        process.kill()
+        raise RuntimeError('%s did not start: %r' % (command[0], line))
+    return process
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    process.wait(DEADLINE_S)
+    process.stdout.close()
+    return process.returncode
+
+
+def digest(path):
+    with open(path, 'rb') as stream:
+        return hashlib.file_digest(stream, 'sha256').hexdigest() if hasattr(
+            hashlib, 'file_digest') else hashlib.sha256(stream.read()).hexdigest()
+
+
+def digests(top):
+    """The SHA-256 of every file below a directory."""
+    return {os.path.relpath(os.path.join(folder, name), top): digest(os.path.join(folder, name))
+            for folder, _, names in os.walk(top) for name in names}
+
+
+def make_tree(top):
+    """What is served: a big file, small ones of all kinds of sizes, and what must be refused."""
+    source = random.Random(2)
+    os.makedirs(os.path.join(top, 'tree', 'small', 'deeper', 'empty'))
+    for i in range(N_SMALL):
+        folder = os.path.join(top, 'tree', 'small', 'deeper' if i % 3 == 0 else '')
+        size = (0, 1, 1200, 4096, 65536, 70000)[i] if i < 6 else source.randrange(8192)
+        with open(os.path.join(folder, 'file %d' % i), 'wb') as stream:
+            stream.write(source.randbytes(size))
+    with open(os.path.join(top, 'tree', 'big'), 'wb') as stream:
+        for _ in range(BIG_BYTES >> 20):
+            stream.write(source.randbytes(1 << 20))
+    with open(os.path.join(top, 'secret'), 'w') as stream:
+        stream.write('not to be seen')
+    os.symlink(os.path.join(top, 'secret'), os.path.join(top, 'tree', 'absolute link'))
+    os.symlink('../secret', os.path.join(top, 'tree', 'relative link'))
+    os.symlink('..', os.path.join(top, 'tree', 'up'))
+    os.symlink('small/file 5', os.path.join(top, 'tree', 'inner link'))
+    os.mkfifo(os.path.join(top, 'tree', 'fifo'))
+
+
+class Served(unittest.TestCase):
+    """Cases with a fileserver running."""
+
+    name = 'test-files-%d' % os.getpid()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = tempfile.mkdtemp(prefix='ripc-test-')
+        make_tree(cls.top)
+        cls.tree = os.path.join(cls.top, 'tree')
+        cls.server = start(program('fileserver'), cls.tree, '--name', cls.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = stop(cls.server)
+        shutil.rmtree(cls.top)
+        if status != 0:
+            raise AssertionError('fileserver ended with %d' % status)
+
+    def setUp(self):
+        self.out = tempfile.mkdtemp(prefix='out-', dir=self.top)
+
+    def get(self, *args, status=0):
+        done = run('fileget', '--name', self.name, *args, cwd=self.out)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done
+
+    def assert_refused(self, path, why):
+        done = self.get(path, '-o', 'refused', status=1)
+        self.assertIn(why, done.stderr.decode())
+        self.assertEqual(os.listdir(self.out), [])
+
+    def test_fileget__big_file(self):
+        self.get('big')
+        self.assertEqual(digest(os.path.join(self.out, 'big')),
+                         digest(os.path.join(self.tree, 'big')))
+        self.assertEqual(os.listdir(self.out), ['big'])
+
+    def test_fileget__odd_pieces(self):
+        self.get('big', '-o', 'copy', '--piece', '1000003', '--depth', '7')
+        self.assertEqual(digest(os.path.join(self.out, 'copy')),
+                         digest(os.path.join(self.tree, 'big')))
+
+    def test_fileget__standard_output(self):
+        done = self.get('big', '-o', '-', '--piece', '4M', '--depth', '5')
+        self.assertEqual(hashlib.sha256(done.stdout).hexdigest(),
+                         digest(os.path.join(self.tree, 'big')))
+
+    def test_fileget__into_directory(self):
+        self.get('small/file 3', '-o', '.')
+        self.assertEqual(digest(os.path.join(self.out, 'file 3')),
+                         digest(os.path.join(self.tree, 'small', 'deeper', 'file 3'))
+                         if os.path.exists(os.path.join(self.tree, 'small', 'deeper', 'file 3'))
+                         else digest(os.path.join(self.tree, 'small', 'file 3')))
+
+    def test_fileget__link_within(self):
+        self.get('inner link', '-o', 'copy')
+        self.assertEqual(digest(os.path.join(self.out, 'copy')),
+                         digest(os.path.join(self.tree, 'small', 'file 5')))
+
+    def test_fileget__recursive(self):
+        for depth in ('1', '16'):
+            self.get('--recursive', 'small', '-o', 'copy' + depth, '--depth', depth)
+            self.assertEqual(digests(os.path.join(self.out, 'copy' + depth)),
+                             digests(os.path.join(self.tree, 'small')))
+            self.assertTrue(os.path.isdir(os.path.join(self.out, 'copy' + depth, 'deeper',
+                                                       'empty')))
+
+    def test_fileget__several_clients(self):
+        clients = [subprocess.Popen(
+            [program('fileget'), '--name', self.name, '-r', 'small', '-o', 'copy%d' % i,
+             '--depth', str(1 + 5 * i)], env=ENVIRONMENT, cwd=self.out) for i in range(4)]
+        for client in clients:
+            self.assertEqual(client.wait(DEADLINE_S), 0)
+        for i in range(len(clients)):
+            self.assertEqual(digests(os.path.join(self.out, 'copy%d' % i)),
+                             digests(os.path.join(self.tree, 'small')))
+
+    def test_fileget__list(self):
+        listed = self.get('--list').stdout.decode().splitlines()
+        self.assertEqual({line.split(None, 1)[1]: line.split(None, 1)[0] for line in listed},
+                         {'big': str(BIG_BYTES), 'small/': 'directory', 'inner link': '70000'})
+        listed = self.get('--list', 'small/deeper').stdout.decode().splitlines()
+        self.assertEqual(len(listed), len(os.listdir(os.path.join(self.tree, 'small', 'deeper'))))
+
+    def test_fileget__stats(self):
+        done = self.get('-r', 'small', '--discard', '--stats')
+        words = dict(word.split('=', 1) for word in done.stderr.decode().split()[1:])
+        self.assertEqual(int(words['files']), N_SMALL)
+        self.assertTrue(words['path'].startswith('udp'))
+        self.assertEqual(os.listdir(self.out), [])
+
+    def test_fileget__refused(self):
+        for path in ('../secret', self.top + '/secret', 'small/../../secret', 'absolute link',
+                     'relative link', 'up/secret', 'up'):
+            self.assert_refused(path, 'refused')
+        self.assert_refused('fifo', 'not a regular file')
+        self.assert_refused('small', 'not a regular file')
+        self.assert_refused('nothing', 'no such file')
+
+    def test_fileget__without_openat2(self):
+        if not shutil.which('strace'):
+            self.skipTest('strace is not installed')
+        name = self.name + '-old'
+        server = start('strace', '-f', '-qq', '-o', '/dev/null', '-e', 'inject=openat2:error=ENOSYS',
+                       program('fileserver'), self.tree, '--name', name)
+        try:
+            for path, status in (('small/file 5', 0), ('../secret', 1), ('up/secret', 1),
+                                 ('/etc/hostname', 1), ('relative link', 1)):
+                done = run('fileget', '--name', name, path, '-o', 'copy', cwd=self.out)
+                self.assertEqual(done.returncode, status, done.stderr.decode())
+                if status:
+                    self.assertNotIn('silent', done.stderr.decode())
+        finally:
+            stop(server)
+        self.assertEqual(digest(os.path.join(self.out, 'copy')),
+                         digest(os.path.join(self.tree, 'small', 'file 5')))
+
+    def test_fileserver__id_in_use(self):
+        done = run('fileserver', self.tree, '--name', self.name)
+        self.assertEqual(done.returncode, 1)
+
+    def test_ripc__ls(self):
+        service = run('ripc', 'id', self.name).stdout.decode().strip()
+        done = run('ripc', 'ls', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn(service, [line['id'] for line in found])
+        self.assertIn(service, run('ripc', 'ls').stdout.decode())
+
+    def test_ripc__ping(self):
+        done = run('ripc', 'ping', self.name, '-c', '20', '-i', '0', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        answer = json.loads(done.stdout)
+        self.assertEqual(answer['answered'], 20)
+        self.assertEqual(answer['backend'], 'udp')
+        self.assertIn('median', run('ripc', 'ping', self.name, '-c', '2').stdout.decode())
+
+
+class Alone(unittest.TestCase):
+    """Cases without a server."""
+
+    def test_fileget__unknown_service(self):
+        done = run('fileget', '--name', 'nobody-%d' % os.getpid(), 'x', '--timeout', '2000')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('cannot reach', done.stderr.decode())
+
+    def test_ping__unknown_service(self):
+        done = run('ripc', 'ping', 'nobody-%d' % os.getpid())
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr)
+
+    def test_doctor__json(self):
+        done = run('ripc', 'doctor', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        findings = json.loads(done.stdout)['findings']
+        usable = [f['name'] for f in findings if f.get('usable')]
+        self.assertIn('udp', usable)
+        self.assertEqual(run('ripc', 'doctor').returncode, 0)
+
+    def test_all__help(self):
+        for name in ('ripc', 'ripc-bench', 'pingpong', 'fileserver', 'fileget', 'tcp_files'):
+            done = run(name, '--help')
+            self.assertEqual(done.returncode, 0, name)
+            self.assertIn(b'usage: ' + name.encode(), done.stdout)
+        self.assertEqual(run('ripc', '--version').returncode, 0)
+
+    def test_all__usage_errors(self):
+        wrong = (
+            ('ripc',), ('ripc', 'cure'), ('ripc', 'doctor', 'who'), ('ripc', 'ls', '--timeout'),
+            ('ripc', 'ping'), ('ripc', 'ping', '0'), ('ripc', 'ping', 'x', '-c', '-1'),
+            ('ripc', 'ping', '99999999999999999999'), ('ripc', 'id'),
+            ('ripc-bench',), ('ripc-bench', 'smell'), ('ripc-bench', 'latency', '--size', '0'),
+            ('ripc-bench', 'latency', '--size', '1X'), ('ripc-bench', 'bandwidth', '--vs', 'udp'),
+            ('ripc-bench', 'latency', '--vs', 'pigeon'), ('ripc-bench', 'latency', 'more'),
+            ('pingpong', '--sizes', '5-1:1'), ('pingpong', '--id', '0'), ('pingpong', 'x'),
+            ('pingpong', '--count', '0'),
+            ('fileserver',), ('fileserver', '/tmp'), ('fileserver', '/tmp', '--id', '0'),
+            ('fileserver', '--id', '5'), ('fileserver', '/tmp', '--name', ''),
+            ('fileget', 'x'), ('fileget', '--id', '5'), ('fileget', '--id', 'x', 'y'),
+            ('fileget', '--id', '5', 'a', 'b'), ('fileget', '--id', '5', '-r', '-o', '-'),
+            ('fileget', '--id', '5', '-l', '-r'), ('fileget', '--id', '5', 'x', '--depth', '0'),
+            ('tcp_files',), ('tcp_files', '--serve', '/tmp'),
+        )
+        for name, *args in wrong:
+            done = run(name, *args)
+            self.assertEqual(done.returncode, 2, (name, args))
+            self.assertIn(b'usage: ', done.stderr)
+            self.assertEqual(done.stdout, b'')
+
+    def test_pingpong__few(self):
+        done = run('pingpong', '--sizes', '1,50,1400,100000', '--count', '20')
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        rows = [line.split() for line in done.stdout.decode().splitlines()]
+        self.assertEqual([row[1] for row in rows if row[0] == 'long'],
+                         ['1', '50', '1400', '100000'])
+
+    def bench(self, *args):
+        done = run('ripc-bench', *args, '--pairs', '2', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        for line in lines:
+            self.assertEqual(line['ripc']['wrong'], 0)
+            self.assertEqual(line['peer']['wrong'], 0)
+            self.assertGreater(line['ratio']['median'], 0)
+        return [(line['size'], line['vs']) for line in lines]
+
+    def test_bench__latency(self):
+        done = self.bench('latency', '--size', '3,50,100000', '--count', '20', '--vs', 'tcp')
+        self.assertEqual(done, [(3, 'tcp'), (50, 'tcp'), (100000, 'tcp')])
+        done = self.bench('latency', '--size', '50', '--count', '20', '--spin', '50')
+        self.assertEqual(done, [(50, 'tcp'), (50, 'udp')])
+
+    def test_bench__bandwidth(self):
+        done = self.bench('bandwidth', '--size', '1,64K,8M', '--count', '3')
+        self.assertEqual(done, [(1, 'tcp'), (65536, 'tcp'), (8 << 20, 'tcp')])
+
+    def test_bench__joined(self):
+        name = 'bench-%d' % os.getpid()
+        server = start(program('ripc-bench'), '--server', '--id', name)
+        try:
+            self.bench('latency', '--to', name, '--size', '50', '--count', '20')
+            self.bench('bandwidth', '--to', name, '--size', '64K', '--count', '3')
+        finally:
+            server.terminate()
+            server.wait(DEADLINE_S)
+            server.stdout.close()
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
