@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lookups and the cache of what they found. A lookup asks this host first and waits ROUND_US
+ * for whoever was there; then it asks everybody, in rounds, until somebody answers or PATIENCE_US
+ * have passed. The first answer is taken at once. The lookup lingers a while after that: if a
+ * second incarnation answers too, both are alive, the younger is what later lookups get, and its
+ * holder is told of the older one, which keeps the ID.
+ *
+ * A suspect incarnation that answers the new question is alive after all, but a new one that
+ * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young stamp who
+ * cannot be reached does not hide the true holder.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "resolver_internal.h"
+
+#define LOOKUPS_MAX  4096u
+#define CACHE_MAX    65536u
+#define PATIENCE_US  1000000u  /* until nobody is taken to have the ID */
+#define LINGER_US    200000u
+#define FOUND_US     60000000u /* a found record is used for so long without asking */
+#define NOBODY_US    1000000u
+#define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
+#define RIVALS_MAX   4u        /* notices that the answers to one question can cause */
+
+struct lookup {
+	struct asked asked;
+	struct list node;         /* resolver->lingering, once ended */
+	uint64_t refused;         /* the suspect incarnation; 0: none */
+	bool ended;               /* was found; lingers */
+	bool held;                /* only the suspect one has answered so far */
+	uint32_t rivals;
+	uint32_t source;          /* of the best answer */
+	struct ripc__addr reply;
+	struct ripc__answer best; /* with ended or held */
+};
+
+/* What is known of an ID. A record's addresses stand behind it, each {backend, len, bytes}. */
+struct cached {
+	struct list node; /* resolver->cache_order */
+	uint64_t id, expires_us;
+	uint64_t hint_us; /* when a hint last made it suspect */
+	uint64_t incarnation, stamp, host_identity, context, proof;
+	const char *source;
+	uint8_t host[16];
+	bool exists, suspect, local;
+	uint8_t n_addrs;
+	uint8_t addrs[];
+};
+
+static void lookup_fire(void *owner, struct ripc__timer *timer);
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
+{
+	ripc__map_remove(&resolver->cache, cached->id);
+	list_remove(&cached->node);
+	free(cached);
+}
+
+void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached)
+		cached_free(resolver, cached);
+}
+
+static size_t addrs_len(const struct wire_record *record)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < record->n_addrs; i++)
+		len += 2u + record->addrs[i].len;
+	return len;
+}
+
+static void cached_fill(struct cached *cached, const struct ripc__answer *answer)
+{
+	const struct wire_record *record = &answer->record;
+	uint8_t *at = cached->addrs;
+
+	cached->incarnation = record->incarnation;
+	cached->stamp = record->stamp;
+	cached->host_identity = record->host;
+	cached->context = record->context;
+	cached->proof = answer->proof;
+	cached->source = answer->source;
+	cached->local = answer->local;
+	memcpy(cached->host, answer->host, sizeof(cached->host));
+	cached->n_addrs = (uint8_t)record->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		*at++ = record->addrs[i].backend;
+		*at++ = record->addrs[i].len;
+		memcpy(at, record->addrs[i].blob, record->addrs[i].len);
+		at += record->addrs[i].len;
+	}
+}
+
+static void cached_answer(const struct cached *cached, struct ripc__answer *answer)
+{
+	struct wire_record *record = &answer->record;
+	const uint8_t *at = cached->addrs;
+
+	*answer = (struct ripc__answer){.proof = cached->proof, .local = cached->local,
+		.source = cached->source};
+	memcpy(answer->host, cached->host, sizeof(answer->host));
+	record->id = cached->id;
+	record->incarnation = cached->incarnation;
+	record->stamp = cached->stamp;
+	record->host = cached->host_identity;
+	record->context = cached->context;
+	record->n_addrs = cached->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		record->addrs[i].backend = *at++;
+		record->addrs[i].len = *at++;
+		memcpy(record->addrs[i].blob, at, record->addrs[i].len);
+		at += record->addrs[i].len;
+	}
+}
+
+/* answer NULL: nobody has the ID. Without memory nothing is kept, and asked for again. */
+static void cache_store(struct ripc__resolver *resolver, uint64_t id,
+		const struct ripc__answer *answer)
+{
+	struct cached *old = ripc__map_get(&resolver->cache, id);
+	struct cached *cached = calloc(1, sizeof(*cached) +
+		(answer ? addrs_len(&answer->record) : 0));
+
+	if (old && cached)
+		cached->hint_us = old->hint_us;
+	if (old)
+		cached_free(resolver, old);
+	if (!cached)
+		return;
+	if (resolver->cache.count >= CACHE_MAX)
+		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached, node));
+	cached->id = id;
+	cached->exists = answer;
+	cached->expires_us = resolver->now_us + (answer ? FOUND_US : NOBODY_US);
+	if (answer)
+		cached_fill(cached, answer);
+	if (ripc__map_put(&resolver->cache, id, cached)) {
+		free(cached);
+		return;
+	}
+	list_append(&resolver->cache_order, &cached->node);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	ripc__asked_end(resolver, &lookup->asked);
+	ripc__timer_stop(&resolver->timers, &lookup->asked.timer);
+	ripc__timers_return(resolver);
+	ripc__map_remove(&resolver->lookups, lookup->asked.id);
+	list_remove(&lookup->node);
+	free(lookup);
+}
+
+/* When all is in use, the oldest of those that only linger gives way. */
+static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct lookup *lookup;
+
+	if (resolver->lookups.count >= LOOKUPS_MAX && !list_empty(&resolver->lingering))
+		lookup_free(resolver, list_entry(resolver->lingering.next, struct lookup, node));
+	if (resolver->lookups.count >= LOOKUPS_MAX)
+		return NULL;
+	lookup = calloc(1, sizeof(*lookup));
+	if (!lookup)
+		return NULL;
+	lookup->asked.id = id;
+	lookup->asked.kind = ASKED_LOOKUP;
+	lookup->asked.timer.fire = lookup_fire;
+	list_init(&lookup->node);
+	if (ripc__timers_borrow(resolver))
+		goto err_free;
+	if (ripc__map_put(&resolver->lookups, id, lookup))
+		goto err_return_timer;
+	return lookup;
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(lookup);
+	return NULL;
+}
+
+/* Asks everybody once more. The gaps: 20, 20, 40, 80, 160, 320 ms, and what is left. */
+static void ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	struct asked *asked = &lookup->asked;
+	uint64_t end_us = asked->started_us + PATIENCE_US;
+	uint64_t gap_us = ROUND_US;
+
+	if (asked->round && asked->sent_us != resolver->now_us)
+		ripc__ask_home(resolver, asked);
+	ripc__ask_network(resolver, asked);
+	asked->round++;
+	for (uint32_t i = ROUNDS_FIRST - 1; i < asked->round && gap_us < PATIENCE_US; i++)
+		gap_us *= 2;
+	if (asked->round < ROUNDS_FIRST)
+		gap_us = ROUND_US;
+	if (end_us > resolver->now_us && resolver->now_us + gap_us > end_us)
+		gap_us = end_us - resolver->now_us;
+	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
+}
+
+static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t refused)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	struct asked *asked;
+
+	if (!lookup)
+		lookup = lookup_alloc(resolver, id);
+	if (!lookup)
+		return -ENOMEM;
+	asked = &lookup->asked;
+	if (ripc__asked_begin(resolver, asked)) {
+		lookup_free(resolver, lookup);
+		return -ENOMEM;
+	}
+	list_remove(&lookup->node);
+	lookup->ended = lookup->held = false;
+	lookup->rivals = 0;
+	lookup->refused = refused;
+	asked->started_us = resolver->now_us;
+	asked->round = 0;
+	if (ripc__ask_home(resolver, asked))
+		ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + ROUND_US);
+	else
+		ask_round(resolver, lookup);
+	return -EINPROGRESS;
+}
+
+/* Ends a lookup with what it has found, or with nothing. */
+static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, int status)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct ripc__answer answer = lookup->best; /* the callback may make lookup go away */
+	uint64_t id = lookup->asked.id;
+
+	cache_store(resolver, id, status ? NULL : &answer);
+	if (status) {
+		lookup_free(resolver, lookup);
+		owner->resolved(owner->arg, id, status, NULL);
+		return;
+	}
+	lookup->ended = true;
+	list_append(&resolver->lingering, &lookup->node);
+	ripc__timer_set(&resolver->timers, &lookup->asked.timer, resolver->now_us + LINGER_US);
+	owner->resolved(owner->arg, id, 0, &answer);
+}
+
+static void lookup_fire(void *owner, struct ripc__timer *timer)
+{
+	struct lookup *lookup = list_entry(timer, struct lookup, asked.timer);
+	struct ripc__resolver *resolver = owner;
+	const struct asked *asked = &lookup->asked;
+
+	if (lookup->ended)
+		lookup_free(resolver, lookup);
+	else if (lookup->held)
+		lookup_end(resolver, lookup, 0);
+	else if (asked->round >= ROUNDS_FIRST &&
+			resolver->now_us >= asked->started_us + PATIENCE_US)
+		lookup_end(resolver, lookup, -ENOENT);
+	else
+		ask_round(resolver, lookup);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+/* Two incarnations are alive: whoever holds the younger is told of the older. */
+static void tell_younger(struct ripc__resolver *resolver, struct lookup *lookup,
+		const struct heard *heard)
+{
+	const struct wire_record *best = &lookup->best.record, *other = &heard->packet->record;
+	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = resolver->owner.context};
+
+	if (lookup->rivals++ >= RIVALS_MAX) {
+		ripc__drop(resolver);
+		return;
+	}
+	if (ripc__record_older(best, other)) {
+		notice.record = *best;
+		ripc__send_reply(resolver, heard->source, &heard->event->reply, &notice);
+	} else {
+		notice.record = *other;
+		ripc__send_reply(resolver, lookup->source, &lookup->reply, &notice);
+	}
+}
+
+static void take(struct ripc__resolver *resolver, struct lookup *lookup, const struct heard *heard)
+{
+	ripc__answer_fill(resolver, heard, &lookup->best);
+	lookup->source = heard->source;
+	lookup->reply = heard->event->reply;
+}
+
+void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct lookup *lookup = list_entry(asked, struct lookup, asked);
+	const struct wire_record *record = &heard->packet->record;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	bool have = lookup->ended || lookup->held;
+
+	if (have && record->incarnation == lookup->best.record.incarnation)
+		return; /* heard through another source or interface too */
+	if (have)
+		tell_younger(resolver, lookup, heard);
+	if (lookup->ended) {
+		if (record->incarnation == lookup->refused ||
+				ripc__record_older(record, &lookup->best.record))
+			return;
+		take(resolver, lookup, heard);
+		cache_store(resolver, asked->id, &lookup->best);
+		owner->moved(owner->arg, asked->id, record->incarnation);
+		return;
+	}
+	take(resolver, lookup, heard);
+	if (record->incarnation != lookup->refused) {
+		lookup_end(resolver, lookup, 0);
+		return;
+	}
+	lookup->held = true;
+	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + ROUND_US);
+}
+
+/* A question that waits in a long gap is asked at once: somebody is there now. */
+static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	struct asked *asked = &lookup->asked;
+	uint64_t at_us = asked->sent_us + ROUND_US;
+
+	if (lookup->ended || lookup->held)
+		return;
+	if (at_us < resolver->now_us)
+		at_us = resolver->now_us;
+	if (at_us < asked->timer.at_us)
+		ripc__timer_set(&resolver->timers, &asked->timer, at_us);
+}
+
+/* Does the notice say that what is cached may have changed? Marks it, if so. */
+static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
+		const struct heard *heard)
+{
+	bool same = heard->packet->record.incarnation == cached->incarnation;
+	bool registered = heard->packet->type == WIRE_RECORD;
+
+	if (!cached->exists) {
+		if (registered)
+			cached_free(resolver, cached);
+		return registered;
+	}
+	if (same == registered)
+		return false; /* said again, or another one has gone */
+	if (cached->hint_us && resolver->now_us < cached->hint_us + HINT_US) {
+		ripc__drop(resolver);
+		return false;
+	}
+	cached->hint_us = resolver->now_us;
+	cached->suspect = true;
+	return true;
+}
+
+void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct wire_record *record = &heard->packet->record;
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, record->id);
+	struct cached *cached = ripc__map_get(&resolver->cache, record->id);
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	bool registered = heard->packet->type == WIRE_RECORD;
+
+	if (lookup && registered)
+		ask_sooner(resolver, lookup);
+	if (!cached || hint_take(resolver, cached, heard))
+		owner->moved(owner->arg, record->id, registered ? record->incarnation : 0);
+}
+
+/* ---- calls of the owner --------------------------------------------------------------------------- */
+
+/* What lives here needs no question; its address is the loopback's. */
+static int lookup_own(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct ripc__answer *found = &resolver->found;
+	int error = ripc__own_record(resolver, id, &found->record);
+
+	if (error)
+		return error;
+	memcpy(found->host, (uint8_t[16]){[10] = 0xff, 0xff, 127, 0, 0, 1}, sizeof(found->host));
+	found->proof = owner->proof(owner->arg, owner->context, found->host);
+	found->local = true;
+	found->source = "local";
+	return 0;
+}
+
+int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
+		const struct ripc__answer **answer)
+{
+	const struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	const struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	resolver->now_us = now_us;
+	if (!id)
+		return -ENOENT;
+	if (lookup_own(resolver, id) == 0) {
+		*answer = &resolver->found;
+		return 0;
+	}
+	if (lookup && !lookup->ended)
+		return -EINPROGRESS;
+	if (!cached || cached->suspect || now_us >= cached->expires_us)
+		return lookup_begin(resolver, id,
+			cached && cached->suspect ? cached->incarnation : 0);
+	if (!cached->exists)
+		return -ENOENT;
+	cached_answer(cached, &resolver->found);
+	*answer = &resolver->found;
+	return 0;
+}
+
+void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached && cached->exists && cached->incarnation == incarnation)
+		cached->suspect = true;
+	if (lookup && !lookup->ended && !lookup->refused)
+		lookup->refused = incarnation;
+}
+
+void ripc__lookups_close(struct ripc__resolver *resolver)
+{
+	struct lookup *lookup;
+	uint32_t at = 0;
+
+	while ((lookup = ripc__map_next(&resolver->lookups, &at))) {
+		lookup_free(resolver, lookup);
+		at = 0; /* removing moves entries */
+	}
+	while (!list_empty(&resolver->cache_order))
+		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached, node));
+}

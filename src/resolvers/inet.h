@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the IPv4 resolver sources, multicast and static, share. */
+#ifndef RIPC_RESOLVERS_INET_H
+#define RIPC_RESOLVERS_INET_H
+
+#include <netinet/in.h>
+#include <stdint.h>
+
+#include "core/backend.h"
+
+#define INET_PORT  15511          /* where every context listens (option "resolver.port") */
+#define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */
+
+/* The option's number, or fallback if it is not set. -EINVAL: no number in [min, max]. */
+int ripc__inet_number(const struct ripc__host *host, const char *option, int fallback,
+		const int range[2]);
+/* The port that contexts listen on. -EINVAL (logged). */
+int ripc__inet_port(const struct ripc__host *host);
+/* A non-blocking UDP socket that tells where each datagram was sent to, or a negative errno. */
+int ripc__inet_socket(void);
+/*
+ * Receives one datagram of at most WIRE_RECORD_MAX bytes. 1; 0: there is none. buffer has
+ * WIRE_RECORD_MAX + 1 bytes. What is too long or has an impossible sender is dropped.
+ */
+int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
+/* Answers an event's sender, from the address that it had sent to. */
+int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size_t len);
+
+#endif

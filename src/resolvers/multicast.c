@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The resolver source for a network: questions to an IPv4 multicast group, as ARP does it, and
+ * the socket on which every context listens for questions, multicast or unicast.
+ *
+ * Two sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
+ * contexts of a host share: multicast reaches each of them, unicast one. "asker" has a port of
+ * its own, so that answers reach the one who asked. The group is joined on every interface that
+ * is up, also on lo (which never claims to do multicast, but does it), or on those that
+ * the configuration names; interfaces that come later are noticed while asking. Where no
+ * interface can join, the listener still serves unicast questions.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/backend.h"
+#include "core/wire.h"
+#include "resolvers/inet.h"
+#include "ripc/ripc.h"
+
+/* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
+#define INTERFACES_MAX 20
+#define RESCAN_NS      1000000000ull
+
+struct interfaces {
+	int index[INTERFACES_MAX];
+	uint32_t n;
+};
+
+struct multicast {
+	struct ripc__host host;
+	struct sockaddr_in group;
+	struct interfaces joined;
+	int listener, asker, epoll_fd;
+	bool join_failed_logged;
+	bool asker_next; /* whose turn it is to be polled first: neither can starve the other */
+	uint64_t scanned_ns;
+	uint8_t buffer[WIRE_RECORD_MAX + 1];
+};
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Is name one of "eth0,lo"? NULL names all. */
+static bool interface_wanted(const char *wanted, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (!wanted || !*wanted)
+		return true;
+	while (*wanted) {
+		size_t n = strcspn(wanted, ", ");
+
+		if (n == len && memcmp(wanted, name, n) == 0)
+			return true;
+		wanted += n;
+		wanted += strspn(wanted, ", ");
+	}
+	return false;
+}
+
+static bool interfaces_contain(const struct interfaces *interfaces, int index)
+{
+	for (uint32_t i = 0; i < interfaces->n; i++) {
+		if (interfaces->index[i] == index)
+			return true;
+	}
+	return false;
+}
+
+/* The wanted interfaces that are up and have an IPv4 address; names, if given, in words. */
+static int interfaces_find(const char *wanted, struct interfaces *found, char names[128])
+{
+	struct ifaddrs *all;
+	size_t len = 0;
+
+	found->n = 0;
+	if (getifaddrs(&all))
+		return -errno;
+	for (const struct ifaddrs *at = all; at && found->n < INTERFACES_MAX; at = at->ifa_next) {
+		int index;
+
+		if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET ||
+				!(at->ifa_flags & IFF_UP) || !interface_wanted(wanted, at->ifa_name))
+			continue;
+		index = (int)if_nametoindex(at->ifa_name);
+		if (!index || interfaces_contain(found, index))
+			continue;
+		found->index[found->n++] = index;
+		if (names && len < 128)
+			len += (size_t)snprintf(names + len, 128 - len, "%s%s", len ? ", " : "",
+				at->ifa_name);
+	}
+	freeifaddrs(all);
+	return 0;
+}
+
+static int group_parse(const struct ripc__host *host, struct sockaddr_in *group)
+{
+	const char *text = host->option ? host->option(host->arg, "resolver.group") : NULL;
+	int port = ripc__inet_port(host);
+
+	if (port < 0)
+		return port;
+	*group = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	if (inet_pton(AF_INET, text ? text : INET_GROUP, &group->sin_addr) == 1 &&
+			IN_MULTICAST(ntohl(group->sin_addr.s_addr)))
+		return 0;
+	host->log(host->arg, RIPC_LOG_ERROR,
+		"option resolver.group: \"%s\" is not an IPv4 multicast address", text);
+	return -EINVAL;
+}
+
+static int bind_shared(int fd, const struct sockaddr_in *name)
+{
+	int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
+			bind(fd, (const struct sockaddr *)name, sizeof(*name)))
+		return -errno;
+	return 0;
+}
+
+/*
+ * Can the port be shared? Tried at an address that nobody sends to, so that no datagram meant
+ * for a running context gets lost in here.
+ */
+static int port_try(in_port_t port)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = port,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 0xfffefd)};
+	int fd = ripc__inet_socket();
+	int error;
+
+	if (fd < 0)
+		return fd;
+	error = bind_shared(fd, &name);
+	close(fd);
+	return error;
+}
+
+static int multicast_probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	struct interfaces found;
+	struct sockaddr_in group;
+	char names[128] = "";
+	int error = group_parse(host, &group);
+
+	remedy[0] = '\0';
+	if (error) {
+		snprintf(why, 256, "an option cannot be understood");
+		snprintf(remedy, 256, "correct resolver.port or resolver.group in RIPC_OPTIONS");
+		return error;
+	}
+	error = port_try(group.sin_port);
+	if (error) {
+		snprintf(why, 256, "UDP port %d cannot be used: %s", ntohs(group.sin_port),
+			strerror(-error));
+		snprintf(remedy, 256, "end the program that holds it, or set "
+			"RIPC_OPTIONS=resolver.port=N to the same number on all hosts");
+		return error;
+	}
+	error = interfaces_find(host->interfaces, &found, names);
+	if (!error && found.n) {
+		snprintf(why, 256, "UDP port %d, multicast on %s", ntohs(group.sin_port), names);
+		return 0;
+	}
+	snprintf(why, 256, "no multicast: no interface%s is up with an IPv4 address; "
+		"answers unicast questions on UDP port %d only",
+		host->interfaces && *host->interfaces ? " of those named" : "",
+		ntohs(group.sin_port));
+	snprintf(remedy, 256, "ip link set lo up, or name hosts in RIPC_PEERS");
+	return 0;
+}
+
+static void leave_lost(struct multicast *multicast, const struct interfaces *found)
+{
+	struct interfaces *joined = &multicast->joined;
+
+	for (uint32_t i = joined->n; i-- > 0;) {
+		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
+			.imr_ifindex = joined->index[i]};
+
+		if (interfaces_contain(found, joined->index[i]))
+			continue;
+		setsockopt(multicast->listener, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request,
+			sizeof(request));
+		joined->index[i] = joined->index[--joined->n];
+	}
+}
+
+static void join_new(struct multicast *multicast, const struct interfaces *found)
+{
+	const struct ripc__host *host = &multicast->host;
+	struct interfaces *joined = &multicast->joined;
+
+	for (uint32_t i = 0; i < found->n && joined->n < INTERFACES_MAX; i++) {
+		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
+			.imr_ifindex = found->index[i]};
+
+		if (interfaces_contain(joined, found->index[i]))
+			continue;
+		if (setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request,
+				sizeof(request)) == 0 || errno == EADDRINUSE) {
+			joined->index[joined->n++] = found->index[i];
+		} else if (!multicast->join_failed_logged) {
+			multicast->join_failed_logged = true;
+			host->log(host->arg, RIPC_LOG_WARN,
+				"multicast: cannot join on interface %d: %s", found->index[i],
+				strerror(errno));
+		}
+	}
+}
+
+static void rescan(struct multicast *multicast, uint64_t now_ns)
+{
+	struct interfaces found;
+
+	multicast->scanned_ns = now_ns;
+	/* Without a list (no memory, no descriptor) what was joined stays joined. */
+	if (interfaces_find(multicast->host.interfaces, &found, NULL))
+		return;
+	leave_lost(multicast, &found);
+	join_new(multicast, &found);
+}
+
+static int listener_open(struct multicast *multicast)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = multicast->group.sin_port};
+	const struct ripc__host *host = &multicast->host;
+	int fd = ripc__inet_socket();
+	int off = 0, error;
+
+	if (fd < 0)
+		return fd;
+	/* Hear only what was joined here, not what other sockets of the host have joined. */
+	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)))
+		error = -errno;
+	else
+		error = bind_shared(fd, &name);
+	if (!error) {
+		multicast->listener = fd;
+		return 0;
+	}
+	close(fd);
+	if (error == -EADDRINUSE)
+		host->log(host->arg, RIPC_LOG_WARN,
+			"multicast: UDP port %d is held by a program that does not share it",
+			ntohs(name.sin_port));
+	/* The port was understood, so this is no fault of the configuration. */
+	return error == -EINVAL ? -EADDRNOTAVAIL : error;
+}
+
+static int asker_open(struct multicast *multicast, int ttl)
+{
+	int fd = ripc__inet_socket();
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	int on = 1, off = 0, error;
+
+	if (fd < 0)
+		return fd;
+	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &on, sizeof(on)) ||
+			setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &ttl, sizeof(ttl)) ||
+			setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) ||
+			bind(fd, (struct sockaddr *)&any, sizeof(any))) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	multicast->asker = fd;
+	return 0;
+}
+
+static int watch_both(struct multicast *multicast)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	int error;
+
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, multicast->listener, &event) == 0 &&
+			epoll_ctl(fd, EPOLL_CTL_ADD, multicast->asker, &event) == 0) {
+		multicast->epoll_fd = fd;
+		return 0;
+	}
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+static int multicast_open(void *source, const struct ripc__host *host)
+{
+	struct multicast *multicast = source;
+	int ttl = ripc__inet_number(host, "resolver.ttl", 1, (int[]){0, 255});
+	int error;
+
+	if (ttl < 0)
+		return ttl;
+	*multicast = (struct multicast){.host = *host};
+	error = group_parse(host, &multicast->group);
+	error = error ? error : listener_open(multicast);
+	if (error)
+		return error;
+	error = asker_open(multicast, ttl);
+	if (error)
+		goto err_close_listener;
+	error = watch_both(multicast);
+	if (error)
+		goto err_close_asker;
+	rescan(multicast, clock_ns());
+	if (!multicast->joined.n)
+		host->log(host->arg, RIPC_LOG_WARN, "multicast: no interface to join the group on; "
+			"only unicast questions are answered");
+	return 0;
+err_close_asker:
+	close(multicast->asker);
+err_close_listener:
+	close(multicast->listener);
+	return error;
+}
+
+static void multicast_close(void *source)
+{
+	const struct multicast *multicast = source;
+
+	close(multicast->epoll_fd);
+	close(multicast->asker);
+	close(multicast->listener);
+}
+
+static int send_on(const struct multicast *multicast, int index, const struct iovec *data)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+	} control = {0};
+	struct sockaddr_in name = multicast->group;
+	struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name),
+		.msg_iov = (struct iovec *)(uintptr_t)data, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+	struct in_pktinfo info = {.ipi_ifindex = index};
+
+	cmsg->cmsg_level = IPPROTO_IP;
+	cmsg->cmsg_type = IP_PKTINFO;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(info));
+	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+	return sendmsg(multicast->asker, &message, MSG_NOSIGNAL) >= 0 || errno == EAGAIN ||
+		errno == ENOBUFS;
+}
+
+static int multicast_notify(void *source, const void *data, size_t len)
+{
+	struct multicast *multicast = source;
+	const struct iovec iov = {(void *)(uintptr_t)data, len};
+	uint64_t now_ns = clock_ns();
+	int sent = 0;
+
+	if (now_ns - multicast->scanned_ns >= RESCAN_NS)
+		rescan(multicast, now_ns);
+	for (uint32_t i = 0; i < multicast->joined.n; i++)
+		sent += send_on(multicast, multicast->joined.index[i], &iov);
+	return sent;
+}
+
+static int multicast_ask(void *source, uint64_t id, const void *data, size_t len)
+{
+	(void)id;
+	return multicast_notify(source, data, len);
+}
+
+static int multicast_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
+{
+	const struct multicast *multicast = source;
+
+	return ripc__inet_reply(multicast->listener, to, data, len);
+}
+
+static int multicast_poll(void *source, struct ripc__source_event *event)
+{
+	struct multicast *multicast = source;
+
+	int first, second;
+
+	multicast->asker_next = !multicast->asker_next;
+	first = multicast->asker_next ? multicast->listener : multicast->asker;
+	second = multicast->asker_next ? multicast->asker : multicast->listener;
+	return ripc__inet_receive(first, multicast->buffer, event) ||
+		ripc__inet_receive(second, multicast->buffer, event);
+}
+
+static int multicast_wait_fd(void *source)
+{
+	const struct multicast *multicast = source;
+
+	return multicast->epoll_fd;
+}
+
+const struct ripc__source ripc__multicast_source = {
+	.name = "multicast",
+	.size = sizeof(struct multicast),
+	.probe = multicast_probe,
+	.open = multicast_open,
+	.close = multicast_close,
+	.ask = multicast_ask,
+	.reply = multicast_reply,
+	.notify = multicast_notify,
+	.poll = multicast_poll,
+	.wait_fd = multicast_wait_fd,
+};

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The resolver source for where multicast does not pass: hosts named in the configuration
+ * (ripc_config.peers, RIPC_PEERS) are asked one by one. It only asks; the socket on which every
+ * context listens for questions is the multicast source's. Of several processes that listen on
+ * one host one gets the question: core there asks the host's other processes.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/backend.h"
+#include "core/wire.h"
+#include "resolvers/inet.h"
+#include "ripc/ripc.h"
+
+#define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
+#define PEERS_MAX 256
+
+struct peers {
+	struct sockaddr_in addresses[PEERS_MAX];
+	uint32_t n;
+	char why_not[160]; /* the entry that cannot be used, in words; "" if all can */
+};
+
+struct static_source {
+	int fd; /* -1: nobody to ask */
+	struct peers peers;
+	uint8_t buffer[WIRE_RECORD_MAX + 1];
+};
+
+/* Splits "host[:port]" in place. -EINVAL: no host, or no port number behind the colon. */
+static int entry_split(char *entry, int *port)
+{
+	char *colon = strchr(entry, ':');
+	char *end;
+	long value;
+
+	if (colon) {
+		*colon = '\0';
+		errno = 0;
+		value = strtol(colon + 1, &end, 10);
+		if (errno || end == colon + 1 || *end || value < 1 || value > 65535)
+			return -EINVAL;
+		*port = (int)value;
+	}
+	return *entry ? 0 : -EINVAL;
+}
+
+static int address_add(struct peers *peers, const struct sockaddr_in *address)
+{
+	for (uint32_t i = 0; i < peers->n; i++) {
+		if (peers->addresses[i].sin_addr.s_addr == address->sin_addr.s_addr &&
+				peers->addresses[i].sin_port == address->sin_port)
+			return 0;
+	}
+	if (peers->n == PEERS_MAX)
+		return -EINVAL;
+	peers->addresses[peers->n++] = *address;
+	return 0;
+}
+
+/*
+ * Adds the IPv4 addresses of one entry. -EINVAL: it cannot be understood, or nobody has that
+ * name; -EAGAIN: the name server does not answer now.
+ */
+static int entry_add(struct peers *peers, const char *text, int port)
+{
+	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+	struct addrinfo *found = NULL;
+	char entry[ENTRY_MAX];
+	int error;
+
+	snprintf(entry, sizeof(entry), "%s", text);
+	if (entry_split(entry, &port)) {
+		snprintf(peers->why_not, sizeof(peers->why_not),
+			"peers: \"%.80s\" is not host[:port]", text);
+		return -EINVAL;
+	}
+	error = getaddrinfo(entry, NULL, &hints, &found);
+	if (error) {
+		snprintf(peers->why_not, sizeof(peers->why_not),
+			"peers: no IPv4 address for \"%.80s\": %.40s", text, gai_strerror(error));
+		return error == EAI_AGAIN ? -EAGAIN : -EINVAL;
+	}
+	for (struct addrinfo *info = found; info && !error; info = info->ai_next) {
+		struct sockaddr_in address;
+
+		memcpy(&address, info->ai_addr, sizeof(address));
+		address.sin_port = htons((uint16_t)port);
+		error = address_add(peers, &address);
+	}
+	freeaddrinfo(found);
+	if (error)
+		snprintf(peers->why_not, sizeof(peers->why_not), "peers: more than %d at \"%.80s\"",
+			PEERS_MAX, text);
+	return error;
+}
+
+/* Copies what stands before the next comma, without blanks around it. Returns what follows it. */
+static const char *entry_next(const char *at, char entry[ENTRY_MAX])
+{
+	size_t skip = strspn(at, " \t");
+	size_t len = strcspn(at + skip, ",");
+	const char *next = at + skip + len;
+
+	at += skip;
+	while (len && strchr(" \t", at[len - 1]))
+		len--;
+	snprintf(entry, ENTRY_MAX, "%.*s", (int)(len < ENTRY_MAX ? len : ENTRY_MAX - 1), at);
+	return *next ? next + 1 : next;
+}
+
+/* -EINVAL: an entry cannot be used, or the default port; why_not says which. */
+static int peers_parse(const struct ripc__host *host, struct peers *peers)
+{
+	const char *at = host->peers ? host->peers : "";
+	int port = ripc__inet_port(host);
+	char entry[ENTRY_MAX];
+
+	if (port < 0)
+		return port;
+	while (*at) {
+		int error;
+
+		at = entry_next(at, entry);
+		if (!*entry)
+			continue;
+		error = entry_add(peers, entry, port);
+		if (error && error != -EAGAIN)
+			return error;
+		if (error)
+			host->log(host->arg, RIPC_LOG_WARN, "%s (left out)", peers->why_not);
+	}
+	return 0;
+}
+
+static int static_probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	struct peers *peers = calloc(1, sizeof(*peers));
+	int error = peers ? peers_parse(host, peers) : -ENOMEM;
+
+	remedy[0] = '\0';
+	if (error) {
+		snprintf(why, 256, "%s", peers && *peers->why_not ? peers->why_not :
+			strerror(-error));
+		snprintf(remedy, 256, "correct RIPC_PEERS: \"host[:port],...\"");
+	} else if (!peers->n) {
+		error = -ENOENT;
+		snprintf(why, 256, "%s", *peers->why_not ? peers->why_not : "no peers are configured");
+		snprintf(remedy, 256, "where multicast does not pass, set RIPC_PEERS=host[:port],...");
+	} else {
+		snprintf(why, 256, "asks %u address%s by unicast", peers->n,
+			peers->n == 1 ? "" : "es");
+	}
+	free(peers);
+	return error;
+}
+
+static int static_open(void *source, const struct ripc__host *host)
+{
+	struct static_source *state = source;
+	int error;
+
+	*state = (struct static_source){.fd = -1};
+	error = peers_parse(host, &state->peers);
+	if (error) {
+		if (*state->peers.why_not)
+			host->log(host->arg, RIPC_LOG_ERROR, "%s", state->peers.why_not);
+		return error;
+	}
+	if (!state->peers.n)
+		return 0;
+	state->fd = ripc__inet_socket();
+	return state->fd < 0 ? state->fd : 0;
+}
+
+static void static_close(void *source)
+{
+	const struct static_source *state = source;
+
+	if (state->fd >= 0)
+		close(state->fd);
+}
+
+static int static_notify(void *source, const void *data, size_t len)
+{
+	struct static_source *state = source;
+	int sent = 0;
+
+	/* A host that cannot be reached now must not keep the others from being asked. */
+	for (uint32_t i = 0; i < state->peers.n; i++) {
+		ssize_t n = sendto(state->fd, data, len, MSG_NOSIGNAL,
+			(const struct sockaddr *)&state->peers.addresses[i],
+			sizeof(state->peers.addresses[i]));
+
+		sent += n >= 0 || errno == EAGAIN || errno == ENOBUFS;
+	}
+	return sent;
+}
+
+static int static_ask(void *source, uint64_t id, const void *data, size_t len)
+{
+	(void)id;
+	return static_notify(source, data, len);
+}
+
+static int static_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
+{
+	const struct static_source *state = source;
+
+	return ripc__inet_reply(state->fd, to, data, len);
+}
+
+static int static_poll(void *source, struct ripc__source_event *event)
+{
+	struct static_source *state = source;
+
+	return state->fd < 0 ? 0 : ripc__inet_receive(state->fd, state->buffer, event);
+}
+
+static int static_wait_fd(void *source)
+{
+	const struct static_source *state = source;
+
+	return state->fd;
+}
+
+const struct ripc__source ripc__static_source = {
+	.name = "static",
+	.size = sizeof(struct static_source),
+	.probe = static_probe,
+	.open = static_open,
+	.close = static_close,
+	.ask = static_ask,
+	.reply = static_reply,
+	.notify = static_notify,
+	.poll = static_poll,
+	.wait_fd = static_wait_fd,
+};
