@@ -182,6 +182,15 @@ struct ripc__backend {
 	int (*wait_fd)(void *port);
 	int (*wait_arm)(void *port);
 
+	/*
+	 * A cheaper sleep where the port is all there is to sleep on; NULL: there is none. Returns
+	 * when poll has something, when wake is called, or after about 100 ms at the latest. wait
+	 * is called without the lock, by one thread at a time; meanwhile core calls no slot of the
+	 * port but send, release and wake.
+	 */
+	void (*wait)(void *port);
+	void (*wake)(void *port);
+
 	/* What the kernel or device dropped for want of room since the last call; NULL: none. */
 	uint32_t (*overflows)(void *port);
 	/* How often offload had to be left since the last call; NULL: none. */

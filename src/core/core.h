@@ -260,6 +260,8 @@ struct ripc_context {
 	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
 	bool changed;              /* something happened that a waiter may wait for */
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
+	bool port_waits;           /* the reader is in its device's wait slot */
+	bool quiet;                /* that slot came back empty-handed: sleep in the kernel's poll */
 	uint32_t looks;
 	int kick_fd, thread_kick_fd;
 	bool reader_kicked;

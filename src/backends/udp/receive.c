@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STREAK 2 /* lone datagrams in a row after which several are asked for */
@@ -118,7 +119,7 @@ static void receive_one(struct udp_port *port)
 	if (!buffer)
 		return;
 	prepare(&message, &e, buffer);
-	len = recvmsg(port->fd, &message, 0);
+	len = recvmsg(port->fd, &message, MSG_DONTWAIT);
 	if (len < 0)
 		port->streak = 0;
 	else if (file_arrival(port, &message, (uint32_t)len, buffer))
@@ -140,7 +141,7 @@ static void receive_many(struct udp_port *port)
 	}
 	if (!n)
 		return;
-	received = recvmmsg(port->fd, messages, n, 0, NULL);
+	received = recvmmsg(port->fd, messages, n, MSG_DONTWAIT, NULL);
 	if (received <= 0)
 		port->streak = 0;
 	for (int i = 0; i < received; i++) {
@@ -149,6 +150,75 @@ static void receive_many(struct udp_port *port)
 		if (port->arrivals[port->n_arrivals - 1].left > 1)
 			port->streak = 0;
 	}
+}
+
+/* ---- sleeping in recvmsg ------------------------------------------------------------------ */
+
+/* What wait has received; filed by the next poll, so that wait touches nothing else. */
+struct udp_waited {
+	struct envelope e;
+	struct msghdr message;
+	struct ripc__buffer *buffer;
+	ssize_t len; /* negative: nothing */
+};
+
+int ripc__udp_wait_open(struct udp_port *port)
+{
+	const struct timeval most = {.tv_usec = 100000};
+
+	port->waited = calloc(1, sizeof(*port->waited));
+	if (!port->waited)
+		return -ENOMEM;
+	port->waited->len = -1;
+	if (setsockopt(port->fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0)
+		return 0;
+	free(port->waited);
+	return -errno;
+}
+
+void ripc__udp_wait_close(struct udp_port *port)
+{
+	free(port->waited);
+}
+
+void ripc__udp_wait(void *state)
+{
+	struct udp_port *port = state;
+	struct udp_waited *waited = port->waited;
+	uint32_t at = 0;
+
+	waited->buffer = ripc__buffers_find(port->buffers, &at);
+	if (!waited->buffer)
+		return;
+	prepare(&waited->message, &waited->e, waited->buffer);
+	waited->len = recvmsg(port->fd, &waited->message, 0);
+}
+
+/* An empty datagram to ourselves, over loopback; poll drops it. */
+void ripc__udp_wake(void *state)
+{
+	const struct udp_port *port = state;
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port->number)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = in6.sin6_port,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	map_v4(in6.sin6_addr.s6_addr, &in.sin_addr);
+	if (port->family == AF_INET6)
+		sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&in6, sizeof(in6));
+	else
+		sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
+}
+
+/* Files what wait has received. False: it has received nothing. */
+static bool take_waited(struct udp_port *port)
+{
+	struct udp_waited *waited = port->waited;
+	ssize_t len = waited->len;
+
+	waited->len = -1;
+	if (len > 0)
+		file_arrival(port, &waited->message, (uint32_t)len, waited->buffer);
+	return len > 0;
 }
 
 static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
@@ -175,7 +245,9 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n)
 
 	if (port->next == port->n_arrivals) {
 		port->next = port->n_arrivals = 0;
-		if (port->streak < STREAK)
+		if (take_waited(port))
+			;
+		else if (port->streak < STREAK)
 			receive_one(port);
 		else
 			receive_many(port);
@@ -201,7 +273,7 @@ int ripc__udp_wait_arm(void *state)
 	const struct udp_port *port = state;
 
 	/* What has left the socket but not been handed over does not make it readable. */
-	return port->next < port->n_arrivals ? -EAGAIN : 0;
+	return port->next < port->n_arrivals || port->waited->len >= 0 ? -EAGAIN : 0;
 }
 
 void ripc__udp_arrival_drop(const struct udp_arrival *arrival)

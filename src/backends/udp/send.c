@@ -66,7 +66,7 @@ static int transmit(const struct udp_port *port, struct udp_peer *peer, const st
 		if (segment)
 			add_control(&message, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	}
-	return sendmsg(port->fd, &message, 0) < 0 ? -errno : 0;
+	return sendmsg(port->fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 static bool is_full(int rc)

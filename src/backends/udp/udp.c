@@ -103,7 +103,7 @@ static int bind_any(int fd, int family, uint16_t port)
 /* A bound socket of one family; the descriptor or a negative errno. */
 static int open_family(int family, uint16_t port)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int rc = 0;
 
 	if (fd < 0)
@@ -254,6 +254,8 @@ static int port_open(void *dev, void *state)
 	rc = set_options(port);
 	if (!rc)
 		rc = read_number(port->fd, &port->number);
+	if (!rc)
+		rc = ripc__udp_wait_open(port);
 	if (rc)
 		goto close_socket;
 	return 0;
@@ -271,6 +273,7 @@ static void port_close(void *state)
 
 	for (uint32_t i = port->next; i < port->n_arrivals; i++)
 		ripc__udp_arrival_drop(&port->arrivals[i]);
+	ripc__udp_wait_close(port);
 	close(port->fd);
 	ripc__buffers_close(port->buffers);
 }
@@ -332,6 +335,8 @@ const struct ripc__backend ripc__udp_backend = {
 	.release = ripc__udp_release,
 	.wait_fd = wait_fd,
 	.wait_arm = ripc__udp_wait_arm,
+	.wait = ripc__udp_wait,
+	.wake = ripc__udp_wake,
 	.overflows = overflows,
 	.fallbacks = fallbacks,
 };

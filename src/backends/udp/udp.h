@@ -64,6 +64,7 @@ struct udp_port {
 	uint32_t streak;     /* lone datagrams in a row without a send or an empty poll */
 	uint32_t next, n_arrivals;
 	struct ripc__buffers *buffers;
+	struct udp_waited *waited; /* what wait has received and poll has not yet taken */
 	struct udp_arrival arrivals[UDP_BATCH];
 };
 
@@ -97,6 +98,10 @@ int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n);
 void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);
+int ripc__udp_wait_open(struct udp_port *port);
+void ripc__udp_wait_close(struct udp_port *port);
+void ripc__udp_wait(void *port);
+void ripc__udp_wake(void *port);
 /* Gives up what of an arrival was not yet handed over. */
 void ripc__udp_arrival_drop(const struct udp_arrival *arrival);
 
