@@ -28,7 +28,7 @@
 
 #define THREAD_TICK_US 1000u
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
-#define LOOK_EVERY     8u  /* of the waits, one looks before it sleeps, to notice load */
+#define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
 #define POLLS_MAX      16
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
