@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mapping, faulting in and measuring memory, with and without the system's goodwill. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "suite.h"
+
+#define MIB ((size_t)1 << 20)
+
+static int n_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Whether the kernel can read a byte there. */
+static bool is_mapped(const void *at)
+{
+	int ends[2];
+	bool mapped;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	mapped = write(ends[1], at, 1) == 1;
+	close(ends[0]);
+	close(ends[1]);
+	return mapped;
+}
+
+static size_t resident_pages(void *memory, size_t len)
+{
+	unsigned char pages[1024];
+	size_t n = len / (size_t)sysconf(_SC_PAGESIZE), resident = 0;
+
+	ck_assert_uint_le(n, sizeof(pages));
+	ck_assert_int_eq(mincore(memory, len, pages), 0);
+	for (size_t i = 0; i < n; i++)
+		resident += pages[i] & 1;
+	return resident;
+}
+
+START_TEST(memory_map__aligned_zeros_without_a_descriptor)
+{
+	size_t page = ripc__memory_round(1);
+	int before = n_descriptors();
+
+	for (size_t len = page; len < 5 * MIB; len = ripc__memory_round(3 * len)) {
+		uint8_t *memory = NULL;
+
+		ck_assert_int_eq(ripc__memory_map(len, 2 * MIB, (void **)&memory), 0);
+		ck_assert_uint_eq((uintptr_t)memory % (2 * MIB), 0);
+		for (size_t i = 0; i < len; i += page)
+			ck_assert_uint_eq(memory[i], 0);
+		memset(memory, 0x5a, len);
+		ripc__memory_unmap(memory, len);
+		ck_assert(!is_mapped(memory));
+	}
+	ck_assert_int_eq(n_descriptors(), before);
+}
+END_TEST
+
+START_TEST(memory_map__child_has_no_part)
+{
+	int status;
+	void *memory;
+	pid_t child;
+
+	ck_assert_int_eq(ripc__memory_map(2 * MIB, 2 * MIB, &memory), 0);
+	ck_assert(is_mapped(memory));
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0)
+		_exit(is_mapped(memory) ? 1 : 0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ripc__memory_unmap(memory, 2 * MIB);
+}
+END_TEST
+
+START_TEST(memory_map__no_descriptors)
+{
+	struct rlimit before, none;
+	int marker;
+	void *memory = &marker;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(ripc__memory_map(2 * MIB, 2 * MIB, &memory), -EMFILE);
+	ck_assert_ptr_eq(memory, &marker); /* untouched */
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+END_TEST
+
+START_TEST(memory_map__no_addresses)
+{
+	int before = n_descriptors();
+	void *memory = NULL;
+
+	ck_assert_int_eq(ripc__memory_map((size_t)1 << 50, 2 * MIB, &memory), -ENOMEM);
+	ck_assert_int_lt(ripc__memory_map(SIZE_MAX - MIB + 1, 2 * MIB, &memory), 0);
+	ck_assert_ptr_null(memory);
+	ck_assert_int_eq(n_descriptors(), before);
+}
+END_TEST
+
+START_TEST(memory_fault__gives_pages_and_keeps_contents)
+{
+	uint8_t *memory;
+
+	ck_assert_int_eq(ripc__memory_map(2 * MIB, 2 * MIB, (void **)&memory), 0);
+	memory[5000] = 77;
+	ck_assert_uint_lt(resident_pages(memory, MIB), 256);
+	ck_assert_int_eq(ripc__memory_fault(memory, MIB), 0);
+	ck_assert_uint_eq(resident_pages(memory, MIB), MIB / ripc__memory_round(1));
+	ck_assert_uint_eq(memory[5000], 77);
+	ripc__memory_unmap(memory, 2 * MIB);
+}
+END_TEST
+
+/* Where an access would be a SIGBUS: beyond the end of what is mapped. */
+START_TEST(memory_fault__not_possible)
+{
+	int fd = memfd_create("empty", MFD_CLOEXEC);
+	void *memory = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	ck_assert_ptr_ne(memory, MAP_FAILED);
+	ck_assert_int_eq(ripc__memory_fault(memory, MIB), -ENOMEM);
+	munmap(memory, MIB);
+	close(fd);
+	ck_assert_int_eq(ripc__memory_fault(memory, MIB), -ENOMEM);
+}
+END_TEST
+
+START_TEST(memory_half__within_the_machine)
+{
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	ck_assert_uint_gt(ripc__memory_half(), 0);
+	ck_assert_uint_le(ripc__memory_half(), machine / 2);
+}
+END_TEST
+
+START_TEST(memory_round__whole_pages)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	ck_assert_uint_eq(ripc__memory_round(0), 0);
+	ck_assert_uint_eq(ripc__memory_round(1), page);
+	ck_assert_uint_eq(ripc__memory_round(page), page);
+	ck_assert_uint_eq(ripc__memory_round(page + 1), 2 * page);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		memory_map__aligned_zeros_without_a_descriptor, memory_map__child_has_no_part,
+		memory_map__no_descriptors, memory_map__no_addresses,
+		memory_fault__gives_pages_and_keeps_contents, memory_fault__not_possible,
+		memory_half__within_the_machine, memory_round__whole_pages, NULL,
+	};
+
+	return suite_run("memory", tests);
+}
