@@ -53,7 +53,10 @@ def build(name, *options, compiler='gcc'):
     if status != 0:
         shutil.rmtree(path, ignore_errors=True)
         must([part for part in setup if part != '--reconfigure'], CC=compiler)
-    must(['ninja', '-C', path])
+    status, output = run(['ninja', '-C', path])
+    if status != 0:
+        lines = [line for line in output.splitlines() if not line.startswith('[')]
+        raise Failed('\n'.join(lines))
     return path
 
 
