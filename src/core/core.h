@@ -114,6 +114,7 @@ struct partner {
 	bool current : 1;         /* it is whom service->partners names for its ID */
 	bool suspect : 1;         /* heard that it moved: ask the resolver before the next send */
 	bool resolved : 1;        /* found by the resolver, not just heard from */
+	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
 	bool blocked : 1;         /* a send met -EAGAIN: a NOTICE is due */
 };
 
@@ -344,7 +345,8 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 /* Its token came with a hello. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
 void ripc__partner_touch(struct partner *partner);
-/* The partner is not there any more (status: why); its sends end or move on. */
+/* The partner is not there any more (status: why); its sends end or move on. It stays, dead,
+ * as long as a packet of it may be under way. */
 void ripc__partner_lost(struct partner *partner, int status);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);

@@ -73,7 +73,7 @@ static void input_retry(struct ripc_context *ctx, const struct wire_packet *pack
 	struct partner *partner = meant(ctx, packet);
 	bool forgotten = partner && packet->h.number && packet->h.number == partner->token_out;
 
-	if (!partner || (partner->token_out && !forgotten)) {
+	if (!partner || partner->dead || (partner->token_out && !forgotten)) {
 		ctx->stats.drop_token++;
 		return;
 	}
@@ -97,7 +97,7 @@ static void input_gone(struct ripc_context *ctx, const struct wire_packet *packe
 {
 	struct partner *partner = meant(ctx, packet);
 
-	if (partner)
+	if (partner && !partner->dead)
 		ripc__partner_lost(partner, -ENOENT);
 	else
 		ctx->stats.drop_token++;
@@ -111,7 +111,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	struct partner *partner = ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
 	struct wire_packet hello = {0};
 
-	if (partner && partner->peer->context != packet->hello.context)
+	if (partner && (partner->dead || partner->peer->context != packet->hello.context))
 		return NULL;
 	if (!partner && ripc__partner_accept(service, device, packet, event->from, &partner))
 		return NULL;
@@ -281,6 +281,10 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		if (!verified(ctx, &packet))
 			return;
 		partner->known = true; /* our token came back */
+	}
+	if (partner->dead) {
+		ctx->stats.drop_token++;
+		return;
 	}
 	if (!device->ops->peer_matches(device->port, partner->peer->route, event->from) &&
 			packet.h.type != WIRE_ECHO_REPLY)

@@ -340,6 +340,9 @@ static void announce(struct outgoing *outgoing)
 	if (unasked > outgoing->total)
 		unasked = outgoing->total;
 	if (outgoing->announced) {
+		/* Large datagrams may be what vanishes. */
+		room = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+		inline_bytes = room > prefix ? room - prefix : 0;
 		unasked = outgoing->sent;
 		inline_bytes = inline_bytes < outgoing->total ? 0 : inline_bytes;
 		ctx->stats.announcements_repeated++;

@@ -6,7 +6,8 @@
  * Design notes. State for a stranger is made only for a packet with a valid address proof, and
  * is kept longer (PARTNER_IDLE_US) than any proof holds (2 * PROOF_PERIOD_US): so a late first
  * packet either finds the state it once made, with its memory of numbers, or has no valid proof
- * any more. A token dies with the state: a late packet cannot bring it back.
+ * any more. A token dies with the state: a late packet cannot bring it back. A partner that is
+ * gone stays for as long, dead: what it sent before and arrives late has no effect.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -228,12 +229,17 @@ static void unmake_current(struct partner *partner)
 	partner->current = false;
 }
 
+static void incoming_forget_all(struct partner *partner)
+{
+	while (!list_empty(&partner->incoming))
+		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
+}
+
 void ripc__partner_free(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	while (!list_empty(&partner->incoming))
-		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
+	incoming_forget_all(partner);
 	unmake_current(partner);
 	ripc__held_drop(partner, true);
 	if (partner->peer) {
@@ -318,7 +324,7 @@ static void resolving_answered(struct partner *partner, int status,
 		if (make_current(known) == 0) {
 			hand_over(partner, known);
 			known->resolved = true;
-			known->suspect = false;
+			known->suspect = known->dead = false;
 			ripc__partner_free(partner);
 			partner = known;
 		} else {
@@ -494,8 +500,10 @@ void ripc__partner_retire(struct partner *partner)
 void ripc__partner_lost(struct partner *partner, int status)
 {
 	ripc__partner_retire(partner);
+	partner->dead = true;
+	incoming_forget_all(partner);
+	ripc__held_drop(partner, true);
 	ripc__outgoing_lost(partner, status);
-	ripc__partner_free(partner);
 }
 
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
@@ -509,6 +517,8 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 			return;
 		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming))
 			ripc__partner_free(partner);
+		else
+			ripc__partner_touch(partner);
 	}
 }
 

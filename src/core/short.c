@@ -25,12 +25,19 @@ struct held {
 	struct held_short *shorts[HELD_MAX];
 };
 
-static uint32_t header_len(const struct partner *partner, uint32_t n_items)
+/* Bytes before the payload of a short with so many items and reply extensions, at least. */
+static uint32_t header_least(uint32_t n_items, uint32_t n_replies)
+{
+	return WIRE_HEADER + n_replies * WIRE_REPLY + (n_items > 1 ? 2 * n_items : 0);
+}
+
+/* The same, with what else there is to be said to this partner now. */
+static uint32_t header_len(const struct partner *partner, uint32_t n_items, uint32_t n_replies)
 {
 	uint32_t hello = partner->known ? 0 : WIRE_HELLO;
 	uint32_t ack = partner->ack_number ? WIRE_ACK : 0;
 
-	return WIRE_HEADER + hello + ack + 2 * WIRE_REPLY + (n_items > 1 ? 2 * n_items : 0);
+	return header_least(n_items, n_replies) + hello + ack;
 }
 
 static uint32_t partner_mtu(struct partner *partner)
@@ -50,9 +57,20 @@ uint32_t ripc__short_max(struct partner *partner)
 	return mtu - WIRE_HEADER - WIRE_ACK;
 }
 
-/* items[0] is left free for the header; returns what the network said. */
+static void hello_alone(struct partner *partner)
+{
+	struct wire_packet hello = {0};
+
+	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__partner_send(partner, &hello);
+}
+
+/*
+ * items[0] is left free for the header; returns what the network said. hello_apart: the hello
+ * went by itself, for which a partner that has given us its token need not wait.
+ */
 static int transmit(struct partner *partner, struct wire_packet *packet, struct iovec *iov,
-		const uint64_t *lens)
+		const uint64_t *lens, bool hello_apart)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
@@ -62,6 +80,8 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	int n;
 
 	ripc__partner_header(partner, packet, WIRE_SHORT);
+	if (hello_apart)
+		packet->h.flags &= (uint16_t)~WIRE_F_HELLO;
 	tx.len = (uint32_t)wire_encode(prefix, packet, lens, NULL);
 	for (uint32_t i = 1; i <= packet->n_items; i++)
 		crc = ripc__crc32c(crc, iov[i].iov_base, iov[i].iov_len);
@@ -125,18 +145,19 @@ static int held_transmit(struct partner *partner, struct held_short *copy)
 		iov[i + 1] = (struct iovec){at, copy->lens[i]};
 		at += copy->lens[i];
 	}
-	return transmit(partner, &packet, iov, copy->lens);
+	return transmit(partner, &packet, iov, copy->lens, false);
 }
 
-static bool fits(struct partner *partner, uint32_t n_items, uint32_t len)
+static bool fits(struct partner *partner, const struct held_short *copy)
 {
-	return header_len(partner, n_items) + len <= partner_mtu(partner);
+	uint32_t n_replies = (copy->lends != 0) + (copy->replies != 0);
+
+	return header_len(partner, copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
 }
 
 void ripc__held_send(struct partner *partner)
 {
 	struct held *held = partner->held;
-	struct wire_packet hello = {0};
 	bool sent = false;
 
 	if (!held || !partner->peer)
@@ -144,14 +165,14 @@ void ripc__held_send(struct partner *partner)
 	for (uint32_t i = 0; i < held->n; i++) {
 		struct held_short *copy = held->shorts[i];
 
-		if (fits(partner, copy->n_items, copy->len))
+		if (fits(partner, copy))
 			sent |= held_transmit(partner, copy) == 0;
 	}
 	if (partner->state == PARTNER_READY) {
-		ripc__held_drop(partner, false);
+		/* What was not transmitted even now does not fit this path. */
+		ripc__held_drop(partner, true);
 	} else if (!sent) {
-		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-		ripc__partner_send(partner, &hello);
+		hello_alone(partner);
 	}
 }
 
@@ -187,14 +208,10 @@ static int send_early(struct partner *partner, const struct ripc_send *request, 
 	if (error || !partner->peer)
 		return error;
 	copy = partner->held->shorts[partner->held->n - 1];
-	if (fits(partner, copy->n_items, copy->len)) {
+	if (fits(partner, copy))
 		held_transmit(partner, copy);
-	} else {
-		struct wire_packet hello = {0};
-
-		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-		ripc__partner_send(partner, &hello);
-	}
+	else
+		hello_alone(partner);
 	return 0;
 }
 
@@ -203,26 +220,28 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 {
 	struct wire_packet packet = {.n_items = request->n_items, .payload_len = len,
 		.lends = lends, .replies = request->reply_to};
+	uint32_t n_replies = (lends != 0) + (request->reply_to != 0);
 	struct iovec iov[RIPC_ITEMS_MAX + 1];
 	uint64_t lens[RIPC_ITEMS_MAX];
+	bool hello_apart = false;
 
 	if (request->to_incarnation && request->to_incarnation != partner->incarnation)
 		return -ENOENT;
-	if (header_len(partner, request->n_items) - 2 * WIRE_REPLY + len > partner_mtu(partner)) {
+	if (header_len(partner, request->n_items, n_replies) + len > partner_mtu(partner)) {
 		/* The hello or an ack may be what is too much: then it goes first, alone. */
-		if (len > ripc__short_max(partner))
+		if (header_least(request->n_items, n_replies) + len > partner_mtu(partner))
 			return -EMSGSIZE;
 		ripc__acks_flush(partner->service->ctx);
-		if (header_len(partner, request->n_items) - 2 * WIRE_REPLY + len >
-				partner_mtu(partner))
-			return -EMSGSIZE;
+		hello_apart = !partner->known;
+		if (hello_apart)
+			hello_alone(partner);
 	}
 	for (uint32_t i = 0; i < request->n_items; i++) {
 		iov[i + 1] = request->items[i];
 		lens[i] = request->items[i].iov_len;
 	}
 	packet.h.number = partner->short_next++;
-	return transmit(partner, &packet, iov, lens);
+	return transmit(partner, &packet, iov, lens, hello_apart);
 }
 
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)

@@ -373,6 +373,12 @@ static void cond_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t d
 	ctx->now_us = ctx->env.now_us(ctx->env.arg);
 }
 
+/* Not inline, lest gcc 12 take the list for one that outlives its members (-Wdangling-pointer). */
+static __attribute__((noinline)) void waiter_join(struct ripc_context *ctx, struct waiter *self)
+{
+	list_append(&ctx->waiters, &self->node);
+}
+
 /* Hands the reading on, to another waiting call or to the progress thread. */
 static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 {
@@ -421,7 +427,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 		ripc__progress(ctx);
 		return ready(arg);
 	}
-	list_append(&ctx->waiters, &self.node);
+	waiter_join(ctx, &self);
 	while (!is_ready && ctx->now_us < deadline_us) {
 		if (ctx->env.idle != NULL)
 			idle_step(ctx, deadline_us);
