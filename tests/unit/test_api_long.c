@@ -1,0 +1,733 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Long messages through the public calls, over UDP loopback: contents, outcomes, deadlines. */
+#include "api.h"
+
+struct long_call {
+	struct ripc_service *svc;
+	struct ripc_send send;
+	enum ripc_outcome outcome;
+	int status;
+	pthread_t thread;
+};
+
+static void *long_main(void *arg)
+{
+	struct long_call *call = arg;
+
+	call->status = ripc_sendmsg(call->svc, &call->send, &call->outcome);
+	return NULL;
+}
+
+/* A waiting send in a thread of its own. */
+static void long_begin(struct long_call *call, struct ripc_service *svc, struct ripc_send send)
+{
+	*call = (struct long_call){.svc = svc, .send = send};
+	ck_assert_int_eq(pthread_create(&call->thread, NULL, long_main, call), 0);
+}
+
+static void long_end(struct long_call *call, enum ripc_outcome outcome, int status)
+{
+	ck_assert_int_eq(pthread_join(call->thread, NULL), 0);
+	ck_assert_int_eq(call->status, status);
+	ck_assert_int_eq(call->outcome, outcome);
+}
+
+static void check_received(const struct side *to, const struct side *from, const size_t *lens,
+		uint32_t n)
+{
+	struct ripc_msg *msg = take(to->svc, RIPC_LONG);
+
+	ck_assert_uint_eq(msg->from, from->id);
+	ck_assert_uint_eq(msg->from_incarnation, ripc_service_incarnation(from->svc));
+	ck_assert_uint_eq(msg->n_items, n);
+	for (uint32_t i = 0; i < n; i++) {
+		ck_assert_uint_eq(msg->items[i].iov_len, lens[i]);
+		check_filled(msg->items[i].iov_base, lens[i], 7 * i);
+	}
+	ripc_msg_free(msg);
+}
+
+static void exchange(const struct side *from, const struct side *to, const size_t *lens, uint32_t n)
+{
+	struct iovec items[RIPC_ITEMS_MAX] = {{0}};
+
+	for (uint32_t i = 0; i < n; i++)
+		items[i] = item(filled(lens[i], 7 * i), lens[i]);
+	ck_assert_int_eq(ripc_send_long(from->svc, to->id, items, n, PATIENCE_MS), 0);
+	check_received(to, from, lens, n);
+	for (uint32_t i = 0; i < n; i++)
+		free(items[i].iov_base);
+}
+
+START_TEST(send_long__one_item)
+{
+	static const size_t lens[] = {0, 1, 896, 1400, 5000, 32500, 65535, 65536, 65537, 200000,
+		1 << 20, (8 << 20) + 1};
+	struct pair pair;
+
+	pair_open(&pair);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		exchange(&pair.a, &pair.b, &lens[i], 1);
+		exchange(&pair.b, &pair.a, &lens[i], 1);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(send_long__as_the_first_message)
+{
+	static const size_t lens[] = {0, 100, 70000, 3000000};
+	const size_t len = lens[_i];
+	struct pair pair;
+
+	pair_open(&pair);
+	exchange(&pair.a, &pair.b, &len, 1);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(send_long__many_items)
+{
+	size_t lens[RIPC_ITEMS_MAX];
+	struct pair pair;
+
+	pair_open(&pair);
+	for (uint32_t n = 2; n <= RIPC_ITEMS_MAX; n = n < 63 ? n + 61 : n + 1) {
+		for (uint32_t i = 0; i < n; i++)
+			lens[i] = i % 5 == 0 ? 0 : 1000 * i + i;
+		exchange(&pair.a, &pair.b, lens, n);
+		memset(lens, 0, sizeof(lens));
+		exchange(&pair.a, &pair.b, lens, n);
+		lens[n - 1] = 1;
+		exchange(&pair.a, &pair.b, lens, n);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(send_long__to_itself)
+{
+	const size_t lens[2] = {100, 5000000};
+	struct ripc_service *other;
+	struct side second;
+	struct pair pair;
+
+	pair_open(&pair);
+	exchange(&pair.a, &pair.a, &lens[0], 1);
+	exchange(&pair.a, &pair.a, lens, 2);
+	ck_assert_int_eq(ripc_service_open(pair.a.ctx, 0, 0, &other), 0);
+	second = (struct side){pair.a.ctx, other, ripc_service_id(other)};
+	exchange(&pair.a, &second, lens, 2);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(send_long__nobody_there)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send send = long_send(NOBODY, &one, 1);
+	enum ripc_outcome outcome = 0;
+	struct side side;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_send_long(side.svc, NOBODY, &one, 1, PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, &outcome), -ENOENT);
+	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
+	/* The least time there is: not in time, or known by now not to exist. */
+	outcome = 0;
+	send.to = NOBODY + 1;
+	send.timeout_ms = 1;
+	ck_assert(ripc_sendmsg(side.svc, &send, &outcome) < 0);
+	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
+	check_nothing(side.svc);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(send_long__longer_than_the_receiver_takes)
+{
+	const size_t len = 100000;
+	struct ripc_config cfg = api_config(0);
+	struct iovec one = item(filled(len + 1, 0), len + 1);
+	struct pair pair;
+
+	side_open(&pair.a, 0);
+	cfg.message_max_bytes = len;
+	side_open_as(&pair.b, &cfg, 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), -EMSGSIZE);
+	exchange(&pair.a, &pair.b, &len, 1);
+	check_nothing(pair.b.svc);
+	ck_assert_uint_eq(stats_of(pair.b.ctx).messages_refused, 1);
+	ck_assert_uint_eq(stats_of(pair.a.ctx).long_not_delivered, 1);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(send_long__receiver_without_memory)
+{
+	const size_t len = 5 << 20;
+	struct ripc_config cfg = api_config(0);
+	struct iovec one = item(filled(len, 0), len);
+	struct pair pair;
+
+	side_open(&pair.a, 0);
+	cfg.pool_bytes = 10 << 20;
+	side_open_as(&pair.b, &cfg, 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), -ENOBUFS);
+	check_received(&pair.b, &pair.a, &len, 1);
+	check_nothing(pair.b.svc);
+	exchange(&pair.a, &pair.b, &len, 1);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(send_long__bad_arguments)
+{
+	struct iovec items[RIPC_ITEMS_MAX + 1] = {{"x", 1}};
+	const struct iovec nowhere = {NULL, 1};
+	const struct iovec huge[2] = {{"x", SIZE_MAX / 2}, {"x", SIZE_MAX / 2}};
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_send_long(NULL, pair.b.id, items, 1, 1000), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, 0, items, 1, 1000), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, NULL, 1, 1000), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 0, 1000), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, RIPC_ITEMS_MAX + 1, 1000),
+		-EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &nowhere, 1, 1000), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 1, -1), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, huge, 2, 1000), -EMSGSIZE);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(sendmsg__bad_arguments)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_buffer lent[RIPC_ITEMS_MAX + 1] = {{.mem = {"y", 1}}};
+	struct ripc_send good, send;
+	struct pair pair;
+
+	pair_open(&pair);
+	good = long_send(pair.b.id, &one, 1);
+	ck_assert_int_eq(ripc_sendmsg(NULL, &good, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, NULL, NULL), -EINVAL);
+	send = good;
+	send.size = 0;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send.size = SIZE_MAX;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send = good;
+	send.flags |= 1u << 31;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send.flags = RIPC_NOWAIT; /* of a short, which never waits: who would complete it? */
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send = good;
+	send.timeout_ms = -1;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send = good;
+	send.n_returns = 1;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send.returns = lent;
+	send.n_returns = RIPC_ITEMS_MAX + 1;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	check_nothing(pair.b.svc);
+	/* An older program's struct, which ends earlier. */
+	send = good;
+	send.size = offsetof(struct ripc_send, reply_to);
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(sendmsg__long_to_incarnation)
+{
+	const struct iovec one = item("x", 1);
+	enum ripc_outcome outcome = 0;
+	struct ripc_send send;
+	struct pair pair;
+
+	pair_open(&pair);
+	send = long_send(pair.b.id, &one, 1);
+	send.to_incarnation = ripc_service_incarnation(pair.b.svc) + 1;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), -ENOENT);
+	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
+	outcome = 0;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), -ENOENT);
+	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
+	send.to_incarnation--;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), 0);
+	ck_assert_int_eq(outcome, RIPC_DELIVERED);
+	ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	check_nothing(pair.b.svc);
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- a partner that falls silent ------------------------------------------------------------- */
+
+/* b only lives while pumped. Afterwards both know each other and b is silent. */
+static void silent_open(struct pair *pair, struct pump *pump)
+{
+	side_open(&pair->a, 0);
+	side_open(&pair->b, RIPC_NO_THREAD);
+	pump_start(pump, pair->b.ctx);
+	acquaint(&pair->a, &pair->b);
+	pump_stop(pump);
+}
+
+/* Everything was sent and nothing heard: nobody can know, and the memory comes back later. */
+START_TEST(sendmsg__unknown_then_notice)
+{
+	char *bytes = filled(500, 0);
+	const struct iovec one = item(bytes, 500);
+	enum ripc_outcome outcome = 0;
+	struct ripc_send send;
+	uint64_t began_ms;
+	struct ripc_msg *msg;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	send = long_send(pair.b.id, &one, 1);
+	send.timeout_ms = 200;
+	send.cookie = 4711;
+	began_ms = clock_ms();
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), -ECONNRESET);
+	ck_assert_int_eq(outcome, RIPC_UNKNOWN);
+	ck_assert_uint_ge(clock_ms() + 1, began_ms + 200);
+	msg = take(pair.a.svc, RIPC_NOTICE);
+	ck_assert_int_eq(msg->status, 0);
+	ck_assert_uint_eq(msg->cookie, 4711);
+	ripc_msg_free(msg);
+	free(bytes);
+	ck_assert_uint_eq(stats_of(pair.a.ctx).long_unknown, 1);
+	/* The partner wakes up: what it finds may be delivered, but once at most. */
+	pump_start(&pump, pair.b.ctx);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &(struct iovec){"x", 1}, 1,
+		PATIENCE_MS), 0);
+	msg = take(pair.b.svc, RIPC_LONG);
+	if (msg->items[0].iov_len == 500) {
+		check_filled(msg->items[0].iov_base, 500, 0);
+		ripc_msg_free(msg);
+		msg = take(pair.b.svc, RIPC_LONG);
+	}
+	ck_assert_uint_eq(msg->items[0].iov_len, 1);
+	ripc_msg_free(msg);
+	check_nothing(pair.b.svc);
+	pump_stop(&pump);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Bytes that were never sent cannot have been delivered. */
+START_TEST(send_long__not_in_time)
+{
+	const size_t len = 2 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	uint64_t began_ms;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	began_ms = clock_ms();
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 200), -ETIMEDOUT);
+	ck_assert_uint_ge(clock_ms() + 1, began_ms + 200);
+	check_nothing(pair.a.svc);
+	ck_assert_uint_eq(stats_of(pair.a.ctx).long_not_delivered, 1);
+	free(one.iov_base);
+	pump_start(&pump, pair.b.ctx);
+	exchange(&pair.a, &pair.b, &len, 1);
+	check_nothing(pair.b.svc);
+	pump_stop(&pump);
+	pair_close(&pair);
+}
+END_TEST
+
+/* The partner is given up before the deadline, by the time set for silence. */
+START_TEST(send_long__silent_partner_given_up)
+{
+	struct ripc_config cfg = api_config(0);
+	const size_t len = 2 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct pump pump;
+	struct pair pair;
+	int error;
+
+	cfg.peer_timeout_ms = 200;
+	side_open_as(&pair.a, &cfg, 0);
+	side_open(&pair.b, RIPC_NO_THREAD);
+	pump_start(&pump, pair.b.ctx);
+	acquaint(&pair.a, &pair.b);
+	pump_stop(&pump);
+	error = ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 100 * PATIENCE_MS);
+	ck_assert_int_eq(error, -EHOSTUNREACH);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- without waiting --------------------------------------------------------------------------- */
+
+/* Takes what b has got, each once. */
+static void count_received(struct ripc_service *svc, uint8_t *got, uint32_t n)
+{
+	for (uint32_t left = n; left > 0; left--) {
+		struct ripc_msg *msg = take(svc, RIPC_LONG);
+		uint32_t number;
+
+		ck_assert_uint_ge(msg->items[0].iov_len, sizeof(number));
+		memcpy(&number, msg->items[0].iov_base, sizeof(number));
+		ck_assert_uint_lt(number, n);
+		ck_assert_uint_eq(got[number]++, 0);
+		ripc_msg_free(msg);
+	}
+}
+
+/* One message from a: false if it was a completion, true if it was the notice to go on. */
+static bool take_progress(struct ripc_service *svc, uint8_t *completed, uint32_t n)
+{
+	struct ripc_msg *msg = NULL;
+	bool notice;
+
+	ck_assert_int_eq(ripc_receive(svc, PATIENCE_MS, &msg), 0);
+	notice = msg->kind == RIPC_NOTICE;
+	ck_assert_int_eq(msg->status, 0);
+	if (notice) {
+		ck_assert_uint_eq(msg->cookie, 0);
+	} else {
+		ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+		ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+		ck_assert_uint_lt(msg->cookie, n);
+		ck_assert_uint_eq(completed[msg->cookie]++, 0);
+	}
+	ripc_msg_free(msg);
+	return notice;
+}
+
+/* n sends at once to a partner that sleeps until no more are accepted. */
+static void flood(uint32_t n, size_t len)
+{
+	uint8_t completed[2000] = {0}, got[2000] = {0};
+	uint32_t accepted = 0, done = 0;
+	struct iovec *items = calloc(n, sizeof(*items));
+	bool awake = false;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	for (uint32_t i = 0; i < n; i++) {
+		items[i] = item(filled(len, i), len);
+		memcpy(items[i].iov_base, &i, sizeof(i));
+	}
+	while (accepted < n) {
+		struct ripc_send send = long_send(pair.b.id, &items[accepted], 1);
+		int error;
+
+		send.flags |= RIPC_NOWAIT;
+		send.cookie = accepted;
+		error = ripc_sendmsg(pair.a.svc, &send, NULL);
+		accepted += error == 0;
+		if (error == 0)
+			continue;
+		ck_assert_int_eq(error, -EAGAIN);
+		ck_assert_uint_gt(accepted, 64);
+		if (!awake)
+			pump_start(&pump, pair.b.ctx);
+		awake = true;
+		while (!take_progress(pair.a.svc, completed, n))
+			done++;
+	}
+	if (!awake)
+		pump_start(&pump, pair.b.ctx);
+	while (done < n)
+		done += !take_progress(pair.a.svc, completed, n);
+	count_received(pair.b.svc, got, n);
+	check_nothing(pair.b.svc);
+	pump_stop(&pump);
+	for (uint32_t i = 0; i < n; i++)
+		free(items[i].iov_base);
+	free(items);
+	pair_close(&pair);
+}
+
+START_TEST(sendmsg__hundred_at_once)
+{
+	flood(100, 2000);
+}
+END_TEST
+
+START_TEST(sendmsg__two_hundred_long_ones_at_once)
+{
+	flood(200, 100000);
+}
+END_TEST
+
+START_TEST(sendmsg__more_than_are_accepted)
+{
+	flood(2000, 200);
+}
+END_TEST
+
+/* A negative return means that no completion follows. */
+START_TEST(sendmsg__nowait_refused_at_once)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send send = long_send(NOBODY, &one, 1);
+	struct side side;
+	struct ripc_msg *msg;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_resolve(side.ctx, NOBODY, PATIENCE_MS), -ENOENT);
+	send.flags |= RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, NULL), -ENOENT);
+	ck_assert_int_eq(ripc_receive(side.svc, 100, &msg), -ETIMEDOUT);
+	/* One that is not known yet is accepted, and completes. */
+	send.to = NOBODY + 1;
+	send.cookie = 9;
+	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, NULL), 0);
+	take_completion(side.svc, 9, RIPC_NOT_DELIVERED, -ENOENT);
+	check_nothing(side.svc);
+	side_close(&side);
+}
+END_TEST
+
+/* ---- cancelling -------------------------------------------------------------------------------- */
+
+/* Not all was sent: the partner confirms that it will not be delivered. */
+START_TEST(cancel__nowait_in_progress)
+{
+	const size_t len = 2 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct ripc_send send;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	send.cookie = 33;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 34), -ENOENT);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 33), 0);
+	pump_start(&pump, pair.b.ctx);
+	take_completion(pair.a.svc, 33, RIPC_NOT_DELIVERED, -ECANCELED);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 33), -ENOENT);
+	exchange(&pair.a, &pair.b, &len, 1);
+	check_nothing(pair.a.svc);
+	check_nothing(pair.b.svc);
+	pump_stop(&pump);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+/* It was all sent, and the partner took it before it saw the cancel: the truth is told. */
+START_TEST(cancel__too_late)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send send;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	send.cookie = 33;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 33), 0);
+	pump_start(&pump, pair.b.ctx);
+	take_completion(pair.a.svc, 33, RIPC_DELIVERED, 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	check_nothing(pair.b.svc);
+	pump_stop(&pump);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(cancel__waits_for_the_resolver)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send send = long_send(NOBODY, &one, 1);
+	struct side side;
+
+	side_open(&side, RIPC_NO_THREAD);
+	send.flags |= RIPC_NOWAIT;
+	send.cookie = 1;
+	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, NULL), 0);
+	ck_assert_int_eq(ripc_cancel(side.svc, 1), 0);
+	take_completion(side.svc, 1, RIPC_NOT_DELIVERED, -ECANCELED);
+	side_close(&side);
+}
+END_TEST
+
+/* Several sends under one cookie are cancelled together. */
+START_TEST(cancel__all_with_the_cookie)
+{
+	const size_t len = 1 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct ripc_send send;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	for (int i = 0; i < 100; i++) {
+		send.cookie = i % 2;
+		ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	}
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 1), 0);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 0), 0);
+	pump_start(&pump, pair.b.ctx);
+	for (int i = 0; i < 100; i++) {
+		struct ripc_msg *msg = take(pair.a.svc, RIPC_COMPLETION);
+
+		ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
+		ck_assert_int_eq(msg->status, -ECANCELED);
+		ripc_msg_free(msg);
+	}
+	check_nothing(pair.a.svc);
+	check_nothing(pair.b.svc);
+	pump_stop(&pump);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Repeats until the other thread has got as far as the send. */
+static void cancel_until_found(struct ripc_service *svc, uint64_t cookie)
+{
+	while (ripc_cancel(svc, cookie) == -ENOENT)
+		usleep(1000);
+}
+
+START_TEST(cancel__waiting_send_of_another_thread)
+{
+	const size_t len = 2 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct long_call call;
+	struct ripc_send send;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	send = long_send(pair.b.id, &one, 1);
+	send.cookie = 8;
+	long_begin(&call, pair.a.svc, send);
+	cancel_until_found(pair.a.svc, 8);
+	pump_start(&pump, pair.b.ctx);
+	long_end(&call, RIPC_NOT_DELIVERED, -ECANCELED);
+	check_nothing(pair.a.svc);
+	pump_stop(&pump);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+static bool has_sent(struct ripc_context *ctx, uint64_t datagrams_before)
+{
+	return stats_of(ctx).datagrams_sent > datagrams_before;
+}
+
+/* The service is closed under a waiting send: it ends, by what is known. */
+START_TEST(service_close__under_a_waiting_send)
+{
+	const size_t len = _i ? 2 << 20 : 10;
+	const struct iovec one = item(filled(len, 0), len);
+	struct long_call call;
+	struct pump pump;
+	struct pair pair;
+	uint64_t before;
+
+	silent_open(&pair, &pump);
+	before = stats_of(pair.a.ctx).datagrams_sent;
+	long_begin(&call, pair.a.svc, long_send(pair.b.id, &one, 1));
+	while (!has_sent(pair.a.ctx, before))
+		usleep(1000);
+	ck_assert_int_eq(ripc_service_close(pair.a.svc), 0);
+	if (_i)
+		long_end(&call, RIPC_NOT_DELIVERED, -ECANCELED);
+	else
+		long_end(&call, RIPC_UNKNOWN, -ECONNRESET);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(close__cuts_off_sends_in_progress)
+{
+	const size_t len = 2 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct ripc_send send;
+	struct pump pump;
+	struct pair pair;
+
+	silent_open(&pair, &pump);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	ck_assert_int_eq(ripc_close(pair.a.ctx, 50), -ETIMEDOUT);
+	free(one.iov_base);
+	side_close(&pair.b);
+}
+END_TEST
+
+START_TEST(close__waits_for_sends_in_progress)
+{
+	const size_t len = 2 << 20;
+	const struct iovec one = item(filled(len, 7 * 0), len);
+	struct ripc_send send;
+	struct pair pair;
+
+	pair_open(&pair);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	side_close(&pair.a);
+	ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	free(one.iov_base);
+	side_close(&pair.b);
+}
+END_TEST
+
+static Suite *suite_make(void)
+{
+	const TTest *const tests[] = {
+		send_long__one_item, send_long__many_items, send_long__to_itself,
+		send_long__nobody_there, send_long__longer_than_the_receiver_takes,
+		send_long__receiver_without_memory, send_long__bad_arguments,
+		sendmsg__bad_arguments, sendmsg__long_to_incarnation, sendmsg__unknown_then_notice,
+		send_long__not_in_time, send_long__silent_partner_given_up,
+		sendmsg__hundred_at_once, sendmsg__two_hundred_long_ones_at_once,
+		sendmsg__more_than_are_accepted, sendmsg__nowait_refused_at_once,
+		cancel__nowait_in_progress, cancel__too_late, cancel__waits_for_the_resolver,
+		cancel__all_with_the_cookie, cancel__waiting_send_of_another_thread,
+		close__cuts_off_sends_in_progress, close__waits_for_sends_in_progress, NULL,
+	};
+	Suite *suite = suite_create("api_long");
+	TCase *tcase = tcase_create("api_long");
+
+	for (const TTest *const *at = tests; *at; at++)
+		tcase_add_test(tcase, *at);
+	tcase_add_loop_test(tcase, send_long__as_the_first_message, 0, 4);
+	tcase_add_loop_test(tcase, service_close__under_a_waiting_send, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int main(void)
+{
+	SRunner *runner = srunner_create(suite_make());
+	int failed;
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
