@@ -18,29 +18,6 @@ bool sim_usable(const struct sim_app *app, const struct sim_service *service)
 
 /* ---- sending ------------------------------------------------------------------------------ */
 
-static void cancel(struct sim_world *world, void *arg, uint64_t number)
-{
-	struct sim_app *app = arg;
-	struct sim_send *send = sim_send_find(app, number);
-	int error;
-
-	if (!send || send->limbo)
-		return;
-	for (uint32_t i = 0; i < world->plan.n_services; i++) {
-		struct sim_service *service = &app->services[i];
-
-		if (service->incarnation != send->incarnation || !sim_usable(app, service))
-			continue;
-		model_cancelled(world->model, number);
-		error = ripc_cancel(service->svc, number);
-		sim_trace(world, "cancel %llu: %d", (unsigned long long)number, error);
-		if (error != 0 && error != -ENOENT)
-			model_fail(world->model, "ripc_cancel returned an undocumented code");
-		sim_node_schedule(sim_home(app, service));
-		return;
-	}
-}
-
 /* Lends up to SIM_RETURNS buffers under a number; returns how many. */
 static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
 		struct ripc_buffer returns[SIM_RETURNS])
@@ -53,7 +30,7 @@ static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint
 
 		returns[i] = (struct ripc_buffer){.mem = lent->mem, .cookie = lent->cookie};
 	}
-	sim_at(app->world, app->world->now_us + sim_log(random, 1000, 4000000), sim_take_back,
+	sim_at(app->world, app->world->now_us + sim_log(random, 1000, 4000000), sim_act_cancel,
 			app, number);
 	return n;
 }
@@ -117,8 +94,8 @@ int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wis
 	if (status != 0 || wish->kind == RIPC_SHORT)
 		sim_send_end(app, send);
 	else if (!wish->must_deliver && sim_chance(&world->random, world->plan.cancel))
-		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000), cancel, app,
-				number);
+		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000),
+				sim_act_cancel, app, number);
 	sim_node_schedule(sim_home(app, from));
 	return status;
 }

@@ -99,7 +99,8 @@ struct sim_send *sim_send_find(struct sim_app *app, uint64_t number);
 struct sim_lent *sim_lend(struct sim_app *app, struct sim_service *service, uint64_t number,
 		size_t len);
 void sim_lent_free(struct sim_app *app, struct sim_lent *lent);
-void sim_take_back(struct sim_world *world, void *arg, uint64_t number);
+void sim_act_cancel(struct sim_world *world, void *arg, uint64_t value);
+void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t number);
 void sim_hold(struct sim_app *app, struct sim_node *node, struct ripc_msg *msg);
 /* Frees a message and watches the lent memory that it had used. */
 void sim_done_with(struct sim_app *app, struct ripc_msg *msg);

@@ -5,6 +5,7 @@
  */
 #include "app.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,34 +161,63 @@ void sim_lent_free(struct sim_app *app, struct sim_lent *lent)
 	free(lent);
 }
 
-/* The lender of return buffers has waited long enough for the answer. */
-void sim_take_back(struct sim_world *world, void *arg, uint64_t number)
+/* What was lent under this number is the lender's again. */
+static void taken_back(struct sim_app *app, uint64_t incarnation, uint64_t number)
 {
-	struct sim_app *app = arg;
-	struct sim_service *service = NULL;
+	struct model *model = app->world->model;
 
 	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
-		for (uint32_t i = 0; lent->number == number && i < world->plan.n_services; i++)
-			if (app->services[i].incarnation == lent->incarnation &&
-					app->services[i].svc)
-				service = &app->services[i];
-	if (!service)
-		return;
-	if (!sim_usable(app, service)) {
-		sim_at(world, world->now_us + 3000, sim_take_back, app, number);
-		return;
-	}
+		if (lent->incarnation == incarnation && (number == 0 || lent->number == number) &&
+				model_lent(model, lent->cookie)) {
+			model_taken_back(model, lent->cookie);
+			model_watch(model, lent->cookie);
+		}
+}
+
+/*
+ * Cancels a send and takes back what was lent under its number. The queue is emptied first: an
+ * answer in there may lie in the buffers.
+ */
+void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t number)
+{
+	struct sim_world *world = app->world;
+	int error;
+
 	sim_app_ready(sim_home(app, service));
+	if (sim_failed(world))
+		return;
 	if (model_in_progress(world->model, number))
 		model_cancelled(world->model, number);
-	ripc_cancel(service->svc, number);
-	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
-		if (lent->number == number && model_lent(world->model, lent->cookie)) {
-			model_taken_back(world->model, lent->cookie);
-			model_watch(world->model, lent->cookie);
-		}
+	error = ripc_cancel(service->svc, number);
+	sim_trace(world, "cancel %llu: %d", (unsigned long long)number, error);
+	if (error != 0 && error != -ENOENT)
+		model_fail(world->model, "ripc_cancel returned an undocumented code");
+	taken_back(app, service->incarnation, number);
 	sim_app_ready(sim_home(app, service));
 	sim_node_schedule(sim_home(app, service));
+}
+
+/* value: number. Its sender cancels it or has waited long enough for the answer. */
+void sim_act_cancel(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_send *send = sim_send_find(app, value);
+	uint64_t incarnation = send && !send->limbo ? send->incarnation : 0;
+
+	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
+		if (lent->number == value && model_lent(world->model, lent->cookie))
+			incarnation = lent->incarnation;
+	for (uint32_t i = 0; incarnation && i < world->plan.n_services; i++) {
+		struct sim_service *service = &app->services[i];
+
+		if (service->incarnation != incarnation || !service->svc)
+			continue;
+		if (sim_usable(app, service))
+			sim_cancel(app, service, value);
+		else
+			sim_at(world, world->now_us + 3000, sim_act_cancel, app, value);
+		return;
+	}
 }
 
 /* ---- received messages -------------------------------------------------------------------- */
@@ -255,11 +285,7 @@ void sim_forget_service(struct sim_app *app, uint64_t incarnation)
 			sim_send_end(app, send);
 		}
 	}
-	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
-		if (lent->incarnation == incarnation && model_lent(app->world->model, lent->cookie)) {
-			model_taken_back(app->world->model, lent->cookie);
-			model_watch(app->world->model, lent->cookie);
-		}
+	taken_back(app, incarnation, 0);
 }
 
 /*

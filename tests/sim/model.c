@@ -41,6 +41,7 @@ struct send {
 	uint32_t place, tally;
 	enum send_state state;
 	bool cancelled;
+	bool recalled; /* its return buffers were taken back: answers may be refused */
 };
 
 struct service {
@@ -413,6 +414,12 @@ static bool fell_silent(const struct model *m, const struct send *send, uint64_t
 	return took >= 1000ull * send->is.timeout_ms || took >= 1000ull * m->cfg.peer_timeout_ms;
 }
 
+static bool may_be_cancelled(const struct model *m, const struct send *send)
+{
+	return send->cancelled ||
+		(send->is.answers && m->sends[send->is.answers - 1].recalled);
+}
+
 static void judge_outcome(struct model *m, const struct send *send, const struct ripc_msg *msg,
 		uint64_t now_us)
 {
@@ -429,8 +436,8 @@ static void judge_outcome(struct model *m, const struct send *send, const struct
 	case RIPC_NOT_DELIVERED:
 		m->totals.not_delivered++;
 		tally->not_delivered++;
-		right = is_documented(msg->status) &&
-			(msg->status != -ECANCELED || send->cancelled) && msg->status != -EMSGSIZE;
+		right = is_documented(msg->status) && msg->status != -EMSGSIZE &&
+			(msg->status != -ECANCELED || may_be_cancelled(m, send));
 		break;
 	case RIPC_UNKNOWN:
 		m->totals.unknown++;
@@ -692,8 +699,11 @@ void model_taken_back(struct model *m, uint64_t cookie)
 {
 	struct buffer *buffer = &m->buffers[cookie - BUFFER_COOKIE];
 
-	if (buffer->state == LENT)
-		buffer->state = BACK;
+	if (buffer->state != LENT)
+		return;
+	buffer->state = BACK;
+	if (buffer->number > 0 && buffer->number <= m->n_sends)
+		m->sends[buffer->number - 1].recalled = true;
 }
 
 void model_watch(struct model *m, uint64_t cookie)

@@ -2,6 +2,8 @@
 /* The network: what becomes of a packet between two nodes. */
 #include "world.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,29 @@ void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut)
 	model_cut(world->model, world->now_us, a, b, cut);
 }
 
+/* With --verbose: what becomes of a packet, for people. */
+static void show(struct sim_world *world, const struct sim_packet *packet, uint64_t to,
+		const char *what)
+{
+	static const char *const types[] = {"0", "SHORT", "ANNOUNCE", "DATA", "PULL", "ANSWER",
+		"CANCEL", "HELLO", "RETRY", "ECHO", "ECHO_REPLY", "GONE", "ABORT"};
+	struct wire_header h;
+	struct wire_resolve r;
+
+	if (!world->verbose)
+		return;
+	printf("%" PRIu64 "   %" PRIx64 " > %" PRIx64 " %s", world->now_us, packet->from, to, what);
+	if (packet->resolver && wire_resolve_decode(packet->bytes, packet->len, &r) == 0)
+		printf(" resolver %u id %" PRIu64 " incarnation %" PRIx64 "\n", r.type, r.record.id,
+				r.record.incarnation);
+	else if (!packet->resolver && wire_decode_header(packet->bytes, packet->len, &h) == 0)
+		printf(" %s flags %x src %" PRIx64 " dst %" PRIx64 " token %" PRIx64 " number %"
+				PRIu64 " len %u\n", h.type < WIRE_TYPE_END ? types[h.type] : "?",
+				h.flags, h.src, h.dst, h.token, h.number, packet->len);
+	else
+		printf(" ? len %u\n", packet->len);
+}
+
 /* A packet reaches the address in value. */
 static void arrive(struct sim_world *world, void *arg, uint64_t value)
 {
@@ -51,6 +76,7 @@ static void arrive(struct sim_world *world, void *arg, uint64_t value)
 		free(packet);
 		return;
 	}
+	show(world, packet, value, "arrives");
 	queue = packet->resolver ? &node->questions : &node->datagrams;
 	if (world->plan.receive_buffer && queue->bytes + packet->len + DATAGRAM_OVERHEAD >
 			world->plan.receive_buffer) {
@@ -159,10 +185,12 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 
 	if (sim_chance(random, world->plan.duplicate)) {
 		world->counts.duplicated++;
+		show(world, packet, to, "doubled");
 		under_way(world, copy_of(packet), to, sim_below(random, 2000));
 	}
 	if (sim_chance(random, world->plan.late)) {
 		world->counts.late++;
+		show(world, packet, to, "kept");
 		under_way(world, copy_of(packet), to, sim_log(random, 50000, 10000000));
 	}
 	if (sim_chance(random, world->plan.forge)) {
@@ -189,7 +217,7 @@ static void trace_packet(struct sim_world *world, const struct sim_packet *packe
 }
 
 /* Does it get lost at once? */
-static bool swallowed(struct sim_world *world, const struct sim_packet *packet)
+static bool swallowed(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
 	if (world->plan.hole_bytes && !packet->resolver && packet->len > world->plan.hole_bytes) {
 		world->counts.holes++;
@@ -197,6 +225,7 @@ static bool swallowed(struct sim_world *world, const struct sim_packet *packet)
 	}
 	if (world->faults && sim_chance(&world->random, world->plan.loss)) {
 		world->counts.lost++;
+		show(world, packet, to, "lost");
 		return true;
 	}
 	return false;
@@ -224,9 +253,10 @@ void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struc
 		packet->len += (uint32_t)iov[i].iov_len;
 	}
 	trace_packet(world, packet, to);
+	show(world, packet, to, "sent");
 	if (world->faults)
 		multiply(world, packet, to);
-	if (swallowed(world, packet)) {
+	if (swallowed(world, packet, to)) {
 		free(packet);
 		return;
 	}

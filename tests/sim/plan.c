@@ -2,7 +2,8 @@
 /* What a seed means: how many nodes, which faults and how often. */
 #include "world.h"
 
-#define PERCENT 10000u /* per million */
+#define LEAST_MTU 1232 /* IPv6's least MTU minus headers: these pass everywhere */
+#define PERCENT   10000u /* per million */
 
 /* Nothing in a third of the cases, else evenly up to most. */
 static uint32_t up_to(struct sim_random *random, uint32_t most)
@@ -28,9 +29,9 @@ static void draw_packets(struct sim_random *random, struct sim_plan *plan)
 	plan->send_full = sometimes(random, 20, 5 * PERCENT);
 	plan->mtu = mtus[sim_below(random, sizeof(mtus) / sizeof(mtus[0]))];
 	if (plan->mtu > 1500 && sim_chance(random, 20 * PERCENT))
-		plan->hole_bytes = (uint32_t)sim_between(random, 1200, 1500);
+		plan->hole_bytes = (uint32_t)sim_between(random, LEAST_MTU, 1500);
 	if (sim_chance(random, 40 * PERCENT))
-		plan->receive_buffer = (uint32_t)sim_log(random, 160 << 10, 4 << 20);
+		plan->receive_buffer = 3 * plan->mtu + (uint32_t)sim_log(random, 16 << 10, 4 << 20);
 }
 
 static void draw_delays(struct sim_random *random, struct sim_plan *plan)

@@ -20,6 +20,7 @@ struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs;
 	bool native, trace, verbose, keep_going;
+	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
 struct summary {
@@ -40,9 +41,9 @@ static void go_on(struct sim_world *world, uint64_t until_us)
 	}
 }
 
-static void with_faults(struct sim_app *app, const struct options *options)
+static void with_faults(struct sim_world *world, struct sim_app *app,
+		const struct options *options)
 {
-	struct sim_world *world = app->world;
 	uint64_t start = world->now_us;
 
 	world->faults = true;
@@ -74,31 +75,42 @@ static void to_the_end(struct sim_app *app)
 	go_on(world, world->now_us + SETTLE_US);
 }
 
-static void send_fresh(struct sim_app *app, enum ripc_kind kind)
+static void send_fresh(struct sim_app *app, enum ripc_kind kind, uint64_t len_max, bool must_deliver)
 {
 	struct sim_world *world = app->world;
 	uint32_t n = world->plan.n_services;
 
 	for (uint32_t i = 0; i < n * n && !sim_failed(world); i++) {
 		struct sim_wish wish = {.kind = kind, .to = app->services[i % n].id,
-			.len = sim_log(&world->random, 8, kind == RIPC_LONG ? 16384 : 600),
-			.timeout_ms = 5000, .must_deliver = true};
+			.len = sim_log(&world->random, 8, len_max),
+			.timeout_ms = 5000, .must_deliver = must_deliver};
 
 		sim_send(app, &app->services[i / n], &wish);
 		go_on(world, world->now_us + sim_below(&world->random, 5000));
 	}
 }
 
-/* Now every service must reach every service, first with longs, then with shorts as well. */
+static void await_sends(struct sim_world *world)
+{
+	while (!sim_failed(world) && model_open_sends(world->model) > 0)
+		go_on(world, world->now_us + STEP_US);
+}
+
+/*
+ * Now every service must reach every service. The first sends only remind them of each other:
+ * who does not know yet that a partner has restarted learns it by sending to the old one, which
+ * may end UNKNOWN.
+ */
 static void without_faults(struct sim_app *app)
 {
 	struct sim_world *world = app->world;
 
-	send_fresh(app, RIPC_LONG);
-	while (!sim_failed(world) && model_open_sends(world->model) > 0)
-		go_on(world, world->now_us + STEP_US);
+	send_fresh(app, RIPC_LONG, 64, false);
+	await_sends(world);
+	send_fresh(app, RIPC_LONG, 16384, true);
+	await_sends(world);
 	world->plan.receive_buffer = 0;
-	send_fresh(app, RIPC_SHORT);
+	send_fresh(app, RIPC_SHORT, 600, true);
 	go_on(world, world->now_us + SETTLE_US);
 }
 
@@ -125,10 +137,41 @@ static void report_failure(const struct options *options, uint64_t seed,
 	enum model_fault fault = model_verdict(world->model, &text);
 
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
-			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s --verbose\n",
+			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s%s%s --verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault, text,
 			(unsigned long long)seed, options->shorts, options->longs,
-			options->native ? " --native" : "");
+			options->native ? " --native" : "", options->without ? " --without " : "",
+			options->without ? options->without : "");
+}
+
+static void leave_out(struct sim_plan *p, const char *names)
+{
+	const struct {
+		const char *name;
+		uint32_t *value;
+	} faults[] = {{"loss", &p->loss}, {"reorder", &p->reorder}, {"duplicate", &p->duplicate},
+		{"corrupt", &p->corrupt}, {"forge", &p->forge}, {"late", &p->late},
+		{"full", &p->send_full}, {"hole", &p->hole_bytes}, {"buffer", &p->receive_buffer},
+		{"partition", &p->n_partitions}, {"crash", &p->n_crashes}, {"move", &p->n_moves},
+		{"reopen", &p->n_reopens}, {"jump", &p->n_jumps}, {"stall", &p->n_stalls},
+		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
+		{"cancel", &p->cancel}, {"hold", &p->hold}};
+
+	for (size_t i = 0; names && i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (strstr(names, faults[i].name))
+			*faults[i].value = 0;
+}
+
+static void show_plan(const struct sim_plan *p)
+{
+	printf("plan: %u nodes, %u services, loss %u reorder %u duplicate %u corrupt %u forge %u "
+			"late %u send_full %u per million\n", p->n_nodes, p->n_services, p->loss,
+			p->reorder, p->duplicate, p->corrupt, p->forge, p->late, p->send_full);
+	printf("plan: mtu %u hole %u receive_buffer %u jitter %u poll_delay %u peer_timeout %u ms "
+			"span %llu us\n", p->mtu, p->hole_bytes, p->receive_buffer, p->jitter_us,
+			p->poll_delay_us, p->peer_timeout_ms, (unsigned long long)p->span_us);
+	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u per million\n",
+			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow);
 }
 
 /* Returns whether nothing was wrong. */
@@ -143,10 +186,13 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 	sim_world_open(&world, seed);
 	world.verbose = options->verbose;
 	sim_plan_draw(&world, options->native);
+	leave_out(&world.plan, options->without);
+	if (options->verbose)
+		show_plan(&world.plan);
 	cfg.peer_timeout_ms = world.plan.peer_timeout_ms;
 	cfg.slack_us += world.plan.poll_delay_us;
 	world.model = model_open(&cfg);
-	with_faults(&app, options);
+	with_faults(&world, &app, options);
 	to_the_end(&app);
 	without_faults(&app);
 	sim_app_close(&app);
@@ -203,7 +249,7 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--native] [--trace]\n"
-	"           [--keep-going] [--verbose]\n"
+	"           [--keep-going] [--verbose] [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
 static void parse(int argc, char **argv, struct options *options)
@@ -213,6 +259,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"shorts", required_argument, NULL, 'S'}, {"longs", required_argument, NULL, 'L'},
 		{"native", no_argument, NULL, 'N'}, {"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
+		{"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
 
@@ -226,6 +273,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 't': options->trace = true; break;
 		case 'v': options->verbose = true; break;
 		case 'k': options->keep_going = true; break;
+		case 'w': options->without = optarg; break;
 		case 'h': fputs(usage, stdout); exit(0);
 		default: fputs(usage, stderr); exit(2);
 		}
