@@ -46,12 +46,24 @@ static struct ripc_context *context_of(const struct outgoing *outgoing)
 	return outgoing->service->ctx;
 }
 
+/* Time for the cancel's question and answer before the deadline: a few round trips, but never
+ * more than a quarter of what the caller gave. */
+static uint64_t cancel_at(const struct outgoing *outgoing)
+{
+	uint64_t before = 3ull * ripc__peer_rto(outgoing->partner->peer) + TICK_US;
+	uint64_t given = outgoing->deadline_us - outgoing->started_us;
+
+	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
+}
+
 static void timer_set(struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = context_of(outgoing);
 	uint64_t at = ctx->now_us + outgoing->wait_us;
 
-	if (at > outgoing->deadline_us)
+	if (outgoing->state == OUT_ACTIVE && at > cancel_at(outgoing))
+		at = cancel_at(outgoing);
+	if (at < ctx->now_us || at > outgoing->deadline_us)
 		at = outgoing->deadline_us;
 	ripc__timer_set(&ctx->timers, &outgoing->timer, at);
 }
@@ -373,16 +385,6 @@ static void cancel_send(struct outgoing *outgoing)
 	ripc__partner_send(outgoing->partner, &packet);
 }
 
-/* Time for the cancel's question and answer before the deadline: a few round trips, but never
- * more than a quarter of what the caller gave. */
-static uint64_t cancel_at(const struct outgoing *outgoing)
-{
-	uint64_t before = 3ull * ripc__peer_rto(outgoing->partner->peer) + TICK_US;
-	uint64_t given = outgoing->deadline_us - outgoing->started_us;
-
-	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
-}
-
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 {
 	if (outgoing->state == OUT_WAITING || !outgoing->announced) {
@@ -429,8 +431,6 @@ static void fire(void *owner, struct ripc__timer *timer)
 		announce(outgoing);
 	outgoing->wait_us = outgoing->wait_us * 2 < RTO_MAX_US ? outgoing->wait_us * 2 : RTO_MAX_US;
 	timer_set(outgoing);
-	if (outgoing->state == OUT_ACTIVE && outgoing->timer.at_us > cancel_at(outgoing))
-		ripc__timer_set(&ctx->timers, &outgoing->timer, cancel_at(outgoing));
 }
 
 void ripc__outgoing_advance(struct partner *partner)
@@ -515,9 +515,6 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 		outgoing->limit = pull->limit;
 	pump(outgoing);
 	timer_set(outgoing);
-	if (outgoing->timer.at_us > cancel_at(outgoing))
-		ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer,
-			cancel_at(outgoing));
 }
 
 static void begin(struct outgoing *outgoing, struct partner *partner)
