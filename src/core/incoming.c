@@ -183,6 +183,7 @@ static void pull(struct incoming *incoming, uint64_t holes_end)
 		incoming->asked_us = ctx->now_us;
 		incoming->asked_limit = incoming->limit;
 		incoming->arrivals_beyond = 0;
+		incoming->probe_us = 0; /* what comes now may have been sent twice */
 	}
 	ctx->stats.pull_requests++;
 	ripc__partner_header(incoming->partner, &packet, WIRE_PULL);
@@ -473,10 +474,13 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 		finish(incoming);
 		return;
 	}
-	if (incoming->limit < incoming->total) {
-		list_append(&ctx->ungranted, &incoming->granted);
-		ripc__incoming_schedule(ctx);
-	}
+	if (incoming->limit == incoming->total)
+		return;
+	list_append(&ctx->ungranted, &incoming->granted);
+	ripc__incoming_schedule(ctx);
+	/* Say at once that it has come, even if nothing can be granted yet. */
+	if (incoming->first_grant)
+		pull(incoming, 0);
 }
 
 /* 0: it may be accepted; else why not. */

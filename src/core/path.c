@@ -41,7 +41,7 @@ uint32_t ripc__peer_rto(const struct peer *peer)
 		return RTO_FIRST_US;
 	if (rto < RTO_MIN_US)
 		return RTO_MIN_US;
-	return rto < RTO_MAX_US ? rto : RTO_MAX_US;
+	return rto < RTO_CAP_US ? rto : RTO_CAP_US;
 }
 
 void ripc__peer_grow(struct peer *peer, uint32_t bytes)
