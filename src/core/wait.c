@@ -251,6 +251,7 @@ static nfds_t add_resolver(struct ripc_context *ctx, struct pollfd *fds, nfds_t 
 /* The reader sleeps until something comes in, a timer is due, or it is kicked. */
 static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
 {
+	uint64_t now_us = ctx->now_us;
 	struct pollfd fds[POLLS_MAX];
 	bool ticks = false, came = false;
 	nfds_t n = 1, n_ports;
@@ -258,15 +259,15 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
 	n_ports = add_ports(ctx, fds, n, &ticks);
 	n = ctx->thread_runs ? n_ports : add_resolver(ctx, fds, n_ports);
-	if (ticks && until_us > ctx->now_us + THREAD_TICK_US)
-		until_us = ctx->now_us + THREAD_TICK_US;
+	if (ticks && until_us > now_us + THREAD_TICK_US)
+		until_us = now_us + THREAD_TICK_US;
 	if (!arm_ports(ctx))
 		return;
 	self->asleep_on_port = true;
 	ctx->reader_until_us = until_us;
 	ctx->activity++;
 	unlock(ctx);
-	sleep_until(fds, n, ctx->now_us, until_us);
+	sleep_until(fds, n, now_us, until_us);
 	lock(ctx);
 	self->asleep_on_port = false;
 	if (fds[0].revents) {
@@ -472,21 +473,24 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 
 static void thread_round(struct ripc_context *ctx, struct shift *shift)
 {
+	uint64_t now_us = ctx->now_us, until_us;
 	struct pollfd fds[POLLS_MAX];
-	uint64_t until_us;
 	bool ticks = false, resolver = false;
 	nfds_t n_resolver, n;
 
 	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
 	fds[0] = (struct pollfd){.fd = ctx->thread_kick_fd, .events = POLLIN};
-	n_resolver = add_resolver(ctx, fds, 1);
-	n = ctx->thread_holds && arm_ports(ctx) ? add_ports(ctx, fds, n_resolver, &ticks) : n_resolver;
-	if (ticks && until_us > ctx->now_us + THREAD_TICK_US)
-		until_us = ctx->now_us + THREAD_TICK_US;
+	n = n_resolver = add_resolver(ctx, fds, 1);
+	if (ctx->thread_holds && arm_ports(ctx))
+		n = add_ports(ctx, fds, n_resolver, &ticks);
+	else if (ctx->thread_holds)
+		until_us = now_us; /* something is there already */
+	if (ticks && until_us > now_us + THREAD_TICK_US)
+		until_us = now_us + THREAD_TICK_US;
 	ctx->thread_until_us = until_us;
 	ctx->thread_asleep = true;
 	unlock(ctx);
-	sleep_until(fds, n, ctx->now_us, until_us);
+	sleep_until(fds, n, now_us, until_us);
 	lock(ctx);
 	ctx->thread_asleep = ctx->thread_parked = false;
 	if (fds[0].revents) {
