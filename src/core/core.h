@@ -353,6 +353,8 @@ void ripc__partner_lost(struct partner *partner, int status);
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_free(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
+/* False while a suspect is being asked for, or if it turned out to be gone (and is dead now). */
+bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 void ripc__partners_sweep(struct ripc_context *ctx);

@@ -437,7 +437,10 @@ void ripc__outgoing_advance(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	if (!partner->peer)
+	if (!partner->peer || list_empty(&partner->outgoing))
+		return;
+	/* While its ID may mean somebody else, nothing new is begun. */
+	if (partner->suspect && !ripc__partner_settled(partner))
 		return;
 	oldest_update(partner);
 	list_for_each_safe(node, &partner->outgoing) {
@@ -570,7 +573,7 @@ void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t st
 	}
 	if (status == 0)
 		ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
-	else if (status == ECANCELED && outgoing->state == OUT_CANCELLING)
+	else if (outgoing->state == OUT_CANCELLING && (status == ECANCELED || status == ESHUTDOWN))
 		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, outgoing->cancel_status);
 	else
 		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status < 4096 ? -(int)status : -EPROTO);

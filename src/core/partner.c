@@ -354,6 +354,29 @@ static void suspect_answered(struct partner *partner, int status,
 		ripc__partner_lost(partner, -ENOENT);
 }
 
+bool ripc__partner_settled(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct ripc__answer *answer;
+	int status;
+
+	if (!partner->suspect)
+		return true;
+	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
+	if (status == -EINPROGRESS)
+		return false;
+	suspect_answered(partner, status, answer);
+	return !partner->dead;
+}
+
+static void suspect_resolved(struct partner *partner, int status,
+		const struct ripc__answer *answer)
+{
+	suspect_answered(partner, status, answer);
+	if (!partner->dead)
+		ripc__outgoing_advance(partner);
+}
+
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer)
 {
@@ -367,7 +390,7 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		if (partner->state == PARTNER_RESOLVING)
 			resolving_answered(partner, status, answer);
 		else if (partner->suspect)
-			suspect_answered(partner, status, answer);
+			suspect_resolved(partner, status, answer);
 	}
 }
 
@@ -393,13 +416,8 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 
 	if (service->closing)
 		return -ESHUTDOWN;
-	if (partner && partner->suspect) {
-		int status = ripc__resolver_lookup(ctx->resolver, id, ctx->now_us, &answer);
-
-		if (status != -EINPROGRESS)
-			suspect_answered(partner, status, answer);
+	if (partner && !ripc__partner_settled(partner))
 		partner = ripc__map_get(&service->partners, id);
-	}
 	if (partner) {
 		*partner_out = partner;
 		return 0;
@@ -558,7 +576,7 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		h->flags |= WIRE_F_LENDS;
 	if (packet->replies)
 		h->flags |= WIRE_F_REPLIES;
-	if (!partner->known && type != WIRE_DATA) {
+	if ((!partner->known || !partner->token_out) && type != WIRE_DATA) {
 		h->flags |= WIRE_F_HELLO;
 		packet->hello = (struct wire_hello){.token = partner->token_in,
 			.service = service->id, .context = ctx->incarnation,
