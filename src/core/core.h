@@ -182,6 +182,7 @@ struct incoming {
 	uint32_t wait_us;
 	uint32_t arrivals, arrivals_beyond;
 	uint32_t n_pieces, max_pieces;
+	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
 	uint64_t cursor_start;
 	bool sum_known, is_granted, first_grant;

@@ -14,7 +14,7 @@
 #include "core.h"
 
 #define REORDER_DATAGRAMS 3u
-#define QUANTUM          65536u /* credit is given in pieces of about one offload batch */
+#define QUANTUM          (4 * 65536u) /* credit is given in pieces of a few offload batches */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
 {
@@ -217,6 +217,9 @@ static bool grant(struct incoming *incoming)
 		incoming->probe_us = ctx->now_us;
 		incoming->probe_at = incoming->limit;
 	}
+	/* Whole datagrams only, or the sender's batches end in odd ones. */
+	if (room < wanted && room > incoming->datagram_bytes && incoming->datagram_bytes)
+		room -= room % incoming->datagram_bytes;
 	room = room < wanted ? room : wanted;
 	incoming->limit += room;
 	account(incoming, (int64_t)room);
@@ -372,6 +375,8 @@ static bool take(struct incoming *incoming, const struct wire_packet *packet, ui
 		stats->drop_checksum++;
 		return false;
 	}
+	if (packet->payload_len > incoming->datagram_bytes && packet->h.type == WIRE_DATA)
+		incoming->datagram_bytes = packet->payload_len;
 	if (taken > 0)
 		arrived(incoming, offset + packet->payload_len, (uint32_t)taken);
 	else if (packet->payload_len)
