@@ -245,7 +245,10 @@ RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t f
  */
 RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
 
-/* Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN. */
+/*
+ * Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN.
+ * Calls of other threads that wait in it return; ripc_receive() and ripc_ping() -ESHUTDOWN.
+ */
 RIPC_API int ripc_service_close(struct ripc_service *svc);
 
 RIPC_API uint64_t ripc_service_id(const struct ripc_service *svc);

@@ -301,10 +301,8 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request, 
 		ripc__outgoing_end(outgoing, RIPC_UNKNOWN, -ECONNRESET);
 	error = outgoing->status;
 	result = outgoing->outcome;
-	if (result == RIPC_UNKNOWN)
-		outgoing->waiter = false; /* its NOTICE keeps it */
-	else
-		ripc__outgoing_put(outgoing);
+	outgoing->waiter = false;
+	ripc__outgoing_put(outgoing);
 	if (outcome)
 		*outcome = result;
 	return error;
@@ -556,7 +554,9 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	ping.nonce = ripc__nonce(ctx);
 	ping.next = ctx->pings;
 	ctx->pings = &ping;
+	ripc__service_get(svc);
 	error = ping_loop(svc, to, ripc__deadline(ctx, timeout_ms), &ping);
+	ripc__service_put(svc);
 	for (at = &ctx->pings; *at != &ping; at = &(*at)->next)
 		;
 	*at = ping.next;

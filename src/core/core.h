@@ -146,7 +146,9 @@ struct outgoing {
 	uint32_t n_items, n_holes;
 	uint32_t flags;
 	uint8_t state, outcome;
-	bool waiter, announced;
+	bool waiter;            /* a call waits for it */
+	bool reported;          /* its message is queued or with the application */
+	bool announced;
 	int status;
 	int cancel_status;      /* what to report when the partner confirms the cancel */
 	struct wire_range holes[WIRE_HOLES_MAX];
@@ -217,6 +219,8 @@ struct ripc_service {
 	int epoll_fd, event_fd;    /* -1 until asked for */
 	bool event_set;            /* event_fd is readable */
 	bool draining, publishing, closing;
+	bool ended;                /* closed: the last call that waits in it frees it */
+	uint32_t n_waiting;        /* calls that wait in it */
 	int publish_status;
 };
 
@@ -325,7 +329,11 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms);
 int ripc__service_fd(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
+/* Nobody may use it afterwards but calls that wait in it: they find it closing. */
 void ripc__service_end(struct ripc_service *service);
+/* A call that is going to wait in it, and has waited. */
+void ripc__service_get(struct ripc_service *service);
+void ripc__service_put(struct ripc_service *service);
 /* A message with room for items and inline bytes, in one pool block; NULL: no memory. */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
 		size_t inline_bytes, void **bytes);
@@ -413,6 +421,7 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t status);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
+/* The call that waited, or the application with its message, is done with it. */
 void ripc__outgoing_put(struct outgoing *outgoing);
 /* The partner is lost: each ends by what is known, or moves to another incarnation. */
 void ripc__outgoing_lost(struct partner *partner, int status);

@@ -79,6 +79,8 @@ static void wait_reset(struct outgoing *outgoing)
 
 void ripc__outgoing_put(struct outgoing *outgoing)
 {
+	if (outgoing->waiter || outgoing->reported)
+		return;
 	list_remove(&outgoing->node);
 	free(outgoing);
 }
@@ -121,9 +123,10 @@ static void report(struct outgoing *outgoing)
 	public->status = nowait ? outgoing->status : 0;
 	public->from = outgoing->to;
 	public->cookie = outgoing->cookie;
-	if (nowait || outgoing->outcome == RIPC_UNKNOWN)
+	outgoing->reported = nowait || outgoing->outcome == RIPC_UNKNOWN;
+	if (outgoing->reported)
 		ripc__service_enqueue(service, &outgoing->message);
-	else if (!outgoing->waiter)
+	else
 		ripc__outgoing_put(outgoing);
 }
 

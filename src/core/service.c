@@ -55,13 +55,19 @@ static void message_free_pool(struct message *message)
 	ripc__pool_free(message->ctx->pool, message);
 }
 
+static void outgoing_message_free(struct outgoing *outgoing)
+{
+	outgoing->reported = false;
+	ripc__outgoing_put(outgoing);
+}
+
 /* With the lock. */
 void ripc__message_free(struct message *message)
 {
 	if (message->home == MESSAGE_POOL)
 		message_free_pool(message);
 	else if (message->home == MESSAGE_OUTGOING)
-		ripc__outgoing_put(list_entry(message, struct outgoing, message));
+		outgoing_message_free(list_entry(message, struct outgoing, message));
 	else
 		message->queued = false;
 }
@@ -121,7 +127,8 @@ static bool queue_ready(void *arg)
 {
 	const struct ripc_service *service = arg;
 
-	return !list_empty(&service->queue) || (service->draining && service->n_incoming == 0);
+	return !list_empty(&service->queue) || service->closing ||
+		(service->draining && service->n_incoming == 0);
 }
 
 int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message)
@@ -130,10 +137,15 @@ int ripc__service_take(struct ripc_service *service, int timeout_ms, struct mess
 
 	if (list_empty(&service->queue)) {
 		uint64_t deadline = ripc__deadline(ctx, timeout_ms);
+		bool ready, empty;
 
-		if (!ripc__wait(ctx, queue_ready, service, deadline))
+		ripc__service_get(service);
+		ready = ripc__wait(ctx, queue_ready, service, deadline);
+		empty = list_empty(&service->queue);
+		ripc__service_put(service);
+		if (!ready)
 			return timeout_ms == 0 ? -EAGAIN : -ETIMEDOUT;
-		if (list_empty(&service->queue))
+		if (empty)
 			return -ESHUTDOWN;
 	}
 	*message = list_entry(list_pop(&service->queue), struct message, node);
@@ -334,7 +346,7 @@ static bool nothing_incoming(void *arg)
 {
 	const struct ripc_service *service = arg;
 
-	return service->n_incoming == 0;
+	return service->n_incoming == 0 || service->closing;
 }
 
 /* Ends what partners of this service are sending to it. */
@@ -353,16 +365,19 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 {
 	struct ripc_context *ctx = service->ctx;
 	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
+	bool in_time;
 
 	if (!service->draining) {
 		service->draining = true;
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	}
 	ctx->changed = true;
-	if (ripc__wait(ctx, nothing_incoming, service, deadline))
-		return 0;
-	refuse_incoming(service, -ESHUTDOWN);
-	return -ETIMEDOUT;
+	ripc__service_get(service);
+	in_time = ripc__wait(ctx, nothing_incoming, service, deadline);
+	if (!in_time)
+		refuse_incoming(service, -ESHUTDOWN);
+	ripc__service_put(service);
+	return in_time ? 0 : -ETIMEDOUT;
 }
 
 static void lent_memory_forget(struct ripc_service *service)
@@ -402,5 +417,20 @@ void ripc__service_end(struct ripc_service *service)
 		close(service->epoll_fd);
 	if (service->event_fd >= 0)
 		close(service->event_fd);
-	free(service);
+	service->epoll_fd = service->event_fd = -1;
+	service->ended = true;
+	ctx->changed = true;
+	if (service->n_waiting == 0)
+		free(service);
+}
+
+void ripc__service_get(struct ripc_service *service)
+{
+	service->n_waiting++;
+}
+
+void ripc__service_put(struct ripc_service *service)
+{
+	if (--service->n_waiting == 0 && service->ended)
+		free(service);
 }

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Services through the public calls: IDs, moving, closing, descriptors, and how many there can be. */
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "api.h"
+#include "core/core.h"
+
+#define MANY 1000
+
+/* An ID that no other test uses: well-known ones are looked for in the whole host. */
+static uint64_t own_id(uint32_t number)
+{
+	return 0x7e57000000000000u | (uint64_t)getpid() << 16 | number;
+}
+
+static void send_byte(const struct side *from, const struct side *to)
+{
+	const struct iovec one = item("x", 1);
+
+	ck_assert_int_eq(ripc_send_long(from->svc, to->id, &one, 1, PATIENCE_MS), 0);
+}
+
+/* ---- IDs ------------------------------------------------------------------------------------ */
+
+START_TEST(service_open__private_ids_differ)
+{
+	struct ripc_service *services[20];
+	struct side side;
+
+	side_open(&side, 0);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(ripc_service_open(side.ctx, 0, 0, &services[i]), 0);
+		ck_assert_uint_ne(ripc_service_id(services[i]), 0);
+		ck_assert_uint_ne(ripc_service_incarnation(services[i]), 0);
+		for (int j = 0; j < i; j++) {
+			ck_assert_uint_ne(ripc_service_id(services[i]),
+				ripc_service_id(services[j]));
+			ck_assert_uint_ne(ripc_service_incarnation(services[i]),
+				ripc_service_incarnation(services[j]));
+		}
+	}
+	ck_assert_uint_eq(stats_of(side.ctx).services, 21);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(service_open__id_in_use)
+{
+	struct ripc_config cfg = api_config(0);
+	struct ripc_service *svc = NULL;
+	struct pair pair;
+
+	side_open_as(&pair.a, &cfg, own_id(1));
+	side_open(&pair.b, 0);
+	ck_assert_int_eq(ripc_service_open(pair.a.ctx, own_id(1), 0, &svc), -EADDRINUSE);
+	ck_assert_int_eq(ripc_service_open(pair.b.ctx, own_id(1), 0, &svc), -EADDRINUSE);
+	ck_assert_ptr_null(svc);
+	acquaint(&pair.b, &pair.a);
+	/* When it is free again others can have it. */
+	ck_assert_int_eq(ripc_service_close(pair.a.svc), 0);
+	ck_assert_int_eq(ripc_service_open(pair.b.ctx, own_id(1), 0, &svc), 0);
+	ck_assert_uint_eq(ripc_service_id(svc), own_id(1));
+	ck_assert_int_eq(ripc_service_open(pair.a.ctx, own_id(1), 0, &svc), -EADDRINUSE);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(service_open__well_known_is_found)
+{
+	struct ripc_config cfg = api_config(0);
+	struct pair pair;
+
+	side_open_as(&pair.a, &cfg, own_id(2));
+	side_open(&pair.b, 0);
+	ck_assert_uint_eq(pair.a.id, own_id(2));
+	ck_assert_int_eq(ripc_resolve(pair.b.ctx, pair.a.id, PATIENCE_MS), 0);
+	acquaint(&pair.b, &pair.a);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(service_open__bad_arguments)
+{
+	struct ripc_service *svc = NULL;
+	struct side side;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_service_open(NULL, 0, 0, &svc), -EINVAL);
+	ck_assert_int_eq(ripc_service_open(side.ctx, 0, 0, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_service_open(side.ctx, 0, 1, &svc), -EINVAL);
+	ck_assert_ptr_null(svc);
+	ck_assert_uint_eq(stats_of(side.ctx).services, 1);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(id_from_name__is_siphash)
+{
+	/* SipHash-2-4 under the key 0, as any implementation computes it. */
+	ck_assert_uint_eq(ripc_id_from_name(""), 0x1e924b9d737700d7u);
+	ck_assert_uint_ne(ripc_id_from_name("a"), ripc_id_from_name("b"));
+	ck_assert_uint_ne(ripc_id_from_name(NULL), 0);
+}
+END_TEST
+
+/* ---- draining, closing, restarting ------------------------------------------------------------ */
+
+START_TEST(service_drain__hands_out_what_is_queued)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_msg *msg;
+	struct pair pair;
+
+	pair_open(&pair);
+	for (int i = 0; i < 3; i++)
+		send_byte(&pair.a, &pair.b);
+	ck_assert_int_eq(ripc_service_drain(pair.b.svc, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(ripc_service_drain(pair.b.svc, 0), 0);
+	for (int i = 0; i < 3; i++)
+		ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	ck_assert_int_eq(ripc_receive(pair.b.svc, 0, &msg), -ESHUTDOWN);
+	ck_assert_int_eq(ripc_receive(pair.b.svc, -1, &msg), -ESHUTDOWN);
+	ck_assert_int_eq(ripc_service_close(pair.b.svc), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* A message that never ends is waited for as long as was said, and then refused. */
+START_TEST(service_drain__message_that_does_not_end)
+{
+	const size_t len = 1 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct ripc_msg *msg = NULL;
+	struct ripc_send send;
+	struct pair pair;
+	struct pump pump;
+
+	side_open(&pair.a, RIPC_NO_THREAD);
+	side_open(&pair.b, 0);
+	pump_start(&pump, pair.a.ctx);
+	acquaint(&pair.b, &pair.a);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	/* What is announced now arrives; what b asks for then finds nobody awake. */
+	pump_stop(&pump);
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	while (stats_of(pair.b.ctx).pull_requests == 0)
+		ck_assert_int_ne(ripc_receive(pair.b.svc, 1, &msg), 0);
+	ck_assert_int_eq(ripc_service_drain(pair.b.svc, 20), -ETIMEDOUT);
+	ck_assert_int_eq(ripc_receive(pair.b.svc, 0, &msg), -ESHUTDOWN);
+	pump_start(&pump, pair.a.ctx);
+	take_completion(pair.a.svc, 0, RIPC_NOT_DELIVERED, -ENOENT);
+	pump_stop(&pump);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+/* The ID goes to another context: the partner's next sends find it there. */
+START_TEST(service_drain__then_elsewhere)
+{
+	struct ripc_config cfg = api_config(0);
+	struct side old, new, client;
+	struct ripc_msg *msg;
+
+	side_open_as(&old, &cfg, own_id(3));
+	side_open(&client, 0);
+	for (int i = 0; i < 3; i++) {
+		send_byte(&client, &old);
+		ck_assert_int_eq(ripc_service_drain(old.svc, PATIENCE_MS), 0);
+		ripc_msg_free(take(old.svc, RIPC_LONG));
+		ck_assert_int_eq(ripc_receive(old.svc, 0, &msg), -ESHUTDOWN);
+		side_open_as(&new, &cfg, own_id(3));
+		if (i % 2)
+			side_close(&old);
+		send_byte(&client, &new);
+		msg = take(new.svc, RIPC_LONG);
+		ck_assert_uint_eq(msg->from, client.id);
+		ripc_msg_free(msg);
+		if (i % 2 == 0)
+			side_close(&old);
+		old = new;
+	}
+	side_close(&old);
+	side_close(&client);
+}
+END_TEST
+
+struct receiver {
+	struct ripc_service *svc;
+	pthread_t thread;
+	int status;
+};
+
+static void *receiver_main(void *arg)
+{
+	struct receiver *receiver = arg;
+	struct ripc_msg *msg;
+
+	receiver->status = ripc_receive(receiver->svc, -1, &msg);
+	return NULL;
+}
+
+static uint32_t n_waiting(struct ripc_service *svc)
+{
+	uint32_t n;
+
+	ck_assert_int_eq(ripc__enter(svc->ctx), 0);
+	n = svc->n_waiting;
+	ripc__leave(svc->ctx);
+	return n;
+}
+
+START_TEST(service_close__wakes_who_waits)
+{
+	struct receiver receivers[4] = {{0}};
+	struct pair pair;
+
+	pair_open(&pair);
+	for (int i = 0; i < 4; i++) {
+		receivers[i].svc = pair.a.svc;
+		ck_assert_int_eq(pthread_create(&receivers[i].thread, NULL, receiver_main,
+			&receivers[i]), 0);
+	}
+	while (n_waiting(pair.a.svc) < 4)
+		usleep(1000);
+	ck_assert_int_eq(ripc_service_close(pair.a.svc), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(receivers[i].thread, NULL);
+		ck_assert_int_eq(receivers[i].status, -ESHUTDOWN);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(service_close__frees_what_is_queued)
+{
+	struct pair pair;
+	uint64_t used;
+
+	pair_open(&pair);
+	acquaint(&pair.a, &pair.b);
+	used = stats_of(pair.b.ctx).pool_used_bytes;
+	for (int i = 0; i < 10; i++)
+		send_byte(&pair.a, &pair.b);
+	ck_assert_uint_gt(stats_of(pair.b.ctx).pool_used_bytes, used);
+	ck_assert_int_eq(ripc_service_close(pair.b.svc), 0);
+	ck_assert_uint_eq(stats_of(pair.b.ctx).pool_used_bytes, used);
+	ck_assert_uint_eq(stats_of(pair.b.ctx).services, 0);
+	ck_assert_uint_eq(stats_of(pair.b.ctx).partners, 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Nothing sent to or by a predecessor reaches the next holder of the ID. */
+START_TEST(service_close__successor_gets_nothing_of_it)
+{
+	struct ripc_config cfg = api_config(0);
+	struct ripc_send send;
+	const struct iovec one = item("x", 1);
+	struct pair pair;
+	uint64_t before;
+
+	side_open(&pair.a, 0);
+	side_open_as(&pair.b, &cfg, own_id(4));
+	acquaint(&pair.a, &pair.b);
+	before = ripc_service_incarnation(pair.b.svc);
+	ck_assert_int_eq(ripc_service_close(pair.b.svc), 0);
+	ck_assert_int_eq(ripc_service_open(pair.b.ctx, own_id(4), 0, &pair.b.svc), 0);
+	ck_assert_uint_ne(ripc_service_incarnation(pair.b.svc), before);
+	send = long_send(pair.b.id, &one, 1);
+	send.to_incarnation = before;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -ENOENT);
+	check_nothing(pair.b.svc);
+	send.to_incarnation = 0;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- the descriptor ------------------------------------------------------------------------------ */
+
+static bool readable(int fd, int timeout_ms)
+{
+	struct pollfd poller = {.fd = fd, .events = POLLIN};
+
+	return poll(&poller, 1, timeout_ms) == 1;
+}
+
+/* Waits for the descriptor, then receives, as often as it says so for nothing. */
+static struct ripc_msg *take_by_fd(struct ripc_service *svc, int fd)
+{
+	struct ripc_msg *msg = NULL;
+	uint64_t began_ms = clock_ms();
+	int error = -EAGAIN;
+
+	while (error == -EAGAIN && clock_ms() < began_ms + PATIENCE_MS) {
+		ck_assert(readable(fd, PATIENCE_MS));
+		error = ripc_receive(svc, 0, &msg);
+	}
+	ck_assert_int_eq(error, 0);
+	return msg;
+}
+
+static void use_by_fd(uint32_t flags)
+{
+	const struct iovec one = item("x", 1);
+	struct pair pair;
+	int fd;
+
+	side_open(&pair.a, 0);
+	side_open(&pair.b, flags);
+	fd = ripc_service_fd(pair.b.svc);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ripc_service_fd(pair.b.svc), fd);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
+		ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
+		ripc_msg_free(take_by_fd(pair.b.svc, fd));
+		ripc_msg_free(take_by_fd(pair.b.svc, fd));
+	}
+	check_nothing(pair.b.svc);
+	/* Level-triggered: as long as something is queued, however often one looks. */
+	ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
+	for (int i = 0; i < 10; i++)
+		ck_assert(readable(fd, PATIENCE_MS));
+	ripc_msg_free(take_by_fd(pair.b.svc, fd));
+	pair_close(&pair);
+}
+
+START_TEST(service_fd__with_a_progress_thread)
+{
+	use_by_fd(0);
+}
+END_TEST
+
+START_TEST(service_fd__without_a_progress_thread)
+{
+	use_by_fd(RIPC_NO_THREAD);
+}
+END_TEST
+
+START_TEST(service_fd__single_thread)
+{
+	use_by_fd(RIPC_SINGLE_THREAD);
+}
+END_TEST
+
+/* It stops being readable when nothing is there and nothing comes. */
+START_TEST(service_fd__quiet_when_empty)
+{
+	struct pair pair;
+	bool quiet = false;
+	int fd;
+
+	pair_open(&pair);
+	fd = ripc_service_fd(pair.b.svc);
+	acquaint(&pair.a, &pair.b);
+	for (int i = 0; i < 1000 && !quiet; i++) {
+		check_nothing(pair.b.svc);
+		quiet = !readable(fd, 20);
+	}
+	ck_assert(quiet);
+	pair_close(&pair);
+}
+END_TEST
+
+/* One epoll loop serves several services, completions included, without a thread of ours. */
+START_TEST(service_fd__one_loop_for_all)
+{
+	const size_t len = 300000;
+	struct iovec one = item(filled(len, 0), len);
+	struct side sides[3];
+	uint32_t received = 0, completed = 0;
+	uint64_t began_ms = clock_ms();
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+	side_open(&sides[0], RIPC_NO_THREAD);
+	for (int i = 0; i < 3; i++) {
+		struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+
+		if (i > 0) {
+			sides[i].ctx = sides[0].ctx;
+			ck_assert_int_eq(ripc_service_open(sides[0].ctx, 0, 0, &sides[i].svc), 0);
+			sides[i].id = ripc_service_id(sides[i].svc);
+		}
+		ck_assert_int_eq(epoll_ctl(epoll_fd, EPOLL_CTL_ADD,
+			ripc_service_fd(sides[i].svc), &event), 0);
+	}
+	for (uint64_t i = 0; i < 3; i++) {
+		struct ripc_send send = long_send(sides[(i + 1) % 3].id, &one, 1);
+
+		send.flags |= RIPC_NOWAIT;
+		send.cookie = i;
+		ck_assert_int_eq(ripc_sendmsg(sides[i].svc, &send, NULL), 0);
+	}
+	while (received + completed < 6 && clock_ms() < began_ms + PATIENCE_MS) {
+		int64_t left_us = ripc_poll_timeout(sides[0].ctx);
+		struct epoll_event events[3];
+		int n = epoll_wait(epoll_fd, events, 3, left_us < 0 ? 1000 : (int)(left_us / 1000) + 1);
+		struct ripc_msg *msg;
+
+		ck_assert_int_ge(n, 0);
+		ripc_poll(sides[0].ctx);
+		for (int i = 0; i < n; i++) {
+			if (ripc_receive(sides[events[i].data.u32].svc, 0, &msg))
+				continue;
+			received += msg->kind == RIPC_LONG;
+			completed += msg->kind == RIPC_COMPLETION;
+			ck_assert_int_eq(msg->status, 0);
+			ripc_msg_free(msg);
+		}
+	}
+	ck_assert_uint_eq(received, 3);
+	ck_assert_uint_eq(completed, 3);
+	close(epoll_fd);
+	free(one.iov_base);
+	side_close(&sides[0]);
+}
+END_TEST
+
+START_TEST(service_fd__two_more_descriptors)
+{
+	struct ripc_service *svc;
+	struct side side;
+	int n;
+
+	side_open(&side, 0);
+	n = descriptors_open();
+	ck_assert_int_eq(ripc_service_open(side.ctx, 0, 0, &svc), 0);
+	ck_assert_int_eq(descriptors_open(), n + 1);
+	ck_assert_int_ge(ripc_service_fd(svc), 0);
+	ck_assert_int_eq(descriptors_open(), n + 3);
+	ck_assert_int_ge(ripc_service_fd(svc), 0);
+	ck_assert_int_eq(descriptors_open(), n + 3);
+	ck_assert_int_eq(ripc_service_close(svc), 0);
+	ck_assert_int_eq(descriptors_open(), n);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(service_fd__bad_arguments)
+{
+	ck_assert_int_eq(ripc_service_fd(NULL), -EINVAL);
+	ck_assert_int_eq(ripc_service_close(NULL), -EINVAL);
+	ck_assert_int_eq(ripc_service_drain(NULL, 0), -EINVAL);
+	ck_assert_uint_eq(ripc_service_id(NULL), 0);
+	ck_assert_uint_eq(ripc_service_incarnation(NULL), 0);
+}
+END_TEST
+
+/* ---- many ----------------------------------------------------------------------------------------- */
+
+static rlim_t allow_descriptors(void)
+{
+	struct rlimit limit = {0};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return limit.rlim_cur;
+}
+
+/* A thousand services in one process, each of them found and spoken to: a thousand partners of
+ * one service. */
+START_TEST(services__thousand_and_partners_of_one)
+{
+	const struct iovec one = item("x", 1);
+	static struct ripc_service *services[MANY];
+	struct ripc_stats stats;
+	struct pair pair;
+
+	pair_open(&pair);
+	for (int i = 0; i < MANY; i++)
+		ck_assert_int_eq(ripc_service_open(pair.b.ctx, 0, 0, &services[i]), 0);
+	ck_assert_uint_eq(stats_of(pair.b.ctx).services, MANY + 1);
+	for (int i = 0; i < MANY; i++) {
+		ck_assert_int_eq(ripc_send_long(pair.a.svc, ripc_service_id(services[i]), &one, 1,
+			PATIENCE_MS), 0);
+		ripc_msg_free(take(services[i], RIPC_LONG));
+	}
+	for (int i = 0; i < MANY; i++) {
+		ck_assert_int_eq(ripc_send_short(services[i], pair.a.id, &one, 1), 0);
+		ripc_msg_free(take(pair.a.svc, RIPC_SHORT));
+	}
+	stats = stats_of(pair.a.ctx);
+	ck_assert_uint_eq(stats.partners, MANY);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 512);
+	stats = stats_of(pair.b.ctx);
+	ck_assert_uint_eq(stats.partners, MANY);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 512);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Opening and closing leaves nothing behind. */
+START_TEST(close__gives_everything_back)
+{
+	struct pair pair;
+	int n;
+
+	pair_open(&pair);
+	pair_close(&pair);
+	n = descriptors_open();
+	for (int i = 0; i < 20; i++) {
+		pair_open(&pair);
+		acquaint(&pair.a, &pair.b);
+		ck_assert_int_ge(ripc_service_fd(pair.a.svc), 0);
+		pair_close(&pair);
+	}
+	ck_assert_int_eq(descriptors_open(), n);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		service_open__private_ids_differ, service_open__id_in_use,
+		service_open__well_known_is_found, service_open__bad_arguments,
+		id_from_name__is_siphash, service_drain__hands_out_what_is_queued,
+		service_drain__message_that_does_not_end, service_drain__then_elsewhere,
+		service_close__wakes_who_waits, service_close__frees_what_is_queued,
+		service_close__successor_gets_nothing_of_it, service_fd__with_a_progress_thread,
+		service_fd__without_a_progress_thread, service_fd__single_thread,
+		service_fd__quiet_when_empty, service_fd__one_loop_for_all,
+		service_fd__two_more_descriptors, service_fd__bad_arguments,
+		services__thousand_and_partners_of_one, close__gives_everything_back, NULL,
+	};
+
+	if (allow_descriptors() < MANY + 200) {
+		printf("skipped: RLIMIT_NOFILE allows less than %d files\n", MANY + 200);
+		return 77;
+	}
+	return suite_run("api_service", tests);
+}
