@@ -301,9 +301,11 @@ static void scatter(struct sim_app *app, uint64_t from_us, action run, uint32_t 
 {
 	struct sim_world *world = app->world;
 
-	for (uint32_t i = 0; i < n; i++)
-		sim_at(world, from_us + sim_below(&world->random, world->plan.span_us), run, app,
-				sim_below(&world->random, below));
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t at_us = from_us + sim_below(&world->random, world->plan.span_us);
+
+		sim_at(world, at_us, run, app, sim_below(&world->random, below));
+	}
 }
 
 void sim_app_plan(struct sim_app *app, uint64_t from_us)

@@ -404,14 +404,32 @@ static bool partner_failed(const struct model *m, const struct send *send)
 	return !anybody;
 }
 
-/* With random loss it can happen that nothing came through for as long as one has to wait. */
+static bool blocked_since(const struct model *m, uint32_t place, uint64_t since_us)
+{
+	return m->blocked[place] ||
+		(m->blocked_until[place] > 0 && m->blocked_until[place] >= since_us);
+}
+
+/* Packets may have been lost, or one of the two was not there to answer. */
+static bool may_be_silent(const struct model *m, const struct send *send)
+{
+	if (m->lossy || (m->lossy_until > 0 && m->lossy_until >= send->sent_us) ||
+			blocked_since(m, send->place, send->sent_us))
+		return true;
+	for (uint32_t i = 0; i < m->n_services; i++)
+		if (m->services[i].id == send->is.to &&
+				blocked_since(m, m->services[i].place, send->sent_us))
+			return true;
+	return false;
+}
+
+/* It can happen that nothing came through for as long as one has to wait. */
 static bool fell_silent(const struct model *m, const struct send *send, uint64_t now_us)
 {
 	uint64_t took = now_us - send->sent_us + EARLY_US;
 
-	if (!m->lossy && (m->lossy_until == 0 || m->lossy_until < send->sent_us))
-		return false;
-	return took >= 1000ull * send->is.timeout_ms || took >= 1000ull * m->cfg.peer_timeout_ms;
+	return may_be_silent(m, send) && (took >= 1000ull * send->is.timeout_ms ||
+		took >= 1000ull * m->cfg.peer_timeout_ms);
 }
 
 static bool may_be_cancelled(const struct model *m, const struct send *send)

@@ -48,7 +48,8 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 
 	world->faults = true;
 	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
-			world->plan.send_full || world->plan.receive_buffer);
+			world->plan.send_full || world->plan.receive_buffer ||
+			world->plan.hole_bytes);
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
 	for (uint32_t i = 0; i < options->shorts; i++)

@@ -251,8 +251,9 @@ static int native_mem_open(void *dev, void *peer, void *mem, size_t len, bool wr
 		node->n_regions++;
 	}
 	region = &node->regions[i];
-	*region = (struct sim_region){.address = sim_next(&node->world->random) >> 16,
-		.key = sim_next(&node->world->random), .mem = mem, .len = len, .open = true};
+	*region = (struct sim_region){.mem = mem, .len = len, .open = true};
+	region->address = sim_next(&node->world->random) >> 16;
+	region->key = sim_next(&node->world->random);
 	*key = (struct ripc__key){.address = region->address, .key = region->key};
 	return 0;
 }

@@ -161,6 +161,17 @@ START_TEST(model__excuses_unknown_after_loss_and_silence)
 }
 END_TEST
 
+START_TEST(model__excuses_unknown_of_a_partner_that_stood_still)
+{
+	uint64_t number = sent(RIPC_LONG, 100);
+
+	model_blocked(model, now_us, 1, true);
+	now_us += 500000;
+	completed(number, RIPC_UNKNOWN, -ECONNRESET);
+	finish(MODEL_OK);
+}
+END_TEST
+
 START_TEST(model__counts_what_looks_the_same)
 {
 	for (int i = 0; i < 3; i++)
@@ -742,6 +753,7 @@ int main(void)
 	tcase_add_test(tc, model__accepts_a_good_history);
 	tcase_add_test(tc, model__excuses_unknown_after_a_failure);
 	tcase_add_test(tc, model__excuses_unknown_after_loss_and_silence);
+	tcase_add_test(tc, model__excuses_unknown_of_a_partner_that_stood_still);
 	tcase_add_test(tc, model__counts_what_looks_the_same);
 	add_receipts(tc);
 	add_outcomes(tc);
