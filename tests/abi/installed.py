@@ -28,15 +28,15 @@ def sanitized(build):
     return '"b_sanitize", "value": "none"' not in options
 
 
-def hello(prefix, folder, source, static):
+def hello(root, prefix, source, static):
     pkgconfig = os.path.dirname(glob.glob(prefix + '/lib*/**/libripc.pc', recursive=True)[0])
     libraries = os.path.dirname(pkgconfig)
-    environment = dict(os.environ, PKG_CONFIG_PATH=pkgconfig)
-    query = ['pkg-config', '--define-prefix', '--cflags', '--libs', 'libripc']
+    environment = dict(os.environ, PKG_CONFIG_LIBDIR=pkgconfig, PKG_CONFIG_SYSROOT_DIR=root)
+    query = ['pkg-config', '--cflags', '--libs', 'libripc']
     flags = run(*query, *(['--static'] if static else []), env=environment).split()
     if static:
         flags = ['-l:libripc.a' if flag == '-lripc' else flag for flag in flags]
-    binary = os.path.join(folder, 'hello-static' if static else 'hello-shared')
+    binary = os.path.join(root, 'hello-static' if static else 'hello-shared')
     run('cc', source, '-o', binary, *flags)
     run(binary, env=dict(os.environ, LD_LIBRARY_PATH='' if static else libraries))
     needs = 'libripc.so.0' in run('readelf', '-d', binary)
@@ -52,14 +52,13 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as folder:
         run('meson', 'install', '-C', build, '--no-rebuild', '--destdir', folder)
-        prefix = folder + os.sep + os.path.relpath(
-            os.path.dirname(os.path.dirname(
-                glob.glob(folder + '/**/include/ripc', recursive=True)[0])), folder)
+        header = glob.glob(folder + '/**/include/ripc', recursive=True)[0]
+        prefix = os.path.dirname(os.path.dirname(header))
         missing = [name for name in EXPECTED if not glob.glob(f'{prefix}/{name}', recursive=True)]
         if missing:
             sys.exit(f'not installed: {", ".join(missing)}')
-        hello(prefix, folder, source, static=False)
-        hello(prefix, folder, source, static=True)
+        hello(folder, prefix, source, static=False)
+        hello(folder, prefix, source, static=True)
     return 0
 
 
