@@ -47,7 +47,10 @@ struct ripc__resolver_owner {
 	void (*published)(void *arg, uint64_t id, int status);
 	/* An older registration of our published ID is alive elsewhere. */
 	void (*conflict)(void *arg, uint64_t id, uint64_t incarnation);
-	/* A registration or withdrawal was heard of (hint): the partner may have moved. */
+	/*
+	 * A registration (incarnation) or withdrawal (0) was heard of, a hint: the partner may have
+	 * moved. Or a younger incarnation has answered than the one that resolved told of.
+	 */
 	void (*moved)(void *arg, uint64_t id, uint64_t incarnation);
 };
 

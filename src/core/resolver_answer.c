@@ -93,7 +93,7 @@ static void answer_all(struct ripc__resolver *resolver, const struct heard *hear
 	free(ids);
 }
 
-/* ---- for the host's other processes ------------------------------------------------------------- */
+/* ---- for the host's other processes ----------------------------------------------------- */
 
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 {
@@ -209,7 +209,8 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 	else
 		relay_ask_all(&relaying);
 	if (relaying.reached)
-		ripc__timer_set(&resolver->timers, &relay->asked.timer, resolver->now_us + RELAY_US);
+		ripc__timer_set(&resolver->timers, &relay->asked.timer,
+			resolver->now_us + RELAY_US);
 	else
 		ripc__relay_free(resolver, &relay->asked);
 }

@@ -6,9 +6,9 @@
  * second incarnation answers too, both are alive, the younger is what later lookups get, and its
  * holder is told of the older one, which keeps the ID.
  *
- * A suspect incarnation that answers the new question is alive after all, but a new one that
- * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young stamp who
- * cannot be reached does not hide the true holder.
+ * A suspect incarnation that answers the new question is alive after all, but another one that
+ * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
+ * stamp who cannot be reached does not hide the true holder.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ struct cached {
 
 static void lookup_fire(void *owner, struct ripc__timer *timer);
 
-/* ---- the cache ------------------------------------------------------------------------------- */
+/* ---- the cache -------------------------------------------------------------------------- */
 
 static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
@@ -150,7 +150,7 @@ static void cache_store(struct ripc__resolver *resolver, uint64_t id,
 	list_append(&resolver->cache_order, &cached->node);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- asking ----------------------------------------------------------------------------- */
 
 static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 {
@@ -273,7 +273,7 @@ static void lookup_fire(void *owner, struct ripc__timer *timer)
 		ask_round(resolver, lookup);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers ---------------------------------------------------------------------------- */
 
 /* Two incarnations are alive: whoever holds the younger is told of the older. */
 static void tell_younger(struct ripc__resolver *resolver, struct lookup *lookup,
@@ -383,7 +383,7 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 		owner->moved(owner->arg, record->id, registered ? record->incarnation : 0);
 }
 
-/* ---- calls of the owner --------------------------------------------------------------------------- */
+/* ---- calls of the owner ----------------------------------------------------------------- */
 
 /* What lives here needs no question; its address is the loopback's. */
 static int lookup_own(struct ripc__resolver *resolver, uint64_t id)

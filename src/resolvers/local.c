@@ -91,7 +91,8 @@ static int local_probe(const struct ripc__host *host, char why[256], char remedy
 		return fd;
 	}
 	close(fd);
-	snprintf(why, 256, "abstract Unix sockets: finds services of uid %u in this network namespace",
+	snprintf(why, 256,
+		"abstract Unix sockets: finds services of uid %u in this network namespace",
 		(unsigned int)getuid());
 	remedy[0] = '\0';
 	return 0;
@@ -251,7 +252,7 @@ static int send_to(struct local *local, const struct sockaddr_un *name, socklen_
 	return n >= 0 || errno == EAGAIN || errno == ENOBUFS;
 }
 
-/* ---- who is there: /proc/net/unix -------------------------------------------------------------- */
+/* ---- who is there: /proc/net/unix ------------------------------------------------------- */
 
 /* Takes "...  @ripc/<uid>/<id>/<k>" apart. */
 static bool line_parse(const struct local *local, const char *line, uint64_t *id, unsigned int *k)
@@ -329,7 +330,7 @@ static int local_list(void *source, void (*found)(void *arg, uint64_t id), void 
 	return names_each(source, list_one, &call);
 }
 
-/* ---- datagrams ---------------------------------------------------------------------------------- */
+/* ---- datagrams -------------------------------------------------------------------------- */
 
 static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 {
@@ -348,16 +349,16 @@ static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 static int local_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	struct local *local = source;
+	const struct local *local = source;
 	socklen_t name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + to->len);
+	ssize_t n;
 
 	/* Only abstract names: a path would make us write to somebody's file system. */
 	if (to->len < 2 || to->len > RIPC_ADDR_MAX || to->blob[0] != '\0')
 		return -EINVAL;
 	memcpy(name.sun_path, to->blob, to->len);
-	if (sendto(local->asker.fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&name, name_len) < 0)
-		return -errno;
-	return 0;
+	n = sendto(local->asker.fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&name, name_len);
+	return n < 0 ? -errno : 0;
 }
 
 static bool sender_believed(const struct local *local, struct msghdr *message)

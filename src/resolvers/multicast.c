@@ -30,8 +30,13 @@
 #define INTERFACES_MAX 20
 #define RESCAN_NS      1000000000ull
 
+struct interface {
+	int index;
+	struct in_addr address; /* its first: questions come from it */
+};
+
 struct interfaces {
-	int index[INTERFACES_MAX];
+	struct interface at[INTERFACES_MAX];
 	uint32_t n;
 };
 
@@ -72,13 +77,13 @@ static bool interface_wanted(const char *wanted, const char *name)
 	return false;
 }
 
-static bool interfaces_contain(const struct interfaces *interfaces, int index)
+static const struct interface *interface_get(const struct interfaces *interfaces, int index)
 {
 	for (uint32_t i = 0; i < interfaces->n; i++) {
-		if (interfaces->index[i] == index)
-			return true;
+		if (interfaces->at[i].index == index)
+			return &interfaces->at[i];
 	}
-	return false;
+	return NULL;
 }
 
 /* The wanted interfaces that are up and have an IPv4 address; names, if given, in words. */
@@ -91,15 +96,18 @@ static int interfaces_find(const char *wanted, struct interfaces *found, char na
 	if (getifaddrs(&all))
 		return -errno;
 	for (const struct ifaddrs *at = all; at && found->n < INTERFACES_MAX; at = at->ifa_next) {
+		struct sockaddr_in address;
 		int index;
 
-		if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET ||
-				!(at->ifa_flags & IFF_UP) || !interface_wanted(wanted, at->ifa_name))
+		if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET)
+			continue;
+		if (!(at->ifa_flags & IFF_UP) || !interface_wanted(wanted, at->ifa_name))
 			continue;
 		index = (int)if_nametoindex(at->ifa_name);
-		if (!index || interfaces_contain(found, index))
+		if (!index || interface_get(found, index))
 			continue;
-		found->index[found->n++] = index;
+		memcpy(&address, at->ifa_addr, sizeof(address));
+		found->at[found->n++] = (struct interface){index, address.sin_addr};
 		if (names && len < 128)
 			len += (size_t)snprintf(names + len, 128 - len, "%s%s", len ? ", " : "",
 				at->ifa_name);
@@ -187,19 +195,23 @@ static int multicast_probe(const struct ripc__host *host, char why[256], char re
 	return 0;
 }
 
+/* Leaves what is not there any more, and learns of new addresses. */
 static void leave_lost(struct multicast *multicast, const struct interfaces *found)
 {
 	struct interfaces *joined = &multicast->joined;
 
 	for (uint32_t i = joined->n; i-- > 0;) {
 		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
-			.imr_ifindex = joined->index[i]};
+			.imr_ifindex = joined->at[i].index};
+		const struct interface *still = interface_get(found, joined->at[i].index);
 
-		if (interfaces_contain(found, joined->index[i]))
+		if (still) {
+			joined->at[i] = *still;
 			continue;
+		}
 		setsockopt(multicast->listener, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request,
 			sizeof(request));
-		joined->index[i] = joined->index[--joined->n];
+		joined->at[i] = joined->at[--joined->n];
 	}
 }
 
@@ -210,17 +222,17 @@ static void join_new(struct multicast *multicast, const struct interfaces *found
 
 	for (uint32_t i = 0; i < found->n && joined->n < INTERFACES_MAX; i++) {
 		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
-			.imr_ifindex = found->index[i]};
+			.imr_ifindex = found->at[i].index};
 
-		if (interfaces_contain(joined, found->index[i]))
+		if (interface_get(joined, found->at[i].index))
 			continue;
 		if (setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request,
 				sizeof(request)) == 0 || errno == EADDRINUSE) {
-			joined->index[joined->n++] = found->index[i];
+			joined->at[joined->n++] = found->at[i];
 		} else if (!multicast->join_failed_logged) {
 			multicast->join_failed_logged = true;
 			host->log(host->arg, RIPC_LOG_WARN,
-				"multicast: cannot join on interface %d: %s", found->index[i],
+				"multicast: cannot join on interface %d: %s", found->at[i].index,
 				strerror(errno));
 		}
 	}
@@ -343,7 +355,12 @@ static void multicast_close(void *source)
 	close(multicast->listener);
 }
 
-static int send_on(const struct multicast *multicast, int index, const struct iovec *data)
+/*
+ * The source address is given: left to itself the kernel takes for lo the address of another
+ * interface, or none, since 127.0.0.1 is valid on this host only.
+ */
+static int send_on(const struct multicast *multicast, const struct interface *interface,
+		const struct iovec *data)
 {
 	union {
 		struct cmsghdr align;
@@ -354,7 +371,8 @@ static int send_on(const struct multicast *multicast, int index, const struct io
 		.msg_iov = (struct iovec *)(uintptr_t)data, .msg_iovlen = 1,
 		.msg_control = &control, .msg_controllen = sizeof(control)};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
-	struct in_pktinfo info = {.ipi_ifindex = index};
+	struct in_pktinfo info = {.ipi_ifindex = interface->index,
+		.ipi_spec_dst = interface->address};
 
 	cmsg->cmsg_level = IPPROTO_IP;
 	cmsg->cmsg_type = IP_PKTINFO;
@@ -374,7 +392,7 @@ static int multicast_notify(void *source, const void *data, size_t len)
 	if (now_ns - multicast->scanned_ns >= RESCAN_NS)
 		rescan(multicast, now_ns);
 	for (uint32_t i = 0; i < multicast->joined.n; i++)
-		sent += send_on(multicast, multicast->joined.index[i], &iov);
+		sent += send_on(multicast, &multicast->joined.at[i], &iov);
 	return sent;
 }
 

@@ -152,8 +152,10 @@ static int static_probe(const struct ripc__host *host, char why[256], char remed
 		snprintf(remedy, 256, "correct RIPC_PEERS: \"host[:port],...\"");
 	} else if (!peers->n) {
 		error = -ENOENT;
-		snprintf(why, 256, "%s", *peers->why_not ? peers->why_not : "no peers are configured");
-		snprintf(remedy, 256, "where multicast does not pass, set RIPC_PEERS=host[:port],...");
+		snprintf(why, 256, "%s",
+			*peers->why_not ? peers->why_not : "no peers are configured");
+		snprintf(remedy, 256,
+			"where multicast does not pass, set RIPC_PEERS=host[:port],...");
 	} else {
 		snprintf(why, 256, "asks %u address%s by unicast", peers->n,
 			peers->n == 1 ? "" : "es");

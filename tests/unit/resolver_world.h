@@ -74,7 +74,7 @@ struct world {
 	void (*on_resolved)(struct world *world, uint64_t id);
 };
 
-/* ---- sources ------------------------------------------------------------------------------------ */
+/* ---- sources ---------------------------------------------------------------------------- */
 
 struct fake_state {
 	struct world *world;
@@ -165,7 +165,9 @@ static inline int fake_poll(void *at, struct ripc__source_event *event)
 
 static inline int fake_wait_fd(void *at)
 {
-	return 100 + (int)(((struct fake_state *)at)->fake - ((struct fake_state *)at)->world->fakes);
+	const struct fake_state *state = at;
+
+	return 100 + (int)(state->fake - state->world->fakes);
 }
 
 static inline int fake_list(void *at, void (*found)(void *arg, uint64_t id), void *arg)
@@ -186,7 +188,7 @@ static const struct ripc__source net_source = {.name = "net", .size = sizeof(str
 	.notify = fake_notify, .poll = fake_poll, .wait_fd = fake_wait_fd};
 static const struct ripc__source *const both_sources[] = {&home_source, &net_source, NULL};
 
-/* ---- owner --------------------------------------------------------------------------------------- */
+/* ---- owner ------------------------------------------------------------------------------ */
 
 static inline struct noted *note(struct world *world, char what, uint64_t id)
 {
@@ -282,7 +284,7 @@ static inline void world_log(void *arg, int level, const char *format, ...)
 	world->n_logged++;
 }
 
-/* ---- the test's hands ---------------------------------------------------------------------------- */
+/* ---- the test's hands ------------------------------------------------------------------- */
 
 static inline struct world *world_new(void)
 {
@@ -416,11 +418,15 @@ static inline struct arriving *arrive(struct world *world, int source, uint8_t s
 /* A record of somebody else. */
 static inline struct wire_resolve record_of(uint64_t id, uint64_t incarnation, uint64_t stamp)
 {
-	return (struct wire_resolve){.type = WIRE_RECORD, .proof = 0x9900f,
-		.record = {.id = id, .incarnation = incarnation, .stamp = stamp, .host = 0x4057,
-			.context = OTHER, .n_addrs = 2,
-			.addrs = {{.backend = 1, .len = 3, .blob = {1, 2, 3}},
-				{.backend = 2, .len = 1, .blob = {9}}}}};
+	static const struct wire_record_addr first = {.backend = 1, .len = 3, .blob = {1, 2, 3}};
+	static const struct wire_record_addr second = {.backend = 2, .len = 1, .blob = {9}};
+	struct wire_resolve packet = {.type = WIRE_RECORD, .proof = 0x9900f};
+
+	packet.record = (struct wire_record){.id = id, .incarnation = incarnation,
+		.stamp = stamp, .host = 0x4057, .context = OTHER, .n_addrs = 2};
+	packet.record.addrs[0] = first;
+	packet.record.addrs[1] = second;
+	return packet;
 }
 
 /* An answer to the question with this nonce. */

@@ -16,7 +16,7 @@ static void teardown(void)
 	world_close(world);
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------- */
 
 START_TEST(open__leaves_out_a_source_that_cannot)
 {
@@ -72,7 +72,7 @@ START_TEST(fds__tells_how_many_there_are)
 }
 END_TEST
 
-/* ---- asking --------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------- */
 
 START_TEST(lookup__goes_on_at_once_when_nobody_is_here)
 {
@@ -248,7 +248,7 @@ START_TEST(lookup__may_be_called_from_resolved)
 }
 END_TEST
 
-/* ---- limits ---------------------------------------------------------------------------------------- */
+/* ---- limits ----------------------------------------------------------------------------- */
 
 START_TEST(lookup__at_most_4096_at_once)
 {
@@ -306,7 +306,7 @@ START_TEST(step__a_flood_at_one_source_does_not_keep_the_other_waiting)
 }
 END_TEST
 
-/* ---- answers that must not count --------------------------------------------------------------------- */
+/* ---- answers that must not count -------------------------------------------------------- */
 
 START_TEST(answer__with_another_nonce_is_dropped)
 {
@@ -401,7 +401,7 @@ START_TEST(answer__too_late_is_dropped)
 }
 END_TEST
 
-/* ---- two answers --------------------------------------------------------------------------------------- */
+/* ---- two answers ------------------------------------------------------------------------ */
 
 START_TEST(rivals__younger_second_replaces_and_is_told)
 {
@@ -486,7 +486,7 @@ START_TEST(rivals__a_flood_of_answers_causes_few_notices)
 }
 END_TEST
 
-/* ---- suspicion -------------------------------------------------------------------------------------------- */
+/* ---- suspicion -------------------------------------------------------------------------- */
 
 START_TEST(suspect__asks_again_and_takes_the_next_at_once)
 {
@@ -561,7 +561,7 @@ START_TEST(suspect__while_asking_refuses_that_one)
 }
 END_TEST
 
-/* ---- notices that were overheard --------------------------------------------------------------------------- */
+/* ---- notices that were overheard -------------------------------------------------------- */
 
 static void notice(int type, uint64_t id, uint64_t incarnation)
 {

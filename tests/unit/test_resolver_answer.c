@@ -33,7 +33,7 @@ static void ask(int source, uint64_t id, bool group)
 	step(world);
 }
 
-/* ---- for ourselves --------------------------------------------------------------------------------- */
+/* ---- for ourselves ---------------------------------------------------------------------- */
 
 START_TEST(question__is_answered_to_whom_it_came_from)
 {
@@ -188,7 +188,7 @@ START_TEST(question__what_is_there_when_nothing_is)
 }
 END_TEST
 
-/* ---- for our host ------------------------------------------------------------------------------------- */
+/* ---- for our host ----------------------------------------------------------------------- */
 
 START_TEST(relay__unicast_question_goes_round_the_host_and_back)
 {
@@ -351,7 +351,7 @@ START_TEST(relay__notice_that_came_to_us_alone_is_passed_on)
 }
 END_TEST
 
-/* ---- looking for everybody ------------------------------------------------------------------------------ */
+/* ---- looking for everybody -------------------------------------------------------------- */
 
 static int list(struct world *of)
 {
@@ -450,7 +450,7 @@ START_TEST(list__one_at_a_time_and_again_after_the_end)
 }
 END_TEST
 
-/* ---- everything at once ----------------------------------------------------------------------------------- */
+/* ---- everything at once ----------------------------------------------------------------- */
 
 static struct wire_resolve random_packet(uint64_t *state)
 {

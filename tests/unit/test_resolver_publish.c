@@ -27,7 +27,7 @@ static void expect_published(int status)
 	ck_assert_uint_eq(noted_count(world), 0);
 }
 
-/* ---- registering -------------------------------------------------------------------------------- */
+/* ---- registering ------------------------------------------------------------------------ */
 
 START_TEST(publish__asks_three_times_then_takes_the_name)
 {
@@ -213,7 +213,7 @@ START_TEST(publish__many_at_once)
 }
 END_TEST
 
-/* ---- withdrawing ---------------------------------------------------------------------------------- */
+/* ---- withdrawing ------------------------------------------------------------------------ */
 
 START_TEST(withdraw__tells_everybody)
 {
@@ -256,7 +256,7 @@ START_TEST(withdraw__while_asking_ends_it_in_silence)
 }
 END_TEST
 
-/* ---- rivals ------------------------------------------------------------------------------------------ */
+/* ---- rivals ----------------------------------------------------------------------------- */
 
 static void rival_heard(uint64_t incarnation, uint64_t stamp)
 {

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The multicast resolver source: the group, the shared port, interfaces, and its words. */
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include "sources.h"
+
+START_TEST(multicast__question_reaches_all_and_the_answer_one)
+{
+	struct side holder, asker, third;
+
+	side_open(&holder, &ripc__multicast_source);
+	side_open(&third, &ripc__multicast_source);
+	side_open(&asker, &ripc__multicast_source);
+	ck_assert_int_eq(side_ask(&asker, 5, "who"), 1);
+	side_expect(&holder, "who");
+	side_expect(&third, "who");
+	side_expect(&asker, "who"); /* core knows its own */
+	ck_assert(holder.event.group);
+	ck_assert(holder.event.local);
+	expect_loopback(holder.event.host);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(side_reply(&holder, "me"), 0);
+		side_expect(&asker, "me");
+		ck_assert(!asker.event.group);
+	}
+	ck_assert_int_eq(side_poll(&third), 0);
+	ck_assert_int_eq(third.ops->notify(third.state, "news", 4), 1);
+	side_expect(&asker, "news");
+	side_close(&holder);
+	side_close(&asker);
+	side_close(&third);
+}
+END_TEST
+
+START_TEST(multicast__unicast_reaches_one_and_is_no_group)
+{
+	struct side sides[3];
+	int heard = 0, fd = udp_open("127.0.0.1", 0);
+
+	for (int i = 0; i < 3; i++)
+		side_open(&sides[i], &ripc__multicast_source);
+	udp_send(fd, "127.0.0.1", test_port(0), 3);
+	for (int i = 0; i < 3; i++) {
+		if (!side_poll(&sides[i]))
+			continue;
+		heard++;
+		ck_assert(!sides[i].event.group);
+	}
+	ck_assert_int_eq(heard, 1);
+	for (int i = 0; i < 3; i++)
+		side_close(&sides[i]);
+	close(fd);
+}
+END_TEST
+
+START_TEST(multicast__answers_from_the_address_that_was_asked)
+{
+	int fd = udp_open("127.0.0.1", 0);
+	struct side side;
+
+	side_open(&side, &ripc__multicast_source);
+	udp_send(fd, "127.0.0.5", test_port(0), 3);
+	side_expect(&side, "uuu");
+	ck_assert_int_eq(side_reply(&side, "me"), 0);
+	ck_assert_uint_eq(udp_expect(fd, "me"), 0x7f000005);
+	side_close(&side);
+	close(fd);
+}
+END_TEST
+
+START_TEST(multicast__junk_is_passed_over)
+{
+	int fd = udp_open("127.0.0.1", 0);
+	struct side side;
+
+	side_open(&side, &ripc__multicast_source);
+	udp_send(fd, "127.0.0.1", test_port(0), WIRE_RECORD_MAX + 1);
+	udp_send(fd, "127.0.0.1", test_port(0), 60000);
+	udp_send(fd, "127.0.0.1", test_port(0), 3);
+	side_expect(&side, "uuu");
+	ck_assert_int_eq(side_poll(&side), 0);
+	side_close(&side);
+	close(fd);
+}
+END_TEST
+
+START_TEST(multicast__options_that_make_no_sense)
+{
+	static const char *const wrong[][2] = {{"resolver.port", "0"}, {"resolver.port", "65536"},
+		{"resolver.port", "x"}, {"resolver.port", ""}, {"resolver.ttl", "256"},
+		{"resolver.ttl", "-1"}, {"resolver.group", "10.0.0.1"},
+		{"resolver.group", "group"}, {"resolver.group", ""}};
+	char why[256], remedy[256];
+	struct side side;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		side_init(&side, &ripc__multicast_source);
+		side.options[0][0] = wrong[i][0];
+		side.options[0][1] = wrong[i][1];
+		ck_assert_int_eq(side_try(&side), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(side.logged, wrong[i][0]));
+		if (strcmp(wrong[i][0], "resolver.ttl") == 0)
+			continue;
+		ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), -EINVAL);
+		ck_assert_uint_ne(remedy[0], '\0');
+	}
+}
+END_TEST
+
+START_TEST(multicast__another_group_and_port)
+{
+	struct side here, there;
+	char port[8];
+
+	side_open(&here, &ripc__multicast_source);
+	side_init(&there, &ripc__multicast_source);
+	there.options[1][0] = "resolver.group";
+	there.options[1][1] = "239.1.2.3";
+	ck_assert_int_eq(side_try(&there), 0);
+	side_ask(&there, 5, "who");
+	side_expect(&there, "who");
+	ck_assert_int_eq(side_poll(&here), 0); /* same port, but it has not joined that group */
+	side_close(&there);
+	snprintf(port, sizeof(port), "%d", test_port(1));
+	side_init(&there, &ripc__multicast_source);
+	there.options[0][1] = port;
+	ck_assert_int_eq(side_try(&there), 0);
+	side_ask(&there, 5, "who");
+	side_expect(&there, "who");
+	ck_assert_int_eq(side_poll(&here), 0);
+	side_close(&there);
+	side_close(&here);
+}
+END_TEST
+
+START_TEST(multicast__port_that_another_program_holds)
+{
+	int fd = udp_open("0.0.0.0", test_port(0));
+	char why[256], remedy[256];
+	struct side side;
+
+	side_init(&side, &ripc__multicast_source);
+	ck_assert_int_eq(side_try(&side), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(side.logged, side.port));
+	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(why, side.port));
+	ck_assert_ptr_nonnull(strstr(remedy, "resolver.port"));
+	close(fd);
+	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
+	ck_assert_ptr_nonnull(strstr(why, "lo"));
+	ck_assert_str_eq(remedy, "");
+}
+END_TEST
+
+START_TEST(multicast__without_interface_still_answers_unicast)
+{
+	int fd = udp_open("127.0.0.1", 0);
+	char why[256], remedy[256];
+	struct side side;
+
+	side_init(&side, &ripc__multicast_source);
+	side.host.interfaces = "nosuch0,nosuch1";
+	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
+	ck_assert_ptr_nonnull(strstr(why, "no multicast"));
+	ck_assert_ptr_nonnull(strstr(remedy, "RIPC_PEERS"));
+	ck_assert_int_eq(side_try(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.logged, "unicast"));
+	ck_assert_int_eq(side_ask(&side, 5, "who"), 0);
+	udp_send(fd, "127.0.0.1", test_port(0), 3);
+	side_expect(&side, "uuu");
+	ck_assert_int_eq(side_reply(&side, "me"), 0);
+	udp_expect(fd, "me");
+	side_close(&side);
+	close(fd);
+}
+END_TEST
+
+START_TEST(multicast__probe_takes_no_datagram_from_others)
+{
+	int fd = udp_open("127.0.0.1", 0);
+	char why[256], remedy[256];
+	struct side side;
+
+	side_open(&side, &ripc__multicast_source);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
+		udp_send(fd, "127.0.0.1", test_port(0), 3);
+		side_expect(&side, "uuu");
+	}
+	side_close(&side);
+	close(fd);
+}
+END_TEST
+
+START_TEST(open__without_descriptors_says_so_and_leaves_none)
+{
+	open_without_descriptors(&ripc__multicast_source, NULL);
+}
+END_TEST
+
+/* ---- in a network of its own: lo alone, or not even that -------------------------------- */
+
+static void lo_set(bool up)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = (short)(up ? IFF_UP : 0)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
+	close(fd);
+}
+
+/* Asks until so many interfaces carry the question: they are looked for once a second. */
+static void ask_until(struct side *side, int reached)
+{
+	for (int i = 0; i < PATIENCE_MS / 50 && side_ask(side, 5, "who") != reached; i++)
+		poll(NULL, 0, 50);
+	ck_assert_int_eq(side_ask(side, 5, "who"), reached);
+}
+
+START_TEST(multicast__notices_when_lo_comes_and_goes)
+{
+	char why[256], remedy[256];
+	struct side side;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	side_init(&side, &ripc__multicast_source);
+	side.host.interfaces = NULL;
+	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
+	ck_assert_ptr_nonnull(strstr(remedy, "lo up"));
+	ck_assert_int_eq(side_try(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.logged, "no interface"));
+	lo_set(true);
+	ask_until(&side, 1);
+	side_expect(&side, "who");
+	ck_assert(side.event.group);
+	lo_set(false);
+	ask_until(&side, 0);
+	lo_set(true);
+	ask_until(&side, 1);
+	side_close(&side);
+}
+END_TEST
+
+static bool own_network(void)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(unshare(CLONE_NEWNET) != 0);
+	waitpid(child, &status, 0);
+	return status == 0;
+}
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		multicast__question_reaches_all_and_the_answer_one,
+		multicast__unicast_reaches_one_and_is_no_group,
+		multicast__answers_from_the_address_that_was_asked,
+		multicast__junk_is_passed_over,
+		multicast__options_that_make_no_sense,
+		multicast__another_group_and_port,
+		multicast__port_that_another_program_holds,
+		multicast__without_interface_still_answers_unicast,
+		multicast__probe_takes_no_datagram_from_others,
+		open__without_descriptors_says_so_and_leaves_none,
+	};
+	TCase *tcase = tcase_create("multicast");
+
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(tcase, tests[i]);
+	if (own_network())
+		tcase_add_test(tcase, multicast__notices_when_lo_comes_and_goes);
+	else
+		puts("left out: interfaces that come and go (needs a network namespace)");
+	tcase_set_timeout(tcase, 60);
+	return suite_finish("multicast", tcase);
+}
