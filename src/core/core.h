@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -275,8 +276,8 @@ struct ripc_context {
 	uint64_t reader_until_us;  /* while the reader is asleep: until when */
 	pthread_t thread;
 	bool thread_runs, thread_stop, thread_holds, thread_parked, thread_asleep, thread_kicked;
-	uint64_t thread_until_us;
-	uint64_t activity;         /* grows with each look at the ports by a call */
+	_Atomic uint64_t thread_until_us;
+	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
 	uint64_t resolver_us;      /* when the resolver's sources were last polled */
 	struct ping *pings;
 	char *strings[4];

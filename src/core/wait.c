@@ -27,6 +27,7 @@
 #include "core.h"
 
 #define THREAD_TICK_US 1000u
+#define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
 #define POLLS_MAX      16
@@ -48,6 +49,16 @@ static void unlock(struct ripc_context *ctx)
 {
 	if (!is_single(ctx))
 		pthread_mutex_unlock(&ctx->lock);
+}
+
+static void activity_count(struct ripc_context *ctx)
+{
+	atomic_fetch_add_explicit(&ctx->activity, 1, memory_order_relaxed);
+}
+
+static uint64_t activity_read(struct ripc_context *ctx)
+{
+	return atomic_load_explicit(&ctx->activity, memory_order_relaxed);
 }
 
 static void kick(int fd)
@@ -102,7 +113,7 @@ static void wake_for_timers(struct ripc_context *ctx)
 	if (ctx->reader && ctx->reader->asleep_on_port) {
 		if (next < ctx->reader_until_us)
 			kick_reader(ctx);
-	} else if (!ctx->reader && ctx->thread_asleep && next < ctx->thread_until_us) {
+	} else if (!ctx->reader && ctx->thread_asleep && next < atomic_load(&ctx->thread_until_us)) {
 		kick_thread(ctx);
 	}
 }
@@ -212,6 +223,15 @@ static void sleep_until(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t 
 	}
 }
 
+static bool any_revents(const struct pollfd *fds, nfds_t n)
+{
+	bool any = false;
+
+	for (nfds_t i = 0; i < n; i++)
+		any |= fds[i].revents != 0;
+	return any;
+}
+
 static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks)
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
@@ -253,7 +273,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 {
 	uint64_t now_us = ctx->now_us;
 	struct pollfd fds[POLLS_MAX];
-	bool ticks = false, came = false;
+	bool ticks = false;
 	nfds_t n = 1, n_ports;
 
 	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
@@ -265,7 +285,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 		return;
 	self->asleep_on_port = true;
 	ctx->reader_until_us = until_us;
-	ctx->activity++;
+	activity_count(ctx);
 	unlock(ctx);
 	sleep_until(fds, n, now_us, until_us);
 	lock(ctx);
@@ -274,9 +294,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 		kick_drain(ctx->kick_fd);
 		ctx->reader_kicked = false;
 	}
-	for (nfds_t i = n_ports; i < n; i++)
-		came |= fds[i].revents != 0;
-	if (came)
+	if (any_revents(fds + n_ports, n - n_ports))
 		resolver_progress(ctx);
 	for (nfds_t i = 1; i < n_ports; i++) {
 		ctx->expect_sleep |= fds[i].revents != 0;
@@ -299,7 +317,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 		return;
 	self->asleep_on_port = ctx->port_waits = true;
 	ctx->reader_until_us = until_us;
-	ctx->activity++;
+	activity_count(ctx);
 	unlock(ctx);
 	device->ops->wait(device->port);
 	lock(ctx);
@@ -328,7 +346,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	uint64_t until_us;
 
 	ctx->reader = self;
-	ctx->activity++;
+	activity_count(ctx);
 	if (ctx->thread_holds) {
 		ctx->thread_holds = false;
 		kick_thread(ctx);
@@ -424,7 +442,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 	if (is_ready)
 		return true;
 	if (deadline_us <= ctx->now_us) {
-		ctx->activity++;
+		activity_count(ctx);
 		ripc__progress(ctx);
 		return ready(arg);
 	}
@@ -448,17 +466,29 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 
 struct shift {
 	uint64_t activity; /* ctx->activity at the last tick */
+	uint32_t tick_us;
 	uint32_t idle_ticks;
 };
+
+/* True if calls have looked at the ports since the last tick; then the next one comes later. */
+static bool shift_is_active(struct ripc_context *ctx, struct shift *shift)
+{
+	uint64_t activity = activity_read(ctx);
+	bool active = shift->activity != activity;
+
+	shift->activity = activity;
+	shift->idle_ticks = active ? 0 : shift->idle_ticks + 1;
+	shift->tick_us = active && shift->tick_us < THREAD_TICK_MAX_US ? 2 * shift->tick_us :
+		active ? THREAD_TICK_MAX_US : THREAD_TICK_US;
+	return active;
+}
 
 /* Decides what this round watches and until when; returns whether it holds the ports. */
 static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t *until_us)
 {
-	bool active = shift->activity != ctx->activity;
+	bool active = shift_is_active(ctx, shift);
 
-	shift->activity = ctx->activity;
-	shift->idle_ticks = active ? 0 : shift->idle_ticks + 1;
-	*until_us = ctx->now_us + THREAD_TICK_US;
+	*until_us = ctx->now_us + shift->tick_us;
 	if (ctx->reader) {
 		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS;
 		if (ctx->thread_parked)
@@ -471,11 +501,31 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 	return true;
 }
 
+/* Sleeps; while it only ticks, and calls keep looking at the ports, without taking the lock. */
+static void thread_sleep(struct ripc_context *ctx, struct shift *shift, struct pollfd *fds,
+		nfds_t n, uint64_t until_us)
+{
+	bool ticking = !ctx->thread_holds && !ctx->thread_parked;
+	uint64_t now_us = ctx->now_us;
+
+	atomic_store(&ctx->thread_until_us, until_us);
+	ctx->thread_asleep = true;
+	unlock(ctx);
+	sleep_until(fds, n, now_us, until_us);
+	while (ticking && !any_revents(fds, n) && shift_is_active(ctx, shift)) {
+		now_us = ctx->env.now_us(ctx->env.arg);
+		atomic_store(&ctx->thread_until_us, now_us + shift->tick_us);
+		sleep_until(fds, n, now_us, now_us + shift->tick_us);
+	}
+	lock(ctx);
+	ctx->thread_asleep = ctx->thread_parked = false;
+}
+
 static void thread_round(struct ripc_context *ctx, struct shift *shift)
 {
 	uint64_t now_us = ctx->now_us, until_us;
 	struct pollfd fds[POLLS_MAX];
-	bool ticks = false, resolver = false;
+	bool ticks = false;
 	nfds_t n_resolver, n;
 
 	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
@@ -487,19 +537,13 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 		until_us = now_us; /* something is there already */
 	if (ticks && until_us > now_us + THREAD_TICK_US)
 		until_us = now_us + THREAD_TICK_US;
-	ctx->thread_until_us = until_us;
-	ctx->thread_asleep = true;
-	unlock(ctx);
-	sleep_until(fds, n, now_us, until_us);
-	lock(ctx);
-	ctx->thread_asleep = ctx->thread_parked = false;
+	thread_sleep(ctx, shift, fds, n, until_us);
 	if (fds[0].revents) {
 		kick_drain(ctx->thread_kick_fd);
 		ctx->thread_kicked = false;
+		shift->tick_us = THREAD_TICK_US;
 	}
-	for (nfds_t i = 1; i < n_resolver; i++)
-		resolver |= fds[i].revents != 0;
-	if (resolver || ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
+	if (any_revents(fds + 1, n_resolver - 1) || ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
 		resolver_progress(ctx);
 	if (ctx->thread_holds)
 		ripc__progress(ctx);
@@ -514,7 +558,7 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 static void *thread_main(void *arg)
 {
 	struct ripc_context *ctx = arg;
-	struct shift shift = {0};
+	struct shift shift = {.tick_us = THREAD_TICK_US};
 
 	lock(ctx);
 	while (!ctx->thread_stop)
