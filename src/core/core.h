@@ -79,6 +79,7 @@ struct peer {
 	uint32_t in_flight;  /* granted to its messages and not yet arrived */
 	uint32_t datagram;   /* bytes of datagram used for bulk to it */
 	uint64_t cut_us;     /* when the window was last cut */
+	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
 	struct candidate *candidate; /* a new address, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };

@@ -19,6 +19,7 @@
 #define BATCH_DATAGRAMS 64u
 #define BATCH_BYTES     65000u
 #define BATCH_IOVECS    320u
+#define BLACK_HOLE_PULLS 2u /* repetitions of the same request that tell one */
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 
 /* Datagrams that are handed to the network in one go. */
@@ -491,9 +492,10 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 
 	outgoing->asked_same = same ? outgoing->asked_same + 1 : 0;
 	outgoing->asked_have = pull->have;
-	if (outgoing->asked_same < 4 || peer->datagram == DATAGRAM_BASE)
+	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= DATAGRAM_BASE)
 		return;
 	peer->datagram = DATAGRAM_BASE;
+	peer->shrunk_us = context_of(outgoing)->now_us;
 	context_of(outgoing)->stats.datagram_size_fallbacks++;
 }
 

@@ -10,6 +10,7 @@
 #include "core.h"
 
 #define WINDOW_MIN (4 * DATAGRAM_BASE)
+#define SHRUNK_US  30000000u /* after so long the route's datagram size is tried again */
 
 /* Jacobson and Karels, 1988; RFC 6298. */
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
@@ -72,6 +73,10 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 	struct device *device = ripc__peer_device(ctx, peer);
 	uint32_t route;
 
+	if (peer->shrunk_us && ctx->now_us - peer->shrunk_us > SHRUNK_US) {
+		peer->shrunk_us = 0; /* perhaps it was only loss */
+		peer->datagram = 0;
+	}
 	if (peer->datagram == 0) {
 		route = device->ops->peer_mtu(device->port, peer->route);
 		peer->datagram = route < DATAGRAM_BULK ? route : DATAGRAM_BULK;
