@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A bad network between two namespaces: a TUN interface "relay0" in each, and this program in
+ * between, which delays, reorders, duplicates, alters and drops packets as its seed says. Ends
+ * when its input closes, and then prints what it did as one line of JSON.
+ *
+ * An altered packet has its UDP or TCP checksum made right again, as a router that rewrites
+ * packets would, so that only a checksum of the message's own can find it.
+ *
+ * usage: relay NETNS-A NETNS-B [--seed N] [--delay-us N] [--jitter-us N] [--reorder-ppm N]
+ *              [--duplicate-ppm N] [--alter-ppm N] [--drop-ppm N] [--cut-bytes N]
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PACKET_MAX 9216
+#define HELD_MAX   4096 /* packets under way; more are dropped, as a router's queue would */
+
+struct held {
+	uint64_t due_us, order;
+	uint32_t len;
+	int to;
+	uint8_t bytes[PACKET_MAX];
+};
+
+struct relay {
+	int tun[2];
+	uint64_t random, order;
+	uint64_t delay_us, jitter_us, reorder_ppm, duplicate_ppm, alter_ppm, drop_ppm, cut_bytes;
+	uint64_t passed, reordered, duplicated, altered, dropped, overflowed;
+	uint32_t n_held;
+	struct held *held[HELD_MAX]; /* a heap by due_us, then order */
+};
+
+/* splitmix64, Steele et al. 2014. */
+static uint64_t draw(struct relay *relay)
+{
+	uint64_t z = relay->random += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static bool happens(struct relay *relay, uint64_t ppm)
+{
+	return ppm && draw(relay) % 1000000 < ppm;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* ---- packets that wait -------------------------------------------------------------------- */
+
+static bool before(const struct held *a, const struct held *b)
+{
+	return a->due_us != b->due_us ? a->due_us < b->due_us : a->order < b->order;
+}
+
+static void held_push(struct relay *relay, struct held *held)
+{
+	uint32_t at = relay->n_held++;
+
+	while (at > 0 && before(held, relay->held[(at - 1) / 2])) {
+		relay->held[at] = relay->held[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	relay->held[at] = held;
+}
+
+static struct held *held_pop(struct relay *relay)
+{
+	struct held *first = relay->held[0], *last = relay->held[--relay->n_held];
+	uint32_t at = 0, child;
+
+	while ((child = 2 * at + 1) < relay->n_held) {
+		if (child + 1 < relay->n_held &&
+				before(relay->held[child + 1], relay->held[child]))
+			child++;
+		if (!before(relay->held[child], last))
+			break;
+		relay->held[at] = relay->held[child];
+		at = child;
+	}
+	relay->held[at] = last;
+	return first;
+}
+
+static void hold(struct relay *relay, const uint8_t *bytes, uint32_t len, int to, uint64_t at_us)
+{
+	struct held *held;
+
+	if (relay->n_held == HELD_MAX) {
+		relay->overflowed++;
+		return;
+	}
+	held = malloc(sizeof(*held));
+	if (!held)
+		return;
+	held->due_us = at_us;
+	held->order = relay->order++;
+	held->len = len;
+	held->to = to;
+	memcpy(held->bytes, bytes, len);
+	held_push(relay, held);
+}
+
+/* ---- what happens to a packet ---------------------------------------------------------------- */
+
+/* Where the transport's header begins and where its checksum is; false: not UDP or TCP. */
+static bool find_checksum(const uint8_t *bytes, uint32_t len, uint32_t *payload, uint32_t *sum)
+{
+	uint32_t header;
+	uint8_t protocol;
+
+	if (len < 40)
+		return false;
+	header = bytes[0] >> 4 == 4 ? (bytes[0] & 15) * 4u : 40;
+	protocol = bytes[0] >> 4 == 4 ? bytes[9] : bytes[6];
+	if (protocol == 17) {
+		*sum = header + 6;
+		*payload = header + 8;
+	} else if (protocol == 6) {
+		*sum = header + 16;
+		*payload = header + 20;
+	} else {
+		return false;
+	}
+	return *payload < len;
+}
+
+/* Changes one bit of the payload and repairs the checksum (RFC 1624). */
+static void alter(struct relay *relay, uint8_t *bytes, uint32_t len)
+{
+	uint32_t payload, sum, at, old, new, check;
+
+	if (!find_checksum(bytes, len, &payload, &sum) || len - payload < 2)
+		return;
+	at = payload + (uint32_t)(draw(relay) % ((len - payload) / 2)) * 2;
+	old = (uint32_t)bytes[at] << 8 | bytes[at + 1];
+	bytes[at + draw(relay) % 2] ^= (uint8_t)(1u << draw(relay) % 8);
+	new = (uint32_t)bytes[at] << 8 | bytes[at + 1];
+	check = (uint32_t)bytes[sum] << 8 | bytes[sum + 1];
+	check = (~check & 0xffff) + (~old & 0xffff) + new;
+	check = (check & 0xffff) + (check >> 16);
+	check = ~((check & 0xffff) + (check >> 16)) & 0xffff;
+	bytes[sum] = (uint8_t)(check >> 8);
+	bytes[sum + 1] = (uint8_t)check;
+	relay->altered++;
+}
+
+static void pass(struct relay *relay, uint8_t *bytes, uint32_t len, int to)
+{
+	uint64_t at_us = now_us() + relay->delay_us;
+
+	if (happens(relay, relay->drop_ppm) || (relay->cut_bytes && len > relay->cut_bytes)) {
+		relay->dropped++;
+		return;
+	}
+	relay->passed++;
+	if (relay->jitter_us)
+		at_us += draw(relay) % relay->jitter_us;
+	if (happens(relay, relay->duplicate_ppm)) {
+		relay->duplicated++;
+		hold(relay, bytes, len, to, at_us + draw(relay) % 2000);
+	}
+	if (happens(relay, relay->reorder_ppm)) {
+		relay->reordered++;
+		at_us += 100 + draw(relay) % 2000;
+	}
+	if (happens(relay, relay->alter_ppm))
+		alter(relay, bytes, len);
+	hold(relay, bytes, len, to, at_us);
+}
+
+/* ---- the program -------------------------------------------------------------------------- */
+
+static int tun_open(const char *netns)
+{
+	struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+	int ns = open(netns, O_RDONLY | O_CLOEXEC), tun;
+
+	if (ns < 0 || setns(ns, CLONE_NEWNET)) {
+		perror(netns);
+		exit(1);
+	}
+	close(ns);
+	strcpy(request.ifr_name, "relay0");
+	tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (tun < 0 || ioctl(tun, TUNSETIFF, &request)) {
+		perror("/dev/net/tun");
+		exit(tun < 0 ? 77 : 1);
+	}
+	return tun;
+}
+
+static void take_in(struct relay *relay, int from)
+{
+	uint8_t bytes[PACKET_MAX];
+
+	for (int i = 0; i < 64; i++) {
+		ssize_t len = read(relay->tun[from], bytes, sizeof(bytes));
+
+		if (len <= 0)
+			return;
+		pass(relay, bytes, (uint32_t)len, !from);
+	}
+}
+
+/* Lets go what is due; returns the milliseconds until the next, -1: nothing is held. */
+static int let_go(struct relay *relay)
+{
+	while (relay->n_held) {
+		uint64_t now = now_us();
+		struct held *held;
+
+		if (relay->held[0]->due_us > now)
+			return relay->held[0]->due_us - now < 1000 ? 0 : 1;
+		held = held_pop(relay);
+		/* An interface that takes no more drops, as others do. */
+		if (write(relay->tun[held->to], held->bytes, held->len) < 0)
+			relay->overflowed++;
+		free(held);
+	}
+	return -1;
+}
+
+static void loop(struct relay *relay)
+{
+	struct pollfd fds[3] = {{relay->tun[0], POLLIN, 0}, {relay->tun[1], POLLIN, 0},
+		{STDIN_FILENO, POLLIN, 0}};
+
+	while (!fds[2].revents) {
+		if (poll(fds, 3, let_go(relay)) < 0 && errno != EINTR)
+			return;
+		for (int i = 0; i < 2; i++) {
+			if (fds[i].revents & POLLIN)
+				take_in(relay, i);
+		}
+	}
+}
+
+static void options(struct relay *relay, int argc, char **argv)
+{
+	static const char *const names[] = {"seed", "delay-us", "jitter-us", "reorder-ppm",
+		"duplicate-ppm", "alter-ppm", "drop-ppm", "cut-bytes"};
+	uint64_t *values[] = {&relay->random, &relay->delay_us, &relay->jitter_us,
+		&relay->reorder_ppm, &relay->duplicate_ppm, &relay->alter_ppm, &relay->drop_ppm,
+		&relay->cut_bytes};
+	struct option table[9] = {0};
+	int index = 0, got;
+
+	for (int i = 0; i < 8; i++)
+		table[i] = (struct option){names[i], required_argument, NULL, 1};
+	while ((got = getopt_long(argc, argv, "", table, &index)) == 1)
+		*values[index] = strtoull(optarg, NULL, 0);
+	if (got != -1 || argc - optind != 2) {
+		fprintf(stderr, "usage: relay NETNS-A NETNS-B [options]\n");
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct relay relay = {.random = 1};
+
+	options(&relay, argc, argv);
+	relay.tun[0] = tun_open(argv[optind]);
+	relay.tun[1] = tun_open(argv[optind + 1]);
+	printf("ready\n");
+	fflush(stdout);
+	loop(&relay);
+	printf("{\"passed\":%llu,\"reordered\":%llu,\"duplicated\":%llu,\"altered\":%llu,"
+		"\"dropped\":%llu,\"overflowed\":%llu}\n", (unsigned long long)relay.passed,
+		(unsigned long long)relay.reordered, (unsigned long long)relay.duplicated,
+		(unsigned long long)relay.altered, (unsigned long long)relay.dropped,
+		(unsigned long long)relay.overflowed);
+	return 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The TCP counterpart of xfer: a stream of the same bytes into a buffer that was touched before,
+ * acknowledged by one byte when the last byte of a message has been read. Also a flow that just
+ * fills a link for some time. Speaks JSON, one object per line.
+ *
+ *   tcpxfer serve PORT BYTES               receives messages of so many bytes; 0: anything
+ *   tcpxfer send ADDRESS PORT BYTES        sends one whenever a line comes in
+ *   tcpxfer flow ADDRESS PORT SECONDS      sends for so long (to a server of 0 bytes)
+ * TCP_CONGESTION in the environment chooses the congestion control.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "xfer.h"
+
+static int fail(const char *what)
+{
+	perror(what);
+	return 1;
+}
+
+static void options(int fd)
+{
+	const char *congestion = getenv("TCP_CONGESTION");
+	int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion,
+			(socklen_t)strlen(congestion)))
+		perror("tcpxfer: TCP_CONGESTION");
+}
+
+static char *touched(uint64_t bytes)
+{
+	char *buffer = malloc(bytes);
+
+	if (buffer)
+		pattern_fill(buffer, bytes, 0);
+	return buffer;
+}
+
+static bool receive_all(int fd, char *buffer, uint64_t bytes)
+{
+	while (bytes) {
+		ssize_t n = recv(fd, buffer, bytes, 0);
+
+		if (n <= 0)
+			return false;
+		buffer += n;
+		bytes -= (uint64_t)n;
+	}
+	return true;
+}
+
+static bool send_all(int fd, const char *buffer, uint64_t bytes)
+{
+	while (bytes) {
+		ssize_t n = send(fd, buffer, bytes, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return false;
+		buffer += n;
+		bytes -= (uint64_t)n;
+	}
+	return true;
+}
+
+static int serve_messages(int fd, uint64_t bytes)
+{
+	char *buffer = touched(bytes);
+	uint64_t seed, wrong = 0, messages = 0;
+
+	while (buffer && receive_all(fd, buffer, bytes)) {
+		if (!send_all(fd, "", 1))
+			break;
+		wrong += !pattern_check(buffer, bytes, &seed);
+		messages++;
+	}
+	free(buffer);
+	printf("{\"messages\":%llu,\"wrong\":%llu}\n", (unsigned long long)messages,
+		(unsigned long long)wrong);
+	return wrong != 0;
+}
+
+/* Says what arrived in each tenth of a second. */
+static int serve_flow(int fd)
+{
+	static char buffer[1 << 20];
+	uint64_t bytes = 0;
+	double began = now_s();
+	ssize_t n;
+
+	printf("{\"arrived\":[0");
+	for (double next = began + 0.1; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
+		bytes += (uint64_t)n;
+		for (; now_s() >= next; next += 0.1)
+			printf(",%llu", (unsigned long long)bytes);
+	}
+	printf("],\"bytes\":%llu,\"seconds\":%.3f}\n", (unsigned long long)bytes,
+		now_s() - began);
+	return 0;
+}
+
+static int serve(uint16_t port, uint64_t bytes)
+{
+	struct sockaddr_in6 here = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	int listener = socket(AF_INET6, SOCK_STREAM, 0), fd, on = 1;
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(listener, (struct sockaddr *)&here, sizeof(here)) || listen(listener, 1))
+		return fail("tcpxfer: listen");
+	printf("ready\n");
+	fflush(stdout);
+	fd = accept(listener, NULL, NULL);
+	if (fd < 0)
+		return fail("tcpxfer: accept");
+	options(fd);
+	return bytes ? serve_messages(fd, bytes) : serve_flow(fd);
+}
+
+static int send_messages(int fd, uint64_t bytes)
+{
+	char *buffer = touched(bytes), line[64], ack;
+
+	for (uint64_t seed = 1; buffer; seed++) {
+		double began, seconds;
+
+		pattern_fill(buffer, bytes, seed);
+		if (!fgets(line, sizeof(line), stdin))
+			break;
+		began = now_s();
+		if (!send_all(fd, buffer, bytes) || !receive_all(fd, &ack, 1))
+			return fail("tcpxfer: send");
+		seconds = now_s() - began;
+		printf("{\"sent\":%llu,\"seconds\":%.6f,\"mbs\":%.3f}\n", (unsigned long long)bytes,
+			seconds, 1e-6 * (double)bytes / seconds);
+		fflush(stdout);
+	}
+	return 0;
+}
+
+static int send_flow(int fd, double seconds)
+{
+	static char buffer[1 << 16];
+	double until = now_s() + seconds;
+
+	while (now_s() < until) {
+		if (!send_all(fd, buffer, sizeof(buffer)))
+			return fail("tcpxfer: send");
+	}
+	return 0;
+}
+
+static int send_to(const char *address, uint16_t port)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	options(fd);
+	inet_pton(AF_INET, address, &in.sin_addr);
+	if (connect(fd, (struct sockaddr *)&in, sizeof(in))) {
+		perror("tcpxfer: connect");
+		return -1;
+	}
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	int fd;
+
+	if (argc == 4 && strcmp(argv[1], "serve") == 0)
+		return serve((uint16_t)number(argv[2]), number(argv[3]));
+	if (argc != 5) {
+		fprintf(stderr, "usage: tcpxfer serve PORT BYTES | send ADDRESS PORT BYTES | "
+			"flow ADDRESS PORT SECONDS\n");
+		return 2;
+	}
+	fd = send_to(argv[2], (uint16_t)number(argv[3]));
+	if (fd < 0)
+		return 1;
+	return strcmp(argv[1], "flow") == 0 ? send_flow(fd, strtod(argv[4], NULL)) :
+		send_messages(fd, number(argv[4]));
+}

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who finds whom: multicast, static peers, several services and processes on a host."""
+import netlab
+from netlab import check
+from xfer import SERVICE, finish, serve, send, transfer
+
+
+def pair(lab, **more):
+    a, b = lab.host('a'), lab.host('b')
+    lab.link(a, b, **more)
+    return a, b
+
+
+def block_multicast(*hosts):
+    for host in hosts:
+        host.nft('add table ip lab\n'
+                 'add chain ip lab out { type filter hook output priority 0; }\n'
+                 'add rule ip lab out ip daddr 224.0.0.0/4 counter drop\n')
+
+
+def multicast():
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        return transfer(a, b, '1M')
+
+
+def multicast_without_a_route():
+    """No default route: multicast goes out by the interface, not by the routing table."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        for host in (a, b):
+            host.ip('route', 'del', 'default')
+        return transfer(a, b, '1M')
+
+
+def peers_without_multicast():
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        block_multicast(a, b)
+        server = serve(b)
+        return finish(send(a, '1M', RIPC_PEERS=f'10.99.77.77,{b.addresses[4]}'), server)
+
+
+def neither():
+    """Multicast blocked and no peers: an error within the deadline."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        block_multicast(a, b)
+        serve(b)
+        client = send(a, '1M')
+        check(client.popen.wait() == 1, 'it was found all the same')
+        said = client.popen.stdout.read()
+        check('nobody' in said, f'said: {said}')
+
+
+def two_services_of_one_process():
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        server = serve(b, '--id', SERVICE + 1)
+        one = send(a, '2M')
+        two = a.start(netlab.program('xfer'), 'send', '--to', SERVICE + 1, '--bytes', '3M')
+        one.end(), two.end()
+        received = server.end()
+        check(received['longs'] == 2 and received['wrong'] == 0, f'{received}')
+        places = {entry['to']: entry['received'] for entry in server.all('received')}
+        check(places == {SERVICE: 2 << 20, SERVICE + 1: 3 << 20}, f'arrived at {places}')
+
+
+def two_processes_of_one_host(**env):
+    """A unicast question reaches one of them, which answers for the host."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        if env:
+            block_multicast(a, b)
+            env['RIPC_PEERS'] = b.addresses[4]
+        program = netlab.program('xfer')
+        servers = [b.start(program, 'serve', '--id', 100 + i) for i in range(4)]
+        for server in servers:
+            server.line('ready')
+        clients = [a.start(program, 'send', '--to', 100 + i, '--bytes', '1M', **env)
+                   for i in range(4)]
+        for client in clients:
+            client.end()
+        for server in servers:
+            received = server.end()
+            check(received['longs'] == 1 and received['wrong'] == 0, f'{received}')
+
+
+def two_processes_by_peers():
+    two_processes_of_one_host(RIPC_PEERS='')
+
+
+def same_id_twice():
+    """The second registration of an ID that is alive on another host is refused."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        server = serve(b)
+        second = a.start(netlab.program('xfer'), 'serve', '--id', SERVICE)
+        status = second.popen.wait()
+        said = second.popen.stdout.read()
+        check(status == 1 and 'alive elsewhere' in said, f'exit status {status}: {said}')
+        server.end()
+        return said.strip()
+
+
+def two_addresses():
+    """A host on two networks answers each from the address that was asked."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        lab.link(a, b)
+        block_multicast(a, b)
+        server = serve(b)
+        clients = [send(a, '1M', RIPC_PEERS=f'10.99.{net}.2') for net in (1, 2)]
+        for client in clients:
+            client.end()
+        received = server.end()
+        check(received['longs'] == 2 and received['wrong'] == 0, f'{received}')
+
+
+def ipv6_only():
+    """The resolver's network sources speak IPv4: without it, an error in words, and no hang."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab, ipv4=False)
+        server = serve(b)
+        client = send(a, '1M')
+        status = client.popen.wait()
+        said = client.popen.stdout.read().strip()
+        check(status == 1 and 'nobody' in said, f'exit status {status}: {said}')
+        server.end()
+        return f'not possible yet: {said}'
+
+
+if __name__ == '__main__':
+    netlab.main([multicast, multicast_without_a_route, peers_without_multicast, neither,
+                 two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
+                 same_id_twice, two_addresses, ipv6_only], 'nft')

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A network that reorders, duplicates, alters and delays: messages arrive whole, once, and right."""
+import netlab
+from netlab import check
+from xfer import transfer
+
+SIZE = '20M'
+
+
+def through_relay(*options, size=SIZE, arguments=()):
+    """A transfer through relay.c; returns the result and what the relay did."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        relay = lab.relay(a, b, netlab.program('relay'), '--seed', 1, *options)
+        result = transfer(a, b, '200M' if netlab.FULL and not arguments else size, *arguments)
+        return result, relay.end()
+
+
+def reordering():
+    result, did = through_relay('--reorder-ppm', 200000)
+    check(did['reordered'] > 1000, f'the relay reordered nothing: {did}')
+    return result
+
+
+def duplicates():
+    result, did = through_relay('--duplicate-ppm', 50000)
+    check(did['duplicated'] > 100, f'the relay duplicated nothing: {did}')
+    check(result.received['stats']['drop_duplicate'] > 0, 'no duplicate was noticed')
+    return result
+
+
+def altered():
+    """1 %, with the UDP checksum made right again: only our own check can find it."""
+    result, did = through_relay('--alter-ppm', 10000)
+    found = sum(end['stats']['drop_checksum'] + end['stats']['drop_malformed'] +
+                end['stats']['drop_token'] + end['stats']['drop_version']
+                for end in (result.sent, result.received))
+    check(result.received['stats']['drop_checksum'] > 0, 'drop_checksum is 0')
+    check(found <= did['altered'] + 10, f'{found} found of {did["altered"]} altered')
+    check(found >= 0.8 * did['altered'], f'{found} found of {did["altered"]} altered')
+    return f'{result}; {did["altered"]} altered, {found} found'
+
+
+def delay():
+    """A long path: 10 ms each way, and jitter of 5 ms, which reorders everything."""
+    result, _ = through_relay('--delay-us', 10000, '--jitter-us', 5000, size='5M')
+    return result
+
+
+def everything():
+    result, _ = through_relay('--delay-us', 500, '--reorder-ppm', 100000, '--duplicate-ppm', 50000,
+                              '--alter-ppm', 10000, '--drop-ppm', 50000, size='10M')
+    return result
+
+
+def many_messages():
+    """500 long messages, 16 at once, of three items each: each once, however often its packets."""
+    result, _ = through_relay('--reorder-ppm', 100000, '--duplicate-ppm', 50000, '--alter-ppm',
+                              10000, '--drop-ppm', 50000,
+                              arguments=('--pieces', 500, '--depth', 16, '--items', 3),
+                              size=10000)
+    return result
+
+
+def shorts():
+    """Each arrives at most once, and unaltered."""
+    result, did = through_relay('--reorder-ppm', 100000, '--duplicate-ppm', 100000, size=800,
+                                arguments=('--shorts', 3000))
+    sent = result.sent_shorts
+    check(result.received['wrong'] == 0, 'a short was altered')
+    check(result.received['shorts'] == sent['shorts'], f'{result.received["shorts"]} of '
+          f'{sent["shorts"]} arrived, though nothing was lost')
+    check(result.received['seeds_xor'] == sent['seeds_xor'], 'one came twice, another not at all')
+    return f'{did["duplicated"]} duplicates dropped'
+
+
+def altered_shorts():
+    result, _ = through_relay('--alter-ppm', 100000, size=800, arguments=('--shorts', 3000))
+    check(result.received['wrong'] == 0, 'a short was altered')
+    check(result.received['stats']['drop_checksum'] > 0, 'drop_checksum is 0')
+
+
+if __name__ == '__main__':
+    netlab.main([reordering, duplicates, altered, delay, everything, many_messages, shorts,
+                 altered_shorts])
