@@ -251,6 +251,8 @@ int ripc__short_send(struct ripc_service *service, const struct ripc_send *reque
 	uint64_t total, lends;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
+	for (uint32_t i = 0; !error && request->flags & RIPC_GIVE && i < request->n_items; i++)
+		error = ripc__pool_refs(ctx->pool, request->items[i].iov_base) ? 0 : -EINVAL;
 	if (error)
 		return error;
 	error = ripc__partner_for_send(service, request->to, &partner);
