@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts what a test run did, from Meson's own log and from the summaries that Check prints."""
+"""
+Counts what a test run did, from Meson's own log and from what the programs say of their cases:
+Check's and unittest's summaries, and the lines of tests/net/netlab.py.
+"""
 import json
 import re
 from dataclasses import dataclass, field
 
 CHECK_SUMMARY = re.compile(r'^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$', re.M)
-SKIPPED = re.compile(r'^skipped: (.+)$', re.M)
+UNITTEST_SUMMARY = re.compile(r'^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$', re.M)
+NETLAB_CASE = re.compile(r'^(ok|FAIL) {2,}\w+', re.M)
+SKIPPED = re.compile(r"^skipped: (.+)$|\.\.\. skipped ['\"](.+)['\"]$", re.M)
 
 
 @dataclass
 class Tally:
-    """Test cases where the program counts them (Check does), else programs."""
+    """Test cases where the program counts them, else programs."""
     programs: int = 0
     passed: int = 0
     failed: int = 0
@@ -35,16 +40,33 @@ def reason(output):
     return re.sub(r'^skipped: ', '', last_line(output))
 
 
+def count_cases(output):
+    """How many cases the program says have passed and failed."""
+    passed = failed = 0
+    for checks, failures, errors in CHECK_SUMMARY.findall(output):
+        passed += int(checks) - int(failures) - int(errors)
+        failed += int(failures) + int(errors)
+    for ran, details in UNITTEST_SUMMARY.findall(output):
+        counts = dict(re.findall(r'(\w+)=(\d+)', details))
+        bad = int(counts.get('failures', 0)) + int(counts.get('errors', 0))
+        passed += int(ran) - bad - int(counts.get('skipped', 0))
+        failed += bad
+    for word in NETLAB_CASE.findall(output):
+        passed += word == 'ok'
+        failed += word == 'FAIL'
+    return passed, failed
+
+
 def count_program(name, ok, skipped, output):
     """The tally of one program that has ended."""
     if skipped:
         return Tally(programs=1, skipped=[(name, reason(output))])
-    tally = Tally(programs=1, skipped=[(name, why) for why in SKIPPED.findall(output)])
-    for checks, failures, errors in CHECK_SUMMARY.findall(output):
-        tally.passed += int(checks) - int(failures) - int(errors)
-        tally.failed += int(failures) + int(errors)
+    reasons = [first or second for first, second in SKIPPED.findall(output)]
+    tally = Tally(programs=1, skipped=[(name, why) for why in reasons])
+    tally.passed, tally.failed = count_cases(output)
     if ok:
-        tally.passed = max(tally.passed, 1)
+        if not tally.passed and not tally.failed and not reasons:
+            tally.passed = 1
         if tally.failed:
             tally.failures.append((name, 'exit status 0, but it says that cases failed\n' + output))
     else:

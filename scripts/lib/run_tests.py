@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What scripts/test does after installing: see there."""
 import argparse
+import glob
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import meson_log
@@ -81,6 +83,10 @@ def clang():
     return None
 
 
+def suites(*names):
+    return [part for name in names for part in ('--suite', name)]
+
+
 def step_style(_):
     tally = program('style self-test', ['scripts/style', '--self-test'])
     tally.add(program('style', ['scripts/style']))
@@ -94,8 +100,8 @@ def step_gcc(_):
 def step_clang(_):
     if not clang():
         return Tally(skipped=[('clang', 'there is no clang')])
-    return meson_test(build('clang', compiler=clang()), '--suite', 'unit', '--suite',
-                      'conformance', '--suite', 'sim')
+    path = build('clang', '-Dfuzz=true', compiler=clang())
+    return meson_test(path, *suites('unit', 'conformance', 'fuzz'))
 
 
 def step_address(_):
@@ -105,10 +111,53 @@ def step_address(_):
     return meson_test(path, '--no-suite', 'abi', '--no-suite', 'net', '-t', '4')
 
 
-def step_thread(_):
+def step_thread(options):
     path = build('thread', '-Db_sanitize=thread', '-Db_lundef=false',
                  '-Dbuildtype=debugoptimized')
-    return meson_test(path, '--suite', 'unit', '--suite', 'conformance', '-t', '6')
+    tally = meson_test(path, *suites('unit', 'conformance'), '-t', '6')
+    if options.full:
+        # The counts of all repetitions are in one log.
+        tally.add(meson_test(build('gcc'), *suites('threads'), '--repeat', '1000'))
+    return tally
+
+
+def step_simulator(options):
+    """The same seeds with both compilers: nothing wrong, and the same bytes on the wire."""
+    seeds = '2000' if options.full else '200'
+    traces, tally = {}, Tally()
+    for compiler in ('gcc', clang()):
+        if compiler is None:
+            tally.skipped.append(('simulator with clang', 'there is no clang'))
+            continue
+        path = build('gcc') if compiler == 'gcc' else build('clang', '-Dfuzz=true',
+                                                            compiler=compiler)
+        status, output = run([os.path.join(path, 'tests/sim/sim'), '--seeds', seeds])
+        tally.add(meson_log.count_program(f'sim, {compiler}', status == 0, False, output))
+        traces[compiler] = meson_log.last_line(output)
+    same = len(set(traces.values())) == 1
+    text = '\n'.join(f'{compiler}: {trace}' for compiler, trace in traces.items())
+    if len(traces) > 1:
+        tally.add(meson_log.count_program('sim, same trace', same, False, text))
+    return tally
+
+
+def step_fuzz(options):
+    if not clang():
+        return Tally(skipped=[('fuzz targets', 'there is no clang')])
+    path = build('clang', '-Dfuzz=true', compiler=clang())
+    targets = sorted(glob.glob(os.path.join(path, 'tests/fuzz/fuzz_*')))
+    targets = [target for target in targets if os.path.isfile(target)]
+    if not targets:
+        return Tally(skipped=[('fuzz targets', 'this clang has no libFuzzer')])
+    tally = Tally()
+    for target in targets:
+        name = os.path.basename(target)
+        corpus = os.path.join(ROOT, 'tests/fuzz/corpus', name.replace('fuzz_', '', 1))
+        with tempfile.TemporaryDirectory() as found:
+            tally.add(program(name, [
+                target, '-runs=1000000' if options.full else '-runs=50000', '-timeout=20',
+                '-artifact_prefix=' + os.path.join(ROOT, 'build/test/'), found, corpus]))
+    return tally
 
 
 def step_rdma(options):
@@ -122,7 +171,9 @@ STEPS = [
     ('gcc', 'gcc, all tests', step_gcc),
     ('address', 'address and undefined sanitizers', step_address),
     ('thread', 'thread sanitizer', step_thread),
-    ('clang', 'clang, unit and simulator', step_clang),
+    ('clang', 'clang, unit tests', step_clang),
+    ('sim', 'simulator, both compilers', step_simulator),
+    ('fuzz', 'fuzz targets', step_fuzz),
     ('rdma', 'soft RDMA in a guest', step_rdma),
 ]
 
@@ -164,6 +215,8 @@ def parse():
 
 def main():
     options = parse()
+    if options.full:
+        os.environ['RIPC_TEST_FULL'] = '1'
     if options.list:
         print('\n'.join(f'{name:8} {title}' for name, title, _ in STEPS))
         return 0
