@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Addresses and routes of the udp backend: what a record's blob means, how an address reads in
- * words, and what the kernel's route to a partner carries (its MTU, the source address that it
+ * words, and what the kernel's route to a partner is like (its MTU, the source address that it
  * chooses), found by connecting a scratch socket, which sends nothing.
+ *
+ * A blob is: kind (1), 0, UDP port (little-endian). The host is where the answer came from.
  */
 #include "udp.h"
 
@@ -15,171 +17,178 @@
 
 #include "util/bytes.h"
 
-static const struct in6_addr any;
+#define BLOB_KIND 1
+#define BLOB_LEN  4
 
-static bool is_v4(const uint8_t ip[16])
+static bool is_v4(const struct in6_addr *ip)
 {
-	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)ip);
+	return IN6_IS_ADDR_V4MAPPED(ip);
 }
 
-static bool is_link_local(const uint8_t ip[16])
+static bool is_any(const struct in6_addr *ip)
 {
-	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)ip);
+	return IN6_IS_ADDR_UNSPECIFIED(ip);
 }
 
 /* Can it be the address of one host, without saying through which interface? */
-static bool is_host(const uint8_t ip[16])
+static bool is_host(const struct in6_addr *ip)
 {
 	if (is_v4(ip))
-		return ip[12] != 0 && ip[12] < 224;
-	return memcmp(ip, &any, 16) != 0 && ip[0] != 0xff && !is_link_local(ip);
+		return ip->s6_addr[12] != 0 && ip->s6_addr[12] < 224;
+	return !is_any(ip) && !IN6_IS_ADDR_MULTICAST(ip) && !IN6_IS_ADDR_LINKLOCAL(ip);
 }
 
 void ripc__udp_addr_fill(struct ripc__addr *addr, const struct udp_addr *own)
 {
-	memcpy(addr->host, own->ip, sizeof(addr->host));
+	memcpy(addr->host, &own->at.sin6_addr, sizeof(addr->host));
 	addr->len = sizeof(*own);
 	memcpy(addr->blob, own, sizeof(*own));
 }
 
-int ripc__udp_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
+int ripc__udp_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX])
+{
+	blob[0] = BLOB_KIND;
+	blob[1] = 0;
+	put16(blob + 2, ((struct udp_port *)port)->number);
+	return BLOB_LEN;
+}
+
+int ripc__udp_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr)
 {
-	const struct udp_port *port = state;
-	struct udp_addr own = {0};
+	struct udp_addr own = {.at.sin6_family = AF_INET6};
 
-	if (len != UDP_BLOB_LEN || blob[0] != UDP_BLOB_KIND || blob[1] != 0 || !get16(blob + 2))
+	if (len != BLOB_LEN || blob[0] != BLOB_KIND || blob[1] != 0 || !get16(blob + 2))
 		return -EBADMSG;
-	if (!is_host(host))
+	memcpy(&own.at.sin6_addr, host, sizeof(own.at.sin6_addr));
+	own.at.sin6_port = htons(get16(blob + 2));
+	if (!is_host(&own.at.sin6_addr))
 		return -EADDRNOTAVAIL;
-	if (port->family == AF_INET && !is_v4(host))
+	if (((struct udp_port *)port)->family == AF_INET && !is_v4(&own.at.sin6_addr))
 		return -EAFNOSUPPORT;
-	memcpy(own.ip, host, sizeof(own.ip));
-	own.port = get16(blob + 2);
 	ripc__udp_addr_fill(addr, &own);
 	return 0;
 }
 
 void ripc__udp_addr_text(const struct ripc__addr *addr, char text[64])
 {
-	char ip[INET6_ADDRSTRLEN] = "?", interface[IF_NAMESIZE];
+	char ip[INET6_ADDRSTRLEN] = "", interface[IF_NAMESIZE + 1] = "%";
 	struct udp_addr own;
+	uint16_t port;
 
 	if (addr->len != sizeof(own)) {
 		snprintf(text, 64, "?");
 		return;
 	}
 	memcpy(&own, addr->blob, sizeof(own));
-	if (is_v4(own.ip)) {
-		inet_ntop(AF_INET, own.ip + 12, ip, sizeof(ip));
-		snprintf(text, 64, "%s:%u", ip, own.port);
+	port = ntohs(own.at.sin6_port);
+	if (is_v4(&own.at.sin6_addr)) {
+		inet_ntop(AF_INET, &own.at.sin6_addr.s6_addr[12], ip, sizeof(ip));
+		snprintf(text, 64, "%s:%u", ip, port);
 		return;
 	}
-	inet_ntop(AF_INET6, own.ip, ip, sizeof(ip));
-	if (!own.scope)
-		snprintf(text, 64, "[%s]:%u", ip, own.port);
-	else if (if_indextoname(own.scope, interface))
-		snprintf(text, 64, "[%.39s%%%s]:%u", ip, interface, own.port);
-	else
-		snprintf(text, 64, "[%.39s%%%u]:%u", ip, own.scope, own.port);
+	inet_ntop(AF_INET6, &own.at.sin6_addr, ip, sizeof(ip));
+	if (!own.at.sin6_scope_id)
+		interface[0] = '\0';
+	else if (!if_indextoname(own.at.sin6_scope_id, interface + 1))
+		snprintf(interface + 1, IF_NAMESIZE, "%u", own.at.sin6_scope_id);
+	/* A scoped address has no more than 39 characters: only v4-mapped ones are longer. */
+	snprintf(text, 64, "[%.39s%s]:%u", ip, interface, port);
 }
 
-/* Fills a socket address of a family that can hold it. Returns its length. */
-static socklen_t fill_sockaddr(const struct udp_addr *own, int family, void *to)
+socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct sockaddr_in6 *to)
 {
-	if (family == AF_INET6) {
-		struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = at->sin6_port};
 
-		in6.sin6_port = htons(own->port);
-		in6.sin6_scope_id = own->scope;
-		memcpy(&in6.sin6_addr, own->ip, sizeof(in6.sin6_addr));
-		memcpy(to, &in6, sizeof(in6));
-		return sizeof(in6);
-	}
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(own->port)};
-
-	memcpy(&in.sin_addr, own->ip + 12, sizeof(in.sin_addr));
+	*to = *at;
+	if (family == AF_INET6)
+		return sizeof(*to);
+	memcpy(&in.sin_addr, &at->sin6_addr.s6_addr[12], sizeof(in.sin_addr));
 	memcpy(to, &in, sizeof(in));
 	return sizeof(in);
 }
 
-/* Reads which source address the kernel has chosen for a connected socket. */
-static int read_source(int fd, uint8_t source[16])
+/* Which source address has the kernel chosen for a connected socket? */
+static int read_source(int fd, struct in6_addr *source)
 {
-	union {
-		struct sockaddr_in6 in6;
-		struct sockaddr_in in;
-	} name;
+	struct sockaddr_in6 name;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&name;
 	socklen_t len = sizeof(name);
 
 	if (getsockname(fd, (struct sockaddr *)&name, &len))
 		return -errno;
-	if (name.in.sin_family == AF_INET6) {
-		memcpy(source, &name.in6.sin6_addr, 16);
-		return 0;
+	*source = name.sin6_addr;
+	if (name.sin6_family == AF_INET) {
+		memset(source, 0, sizeof(*source));
+		memset(&source->s6_addr[10], 0xff, 2);
+		memcpy(&source->s6_addr[12], &in->sin_addr, sizeof(in->sin_addr));
 	}
-	memset(source, 0, 10);
-	memset(source + 10, 0xff, 2);
-	memcpy(source + 12, &name.in.sin_addr, 4);
 	return 0;
+}
+
+static int mtu_to_len(int mtu, bool v4)
+{
+	int len = mtu - (v4 ? UDP_HEADERS_4 : UDP_HEADERS_6);
+	int max = v4 ? UDP_MAX_4 : UDP_MAX_6;
+
+	if (len < UDP_FLOOR)
+		return UDP_FLOOR;
+	return len < max ? len : max;
 }
 
 /*
- * What the kernel's route to an address takes, and from which address it would send. -EMFILE,
- * -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
+ * How long a datagram the kernel's route to an address takes, and from which address it would
+ * go. -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
  */
-static int ask_route(const struct udp_addr *own, uint16_t *mtu, uint8_t source[16])
+static int ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in6_addr *source)
 {
-	bool v4 = is_v4(own->ip);
+	bool v4 = is_v4(&at->sin6_addr);
+	int family = v4 ? AF_INET : AF_INET6;
 	int level = v4 ? IPPROTO_IP : IPPROTO_IPV6, name = v4 ? IP_MTU : IPV6_MTU;
-	int fd, rc = 0, value, most = v4 ? UDP_PAYLOAD_MAX_4 : UDP_PAYLOAD_MAX_6;
-	socklen_t len = sizeof(value);
 	struct sockaddr_in6 to;
+	socklen_t to_len = ripc__udp_sockaddr(at, family, &to), size = sizeof(int);
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int rc, mtu;
 
-	fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&to, fill_sockaddr(own, v4 ? AF_INET : AF_INET6, &to)) ||
-		getsockopt(fd, level, name, &value, &len))
-		rc = -errno;
+	rc = connect(fd, (struct sockaddr *)&to, to_len);
 	if (!rc)
-		rc = read_source(fd, source);
+		rc = getsockopt(fd, level, name, &mtu, &size);
+	rc = rc ? -errno : read_source(fd, source);
 	close(fd);
-	if (rc)
-		return rc;
-	value -= v4 ? UDP_HEADERS_4 : UDP_HEADERS_6;
-	if (value > most)
-		value = most;
-	*mtu = (uint16_t)(value < UDP_PAYLOAD_FLOOR ? UDP_PAYLOAD_FLOOR : value);
-	return 0;
+	if (!rc)
+		*len_max = (uint16_t)mtu_to_len(mtu, v4);
+	return rc;
 }
 
-static bool cannot_ask(int rc)
+static bool could_not_ask(int rc)
 {
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
 }
 
-int ripc__udp_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+int ripc__udp_peer_open(void *port, void *state, const struct ripc__addr *addr)
 {
-	const struct udp_port *port = state;
-	struct udp_peer *peer = peer_state;
-	uint8_t source[16] = {0};
+	struct udp_peer *peer = state;
+	struct in6_addr source = {0};
+	uint16_t mtu = UDP_FLOOR;
 	struct udp_addr own;
-	uint16_t mtu = UDP_PAYLOAD_FLOOR;
 	int rc;
 
+	(void)port;
 	if (addr->len != sizeof(own))
 		return -EINVAL;
 	memcpy(&own, addr->blob, sizeof(own));
-	rc = ask_route(&own, &mtu, source);
-	if (rc && !cannot_ask(rc))
+	rc = ask_route(&own.at, &mtu, &source);
+	if (rc && !could_not_ask(rc))
 		return rc;
-	fill_sockaddr(&own, port->family, &peer->to);
-	memcpy(peer->local, own.local, sizeof(peer->local));
-	peer->mtu = mtu;
-	/* The ancillary data that names a source costs at each send, so only where it matters. */
-	peer->pinned = memcmp(own.local, &any, 16) != 0 && memcmp(own.local, source, 16) != 0;
-	peer->no_gso = false;
+	/* Naming the source address costs at each send, so it is done only where it matters. */
+	*peer = (struct udp_peer){
+		.to = own.at,
+		.local = own.local,
+		.mtu = mtu,
+		.pinned = !is_any(&own.local) && memcmp(&own.local, &source, sizeof(source)) != 0,
+	};
 	return 0;
 }
 
@@ -195,47 +204,29 @@ uint32_t ripc__udp_peer_mtu(void *port, void *peer)
 	return ((struct udp_peer *)peer)->mtu;
 }
 
-/* The partner's address in one form, whatever the socket is. */
-static void read_peer(const struct udp_port *port, const struct udp_peer *peer,
-		struct udp_addr *own)
+bool ripc__udp_peer_matches(void *port, const void *state, const struct ripc__addr *from)
 {
-	memset(own, 0, sizeof(*own));
-	if (port->family == AF_INET6) {
-		memcpy(own->ip, &peer->to.in6.sin6_addr, 16);
-		own->scope = peer->to.in6.sin6_scope_id;
-		own->port = ntohs(peer->to.in6.sin6_port);
-		return;
-	}
-	memset(own->ip + 10, 0xff, 2);
-	memcpy(own->ip + 12, &peer->to.in.sin_addr, 4);
-	own->port = ntohs(peer->to.in.sin_port);
-}
-
-bool ripc__udp_peer_matches(void *state, const void *peer, const struct ripc__addr *from)
-{
-	struct udp_addr theirs, ours;
-
-	if (from->len != sizeof(theirs))
-		return false;
-	memcpy(&theirs, from->blob, sizeof(theirs));
-	read_peer(state, peer, &ours);
-	return ours.port == theirs.port && ours.scope == theirs.scope &&
-		memcmp(ours.ip, theirs.ip, 16) == 0;
-}
-
-void ripc__udp_peer_shrink(struct udp_port *port, struct udp_peer *peer, uint32_t len)
-{
-	uint8_t source[16];
+	const struct udp_peer *peer = state;
 	struct udp_addr own;
-	uint16_t mtu = UDP_PAYLOAD_FLOOR;
 
-	read_peer(port, peer, &own);
-	if (ask_route(&own, &mtu, source))
-		mtu = UDP_PAYLOAD_FLOOR;
+	(void)port;
+	if (from->len != sizeof(own))
+		return false;
+	memcpy(&own, from->blob, sizeof(own));
+	return own.at.sin6_port == peer->to.sin6_port &&
+		own.at.sin6_scope_id == peer->to.sin6_scope_id &&
+		memcmp(&own.at.sin6_addr, &peer->to.sin6_addr, sizeof(own.at.sin6_addr)) == 0;
+}
+
+void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len)
+{
+	struct in6_addr source;
+	uint16_t mtu = UDP_FLOOR;
+
+	if (ask_route(&peer->to, &mtu, &source))
+		mtu = UDP_FLOOR;
 	/* The route and the refusal may disagree for a moment; the refusal is what counts. */
 	if (mtu >= len)
 		mtu = (uint16_t)(len - 1);
-	if (mtu < UDP_PAYLOAD_FLOOR)
-		mtu = UDP_PAYLOAD_FLOOR;
 	peer->mtu = mtu;
 }

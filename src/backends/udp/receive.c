@@ -10,19 +10,14 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
-#include <stdlib.h>
+#include <poll.h>
 #include <string.h>
 
-#define STREAK 2 /* lone datagrams in a row after which several are asked for */
+#define STREAK       2   /* polls that found a lone datagram, after which several are asked for */
+/* How long to sleep while all buffers are held: somebody else has to move first. */
+#define NO_BUFFER_MS 1
 
-/* What one datagram brings beside its bytes. */
-struct envelope {
-	struct sockaddr_storage name;
-	_Alignas(struct cmsghdr) char control[UDP_CONTROL];
-	struct iovec iov;
-};
-
-static void prepare(struct msghdr *message, struct envelope *e, const struct ripc__buffer *buffer)
+static void prepare(struct msghdr *message, struct udp_envelope *e, const struct ripc__buffer *buffer)
 {
 	e->iov = (struct iovec){.iov_base = buffer->data, .iov_len = UDP_BUFFER};
 	*message = (struct msghdr){
@@ -35,25 +30,23 @@ static void prepare(struct msghdr *message, struct envelope *e, const struct rip
 	};
 }
 
-static void map_v4(uint8_t ip[16], const struct in_addr *v4)
+static void map_v4(struct in6_addr *ip, const struct in_addr *v4)
 {
-	memset(ip + 10, 0xff, 2);
-	memcpy(ip + 12, v4, 4);
+	memset(ip, 0, sizeof(*ip));
+	memset(&ip->s6_addr[10], 0xff, 2);
+	memcpy(&ip->s6_addr[12], v4, sizeof(*v4));
 }
 
-static void read_name(const struct sockaddr_storage *name, struct udp_addr *own)
+static void read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
 {
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)name;
 	const struct sockaddr_in *in = (const struct sockaddr_in *)name;
 
-	if (name->ss_family == AF_INET6) {
-		memcpy(own->ip, &in6->sin6_addr, 16);
-		own->scope = in6->sin6_scope_id;
-		own->port = ntohs(in6->sin6_port);
-	} else {
-		map_v4(own->ip, &in->sin_addr);
-		own->port = ntohs(in->sin_port);
+	if (name->sin6_family == AF_INET6) {
+		*at = *name;
+		return;
 	}
+	*at = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = in->sin_port};
+	map_v4(&at->sin6_addr, &in->sin_addr);
 }
 
 static void read_control(struct udp_port *port, struct cmsghdr *c, struct udp_addr *own,
@@ -64,73 +57,82 @@ static void read_control(struct udp_port *port, struct cmsghdr *c, struct udp_ad
 	int size;
 
 	if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
-		memcpy(own->local, data, sizeof(own->local));
+		memcpy(&own->local, data, sizeof(own->local));
 	} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 		memcpy(&info, data, sizeof(info));
-		map_v4(own->local, &info.ipi_spec_dst);
+		map_v4(&own->local, &info.ipi_spec_dst);
 	} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 		memcpy(&size, data, sizeof(size));
-		if (size > 0)
+		if (size > 0 && (uint32_t)size < *segment)
 			*segment = (uint32_t)size;
 	} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
 		memcpy(&port->kernel_dropped, data, sizeof(port->kernel_dropped));
 	}
 }
 
-/* Files what one message brought. False: cut off, which is dropped and counted. */
-static bool file_arrival(struct udp_port *port, struct msghdr *message, uint32_t len,
+/* Files what one message brought. Empty ones are wakes; what is cut off is dropped, counted. */
+static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t len,
 		struct ripc__buffer *buffer)
 {
 	struct udp_arrival *arrival = &port->arrivals[port->n_arrivals];
 	struct udp_addr own = {0};
-	uint32_t segment = len, n;
+	uint32_t segment = len;
 
-	read_name(message->msg_name, &own);
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
-		read_control(port, c, &own, &segment);
 	/* Without its ancillary data, joined datagrams would be taken for one. */
 	if (message->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
 		port->dropped++;
-		return false;
+		return;
 	}
-	if (!segment || segment > len)
-		segment = len;
-	n = len > segment ? (len + segment - 1) / segment : 1;
+	if (len == 0)
+		return;
+	read_name(message->msg_name, &own.at);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
+		read_control(port, c, &own, &segment);
 	arrival->buffer = buffer;
 	arrival->at = 0;
-	arrival->left = n;
 	arrival->len = len;
 	arrival->segment = segment;
+	arrival->left = (len + segment - 1) / segment;
 	ripc__udp_addr_fill(&arrival->from, &own);
-	ripc__buffer_hold(buffer, n);
+	ripc__buffer_hold(buffer, arrival->left);
 	port->n_arrivals++;
-	return true;
 }
 
-/* One recvmsg. An error says only that nothing was received; it is no datagram's fault. */
-static void receive_one(struct udp_port *port)
+/*
+ * One recvmsg, to be filed later: so that wait, which runs without the lock, touches nothing
+ * that other slots use. An error says that nothing was received; it is about no datagram.
+ */
+static void receive_one(struct udp_port *port, int flags)
 {
-	struct envelope e;
-	struct msghdr message;
+	struct udp_received *received = &port->received;
 	uint32_t at = 0;
 	struct ripc__buffer *buffer = ripc__buffers_find(port->buffers, &at);
 	ssize_t len;
 
 	if (!buffer)
 		return;
-	prepare(&message, &e, buffer);
-	len = recvmsg(port->fd, &message, MSG_DONTWAIT);
+	prepare(&received->message, &received->envelope, buffer);
+	len = recvmsg(port->fd, &received->message, flags);
 	if (len < 0)
-		port->streak = 0;
-	else if (file_arrival(port, &message, (uint32_t)len, buffer))
-		port->streak = port->arrivals[0].left == 1 ? port->streak + 1 : 0;
+		return;
+	received->buffer = buffer;
+	received->len = (uint32_t)len;
+}
+
+static void file_received(struct udp_port *port)
+{
+	struct udp_received *received = &port->received;
+
+	if (received->buffer)
+		file_arrival(port, &received->message, received->len, received->buffer);
+	received->buffer = NULL;
 }
 
 /* One recvmmsg into all free buffers. */
 static void receive_many(struct udp_port *port)
 {
 	struct ripc__buffer *buffers[UDP_BATCH];
-	struct envelope e[UDP_BATCH];
+	struct udp_envelope e[UDP_BATCH];
 	struct mmsghdr messages[UDP_BATCH];
 	uint32_t n = 0, at = 0;
 	int received;
@@ -142,83 +144,8 @@ static void receive_many(struct udp_port *port)
 	if (!n)
 		return;
 	received = recvmmsg(port->fd, messages, n, MSG_DONTWAIT, NULL);
-	if (received <= 0)
-		port->streak = 0;
-	for (int i = 0; i < received; i++) {
-		if (!file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i]))
-			continue;
-		if (port->arrivals[port->n_arrivals - 1].left > 1)
-			port->streak = 0;
-	}
-}
-
-/* ---- sleeping in recvmsg ------------------------------------------------------------------ */
-
-/* What wait has received; filed by the next poll, so that wait touches nothing else. */
-struct udp_waited {
-	struct envelope e;
-	struct msghdr message;
-	struct ripc__buffer *buffer;
-	ssize_t len; /* negative: nothing */
-};
-
-int ripc__udp_wait_open(struct udp_port *port)
-{
-	const struct timeval most = {.tv_usec = 100000};
-
-	port->waited = calloc(1, sizeof(*port->waited));
-	if (!port->waited)
-		return -ENOMEM;
-	port->waited->len = -1;
-	if (setsockopt(port->fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0)
-		return 0;
-	free(port->waited);
-	return -errno;
-}
-
-void ripc__udp_wait_close(struct udp_port *port)
-{
-	free(port->waited);
-}
-
-void ripc__udp_wait(void *state)
-{
-	struct udp_port *port = state;
-	struct udp_waited *waited = port->waited;
-	uint32_t at = 0;
-
-	waited->buffer = ripc__buffers_find(port->buffers, &at);
-	if (!waited->buffer)
-		return;
-	prepare(&waited->message, &waited->e, waited->buffer);
-	waited->len = recvmsg(port->fd, &waited->message, 0);
-}
-
-/* An empty datagram to ourselves, over loopback; poll drops it. */
-void ripc__udp_wake(void *state)
-{
-	const struct udp_port *port = state;
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port->number)};
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = in6.sin6_port,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
-	map_v4(in6.sin6_addr.s6_addr, &in.sin_addr);
-	if (port->family == AF_INET6)
-		sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&in6, sizeof(in6));
-	else
-		sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
-}
-
-/* Files what wait has received. False: it has received nothing. */
-static bool take_waited(struct udp_port *port)
-{
-	struct udp_waited *waited = port->waited;
-	ssize_t len = waited->len;
-
-	waited->len = -1;
-	if (len > 0)
-		file_arrival(port, &waited->message, (uint32_t)len, waited->buffer);
-	return len > 0;
+	for (int i = 0; i < received; i++)
+		file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i]);
 }
 
 static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
@@ -241,24 +168,26 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct udp_port *port = state;
+	bool joined = false;
 	uint32_t filled = 0;
 
 	if (port->next == port->n_arrivals) {
 		port->next = port->n_arrivals = 0;
-		if (take_waited(port))
-			;
-		else if (port->streak < STREAK)
-			receive_one(port);
-		else
+		if (!port->received.buffer && port->streak < STREAK)
+			receive_one(port, MSG_DONTWAIT);
+		if (!port->received.buffer && port->streak >= STREAK)
 			receive_many(port);
+		file_received(port);
 	}
 	while (filled < n && port->next < port->n_arrivals) {
 		struct udp_arrival *arrival = &port->arrivals[port->next];
 
+		joined |= arrival->segment < arrival->len;
 		hand_over(arrival, &events[filled++]);
 		if (!arrival->left)
 			port->next++;
 	}
+	port->streak = filled && !joined ? port->streak + 1 : 0;
 	return (int)filled;
 }
 
@@ -273,7 +202,21 @@ int ripc__udp_wait_arm(void *state)
 	const struct udp_port *port = state;
 
 	/* What has left the socket but not been handed over does not make it readable. */
-	return port->next < port->n_arrivals || port->waited->len >= 0 ? -EAGAIN : 0;
+	return port->received.buffer || port->next < port->n_arrivals ? -EAGAIN : 0;
+}
+
+/* Sleeps in recvmsg itself, which saves the call that only sleeps. */
+void ripc__udp_wait(void *state)
+{
+	struct udp_port *port = state;
+	uint32_t at = 0;
+
+	if (ripc__udp_wait_arm(port))
+		return;
+	if (ripc__buffers_find(port->buffers, &at))
+		receive_one(port, 0);
+	else
+		poll(NULL, 0, NO_BUFFER_MS);
 }
 
 void ripc__udp_arrival_drop(const struct udp_arrival *arrival)

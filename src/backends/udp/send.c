@@ -8,15 +8,14 @@
 #include "udp.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <netinet/udp.h>
 #include <string.h>
 
 #define RUN_DATAGRAMS 64  /* UDP_MAX_SEGMENTS of older kernels */
 #define RUN_IOVECS    256 /* header and few pieces for each; the kernel allows 1,024 */
-
+#define COPY_MAX      2048
 /* Bytes of ancillary data of one sendmsg: source address and segment length. */
-#define CONTROL_MAX (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t)))
+#define CONTROL_MAX   (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t)))
 
 static void add_control(struct msghdr *message, int level, int type, const void *data, size_t len)
 {
@@ -30,43 +29,67 @@ static void add_control(struct msghdr *message, int level, int type, const void 
 	message->msg_controllen += CMSG_SPACE(len);
 }
 
-static void add_source(struct msghdr *message, const struct udp_port *port,
-		const struct udp_peer *peer)
+static void add_source(struct msghdr *message, int family, const struct udp_peer *peer)
 {
-	struct in6_pktinfo info6 = {0};
+	struct in6_pktinfo info6 = {peer->local, peer->to.sin6_scope_id};
 	struct in_pktinfo info = {0};
 
-	if (port->family == AF_INET6) {
-		memcpy(&info6.ipi6_addr, peer->local, sizeof(info6.ipi6_addr));
-		info6.ipi6_ifindex = peer->to.in6.sin6_scope_id;
+	if (family == AF_INET6) {
 		add_control(message, IPPROTO_IPV6, IPV6_PKTINFO, &info6, sizeof(info6));
-	} else {
-		memcpy(&info.ipi_spec_dst, peer->local + 12, sizeof(info.ipi_spec_dst));
-		add_control(message, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+		return;
 	}
+	memcpy(&info.ipi_spec_dst, &peer->local.s6_addr[12], sizeof(info.ipi_spec_dst));
+	add_control(message, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
 /* One sendmsg of iovecs that are cut into segments (0: one datagram). 0 or a negative errno. */
-static int transmit(const struct udp_port *port, struct udp_peer *peer, const struct iovec *iov,
-		uint32_t n_iov, uint16_t segment)
+static int transmit(const struct udp_port *port, const struct udp_peer *peer,
+		const struct iovec *iov, uint32_t n_iov, uint16_t segment)
 {
-	_Alignas(struct cmsghdr) char control[CONTROL_MAX];
+	_Alignas(struct cmsghdr) char control[CONTROL_MAX] = {0};
+	struct sockaddr_in6 to;
 	struct msghdr message = {
-		.msg_name = &peer->to,
-		.msg_namelen = port->family == AF_INET6 ? sizeof(peer->to.in6) : sizeof(peer->to.in),
+		.msg_name = &to,
+		.msg_namelen = ripc__udp_sockaddr(&peer->to, port->family, &to),
 		.msg_iov = (struct iovec *)iov,
 		.msg_iovlen = n_iov,
+		.msg_control = control,
 	};
 
-	if (peer->pinned || segment) {
-		memset(control, 0, sizeof(control));
-		message.msg_control = control;
-		if (peer->pinned)
-			add_source(&message, port, peer);
-		if (segment)
-			add_control(&message, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
-	}
+	if (peer->pinned)
+		add_source(&message, port->family, peer);
+	if (segment)
+		add_control(&message, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	return sendmsg(port->fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/*
+ * One small datagram to a partner on whose route nothing is special: copying it together is
+ * cheaper than having the kernel fetch a message header and iovecs (0.2 us of 3.4, measured).
+ */
+static int transmit_small(const struct udp_port *port, const struct udp_peer *peer,
+		const struct ripc__tx *tx)
+{
+	uint8_t data[COPY_MAX];
+	struct sockaddr_in6 to;
+	socklen_t to_len = ripc__udp_sockaddr(&peer->to, port->family, &to);
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		memcpy(data + len, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		len += tx->iov[i].iov_len;
+	}
+	if (sendto(port->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&to, to_len) < 0)
+		return -errno;
+	return 0;
+}
+
+static int transmit_one(const struct udp_port *port, const struct udp_peer *peer,
+		const struct ripc__tx *tx)
+{
+	if (tx->len <= COPY_MAX && !peer->pinned)
+		return transmit_small(port, peer, tx);
+	return transmit(port, peer, tx->iov, tx->n_iov, 0);
 }
 
 static bool is_full(int rc)
@@ -79,34 +102,34 @@ static bool is_full(int rc)
  * one into fragments. It makes short messages work on odd links, and keeps a forged "too big"
  * from cutting a partner off. IPv6 has no such routes.
  */
-static int send_fragmented(const struct udp_port *port, struct udp_peer *peer,
+static int send_fragmented(const struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)
 {
 	int want = IP_PMTUDISC_DONT, usual = IP_PMTUDISC_DO, rc;
 
 	if (setsockopt(port->fd, IPPROTO_IP, IP_MTU_DISCOVER, &want, sizeof(want)))
 		return -EMSGSIZE;
-	rc = transmit(port, peer, tx->iov, tx->n_iov, 0);
+	rc = transmit_one(port, peer, tx);
 	setsockopt(port->fd, IPPROTO_IP, IP_MTU_DISCOVER, &usual, sizeof(usual));
 	return rc;
 }
 
 static int send_one(struct udp_port *port, struct udp_peer *peer, const struct ripc__tx *tx)
 {
-	int rc = transmit(port, peer, tx->iov, tx->n_iov, 0);
+	int rc = transmit_one(port, peer, tx);
 
 	/* Not about this datagram: an answer to an earlier one, which ends with being read. */
 	if (rc == -ECONNREFUSED)
-		rc = transmit(port, peer, tx->iov, tx->n_iov, 0);
+		rc = transmit_one(port, peer, tx);
 	/* The address that was asked may be ours no more: the kernel's choice will do. */
 	if (peer->pinned && (rc == -EINVAL || rc == -EADDRNOTAVAIL || rc == -ENETUNREACH)) {
 		peer->pinned = false;
-		rc = transmit(port, peer, tx->iov, tx->n_iov, 0);
+		rc = transmit_one(port, peer, tx);
 	}
-	if (rc == -EMSGSIZE && tx->len <= UDP_PAYLOAD_FLOOR)
+	if (rc == -EMSGSIZE && tx->len <= UDP_FLOOR)
 		rc = send_fragmented(port, peer, tx);
 	else if (rc == -EMSGSIZE)
-		ripc__udp_peer_shrink(port, peer, tx->len);
+		ripc__udp_peer_shrink(peer, tx->len);
 	if (is_full(rc))
 		return 0;
 	return rc ? rc : 1;
@@ -117,7 +140,7 @@ static uint32_t run_length(const struct udp_port *port, const struct udp_peer *p
 		const struct ripc__tx *tx, uint32_t n)
 {
 	uint32_t len = 0, n_iov = 0, i;
-	uint32_t len_max = port->family == AF_INET6 ? UDP_PAYLOAD_MAX_6 : UDP_PAYLOAD_MAX_4;
+	uint32_t len_max = IN6_IS_ADDR_V4MAPPED(&peer->to.sin6_addr) ? UDP_MAX_4 : UDP_MAX_6;
 
 	if (n < 2 || !port->gso || peer->no_gso || !tx[0].len || tx[0].len > peer->mtu)
 		return 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The udp backend: its table, its options and its socket. One non-blocking socket per port
- * serves all partners, over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off.
+ * The udp backend: its table, its options and its socket. One socket per port serves all
+ * partners, over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off. It is a blocking
+ * one, for the sake of wait; every other call says MSG_DONTWAIT.
  *
  * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load
  * (RFC 4963) and one lost fragment loses all. DO and not PROBE, because with DO the kernel
@@ -14,12 +15,11 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-#include "ripc/ripc.h"
-#include "util/bytes.h"
+#include "util/options.h"
 
 #define RCVBUF_DEFAULT (8u << 20)
 #define RCVBUF_MAX     (1u << 30)
@@ -28,81 +28,43 @@
  * 1,408 for 896, 1,104 for 1,200, 884 for 1,420 (buffers are rounded up to powers of two).
  */
 #define DATAGRAM_OVERHEAD 1152
+#define WAIT_US           100000
+/* How long a wait lasts where wake does not work, because there is no loopback interface. */
+#define WAIT_DEAF_US      10000
 
 static int set_int(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* An option that is a number; fallback if it is not set. -EINVAL: no number, or too big. */
-static int option_number(const struct ripc__host *host, const char *name, uint32_t max,
-		uint32_t *value)
+static void set_wait(int fd, long us)
 {
-	const char *text = host->option(host->arg, name);
-	unsigned long number;
-	char *end;
+	struct timeval limit = {.tv_usec = us};
 
-	if (!text)
-		return 0;
-	errno = 0;
-	number = strtoul(text, &end, 0);
-	if (errno || end == text || *end || *text == '-' || number > max) {
-		host->log(host->arg, RIPC_LOG_ERROR, "udp: option %s=%s is not a number up to %u",
-			name, text, max);
-		return -EINVAL;
-	}
-	*value = (uint32_t)number;
-	return 0;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
-static int option_switch(const struct ripc__host *host, const char *name, bool *value)
+static int read_options(const struct ripc__host *host, struct udp_device *dev)
 {
-	const char *text = host->option(host->arg, name);
-
-	if (!text || !strcmp(text, "on")) {
-		*value = true;
-	} else if (!strcmp(text, "off")) {
-		*value = false;
-	} else {
-		host->log(host->arg, RIPC_LOG_ERROR, "udp: option %s=%s is neither on nor off",
-			name, text);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int read_options(struct udp_device *dev, const struct ripc__host *host)
-{
-	uint32_t port = 0;
 	int rc;
 
-	dev->host = host;
-	dev->rcvbuf = RCVBUF_DEFAULT;
-	rc = option_number(host, "udp.port", UINT16_MAX, &port);
+	*dev = (struct udp_device){.rcvbuf = RCVBUF_DEFAULT, .gso = true, .gro = true};
+	rc = ripc__option_number(host, "udp.port", UINT16_MAX, &dev->port);
 	if (!rc)
-		rc = option_number(host, "udp.rcvbuf", RCVBUF_MAX, &dev->rcvbuf);
+		rc = ripc__option_number(host, "udp.rcvbuf", RCVBUF_MAX, &dev->rcvbuf);
 	if (!rc)
-		rc = option_switch(host, "udp.gso", &dev->gso);
+		rc = ripc__option_switch(host, "udp.gso", &dev->gso);
 	if (!rc)
-		rc = option_switch(host, "udp.gro", &dev->gro);
-	dev->port = (uint16_t)port;
+		rc = ripc__option_switch(host, "udp.gro", &dev->gro);
 	return rc;
 }
 
-/* Binds to a UDP port on all addresses. */
-static int bind_any(int fd, int family, uint16_t port)
+/* A socket of one family, bound on all addresses; the descriptor or a negative errno. */
+static int open_family(int family, uint32_t port)
 {
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
-	const void *addr = family == AF_INET6 ? (const void *)&in6 : &in;
-	socklen_t len = family == AF_INET6 ? sizeof(in6) : sizeof(in);
-
-	return bind(fd, addr, len) ? -errno : 0;
-}
-
-/* A bound socket of one family; the descriptor or a negative errno. */
-static int open_family(int family, uint16_t port)
-{
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	struct sockaddr_in6 name;
+	socklen_t len = ripc__udp_sockaddr(&any, family, &name);
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int rc = 0;
 
@@ -110,8 +72,8 @@ static int open_family(int family, uint16_t port)
 		return -errno;
 	if (family == AF_INET6)
 		rc = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-	if (!rc)
-		rc = bind_any(fd, family, port);
+	if (!rc && bind(fd, (struct sockaddr *)&name, len))
+		rc = -errno;
 	if (rc) {
 		close(fd);
 		return rc;
@@ -119,12 +81,12 @@ static int open_family(int family, uint16_t port)
 	return fd;
 }
 
-static int open_socket(uint16_t port, int *family)
+static int open_socket(uint32_t port, int *family)
 {
 	int fd = open_family(AF_INET6, port);
 
 	*family = AF_INET6;
-	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL || fd == -EPROTONOSUPPORT) {
+	if (fd == -EAFNOSUPPORT || fd == -EPROTONOSUPPORT || fd == -EADDRNOTAVAIL) {
 		fd = open_family(AF_INET, port);
 		*family = AF_INET;
 	}
@@ -152,44 +114,45 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	uint32_t granted;
 
 	remedy[0] = '\0';
-	rc = read_options(&dev, host);
+	rc = read_options(host, &dev);
 	if (rc) {
-		snprintf(why, 256, "An option of the udp backend is wrong.");
-		snprintf(remedy, 256, "Correct udp.port, udp.rcvbuf, udp.gso or udp.gro.");
+		snprintf(why, 256, "an option of the udp backend is wrong");
+		snprintf(remedy, 256, "correct udp.port, udp.rcvbuf, udp.gso or udp.gro");
 		return rc;
 	}
-	fd = open_socket(dev.port, &family);
+	fd = open_socket(0, &family);
 	if (fd < 0) {
-		snprintf(why, 256, "No UDP socket can be opened on port %u: %s.", dev.port,
-			strerror(-fd));
+		snprintf(why, 256, "no UDP socket can be opened: %s", strerror(-fd));
 		return fd;
 	}
-	granted = grow_receive_buffer(fd, dev.rcvbuf);
+	/* The kernel counts twice what was asked for, to allow for its own overhead. */
+	granted = grow_receive_buffer(fd, dev.rcvbuf) / 2;
 	close(fd);
-	snprintf(why, 256, "UDP over %s, receive buffer of %u bytes.",
-		family == AF_INET6 ? "IPv6 and IPv4" : "IPv4 (IPv6 is off)", granted / 2);
-	if (granted / 2 < dev.rcvbuf)
-		snprintf(remedy, 256, "Faster with sysctl -w net.core.rmem_max=%u.", dev.rcvbuf);
+	snprintf(why, 256, "UDP over %s, receive buffer of %u KiB",
+		family == AF_INET6 ? "IPv6 and IPv4" : "IPv4 (IPv6 is off)", granted / 1024);
+	if (granted < dev.rcvbuf)
+		snprintf(remedy, 256, "for fewer drops: sysctl -w net.core.rmem_max=%u", dev.rcvbuf);
 	return 0;
 }
 
-static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	struct udp_device *dev = state;
+	struct udp_device options;
 	int family, fd, rc;
 	uint32_t granted;
 
-	rc = read_options(dev, host);
+	rc = read_options(host, &options);
 	if (rc)
 		return rc;
 	/* Core wants to know now what the port will be granted, so a first socket finds out. */
 	fd = open_socket(0, &family);
 	if (fd < 0)
 		return fd;
-	granted = grow_receive_buffer(fd, dev->rcvbuf);
+	granted = grow_receive_buffer(fd, options.rcvbuf);
 	close(fd);
+	*(struct udp_device *)dev = options;
 	*attr = (struct ripc__attr){
-		.datagram_max = UDP_PAYLOAD_MAX_4,
+		.datagram_max = UDP_MAX_4,
 		.receive_buffer = granted,
 		.datagram_overhead = DATAGRAM_OVERHEAD,
 	};
@@ -203,16 +166,17 @@ static void dev_close(void *dev)
 
 static int set_options(struct udp_port *port)
 {
-	int level = port->family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
-	int info = port->family == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO;
-	socklen_t size = sizeof(int);
+	bool six = port->family == AF_INET6;
 	int rc, off;
+	socklen_t size = sizeof(off);
 
 	rc = set_int(port->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-	if (!rc && port->family == AF_INET6)
+	if (!rc && six)
 		rc = set_int(port->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-	if (!rc)
-		rc = set_int(port->fd, level, info, 1);
+	if (!rc && six)
+		rc = set_int(port->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+	if (!rc && !six)
+		rc = set_int(port->fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (rc)
 		return rc;
 	/* What follows is missing from some kernels, and not needed. */
@@ -222,18 +186,19 @@ static int set_options(struct udp_port *port)
 	port->gso = port->dev->gso &&
 		getsockopt(port->fd, SOL_UDP, UDP_SEGMENT, &off, &size) == 0;
 	grow_receive_buffer(port->fd, port->dev->rcvbuf);
+	set_wait(port->fd, WAIT_US);
 	return 0;
 }
 
-static int read_number(int fd, uint16_t *number)
+static int read_number(struct udp_port *port)
 {
 	struct sockaddr_in6 name;
 	socklen_t len = sizeof(name);
 
-	if (getsockname(fd, (struct sockaddr *)&name, &len))
+	if (getsockname(port->fd, (struct sockaddr *)&name, &len))
 		return -errno;
 	/* The port is at the same place in both families' addresses. */
-	*number = ntohs(name.sin6_port);
+	port->number = ntohs(name.sin6_port);
 	return 0;
 }
 
@@ -246,16 +211,12 @@ static int port_open(void *dev, void *state)
 	rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
 	if (rc)
 		return rc;
-	port->fd = open_socket(port->dev->port, &port->family);
-	if (port->fd < 0) {
-		rc = port->fd;
+	port->fd = rc = open_socket(port->dev->port, &port->family);
+	if (rc < 0)
 		goto close_buffers;
-	}
 	rc = set_options(port);
 	if (!rc)
-		rc = read_number(port->fd, &port->number);
-	if (!rc)
-		rc = ripc__udp_wait_open(port);
+		rc = read_number(port);
 	if (rc)
 		goto close_socket;
 	return 0;
@@ -273,24 +234,27 @@ static void port_close(void *state)
 
 	for (uint32_t i = port->next; i < port->n_arrivals; i++)
 		ripc__udp_arrival_drop(&port->arrivals[i]);
-	ripc__udp_wait_close(port);
 	close(port->fd);
 	ripc__buffers_close(port->buffers);
-}
-
-static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
-{
-	const struct udp_port *port = state;
-
-	blob[0] = UDP_BLOB_KIND;
-	blob[1] = 0;
-	put16(blob + 2, port->number);
-	return UDP_BLOB_LEN;
 }
 
 static int wait_fd(void *port)
 {
 	return ((struct udp_port *)port)->fd;
+}
+
+/* Sends an empty datagram to the port itself. Nobody else's carry anything either. */
+static void wake(void *state)
+{
+	const struct udp_port *port = state;
+	struct sockaddr_in6 self = {.sin6_family = AF_INET6, .sin6_port = htons(port->number)};
+	struct sockaddr_in6 to;
+	socklen_t len;
+
+	memcpy(&self.sin6_addr, (uint8_t[16]){[10] = 0xff, 0xff, 127, 0, 0, 1}, 16);
+	len = ripc__udp_sockaddr(&self, port->family, &to);
+	if (sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to, len) < 0)
+		set_wait(port->fd, WAIT_DEAF_US);
 }
 
 static uint32_t overflows(void *state)
@@ -323,7 +287,7 @@ const struct ripc__backend ripc__udp_backend = {
 	.dev_close = dev_close,
 	.port_open = port_open,
 	.port_close = port_close,
-	.port_addr = port_addr,
+	.port_addr = ripc__udp_port_addr,
 	.addr_choose = ripc__udp_addr_choose,
 	.addr_text = ripc__udp_addr_text,
 	.peer_open = ripc__udp_peer_open,
@@ -336,7 +300,7 @@ const struct ripc__backend ripc__udp_backend = {
 	.wait_fd = wait_fd,
 	.wait_arm = ripc__udp_wait_arm,
 	.wait = ripc__udp_wait,
-	.wake = ripc__udp_wake,
+	.wake = wake,
 	.overflows = overflows,
 	.fallbacks = fallbacks,
 };
