@@ -39,6 +39,8 @@
 #define NO_BLOCK   (FREE - 1)
 #define REFS_MAX   (FREE - 1)
 #define FAULT_STEP ((size_t)64 << 10) /* of a small slab that is faulted in at once */
+#define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
+				       * a lock that others wait for */
 #define IDLE_MAX   ((size_t)256 << 20)
 
 struct slab {
@@ -383,8 +385,8 @@ static int take_big(struct ripc__pool *pool, size_t len, struct place *place)
 }
 
 /*
- * What of a block just taken has no pages yet: in a small slab a step at a time, in a big one
- * all that is asked for. It counts as faulted in from now on; the caller does it, without lock.
+ * What of the first len bytes of a block has no pages yet; of a small slab a step at a time. It
+ * counts as faulted in from now on; the caller does it, without the lock.
  */
 static size_t fault_due(struct place place, size_t len, uint8_t **from)
 {
@@ -430,7 +432,7 @@ int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
 	else
 		err = take_big(pool, len, &place);
 	if (!err)
-		due = fault_due(place, len, &from);
+		due = fault_due(place, len < FAULT_MOST ? len : FAULT_MOST, &from);
 	unlock(pool);
 	if (err)
 		return err;
@@ -441,6 +443,21 @@ int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
 	}
 	*buf = block_at(place);
 	return 0;
+}
+
+int ripc__pool_fault(struct ripc__pool *pool, const void *buf, size_t len)
+{
+	struct place place;
+	uint8_t *from = NULL;
+	size_t room, due = 0;
+
+	lock(pool);
+	place = find(pool, buf);
+	room = place.slab ? room_of(place, buf) : 0;
+	if (room && len <= room)
+		due = fault_due(place, place.slab->block_len - room + len, &from);
+	unlock(pool);
+	return due ? ripc__memory_fault(from, due) : 0;
 }
 
 int ripc__pool_ref(struct ripc__pool *pool, const void *buf)

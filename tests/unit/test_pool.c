@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/pool.h"
 #include "suite.h"
@@ -324,6 +325,43 @@ START_TEST(alloc__big_ones_are_used_again)
 }
 END_TEST
 
+/* Pages of [buf, buf + len), whole pages, that have memory. */
+static size_t resident_bytes(uint8_t *buf, size_t len)
+{
+	static unsigned char pages[8192];
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), resident = 0;
+
+	ck_assert_uint_le(len / page, sizeof(pages));
+	ck_assert_int_eq(mincore(buf, len, pages), 0);
+	for (size_t i = 0; i < len / page; i++)
+		resident += pages[i] & 1 ? page : 0;
+	return resident;
+}
+
+START_TEST(fault__as_far_as_asked)
+{
+	uint8_t *buf, *small;
+	int on_stack;
+
+	open_pool(0);
+	buf = take(20 * MIB);
+	ck_assert_uint_eq(resident_bytes(buf, 4 * MIB), 4 * MIB);
+	ck_assert_int_eq(ripc__pool_fault(pool, buf + 5 * MIB, 2 * MIB), 0);
+	ck_assert_uint_eq(resident_bytes(buf, 7 * MIB), 7 * MIB);
+	ck_assert_int_eq(ripc__pool_fault(pool, buf + 19 * MIB, MIB), 0);
+	ck_assert_uint_eq(resident_bytes(buf, 20 * MIB), 20 * MIB);
+	ck_assert_int_eq(ripc__pool_fault(pool, buf, 20 * MIB), 0);
+	ck_assert_int_eq(ripc__pool_fault(pool, buf, SIZE_MAX), 0);
+	small = take(100 * KIB);
+	ck_assert_int_eq(ripc__pool_fault(pool, small + 10, 100), 0);
+	ck_assert_int_eq(ripc__pool_fault(pool, &on_stack, sizeof(on_stack)), 0);
+	ck_assert_int_eq(ripc__pool_fault(pool, NULL, 1), 0);
+	give(small);
+	give(buf);
+	close_pool();
+}
+END_TEST
+
 START_TEST(free__idle_memory_is_bounded)
 {
 	uint8_t *bufs[4];
@@ -494,8 +532,9 @@ int main(void)
 		alloc__every_size, alloc__blocks_keep_apart, free__twice, free__not_a_block,
 		room__from_inside, ref__as_many_as_can_be_counted, alloc__limit,
 		alloc__limit_is_used_to_the_end, open__limits, alloc__big_ones_are_used_again,
-		free__idle_memory_is_bounded, alloc__no_descriptors, register__pieces,
-		register__refused, register__many_in_any_order, pool__from_several_threads, NULL,
+		fault__as_far_as_asked, free__idle_memory_is_bounded, alloc__no_descriptors,
+		register__pieces, register__refused, register__many_in_any_order,
+		pool__from_several_threads, NULL,
 	};
 
 	return suite_run("pool", tests);
