@@ -105,7 +105,10 @@ int ripc__enter(struct ripc_context *ctx)
 	return 0;
 }
 
-/* Who sleeps must learn of a timer that is due earlier than it thinks. */
+/*
+ * Who sleeps must learn of a timer that is due earlier than it thinks. The progress thread only
+ * if it sleeps for long: while it ticks, a timer may be late by a tick.
+ */
 static void wake_for_timers(struct ripc_context *ctx)
 {
 	uint64_t next = ripc__next_deadline(ctx);
@@ -113,7 +116,8 @@ static void wake_for_timers(struct ripc_context *ctx)
 	if (ctx->reader && ctx->reader->asleep_on_port) {
 		if (next < ctx->reader_until_us)
 			kick_reader(ctx);
-	} else if (!ctx->reader && ctx->thread_asleep && next < atomic_load(&ctx->thread_until_us)) {
+	} else if (!ctx->reader && ctx->thread_asleep && ctx->thread_holds &&
+			next < atomic_load(&ctx->thread_until_us)) {
 		kick_thread(ctx);
 	}
 }
