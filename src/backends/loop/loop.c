@@ -261,6 +261,14 @@ static void peer_close(void *port, void *peer)
 	(void)peer;
 }
 
+static void peer_addr(void *port, const void *state, struct ripc__addr *addr)
+{
+	const struct loop_peer *peer = state;
+
+	(void)port;
+	fill_addr(addr, peer->address);
+}
+
 static uint32_t peer_mtu(void *port, void *peer)
 {
 	(void)port;
@@ -547,6 +555,7 @@ const struct ripc__backend ripc__loop_backend = {
 	.addr_text = addr_text,
 	.peer_open = peer_open,
 	.peer_close = peer_close,
+	.peer_addr = peer_addr,
 	.peer_mtu = peer_mtu,
 	.peer_matches = peer_matches,
 	.send = send_datagrams,

@@ -204,6 +204,15 @@ uint32_t ripc__udp_peer_mtu(void *port, void *peer)
 	return ((struct udp_peer *)peer)->mtu;
 }
 
+void ripc__udp_peer_addr(void *port, const void *state, struct ripc__addr *addr)
+{
+	const struct udp_peer *peer = state;
+	const struct udp_addr own = {.at = peer->to, .local = peer->local};
+
+	(void)port;
+	ripc__udp_addr_fill(addr, &own);
+}
+
 bool ripc__udp_peer_matches(void *port, const void *state, const struct ripc__addr *from)
 {
 	const struct udp_peer *peer = state;

@@ -293,6 +293,7 @@ const struct ripc__backend ripc__udp_backend = {
 	.peer_open = ripc__udp_peer_open,
 	.peer_close = ripc__udp_peer_close,
 	.peer_mtu = ripc__udp_peer_mtu,
+	.peer_addr = ripc__udp_peer_addr,
 	.peer_matches = ripc__udp_peer_matches,
 	.send = ripc__udp_send,
 	.poll = ripc__udp_poll,

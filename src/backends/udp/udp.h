@@ -94,6 +94,7 @@ socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct s
 int ripc__udp_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
 int ripc__udp_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__udp_peer_close(void *port, void *peer);
+void ripc__udp_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
 uint32_t ripc__udp_peer_mtu(void *port, void *peer);
 bool ripc__udp_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 /* The kernel refused len bytes: asks it what the route takes now, which is less than len. */
