@@ -4,6 +4,7 @@
  * ripc.h.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -485,7 +486,7 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 	struct partner *partner;
 	int error;
 
-	if (!svc || !path || path->size < sizeof(path->size) || path->size > 4096)
+	if (!svc || to == 0 || !path || path->size < sizeof(path->size) || path->size > 4096)
 		return -EINVAL;
 	error = ripc__enter(svc->ctx);
 	if (error)
@@ -613,9 +614,10 @@ int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
 
 const char *ripc_strerror(int error)
 {
+	int positive = error < 0 && error != INT_MIN ? -error : error;
 	const char *text;
 
-	switch (error < 0 ? -error : error) {
+	switch (positive) {
 	case 0:
 		return "success";
 	case ENOENT:
@@ -645,7 +647,7 @@ const char *ripc_strerror(int error)
 	case EBADMSG:
 		return "the message was altered on the way";
 	default:
-		text = strerrordesc_np(error < 0 ? -error : error);
+		text = strerrordesc_np(positive);
 		return text ? text : "unknown error";
 	}
 }

@@ -336,6 +336,7 @@ static const struct ripc__backend *backend_named(struct ripc_context *ctx, const
 static int devices_open_named(struct ripc_context *ctx)
 {
 	const char *at = ctx->cfg.backends;
+	int error = -ENODEV;
 
 	while (*at && ctx->n_devices < 8) {
 		size_t len = strcspn(at, ",");
@@ -346,32 +347,43 @@ static int devices_open_named(struct ripc_context *ctx)
 				(int)len, at, ctx->cfg.backends);
 			return -EINVAL;
 		}
-		device_open(ctx, ops);
+		error = device_open(ctx, ops);
+		if (error == -EINVAL)
+			return error;
 		at += len + (at[len] == ',');
 	}
-	return 0;
+	return error;
 }
 
-static int devices_open(struct ripc_context *ctx)
+static int devices_open_all(struct ripc_context *ctx)
 {
 	char why[256], remedy[256];
 	int error = 0;
 
-	if (ctx->cfg.backends) {
-		error = devices_open_named(ctx);
-	} else {
-		for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
-			if (ctx->env.backends[i]->probe(&ctx->host, why, remedy) == 0)
-				device_open(ctx, ctx->env.backends[i]);
-		}
+	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
+		const struct ripc__backend *ops = ctx->env.backends[i];
+
+		error = ops->probe(&ctx->host, why, remedy);
+		if (!error)
+			error = device_open(ctx, ops);
+		if (error == -EINVAL)
+			return error;
 	}
-	if (error)
+	return error;
+}
+
+/* As many as can be; without any the reason is what the last one lacked. */
+static int devices_open(struct ripc_context *ctx)
+{
+	int error = ctx->cfg.backends ? devices_open_named(ctx) : devices_open_all(ctx);
+
+	if (error != -EINVAL && ctx->n_devices > 0)
+		return 0;
+	devices_close(ctx);
+	if (error == -EINVAL || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
 		return error;
-	if (ctx->n_devices == 0) {
-		ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
-		return -ENODEV;
-	}
-	return 0;
+	ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
+	return -ENODEV;
 }
 
 /* Payload that may be in flight to us: a quarter of the granted buffer, counted with what each
@@ -647,7 +659,7 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	bool ended;
 	int error;
 
-	if (!ctx)
+	if (!ctx || timeout_ms < 0)
 		return -EINVAL;
 	error = ripc__enter(ctx);
 	if (error)

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts through the public calls: configuration, statistics, paths, and what is asked of them. */
+#include <sys/resource.h>
+
+#include "api.h"
+
+struct said {
+	int n, n_errors;
+	char text[1000];
+};
+
+static void hear(void *arg, int level, const char *text)
+{
+	struct said *said = arg;
+
+	said->n++;
+	if (level == RIPC_LOG_ERROR) {
+		said->n_errors++;
+		snprintf(said->text, sizeof(said->text), "%s", text);
+	}
+}
+
+/* Opening fails with this error, says why in words, and leaves the output alone. */
+static void check_refused(const struct ripc_config *cfg, int error, const char *word)
+{
+	struct ripc_context *ctx = NULL;
+	struct ripc_config logged = *cfg;
+	struct said said = {0};
+	int n = descriptors_open();
+
+	logged.log = hear;
+	logged.log_arg = &said;
+	ck_assert_int_eq(ripc_open(&logged, &ctx), error);
+	ck_assert_ptr_null(ctx);
+	ck_assert_int_eq(descriptors_open(), n);
+	if (word && !strstr(said.text, word))
+		ck_abort_msg("\"%s\" is not in \"%s\"", word, said.text);
+}
+
+START_TEST(open__defaults)
+{
+	struct ripc_context *ctx;
+
+	ck_assert_int_eq(ripc_open(NULL, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+START_TEST(open__size)
+{
+	struct ripc_config cfg = api_config(0);
+	struct {
+		struct ripc_config known;
+		uint64_t later;
+	} newer = {.known = api_config(0), .later = 1};
+	struct ripc_context *ctx;
+
+	cfg.size = 0;
+	check_refused(&cfg, -EINVAL, NULL);
+	cfg.size = SIZE_MAX;
+	check_refused(&cfg, -EINVAL, NULL);
+	/* Programs that are older or newer than this library. */
+	cfg.size = offsetof(struct ripc_config, spin_us);
+	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	newer.known.size = sizeof(newer);
+	ck_assert_int_eq(ripc_open(&newer.known, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+START_TEST(open__cannot_be_understood)
+{
+	static const struct {
+		const char *backends, *options, *word;
+	} bad[] = {
+		{"telepathy", NULL, "telepathy"},
+		{"udp,telepathy", NULL, "telepathy"},
+		{",", NULL, "backends"},
+		{"udp", "nonsense", "nonsense"},
+		{"udp", "a=b,c", "a=b,c"},
+		{"udp", ",", "options"},
+		{"udp", "resolver.port=frog", "frog"},
+		{"udp", "resolver.port=70000", "70000"},
+		{"udp", "resolver.group=10.0.0.1", "10.0.0.1"},
+		{"udp", "udp.port=frog", "frog"},
+		{"udp", "udp.gso=perhaps", "perhaps"},
+	};
+	struct ripc_config cfg;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cfg = api_config(0);
+		cfg.backends = bad[i].backends;
+		if (bad[i].options)
+			cfg.options = bad[i].options;
+		check_refused(&cfg, -EINVAL, bad[i].word);
+	}
+	cfg = api_config(1u << 30);
+	check_refused(&cfg, -EINVAL, "flags");
+	cfg = api_config(0);
+	cfg.peers = "host.invalid:99999";
+	check_refused(&cfg, -EINVAL, "99999");
+}
+END_TEST
+
+START_TEST(open__environment_wins)
+{
+	struct ripc_config cfg = api_config(0);
+	struct ripc_context *ctx;
+
+	cfg.backends = "telepathy";
+	setenv("RIPC_BACKENDS", "udp", 1);
+	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	setenv("RIPC_BACKENDS", "telepathy", 1);
+	cfg.backends = "udp";
+	check_refused(&cfg, -EINVAL, "telepathy");
+	unsetenv("RIPC_BACKENDS");
+	setenv("RIPC_OPTIONS", "resolver.port=frog", 1);
+	check_refused(&cfg, -EINVAL, "frog");
+	unsetenv("RIPC_OPTIONS");
+	setenv("RIPC_PEERS", "127.0.0.1:0", 1);
+	check_refused(&cfg, -EINVAL, "127.0.0.1");
+	unsetenv("RIPC_PEERS");
+	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+/* Without descriptors there is an error; with them again there is a context. */
+START_TEST(open__no_descriptors)
+{
+	struct ripc_config cfg = api_config(0);
+	struct rlimit before, few;
+	struct ripc_context *ctx = NULL;
+	int n = descriptors_open();
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	for (int more = 0; more < 12; more++) {
+		int error;
+
+		few = before;
+		few.rlim_cur = (rlim_t)(n + more);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		error = ripc_open(&cfg, &ctx);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+		if (error == 0)
+			ck_assert_int_eq(ripc_close(ctx, 0), 0);
+		else
+			ck_assert(error == -EMFILE || error == -ENODEV);
+		if (more == 0)
+			ck_assert_int_lt(error, 0);
+		ck_assert_int_eq(descriptors_open(), n);
+	}
+	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+START_TEST(open__bad_arguments)
+{
+	struct ripc_context *ctx;
+
+	ck_assert_int_eq(ripc_open(NULL, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_close(NULL, 0), -EINVAL);
+	ck_assert_int_eq(ripc_poll(NULL), -EINVAL);
+	ck_assert_int_eq(ripc_poll_timeout(NULL), -1);
+	ck_assert_int_eq(ripc_resolve(NULL, 1, 0), -EINVAL);
+	ck_assert_int_eq(ripc_probe(NULL, NULL, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_list(NULL, 0, NULL, NULL), -EINVAL);
+	ripc_msg_free(NULL);
+	ck_assert_int_eq(ripc_open(NULL, &ctx), 0);
+	ck_assert_int_eq(ripc_resolve(ctx, 0, 0), -EINVAL);
+	ck_assert_int_eq(ripc_resolve(ctx, 1, -1), -EINVAL);
+	ck_assert_int_eq(ripc_list(ctx, 0, NULL, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+START_TEST(close__negative_timeout)
+{
+	struct side side;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_close(side.ctx, -1), -EINVAL);
+	side_close(&side);
+}
+END_TEST
+
+/* ---- waiting and receiving -------------------------------------------------------------------- */
+
+START_TEST(receive__nothing_there)
+{
+	struct ripc_msg *msg = NULL;
+	struct side side;
+	uint64_t began_ms;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_receive(side.svc, 0, &msg), -EAGAIN);
+	began_ms = clock_ms();
+	ck_assert_int_eq(ripc_receive(side.svc, 50, &msg), -ETIMEDOUT);
+	ck_assert_uint_ge(clock_ms() + 1, began_ms + 50);
+	ck_assert_ptr_null(msg);
+	ck_assert_int_eq(ripc_receive(NULL, 0, &msg), -EINVAL);
+	ck_assert_int_eq(ripc_receive(side.svc, 0, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_receive(side.svc, -2, &msg), -EINVAL);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(receive__spinning_first)
+{
+	struct ripc_config cfg = api_config(0);
+	struct ripc_msg *msg;
+	struct pair pair;
+
+	cfg.spin_us = 200;
+	side_open_as(&pair.a, &cfg, 0);
+	side_open_as(&pair.b, &cfg, 0);
+	for (int i = 0; i < 50; i++)
+		acquaint(&pair.a, &pair.b);
+	ck_assert_int_eq(ripc_receive(pair.a.svc, 10, &msg), -ETIMEDOUT);
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- finding, measuring, asking ----------------------------------------------------------------- */
+
+START_TEST(resolve__found_or_not)
+{
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, pair.b.id, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, pair.a.id, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, NOBODY, PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, pair.b.id, 0), 0);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, NOBODY + 1, 0), -ETIMEDOUT);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(path_info__says_how)
+{
+	struct ripc_path path = {.size = sizeof(path)}, old = {.size = sizeof(old.size)};
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &path), -ENOENT);
+	ck_assert_str_eq(path.backend, "");
+	acquaint(&pair.a, &pair.b);
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &path), 0);
+	ck_assert_str_eq(path.backend, "udp");
+	ck_assert_str_eq(path.bulk, "pull");
+	ck_assert_ptr_nonnull(strstr(path.address, "127.0.0.1"));
+	ck_assert_uint_ge(path.short_max_bytes, RIPC_SHORT_MIN);
+	ck_assert_uint_ge(path.datagram_bytes, 1200);
+	ck_assert_uint_eq(path.incarnation, ripc_service_incarnation(pair.b.svc));
+	ck_assert_uint_eq(path.size, sizeof(path));
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &old), 0);
+	ck_assert_str_eq(old.backend, "");
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, NOBODY, &path), -ENOENT);
+	ck_assert_int_eq(ripc_path_info(NULL, pair.b.id, &path), -EINVAL);
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, 0, &path), -EINVAL);
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, NULL), -EINVAL);
+	path.size = 0;
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &path), -EINVAL);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(ping__measures)
+{
+	uint64_t rtt_ns = 0;
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_ping(pair.a.svc, pair.b.id, PATIENCE_MS, &rtt_ns), 0);
+	ck_assert_uint_gt(rtt_ns, 0);
+	rtt_ns = 77;
+	ck_assert_int_eq(ripc_ping(pair.a.svc, NOBODY, PATIENCE_MS, &rtt_ns), -ENOENT);
+	ck_assert_int_eq(ripc_ping(NULL, pair.b.id, 10, &rtt_ns), -EINVAL);
+	ck_assert_int_eq(ripc_ping(pair.a.svc, 0, 10, &rtt_ns), -EINVAL);
+	ck_assert_int_eq(ripc_ping(pair.a.svc, pair.b.id, -1, &rtt_ns), -EINVAL);
+	ck_assert_int_eq(ripc_ping(pair.a.svc, pair.b.id, 10, NULL), -EINVAL);
+	ck_assert_uint_eq(rtt_ns, 77);
+	/* The application of the partner sees nothing of it. */
+	check_nothing(pair.b.svc);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(ping__silent_partner)
+{
+	uint64_t rtt_ns = 77;
+	struct pair pair;
+	struct pump pump;
+
+	side_open(&pair.a, 0);
+	side_open(&pair.b, RIPC_NO_THREAD);
+	pump_start(&pump, pair.b.ctx);
+	acquaint(&pair.a, &pair.b);
+	pump_stop(&pump);
+	ck_assert_int_eq(ripc_ping(pair.a.svc, pair.b.id, 50, &rtt_ns), -ETIMEDOUT);
+	ck_assert_uint_eq(rtt_ns, 77);
+	pair_close(&pair);
+}
+END_TEST
+
+struct search {
+	uint64_t id, incarnation;
+	int n, n_seen;
+};
+
+static void seen(void *arg, const struct ripc_listing *listing)
+{
+	struct search *search = arg;
+
+	search->n++;
+	if (listing->id != search->id)
+		return;
+	ck_assert_uint_eq(listing->incarnation, search->incarnation);
+	ck_assert_int_eq(listing->local, 1);
+	ck_assert_ptr_nonnull(strstr(listing->address, "127.0.0.1"));
+	ck_assert_str_ne(listing->source, "");
+	search->n_seen++;
+}
+
+START_TEST(list__finds_services)
+{
+	struct search search = {0};
+	struct pair pair;
+
+	pair_open(&pair);
+	search.id = pair.b.id;
+	search.incarnation = ripc_service_incarnation(pair.b.svc);
+	for (int i = 0; i < 50 && search.n_seen == 0; i++) {
+		search.n = 0;
+		ck_assert_int_eq(ripc_list(pair.a.ctx, 100, seen, &search), search.n);
+	}
+	ck_assert_int_ge(search.n_seen, 1);
+	pair_close(&pair);
+}
+END_TEST
+
+struct findings {
+	int n, udp_usable, local_usable;
+};
+
+static void found(void *arg, const struct ripc_finding *finding)
+{
+	struct findings *findings = arg;
+
+	findings->n++;
+	ck_assert_str_ne(finding->detail, "");
+	ck_assert_ptr_nonnull(finding->remedy);
+	if (strcmp(finding->kind, "backend") == 0 && strcmp(finding->name, "udp") == 0)
+		findings->udp_usable = finding->usable;
+	if (strcmp(finding->kind, "resolver") == 0 && strcmp(finding->name, "local") == 0)
+		findings->local_usable = finding->usable;
+}
+
+START_TEST(probe__tells_of_each)
+{
+	struct ripc_config cfg = api_config(0);
+	struct findings findings = {0};
+	int n = descriptors_open();
+
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), 0);
+	ck_assert_int_ge(findings.n, 5);
+	ck_assert_int_eq(findings.udp_usable, 1);
+	ck_assert_int_eq(findings.local_usable, 1);
+	ck_assert_int_eq(descriptors_open(), n);
+	cfg.size = 1;
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -EINVAL);
+	ck_assert_int_eq(ripc_probe(NULL, found, &findings), 0);
+}
+END_TEST
+
+START_TEST(stats__any_size)
+{
+	struct {
+		struct ripc_stats known;
+		uint64_t later;
+	} newer = {.known = {.size = sizeof(newer)}, .later = 99};
+	struct ripc_stats stats = {.size = offsetof(struct ripc_stats, short_received)};
+	const struct iovec one = item("four", 4);
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_SHORT));
+	stats.short_received = 55;
+	ck_assert_int_eq(ripc_stats(pair.a.ctx, &stats), 0);
+	ck_assert_uint_eq(stats.short_sent, 1);
+	ck_assert_uint_eq(stats.short_sent_bytes, 4);
+	ck_assert_uint_eq(stats.short_received, 55);
+	ck_assert_int_eq(ripc_stats(pair.b.ctx, &newer.known), 0);
+	ck_assert_uint_eq(newer.known.short_received, 1);
+	ck_assert_uint_eq(newer.known.short_received_bytes, 4);
+	ck_assert_uint_eq(newer.known.services, 1);
+	ck_assert_uint_eq(newer.known.partners, 1);
+	ck_assert_uint_eq(newer.later, 99);
+	stats.size = 0;
+	ck_assert_int_eq(ripc_stats(pair.a.ctx, &stats), -EINVAL);
+	stats.size = SIZE_MAX;
+	ck_assert_int_eq(ripc_stats(pair.a.ctx, &stats), -EINVAL);
+	ck_assert_int_eq(ripc_stats(NULL, &stats), -EINVAL);
+	ck_assert_int_eq(ripc_stats(pair.a.ctx, NULL), -EINVAL);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(strerror__says_something)
+{
+	ck_assert_str_eq(ripc_strerror(0), "success");
+	for (int error = 1; error < 200; error++) {
+		ck_assert_str_ne(ripc_strerror(-error), "");
+		ck_assert_str_eq(ripc_strerror(-error), ripc_strerror(error));
+	}
+	ck_assert_str_eq(ripc_strerror(-123456), "unknown error");
+	ck_assert_ptr_nonnull(ripc_strerror(INT32_MIN));
+	ck_assert_str_ne(ripc_strerror(-ECONNRESET), strerror(ECONNRESET));
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		open__defaults, open__size, open__cannot_be_understood, open__environment_wins,
+		open__no_descriptors, open__bad_arguments, close__negative_timeout,
+		receive__nothing_there, receive__spinning_first, resolve__found_or_not,
+		path_info__says_how, ping__measures, ping__silent_partner, list__finds_services,
+		probe__tells_of_each, stats__any_size, strerror__says_something, NULL,
+	};
+
+	return suite_run("api_open", tests);
+}
