@@ -60,7 +60,7 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 	};
 	int status;
 
-	if (wish->len >= 8 && !wish->must_deliver && sim_chance(random, app->world->plan.lend)) {
+	if (wish->len >= 8 && !wish->patient && sim_chance(random, app->world->plan.lend)) {
 		arg.n_returns = lend_returns(app, from, send->number, returns);
 		arg.returns = returns;
 	}
@@ -93,7 +93,7 @@ int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wis
 		send->given = false;
 	if (status != 0 || wish->kind == RIPC_SHORT)
 		sim_send_end(app, send);
-	else if (!wish->must_deliver && sim_chance(&world->random, world->plan.cancel))
+	else if (!wish->patient && sim_chance(&world->random, world->plan.cancel))
 		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000),
 				sim_act_cancel, app, number);
 	sim_node_schedule(sim_home(app, from));
@@ -117,7 +117,7 @@ static void post_windows(struct sim_app *app, struct sim_service *service)
 /* A service that can act now, drawn at random; NULL if there is none. */
 static struct sim_service *draw_usable(struct sim_app *app)
 {
-	uint32_t n = app->world->plan.n_services;
+	uint32_t n = app->n_services;
 	uint32_t first = (uint32_t)sim_below(&app->world->random, n);
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -176,6 +176,23 @@ static uint64_t long_length(struct sim_random *random)
 	return sim_log(random, 64, draw < 92 ? 65536 : 262144);
 }
 
+/* Some have patience, and in a mild world nothing excuses that these do not arrive. */
+static void make_sure(struct sim_app *app, struct sim_wish *wish)
+{
+	const struct sim_service *to = NULL;
+
+	if (!app->world->plan.mild || wish->to_incarnation ||
+			sim_chance(&app->world->random, 300000))
+		return;
+	for (uint32_t i = 0; i < app->n_services; i++)
+		if (app->services[i].id == wish->to && app->services[i].svc)
+			to = &app->services[i];
+	if (!to || app->world->now_us < to->opened_us + 500000)
+		return;
+	wish->timeout_ms = 5000;
+	wish->must_deliver = wish->patient = true;
+}
+
 void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 {
 	struct sim_app *app = arg;
@@ -192,7 +209,25 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 	wish.len = long_length(&world->random);
 	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, 5000);
 	draw_target(app, &wish);
+	make_sure(app, &wish);
 	sim_send(app, from, &wish);
+}
+
+/* Many sends at once to one service: more than can be in progress. */
+void sim_act_burst(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *from = draw_usable(app);
+	struct sim_wish wish = {.kind = RIPC_LONG, .to = app->services[value].id};
+
+	if (!from || app->calm)
+		return;
+	for (uint32_t i = 0; i < world->plan.burst; i++) {
+		wish.len = sim_chance(&world->random, 300000) ? 0 : sim_log(&world->random, 1, 3000);
+		wish.timeout_ms = (uint32_t)sim_log(&world->random, 100, 4000);
+		if (sim_send(app, from, &wish) == -EAGAIN)
+			break;
+	}
 }
 
 /* ---- receiving ---------------------------------------------------------------------------- */
@@ -249,6 +284,9 @@ static void noticed(struct sim_app *app, struct sim_service *service, const stru
 	model_noticed(app->world->model, service->incarnation, msg);
 	if (send && send->limbo)
 		sim_send_end(app, send);
+	if (msg->status == -EADDRINUSE)
+		sim_at(app->world, app->world->now_us, sim_act_lose, app,
+				(uint64_t)(service - app->services));
 }
 
 static void got(struct sim_app *app, struct sim_service *service, struct ripc_msg *msg)
@@ -297,7 +335,7 @@ void sim_app_ready(struct sim_node *node)
 {
 	struct sim_app *app = node->world->app;
 
-	for (uint32_t i = 0; i < node->world->plan.n_services; i++) {
+	for (uint32_t i = 0; i < app->n_services; i++) {
 		struct sim_service *service = &app->services[i];
 
 		if (service->svc && service->home == node->slot && !sim_failed(node->world))

@@ -9,6 +9,7 @@
 #include "world.h"
 
 #define SIM_SERVICES 16
+#define SIM_RIVALS   2
 #define SIM_RETURNS  4
 #define SIM_FIRST_ID 1000
 
@@ -56,11 +57,14 @@ struct sim_service {
 	struct ripc_service *svc; /* NULL: nowhere */
 	bool busy;                /* opens, drains, closes */
 	bool drained;
+	uint64_t opened_us;
 };
 
 struct sim_app {
 	struct sim_world *world;
-	struct sim_service services[SIM_SERVICES];
+	/* The first plan.n_services are those that live on; then come rivals for their IDs. */
+	struct sim_service services[SIM_SERVICES + SIM_RIVALS];
+	uint32_t n_services;
 	struct sim_send *sends;
 	struct sim_lent *lent;
 	struct sim_held *held;
@@ -80,11 +84,13 @@ void sim_app_ready(struct sim_node *node);
 bool sim_usable(const struct sim_app *app, const struct sim_service *service);
 void sim_act_short(struct sim_world *world, void *arg, uint64_t value);
 void sim_act_long(struct sim_world *world, void *arg, uint64_t value);
+void sim_act_burst(struct sim_world *world, void *arg, uint64_t value);
 struct sim_wish {
 	uint64_t to, to_incarnation, len, reply_to, answers;
 	enum ripc_kind kind;
 	uint32_t timeout_ms;
 	bool must_deliver;
+	bool patient; /* must not be cancelled */
 };
 /* Sends; returns what the call returned. */
 int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish);
@@ -110,10 +116,14 @@ void sim_forget_node(struct sim_app *app, struct sim_node *node, bool before);
 
 /* life.c */
 void sim_app_open(struct sim_app *app, struct sim_world *world);
+uint64_t sim_draw_moment(struct sim_world *world, uint64_t from_us);
 void sim_app_plan(struct sim_app *app, uint64_t from_us);
 /* No more faults: heals what is cut. */
 void sim_app_calm(struct sim_app *app);
-bool sim_app_all_up(const struct sim_app *app);
+/* Are all services up, and no rivals? Sees to it that rivals end. */
+bool sim_app_settled(struct sim_app *app);
+/* value: the service. It has heard that its ID is another's. */
+void sim_act_lose(struct sim_world *world, void *arg, uint64_t value);
 void sim_app_close(struct sim_app *app);
 
 #endif

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_OFF_US 2000
+#define PUT_OFF_US    2000
+#define HELD_AGAIN_US 500000 /* until a service whose ID is another's tries again */
 
 static bool somebody_waits(const struct sim_world *world)
 {
@@ -46,6 +47,13 @@ static void service_up(struct sim_app *app, struct sim_service *service)
 	error = ripc_service_open(node->ctx, service->id, 0, &svc);
 	model_blocked(world->model, world->now_us, node->slot, false);
 	service->busy = false;
+	if (error == -EADDRINUSE) {
+		sim_trace(world, "service %llu is held elsewhere",
+				(unsigned long long)service->id);
+		model_service_refused(world->model, world->now_us, service->id);
+		sim_app_ready(node);
+		return;
+	}
 	if (error) {
 		char text[100];
 
@@ -56,6 +64,7 @@ static void service_up(struct sim_app *app, struct sim_service *service)
 	}
 	service->svc = svc;
 	service->drained = false;
+	service->opened_us = world->now_us;
 	service->previous = service->incarnation;
 	service->incarnation = ripc_service_incarnation(svc);
 	model_service(world->model, world->now_us, node->slot, service->id,
@@ -94,10 +103,15 @@ static void open_service(struct sim_world *world, void *arg, uint64_t value)
 
 	if (service->svc || sim_failed(world) || put_off(world, open_service, arg, value))
 		return;
-	if (node->ctx && node->stalled_until <= world->now_us)
-		service_up(app, service);
-	else if (node->ctx)
+	if (!node->ctx || (value >= world->plan.n_services && app->calm))
+		return;
+	if (node->stalled_until > world->now_us) {
 		sim_at(world, node->stalled_until, open_service, arg, value);
+		return;
+	}
+	service_up(app, service);
+	if (!service->svc && value < world->plan.n_services)
+		sim_at(world, world->now_us + HELD_AGAIN_US, open_service, arg, value);
 }
 
 /* Drains a service, closes it and opens it elsewhere, as an application does that moves. */
@@ -151,6 +165,75 @@ static void reopen_service(struct sim_world *world, void *arg, uint64_t value)
 	sim_at(world, world->now_us + sim_log(&world->random, 1, 500000), open_service, app, value);
 }
 
+/* ---- rivals ------------------------------------------------------------------------------- */
+
+static void heal(struct sim_world *world, void *arg, uint64_t mask);
+/*
+ * A node registers an ID that lives elsewhere, mostly while it is cut off, so that it does not
+ * hear of that. value: the service that is to have a rival.
+ */
+static void raise_rival(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	uint32_t home = draw_home(app);
+	struct sim_service *rival;
+
+	if (app->calm || home == app->services[value].home ||
+			app->n_services == world->plan.n_services + SIM_RIVALS)
+		return;
+	if (put_off(world, raise_rival, arg, value))
+		return;
+	rival = &app->services[app->n_services++];
+	*rival = (struct sim_service){.id = app->services[value].id, .home = home};
+	if (sim_chance(&world->random, 700000)) {
+		for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+			if (i != home)
+				sim_partition(world, i, home, true);
+		sim_at(world, world->now_us + sim_log(&world->random, 100000, 800000), heal, app,
+				1ull << home);
+	}
+	open_service(world, app, (uint64_t)(rival - app->services));
+}
+
+/* value: the service. It has heard that its ID is another's, and gives way. */
+void sim_act_lose(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *service = &app->services[value];
+
+	if (!service->svc)
+		return;
+	if (!sim_usable(app, service)) {
+		sim_at(world, world->now_us + PUT_OFF_US, sim_act_lose, app, value);
+		return;
+	}
+	sim_app_ready(sim_home(app, service));
+	if (sim_failed(world))
+		return;
+	service_down(app, service);
+	sim_node_schedule(sim_home(app, service));
+	if (value < world->plan.n_services)
+		sim_at(world, world->now_us + HELD_AGAIN_US, open_service, app, value);
+}
+
+bool sim_app_settled(struct sim_app *app)
+{
+	const struct sim_plan *plan = &app->world->plan;
+	bool settled = true;
+
+	for (uint32_t i = 0; i < plan->n_services; i++)
+		settled &= app->services[i].svc && !app->services[i].busy;
+	for (uint32_t i = plan->n_services; i < app->n_services; i++) {
+		struct sim_service *rival = &app->services[i];
+
+		settled &= !rival->svc;
+		/* Where the rival has won, the other one comes up again when it goes. */
+		if (rival->svc && !app->services[rival->id - SIM_FIRST_ID].svc)
+			sim_act_lose(app->world, app, i);
+	}
+	return settled;
+}
+
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 static void open_node(struct sim_world *world, void *arg, uint64_t slot)
@@ -182,7 +265,7 @@ static void node_down(struct sim_app *app, struct sim_node *node, bool crash)
 	sim_app_ready(node);
 	if (sim_failed(world))
 		return;
-	for (uint32_t i = 0; i < world->plan.n_services; i++) {
+	for (uint32_t i = 0; i < app->n_services; i++) {
 		struct sim_service *service = &app->services[i];
 
 		if (!service->svc || service->home != node->slot)
@@ -281,6 +364,7 @@ void sim_app_open(struct sim_app *app, struct sim_world *world)
 
 	memset(app, 0, sizeof(*app));
 	app->world = world;
+	app->n_services = world->plan.n_services;
 	world->app = app;
 	world->ready = sim_app_ready;
 	for (uint32_t i = 0; i < world->plan.n_services; i++) {
@@ -297,12 +381,21 @@ void sim_app_open(struct sim_app *app, struct sim_world *world)
 
 typedef void (*action)(struct sim_world *world, void *arg, uint64_t value);
 
+/* A moment in the phase with faults; if there is a pause, before or after it. */
+uint64_t sim_draw_moment(struct sim_world *world, uint64_t from_us)
+{
+	const struct sim_plan *plan = &world->plan;
+	uint64_t at_us = sim_below(&world->random, plan->span_us);
+
+	return from_us + at_us + (at_us > plan->span_us / 2 ? plan->pause_us : 0);
+}
+
 static void scatter(struct sim_app *app, uint64_t from_us, action run, uint32_t n, uint32_t below)
 {
 	struct sim_world *world = app->world;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t at_us = from_us + sim_below(&world->random, world->plan.span_us);
+		uint64_t at_us = sim_draw_moment(world, from_us);
 
 		sim_at(world, at_us, run, app, sim_below(&world->random, below));
 	}
@@ -319,6 +412,8 @@ void sim_app_plan(struct sim_app *app, uint64_t from_us)
 	scatter(app, from_us, move_service, plan->n_moves, plan->n_services);
 	scatter(app, from_us, reopen_service, plan->n_reopens, plan->n_services);
 	scatter(app, from_us, partition, plan->n_partitions, 1u << plan->n_nodes);
+	scatter(app, from_us, raise_rival, plan->n_rivals, plan->n_services);
+	scatter(app, from_us, sim_act_burst, plan->burst ? 1 : 0, plan->n_services);
 }
 
 void sim_app_calm(struct sim_app *app)
@@ -332,14 +427,6 @@ void sim_app_calm(struct sim_app *app)
 		for (uint32_t b = 0; b < a; b++)
 			sim_partition(world, a, b, false);
 	sim_trace(world, "the faults are over");
-}
-
-bool sim_app_all_up(const struct sim_app *app)
-{
-	for (uint32_t i = 0; i < app->world->plan.n_services; i++)
-		if (!app->services[i].svc || app->services[i].busy)
-			return false;
-	return true;
 }
 
 void sim_app_close(struct sim_app *app)

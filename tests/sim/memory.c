@@ -207,7 +207,7 @@ void sim_act_cancel(struct sim_world *world, void *arg, uint64_t value)
 	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
 		if (lent->number == value && model_lent(world->model, lent->cookie))
 			incarnation = lent->incarnation;
-	for (uint32_t i = 0; incarnation && i < world->plan.n_services; i++) {
+	for (uint32_t i = 0; incarnation && i < app->n_services; i++) {
 		struct sim_service *service = &app->services[i];
 
 		if (service->incarnation != incarnation || !service->svc)

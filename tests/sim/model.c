@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The judge: sends, outcomes and receipts, compared.
- *
- * A message of eight bytes or more bears its number in its first bytes, so that it is known
- * again. Shorter ones bear what fits of it; those that look the same are judged together, by
- * count. So everything is kept in tallies: how many were sent, how many ended how, how many
- * were received. At any time
- *
- *	received <= sent - refused - not delivered
- *
- * and at the end received >= delivered, because the driver empties a service's queue before it
- * closes the service or lets it crash.
+ * The judge: what happens in the world, sends and their outcomes. What was received is judged
+ * in model_receipts.c.
  */
-#include "model.h"
-
-#include "model_contents.h"
+#include "model_internal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -22,59 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUFFER_COOKIE (1ull << 40)
-#define WATCH_BYTE    0xa5
 #define EARLY_US      25000 /* an outcome may come this much before the time that excuses it */
 #define STALE_US      30000000 /* for so long a dead holder of an ID may still be believed in */
-#define HELD_US       10000000 /* longer than a short is held for a partner to be found */
+#define RESOLVE_US    1000000  /* longer than an answer about an ID can be under way */
+#define GIVE_UP_US    2500000  /* beyond the peer timeout: back-off is up to 1 s */
+#define LONGS_MAX     64       /* that are in progress to a partner at once; more wait */
 
-enum send_state { PLANNED, IN_PROGRESS, ENDED };
-
-struct tally {
-	uint64_t key;
-	uint32_t sent, refused, delivered, not_delivered, received;
-};
-
-struct send {
-	struct model_send is;
-	uint64_t from_id, sent_us, ended_us;
-	uint32_t place, tally;
-	enum send_state state;
-	bool cancelled;
-	bool recalled; /* its return buffers were taken back: answers may be refused */
-};
-
-struct service {
-	uint64_t id, incarnation, born_us, ended_us; /* ended_us 0: lives */
-	uint32_t place;
-	bool again; /* a send met -EAGAIN, a notice has to come */
-};
-
-struct buffer {
-	struct iovec mem;
-	uint64_t owner, number;
-	enum { LENT, BACK, WATCHED, GONE } state;
-};
-
-struct model {
-	struct model_config cfg;
-	struct model_totals totals;
-	enum model_fault fault;
-	char text[320];
-	struct send *sends;
-	struct tally *tallies;
-	struct service *services;
-	struct buffer *buffers;
-	uint32_t n_sends, n_tallies, n_services, n_buffers;
-	uint32_t *tiny; /* hash of indices into tallies plus one, for messages under CONTENTS_TAG_BYTES */
-	uint32_t tiny_capacity, n_tiny, n_open;
-	bool cut[MODEL_PLACES][MODEL_PLACES], blocked[MODEL_PLACES], lossy;
-	uint64_t cut_until[MODEL_PLACES][MODEL_PLACES], jumped[MODEL_PLACES];
-	uint64_t blocked_until[MODEL_PLACES], lossy_until;
-};
-
-static void __attribute__((format(printf, 3, 4)))
-violation(struct model *m, enum model_fault fault, const char *format, ...)
+void model__violation(struct model *m, enum model_fault fault, const char *format, ...)
 {
 	va_list args;
 
@@ -87,7 +30,7 @@ violation(struct model *m, enum model_fault fault, const char *format, ...)
 }
 
 /* A simulation that is out of memory has no result: there is nothing to go on with. */
-static void *grown(void *array, uint32_t n, size_t size)
+void *model__grown(void *array, uint32_t n, size_t size)
 {
 	if (n & (n - 1) || (n != 0 && n < 16))
 		return array;
@@ -130,12 +73,12 @@ void model_totals(const struct model *m, struct model_totals *totals)
 
 void model_fail(struct model *m, const char *text)
 {
-	violation(m, MODEL_OTHER, "%s", text);
+	model__violation(m, MODEL_OTHER, "%s", text);
 }
 
 /* ---- the world ---------------------------------------------------------------------------- */
 
-static struct service *service_of(const struct model *m, uint64_t incarnation)
+struct service *model__service_of(const struct model *m, uint64_t incarnation)
 {
 	for (uint32_t i = m->n_services; i-- > 0;)
 		if (m->services[i].incarnation == incarnation)
@@ -143,23 +86,56 @@ static struct service *service_of(const struct model *m, uint64_t incarnation)
 	return NULL;
 }
 
+/* Nothing can have hindered two places from hearing of each other. */
+static bool in_touch(const struct model *m, uint32_t a, uint32_t b, uint64_t now_us)
+{
+	uint64_t since = now_us > RESOLVE_US ? now_us - RESOLVE_US : 0;
+
+	return !m->lossy && !m->cut[a][b] && m->cut_until[a][b] <= since && !m->blocked[a] &&
+		!m->blocked[b] && m->blocked_until[b] <= since;
+}
+
+static void judge_registration(struct model *m, uint64_t now_us, uint32_t place, uint64_t id)
+{
+	for (uint32_t i = 0; i < m->n_services; i++) {
+		const struct service *other = &m->services[i];
+
+		if (other->id == id && !other->ended_us && other->born_us + RESOLVE_US < now_us &&
+				in_touch(m, place, other->place, now_us))
+			model__violation(m, MODEL_DUPLICATE, "service %llu is registered at place %u, "
+					"though it lives at place %u", (unsigned long long)id,
+					place, other->place);
+	}
+}
+
+void model_service_refused(struct model *m, uint64_t now_us, uint64_t id)
+{
+	for (uint32_t i = 0; i < m->n_services; i++)
+		if (m->services[i].id == id && (!m->services[i].ended_us ||
+				m->services[i].ended_us + RESOLVE_US > now_us))
+			return;
+	model__violation(m, MODEL_DUPLICATE, "service %llu cannot be registered, though nobody has it",
+			(unsigned long long)id);
+}
+
 void model_service(struct model *m, uint64_t now_us, uint32_t place, uint64_t id,
 		uint64_t incarnation)
 {
-	if (incarnation == 0 || service_of(m, incarnation))
-		violation(m, MODEL_OTHER, "incarnation %llx is not new",
+	judge_registration(m, now_us, place, id);
+	if (incarnation == 0 || model__service_of(m, incarnation))
+		model__violation(m, MODEL_OTHER, "incarnation %llx is not new",
 				(unsigned long long)incarnation);
-	m->services = grown(m->services, m->n_services, sizeof(*m->services));
+	m->services = model__grown(m->services, m->n_services, sizeof(*m->services));
 	m->services[m->n_services++] = (struct service){
 		.id = id, .incarnation = incarnation, .born_us = now_us, .place = place};
 }
 
 void model_service_end(struct model *m, uint64_t now_us, uint64_t incarnation)
 {
-	struct service *service = service_of(m, incarnation);
+	struct service *service = model__service_of(m, incarnation);
 
 	if (!service || service->ended_us) {
-		violation(m, MODEL_NO_SERVICE, "end of a service that does not live");
+		model__violation(m, MODEL_NO_SERVICE, "end of a service that does not live");
 		return;
 	}
 	service->ended_us = now_us ? now_us : 1;
@@ -177,6 +153,8 @@ void model_service_end(struct model *m, uint64_t now_us, uint64_t incarnation)
 
 void model_cut(struct model *m, uint64_t now_us, uint32_t a, uint32_t b, bool cut)
 {
+	if (cut && !m->cut[a][b])
+		m->cut_since[a][b] = m->cut_since[b][a] = now_us;
 	m->cut[a][b] = m->cut[b][a] = cut;
 	m->cut_until[a][b] = m->cut_until[b][a] = now_us;
 }
@@ -198,53 +176,6 @@ void model_blocked(struct model *m, uint64_t now_us, uint32_t place, bool blocke
 	m->blocked_until[place] = now_us;
 }
 
-/* ---- tallies ------------------------------------------------------------------------------ */
-
-static uint32_t tally_new(struct model *m, uint64_t key)
-{
-	m->tallies = grown(m->tallies, m->n_tallies, sizeof(*m->tallies));
-	m->tallies[m->n_tallies] = (struct tally){.key = key};
-	return m->n_tallies++;
-}
-
-static uint32_t *tiny_slot(const struct model *m, uint64_t key)
-{
-	uint32_t at = (uint32_t)contents_mix(key) & (m->tiny_capacity - 1);
-
-	while (m->tiny[at] && m->tallies[m->tiny[at] - 1].key != key)
-		at = (at + 1) & (m->tiny_capacity - 1);
-	return &m->tiny[at];
-}
-
-static void tiny_grow(struct model *m)
-{
-	uint32_t *old = m->tiny, capacity = m->tiny_capacity;
-
-	m->tiny_capacity = capacity ? 2 * capacity : 64;
-	m->tiny = calloc(m->tiny_capacity, sizeof(*m->tiny));
-	if (!m->tiny)
-		abort();
-	for (uint32_t i = 0; i < capacity; i++)
-		if (old[i])
-			*tiny_slot(m, m->tallies[old[i] - 1].key) = old[i];
-	free(old);
-}
-
-/* The tally of small messages that look the same; with make it comes to be. */
-static struct tally *tiny_tally(struct model *m, uint64_t key, bool make)
-{
-	uint32_t *slot;
-
-	if (2 * m->n_tiny >= m->tiny_capacity)
-		tiny_grow(m);
-	slot = tiny_slot(m, key);
-	if (!*slot && make) {
-		*slot = tally_new(m, key) + 1;
-		m->n_tiny++;
-	}
-	return *slot ? &m->tallies[*slot - 1] : NULL;
-}
-
 /* ---- sends -------------------------------------------------------------------------------- */
 
 static uint64_t send_tag(const struct send *send, const struct model *m)
@@ -259,10 +190,10 @@ static uint64_t send_key(const struct send *send, const struct model *m)
 
 uint64_t model_plan(struct model *m, uint64_t now_us, const struct model_send *is)
 {
-	struct service *from = service_of(m, is->from);
+	struct service *from = model__service_of(m, is->from);
 	struct send *send;
 
-	m->sends = grown(m->sends, m->n_sends, sizeof(*m->sends));
+	m->sends = model__grown(m->sends, m->n_sends, sizeof(*m->sends));
 	send = &m->sends[m->n_sends++];
 	*send = (struct send){.is = *is, .sent_us = now_us, .state = PLANNED};
 	if (from) {
@@ -270,9 +201,9 @@ uint64_t model_plan(struct model *m, uint64_t now_us, const struct model_send *i
 		send->place = from->place;
 	}
 	if (is->len >= CONTENTS_TAG_BYTES)
-		send->tally = tally_new(m, 0);
+		send->tally = model__tally_new(m, 0);
 	else
-		send->tally = (uint32_t)(tiny_tally(m, send_key(send, m) + contents_mix(is->to), true) -
+		send->tally = (uint32_t)(model__tiny_tally(m, send_key(send, m) + contents_mix(is->to), true) -
 				m->tallies);
 	m->tallies[send->tally].sent++;
 	return m->n_sends;
@@ -306,7 +237,7 @@ static bool is_documented(int status)
 void model_sent(struct model *m, uint64_t number, int status)
 {
 	struct send *send = &m->sends[number - 1];
-	struct service *from = service_of(m, send->is.from);
+	struct service *from = model__service_of(m, send->is.from);
 
 	if (status == 0 && send->is.kind == RIPC_LONG) {
 		send->state = IN_PROGRESS;
@@ -325,10 +256,10 @@ void model_sent(struct model *m, uint64_t number, int status)
 	if (status == -EAGAIN && send->is.kind == RIPC_LONG && from)
 		from->again = true;
 	else if (status != -EAGAIN && !is_documented(status))
-		violation(m, MODEL_STATUS, "send %llu returned %d", (unsigned long long)number,
+		model__violation(m, MODEL_STATUS, "send %llu returned %d", (unsigned long long)number,
 				status);
 	if (send->is.must_deliver)
-		violation(m, MODEL_UNDELIVERED, "send %llu had to be taken and returned %d",
+		model__violation(m, MODEL_UNDELIVERED, "send %llu had to be taken and returned %d",
 				(unsigned long long)number, status);
 }
 
@@ -357,17 +288,61 @@ static uint64_t latest(const struct model *m, const struct send *send)
 	return at + m->cfg.slack_us;
 }
 
+/* Since when has nobody been there who could answer? UINT64_MAX: somebody is. */
+static uint64_t nobody_since(const struct model *m, const struct send *send)
+{
+	uint64_t since = send->sent_us;
+
+	for (uint32_t i = 0; i < m->n_services; i++) {
+		const struct service *to = &m->services[i];
+		uint64_t at = to->ended_us ? to->ended_us : m->cut_since[send->place][to->place];
+
+		if (to->id != send->is.to)
+			continue;
+		if (!to->ended_us && !m->cut[send->place][to->place])
+			return UINT64_MAX;
+		since = at > since ? at : since;
+	}
+	return since;
+}
+
+/* One that waits for others to be given up first need not be given up in time. */
+static bool has_company(const struct model *m, const struct send *send)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < m->n_sends; i++)
+		n += m->sends[i].is.from == send->is.from && m->sends[i].is.to == send->is.to &&
+			m->sends[i].is.kind == RIPC_LONG;
+	return n >= LONGS_MAX;
+}
+
+static void judge_silence(struct model *m, const struct send *send, uint64_t now_us)
+{
+	uint64_t since = nobody_since(m, send);
+	uint64_t patience = 1000ull * m->cfg.peer_timeout_ms + m->cfg.slack_us + GIVE_UP_US;
+
+	if (since > now_us || now_us - since <= patience ||
+			m->blocked_until[send->place] > since || has_company(m, send))
+		return;
+	model__violation(m, MODEL_NOT_GIVEN_UP, "send %llu still waits, though nobody could answer for "
+			"%llu us", (unsigned long long)(send - m->sends) + 1,
+			(unsigned long long)(now_us - since));
+}
+
 void model_overdue(struct model *m, uint64_t now_us)
 {
 	for (uint32_t i = 0; i < m->n_sends && m->n_open > 0; i++) {
 		struct send *send = &m->sends[i];
 
-		if (send->state != IN_PROGRESS || m->blocked[send->place] || now_us <= latest(m, send))
+		if (send->state != IN_PROGRESS || m->blocked[send->place])
 			continue;
-		violation(m, MODEL_HUNG, "send %u of %llu bytes was not completed %llu us after "
-				"its deadline", i + 1, (unsigned long long)send->is.len,
-				(unsigned long long)(now_us - send->sent_us -
-				1000ull * send->is.timeout_ms));
+		judge_silence(m, send, now_us);
+		if (now_us > latest(m, send))
+			model__violation(m, MODEL_HUNG, "send %u of %llu bytes was not completed %llu us "
+					"after its deadline", i + 1,
+					(unsigned long long)send->is.len, (unsigned long long)
+					(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
 	}
 }
 
@@ -461,21 +436,21 @@ static void judge_outcome(struct model *m, const struct send *send, const struct
 		m->totals.unknown++;
 		right = msg->status == -ECONNRESET;
 		if (!partner_failed(m, send) && !fell_silent(m, send, now_us))
-			violation(m, MODEL_UNKNOWN, "send %llu of %llu bytes ended UNKNOWN after "
+			model__violation(m, MODEL_UNKNOWN, "send %llu of %llu bytes ended UNKNOWN after "
 					"%llu us, and nothing had failed", number,
 					(unsigned long long)send->is.len,
 					(unsigned long long)(now_us - send->sent_us));
 		break;
 	}
 	if (!right)
-		violation(m, MODEL_STATUS, "send %llu ended with outcome %d, status %d", number,
+		model__violation(m, MODEL_STATUS, "send %llu ended with outcome %d, status %d", number,
 				(int)msg->outcome, msg->status);
 	if (send->is.must_deliver && msg->outcome != RIPC_DELIVERED)
-		violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive and ended "
+		model__violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive and ended "
 				"with outcome %d, status %d", number,
 				(unsigned long long)send->is.len, (int)msg->outcome, msg->status);
 	if (tally->received > tally->sent - tally->refused - tally->not_delivered)
-		violation(m, MODEL_NOT_DELIVERED, "send %llu ended NOT_DELIVERED, status %d, after "
+		model__violation(m, MODEL_NOT_DELIVERED, "send %llu ended NOT_DELIVERED, status %d, after "
 				"it had been received", number, msg->status);
 }
 
@@ -485,19 +460,19 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 	struct send *send;
 
 	if (msg->cookie == 0 || msg->cookie > m->n_sends) {
-		violation(m, MODEL_COMPLETION, "completion with cookie %llx, which was never used",
+		model__violation(m, MODEL_COMPLETION, "completion with cookie %llx, which was never used",
 				(unsigned long long)msg->cookie);
 		return;
 	}
 	send = &m->sends[msg->cookie - 1];
 	if (send->state != IN_PROGRESS || send->is.from != incarnation) {
-		violation(m, MODEL_COMPLETION, "completion of send %llu, which is %s",
+		model__violation(m, MODEL_COMPLETION, "completion of send %llu, which is %s",
 				(unsigned long long)msg->cookie,
 				send->state == IN_PROGRESS ? "another service's" : "not in progress");
 		return;
 	}
 	if (now_us > latest(m, send))
-		violation(m, MODEL_LATE, "send %llu was completed %llu us after its deadline",
+		model__violation(m, MODEL_LATE, "send %llu was completed %llu us after its deadline",
 				(unsigned long long)msg->cookie, (unsigned long long)
 				(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
 	judge_outcome(m, send, msg, now_us);
@@ -506,247 +481,38 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 	m->n_open--;
 }
 
+/* The older registration keeps the ID: only the younger one is told. */
+static void judge_conflict(struct model *m, const struct service *told)
+{
+	for (uint32_t i = 0; i < m->n_services; i++) {
+		const struct service *other = &m->services[i];
+
+		if (other->id == told->id && other->incarnation != told->incarnation &&
+				other->born_us <= told->born_us &&
+				(!other->ended_us || other->ended_us > told->born_us))
+			return;
+	}
+	model__violation(m, MODEL_NOTICE, "service %llu is told of an older one that never lived beside it",
+			(unsigned long long)told->id);
+}
+
 void model_noticed(struct model *m, uint64_t incarnation, const struct ripc_msg *msg)
 {
-	struct service *service = service_of(m, incarnation);
+	struct service *service = model__service_of(m, incarnation);
 
-	if (msg->status == -EADDRINUSE && m->cfg.conflicts)
+	if (msg->status == -EADDRINUSE && service) {
+		judge_conflict(m, service);
 		return;
+	}
 	if (msg->status != 0 || !service) {
-		violation(m, MODEL_NOTICE, "notice with status %d", msg->status);
+		model__violation(m, MODEL_NOTICE, "notice with status %d", msg->status);
 		return;
 	}
 	if (msg->cookie == 0)
 		service->again = false;
 	else if (msg->cookie > m->n_sends || m->sends[msg->cookie - 1].state != ENDED)
-		violation(m, MODEL_NOTICE, "notice of send %llu, which has not ended",
+		model__violation(m, MODEL_NOTICE, "notice of send %llu, which has not ended",
 				(unsigned long long)msg->cookie);
-}
-
-/* ---- receipts ----------------------------------------------------------------------------- */
-
-static void judge_incarnation(struct model *m, const struct send *send,
-		const struct service *at)
-{
-	unsigned long long number = (unsigned long long)(send - m->sends) + 1;
-
-	if (send->is.to_incarnation && send->is.to_incarnation != at->incarnation)
-		violation(m, MODEL_INCARNATION, "send %llu was for another incarnation", number);
-	else if (send->ended_us != UINT64_MAX && send->ended_us && at->born_us > send->ended_us)
-		violation(m, MODEL_INCARNATION, "send %llu had ended before the incarnation that "
-				"received it was born", number);
-	else if (send->is.kind == RIPC_SHORT && at->born_us > send->sent_us + HELD_US)
-		violation(m, MODEL_INCARNATION, "short %llu is older than its receiver", number);
-}
-
-static void judge_tally(struct model *m, struct tally *tally, uint64_t number)
-{
-	tally->received++;
-	if (tally->received <= tally->sent - tally->refused - tally->not_delivered)
-		return;
-	if (tally->received <= tally->sent)
-		violation(m, MODEL_NOT_DELIVERED, "send %llu was received after it had been "
-				"refused or NOT_DELIVERED", (unsigned long long)number);
-	else
-		violation(m, MODEL_TWICE, "send %llu was received %u times",
-				(unsigned long long)number, tally->received);
-}
-
-/* A message that bears its number. */
-static void judge_numbered(struct model *m, const struct service *at, const struct ripc_msg *msg,
-		uint64_t len)
-{
-	uint64_t number = contents_tag_received(msg, len);
-	struct send *send;
-
-	if (number == 0 || number > m->n_sends) {
-		violation(m, MODEL_NEVER_SENT, "a message of %llu bytes bears number %llx",
-				(unsigned long long)len, (unsigned long long)number);
-		return;
-	}
-	send = &m->sends[number - 1];
-	if (send->is.len != len || send->is.kind != msg->kind)
-		violation(m, MODEL_ALTERED, "send %llu has %llu bytes, received were %llu",
-				(unsigned long long)number, (unsigned long long)send->is.len,
-				(unsigned long long)len);
-	else if (send->is.to != at->id)
-		violation(m, MODEL_MISDIRECTED, "send %llu was for service %llu, received by %llu",
-				(unsigned long long)number, (unsigned long long)send->is.to,
-				(unsigned long long)at->id);
-	else if (send->is.from != msg->from_incarnation || send->from_id != msg->from)
-		violation(m, MODEL_WRONG_SENDER, "send %llu bears another sender",
-				(unsigned long long)number);
-	judge_incarnation(m, send, at);
-	judge_tally(m, &m->tallies[send->tally], number);
-}
-
-static void judge_tiny(struct model *m, const struct service *at, const struct ripc_msg *msg,
-		uint64_t len)
-{
-	const struct service *from = service_of(m, msg->from_incarnation);
-	uint64_t key = contents_key(msg->from_incarnation, msg->kind, len,
-			contents_tag_received(msg, len));
-	struct tally *tally = tiny_tally(m, key + contents_mix(at->id), false);
-
-	if (!from || from->id != msg->from)
-		violation(m, MODEL_WRONG_SENDER, "a message of %llu bytes bears a sender that "
-				"never lived", (unsigned long long)len);
-	if (!tally)
-		violation(m, MODEL_NEVER_SENT, "a message of %llu bytes that was never sent",
-				(unsigned long long)len);
-	else
-		judge_tally(m, tally, 0);
-}
-
-static void judge_contents(struct model *m, const struct ripc_msg *msg, uint64_t len)
-{
-	uint64_t tag = contents_tag_received(msg, len), lens[5];
-	uint64_t key = contents_key(msg->from_incarnation, msg->kind, len, tag);
-	uint32_t n = contents_split(key, msg->kind, len, lens);
-	int64_t wrong = contents_differ(key, tag, msg->items, msg->n_items);
-
-	if (wrong >= 0)
-		violation(m, MODEL_ALTERED, "message %llu of %llu bytes is wrong at byte %lld",
-				(unsigned long long)tag, (unsigned long long)len, (long long)wrong);
-	for (uint32_t i = 0; n == msg->n_items && i < n; i++)
-		if (lens[i] != msg->items[i].iov_len)
-			n = 0;
-	if (n != msg->n_items)
-		violation(m, MODEL_ALTERED, "message %llu of %llu bytes is cut into other items",
-				(unsigned long long)tag, (unsigned long long)len);
-}
-
-/* Which return buffers may this message have used? Those of the send that it answers. */
-static bool may_use(const struct model *m, const struct ripc_msg *msg, uint64_t len,
-		const struct buffer *buffer)
-{
-	uint64_t number = contents_tag_received(msg, len);
-
-	if (buffer->number == 0)
-		return msg->kind == RIPC_LONG;
-	return len >= CONTENTS_TAG_BYTES && number > 0 && number <= m->n_sends &&
-		m->sends[number - 1].is.answers == buffer->number;
-}
-
-static void judge_place(struct model *m, uint64_t incarnation, const struct ripc_msg *msg,
-		uint32_t i, uint64_t len)
-{
-	const struct ripc_buffer *place = &msg->places[i];
-	uint64_t at = place->cookie - BUFFER_COOKIE;
-	struct buffer *buffer;
-
-	if (place->place == RIPC_IN_POOL)
-		return;
-	if (at >= m->n_buffers) {
-		violation(m, MODEL_BUFFER, "an item lies in a buffer that was never lent");
-		return;
-	}
-	buffer = &m->buffers[at];
-	if (buffer->state != LENT)
-		violation(m, MODEL_BUFFER, "buffer %llu came back though it was not lent",
-				(unsigned long long)at);
-	else if (buffer->owner != incarnation ||
-			(buffer->number != 0) != (place->place == RIPC_IN_RETURN) ||
-			!may_use(m, msg, len, buffer))
-		violation(m, MODEL_BUFFER, "buffer %llu was used for what it was not lent for",
-				(unsigned long long)at);
-	else if (msg->items[i].iov_base != buffer->mem.iov_base ||
-			msg->items[i].iov_len > buffer->mem.iov_len)
-		violation(m, MODEL_BUFFER, "buffer %llu does not hold the item",
-				(unsigned long long)at);
-	buffer->state = BACK;
-	m->totals.in_window += place->place == RIPC_IN_WINDOW;
-	m->totals.in_return += place->place == RIPC_IN_RETURN;
-}
-
-static uint64_t length_of(const struct ripc_msg *msg)
-{
-	uint64_t len = 0;
-
-	for (uint32_t i = 0; i < msg->n_items; i++)
-		len += msg->items[i].iov_len;
-	return len;
-}
-
-void model_received(struct model *m, uint64_t now_us, uint64_t incarnation,
-		const struct ripc_msg *msg)
-{
-	struct service *at = service_of(m, incarnation);
-	uint64_t len = length_of(msg);
-
-	(void)now_us;
-	if (!at || at->ended_us) {
-		violation(m, MODEL_NO_SERVICE, "received by a service that does not live");
-		return;
-	}
-	if (msg->kind == RIPC_SHORT)
-		m->totals.shorts_received++;
-	else
-		m->totals.longs_received++;
-	if (len >= CONTENTS_TAG_BYTES)
-		judge_numbered(m, at, msg, len);
-	else
-		judge_tiny(m, at, msg, len);
-	judge_contents(m, msg, len);
-	for (uint32_t i = 0; msg->places && i < msg->n_items; i++)
-		judge_place(m, incarnation, msg, i, len);
-}
-
-void model_recheck(struct model *m, const struct ripc_msg *msg)
-{
-	judge_contents(m, msg, length_of(msg));
-}
-
-/* ---- lent memory -------------------------------------------------------------------------- */
-
-uint64_t model_lend(struct model *m, uint64_t incarnation, uint64_t number,
-		const struct iovec *mem)
-{
-	m->buffers = grown(m->buffers, m->n_buffers, sizeof(*m->buffers));
-	m->buffers[m->n_buffers] = (struct buffer){
-		.mem = *mem, .owner = incarnation, .number = number, .state = LENT};
-	return BUFFER_COOKIE + m->n_buffers++;
-}
-
-bool model_lent(const struct model *m, uint64_t cookie)
-{
-	return m->buffers[cookie - BUFFER_COOKIE].state == LENT;
-}
-
-void model_taken_back(struct model *m, uint64_t cookie)
-{
-	struct buffer *buffer = &m->buffers[cookie - BUFFER_COOKIE];
-
-	if (buffer->state != LENT)
-		return;
-	buffer->state = BACK;
-	if (buffer->number > 0 && buffer->number <= m->n_sends)
-		m->sends[buffer->number - 1].recalled = true;
-}
-
-void model_watch(struct model *m, uint64_t cookie)
-{
-	struct buffer *buffer = &m->buffers[cookie - BUFFER_COOKIE];
-
-	if (buffer->state != BACK)
-		return;
-	memset(buffer->mem.iov_base, WATCH_BYTE, buffer->mem.iov_len);
-	buffer->state = WATCHED;
-}
-
-void model_unwatch(struct model *m, uint64_t cookie)
-{
-	struct buffer *buffer = &m->buffers[cookie - BUFFER_COOKIE];
-	const uint8_t *bytes = buffer->mem.iov_base;
-
-	for (size_t i = 0; buffer->state == WATCHED && i < buffer->mem.iov_len; i++)
-		if (bytes[i] != WATCH_BYTE) {
-			violation(m, MODEL_BUFFER_WRITTEN, "buffer %llu was written to at byte %zu "
-					"after it had come back",
-					(unsigned long long)(cookie - BUFFER_COOKIE), i);
-			break;
-		}
-	buffer->state = GONE;
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -757,14 +523,14 @@ static void finish_send(struct model *m, const struct send *send)
 	const struct tally *tally = &m->tallies[send->tally];
 
 	if (send->state == IN_PROGRESS)
-		violation(m, MODEL_HUNG, "send %llu of %llu bytes was never completed", number,
+		model__violation(m, MODEL_HUNG, "send %llu of %llu bytes was never completed", number,
 				(unsigned long long)send->is.len);
 	if (tally->received < tally->delivered)
-		violation(m, MODEL_LOST, "send %llu of %llu bytes ended DELIVERED, but was never "
+		model__violation(m, MODEL_LOST, "send %llu of %llu bytes ended DELIVERED, but was never "
 				"received", number, (unsigned long long)send->is.len);
 	if (send->is.must_deliver && tally->received < tally->sent - tally->refused &&
 			send->is.len >= CONTENTS_TAG_BYTES)
-		violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive", number,
+		model__violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive", number,
 				(unsigned long long)send->is.len);
 }
 
@@ -775,6 +541,6 @@ void model_finish(struct model *m, uint64_t now_us)
 		finish_send(m, &m->sends[i]);
 	for (uint32_t i = 0; i < m->n_services; i++)
 		if (m->services[i].again && !m->services[i].ended_us)
-			violation(m, MODEL_NOTICE, "a send met -EAGAIN and no notice said when to "
+			model__violation(m, MODEL_NOTICE, "a send met -EAGAIN and no notice said when to "
 					"try again");
 }

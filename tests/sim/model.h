@@ -39,6 +39,8 @@ enum model_fault {
 	MODEL_BUFFER,          /* a lent buffer came back twice, or was never lent */
 	MODEL_BUFFER_WRITTEN,  /* written to after it had come back */
 	MODEL_NOTICE,          /* a notice without reason, or none where one was due */
+	MODEL_DUPLICATE,       /* registered though alive elsewhere, or refused without reason */
+	MODEL_NOT_GIVEN_UP,    /* waits for a partner that has been silent for too long */
 	MODEL_OTHER,           /* what the driver itself found (model_fail) */
 };
 
@@ -46,8 +48,7 @@ struct model;
 
 struct model_config {
 	uint32_t slack_us;        /* how late a completion may be */
-	uint32_t peer_timeout_ms; /* after so long a silence a partner may be given up */
-	bool conflicts;           /* two holders of one ID can happen */
+	uint32_t peer_timeout_ms; /* after so long a silence a partner is given up */
 };
 
 struct model_send {
@@ -77,6 +78,8 @@ void model_fail(struct model *model, const char *text);
 /* ---- what happens around the sends ---- */
 void model_service(struct model *model, uint64_t now_us, uint32_t place, uint64_t id,
 		uint64_t incarnation);
+/* A registration was refused because the ID is said to be alive elsewhere. */
+void model_service_refused(struct model *model, uint64_t now_us, uint64_t id);
 /* Closed or crashed. Its sends in progress will never be reported; its queue was emptied. */
 void model_service_end(struct model *model, uint64_t now_us, uint64_t incarnation);
 /* From now on packets between two places are cut off, or pass again. */

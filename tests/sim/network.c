@@ -191,7 +191,7 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 	if (sim_chance(random, world->plan.late)) {
 		world->counts.late++;
 		show(world, packet, to, "kept");
-		under_way(world, copy_of(packet), to, sim_log(random, 50000, 10000000));
+		under_way(world, copy_of(packet), to, sim_log(random, 50000, world->plan.late_us));
 	}
 	if (sim_chance(random, world->plan.forge)) {
 		struct sim_packet *copy = copy_of(packet);

@@ -55,6 +55,23 @@ static void draw_failures(struct sim_random *random, struct sim_plan *plan)
 	plan->n_reopens = sometimes(random, 30, 3);
 	plan->n_jumps = sometimes(random, 15, 2);
 	plan->n_stalls = sometimes(random, 30, 5);
+	plan->n_rivals = sometimes(random, 10, 2);
+	if (plan->n_rivals)
+		plan->n_jumps = 0; /* a clock that is wrong makes the younger one look older */
+}
+
+/* Packets are lost, but nobody dies and every link works. */
+static void make_mild(struct sim_plan *plan)
+{
+	plan->mild = true;
+	plan->loss = plan->loss / 6;
+	plan->corrupt = plan->corrupt / 2;
+	plan->send_full = plan->send_full / 4;
+	plan->hole_bytes = 0;
+	plan->n_partitions = plan->n_crashes = plan->n_moves = plan->n_reopens = 0;
+	plan->n_jumps = plan->n_stalls = plan->n_rivals = 0;
+	if (plan->peer_timeout_ms < 2500)
+		plan->peer_timeout_ms += 2500;
 }
 
 static void draw_use(struct sim_random *random, struct sim_plan *plan)
@@ -67,6 +84,14 @@ static void draw_use(struct sim_random *random, struct sim_plan *plan)
 	plan->narrow = sometimes(random, 50, 40 * PERCENT);
 	plan->peer_timeout_ms = (uint32_t)sim_log(random, 400, 4000);
 	plan->span_us = sim_log(random, 500000, 8000000);
+	plan->late_us = 10000000;
+	if (sim_chance(random, 6 * PERCENT)) {
+		/* Long enough for state to be forgotten, and packets that live as long. */
+		plan->pause_us = sim_between(random, 50000000, 150000000);
+		plan->late_us = 160000000;
+	}
+	plan->burst = sometimes(random, 8, 400);
+	plan->incast = sim_chance(random, 20 * PERCENT);
 }
 
 void sim_plan_draw(struct sim_world *world, bool native)
@@ -87,4 +112,6 @@ void sim_plan_draw(struct sim_world *world, bool native)
 	}
 	draw_packets(random, plan);
 	draw_failures(random, plan);
+	if (sim_chance(random, 20 * PERCENT))
+		make_mild(plan);
 }

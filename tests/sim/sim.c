@@ -14,7 +14,7 @@
 
 #define STEP_US   50000
 #define SETTLE_US 1500000
-#define LIMIT_US  60000000
+#define LIMIT_US  150000000 /* two announcements of a registration are 60 s apart */
 
 struct options {
 	uint64_t seed, n_seeds;
@@ -53,12 +53,12 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
 	for (uint32_t i = 0; i < options->shorts; i++)
-		sim_at(world, start + sim_below(&world->random, world->plan.span_us),
+		sim_at(world, sim_draw_moment(world, start),
 				sim_act_short, app, 0);
 	for (uint32_t i = 0; i < options->longs; i++)
-		sim_at(world, start + sim_below(&world->random, world->plan.span_us),
+		sim_at(world, sim_draw_moment(world, start),
 				sim_act_long, app, 0);
-	go_on(world, start + world->plan.span_us);
+	go_on(world, start + world->plan.span_us + world->plan.pause_us);
 }
 
 /* What was begun has to end, well or not. */
@@ -68,10 +68,11 @@ static void to_the_end(struct sim_app *app)
 	uint64_t limit = world->now_us + LIMIT_US;
 
 	sim_app_calm(app);
-	while (!sim_failed(world) && (!sim_app_all_up(app) || model_open_sends(world->model) > 0)) {
+	while (!sim_failed(world) && (!sim_app_settled(app) || model_open_sends(world->model) > 0)) {
 		go_on(world, world->now_us + STEP_US);
 		if (world->now_us > limit)
-			model_fail(world->model, "a service does not come up again");
+			model_fail(world->model, "a service does not come up again, or two "
+					"with one ID do not learn of each other");
 	}
 	go_on(world, world->now_us + SETTLE_US);
 }
@@ -84,7 +85,7 @@ static void send_fresh(struct sim_app *app, enum ripc_kind kind, uint64_t len_ma
 	for (uint32_t i = 0; i < n * n && !sim_failed(world); i++) {
 		struct sim_wish wish = {.kind = kind, .to = app->services[i % n].id,
 			.len = sim_log(&world->random, 8, len_max),
-			.timeout_ms = 5000, .must_deliver = must_deliver};
+			.timeout_ms = 5000, .must_deliver = must_deliver, .patient = true};
 
 		sim_send(app, &app->services[i / n], &wish);
 		go_on(world, world->now_us + sim_below(&world->random, 5000));
@@ -95,6 +96,26 @@ static void await_sends(struct sim_world *world)
 {
 	while (!sim_failed(world) && model_open_sends(world->model) > 0)
 		go_on(world, world->now_us + STEP_US);
+}
+
+/*
+ * All send much to one at once. Credit is for that: the receive buffer must not overflow, and
+ * the time must suffice.
+ */
+static void send_at_once(struct sim_app *app)
+{
+	struct sim_world *world = app->world;
+	uint64_t overflowed = world->counts.overflowed;
+
+	for (uint32_t i = 1; i < world->plan.n_services && !sim_failed(world); i++) {
+		struct sim_wish wish = {.kind = RIPC_LONG, .to = app->services[0].id,
+			.len = 200000, .timeout_ms = 5000, .must_deliver = true, .patient = true};
+
+		sim_send(app, &app->services[i], &wish);
+	}
+	await_sends(world);
+	if (world->counts.overflowed > overflowed)
+		model_fail(world->model, "more was asked for than the receive buffer holds");
 }
 
 /*
@@ -110,6 +131,8 @@ static void without_faults(struct sim_app *app)
 	await_sends(world);
 	send_fresh(app, RIPC_LONG, 16384, true);
 	await_sends(world);
+	if (world->plan.incast)
+		send_at_once(app);
 	world->plan.receive_buffer = 0;
 	send_fresh(app, RIPC_SHORT, 600, true);
 	go_on(world, world->now_us + SETTLE_US);
@@ -154,7 +177,8 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"corrupt", &p->corrupt}, {"forge", &p->forge}, {"late", &p->late},
 		{"full", &p->send_full}, {"hole", &p->hole_bytes}, {"buffer", &p->receive_buffer},
 		{"partition", &p->n_partitions}, {"crash", &p->n_crashes}, {"move", &p->n_moves},
-		{"reopen", &p->n_reopens}, {"jump", &p->n_jumps}, {"stall", &p->n_stalls},
+		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
+		{"jump", &p->n_jumps}, {"stall", &p->n_stalls},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
 		{"cancel", &p->cancel}, {"hold", &p->hold}};
 
@@ -171,6 +195,11 @@ static void show_plan(const struct sim_plan *p)
 	printf("plan: mtu %u hole %u receive_buffer %u jitter %u poll_delay %u peer_timeout %u ms "
 			"span %llu us\n", p->mtu, p->hole_bytes, p->receive_buffer, p->jitter_us,
 			p->poll_delay_us, p->peer_timeout_ms, (unsigned long long)p->span_us);
+	printf("plan: partitions %u crashes %u moves %u reopens %u jumps %u stalls %u rivals %u burst %u "
+			"pause %llu us%s%s\n", p->n_partitions, p->n_crashes, p->n_moves,
+			p->n_reopens, p->n_jumps, p->n_stalls, p->n_rivals, p->burst,
+			(unsigned long long)p->pause_us, p->mild ? " mild" : "",
+			p->incast ? " incast" : "");
 	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u per million\n",
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow);
 }

@@ -574,6 +574,62 @@ START_TEST(model__sees_a_conflict_without_rival)
 }
 END_TEST
 
+START_TEST(model__accepts_that_the_younger_is_told)
+{
+	struct ripc_msg notice = {.kind = RIPC_NOTICE, .status = -EADDRINUSE};
+
+	model_cut(model, now_us, 0, 1, true);
+	model_service(model, now_us + 10, 0, B_ID, B_NEW);
+	model_noticed(model, B_NEW, &notice);
+	finish(MODEL_OK);
+}
+END_TEST
+
+START_TEST(model__sees_the_older_told)
+{
+	struct ripc_msg notice = {.kind = RIPC_NOTICE, .status = -EADDRINUSE};
+
+	model_cut(model, now_us, 0, 1, true);
+	model_service(model, now_us + 10, 0, B_ID, B_NEW);
+	model_noticed(model, B, &notice);
+	expect(MODEL_NOTICE);
+}
+END_TEST
+
+START_TEST(model__sees_a_second_registration)
+{
+	model_service(model, now_us + 2000000, 0, B_ID, B_NEW);
+	expect(MODEL_DUPLICATE);
+}
+END_TEST
+
+START_TEST(model__sees_a_registration_refused_for_nothing)
+{
+	model_service_refused(model, now_us, B_ID);
+	expect(MODEL_OK);
+	model_service_end(model, now_us, B);
+	model_service_refused(model, now_us + 2000000, B_ID);
+	expect(MODEL_DUPLICATE);
+}
+END_TEST
+
+START_TEST(model__sees_a_silent_partner_kept)
+{
+	struct model_send send = {.from = A, .to = B_ID, .len = 100, .kind = RIPC_LONG,
+		.timeout_ms = 60000};
+
+	model_sent(model, model_plan(model, now_us, &send), 0);
+	if (_i == 0)
+		model_cut(model, now_us, 0, 1, true);
+	else
+		model_service_end(model, now_us, B);
+	model_overdue(model, now_us + 3500000);
+	expect(MODEL_OK);
+	model_overdue(model, now_us + 3600000);
+	expect(MODEL_NOT_GIVEN_UP);
+}
+END_TEST
+
 /* ---- lent memory -------------------------------------------------------------------------- */
 
 /* A message of one item that landed in mem. */
@@ -729,6 +785,11 @@ static void add_outcomes(TCase *tc)
 	tcase_add_test(tc, model__sees_a_hang_at_the_end);
 	tcase_add_loop_test(tc, model__sees_a_missing_notice, 0, 2);
 	tcase_add_test(tc, model__sees_a_conflict_without_rival);
+	tcase_add_test(tc, model__accepts_that_the_younger_is_told);
+	tcase_add_test(tc, model__sees_the_older_told);
+	tcase_add_test(tc, model__sees_a_second_registration);
+	tcase_add_test(tc, model__sees_a_registration_refused_for_nothing);
+	tcase_add_loop_test(tc, model__sees_a_silent_partner_kept, 0, 2);
 }
 
 static void add_memory(TCase *tc)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the model remembers, and what its files share. */
+#ifndef MODEL_INTERNAL_H
+#define MODEL_INTERNAL_H
+
+#include "model.h"
+
+#include "model_contents.h"
+
+enum send_state { PLANNED, IN_PROGRESS, ENDED };
+
+struct tally {
+	uint64_t key;
+	uint32_t sent, refused, delivered, not_delivered, received;
+};
+
+struct send {
+	struct model_send is;
+	uint64_t from_id, sent_us, ended_us;
+	uint32_t place, tally;
+	enum send_state state;
+	bool cancelled;
+	bool recalled; /* its return buffers were taken back: answers may be refused */
+};
+
+struct service {
+	uint64_t id, incarnation, born_us, ended_us; /* ended_us 0: lives */
+	uint32_t place;
+	bool again; /* a send met -EAGAIN, a notice has to come */
+};
+
+struct buffer {
+	struct iovec mem;
+	uint64_t owner, number;
+	enum { LENT, BACK, WATCHED, GONE } state;
+};
+
+struct model {
+	struct model_config cfg;
+	struct model_totals totals;
+	enum model_fault fault;
+	char text[320];
+	struct send *sends;
+	struct tally *tallies;
+	struct service *services;
+	struct buffer *buffers;
+	uint32_t n_sends, n_tallies, n_services, n_buffers;
+	uint32_t *tiny; /* hash of indices into tallies plus one, for messages under CONTENTS_TAG_BYTES */
+	uint32_t tiny_capacity, n_tiny, n_open;
+	bool cut[MODEL_PLACES][MODEL_PLACES], blocked[MODEL_PLACES], lossy;
+	uint64_t cut_since[MODEL_PLACES][MODEL_PLACES];
+	uint64_t cut_until[MODEL_PLACES][MODEL_PLACES], jumped[MODEL_PLACES];
+	uint64_t blocked_until[MODEL_PLACES], lossy_until;
+};
+
+/* model.c */
+void model__violation(struct model *m, enum model_fault fault, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Makes room for one more element; only memory can fail, and then there is no result at all. */
+void *model__grown(void *array, uint32_t n, size_t size);
+struct service *model__service_of(const struct model *m, uint64_t incarnation);
+
+/* model_receipts.c */
+uint32_t model__tally_new(struct model *m, uint64_t key);
+/* The tally of small messages that look the same; with make it comes to be. */
+struct tally *model__tiny_tally(struct model *m, uint64_t key, bool make);
+
+#endif
