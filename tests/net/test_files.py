@@ -197,7 +197,11 @@ class Served(unittest.TestCase):
                 if status:
                     self.assertNotIn('silent', done.stderr.decode())
         finally:
-            stop(server)
+            # strace ends with what it watches, and blocks signals itself.
+            with open('/proc/%d/task/%d/children' % (server.pid, server.pid)) as stream:
+                os.kill(int(stream.read().split()[0]), signal.SIGTERM)
+            server.wait(DEADLINE_S)
+            server.stdout.close()
         self.assertEqual(digest(os.path.join(self.out, 'copy')),
                          digest(os.path.join(self.tree, 'small', 'file 5')))
 
