@@ -261,8 +261,6 @@ void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard 
 	struct asked *verify = &publication->verify;
 	uint64_t last_us = publication->verified_us;
 
-	if (verify->nonce)
-		return;
 	if ((last_us && resolver->now_us < last_us + VERIFY_US) ||
 			!ripc__bucket_take(&resolver->verifications, resolver->now_us) ||
 			ripc__asked_begin(resolver, verify)) {

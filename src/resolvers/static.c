@@ -4,6 +4,10 @@
  * (ripc_config.peers, RIPC_PEERS) are asked one by one. It only asks; the socket on which every
  * context listens for questions is the multicast source's. Of several processes that listen on
  * one host one gets the question: core there asks the host's other processes.
+ *
+ * Which one gets it is decided by the kernel there, from the addresses and ports: always the
+ * same for one socket of ours, even if that process is stopped. So questions are sent from
+ * several sockets in turn, and a question asked again reaches another process.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +26,7 @@
 
 #define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
 #define PEERS_MAX 256
+#define ASKERS    4
 
 struct peers {
 	struct sockaddr_in addresses[PEERS_MAX];
@@ -29,7 +35,9 @@ struct peers {
 };
 
 struct static_source {
-	int fd; /* -1: nobody to ask */
+	int epoll_fd; /* -1: nobody to ask */
+	int askers[ASKERS];
+	uint32_t ask_turn, poll_turn;
 	struct peers peers;
 	uint8_t buffer[WIRE_RECORD_MAX + 1];
 };
@@ -164,40 +172,73 @@ static int static_probe(const struct ripc__host *host, char why[256], char remed
 	return error;
 }
 
+static void askers_close(const struct static_source *state, uint32_t n)
+{
+	while (n-- > 0)
+		close(state->askers[n]);
+}
+
+static int askers_open(struct static_source *state)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	uint32_t n = 0;
+	int error = 0;
+
+	state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (state->epoll_fd < 0)
+		return -errno;
+	while (n < ASKERS && !error) {
+		int fd = ripc__inet_socket();
+
+		if (fd < 0) {
+			error = fd;
+			break;
+		}
+		state->askers[n++] = fd;
+		if (epoll_ctl(state->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+			error = -errno;
+	}
+	if (!error)
+		return 0;
+	askers_close(state, n);
+	close(state->epoll_fd);
+	return error;
+}
+
 static int static_open(void *source, const struct ripc__host *host)
 {
 	struct static_source *state = source;
 	int error;
 
-	*state = (struct static_source){.fd = -1};
+	*state = (struct static_source){.epoll_fd = -1};
 	error = peers_parse(host, &state->peers);
 	if (error) {
 		if (*state->peers.why_not)
 			host->log(host->arg, RIPC_LOG_ERROR, "%s", state->peers.why_not);
 		return error;
 	}
-	if (!state->peers.n)
-		return 0;
-	state->fd = ripc__inet_socket();
-	return state->fd < 0 ? state->fd : 0;
+	return state->peers.n ? askers_open(state) : 0;
 }
 
 static void static_close(void *source)
 {
 	const struct static_source *state = source;
 
-	if (state->fd >= 0)
-		close(state->fd);
+	if (state->epoll_fd < 0)
+		return;
+	askers_close(state, ASKERS);
+	close(state->epoll_fd);
 }
 
 static int static_notify(void *source, const void *data, size_t len)
 {
 	struct static_source *state = source;
+	int fd = state->askers[state->ask_turn++ % ASKERS];
 	int sent = 0;
 
 	/* A host that cannot be reached now must not keep the others from being asked. */
 	for (uint32_t i = 0; i < state->peers.n; i++) {
-		ssize_t n = sendto(state->fd, data, len, MSG_NOSIGNAL,
+		ssize_t n = sendto(fd, data, len, MSG_NOSIGNAL,
 			(const struct sockaddr *)&state->peers.addresses[i],
 			sizeof(state->peers.addresses[i]));
 
@@ -216,21 +257,29 @@ static int static_reply(void *source, const struct ripc__addr *to, const void *d
 {
 	const struct static_source *state = source;
 
-	return ripc__inet_reply(state->fd, to, data, len);
+	return ripc__inet_reply(state->askers[0], to, data, len);
 }
 
 static int static_poll(void *source, struct ripc__source_event *event)
 {
 	struct static_source *state = source;
 
-	return state->fd < 0 ? 0 : ripc__inet_receive(state->fd, state->buffer, event);
+	if (state->epoll_fd < 0)
+		return 0;
+	for (uint32_t i = 0; i < ASKERS; i++) {
+		int fd = state->askers[state->poll_turn++ % ASKERS];
+
+		if (ripc__inet_receive(fd, state->buffer, event))
+			return 1;
+	}
+	return 0;
 }
 
 static int static_wait_fd(void *source)
 {
 	const struct static_source *state = source;
 
-	return state->fd;
+	return state->epoll_fd;
 }
 
 const struct ripc__source ripc__static_source = {

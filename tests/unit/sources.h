@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the resolver sources share. They use real sockets, on this host only: ports
- * and IDs are this process's own, and the group is joined on lo alone.
+ * What the tests of the resolver sources share. They use real sockets, each test in a network
+ * namespace of its own where that is allowed; elsewhere ports and IDs are this process's own,
+ * and the group is joined on lo alone.
  */
 #ifndef RIPC_TEST_SOURCES_H
 #define RIPC_TEST_SOURCES_H
@@ -10,13 +11,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/backend.h"
@@ -188,6 +193,35 @@ static inline void open_without_descriptors(const struct ripc__source *ops, cons
 	ck_assert_int_eq(side_try(&side), 0);
 	ck_assert_int_eq(descriptors(true), kept);
 	side_close(&side);
+}
+
+/* ---- networks --------------------------------------------------------------------------- */
+
+static inline void lo_set(bool up)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = (short)(up ? IFF_UP : 0)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
+	close(fd);
+}
+
+/* A fixture: a network with nothing but lo, if we may have one. */
+static inline void own_network(void)
+{
+	if (unshare(CLONE_NEWNET) == 0)
+		lo_set(true);
+}
+
+static inline bool own_network_possible(void)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(unshare(CLONE_NEWNET) != 0);
+	waitpid(child, &status, 0);
+	return status == 0;
 }
 
 /* ---- other people's sockets ------------------------------------------------------------- */

@@ -348,6 +348,20 @@ START_TEST(local__one_descriptor_per_id_and_none_left)
 }
 END_TEST
 
+START_TEST(local__probe_says_what_it_finds)
+{
+	char why[256] = "", remedy[256] = "untouched";
+	int before = descriptors(false);
+	struct side side;
+
+	side_init(&side, &ripc__local_source);
+	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
+	ck_assert_ptr_nonnull(strstr(why, "abstract Unix sockets"));
+	ck_assert_str_eq(remedy, "");
+	ck_assert_int_eq(descriptors(false), before);
+}
+END_TEST
+
 START_TEST(open__without_descriptors_says_so_and_leaves_none)
 {
 	open_without_descriptors(&ripc__local_source, NULL);
@@ -425,10 +439,12 @@ int main(void)
 		local__answers_go_to_abstract_names_only,
 		local__list_sees_what_is_published,
 		local__one_descriptor_per_id_and_none_left,
+		local__probe_says_what_it_finds,
 		open__without_descriptors_says_so_and_leaves_none,
 	};
 	TCase *tcase = tcase_create("local");
 
+	tcase_add_checked_fixture(tcase, own_network, NULL);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tcase_add_test(tcase, tests[i]);
 	if (getuid() == 0) {

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The multicast resolver source: the group, the shared port, interfaces, and its words. */
-#include <net/if.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
-
 #include "sources.h"
 
 START_TEST(multicast__question_reaches_all_and_the_answer_one)
@@ -178,23 +173,6 @@ START_TEST(multicast__without_interface_still_answers_unicast)
 }
 END_TEST
 
-START_TEST(multicast__probe_takes_no_datagram_from_others)
-{
-	int fd = udp_open("127.0.0.1", 0);
-	char why[256], remedy[256];
-	struct side side;
-
-	side_open(&side, &ripc__multicast_source);
-	for (int i = 0; i < 20; i++) {
-		ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
-		udp_send(fd, "127.0.0.1", test_port(0), 3);
-		side_expect(&side, "uuu");
-	}
-	side_close(&side);
-	close(fd);
-}
-END_TEST
-
 START_TEST(open__without_descriptors_says_so_and_leaves_none)
 {
 	open_without_descriptors(&ripc__multicast_source, NULL);
@@ -202,15 +180,6 @@ START_TEST(open__without_descriptors_says_so_and_leaves_none)
 END_TEST
 
 /* ---- in a network of its own: lo alone, or not even that -------------------------------- */
-
-static void lo_set(bool up)
-{
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = (short)(up ? IFF_UP : 0)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
-	close(fd);
-}
 
 /* Asks until so many interfaces carry the question: they are looked for once a second. */
 static void ask_until(struct side *side, int reached)
@@ -225,7 +194,7 @@ START_TEST(multicast__notices_when_lo_comes_and_goes)
 	char why[256], remedy[256];
 	struct side side;
 
-	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	lo_set(false);
 	side_init(&side, &ripc__multicast_source);
 	side.host.interfaces = NULL;
 	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
@@ -244,17 +213,6 @@ START_TEST(multicast__notices_when_lo_comes_and_goes)
 }
 END_TEST
 
-static bool own_network(void)
-{
-	pid_t child = fork();
-	int status = -1;
-
-	if (child == 0)
-		_exit(unshare(CLONE_NEWNET) != 0);
-	waitpid(child, &status, 0);
-	return status == 0;
-}
-
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -266,14 +224,14 @@ int main(void)
 		multicast__another_group_and_port,
 		multicast__port_that_another_program_holds,
 		multicast__without_interface_still_answers_unicast,
-		multicast__probe_takes_no_datagram_from_others,
 		open__without_descriptors_says_so_and_leaves_none,
 	};
 	TCase *tcase = tcase_create("multicast");
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tcase_add_test(tcase, tests[i]);
-	if (own_network())
+	tcase_add_checked_fixture(tcase, own_network, NULL);
+	if (own_network_possible())
 		tcase_add_test(tcase, multicast__notices_when_lo_comes_and_goes);
 	else
 		puts("left out: interfaces that come and go (needs a network namespace)");

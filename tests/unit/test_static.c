@@ -56,6 +56,33 @@ START_TEST(static__the_answer_comes_back)
 }
 END_TEST
 
+/* Of many listeners one gets a question, and which one depends on the port it came from. */
+START_TEST(static__asks_from_four_ports_in_turn)
+{
+	int peer = udp_open("127.0.0.1", test_port(0));
+	struct sockaddr_in from[8];
+	struct side asker;
+
+	ck_assert_int_eq(static_try(&asker, "127.0.0.1"), 0);
+	for (int i = 0; i < 8; i++) {
+		socklen_t len = sizeof(from[i]);
+		char bytes[4];
+
+		ck_assert_int_eq(side_ask(&asker, 5, "who"), 1);
+		ck_assert_int_eq(recvfrom(peer, bytes, sizeof(bytes), 0,
+			(struct sockaddr *)&from[i], &len), 3);
+		for (int k = 0; k < i; k++)
+			ck_assert_int_eq(from[k].sin_port == from[i].sin_port, k == i - 4);
+	}
+	for (int i = 0; i < 4; i++) {
+		udp_send(peer, "127.0.0.1", ntohs(from[i].sin_port), 3);
+		side_expect(&asker, "uuu");
+	}
+	close(peer);
+	side_close(&asker);
+}
+END_TEST
+
 START_TEST(static__entries_that_cannot_be_used_are_named)
 {
 	static const char *const wrong[] = {"127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:",
@@ -354,6 +381,7 @@ int main(void)
 	const TTest *const tests[] = {
 		static__asks_each_peer_once,
 		static__the_answer_comes_back,
+		static__asks_from_four_ports_in_turn,
 		static__entries_that_cannot_be_used_are_named,
 		static__more_than_256_peers_are_refused,
 		static__without_peers_does_nothing,
@@ -365,6 +393,7 @@ int main(void)
 	};
 	TCase *tcase = tcase_create("static");
 
+	tcase_add_checked_fixture(tcase, own_network, NULL);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tcase_add_test(tcase, tests[i]);
 	return suite_finish("static", tcase);
