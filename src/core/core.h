@@ -271,7 +271,7 @@ struct ripc_context {
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
 	bool port_waits;           /* the reader is in its device's wait slot */
 	bool quiet;                /* that slot came back empty-handed: sleep in the kernel's poll */
-	uint32_t looks;
+	uint32_t looks, yield_credit;
 	int kick_fd, thread_kick_fd;
 	bool reader_kicked;
 	uint64_t reader_until_us;  /* while the reader is asleep: until when */

@@ -18,6 +18,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@
 #define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
+#define YIELD_CREDIT   4u  /* fruitless yields until they are only tried now and then */
 #define POLLS_MAX      16
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
@@ -345,6 +347,25 @@ static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 	return false;
 }
 
+/*
+ * Lets others run once and looks again: where the partner shares our processor, or is about to
+ * answer, that saves falling asleep and being woken. Done while it pays, tried now and then.
+ */
+static bool yield_and_look(struct ripc_context *ctx)
+{
+	if (ctx->yield_credit == 0 && ctx->looks % LOOK_EVERY)
+		return false;
+	unlock(ctx);
+	sched_yield();
+	lock(ctx);
+	if (ripc__progress(ctx)) {
+		ctx->yield_credit = YIELD_CREDIT;
+		return true;
+	}
+	ctx->yield_credit -= ctx->yield_credit > 0;
+	return false;
+}
+
 static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
 	uint64_t until_us;
@@ -364,6 +385,8 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	}
 	ripc__acks_flush(ctx);
+	if (!ctx->cfg.spin_us && yield_and_look(ctx))
+		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
 	if (can_wait_on_port(ctx, until_us))
