@@ -223,7 +223,8 @@ void sim_act_burst(struct sim_world *world, void *arg, uint64_t value)
 	if (!from || app->calm)
 		return;
 	for (uint32_t i = 0; i < world->plan.burst; i++) {
-		wish.len = sim_chance(&world->random, 300000) ? 0 : sim_log(&world->random, 1, 3000);
+		wish.len = sim_chance(&world->random, 300000) ? 0 :
+			sim_log(&world->random, 1, 3000);
 		wish.timeout_ms = (uint32_t)sim_log(&world->random, 100, 4000);
 		if (sim_send(app, from, &wish) == -EAGAIN)
 			break;

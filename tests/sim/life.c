@@ -376,7 +376,8 @@ void sim_app_open(struct sim_app *app, struct sim_world *world)
 				(4000 + 100 * i)) != 0)
 			model_fail(world->model, "a context cannot be opened");
 	for (uint32_t i = 0; i < world->plan.n_services && !sim_failed(world); i++)
-		sim_at(world, world->now_us + sim_below(&world->random, 20000), open_service, app, i);
+		sim_at(world, world->now_us + sim_below(&world->random, 20000), open_service, app,
+				i);
 }
 
 typedef void (*action)(struct sim_world *world, void *arg, uint64_t value);

@@ -17,7 +17,7 @@
 #define GIVE_UP_US    2500000  /* beyond the peer timeout: back-off is up to 1 s */
 #define LONGS_MAX     64       /* that are in progress to a partner at once; more wait */
 
-void model__violation(struct model *m, enum model_fault fault, const char *format, ...)
+void violation(struct model *m, enum model_fault fault, const char *format, ...)
 {
 	va_list args;
 
@@ -30,7 +30,7 @@ void model__violation(struct model *m, enum model_fault fault, const char *forma
 }
 
 /* A simulation that is out of memory has no result: there is nothing to go on with. */
-void *model__grown(void *array, uint32_t n, size_t size)
+void *grown(void *array, uint32_t n, size_t size)
 {
 	if (n & (n - 1) || (n != 0 && n < 16))
 		return array;
@@ -73,12 +73,12 @@ void model_totals(const struct model *m, struct model_totals *totals)
 
 void model_fail(struct model *m, const char *text)
 {
-	model__violation(m, MODEL_OTHER, "%s", text);
+	violation(m, MODEL_OTHER, "%s", text);
 }
 
 /* ---- the world ---------------------------------------------------------------------------- */
 
-struct service *model__service_of(const struct model *m, uint64_t incarnation)
+struct service *service_of(const struct model *m, uint64_t incarnation)
 {
 	for (uint32_t i = m->n_services; i-- > 0;)
 		if (m->services[i].incarnation == incarnation)
@@ -102,7 +102,7 @@ static void judge_registration(struct model *m, uint64_t now_us, uint32_t place,
 
 		if (other->id == id && !other->ended_us && other->born_us + RESOLVE_US < now_us &&
 				in_touch(m, place, other->place, now_us))
-			model__violation(m, MODEL_DUPLICATE, "service %llu is registered at place %u, "
+			violation(m, MODEL_DUPLICATE, "service %llu is registered at place %u, "
 					"though it lives at place %u", (unsigned long long)id,
 					place, other->place);
 	}
@@ -114,7 +114,7 @@ void model_service_refused(struct model *m, uint64_t now_us, uint64_t id)
 		if (m->services[i].id == id && (!m->services[i].ended_us ||
 				m->services[i].ended_us + RESOLVE_US > now_us))
 			return;
-	model__violation(m, MODEL_DUPLICATE, "service %llu cannot be registered, though nobody has it",
+	violation(m, MODEL_DUPLICATE, "service %llu cannot be registered, though nobody has it",
 			(unsigned long long)id);
 }
 
@@ -122,20 +122,20 @@ void model_service(struct model *m, uint64_t now_us, uint32_t place, uint64_t id
 		uint64_t incarnation)
 {
 	judge_registration(m, now_us, place, id);
-	if (incarnation == 0 || model__service_of(m, incarnation))
-		model__violation(m, MODEL_OTHER, "incarnation %llx is not new",
+	if (incarnation == 0 || service_of(m, incarnation))
+		violation(m, MODEL_OTHER, "incarnation %llx is not new",
 				(unsigned long long)incarnation);
-	m->services = model__grown(m->services, m->n_services, sizeof(*m->services));
+	m->services = grown(m->services, m->n_services, sizeof(*m->services));
 	m->services[m->n_services++] = (struct service){
 		.id = id, .incarnation = incarnation, .born_us = now_us, .place = place};
 }
 
 void model_service_end(struct model *m, uint64_t now_us, uint64_t incarnation)
 {
-	struct service *service = model__service_of(m, incarnation);
+	struct service *service = service_of(m, incarnation);
 
 	if (!service || service->ended_us) {
-		model__violation(m, MODEL_NO_SERVICE, "end of a service that does not live");
+		violation(m, MODEL_NO_SERVICE, "end of a service that does not live");
 		return;
 	}
 	service->ended_us = now_us ? now_us : 1;
@@ -190,10 +190,10 @@ static uint64_t send_key(const struct send *send, const struct model *m)
 
 uint64_t model_plan(struct model *m, uint64_t now_us, const struct model_send *is)
 {
-	struct service *from = model__service_of(m, is->from);
+	struct service *from = service_of(m, is->from);
 	struct send *send;
 
-	m->sends = model__grown(m->sends, m->n_sends, sizeof(*m->sends));
+	m->sends = grown(m->sends, m->n_sends, sizeof(*m->sends));
 	send = &m->sends[m->n_sends++];
 	*send = (struct send){.is = *is, .sent_us = now_us, .state = PLANNED};
 	if (from) {
@@ -201,10 +201,10 @@ uint64_t model_plan(struct model *m, uint64_t now_us, const struct model_send *i
 		send->place = from->place;
 	}
 	if (is->len >= CONTENTS_TAG_BYTES)
-		send->tally = model__tally_new(m, 0);
+		send->tally = tally_new(m, 0);
 	else
-		send->tally = (uint32_t)(model__tiny_tally(m, send_key(send, m) + contents_mix(is->to), true) -
-				m->tallies);
+		send->tally = (uint32_t)(tiny_tally(m, send_key(send, m) + contents_mix(is->to),
+				true) - m->tallies);
 	m->tallies[send->tally].sent++;
 	return m->n_sends;
 }
@@ -237,7 +237,7 @@ static bool is_documented(int status)
 void model_sent(struct model *m, uint64_t number, int status)
 {
 	struct send *send = &m->sends[number - 1];
-	struct service *from = model__service_of(m, send->is.from);
+	struct service *from = service_of(m, send->is.from);
 
 	if (status == 0 && send->is.kind == RIPC_LONG) {
 		send->state = IN_PROGRESS;
@@ -256,10 +256,10 @@ void model_sent(struct model *m, uint64_t number, int status)
 	if (status == -EAGAIN && send->is.kind == RIPC_LONG && from)
 		from->again = true;
 	else if (status != -EAGAIN && !is_documented(status))
-		model__violation(m, MODEL_STATUS, "send %llu returned %d", (unsigned long long)number,
+		violation(m, MODEL_STATUS, "send %llu returned %d", (unsigned long long)number,
 				status);
 	if (send->is.must_deliver)
-		model__violation(m, MODEL_UNDELIVERED, "send %llu had to be taken and returned %d",
+		violation(m, MODEL_UNDELIVERED, "send %llu had to be taken and returned %d",
 				(unsigned long long)number, status);
 }
 
@@ -325,7 +325,7 @@ static void judge_silence(struct model *m, const struct send *send, uint64_t now
 	if (since > now_us || now_us - since <= patience ||
 			m->blocked_until[send->place] > since || has_company(m, send))
 		return;
-	model__violation(m, MODEL_NOT_GIVEN_UP, "send %llu still waits, though nobody could answer for "
+	violation(m, MODEL_NOT_GIVEN_UP, "send %llu still waits, though nobody could answer for "
 			"%llu us", (unsigned long long)(send - m->sends) + 1,
 			(unsigned long long)(now_us - since));
 }
@@ -339,7 +339,7 @@ void model_overdue(struct model *m, uint64_t now_us)
 			continue;
 		judge_silence(m, send, now_us);
 		if (now_us > latest(m, send))
-			model__violation(m, MODEL_HUNG, "send %u of %llu bytes was not completed %llu us "
+			violation(m, MODEL_HUNG, "send %u of %llu bytes was not completed %llu us "
 					"after its deadline", i + 1,
 					(unsigned long long)send->is.len, (unsigned long long)
 					(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
@@ -436,21 +436,21 @@ static void judge_outcome(struct model *m, const struct send *send, const struct
 		m->totals.unknown++;
 		right = msg->status == -ECONNRESET;
 		if (!partner_failed(m, send) && !fell_silent(m, send, now_us))
-			model__violation(m, MODEL_UNKNOWN, "send %llu of %llu bytes ended UNKNOWN after "
+			violation(m, MODEL_UNKNOWN, "send %llu of %llu bytes ended UNKNOWN after "
 					"%llu us, and nothing had failed", number,
 					(unsigned long long)send->is.len,
 					(unsigned long long)(now_us - send->sent_us));
 		break;
 	}
 	if (!right)
-		model__violation(m, MODEL_STATUS, "send %llu ended with outcome %d, status %d", number,
+		violation(m, MODEL_STATUS, "send %llu ended with outcome %d, status %d", number,
 				(int)msg->outcome, msg->status);
 	if (send->is.must_deliver && msg->outcome != RIPC_DELIVERED)
-		model__violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive and ended "
+		violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive and ended "
 				"with outcome %d, status %d", number,
 				(unsigned long long)send->is.len, (int)msg->outcome, msg->status);
 	if (tally->received > tally->sent - tally->refused - tally->not_delivered)
-		model__violation(m, MODEL_NOT_DELIVERED, "send %llu ended NOT_DELIVERED, status %d, after "
+		violation(m, MODEL_NOT_DELIVERED, "send %llu ended NOT_DELIVERED, status %d, after "
 				"it had been received", number, msg->status);
 }
 
@@ -460,19 +460,20 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 	struct send *send;
 
 	if (msg->cookie == 0 || msg->cookie > m->n_sends) {
-		model__violation(m, MODEL_COMPLETION, "completion with cookie %llx, which was never used",
+		violation(m, MODEL_COMPLETION, "completion with cookie %llx, which was never used",
 				(unsigned long long)msg->cookie);
 		return;
 	}
 	send = &m->sends[msg->cookie - 1];
 	if (send->state != IN_PROGRESS || send->is.from != incarnation) {
-		model__violation(m, MODEL_COMPLETION, "completion of send %llu, which is %s",
+		violation(m, MODEL_COMPLETION, "completion of send %llu, which is %s",
 				(unsigned long long)msg->cookie,
-				send->state == IN_PROGRESS ? "another service's" : "not in progress");
+				send->state == IN_PROGRESS ? "another service's" :
+				"not in progress");
 		return;
 	}
 	if (now_us > latest(m, send))
-		model__violation(m, MODEL_LATE, "send %llu was completed %llu us after its deadline",
+		violation(m, MODEL_LATE, "send %llu was completed %llu us after its deadline",
 				(unsigned long long)msg->cookie, (unsigned long long)
 				(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
 	judge_outcome(m, send, msg, now_us);
@@ -492,26 +493,26 @@ static void judge_conflict(struct model *m, const struct service *told)
 				(!other->ended_us || other->ended_us > told->born_us))
 			return;
 	}
-	model__violation(m, MODEL_NOTICE, "service %llu is told of an older one that never lived beside it",
+	violation(m, MODEL_NOTICE, "service %llu is told of an older one, and there was none",
 			(unsigned long long)told->id);
 }
 
 void model_noticed(struct model *m, uint64_t incarnation, const struct ripc_msg *msg)
 {
-	struct service *service = model__service_of(m, incarnation);
+	struct service *service = service_of(m, incarnation);
 
 	if (msg->status == -EADDRINUSE && service) {
 		judge_conflict(m, service);
 		return;
 	}
 	if (msg->status != 0 || !service) {
-		model__violation(m, MODEL_NOTICE, "notice with status %d", msg->status);
+		violation(m, MODEL_NOTICE, "notice with status %d", msg->status);
 		return;
 	}
 	if (msg->cookie == 0)
 		service->again = false;
 	else if (msg->cookie > m->n_sends || m->sends[msg->cookie - 1].state != ENDED)
-		model__violation(m, MODEL_NOTICE, "notice of send %llu, which has not ended",
+		violation(m, MODEL_NOTICE, "notice of send %llu, which has not ended",
 				(unsigned long long)msg->cookie);
 }
 
@@ -523,14 +524,14 @@ static void finish_send(struct model *m, const struct send *send)
 	const struct tally *tally = &m->tallies[send->tally];
 
 	if (send->state == IN_PROGRESS)
-		model__violation(m, MODEL_HUNG, "send %llu of %llu bytes was never completed", number,
+		violation(m, MODEL_HUNG, "send %llu of %llu bytes was never completed", number,
 				(unsigned long long)send->is.len);
 	if (tally->received < tally->delivered)
-		model__violation(m, MODEL_LOST, "send %llu of %llu bytes ended DELIVERED, but was never "
+		violation(m, MODEL_LOST, "send %llu of %llu bytes ended DELIVERED, but was never "
 				"received", number, (unsigned long long)send->is.len);
 	if (send->is.must_deliver && tally->received < tally->sent - tally->refused &&
 			send->is.len >= CONTENTS_TAG_BYTES)
-		model__violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive", number,
+		violation(m, MODEL_UNDELIVERED, "send %llu of %llu bytes had to arrive", number,
 				(unsigned long long)send->is.len);
 }
 
@@ -541,6 +542,6 @@ void model_finish(struct model *m, uint64_t now_us)
 		finish_send(m, &m->sends[i]);
 	for (uint32_t i = 0; i < m->n_services; i++)
 		if (m->services[i].again && !m->services[i].ended_us)
-			model__violation(m, MODEL_NOTICE, "a send met -EAGAIN and no notice said when to "
+			violation(m, MODEL_NOTICE, "a send met -EAGAIN and no notice said when to "
 					"try again");
 }

@@ -45,7 +45,7 @@ struct model {
 	struct service *services;
 	struct buffer *buffers;
 	uint32_t n_sends, n_tallies, n_services, n_buffers;
-	uint32_t *tiny; /* hash of indices into tallies plus one, for messages under CONTENTS_TAG_BYTES */
+	uint32_t *tiny; /* hash of indices into tallies plus one: messages without a number */
 	uint32_t tiny_capacity, n_tiny, n_open;
 	bool cut[MODEL_PLACES][MODEL_PLACES], blocked[MODEL_PLACES], lossy;
 	uint64_t cut_since[MODEL_PLACES][MODEL_PLACES];
@@ -54,15 +54,15 @@ struct model {
 };
 
 /* model.c */
-void model__violation(struct model *m, enum model_fault fault, const char *format, ...)
+void violation(struct model *m, enum model_fault fault, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Makes room for one more element; only memory can fail, and then there is no result at all. */
-void *model__grown(void *array, uint32_t n, size_t size);
-struct service *model__service_of(const struct model *m, uint64_t incarnation);
+void *grown(void *array, uint32_t n, size_t size);
+struct service *service_of(const struct model *m, uint64_t incarnation);
 
 /* model_receipts.c */
-uint32_t model__tally_new(struct model *m, uint64_t key);
+uint32_t tally_new(struct model *m, uint64_t key);
 /* The tally of small messages that look the same; with make it comes to be. */
-struct tally *model__tiny_tally(struct model *m, uint64_t key, bool make);
+struct tally *tiny_tally(struct model *m, uint64_t key, bool make);
 
 #endif

@@ -23,9 +23,9 @@
 
 /* ---- tallies ------------------------------------------------------------------------------ */
 
-uint32_t model__tally_new(struct model *m, uint64_t key)
+uint32_t tally_new(struct model *m, uint64_t key)
 {
-	m->tallies = model__grown(m->tallies, m->n_tallies, sizeof(*m->tallies));
+	m->tallies = grown(m->tallies, m->n_tallies, sizeof(*m->tallies));
 	m->tallies[m->n_tallies] = (struct tally){.key = key};
 	return m->n_tallies++;
 }
@@ -54,7 +54,7 @@ static void tiny_grow(struct model *m)
 }
 
 /* The tally of small messages that look the same; with make it comes to be. */
-struct tally *model__tiny_tally(struct model *m, uint64_t key, bool make)
+struct tally *tiny_tally(struct model *m, uint64_t key, bool make)
 {
 	uint32_t *slot;
 
@@ -62,7 +62,7 @@ struct tally *model__tiny_tally(struct model *m, uint64_t key, bool make)
 		tiny_grow(m);
 	slot = tiny_slot(m, key);
 	if (!*slot && make) {
-		*slot = model__tally_new(m, key) + 1;
+		*slot = tally_new(m, key) + 1;
 		m->n_tiny++;
 	}
 	return *slot ? &m->tallies[*slot - 1] : NULL;
@@ -76,12 +76,12 @@ static void judge_incarnation(struct model *m, const struct send *send,
 	unsigned long long number = (unsigned long long)(send - m->sends) + 1;
 
 	if (send->is.to_incarnation && send->is.to_incarnation != at->incarnation)
-		model__violation(m, MODEL_INCARNATION, "send %llu was for another incarnation", number);
+		violation(m, MODEL_INCARNATION, "send %llu was for another incarnation", number);
 	else if (send->ended_us != UINT64_MAX && send->ended_us && at->born_us > send->ended_us)
-		model__violation(m, MODEL_INCARNATION, "send %llu had ended before the incarnation that "
+		violation(m, MODEL_INCARNATION, "send %llu had ended before the incarnation that "
 				"received it was born", number);
 	else if (send->is.kind == RIPC_SHORT && at->born_us > send->sent_us + HELD_US)
-		model__violation(m, MODEL_INCARNATION, "short %llu is older than its receiver", number);
+		violation(m, MODEL_INCARNATION, "short %llu is older than its receiver", number);
 }
 
 static void judge_tally(struct model *m, struct tally *tally, uint64_t number)
@@ -90,10 +90,10 @@ static void judge_tally(struct model *m, struct tally *tally, uint64_t number)
 	if (tally->received <= tally->sent - tally->refused - tally->not_delivered)
 		return;
 	if (tally->received <= tally->sent)
-		model__violation(m, MODEL_NOT_DELIVERED, "send %llu was received after it had been "
+		violation(m, MODEL_NOT_DELIVERED, "send %llu was received after it had been "
 				"refused or NOT_DELIVERED", (unsigned long long)number);
 	else
-		model__violation(m, MODEL_TWICE, "send %llu was received %u times",
+		violation(m, MODEL_TWICE, "send %llu was received %u times",
 				(unsigned long long)number, tally->received);
 }
 
@@ -105,21 +105,21 @@ static void judge_numbered(struct model *m, const struct service *at, const stru
 	struct send *send;
 
 	if (number == 0 || number > m->n_sends) {
-		model__violation(m, MODEL_NEVER_SENT, "a message of %llu bytes bears number %llx",
+		violation(m, MODEL_NEVER_SENT, "a message of %llu bytes bears number %llx",
 				(unsigned long long)len, (unsigned long long)number);
 		return;
 	}
 	send = &m->sends[number - 1];
 	if (send->is.len != len || send->is.kind != msg->kind)
-		model__violation(m, MODEL_ALTERED, "send %llu has %llu bytes, received were %llu",
+		violation(m, MODEL_ALTERED, "send %llu has %llu bytes, received were %llu",
 				(unsigned long long)number, (unsigned long long)send->is.len,
 				(unsigned long long)len);
 	else if (send->is.to != at->id)
-		model__violation(m, MODEL_MISDIRECTED, "send %llu was for service %llu, received by %llu",
+		violation(m, MODEL_MISDIRECTED, "send %llu was for service %llu, received by %llu",
 				(unsigned long long)number, (unsigned long long)send->is.to,
 				(unsigned long long)at->id);
 	else if (send->is.from != msg->from_incarnation || send->from_id != msg->from)
-		model__violation(m, MODEL_WRONG_SENDER, "send %llu bears another sender",
+		violation(m, MODEL_WRONG_SENDER, "send %llu bears another sender",
 				(unsigned long long)number);
 	judge_incarnation(m, send, at);
 	judge_tally(m, &m->tallies[send->tally], number);
@@ -128,16 +128,16 @@ static void judge_numbered(struct model *m, const struct service *at, const stru
 static void judge_tiny(struct model *m, const struct service *at, const struct ripc_msg *msg,
 		uint64_t len)
 {
-	const struct service *from = model__service_of(m, msg->from_incarnation);
+	const struct service *from = service_of(m, msg->from_incarnation);
 	uint64_t key = contents_key(msg->from_incarnation, msg->kind, len,
 			contents_tag_received(msg, len));
-	struct tally *tally = model__tiny_tally(m, key + contents_mix(at->id), false);
+	struct tally *tally = tiny_tally(m, key + contents_mix(at->id), false);
 
 	if (!from || from->id != msg->from)
-		model__violation(m, MODEL_WRONG_SENDER, "a message of %llu bytes bears a sender that "
+		violation(m, MODEL_WRONG_SENDER, "a message of %llu bytes bears a sender that "
 				"never lived", (unsigned long long)len);
 	if (!tally)
-		model__violation(m, MODEL_NEVER_SENT, "a message of %llu bytes that was never sent",
+		violation(m, MODEL_NEVER_SENT, "a message of %llu bytes that was never sent",
 				(unsigned long long)len);
 	else
 		judge_tally(m, tally, 0);
@@ -151,13 +151,13 @@ static void judge_contents(struct model *m, const struct ripc_msg *msg, uint64_t
 	int64_t wrong = contents_differ(key, tag, msg->items, msg->n_items);
 
 	if (wrong >= 0)
-		model__violation(m, MODEL_ALTERED, "message %llu of %llu bytes is wrong at byte %lld",
+		violation(m, MODEL_ALTERED, "message %llu of %llu bytes is wrong at byte %lld",
 				(unsigned long long)tag, (unsigned long long)len, (long long)wrong);
 	for (uint32_t i = 0; n == msg->n_items && i < n; i++)
 		if (lens[i] != msg->items[i].iov_len)
 			n = 0;
 	if (n != msg->n_items)
-		model__violation(m, MODEL_ALTERED, "message %llu of %llu bytes is cut into other items",
+		violation(m, MODEL_ALTERED, "message %llu of %llu bytes is cut into other items",
 				(unsigned long long)tag, (unsigned long long)len);
 }
 
@@ -183,21 +183,21 @@ static void judge_place(struct model *m, uint64_t incarnation, const struct ripc
 	if (place->place == RIPC_IN_POOL)
 		return;
 	if (at >= m->n_buffers) {
-		model__violation(m, MODEL_BUFFER, "an item lies in a buffer that was never lent");
+		violation(m, MODEL_BUFFER, "an item lies in a buffer that was never lent");
 		return;
 	}
 	buffer = &m->buffers[at];
 	if (buffer->state != LENT)
-		model__violation(m, MODEL_BUFFER, "buffer %llu came back though it was not lent",
+		violation(m, MODEL_BUFFER, "buffer %llu came back though it was not lent",
 				(unsigned long long)at);
 	else if (buffer->owner != incarnation ||
 			(buffer->number != 0) != (place->place == RIPC_IN_RETURN) ||
 			!may_use(m, msg, len, buffer))
-		model__violation(m, MODEL_BUFFER, "buffer %llu was used for what it was not lent for",
+		violation(m, MODEL_BUFFER, "buffer %llu was used for what it was not lent for",
 				(unsigned long long)at);
 	else if (msg->items[i].iov_base != buffer->mem.iov_base ||
 			msg->items[i].iov_len > buffer->mem.iov_len)
-		model__violation(m, MODEL_BUFFER, "buffer %llu does not hold the item",
+		violation(m, MODEL_BUFFER, "buffer %llu does not hold the item",
 				(unsigned long long)at);
 	buffer->state = BACK;
 	m->totals.in_window += place->place == RIPC_IN_WINDOW;
@@ -216,12 +216,12 @@ static uint64_t length_of(const struct ripc_msg *msg)
 void model_received(struct model *m, uint64_t now_us, uint64_t incarnation,
 		const struct ripc_msg *msg)
 {
-	struct service *at = model__service_of(m, incarnation);
+	struct service *at = service_of(m, incarnation);
 	uint64_t len = length_of(msg);
 
 	(void)now_us;
 	if (!at || at->ended_us) {
-		model__violation(m, MODEL_NO_SERVICE, "received by a service that does not live");
+		violation(m, MODEL_NO_SERVICE, "received by a service that does not live");
 		return;
 	}
 	if (msg->kind == RIPC_SHORT)
@@ -247,7 +247,7 @@ void model_recheck(struct model *m, const struct ripc_msg *msg)
 uint64_t model_lend(struct model *m, uint64_t incarnation, uint64_t number,
 		const struct iovec *mem)
 {
-	m->buffers = model__grown(m->buffers, m->n_buffers, sizeof(*m->buffers));
+	m->buffers = grown(m->buffers, m->n_buffers, sizeof(*m->buffers));
 	m->buffers[m->n_buffers] = (struct buffer){
 		.mem = *mem, .owner = incarnation, .number = number, .state = LENT};
 	return BUFFER_COOKIE + m->n_buffers++;
@@ -286,7 +286,7 @@ void model_unwatch(struct model *m, uint64_t cookie)
 
 	for (size_t i = 0; buffer->state == WATCHED && i < buffer->mem.iov_len; i++)
 		if (bytes[i] != WATCH_BYTE) {
-			model__violation(m, MODEL_BUFFER_WRITTEN, "buffer %llu was written to at byte %zu "
+			violation(m, MODEL_BUFFER_WRITTEN, "buffer %llu was written to at byte %zu "
 					"after it had come back",
 					(unsigned long long)(cookie - BUFFER_COOKIE), i);
 			break;

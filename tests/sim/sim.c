@@ -68,7 +68,8 @@ static void to_the_end(struct sim_app *app)
 	uint64_t limit = world->now_us + LIMIT_US;
 
 	sim_app_calm(app);
-	while (!sim_failed(world) && (!sim_app_settled(app) || model_open_sends(world->model) > 0)) {
+	while (!sim_failed(world) &&
+			(!sim_app_settled(app) || model_open_sends(world->model) > 0)) {
 		go_on(world, world->now_us + STEP_US);
 		if (world->now_us > limit)
 			model_fail(world->model, "a service does not come up again, or two "
@@ -77,7 +78,8 @@ static void to_the_end(struct sim_app *app)
 	go_on(world, world->now_us + SETTLE_US);
 }
 
-static void send_fresh(struct sim_app *app, enum ripc_kind kind, uint64_t len_max, bool must_deliver)
+static void send_fresh(struct sim_app *app, enum ripc_kind kind, uint64_t len_max,
+		bool must_deliver)
 {
 	struct sim_world *world = app->world;
 	uint32_t n = world->plan.n_services;
@@ -161,7 +163,8 @@ static void report_failure(const struct options *options, uint64_t seed,
 	enum model_fault fault = model_verdict(world->model, &text);
 
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
-			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s%s%s --verbose\n",
+			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s%s%s "
+			"--verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault, text,
 			(unsigned long long)seed, options->shorts, options->longs,
 			options->native ? " --native" : "", options->without ? " --without " : "",
@@ -195,8 +198,8 @@ static void show_plan(const struct sim_plan *p)
 	printf("plan: mtu %u hole %u receive_buffer %u jitter %u poll_delay %u peer_timeout %u ms "
 			"span %llu us\n", p->mtu, p->hole_bytes, p->receive_buffer, p->jitter_us,
 			p->poll_delay_us, p->peer_timeout_ms, (unsigned long long)p->span_us);
-	printf("plan: partitions %u crashes %u moves %u reopens %u jumps %u stalls %u rivals %u burst %u "
-			"pause %llu us%s%s\n", p->n_partitions, p->n_crashes, p->n_moves,
+	printf("plan: partitions %u crashes %u moves %u reopens %u jumps %u stalls %u rivals %u "
+			"burst %u pause %llu us%s%s\n", p->n_partitions, p->n_crashes, p->n_moves,
 			p->n_reopens, p->n_jumps, p->n_stalls, p->n_rivals, p->burst,
 			(unsigned long long)p->pause_us, p->mild ? " mild" : "",
 			p->incast ? " incast" : "");
@@ -256,7 +259,8 @@ static void print_summary(const struct options *options, struct summary *summary
 	sha256_hex(digest, text);
 	printf("%llu seeds from %llu%s, %llu failed; %.1f s virtual in %.1f s\n",
 			(unsigned long long)options->n_seeds, (unsigned long long)options->seed,
-			options->native ? ", native reads" : "", (unsigned long long)summary->failed,
+			options->native ? ", native reads" : "",
+			(unsigned long long)summary->failed,
 			(double)summary->virtual_us / 1e6, seconds);
 	printf("shorts: %llu sent, %llu received\n", (unsigned long long)t->shorts,
 			(unsigned long long)t->shorts_received);
