@@ -50,7 +50,8 @@ FAULTS = [
     ('check_manners', 'src/core/f.c', HEAD + body('\texit(1);\n', 1), 'exit('),
     ('check_manners', 'src/core/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
     ('check_manners', 'src/core/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
-    ('check_documents', 'docs/guarantees.md', 'By `one__never_written`.\n', 'there is no test'),
+    ('check_named_tests', 'docs/guarantees.md', 'By `one__never_written`.\n', 'there is no test'),
+    ('check_named_tests', 'docs/guarantees.md', 'By `tests/net/test_a.py:b`.\n', 'there is no test'),
     ('check_documents', 'README.md', 'See [here](docs/none.md).\n', 'leads nowhere'),
     ('check_documents', 'README.md', 'See `src/core/none.c`.\n', 'there is no src'),
 ]
