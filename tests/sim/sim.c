@@ -165,8 +165,8 @@ static void report_failure(const struct options *options, uint64_t seed,
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
 			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s%s%s "
 			"--verbose\n",
-			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault, text,
-			(unsigned long long)seed, options->shorts, options->longs,
+			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
+			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->native ? " --native" : "", options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
