@@ -11,6 +11,7 @@
  * might also have been lost on the way, and its sender asks again.
  */
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -58,8 +59,6 @@ struct server {
 	uint64_t sending_bytes;
 };
 
-static volatile sig_atomic_t stopped;
-
 static const char usage_text[] = "usage: fileserver DIR --id N | --name S\n"
 				 "\n"
 				 "Serves the files below DIR, for reading, to fileget.\n"
@@ -67,12 +66,6 @@ static const char usage_text[] = "usage: fileserver DIR --id N | --name S\n"
 				 "  --id N     the service ID to register, decimal or 0x...\n"
 				 "  --name S   the same by a name\n"
 				 "  --help     this text\n";
-
-static void stop(int signal)
-{
-	(void)signal;
-	stopped = 1;
-}
 
 /* ---- requests and clients ---- */
 
@@ -457,16 +450,14 @@ static void take_completion(struct server *server, const struct ripc_msg *msg)
 	end_request(server, request);
 }
 
-static void take_notice(struct server *server, const struct ripc_msg *msg)
+/* 0, or -EADDRINUSE: another process holds our ID, and keeps it. */
+static int take_notice(struct server *server, const struct ripc_msg *msg)
 {
 	struct client *client;
 
-	if (msg->status == -EADDRINUSE) {
-		fprintf(stderr, "fileserver: another process holds this service ID\n");
-		stopped = 1;
-	}
 	for (client = server->clients; client; client = client->next)
 		client->blocked = 0;
+	return msg->status == -EADDRINUSE ? -EADDRINUSE : 0;
 }
 
 /* Whether something may be waiting for what just became free. */
@@ -480,37 +471,42 @@ static int has_waiting(const struct server *server)
 	return 0;
 }
 
-static void take(struct server *server, const struct ripc_msg *msg)
+/* 0, or a negative errno that ends the service. */
+static int take(struct server *server, const struct ripc_msg *msg)
 {
+	int err = 0;
+
 	if (msg->kind == RIPC_SHORT) {
 		take_request(server, msg);
-		return;
+		return 0;
 	}
 	if (msg->kind == RIPC_COMPLETION)
 		take_completion(server, msg);
 	else if (msg->kind == RIPC_NOTICE)
-		take_notice(server, msg);
+		err = take_notice(server, msg);
 	if (has_waiting(server))
 		serve_all(server);
+	return err;
 }
 
-/* Serves until a signal comes. Returns a negative errno, or 0. */
+/* Serves until the service is drained. 0 or a negative errno. */
 static int serve(struct server *server)
 {
 	struct ripc_msg *msg;
 	int err = 0;
 
-	while (!stopped && (err == 0 || err == -ETIMEDOUT)) {
-		/* Not for ever: signals are looked at and kept files closed twice a second. */
-		err = ripc_receive(server->svc, 500, &msg);
+	while (err == 0) {
+		/* While files are kept open, their time is looked at now and then. */
+		err = ripc_receive(server->svc, server->tree.n_kept ? TREE_KEPT_MS / 4 : -1, &msg);
 		if (err == 0) {
-			take(server, msg);
+			err = take(server, msg);
 			ripc_msg_free(msg);
 		} else if (err == -ETIMEDOUT) {
 			tree_expire(&server->tree);
+			err = 0;
 		}
 	}
-	return stopped ? 0 : err;
+	return err == -ESHUTDOWN ? 0 : err;
 }
 
 /* ---- start and end ---- */
@@ -538,26 +534,63 @@ static void init_server(struct server *server)
 	}
 }
 
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void fill_signals(sigset_t *signals)
+{
+	size_t i;
+
+	sigemptyset(signals);
+	for (i = 0; i < sizeof(end_signals) / sizeof(end_signals[0]); i++)
+		sigaddset(signals, end_signals[i]);
+}
+
+/*
+ * A thread that waits for a signal. Then new requests find no service, those that came are still
+ * answered, and the loop ends by itself.
+ */
+static void *drain_on_signal(void *arg)
+{
+	struct server *server = arg;
+	sigset_t signals;
+	int signal;
+
+	fill_signals(&signals);
+	sigwait(&signals, &signal);
+	ripc_service_drain(server->svc, 1000);
+	return NULL;
+}
+
+/* With the service open. */
+static int serve_until_signal(struct server *server, const char *dir)
+{
+	pthread_t thread;
+	int err = pthread_create(&thread, NULL, drain_on_signal, server);
+
+	if (err != 0)
+		return failed("cannot wait for signals", -err);
+	printf("fileserver: serving %s as 0x%016llx\n", dir,
+		(unsigned long long)ripc_service_id(server->svc));
+	fflush(stdout);
+	err = serve(server);
+	pthread_kill(thread, SIGTERM); /* in case it was no signal that ended the loop */
+	pthread_join(thread, NULL);
+	return err < 0 ? failed("the service ended", err) : 0;
+}
+
 static int run(struct server *server, const char *dir, uint64_t id)
 {
 	struct ripc_config config = {.size = sizeof(config), .log = log_to_stderr};
-	int err = ripc_open(&config, &server->ctx), status = 0;
+	int err = ripc_open(&config, &server->ctx), status;
 
 	if (err < 0)
 		return failed("cannot start", err);
 	err = ripc_service_open(server->ctx, id, 0, &server->svc);
-	if (err < 0) {
+	if (err < 0)
 		status = failed("cannot register the service", err);
-	} else {
-		printf("fileserver: serving %s as 0x%016llx\n", dir, (unsigned long long)id);
-		fflush(stdout);
-		err = serve(server);
-		if (err < 0)
-			status = failed("cannot receive", err);
-		/* New requests go elsewhere from now on; answers under way get a second to end. */
-		ripc_service_drain(server->svc, 0);
-	}
-	ripc_close(server->ctx, 1000);
+	else
+		status = serve_until_signal(server, dir);
+	ripc_close(server->ctx, 1000); /* answers under way get a second to end */
 	return status;
 }
 
@@ -573,15 +606,16 @@ static void free_clients(struct server *server)
 
 static int serve_directory(const char *dir, uint64_t id)
 {
-	struct sigaction action = {.sa_handler = stop};
 	struct server *server = calloc(1, sizeof(*server));
+	sigset_t signals;
 	int err, status;
 
 	if (!server)
 		return failed("no memory", -ENOMEM);
 	init_server(server);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	/* Every thread, also the library's, leaves these signals to the one that waits for them. */
+	fill_signals(&signals);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	err = tree_open(&server->tree, dir);
 	if (err < 0) {
 		free(server);

@@ -191,6 +191,16 @@ enum file_status tree_get(struct tree *tree, const char *path, int again, struct
 	return FILE_OK;
 }
 
+void tree_expire(struct tree *tree)
+{
+	uint64_t now = tree->n_kept ? now_ms() : 0;
+	int i;
+
+	for (i = 0; tree->n_kept && i < TREE_KEPT; i++)
+		if (tree->kept[i].fd >= 0 && now - tree->kept[i].used_ms > TREE_KEPT_MS)
+			forget(tree, &tree->kept[i]);
+}
+
 void tree_put(struct tree *tree, const char *path, const struct tree_file *file, int more)
 {
 	struct tree_kept *kept;
@@ -200,6 +210,7 @@ void tree_put(struct tree *tree, const char *path, const struct tree_file *file,
 		close(file->fd);
 		return;
 	}
+	tree_expire(tree);
 	kept = find_kept(tree, path);
 	for (i = 0; !kept && i < TREE_KEPT; i++)
 		if (tree->kept[i].fd < 0)
@@ -216,16 +227,6 @@ void tree_put(struct tree *tree, const char *path, const struct tree_file *file,
 	kept->used_ms = now_ms();
 	snprintf(kept->path, sizeof(kept->path), "%s", path);
 	tree->n_kept++;
-}
-
-void tree_expire(struct tree *tree)
-{
-	uint64_t now = tree->n_kept ? now_ms() : 0;
-	int i;
-
-	for (i = 0; tree->n_kept && i < TREE_KEPT; i++)
-		if (tree->kept[i].fd >= 0 && now - tree->kept[i].used_ms > TREE_KEPT_MS)
-			forget(tree, &tree->kept[i]);
 }
 
 /* Adds an entry. 0, -E2BIG or -ENOMEM. */
