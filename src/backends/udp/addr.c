@@ -129,11 +129,10 @@ static int read_source(int fd, struct in6_addr *source)
 static int mtu_to_len(int mtu, bool v4)
 {
 	int len = mtu - (v4 ? UDP_HEADERS_4 : UDP_HEADERS_6);
-	int max = v4 ? UDP_MAX_4 : UDP_MAX_6;
 
 	if (len < UDP_FLOOR)
 		return UDP_FLOOR;
-	return len < max ? len : max;
+	return len < UDP_MAX ? len : UDP_MAX;
 }
 
 /*

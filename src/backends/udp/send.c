@@ -140,7 +140,8 @@ static uint32_t run_length(const struct udp_port *port, const struct udp_peer *p
 		const struct ripc__tx *tx, uint32_t n)
 {
 	uint32_t len = 0, n_iov = 0, i;
-	uint32_t len_max = IN6_IS_ADDR_V4MAPPED(&peer->to.sin6_addr) ? UDP_MAX_4 : UDP_MAX_6;
+	/* With headers, no more than the 64 KiB that devices take at once. */
+	uint32_t len_max = 65535 - UDP_HEADERS_6;
 
 	if (n < 2 || !port->gso || peer->no_gso || !tx[0].len || tx[0].len > peer->mtu)
 		return 1;

@@ -29,7 +29,7 @@
  */
 #define DATAGRAM_OVERHEAD 1152
 #define WAIT_US           100000
-/* How long a wait lasts where wake does not work, because there is no loopback interface. */
+/* How long a wait lasts where wake does not work, because no loopback interface is up. */
 #define WAIT_DEAF_US      10000
 
 static int set_int(int fd, int level, int name, int value)
@@ -152,7 +152,7 @@ static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr 
 	close(fd);
 	*(struct udp_device *)dev = options;
 	*attr = (struct ripc__attr){
-		.datagram_max = UDP_MAX_4,
+		.datagram_max = UDP_MAX,
 		.receive_buffer = granted,
 		.datagram_overhead = DATAGRAM_OVERHEAD,
 	};
@@ -243,18 +243,31 @@ static int wait_fd(void *port)
 	return ((struct udp_port *)port)->fd;
 }
 
-/* Sends an empty datagram to the port itself. Nobody else's carry anything either. */
-static void wake(void *state)
+static int send_to_self(const struct udp_port *port, const uint8_t ip[16])
 {
-	const struct udp_port *port = state;
 	struct sockaddr_in6 self = {.sin6_family = AF_INET6, .sin6_port = htons(port->number)};
 	struct sockaddr_in6 to;
 	socklen_t len;
 
-	memcpy(&self.sin6_addr, (uint8_t[16]){[10] = 0xff, 0xff, 127, 0, 0, 1}, 16);
+	memcpy(&self.sin6_addr, ip, sizeof(self.sin6_addr));
 	len = ripc__udp_sockaddr(&self, port->family, &to);
-	if (sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to, len) < 0)
-		set_wait(port->fd, WAIT_DEAF_US);
+	return sendto(port->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to, len) < 0 ? -1 : 0;
+}
+
+/*
+ * Sends an empty datagram to the port itself, which poll drops; nobody else's means anything
+ * either. A host may have one loopback address or the other.
+ */
+static void wake(void *state)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1}, v6[16] = {[15] = 1};
+	const struct udp_port *port = state;
+
+	if (send_to_self(port, v4) == 0)
+		return;
+	if (port->family == AF_INET6 && send_to_self(port, v6) == 0)
+		return;
+	set_wait(port->fd, WAIT_DEAF_US);
 }
 
 static uint32_t overflows(void *state)

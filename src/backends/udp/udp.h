@@ -16,8 +16,7 @@
 
 #define UDP_HEADERS_4 28
 #define UDP_HEADERS_6 48
-#define UDP_MAX_4     (65535 - UDP_HEADERS_4) /* longest datagrams, bytes of payload */
-#define UDP_MAX_6     (65535 - UDP_HEADERS_6)
+#define UDP_MAX       (65535 - UDP_HEADERS_4) /* longest datagram, bytes of payload */
 /* Every route is taken to carry this much: IPv6's least MTU less headers (RFC 8200, 5). */
 #define UDP_FLOOR     (1280 - UDP_HEADERS_6)
 #define UDP_BATCH     16 /* datagrams of one recvmmsg, and receive buffers of a port */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The files of cases; each adds its own. */
+#ifndef CONFORMANCE_CASES_H
+#define CONFORMANCE_CASES_H
+
+#include <check.h>
+
+/* Adds a list that ends with NULL, each once per variant. */
+void cases_add(TCase *tcase, const TTest *const *cases);
+
+void conformance_setup_cases(TCase *tcase);
+void conformance_datagram_cases(TCase *tcase);
+void conformance_buffer_cases(TCase *tcase);
+void conformance_waiting_cases(TCase *tcase); /* needs wait_fd */
+void conformance_memory_cases(TCase *tcase);  /* needs read and write */
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cases about sending and what arrives. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cases.h"
+#include "side.h"
+
+#define BACKEND (conformance_under_test->backend)
+#define BATCH   64
+
+/* A batch of datagrams that holds its bytes. */
+struct batch {
+	uint8_t *bytes[BATCH];
+	struct iovec iov[BATCH][2];
+	struct ripc__tx tx[BATCH];
+	uint32_t n;
+};
+
+/* Each datagram has two pieces, as header and payload. */
+static void batch_add(struct batch *batch, uint32_t len)
+{
+	uint32_t i = batch->n++, first = len < 40 ? len : 40;
+
+	batch->bytes[i] = malloc(len);
+	ck_assert_ptr_nonnull(batch->bytes[i]);
+	pattern_fill(batch->bytes[i], len, i);
+	batch->iov[i][0] = (struct iovec){batch->bytes[i], first};
+	batch->iov[i][1] = (struct iovec){batch->bytes[i] + first, len - first};
+	batch->tx[i] = (struct ripc__tx){.iov = batch->iov[i], .n_iov = 2, .len = len};
+}
+
+/* Sends what is left of a batch, as far as it is taken. */
+static void batch_push(const struct side *from, struct batch *batch, uint32_t *sent)
+{
+	int rc;
+
+	if (*sent == batch->n)
+		return;
+	rc = BACKEND->send(from->port, from->peer, batch->tx + *sent, batch->n - *sent);
+	ck_assert_int_ge(rc, 0);
+	ck_assert_int_le(rc, (int)(batch->n - *sent));
+	*sent += (uint32_t)rc;
+}
+
+/* Sends a batch and checks that each datagram arrives once, whole and with the right length. */
+static void batch_exchange(const struct side *from, const struct side *to, struct batch *batch)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	bool seen[BATCH] = {false};
+	uint32_t sent = 0, got = 0;
+
+	while (got < batch->n) {
+		batch_push(from, batch, &sent);
+		int n = side_wait(to, events, RIPC_EVENTS_MAX);
+
+		for (int i = 0; i < n; i++) {
+			uint32_t number = pattern_number(events[i].data);
+
+			ck_assert_uint_lt(number, batch->n);
+			ck_assert(!seen[number]);
+			seen[number] = true;
+			ck_assert_uint_eq(events[i].len, batch->tx[number].len);
+			ck_assert(pattern_is(events[i].data, events[i].len, number));
+			BACKEND->release(to->port, events[i].handle);
+			got++;
+		}
+	}
+	ck_assert_int_eq(BACKEND->poll(to->port, events, 1), 0);
+}
+
+static void batch_free(struct batch *batch)
+{
+	for (uint32_t i = 0; i < batch->n; i++)
+		free(batch->bytes[i]);
+}
+
+START_TEST(send__lengths)
+{
+	static const uint32_t lens[] = {1, 50, 896, 1400, 2048, 2049};
+	struct side left, right;
+	uint32_t mtu;
+
+	pair_open(&left, &right, _i);
+	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		if (lens[i] > mtu)
+			continue;
+		side_send(&left, left.peer, lens[i], i);
+		side_expect(&right, lens[i], i);
+	}
+	side_send(&left, left.peer, mtu - 1, 77);
+	side_expect(&right, mtu - 1, 77);
+	side_send(&left, left.peer, mtu, 78);
+	side_expect(&right, mtu, 78);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(send__too_long)
+{
+	static uint8_t bytes[2 * RIPC_DATAGRAM_MAX];
+	struct iovec iov = {.iov_base = bytes};
+	struct ripc__tx tx[2] = {{.iov = &iov, .n_iov = 1}, {.iov = &iov, .n_iov = 1}};
+	struct side left, right;
+	uint32_t mtu;
+
+	pair_open(&left, &right, _i);
+	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	for (uint32_t len = mtu + 1; len <= sizeof(bytes); len += mtu) {
+		iov.iov_len = tx[0].len = tx[1].len = len;
+		ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 1), -EMSGSIZE);
+		ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 2), -EMSGSIZE);
+	}
+	ck_assert_uint_eq(BACKEND->peer_mtu(left.port, left.peer), mtu);
+	side_send(&left, left.peer, mtu, 3);
+	side_expect(&right, mtu, 3);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* What comes before the one that is too long is taken. */
+START_TEST(send__too_long_in_a_batch)
+{
+	struct batch batch = {.n = 0};
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; i < 3; i++)
+		batch_add(&batch, 500);
+	batch_add(&batch, BACKEND->peer_mtu(left.port, left.peer) + 1);
+	for (int taken = 0; taken < 3;) {
+		int rc = BACKEND->send(left.port, left.peer, batch.tx + taken, 4 - (uint32_t)taken);
+
+		ck_assert_int_gt(rc, 0);
+		taken += rc;
+	}
+	ck_assert_int_eq(BACKEND->send(left.port, left.peer, batch.tx + 3, 1), -EMSGSIZE);
+	for (uint32_t i = 0; i < 3; i++)
+		side_expect(&right, 500, i);
+	batch_free(&batch);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(send__gathers_many_pieces)
+{
+	struct iovec iov[RIPC_IOV_MAX] = {{0}};
+	struct ripc__tx tx[BATCH];
+	uint8_t bytes[1200];
+	struct side left, right;
+	uint32_t at = 0;
+
+	pair_open(&left, &right, _i);
+	pattern_fill(bytes, sizeof(bytes), 9);
+	for (uint32_t i = 0; i < 65; i++) {
+		uint32_t len = i == 64 ? sizeof(bytes) - at : i % 5 * 6;
+
+		iov[i] = (struct iovec){.iov_base = bytes + at, .iov_len = len};
+		at += len;
+	}
+	for (uint32_t i = 0; i < BATCH; i++)
+		tx[i] = (struct ripc__tx){.iov = iov, .n_iov = 65, .len = sizeof(bytes)};
+	ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 1), 1);
+	side_expect(&right, sizeof(bytes), 9);
+	/* 64 of them together have more pieces than the kernel takes at once (UIO_MAXIOV). */
+	for (uint32_t sent = 0; sent < BATCH;) {
+		int rc = BACKEND->send(left.port, left.peer, tx + sent, BATCH - sent);
+
+		ck_assert_int_gt(rc, 0);
+		for (int i = 0; i < rc; i++)
+			side_expect(&right, sizeof(bytes), 9);
+		sent += (uint32_t)rc;
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(send__batch_of_equal_datagrams)
+{
+	static const uint32_t lens[] = {50, 1200, 1420};
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t k = 0; k < sizeof(lens) / sizeof(lens[0]); k++) {
+		struct batch batch = {.n = 0};
+
+		for (uint32_t i = 0; i < BATCH; i++)
+			batch_add(&batch, lens[k]);
+		batch_exchange(&left, &right, &batch);
+		batch_free(&batch);
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(send__batch_of_unequal_datagrams)
+{
+	static const uint32_t lens[] = {
+		100, 100, 60, 100, 60, 60, 61, 1400, 1400, 1400, 9, 1400, 1, 5, 1400, 7000, 7000, 10,
+		8000, 8000, 8000, 8000, 8000, 8000, 8000, 8000, 8000, 8000, 40, 39, 39, 38, 38, 38,
+	};
+	struct batch batch = {.n = 0};
+	struct side left, right;
+	uint32_t mtu;
+
+	pair_open(&left, &right, _i);
+	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
+		batch_add(&batch, lens[i] < 4 ? 4 : lens[i] < mtu ? lens[i] : mtu);
+	batch_exchange(&left, &right, &batch);
+	batch_free(&batch);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(send__batch_of_the_longest)
+{
+	struct batch batch = {.n = 0};
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; i < 6; i++)
+		batch_add(&batch, BACKEND->peer_mtu(left.port, left.peer));
+	batch_exchange(&left, &right, &batch);
+	batch_free(&batch);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* Takes all that is there; returns how many. Each must be whole. */
+static uint32_t drain(const struct side *side, uint32_t len)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	uint32_t got = 0;
+	int n;
+
+	while ((n = BACKEND->poll(side->port, events, RIPC_EVENTS_MAX)) > 0) {
+		for (int i = 0; i < n; i++) {
+			ck_assert_uint_eq(events[i].len, len);
+			ck_assert(pattern_is(events[i].data, len, pattern_number(events[i].data)));
+			BACKEND->release(side->port, events[i].handle);
+		}
+		got += (uint32_t)n;
+	}
+	ck_assert_int_eq(n, 0);
+	return got;
+}
+
+/* Nobody polls: datagrams are dropped without an error and counted, or are not taken. */
+START_TEST(send__burst_to_who_does_not_poll)
+{
+	struct batch batch = {.n = 0};
+	struct side left, right;
+	uint32_t sent = 0, got, lost;
+
+	world_override(conformance_under_test->small_buffer);
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; i < 16; i++)
+		batch_add(&batch, 1200);
+	for (uint32_t turn = 0; turn < 100; turn++) {
+		int rc = BACKEND->send(left.port, left.peer, batch.tx, batch.n);
+
+		ck_assert_int_ge(rc, 0);
+		sent += (uint32_t)rc;
+	}
+	got = drain(&right, 1200);
+	lost = sent - got;
+	ck_assert_uint_ge(sent, got);
+	/* What was dropped is told with the next datagram that finds room. */
+	side_send(&left, left.peer, 1200, 5);
+	side_expect(&right, 1200, 5);
+	if (left.attr.caps & RIPC_CAP_RELIABLE)
+		ck_assert_uint_eq(lost, 0);
+	else
+		ck_assert_uint_gt(lost, 0);
+	if (BACKEND->overflows) {
+		uint32_t counted = BACKEND->overflows(right.port);
+
+		ck_assert_uint_le(counted, lost);
+		ck_assert(!counted == !lost);
+		ck_assert_uint_eq(BACKEND->overflows(right.port), 0);
+	}
+	batch_free(&batch);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* An answer to where a datagram came from reaches its sender, from the address it knows. */
+START_TEST(from__can_be_answered)
+{
+	struct side left, right;
+	struct ripc__event event;
+	void *back;
+
+	pair_open(&left, &right, _i);
+	side_send(&left, left.peer, 50, 1);
+	side_wait(&right, &event, 1);
+	back = side_route(&right, event.from);
+	ck_assert(BACKEND->peer_matches(right.port, back, event.from));
+	BACKEND->release(right.port, event.handle);
+	for (uint32_t i = 0; i < 3; i++) {
+		side_send(&right, back, 60 + i, i);
+		side_wait(&left, &event, 1);
+		ck_assert_uint_eq(event.len, 60 + i);
+		ck_assert(BACKEND->peer_matches(left.port, left.peer, event.from));
+		BACKEND->release(left.port, event.handle);
+	}
+	side_unroute(&right, back);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(peer_matches__knows_others)
+{
+	struct side left, right, third;
+	struct ripc__event event;
+	struct ripc__addr addr;
+
+	pair_open(&left, &right, _i);
+	side_open(&third, _i);
+	side_address(&right, &third, &addr);
+	third.peer = side_route(&third, &addr);
+	side_send(&third, third.peer, 50, 1);
+	side_wait(&right, &event, 1);
+	ck_assert(!BACKEND->peer_matches(right.port, right.peer, event.from));
+	BACKEND->release(right.port, event.handle);
+	side_close(&third);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(ports__are_apart)
+{
+	struct side left, right, third;
+	struct ripc__event event;
+	struct ripc__addr addr;
+	void *peer;
+
+	pair_open(&left, &right, _i);
+	side_open(&third, _i);
+	side_address(&third, &left, &addr);
+	peer = side_route(&left, &addr);
+	for (uint32_t i = 0; i < 10; i++) {
+		side_send(&left, left.peer, 100, 2 * i);
+		side_send(&left, peer, 100, 2 * i + 1);
+	}
+	for (uint32_t i = 0; i < 10; i++) {
+		side_expect(&right, 100, 2 * i);
+		side_expect(&third, 100, 2 * i + 1);
+	}
+	ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+	ck_assert_int_eq(BACKEND->poll(third.port, &event, 1), 0);
+	ck_assert_int_eq(BACKEND->poll(left.port, &event, 1), 0);
+	side_unroute(&left, peer);
+	side_close(&third);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* A port may send to itself: two services of one context. */
+START_TEST(ports__reach_themselves)
+{
+	struct ripc__addr addr;
+	struct side side;
+
+	side_open(&side, _i);
+	side_address(&side, &side, &addr);
+	side.peer = side_route(&side, &addr);
+	side_send(&side, side.peer, 300, 4);
+	side_expect(&side, 300, 4);
+	side_close(&side);
+}
+END_TEST
+
+/* What comes back about a dead port must not hurt sends to others. */
+START_TEST(send__dead_port_hurts_nobody)
+{
+	uint8_t bytes[100] = {0};
+	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
+	struct side left, right, dead;
+	struct ripc__addr addr;
+	void *peer;
+
+	pair_open(&left, &right, _i);
+	side_open(&dead, _i);
+	side_address(&dead, &left, &addr);
+	side_close(&dead);
+	peer = side_route(&left, &addr);
+	for (uint32_t i = 0; i < 50; i++) {
+		BACKEND->send(left.port, peer, &tx, 1);
+		side_send(&left, left.peer, 100, i);
+		side_expect(&right, 100, i);
+		side_send(&right, right.peer, 100, i);
+		side_expect(&left, 100, i);
+	}
+	side_unroute(&left, peer);
+	pair_close(&left, &right);
+}
+END_TEST
+
+void conformance_datagram_cases(TCase *tcase)
+{
+	const TTest *const cases[] = {
+		send__lengths,
+		send__too_long,
+		send__too_long_in_a_batch,
+		send__gathers_many_pieces,
+		send__batch_of_equal_datagrams,
+		send__batch_of_unequal_datagrams,
+		send__batch_of_the_longest,
+		send__burst_to_who_does_not_poll,
+		from__can_be_answered,
+		peer_matches__knows_others,
+		ports__are_apart,
+		ports__reach_themselves,
+		send__dead_port_hurts_nobody,
+		NULL,
+	};
+
+	cases_add(tcase, cases);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cases about native reads and writes, for backends that have both. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "cases.h"
+#include "side.h"
+
+#define BACKEND (conformance_under_test->backend)
+#define LEN     10000
+#define TURNS   300
+
+static uint8_t theirs[LEN], ours[LEN];
+
+/* Waits for the end of an operation; returns its status. */
+static int end_of(const struct side *side, enum ripc__event_kind kind, uint64_t cookie)
+{
+	struct ripc__event event;
+
+	side_wait(side, &event, 1);
+	ck_assert_int_eq(event.kind, kind);
+	ck_assert_uint_eq(event.cookie, cookie);
+	ck_assert_int_le(event.status, 0);
+	return event.status;
+}
+
+static int read_now(const struct side *side, const struct ripc__key *key, uint64_t offset,
+		size_t len)
+{
+	static uint64_t cookie;
+
+	cookie++;
+	ck_assert_int_eq(BACKEND->read(side->port, side->peer, key, offset, ours, len, cookie), 0);
+	return end_of(side, RIPC_EV_READ, cookie);
+}
+
+static int write_now(const struct side *side, const struct ripc__key *key, uint64_t offset,
+		size_t len)
+{
+	static uint64_t cookie = 1000;
+	uint8_t byte = 1;
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+	struct ripc__tx tail = {.iov = &iov, .n_iov = 1, .len = 1};
+
+	cookie++;
+	ck_assert_int_eq(BACKEND->write(side->port, side->peer, key, offset, ours, len, &tail,
+		cookie), 0);
+	return end_of(side, RIPC_EV_WRITE, cookie);
+}
+
+/* Closes a key and waits until nobody can reach the memory any more. */
+static void close_key(const struct side *holder, const struct ripc__key *key)
+{
+	int rc = BACKEND->mem_close(holder->dev, key, 77);
+
+	if (rc == -EINPROGRESS)
+		ck_assert_int_eq(end_of(holder, RIPC_EV_FENCED, 77), 0);
+	else
+		ck_assert_int_eq(rc, 0);
+}
+
+static void open_key(const struct side *holder, bool writable, struct ripc__key *key)
+{
+	pattern_fill(theirs, LEN, 3);
+	memset(ours, 0, LEN);
+	ck_assert_int_eq(BACKEND->mem_open(holder->dev, holder->peer, theirs, LEN, writable, key),
+		0);
+}
+
+START_TEST(read__brings_the_bytes)
+{
+	struct side left, right;
+	struct ripc__key key;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	ck_assert_int_eq(read_now(&right, &key, 0, LEN), 0);
+	ck_assert(pattern_is(ours, LEN, 3));
+	ck_assert_int_eq(read_now(&right, &key, 100, 50), 0);
+	ck_assert_mem_eq(ours, theirs + 100, 50);
+	ck_assert_int_eq(read_now(&right, &key, LEN, 0), 0);
+	close_key(&left, &key);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(read__stays_in_range)
+{
+	struct side left, right;
+	struct ripc__key key;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	ck_assert_int_lt(read_now(&right, &key, 1, LEN), 0);
+	ck_assert_int_lt(read_now(&right, &key, LEN, 1), 0);
+	ck_assert_int_lt(read_now(&right, &key, UINT64_MAX, 2), 0);
+	ck_assert_int_lt(read_now(&right, &key, UINT64_MAX - 10, LEN), 0);
+	ck_assert_uint_eq(ours[0], 0);
+	ck_assert_int_eq(read_now(&right, &key, 0, 10), 0);
+	close_key(&left, &key);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(read__needs_the_key)
+{
+	struct side left, right, third;
+	struct ripc__key key, wrong;
+	struct ripc__addr addr;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	wrong = key;
+	wrong.key ^= 1;
+	ck_assert_int_lt(read_now(&right, &wrong, 0, 10), 0);
+	wrong = key;
+	wrong.address += 8;
+	ck_assert_int_lt(read_now(&right, &wrong, 0, 10), 0);
+	/* The key was opened for right alone. */
+	side_open(&third, _i);
+	side_address(&left, &third, &addr);
+	third.peer = side_route(&third, &addr);
+	ck_assert_int_lt(read_now(&third, &key, 0, 10), 0);
+	ck_assert_uint_eq(ours[0], 0);
+	side_close(&third);
+	close_key(&left, &key);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(mem_close__ends_access)
+{
+	struct side left, right;
+	struct ripc__key key;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, true, &key);
+	ck_assert_int_eq(read_now(&right, &key, 0, 10), 0);
+	close_key(&left, &key);
+	memset(ours, 0, LEN);
+	ck_assert_int_lt(read_now(&right, &key, 0, 10), 0);
+	ck_assert_uint_eq(ours[0], 0);
+	ck_assert_int_lt(write_now(&right, &key, 0, 10), 0);
+	ck_assert(pattern_is(theirs, LEN, 3));
+	ck_assert_int_eq(BACKEND->mem_close(left.dev, &key, 1), -EINVAL);
+	pair_close(&left, &right);
+}
+END_TEST
+
+START_TEST(dev_close__ends_access)
+{
+	struct side left, right;
+	struct ripc__key key;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	side_close(&left);
+	ck_assert_int_lt(read_now(&right, &key, 0, 10), 0);
+	ck_assert_uint_eq(ours[0], 0);
+	side_close(&right);
+}
+END_TEST
+
+START_TEST(write__needs_permission)
+{
+	struct side left, right;
+	struct ripc__event event;
+	struct ripc__key key;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	ck_assert_int_lt(write_now(&right, &key, 0, 10), 0);
+	ck_assert(pattern_is(theirs, LEN, 3));
+	ck_assert_msg(BACKEND->poll(left.port, &event, 1) == 0, "a tail without its write");
+	close_key(&left, &key);
+	open_key(&left, true, &key);
+	ck_assert_int_lt(write_now(&right, &key, 1, LEN), 0);
+	ck_assert(pattern_is(theirs, LEN, 3));
+	close_key(&left, &key);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* The writing side of write__tail_does_not_overtake. Returns non-NULL on failure. */
+struct writer {
+	const struct side *side;
+	struct ripc__key key;
+};
+
+static int write_turn(const struct writer *writer, uint8_t *bytes, uint32_t turn)
+{
+	uint8_t tail_bytes[4];
+	struct iovec iov = {.iov_base = tail_bytes, .iov_len = sizeof(tail_bytes)};
+	struct ripc__tx tail = {.iov = &iov, .n_iov = 1, .len = sizeof(tail_bytes)};
+	const struct side *side = writer->side;
+	int rc;
+
+	pattern_fill(bytes, LEN, turn);
+	pattern_fill(tail_bytes, sizeof(tail_bytes), turn);
+	do
+		rc = BACKEND->write(side->port, side->peer, &writer->key, 0, bytes, LEN, &tail,
+			turn);
+	while (rc == -EAGAIN);
+	return rc ? rc : end_of(side, RIPC_EV_WRITE, turn);
+}
+
+static void *write_turns(void *arg)
+{
+	static uint8_t bytes[LEN];
+	struct writer *writer = arg;
+
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		struct ripc__event event;
+
+		if (write_turn(writer, bytes, turn))
+			return writer;
+		/* The other side says when it has looked. */
+		side_wait(writer->side, &event, 1);
+		BACKEND->release(writer->side->port, event.handle);
+	}
+	return NULL;
+}
+
+START_TEST(write__tail_does_not_overtake)
+{
+	struct side left, right;
+	struct writer writer = {.side = &right};
+	pthread_t thread;
+	void *wrong;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, true, &writer.key);
+	ck_assert_int_eq(pthread_create(&thread, NULL, write_turns, &writer), 0);
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		side_expect(&left, 4, turn);
+		ck_assert(pattern_is(theirs, LEN, turn));
+		side_send(&left, left.peer, 4, turn);
+	}
+	ck_assert_int_eq(pthread_join(thread, &wrong), 0);
+	ck_assert_ptr_null(wrong);
+	close_key(&left, &writer.key);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* More at once than fit: told so, and every one that was taken ends. */
+START_TEST(read__too_many_at_once)
+{
+	struct side left, right;
+	struct ripc__key key;
+	uint64_t taken = 0;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	while (taken < 100000) {
+		int rc = BACKEND->read(right.port, right.peer, &key, 0, ours, 10, taken);
+
+		if (rc == -EAGAIN)
+			break;
+		ck_assert_int_eq(rc, 0);
+		taken++;
+	}
+	ck_assert_uint_gt(taken, 0);
+	ck_assert_uint_lt(taken, 100000);
+	for (uint64_t i = 0; i < taken; i++)
+		ck_assert_int_eq(end_of(&right, RIPC_EV_READ, i), 0);
+	ck_assert_int_eq(read_now(&right, &key, 0, 10), 0);
+	close_key(&left, &key);
+	pair_close(&left, &right);
+}
+END_TEST
+
+void conformance_memory_cases(TCase *tcase)
+{
+	const TTest *const cases[] = {
+		read__brings_the_bytes,
+		read__stays_in_range,
+		read__needs_the_key,
+		mem_close__ends_access,
+		dev_close__ends_access,
+		write__needs_permission,
+		write__tail_does_not_overtake,
+		read__too_many_at_once,
+		NULL,
+	};
+
+	cases_add(tcase, cases);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cases about sleeping until something comes in. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "cases.h"
+#include "side.h"
+
+#define BACKEND (conformance_under_test->backend)
+
+/* 0: armed, or needs no arming. */
+static int arm(const struct side *side)
+{
+	return BACKEND->wait_arm ? BACKEND->wait_arm(side->port) : 0;
+}
+
+START_TEST(wait_fd__becomes_readable)
+{
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; i < 20; i++) {
+		struct pollfd fd = {.fd = BACKEND->wait_fd(right.port), .events = POLLIN};
+		struct ripc__event event;
+
+		ck_assert_int_ge(fd.fd, 0);
+		ck_assert_int_eq(arm(&right), 0);
+		ck_assert(!side_readable(&right));
+		side_send(&left, left.peer, 100, i);
+		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
+		side_expect(&right, 100, i);
+		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* What came in before arming is not slept through. */
+START_TEST(wait_arm__tells_what_came_before)
+{
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; i < 20; i++) {
+		side_send(&left, left.peer, 100, i);
+		ck_assert(arm(&right) == -EAGAIN || side_readable(&right));
+		ck_assert(arm(&right) == -EAGAIN || side_readable(&right));
+		side_expect(&right, 100, i);
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* Nor what came in together with what was polled. */
+START_TEST(wait_arm__tells_what_is_left)
+{
+	uint8_t bytes[100];
+	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct ripc__tx tx[30];
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	pattern_fill(bytes, sizeof(bytes), 6);
+	for (uint32_t i = 0; i < 30; i++)
+		tx[i] = (struct ripc__tx){.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
+	ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 30), 30);
+	for (uint32_t i = 0; i < 30; i++) {
+		ck_assert(arm(&right) == -EAGAIN || side_readable(&right));
+		side_expect(&right, 100, 6);
+	}
+	ck_assert_int_eq(arm(&right), 0);
+	ck_assert(!side_readable(&right));
+	pair_close(&left, &right);
+}
+END_TEST
+
+static void *wait_on(void *arg)
+{
+	const struct side *side = arg;
+
+	BACKEND->wait(side->port);
+	return NULL;
+}
+
+START_TEST(wait__ends_with_a_datagram)
+{
+	struct side left, right;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; BACKEND->wait && i < 50; i++) {
+		pthread_t thread;
+
+		ck_assert_int_eq(pthread_create(&thread, NULL, wait_on, &right), 0);
+		side_send(&left, left.peer, 100, i);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+		side_expect(&right, 100, i);
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* Waking, waiting with something there, and sending meanwhile lose nothing. */
+START_TEST(wait__ends_with_a_wake)
+{
+	struct side left, right;
+	struct ripc__event event;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; BACKEND->wait && i < 50; i++) {
+		pthread_t thread;
+
+		ck_assert_int_eq(pthread_create(&thread, NULL, wait_on, &right), 0);
+		BACKEND->wake(right.port);
+		side_send(&right, right.peer, 100, i);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+		side_expect(&left, 100, i);
+		while (BACKEND->poll(right.port, &event, 1) != 0 || arm(&right) == -EAGAIN)
+			ck_abort_msg("a wake became an event");
+	}
+	side_send(&left, left.peer, 100, 1);
+	if (BACKEND->wait) {
+		BACKEND->wait(right.port);
+		BACKEND->wait(right.port);
+	}
+	side_expect(&right, 100, 1);
+	pair_close(&left, &right);
+}
+END_TEST
+
+void conformance_waiting_cases(TCase *tcase)
+{
+	const TTest *const cases[] = {
+		wait_fd__becomes_readable,
+		wait_arm__tells_what_came_before,
+		wait_arm__tells_what_is_left,
+		wait__ends_with_a_datagram,
+		wait__ends_with_a_wake,
+		NULL,
+	};
+
+	cases_add(tcase, cases);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sides, patterns and waiting for the conformance cases. */
+#include "side.h"
+
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/bytes.h"
+
+#define PATIENCE_MS 20000
+
+const struct conformance *conformance_under_test;
+
+static struct {
+	void *env;
+	conformance_options options, override;
+	struct ripc__host host;
+} world;
+
+static void log_line(void *arg, int level, const char *format, ...)
+{
+	(void)arg;
+	(void)level;
+	(void)format;
+}
+
+static const char *find_option(conformance_options options, const char *name)
+{
+	for (; options && options[0]; options += 2) {
+		if (strcmp(options[0], name) == 0)
+			return options[1];
+	}
+	return NULL;
+}
+
+static const char *get_option(void *arg, const char *name)
+{
+	const char *value = find_option(world.override, name);
+
+	(void)arg;
+	return value ? value : find_option(world.options, name);
+}
+
+void world_open(void)
+{
+	memset(&world, 0, sizeof(world));
+	if (conformance_under_test->world_open)
+		world.env = conformance_under_test->world_open();
+}
+
+void world_close(void)
+{
+	if (conformance_under_test->world_close)
+		conformance_under_test->world_close(world.env);
+}
+
+void world_override(conformance_options options)
+{
+	world.override = options;
+}
+
+const struct ripc__host *world_host(int variant)
+{
+	world.options = conformance_under_test->variants[variant];
+	world.host = (struct ripc__host){
+		.log = log_line,
+		.option = get_option,
+		.context = 1,
+		.env = world.env,
+	};
+	return &world.host;
+}
+
+static const struct ripc__backend *backend(void)
+{
+	return conformance_under_test->backend;
+}
+
+static void *zeroed(size_t len)
+{
+	void *state = calloc(1, len);
+
+	ck_assert_ptr_nonnull(state);
+	return state;
+}
+
+void side_open(struct side *side, int variant)
+{
+	memset(side, 0, sizeof(*side));
+	side->dev = zeroed(backend()->dev_size);
+	side->port = zeroed(backend()->port_size);
+	ck_assert_int_eq(backend()->dev_open(side->dev, world_host(variant), &side->attr), 0);
+	ck_assert_int_eq(backend()->port_open(side->dev, side->port), 0);
+}
+
+void side_close_port(struct side *side)
+{
+	if (side->peer)
+		side_unroute(side, side->peer);
+	backend()->port_close(side->port);
+	free(side->port);
+	side->peer = side->port = NULL;
+}
+
+void side_close(struct side *side)
+{
+	if (side->port)
+		side_close_port(side);
+	backend()->dev_close(side->dev);
+	free(side->dev);
+}
+
+void side_address(const struct side *of, const struct side *seen_from, struct ripc__addr *addr)
+{
+	uint8_t blob[RIPC_ADDR_MAX];
+	int len = backend()->port_addr(of->port, blob);
+
+	ck_assert_int_gt(len, 0);
+	ck_assert_int_le(len, RIPC_ADDR_MAX);
+	ck_assert_int_eq(backend()->addr_choose(seen_from->port, blob, (size_t)len,
+		conformance_under_test->host, addr), 0);
+}
+
+static void await_peer(const struct side *from, void *peer)
+{
+	struct ripc__event event;
+
+	side_wait(from, &event, 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_PEER);
+	ck_assert_ptr_eq(event.peer, peer);
+	ck_assert_int_eq(event.status, 0);
+}
+
+void *side_route(const struct side *from, const struct ripc__addr *to)
+{
+	void *peer = zeroed(backend()->peer_size);
+	int rc = backend()->peer_open(from->port, peer, to);
+
+	if (rc == -EINPROGRESS)
+		await_peer(from, peer);
+	else
+		ck_assert_int_eq(rc, 0);
+	return peer;
+}
+
+void side_unroute(const struct side *from, void *peer)
+{
+	backend()->peer_close(from->port, peer);
+	free(peer);
+}
+
+void pair_open(struct side *left, struct side *right, int variant)
+{
+	struct ripc__addr addr;
+
+	side_open(left, variant);
+	side_open(right, variant);
+	side_address(right, left, &addr);
+	left->peer = side_route(left, &addr);
+	side_address(left, right, &addr);
+	right->peer = side_route(right, &addr);
+}
+
+void pair_close(struct side *left, struct side *right)
+{
+	side_close(left);
+	side_close(right);
+}
+
+void pattern_fill(uint8_t *bytes, uint32_t len, uint32_t number)
+{
+	for (uint32_t i = 0; i < len; i++)
+		bytes[i] = (uint8_t)(number * 31 + i + (i >> 8));
+	if (len >= 4)
+		put32(bytes, number);
+}
+
+bool pattern_is(const uint8_t *bytes, uint32_t len, uint32_t number)
+{
+	uint8_t *expected = zeroed(len + 1);
+	bool same;
+
+	pattern_fill(expected, len, number);
+	same = memcmp(bytes, expected, len) == 0;
+	free(expected);
+	return same;
+}
+
+uint32_t pattern_number(const uint8_t *bytes)
+{
+	return get32(bytes);
+}
+
+void side_send(const struct side *side, void *peer, uint32_t len, uint32_t number)
+{
+	static uint8_t bytes[DATAGRAM_ROOM];
+	struct iovec iov = {.iov_base = bytes, .iov_len = len};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = len};
+	int rc;
+
+	pattern_fill(bytes, len, number);
+	while ((rc = backend()->send(side->port, peer, &tx, 1)) == 0)
+		poll(NULL, 0, 1);
+	ck_assert_int_eq(rc, 1);
+	memset(bytes, 0xee, len); /* the bytes are ours again */
+}
+
+/* Sleeps until poll may have something. */
+static void sleep_on(const struct side *side)
+{
+	struct pollfd fd = {.events = POLLIN};
+
+	fd.fd = backend()->wait_fd ? backend()->wait_fd(side->port) : -ENOTSUP;
+	if (fd.fd < 0) {
+		poll(NULL, 0, 1);
+		return;
+	}
+	if (backend()->wait_arm && backend()->wait_arm(side->port) == -EAGAIN)
+		return;
+	ck_assert_msg(poll(&fd, 1, PATIENCE_MS) == 1, "nothing came in");
+}
+
+int side_wait(const struct side *side, struct ripc__event *events, uint32_t n)
+{
+	int filled;
+
+	while ((filled = backend()->poll(side->port, events, n)) == 0)
+		sleep_on(side);
+	ck_assert_int_gt(filled, 0);
+	ck_assert_int_le(filled, (int)n);
+	return filled;
+}
+
+void side_expect(const struct side *side, uint32_t len, uint32_t number)
+{
+	struct ripc__event event;
+
+	side_wait(side, &event, 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_DATAGRAM);
+	ck_assert_uint_eq(event.len, len);
+	ck_assert(pattern_is(event.data, len, number));
+	backend()->release(side->port, event.handle);
+}
+
+bool side_readable(const struct side *side)
+{
+	struct pollfd fd = {.fd = backend()->wait_fd(side->port), .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The conformance suite: one set of cases against the contract in src/core/backend.h. A
+ * backend's own file fills a struct conformance and calls conformance_run(); each case runs
+ * once per variant of its options.
+ */
+#ifndef CONFORMANCE_SUITE_H
+#define CONFORMANCE_SUITE_H
+
+#include <stdint.h>
+
+#include "core/backend.h"
+
+/* Options as name, value, ..., NULL. */
+typedef const char *const *conformance_options;
+
+struct conformance {
+	const struct ripc__backend *backend;
+	/* Makes and ends what the backend finds in ripc__host.env; NULL: nothing. */
+	void *(*world_open)(void);
+	void (*world_close)(void *world);
+	uint8_t host[16]; /* where resolver answers come from */
+	const conformance_options *variants;
+	uint32_t n_variants;
+	/* Makes the receive buffer small, so that it overflows; NULL: none. */
+	conformance_options small_buffer;
+};
+
+/* Returns the exit status of the program. */
+int conformance_run(const struct conformance *backend);
+
+#endif
