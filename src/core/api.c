@@ -196,7 +196,11 @@ int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
 	struct ripc__pool *pool;
 	int error = buf ? pool_of(ctx, &pool) : -EINVAL;
 
-	return error ? error : ripc__pool_alloc(pool, len, buf);
+	if (!error)
+		error = ripc__pool_alloc(pool, len, buf);
+	if (!error)
+		ripc__pool_fault(pool, *buf, len);
+	return error;
 }
 
 int ripc_buf_ref(struct ripc_context *ctx, void *buf)

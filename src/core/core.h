@@ -150,7 +150,7 @@ struct outgoing {
 	uint8_t state, outcome;
 	bool waiter;            /* a call waits for it */
 	bool reported;          /* its message is queued or with the application */
-	bool announced;
+	bool announced, busy;
 	int status;
 	int cancel_status;      /* what to report when the partner confirms the cancel */
 	struct wire_range holes[WIRE_HOLES_MAX];
@@ -215,6 +215,7 @@ struct ripc_service {
 	struct list queue;
 	uint32_t queued;
 	uint32_t n_incoming;       /* being received */
+	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
 	struct list windows, lent;
 	struct message retry, conflict; /* built-in notices */
@@ -251,6 +252,7 @@ struct ripc_context {
 	struct ripc__resolver *resolver;
 	struct ripc__timers timers;
 	uint32_t n_timers;         /* objects that may set one */
+	uint32_t n_busy;           /* long messages with bytes still to send or receive */
 	struct list services, partners, acks, granted, ungranted;
 	struct list ended;         /* outgoing: ended, but waited for or with the application */
 	uint32_t n_granted, picks;
@@ -364,7 +366,7 @@ void ripc__partner_lost(struct partner *partner, int status);
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_free(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
-/* False while a suspect is being asked for, or if it turned out to be gone (and is dead now). */
+/* False while a suspect is being asked for, or if its ID turned out to mean somebody else. */
 bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
@@ -427,6 +429,8 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 void ripc__outgoing_put(struct outgoing *outgoing);
 /* The partner is lost: each ends by what is known, or moves to another incarnation. */
 void ripc__outgoing_lost(struct partner *partner, int status);
+/* The ID means somebody else now: what certainly was not delivered goes there. */
+void ripc__outgoing_move(struct partner *partner);
 
 /* ---- places.c ------------------------------------------------------------------------------ */
 /* Makes the message of an announcement with a place for each item; NULL: some has none. */
@@ -436,6 +440,8 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 void ripc__places_release(struct ripc_service *service, struct message *message);
 /* The message goes to the application: windows are used up. */
 void ripc__places_settle(struct message *message);
+/* Touches the pages where bytes [start, end) will land, before they are asked for. */
+void ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
 
 /* ---- collect.c ----------------------------------------------------------------------------- */
 /* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; else how many were new. */

@@ -107,6 +107,7 @@ static void incoming_free(struct incoming *incoming)
 	list_remove(&incoming->granted);
 	ctx->n_granted -= incoming->is_granted;
 	incoming->partner->service->n_incoming--;
+	ctx->n_busy--;
 	ctx->changed = true;
 	free(incoming->pieces);
 	free(incoming);
@@ -221,6 +222,7 @@ static bool grant(struct incoming *incoming)
 	if (room < wanted && room > incoming->datagram_bytes && incoming->datagram_bytes)
 		room -= room % incoming->datagram_bytes;
 	room = room < wanted ? room : wanted;
+	ripc__places_fault(incoming, incoming->limit, incoming->limit + room);
 	incoming->limit += room;
 	account(incoming, (int64_t)room);
 	return true;
@@ -451,6 +453,7 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	list_append(&partner->incoming, &incoming->node);
 	list_init(&incoming->granted);
 	service->n_incoming++;
+	ctx->n_busy++;
 	return incoming;
 err_dismiss:
 	ripc__timer_dismiss(ctx, &incoming->timer);

@@ -47,6 +47,16 @@ static struct ripc_context *context_of(const struct outgoing *outgoing)
 	return outgoing->service->ctx;
 }
 
+/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
+static void busy_update(struct outgoing *outgoing)
+{
+	bool busy = outgoing->state != OUT_ENDED &&
+		!(outgoing->announced && outgoing->sent == outgoing->total);
+
+	context_of(outgoing)->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
+	outgoing->busy = busy;
+}
+
 /* Time for the cancel's question and answer before the deadline: a few round trips, but never
  * more than a quarter of what the caller gave. */
 static uint64_t cancel_at(const struct outgoing *outgoing)
@@ -139,6 +149,7 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	outgoing->state = OUT_ENDED;
 	outgoing->outcome = outcome;
 	outgoing->status = outcome == RIPC_UNKNOWN ? -ECONNRESET : status;
+	busy_update(outgoing);
 	outgoing->partner = NULL;
 	list_remove(&outgoing->node);
 	list_append(&ctx->ended, &outgoing->node);
@@ -305,6 +316,7 @@ static void pump(struct outgoing *outgoing)
 			ripc__point(context_of(outgoing), "last_data");
 	}
 	batch_flush(outgoing->partner, &batch);
+	busy_update(outgoing);
 }
 
 /* ---- announcing -------------------------------------------------------------------------------------- */
@@ -377,6 +389,8 @@ static void announce(struct outgoing *outgoing)
 	outgoing->announced = true;
 	if (outgoing->sent < outgoing->limit)
 		pump(outgoing);
+	else
+		busy_update(outgoing);
 }
 
 static void cancel_send(struct outgoing *outgoing)
@@ -533,6 +547,7 @@ static void begin(struct outgoing *outgoing, struct partner *partner)
 	outgoing->announced = false;
 	outgoing->sent = outgoing->limit = 0;
 	outgoing->crc = outgoing->n_holes = 0;
+	busy_update(outgoing);
 	list_append(&partner->outgoing, &outgoing->node);
 	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
 }
@@ -587,18 +602,18 @@ void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t st
 
 /*
  * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
- * delivered: what was wholly sent is unknown, and the rest, which it cannot have delivered,
- * begins again.
+ * delivered. But it forgets only who has been idle for PARTNER_IDLE_US: what was announced more
+ * recently than half of that never reached it. What is older and was wholly sent is unknown.
  */
 void ripc__outgoing_again(struct partner *partner, bool forgotten)
 {
 	list_for_each_safe(node, &partner->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+		uint64_t age_us = context_of(outgoing)->now_us - outgoing->started_us;
 
 		if (outgoing->state == OUT_WAITING || !outgoing->announced)
 			continue;
-		if (forgotten && (outgoing->state == OUT_CANCELLING ||
-				outgoing->sent == outgoing->total)) {
+		if (forgotten && age_us > PARTNER_IDLE_US / 2) {
 			end_by_what_is_known(outgoing, outgoing->cancel_status);
 			continue;
 		}
@@ -617,6 +632,16 @@ static bool may_move(const struct outgoing *outgoing)
 		!(outgoing->announced && outgoing->sent == outgoing->total) &&
 		!outgoing->service->closing &&
 		outgoing->deadline_us > context_of(outgoing)->now_us;
+}
+
+void ripc__outgoing_move(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (may_move(outgoing))
+			move_on(outgoing);
+	}
 }
 
 void ripc__outgoing_lost(struct partner *partner, int status)

@@ -171,7 +171,9 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	partner->service = service;
 	partner->id = id;
 	partner->used_us = ctx->now_us;
-	partner->short_next = partner->long_next = partner->long_oldest = partner->in_oldest = 1;
+	/* The partner may remember numbers from before we forgot it: none is used twice. */
+	partner->short_next = partner->long_next = partner->long_oldest = service->numbers + 1;
+	partner->in_oldest = 1;
 	partner->unasked = UNASKED_BYTES;
 	list_init(&partner->outgoing);
 	list_init(&partner->incoming);
@@ -189,6 +191,10 @@ static void partner_free_alone(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
+	if (partner->service->numbers < partner->short_next)
+		partner->service->numbers = partner->short_next;
+	if (partner->service->numbers < partner->long_next)
+		partner->service->numbers = partner->long_next;
 	list_remove(&partner->node);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
@@ -350,8 +356,11 @@ static void suspect_answered(struct partner *partner, int status,
 	if (status)
 		return; /* nobody else has the ID: what we know is the best there is */
 	partner->proof = answer->proof;
-	if (answer->record.incarnation != partner->incarnation)
-		ripc__partner_lost(partner, -ENOENT);
+	if (answer->record.incarnation == partner->incarnation)
+		return;
+	/* It may live on, as a rival that has not yet given way: what it says still counts. */
+	ripc__partner_retire(partner);
+	ripc__outgoing_move(partner);
 }
 
 bool ripc__partner_settled(struct partner *partner)
@@ -366,15 +375,14 @@ bool ripc__partner_settled(struct partner *partner)
 	if (status == -EINPROGRESS)
 		return false;
 	suspect_answered(partner, status, answer);
-	return !partner->dead;
+	return partner->current;
 }
 
 static void suspect_resolved(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
 	suspect_answered(partner, status, answer);
-	if (!partner->dead)
-		ripc__outgoing_advance(partner);
+	ripc__outgoing_advance(partner);
 }
 
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,

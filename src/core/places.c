@@ -111,3 +111,19 @@ void ripc__places_settle(struct message *message)
 	if (all_in_pool)
 		message->public.places = NULL;
 }
+
+void ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end)
+{
+	const struct ripc_msg *public = &incoming->message->public;
+	struct ripc__pool *pool = incoming->message->ctx->pool;
+	uint64_t at = 0;
+
+	for (uint32_t i = 0; i < public->n_items && at < end; i++) {
+		uint64_t len = public->items[i].iov_len;
+		uint64_t from = start > at ? start - at : 0, to = end - at < len ? end - at : len;
+
+		if (public->places[i].place == RIPC_IN_POOL && from < to)
+			ripc__pool_fault(pool, (char *)public->items[i].iov_base + from, to - from);
+		at += len;
+	}
+}

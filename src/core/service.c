@@ -311,6 +311,7 @@ static int service_register(struct ripc_service *service)
 
 int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
 {
+	const struct ripc__answer *answer;
 	bool is_private = id == 0;
 	struct ripc_service *service;
 	int error = is_private ? draw(ctx, &id) : 0;
@@ -338,6 +339,8 @@ int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_servi
 		ripc__service_end(service);
 		return error;
 	}
+	if (ripc__resolver_lookup(ctx->resolver, id, ctx->now_us, &answer) == 0)
+		ripc__partner_resolved(ctx, id, 0, answer); /* those here who wait for it */
 	*service_out = service;
 	return 0;
 }

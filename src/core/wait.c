@@ -10,8 +10,9 @@
  * competes for a packet with a call that is there: a call that comes kicks it out.
  *
  * Sleeping in the port's own wait saves what poll() costs (two timers and a second descriptor: 12 %
- * of a round trip over UDP, docs/rationale.md). It is used while messages flow and no timer is
- * near; a silence of 100 ms leads to poll(), which can sleep for ever.
+ * of a round trip over UDP, docs/rationale.md). It is used while messages flow and no long message
+ * is in progress; what timers there are (acks that may get lost) the ticking thread runs. A
+ * silence of 100 ms leads to poll(), which can sleep for ever.
  *
  * expect_sleep: a look that finds nothing costs a system call. When the last looks found
  * nothing (a ping-pong) the reader goes to sleep at once and looks when it is woken.
@@ -312,7 +313,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 static bool can_wait_on_port(const struct ripc_context *ctx, uint64_t until_us)
 {
 	return ctx->n_devices == 1 && ctx->devices[0].ops->wait && ctx->thread_runs && !ctx->quiet &&
-		until_us > ctx->now_us + PORT_WAIT_US;
+		ctx->n_busy == 0 && !ctx->thread_parked && until_us > ctx->now_us + PORT_WAIT_US;
 }
 
 static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
@@ -389,7 +390,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
-	if (can_wait_on_port(ctx, until_us))
+	if (can_wait_on_port(ctx, deadline_us))
 		port_wait(ctx, self, until_us);
 	else
 		reader_sleep(ctx, self, until_us);
@@ -517,7 +518,7 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 
 	*until_us = ctx->now_us + shift->tick_us;
 	if (ctx->reader) {
-		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS;
+		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS && !ctx->port_waits;
 		if (ctx->thread_parked)
 			*until_us = UINT64_MAX;
 		return false;
@@ -574,7 +575,7 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 		resolver_progress(ctx);
 	if (ctx->thread_holds)
 		ripc__progress(ctx);
-	else if (!ctx->reader)
+	else if (!ctx->reader || ctx->port_waits)
 		timers_progress(ctx);
 	ctx->thread_holds = false;
 	if (ctx->changed)
