@@ -12,7 +12,8 @@
  *    takes -1, for ever. A deadline may be missed by one tick (10 ms), not by more.
  *  - Every call is safe from any thread, unless the context was opened with
  *    RIPC_SINGLE_THREAD. After fork() every call on a context of the parent returns
- *    -EOWNERDEAD in the child, which may open contexts of its own.
+ *    -EOWNERDEAD in the child, which may open contexts of its own. Pool buffers and received
+ *    messages are not mapped there: the child must not touch them, nor ripc_msg_free() them.
  *  - Structs that the caller fills begin with their size, so that they can grow:
  *    struct ripc_config cfg = {.size = sizeof(cfg)};
  *  - The library prints nothing, installs no handlers and keeps no global state.
