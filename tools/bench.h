@@ -24,14 +24,14 @@
 #include <stdint.h>
 #include "common.h"
 
-#define PROGRAM		     "ripc-bench"
-#define BENCH_SIZES_MAX	     64
-#define BENCH_PEERS_MAX	     8
-#define BENCH_COUNT_MAX	     1000000
-#define BENCH_WAIT_MS	     1000  /* for the answer to a message that may get lost */
-#define BENCH_STALL_MS	     60000 /* for anything else */
-#define BENCH_SERVER_SECONDS 300   /* no server lives longer than a run can last */
-#define BENCH_WHERE_LEN	     64
+#define PROGRAM		  "ripc-bench"
+#define BENCH_SIZES_MAX	  64
+#define BENCH_PEERS_MAX	  8
+#define BENCH_COUNT_MAX	  1000000
+#define BENCH_WAIT_MS	  1000	/* for the answer to a message that may get lost */
+#define BENCH_STALL_MS	  60000 /* for anything else */
+#define BENCH_RUN_SECONDS 300	/* no process lives longer than a run can last */
+#define BENCH_WHERE_LEN	  64
 
 enum bench_test { BENCH_LATENCY, BENCH_BANDWIDTH };
 

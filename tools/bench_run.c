@@ -103,7 +103,7 @@ static void server_process(
 	int err;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(BENCH_SERVER_SECONDS);
+	alarm(BENCH_RUN_SECONDS);
 	pin(cpu);
 	err = bench_half(peer, job->test)->serve(job, ready_fd);
 	fprintf(stderr, "%s: %s server: %s\n", PROGRAM, peer->name, ripc_strerror(err));
@@ -146,6 +146,7 @@ static int run_client(const struct bench_peer *peer, const struct bench_job *job
 		return -errno;
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(BENCH_RUN_SECONDS);
 		pin(cpu);
 		result->err = bench_half(peer, job->test)->measure(job, result);
 		_exit(TOOL_OK);

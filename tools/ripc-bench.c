@@ -30,8 +30,8 @@ static const char usage_text[] =
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0)\n"
 	"  --count N          messages per run (default: as fits the size)\n"
 	"  --pairs N          runs per size and peer (default 20 or 7)\n"
-	"  --pin A,B | none   processors of client and server (default: the first two, or\n"
-	"                     none with --to)\n"
+	"  --pin A,B | none   processors of client and server (default: none; with --spin on\n"
+	"                     one host the first two)\n"
 	"  --json             one JSON object per size and peer\n"
 	"  --server           wait for a client on another host; --id registers a known ID\n"
 	"  --to ID|NAME       measure with the server that is registered there\n"
@@ -120,15 +120,18 @@ static int parse_pin(const char *text, struct bench_options *options)
 		       : 0;
 }
 
-/* The first two processors that we may use; with one alone, pinning says nothing. */
+/*
+ * Blocking ends are left to the scheduler, as a program would be: on one host it runs both where
+ * a wake-up is cheapest. Spinning ends need a processor each: the first two that we may use.
+ */
 static void pin_by_default(struct bench_options *options)
 {
 	cpu_set_t set;
 	int cpu, n = 0;
 
 	options->cpus[0] = options->cpus[1] = -1;
-	if (options->to || options->serve || sched_getaffinity(0, sizeof(set), &set) < 0 ||
-		CPU_COUNT(&set) < 2)
+	if (!options->spin_us || options->to || options->serve ||
+		sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 2)
 		return;
 	for (cpu = 0; n < 2 && cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &set))
