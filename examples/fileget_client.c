@@ -13,7 +13,7 @@
 #include <time.h>
 #include "fileget.h"
 
-#define REPEAT_FIRST_MS 250
+#define REPEAT_FIRST_MS 50
 #define REPEAT_MOST_MS	2000
 #define TICK_MS		50
 
@@ -181,7 +181,7 @@ static void repeat(struct fileget_client *client, struct slot *slot, uint64_t no
 	item.iov_len = encode(slot, bytes);
 	/* If the network takes no more now, this one counts as lost. */
 	ripc_send_short(client->svc, client->server, &item, 1);
-	if (slot->attempt < 4)
+	if (slot->attempt < 6)
 		wait_ms <<= slot->attempt;
 	slot->repeat_at_ms = now + (wait_ms < REPEAT_MOST_MS ? wait_ms : REPEAT_MOST_MS);
 }

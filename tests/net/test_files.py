@@ -205,6 +205,70 @@ class Served(unittest.TestCase):
         self.assertEqual(digest(os.path.join(self.out, 'copy')),
                          digest(os.path.join(self.tree, 'small', 'file 5')))
 
+    def begin(self, name, *args):
+        """Starts to fetch the big file into a pipe, and stops reading early."""
+        client = subprocess.Popen([program('fileget'), '--name', name, 'big', '-o', '-', '--piece',
+                                   '1M', *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=ENVIRONMENT)
+        return client, client.stdout.read(1 << 20)
+
+    def finish(self, client):
+        """Reads the rest. Returns it, what was said on standard error, and the status."""
+        out, err = client.communicate(timeout=DEADLINE_S)
+        return out, err.decode(), client.returncode
+
+    def test_fileserver__killed_and_restarted(self):
+        name = self.name + '-restarted'
+        server = start(program('fileserver'), self.tree, '--name', name)
+        client, first = self.begin(name, '--timeout', '60000')
+        server.kill()
+        server.wait()
+        server.stdout.close()
+        server = start(program('fileserver'), self.tree, '--name', name)
+        try:
+            rest, said, status = self.finish(client)
+        finally:
+            stop(server)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(hashlib.sha256(first + rest).hexdigest(),
+                         digest(os.path.join(self.tree, 'big')))
+
+    def test_fileserver__killed(self):
+        name = self.name + '-killed'
+        server = start(program('fileserver'), self.tree, '--name', name)
+        client, _ = self.begin(name, '--timeout', '1000')
+        server.kill()
+        server.wait()
+        server.stdout.close()
+        _, said, status = self.finish(client)
+        self.assertEqual(status, 1)
+        self.assertIn('fileget: ', said)
+
+    def test_fileserver__slow_client(self):
+        clients = [self.begin(self.name, '--depth', '8') for _ in range(3)]
+        self.get('-r', 'small', '-o', 'copy')
+        self.get('big')
+        for client, first in clients:
+            rest, said, status = self.finish(client)
+            self.assertEqual(status, 0, said)
+            self.assertEqual(hashlib.sha256(first + rest).hexdigest(),
+                             digest(os.path.join(self.tree, 'big')))
+
+    def test_fileget__changed_file(self):
+        path = os.path.join(self.tree, 'changing')
+        shutil.copy(os.path.join(self.tree, 'big'), path)
+        try:
+            client = subprocess.Popen(
+                [program('fileget'), '--name', self.name, 'changing', '-o', '-', '--piece', '1M'],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+            client.stdout.read(1 << 20)
+            os.truncate(path, 9 << 20)
+            _, said, status = self.finish(client)
+        finally:
+            os.unlink(path)
+        self.assertEqual(status, 1)
+        self.assertIn('changed', said)
+
     def test_fileserver__id_in_use(self):
         done = run('fileserver', self.tree, '--name', self.name)
         self.assertEqual(done.returncode, 1)
