@@ -365,6 +365,9 @@ static void announce(struct outgoing *outgoing)
 	uint64_t unasked = partner->token_out ? partner->unasked : inline_bytes;
 
 	oldest_update(partner);
+	/* Whoever may be gone gets no byte before it answers: then its end leaves nothing unknown. */
+	if (!partner->current)
+		unasked = 0;
 	if (unasked > outgoing->total)
 		unasked = outgoing->total;
 	if (outgoing->announced) {

@@ -157,6 +157,8 @@ static int device_progress(struct ripc_context *ctx, struct device *device)
 	struct ripc__event events[RIPC_EVENTS_MAX];
 	int n = ctx->port_waits ? 0 : device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
 
+	if (n > 0)
+		ctx->now_us = ctx->env.now_us(ctx->env.arg);
 	for (int i = 0; i < n; i++) {
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			ripc__input(ctx, device, &events[i]);
@@ -386,7 +388,8 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	}
 	ripc__acks_flush(ctx);
-	if (!ctx->cfg.spin_us && yield_and_look(ctx))
+	/* Whatever was without the lock must look whether it still has to sleep. */
+	if (!ctx->cfg.spin_us && (yield_and_look(ctx) || self->ready(self->arg)))
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
