@@ -207,7 +207,7 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 	if (sim_chance(&world->random, world->plan.window))
 		post_windows(app, from);
 	wish.len = long_length(&world->random);
-	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, 5000);
+	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, world->plan.timeout_ms);
 	draw_target(app, &wish);
 	make_sure(app, &wish);
 	sim_send(app, from, &wish);

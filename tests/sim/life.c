@@ -356,6 +356,18 @@ static void partition(struct sim_world *world, void *arg, uint64_t mask)
 	sim_at(world, world->now_us + sim_log(&world->random, 2000, 6000000), heal, app, mask);
 }
 
+/* value: a node that is cut off from all others for long. */
+static void cut_long(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+		if (i != slot)
+			sim_partition(world, i, (uint32_t)slot, true);
+	sim_trace(world, "node %u is cut off for long", (unsigned int)slot);
+	sim_at(world, world->now_us + 9500000, heal, app, 1ull << slot);
+}
+
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 void sim_app_open(struct sim_app *app, struct sim_world *world)
@@ -413,6 +425,12 @@ void sim_app_plan(struct sim_app *app, uint64_t from_us)
 	scatter(app, from_us, move_service, plan->n_moves, plan->n_services);
 	scatter(app, from_us, reopen_service, plan->n_reopens, plan->n_services);
 	scatter(app, from_us, partition, plan->n_partitions, 1u << plan->n_nodes);
+	if (plan->long_cut) {
+		uint64_t slot = sim_below(&world->random, plan->n_nodes);
+
+		sim_at(world, from_us + sim_between(&world->random, 500000, 2500000), cut_long, app,
+				slot);
+	}
 	scatter(app, from_us, raise_rival, plan->n_rivals, plan->n_services);
 	scatter(app, from_us, sim_act_burst, plan->burst ? 1 : 0, plan->n_services);
 }

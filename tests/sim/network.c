@@ -178,6 +178,15 @@ static void under_way(struct sim_world *world, struct sim_packet *packet, uint64
 	sim_at(world, world->now_us + delay(world, packet, to) + more_us, arrive, packet, to);
 }
 
+/* First packets need no token, so they are what one would replay. */
+static bool is_first(const struct sim_packet *packet)
+{
+	struct wire_header h;
+
+	return !packet->resolver && wire_decode_header(packet->bytes, packet->len, &h) == 0 &&
+		h.token == 0;
+}
+
 /* Copies of a packet that travel beside it: later ones, much later ones, forged ones. */
 static void multiply(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
@@ -188,10 +197,14 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 		show(world, packet, to, "doubled");
 		under_way(world, copy_of(packet), to, sim_below(random, 2000));
 	}
-	if (sim_chance(random, world->plan.late)) {
+	if (sim_chance(random, is_first(packet) ? 10 * world->plan.late : world->plan.late)) {
+		uint64_t after_us = is_first(packet) ?
+			sim_between(random, 1000000, world->plan.late_us) :
+			sim_log(random, 50000, world->plan.late_us);
+
 		world->counts.late++;
 		show(world, packet, to, "kept");
-		under_way(world, copy_of(packet), to, sim_log(random, 50000, world->plan.late_us));
+		under_way(world, copy_of(packet), to, after_us);
 	}
 	if (sim_chance(random, world->plan.forge)) {
 		struct sim_packet *copy = copy_of(packet);

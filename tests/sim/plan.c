@@ -60,6 +60,17 @@ static void draw_failures(struct sim_random *random, struct sim_plan *plan)
 		plan->n_jumps = 0; /* a clock that is wrong makes the younger one look older */
 }
 
+/* A cut so long that sends with all the patience in the world must give up on account of it. */
+static void make_long_cut(struct sim_random *random, struct sim_plan *plan)
+{
+	plan->long_cut = true;
+	plan->timeout_ms = 20000;
+	plan->peer_timeout_ms = (uint32_t)sim_log(random, 400, 2000);
+	plan->pause_us = 0;
+	plan->n_jumps = 0;
+	plan->span_us = sim_between(random, 13000000, 16000000);
+}
+
 /* Packets are lost, but nobody dies and every link works. */
 static void make_mild(struct sim_plan *plan)
 {
@@ -91,6 +102,7 @@ static void draw_use(struct sim_random *random, struct sim_plan *plan)
 		plan->late_us = 160000000;
 	}
 	plan->burst = sometimes(random, 8, 400);
+	plan->timeout_ms = 5000;
 	plan->incast = sim_chance(random, 20 * PERCENT);
 }
 
@@ -114,4 +126,6 @@ void sim_plan_draw(struct sim_world *world, bool native)
 	draw_failures(random, plan);
 	if (sim_chance(random, 20 * PERCENT))
 		make_mild(plan);
+	else if (sim_chance(random, 10 * PERCENT))
+		make_long_cut(random, plan);
 }

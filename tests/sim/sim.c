@@ -111,7 +111,11 @@ static void send_at_once(struct sim_app *app)
 
 	for (uint32_t i = 1; i < world->plan.n_services && !sim_failed(world); i++) {
 		struct sim_wish wish = {.kind = RIPC_LONG, .to = app->services[0].id,
-			.len = 200000, .timeout_ms = 5000, .must_deliver = true, .patient = true};
+			.timeout_ms = 2500, .must_deliver = true, .patient = true};
+
+		/* A small receive buffer makes it slow. */
+		wish.len = world->plan.receive_buffer && world->plan.receive_buffer < 400000 ?
+			20000 : 200000;
 
 		sim_send(app, &app->services[i], &wish);
 	}
@@ -185,6 +189,8 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
 		{"cancel", &p->cancel}, {"hold", &p->hold}};
 
+	if (names && strstr(names, "pause"))
+		p->pause_us = 0;
 	for (size_t i = 0; names && i < sizeof(faults) / sizeof(faults[0]); i++)
 		if (strstr(names, faults[i].name))
 			*faults[i].value = 0;
@@ -201,7 +207,7 @@ static void show_plan(const struct sim_plan *p)
 	printf("plan: partitions %u crashes %u moves %u reopens %u jumps %u stalls %u rivals %u "
 			"burst %u pause %llu us%s%s\n", p->n_partitions, p->n_crashes, p->n_moves,
 			p->n_reopens, p->n_jumps, p->n_stalls, p->n_rivals, p->burst,
-			(unsigned long long)p->pause_us, p->mild ? " mild" : "",
+			(unsigned long long)p->pause_us, p->mild ? " mild" : p->long_cut ? " long cut" : "",
 			p->incast ? " incast" : "");
 	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u per million\n",
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow);

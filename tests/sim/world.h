@@ -37,6 +37,8 @@ struct sim_plan {
 	uint64_t span_us;         /* of the phase with faults */
 	uint64_t pause_us;        /* in its middle nothing is sent for so long */
 	uint32_t late_us;         /* how late the late packets can be */
+	uint32_t timeout_ms;      /* the longest of a send */
+	bool long_cut;
 	uint32_t burst;           /* more sends at one moment, to one service */
 	bool mild;                /* so few faults that every patient send must arrive */
 	bool incast;              /* at the end all send much to one at once */
