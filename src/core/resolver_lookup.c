@@ -18,6 +18,7 @@
 
 #define LOOKUPS_MAX  4096u
 #define CACHE_MAX    65536u
+#define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
 #define PATIENCE_US  1000000u  /* until nobody is taken to have the ID */
 #define LINGER_US    200000u
 #define FOUND_US     60000000u /* a found record is used for so long without asking */
@@ -201,7 +202,7 @@ static void ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
 		ripc__ask_home(resolver, asked);
 	ripc__ask_network(resolver, asked);
 	asked->round++;
-	for (uint32_t i = ROUNDS_FIRST - 1; i < asked->round && gap_us < PATIENCE_US; i++)
+	for (uint32_t i = ROUNDS_FIRST - 1; i < asked->round && gap_us < GAP_MAX_US; i++)
 		gap_us *= 2;
 	if (asked->round < ROUNDS_FIRST)
 		gap_us = ROUND_US;
