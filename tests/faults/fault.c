@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See fault.h. Owns the list of children that a failing test must not leave behind. */
+#include "fault.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHILDREN_MAX 64
+
+static int children[CHILDREN_MAX];
+
+bool fault_full(int argc, char **argv)
+{
+	const char *text = getenv("RIPC_TEST_FULL");
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--full") == 0)
+			return true;
+	}
+	return text && strcmp(text, "0") != 0;
+}
+
+static void children_end(void)
+{
+	for (int i = 0; i < CHILDREN_MAX; i++) {
+		if (children[i] > 0)
+			kill(children[i], SIGKILL);
+	}
+}
+
+static void say(const char *word, const char *format, va_list args)
+{
+	fflush(stdout);
+	fprintf(stderr, "%s: ", word);
+	vfprintf(stderr, format, args);
+	fprintf(stderr, "\n");
+}
+
+void fault_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say("failed", format, args);
+	va_end(args);
+	children_end();
+	exit(1);
+}
+
+void fault_skip(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say("skipped", format, args);
+	va_end(args);
+	children_end();
+	exit(77);
+}
+
+uint64_t fault_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t fault_random(uint64_t *state)
+{
+	uint64_t value = *state += 0x9e3779b97f4a7c15;
+
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+	value = (value ^ value >> 27) * 0x94d049bb133111eb;
+	return value ^ value >> 31;
+}
+
+uint64_t fault_seed(void)
+{
+	const char *text = getenv("RIPC_TEST_SEED");
+	uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+
+	printf("seed: RIPC_TEST_SEED=%llu\n", (unsigned long long)seed);
+	return seed;
+}
+
+/* The number that all processes of one run share. */
+static unsigned int run_number(void)
+{
+	const char *text = getenv("RIPC_TEST_RUN");
+	char own[16];
+
+	if (!text) {
+		snprintf(own, sizeof(own), "%u", (unsigned int)getpid());
+		setenv("RIPC_TEST_RUN", own, 1);
+		text = getenv("RIPC_TEST_RUN");
+	}
+	return (unsigned int)strtoul(text, NULL, 10);
+}
+
+struct ripc_config fault_config(void)
+{
+	static char options[64];
+
+	snprintf(options, sizeof(options), "resolver.port=%u", 40000 + run_number() % 20000);
+	return (struct ripc_config){.size = sizeof(struct ripc_config), .backends = "udp",
+		.interfaces = "lo", .options = options};
+}
+
+void fault_open(struct ripc__env *env, const struct ripc_config *cfg, struct ripc_context **ctx)
+{
+	int error = ripc__open_in(cfg, env, ctx);
+
+	if (error)
+		fault_fail("a context cannot be opened: %s", ripc_strerror(error));
+}
+
+uint64_t fault_id(uint32_t number)
+{
+	return 0xfa01700000000000u | (uint64_t)run_number() << 16 | number;
+}
+
+bool fault_documented(int status, enum ripc_outcome outcome)
+{
+	switch (status) {
+	case 0:
+		return outcome == RIPC_DELIVERED;
+	case -ECONNRESET:
+		return outcome == RIPC_UNKNOWN;
+	case -ENOENT:
+	case -ETIMEDOUT:
+	case -EHOSTUNREACH:
+	case -ENETDOWN:
+		return outcome == RIPC_NOT_DELIVERED;
+	default:
+		return false;
+	}
+}
+
+/* ---- what is left behind ------------------------------------------------------------------------ */
+
+/* How many entries of a directory have the word in their name. */
+static int entries(const char *path, const char *word)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *entry;
+	int n = 0;
+
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir)))
+		n += strstr(entry->d_name, word) != NULL;
+	closedir(dir);
+	return n;
+}
+
+static int names_of_run(void)
+{
+	FILE *file = fopen("/proc/net/unix", "re");
+	char line[512], wanted[32];
+	int n = 0;
+
+	if (!file)
+		return 0;
+	/* The upper part of our IDs, as they stand in the names of the resolver's sockets. */
+	snprintf(wanted, sizeof(wanted), "/%012llx", (unsigned long long)(fault_id(0) >> 16));
+	while (fgets(line, sizeof(line), file))
+		n += strstr(line, "@ripc/") && strstr(line, wanted);
+	fclose(file);
+	return n;
+}
+
+struct fault_left fault_left_now(void)
+{
+	return (struct fault_left){.descriptors = entries("/proc/self/fd", ""),
+		.shared = entries("/dev/shm", "ripc"), .names = names_of_run()};
+}
+
+void fault_left_check(const struct fault_left *before, const char *when)
+{
+	uint64_t until_ms = fault_now_ms() + 2000;
+	struct fault_left now;
+
+	do {
+		now = fault_left_now();
+		if (now.descriptors == before->descriptors && now.shared <= before->shared &&
+				now.names == before->names)
+			return;
+		usleep(20000);
+	} while (fault_now_ms() < until_ms);
+	fault_fail("%s: descriptors %d, before %d; /dev/shm %d, before %d; socket names %d, before %d",
+		when, now.descriptors, before->descriptors, now.shared, before->shared, now.names,
+		before->names);
+}
+
+long fault_resident_kb(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long pages = 0, resident = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%ld %ld", &pages, &resident) != 2)
+		resident = 0;
+	fclose(file);
+	return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* ---- processes -------------------------------------------------------------------------------------- */
+
+static void child_remember(int pid)
+{
+	for (int i = 0; i < CHILDREN_MAX; i++) {
+		if (children[i] == 0) {
+			children[i] = pid;
+			return;
+		}
+	}
+	fault_fail("too many children");
+}
+
+static void child_forget(int pid)
+{
+	for (int i = 0; i < CHILDREN_MAX; i++) {
+		if (children[i] == pid)
+			children[i] = 0;
+	}
+}
+
+int fault_spawn(const char *const *argv, int *ready)
+{
+	int ends[2], pid;
+
+	run_number();
+	if (pipe2(ends, O_CLOEXEC))
+		fault_fail("pipe: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		fault_fail("fork: %s", strerror(errno));
+	if (pid == 0) {
+		dup2(ends[1], FAULT_READY_FD);
+		fcntl(FAULT_READY_FD, F_SETFD, 0); /* if it had been that number already */
+		execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+		_exit(127);
+	}
+	close(ends[1]);
+	child_remember(pid);
+	*ready = ends[0];
+	return pid;
+}
+
+int fault_await(int pid, uint64_t patience_ms)
+{
+	uint64_t until_ms = fault_now_ms() + patience_ms;
+	int status, got;
+
+	do {
+		got = waitpid(pid, &status, WNOHANG);
+		if (got == pid) {
+			child_forget(pid);
+			return status;
+		}
+		usleep(2000);
+	} while (got == 0 && fault_now_ms() < until_ms);
+	fault_fail("process %d does not end", pid);
+}
+
+/* ---- contents ------------------------------------------------------------------------------------- */
+
+void fault_fill(void *bytes, size_t len, uint64_t seed)
+{
+	uint8_t *at = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		at[i] = (uint8_t)((seed + i) * 0x9e3779b97f4a7c15 >> 56);
+}
+
+bool fault_filled(const void *bytes, size_t len, uint64_t seed)
+{
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < len; i++) {
+		if (at[i] != (uint8_t)((seed + i) * 0x9e3779b97f4a7c15 >> 56))
+			return false;
+	}
+	return true;
+}

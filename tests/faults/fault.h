@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the fault tests share: failing in words, what a process leaves behind, contexts that only
+ * this test's processes meet, and what a call may return when its partner fails.
+ */
+#ifndef FAULT_H
+#define FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/env.h"
+#include "ripc/ripc.h"
+
+/* --full on the command line, or RIPC_TEST_FULL=1: the counts that are stated for a release. */
+bool fault_full(int argc, char **argv);
+/* Says what went wrong, ends the children, and exits with 1. */
+void fault_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Says why this machine cannot do it, and exits with 77. */
+void fault_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+uint64_t fault_now_ms(void);
+/* SplitMix64 (Steele, Lea and Flood, 2014). */
+uint64_t fault_random(uint64_t *state);
+/* RIPC_TEST_SEED, or drawn; it is printed, so that a failing run can be repeated. */
+uint64_t fault_seed(void);
+
+/* A configuration whose resolver is this test's own; children that get the name meet there. */
+struct ripc_config fault_config(void);
+/* Opens with a hook at the named points. env must outlive the context. */
+void fault_open(struct ripc__env *env, const struct ripc_config *cfg, struct ripc_context **ctx);
+uint64_t fault_id(uint32_t number);
+
+/* May a waiting long send that ends so be explained by a partner that failed? */
+bool fault_documented(int status, enum ripc_outcome outcome);
+
+/* What a process may leave behind: its descriptors, shared memory, abstract socket names. */
+struct fault_left {
+	int descriptors, shared, names;
+};
+
+struct fault_left fault_left_now(void);
+/* Fails unless all is as before; waits a little for what other processes are just closing. */
+void fault_left_check(const struct fault_left *before, const char *when);
+long fault_resident_kb(void);
+
+#define FAULT_READY_FD 3
+/* Starts this program again with these arguments; what it writes to FAULT_READY_FD can be read
+ * from *ready, which ends with it. */
+int fault_spawn(const char *const *argv, int *ready);
+/* Waits for a process to end; fails if it does not. Returns its wait status. */
+int fault_await(int pid, uint64_t patience_ms);
+
+/* Contents that can be recognised. */
+void fault_fill(void *bytes, size_t len, uint64_t seed);
+bool fault_filled(const void *bytes, size_t len, uint64_t seed);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kill -9 of a partner at each named step of the protocol and at random moments, and stopping
+ * and continuing it. The survivor's calls end within their deadlines with a documented code;
+ * afterwards it works with the restarted partner, under the same service ID; and nothing is left
+ * behind. A point that is never reached fails the test.
+ *
+ * usage: faults-kill client|server [--full]    what the survivor is; RIPC_TEST_SEED repeats a run
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "kill.h"
+
+#define DEADLINE_MS 500u
+#define SLACK_MS    4000u  /* a call that takes so much longer than its deadline hangs */
+#define PATIENCE_MS 15000u
+
+enum role { ROLE_CLIENT, ROLE_SERVER }; /* of the survivor */
+
+struct driver {
+	struct ripc_context *ctx;
+	struct ripc_service *svc, *probe;
+	struct ripc__env env;
+	char *bytes;
+	struct tally tally;
+	uint32_t number;
+	int victim, ready;
+	bool victim_died;
+	int victim_status;
+	const char *what; /* the case, in words */
+	uint32_t retries; /* exchanges after a restart that had to be tried again */
+};
+
+static const struct point {
+	const char *name;
+	uint32_t most; /* passings in one conversation, at least */
+} points[] = {
+	{"announced", 10}, {"first_grant", 10}, {"mid_data", 10}, {"last_data", 10},
+	{"before_checksum", 10}, {"before_done", 10}, {"after_done", 10}, {"in_hello", 1},
+	{"in_resolve", 1}, {"in_close", 2},
+};
+
+#define N_POINTS (sizeof(points) / sizeof(points[0]))
+
+/* ---- the victim's life ----------------------------------------------------------------------- */
+
+static void victim_start(struct driver *driver, const char *role, const char *point, uint32_t n)
+{
+	char passings[16], letters[16];
+	const char *argv[] = {"faults-kill", "--victim", role, point, passings, letters, NULL};
+	struct pollfd poller = {.events = POLLIN};
+
+	snprintf(passings, sizeof(passings), "%u", n);
+	snprintf(letters, sizeof(letters), "%u", strcmp(point, "random") ? LETTERS : NUMBERS - 1);
+	driver->victim_died = false;
+	memset(&driver->tally, 0, sizeof(driver->tally)); /* it counts anew */
+	driver->victim = fault_spawn(argv, &driver->ready);
+	poller.fd = driver->ready;
+	/* Ready, or dead already. */
+	if (poll(&poller, 1, (int)PATIENCE_MS) != 1)
+		fault_fail("%s: the victim does not start", driver->what);
+}
+
+static bool victim_is_dead(struct driver *driver, uint64_t patience_ms)
+{
+	uint64_t until_ms = fault_now_ms() + patience_ms;
+	siginfo_t info;
+
+	do {
+		info.si_pid = 0;
+		if (waitid(P_PID, (id_t)driver->victim, &info, WEXITED | WNOHANG | WNOWAIT))
+			fault_fail("waitid: %s", strerror(errno));
+		if (info.si_pid == 0 && patience_ms)
+			usleep(1000);
+	} while (info.si_pid == 0 && fault_now_ms() < until_ms);
+	return info.si_pid != 0;
+}
+
+static void victim_reap(struct driver *driver)
+{
+	driver->victim_status = fault_await(driver->victim, PATIENCE_MS);
+	close(driver->ready);
+}
+
+/* ---- the survivor's calls -------------------------------------------------------------------- */
+
+static void check_in_time(const struct driver *driver, uint64_t began_ms, const char *call)
+{
+	uint64_t took_ms = fault_now_ms() - began_ms;
+
+	if (took_ms > DEADLINE_MS + SLACK_MS)
+		fault_fail("%s: %s took %llu ms, its deadline was %u", driver->what, call,
+			(unsigned long long)took_ms, DEADLINE_MS);
+}
+
+static int send_letter(struct driver *driver, uint64_t to, struct letter letter)
+{
+	enum ripc_outcome outcome = 0;
+	struct iovec items[2];
+	struct ripc_send send = {.size = sizeof(send), .to = to, .items = items, .n_items = 2,
+		.flags = RIPC_SEND_LONG, .timeout_ms = DEADLINE_MS, .cookie = letter.number};
+	uint64_t began_ms = fault_now_ms();
+	int error;
+
+	letter_pack(items, &letter, driver->bytes);
+	error = ripc_sendmsg(driver->svc, &send, &outcome);
+	check_in_time(driver, began_ms, "a send");
+	if (!fault_documented(error, outcome))
+		fault_fail("%s: a send ended with %d (%s), outcome %d", driver->what, error,
+			ripc_strerror(error), outcome);
+	return error;
+}
+
+/* The next long message; notices are checked and passed over. False: none came. */
+static bool receive_letter(struct driver *driver, int timeout_ms, struct letter *letter,
+		uint64_t *from)
+{
+	uint64_t began_ms = fault_now_ms();
+	bool got = false;
+	int error = 0;
+
+	while (!got && !error) {
+		struct ripc_msg *msg;
+
+		error = ripc_receive(driver->svc, timeout_ms, &msg);
+		check_in_time(driver, began_ms, "a receive");
+		if (error)
+			break;
+		got = msg->kind == RIPC_LONG;
+		if (got && letter_read(msg, &driver->tally, letter))
+			fault_fail("%s: got a letter that is broken, or twice", driver->what);
+		if (msg->kind == RIPC_NOTICE && msg->status)
+			fault_fail("%s: a notice says %d", driver->what, msg->status);
+		*from = msg->from;
+		ripc_msg_free(msg);
+	}
+	if (!got && error != -ETIMEDOUT)
+		fault_fail("%s: a receive ended with %d", driver->what, error);
+	return got;
+}
+
+/* A letter there and its answer back. */
+static bool exchange(struct driver *driver)
+{
+	const struct letter letter = {.number = ++driver->number};
+	struct letter answer = {0};
+	uint64_t from;
+
+	if (send_letter(driver, fault_id(SERVICE_VICTIM), letter))
+		return false;
+	while (answer.number != letter.number) {
+		if (!receive_letter(driver, DEADLINE_MS, &answer, &from))
+			return false;
+	}
+	return true;
+}
+
+/* Takes what comes and answers it. */
+static bool serve(struct driver *driver, int timeout_ms)
+{
+	struct letter letter;
+	uint64_t from;
+
+	if (!receive_letter(driver, timeout_ms, &letter, &from))
+		return false;
+	letter.is_answer = 1;
+	send_letter(driver, from, letter);
+	return true;
+}
+
+static void say_stop(struct driver *driver)
+{
+	const struct iovec stop = {"stop", 4};
+	int error = ripc_send_short(driver->svc, fault_id(SERVICE_VICTIM), &stop, 1);
+
+	if (error && error != -EAGAIN && error != -ENOENT)
+		fault_fail("%s: a short ended with %d", driver->what, error);
+}
+
+static void driver_open(struct driver *driver, const char *what)
+{
+	struct ripc_config cfg = fault_config();
+
+	memset(driver, 0, sizeof(*driver));
+	driver->what = what;
+	driver->bytes = malloc(LETTER_LEN);
+	ripc__env_init(&driver->env);
+	fault_open(&driver->env, &cfg, &driver->ctx);
+	if (ripc_service_open(driver->ctx, fault_id(SERVICE_DRIVER), 0, &driver->svc) ||
+			ripc_service_open(driver->ctx, fault_id(SERVICE_PROBE), 0, &driver->probe))
+		fault_fail("%s: the survivor has no service", what);
+}
+
+static void driver_close(struct driver *driver)
+{
+	int error = ripc_close(driver->ctx, (int)DEADLINE_MS);
+
+	if (error && error != -ETIMEDOUT)
+		fault_fail("%s: the survivor cannot close: %d", driver->what, error);
+	free(driver->bytes);
+}
+
+/* ---- conversations --------------------------------------------------------------------------------- */
+
+/* Until the victim is dead or, having been told to, has ended. */
+static void converse(struct driver *driver, enum role role)
+{
+	const struct iovec hello = {"hello", 5};
+	uint64_t until_ms = fault_now_ms() + 4 * PATIENCE_MS;
+
+	ripc_send_short(driver->probe, fault_id(SERVICE_VICTIM), &hello, 1);
+	while (!victim_is_dead(driver, 0)) {
+		if (fault_now_ms() > until_ms)
+			fault_fail("%s: the conversation has no end", driver->what);
+		if (role == ROLE_SERVER)
+			serve(driver, 20);
+		else if (driver->number < LETTERS && exchange(driver))
+			continue;
+		else if (driver->number < LETTERS && !victim_is_dead(driver, DEADLINE_MS))
+			fault_fail("%s: a living victim does not answer", driver->what);
+		else
+			say_stop(driver);
+	}
+	victim_reap(driver);
+}
+
+/* What the survivor does after the victim died: one more call to the dead, then the restart. */
+static void after_death(struct driver *driver, enum role role)
+{
+	uint32_t tries = 0;
+
+	if (send_letter(driver, fault_id(SERVICE_VICTIM), (struct letter){.number = NUMBERS - 1}) == 0)
+		fault_fail("%s: delivered to the dead", driver->what);
+	if (role == ROLE_CLIENT) {
+		victim_start(driver, "serve", "none", 0);
+		while (!exchange(driver) && ++tries < 5)
+			;
+		if (tries == 5)
+			fault_fail("%s: the restarted partner cannot be reached", driver->what);
+		driver->number = LETTERS; /* no more letters, only the stop */
+	} else {
+		victim_start(driver, "call", "none", 0);
+	}
+	driver->retries += tries;
+	converse(driver, role);
+	if (!WIFEXITED(driver->victim_status) || WEXITSTATUS(driver->victim_status))
+		fault_fail("%s: the restarted partner ended with %#x", driver->what,
+			driver->victim_status);
+}
+
+static void check_killed(const struct driver *driver)
+{
+	if (WIFSIGNALED(driver->victim_status) && WTERMSIG(driver->victim_status) == SIGKILL)
+		return;
+	fault_fail("%s: the victim was not killed (status %#x): the point was not reached",
+		driver->what, driver->victim_status);
+}
+
+static uint32_t kill_at_point(enum role role, const struct point *point, uint32_t n)
+{
+	static struct driver driver;
+	struct fault_left before = fault_left_now();
+	char what[64];
+
+	snprintf(what, sizeof(what), "kill at %s, passing %u, survivor is %s", point->name, n,
+		role == ROLE_CLIENT ? "client" : "server");
+	driver_open(&driver, what);
+	victim_start(&driver, role == ROLE_CLIENT ? "serve" : "call", point->name, n);
+	converse(&driver, role);
+	check_killed(&driver);
+	after_death(&driver, role);
+	driver_close(&driver);
+	fault_left_check(&before, what);
+	return driver.retries;
+}
+
+struct killer {
+	pthread_t thread;
+	int pid;
+	uint32_t delay_us;
+};
+
+static void *killer_main(void *arg)
+{
+	const struct killer *killer = arg;
+
+	usleep(killer->delay_us);
+	kill(killer->pid, SIGKILL);
+	return NULL;
+}
+
+static uint32_t kill_at_random(enum role role, uint32_t delay_us)
+{
+	static struct driver driver;
+	struct fault_left before = fault_left_now();
+	struct killer killer = {.delay_us = delay_us};
+	char what[64];
+
+	snprintf(what, sizeof(what), "kill after %u us, survivor is %s", delay_us,
+		role == ROLE_CLIENT ? "client" : "server");
+	driver_open(&driver, what);
+	victim_start(&driver, role == ROLE_CLIENT ? "serve" : "call", "random", 0);
+	killer.pid = driver.victim;
+	if (pthread_create(&killer.thread, NULL, killer_main, &killer))
+		fault_fail("no thread");
+	while (role == ROLE_CLIENT && exchange(&driver))
+		;
+	converse(&driver, role);
+	pthread_join(killer.thread, NULL);
+	check_killed(&driver);
+	driver.number = 0;
+	after_death(&driver, role);
+	driver_close(&driver);
+	fault_left_check(&before, what);
+	return driver.retries;
+}
+
+/* ---- stop and continue -------------------------------------------------------------------------- */
+
+static void stop_and_continue(uint32_t delay_us)
+{
+	static struct driver driver;
+	struct fault_left before = fault_left_now();
+	uint32_t tries = 0;
+	char what[64];
+
+	snprintf(what, sizeof(what), "stop after %u us", delay_us);
+	driver_open(&driver, what);
+	victim_start(&driver, "serve", "none", 0);
+	if (!exchange(&driver))
+		fault_fail("%s: no exchange with a living partner", what);
+	/* In the midst of a letter, or between two. */
+	usleep(delay_us);
+	kill(driver.victim, SIGSTOP);
+	if (exchange(&driver))
+		fault_fail("%s: a stopped partner answered", what);
+	kill(driver.victim, SIGCONT);
+	while (!exchange(&driver) && ++tries < 5)
+		;
+	if (tries == 5)
+		fault_fail("%s: the continued partner cannot be reached", what);
+	driver.number = LETTERS;
+	converse(&driver, ROLE_CLIENT);
+	driver_close(&driver);
+	fault_left_check(&before, what);
+}
+
+/* ---- all cases ------------------------------------------------------------------------------------ */
+
+static uint32_t all_points(enum role role, uint32_t repetitions, uint64_t *random)
+{
+	uint32_t retries = 0;
+
+	for (uint32_t i = 0; i < repetitions; i++) {
+		for (uint32_t p = 0; p < N_POINTS; p++) {
+			uint32_t n = 1 + (uint32_t)(fault_random(random) % points[p].most);
+
+			/* The first repetition is what is likely to be different: the first time. */
+			n = i == 0 && repetitions > 1 ? 1 : n;
+			retries += kill_at_point(role, &points[p], n);
+		}
+	}
+	return retries;
+}
+
+int main(int argc, char **argv)
+{
+	bool full = fault_full(argc, argv);
+	uint32_t each = full ? 10 : 1, moments = full ? 50 : 5, stops = full ? 10 : 2, retries;
+	enum role role;
+	uint64_t random;
+
+	if (argc == 6 && strcmp(argv[1], "--victim") == 0)
+		return victim_main(argv);
+	if (argc < 2 || (strcmp(argv[1], "client") && strcmp(argv[1], "server"))) {
+		fprintf(stderr, "usage: %s client|server [--full]\n", argv[0]);
+		return 2;
+	}
+	role = strcmp(argv[1], "client") == 0 ? ROLE_CLIENT : ROLE_SERVER;
+	random = fault_seed();
+	retries = all_points(role, each, &random);
+	for (uint32_t i = 0; i < moments; i++)
+		retries += kill_at_random(role, (uint32_t)(fault_random(&random) % 40000));
+	for (uint32_t i = 0; role == ROLE_CLIENT && i < stops; i++)
+		stop_and_continue((uint32_t)(fault_random(&random) % 2000));
+	printf("%u kills at each of %zu named points, %u at random moments; "
+		"%u exchanges after a restart had to be tried again\n", each, N_POINTS, moments,
+		retries);
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the two sides of the kill test (kill.c, kill_victim.c) say to each other. */
+#ifndef KILL_H
+#define KILL_H
+
+#include <stdint.h>
+
+#include "ripc/ripc.h"
+
+#define SERVICE_DRIVER 1 /* numbers of fault_id() */
+#define SERVICE_PROBE  2
+#define SERVICE_VICTIM 3
+
+#define LETTER_LEN (700u << 10) /* long enough for several grants */
+#define LETTERS    12u          /* conversations until the victim ends by itself */
+#define NUMBERS    100000u
+
+/* The first item of each long message; the second is filled by its number. */
+struct letter {
+	uint32_t number;
+	uint32_t is_answer;
+};
+
+struct tally {
+	uint8_t seen[NUMBERS];
+};
+
+/* The body of a process that is to be killed: "--victim serve|call POINT N LETTERS". */
+int victim_main(char **argv);
+
+/* Both items of a message. bytes has LETTER_LEN. */
+void letter_pack(struct iovec items[2], struct letter *letter, void *bytes);
+/* What was received, checked: -1 if it is not a whole letter or came before. */
+int letter_read(const struct ripc_msg *msg, struct tally *tally, struct letter *letter);
+
+#endif
