@@ -543,7 +543,7 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->peers, seed);
 	ripc__timers_init(&ctx->timers);
 	pthread_mutex_init(&ctx->lock, NULL);
-	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
 }
 
 static void context_free(struct ripc_context *ctx)

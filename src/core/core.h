@@ -34,6 +34,8 @@
 #define TICK_US            10000u
 #define LONGS_MAX          64u    /* long messages in progress from one partner to another */
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
+#define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
+#define CLOSED_MAX         64u    /* services of which we remember when they were closed */
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
 #define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
@@ -263,7 +265,12 @@ struct ripc_context {
 	uint64_t credit_used;
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	uint64_t next_sweep_us;
-	uint64_t lends_counter;
+	struct closed {
+		uint64_t incarnation, closed_us;
+	} closed[CLOSED_MAX];      /* our former services, a ring */
+	uint32_t n_closed;
+	uint64_t closed_floor_us;  /* incarnations that are neither here nor in the ring were not
+	                              here after this */
 	struct ripc_stats stats;
 	uint64_t stranger_tokens, stranger_us;
 
@@ -359,9 +366,9 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 /* Its token came with a hello. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
 void ripc__partner_touch(struct partner *partner);
-/* The partner is not there any more (status: why); its sends end or move on. It stays, dead,
- * as long as a packet of it may be under way. */
-void ripc__partner_lost(struct partner *partner, int status);
+/* The partner is not there any more (status: why), and has not been since gone_us; its sends
+ * end or move on. It stays, dead, as long as a packet of it may be under way. */
+void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_free(struct partner *partner);
@@ -428,7 +435,7 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 /* The call that waited, or the application with its message, is done with it. */
 void ripc__outgoing_put(struct outgoing *outgoing);
 /* The partner is lost: each ends by what is known, or moves to another incarnation. */
-void ripc__outgoing_lost(struct partner *partner, int status);
+void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
 /* The ID means somebody else now: what certainly was not delivered goes there. */
 void ripc__outgoing_move(struct partner *partner);
 

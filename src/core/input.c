@@ -30,13 +30,24 @@ static void swap_ends(const struct wire_packet *packet, struct wire_packet *answ
 	answer->h.number = packet->h.token;
 }
 
+/* For how long the incarnation has certainly not been here, microseconds. */
+static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
+{
+	for (uint32_t i = 0; i < CLOSED_MAX; i++) {
+		if (ctx->closed[i].incarnation == incarnation)
+			return ctx->now_us - ctx->closed[i].closed_us;
+	}
+	return ctx->now_us - ctx->closed_floor_us;
+}
+
 static void answer_gone(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	struct wire_packet answer = {.h.type = WIRE_GONE, .value = packet->h.token};
+	struct wire_packet answer = {.h.type = WIRE_GONE};
 
 	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
 		return; /* never answer an answer */
+	answer.value = gone_for_us(ctx, packet->h.dst);
 	swap_ends(packet, &answer);
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
@@ -98,7 +109,8 @@ static void input_gone(struct ripc_context *ctx, const struct wire_packet *packe
 	struct partner *partner = meant(ctx, packet);
 
 	if (partner && !partner->dead)
-		ripc__partner_lost(partner, -ENOENT);
+		ripc__partner_lost(partner, -ENOENT, packet->value < ctx->now_us ?
+			ctx->now_us - packet->value : 0);
 	else
 		ctx->stats.drop_token++;
 }

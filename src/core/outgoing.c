@@ -606,7 +606,8 @@ void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t st
 /*
  * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
  * delivered. But it forgets only who has been idle for PARTNER_IDLE_US: what was announced more
- * recently than half of that never reached it. What is older and was wholly sent is unknown.
+ * recently than half of that never reached it. What is older and was wholly sent is unknown; so
+ * it is if it never knew us for sure, as its answers may all have been lost.
  */
 void ripc__outgoing_again(struct partner *partner, bool forgotten)
 {
@@ -616,7 +617,8 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten)
 
 		if (outgoing->state == OUT_WAITING || !outgoing->announced)
 			continue;
-		if (forgotten && age_us > PARTNER_IDLE_US / 2) {
+		if (age_us > PARTNER_IDLE_US / 2 &&
+				(forgotten || outgoing->sent == outgoing->total)) {
 			end_by_what_is_known(outgoing, outgoing->cancel_status);
 			continue;
 		}
@@ -629,10 +631,16 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten)
 	}
 }
 
+/* Certainly not delivered where it was, which has been gone since gone_us? */
+static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
+{
+	return !outgoing->announced || outgoing->sent < outgoing->total ||
+		outgoing->started_us > gone_us;
+}
+
 static bool may_move(const struct outgoing *outgoing)
 {
 	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
-		!(outgoing->announced && outgoing->sent == outgoing->total) &&
 		!outgoing->service->closing &&
 		outgoing->deadline_us > context_of(outgoing)->now_us;
 }
@@ -642,22 +650,25 @@ void ripc__outgoing_move(struct partner *partner)
 	list_for_each_safe(node, &partner->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		if (may_move(outgoing))
+		if (is_undelivered(outgoing, UINT64_MAX) && may_move(outgoing))
 			move_on(outgoing);
 	}
 }
 
-void ripc__outgoing_lost(struct partner *partner, int status)
+void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	bool was_found = partner->peer != NULL;
 
 	while (!list_empty(&partner->outgoing)) {
 		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing, node);
 
-		if (was_found && may_move(outgoing))
+		if (!is_undelivered(outgoing, gone_us))
+			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
+		else if (was_found && may_move(outgoing))
 			move_on(outgoing);
 		else
-			end_by_what_is_known(outgoing, status);
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, outgoing->cancel_status ?
+				outgoing->cancel_status : status);
 	}
 }
 

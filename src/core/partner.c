@@ -340,7 +340,7 @@ static void resolving_answered(struct partner *partner, int status,
 		status = partner_found(partner, answer);
 	}
 	if (status) {
-		ripc__outgoing_lost(partner, status);
+		ripc__outgoing_lost(partner, status, UINT64_MAX);
 		ripc__partner_free(partner);
 		return;
 	}
@@ -523,13 +523,13 @@ void ripc__partner_retire(struct partner *partner)
 	unmake_current(partner);
 }
 
-void ripc__partner_lost(struct partner *partner, int status)
+void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	ripc__partner_retire(partner);
 	partner->dead = true;
 	incoming_forget_all(partner);
 	ripc__held_drop(partner, true);
-	ripc__outgoing_lost(partner, status);
+	ripc__outgoing_lost(partner, status, gone_us);
 }
 
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */

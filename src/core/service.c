@@ -391,6 +391,16 @@ static void lent_memory_forget(struct ripc_service *service)
 		ripc__lent_free(list_entry(service->lent.next, struct lent, node));
 }
 
+/* When it was closed tells its partners which of their sends certainly did not reach it. */
+static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
+{
+	struct closed *closed = &ctx->closed[ctx->n_closed++ % CLOSED_MAX];
+
+	if (closed->incarnation)
+		ctx->closed_floor_us = closed->closed_us;
+	*closed = (struct closed){incarnation, ctx->now_us};
+}
+
 void ripc__service_end(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -404,7 +414,7 @@ void ripc__service_end(struct ripc_service *service)
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->service == service) {
-			ripc__outgoing_lost(partner, -ECANCELED);
+			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
 			ripc__partner_free(partner);
 		}
 	}
@@ -413,6 +423,7 @@ void ripc__service_end(struct ripc_service *service)
 	lent_memory_forget(service);
 	ripc__map_remove(&ctx->services_by_id, service->id);
 	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
+	closed_remember(ctx, service->incarnation);
 	ripc__map_free(&service->partners);
 	list_remove(&service->node);
 	ctx->stats.services--;

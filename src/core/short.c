@@ -14,6 +14,7 @@
 
 struct held_short {
 	uint64_t number; /* 0: not sent yet */
+	uint64_t held_us; /* since when */
 	uint64_t to_incarnation, lends, replies;
 	uint32_t len, n_items;
 	uint64_t lens[RIPC_ITEMS_MAX];
@@ -97,12 +98,37 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	return n == 0 ? -EAGAIN : n;
 }
 
+/*
+ * Drops what has been held for too long. Were it sent again after the partner has forgotten us
+ * and its number, it could arrive twice.
+ */
+static void held_expire(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct held *held = partner->held;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; held && i < held->n; i++) {
+		struct held_short *copy = held->shorts[i];
+
+		if (ctx->now_us - copy->held_us < HELD_US) {
+			held->shorts[kept++] = copy;
+			continue;
+		}
+		ctx->stats.drop_send_unresolved += copy->number == 0;
+		free(copy);
+	}
+	if (held)
+		held->n = kept;
+}
+
 static int hold(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends, uint64_t number)
 {
 	struct held_short *copy;
 	uint8_t *at;
 
+	held_expire(partner);
 	if (!partner->held)
 		partner->held = calloc(1, sizeof(*partner->held));
 	if (!partner->held)
@@ -113,6 +139,7 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 	if (!copy)
 		return -ENOMEM;
 	copy->number = number;
+	copy->held_us = partner->service->ctx->now_us;
 	copy->to_incarnation = request->to_incarnation;
 	copy->lends = lends;
 	copy->replies = request->reply_to;
@@ -162,6 +189,7 @@ void ripc__held_send(struct partner *partner)
 
 	if (!held || !partner->peer)
 		return;
+	held_expire(partner);
 	for (uint32_t i = 0; i < held->n; i++) {
 		struct held_short *copy = held->shorts[i];
 

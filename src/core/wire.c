@@ -31,7 +31,7 @@
  *      HELLO_ONLY nothing
  *      RETRY      u64 proof
  *      ECHO, ECHO_REPLY  u64 nonce, u64 stamp
- *      GONE       u64 token
+ *      GONE       u64 microseconds that it has not been here
  *      ABORT      u64 the highest version that is understood
  *   then the payload: SHORT, ANNOUNCE (not longer than unasked and total), DATA; else none.
  */

@@ -109,7 +109,7 @@ struct wire_packet {
 	struct wire_hello hello;   /* WIRE_F_HELLO */
 	struct wire_ack ack;       /* WIRE_F_ACK; for ANSWER the body */
 	uint64_t lends, replies;   /* WIRE_F_LENDS, WIRE_F_REPLIES */
-	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: token */
+	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
 	uint64_t offset;           /* DATA */
 	uint32_t sum;              /* DATA with WIRE_F_LAST */
