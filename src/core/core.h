@@ -400,7 +400,8 @@ static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct 
 	return &ctx->devices[peer->device];
 }
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
-uint32_t ripc__peer_rto(const struct peer *peer);
+uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
+uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 /* New bytes arrived without loss; a loss was found; silence. */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence);

@@ -238,7 +238,7 @@ static bool holes_are_ripe(const struct incoming *incoming)
 	if (incoming->n_pieces == 0)
 		return false;
 	if (incoming->asked_us && incoming->arrivals_beyond < REORDER_DATAGRAMS &&
-			now_us - incoming->asked_us < ripc__peer_rto(incoming->partner->peer))
+			now_us - incoming->asked_us < ripc__peer_rto(context_of(incoming), incoming->partner->peer))
 		return false;
 	if (incoming->asked_us)
 		return true;
@@ -307,7 +307,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	if (incoming->limit == incoming->got)
 		grant(incoming);
 	pull(incoming, incoming->limit);
-	incoming->wait_us = incoming->wait_us * 2 < RTO_MAX_US ? incoming->wait_us * 2 : RTO_MAX_US;
+	incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
 	timer_set(incoming, arrival_deadline(incoming));
 	demote(incoming);
 }
@@ -353,7 +353,7 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	account(incoming, -(int64_t)bytes);
 	incoming->arrivals++;
 	incoming->heard_us = ctx->now_us;
-	incoming->wait_us = ripc__peer_rto(peer);
+	incoming->wait_us = ripc__peer_rto(ctx, peer);
 	if (incoming->asked_us && end > incoming->asked_limit)
 		incoming->arrivals_beyond++;
 	if (incoming->n_pieces == 0)
@@ -449,7 +449,7 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->heard_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
 	incoming->timer.fire = fire;
-	incoming->wait_us = ripc__peer_rto(partner->peer);
+	incoming->wait_us = ripc__peer_rto(ctx, partner->peer);
 	list_append(&partner->incoming, &incoming->node);
 	list_init(&incoming->granted);
 	service->n_incoming++;

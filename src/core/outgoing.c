@@ -61,7 +61,7 @@ static void busy_update(struct outgoing *outgoing)
  * more than a quarter of what the caller gave. */
 static uint64_t cancel_at(const struct outgoing *outgoing)
 {
-	uint64_t before = 3ull * ripc__peer_rto(outgoing->partner->peer) + TICK_US;
+	uint64_t before = 3ull * ripc__peer_rto(context_of(outgoing), outgoing->partner->peer) + TICK_US;
 	uint64_t given = outgoing->deadline_us - outgoing->started_us;
 
 	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
@@ -83,7 +83,7 @@ static void timer_set(struct outgoing *outgoing)
  * receiver's acks. */
 static void wait_reset(struct outgoing *outgoing)
 {
-	outgoing->wait_us = 2 * ripc__peer_rto(outgoing->partner->peer) + 1000;
+	outgoing->wait_us = 2 * ripc__peer_rto(context_of(outgoing), outgoing->partner->peer) + 1000;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------ */
@@ -450,7 +450,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		cancel_send(outgoing);
 	else
 		announce(outgoing);
-	outgoing->wait_us = outgoing->wait_us * 2 < RTO_MAX_US ? outgoing->wait_us * 2 : RTO_MAX_US;
+	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
 	timer_set(outgoing);
 }
 

@@ -34,15 +34,26 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
 		peer->rtt_min_us = (uint32_t)sample;
 }
 
-uint32_t ripc__peer_rto(const struct peer *peer)
+/* Several repetitions must fit into what a silent partner is given. */
+uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 {
-	uint32_t rto = 2 * peer->srtt_us + 4 * peer->rttvar_us;
+	uint64_t most = 1000ull * ctx->cfg.peer_timeout_ms / 16;
+	uint64_t rto = peer->srtt_us ? 2ull * peer->srtt_us + 4ull * peer->rttvar_us : RTO_FIRST_US;
 
-	if (peer->srtt_us == 0)
-		return RTO_FIRST_US;
-	if (rto < RTO_MIN_US)
-		return RTO_MIN_US;
-	return rto < RTO_CAP_US ? rto : RTO_CAP_US;
+	most = most < RTO_CAP_US ? most : RTO_CAP_US;
+	rto = rto < most ? rto : most;
+	return (uint32_t)(rto > RTO_MIN_US ? rto : RTO_MIN_US);
+}
+
+/* The next wait after one that ended in silence. */
+uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
+{
+	uint64_t most = 1000ull * ctx->cfg.peer_timeout_ms / 8;
+
+	most = most < RTO_MAX_US ? most : RTO_MAX_US;
+	if (wait_us >= most)
+		return wait_us;
+	return (uint32_t)(2ull * wait_us < most ? 2ull * wait_us : most);
 }
 
 void ripc__peer_grow(struct peer *peer, uint32_t bytes)
