@@ -343,6 +343,18 @@ class Alone(unittest.TestCase):
             self.assertIn(b'usage: ', done.stderr)
             self.assertEqual(done.stdout, b'')
 
+    def test_hello__greets(self):
+        # In a network namespace of its own, as the name "hello" may be taken here.
+        script = ('ip link set lo up; "$0" & for i in 1 2 3 4 5 6 7 8 9 10; do '
+                  '"$1" Ann && break; done; kill $!')
+        command = ['unshare', '--map-root-user', '--net', 'sh', '-c', script,
+                   program('hello_server'), program('hello_client')]
+        if subprocess.run(command[:3] + ['ip', 'link'], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode:
+            self.skipTest('no network namespace can be made here')
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=ENVIRONMENT, timeout=DEADLINE_S)
+        self.assertEqual(done.stdout, b'Hello, Ann!\n')
+
     def test_pingpong__few(self):
         done = run('pingpong', '--sizes', '1,50,1400,100000', '--count', '20')
         self.assertEqual(done.returncode, 0, done.stderr.decode())
