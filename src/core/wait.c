@@ -363,6 +363,7 @@ static bool yield_and_look(struct ripc_context *ctx)
 	lock(ctx);
 	if (ripc__progress(ctx)) {
 		ctx->yield_credit = YIELD_CREDIT;
+		ctx->expect_sleep = true; /* next time it need not look before it yields */
 		return true;
 	}
 	ctx->yield_credit -= ctx->yield_credit > 0;
