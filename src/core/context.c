@@ -265,7 +265,7 @@ static int config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	if (!own->timeout_ms)
 		own->timeout_ms = 5000;
 	if (!own->peer_timeout_ms)
-		own->peer_timeout_ms = 5000;
+		own->peer_timeout_ms = 10000;
 	error = error ? error : string_take(ctx, 0, &own->backends, "RIPC_BACKENDS");
 	error = error ? error : string_take(ctx, 1, &own->peers, "RIPC_PEERS");
 	error = error ? error : string_take(ctx, 2, &own->interfaces, "RIPC_INTERFACES");
