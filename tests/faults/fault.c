@@ -182,7 +182,7 @@ static int names_of_run(void)
 struct fault_left fault_left_now(void)
 {
 	return (struct fault_left){.descriptors = entries("/proc/self/fd", ""),
-		.shared = entries("/dev/shm", "ripc"), .names = names_of_run()};
+		.shared = entries("/dev/shm", "libripc"), .names = names_of_run()};
 }
 
 void fault_left_check(const struct fault_left *before, const char *when)
