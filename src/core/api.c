@@ -19,7 +19,7 @@ uint64_t ripc_id_from_name(const char *name)
 	return id ? id : 1;
 }
 
-/* ---- services ------------------------------------------------------------------------------------ */
+/* ---- services ---------------------------------------------------------------------------- */
 
 int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 		struct ripc_service **svc)
@@ -82,7 +82,7 @@ int ripc_service_fd(struct ripc_service *svc)
 	return fd;
 }
 
-/* ---- the resolver ---------------------------------------------------------------------------------- */
+/* ---- the resolver ------------------------------------------------------------------------ */
 
 struct lookup {
 	struct ripc_context *ctx;
@@ -179,7 +179,7 @@ int ripc_list(struct ripc_context *ctx, int timeout_ms,
 	return error ? error : listing.n;
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------ */
+/* ---- buffers ----------------------------------------------------------------------------- */
 
 static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
 {
@@ -254,7 +254,7 @@ int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t
 	return window ? 0 : -ENOMEM;
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items)
@@ -433,7 +433,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 	return any ? 0 : -ENOENT;
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------- */
 
 int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg)
 {
@@ -483,7 +483,7 @@ int64_t ripc_poll_timeout(struct ripc_context *ctx)
 	return left;
 }
 
-/* ---- asking about things ------------------------------------------------------------------------------------ */
+/* ---- asking about things ----------------------------------------------------------------- */
 
 int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path)
 {
@@ -536,7 +536,8 @@ static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us
 
 		error = ping_once(svc, to, ping);
 		if (!error)
-			ripc__wait(ctx, pinged, ping, until_us < deadline_us ? until_us : deadline_us);
+			ripc__wait(ctx, pinged, ping,
+				until_us < deadline_us ? until_us : deadline_us);
 		patience_us = patience_us < 10 * TICK_US ? 2 * patience_us : patience_us;
 	}
 	if (!error && !ping->done)

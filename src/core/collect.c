@@ -17,11 +17,12 @@
 
 #define PIECES_MAX 1024u
 
-/* Copies bytes to their places; returns their checksum continued from crc. */
-static uint32_t store(struct incoming *incoming, uint64_t offset, const uint8_t *bytes, uint64_t len,
-		uint32_t crc)
+/* Copies bytes to their places; returns their checksum. */
+static uint32_t store(struct incoming *incoming, uint64_t offset, const uint8_t *bytes,
+		uint64_t len)
 {
 	const struct iovec *items = incoming->message->public.items;
+	uint32_t crc = 0;
 
 	if (offset < incoming->cursor_start) {
 		incoming->cursor_item = 0;
@@ -166,7 +167,7 @@ static void take_parts(struct incoming *incoming, struct wire_range range, const
 			part.end = incoming->pieces[at].start;
 		if (part.end > part.start && pieces_room(incoming)) {
 			crc = store(incoming, part.start, bytes + (part.start - base),
-				part.end - part.start, 0);
+				part.end - part.start);
 			mark(incoming, part, crc);
 		}
 		if (part.end <= range.start)
@@ -192,7 +193,7 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 	uint32_t crc;
 
 	if (is_missing(incoming, range) && pieces_room(incoming)) {
-		crc = store(incoming, offset, packet->payload, packet->payload_len, 0);
+		crc = store(incoming, offset, packet->payload, packet->payload_len);
 		if (!wire_verify(packet, crc))
 			return -EBADMSG;
 		if (packet->payload_len)

@@ -89,7 +89,7 @@ void ripc__env_init(struct ripc__env *env)
 	};
 }
 
-/* ---- small things that all share ----------------------------------------------------------- */
+/* ---- small things that all share --------------------------------------------------------- */
 
 static void log_text(struct ripc_context *ctx, int level, const char *format, va_list args)
 {
@@ -185,7 +185,7 @@ int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total
 	return 0;
 }
 
-/* ---- configuration -------------------------------------------------------------------------- */
+/* ---- configuration ----------------------------------------------------------------------- */
 
 static int string_take(struct ripc_context *ctx, int at, const char **field, const char *variable)
 {
@@ -273,7 +273,7 @@ static int config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	return error ? error : options_split(ctx);
 }
 
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
 {
@@ -305,7 +305,8 @@ err_close_dev:
 err_free:
 	free(device->port);
 	free(device->dev);
-	ripc__log(ctx, RIPC_LOG_WARN, "backend %s cannot be opened: %s", ops->name, strerror(-error));
+	ripc__log(ctx, RIPC_LOG_WARN, "backend %s cannot be opened: %s", ops->name,
+		strerror(-error));
 	return error;
 }
 
@@ -404,7 +405,7 @@ static void credit_set(struct ripc_context *ctx)
 	}
 }
 
-/* ---- what the resolver asks of us ------------------------------------------------------------ */
+/* ---- what the resolver asks of us -------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
 {
@@ -509,12 +510,13 @@ static int resolver_open(struct ripc_context *ctx)
 	return ripc__resolver_open(&owner, &ctx->host, ctx->env.sources, &ctx->resolver);
 }
 
-/* ---- open and close --------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------- */
 
 /* A page that the kernel clears in a forked child, so that the child knows itself. */
 static int alive_open(struct ripc_context *ctx)
 {
-	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
@@ -678,10 +680,11 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	return ended ? 0 : -ETIMEDOUT;
 }
 
-/* ---- probing without a context ----------------------------------------------------------------- */
+/* ---- probing without a context ----------------------------------------------------------- */
 
 static void probe_one(const struct ripc__host *host, const char *kind, const char *name,
-		int (*probe)(const struct ripc__host *, char[256], char[256]), struct ripc_finding *finding)
+		int (*probe)(const struct ripc__host *, char[256], char[256]),
+		struct ripc_finding *finding)
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 

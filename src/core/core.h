@@ -279,7 +279,7 @@ struct ripc_context {
 	bool changed;              /* something happened that a waiter may wait for */
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
 	bool port_waits;           /* the reader is in its device's wait slot */
-	bool quiet;                /* that slot came back empty-handed: sleep in the kernel's poll */
+	bool quiet;                /* that slot came back empty-handed: sleep in ppoll */
 	uint32_t looks, yield_credit;
 	int kick_fd, thread_kick_fd;
 	bool reader_kicked;
@@ -300,7 +300,7 @@ struct ping {
 	bool done;
 };
 
-/* ---- context.c ----------------------------------------------------------------------------- */
+/* ---- context.c --------------------------------------------------------------------------- */
 void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total);
@@ -314,7 +314,7 @@ static inline void ripc__point(struct ripc_context *ctx, const char *name)
 		ctx->env.point(ctx->env.arg, name);
 }
 
-/* ---- wait.c -------------------------------------------------------------------------------- */
+/* ---- wait.c ------------------------------------------------------------------------------ */
 /* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
 int ripc__enter(struct ripc_context *ctx);
 void ripc__leave(struct ripc_context *ctx);
@@ -330,10 +330,10 @@ int ripc__thread_start(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms);
 
-/* ---- input.c ------------------------------------------------------------------------------- */
+/* ---- input.c ----------------------------------------------------------------------------- */
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
 
-/* ---- service.c ----------------------------------------------------------------------------- */
+/* ---- service.c --------------------------------------------------------------------------- */
 int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
 int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
@@ -354,7 +354,7 @@ struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t
 void ripc__lent_free(struct lent *lent);
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
 
-/* ---- partner.c ----------------------------------------------------------------------------- */
+/* ---- partner.c --------------------------------------------------------------------------- */
 /* Whom a send goes to: makes one in state RESOLVING if need be, and starts the resolver. */
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
 struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
@@ -394,7 +394,7 @@ void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
 
-/* ---- path.c -------------------------------------------------------------------------------- */
+/* ---- path.c ------------------------------------------------------------------------------ */
 static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
 {
 	return &ctx->devices[peer->device];
@@ -413,7 +413,7 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer);
 int ripc__path_fill(struct partner *partner, struct ripc_path *path);
 
-/* ---- short.c ------------------------------------------------------------------------------- */
+/* ---- short.c ----------------------------------------------------------------------------- */
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
 uint32_t ripc__short_max(struct partner *partner);
@@ -422,7 +422,7 @@ void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
 size_t ripc__held_bytes(const struct partner *partner);
 
-/* ---- outgoing.c ---------------------------------------------------------------------------- */
+/* ---- outgoing.c -------------------------------------------------------------------------- */
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
 		uint64_t lends, struct outgoing **outgoing);
 /* The partner became ready for announcements: number and start what waits. */
@@ -440,7 +440,7 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
 /* The ID means somebody else now: what certainly was not delivered goes there. */
 void ripc__outgoing_move(struct partner *partner);
 
-/* ---- places.c ------------------------------------------------------------------------------ */
+/* ---- places.c ---------------------------------------------------------------------------- */
 /* Makes the message of an announcement with a place for each item; NULL: some has none. */
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
 		struct lent *lent);
@@ -451,7 +451,7 @@ void ripc__places_settle(struct message *message);
 /* Touches the pages where bytes [start, end) will land, before they are asked for. */
 void ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
 
-/* ---- collect.c ----------------------------------------------------------------------------- */
+/* ---- collect.c --------------------------------------------------------------------------- */
 /* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; else how many were new. */
 int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
 		uint64_t offset);
@@ -459,7 +459,7 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
 		struct wire_range holes[WIRE_HOLES_MAX]);
 
-/* ---- incoming.c ---------------------------------------------------------------------------- */
+/* ---- incoming.c -------------------------------------------------------------------------- */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);

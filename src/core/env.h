@@ -27,8 +27,8 @@ struct ripc__env {
 	 */
 	void (*point)(void *arg, const char *name);
 	/*
-	 * Called by a waiting call instead of sleeping, without lock; NULL: sleep. Must come back by
-	 * until_us or when something has arrived, and must not call into the same context.
+	 * Called by a waiting call instead of sleeping, without lock; NULL: sleep. Must come back
+	 * by until_us or when something has arrived, and must not call into the same context.
 	 */
 	void (*idle)(void *arg, uint64_t until_us);
 };

@@ -32,7 +32,7 @@ static struct incoming *find(struct partner *partner, uint64_t number)
 	return NULL;
 }
 
-/* ---- what is remembered of numbers -------------------------------------------------------------- */
+/* ---- what is remembered of numbers ------------------------------------------------------- */
 
 static void remember_delivered(struct partner *partner, uint64_t number)
 {
@@ -71,7 +71,7 @@ static void advance_oldest(struct partner *partner, uint64_t oldest)
 	}
 }
 
-/* ---- delivery ---------------------------------------------------------------------------------------- */
+/* ---- delivery ---------------------------------------------------------------------------- */
 
 static void deliver(struct partner *partner, const struct wire_packet *announce,
 		struct message *message, uint64_t total)
@@ -157,7 +157,7 @@ static void finish(struct incoming *incoming)
 	ripc__ack_queue(partner, number, 0);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------ */
 
 static uint64_t arrival_deadline(const struct incoming *incoming)
 {
@@ -201,7 +201,8 @@ static bool grant(struct incoming *incoming)
 	struct peer *peer = incoming->partner->peer;
 	uint64_t wanted = incoming->total - incoming->limit;
 	uint64_t room = peer->window > peer->in_flight ? peer->window - peer->in_flight : 0;
-	uint64_t credit = ctx->credit_max > ctx->credit_used ? ctx->credit_max - ctx->credit_used : 0;
+	uint64_t credit = ctx->credit_max > ctx->credit_used ?
+		ctx->credit_max - ctx->credit_used : 0;
 	uint64_t least = peer->window / 4 < QUANTUM ? peer->window / 4 : QUANTUM;
 
 	if (!incoming->is_granted || wanted == 0)
@@ -232,18 +233,18 @@ static bool grant(struct incoming *incoming)
 static bool holes_are_ripe(const struct incoming *incoming)
 {
 	const struct piece *piece = incoming->pieces;
-	uint32_t patience_us = incoming->partner->peer->srtt_us / 4;
+	const struct peer *peer = incoming->partner->peer;
 	uint64_t now_us = context_of(incoming)->now_us;
 
 	if (incoming->n_pieces == 0)
 		return false;
 	if (incoming->asked_us && incoming->arrivals_beyond < REORDER_DATAGRAMS &&
-			now_us - incoming->asked_us < ripc__peer_rto(context_of(incoming), incoming->partner->peer))
+			now_us - incoming->asked_us < ripc__peer_rto(context_of(incoming), peer))
 		return false;
 	if (incoming->asked_us)
 		return true;
 	return incoming->arrivals - piece->seen_at >= REORDER_DATAGRAMS ||
-		now_us - piece->seen_us > patience_us;
+		now_us - piece->seen_us > peer->srtt_us / 4;
 }
 
 /* After bytes have come or credit has become free: what is to be asked now? */
@@ -342,7 +343,7 @@ void ripc__incoming_schedule(struct ripc_context *ctx)
 	}
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------ */
+/* ---- bytes ------------------------------------------------------------------------------- */
 
 /* What the arrival of bytes before end says about the path. */
 static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
@@ -404,7 +405,7 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 		update(incoming);
 }
 
-/* ---- announcements ------------------------------------------------------------------------------------ */
+/* ---- announcements ----------------------------------------------------------------------- */
 
 /* All of the message came with its announcement: no state is needed. */
 static struct message *whole(struct partner *partner, const struct wire_packet *packet)

@@ -20,7 +20,7 @@ static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 	return false;
 }
 
-/* ---- strangers ------------------------------------------------------------------------------------- */
+/* ---- strangers --------------------------------------------------------------------------- */
 
 static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
 {
@@ -168,7 +168,8 @@ static struct partner *stranger(struct ripc_context *ctx, struct device *device,
 		ctx->stats.drop_malformed++;
 		return NULL;
 	}
-	if (!ripc__proof_valid(ctx, packet->hello.context, event->from->host, packet->hello.proof)) {
+	if (!ripc__proof_valid(ctx, packet->hello.context, event->from->host,
+			packet->hello.proof)) {
 		ctx->stats.drop_proof++;
 		answer_retry(ctx, device, packet, event);
 		return NULL;
@@ -176,7 +177,7 @@ static struct partner *stranger(struct ripc_context *ctx, struct device *device,
 	return first_contact(ctx, device, packet, event);
 }
 
-/* ---- partners --------------------------------------------------------------------------------------- */
+/* ---- partners ---------------------------------------------------------------------------- */
 
 static void input_echo(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)

@@ -47,6 +47,11 @@ static struct ripc_context *context_of(const struct outgoing *outgoing)
 	return outgoing->service->ctx;
 }
 
+static uint32_t rto_of(const struct outgoing *outgoing)
+{
+	return ripc__peer_rto(context_of(outgoing), outgoing->partner->peer);
+}
+
 /* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
 static void busy_update(struct outgoing *outgoing)
 {
@@ -61,7 +66,7 @@ static void busy_update(struct outgoing *outgoing)
  * more than a quarter of what the caller gave. */
 static uint64_t cancel_at(const struct outgoing *outgoing)
 {
-	uint64_t before = 3ull * ripc__peer_rto(context_of(outgoing), outgoing->partner->peer) + TICK_US;
+	uint64_t before = 3ull * rto_of(outgoing) + TICK_US;
 	uint64_t given = outgoing->deadline_us - outgoing->started_us;
 
 	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
@@ -83,10 +88,10 @@ static void timer_set(struct outgoing *outgoing)
  * receiver's acks. */
 static void wait_reset(struct outgoing *outgoing)
 {
-	outgoing->wait_us = 2 * ripc__peer_rto(context_of(outgoing), outgoing->partner->peer) + 1000;
+	outgoing->wait_us = 2 * rto_of(outgoing) + 1000;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 void ripc__outgoing_put(struct outgoing *outgoing)
 {
@@ -175,7 +180,7 @@ static void end_by_what_is_known(struct outgoing *outgoing, int status)
 	ripc__outgoing_end(outgoing, all_sent ? RIPC_UNKNOWN : RIPC_NOT_DELIVERED, status);
 }
 
-/* ---- sending bytes -------------------------------------------------------------------------------- */
+/* ---- sending bytes ----------------------------------------------------------------------- */
 
 static void oldest_update(struct partner *partner)
 {
@@ -319,7 +324,7 @@ static void pump(struct outgoing *outgoing)
 	busy_update(outgoing);
 }
 
-/* ---- announcing -------------------------------------------------------------------------------------- */
+/* ---- announcing -------------------------------------------------------------------------- */
 
 static void announce_send(struct outgoing *outgoing, struct wire_packet *packet, uint32_t payload)
 {
@@ -365,7 +370,7 @@ static void announce(struct outgoing *outgoing)
 	uint64_t unasked = partner->token_out ? partner->unasked : inline_bytes;
 
 	oldest_update(partner);
-	/* Whoever may be gone gets no byte before it answers: then its end leaves nothing unknown. */
+	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
 	if (!partner->current)
 		unasked = 0;
 	if (unasked > outgoing->total)
@@ -485,7 +490,7 @@ void ripc__outgoing_advance(struct partner *partner)
 	}
 }
 
-/* ---- what the partner says ------------------------------------------------------------------------ */
+/* ---- what the partner says --------------------------------------------------------------- */
 
 static void heard(struct outgoing *outgoing)
 {
@@ -599,7 +604,8 @@ void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t st
 	else if (outgoing->state == OUT_CANCELLING && (status == ECANCELED || status == ESHUTDOWN))
 		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, outgoing->cancel_status);
 	else
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status < 4096 ? -(int)status : -EPROTO);
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
+			status < 4096 ? -(int)status : -EPROTO);
 	ripc__outgoing_advance(partner);
 }
 
@@ -660,7 +666,8 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 	bool was_found = partner->peer != NULL;
 
 	while (!list_empty(&partner->outgoing)) {
-		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing, node);
+		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
+			node);
 
 		if (!is_undelivered(outgoing, gone_us))
 			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
@@ -672,7 +679,7 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 	}
 }
 
-/* ---- starting ------------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------- */
 
 static int check_given(struct ripc_context *ctx, const struct ripc_send *request)
 {

@@ -16,7 +16,7 @@
 #include "core.h"
 #include "util/siphash.h"
 
-/* ---- proofs and tokens ----------------------------------------------------------------------- */
+/* ---- proofs and tokens ------------------------------------------------------------------- */
 
 uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
 		uint64_t age)
@@ -35,7 +35,8 @@ uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t hos
 bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
 		uint64_t proof)
 {
-	return proof == ripc__proof(ctx, asker, host, 0) || proof == ripc__proof(ctx, asker, host, 1);
+	return proof == ripc__proof(ctx, asker, host, 0) ||
+		proof == ripc__proof(ctx, asker, host, 1);
 }
 
 static int slots_grow(struct ripc_context *ctx)
@@ -111,7 +112,7 @@ struct partner *ripc__partner_by_pair(struct ripc_context *ctx, uint64_t local, 
 	return partner;
 }
 
-/* ---- peers ----------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------- */
 
 static struct peer *peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
 		const struct ripc__addr *addr)
@@ -154,7 +155,7 @@ static void peer_put(struct ripc_context *ctx, struct peer *peer)
 	free(peer);
 }
 
-/* ---- making partners --------------------------------------------------------------------------- */
+/* ---- making partners --------------------------------------------------------------------- */
 
 static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 {
@@ -567,7 +568,7 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 	return bytes;
 }
 
-/* ---- packets to partners and strangers ---------------------------------------------------------- */
+/* ---- packets to partners and strangers --------------------------------------------------- */
 
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type)
 {
@@ -657,7 +658,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	device->ops->peer_close(device->port, route);
 }
 
-/* ---- acks ----------------------------------------------------------------------------------------- */
+/* ---- acks -------------------------------------------------------------------------------- */
 
 static void ack_send(struct partner *partner)
 {

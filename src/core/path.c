@@ -17,6 +17,7 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
 {
 	int64_t sample = sample_us < RTO_MAX_US ? (int64_t)sample_us : RTO_MAX_US;
 	int64_t off = sample - peer->srtt_us;
+	int64_t far = off < 0 ? -off : off;
 
 	if (sample == 0)
 		sample = 1;
@@ -27,7 +28,7 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
 		return;
 	}
 	peer->srtt_us = (uint32_t)(peer->srtt_us + off / 8);
-	peer->rttvar_us = (uint32_t)(peer->rttvar_us + ((off < 0 ? -off : off) - peer->rttvar_us) / 4);
+	peer->rttvar_us = (uint32_t)(peer->rttvar_us + (far - peer->rttvar_us) / 4);
 	if (peer->srtt_us == 0)
 		peer->srtt_us = 1;
 	if (sample < peer->rtt_min_us)
@@ -95,7 +96,7 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 	return peer->datagram - WIRE_HEADER - WIRE_DATA_BODY;
 }
 
-/* ---- a new address ------------------------------------------------------------------------------ */
+/* ---- a new address ----------------------------------------------------------------------- */
 
 struct candidate {
 	uint64_t nonce, asked_us;

@@ -19,7 +19,7 @@
 #define NOTICES_PER_SECOND    1000u
 #define VERIFY_PER_SECOND     20u
 
-/* ---- limits ----------------------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------------------------ */
 
 static void bucket_init(struct bucket *bucket, uint32_t per_second, uint32_t most)
 {
@@ -64,7 +64,7 @@ void ripc__drop(struct ripc__resolver *resolver)
 	resolver->stats.dropped++;
 }
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------ */
 
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked)
 {
@@ -152,7 +152,7 @@ void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolv
 	}
 }
 
-/* ---- what comes in ---------------------------------------------------------------------- */
+/* ---- what comes in ----------------------------------------------------------------------- */
 
 void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard *heard,
 		struct ripc__answer *answer)
@@ -290,7 +290,7 @@ int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
 	return (int)n + ripc__timers_run(&resolver->timers, now_us, resolver);
 }
 
-/* ---- open and close --------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------- */
 
 static int source_open(struct ripc__resolver *resolver, const struct ripc__source *ops)
 {

@@ -93,7 +93,7 @@ static void answer_all(struct ripc__resolver *resolver, const struct heard *hear
 	free(ids);
 }
 
-/* ---- for the host's other processes ----------------------------------------------------- */
+/* ---- for the host's other processes ------------------------------------------------------ */
 
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 {

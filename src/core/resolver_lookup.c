@@ -53,7 +53,7 @@ struct cached {
 
 static void lookup_fire(void *owner, struct ripc__timer *timer);
 
-/* ---- the cache -------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------------- */
 
 static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
@@ -151,7 +151,7 @@ static void cache_store(struct ripc__resolver *resolver, uint64_t id,
 	list_append(&resolver->cache_order, &cached->node);
 }
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------ */
 
 static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 {
@@ -274,7 +274,7 @@ static void lookup_fire(void *owner, struct ripc__timer *timer)
 		ask_round(resolver, lookup);
 }
 
-/* ---- answers ---------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 /* Two incarnations are alive: whoever holds the younger is told of the older. */
 static void tell_younger(struct ripc__resolver *resolver, struct lookup *lookup,
@@ -384,7 +384,7 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 		owner->moved(owner->arg, record->id, registered ? record->incarnation : 0);
 }
 
-/* ---- calls of the owner ----------------------------------------------------------------- */
+/* ---- calls of the owner ------------------------------------------------------------------ */
 
 /* What lives here needs no question; its address is the loopback's. */
 static int lookup_own(struct ripc__resolver *resolver, uint64_t id)

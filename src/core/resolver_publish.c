@@ -99,7 +99,7 @@ static void set_timer(struct ripc__resolver *resolver, struct asked *asked, uint
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + after_us);
 }
 
-/* ---- registering ------------------------------------------------------------------------ */
+/* ---- registering ------------------------------------------------------------------------- */
 
 static void announce(struct ripc__resolver *resolver, struct publication *publication)
 {
@@ -233,7 +233,7 @@ void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint6
 		ripc__send_notice(resolver, &notice);
 }
 
-/* ---- rivals ----------------------------------------------------------------------------- */
+/* ---- rivals ------------------------------------------------------------------------------ */
 
 static void verify_round(struct ripc__resolver *resolver, struct asked *verify)
 {

@@ -16,7 +16,7 @@
 #include "core.h"
 #include "util/bytes.h"
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
 		size_t inline_bytes, void **bytes)
@@ -90,7 +90,7 @@ void ripc_msg_free(struct ripc_msg *msg)
 	}
 }
 
-/* ---- the queue ------------------------------------------------------------------------------- */
+/* ---- the queue --------------------------------------------------------------------------- */
 
 static void event_update(struct ripc_service *service)
 {
@@ -155,7 +155,7 @@ int ripc__service_take(struct ripc_service *service, int timeout_ms, struct mess
 	return 0;
 }
 
-/* ---- the descriptor ---------------------------------------------------------------------------- */
+/* ---- the descriptor ---------------------------------------------------------------------- */
 
 static int epoll_watch(int epoll_fd, int fd)
 {
@@ -205,7 +205,7 @@ int ripc__service_fd(struct ripc_service *service)
 	return epoll_fd;
 }
 
-/* ---- lent memory ------------------------------------------------------------------------------- */
+/* ---- lent memory ------------------------------------------------------------------------- */
 
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)
 {
@@ -245,7 +245,7 @@ void ripc__lent_free(struct lent *lent)
 	free(lent);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static void builtin_init(struct ripc_service *service, struct message *message)
 {

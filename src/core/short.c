@@ -308,7 +308,7 @@ int ripc__short_send(struct ripc_service *service, const struct ripc_send *reque
 	return 0;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------- */
 
 /* False: seen before, or too old to tell. */
 static bool number_is_new(struct partner *partner, uint64_t number)
@@ -389,6 +389,7 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	struct message *message;
 	struct iovec *items;
 	void *bytes;
+	uint32_t crc;
 
 	if (service->queued >= QUEUE_MAX || service->draining) {
 		ctx->stats.drop_queue_full++;
@@ -399,7 +400,8 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 		ctx->stats.drop_no_memory++;
 		return;
 	}
-	if (!wire_verify(packet, ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len))) {
+	crc = ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len);
+	if (!wire_verify(packet, crc)) {
 		ctx->stats.drop_checksum++;
 		ripc__message_free(message);
 		return;

@@ -150,7 +150,7 @@ uint64_t ripc__next_deadline(struct ripc_context *ctx)
 	return next;
 }
 
-/* ---- the work ------------------------------------------------------------------------------------- */
+/* ---- the work ---------------------------------------------------------------------------- */
 
 static int device_progress(struct ripc_context *ctx, struct device *device)
 {
@@ -217,7 +217,7 @@ void ripc__wake_ready(struct ripc_context *ctx)
 	}
 }
 
-/* ---- sleeping --------------------------------------------------------------------------------------- */
+/* ---- sleeping ---------------------------------------------------------------------------- */
 
 static void sleep_until(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us)
 {
@@ -314,8 +314,10 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 /* Is the one port all there is to sleep on, and for long? */
 static bool can_wait_on_port(const struct ripc_context *ctx, uint64_t until_us)
 {
-	return ctx->n_devices == 1 && ctx->devices[0].ops->wait && ctx->thread_runs && !ctx->quiet &&
-		ctx->n_busy == 0 && !ctx->thread_parked && until_us > ctx->now_us + PORT_WAIT_US;
+	if (ctx->n_devices != 1 || !ctx->devices[0].ops->wait || !ctx->thread_runs)
+		return false;
+	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
+		until_us > ctx->now_us + PORT_WAIT_US;
 }
 
 static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
@@ -494,7 +496,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 	return is_ready;
 }
 
-/* ---- the progress thread ------------------------------------------------------------------------------ */
+/* ---- the progress thread ----------------------------------------------------------------- */
 
 struct shift {
 	uint64_t activity; /* ctx->activity at the last tick */
@@ -575,7 +577,8 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 		ctx->thread_kicked = false;
 		shift->tick_us = THREAD_TICK_US;
 	}
-	if (any_revents(fds + 1, n_resolver - 1) || ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
+	if (any_revents(fds + 1, n_resolver - 1) ||
+			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
 		resolver_progress(ctx);
 	if (ctx->thread_holds)
 		ripc__progress(ctx);

@@ -11,7 +11,8 @@ struct list {
 };
 
 #define list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
-#define list_for_each(node, head) for (struct list *node = (head)->next; node != (head); node = node->next)
+#define list_for_each(node, head) \
+	for (struct list *node = (head)->next; node != (head); node = node->next)
 /* The body may unlink node. */
 #define list_for_each_safe(node, head)                                                  \
 	for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
