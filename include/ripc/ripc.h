@@ -93,8 +93,8 @@ struct ripc_config {
 	uint64_t pool_bytes;      /* most memory of the buffer pool (half of what there is) */
 	uint64_t message_max_bytes; /* longer announcements are refused (the pool's limit) */
 	const char *backends;     /* "udp": order and restriction; default: all that can run */
-	const char *peers;        /* hosts to ask where multicast does not pass: "host[:port],..." */
-	const char *interfaces;   /* network interfaces for multicast: "eth0,lo" (all that are up) */
+	const char *peers;        /* hosts to ask: "host[:port],..."; where multicast fails */
+	const char *interfaces;   /* for multicast: "eth0,lo" (all that are up) */
 	const char *options;      /* for what only one part knows: "resolver.port=15511,..." */
 	void (*log)(void *arg, int level, const char *text); /* NULL: silent; any thread calls it */
 	void *log_arg;

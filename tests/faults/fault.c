@@ -146,7 +146,7 @@ bool fault_documented(int status, enum ripc_outcome outcome)
 	}
 }
 
-/* ---- what is left behind ------------------------------------------------------------------------ */
+/* ---- what is left behind ----------------------------------------------------------------- */
 
 /* How many entries of a directory have the word in their name. */
 static int entries(const char *path, const char *word)
@@ -215,7 +215,7 @@ long fault_resident_kb(void)
 	return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* ---- processes -------------------------------------------------------------------------------------- */
+/* ---- processes --------------------------------------------------------------------------- */
 
 static void child_remember(int pid)
 {
@@ -274,7 +274,7 @@ int fault_await(int pid, uint64_t patience_ms)
 	fault_fail("process %d does not end", pid);
 }
 
-/* ---- contents ------------------------------------------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------------------------- */
 
 void fault_fill(void *bytes, size_t len, uint64_t seed)
 {

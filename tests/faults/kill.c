@@ -51,7 +51,7 @@ static const struct point {
 
 #define N_POINTS (sizeof(points) / sizeof(points[0]))
 
-/* ---- the victim's life ----------------------------------------------------------------------- */
+/* ---- the victim's life ------------------------------------------------------------------- */
 
 static void victim_start(struct driver *driver, const char *role, const char *point, uint32_t n)
 {
@@ -91,7 +91,7 @@ static void victim_reap(struct driver *driver)
 	close(driver->ready);
 }
 
-/* ---- the survivor's calls -------------------------------------------------------------------- */
+/* ---- the survivor's calls ---------------------------------------------------------------- */
 
 static void check_in_time(const struct driver *driver, uint64_t began_ms, const char *call)
 {
@@ -209,7 +209,7 @@ static void driver_close(struct driver *driver)
 	free(driver->bytes);
 }
 
-/* ---- conversations --------------------------------------------------------------------------------- */
+/* ---- conversations ----------------------------------------------------------------------- */
 
 /* Until the victim is dead or, having been told to, has ended. */
 static void converse(struct driver *driver, enum role role)
@@ -324,7 +324,7 @@ static uint32_t kill_at_random(enum role role, uint32_t delay_us)
 	return driver.retries;
 }
 
-/* ---- stop and continue -------------------------------------------------------------------------- */
+/* ---- stop and continue ------------------------------------------------------------------- */
 
 static void stop_and_continue(uint32_t delay_us)
 {
@@ -354,7 +354,7 @@ static void stop_and_continue(uint32_t delay_us)
 	fault_left_check(&before, what);
 }
 
-/* ---- all cases ------------------------------------------------------------------------------------ */
+/* ---- all cases --------------------------------------------------------------------------- */
 
 static uint32_t all_points(enum role role, uint32_t repetitions, uint64_t *random)
 {

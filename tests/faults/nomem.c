@@ -41,7 +41,7 @@ struct world {
 
 static char large[LARGE_LEN], foreign[5000], window[LARGE_LEN], lent_place[1000];
 
-/* ---- a world without waiting ----------------------------------------------------------------- */
+/* ---- a world without waiting ------------------------------------------------------------- */
 
 static uint64_t world_now(void *arg)
 {
@@ -86,7 +86,7 @@ static int checked(const struct world *world, const char *what, int status)
 	return status;
 }
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------- */
 
 static void end_open(struct world *world, struct end *end, uint64_t id)
 {
@@ -119,7 +119,7 @@ static void end_close(struct world *world, struct end *end)
 	end->svc = NULL;
 }
 
-/* ---- what is done ---------------------------------------------------------------------------------- */
+/* ---- what is done ------------------------------------------------------------------------ */
 
 /* Takes and frees what is there; answers what may be answered. Returns how many long messages. */
 static int take_all(struct world *world, struct end *end)
@@ -298,7 +298,7 @@ static void use_all(struct world *world)
 	use_many(world);
 }
 
-/* ---- one failure ------------------------------------------------------------------------------------- */
+/* ---- one failure ------------------------------------------------------------------------- */
 
 /* The same contexts work, both ways. */
 static void check_usable(struct world *world)

@@ -98,7 +98,7 @@ static bool fails(enum call call)
 	return now;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 static uint32_t slot_of(const void *block)
 {
@@ -202,7 +202,7 @@ void __wrap_free(void *block)
 	__real_free(block);
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernel -------------------------------------------------------------------------- */
 
 /* Defines the wrapper of a call that returns type, and fails with result and error. */
 #define WRAP(type, name, call, result, error, parameters, arguments) \

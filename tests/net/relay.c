@@ -68,7 +68,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* ---- packets that wait -------------------------------------------------------------------- */
+/* ---- packets that wait ------------------------------------------------------------------- */
 
 static bool before(const struct held *a, const struct held *b)
 {
@@ -123,7 +123,7 @@ static void hold(struct relay *relay, const uint8_t *bytes, uint32_t len, int to
 	held_push(relay, held);
 }
 
-/* ---- what happens to a packet ---------------------------------------------------------------- */
+/* ---- what happens to a packet ------------------------------------------------------------ */
 
 /* Where the transport's header begins and where its checksum is; false: not UDP or TCP. */
 static bool find_checksum(const uint8_t *bytes, uint32_t len, uint32_t *payload, uint32_t *sum)
@@ -191,7 +191,7 @@ static void pass(struct relay *relay, uint8_t *bytes, uint32_t len, int to)
 	hold(relay, bytes, len, to, at_us);
 }
 
-/* ---- the program -------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------- */
 
 static int tun_open(const char *netns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The TCP counterpart of xfer: a stream of the same bytes into a buffer that was touched before,
- * acknowledged by one byte when the last byte of a message has been read. Also a flow that just
- * fills a link for some time. Speaks JSON, one object per line.
+ * acknowledged by one byte when the last byte of a message has been read, and by another when it
+ * has been checked. Also a flow that just fills a link for some time. Speaks JSON, one object per line.
  *
  *   tcpxfer serve PORT BYTES               receives messages of so many bytes; 0: anything
  *   tcpxfer send ADDRESS PORT BYTES        sends one whenever a line comes in
@@ -81,6 +81,8 @@ static int serve_messages(int fd, uint64_t bytes)
 			break;
 		wrong += !pattern_check(buffer, bytes, &seed);
 		messages++;
+		if (!send_all(fd, "", 1))
+			break;
 	}
 	free(buffer);
 	printf("{\"messages\":%llu,\"wrong\":%llu}\n", (unsigned long long)messages,
@@ -138,6 +140,8 @@ static int send_messages(int fd, uint64_t bytes)
 		if (!send_all(fd, buffer, bytes) || !receive_all(fd, &ack, 1))
 			return fail("tcpxfer: send");
 		seconds = now_s() - began;
+		if (!receive_all(fd, &ack, 1))
+			return fail("tcpxfer: check");
 		printf("{\"sent\":%llu,\"seconds\":%.6f,\"mbs\":%.3f}\n", (unsigned long long)bytes,
 			seconds, 1e-6 * (double)bytes / seconds);
 		fflush(stdout);

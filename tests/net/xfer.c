@@ -86,7 +86,7 @@ static void print_stats(const char *begin, struct ripc_context *ctx)
 	fflush(stdout);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------- */
 
 /* The items joined are the pattern; joined only if there are several. */
 static bool is_right(const struct ripc_msg *msg, uint64_t *seed, uint64_t *len)
@@ -191,7 +191,7 @@ static int serve(struct job *job)
 	return ripc_close(job->ctx, 1000) ? 1 : 0;
 }
 
-/* ---- sending ------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 static void split(const struct job *job, char *bytes, struct iovec *items)
 {
@@ -339,7 +339,7 @@ static int send_job(struct job *job)
 	return ripc_close(job->ctx, 1000) || error ? 1 : 0;
 }
 
-/* ---- the program -------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------- */
 
 static int usage(void)
 {

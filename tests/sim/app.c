@@ -16,7 +16,7 @@ bool sim_usable(const struct sim_app *app, const struct sim_service *service)
 		node->stalled_until <= app->world->now_us;
 }
 
-/* ---- sending ------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 /* Lends up to SIM_RETURNS buffers under a number; returns how many. */
 static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
@@ -231,7 +231,7 @@ void sim_act_burst(struct sim_world *world, void *arg, uint64_t value)
 	}
 }
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------- */
 
 static uint64_t number_of(const struct ripc_msg *msg)
 {

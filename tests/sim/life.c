@@ -33,7 +33,7 @@ static bool put_off(struct sim_world *world,
 	return true;
 }
 
-/* ---- services ----------------------------------------------------------------------------- */
+/* ---- services ---------------------------------------------------------------------------- */
 
 static void service_up(struct sim_app *app, struct sim_service *service)
 {
@@ -165,7 +165,7 @@ static void reopen_service(struct sim_world *world, void *arg, uint64_t value)
 	sim_at(world, world->now_us + sim_log(&world->random, 1, 500000), open_service, app, value);
 }
 
-/* ---- rivals ------------------------------------------------------------------------------- */
+/* ---- rivals ------------------------------------------------------------------------------ */
 
 static void heal(struct sim_world *world, void *arg, uint64_t mask);
 /*
@@ -234,7 +234,7 @@ bool sim_app_settled(struct sim_app *app)
 	return settled;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------- */
 
 static void open_node(struct sim_world *world, void *arg, uint64_t slot)
 {
@@ -330,7 +330,7 @@ static void jump_clock(struct sim_world *world, void *arg, uint64_t slot)
 	sim_node_schedule(node);
 }
 
-/* ---- links -------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------------- */
 
 static void heal(struct sim_world *world, void *arg, uint64_t mask)
 {
@@ -368,7 +368,7 @@ static void cut_long(struct sim_world *world, void *arg, uint64_t slot)
 	sim_at(world, world->now_us + 9500000, heal, app, 1ull << slot);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------- */
 
 void sim_app_open(struct sim_app *app, struct sim_world *world)
 {

@@ -29,7 +29,7 @@ static void *from_pool(struct sim_node *node, size_t len)
 	return buffer;
 }
 
-/* ---- sends -------------------------------------------------------------------------------- */
+/* ---- sends ------------------------------------------------------------------------------- */
 
 static void lay_out(struct sim_node *node, struct sim_send *send)
 {
@@ -123,7 +123,7 @@ void sim_send_end(struct sim_app *app, struct sim_send *send)
 	sim_send_free(app, send);
 }
 
-/* ---- windows and return buffers ----------------------------------------------------------- */
+/* ---- windows and return buffers ---------------------------------------------------------- */
 
 struct sim_lent *sim_lend(struct sim_app *app, struct sim_service *service, uint64_t number,
 		size_t len)
@@ -220,7 +220,7 @@ void sim_act_cancel(struct sim_world *world, void *arg, uint64_t value)
 	}
 }
 
-/* ---- received messages -------------------------------------------------------------------- */
+/* ---- received messages ------------------------------------------------------------------- */
 
 void sim_done_with(struct sim_app *app, struct ripc_msg *msg)
 {
@@ -268,7 +268,7 @@ void sim_hold(struct sim_app *app, struct sim_node *node, struct ripc_msg *msg)
 			let_go, app, held->key);
 }
 
-/* ---- the end of a service or node --------------------------------------------------------- */
+/* ---- the end of a service or node -------------------------------------------------------- */
 
 void sim_forget_service(struct sim_app *app, uint64_t incarnation)
 {

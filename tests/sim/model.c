@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EARLY_US      25000 /* an outcome may come this much before the time that excuses it */
-#define STALE_US      30000000 /* for so long a dead holder of an ID may still be believed in */
+#define STALE_US      130000000 /* for so long a dead holder of an ID may still be believed in */
 #define RESOLVE_US    1000000  /* longer than an answer about an ID can be under way */
 #define GIVE_UP_US    2500000  /* beyond the peer timeout: back-off is up to 1 s */
 #define LONGS_MAX     64       /* that are in progress to a partner at once; more wait */
@@ -76,7 +76,7 @@ void model_fail(struct model *m, const char *text)
 	violation(m, MODEL_OTHER, "%s", text);
 }
 
-/* ---- the world ---------------------------------------------------------------------------- */
+/* ---- the world --------------------------------------------------------------------------- */
 
 struct service *service_of(const struct model *m, uint64_t incarnation)
 {
@@ -176,7 +176,7 @@ void model_blocked(struct model *m, uint64_t now_us, uint32_t place, bool blocke
 	m->blocked_until[place] = now_us;
 }
 
-/* ---- sends -------------------------------------------------------------------------------- */
+/* ---- sends ------------------------------------------------------------------------------- */
 
 static uint64_t send_tag(const struct send *send, const struct model *m)
 {
@@ -346,7 +346,7 @@ void model_overdue(struct model *m, uint64_t now_us)
 	}
 }
 
-/* ---- outcomes ----------------------------------------------------------------------------- */
+/* ---- outcomes ---------------------------------------------------------------------------- */
 
 static bool cut_since(const struct model *m, uint32_t a, uint32_t b, uint64_t since_us)
 {
@@ -516,7 +516,7 @@ void model_noticed(struct model *m, uint64_t incarnation, const struct ripc_msg 
 				(unsigned long long)msg->cookie);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 static void finish_send(struct model *m, const struct send *send)
 {

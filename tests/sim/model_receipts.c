@@ -21,7 +21,7 @@
 #define WATCH_BYTE    0xa5
 #define HELD_US       10000000 /* longer than a short is held for a partner to be found */
 
-/* ---- tallies ------------------------------------------------------------------------------ */
+/* ---- tallies ----------------------------------------------------------------------------- */
 
 uint32_t tally_new(struct model *m, uint64_t key)
 {
@@ -68,7 +68,7 @@ struct tally *tiny_tally(struct model *m, uint64_t key, bool make)
 	return *slot ? &m->tallies[*slot - 1] : NULL;
 }
 
-/* ---- receipts ----------------------------------------------------------------------------- */
+/* ---- receipts ---------------------------------------------------------------------------- */
 
 static void judge_incarnation(struct model *m, const struct send *send,
 		const struct service *at)
@@ -242,7 +242,7 @@ void model_recheck(struct model *m, const struct ripc_msg *msg)
 	judge_contents(m, msg, length_of(msg));
 }
 
-/* ---- lent memory -------------------------------------------------------------------------- */
+/* ---- lent memory ------------------------------------------------------------------------- */
 
 uint64_t model_lend(struct model *m, uint64_t incarnation, uint64_t number,
 		const struct iovec *mem)

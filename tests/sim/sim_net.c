@@ -221,7 +221,7 @@ static uint32_t net_overflows(void *at)
 	return n;
 }
 
-/* ---- native reads ------------------------------------------------------------------------- */
+/* ---- native reads ------------------------------------------------------------------------ */
 
 static void done(struct sim_node *node, uint64_t cookie, int status, bool fenced)
 {

@@ -9,7 +9,7 @@
 
 #include "history.h"
 
-/* ---- what is good ------------------------------------------------------------------------- */
+/* ---- what is good ------------------------------------------------------------------------ */
 
 START_TEST(model__accepts_a_good_history)
 {
@@ -80,7 +80,7 @@ START_TEST(model__counts_what_looks_the_same)
 }
 END_TEST
 
-/* ---- what is not -------------------------------------------------------------------------- */
+/* ---- what is not ------------------------------------------------------------------------- */
 
 START_TEST(model__sees_what_was_never_sent)
 {
@@ -525,7 +525,7 @@ START_TEST(model__sees_a_silent_partner_kept)
 }
 END_TEST
 
-/* ---- lent memory -------------------------------------------------------------------------- */
+/* ---- lent memory ------------------------------------------------------------------------- */
 
 /* A message of one item that landed in mem. */
 static void landed(uint64_t number, uint64_t len, const struct iovec *mem, uint64_t cookie,

@@ -74,7 +74,7 @@ static inline void pair_close(struct pair *pair)
 	side_close(&pair->b);
 }
 
-/* ---- contents -------------------------------------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------------------------- */
 
 static inline uint8_t content(uint64_t seed, size_t at)
 {
@@ -113,7 +113,7 @@ static inline void *pool_filled(struct ripc_context *ctx, size_t len, uint64_t s
 	return bytes;
 }
 
-/* ---- sending and receiving ----------------------------------------------------------------------- */
+/* ---- sending and receiving --------------------------------------------------------------- */
 
 static inline struct iovec item(const void *bytes, size_t len)
 {
@@ -175,7 +175,7 @@ static inline struct ripc_stats stats_of(struct ripc_context *ctx)
 	return stats;
 }
 
-/* ---- a context that lives only as long as somebody turns its handle ----------------------------- */
+/* ---- a context that lives only as long as somebody turns its handle ---------------------- */
 
 struct pump {
 	pthread_t thread;
@@ -208,7 +208,7 @@ static inline void pump_stop(struct pump *pump)
 	ck_assert_int_eq(pthread_join(pump->thread, NULL), 0);
 }
 
-/* ---- the process ------------------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------- */
 
 static inline int descriptors_open(void)
 {

@@ -269,7 +269,7 @@ START_TEST(sendmsg__long_to_incarnation)
 }
 END_TEST
 
-/* ---- a partner that falls silent ------------------------------------------------------------- */
+/* ---- a partner that falls silent --------------------------------------------------------- */
 
 /* b only lives while pumped. Afterwards both know each other and b is silent. */
 static void silent_open(struct pair *pair, struct pump *pump)
@@ -372,7 +372,7 @@ START_TEST(send_long__silent_partner_given_up)
 }
 END_TEST
 
-/* ---- without waiting --------------------------------------------------------------------------- */
+/* ---- without waiting --------------------------------------------------------------------- */
 
 /* Takes what b has got, each once. */
 static void count_received(struct ripc_service *svc, uint8_t *got, uint32_t n)
@@ -497,7 +497,7 @@ START_TEST(sendmsg__nowait_refused_at_once)
 }
 END_TEST
 
-/* ---- cancelling -------------------------------------------------------------------------------- */
+/* ---- cancelling -------------------------------------------------------------------------- */
 
 /* Not all was sent: the partner confirms that it will not be delivered. */
 START_TEST(cancel__nowait_in_progress)

@@ -187,7 +187,7 @@ START_TEST(close__negative_timeout)
 }
 END_TEST
 
-/* ---- waiting and receiving -------------------------------------------------------------------- */
+/* ---- waiting and receiving --------------------------------------------------------------- */
 
 START_TEST(receive__nothing_there)
 {
@@ -224,7 +224,7 @@ START_TEST(receive__spinning_first)
 }
 END_TEST
 
-/* ---- finding, measuring, asking ----------------------------------------------------------------- */
+/* ---- finding, measuring, asking ---------------------------------------------------------- */
 
 START_TEST(resolve__found_or_not)
 {

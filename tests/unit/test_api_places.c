@@ -22,7 +22,7 @@ static void check_items(const struct ripc_msg *msg, const size_t *lens, uint32_t
 	}
 }
 
-/* ---- windows --------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------- */
 
 static void post(const struct side *side, void *bytes, size_t len, uint64_t cookie)
 {
@@ -178,7 +178,7 @@ START_TEST(window_post__bad_arguments)
 }
 END_TEST
 
-/* ---- return buffers --------------------------------------------------------------------------- */
+/* ---- return buffers ---------------------------------------------------------------------- */
 
 struct question {
 	char place[70000];
@@ -353,7 +353,7 @@ START_TEST(returns__of_a_failed_send)
 }
 END_TEST
 
-/* ---- references -------------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------------- */
 
 START_TEST(buf_free__not_ours)
 {
@@ -447,7 +447,7 @@ START_TEST(buf_ref__item_of_a_short)
 }
 END_TEST
 
-/* ---- giving ------------------------------------------------------------------------------------- */
+/* ---- giving ------------------------------------------------------------------------------ */
 
 static struct ripc_send give(uint64_t to, const struct iovec *items, uint32_t n_items)
 {
@@ -529,7 +529,7 @@ START_TEST(give__only_pool_buffers)
 }
 END_TEST
 
-/* ---- memory that is not the pool's ------------------------------------------------------------- */
+/* ---- memory that is not the pool's ------------------------------------------------------- */
 
 static uint64_t n_foreign(const struct pair *pair)
 {

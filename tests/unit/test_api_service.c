@@ -22,7 +22,7 @@ static void send_byte(const struct side *from, const struct side *to)
 	ck_assert_int_eq(ripc_send_long(from->svc, to->id, &one, 1, PATIENCE_MS), 0);
 }
 
-/* ---- IDs ------------------------------------------------------------------------------------ */
+/* ---- IDs --------------------------------------------------------------------------------- */
 
 START_TEST(service_open__private_ids_differ)
 {
@@ -105,7 +105,7 @@ START_TEST(id_from_name__is_siphash)
 }
 END_TEST
 
-/* ---- draining, closing, restarting ------------------------------------------------------------ */
+/* ---- draining, closing, restarting ------------------------------------------------------- */
 
 START_TEST(service_drain__hands_out_what_is_queued)
 {
@@ -282,7 +282,7 @@ START_TEST(service_close__successor_gets_nothing_of_it)
 }
 END_TEST
 
-/* ---- the descriptor ------------------------------------------------------------------------------ */
+/* ---- the descriptor ---------------------------------------------------------------------- */
 
 static bool readable(int fd, int timeout_ms)
 {
@@ -453,7 +453,7 @@ START_TEST(service_fd__bad_arguments)
 }
 END_TEST
 
-/* ---- many ----------------------------------------------------------------------------------------- */
+/* ---- many -------------------------------------------------------------------------------- */
 
 static rlim_t allow_descriptors(void)
 {

@@ -25,7 +25,7 @@ static int rounds(void)
 	return text ? atoi(text) : 1;
 }
 
-/* ---- many threads on shared services ------------------------------------------------------------ */
+/* ---- many threads on shared services ----------------------------------------------------- */
 
 struct letter {
 	uint32_t mark, worker, number, stop;
@@ -167,7 +167,7 @@ START_TEST(threads__share_one_context)
 }
 END_TEST
 
-/* ---- a service for each thread --------------------------------------------------------------------- */
+/* ---- a service for each thread ----------------------------------------------------------- */
 
 struct ring {
 	struct side sides[WORKERS];
@@ -278,7 +278,7 @@ START_TEST(receive__woken_by_another_thread)
 }
 END_TEST
 
-/* ---- everything at once ---------------------------------------------------------------------------- */
+/* ---- everything at once ------------------------------------------------------------------ */
 
 struct bustle {
 	struct pair pair;
@@ -397,7 +397,7 @@ START_TEST(threads__all_calls_at_once)
 }
 END_TEST
 
-/* ---- fork ---------------------------------------------------------------------------------------- */
+/* ---- fork -------------------------------------------------------------------------------- */
 
 static int child_refused(const struct pair *pair, void *buf)
 {
