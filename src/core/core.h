@@ -75,9 +75,11 @@ struct peer {
 	uint32_t partners;   /* references */
 	uint8_t device;      /* index into ctx->devices */
 	bool slow_start;
-	uint16_t spare;
+	uint8_t reorder;     /* 0: gaps are losses; else patience: srtt << reorder / 4 */
+	uint8_t cuts;        /* since the path last proved to reorder */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
+	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t in_flight;  /* granted to its messages and not yet arrived */
 	uint32_t datagram;   /* bytes of datagram used for bulk to it */
 	uint64_t cut_us;     /* when the window was last cut */
@@ -143,7 +145,7 @@ struct outgoing {
 	uint64_t heard_us;      /* last authentic word of the partner about this message */
 	uint64_t announced_us;  /* 0: repeated, so no round trip can be told */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
-	uint64_t asked_have;    /* wire_pull.have of the last PULL */
+	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
 	uint32_t asked_same;    /* PULLs in a row that asked for the same */
 	uint32_t crc;           /* of bytes [0, sent) */
 	uint32_t wait_us;       /* of the repetition timer */
@@ -181,7 +183,9 @@ struct incoming {
 	uint64_t got;              /* all bytes that arrived */
 	uint64_t high;             /* end of the furthest byte that arrived */
 	uint64_t limit;            /* bytes before this were granted */
-	uint64_t heard_us, started_us;
+	uint64_t heard_us, started_us; /* heard_us: any word of the sender about it */
+	uint64_t arrived_us;       /* when bytes came last, or the wait for them began anew */
+	uint64_t resent_us;        /* when holes were last asked for; 0: that was judged */
 	uint64_t asked_us, asked_limit; /* outstanding request for holes; 0: none */
 	uint64_t probe_us, probe_at;    /* round trip: when byte probe_at was granted; 0: none */
 	uint32_t crc, sum;         /* of [0, have); the sender's of the whole */
@@ -405,6 +409,8 @@ uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 /* New bytes arrived without loss; a loss was found; silence. */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence);
+/* What was taken for a loss had only been late. */
+void ripc__peer_reorders(struct peer *peer);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
 /* A packet came from elsewhere than where the route leads: prove it, then go there. */
 void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from);

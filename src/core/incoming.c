@@ -181,7 +181,7 @@ static void pull(struct incoming *incoming, uint64_t holes_end)
 	if (holes_end > incoming->have) {
 		packet.pull.n_holes = ripc__collect_holes(incoming, holes_end,
 			packet.pull.holes);
-		incoming->asked_us = ctx->now_us;
+		incoming->asked_us = incoming->resent_us = ctx->now_us;
 		incoming->asked_limit = incoming->limit;
 		incoming->arrivals_beyond = 0;
 		incoming->probe_us = 0; /* what comes now may have been sent twice */
@@ -229,39 +229,51 @@ static bool grant(struct incoming *incoming)
 	return true;
 }
 
-/* Is there a gap that is more than reordering? */
-static bool holes_are_ripe(const struct incoming *incoming)
+/*
+ * Is the gap before this piece more than reordering? Three datagrams that came after it say so,
+ * or a quarter of a round trip; only time, and more of it, where the path has proved to reorder.
+ */
+static bool is_ripe(const struct incoming *incoming, const struct piece *piece)
 {
-	const struct piece *piece = incoming->pieces;
+	const struct peer *peer = incoming->partner->peer;
+	uint64_t age_us = context_of(incoming)->now_us - piece->seen_us;
+
+	if (peer->reorder == 0 && incoming->arrivals - piece->seen_at >= REORDER_DATAGRAMS)
+		return true;
+	return age_us > (uint64_t)peer->srtt_us << peer->reorder >> 2;
+}
+
+/* Where the gaps end that are to be asked for now; 0: none are. */
+static uint64_t ripe_end(const struct incoming *incoming)
+{
 	const struct peer *peer = incoming->partner->peer;
 	uint64_t now_us = context_of(incoming)->now_us;
 
-	if (incoming->n_pieces == 0)
-		return false;
-	if (incoming->asked_us && incoming->arrivals_beyond < REORDER_DATAGRAMS &&
+	/* One request at a time, until what was sent after its answer has come, or is overdue. */
+	if (incoming->asked_us && (peer->reorder || incoming->arrivals_beyond < REORDER_DATAGRAMS) &&
 			now_us - incoming->asked_us < ripc__peer_rto(context_of(incoming), peer))
-		return false;
-	if (incoming->asked_us)
-		return true;
-	return incoming->arrivals - piece->seen_at >= REORDER_DATAGRAMS ||
-		now_us - piece->seen_us > peer->srtt_us / 4;
+		return 0;
+	for (uint32_t i = incoming->n_pieces; i-- > 0;) {
+		if (is_ripe(incoming, &incoming->pieces[i]))
+			return incoming->pieces[i].start;
+	}
+	return 0;
 }
 
 /* After bytes have come or credit has become free: what is to be asked now? */
 static void update(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
-	uint64_t holes_end = 0;
+	uint64_t holes_end;
 	bool raised;
 
 	if (incoming->got == incoming->total) {
 		finish(incoming);
 		return;
 	}
-	if (holes_are_ripe(incoming)) {
-		holes_end = incoming->pieces[incoming->n_pieces - 1].start;
+	holes_end = ripe_end(incoming);
+	if (holes_end)
 		ripc__peer_cut(ctx, incoming->partner->peer, false);
-	}
 	raised = grant(incoming);
 	if (raised || holes_end)
 		pull(incoming, holes_end);
@@ -292,14 +304,13 @@ static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 	struct incoming *incoming = list_entry(timer, struct incoming, timer);
-	uint64_t silent_us = ctx->now_us - incoming->heard_us;
 
-	if (silent_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
+	if (ctx->now_us - incoming->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
 		give_up(incoming);
 		return;
 	}
-	if (silent_us < incoming->wait_us) {
-		timer_set(incoming, incoming->heard_us + incoming->wait_us);
+	if (ctx->now_us - incoming->arrived_us < incoming->wait_us) {
+		timer_set(incoming, incoming->arrived_us + incoming->wait_us);
 		update(incoming);
 		return;
 	}
@@ -309,6 +320,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		grant(incoming);
 	pull(incoming, incoming->limit);
 	incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
+	incoming->arrived_us = ctx->now_us; /* the wait begins anew */
 	timer_set(incoming, arrival_deadline(incoming));
 	demote(incoming);
 }
@@ -353,19 +365,30 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 
 	account(incoming, -(int64_t)bytes);
 	incoming->arrivals++;
-	incoming->heard_us = ctx->now_us;
+	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	incoming->wait_us = ripc__peer_rto(ctx, peer);
 	if (incoming->asked_us && end > incoming->asked_limit)
 		incoming->arrivals_beyond++;
 	if (incoming->n_pieces == 0)
 		incoming->asked_us = 0;
 	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
-		timer_set(incoming, ctx->now_us + peer->srtt_us / 4 + 1);
+		timer_set(incoming, ctx->now_us + (peer->srtt_us << peer->reorder >> 2) + 1);
 	if (incoming->probe_us && end > incoming->probe_at) {
 		ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us);
 		incoming->probe_us = 0;
 	}
 	ripc__peer_grow(peer, bytes);
+}
+
+/* These bytes are here already: what we asked for again was perhaps only late. */
+static void unneeded(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	ctx->stats.drop_duplicate++;
+	if (ctx->now_us - incoming->resent_us < ripc__peer_rto(ctx, incoming->partner->peer))
+		ripc__peer_reorders(incoming->partner->peer);
+	incoming->resent_us = 0;
 }
 
 /* False: the packet was altered. */
@@ -383,7 +406,7 @@ static bool take(struct incoming *incoming, const struct wire_packet *packet, ui
 	if (taken > 0)
 		arrived(incoming, offset + packet->payload_len, (uint32_t)taken);
 	else if (packet->payload_len)
-		stats->drop_duplicate++;
+		unneeded(incoming);
 	return true;
 }
 
@@ -447,7 +470,7 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->partner = partner;
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
-	incoming->heard_us = incoming->started_us = ctx->now_us;
+	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
 	incoming->timer.fire = fire;
 	incoming->wait_us = ripc__peer_rto(ctx, partner->peer);
@@ -546,13 +569,16 @@ static void answer_busy(struct partner *partner, uint64_t number)
 /* Repeated: the sender has heard nothing for a while. */
 static void announce_again(struct incoming *incoming, const struct wire_packet *packet)
 {
+	bool overdue;
+
 	incoming->heard_us = context_of(incoming)->now_us;
+	overdue = incoming->heard_us - incoming->arrived_us >= incoming->wait_us;
 	if (packet->payload_len && packet->payload_len <= incoming->limit)
 		take(incoming, packet, 0);
 	if (incoming->got == incoming->total)
 		finish(incoming);
 	else
-		pull(incoming, incoming->limit);
+		pull(incoming, overdue ? incoming->limit : 0);
 }
 
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet)

@@ -503,17 +503,24 @@ static void heard(struct outgoing *outgoing)
 }
 
 /*
- * The receiver asks for the same one hole again and again, so small packets pass and large ones
- * do not: then smaller ones are used from now on (protocol.md, packet sizes).
+ * The receiver asks for the same bytes again and again, so small packets pass and large ones do
+ * not: then smaller ones are used from now on (protocol.md, packet sizes).
  */
 static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pull *pull)
 {
 	struct peer *peer = outgoing->partner->peer;
-	bool same = pull->n_holes == 1 && pull->have == outgoing->asked_have &&
-		pull->holes[0].start == pull->have;
+	uint64_t missing = 0;
 
-	outgoing->asked_same = same ? outgoing->asked_same + 1 : 0;
+	if (pull->n_holes == 0)
+		return;
+	for (uint32_t i = 0; i < pull->n_holes; i++)
+		missing += pull->holes[i].end - pull->holes[i].start;
+	if (pull->have == outgoing->asked_have && missing == outgoing->asked_missing)
+		outgoing->asked_same++;
+	else
+		outgoing->asked_same = 0;
 	outgoing->asked_have = pull->have;
+	outgoing->asked_missing = missing;
 	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= DATAGRAM_BASE)
 		return;
 	peer->datagram = DATAGRAM_BASE;
@@ -530,8 +537,6 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 		return;
 	heard(outgoing);
 	watch_for_black_hole(outgoing, pull);
-	if (pull->busy == 0)
-		wait_reset(outgoing);
 	outgoing->n_holes = 0;
 	for (uint32_t i = 0; i < pull->n_holes; i++) {
 		struct wire_range hole = pull->holes[i];
@@ -544,6 +549,11 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	if (pull->limit > outgoing->limit)
 		outgoing->limit = pull->limit;
 	pump(outgoing);
+	/* While bytes are to be sent the receiver asks by itself. */
+	if (outgoing->sent == outgoing->total)
+		wait_reset(outgoing);
+	else
+		outgoing->wait_us = RTO_CAP_US;
 	timer_set(outgoing);
 }
 

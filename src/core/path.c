@@ -10,6 +10,8 @@
 #include "core.h"
 
 #define WINDOW_MIN (4 * DATAGRAM_BASE)
+#define REORDER_MOST   3u /* patience ends at two round trips */
+#define CUTS_TO_FORGET 16u
 #define SHRUNK_US  30000000u /* after so long the route's datagram size is tried again */
 
 /* Jacobson and Karels, 1988; RFC 6298. */
@@ -75,9 +77,23 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence)
 	if (ctx->now_us - peer->cut_us < peer->srtt_us && !silence)
 		return;
 	peer->cut_us = ctx->now_us;
+	peer->window_before = peer->window;
 	peer->window /= 2;
 	if (peer->window < WINDOW_MIN)
 		peer->window = WINDOW_MIN;
+	if (++peer->cuts == CUTS_TO_FORGET) {
+		peer->cuts = 0;
+		peer->reorder -= peer->reorder > 0;
+	}
+}
+
+void ripc__peer_reorders(struct peer *peer)
+{
+	if (peer->reorder < REORDER_MOST)
+		peer->reorder++;
+	peer->cuts = 0;
+	if (peer->window < peer->window_before)
+		peer->window = peer->window_before;
 }
 
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
