@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/wire.h"
-#include "util/crc32c.h"
 
 #define DATAGRAM_OVERHEAD 768 /* what a kernel's buffer takes beside the bytes */
 
@@ -129,38 +128,6 @@ static void corrupt(struct sim_random *random, struct sim_packet *packet)
 	}
 }
 
-/*
- * What somebody sends who knows the protocol and both incarnations, but has not seen the token
- * or the proof: a packet as it was, those two guessed, something else changed, well sealed.
- */
-static bool forge(struct sim_random *random, struct sim_packet *packet)
-{
-	struct wire_packet p;
-	uint64_t guess = sim_next(random) | 1;
-	uint8_t *token = packet->bytes + 24, *number = packet->bytes + 32;
-	uint64_t choice = sim_below(random, 4);
-	uint32_t payload_crc;
-
-	if (packet->resolver || wire_decode(packet->bytes, packet->len, &p) != 0)
-		return false;
-	if (choice > 0 && p.h.token != 0) /* slots are small numbers: right, but the nonce is not */
-		guess = (guess & ~0xffffull) | (p.h.token & 0xffff);
-	if (guess == p.h.token)
-		return false;
-	memcpy(token, &guess, sizeof(guess));
-	if (p.h.flags & WIRE_F_HELLO)
-		memcpy(packet->bytes + WIRE_HEADER + 32, &guess, sizeof(guess));
-	if (choice == 1)
-		number[0] = (uint8_t)(number[0] + sim_between(random, 1, 3));
-	if (choice == 2 && p.payload_len > 0)
-		packet->bytes[p.prefix_len + sim_below(random, p.payload_len)] ^= 0x40;
-	if (choice == 3 && p.h.type == WIRE_SHORT)
-		packet->bytes[1] = (uint8_t)sim_between(random, WIRE_HELLO_ONLY, WIRE_ABORT);
-	payload_crc = ripc__crc32c(0, packet->bytes + p.prefix_len, p.payload_len);
-	wire_seal(packet->bytes, p.prefix_len, payload_crc);
-	return true;
-}
-
 static uint64_t delay(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
 	struct sim_node *node = sim_node_at(world, to);
@@ -209,7 +176,7 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 	if (sim_chance(random, world->plan.forge)) {
 		struct sim_packet *copy = copy_of(packet);
 
-		if (forge(random, copy)) {
+		if (sim_forge(random, copy)) {
 			world->counts.forged++;
 			under_way(world, copy, to, sim_below(random, 200000));
 		} else {

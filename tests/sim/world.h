@@ -162,6 +162,9 @@ void sim_queue_clear(struct sim_queue *queue);
 struct sim_packet *sim_queue_pop(struct sim_queue *queue);
 void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
 
+/* forge.c: makes a forged packet of a true one; false: this one cannot be used */
+bool sim_forge(struct sim_random *random, struct sim_packet *packet);
+
 /* sim_net.c, sim_source.c, plan.c */
 extern const struct ripc__backend sim_backend, sim_native_backend;
 extern const struct ripc__source sim_source;
