@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The udp backend's options and sockets, also on a host without IPv6. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "udp_pair.h"
+
+/* socket is wrapped (see meson.build): a kernel without IPv6, or one that opens nothing. */
+static bool without_v6;
+static int socket_error;
+
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol);
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	if (socket_error || (without_v6 && family == AF_INET6)) {
+		errno = socket_error ? socket_error : EAFNOSUPPORT;
+		return -1;
+	}
+	return __real_socket(family, type, protocol);
+}
+
+static void set_up(void)
+{
+	without_v6 = false;
+	socket_error = 0;
+}
+
+START_TEST(dev_open__refuses_wrong_options)
+{
+	static const char *const wrong[][3] = {
+		{"udp.port", "65536"}, {"udp.port", "x"}, {"udp.rcvbuf", "9999999999"},
+		{"udp.rcvbuf", "-1"}, {"udp.gso", "maybe"}, {"udp.gro", "1"},
+	};
+	struct ripc__attr attr = {.caps = 99};
+	char why[256] = "", remedy[256] = "";
+	struct udp_device dev;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct ripc__host host = pair_host(wrong[i]);
+
+		ck_assert_int_eq(UDP->dev_open(&dev, &host, &attr), -EINVAL);
+		ck_assert_uint_eq(attr.caps, 99);
+		ck_assert_int_eq(UDP->probe(&host, why, remedy), -EINVAL);
+		ck_assert_uint_gt(strlen(why), 0);
+		ck_assert_uint_gt(strlen(remedy), 0);
+	}
+}
+END_TEST
+
+START_TEST(probe__says_why_not)
+{
+	struct ripc__host host = pair_host(NULL);
+	char why[256] = "", remedy[256] = "";
+
+	socket_error = EMFILE;
+	ck_assert_int_eq(UDP->probe(&host, why, remedy), -EMFILE);
+	ck_assert_ptr_nonnull(strstr(why, strerror(EMFILE)));
+}
+END_TEST
+
+/* What was granted, as the kernel counts it: twice what was asked for. */
+START_TEST(dev_open__tells_the_receive_buffer)
+{
+	static const char *const options[] = {"udp.rcvbuf", "50000", NULL};
+	struct udp_side side;
+	int granted;
+	socklen_t size = sizeof(granted);
+
+	udp_side_open(&side, options);
+	ck_assert_int_eq(getsockopt(side.port.fd, SOL_SOCKET, SO_RCVBUF, &granted, &size), 0);
+	ck_assert_int_eq(granted, 100000);
+	ck_assert_uint_eq(side.attr.receive_buffer, 100000);
+	UDP->port_close(&side.port);
+	UDP->dev_close(&side.dev);
+}
+END_TEST
+
+START_TEST(port_open__takes_the_port_of_the_option)
+{
+	struct udp_side first, second;
+	uint8_t blob[RIPC_ADDR_MAX];
+	char number[8];
+	const char *options[] = {"udp.port", number, NULL};
+	struct ripc__host host = pair_host(options);
+
+	udp_side_open(&first, NULL);
+	snprintf(number, sizeof(number), "%u", first.port.number);
+	memset(&second, 0, sizeof(second));
+	ck_assert_int_eq(UDP->dev_open(&second.dev, &host, &second.attr), 0);
+	ck_assert_int_eq(UDP->port_open(&second.dev, &second.port), -EADDRINUSE);
+	UDP->port_close(&first.port);
+	ck_assert_int_eq(UDP->port_open(&second.dev, &second.port), 0);
+	ck_assert_int_eq(UDP->port_addr(&second.port, blob), 4);
+	ck_assert_uint_eq(blob[2] | blob[3] << 8, first.port.number);
+	UDP->port_close(&second.port);
+	UDP->dev_close(&first.dev);
+	UDP->dev_close(&second.dev);
+}
+END_TEST
+
+START_TEST(port_open__without_v6)
+{
+	static const uint8_t v6[16] = {[15] = 1}, other[16] = {[10] = 0xff, 0xff, 127, 0, 0, 2};
+	static const uint8_t blob[4] = {1, 0, 1, 0};
+	struct udp_side left, right;
+	struct ripc__event event;
+	struct ripc__addr addr;
+
+	without_v6 = true;
+	udp_pair_open(&left, &right, NULL);
+	ck_assert_int_eq(left.port.family, AF_INET);
+	ck_assert_int_eq(UDP->addr_choose(&left.port, blob, 4, v6, &addr), -EAFNOSUPPORT);
+	ck_assert_int_eq(udp_post(&left, 1400, 60), 60);
+	udp_expect(&right, 1400, 60);
+	/* Asked at another address: the answer comes from there. */
+	udp_side_addr(&right, other, &addr);
+	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+	ck_assert_int_eq(udp_post(&left, 70, 1), 1);
+	ck_assert_int_eq(UDP->poll(&right.port, &event, 1), 1);
+	ck_assert_int_eq(UDP->peer_open(&right.port, &right.peer, event.from), 0);
+	ck_assert(right.peer.pinned);
+	UDP->release(&right.port, event.handle);
+	ck_assert_int_eq(udp_post(&right, 1000, 1), 1);
+	ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 1);
+	ck_assert(UDP->peer_matches(&left.port, &left.peer, event.from));
+	UDP->release(&left.port, event.handle);
+	UDP->wake(&left.port);
+	UDP->wait(&left.port);
+	ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 0);
+	udp_pair_close(&left, &right);
+}
+END_TEST
+
+/* Without a descriptor to ask the kernel with, a route is taken to be the least there is. */
+START_TEST(peer_open__out_of_descriptors)
+{
+	struct udp_side left, right;
+	struct ripc__addr addr;
+
+	udp_pair_open(&left, &right, NULL);
+	udp_side_addr(&right, localhost, &addr);
+	socket_error = EMFILE;
+	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1232);
+	ck_assert_int_eq(udp_post(&left, 1232, 1), 1);
+	udp_expect(&right, 1232, 1);
+	udp_pair_close(&left, &right);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("udp");
+
+	tcase_add_checked_fixture(tcase, set_up, NULL);
+	tcase_add_test(tcase, dev_open__refuses_wrong_options);
+	tcase_add_test(tcase, probe__says_why_not);
+	tcase_add_test(tcase, dev_open__tells_the_receive_buffer);
+	tcase_add_test(tcase, port_open__takes_the_port_of_the_option);
+	tcase_add_test(tcase, port_open__without_v6);
+	tcase_add_test(tcase, peer_open__out_of_descriptors);
+	return suite_finish("udp", tcase);
+}
