@@ -47,7 +47,7 @@
 #define RTO_MIN_US         500u
 #define RTO_MAX_US         1000000u /* back-off ends here */
 #define RTO_CAP_US         250000u  /* and begins at most here */
-#define RTO_FIRST_US       5000u
+#define RTO_FIRST_US       10000u
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
 #define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
 
@@ -145,6 +145,7 @@ struct outgoing {
 	uint64_t heard_us;      /* last authentic word of the partner about this message */
 	uint64_t announced_us;  /* 0: repeated, so no round trip can be told */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
+	uint64_t asked_us;      /* when that was counted */
 	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
 	uint32_t asked_same;    /* PULLs in a row that asked for the same */
 	uint32_t crc;           /* of bytes [0, sent) */
@@ -195,7 +196,7 @@ struct incoming {
 	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
 	uint64_t cursor_start;
-	bool sum_known, is_granted, first_grant;
+	bool sum_known, is_granted, first_grant, probe_doubtful;
 	struct piece *pieces;
 };
 

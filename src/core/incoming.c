@@ -184,7 +184,7 @@ static void pull(struct incoming *incoming, uint64_t holes_end)
 		incoming->asked_us = incoming->resent_us = ctx->now_us;
 		incoming->asked_limit = incoming->limit;
 		incoming->arrivals_beyond = 0;
-		incoming->probe_us = 0; /* what comes now may have been sent twice */
+		incoming->probe_doubtful = true; /* what comes now may have been sent twice */
 	}
 	ctx->stats.pull_requests++;
 	ripc__partner_header(incoming->partner, &packet, WIRE_PULL);
@@ -217,6 +217,7 @@ static bool grant(struct incoming *incoming)
 		return false;
 	if (incoming->probe_us == 0) {
 		incoming->probe_us = ctx->now_us;
+		incoming->probe_doubtful = false;
 		incoming->probe_at = incoming->limit;
 	}
 	/* Whole datagrams only, or the sender's batches end in odd ones. */
@@ -315,7 +316,6 @@ static void fire(void *owner, struct ripc__timer *timer)
 		return;
 	}
 	ripc__peer_cut(ctx, incoming->partner->peer, true);
-	incoming->probe_us = 0;
 	if (incoming->limit == incoming->got)
 		grant(incoming);
 	pull(incoming, incoming->limit);
@@ -374,7 +374,9 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
 		timer_set(incoming, ctx->now_us + (peer->srtt_us << peer->reorder >> 2) + 1);
 	if (incoming->probe_us && end > incoming->probe_at) {
-		ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us);
+		/* A doubtful one is at worst too long, which is better than none. */
+		if (!incoming->probe_doubtful || peer->srtt_us == 0)
+			ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us);
 		incoming->probe_us = 0;
 	}
 	ripc__peer_grow(peer, bytes);

@@ -515,10 +515,13 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 		return;
 	for (uint32_t i = 0; i < pull->n_holes; i++)
 		missing += pull->holes[i].end - pull->holes[i].start;
-	if (pull->have == outgoing->asked_have && missing == outgoing->asked_missing)
-		outgoing->asked_same++;
-	else
+	if (pull->have != outgoing->asked_have || missing != outgoing->asked_missing)
 		outgoing->asked_same = 0;
+	else if (context_of(outgoing)->now_us - outgoing->asked_us < 2ull * peer->srtt_us)
+		return; /* what was sent for the last one may still be on its way */
+	else
+		outgoing->asked_same++;
+	outgoing->asked_us = context_of(outgoing)->now_us;
 	outgoing->asked_have = pull->have;
 	outgoing->asked_missing = missing;
 	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= DATAGRAM_BASE)

@@ -73,6 +73,9 @@ void ripc__peer_grow(struct peer *peer, uint32_t bytes)
 
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence)
 {
+	/* Before the first round trip is known, silence may just be a long path. */
+	if (peer->srtt_us == 0)
+		return;
 	peer->slow_start = false;
 	if (ctx->now_us - peer->cut_us < peer->srtt_us && !silence)
 		return;
