@@ -70,7 +70,8 @@ struct sim_app {
 	struct sim_held *held;
 	uint64_t held_key;
 	bool calm; /* the faults are over: no new ones begin */
-	bool gave_up; /* a given buffer's fate is not known: the pool cannot be checked */
+	/* A given buffer's fate is not known there: the pool cannot be checked. */
+	bool gave_up[SIM_NODES];
 };
 
 static inline struct sim_node *sim_home(const struct sim_app *app, const struct sim_service *s)
@@ -112,6 +113,8 @@ void sim_hold(struct sim_app *app, struct sim_node *node, struct ripc_msg *msg);
 void sim_done_with(struct sim_app *app, struct ripc_msg *msg);
 /* Forgets what belongs to a service that is closed, or to a node whose context is closed. */
 void sim_forget_service(struct sim_app *app, uint64_t incarnation);
+/* Gives back everything that the applications of a node still have, its services being closed. */
+void sim_give_back(struct sim_app *app, struct sim_node *node);
 void sim_forget_node(struct sim_app *app, struct sim_node *node, bool before);
 
 /* life.c */

@@ -246,6 +246,7 @@ static void open_node(struct sim_world *world, void *arg, uint64_t slot)
 		return;
 	if (sim_chance(&world->random, 500000)) /* another port, or another host as well */
 		address += sim_chance(&world->random, 500000) ? 1 : 1 << 20;
+	app->gave_up[slot] = false;
 	if (sim_node_open(node, address) != 0) {
 		model_fail(world->model, "a context cannot be opened");
 		return;
@@ -448,13 +449,33 @@ void sim_app_calm(struct sim_app *app)
 	sim_trace(world, "the faults are over");
 }
 
+/* An orderly end: when everything was given back, nothing may be left in the context. */
+static void node_ends(struct sim_app *app, struct sim_node *node)
+{
+	struct sim_world *world = app->world;
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	sim_app_ready(node);
+	for (uint32_t i = 0; i < app->n_services && !sim_failed(world); i++)
+		if (app->services[i].svc && app->services[i].home == node->slot)
+			service_down(app, &app->services[i]);
+	sim_give_back(app, node);
+	if (ripc_stats(node->ctx, &stats) != 0 || stats.services != 0 || stats.partners != 0)
+		model_fail(world->model, "services or partners are left at the end");
+	if (stats.pool_used_bytes != 0 && !app->gave_up[node->slot])
+		model_fail(world->model, "buffers of the pool are in use at the end");
+	sim_node_close(node, false);
+}
+
 void sim_app_close(struct sim_app *app)
 {
 	struct sim_world *world = app->world;
 
 	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
-		if (world->nodes[i].ctx)
+		if (world->nodes[i].ctx && sim_failed(world))
 			node_down(app, &world->nodes[i], false);
+		else if (world->nodes[i].ctx)
+			node_ends(app, &world->nodes[i]);
 	while (app->lent)
 		sim_lent_free(app, app->lent);
 	while (app->sends)

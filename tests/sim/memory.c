@@ -20,6 +20,12 @@ static void *allocated(size_t len)
 	return memory;
 }
 
+static void to_pool(struct sim_node *node, void *buffer)
+{
+	if (ripc_buf_free(node->ctx, buffer) != 0)
+		model_fail(node->world->model, "a buffer that is ours cannot be freed");
+}
+
 static void *from_pool(struct sim_node *node, size_t len)
 {
 	void *buffer = NULL;
@@ -95,7 +101,7 @@ struct sim_send *sim_send_find(struct sim_app *app, uint64_t number)
 void sim_send_free(struct sim_app *app, struct sim_send *send)
 {
 	struct sim_send **at = &app->sends;
-	struct ripc_context *ctx = send->node ? send->node->ctx : NULL;
+	struct sim_node *node = send->node && send->node->ctx ? send->node : NULL;
 
 	while (*at != send)
 		at = &(*at)->next;
@@ -103,13 +109,13 @@ void sim_send_free(struct sim_app *app, struct sim_send *send)
 	for (uint32_t i = 0; i < send->n_items; i++)
 		if (send->memory == SIM_FOREIGN)
 			free(send->items[i].iov_base);
-		else if (send->memory == SIM_POOL && ctx && !send->given)
-			ripc_buf_free(ctx, send->items[i].iov_base);
-	if (send->memory == SIM_POOL_ONE && ctx)
-		ripc_buf_free(ctx, send->block);
+		else if (send->memory == SIM_POOL && node && !send->given)
+			to_pool(node, send->items[i].iov_base);
+	if (send->memory == SIM_POOL_ONE && node)
+		to_pool(node, send->block);
 	if (send->memory == SIM_REGISTERED) {
-		if (ctx && send->block_len > 0)
-			ripc_buf_unregister(ctx, send->block);
+		if (node && send->block_len > 0)
+			ripc_buf_unregister(node->ctx, send->block);
 		free(send->block);
 	}
 	free(send);
@@ -157,7 +163,7 @@ void sim_lent_free(struct sim_app *app, struct sim_lent *lent)
 	if (!lent->pool)
 		free(lent->mem.iov_base);
 	else if (lent->node)
-		ripc_buf_free(lent->node->ctx, lent->mem.iov_base);
+		to_pool(lent->node, lent->mem.iov_base);
 	free(lent);
 }
 
@@ -277,7 +283,7 @@ void sim_forget_service(struct sim_app *app, uint64_t incarnation)
 		if (send->incarnation != incarnation)
 			continue;
 		if (send->given) {
-			app->gave_up = true;
+			app->gave_up[send->node->slot] = true;
 			send->limbo = true;
 		} else if (app->world->plan.native) {
 			send->limbo = true;
@@ -319,5 +325,29 @@ void sim_forget_node(struct sim_app *app, struct sim_node *node, bool before)
 			continue;
 		send->node = NULL;
 		sim_send_free(app, send);
+	}
+}
+
+void sim_give_back(struct sim_app *app, struct sim_node *node)
+{
+	for (struct sim_held **at = &app->held, *held; (held = *at);) {
+		if (held->node != node) {
+			at = &held->next;
+			continue;
+		}
+		*at = held->next;
+		model_recheck(app->world->model, held->msg);
+		sim_done_with(app, held->msg);
+		free(held);
+	}
+	for (struct sim_lent *lent = app->lent, *next; lent; lent = next) {
+		next = lent->next;
+		if (lent->node == node)
+			sim_lent_free(app, lent);
+	}
+	for (struct sim_send *send = app->sends, *next; send; send = next) {
+		next = send->next;
+		if (send->node == node)
+			sim_send_free(app, send);
 	}
 }
