@@ -389,6 +389,8 @@ bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t h
 		uint64_t proof);
 /* Header fields and extensions that every packet to this partner has. */
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
+/* Only the header: for addresses that are not proven, which get no more bytes than they sent. */
+void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Encodes, seals and sends a packet without payload to a partner. */
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
 /* Answers a stranger: no partner, no state. */
@@ -414,7 +416,7 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence);
 void ripc__peer_reorders(struct peer *peer);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
 /* A packet came from elsewhere than where the route leads: prove it, then go there. */
-void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from);
+void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from, uint32_t len);
 void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
 		const struct ripc__addr *from);
 void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer);

@@ -185,11 +185,13 @@ static void input_echo(struct partner *partner, struct device *device,
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
 
-	ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
-	if (device->ops->peer_matches(device->port, partner->peer->route, event->from))
+	if (device->ops->peer_matches(device->port, partner->peer->route, event->from)) {
+		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
 		ripc__partner_send(partner, &answer);
-	else
-		ripc__stranger_send(ctx, device, event->from, &answer, UINT32_MAX);
+	} else {
+		ripc__partner_header_bare(partner, &answer, WIRE_ECHO_REPLY);
+		ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+	}
 }
 
 static void dispatch(struct partner *partner, struct device *device,
@@ -301,6 +303,6 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	}
 	if (!device->ops->peer_matches(device->port, partner->peer->route, event->from) &&
 			packet.h.type != WIRE_ECHO_REPLY)
-		ripc__peer_moved(partner, event->from);
+		ripc__peer_moved(partner, event->from, event->len);
 	input_partner(ctx, device, partner, &packet, event);
 }

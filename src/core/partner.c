@@ -570,17 +570,24 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 
 /* ---- packets to partners and strangers --------------------------------------------------- */
 
+void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type)
+{
+	struct wire_header *h = &packet->h;
+
+	h->version = WIRE_VERSION;
+	h->type = type;
+	h->src = partner->service->incarnation;
+	h->dst = partner->incarnation;
+	h->token = partner->token_out;
+}
+
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type)
 {
 	struct ripc_service *service = partner->service;
 	struct ripc_context *ctx = service->ctx;
 	struct wire_header *h = &packet->h;
 
-	h->version = WIRE_VERSION;
-	h->type = type;
-	h->src = service->incarnation;
-	h->dst = partner->incarnation;
-	h->token = partner->token_out;
+	ripc__partner_header_bare(partner, packet, type);
 	if (packet->lends)
 		h->flags |= WIRE_F_LENDS;
 	if (packet->replies)

@@ -9,6 +9,7 @@
 
 #include "core.h"
 
+#define ECHO_LEN   (WIRE_HEADER + 16u)
 #define WINDOW_MIN (4 * DATAGRAM_BASE)
 #define REORDER_MOST   3u /* patience ends at two round trips */
 #define CUTS_TO_FORGET 16u
@@ -118,7 +119,9 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 /* ---- a new address ----------------------------------------------------------------------- */
 
 struct candidate {
-	uint64_t nonce, asked_us;
+	uint64_t nonce;    /* 0: not asked yet */
+	uint64_t asked_us;
+	uint32_t received; /* bytes from there since we asked last */
 	struct ripc__addr addr;
 };
 
@@ -129,31 +132,48 @@ void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer)
 	peer->candidate = NULL;
 }
 
-static void echo_ask(struct partner *partner, const struct ripc__addr *to, uint64_t nonce)
+static bool same_address(const struct ripc__addr *a, const struct ripc__addr *b)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	struct wire_packet packet = {.value = nonce, .stamp = ctx->now_us};
-
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__stranger_send(ctx, ripc__peer_device(ctx, partner->peer), to, &packet, UINT32_MAX);
+	return a->len == b->len && memcmp(a->blob, b->blob, a->len) == 0;
 }
 
-/* One echo to one new address at a time, at most one per tick. */
-void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from)
+static void echo_ask(struct partner *partner, struct candidate *candidate)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet = {.value = ripc__nonce(ctx), .stamp = ctx->now_us};
+
+	candidate->nonce = packet.value;
+	candidate->asked_us = ctx->now_us;
+	ripc__partner_header_bare(partner, &packet, WIRE_ECHO);
+	ripc__stranger_send(ctx, ripc__peer_device(ctx, partner->peer), &candidate->addr, &packet,
+		candidate->received);
+	candidate->received = 0;
+}
+
+/*
+ * One echo to one new address at a time, at most one per tick, and only once as many bytes have
+ * come from there.
+ */
+void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from, uint32_t len)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct candidate *candidate = partner->peer->candidate;
+	bool is_early = candidate && candidate->nonce &&
+		ctx->now_us - candidate->asked_us < TICK_US;
 
-	if (candidate && ctx->now_us - candidate->asked_us < TICK_US)
-		return;
 	if (!candidate)
-		candidate = malloc(sizeof(*candidate));
+		candidate = partner->peer->candidate = calloc(1, sizeof(*candidate));
 	if (!candidate)
 		return;
-	partner->peer->candidate = candidate;
-	*candidate = (struct candidate){.nonce = ripc__nonce(ctx), .asked_us = ctx->now_us,
-		.addr = *from};
-	echo_ask(partner, from, candidate->nonce);
+	if (!same_address(&candidate->addr, from)) {
+		if (is_early)
+			return;
+		*candidate = (struct candidate){.addr = *from};
+	}
+	if (candidate->received < ECHO_LEN)
+		candidate->received += len;
+	if (candidate->received >= ECHO_LEN && !is_early)
+		echo_ask(partner, candidate);
 }
 
 /* The answer to our echo came from the new address: go there from now on. */
@@ -173,9 +193,8 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 			ctx->changed = true;
 		}
 	}
-	if (!candidate || candidate->nonce != packet->value ||
-			candidate->addr.len != from->len ||
-			memcmp(candidate->addr.blob, from->blob, from->len) != 0)
+	if (!candidate || candidate->nonce == 0 || candidate->nonce != packet->value ||
+			!same_address(&candidate->addr, from))
 		return;
 	if (device->ops->peer_size > sizeof(route) ||
 			device->ops->peer_open(device->port, route, from) != 0)
