@@ -24,7 +24,8 @@ START_TEST(addr_choose__hosts)
 		const char *host;
 		int rc;
 	} cases[] = {
-		{"::ffff:10.0.0.1", 0}, {"::ffff:223.255.255.255", 0}, {"2001:db8::1", 0}, {"::1", 0},
+		{"::ffff:10.0.0.1", 0}, {"::ffff:223.255.255.255", 0}, {"2001:db8::1", 0},
+		{"::1", 0},
 		{"::", -EADDRNOTAVAIL}, {"::ffff:0.0.0.0", -EADDRNOTAVAIL},
 		{"::ffff:0.1.2.3", -EADDRNOTAVAIL}, {"::ffff:224.0.0.1", -EADDRNOTAVAIL},
 		{"::ffff:255.255.255.255", -EADDRNOTAVAIL}, {"ff02::1", -EADDRNOTAVAIL},

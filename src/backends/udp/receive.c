@@ -17,7 +17,8 @@
 /* How long to sleep while all buffers are held: somebody else has to move first. */
 #define NO_BUFFER_MS 1
 
-static void prepare(struct msghdr *message, struct udp_envelope *e, const struct ripc__buffer *buffer)
+static void prepare(struct msghdr *message, struct udp_envelope *e,
+		const struct ripc__buffer *buffer)
 {
 	e->iov = (struct iovec){.iov_base = buffer->data, .iov_len = UDP_BUFFER};
 	*message = (struct msghdr){

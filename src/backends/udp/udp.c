@@ -19,7 +19,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "util/options.h"
+#include "ripc/ripc.h"
+#include "util/parse.h"
 
 #define RCVBUF_DEFAULT (8u << 20)
 #define RCVBUF_MAX     (1u << 30)
@@ -46,17 +47,30 @@ static void set_wait(int fd, long us)
 
 static int read_options(const struct ripc__host *host, struct udp_device *dev)
 {
-	int rc;
+	const struct {
+		const char *name;
+		uint32_t *number, max;
+		bool *on;
+	} options[] = {
+		{"udp.port", &dev->port, UINT16_MAX, NULL},
+		{"udp.rcvbuf", &dev->rcvbuf, RCVBUF_MAX, NULL},
+		{"udp.gso", NULL, 0, &dev->gso},
+		{"udp.gro", NULL, 0, &dev->gro},
+	};
 
 	*dev = (struct udp_device){.rcvbuf = RCVBUF_DEFAULT, .gso = true, .gro = true};
-	rc = ripc__option_number(host, "udp.port", UINT16_MAX, &dev->port);
-	if (!rc)
-		rc = ripc__option_number(host, "udp.rcvbuf", RCVBUF_MAX, &dev->rcvbuf);
-	if (!rc)
-		rc = ripc__option_switch(host, "udp.gso", &dev->gso);
-	if (!rc)
-		rc = ripc__option_switch(host, "udp.gro", &dev->gro);
-	return rc;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const char *text = host->option(host->arg, options[i].name);
+		int rc = options[i].on ? ripc__parse_switch(text, options[i].on) :
+			ripc__parse_number(text, options[i].max, options[i].number);
+
+		if (rc) {
+			host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not %s",
+				options[i].name, text, options[i].on ? "on or off" : "in range");
+			return rc;
+		}
+	}
+	return 0;
 }
 
 /* A socket of one family, bound on all addresses; the descriptor or a negative errno. */
@@ -131,7 +145,8 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	snprintf(why, 256, "UDP over %s, receive buffer of %u KiB",
 		family == AF_INET6 ? "IPv6 and IPv4" : "IPv4 (IPv6 is off)", granted / 1024);
 	if (granted < dev.rcvbuf)
-		snprintf(remedy, 256, "for fewer drops: sysctl -w net.core.rmem_max=%u", dev.rcvbuf);
+		snprintf(remedy, 256, "for fewer drops: sysctl -w net.core.rmem_max=%u",
+			dev.rcvbuf);
 	return 0;
 }
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parsing of numbers and switches, strictly: nothing before, nothing after, no sign. */
+#include "parse.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ripc__parse_number(const char *text, uint32_t max, uint32_t *value)
+{
+	unsigned long long number;
+	char *end;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno || !isdigit((unsigned char)*text) || *end || number > max)
+		return -EINVAL;
+	*value = (uint32_t)number;
+	return 0;
+}
+
+int ripc__parse_switch(const char *text, bool *value)
+{
+	if (!text)
+		return 0;
+	if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+		return -EINVAL;
+	*value = strcmp(text, "on") == 0;
+	return 0;
+}
