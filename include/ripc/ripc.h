@@ -91,7 +91,7 @@ struct ripc_config {
 	uint32_t timeout_ms;      /* what a send's timeout 0 in a struct means (5,000) */
 	uint32_t peer_timeout_ms; /* a partner silent for so long is given up (10,000) */
 	uint64_t pool_bytes;      /* most memory of the buffer pool (half of what there is) */
-	uint64_t message_max_bytes; /* longer announcements are refused (the pool's limit) */
+	uint64_t message_max_bytes; /* longer announcements are refused (7/8 of the pool) */
 	const char *backends;     /* "udp": order and restriction; default: all that can run */
 	const char *peers;        /* hosts to ask: "host[:port],..."; where multicast fails */
 	const char *interfaces;   /* for multicast: "eth0,lo" (all that are up) */

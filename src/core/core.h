@@ -81,6 +81,7 @@ struct peer {
 	uint32_t window;     /* bytes that may be in flight from it to us */
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t in_flight;  /* granted to its messages and not yet arrived */
+	uint64_t reserved;   /* bytes of the pool that its unfinished messages hold */
 	uint32_t datagram;   /* bytes of datagram used for bulk to it */
 	uint64_t cut_us;     /* when the window was last cut */
 	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
@@ -180,6 +181,7 @@ struct incoming {
 	struct iovec *places;      /* where the items go (the message's items) */
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	uint64_t number, total;
+	uint64_t reserved;         /* bytes of the pool among its places */
 	uint64_t have;             /* contiguous from 0 */
 	uint64_t got;              /* all bytes that arrived */
 	uint64_t high;             /* end of the furthest byte that arrived */

@@ -106,6 +106,7 @@ static void incoming_free(struct incoming *incoming)
 	list_remove(&incoming->node);
 	list_remove(&incoming->granted);
 	ctx->n_granted -= incoming->is_granted;
+	incoming->partner->peer->reserved -= incoming->reserved;
 	incoming->partner->service->n_incoming--;
 	ctx->n_busy--;
 	ctx->changed = true;
@@ -451,6 +452,15 @@ static struct message *whole(struct partner *partner, const struct wire_packet *
 	return message;
 }
 
+static uint64_t pool_bytes(const struct ripc_msg *public)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < public->n_items; i++)
+		bytes += public->places[i].place == RIPC_IN_POOL ? public->items[i].iov_len : 0;
+	return bytes;
+}
+
 static struct incoming *incoming_alloc(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
@@ -472,6 +482,8 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->partner = partner;
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
+	incoming->reserved = pool_bytes(&incoming->message->public);
+	partner->peer->reserved += incoming->reserved;
 	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
 	incoming->timer.fire = fire;
@@ -527,9 +539,24 @@ static int admit(struct ripc_service *service, const struct wire_packet *packet)
 	if (service->draining)
 		return -ESHUTDOWN;
 	ripc__pool_stats(ctx->pool, &pool);
-	if (packet->announce.total > (most ? most : pool.limit))
+	if (packet->announce.total > (most ? most : pool.limit - pool.limit / 8))
 		return -EMSGSIZE;
 	return 0;
+}
+
+/*
+ * What a peer has begun and not finished may take half of the pool, or one message alone more:
+ * the others need memory, too, however slow or greedy this one is.
+ */
+static bool over_share(const struct partner *partner, const struct wire_packet *packet)
+{
+	uint64_t held = partner->peer->reserved, total = packet->announce.total;
+	struct ripc__pool_stats pool;
+
+	if (held == 0 || packet->payload_len == total || partner->service->draining)
+		return false;
+	ripc__pool_stats(partner->service->ctx->pool, &pool);
+	return total > pool.limit / 2 || held > pool.limit / 2 - total;
 }
 
 static void announce_new(struct partner *partner, const struct wire_packet *packet)
@@ -559,7 +586,7 @@ static void announce_new(struct partner *partner, const struct wire_packet *pack
 	}
 }
 
-/* Alive, but the queue is full: the sender keeps it, and asks again. */
+/* Alive, but there is no room now: the sender keeps it, and asks again. */
 static void answer_busy(struct partner *partner, uint64_t number)
 {
 	struct wire_packet packet = {.h.number = number, .pull.busy = 1};
@@ -607,7 +634,7 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		ripc__ack_queue(partner, number, refusal(partner, number));
 	} else if ((incoming = find(partner, number))) {
 		announce_again(incoming, packet);
-	} else if (service->queued >= QUEUE_MAX) {
+	} else if (service->queued >= QUEUE_MAX || over_share(partner, packet)) {
 		answer_busy(partner, number);
 	} else {
 		announce_new(partner, packet);
