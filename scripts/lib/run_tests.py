@@ -3,6 +3,7 @@
 import argparse
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -111,14 +112,18 @@ def step_address(_):
     return meson_test(path, '--no-suite', 'abi', '--no-suite', 'net', '-t', '4')
 
 
-def step_thread(options):
+def step_thread(_):
     path = build('thread', '-Db_sanitize=thread', '-Db_lundef=false',
                  '-Dbuildtype=debugoptimized')
-    tally = meson_test(path, *suites('unit', 'conformance'), '-t', '6')
-    if options.full:
-        # The counts of all repetitions are in one log.
-        tally.add(meson_test(build('gcc'), *suites('threads'), '--repeat', '1000'))
-    return tally
+    return meson_test(path, *suites('unit', 'conformance'), '-t', '6')
+
+
+def step_repeat(options):
+    """The threaded cases again and again: what goes wrong once in a hundred times."""
+    path = os.path.join(build('gcc'), 'tests/unit/test_api_threads')
+    rounds = '1000' if options.full else '20'
+    status, output = run([path], RIPC_TEST_ROUNDS=rounds, CK_TIMEOUT_MULTIPLIER='60')
+    return meson_log.count_program(f'threaded cases, {rounds} rounds', status == 0, False, output)
 
 
 def step_simulator(options):
@@ -160,6 +165,18 @@ def step_fuzz(options):
     return tally
 
 
+def step_mutants(_):
+    """Each planted bug is a case: the simulator has to find it."""
+    if not glob.glob(os.path.join(ROOT, 'tests/sim/mutants/*.patch')):
+        return Tally(skipped=[('planted bugs', 'there are none in tests/sim/mutants')])
+    status, output = run(['scripts/mutants'])
+    found = len(re.findall(r'^\S+ +found: ', output, re.M))
+    missed = len(re.findall(r'^\S+ +NOT FOUND', output, re.M))
+    if status == 0:
+        return Tally(programs=1, passed=found)
+    return Tally(programs=1, passed=found, failed=max(missed, 1), failures=[('mutants', output)])
+
+
 def step_rdma(options):
     why = 'no RDMA backend yet' if options.all else 'only with --all; no RDMA backend yet'
     return Tally(skipped=[('soft-RDMA guest', why)])
@@ -171,8 +188,10 @@ STEPS = [
     ('gcc', 'gcc, all tests', step_gcc),
     ('address', 'address and undefined sanitizers', step_address),
     ('thread', 'thread sanitizer', step_thread),
+    ('repeat', 'threaded cases, repeated', step_repeat),
     ('clang', 'clang, unit tests', step_clang),
     ('sim', 'simulator, both compilers', step_simulator),
+    ('mutants', 'planted bugs are found', step_mutants),
     ('fuzz', 'fuzz targets', step_fuzz),
     ('rdma', 'soft RDMA in a guest', step_rdma),
 ]
