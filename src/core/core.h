@@ -74,12 +74,14 @@ struct peer {
 	uint64_t context;    /* its incarnation; the key in ctx->peers */
 	uint32_t partners;   /* references */
 	uint8_t device;      /* index into ctx->devices */
-	bool slow_start;
+	bool slow_start, rtt_doubtful;
 	uint8_t reorder;     /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t cuts;        /* since the path last proved to reorder */
+	uint16_t loss;       /* share of bytes lost, in 1/1024 */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
 	uint32_t window_before; /* before the last cut, which may prove wrong */
+	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
 	uint32_t in_flight;  /* granted to its messages and not yet arrived */
 	uint64_t reserved;   /* bytes of the pool that its unfinished messages hold */
 	uint32_t datagram;   /* bytes of datagram used for bulk to it */
@@ -194,6 +196,7 @@ struct incoming {
 	uint32_t crc, sum;         /* of [0, have); the sender's of the whole */
 	uint32_t wait_us;
 	uint32_t arrivals, arrivals_beyond;
+	uint32_t silences;         /* waits in a row that ended in silence */
 	uint32_t n_pieces, max_pieces;
 	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
@@ -408,12 +411,12 @@ static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct 
 {
 	return &ctx->devices[peer->device];
 }
-void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
-/* New bytes arrived without loss; a loss was found; silence. */
+/* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes);
-void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence);
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
 /* What was taken for a loss had only been late. */
 void ripc__peer_reorders(struct peer *peer);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);

@@ -185,7 +185,8 @@ static void pull(struct incoming *incoming, uint64_t holes_end)
 		incoming->asked_us = incoming->resent_us = ctx->now_us;
 		incoming->asked_limit = incoming->limit;
 		incoming->arrivals_beyond = 0;
-		incoming->probe_doubtful = true; /* what comes now may have been sent twice */
+		if (holes_end > incoming->probe_at)
+			incoming->probe_doubtful = true; /* what comes may have been sent twice */
 	}
 	ctx->stats.pull_requests++;
 	ripc__partner_header(incoming->partner, &packet, WIRE_PULL);
@@ -262,6 +263,15 @@ static uint64_t ripe_end(const struct incoming *incoming)
 	return 0;
 }
 
+static uint64_t missing_before(const struct incoming *incoming, uint64_t end)
+{
+	uint64_t missing = end - incoming->have;
+
+	for (uint32_t i = 0; i < incoming->n_pieces && incoming->pieces[i].start < end; i++)
+		missing -= incoming->pieces[i].end - incoming->pieces[i].start;
+	return missing;
+}
+
 /* After bytes have come or credit has become free: what is to be asked now? */
 static void update(struct incoming *incoming)
 {
@@ -275,7 +285,7 @@ static void update(struct incoming *incoming)
 	}
 	holes_end = ripe_end(incoming);
 	if (holes_end)
-		ripc__peer_cut(ctx, incoming->partner->peer, false);
+		ripc__peer_cut(ctx, incoming->partner->peer, missing_before(incoming, holes_end));
 	raised = grant(incoming);
 	if (raised || holes_end)
 		pull(incoming, holes_end);
@@ -316,7 +326,9 @@ static void fire(void *owner, struct ripc__timer *timer)
 		update(incoming);
 		return;
 	}
-	ripc__peer_cut(ctx, incoming->partner->peer, true);
+	/* One silence may be a lost request; two are more than that. */
+	if (++incoming->silences > 1)
+		ripc__peer_cut(ctx, incoming->partner->peer, 0);
 	if (incoming->limit == incoming->got)
 		grant(incoming);
 	pull(incoming, incoming->limit);
@@ -367,6 +379,7 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	account(incoming, -(int64_t)bytes);
 	incoming->arrivals++;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
+	incoming->silences = 0;
 	incoming->wait_us = ripc__peer_rto(ctx, peer);
 	if (incoming->asked_us && end > incoming->asked_limit)
 		incoming->arrivals_beyond++;
@@ -375,9 +388,8 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
 		timer_set(incoming, ctx->now_us + (peer->srtt_us << peer->reorder >> 2) + 1);
 	if (incoming->probe_us && end > incoming->probe_at) {
-		/* A doubtful one is at worst too long, which is better than none. */
-		if (!incoming->probe_doubtful || peer->srtt_us == 0)
-			ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us);
+		ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us,
+			incoming->probe_doubtful);
 		incoming->probe_us = 0;
 	}
 	ripc__peer_grow(peer, bytes);

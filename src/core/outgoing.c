@@ -497,7 +497,8 @@ static void heard(struct outgoing *outgoing)
 	struct ripc_context *ctx = context_of(outgoing);
 
 	if (outgoing->announced_us)
-		ripc__peer_rtt(outgoing->partner->peer, ctx->now_us - outgoing->announced_us);
+		ripc__peer_rtt(outgoing->partner->peer, ctx->now_us - outgoing->announced_us,
+			false);
 	outgoing->announced_us = 0;
 	outgoing->heard_us = ctx->now_us;
 }

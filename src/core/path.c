@@ -10,13 +10,18 @@
 #include "core.h"
 
 #define ECHO_LEN   (WIRE_HEADER + 16u)
-#define WINDOW_MIN (4 * DATAGRAM_BASE)
+#define WINDOW_MIN  (8 * DATAGRAM_BASE)
+#define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
+#define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
 #define REORDER_MOST   3u /* patience ends at two round trips */
 #define CUTS_TO_FORGET 16u
 #define SHRUNK_US  30000000u /* after so long the route's datagram size is tried again */
 
-/* Jacobson and Karels, 1988; RFC 6298. */
-void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
+/*
+ * Jacobson and Karels, 1988; RFC 6298. A doubtful sample, of bytes that may have been sent twice,
+ * is at worst too long: better than none, until there is a good one.
+ */
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
 {
 	int64_t sample = sample_us < RTO_MAX_US ? (int64_t)sample_us : RTO_MAX_US;
 	int64_t off = sample - peer->srtt_us;
@@ -24,7 +29,10 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
 
 	if (sample == 0)
 		sample = 1;
-	if (peer->srtt_us == 0) {
+	if (doubtful && peer->srtt_us)
+		return;
+	if (peer->srtt_us == 0 || peer->rtt_doubtful) {
+		peer->rtt_doubtful = doubtful;
 		peer->srtt_us = (uint32_t)sample;
 		peer->rttvar_us = (uint32_t)sample / 2;
 		peer->rtt_min_us = (uint32_t)sample;
@@ -60,10 +68,25 @@ uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
 	return (uint32_t)(2ull * wait_us < most ? 2ull * wait_us : most);
 }
 
+/* Do our bytes, or somebody's, wait in a queue on the way? */
+static bool is_queueing(const struct peer *peer)
+{
+	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
+}
+
+/*
+ * Doubling until a queue builds up; then by one datagram a round trip beside others in the queue
+ * (as TCP does: Jacobson, 1988), by a sixteenth where there is none.
+ */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes)
 {
-	uint32_t step = peer->window / 16 > DATAGRAM_BASE ? peer->window / 16 : DATAGRAM_BASE;
+	uint32_t step = DATAGRAM_BASE;
 
+	peer->epoch_got += bytes;
+	if (peer->slow_start && is_queueing(peer))
+		peer->slow_start = false;
+	if (!is_queueing(peer) && peer->window / 16 > step)
+		step = peer->window / 16;
 	if (peer->slow_start)
 		peer->window += bytes;
 	else
@@ -72,23 +95,41 @@ void ripc__peer_grow(struct peer *peer, uint32_t bytes)
 		peer->window = WINDOW_MAX;
 }
 
-void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, bool silence)
+/* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
+static void loss_measure(struct peer *peer)
 {
+	uint64_t all = (uint64_t)peer->epoch_got + peer->epoch_lost;
+	int64_t share = all ? (int64_t)(1024ull * peer->epoch_lost / all) : 0;
+
+	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
+	peer->epoch_got = peer->epoch_lost = 0;
+}
+
+/*
+ * A loss means congestion if there is a queue, or if very much is lost; without either it is the
+ * path that loses, and sending less would not help (docs/rationale.md).
+ */
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes)
+{
+	bool silence = lost_bytes == 0;
+
+	peer->epoch_lost += (uint32_t)lost_bytes;
 	/* Before the first round trip is known, silence may just be a long path. */
-	if (peer->srtt_us == 0)
-		return;
-	peer->slow_start = false;
-	if (ctx->now_us - peer->cut_us < peer->srtt_us && !silence)
+	if (peer->srtt_us == 0 || ctx->now_us - peer->cut_us < peer->srtt_us)
 		return;
 	peer->cut_us = ctx->now_us;
-	peer->window_before = peer->window;
-	peer->window /= 2;
-	if (peer->window < WINDOW_MIN)
-		peer->window = WINDOW_MIN;
+	loss_measure(peer);
 	if (++peer->cuts == CUTS_TO_FORGET) {
 		peer->cuts = 0;
 		peer->reorder -= peer->reorder > 0;
 	}
+	if (!silence && !is_queueing(peer) && peer->loss < LOSS_MOST)
+		return;
+	peer->slow_start = false;
+	peer->window_before = peer->window;
+	peer->window /= 2;
+	if (peer->window < WINDOW_MIN)
+		peer->window = WINDOW_MIN;
 }
 
 void ripc__peer_reorders(struct peer *peer)
