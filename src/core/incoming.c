@@ -525,6 +525,9 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 	}
 	incoming->limit = packet->announce.unasked < UNASKED_BYTES ?
 		packet->announce.unasked : UNASKED_BYTES;
+	/* Nothing beyond the limit is taken, so that it must not be beyond the places. */
+	if (incoming->limit > incoming->total)
+		incoming->limit = incoming->total;
 	account(incoming, (int64_t)incoming->limit);
 	timer_set(incoming, arrival_deadline(incoming));
 	take(incoming, packet, 0);

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A context that is alone with the test: the test is its clock and its network, hands it the
+ * packets of a partner who may say anything, and sees each packet that it sends.
+ */
+#ifndef LONE_H
+#define LONE_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/env.h"
+#include "core/wire.h"
+#include "suite.h"
+#include "util/crc32c.h"
+
+#define LONE_SENT_MAX 256
+#define LONE_MTU      1452
+
+struct lone {
+	struct ripc__env env;
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	uint64_t now_us, seed;
+	/* The partner: who it is, where, and the tokens. */
+	uint64_t service, incarnation, context, token_in, token_out, proof;
+	uint8_t host;
+	/* What is handed over at the next poll. */
+	uint8_t in[LONE_MTU];
+	size_t in_len;
+	struct ripc__addr from;
+	/* What the context has sent. */
+	uint32_t n_sent;
+	uint8_t sent[LONE_SENT_MAX][LONE_MTU];
+	uint32_t sent_len[LONE_SENT_MAX];
+	uint8_t sent_to[LONE_SENT_MAX];
+	uint64_t sent_bytes;
+};
+
+struct lone_port {
+	struct lone *lone;
+};
+
+/* ---- the network ------------------------------------------------------------------------- */
+
+static inline int lone_probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	(void)host;
+	why[0] = remedy[0] = 0;
+	return 0;
+}
+
+static inline int lone_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	((struct lone_port *)dev)->lone = host->env;
+	*attr = (struct ripc__attr){.datagram_max = LONE_MTU, .receive_buffer = 4 << 20};
+	return 0;
+}
+
+static inline int lone_port_open(void *dev, void *port)
+{
+	*(struct lone_port *)port = *(struct lone_port *)dev;
+	return 0;
+}
+
+static inline void lone_close(void *state)
+{
+	(void)state;
+}
+
+static inline int lone_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX])
+{
+	(void)port;
+	blob[0] = 1;
+	return 1;
+}
+
+static inline int lone_addr_choose(void *port, const uint8_t *blob, size_t len,
+		const uint8_t host[16], struct ripc__addr *addr)
+{
+	(void)port;
+	(void)host;
+	*addr = (struct ripc__addr){.len = (uint8_t)len};
+	memcpy(addr->blob, blob, len);
+	addr->host[15] = blob[0];
+	return 0;
+}
+
+static inline int lone_peer_open(void *port, void *peer, const struct ripc__addr *addr)
+{
+	(void)port;
+	*(uint8_t *)peer = addr->blob[0];
+	return 0;
+}
+
+static inline void lone_peer_close(void *port, void *peer)
+{
+	(void)port;
+	(void)peer;
+}
+
+static inline uint32_t lone_peer_mtu(void *port, void *peer)
+{
+	(void)port;
+	(void)peer;
+	return LONE_MTU;
+}
+
+static inline bool lone_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+{
+	(void)port;
+	return *(const uint8_t *)peer == from->blob[0];
+}
+
+static inline int lone_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
+{
+	struct lone *lone = ((struct lone_port *)port)->lone;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = lone->n_sent++ % LONE_SENT_MAX;
+
+		ck_assert_uint_le(tx[i].len, LONE_MTU);
+		lone->sent_to[at] = *(uint8_t *)peer;
+		lone->sent_len[at] = 0;
+		lone->sent_bytes += tx[i].len;
+		for (uint32_t v = 0; v < tx[i].n_iov; v++) {
+			memcpy(lone->sent[at] + lone->sent_len[at], tx[i].iov[v].iov_base,
+				tx[i].iov[v].iov_len);
+			lone->sent_len[at] += (uint32_t)tx[i].iov[v].iov_len;
+		}
+	}
+	return (int)n;
+}
+
+static inline int lone_poll(void *port, struct ripc__event *events, uint32_t n)
+{
+	struct lone *lone = ((struct lone_port *)port)->lone;
+
+	(void)n;
+	if (!lone->in_len)
+		return 0;
+	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = lone->in,
+		.len = (uint32_t)lone->in_len, .from = &lone->from};
+	lone->in_len = 0;
+	return 1;
+}
+
+static inline void lone_release(void *port, void *handle)
+{
+	(void)port;
+	(void)handle;
+}
+
+static const struct ripc__backend lone_backend = {
+	.name = "lone", .id = 99,
+	.dev_size = sizeof(struct lone_port), .port_size = sizeof(struct lone_port), .peer_size = 8,
+	.probe = lone_probe, .dev_open = lone_dev_open, .dev_close = lone_close,
+	.port_open = lone_port_open, .port_close = lone_close, .port_addr = lone_port_addr,
+	.addr_choose = lone_addr_choose, .peer_open = lone_peer_open,
+	.peer_close = lone_peer_close, .peer_mtu = lone_peer_mtu,
+	.peer_matches = lone_peer_matches, .send = lone_send, .poll = lone_poll,
+	.release = lone_release,
+};
+static const struct ripc__backend *const lone_backends[] = {&lone_backend, NULL};
+static const struct ripc__source *const lone_sources[] = {NULL};
+
+/* ---- the world --------------------------------------------------------------------------- */
+
+static inline uint64_t lone_now_us(void *arg)
+{
+	return ((struct lone *)arg)->now_us;
+}
+
+static inline uint64_t lone_wall_ns(void *arg)
+{
+	return ((struct lone *)arg)->now_us * 1000;
+}
+
+static inline int lone_random(void *arg, void *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)bytes)[i] = (uint8_t)suite_random(&((struct lone *)arg)->seed);
+	return 0;
+}
+
+/* A waiting call: time passes until its next deadline. */
+static inline void lone_idle(void *arg, uint64_t until_us)
+{
+	struct lone *lone = arg;
+
+	lone->now_us = until_us > lone->now_us ? until_us : lone->now_us + 1;
+}
+
+/* Opens the context and its one service; the partner is nobody yet. */
+static inline void lone_open(struct lone *lone)
+{
+	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = 64u << 20,
+		.flags = RIPC_SINGLE_THREAD, .backends = "lone"};
+
+	*lone = (struct lone){.now_us = 1000000000, .seed = 1, .service = 0x5e41, .context = 0xc0,
+		.incarnation = 0x14c, .token_in = 0x70ce4, .host = 2};
+	lone->env = (struct ripc__env){.arg = lone, .now_us = lone_now_us,
+		.wall_ns = lone_wall_ns, .random = lone_random, .backends = lone_backends,
+		.sources = lone_sources, .idle = lone_idle};
+	ck_assert_int_eq(ripc__open_in(&cfg, &lone->env, &lone->ctx), 0);
+	ck_assert_int_eq(ripc_service_open(lone->ctx, 0, 0, &lone->svc), 0);
+}
+
+static inline struct ripc_stats lone_stats(struct lone *lone)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	ck_assert_int_eq(ripc_stats(lone->ctx, &stats), 0);
+	return stats;
+}
+
+/* Lets time pass and the timers run. */
+static inline void lone_pass(struct lone *lone, uint64_t us)
+{
+	for (uint64_t end_us = lone->now_us + us; lone->now_us < end_us;) {
+		int64_t left = ripc_poll_timeout(lone->ctx);
+
+		left = left < 0 || (uint64_t)left > end_us - lone->now_us ?
+			(int64_t)(end_us - lone->now_us) : left;
+		lone->now_us += left ? (uint64_t)left : 1;
+		ripc_poll(lone->ctx);
+	}
+}
+
+/* ---- the partner ------------------------------------------------------------------------- */
+
+/* Fills in the header, with a hello while there is no token, and hands the packet over. */
+static inline void lone_say(struct lone *lone, struct wire_packet *packet, const uint64_t *lens,
+		const void *payload)
+{
+	size_t len;
+
+	packet->h.src = lone->incarnation;
+	packet->h.dst = ripc_service_incarnation(lone->svc);
+	packet->h.token = lone->token_out;
+	if (!lone->token_out) {
+		packet->h.flags |= WIRE_F_HELLO;
+		packet->hello = (struct wire_hello){.token = lone->token_in,
+			.service = lone->service, .context = lone->context,
+			.to_service = ripc_service_id(lone->svc), .proof = lone->proof,
+			.unasked = 65536};
+	}
+	len = wire_encode(lone->in, packet, lens, NULL);
+	ck_assert_uint_le(len + packet->payload_len, LONE_MTU);
+	wire_seal(lone->in, len, ripc__crc32c(0, payload, packet->payload_len));
+	if (packet->payload_len)
+		memcpy(lone->in + len, payload, packet->payload_len);
+	lone->in_len = len + packet->payload_len;
+	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
+	lone->from.host[15] = lone->host;
+	while (lone->in_len)
+		ripc_poll(lone->ctx);
+}
+
+/* The last packet of a type that went out since *since packets had; false: none. */
+static inline bool lone_hear(struct lone *lone, uint32_t since, uint8_t type,
+		struct wire_packet *packet)
+{
+	for (uint32_t i = lone->n_sent; i-- > since && lone->n_sent - i <= LONE_SENT_MAX;) {
+		uint32_t at = i % LONE_SENT_MAX;
+
+		if (wire_decode(lone->sent[at], lone->sent_len[at], packet) == 0 &&
+				packet->h.type == type)
+			return true;
+	}
+	return false;
+}
+
+/* Gets a proof, says hello with it, and takes the token. */
+static inline void lone_introduce(struct lone *lone)
+{
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY}, packet;
+	uint32_t since = lone->n_sent;
+
+	lone_say(lone, &hello, NULL, NULL);
+	ck_assert(lone_hear(lone, since, WIRE_RETRY, &packet));
+	lone->proof = packet.value;
+	lone_say(lone, &hello, NULL, NULL);
+	ck_assert(lone_hear(lone, since, WIRE_HELLO_ONLY, &packet));
+	lone->token_out = packet.hello.token;
+	hello.h.flags = 0;
+	lone_say(lone, &hello, NULL, NULL); /* the token comes back */
+}
+
+static inline void lone_close_all(struct lone *lone)
+{
+	int error = ripc_close(lone->ctx, 0);
+
+	ck_assert(error == 0 || error == -ETIMEDOUT);
+}
+
+#endif
