@@ -47,7 +47,7 @@
 #define RTO_MIN_US         500u
 #define RTO_MAX_US         1000000u /* back-off ends here */
 #define RTO_CAP_US         250000u  /* and begins at most here */
-#define RTO_FIRST_US       10000u
+#define RTO_FIRST_US       3000u
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
 #define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
 

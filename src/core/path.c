@@ -34,7 +34,7 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
 	if (peer->srtt_us == 0 || peer->rtt_doubtful) {
 		peer->rtt_doubtful = doubtful;
 		peer->srtt_us = (uint32_t)sample;
-		peer->rttvar_us = (uint32_t)sample / 2;
+		peer->rttvar_us = doubtful ? 0 : (uint32_t)sample / 2;
 		peer->rtt_min_us = (uint32_t)sample;
 		return;
 	}
