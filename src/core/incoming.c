@@ -14,6 +14,7 @@
 #include "core.h"
 
 #define REORDER_DATAGRAMS 3u
+#define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
 #define QUANTUM          (4 * 65536u) /* credit is given in pieces of a few offload batches */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
@@ -332,7 +333,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 	if (incoming->limit == incoming->got)
 		grant(incoming);
 	pull(incoming, incoming->limit);
-	incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
+	if (incoming->silences > SILENCES_PLAIN)
+		incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
 	incoming->arrived_us = ctx->now_us; /* the wait begins anew */
 	timer_set(incoming, arrival_deadline(incoming));
 	demote(incoming);
