@@ -510,6 +510,8 @@ static void heard(struct outgoing *outgoing)
 static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pull *pull)
 {
 	struct peer *peer = outgoing->partner->peer;
+	uint64_t most_us = 1000ull * context_of(outgoing)->cfg.peer_timeout_ms / 16;
+	uint64_t apart_us = 2ull * peer->srtt_us < most_us ? 2ull * peer->srtt_us : most_us;
 	uint64_t missing = 0;
 
 	if (pull->n_holes == 0)
@@ -518,7 +520,7 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 		missing += pull->holes[i].end - pull->holes[i].start;
 	if (pull->have != outgoing->asked_have || missing != outgoing->asked_missing)
 		outgoing->asked_same = 0;
-	else if (context_of(outgoing)->now_us - outgoing->asked_us < 2ull * peer->srtt_us)
+	else if (context_of(outgoing)->now_us - outgoing->asked_us < apart_us)
 		return; /* what was sent for the last one may still be on its way */
 	else
 		outgoing->asked_same++;
