@@ -37,34 +37,18 @@ static void children_end(void)
 	}
 }
 
-static void say(const char *word, const char *format, va_list args)
-{
-	fflush(stdout);
-	fprintf(stderr, "%s: ", word);
-	vfprintf(stderr, format, args);
-	fprintf(stderr, "\n");
-}
-
 void fault_fail(const char *format, ...)
 {
 	va_list args;
 
+	fflush(stdout);
+	fprintf(stderr, "failed: ");
 	va_start(args, format);
-	say("failed", format, args);
+	vfprintf(stderr, format, args);
 	va_end(args);
+	fprintf(stderr, "\n");
 	children_end();
 	exit(1);
-}
-
-void fault_skip(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say("skipped", format, args);
-	va_end(args);
-	children_end();
-	exit(77);
 }
 
 uint64_t fault_now_ms(void)
@@ -87,8 +71,10 @@ uint64_t fault_random(uint64_t *state)
 uint64_t fault_seed(void)
 {
 	const char *text = getenv("RIPC_TEST_SEED");
-	uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+	uint64_t seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
 
+	if (text)
+		seed = strtoull(text, NULL, 0);
 	printf("seed: RIPC_TEST_SEED=%llu\n", (unsigned long long)seed);
 	return seed;
 }
@@ -197,7 +183,7 @@ void fault_left_check(const struct fault_left *before, const char *when)
 			return;
 		usleep(20000);
 	} while (fault_now_ms() < until_ms);
-	fault_fail("%s: descriptors %d, before %d; /dev/shm %d, before %d; socket names %d, before %d",
+	fault_fail("%s: descriptors %d, were %d; shared memory %d, was %d; names %d, were %d",
 		when, now.descriptors, before->descriptors, now.shared, before->shared, now.names,
 		before->names);
 }

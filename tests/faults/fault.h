@@ -17,8 +17,6 @@
 bool fault_full(int argc, char **argv);
 /* Says what went wrong, ends the children, and exits with 1. */
 void fault_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/* Says why this machine cannot do it, and exits with 77. */
-void fault_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 uint64_t fault_now_ms(void);
 /* SplitMix64 (Steele, Lea and Flood, 2014). */

@@ -22,10 +22,11 @@ void flood_bad_proofs(struct stage *stage)
 {
 	uint32_t n = stage->full ? 1000000 : 20000;
 	static const uint8_t payload[900];
-	struct ripc_stats before = stage_stats(stage->b), now;
+	struct ripc_stats before, now;
 	static struct raw raw;
 
 	raw_open(&raw, stage->a_finder, stage->b_target, stage->seed);
+	before = stage_stats(stage->b);
 	for (uint32_t i = 0; i < n; i++) {
 		static const uint8_t types[] = {WIRE_HELLO_ONLY, WIRE_SHORT, WIRE_ANNOUNCE};
 		struct wire_packet packet = {.h.type = types[i % 3], .h.number = 1 + i % 50,
@@ -48,6 +49,20 @@ void flood_bad_proofs(struct stage *stage)
 	raw_close(&raw);
 }
 
+static void small_packets(struct raw *raw, uint8_t type)
+{
+	const uint64_t len = 0;
+
+	raw_rebind(raw);
+	for (int i = 0; i < 20; i++) {
+		struct wire_packet packet = {.h.type = type, .h.number = 1, .n_items = 1,
+			.announce = {.total = 0, .oldest = 1, .n_items = 1}};
+
+		raw_say(raw, &packet, &len, NULL);
+	}
+	check_amplification(raw, "a small packet");
+}
+
 /* The smallest packet of each type, as a stranger would make it: what comes back is no larger. */
 void flood_small_packets(struct stage *stage)
 {
@@ -55,20 +70,13 @@ void flood_small_packets(struct stage *stage)
 	uint8_t bytes[WIRE_HEADER];
 
 	raw_open(&raw, stage->a_finder, stage->b_target, stage->seed + 1);
-	for (uint8_t type = 0; type < WIRE_TYPE_END; type++) {
-		for (int way = 0; way < 4; way++) {
-			struct wire_packet packet = {.h.type = type, .h.number = 1, .n_items = 1,
-				.announce = {.total = 0, .oldest = 1, .n_items = 1}};
-			const uint64_t len = 0;
+	for (int i = 0; i < 4 * WIRE_TYPE_END; i++) {
+		bool with_token = i & 1, to_nobody = i & 2;
 
-			raw_rebind(&raw);
-			raw.token_out = way & 1 ? fault_random(&raw.seed) | 1 : 0;
-			raw.their_incarnation = way & 2 ? fault_random(&raw.seed) :
-				ripc_service_incarnation(stage->b_target);
-			for (int i = 0; i < 20; i++)
-				raw_say(&raw, &packet, &len, NULL);
-			check_amplification(&raw, "a small packet");
-		}
+		raw.token_out = with_token ? fault_random(&raw.seed) | 1 : 0;
+		raw.their_incarnation = to_nobody ? fault_random(&raw.seed) :
+			ripc_service_incarnation(stage->b_target);
+		small_packets(&raw, (uint8_t)(i / 4));
 	}
 	/* Cut off, other versions, unknown flags. */
 	for (size_t len = 1; len <= sizeof(bytes); len++) {

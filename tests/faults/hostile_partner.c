@@ -190,7 +190,9 @@ static uint64_t refusals(struct raw *raw)
 /* What fills the pool to the last block, if one partner may. */
 static uint64_t greedy_total(uint64_t number)
 {
-	return number < 2 ? 30u << 20 : number < 8 ? 1u << 20 : number < 24 ? 250u << 10 : 70u << 10;
+	if (number < 2)
+		return 30u << 20;
+	return number < 8 ? 1u << 20 : number < 24 ? 250u << 10 : 70u << 10;
 }
 
 /*
@@ -277,7 +279,8 @@ static void say_pull(struct raw *raw, uint64_t number)
 	pull->limit = fault_random(&raw->seed) >> fault_random(&raw->seed) % 64;
 	pull->n_holes = (uint32_t)(fault_random(&raw->seed) % 6);
 	for (uint32_t i = 0; i < pull->n_holes; i++) {
-		uint64_t step = 1 + (fault_random(&raw->seed) >> fault_random(&raw->seed) % 48) / 16;
+		uint64_t random = fault_random(&raw->seed);
+		uint64_t step = 1 + (random >> random % 48) / 16;
 
 		at = at < UINT64_MAX / 4 ? at + step : at;
 		pull->holes[i].start = at;

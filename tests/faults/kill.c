@@ -236,9 +236,10 @@ static void converse(struct driver *driver, enum role role)
 /* What the survivor does after the victim died: one more call to the dead, then the restart. */
 static void after_death(struct driver *driver, enum role role)
 {
+	const struct letter letter = {.number = NUMBERS - 1};
 	uint32_t tries = 0;
 
-	if (send_letter(driver, fault_id(SERVICE_VICTIM), (struct letter){.number = NUMBERS - 1}) == 0)
+	if (send_letter(driver, fault_id(SERVICE_VICTIM), letter) == 0)
 		fault_fail("%s: delivered to the dead", driver->what);
 	if (role == ROLE_CLIENT) {
 		victim_start(driver, "serve", "none", 0);
@@ -364,7 +365,7 @@ static uint32_t all_points(enum role role, uint32_t repetitions, uint64_t *rando
 		for (uint32_t p = 0; p < N_POINTS; p++) {
 			uint32_t n = 1 + (uint32_t)(fault_random(random) % points[p].most);
 
-			/* The first repetition is what is likely to be different: the first time. */
+			/* The very first time is the most likely to be different. */
 			n = i == 0 && repetitions > 1 ? 1 : n;
 			retries += kill_at_point(role, &points[p], n);
 		}

@@ -70,12 +70,14 @@ static bool serve_one(struct victim *victim)
 {
 	struct letter letter;
 	struct ripc_msg *msg;
+	const struct iovec *one;
 	bool go_on = true;
 
 	if (ripc_receive(victim->svc, -1, &msg))
 		fault_fail("victim: cannot receive");
+	one = msg->items;
 	if (msg->kind == RIPC_SHORT)
-		go_on = msg->items[0].iov_len != 4 || memcmp(msg->items[0].iov_base, "stop", 4) != 0;
+		go_on = one->iov_len != 4 || memcmp(one->iov_base, "stop", 4) != 0;
 	if (msg->kind == RIPC_LONG) {
 		if (letter_read(msg, &victim->tally, &letter))
 			fault_fail("victim: got a letter that is broken, or twice");

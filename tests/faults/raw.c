@@ -26,9 +26,12 @@ void raw_rebind(struct raw *raw)
 void raw_open(struct raw *raw, struct ripc_service *from, struct ripc_service *svc, uint64_t seed)
 {
 	struct ripc_path path = {.size = sizeof(path)};
+	uint64_t rtt_ns;
 	const char *port;
-	int error = ripc_path_info(from, ripc_service_id(svc), &path);
+	/* A partner that was idle for a minute has been forgotten: an echo finds it again. */
+	int error = ripc_ping(from, ripc_service_id(svc), 5000, &rtt_ns);
 
+	error = error ? error : ripc_path_info(from, ripc_service_id(svc), &path);
 	if (error)
 		fault_fail("the path to the target is not known: %s", ripc_strerror(error));
 	port = strrchr(path.address, ':');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts through the public calls: configuration, statistics, paths, and what is asked of them. */
+/* Contexts through the public calls: configuration, statistics, paths, finding and measuring. */
 #include <sys/resource.h>
 
 #include "api.h"

@@ -2,7 +2,8 @@
 /* Memory through the public calls: where items land, who holds a reference, what is foreign. */
 #include "api.h"
 
-static void send_items(const struct side *from, const struct side *to, const size_t *lens, uint32_t n)
+static void send_items(const struct side *from, const struct side *to, const size_t *lens,
+		uint32_t n)
 {
 	struct iovec items[RIPC_ITEMS_MAX] = {{0}};
 

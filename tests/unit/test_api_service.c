@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Services through the public calls: IDs, moving, closing, descriptors, and how many there can be. */
+/* Services through the public calls: IDs, moving, closing, descriptors, and a thousand of them. */
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -401,7 +401,8 @@ START_TEST(service_fd__one_loop_for_all)
 	while (received + completed < 6 && clock_ms() < began_ms + PATIENCE_MS) {
 		int64_t left_us = ripc_poll_timeout(sides[0].ctx);
 		struct epoll_event events[3];
-		int n = epoll_wait(epoll_fd, events, 3, left_us < 0 ? 1000 : (int)(left_us / 1000) + 1);
+		int left_ms = left_us < 0 ? 1000 : (int)(left_us / 1000) + 1;
+		int n = epoll_wait(epoll_fd, events, 3, left_ms);
 		struct ripc_msg *msg;
 
 		ck_assert_int_ge(n, 0);

@@ -120,9 +120,11 @@ static void crowd_run(struct crowd *crowd)
 	pthread_t receivers[WORKERS];
 
 	for (uint32_t i = 0; i < WORKERS; i++) {
-		senders[i] = (struct worker){.crowd = crowd, .number = i};
+		struct worker *sender = &senders[i];
+
+		*sender = (struct worker){.crowd = crowd, .number = i};
 		ck_assert_int_eq(pthread_create(&receivers[i], NULL, receive_main, crowd), 0);
-		ck_assert_int_eq(pthread_create(&senders[i].thread, NULL, send_main, &senders[i]), 0);
+		ck_assert_int_eq(pthread_create(&sender->thread, NULL, send_main, sender), 0);
 	}
 	for (uint32_t i = 0; i < WORKERS; i++)
 		pthread_join(senders[i].thread, NULL);
@@ -381,7 +383,8 @@ static void *drain_main(void *arg)
 /* All the other calls, each in its own thread, on one context. */
 START_TEST(threads__all_calls_at_once)
 {
-	void *(*const mains[])(void *) = {open_main, buffer_main, ask_main, cancel_main, drain_main};
+	void *(*const mains[])(void *) = {open_main, buffer_main, ask_main, cancel_main,
+		drain_main};
 	struct bustle bustle = {.stop = false};
 	pthread_t threads[5];
 
