@@ -453,6 +453,8 @@ void ripc__outgoing_put(struct outgoing *outgoing);
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
 /* The ID means somebody else now: what certainly was not delivered goes there. */
 void ripc__outgoing_move(struct partner *partner);
+/* A send to it leaves room: who met -EAGAIN is told. */
+void ripc__outgoing_unblock(struct partner *partner);
 
 /* ---- places.c ---------------------------------------------------------------------------- */
 /* Makes the message of an announcement with a place for each item; NULL: some has none. */

@@ -146,6 +146,15 @@ static void report(struct outgoing *outgoing)
 		ripc__outgoing_put(outgoing);
 }
 
+void ripc__outgoing_unblock(struct partner *partner)
+{
+	struct ripc_service *service = partner->service;
+
+	if (partner->blocked)
+		ripc__service_notice(service, &service->retry, 0);
+	partner->blocked = false;
+}
+
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
 {
 	struct ripc_context *ctx = context_of(outgoing);
@@ -166,10 +175,8 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	for (uint32_t i = 0; outgoing->flags & RIPC_GIVE && outcome != RIPC_NOT_DELIVERED &&
 			i < outgoing->n_items; i++)
 		ripc__pool_free(ctx->pool, outgoing->items[i].iov_base);
-	if (partner && partner->blocked) {
-		partner->blocked = false;
-		ripc__service_notice(outgoing->service, &outgoing->service->retry, 0);
-	}
+	if (partner)
+		ripc__outgoing_unblock(partner);
 	report(outgoing);
 }
 
@@ -586,6 +593,7 @@ static void move_on(struct outgoing *outgoing)
 		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
 		return;
 	}
+	ripc__outgoing_unblock(outgoing->partner);
 	list_remove(&outgoing->node);
 	begin(outgoing, next);
 	ripc__outgoing_advance(next);

@@ -308,6 +308,7 @@ static void hand_over(struct partner *from, struct partner *to)
 	if (to->held != from->held)
 		ripc__held_drop(from, true);
 	from->held = NULL;
+	ripc__outgoing_unblock(from);
 	list_for_each_safe(node, &from->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 

@@ -474,6 +474,88 @@ START_TEST(sendmsg__more_than_are_accepted)
 }
 END_TEST
 
+/* Sends until no more are accepted; returns how many were. */
+static uint32_t fill_up(const struct side *from, uint64_t to)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send send = long_send(to, &one, 1);
+	uint32_t accepted = 0;
+
+	send.flags |= RIPC_NOWAIT;
+	while (ripc_sendmsg(from->svc, &send, NULL) == 0)
+		accepted++;
+	ck_assert_int_eq(ripc_sendmsg(from->svc, &send, NULL), -EAGAIN);
+	return accepted;
+}
+
+/* All complete, and there was a notice to go on. */
+static void check_completed_and_noticed(const struct side *side, uint32_t n)
+{
+	uint32_t notices = 0;
+
+	while (n > 0 || notices == 0) {
+		struct ripc_msg *msg;
+
+		ck_assert_int_eq(ripc_receive(side->svc, PATIENCE_MS, &msg), 0);
+		ck_assert_int_eq(msg->status, 0);
+		notices += msg->kind == RIPC_NOTICE;
+		n -= msg->kind == RIPC_COMPLETION;
+		ripc_msg_free(msg);
+	}
+}
+
+/* What waits moves to the next holder of the ID: the notice still comes. */
+START_TEST(sendmsg__notice_after_a_move)
+{
+	struct ripc_config cfg = api_config(0), unpolled = api_config(RIPC_NO_THREAD);
+	uint64_t id = 0x7e59000000000000u | (uint64_t)getpid();
+	struct side old, new, client;
+	struct pump pump;
+	uint32_t accepted;
+
+	side_open(&client, 0);
+	side_open_as(&old, &unpolled, id);
+	pump_start(&pump, old.ctx);
+	acquaint(&client, &old);
+	pump_stop(&pump);
+	accepted = fill_up(&client, id);
+	ck_assert_int_eq(ripc_service_drain(old.svc, 0), 0);
+	side_open_as(&new, &cfg, id);
+	pump_start(&pump, old.ctx);
+	check_completed_and_noticed(&client, accepted);
+	for (uint32_t i = 0; i < accepted; i++)
+		ripc_msg_free(take(new.svc, RIPC_LONG));
+	check_nothing(new.svc);
+	pump_stop(&pump);
+	side_close(&old);
+	side_close(&new);
+	side_close(&client);
+}
+END_TEST
+
+/* The partner speaks to us while we look for it: what waits goes to whom it spoke as. */
+START_TEST(sendmsg__notice_after_a_first_word)
+{
+	const struct iovec hello = item("hello", 5);
+	struct pair pair;
+	struct pump pump;
+	uint32_t accepted;
+
+	side_open(&pair.a, RIPC_NO_THREAD);
+	side_open(&pair.b, 0);
+	pump_start(&pump, pair.a.ctx);
+	ck_assert_int_eq(ripc_resolve(pair.b.ctx, pair.a.id, PATIENCE_MS), 0);
+	pump_stop(&pump);
+	accepted = fill_up(&pair.a, pair.b.id);
+	ck_assert_int_eq(ripc_send_short(pair.b.svc, pair.a.id, &hello, 1), 0);
+	pump_start(&pump, pair.a.ctx);
+	ripc_msg_free(take(pair.a.svc, RIPC_SHORT));
+	check_completed_and_noticed(&pair.a, accepted);
+	pump_stop(&pump);
+	pair_close(&pair);
+}
+END_TEST
+
 /* A negative return means that no completion follows. */
 START_TEST(sendmsg__nowait_refused_at_once)
 {
@@ -705,7 +787,8 @@ static Suite *suite_make(void)
 		sendmsg__bad_arguments, sendmsg__long_to_incarnation, sendmsg__unknown_then_notice,
 		send_long__not_in_time, send_long__silent_partner_given_up,
 		sendmsg__hundred_at_once, sendmsg__two_hundred_long_ones_at_once,
-		sendmsg__more_than_are_accepted, sendmsg__nowait_refused_at_once,
+		sendmsg__more_than_are_accepted, sendmsg__notice_after_a_move,
+		sendmsg__notice_after_a_first_word, sendmsg__nowait_refused_at_once,
 		cancel__nowait_in_progress, cancel__too_late, cancel__waits_for_the_resolver,
 		cancel__all_with_the_cookie, cancel__waiting_send_of_another_thread,
 		close__cuts_off_sends_in_progress, close__waits_for_sends_in_progress, NULL,

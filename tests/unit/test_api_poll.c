@@ -217,6 +217,29 @@ START_TEST(progress__while_the_application_computes)
 }
 END_TEST
 
+/* The same for the sender: what the partner asks for is sent by the progress thread. */
+START_TEST(progress__while_the_sender_computes)
+{
+	static const size_t len = 20 << 20;
+	const struct iovec one = item(filled(len, 1), len);
+	struct ripc_send send;
+	struct ripc_msg *msg;
+	struct pair pair;
+
+	pair_open(&pair);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	/* From here on nobody calls anything on a. */
+	msg = take(pair.b.svc, RIPC_LONG);
+	check_filled(msg->items[0].iov_base, len, 1);
+	ripc_msg_free(msg);
+	take_completion(pair.a.svc, 0, RIPC_DELIVERED, 0);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
 static atomic_int signals_in_main;
 static pthread_t main_thread;
 
@@ -280,7 +303,8 @@ int main(void)
 		poll__one_thread_turns_two_contexts, poll__single_thread, poll__nothing_to_do,
 		poll__beside_the_progress_thread, poll_timeout__while_a_send_is_in_progress,
 		poll_timeout__is_when_to_call, poll__not_needed_by_waiting_calls,
-		progress__while_the_application_computes, progress__thread_takes_no_signals,
+		progress__while_the_application_computes, progress__while_the_sender_computes,
+		progress__thread_takes_no_signals,
 		receive__interrupted_by_signals, NULL,
 	};
 
