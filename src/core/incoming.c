@@ -51,7 +51,9 @@ static void remember_refused(struct partner *partner, uint64_t number, int statu
 
 static int refusal(const struct partner *partner, uint64_t number)
 {
-	return partner->reasons ? -partner->reasons[number % LONGS_MAX] : -ENOBUFS;
+	int reason = partner->reasons ? partner->reasons[number % LONGS_MAX] : 0;
+
+	return reason ? -reason : -ENOBUFS; /* 0: there was no memory to note it */
 }
 
 /* The sender has no interest any more in numbers below oldest. */
