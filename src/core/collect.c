@@ -80,6 +80,12 @@ static bool pieces_room(struct incoming *incoming)
 	return true;
 }
 
+/* What continues the beginning needs no piece: it is taken however many there are. */
+static bool has_room(struct incoming *incoming, struct wire_range range)
+{
+	return range.start == incoming->have || pieces_room(incoming);
+}
+
 static void piece_remove(struct incoming *incoming, uint32_t at)
 {
 	incoming->n_pieces--;
@@ -165,7 +171,7 @@ static void take_parts(struct incoming *incoming, struct wire_range range, const
 		at = piece_after(incoming, part.start);
 		if (at < incoming->n_pieces && incoming->pieces[at].start < part.end)
 			part.end = incoming->pieces[at].start;
-		if (part.end > part.start && pieces_room(incoming)) {
+		if (part.end > part.start && has_room(incoming, part)) {
 			crc = store(incoming, part.start, bytes + (part.start - base),
 				part.end - part.start);
 			mark(incoming, part, crc);
@@ -192,7 +198,7 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 	uint64_t got = incoming->got;
 	uint32_t crc;
 
-	if (is_missing(incoming, range) && pieces_room(incoming)) {
+	if (is_missing(incoming, range) && has_room(incoming, range)) {
 		crc = store(incoming, offset, packet->payload, packet->payload_len);
 		if (!wire_verify(packet, crc))
 			return -EBADMSG;

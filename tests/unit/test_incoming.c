@@ -39,9 +39,33 @@ START_TEST(announce__unasked_beyond_total)
 }
 END_TEST
 
+/* As many pieces as are kept, and only then what is missing before them. */
+START_TEST(data__fills_gap_before_many_pieces)
+{
+	static struct lone lone;
+	struct wire_packet pull;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_announce(&lone, 1, 100000, 65536);
+	for (uint64_t at = 1; at < 5000; at += 2)
+		say_data(&lone, 1, at, 1);
+	since = lone.n_sent;
+	say_data(&lone, 1, 0, 1);
+	say_data(&lone, 1, 2, 1);
+	lone_pass(&lone, 100000);
+	ck_assert(lone_hear(&lone, since, WIRE_PULL, &pull));
+	ck_assert_uint_eq(pull.pull.have, 4);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {announce__unasked_beyond_total, NULL};
+	const TTest *const tests[] = {
+		announce__unasked_beyond_total, data__fills_gap_before_many_pieces, NULL,
+	};
 
 	return suite_run("incoming", tests);
 }
