@@ -299,7 +299,8 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	sleep_until(fds, n, now_us, until_us);
 	lock(ctx);
 	self->asleep_on_port = false;
-	if (fds[0].revents) {
+	/* A kick that came after the sleep must not stand in the way of the next one. */
+	if (ctx->reader_kicked) {
 		kick_drain(ctx->kick_fd);
 		ctx->reader_kicked = false;
 	}
@@ -392,7 +393,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	}
 	ripc__acks_flush(ctx);
 	/* Whatever was without the lock must look whether it still has to sleep. */
-	if (!ctx->cfg.spin_us && (yield_and_look(ctx) || self->ready(self->arg)))
+	if ((!ctx->cfg.spin_us && yield_and_look(ctx)) || self->ready(self->arg))
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
@@ -438,9 +439,11 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 	list_remove(&self->node);
 	if (self->has_cond)
 		pthread_cond_destroy(&self->cond);
-	if (ctx->reader != self)
+	if (ctx->reader == self)
+		ctx->reader = NULL;
+	if (ctx->reader)
 		return;
-	ctx->reader = NULL;
+	/* Also if the reading was handed to us just when we gave up waiting. */
 	list_for_each(node, &ctx->waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
