@@ -303,7 +303,7 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request, 
 	 * so that a stopped clock of another thread cannot hold it. */
 	ripc__wait(ctx, outgoing_ended, outgoing, outgoing->deadline_us + TICK_US);
 	if (outgoing->state != OUT_ENDED)
-		ripc__outgoing_end(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+		ripc__outgoing_expire(outgoing);
 	error = outgoing->status;
 	result = outgoing->outcome;
 	outgoing->waiter = false;

@@ -447,6 +447,8 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t status);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
+/* Its deadline has passed. */
+void ripc__outgoing_expire(struct outgoing *outgoing);
 /* The call that waited, or the application with its message, is done with it. */
 void ripc__outgoing_put(struct outgoing *outgoing);
 /* The partner is lost: each ends by what is known, or moves to another incarnation. */

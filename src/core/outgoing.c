@@ -433,6 +433,14 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 	timer_set(outgoing);
 }
 
+void ripc__outgoing_expire(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	end_by_what_is_known(outgoing, -ETIMEDOUT);
+	ripc__outgoing_advance(partner);
+}
+
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
@@ -440,8 +448,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct partner *partner = outgoing->partner;
 
 	if (ctx->now_us >= outgoing->deadline_us) {
-		end_by_what_is_known(outgoing, -ETIMEDOUT);
-		ripc__outgoing_advance(partner);
+		ripc__outgoing_expire(outgoing);
 		return;
 	}
 	if (outgoing->state == OUT_WAITING) {
