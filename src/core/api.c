@@ -396,8 +396,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 	return any;
 }
 
-/* Cancelling one can end it at once, and so free its partner's others: start over each time. */
-static bool cancel_one(struct ripc_service *svc, uint64_t cookie)
+static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
 {
 	list_for_each(node, &svc->ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
@@ -407,17 +406,17 @@ static bool cancel_one(struct ripc_service *svc, uint64_t cookie)
 		list_for_each(out, &partner->outgoing) {
 			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
 
-			if (outgoing->cookie == cookie && outgoing->state != OUT_CANCELLING) {
-				ripc__outgoing_cancel(outgoing, -ECANCELED);
-				return true;
-			}
+			if (outgoing->cookie == cookie &&
+					(outgoing->state == OUT_CANCELLING) == cancelling)
+				return outgoing;
 		}
 	}
-	return false;
+	return NULL;
 }
 
 int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 {
+	struct outgoing *outgoing;
 	bool any;
 	int error;
 
@@ -426,9 +425,12 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 	error = ripc__enter(svc->ctx);
 	if (error)
 		return error;
-	any = cancel_lent(svc, cookie);
-	while (cancel_one(svc, cookie))
+	any = cancel_lent(svc, cookie) || outgoing_with(svc, cookie, true);
+	/* Cancelling one can end it at once, and so free its partner's others: look anew. */
+	while ((outgoing = outgoing_with(svc, cookie, false))) {
+		ripc__outgoing_cancel(outgoing, -ECANCELED);
 		any = true;
+	}
 	ripc__leave(svc->ctx);
 	return any ? 0 : -ENOENT;
 }

@@ -248,7 +248,7 @@ static inline void lone_say(struct lone *lone, struct wire_packet *packet, const
 	len = wire_encode(lone->in, packet, lens, NULL);
 	ck_assert_uint_le(len + packet->payload_len, LONE_MTU);
 	wire_seal(lone->in, len, ripc__crc32c(0, payload, packet->payload_len));
-	if (packet->payload_len)
+	if (payload)
 		memcpy(lone->in + len, payload, packet->payload_len);
 	lone->in_len = len + packet->payload_len;
 	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};

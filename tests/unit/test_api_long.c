@@ -597,6 +597,7 @@ START_TEST(cancel__nowait_in_progress)
 	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
 	ck_assert_int_eq(ripc_cancel(pair.a.svc, 34), -ENOENT);
 	ck_assert_int_eq(ripc_cancel(pair.a.svc, 33), 0);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 33), 0); /* still in progress */
 	pump_start(&pump, pair.b.ctx);
 	take_completion(pair.a.svc, 33, RIPC_NOT_DELIVERED, -ECANCELED);
 	ck_assert_int_eq(ripc_cancel(pair.a.svc, 33), -ENOENT);

@@ -498,16 +498,37 @@ START_TEST(services__thousand_and_partners_of_one)
 }
 END_TEST
 
+/* The same from as many contexts, each of which is a peer by itself: idle ones cost no more. */
+START_TEST(services__partners_in_many_contexts)
+{
+	const struct iovec one = item("x", 1);
+	struct side side, other;
+	struct ripc_stats stats;
+
+	side_open(&side, 0);
+	for (int i = 0; i < MANY / 4; i++) {
+		side_open(&other, RIPC_SINGLE_THREAD);
+		ck_assert_int_eq(ripc_send_long(other.svc, side.id, &one, 1, PATIENCE_MS), 0);
+		side_close(&other);
+		ripc_msg_free(take(side.svc, RIPC_LONG));
+	}
+	stats = stats_of(side.ctx);
+	ck_assert_uint_eq(stats.partners, MANY / 4);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 512);
+	side_close(&side);
+}
+END_TEST
+
 /* Opening and closing leaves nothing behind. */
 START_TEST(close__gives_everything_back)
 {
+	int n, cycles = getenv("RIPC_TEST_FULL") ? 1000 : 20;
 	struct pair pair;
-	int n;
 
 	pair_open(&pair);
 	pair_close(&pair);
 	n = descriptors_open();
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < cycles; i++) {
 		pair_open(&pair);
 		acquaint(&pair.a, &pair.b);
 		ck_assert_int_ge(ripc_service_fd(pair.a.svc), 0);
@@ -529,7 +550,8 @@ int main(void)
 		service_fd__without_a_progress_thread, service_fd__single_thread,
 		service_fd__quiet_when_empty, service_fd__one_loop_for_all,
 		service_fd__two_more_descriptors, service_fd__bad_arguments,
-		services__thousand_and_partners_of_one, close__gives_everything_back, NULL,
+		services__thousand_and_partners_of_one, services__partners_in_many_contexts,
+		close__gives_everything_back, NULL,
 	};
 
 	if (allow_descriptors() < MANY + 200) {
