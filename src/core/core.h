@@ -40,6 +40,7 @@
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
 #define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
 #define WINDOW_MAX         (1u << 20) /* bytes in flight from one peer: fits the cache */
+#define PULL_MAX           (2ull * WINDOW_MAX) /* bytes sent for one PULL */
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
 #define PARTNERS_MAX       65536u
@@ -85,6 +86,7 @@ struct peer {
 	uint32_t in_flight;  /* granted to its messages and not yet arrived */
 	uint64_t reserved;   /* bytes of the pool that its unfinished messages hold */
 	uint32_t datagram;   /* bytes of datagram used for bulk to it */
+	uint64_t arrived_us; /* when bytes of a long message last came from it */
 	uint64_t cut_us;     /* when the window was last cut */
 	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
 	struct candidate *candidate; /* a new address, being proven; usually NULL */

@@ -253,11 +253,12 @@ static bool is_ripe(const struct incoming *incoming, const struct piece *piece)
 static uint64_t ripe_end(const struct incoming *incoming)
 {
 	const struct peer *peer = incoming->partner->peer;
-	uint64_t now_us = context_of(incoming)->now_us;
+	uint64_t waited_us = context_of(incoming)->now_us - incoming->asked_us;
+	bool passed = !peer->reorder && incoming->arrivals_beyond >= REORDER_DATAGRAMS;
 
 	/* One request at a time, until what was sent after its answer has come, or is overdue. */
-	if (incoming->asked_us && (peer->reorder || incoming->arrivals_beyond < REORDER_DATAGRAMS) &&
-			now_us - incoming->asked_us < ripc__peer_rto(context_of(incoming), peer))
+	if (incoming->asked_us && !passed &&
+			waited_us < ripc__peer_rto(context_of(incoming), peer))
 		return 0;
 	for (uint32_t i = incoming->n_pieces; i-- > 0;) {
 		if (is_ripe(incoming, &incoming->pieces[i]))
@@ -329,8 +330,9 @@ static void fire(void *owner, struct ripc__timer *timer)
 		update(incoming);
 		return;
 	}
-	/* One silence may be a lost request; two are more than that. */
-	if (++incoming->silences > 1)
+	/* One silence may be a lost request; two of the whole peer are more than that. */
+	if (++incoming->silences > 1 &&
+			ctx->now_us - incoming->partner->peer->arrived_us >= incoming->wait_us)
 		ripc__peer_cut(ctx, incoming->partner->peer, 0);
 	if (incoming->limit == incoming->got)
 		grant(incoming);
@@ -384,6 +386,7 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	incoming->arrivals++;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	incoming->silences = 0;
+	peer->arrived_us = ctx->now_us;
 	incoming->wait_us = ripc__peer_rto(ctx, peer);
 	if (incoming->asked_us && end > incoming->asked_limit)
 		incoming->arrivals_beyond++;

@@ -552,22 +552,26 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 {
 	struct outgoing *outgoing = find(partner, packet->h.number);
 	const struct wire_pull *pull = &packet->pull;
+	uint64_t left = PULL_MAX;
 
 	if (!outgoing || outgoing->state != OUT_ACTIVE)
 		return;
 	heard(outgoing);
 	watch_for_black_hole(outgoing, pull);
-	outgoing->n_holes = 0;
-	for (uint32_t i = 0; i < pull->n_holes; i++) {
+	/* Whoever asks for more than a window only holds up others: the rest for the next PULL. */
+	for (uint32_t i = 0; i < pull->n_holes && pull->holes[i].start < outgoing->sent; i++) {
 		struct wire_range hole = pull->holes[i];
 
 		if (hole.end > outgoing->sent)
 			hole.end = outgoing->sent;
-		if (hole.start < hole.end)
-			outgoing->holes[outgoing->n_holes++] = hole;
+		if (hole.end - hole.start > left)
+			hole.end = hole.start + left;
+		left -= hole.end - hole.start;
+		outgoing->holes[outgoing->n_holes++] = hole;
 	}
+	left = outgoing->sent + PULL_MAX;
 	if (pull->limit > outgoing->limit)
-		outgoing->limit = pull->limit;
+		outgoing->limit = pull->limit < left ? pull->limit : left;
 	pump(outgoing);
 	/* While bytes are to be sent the receiver asks by itself. */
 	if (outgoing->sent == outgoing->total)
