@@ -10,7 +10,8 @@
  *   input.c     one received packet to its place          partner.c  partners, peers, tokens
  *   short.c     short messages                            path.c     round trips, credit, windows
  *   outgoing.c  long messages we send                     incoming.c long messages we receive
- *   collect.c   their bytes                               places.c   where they land
+ *   pump.c      their bytes                               collect.c  their bytes
+ *                                                         places.c   where they land
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -437,6 +438,14 @@ uint32_t ripc__short_max(struct partner *partner);
 void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
 size_t ripc__held_bytes(const struct partner *partner);
+
+/* ---- pump.c --------------------------------------------------------------------------------- */
+/* Fills iov with the bytes of range; returns how many iovecs, 0: more than max. Their checksum
+ * is continued in *crc. */
+uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, struct iovec *iov,
+		uint32_t max, uint32_t *crc);
+/* Sends what the receiver asked for again, then what may come, as far as the network takes it. */
+void ripc__pump(struct outgoing *outgoing);
 
 /* ---- outgoing.c -------------------------------------------------------------------------- */
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,

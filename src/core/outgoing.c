@@ -14,22 +14,9 @@
 #include <string.h>
 
 #include "core.h"
-#include "util/crc32c.h"
 
-#define BATCH_DATAGRAMS 64u
-#define BATCH_BYTES     65000u
-#define BATCH_IOVECS    320u
 #define BLACK_HOLE_PULLS 2u /* repetitions of the same request that tell one */
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
-
-/* Datagrams that are handed to the network in one go. */
-struct batch {
-	uint32_t n, n_iov, bytes;
-	struct ripc__tx tx[BATCH_DATAGRAMS];
-	struct iovec iov[BATCH_IOVECS];
-	struct wire_packet packet; /* what all have in common */
-	uint8_t headers[BATCH_DATAGRAMS][WIRE_HEADER + WIRE_DATA_BODY];
-};
 
 static struct outgoing *find(struct partner *partner, uint64_t number)
 {
@@ -197,140 +184,6 @@ static void oldest_update(struct partner *partner)
 	partner->long_oldest = first && first->number ? first->number : partner->long_next;
 }
 
-/* Fills iov with bytes [offset, offset + len) of the items; returns how many iovecs, 0: more
- * than max. Their checksum is continued in *crc. */
-static uint32_t gather(const struct outgoing *outgoing, struct wire_range range,
-		struct iovec *iov, uint32_t max, uint32_t *crc)
-{
-	uint64_t at = 0;
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < outgoing->n_items && range.start < range.end; i++) {
-		const struct iovec *item = &outgoing->items[i];
-		uint64_t skip = range.start - at, len = item->iov_len;
-
-		at += len;
-		if (skip >= len)
-			continue;
-		len = len - skip < range.end - range.start ? len - skip : range.end - range.start;
-		if (n == max)
-			return 0;
-		iov[n] = (struct iovec){(char *)item->iov_base + skip, len};
-		*crc = ripc__crc32c(*crc, iov[n].iov_base, len);
-		n++;
-		range.start += len;
-	}
-	return n;
-}
-
-/* Sends what is in the batch; returns how many datagrams went. */
-static uint32_t batch_flush(struct partner *partner, struct batch *batch)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct device *device = ripc__peer_device(ctx, partner->peer);
-	uint32_t sent = 0;
-
-	while (sent < batch->n) {
-		int n = device->ops->send(device->port, partner->peer->route, batch->tx + sent,
-			batch->n - sent);
-
-		if (n == -EMSGSIZE) {
-			partner->peer->datagram = 0; /* asked anew from the route */
-			ctx->stats.datagram_size_fallbacks++;
-		}
-		if (n <= 0)
-			break;
-		sent += (uint32_t)n;
-	}
-	ctx->stats.datagrams_sent += sent;
-	batch->n = batch->n_iov = batch->bytes = 0;
-	return sent;
-}
-
-static bool batch_full(const struct batch *batch, uint32_t payload)
-{
-	return batch->n == BATCH_DATAGRAMS || batch->n_iov + RIPC_IOV_MAX > BATCH_IOVECS ||
-		batch->bytes + payload + WIRE_HEADER + WIRE_DATA_BODY > BATCH_BYTES;
-}
-
-/* Adds a DATA packet; the message's checksum is continued when these bytes go for the first
- * time. */
-static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
-{
-	struct wire_packet *packet = &batch->packet;
-	struct iovec *iov = batch->iov + batch->n_iov;
-	uint8_t *header = batch->headers[batch->n];
-	uint32_t crc = 0, n_iov, len = (uint32_t)(range.end - range.start);
-	size_t header_len;
-
-	n_iov = gather(outgoing, range, iov + 1, RIPC_ITEMS_MAX, &crc);
-	if (range.start == outgoing->sent) {
-		outgoing->crc = ripc__crc32c_shift(outgoing->crc, len) ^ crc;
-		outgoing->sent = range.end;
-	}
-	packet->offset = range.start;
-	packet->h.flags = range.end == outgoing->total ? WIRE_F_LAST : 0;
-	packet->sum = range.end == outgoing->total ? outgoing->crc : 0;
-	header_len = wire_encode(header, packet, NULL, NULL);
-	wire_seal(header, header_len, crc);
-	iov[0] = (struct iovec){header, header_len};
-	batch->tx[batch->n++] = (struct ripc__tx){iov, n_iov + 1, (uint32_t)header_len + len};
-	batch->n_iov += n_iov + 1;
-	batch->bytes += (uint32_t)header_len + len;
-}
-
-/*
- * Sends [start, end) as far as the network takes it. Bytes that it does not take count as sent
- * and lost: the receiver asks for them. False: the network is full.
- */
-static bool send_range(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
-{
-	uint32_t payload = ripc__peer_payload(context_of(outgoing), outgoing->partner->peer);
-
-	while (range.start < range.end) {
-		struct wire_range piece = {range.start, range.start + payload};
-
-		if (piece.end > range.end)
-			piece.end = range.end;
-		if (batch_full(batch, payload)) {
-			uint32_t wanted = batch->n;
-
-			if (batch_flush(outgoing->partner, batch) < wanted)
-				return false;
-		}
-		batch_add(outgoing, batch, piece);
-		range.start = piece.end;
-	}
-	return true;
-}
-
-static void pump(struct outgoing *outgoing)
-{
-	struct batch batch;
-	uint64_t limit = outgoing->limit < outgoing->total ? outgoing->limit : outgoing->total;
-	bool open = true;
-
-	batch.n = batch.n_iov = batch.bytes = 0;
-	batch.packet.lends = batch.packet.replies = 0;
-	batch.packet.h.number = outgoing->number;
-	ripc__partner_header(outgoing->partner, &batch.packet, WIRE_DATA);
-	for (uint32_t i = 0; open && i < outgoing->n_holes; i++) {
-		context_of(outgoing)->stats.data_resent_bytes +=
-			outgoing->holes[i].end - outgoing->holes[i].start;
-		open = send_range(outgoing, &batch, outgoing->holes[i]);
-	}
-	outgoing->n_holes = 0;
-	if (open && outgoing->sent < limit) {
-		if (limit < outgoing->total)
-			ripc__point(context_of(outgoing), "mid_data");
-		send_range(outgoing, &batch, (struct wire_range){outgoing->sent, limit});
-		if (outgoing->sent == outgoing->total)
-			ripc__point(context_of(outgoing), "last_data");
-	}
-	batch_flush(outgoing->partner, &batch);
-	busy_update(outgoing);
-}
-
 /* ---- announcing -------------------------------------------------------------------------- */
 
 static void announce_send(struct outgoing *outgoing, struct wire_packet *packet, uint32_t payload)
@@ -346,7 +199,7 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 
 	for (uint32_t i = 0; i < outgoing->n_items; i++)
 		lens[i] = outgoing->items[i].iov_len;
-	tx.n_iov = 1 + gather(outgoing, (struct wire_range){0, payload}, iov + 1,
+	tx.n_iov = 1 + ripc__gather(outgoing, (struct wire_range){0, payload}, iov + 1,
 		RIPC_ITEMS_MAX, &crc);
 	if (outgoing->sent == 0) {
 		outgoing->sent = payload;
@@ -403,9 +256,8 @@ static void announce(struct outgoing *outgoing)
 	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
 	outgoing->announced = true;
 	if (outgoing->sent < outgoing->limit)
-		pump(outgoing);
-	else
-		busy_update(outgoing);
+		ripc__pump(outgoing);
+	busy_update(outgoing);
 }
 
 static void cancel_send(struct outgoing *outgoing)
@@ -572,7 +424,8 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	left = outgoing->sent + PULL_MAX;
 	if (pull->limit > outgoing->limit)
 		outgoing->limit = pull->limit < left ? pull->limit : left;
-	pump(outgoing);
+	ripc__pump(outgoing);
+	busy_update(outgoing);
 	/* While bytes are to be sent the receiver asks by itself. */
 	if (outgoing->sent == outgoing->total)
 		wait_reset(outgoing);
