@@ -20,7 +20,13 @@
 #include "fault.h"
 #include "kill.h"
 
-#define DEADLINE_MS 500u
+/* Of a call to a partner that lives, as far as the survivor knows. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DEADLINE_MS 3000u
+#else
+#define DEADLINE_MS 1000u
+#endif
+#define DEAD_MS     300u   /* of a call to one that is dead */
 #define SLACK_MS    4000u  /* a call that takes so much longer than its deadline hangs */
 #define PATIENCE_MS 15000u
 
@@ -37,6 +43,7 @@ struct driver {
 	bool victim_died;
 	int victim_status;
 	const char *what; /* the case, in words */
+	uint32_t deadline_ms;
 	uint32_t retries; /* exchanges after a restart that had to be tried again */
 };
 
@@ -107,7 +114,8 @@ static int send_letter(struct driver *driver, uint64_t to, struct letter letter)
 	enum ripc_outcome outcome = 0;
 	struct iovec items[2];
 	struct ripc_send send = {.size = sizeof(send), .to = to, .items = items, .n_items = 2,
-		.flags = RIPC_SEND_LONG, .timeout_ms = DEADLINE_MS, .cookie = letter.number};
+		.flags = RIPC_SEND_LONG, .timeout_ms = (int32_t)driver->deadline_ms,
+		.cookie = letter.number};
 	uint64_t began_ms = fault_now_ms();
 	int error;
 
@@ -158,7 +166,7 @@ static bool exchange(struct driver *driver)
 	if (send_letter(driver, fault_id(SERVICE_VICTIM), letter))
 		return false;
 	while (answer.number != letter.number) {
-		if (!receive_letter(driver, DEADLINE_MS, &answer, &from))
+		if (!receive_letter(driver, (int)driver->deadline_ms, &answer, &from))
 			return false;
 	}
 	return true;
@@ -192,6 +200,7 @@ static void driver_open(struct driver *driver, const char *what)
 
 	memset(driver, 0, sizeof(*driver));
 	driver->what = what;
+	driver->deadline_ms = DEADLINE_MS;
 	driver->bytes = malloc(LETTER_LEN);
 	ripc__env_init(&driver->env);
 	fault_open(&driver->env, &cfg, &driver->ctx);
@@ -239,8 +248,10 @@ static void after_death(struct driver *driver, enum role role)
 	const struct letter letter = {.number = NUMBERS - 1};
 	uint32_t tries = 0;
 
+	driver->deadline_ms = DEAD_MS;
 	if (send_letter(driver, fault_id(SERVICE_VICTIM), letter) == 0)
 		fault_fail("%s: delivered to the dead", driver->what);
+	driver->deadline_ms = DEADLINE_MS;
 	if (role == ROLE_CLIENT) {
 		victim_start(driver, "serve", "none", 0);
 		while (!exchange(driver) && ++tries < 5)
@@ -342,8 +353,10 @@ static void stop_and_continue(uint32_t delay_us)
 	/* In the midst of a letter, or between two. */
 	usleep(delay_us);
 	kill(driver.victim, SIGSTOP);
+	driver.deadline_ms = DEAD_MS;
 	if (exchange(&driver))
 		fault_fail("%s: a stopped partner answered", what);
+	driver.deadline_ms = DEADLINE_MS;
 	kill(driver.victim, SIGCONT);
 	while (!exchange(&driver) && ++tries < 5)
 		;
