@@ -2,7 +2,8 @@
 /*
  * The TCP counterpart of xfer: a stream of the same bytes into a buffer that was touched before,
  * acknowledged by one byte when the last byte of a message has been read, and by another when it
- * has been checked. Also a flow that just fills a link for some time. Speaks JSON, one object per line.
+ * has been checked. Also a flow that just fills a link for some time. Speaks JSON, one object
+ * per line.
  *
  *   tcpxfer serve PORT BYTES               receives messages of so many bytes; 0: anything
  *   tcpxfer send ADDRESS PORT BYTES        sends one whenever a line comes in

@@ -207,7 +207,8 @@ static void show_plan(const struct sim_plan *p)
 	printf("plan: partitions %u crashes %u moves %u reopens %u jumps %u stalls %u rivals %u "
 			"burst %u pause %llu us%s%s\n", p->n_partitions, p->n_crashes, p->n_moves,
 			p->n_reopens, p->n_jumps, p->n_stalls, p->n_rivals, p->burst,
-			(unsigned long long)p->pause_us, p->mild ? " mild" : p->long_cut ? " long cut" : "",
+			(unsigned long long)p->pause_us,
+			p->mild ? " mild" : p->long_cut ? " long cut" : "",
 			p->incast ? " incast" : "");
 	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u per million\n",
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow);
