@@ -47,8 +47,8 @@ static inline void silent_open(struct pair *pair, struct pump *pump)
 	pump_stop(pump);
 }
 
-static inline void check_received(const struct side *to, const struct side *from, const size_t *lens,
-		uint32_t n)
+static inline void check_received(const struct side *to, const struct side *from,
+		const size_t *lens, uint32_t n)
 {
 	struct ripc_msg *msg = take(to->svc, RIPC_LONG);
 
