@@ -447,6 +447,13 @@ static void begin(struct outgoing *outgoing, struct partner *partner)
 	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
 }
 
+static bool may_move(const struct outgoing *outgoing)
+{
+	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
+		!outgoing->service->closing &&
+		outgoing->deadline_us > context_of(outgoing)->now_us;
+}
+
 /* Begins anew with whoever has the ID now. It was certainly not delivered where it was. */
 static void move_on(struct outgoing *outgoing)
 {
@@ -463,6 +470,17 @@ static void move_on(struct outgoing *outgoing)
 	ripc__outgoing_advance(next);
 }
 
+/* What has not begun goes to the next holder of the ID at once. */
+static void move_waiting(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state == OUT_WAITING && may_move(outgoing))
+			move_on(outgoing);
+	}
+}
+
 /* The service is leaving; unless this very incarnation was meant, look for the next one. */
 static void refused_by_move(struct outgoing *outgoing)
 {
@@ -473,6 +491,7 @@ static void refused_by_move(struct outgoing *outgoing)
 		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 	else
 		move_on(outgoing);
+	move_waiting(partner);
 	ripc__outgoing_advance(partner);
 }
 
@@ -530,13 +549,6 @@ static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
 {
 	return !outgoing->announced || outgoing->sent < outgoing->total ||
 		outgoing->started_us > gone_us;
-}
-
-static bool may_move(const struct outgoing *outgoing)
-{
-	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
-		!outgoing->service->closing &&
-		outgoing->deadline_us > context_of(outgoing)->now_us;
 }
 
 void ripc__outgoing_move(struct partner *partner)

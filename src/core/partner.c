@@ -523,6 +523,7 @@ void ripc__partner_retire(struct partner *partner)
 {
 	ripc__resolver_suspect(partner->service->ctx->resolver, partner->id, partner->incarnation);
 	unmake_current(partner);
+	partner->suspect = false; /* what its ID means now is no longer its concern */
 }
 
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
