@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long messages compare with TCP between two namespaces joined by veth: without loss, at 1, 10
+and 30 % (of packets, both ways), and side by side on a link of 100 Mbit/s.
+
+Runs are interleaved (theirs, ours, theirs, ours) and both wait until the other end has all.
+Prints a table: medians, their ratio, the lowest and highest ratio of neighbouring runs. Needs root.
+
+usage: net_ratios.py [BUILD] [--rounds N] [--congestion NAME] [--json] [CASE...]
+  BUILD         the build directory (default: build); cases: loss_0 loss_1 loss_10 loss_30 beside_5 beside_50
+  --congestion  TCP's congestion control (default: the machine's)
+"""
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, 'tests/net'))
+import netlab  # noqa: E402
+import xfer  # noqa: E402
+
+# Size of a message, and what the ratio must be and is wanted to be.
+LOSSES = {0: ('80M', 0.8, 1.1), 1: ('80M', 0.5, 1), 10: ('20M', 1, 5), 30: ('4M', 5, 50)}
+SIZES = {'80M': 80 << 20, '20M': 20 << 20, '4M': 4 << 20}
+
+
+def one(process, server=None):
+    """Has one message sent; returns its MB/s when the receiver (server: ours) has checked it."""
+    process.popen.stdin.write('go\n')
+    process.popen.stdin.flush()
+    sent = process.json()
+    netlab.check(sent.get('status', 0) == 0, f'not delivered: {sent}')
+    if server:
+        netlab.check(server.json()['right'], 'wrong bytes arrived')
+    return sent['mbs']
+
+
+def start(a, b, size, congestion):
+    server = xfer.serve(b)
+    ours = xfer.send(a, size, '--on-line')
+    listener = b.start(netlab.program('tcpxfer'), 'serve', 5001, SIZES[size])
+    listener.line('ready')
+    theirs = a.start(netlab.program('tcpxfer'), 'send', b.addresses[4], 5001, SIZES[size],
+                     TCP_CONGESTION=congestion)
+    return ours, theirs, server
+
+
+def loss(percent, options):
+    size, must, want = LOSSES[percent]
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        device_a, device_b = lab.link(a, b, segment=percent > 0)
+        ours, theirs, server = start(a, b, size, options.congestion)
+        one(ours, server), one(theirs)
+        a.lose(device_a, percent)
+        b.lose(device_b, percent)
+        runs = [(one(theirs), one(ours, server)) for _ in range(options.rounds)]
+        ours.end()
+    median_theirs = statistics.median(run[0] for run in runs)
+    median_ours = statistics.median(run[1] for run in runs)
+    ratios = [run[1] / run[0] for run in runs]
+    return {'case': f'{size}iB at {percent} % loss', 'tcp_mbs': median_theirs,
+            'ours_mbs': median_ours, 'ratio': median_ours / median_theirs,
+            'lowest': min(ratios), 'highest': max(ratios), 'must': must, 'want': want,
+            'runs': runs}
+
+
+def counters(host, device):
+    """Bytes of IP packets that have come in, by protocol."""
+    found = json.loads(host.run('nft', '-j', 'list', 'table', 'netdev', f'count_{device}'))
+    rules = [entry['rule']['expr'] for entry in found['nftables'] if 'rule' in entry]
+    return [part['counter']['bytes'] for rule in rules for part in rule if 'counter' in part]
+
+
+def beside_once(options, latency_ms, seconds):
+    """Both fill a link of 100 Mbit/s for some seconds; returns MB/s of TCP and ours."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        device_a, device_b = lab.link(a, b)
+        a.rate(device_a, 100, latency_ms)
+        b.nft(f'add table netdev count_{device_b}\n'
+              f'add chain netdev count_{device_b} c {{ type filter hook ingress device '
+              f'"{device_b}" priority 0; }}\n'
+              f'add rule netdev count_{device_b} c meta l4proto tcp counter\n'
+              f'add rule netdev count_{device_b} c meta l4proto udp counter\n')
+        listener = b.start(netlab.program('tcpxfer'), 'serve', 5001, 0)
+        listener.line('ready')
+        a.start(netlab.program('tcpxfer'), 'flow', b.addresses[4], 5001, seconds + 4,
+                TCP_CONGESTION=options.congestion)
+        xfer.serve(b)
+        xfer.send(a, '400M', '--timeout-ms', 100000).line('found')
+        time.sleep(2)
+        before, began = counters(b, device_b), time.monotonic()
+        time.sleep(seconds)
+        after, took = counters(b, device_b), time.monotonic() - began
+        return [(new - old) / took / 1e6 for old, new in zip(before, after)]
+
+
+def beside(options, latency_ms):
+    runs = [beside_once(options, latency_ms, 6) for _ in range(max(options.rounds // 3, 1))]
+    theirs, ours = (statistics.median(run[i] for run in runs) for i in range(2))
+    total = statistics.median(sum(run) for run in runs)
+    return {'case': f'beside TCP, 100 Mbit/s, {latency_ms} ms queue', 'tcp_mbs': theirs,
+            'ours_mbs': ours, 'ratio': ours / theirs,
+            'lowest': min(run[1] / run[0] for run in runs),
+            'highest': max(run[1] / run[0] for run in runs),
+            'filled': total / 12.5, 'tcp_share': theirs / total, 'runs': runs}
+
+
+def show(row):
+    print(f'{row["case"]:38} {row["tcp_mbs"]:9.2f} {row["ours_mbs"]:9.2f} {row["ratio"]:8.2f} '
+          f'{row["lowest"]:8.2f} {row["highest"]:8.2f}  ', end='')
+    if 'filled' in row:
+        print(f'filled {row["filled"]:.0%} (must 85 %), TCP has {row["tcp_share"]:.0%} (must 30 %)')
+    else:
+        print(f'must {row["must"]}, want {row["want"]}')
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('build', nargs='?', default=os.path.join(ROOT, 'build'))
+    parser.add_argument('cases', nargs='*')
+    parser.add_argument('--rounds', type=int, default=7)
+    parser.add_argument('--congestion')
+    parser.add_argument('--json', action='store_true')
+    options = parser.parse_args()
+    netlab.PROGRAMS = os.path.join(options.build, 'tests/net')
+    netlab.require('nft', 'tc', 'ethtool')
+    cases = {f'loss_{percent}': lambda percent=percent: loss(percent, options)
+             for percent in LOSSES}
+    cases.update({f'beside_{ms}': lambda ms=ms: beside(options, ms) for ms in (5, 50)})
+    wanted = [name for name in cases if not options.cases or
+              any(name.startswith(case) for case in options.cases)]
+    if not options.json:
+        print(f'{"MB/s":38} {"TCP":>9} {"ours":>9} {"ratio":>8} {"lowest":>8} {"highest":>8}')
+    rows = []
+    for name in wanted:
+        rows.append(cases[name]())
+        if not options.json:
+            show(rows[-1])
+    if options.json:
+        print(json.dumps(rows))
+
+
+if __name__ == '__main__':
+    main()
