@@ -73,7 +73,8 @@ struct message {
 
 /* A remote context: route and flow, shared by all partners that live there. */
 struct peer {
-	uint64_t context;    /* its incarnation; the key in ctx->peers */
+	uint64_t key;        /* in ctx->peers: of its context, and the host where it was met */
+	uint64_t context;    /* its incarnation */
 	uint32_t partners;   /* references */
 	uint8_t device;      /* index into ctx->devices */
 	bool slow_start, rtt_doubtful;

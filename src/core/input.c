@@ -115,6 +115,28 @@ static void input_gone(struct ripc_context *ctx, const struct wire_packet *packe
 		ctx->stats.drop_token++;
 }
 
+/* Did it come from where the route to the partner leads? */
+static bool is_from_route(struct device *device, const struct partner *partner,
+		const struct ripc__event *event)
+{
+	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
+		device->ops->peer_matches(device->port, partner->peer->route, event->from);
+}
+
+/*
+ * A partner that talks to us from where its token came back from, and a hello of the same name
+ * from elsewhere: its proof says who lives there, not that the partner does.
+ */
+static bool is_intruder(struct device *device, const struct partner *partner,
+		const struct ripc__event *event)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+
+	return partner->known &&
+		ctx->now_us - partner->used_us < 1000ull * ctx->cfg.peer_timeout_ms &&
+		!is_from_route(device, partner, event);
+}
+
 /* A valid first packet, from somebody new or somebody who has not got our token yet. */
 static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -123,8 +145,11 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	struct partner *partner = ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
 	struct wire_packet hello = {0};
 
-	if (partner && (partner->dead || partner->peer->context != packet->hello.context))
+	if (partner && (partner->dead || partner->peer->context != packet->hello.context ||
+			is_intruder(device, partner, event))) {
+		ctx->stats.drop_token++;
 		return NULL;
+	}
 	if (!partner && ripc__partner_accept(service, device, packet, event->from, &partner))
 		return NULL;
 	ripc__point(ctx, "in_hello");
@@ -185,7 +210,7 @@ static void input_echo(struct partner *partner, struct device *device,
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
 
-	if (device->ops->peer_matches(device->port, partner->peer->route, event->from)) {
+	if (is_from_route(device, partner, event)) {
 		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
 		ripc__partner_send(partner, &answer);
 	} else {
@@ -301,8 +326,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		ctx->stats.drop_token++;
 		return;
 	}
-	if (!device->ops->peer_matches(device->port, partner->peer->route, event->from) &&
-			packet.h.type != WIRE_ECHO_REPLY)
+	if (!is_from_route(device, partner, event) && packet.h.type != WIRE_ECHO_REPLY &&
+			ripc__peer_device(ctx, partner->peer) == device)
 		ripc__peer_moved(partner, event->from, event->len);
 	input_partner(ctx, device, partner, &packet, event);
 }

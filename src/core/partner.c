@@ -114,11 +114,27 @@ struct partner *ripc__partner_by_pair(struct ripc_context *ctx, uint64_t local, 
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
+/*
+ * Who claims a context from another host gets a peer of its own, lest it move the route of those
+ * who are there.
+ */
+static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr)
+{
+	struct {
+		uint64_t context;
+		uint8_t host[16];
+	} bound = {.context = context};
+
+	memcpy(bound.host, addr->host, sizeof(bound.host));
+	return ripc__siphash(ctx->secret, &bound, sizeof(bound));
+}
+
 static struct peer *peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
 		const struct ripc__addr *addr)
 {
 	struct device *device = &ctx->devices[device_index];
-	struct peer *peer = ripc__map_get(&ctx->peers, context);
+	uint64_t key = peer_key(ctx, context, addr);
+	struct peer *peer = ripc__map_get(&ctx->peers, key);
 	int error;
 
 	if (peer) {
@@ -128,12 +144,12 @@ static struct peer *peer_get(struct ripc_context *ctx, uint8_t device_index, uin
 	peer = calloc(1, sizeof(*peer) + device->ops->peer_size);
 	if (!peer)
 		return NULL;
-	*peer = (struct peer){.context = context, .partners = 1, .device = device_index,
+	*peer = (struct peer){.key = key, .context = context, .partners = 1, .device = device_index,
 		.slow_start = true, .window = UNASKED_BYTES};
 	error = device->ops->peer_open(device->port, peer->route, addr);
 	if (error && error != -EINPROGRESS)
 		goto err_free;
-	if (ripc__map_put(&ctx->peers, context, peer))
+	if (ripc__map_put(&ctx->peers, key, peer))
 		goto err_close;
 	return peer;
 err_close:
@@ -149,7 +165,7 @@ static void peer_put(struct ripc_context *ctx, struct peer *peer)
 
 	if (--peer->partners > 0)
 		return;
-	ripc__map_remove(&ctx->peers, peer->context);
+	ripc__map_remove(&ctx->peers, peer->key);
 	ripc__peer_candidate_free(ctx, peer);
 	device->ops->peer_close(device->port, peer->route);
 	free(peer);
