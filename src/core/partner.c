@@ -473,11 +473,16 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		struct partner **partner_out)
 {
 	struct ripc_context *ctx = service->ctx;
-	struct partner *partner = partner_alloc(service, packet->hello.service);
-	struct partner *other;
+	struct partner *partner, *other;
 	struct peer *peer;
 	int error = -ENOMEM;
 
+	/* However many come, there is room for those whom we look for. */
+	if (ctx->stats.partners >= PARTNERS_MAX / 4 * 3) {
+		ctx->stats.drop_partner_limit++;
+		return -ENOMEM;
+	}
+	partner = partner_alloc(service, packet->hello.service);
 	if (!partner)
 		return -ENOMEM;
 	peer = peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from);

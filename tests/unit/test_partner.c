@@ -81,9 +81,30 @@ START_TEST(hello__of_known_context_from_elsewhere)
 }
 END_TEST
 
+/* One who is a hundred thousand: they do not keep us from sending to somebody else. */
+START_TEST(hello__of_more_than_there_is_room_for)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY};
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone.token_out = 0;
+	for (uint32_t i = 0; i < 100000; i++) {
+		lone.incarnation++;
+		lone_say(&lone, &hello, NULL, NULL);
+	}
+	ck_assert_uint_gt(lone_stats(&lone).drop_partner_limit, 0);
+	ck_assert_int_eq(ripc_send_short(lone.svc, 0x50ebd, &item, 1), 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
+		hello__of_more_than_there_is_room_for,
 		hello__of_known_partner_from_elsewhere,
 		hello__of_known_context_from_elsewhere, NULL,
 	};
