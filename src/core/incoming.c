@@ -561,7 +561,8 @@ static int admit(struct ripc_service *service, const struct wire_packet *packet)
 	if (service->draining)
 		return -ESHUTDOWN;
 	ripc__pool_stats(ctx->pool, &pool);
-	if (packet->announce.total > (most ? most : pool.limit - pool.limit / 8))
+	if (packet->announce.total > (most ? most : pool.limit - pool.limit / 8) ||
+			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
 		return -EMSGSIZE;
 	return 0;
 }

@@ -217,6 +217,10 @@ int ripc__lend(struct ripc_service *service, const struct ripc_send *request, ui
 		return 0;
 	if (request->n_returns > RIPC_ITEMS_MAX || !request->returns)
 		return -EINVAL;
+	for (uint32_t i = 0; i < request->n_returns; i++) {
+		if (!request->returns[i].mem.iov_base && request->returns[i].mem.iov_len)
+			return -EINVAL;
+	}
 	lent = malloc(sizeof(*lent) + size);
 	if (!lent)
 		return -ENOMEM;

@@ -178,6 +178,9 @@ START_TEST(sendmsg__bad_arguments)
 	send.returns = lent;
 	send.n_returns = RIPC_ITEMS_MAX + 1;
 	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	send.returns = &(struct ripc_buffer){.mem = {NULL, 1}};
+	send.n_returns = 1;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
 	check_nothing(pair.b.svc);
 	/* An older program's struct, which ends earlier. */
 	send = good;
