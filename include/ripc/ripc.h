@@ -16,7 +16,9 @@
  *    messages are not mapped there: the child must not touch them, nor ripc_msg_free() them.
  *  - Structs that the caller fills begin with their size, so that they can grow:
  *    struct ripc_config cfg = {.size = sizeof(cfg)};
- *  - The library prints nothing, installs no handlers and keeps no global state.
+ *  - The library installs no handlers, keeps no global state, and prints nothing, unless the
+ *    environment asks for it: RIPC_LOG=error, warn, info or debug writes to standard error.
+ *  - The log callback is called with the library's locks held: it must not call the library.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -182,6 +184,8 @@ struct ripc_stats {
 	uint64_t services;                  /* now */
 	/* the resolver */
 	uint64_t questions_sent, questions_answered, answers_received, resolver_dropped;
+	/* long messages */
+	uint64_t granted_bytes; /* now: asked of their senders and not yet arrived */
 };
 
 /* One line of ripc_probe(): a backend or a resolver source. */

@@ -593,6 +593,7 @@ static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	stats->pool_limit_bytes = pool.limit;
 	stats->pool_used_bytes = pool.used;
 	stats->partner_bytes = ripc__partners_bytes(ctx);
+	stats->granted_bytes = ctx->credit_used;
 	ripc__resolver_stats(ctx->resolver, &resolver);
 	stats->questions_sent = resolver.questions_sent;
 	stats->questions_answered = resolver.questions_answered;

@@ -551,11 +551,24 @@ static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
 		outgoing->started_us > gone_us;
 }
 
+static uint32_t waiting(const struct partner *partner)
+{
+	uint32_t n = 0;
+
+	list_for_each(node, &partner->outgoing)
+		n++;
+	return n;
+}
+
 void ripc__outgoing_move(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->outgoing) {
+	uint32_t n = waiting(partner);
+
+	/* Counted, as one may come back: its ID may mean the same partner again. */
+	for (struct list *node = partner->outgoing.next, *next; n > 0; n--, node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
+		next = node->next;
 		if (is_undelivered(outgoing, UINT64_MAX) && may_move(outgoing))
 			move_on(outgoing);
 	}
@@ -565,7 +578,7 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	bool was_found = partner->peer != NULL;
 
-	while (!list_empty(&partner->outgoing)) {
+	for (uint32_t n = waiting(partner); n > 0; n--) {
 		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
 			node);
 
@@ -594,15 +607,6 @@ static int check_given(struct ripc_context *ctx, const struct ripc_send *request
 	}
 	ctx->stats.sends_from_foreign_memory += foreign;
 	return 0;
-}
-
-static uint32_t waiting(const struct partner *partner)
-{
-	uint32_t n = 0;
-
-	list_for_each(node, &partner->outgoing)
-		n++;
-	return n;
 }
 
 static struct outgoing *outgoing_alloc(struct ripc_service *service,

@@ -92,10 +92,18 @@ void ripc_msg_free(struct ripc_msg *msg)
 
 /* ---- the queue --------------------------------------------------------------------------- */
 
+static bool queue_ready(void *arg)
+{
+	const struct ripc_service *service = arg;
+
+	return !list_empty(&service->queue) || service->closing ||
+		(service->draining && service->n_incoming == 0);
+}
+
 static void event_update(struct ripc_service *service)
 {
 	uint64_t value = 1;
-	bool wanted = !list_empty(&service->queue);
+	bool wanted = queue_ready(service);
 
 	if (service->event_fd < 0 || wanted == service->event_set)
 		return;
@@ -121,14 +129,6 @@ void ripc__service_notice(struct ripc_service *service, struct message *builtin,
 	builtin->queued = true;
 	builtin->public.status = status;
 	ripc__service_enqueue(service, builtin);
-}
-
-static bool queue_ready(void *arg)
-{
-	const struct ripc_service *service = arg;
-
-	return !list_empty(&service->queue) || service->closing ||
-		(service->draining && service->n_incoming == 0);
 }
 
 int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message)
@@ -379,10 +379,12 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	}
 	ctx->changed = true;
+	event_update(service);
 	ripc__service_get(service);
 	in_time = ripc__wait(ctx, nothing_incoming, service, deadline);
 	if (!in_time)
 		refuse_incoming(service, -ESHUTDOWN);
+	event_update(service);
 	ripc__service_put(service);
 	return in_time ? 0 : -ETIMEDOUT;
 }

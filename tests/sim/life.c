@@ -462,6 +462,8 @@ static void node_ends(struct sim_app *app, struct sim_node *node)
 	sim_give_back(app, node);
 	if (ripc_stats(node->ctx, &stats) != 0 || stats.services != 0 || stats.partners != 0)
 		model_fail(world->model, "services or partners are left at the end");
+	if (stats.granted_bytes != 0)
+		model_fail(world->model, "credit is in use at the end");
 	if (stats.pool_used_bytes != 0 && !app->gave_up[node->slot])
 		model_fail(world->model, "buffers of the pool are in use at the end");
 	sim_node_close(node, false);
