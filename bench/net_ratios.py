@@ -7,7 +7,8 @@ Runs are interleaved (theirs, ours, theirs, ours) and both wait until the other 
 Prints a table: medians, their ratio, the lowest and highest ratio of neighbouring runs. Needs root.
 
 usage: net_ratios.py [BUILD] [--rounds N] [--congestion NAME] [--json] [CASE...]
-  BUILD         the build directory (default: build); cases: loss_0 loss_1 loss_10 loss_30 beside_5 beside_50
+  BUILD         the build directory (default: build)
+  CASE          loss_0 loss_1 loss_10 loss_30 beside_5 beside_50, or how some of them begin
   --congestion  TCP's congestion control (default: the machine's)
 """
 import argparse
@@ -53,10 +54,11 @@ def loss(percent, options):
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         device_a, device_b = lab.link(a, b, segment=percent > 0)
-        ours, theirs, server = start(a, b, size, options.congestion)
-        one(ours, server), one(theirs)
         a.lose(device_a, percent)
         b.lose(device_b, percent)
+        ours, theirs, server = start(a, b, size, options.congestion)
+        # Once to warm up, under the loss: what TCP learned without it would last for a while.
+        one(ours, server), one(theirs)
         runs = [(one(theirs), one(ours, server)) for _ in range(options.rounds)]
         ours.end()
     median_theirs = statistics.median(run[0] for run in runs)
