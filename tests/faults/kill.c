@@ -44,6 +44,7 @@ struct driver {
 	int victim_status;
 	const char *what; /* the case, in words */
 	uint32_t deadline_ms;
+	int error; /* how the last exchange that failed has ended; -ETIMEDOUT: no answer */
 	uint32_t retries; /* exchanges after a restart that had to be tried again */
 };
 
@@ -163,8 +164,10 @@ static bool exchange(struct driver *driver)
 	struct letter answer = {0};
 	uint64_t from;
 
-	if (send_letter(driver, fault_id(SERVICE_VICTIM), letter))
+	driver->error = send_letter(driver, fault_id(SERVICE_VICTIM), letter);
+	if (driver->error)
 		return false;
+	driver->error = -ETIMEDOUT;
 	while (answer.number != letter.number) {
 		if (!receive_letter(driver, (int)driver->deadline_ms, &answer, &from))
 			return false;
@@ -235,7 +238,8 @@ static void converse(struct driver *driver, enum role role)
 		else if (driver->number < LETTERS && exchange(driver))
 			continue;
 		else if (driver->number < LETTERS && !victim_is_dead(driver, DEADLINE_MS))
-			fault_fail("%s: a living victim does not answer", driver->what);
+			fault_fail("%s: a living victim does not answer: %s", driver->what,
+				ripc_strerror(driver->error));
 		else
 			say_stop(driver);
 	}
@@ -255,7 +259,8 @@ static void after_death(struct driver *driver, enum role role)
 	if (role == ROLE_CLIENT) {
 		victim_start(driver, "serve", "none", 0);
 		while (!exchange(driver) && ++tries < 5)
-			;
+			printf("%s: tried again: %s\n", driver->what,
+				ripc_strerror(driver->error));
 		if (tries == 5)
 			fault_fail("%s: the restarted partner cannot be reached", driver->what);
 		driver->number = LETTERS; /* no more letters, only the stop */
