@@ -44,7 +44,7 @@ struct driver {
 	int victim_status;
 	const char *what; /* the case, in words */
 	uint32_t deadline_ms;
-	int error; /* how the last exchange that failed has ended; -ETIMEDOUT: no answer */
+	int error; /* how the last exchange that failed has ended; -ENOMSG: no answer */
 	uint32_t retries; /* exchanges after a restart that had to be tried again */
 };
 
@@ -167,7 +167,7 @@ static bool exchange(struct driver *driver)
 	driver->error = send_letter(driver, fault_id(SERVICE_VICTIM), letter);
 	if (driver->error)
 		return false;
-	driver->error = -ETIMEDOUT;
+	driver->error = -ENOMSG;
 	while (answer.number != letter.number) {
 		if (!receive_letter(driver, (int)driver->deadline_ms, &answer, &from))
 			return false;

@@ -29,8 +29,11 @@ class Stream:
 
 
 def tell(process, word, answer):
-    process.popen.stdin.write(word + '\n')
-    process.popen.stdin.flush()
+    try:
+        process.popen.stdin.write(word + '\n')
+        process.popen.stdin.flush()
+    except BrokenPipeError:
+        pass  # it has ended, and line() says how
     process.line(answer)
 
 

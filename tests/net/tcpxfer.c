@@ -5,9 +5,10 @@
  * has been checked. Also a flow that just fills a link for some time. Speaks JSON, one object
  * per line.
  *
- *   tcpxfer serve PORT BYTES               receives messages of so many bytes; 0: anything
+ *   tcpxfer serve PORT BYTES               receives messages of so many bytes
+ *   tcpxfer sink PORT SECONDS              receives anything, for at most so long
  *   tcpxfer send ADDRESS PORT BYTES        sends one whenever a line comes in
- *   tcpxfer flow ADDRESS PORT SECONDS      sends for so long (to a server of 0 bytes)
+ *   tcpxfer flow ADDRESS PORT SECONDS      sends for so long, to a sink
  * TCP_CONGESTION in the environment chooses the congestion control.
  */
 #include <arpa/inet.h>
@@ -91,26 +92,29 @@ static int serve_messages(int fd, uint64_t bytes)
 	return wrong != 0;
 }
 
-/* Says what arrived in each tenth of a second. */
-static int serve_flow(int fd)
+/* Receives for so many seconds, or until the other end closes. */
+static int serve_flow(int fd, double most_s)
 {
 	static char buffer[1 << 20];
+	struct timeval wait = {.tv_usec = 100000};
 	uint64_t bytes = 0;
 	double began = now_s();
-	ssize_t n;
+	ssize_t n = 1;
 
-	printf("{\"arrived\":[0");
-	for (double next = began + 0.1; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-		bytes += (uint64_t)n;
-		for (; now_s() >= next; next += 0.1)
-			printf(",%llu", (unsigned long long)bytes);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	while (n != 0 && now_s() - began < most_s) {
+		n = recv(fd, buffer, sizeof(buffer), 0);
+		if (n < 0 && errno != EAGAIN)
+			break;
+		bytes += n > 0 ? (uint64_t)n : 0;
 	}
-	printf("],\"bytes\":%llu,\"seconds\":%.3f}\n", (unsigned long long)bytes,
-		now_s() - began);
+	printf("{\"bytes\":%llu,\"seconds\":%.3f,\"mbs\":%.3f}\n", (unsigned long long)bytes,
+		now_s() - began, 1e-6 * (double)bytes / (now_s() - began));
 	return 0;
 }
 
-static int serve(uint16_t port, uint64_t bytes)
+/* bytes: of a message; 0: a sink, for most_s seconds. */
+static int serve(uint16_t port, uint64_t bytes, double most_s)
 {
 	struct sockaddr_in6 here = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	int listener = socket(AF_INET6, SOCK_STREAM, 0), fd, on = 1;
@@ -124,7 +128,7 @@ static int serve(uint16_t port, uint64_t bytes)
 	if (fd < 0)
 		return fail("tcpxfer: accept");
 	options(fd);
-	return bytes ? serve_messages(fd, bytes) : serve_flow(fd);
+	return bytes ? serve_messages(fd, bytes) : serve_flow(fd, most_s);
 }
 
 static int send_messages(int fd, uint64_t bytes)
@@ -181,10 +185,12 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
-		return serve((uint16_t)number(argv[2]), number(argv[3]));
+		return serve((uint16_t)number(argv[2]), number(argv[3]), 0);
+	if (argc == 4 && strcmp(argv[1], "sink") == 0)
+		return serve((uint16_t)number(argv[2]), 0, strtod(argv[3], NULL));
 	if (argc != 5) {
-		fprintf(stderr, "usage: tcpxfer serve PORT BYTES | send ADDRESS PORT BYTES | "
-			"flow ADDRESS PORT SECONDS\n");
+		fprintf(stderr, "usage: tcpxfer serve PORT BYTES | sink PORT SECONDS | "
+			"send ADDRESS PORT BYTES | flow ADDRESS PORT SECONDS\n");
 		return 2;
 	}
 	fd = send_to(argv[2], (uint16_t)number(argv[3]));

@@ -87,7 +87,7 @@ def narrow_link_beside_tcp():
         a, b = lab.host('a'), lab.host('b')
         device, _ = lab.link(a, b)
         a.rate(device, 100)
-        tcp = b.start(netlab.program('tcpxfer'), 'serve', 5001, 0)
+        tcp = b.start(netlab.program('tcpxfer'), 'sink', 5001, 60)
         tcp.line('ready')
         flow = a.start(netlab.program('tcpxfer'), 'flow', b.addresses[4], 5001, 3)
         result = transfer(a, b, '15M')

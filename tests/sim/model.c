@@ -283,6 +283,8 @@ static uint64_t latest(const struct model *m, const struct send *send)
 {
 	uint64_t at = send->sent_us + 1000ull * send->is.timeout_ms;
 
+	if (m->blocked[send->place])
+		return UINT64_MAX;
 	if (at < m->blocked_until[send->place])
 		at = m->blocked_until[send->place];
 	return at + m->cfg.slack_us;

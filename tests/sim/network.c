@@ -162,7 +162,7 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 	if (sim_chance(random, world->plan.duplicate)) {
 		world->counts.duplicated++;
 		show(world, packet, to, "doubled");
-		under_way(world, copy_of(packet), to, sim_below(random, 2000));
+		under_way(world, copy_of(packet), to, sim_log(random, 1, 30000));
 	}
 	if (sim_chance(random, is_first(packet) ? 10 * world->plan.late : world->plan.late)) {
 		uint64_t after_us = is_first(packet) ?

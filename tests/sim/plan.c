@@ -22,7 +22,7 @@ static void draw_packets(struct sim_random *random, struct sim_plan *plan)
 
 	plan->loss = up_to(random, 30 * PERCENT);
 	plan->reorder = up_to(random, 20 * PERCENT);
-	plan->duplicate = sim_chance(random, 30000) ? 50 * PERCENT : up_to(random, 5 * PERCENT);
+	plan->duplicate = up_to(random, 5 * PERCENT);
 	plan->corrupt = up_to(random, 5 * PERCENT);
 	plan->late = up_to(random, 2 * PERCENT);
 	plan->forge = sometimes(random, 40, 2 * PERCENT);
@@ -69,6 +69,14 @@ static void make_long_cut(struct sim_random *random, struct sim_plan *plan)
 	plan->pause_us = 0;
 	plan->n_jumps = 0;
 	plan->span_us = sim_between(random, 13000000, 16000000);
+}
+
+/* Every other packet comes twice, out of order, and sends are cancelled while they do. */
+static void make_storm(struct sim_plan *plan)
+{
+	plan->duplicate = 50 * PERCENT;
+	plan->reorder = 20 * PERCENT;
+	plan->cancel = 40 * PERCENT;
 }
 
 /* Packets are lost, but nobody dies and every link works. */
@@ -124,7 +132,9 @@ void sim_plan_draw(struct sim_world *world, bool native)
 	}
 	draw_packets(random, plan);
 	draw_failures(random, plan);
-	if (sim_chance(random, 20 * PERCENT))
+	if (sim_chance(random, 8 * PERCENT))
+		make_storm(plan);
+	else if (sim_chance(random, 20 * PERCENT))
 		make_mild(plan);
 	else if (sim_chance(random, 10 * PERCENT))
 		make_long_cut(random, plan);
