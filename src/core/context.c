@@ -535,6 +535,7 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->services);
 	list_init(&ctx->partners);
 	list_init(&ctx->acks);
+	list_init(&ctx->corked);
 	list_init(&ctx->granted);
 	list_init(&ctx->ungranted);
 	list_init(&ctx->ended);

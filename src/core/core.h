@@ -121,6 +121,7 @@ struct partner {
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	uint64_t ack_number;      /* 0: none pending */
 	struct list ack_node;     /* ctx->acks */
+	struct list corked_node;  /* ctx->corked */
 	uint32_t unasked;         /* what it accepts unasked, bytes */
 	uint16_t ack_status;
 	uint8_t state;
@@ -278,6 +279,10 @@ struct ripc_context {
 	uint64_t credit_max;       /* payload bytes that may be in flight to us */
 	uint64_t credit_used;
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
+	struct list corked;        /* partners whose longs wait to be announced together */
+	uint64_t corked_due_us;    /* until when they do */
+	uint32_t n_corked;         /* longs corked since the list was empty */
+	uint64_t nowait_us;        /* when the last RIPC_NOWAIT long was sent */
 	uint64_t next_sweep_us;
 	struct closed {
 		uint64_t incarnation, closed_us;
@@ -456,7 +461,9 @@ void ripc__outgoing_advance(struct partner *partner);
 /* The partner asks to be told again; forgotten: it does not know any more what it received. */
 void ripc__outgoing_again(struct partner *partner, bool forgotten);
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
-void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t status);
+/* Announces what has been held back for others to go along. */
+void ripc__corked_flush(struct ripc_context *ctx);
+void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
 /* Its deadline has passed. */

@@ -230,7 +230,7 @@ static void dispatch(struct partner *partner, struct device *device,
 		ripc__outgoing_pull(partner, packet);
 		break;
 	case WIRE_ANSWER:
-		ripc__outgoing_answer(partner, packet->ack.number, packet->ack.status);
+		ripc__outgoing_answer(partner, &packet->ack);
 		break;
 	case WIRE_CANCEL:
 		ripc__incoming_cancel(partner, packet);
@@ -250,7 +250,7 @@ static void dispatch(struct partner *partner, struct device *device,
 static struct partner *take_ack(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet)
 {
-	ripc__outgoing_answer(partner, packet->ack.number, packet->ack.status);
+	ripc__outgoing_answer(partner, &packet->ack);
 	return ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
 }
 

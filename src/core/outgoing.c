@@ -17,6 +17,18 @@
 
 #define BLACK_HOLE_PULLS 2u /* repetitions of the same request that tell one */
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+#define BATCH_MAX       16u  /* announcements that are sent in one go */
+#define BATCH_ITEMS     4u   /* of each at most; others go alone */
+#define CORK_GAP_US     50u  /* who sends less often is not made to wait */
+#define CORKED_US       200u /* the longest wait */
+
+/* Announcements to one partner on their way to the network. */
+struct batch {
+	uint32_t n, n_iov;
+	struct ripc__tx tx[BATCH_MAX];
+	struct iovec iov[BATCH_MAX * (BATCH_ITEMS + 1)];
+	uint8_t prefixes[BATCH_MAX][WIRE_HEADER_MAX + 32 + 8 * BATCH_ITEMS];
+};
 
 static struct outgoing *find(struct partner *partner, uint64_t number)
 {
@@ -186,17 +198,43 @@ static void oldest_update(struct partner *partner)
 
 /* ---- announcing -------------------------------------------------------------------------- */
 
-static void announce_send(struct outgoing *outgoing, struct wire_packet *packet, uint32_t payload)
+/* What the network does not take is lost, and repeated later. */
+static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
 {
-	struct partner *partner = outgoing->partner;
-	struct ripc_context *ctx = context_of(outgoing);
+	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
-	uint8_t prefix[WIRE_PREFIX_MAX];
-	struct iovec iov[RIPC_ITEMS_MAX + 1];
-	struct ripc__tx tx = {.iov = iov};
+	int sent = n ? device->ops->send(device->port, partner->peer->route, tx, n) : 0;
+
+	if (sent > 0)
+		ctx->stats.datagrams_sent += (uint32_t)sent;
+	if (n)
+		ripc__point(ctx, "announced");
+}
+
+static void batch_send(struct partner *partner, struct batch *batch)
+{
+	datagrams_send(partner, batch->tx, batch->n);
+	batch->n = batch->n_iov = 0;
+}
+
+/* batch: may go with others, later; NULL: goes now. */
+static void announce_send(struct outgoing *outgoing, struct wire_packet *packet, uint32_t payload,
+		struct batch *batch)
+{
+	uint8_t own_prefix[WIRE_PREFIX_MAX], *prefix = own_prefix;
+	struct iovec own_iov[RIPC_ITEMS_MAX + 1], *iov = own_iov;
+	struct ripc__tx tx;
 	uint64_t lens[RIPC_ITEMS_MAX];
 	uint32_t crc = 0;
 
+	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
+		batch_send(outgoing->partner, batch);
+	if (outgoing->n_items > BATCH_ITEMS)
+		batch = NULL;
+	if (batch) {
+		prefix = batch->prefixes[batch->n];
+		iov = batch->iov + batch->n_iov;
+	}
 	for (uint32_t i = 0; i < outgoing->n_items; i++)
 		lens[i] = outgoing->items[i].iov_len;
 	tx.n_iov = 1 + ripc__gather(outgoing, (struct wire_range){0, payload}, iov + 1,
@@ -212,13 +250,18 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 	packet->payload_len = payload;
 	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, NULL)};
 	wire_seal(prefix, iov[0].iov_len, crc);
+	tx.iov = iov;
 	tx.len = (uint32_t)iov[0].iov_len + payload;
-	if (device->ops->send(device->port, partner->peer->route, &tx, 1) == 1)
-		ctx->stats.datagrams_sent++;
+	if (!batch) {
+		datagrams_send(outgoing->partner, &tx, 1);
+		return;
+	}
+	batch->tx[batch->n++] = tx;
+	batch->n_iov += tx.n_iov;
 }
 
 /* The first time with as many bytes as may come unasked, afterwards alone, unless all fits. */
-static void announce(struct outgoing *outgoing)
+static void announce(struct outgoing *outgoing, struct batch *batch)
 {
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = context_of(outgoing);
@@ -249,14 +292,16 @@ static void announce(struct outgoing *outgoing)
 		.oldest = partner->long_oldest, .n_items = outgoing->n_items,
 		.unasked = (uint32_t)unasked};
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
-	announce_send(outgoing, &packet, (uint32_t)inline_bytes);
-	ripc__point(ctx, "announced");
+	announce_send(outgoing, &packet, (uint32_t)inline_bytes, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
 	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
 	outgoing->announced = true;
-	if (outgoing->sent < outgoing->limit)
+	if (outgoing->sent < outgoing->limit) {
+		if (batch)
+			batch_send(partner, batch);
 		ripc__pump(outgoing);
+	}
 	busy_update(outgoing);
 }
 
@@ -320,7 +365,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	if (outgoing->state == OUT_CANCELLING)
 		cancel_send(outgoing);
 	else
-		announce(outgoing);
+		announce(outgoing, NULL);
 	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
 	timer_set(outgoing);
 }
@@ -328,9 +373,11 @@ static void fire(void *owner, struct ripc__timer *timer)
 void ripc__outgoing_advance(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
+	struct batch batch;
 
 	if (!partner->peer || list_empty(&partner->outgoing))
 		return;
+	batch.n = batch.n_iov = 0;
 	/* While its ID may mean somebody else, nothing new is begun. */
 	if (partner->suspect && !ripc__partner_settled(partner))
 		return;
@@ -346,14 +393,15 @@ void ripc__outgoing_advance(struct partner *partner)
 		}
 		oldest_update(partner);
 		if (partner->long_next - partner->long_oldest >= LONGS_MAX)
-			return;
+			break;
 		outgoing->number = partner->long_next++;
 		outgoing->state = OUT_ACTIVE;
 		outgoing->heard_us = ctx->now_us;
 		wait_reset(outgoing);
-		announce(outgoing);
+		announce(outgoing, &batch);
 		timer_set(outgoing);
 	}
+	batch_send(partner, &batch);
 }
 
 /* ---- what the partner says --------------------------------------------------------------- */
@@ -495,24 +543,40 @@ static void refused_by_move(struct outgoing *outgoing)
 	ripc__outgoing_advance(partner);
 }
 
-void ripc__outgoing_answer(struct partner *partner, uint64_t number, uint32_t status)
+/* Ends what the ack says has been delivered besides. Waiting ones have no numbers yet. */
+static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 {
-	struct outgoing *outgoing = find(partner, number);
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+		uint64_t behind = ack->number - outgoing->number;
 
-	if (!outgoing || outgoing->state == OUT_WAITING)
-		return;
-	heard(outgoing);
-	if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
-		refused_by_move(outgoing);
-		return;
+		if (outgoing->state != OUT_WAITING && behind >= 1 && behind <= 64 &&
+				ack->also >> (64 - behind) & 1)
+			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
 	}
-	if (status == 0)
-		ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
-	else if (outgoing->state == OUT_CANCELLING && (status == ECANCELED || status == ESHUTDOWN))
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, outgoing->cancel_status);
-	else
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
-			status < 4096 ? -(int)status : -EPROTO);
+}
+
+void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
+{
+	struct outgoing *outgoing = find(partner, ack->number);
+	uint32_t status = ack->status;
+
+	if (ack->also)
+		also_delivered(partner, ack);
+	if (outgoing && outgoing->state != OUT_WAITING) {
+		heard(outgoing);
+		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
+			refused_by_move(outgoing);
+			return;
+		}
+		if (status == 0)
+			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
+		else
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
+				outgoing->state == OUT_CANCELLING &&
+				(status == ECANCELED || status == ESHUTDOWN) ?
+				outgoing->cancel_status : -(int)status);
+	}
 	ripc__outgoing_advance(partner);
 }
 
@@ -539,7 +603,7 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten)
 		if (outgoing->state == OUT_CANCELLING)
 			cancel_send(outgoing);
 		else
-			announce(outgoing);
+			announce(outgoing, NULL);
 		timer_set(outgoing);
 	}
 }
@@ -638,6 +702,41 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	return outgoing;
 }
 
+void ripc__corked_flush(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->corked)) {
+		struct partner *partner = list_entry(ctx->corked.next, struct partner, corked_node);
+
+		list_remove(&partner->corked_node);
+		ripc__outgoing_advance(partner);
+	}
+	ctx->n_corked = 0;
+}
+
+/*
+ * A server that finds several requests in its queue answers them one after the other: the answers
+ * go out together when it has taken the last one, or nearly at once if it is slow. A network that
+ * can join datagrams then carries several for the price of one (docs/rationale.md).
+ */
+static bool cork(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	struct partner *partner = outgoing->partner;
+	uint64_t gap_us = ctx->now_us - ctx->nowait_us;
+
+	if (!(outgoing->flags & RIPC_NOWAIT))
+		return false;
+	ctx->nowait_us = ctx->now_us;
+	if (outgoing->service->queued == 0 || gap_us > CORK_GAP_US || !partner->known ||
+			!partner->peer || outgoing->total > ripc__peer_payload(ctx, partner->peer))
+		return false;
+	if (list_empty(&ctx->corked))
+		ctx->corked_due_us = ctx->now_us + CORKED_US;
+	if (list_empty(&partner->corked_node))
+		list_append(&ctx->corked, &partner->corked_node);
+	return ++ctx->n_corked < BATCH_MAX;
+}
+
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
 		uint64_t lends, struct outgoing **outgoing_out)
 {
@@ -670,6 +769,9 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	ripc__partner_touch(partner);
 	begin(outgoing, partner);
 	*outgoing_out = outgoing;
-	ripc__outgoing_advance(partner);
+	if (!cork(outgoing)) {
+		ripc__corked_flush(ctx);
+		ripc__outgoing_advance(partner);
+	}
 	return 0;
 }

@@ -195,6 +195,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	list_init(&partner->outgoing);
 	list_init(&partner->incoming);
 	list_init(&partner->ack_node);
+	list_init(&partner->corked_node);
 	if (token_give(partner)) {
 		free(partner);
 		return NULL;
@@ -213,6 +214,7 @@ static void partner_free_alone(struct partner *partner)
 	if (partner->service->numbers < partner->long_next)
 		partner->service->numbers = partner->long_next;
 	list_remove(&partner->node);
+	list_remove(&partner->corked_node);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
 	token_take_back(partner);
@@ -604,6 +606,21 @@ void ripc__partner_header_bare(struct partner *partner, struct wire_packet *pack
 	h->token = partner->token_out;
 }
 
+/* The pending ack. It also speaks for all that were delivered shortly before. */
+static struct wire_ack ack_take(struct partner *partner)
+{
+	struct wire_ack ack = {partner->ack_number, partner->ack_status, 0};
+	int64_t shift = (int64_t)(partner->in_oldest + 64 - ack.number);
+
+	if (shift >= 0 && shift < 64)
+		ack.also = partner->in_delivered << shift;
+	else if (shift < 0 && shift > -64)
+		ack.also = partner->in_delivered >> -shift;
+	partner->ack_number = 0;
+	list_remove(&partner->ack_node);
+	return ack;
+}
+
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type)
 {
 	struct ripc_service *service = partner->service;
@@ -625,9 +642,7 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 	}
 	if (partner->ack_number && type != WIRE_DATA && type != WIRE_ANSWER) {
 		h->flags |= WIRE_F_ACK;
-		packet->ack = (struct wire_ack){partner->ack_number, partner->ack_status};
-		partner->ack_number = 0;
-		list_remove(&partner->ack_node);
+		packet->ack = ack_take(partner);
 		ripc__point(ctx, "after_done");
 	}
 }
@@ -692,11 +707,9 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 
 static void ack_send(struct partner *partner)
 {
-	struct wire_packet packet = {.ack = {partner->ack_number, partner->ack_status}};
+	struct wire_packet packet = {.ack = ack_take(partner)};
 
-	packet.h.number = partner->ack_number;
-	partner->ack_number = 0;
-	list_remove(&partner->ack_node);
+	packet.h.number = packet.ack.number;
 	ripc__partner_header(partner, &packet, WIRE_ANSWER);
 	ripc__partner_send(partner, &packet);
 	ripc__point(partner->service->ctx, "after_done");
@@ -706,6 +719,11 @@ void ripc__ack_queue(struct partner *partner, uint64_t number, int status)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
+	if (partner->ack_number && status == 0) {
+		if (partner->ack_number < number)
+			partner->ack_number = number;
+		return;
+	}
 	if (partner->ack_number)
 		ack_send(partner);
 	partner->ack_number = number;

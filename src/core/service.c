@@ -415,6 +415,7 @@ void ripc__service_end(struct ripc_service *service)
 	if (!service->draining)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);
+	ripc__corked_flush(ctx);
 	ripc__acks_flush(ctx);
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);

@@ -147,6 +147,8 @@ uint64_t ripc__next_deadline(struct ripc_context *ctx)
 	next = resolver < next ? resolver : next;
 	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
 		next = ctx->acks_due_us;
+	if (!list_empty(&ctx->corked) && ctx->corked_due_us < next)
+		next = ctx->corked_due_us;
 	return next;
 }
 
@@ -176,6 +178,8 @@ static int timers_progress(struct ripc_context *ctx)
 		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
 	if (ctx->now_us >= ctx->next_sweep_us)
 		ripc__partners_sweep(ctx);
+	if (ctx->corked_due_us <= ctx->now_us)
+		ripc__corked_flush(ctx);
 	if (ctx->acks_due_us <= ctx->now_us)
 		ripc__acks_flush(ctx);
 	return work;
@@ -478,6 +482,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 
 	if (is_ready)
 		return true;
+	ripc__corked_flush(ctx);
 	if (deadline_us <= ctx->now_us) {
 		activity_count(ctx);
 		ripc__progress(ctx);

@@ -14,7 +14,7 @@
  *   40 extensions, in this order, each if its flag is set:
  *      HELLO   u64 token, u64 service, u64 context, u64 to_service, u64 proof, u32 unasked,
  *              u32 zero
- *      ACK     u64 number, u32 status (an errno, below 4096)
+ *      ACK     u64 number, u32 status (an errno, below 4096), u64 also
  *      LENDS   u64 id
  *      REPLIES u64 id
  *   then the body of the type:
@@ -26,7 +26,7 @@
  *      DATA       u64 offset, u32 sum (zero without LAST)
  *      PULL       u64 have, u64 limit, u32 n_holes (at most 48), u32 busy (0 or 1), then
  *                 u64 start, u64 end per hole, ascending, none empty, none overlapping
- *      ANSWER     u64 number, u32 status, as in the ACK extension
+ *      ANSWER     u64 number, u32 status, u64 also, as in the ACK extension
  *      CANCEL     u64 oldest
  *      HELLO_ONLY nothing
  *      RETRY      u64 proof
@@ -125,6 +125,7 @@ static int decode_ack(struct cursor *cursor, struct wire_ack *ack)
 		return -EBADMSG;
 	ack->number = get64(at);
 	ack->status = get32(at + 8);
+	ack->also = get64(at + 12);
 	return 0;
 }
 
@@ -384,6 +385,7 @@ static uint8_t *encode_ack(uint8_t *at, const struct wire_ack *ack)
 {
 	put64(at, ack->number);
 	put32(at + 8, ack->status);
+	put64(at + 12, ack->also);
 	return at + WIRE_ACK;
 }
 

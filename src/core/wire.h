@@ -20,7 +20,7 @@
 #define WIRE_VERSION   1
 #define WIRE_HEADER    40
 #define WIRE_HELLO     48
-#define WIRE_ACK       12
+#define WIRE_ACK       20
 #define WIRE_REPLY     8
 #define WIRE_DATA_BODY 12
 /* The longest header of a packet with all extensions, before body and payload. */
@@ -78,6 +78,7 @@ struct wire_hello {
 struct wire_ack {
 	uint64_t number;
 	uint32_t status; /* 0 delivered, else the errno of a refusal */
+	uint64_t also;   /* bit i: number - 64 + i has been delivered */
 };
 
 /* Body of ANNOUNCE: 32 bytes, then 8 per item (its length). */

@@ -22,13 +22,13 @@
 
 /* Short, three items, all extensions */
 #define GOLDEN_SHORT_THREE \
-	"01 01 0f03 a3a9a456" /* version, type, flags, crc */ \
+	"01 01 0f03 a1ef3bf7" /* version, type, flags, crc */ \
 	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
 	"0807060504030201 2a00000000000000" /* token, number */ \
 	"11100f0e0d0c0b0a 3412000000000000" /* hello: token, service */ \
 	"5151515151515151 2143000000000000" /* context, to_service */ \
 	"6666666677777777 00000100 00000000" /* proof, unasked, zero */ \
-	"2900000000000000 69000000" /* ack: number, status ENOBUFS */ \
+	"2900000000000000 69000000 0500000000000080" /* ack: number, status ENOBUFS, also */ \
 	"efbe000000000000" /* lends */ \
 	"edfe000000000000" /* replies */ \
 	"0500 0000 0200" /* lengths */ \
@@ -97,10 +97,10 @@
 
 /* Pull, two holes, ack */
 #define GOLDEN_PULL_HOLES \
-	"01 04 0200 ef82f5a5" /* version, type, flags, crc */ \
+	"01 04 0200 27c1743e" /* version, type, flags, crc */ \
 	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
 	"0807060504030201 2a00000000000000" /* token, number */ \
-	"2900000000000000 69000000" /* ack: number, status ENOBUFS */ \
+	"2900000000000000 69000000 0500000000000080" /* ack: number, status ENOBUFS, also */ \
 	"0010000000000000 0000030000000000" /* have, limit */ \
 	"02000000 00000000" /* n_holes, busy */ \
 	"0010000000000000 7815000000000000" /* hole */ \
@@ -119,17 +119,17 @@
 
 /* Answer, delivered */
 #define GOLDEN_ANSWER \
-	"01 05 0000 10e841ae" /* version, type, flags, crc */ \
+	"01 05 0000 7bc6da2a" /* version, type, flags, crc */ \
 	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
 	"0807060504030201 2a00000000000000" /* token, number */ \
-	"2900000000000000 00000000" /* number, status */
+	"2900000000000000 00000000 ff00000000000000" /* number, status, also */
 
 /* Answer, refused */
 #define GOLDEN_ANSWER_REFUSED \
-	"01 05 0000 ad46a0a5" /* version, type, flags, crc */ \
+	"01 05 0000 9031c0a4" /* version, type, flags, crc */ \
 	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
 	"0807060504030201 2a00000000000000" /* token, number */ \
-	"2900000000000000 5a000000" /* number, status EMSGSIZE */
+	"2900000000000000 5a000000 0000000000000000" /* number, status EMSGSIZE, also */
 
 /* Cancel */
 #define GOLDEN_CANCEL \

@@ -30,6 +30,7 @@ struct lone {
 	size_t in_len;
 	struct ripc__addr from;
 	/* What the context has sent. */
+	uint32_t n_sends; /* calls of send */
 	uint32_t n_sent;
 	uint8_t sent[LONE_SENT_MAX][LONE_MTU];
 	uint32_t sent_len[LONE_SENT_MAX];
@@ -116,6 +117,7 @@ static inline int lone_send(void *port, void *peer, const struct ripc__tx *tx, u
 {
 	struct lone *lone = ((struct lone_port *)port)->lone;
 
+	lone->n_sends++;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at = lone->n_sent++ % LONE_SENT_MAX;
 

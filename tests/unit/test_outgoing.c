@@ -80,9 +80,121 @@ START_TEST(pull__asks_for_too_much)
 }
 END_TEST
 
+static void send_small(struct lone *lone, uint64_t cookie)
+{
+	const struct iovec item = {bytes, 100};
+	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
+		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 10000,
+		.cookie = cookie};
+
+	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+}
+
+/* So many requests are in the queue; takes one and answers it. */
+static void requests_come(struct lone *lone, uint64_t n)
+{
+	static uint64_t number;
+
+	for (; n > 0; n--) {
+		struct wire_packet request = {.h.type = WIRE_SHORT, .h.number = ++number,
+			.n_items = 1, .payload_len = 8};
+
+		lone_say(lone, &request, NULL, bytes);
+	}
+}
+
+static void answer_one(struct lone *lone)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_SHORT);
+	ripc_msg_free(msg);
+	send_small(lone, 1);
+}
+
+START_TEST(nowait__answers_to_queued_requests_go_together)
+{
+	static struct lone lone;
+	uint32_t sends, sent;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	requests_come(&lone, 5);
+	answer_one(&lone); /* nobody knows yet that more will follow soon */
+	sends = lone.n_sends;
+	sent = lone.n_sent;
+	for (int i = 0; i < 3; i++)
+		answer_one(&lone);
+	ck_assert_uint_eq(lone.n_sends, sends);
+	answer_one(&lone);
+	ck_assert_uint_eq(lone.n_sends, sends + 1);
+	ck_assert_uint_eq(lone.n_sent, sent + 4);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* They leave without another call about messages, and at once where the queue is found empty. */
+START_TEST(nowait__held_back_for_a_moment_only)
+{
+	static struct lone lone;
+	struct ripc_msg *msg;
+	uint32_t sent;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	requests_come(&lone, 3);
+	answer_one(&lone);
+	sent = lone.n_sent;
+	answer_one(&lone);
+	ck_assert_uint_eq(lone.n_sent, sent);
+	if (_i == 0) {
+		lone_pass(&lone, 1000);
+	} else {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+		ripc_msg_free(msg);
+		ck_assert_int_ne(ripc_receive(lone.svc, 0, &msg), 0);
+	}
+	ck_assert_uint_eq(lone.n_sent, sent + 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* One answer speaks for those that were lost. */
+START_TEST(answer__says_what_else_was_delivered)
+{
+	static struct lone lone;
+	struct wire_packet announce, answer = {.h.type = WIRE_ANSWER};
+	uint64_t cookies = 0;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	for (uint64_t cookie = 1; cookie <= 8; cookie *= 2)
+		send_small(&lone, cookie);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	answer.h.number = answer.ack.number = announce.h.number;
+	answer.ack.also = 5ull << 61; /* the first and the third, not the second */
+	lone_say(&lone, &answer, NULL, NULL);
+	while (ripc_receive(lone.svc, 0, &msg) == 0) {
+		ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+		ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+		cookies |= msg->cookie;
+		ripc_msg_free(msg);
+	}
+	ck_assert_uint_eq(cookies, 1 + 4 + 8);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {nowait__notice_after_move, pull__asks_for_too_much, NULL};
+	const struct suite_loop loops[] = {
+		{ nowait__notice_after_move, 1 }, { pull__asks_for_too_much, 1 },
+		{ nowait__answers_to_queued_requests_go_together, 1 },
+		{ nowait__held_back_for_a_moment_only, 2 },
+		{ answer__says_what_else_was_delivered, 1 }, { NULL, 0 },
+	};
 
-	return suite_run("outgoing", tests);
+	return suite_run_loops("outgoing", loops);
 }

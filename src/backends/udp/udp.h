@@ -68,7 +68,8 @@ struct udp_port {
 	uint32_t fallbacks; /* since last asked */
 	uint32_t dropped;   /* by us, since last asked */
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
-	uint32_t streak;    /* polls in a row that found lone datagrams, with no send between */
+	uint32_t polls;     /* of the socket */
+	bool many;          /* the last of them found several datagrams */
 	uint32_t next, n_arrivals;
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
