@@ -265,8 +265,7 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 {
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = context_of(outgoing);
-	struct wire_packet packet = {.h.number = outgoing->number, .lends = outgoing->lends,
-		.replies = outgoing->replies, .n_items = outgoing->n_items};
+	struct wire_packet packet;
 	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
 	uint64_t inline_bytes = room > prefix ? room - prefix : 0;
@@ -288,6 +287,11 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	}
 	if (inline_bytes > unasked)
 		inline_bytes = unasked;
+	wire_clear(&packet);
+	packet.h.number = outgoing->number;
+	packet.lends = outgoing->lends;
+	packet.replies = outgoing->replies;
+	packet.n_items = outgoing->n_items;
 	packet.announce = (struct wire_announce){.total = outgoing->total,
 		.oldest = partner->long_oldest, .n_items = outgoing->n_items,
 		.unasked = (uint32_t)unasked};

@@ -246,8 +246,7 @@ static int send_early(struct partner *partner, const struct ripc_send *request, 
 static int send_ready(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends)
 {
-	struct wire_packet packet = {.n_items = request->n_items, .payload_len = len,
-		.lends = lends, .replies = request->reply_to};
+	struct wire_packet packet;
 	uint32_t n_replies = (lends != 0) + (request->reply_to != 0);
 	struct iovec iov[RIPC_ITEMS_MAX + 1];
 	uint64_t lens[RIPC_ITEMS_MAX];
@@ -268,6 +267,11 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 		iov[i + 1] = request->items[i];
 		lens[i] = request->items[i].iov_len;
 	}
+	wire_clear(&packet);
+	packet.n_items = request->n_items;
+	packet.payload_len = len;
+	packet.lends = lends;
+	packet.replies = request->reply_to;
 	packet.h.number = partner->short_next++;
 	return transmit(partner, &packet, iov, lens, hello_apart);
 }

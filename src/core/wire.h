@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define WIRE_VERSION   1
 #define WIRE_HEADER    40
@@ -116,13 +117,19 @@ struct wire_packet {
 	uint32_t sum;              /* DATA with WIRE_F_LAST */
 	uint32_t n_items;          /* SHORT, ANNOUNCE */
 	struct wire_announce announce;
-	struct wire_pull pull;
 	const uint8_t *lengths;    /* SHORT: u16 each; ANNOUNCE: u64 each; then keys */
 	const uint8_t *prefix;     /* the datagram's start */
 	uint32_t prefix_len;       /* header, extensions, body */
 	const uint8_t *payload;
 	uint32_t payload_len;
+	struct wire_pull pull;     /* last, as it is long: see wire_clear() */
 };
+
+/* For packets other than PULL: clears all but what these do not have. */
+static inline void wire_clear(struct wire_packet *packet)
+{
+	memset(packet, 0, offsetof(struct wire_packet, pull));
+}
 
 /*
  * Takes a datagram apart without reading its payload or checking its checksum. 0; -EBADMSG:
