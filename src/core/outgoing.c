@@ -560,6 +560,15 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 	}
 }
 
+/*
+ * Why the receiver refused. Unknown (-ECONNRESET) and full (-EAGAIN) are ours to say: after them
+ * the application waits for a notice.
+ */
+static int refusal(uint32_t status)
+{
+	return status == ECONNRESET || status == EAGAIN ? -EPROTO : -(int)status;
+}
+
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 {
 	struct outgoing *outgoing = find(partner, ack->number);
@@ -579,7 +588,7 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
 				outgoing->state == OUT_CANCELLING &&
 				(status == ECANCELED || status == ESHUTDOWN) ?
-				outgoing->cancel_status : -(int)status);
+				outgoing->cancel_status : refusal(status));
 	}
 	ripc__outgoing_advance(partner);
 }

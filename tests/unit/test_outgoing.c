@@ -187,13 +187,36 @@ START_TEST(answer__says_what_else_was_delivered)
 }
 END_TEST
 
+/* After -ECONNRESET and -EAGAIN an application waits for a notice: no partner can refuse so. */
+START_TEST(answer__with_an_errno_of_ours)
+{
+	static const uint32_t statuses[] = {ECONNRESET, EAGAIN};
+	struct wire_packet answer = {.h.type = WIRE_ANSWER};
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_int_eq(send_long(&lone, 7), 0);
+	answer.h.number = answer.ack.number = 1;
+	answer.ack.status = statuses[_i];
+	lone_say(&lone, &answer, NULL, NULL);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
+	ck_assert_int_eq(msg->status, -EPROTO);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ nowait__notice_after_move, 1 }, { pull__asks_for_too_much, 1 },
 		{ nowait__answers_to_queued_requests_go_together, 1 },
 		{ nowait__held_back_for_a_moment_only, 2 },
-		{ answer__says_what_else_was_delivered, 1 }, { NULL, 0 },
+		{ answer__says_what_else_was_delivered, 1 },
+		{ answer__with_an_errno_of_ours, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("outgoing", loops);
