@@ -53,6 +53,7 @@ enum ripc__cap {
 	RIPC_CAP_WRITE = 4,      /* native one-sided writes: the write slot works */
 	RIPC_CAP_PASSIVE = 8,    /* reads need none of the holder's processor */
 	RIPC_CAP_REGISTERED = 16, /* memory must be registered (mem_reg) before use */
+	RIPC_CAP_INTACT = 32,    /* no byte is altered on the way: datagrams go without checksum */
 };
 
 /* What a device can do. Filled by dev_open; may shrink later (datagram sizes: see peer_mtu). */

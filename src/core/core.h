@@ -420,6 +420,18 @@ static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct 
 {
 	return &ctx->devices[peer->device];
 }
+
+static inline bool ripc__is_intact(const struct device *device)
+{
+	return device->attr.caps & RIPC_CAP_INTACT;
+}
+
+/* An encoded prefix gets its checksum, where the device needs one. */
+static inline void ripc__seal(const struct device *device, void *prefix, size_t len, uint32_t crc)
+{
+	if (!ripc__is_intact(device))
+		wire_seal(prefix, len, crc);
+}
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);

@@ -14,7 +14,7 @@
 
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 {
-	if (wire_verify(packet, ripc__crc32c(0, packet->payload, packet->payload_len)))
+	if (packet->intact || wire_verify(packet, ripc__crc32c(0, packet->payload, packet->payload_len)))
 		return true;
 	ctx->stats.drop_checksum++;
 	return false;
@@ -312,6 +312,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		ctx->stats.drop_malformed++;
 		return;
 	}
+	packet.intact = ripc__is_intact(device);
 	partner = ripc__partner_by_token(ctx, &packet.h);
 	if (!partner || packet.h.type == WIRE_RETRY || packet.h.type == WIRE_GONE) {
 		partner = stranger(ctx, device, &packet, event);

@@ -249,7 +249,8 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 	}
 	packet->payload_len = payload;
 	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, NULL)};
-	wire_seal(prefix, iov[0].iov_len, crc);
+	ripc__seal(ripc__peer_device(context_of(outgoing), outgoing->partner->peer), prefix,
+		iov[0].iov_len, crc);
 	tx.iov = iov;
 	tx.len = (uint32_t)iov[0].iov_len + payload;
 	if (!batch) {

@@ -657,7 +657,7 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	int n;
 
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
-	wire_seal(bytes, iov.iov_len, 0);
+	ripc__seal(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
 	n = device->ops->send(device->port, partner->peer->route, &tx, 1);
 	ctx->stats.datagrams_sent += n == 1;
@@ -691,7 +691,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 
 	packet->h.version = WIRE_VERSION;
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
-	wire_seal(bytes, iov.iov_len, 0);
+	ripc__seal(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
 	if (tx.len > received_len || device->ops->peer_size > sizeof(route) ||
 			!stranger_allowed(ctx))

@@ -17,6 +17,7 @@
 
 /* Datagrams that are handed to the network in one go. */
 struct batch {
+	const struct device *device;
 	uint32_t n, n_iov, bytes;
 	struct ripc__tx tx[BATCH_DATAGRAMS];
 	struct iovec iov[BATCH_IOVECS];
@@ -97,7 +98,7 @@ static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wir
 	packet->h.flags = range.end == outgoing->total ? WIRE_F_LAST : 0;
 	packet->sum = range.end == outgoing->total ? outgoing->crc : 0;
 	header_len = wire_encode(header, packet, NULL, NULL);
-	wire_seal(header, header_len, crc);
+	ripc__seal(batch->device, header, header_len, crc);
 	iov[0] = (struct iovec){header, header_len};
 	batch->tx[batch->n++] = (struct ripc__tx){iov, n_iov + 1, (uint32_t)header_len + len};
 	batch->n_iov += n_iov + 1;
@@ -135,6 +136,7 @@ void ripc__pump(struct outgoing *outgoing)
 	uint64_t limit = outgoing->limit < outgoing->total ? outgoing->limit : outgoing->total;
 	bool open = true;
 
+	batch.device = ripc__peer_device(outgoing->service->ctx, outgoing->partner->peer);
 	batch.n = batch.n_iov = batch.bytes = 0;
 	batch.packet.lends = batch.packet.replies = 0;
 	batch.packet.h.number = outgoing->number;

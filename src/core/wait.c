@@ -114,15 +114,13 @@ int ripc__enter(struct ripc_context *ctx)
  */
 static void wake_for_timers(struct ripc_context *ctx)
 {
-	uint64_t next = ripc__next_deadline(ctx);
+	bool reads = ctx->reader && ctx->reader->asleep_on_port;
+	bool holds = !ctx->reader && ctx->thread_asleep && ctx->thread_holds;
 
-	if (ctx->reader && ctx->reader->asleep_on_port) {
-		if (next < ctx->reader_until_us)
-			kick_reader(ctx);
-	} else if (!ctx->reader && ctx->thread_asleep && ctx->thread_holds &&
-			next < atomic_load(&ctx->thread_until_us)) {
+	if (reads && ripc__next_deadline(ctx) < ctx->reader_until_us)
+		kick_reader(ctx);
+	else if (holds && ripc__next_deadline(ctx) < atomic_load(&ctx->thread_until_us))
 		kick_thread(ctx);
-	}
 }
 
 void ripc__leave(struct ripc_context *ctx)
@@ -159,8 +157,6 @@ static int device_progress(struct ripc_context *ctx, struct device *device)
 	struct ripc__event events[RIPC_EVENTS_MAX];
 	int n = ctx->port_waits ? 0 : device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
 
-	if (n > 0)
-		ctx->now_us = ctx->env.now_us(ctx->env.arg);
 	for (int i = 0; i < n; i++) {
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			ripc__input(ctx, device, &events[i]);

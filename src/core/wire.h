@@ -122,6 +122,7 @@ struct wire_packet {
 	uint32_t prefix_len;       /* header, extensions, body */
 	const uint8_t *payload;
 	uint32_t payload_len;
+	bool intact;               /* came by a path that alters nothing; false from wire_decode() */
 	struct wire_pull pull;     /* last, as it is long: see wire_clear() */
 };
 
@@ -143,7 +144,7 @@ int wire_decode(const void *data, size_t len, struct wire_packet *packet);
  * of items travels in the upper byte of flags; h.flags is without it. -EBADMSG if too short.
  */
 int wire_decode_header(const void *data, size_t len, struct wire_header *h);
-/* payload_crc: CRC32C of the payload alone. True if the packet is as it was sent. */
+/* payload_crc: CRC32C of the payload alone. True if the packet is as it was sent, or intact. */
 bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
 
 uint64_t wire_item_len(const struct wire_packet *packet, uint32_t i);

@@ -150,7 +150,8 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	if (!dev->hub)
 		return -ENODEV;
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE,
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_WRITE |
+			RIPC_CAP_PASSIVE,
 		.datagram_max = DATAGRAM_MAX,
 	};
 	return 0;
