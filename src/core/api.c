@@ -208,7 +208,10 @@ int ripc_buf_ref(struct ripc_context *ctx, void *buf)
 	struct ripc__pool *pool;
 	int error = pool_of(ctx, &pool);
 
-	return error ? error : ripc__pool_ref(pool, buf);
+	if (error)
+		return error;
+	atomic_store_explicit(&ctx->has_refs, true, memory_order_relaxed);
+	return ripc__pool_ref(pool, buf);
 }
 
 int ripc_buf_free(struct ripc_context *ctx, void *buf)
@@ -569,7 +572,7 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 		;
 	*at = ping.next;
 	if (!error)
-		*rtt_ns = ping.rtt_us * 1000;
+		*rtt_ns = (ping.rtt_us ? ping.rtt_us : 1) * 1000; /* the clock's grain */
 	ripc__leave(ctx);
 	return error;
 }
@@ -591,7 +594,7 @@ static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	ripc__pool_stats(ctx->pool, &pool);
 	stats->pool_bytes = pool.taken;
 	stats->pool_limit_bytes = pool.limit;
-	stats->pool_used_bytes = pool.used;
+	stats->pool_used_bytes = pool.used - (uint64_t)ctx->n_spares * SPARE_BYTES;
 	stats->partner_bytes = ripc__partners_bytes(ctx);
 	stats->granted_bytes = ctx->credit_used;
 	ripc__resolver_stats(ctx->resolver, &resolver);

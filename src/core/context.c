@@ -535,6 +535,7 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->services);
 	list_init(&ctx->partners);
 	list_init(&ctx->acks);
+	list_init(&ctx->spares);
 	list_init(&ctx->corked);
 	list_init(&ctx->granted);
 	list_init(&ctx->ungranted);
@@ -672,6 +673,7 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	while (!list_empty(&ctx->services))
 		ripc__service_end(list_entry(ctx->services.next, struct ripc_service, node));
 	ripc__acks_flush(ctx);
+	ripc__spares_free(ctx);
 	ripc__leave(ctx);
 	ripc__wait_close(ctx);
 	ripc__resolver_close(ctx->resolver);

@@ -37,6 +37,8 @@
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
 #define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
+#define SPARE_BYTES        2048u  /* of a message that is kept for the next short */
+#define SPARES_MAX         16u
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
 #define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
@@ -69,6 +71,7 @@ struct message {
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
 	bool items_in_pool;  /* each item with place IN_POOL is a pool buffer of its own */
 	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
+	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
 };
 
 /* A remote context: route and flow, shared by all partners that live there. */
@@ -80,6 +83,8 @@ struct peer {
 	bool slow_start, rtt_doubtful;
 	uint8_t reorder;     /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t cuts;        /* since the path last proved to reorder */
+	uint8_t proofs;      /* that a lossy path reorders, among these cuts */
+	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
@@ -279,6 +284,9 @@ struct ripc_context {
 	uint64_t credit_max;       /* payload bytes that may be in flight to us */
 	uint64_t credit_used;
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
+	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
+	uint32_t n_spares;
+	atomic_bool has_refs;      /* messages may have several references: none is kept */
 	struct list corked;        /* partners whose longs wait to be announced together */
 	uint64_t corked_due_us;    /* until when they do */
 	uint32_t n_corked;         /* longs corked since the list was empty */
@@ -368,6 +376,7 @@ void ripc__service_put(struct ripc_service *service);
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
 		size_t inline_bytes, void **bytes);
 /* Frees a message that never reached the application. */
+void ripc__spares_free(struct ripc_context *ctx);
 void ripc__message_free(struct message *message);
 struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from);
 void ripc__lent_free(struct lent *lent);

@@ -14,7 +14,8 @@
 
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 {
-	if (packet->intact || wire_verify(packet, ripc__crc32c(0, packet->payload, packet->payload_len)))
+	if (packet->intact ||
+			wire_verify(packet, ripc__crc32c(0, packet->payload, packet->payload_len)))
 		return true;
 	ctx->stats.drop_checksum++;
 	return false;

@@ -18,20 +18,33 @@
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
+static void *block_take(struct ripc_context *ctx, size_t len)
+{
+	void *block;
+
+	if (len == SPARE_BYTES && ctx->n_spares) {
+		ctx->n_spares--;
+		return list_entry(list_pop(&ctx->spares), struct message, node);
+	}
+	return ripc__pool_alloc(ctx->pool, len, &block) ? NULL : block;
+}
+
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
 		size_t inline_bytes, void **bytes)
 {
 	size_t head = sizeof(struct message) + n_items * sizeof(struct iovec) +
 		(places ? n_items * sizeof(struct ripc_buffer) : 0);
 	struct message *message;
-	void *block;
+	bool spare;
 
 	head = (head + 15) & ~(size_t)15;
-	if (ripc__pool_alloc(ctx->pool, head + inline_bytes, &block))
+	spare = head + inline_bytes <= SPARE_BYTES;
+	message = block_take(ctx, spare ? SPARE_BYTES : head + inline_bytes);
+	if (!message)
 		return NULL;
-	message = block;
 	memset(message, 0, head);
 	message->ctx = ctx;
+	message->spare = spare;
 	message->home = MESSAGE_POOL;
 	list_init(&message->node);
 	message->public.n_items = n_items;
@@ -40,8 +53,18 @@ struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, 
 		message->public.places =
 			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);
 	if (bytes)
-		*bytes = (char *)block + head;
+		*bytes = (char *)message + head;
 	return message;
+}
+
+void ripc__spares_free(struct ripc_context *ctx)
+{
+	while (ctx->n_spares) {
+		struct list *node = list_pop(&ctx->spares);
+
+		ctx->n_spares--;
+		ripc__pool_free(ctx->pool, list_entry(node, struct message, node));
+	}
 }
 
 static void message_free_pool(struct message *message)
@@ -51,6 +74,12 @@ static void message_free_pool(struct message *message)
 	for (uint32_t i = 0; message->items_in_pool && i < public->n_items; i++) {
 		if (!public->places || public->places[i].place == RIPC_IN_POOL)
 			ripc__pool_free(message->ctx->pool, public->items[i].iov_base);
+	}
+	if (message->spare && message->ctx->n_spares < SPARES_MAX &&
+			!atomic_load_explicit(&message->ctx->has_refs, memory_order_relaxed)) {
+		message->ctx->n_spares++;
+		list_prepend(&message->ctx->spares, &message->node);
+		return;
 	}
 	ripc__pool_free(message->ctx->pool, message);
 }

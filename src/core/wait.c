@@ -54,14 +54,15 @@ static void unlock(struct ripc_context *ctx)
 		pthread_mutex_unlock(&ctx->lock);
 }
 
-static void activity_count(struct ripc_context *ctx)
-{
-	atomic_fetch_add_explicit(&ctx->activity, 1, memory_order_relaxed);
-}
-
 static uint64_t activity_read(struct ripc_context *ctx)
 {
 	return atomic_load_explicit(&ctx->activity, memory_order_relaxed);
+}
+
+/* Only with the lock; it is just read without. */
+static void activity_count(struct ripc_context *ctx)
+{
+	atomic_store_explicit(&ctx->activity, activity_read(ctx) + 1, memory_order_relaxed);
 }
 
 static void kick(int fd)
@@ -373,6 +374,11 @@ static bool yield_and_look(struct ripc_context *ctx)
 	return false;
 }
 
+static bool looks_first(struct ripc_context *ctx)
+{
+	return !ctx->expect_sleep || ++ctx->looks % LOOK_EVERY == 0;
+}
+
 static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
 	uint64_t until_us;
@@ -386,7 +392,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	if (ctx->cfg.spin_us) {
 		if (spin(ctx, self->ready, self->arg))
 			return;
-	} else if (!ctx->expect_sleep || ++ctx->looks % LOOK_EVERY == 0) {
+	} else if (looks_first(ctx)) {
 		ctx->expect_sleep = false;
 		if (ripc__progress(ctx))
 			return;
@@ -483,6 +489,12 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 		activity_count(ctx);
 		ripc__progress(ctx);
 		return ready(arg);
+	}
+	/* Often it is there already: then nobody need know that we came. */
+	if (ctx->cfg.spin_us && !ctx->reader && ctx->env.idle == NULL) {
+		activity_count(ctx);
+		if (ripc__progress(ctx) && ready(arg))
+			return true;
 	}
 	waiter_join(ctx, &self);
 	while (!is_ready && ctx->now_us < deadline_us) {

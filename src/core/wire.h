@@ -122,7 +122,7 @@ struct wire_packet {
 	uint32_t prefix_len;       /* header, extensions, body */
 	const uint8_t *payload;
 	uint32_t payload_len;
-	bool intact;               /* came by a path that alters nothing; false from wire_decode() */
+	bool intact;               /* came by a path that alters nothing; decoded as false */
 	struct wire_pull pull;     /* last, as it is long: see wire_clear() */
 };
 
