@@ -329,6 +329,7 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  *  -EMSGSIZE   too long for the receiver    -ENOBUFS    the receiver has no memory
  *  -ECANCELED  ripc_cancel() or the service was closed
  *  -ENETDOWN, -EHOSTUNREACH  the partner cannot be reached
+ *  -EPROTONOSUPPORT  the partner speaks another version of the protocol: both need the same libripc
  * After -ECONNRESET the items must not be changed until a NOTICE arrives at the service.
  */
 RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,

@@ -657,6 +657,9 @@ const char *ripc_strerror(int error)
 		return "no backend can run here: see \"ripc doctor\"";
 	case EBADMSG:
 		return "the message was altered on the way";
+	case EPROTONOSUPPORT:
+		return "the partner speaks another version of the protocol: "
+			"install the same libripc on both hosts";
 	default:
 		text = strerrordesc_np(positive);
 		return text ? text : "unknown error";

@@ -545,6 +545,7 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
 	ripc__map_init(&ctx->peers, seed);
+	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
 	pthread_mutex_init(&ctx->lock, NULL);
 	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
@@ -561,6 +562,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
 	ripc__map_free(&ctx->peers);
+	ripc__map_free(&ctx->hosts);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx->slots);
 	free(ctx->slot_stack);

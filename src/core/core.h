@@ -7,11 +7,12 @@
  *
  *   api.c       public calls: check, lock, delegate       context.c  open, close, configuration
  *   service.c   services, their queues, windows           wait.c     sleeping, progress thread
- *   input.c     one received packet to its place          partner.c  partners, peers, tokens
+ *   input.c     one received packet to its place          partner.c  partners, acks
  *   short.c     short messages                            path.c     round trips, credit, windows
  *   outgoing.c  long messages we send                     incoming.c long messages we receive
  *   pump.c      their bytes                               collect.c  their bytes
- *                                                         places.c   where they land
+ *   peer.c      the routes that partners share             places.c   where they land
+ *   token.c     whose packet it is
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -46,7 +47,11 @@
 #define PULL_MAX           (2ull * WINDOW_MAX) /* bytes sent for one PULL */
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
+#define PARTNER_KEEP_US    40000000u  /* for want of room sooner, but never sooner than this: a
+                                         sender repeats what is PARTNER_IDLE_US / 2 old */
 #define PARTNERS_MAX       65536u
+#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* the rest is for those whom we look for */
+#define HOST_PARTNERS_MAX  (PARTNERS_MAX / 4) /* more from one host are not accepted */
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 #define RTO_MIN_US         500u
 #define RTO_MAX_US         1000000u /* back-off ends here */
@@ -74,13 +79,20 @@ struct message {
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
 };
 
+/* A remote machine, or an IPv6 network: how many partners were met there. */
+struct host {
+	uint64_t key;        /* in ctx->hosts */
+	uint32_t partners;   /* references */
+};
+
 /* A remote context: route and flow, shared by all partners that live there. */
 struct peer {
+	struct host *host;   /* where it was met */
 	uint64_t key;        /* in ctx->peers: of its context, and the host where it was met */
 	uint64_t context;    /* its incarnation */
 	uint32_t partners;   /* references */
 	uint8_t device;      /* index into ctx->devices */
-	bool slow_start, rtt_doubtful;
+	bool slow_start : 1, rtt_doubtful : 1;
 	uint8_t reorder;     /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t cuts;        /* since the path last proved to reorder */
 	uint8_t proofs;      /* that a lossy path reorders, among these cuts */
@@ -91,8 +103,8 @@ struct peer {
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
 	uint32_t in_flight;  /* granted to its messages and not yet arrived */
-	uint64_t reserved;   /* bytes of the pool that its unfinished messages hold */
 	uint32_t datagram;   /* bytes of datagram used for bulk to it */
+	uint64_t reserved;   /* bytes of the pool that its unfinished messages hold */
 	uint64_t arrived_us; /* when bytes of a long message last came from it */
 	uint64_t cut_us;     /* when the window was last cut */
 	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
@@ -106,7 +118,26 @@ enum partner_state {
 	PARTNER_READY,
 };
 
-/* One incarnation of a remote service, as one local service knows it. */
+/*
+ * One incarnation of a remote service, as one local service knows it. What changes its state:
+ *
+ *              set by                                 cleared by
+ *   state      RESOLVING: a send to an unknown ID
+ *              HELLO: the resolver's answer; RETRY to the token that it gave us
+ *              READY: a hello
+ *   token_out  a hello                                RETRY to that token; the resolver, if dead
+ *   known      our token comes back                   RETRY, a first packet, GONE
+ *   current    a send to its ID; a first packet or    whatever retires it: GONE, a refusal by
+ *              its return, if nobody is for its ID    a leaving service, another one resolved
+ *   resolved   the resolver names it                  its return from the dead
+ *   suspect    a notice, a rival's hello, silence     the resolver's answer, being retired
+ *   dead       GONE                                   the resolver names it; a token made since
+ *                                                     then comes back
+ *   blocked    a send met -EAGAIN                     a send ends or moves
+ *
+ * resolved, suspect, and current are about where new sends go. Nobody is suspect or current who
+ * is dead; nobody is known who is resolving. unasked counts from the first hello on.
+ */
 struct partner {
 	struct list node;         /* ctx->partners, least recently used first */
 	struct ripc_service *service;
@@ -115,7 +146,6 @@ struct partner {
 	uint64_t token_in;        /* we gave it: slot in the upper half, nonce in the lower */
 	uint64_t token_out;       /* it gave us; 0: none */
 	uint64_t proof;
-	uint64_t used_us;         /* last authentic packet or send */
 	uint64_t short_next;      /* number of our next short */
 	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
 	uint64_t long_next, long_oldest; /* ours */
@@ -128,12 +158,15 @@ struct partner {
 	struct list ack_node;     /* ctx->acks */
 	struct list corked_node;  /* ctx->corked */
 	uint32_t unasked;         /* what it accepts unasked, bytes */
+	uint32_t used_ms;         /* last authentic packet or send, or its death */
+	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
+	uint16_t asked_s;         /* not resolved: when the resolver was asked about it; 0: never */
 	uint16_t ack_status;
 	uint8_t state;
 	bool known : 1;           /* it knows our token */
 	bool current : 1;         /* it is whom service->partners names for its ID */
 	bool suspect : 1;         /* heard that it moved: ask the resolver before the next send */
-	bool resolved : 1;        /* found by the resolver, not just heard from */
+	bool resolved : 1;        /* the resolver, too, says that its ID means it */
 	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
 	bool blocked : 1;         /* a send met -EAGAIN: a NOTICE is due */
 };
@@ -278,7 +311,7 @@ struct ripc_context {
 	struct list services, partners, acks, granted, ungranted;
 	struct list ended;         /* outgoing: ended, but waited for or with the application */
 	uint32_t n_granted, picks;
-	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers;
+	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct partner **slots;    /* by token */
 	uint32_t n_slots, free_slots, *slot_stack;
 	uint64_t credit_max;       /* payload bytes that may be in flight to us */
@@ -385,18 +418,27 @@ int ripc__lend(struct ripc_service *service, const struct ripc_send *request, ui
 /* ---- partner.c --------------------------------------------------------------------------- */
 /* Whom a send goes to: makes one in state RESOLVING if need be, and starts the resolver. */
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
-struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
-struct partner *ripc__partner_by_pair(struct ripc_context *ctx, uint64_t local, uint64_t remote);
 /* A first packet with a valid proof: makes the partner and its peer. */
 int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from,
 		struct partner **partner);
 /* Its token came with a hello. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
+/* It asks for what was said before: at most once in a repetition time, and in a tick. */
+bool ripc__partner_may_repeat(struct partner *partner);
 void ripc__partner_touch(struct partner *partner);
+/* For how long it has not been used, milliseconds. */
+uint32_t ripc__partner_idle_ms(const struct partner *partner);
 /* The partner is not there any more (status: why), and has not been since gone_us; its sends
  * end or move on. It stays, dead, as long as a packet of it may be under way. */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
+/* A dead one says hello from there: its route leads there, and it has a new token. */
+int ripc__partner_reroute(struct partner *partner, struct device *device,
+		const struct ripc__addr *to);
+/* A token came back that was made after its death: it lives. */
+void ripc__partner_revive(struct partner *partner);
+/* It speaks another version of the protocol: all sends to it end. */
+void ripc__partner_aborted(struct partner *partner);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_free(struct partner *partner);
@@ -406,10 +448,6 @@ bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 void ripc__partners_sweep(struct ripc_context *ctx);
-uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t age);
-bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t proof);
 /* Header fields and extensions that every packet to this partner has. */
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Only the header: for addresses that are not proven, which get no more bytes than they sent. */
@@ -423,6 +461,39 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
+
+/* ---- token.c ----------------------------------------------------------------------------- */
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age);
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof);
+/* Gives the partner its token_in, and takes it back: its packets do not count any more. */
+int ripc__token_give(struct partner *partner);
+void ripc__token_take_back(struct partner *partner);
+struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
+/*
+ * By what it says of itself. Who claims an incarnation with another ID or in another context is
+ * somebody else: a liar must not take the place of the true one.
+ */
+struct partner *ripc__partner_by_claim(const struct ripc_service *service, uint64_t incarnation,
+		uint64_t id, uint64_t context);
+/* To whom we sent the packet that is answered: token_in or token_out was in it; 0: not told. */
+struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
+		uint64_t token_in, uint64_t token_out);
+/* Each of those that claim an incarnation, from place 0 on; NULL: no more. */
+struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
+		uint32_t place);
+int ripc__pair_insert(struct partner *partner);
+void ripc__pair_remove(struct partner *partner);
+
+/* ---- peer.c ------------------------------------------------------------------------------ */
+/* NULL: nobody was met there. */
+struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr);
+/* The peer of a context that was met at an address: one reference more; NULL: no memory. */
+struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+		const struct ripc__addr *addr);
+void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
+size_t ripc__peers_bytes(struct ripc_context *ctx);
 
 /* ---- path.c ------------------------------------------------------------------------------ */
 static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
@@ -479,8 +550,9 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		uint64_t lends, struct outgoing **outgoing);
 /* The partner became ready for announcements: number and start what waits. */
 void ripc__outgoing_advance(struct partner *partner);
-/* The partner asks to be told again; forgotten: it does not know any more what it received. */
-void ripc__outgoing_again(struct partner *partner, bool forgotten);
+/* The partner asks to be told again; forgotten: it does not know any more what it received.
+ * repeat: now; else when it is due anyway. */
+void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
 /* Announces what has been held back for others to go along. */
 void ripc__corked_flush(struct ripc_context *ctx);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "util/bytes.h"
 #include "util/crc32c.h"
 
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
@@ -70,20 +71,14 @@ static void answer_retry(struct ripc_context *ctx, struct device *device,
 /* Is this about a packet that we sent? RETRY and GONE give back what only its receiver saw. */
 static struct partner *meant(struct ripc_context *ctx, const struct wire_packet *packet)
 {
-	struct partner *partner = ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
-
-	if (!partner)
-		return NULL;
-	if (packet->h.token == partner->token_in ||
-			(packet->h.number && packet->h.number == partner->token_out))
-		return partner;
-	return NULL;
+	return ripc__partner_by_echo(ctx, &packet->h, packet->h.token, packet->h.number);
 }
 
 static void input_retry(struct ripc_context *ctx, const struct wire_packet *packet)
 {
 	struct partner *partner = meant(ctx, packet);
 	bool forgotten = partner && packet->h.number && packet->h.number == partner->token_out;
+	bool repeat;
 
 	if (!partner || partner->dead || (partner->token_out && !forgotten)) {
 		ctx->stats.drop_token++;
@@ -95,8 +90,11 @@ static void input_retry(struct ripc_context *ctx, const struct wire_packet *pack
 		partner->token_out = 0;
 		partner->state = PARTNER_HELLO;
 	}
+	repeat = ripc__partner_may_repeat(partner);
+	ripc__outgoing_again(partner, forgotten, repeat);
+	if (!repeat)
+		return;
 	ripc__held_send(partner);
-	ripc__outgoing_again(partner, forgotten);
 	if (!partner->held && list_empty(&partner->outgoing)) {
 		struct wire_packet hello = {0};
 
@@ -112,6 +110,21 @@ static void input_gone(struct ripc_context *ctx, const struct wire_packet *packe
 	if (partner && !partner->dead)
 		ripc__partner_lost(partner, -ENOENT, packet->value < ctx->now_us ?
 			ctx->now_us - packet->value : 0);
+	else
+		ctx->stats.drop_token++;
+}
+
+/*
+ * Who does not understand our version gives back eight bytes of the packet that it has not
+ * understood: of a first one, our token. Who does had an altered packet, and will get it again.
+ */
+static void input_abort(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h, packet->h.number, 0);
+
+	if (partner && !partner->dead && !partner->token_out &&
+			!(packet->value >> WIRE_VERSION & 1))
+		ripc__partner_aborted(partner);
 	else
 		ctx->stats.drop_token++;
 }
@@ -134,8 +147,28 @@ static bool is_intruder(struct device *device, const struct partner *partner,
 	const struct ripc_context *ctx = partner->service->ctx;
 
 	return partner->known &&
-		ctx->now_us - partner->used_us < 1000ull * ctx->cfg.peer_timeout_ms &&
+		ripc__partner_idle_ms(partner) < ctx->cfg.peer_timeout_ms &&
 		!is_from_route(device, partner, event);
+}
+
+/*
+ * One that was taken for gone says hello: perhaps late, perhaps it was a mistake, as when another
+ * host had its address. It gets a token that was made since: if that comes back, it lives.
+ */
+static void challenge(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet hello = {0};
+
+	ctx->stats.drop_token++;
+	if (!is_from_route(device, partner, event) &&
+			ripc__partner_reroute(partner, device, event->from))
+		return;
+	partner->token_out = packet->hello.token;
+	partner->state = PARTNER_READY;
+	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__stranger_send(ctx, device, event->from, &hello, event->len);
 }
 
 /* A valid first packet, from somebody new or somebody who has not got our token yet. */
@@ -143,11 +176,15 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_service *service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
-	struct partner *partner = ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
+	struct partner *partner = ripc__partner_by_claim(service, packet->h.src,
+		packet->hello.service, packet->hello.context);
 	struct wire_packet hello = {0};
 
-	if (partner && (partner->dead || partner->peer->context != packet->hello.context ||
-			is_intruder(device, partner, event))) {
+	if (partner && partner->dead) {
+		challenge(partner, device, packet, event);
+		return NULL;
+	}
+	if (partner && is_intruder(device, partner, event)) {
 		ctx->stats.drop_token++;
 		return NULL;
 	}
@@ -176,6 +213,10 @@ static struct partner *stranger(struct ripc_context *ctx, struct device *device,
 	}
 	if (packet->h.type == WIRE_GONE) {
 		input_gone(ctx, packet);
+		return NULL;
+	}
+	if (packet->h.type == WIRE_ABORT) {
+		input_abort(ctx, packet);
 		return NULL;
 	}
 	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
@@ -248,11 +289,13 @@ static void dispatch(struct partner *partner, struct device *device,
 }
 
 /* An ack can end sends and so lose or free the partner: look it up again afterwards. */
-static struct partner *take_ack(struct ripc_context *ctx, struct partner *partner,
-		const struct wire_packet *packet)
+static struct partner *take_ack(struct partner *partner, const struct wire_packet *packet)
 {
+	struct ripc_service *service = partner->service;
+	uint64_t id = partner->id, context = partner->peer->context;
+
 	ripc__outgoing_answer(partner, &packet->ack);
-	return ripc__partner_by_pair(ctx, packet->h.dst, packet->h.src);
+	return ripc__partner_by_claim(service, packet->h.src, id, context);
 }
 
 static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
@@ -276,7 +319,7 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 	if (packet->h.flags & WIRE_F_HELLO && packet->hello.token)
 		ripc__partner_hello(partner, packet);
 	if (packet->h.flags & WIRE_F_ACK)
-		partner = take_ack(ctx, partner, packet);
+		partner = take_ack(partner, packet);
 	if (!partner)
 		return;
 	if (packet->h.type == WIRE_SHORT)
@@ -288,13 +331,15 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 static void abort_version(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	struct wire_packet answer = {.h.type = WIRE_ABORT, .value = WIRE_VERSION};
+	struct wire_packet answer = {.h = {.type = WIRE_ABORT, .src = packet->h.dst,
+		.dst = packet->h.src, .token = packet->h.token}, .value = 1u << WIRE_VERSION};
 
 	ctx->stats.drop_version++;
 	if (packet->h.type == WIRE_ABORT)
 		return;
-	swap_ends(packet, &answer);
-	answer.h.token = packet->h.token;
+	/* Of a first packet, the token that it gives. */
+	if (event->len >= WIRE_HEADER + 8)
+		answer.h.number = get64((const uint8_t *)event->data + WIRE_HEADER);
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
@@ -315,7 +360,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	}
 	packet.intact = ripc__is_intact(device);
 	partner = ripc__partner_by_token(ctx, &packet.h);
-	if (!partner || packet.h.type == WIRE_RETRY || packet.h.type == WIRE_GONE) {
+	if (!partner || packet.h.type == WIRE_RETRY || packet.h.type == WIRE_GONE ||
+			packet.h.type == WIRE_ABORT) {
 		partner = stranger(ctx, device, &packet, event);
 		if (!partner)
 			return;
@@ -323,6 +369,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		if (!verified(ctx, &packet))
 			return;
 		partner->known = true; /* our token came back */
+		if (partner->dead)
+			ripc__partner_revive(partner);
 	}
 	if (partner->dead) {
 		ctx->stats.drop_token++;

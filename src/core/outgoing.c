@@ -600,7 +600,7 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
  * recently than half of that never reached it. What is older and was wholly sent is unknown; so
  * it is if it never knew us for sure, as its answers may all have been lost.
  */
-void ripc__outgoing_again(struct partner *partner, bool forgotten)
+void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 {
 	list_for_each_safe(node, &partner->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
@@ -613,6 +613,8 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten)
 			end_by_what_is_known(outgoing, outgoing->cancel_status);
 			continue;
 		}
+		if (!repeat)
+			continue;
 		wait_reset(outgoing);
 		if (outgoing->state == OUT_CANCELLING)
 			cancel_send(outgoing);

@@ -1,174 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners and peers: how they come to be, are found, moved, and forgotten; tokens and address
- * proofs; the header that every packet to a partner bears; acks that wait for a ride.
+ * Partners: how they come to be, are found, moved, and forgotten; the header that every packet to
+ * a partner bears; acks that wait for a ride.
  *
  * Design notes. State for a stranger is made only for a packet with a valid address proof, and
  * is kept longer (PARTNER_IDLE_US) than any proof holds (2 * PROOF_PERIOD_US): so a late first
  * packet either finds the state it once made, with its memory of numbers, or has no valid proof
  * any more. A token dies with the state: a late packet cannot bring it back. A partner that is
- * gone stays for as long, dead: what it sent before and arrives late has no effect.
+ * gone stays for as long, dead: what it sent before and arrives late has no effect. A proof says
+ * who lives at an address, not that what is said there is true: what a hello claims is kept
+ * apart from what others claim, and the resolver is asked before it is relied on for long.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core.h"
-#include "util/siphash.h"
 
-/* ---- proofs and tokens ------------------------------------------------------------------- */
+#define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
+#define ASK_AGAIN_S  60u /* the resolver, whether an ID means whom we know by a hello */
 
-uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t age)
+/* ---- for want of room -------------------------------------------------------------------- */
+
+/* Would a message that it has sent be taken for a new one, were it forgotten? */
+static bool has_memory(const struct partner *partner)
 {
-	struct {
-		uint64_t asker, period;
-		uint8_t host[16];
-	} bound = {asker, ctx->now_us / PROOF_PERIOD_US - age, {0}};
-	uint64_t proof;
-
-	memcpy(bound.host, host, 16);
-	proof = ripc__siphash(ctx->secret, &bound, sizeof(bound));
-	return proof ? proof : 1;
+	return partner->dead || partner->short_top || partner->in_delivered ||
+		partner->in_refused || partner->in_oldest > 1;
 }
 
-bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t proof)
+static bool may_be_forgotten(const struct partner *partner)
 {
-	return proof == ripc__proof(ctx, asker, host, 0) ||
-		proof == ripc__proof(ctx, asker, host, 1);
+	if (!partner->peer || !list_empty(&partner->outgoing) || partner->held ||
+			!list_empty(&partner->incoming) || partner->ack_number)
+		return false;
+	return !has_memory(partner) || ripc__partner_idle_ms(partner) >= PARTNER_KEEP_US / 1000;
 }
 
-static int slots_grow(struct ripc_context *ctx)
+/* Forgets one of the least recently used partners, of this host or any (NULL). */
+static bool forget_one(struct ripc_context *ctx, const struct host *host)
 {
-	uint32_t n = ctx->n_slots ? ctx->n_slots * 2 : 16;
-	struct partner **slots = realloc(ctx->slots, n * sizeof(*slots));
-	uint32_t *stack;
+	uint32_t looks = 0;
 
-	if (!slots)
-		return -ENOMEM;
-	ctx->slots = slots;
-	stack = realloc(ctx->slot_stack, n * sizeof(*stack));
-	if (!stack)
-		return -ENOMEM;
-	ctx->slot_stack = stack;
-	for (uint32_t i = n; i > ctx->n_slots; i--) {
-		slots[i - 1] = NULL;
-		stack[ctx->free_slots++] = i - 1;
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (++looks > FORGET_LOOKS)
+			return false;
+		if (!may_be_forgotten(partner) || (host && partner->peer->host != host))
+			continue;
+		ripc__partner_free(partner);
+		return true;
 	}
-	ctx->n_slots = n;
-	return 0;
+	return false;
 }
 
-static int token_give(struct partner *partner)
+/* Is there room for somebody new from there, whom we do not look for? */
+static bool room_for(struct ripc_context *ctx, const struct ripc__addr *from)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	int error = ctx->free_slots ? 0 : slots_grow(ctx);
-	uint32_t slot, nonce;
+	const struct host *host = ripc__host_find(ctx, from);
 
-	if (error)
-		return error;
-	slot = ctx->slot_stack[--ctx->free_slots];
-	nonce = (uint32_t)ripc__nonce(ctx) | 1; /* a token is never 0 */
-	ctx->slots[slot] = partner;
-	partner->token_in = (uint64_t)slot << 32 | nonce;
-	return 0;
-}
-
-static void token_take_back(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	uint32_t slot = (uint32_t)(partner->token_in >> 32);
-
-	ctx->slots[slot] = NULL;
-	ctx->slot_stack[ctx->free_slots++] = slot;
-}
-
-struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h)
-{
-	uint64_t slot = h->token >> 32;
-	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
-
-	if (!partner || partner->token_in != h->token || partner->incarnation != h->src ||
-			partner->service->incarnation != h->dst || !partner->peer)
-		return NULL;
-	return partner;
-}
-
-static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remote)
-{
-	uint64_t pair[2] = {local, remote};
-
-	return ripc__siphash(ctx->secret, pair, sizeof(pair));
-}
-
-struct partner *ripc__partner_by_pair(struct ripc_context *ctx, uint64_t local, uint64_t remote)
-{
-	struct partner *partner = ripc__map_get(&ctx->partners_by_pair,
-		pair_key(ctx, local, remote));
-
-	if (!partner || partner->incarnation != remote || partner->service->incarnation != local)
-		return NULL;
-	return partner;
-}
-
-/* ---- peers ------------------------------------------------------------------------------- */
-
-/*
- * Who claims a context from another host gets a peer of its own, lest it move the route of those
- * who are there.
- */
-static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr)
-{
-	struct {
-		uint64_t context;
-		uint8_t host[16];
-	} bound = {.context = context};
-
-	memcpy(bound.host, addr->host, sizeof(bound.host));
-	return ripc__siphash(ctx->secret, &bound, sizeof(bound));
-}
-
-static struct peer *peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
-		const struct ripc__addr *addr)
-{
-	struct device *device = &ctx->devices[device_index];
-	uint64_t key = peer_key(ctx, context, addr);
-	struct peer *peer = ripc__map_get(&ctx->peers, key);
-	int error;
-
-	if (peer) {
-		peer->partners++;
-		return peer;
-	}
-	peer = calloc(1, sizeof(*peer) + device->ops->peer_size);
-	if (!peer)
-		return NULL;
-	*peer = (struct peer){.key = key, .context = context, .partners = 1, .device = device_index,
-		.slow_start = true, .window = UNASKED_BYTES};
-	error = device->ops->peer_open(device->port, peer->route, addr);
-	if (error && error != -EINPROGRESS)
-		goto err_free;
-	if (ripc__map_put(&ctx->peers, key, peer))
-		goto err_close;
-	return peer;
-err_close:
-	device->ops->peer_close(device->port, peer->route);
-err_free:
-	free(peer);
-	return NULL;
-}
-
-static void peer_put(struct ripc_context *ctx, struct peer *peer)
-{
-	struct device *device = &ctx->devices[peer->device];
-
-	if (--peer->partners > 0)
-		return;
-	ripc__map_remove(&ctx->peers, peer->key);
-	ripc__peer_candidate_free(ctx, peer);
-	device->ops->peer_close(device->port, peer->route);
-	free(peer);
+	if (host && host->partners >= HOST_PARTNERS_MAX)
+		return forget_one(ctx, host);
+	return ctx->stats.partners < PARTNERS_ACCEPTED || forget_one(ctx, NULL);
 }
 
 /* ---- making partners --------------------------------------------------------------------- */
@@ -178,7 +71,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner;
 
-	if (ctx->stats.partners >= PARTNERS_MAX) {
+	if (ctx->stats.partners >= PARTNERS_MAX && !forget_one(ctx, NULL)) {
 		ctx->stats.drop_partner_limit++;
 		return NULL;
 	}
@@ -187,7 +80,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 		return NULL;
 	partner->service = service;
 	partner->id = id;
-	partner->used_us = ctx->now_us;
+	partner->used_ms = (uint32_t)(ctx->now_us / 1000);
 	/* The partner may remember numbers from before we forgot it: none is used twice. */
 	partner->short_next = partner->long_next = partner->long_oldest = service->numbers + 1;
 	partner->in_oldest = 1;
@@ -196,7 +89,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	list_init(&partner->incoming);
 	list_init(&partner->ack_node);
 	list_init(&partner->corked_node);
-	if (token_give(partner)) {
+	if (ripc__token_give(partner)) {
 		free(partner);
 		return NULL;
 	}
@@ -217,7 +110,7 @@ static void partner_free_alone(struct partner *partner)
 	list_remove(&partner->corked_node);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
-	token_take_back(partner);
+	ripc__token_take_back(partner);
 	free(partner->reasons);
 	free(partner);
 }
@@ -225,13 +118,12 @@ static void partner_free_alone(struct partner *partner)
 /* Gives a partner its incarnation and its peer. */
 static int partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	int error = ripc__map_put(&ctx->partners_by_pair,
-		pair_key(ctx, partner->service->incarnation, incarnation), partner);
+	int error;
 
+	partner->incarnation = incarnation;
+	error = ripc__pair_insert(partner);
 	if (error)
 		return error;
-	partner->incarnation = incarnation;
 	partner->peer = peer;
 	partner->state = PARTNER_HELLO;
 	return 0;
@@ -268,9 +160,8 @@ void ripc__partner_free(struct partner *partner)
 	unmake_current(partner);
 	ripc__held_drop(partner, true);
 	if (partner->peer) {
-		ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx,
-			partner->service->incarnation, partner->incarnation));
-		peer_put(ctx, partner->peer);
+		ripc__pair_remove(partner);
+		ripc__peer_put(ctx, partner->peer);
 	}
 	partner_free_alone(partner);
 }
@@ -306,16 +197,33 @@ static int partner_found(struct partner *partner, const struct ripc__answer *ans
 
 	if (error)
 		return error;
-	peer = peer_get(ctx, device, answer->record.context, &addr);
+	peer = ripc__peer_get(ctx, device, answer->record.context, &addr);
 	if (!peer)
 		return -ENOMEM;
 	error = partner_attach(partner, answer->record.incarnation, peer);
 	if (error) {
-		peer_put(ctx, peer);
+		ripc__peer_put(ctx, peer);
 		return error;
 	}
 	partner->proof = answer->proof;
 	partner->resolved = true;
+	return 0;
+}
+
+/* The resolver names one that was taken for dead: it begins anew, but for its numbers. */
+static int dead_found(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct ripc__addr addr;
+	uint8_t device;
+	int error = answer_address(partner->service->ctx, answer, &device, &addr);
+
+	error = error ? error : ripc__partner_reroute(partner,
+		&partner->service->ctx->devices[device], &addr);
+	if (error)
+		return error;
+	partner->dead = false;
+	partner->token_out = 0;
+	partner->state = PARTNER_HELLO;
 	return 0;
 }
 
@@ -336,29 +244,38 @@ static void hand_over(struct partner *from, struct partner *to)
 	}
 }
 
+/* The resolver's answer makes a partner of what was only an ID, or names one that we know. */
+static int partner_find(struct partner **partner, const struct ripc__answer *answer)
+{
+	struct partner *known = ripc__partner_by_claim((*partner)->service,
+		answer->record.incarnation, (*partner)->id, answer->record.context);
+	int error;
+
+	if (!known)
+		return partner_found(*partner, answer);
+	/* It has spoken to us before we asked. */
+	error = known->dead ? dead_found(known, answer) : 0;
+	if (error)
+		return error;
+	unmake_current(*partner);
+	error = make_current(known);
+	if (error)
+		return error;
+	hand_over(*partner, known);
+	known->proof = answer->proof;
+	known->resolved = true;
+	known->suspect = false;
+	ripc__partner_free(*partner);
+	*partner = known;
+	return 0;
+}
+
 /* An answer for a partner that was only an ID so far. */
 static void resolving_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
-	struct ripc_service *service = partner->service;
-	struct partner *known = status ? NULL : ripc__partner_by_pair(service->ctx,
-		service->incarnation, answer->record.incarnation);
-
-	if (known) {
-		/* It has spoken to us before we asked. */
-		unmake_current(partner);
-		if (make_current(known) == 0) {
-			hand_over(partner, known);
-			known->resolved = true;
-			known->suspect = known->dead = false;
-			ripc__partner_free(partner);
-			partner = known;
-		} else {
-			status = -ENOMEM;
-		}
-	} else if (!status) {
-		status = partner_found(partner, answer);
-	}
+	if (!status)
+		status = partner_find(&partner, answer);
 	if (status) {
 		ripc__outgoing_lost(partner, status, UINT64_MAX);
 		ripc__partner_free(partner);
@@ -368,18 +285,21 @@ static void resolving_answered(struct partner *partner, int status,
 	ripc__outgoing_advance(partner);
 }
 
-/* An answer for a partner of whom we heard that it moved. */
+/* An answer for a partner of whom we heard that it moved, or only by its own hello. */
 static void suspect_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
 	partner->suspect = false;
 	if (status)
 		return; /* nobody else has the ID: what we know is the best there is */
-	partner->proof = answer->proof;
-	if (answer->record.incarnation == partner->incarnation)
+	if (answer->record.incarnation == partner->incarnation &&
+			answer->record.context == partner->peer->context) {
+		partner->proof = answer->proof;
+		partner->resolved = true;
 		return;
+	}
 	/* It may live on, as a rival that has not yet given way: what it says still counts. */
-	ripc__partner_retire(partner);
+	unmake_current(partner);
 	ripc__outgoing_move(partner);
 }
 
@@ -417,35 +337,56 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 			continue;
 		if (partner->state == PARTNER_RESOLVING)
 			resolving_answered(partner, status, answer);
-		else if (partner->suspect)
+		else if (partner->suspect || !partner->resolved)
 			suspect_resolved(partner, status, answer);
 	}
 }
 
-static int resolve(struct partner *partner)
+static int resolve(struct partner **partner)
 {
-	struct ripc_context *ctx = partner->service->ctx;
+	struct ripc_context *ctx = (*partner)->service->ctx;
 	const struct ripc__answer *answer;
-	int status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
+	int status = ripc__resolver_lookup(ctx->resolver, (*partner)->id, ctx->now_us, &answer);
 
 	if (status == -EINPROGRESS)
 		return 0;
-	if (status)
-		return status;
-	return partner_found(partner, answer);
+	return status ? status : partner_find(partner, answer);
+}
+
+/*
+ * We know by its own hello only that its ID means this partner: is it so? Sends go on meanwhile:
+ * most are answers, and their sender need not be known to any resolver of ours.
+ */
+static void confirm(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint16_t now_s = (uint16_t)(ctx->now_us / 1000000 | 1); /* 0: never */
+	const struct ripc__answer *answer;
+	int status;
+
+	if (partner->asked_s && (uint16_t)(now_s - partner->asked_s) < ASK_AGAIN_S)
+		return;
+	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
+	if (status == -ENOMEM)
+		return; /* too many questions now: asked with a later send */
+	partner->asked_s = now_s;
+	if (status != -EINPROGRESS)
+		suspect_answered(partner, status, answer);
 }
 
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner_out)
 {
-	struct ripc_context *ctx = service->ctx;
 	struct partner *partner = ripc__map_get(&service->partners, id);
-	const struct ripc__answer *answer;
 	int error;
 
 	if (service->closing)
 		return -ESHUTDOWN;
 	if (partner && !ripc__partner_settled(partner))
 		partner = ripc__map_get(&service->partners, id);
+	if (partner && partner->peer && !partner->resolved && !partner->suspect) {
+		confirm(partner);
+		partner = ripc__map_get(&service->partners, id);
+	}
 	if (partner) {
 		*partner_out = partner;
 		return 0;
@@ -454,20 +395,28 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 	if (!partner)
 		return -ENOMEM;
 	error = make_current(partner);
-	error = error ? error : resolve(partner);
-	if (error == -EEXIST) {
-		/* The cache names one that has spoken to us before we asked. */
-		ripc__resolver_lookup(ctx->resolver, id, ctx->now_us, &answer);
-		resolving_answered(partner, 0, answer);
-		*partner_out = ripc__map_get(&service->partners, id);
-		return *partner_out ? 0 : -ENOMEM;
-	}
+	error = error ? error : resolve(&partner);
 	if (error) {
 		ripc__partner_free(partner);
 		return error;
 	}
 	*partner_out = partner;
 	return 0;
+}
+
+/* One incarnation has one ID, in one context: a host that claims two lies. */
+static bool host_says_otherwise(struct ripc_context *ctx, const struct wire_packet *packet,
+		const struct ripc__addr *from)
+{
+	const struct host *host = ripc__host_find(ctx, from);
+	const struct partner *partner;
+
+	for (uint32_t place = 0; host && (partner = ripc__pair_at(ctx, packet->h.dst,
+			packet->h.src, place)); place++) {
+		if (partner->peer->host == host)
+			return true;
+	}
+	return false;
 }
 
 int ripc__partner_accept(struct ripc_service *service, struct device *device,
@@ -479,15 +428,18 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	struct peer *peer;
 	int error = -ENOMEM;
 
-	/* However many come, there is room for those whom we look for. */
-	if (ctx->stats.partners >= PARTNERS_MAX / 4 * 3) {
+	if (host_says_otherwise(ctx, packet, from)) {
+		ctx->stats.drop_token++;
+		return -EEXIST;
+	}
+	if (!room_for(ctx, from)) {
 		ctx->stats.drop_partner_limit++;
 		return -ENOMEM;
 	}
 	partner = partner_alloc(service, packet->hello.service);
 	if (!partner)
 		return -ENOMEM;
-	peer = peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from);
+	peer = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from);
 	if (!peer)
 		goto err_free;
 	error = partner_attach(partner, packet->h.src, peer);
@@ -501,7 +453,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	*partner_out = partner;
 	return 0;
 err_put_peer:
-	peer_put(ctx, peer);
+	ripc__peer_put(ctx, peer);
 err_free:
 	partner_free_alone(partner);
 	return error;
@@ -518,16 +470,33 @@ void ripc__partner_hello(struct partner *partner, const struct wire_packet *pack
 	partner->token_out = hello->token;
 	partner->state = PARTNER_READY;
 	if (forgot)
-		ripc__outgoing_again(partner, true);
+		ripc__outgoing_again(partner, true, ripc__partner_may_repeat(partner));
 	ripc__held_send(partner);
 	ripc__outgoing_advance(partner);
+}
+
+bool ripc__partner_may_repeat(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint32_t apart = 1 + ripc__peer_rto(ctx, partner->peer) / TICK_US;
+	uint16_t tick = (uint16_t)(ctx->now_us / TICK_US);
+
+	if (partner->repeated_tick && (uint16_t)(tick - partner->repeated_tick) < apart)
+		return false;
+	partner->repeated_tick = tick ? tick : 1;
+	return true;
+}
+
+uint32_t ripc__partner_idle_ms(const struct partner *partner)
+{
+	return (uint32_t)(partner->service->ctx->now_us / 1000) - partner->used_ms;
 }
 
 void ripc__partner_touch(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	partner->used_us = ctx->now_us;
+	partner->used_ms = (uint32_t)(ctx->now_us / 1000);
 	if (ctx->partners.prev == &partner->node)
 		return;
 	list_remove(&partner->node);
@@ -549,13 +518,57 @@ void ripc__partner_retire(struct partner *partner)
 	partner->suspect = false; /* what its ID means now is no longer its concern */
 }
 
+/* What was sent with the old one and comes late has no effect any more. Cannot fail. */
+static void token_renew(struct partner *partner)
+{
+	ripc__token_take_back(partner);
+	(void)ripc__token_give(partner); /* the slot just given back is free */
+	partner->known = false;
+}
+
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	ripc__partner_retire(partner);
+	ripc__partner_touch(partner);
+	token_renew(partner);
 	partner->dead = true;
 	incoming_forget_all(partner);
 	ripc__held_drop(partner, true);
 	ripc__outgoing_lost(partner, status, gone_us);
+}
+
+int ripc__partner_reroute(struct partner *partner, struct device *device,
+		const struct ripc__addr *to)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices),
+		partner->peer->context, to);
+
+	if (!peer)
+		return -ENOMEM;
+	ripc__peer_put(ctx, partner->peer);
+	partner->peer = peer;
+	token_renew(partner);
+	return 0;
+}
+
+void ripc__partner_revive(struct partner *partner)
+{
+	partner->dead = partner->resolved = false;
+	partner->asked_s = 0;
+	if (!ripc__map_get(&partner->service->partners, partner->id))
+		make_current(partner); /* without memory for it, it is found by its token only */
+}
+
+/* It has understood nothing of what we sent: that was certainly not delivered. */
+void ripc__partner_aborted(struct partner *partner)
+{
+	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
+		"the protocol: sends to it fail", (unsigned long long)partner->id);
+	ripc__held_drop(partner, true);
+	while (!list_empty(&partner->outgoing))
+		ripc__outgoing_end(list_entry(partner->outgoing.next, struct outgoing, node),
+			RIPC_NOT_DELIVERED, -EPROTONOSUPPORT);
 }
 
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
@@ -565,7 +578,7 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
+		if (ripc__partner_idle_ms(partner) < PARTNER_IDLE_US / 1000)
 			return;
 		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming))
 			ripc__partner_free(partner);
@@ -577,9 +590,7 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 size_t ripc__partners_bytes(struct ripc_context *ctx)
 {
 	size_t bytes = ctx->n_slots * (sizeof(*ctx->slots) + sizeof(*ctx->slot_stack)) +
-		ripc__map_bytes(&ctx->partners_by_pair) + ripc__map_bytes(&ctx->peers);
-	uint32_t at = 0;
-	struct peer *peer;
+		ripc__map_bytes(&ctx->partners_by_pair) + ripc__peers_bytes(ctx);
 
 	list_for_each(node, &ctx->services)
 		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);
@@ -588,8 +599,6 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 
 		bytes += sizeof(*partner) + (partner->reasons ? 64 : 0) + ripc__held_bytes(partner);
 	}
-	while ((peer = ripc__map_next(&ctx->peers, &at)))
-		bytes += sizeof(*peer) + ctx->devices[peer->device].ops->peer_size;
 	return bytes;
 }
 

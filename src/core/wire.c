@@ -32,7 +32,7 @@
  *      RETRY      u64 proof
  *      ECHO, ECHO_REPLY  u64 nonce, u64 stamp
  *      GONE       u64 microseconds that it has not been here
- *      ABORT      u64 the highest version that is understood
+ *      ABORT      u64: bit i is set if version i is understood
  *   then the payload: SHORT, ANNOUNCE (not longer than unasked and total), DATA; else none.
  */
 #include <errno.h>
@@ -308,7 +308,8 @@ int wire_decode(const void *data, size_t len, struct wire_packet *p)
 
 	if (wire_decode_header(data, len, &p->h) || len > UINT32_MAX)
 		return -EBADMSG;
-	if (p->h.version != WIRE_VERSION)
+	/* ABORT is the same in every version. */
+	if (p->h.version != WIRE_VERSION && p->h.type != WIRE_ABORT)
 		return -EPROTONOSUPPORT;
 	if (p->h.type == 0 || p->h.type >= WIRE_TYPE_END)
 		return -EBADMSG;

@@ -111,7 +111,8 @@ struct wire_packet {
 	struct wire_hello hello;   /* WIRE_F_HELLO */
 	struct wire_ack ack;       /* WIRE_F_ACK; for ANSWER the body */
 	uint64_t lends, replies;   /* WIRE_F_LENDS, WIRE_F_REPLIES */
-	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us */
+	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us; ABORT: bit i:
+	                              version i is understood */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
 	uint64_t offset;           /* DATA */
 	uint32_t sum;              /* DATA with WIRE_F_LAST */
@@ -135,8 +136,8 @@ static inline void wire_clear(struct wire_packet *packet)
 /*
  * Takes a datagram apart without reading its payload or checking its checksum. 0; -EBADMSG:
  * malformed (*packet is undefined); -EPROTONOSUPPORT: version or flag unknown (h is filled, the
- * rest is undefined). Fields that the packet does not have are undefined, except that lends,
- * replies and n_items are 0 and lengths is NULL.
+ * rest is undefined). ABORT is the same in every version. Fields that the packet does not have are
+ * undefined, except that lends, replies and n_items are 0 and lengths is NULL.
  */
 int wire_decode(const void *data, size_t len, struct wire_packet *packet);
 /*

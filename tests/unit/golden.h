@@ -177,10 +177,10 @@
 
 /* Abort */
 #define GOLDEN_ABORT \
-	"01 0c 0000 48d2876a" /* version, type, flags, crc */ \
+	"01 0c 0000 6d143fd9" /* version, type, flags, crc */ \
 	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
-	"0000000000000000 0000000000000000" /* token, number */ \
-	"0100000000000000" /* highest version */
+	"0000000000000000 11100f0e0d0c0b0a" /* token, number */ \
+	"0200000000000000" /* versions */
 
 /* ---- resolver ------------------------------------------------------------------------- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A context that is alone with the test: the test is its clock and its network, hands it the
- * packets of a partner who may say anything, and sees each packet that it sends.
+ * packets of a partner who may say anything, and sees each packet that it sends. What it asks the
+ * resolver the test answers, or nobody.
  */
 #ifndef LONE_H
 #define LONE_H
@@ -36,6 +37,11 @@ struct lone {
 	uint32_t sent_len[LONE_SENT_MAX];
 	uint8_t sent_to[LONE_SENT_MAX];
 	uint64_t sent_bytes;
+	/* The last question of the resolver, and the answer to it. */
+	uint64_t asked_id, asked_nonce;
+	uint32_t n_asked;
+	uint8_t answer[WIRE_RECORD_MAX];
+	size_t answer_len;
 };
 
 struct lone_port {
@@ -164,7 +170,61 @@ static const struct ripc__backend lone_backend = {
 	.release = lone_release,
 };
 static const struct ripc__backend *const lone_backends[] = {&lone_backend, NULL};
-static const struct ripc__source *const lone_sources[] = {NULL};
+
+/* ---- the resolver ------------------------------------------------------------------------ */
+
+static inline int lone_source_open(void *source, const struct ripc__host *host)
+{
+	((struct lone_port *)source)->lone = host->env;
+	return 0;
+}
+
+static inline int lone_ask(void *source, uint64_t id, const void *data, size_t len)
+{
+	struct lone *lone = ((struct lone_port *)source)->lone;
+	struct wire_resolve question;
+
+	ck_assert_int_eq(wire_resolve_decode(data, len, &question), 0);
+	lone->asked_id = id;
+	lone->asked_nonce = question.nonce;
+	lone->n_asked++;
+	return 1;
+}
+
+static inline int lone_reply(void *source, const struct ripc__addr *to, const void *data,
+		size_t len)
+{
+	(void)source;
+	(void)to;
+	(void)data;
+	(void)len;
+	return 0;
+}
+
+static inline int lone_source_poll(void *source, struct ripc__source_event *event)
+{
+	struct lone *lone = ((struct lone_port *)source)->lone;
+
+	if (!lone->answer_len)
+		return 0;
+	*event = (struct ripc__source_event){.data = lone->answer,
+		.len = (uint32_t)lone->answer_len};
+	lone->answer_len = 0;
+	return 1;
+}
+
+static inline int lone_wait_fd(void *source)
+{
+	(void)source;
+	return -1;
+}
+
+static const struct ripc__source lone_source = {
+	.name = "lone", .size = sizeof(struct lone_port), .probe = lone_probe,
+	.open = lone_source_open, .close = lone_close, .ask = lone_ask, .reply = lone_reply,
+	.poll = lone_source_poll, .wait_fd = lone_wait_fd,
+};
+static const struct ripc__source *const lone_sources[] = {&lone_source, NULL};
 
 /* ---- the world --------------------------------------------------------------------------- */
 
@@ -257,6 +317,29 @@ static inline void lone_say(struct lone *lone, struct wire_packet *packet, const
 	lone->from.host[15] = lone->host;
 	while (lone->in_len)
 		ripc_poll(lone->ctx);
+}
+
+/* Answers the last question: that ID means this incarnation, which lives at this host. */
+static inline void lone_answer(struct lone *lone, uint64_t incarnation, uint64_t context,
+		uint8_t host)
+{
+	struct wire_resolve answer = {.type = WIRE_RECORD, .nonce = lone->asked_nonce,
+		.proof = 0x900f};
+	struct wire_record_addr *addr = answer.record.addrs;
+
+	answer.record.id = lone->asked_id;
+	answer.record.incarnation = incarnation;
+	answer.record.stamp = 1;
+	answer.record.context = context;
+	answer.record.n_addrs = 1;
+	addr->backend = lone_backend.id;
+	addr->len = 1;
+	addr->blob[0] = host;
+	lone->answer_len = wire_resolve_encode(lone->answer, &answer);
+	while (lone->answer_len) {
+		lone->now_us += 20000; /* the sources are looked at so often, at least */
+		ripc_poll(lone->ctx);
+	}
 }
 
 /* The last packet of a type that went out since *since packets had; false: none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Somebody elsewhere who uses the name of a partner. */
+/* Who is believed to be whom, where, and for how long; and how many there is room for. */
 #include "lone.h"
 
 /* Where the last short to the partner went, and whether it bears the partner's token. */
@@ -81,22 +81,276 @@ START_TEST(hello__of_known_context_from_elsewhere)
 }
 END_TEST
 
-/* One who is a hundred thousand: they do not keep us from sending to somebody else. */
+/* Somebody claims the ID of another: sends go there only until the resolver has answered. */
+START_TEST(send__resolver_names_another)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_uint_eq(lone.n_asked, 0);
+	check_short(&lone, 2, 0x70ce4);
+	ck_assert_uint_gt(lone.n_asked, 0);
+	ck_assert_uint_eq(lone.asked_id, lone.service);
+	lone_answer(&lone, 0x777, 0xc1, 5);
+	check_short(&lone, 5, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The resolver says the same as the hello did: nobody is asked any more. */
+START_TEST(send__resolver_confirms)
+{
+	static struct lone lone;
+	uint32_t n_asked;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	check_short(&lone, 2, 0x70ce4);
+	lone_answer(&lone, lone.incarnation, lone.context, 2);
+	n_asked = lone.n_asked;
+	for (int i = 0; i < 30; i++) {
+		lone_pass(&lone, 10000000);
+		check_short(&lone, 2, 0x70ce4);
+	}
+	ck_assert_uint_eq(lone.n_asked, n_asked);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* No resolver of ours knows it: that is asked for once, and after a minute again. */
+START_TEST(send__resolver_knows_nobody)
+{
+	static struct lone lone;
+	uint32_t n_asked;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	check_short(&lone, 2, 0x70ce4);
+	lone_pass(&lone, 5000000);
+	n_asked = lone.n_asked;
+	for (int i = 0; i < 9; i++) {
+		check_short(&lone, 2, 0x70ce4);
+		lone_pass(&lone, 5000000);
+	}
+	ck_assert_uint_eq(lone.n_asked, n_asked);
+	lone_pass(&lone, 15000000);
+	check_short(&lone, 2, 0x70ce4);
+	ck_assert_uint_gt(lone.n_asked, n_asked);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Somebody claims the incarnation of another, with an ID or a context of its own. */
+static void claim(uint64_t service, uint64_t context)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+	uint64_t true_service;
+
+	lone_open(&lone);
+	true_service = lone.service;
+	lone.service = service ? service : true_service;
+	lone.context = context;
+	lone_introduce(&lone);
+	lone.service = true_service;
+	ck_assert_int_eq(ripc_send_short(lone.svc, true_service, &item, 1), 0);
+	lone_answer(&lone, lone.incarnation, 0xc0, 5);
+	lone.n_sent = 0;
+	ck_assert_int_eq(ripc_send_short(lone.svc, true_service, &item, 1), 0);
+	ck_assert_uint_gt(lone.n_sent, 0);
+	ck_assert_uint_eq(lone.sent_to[lone.n_sent - 1], 5);
+	/* The true one has its own place, whoever came first. */
+	lone.context = 0xc0;
+	lone.host = 5;
+	lone.token_in = 0x60d;
+	lone.token_out = lone.proof = 0;
+	lone_introduce(&lone);
+	check_short(&lone, 5, 0x60d);
+	lone_close_all(&lone);
+}
+
+START_TEST(hello__of_known_incarnation_with_another_id)
+{
+	claim(0xbad1d, 0xc0);
+}
+END_TEST
+
+START_TEST(hello__of_known_incarnation_in_another_context)
+{
+	claim(0, 0xbadc0);
+}
+END_TEST
+
+/* A host cannot claim two IDs for one incarnation. */
+START_TEST(hello__of_two_ids_at_once)
+{
+	static struct lone lone;
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY};
+	uint64_t partners;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	partners = lone_stats(&lone).partners;
+	lone.token_out = 0;
+	lone.service++;
+	lone_say(&lone, &hello, NULL, NULL);
+	ck_assert_uint_eq(lone_stats(&lone).partners, partners);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* ---- dead or alive ----------------------------------------------------------------------- */
+
+static void say_gone(struct lone *lone)
+{
+	struct wire_packet gone = {.h.type = WIRE_GONE, .h.number = lone->token_in, .value = 1};
+	uint64_t token = lone->token_out;
+
+	lone->token_out = 1; /* no hello */
+	lone_say(lone, &gone, NULL, NULL);
+	lone->token_out = token;
+}
+
+static void say_short(struct lone *lone, uint64_t number)
+{
+	struct wire_packet packet = {.h = {.type = WIRE_SHORT, .number = number}, .n_items = 1,
+		.payload_len = 4};
+	const uint64_t len = 4;
+
+	lone_say(lone, &packet, &len, "word");
+}
+
+static void check_received(struct lone *lone, bool any)
+{
+	struct ripc_msg *msg = NULL;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), any ? 0 : -EAGAIN);
+	ripc_msg_free(msg);
+}
+
+/* Another host had its address and said that it is gone: it lives, and is heard again. */
+START_TEST(gone__was_a_mistake)
+{
+	static struct lone lone;
+	struct wire_packet hello;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_short(&lone, 1);
+	check_received(&lone, true);
+	say_gone(&lone);
+	/* What it has sent before and comes late has no effect, with its token or a hello. */
+	say_short(&lone, 2);
+	check_received(&lone, false);
+	lone.token_out = 0;
+	lone.host = 3;
+	since = lone.n_sent;
+	say_short(&lone, 3);
+	check_received(&lone, false);
+	ck_assert(lone_hear(&lone, since, WIRE_RETRY, &hello));
+	lone.proof = hello.value;
+	since = lone.n_sent;
+	say_short(&lone, 3);
+	check_received(&lone, false);
+	ck_assert(lone_hear(&lone, since, WIRE_HELLO_ONLY, &hello));
+	ck_assert_uint_eq(lone.sent_to[(lone.n_sent - 1) % LONE_SENT_MAX], 3);
+	/* What it sends with a token that was made afterwards has. */
+	lone.token_out = hello.hello.token;
+	say_short(&lone, 3);
+	check_received(&lone, true);
+	say_short(&lone, 1);
+	check_received(&lone, false);
+	check_short(&lone, 3, 0x70ce4);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* It is dead, but the resolver finds it elsewhere. */
+START_TEST(gone__but_the_resolver_names_it)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_gone(&lone);
+	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	lone_answer(&lone, lone.incarnation, lone.context, 4);
+	ck_assert_uint_eq(lone.sent_to[(lone.n_sent - 1) % LONE_SENT_MAX], 4);
+	check_short(&lone, 4, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* ---- room -------------------------------------------------------------------------------- */
+
+/* Gets a proof for an address. */
+static void prove(struct lone *lone, uint8_t host)
+{
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY}, packet;
+	uint32_t since = lone->n_sent;
+
+	lone->host = host;
+	lone->token_out = lone->proof = 0;
+	lone->incarnation++;
+	lone_say(lone, &hello, NULL, NULL);
+	ck_assert(lone_hear(lone, since, WIRE_RETRY, &packet));
+	lone->proof = packet.value;
+}
+
+/* So many incarnations at that address, each of which leaves something to remember if asked to. */
+static void crowd(struct lone *lone, uint8_t host, uint32_t n, bool to_remember)
+{
+	prove(lone, host);
+	for (uint32_t i = 0; i < n; i++) {
+		struct wire_packet packet = {.h.type = to_remember ? WIRE_CANCEL : WIRE_HELLO_ONLY,
+			.h.number = to_remember, .announce.oldest = to_remember};
+
+		lone->incarnation++;
+		lone_say(lone, &packet, NULL, NULL);
+	}
+}
+
+/* Who is a hundred thousand and leaves nothing to remember takes the room of himself. */
+START_TEST(hello__of_a_hundred_thousand)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	crowd(&lone, 2, 100000, false);
+	ck_assert_uint_le(lone_stats(&lone).partners, 65536 / 4);
+	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* One host takes a quarter of the room, and three take no more than three. */
 START_TEST(hello__of_more_than_there_is_room_for)
 {
 	static struct lone lone;
 	const struct iovec item = {"word", 4};
-	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY};
+	uint64_t dropped;
 
 	lone_open(&lone);
-	lone_introduce(&lone);
-	lone.token_out = 0;
-	for (uint32_t i = 0; i < 100000; i++) {
-		lone.incarnation++;
-		lone_say(&lone, &hello, NULL, NULL);
-	}
-	ck_assert_uint_gt(lone_stats(&lone).drop_partner_limit, 0);
+	crowd(&lone, 2, 20000, true);
+	ck_assert_uint_eq(lone_stats(&lone).partners, 65536 / 4);
+	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, 20000 - 65536 / 4);
+	crowd(&lone, 3, 65536 / 4, true);
+	crowd(&lone, 4, 65536 / 4, true);
+	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, 20000 - 65536 / 4);
+	crowd(&lone, 5, 100, true);
+	dropped = lone_stats(&lone).drop_partner_limit;
+	ck_assert_uint_eq(dropped, 20000 - 65536 / 4 + 100);
 	ck_assert_int_eq(ripc_send_short(lone.svc, 0x50ebd, &item, 1), 0);
+	/* What a sender may still repeat is remembered; then it gives way to others. */
+	lone.now_us += 39000000;
+	crowd(&lone, 6, 100, true);
+	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, dropped + 100);
+	lone.now_us += 2000000;
+	crowd(&lone, 6, 100, true);
+	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, dropped + 100);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -104,9 +358,18 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		hello__of_more_than_there_is_room_for,
 		hello__of_known_partner_from_elsewhere,
-		hello__of_known_context_from_elsewhere, NULL,
+		hello__of_known_context_from_elsewhere,
+		send__resolver_names_another,
+		send__resolver_confirms,
+		send__resolver_knows_nobody,
+		hello__of_known_incarnation_with_another_id,
+		hello__of_known_incarnation_in_another_context,
+		hello__of_two_ids_at_once,
+		gone__was_a_mistake,
+		gone__but_the_resolver_names_it,
+		hello__of_a_hundred_thousand,
+		hello__of_more_than_there_is_room_for, NULL,
 	};
 
 	return suite_run("partner", tests);

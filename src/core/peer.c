@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers: the remote contexts that partners live in, each with one route and one flow (path.c);
+ * and the hosts where they were met, each with the number of partners there.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "util/siphash.h"
+
+/* ---- hosts ------------------------------------------------------------------------------- */
+
+/*
+ * Who has an IPv6 network has all 2^64 addresses in it, so that it counts as one host. Not so
+ * the link-local network, where all neighbours are, and not what begins with 64 zeros: IPv4.
+ */
+static uint64_t host_key(struct ripc_context *ctx, const struct ripc__addr *addr)
+{
+	static const uint8_t zeros[8];
+	uint8_t bound[16] = {0};
+	bool link_local = addr->host[0] == 0xfe && (addr->host[1] & 0xc0) == 0x80;
+
+	if (link_local || memcmp(addr->host, zeros, 8) == 0)
+		memcpy(bound, addr->host, 16);
+	else
+		memcpy(bound, addr->host, 8);
+	return ripc__siphash(ctx->secret, bound, sizeof(bound));
+}
+
+struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr)
+{
+	return ripc__map_get(&ctx->hosts, host_key(ctx, addr));
+}
+
+static struct host *host_get(struct ripc_context *ctx, const struct ripc__addr *addr)
+{
+	struct host *host = ripc__host_find(ctx, addr);
+
+	if (!host) {
+		host = calloc(1, sizeof(*host));
+		if (!host)
+			return NULL;
+		host->key = host_key(ctx, addr);
+		if (ripc__map_put(&ctx->hosts, host->key, host)) {
+			free(host);
+			return NULL;
+		}
+	}
+	host->partners++;
+	return host;
+}
+
+static void host_put(struct ripc_context *ctx, struct host *host)
+{
+	if (--host->partners > 0)
+		return;
+	ripc__map_remove(&ctx->hosts, host->key);
+	free(host);
+}
+
+/* ---- peers ------------------------------------------------------------------------------- */
+
+/*
+ * Who claims a context from another host gets a peer of its own, lest it move the route of those
+ * who are there.
+ */
+static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr)
+{
+	struct {
+		uint64_t context;
+		uint8_t host[16];
+	} bound = {.context = context};
+
+	memcpy(bound.host, addr->host, sizeof(bound.host));
+	return ripc__siphash(ctx->secret, &bound, sizeof(bound));
+}
+
+struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+		const struct ripc__addr *addr)
+{
+	struct device *device = &ctx->devices[device_index];
+	uint64_t key = peer_key(ctx, context, addr);
+	struct peer *peer = ripc__map_get(&ctx->peers, key);
+	int error;
+
+	if (peer) {
+		peer->partners++;
+		peer->host->partners++;
+		return peer;
+	}
+	peer = calloc(1, sizeof(*peer) + device->ops->peer_size);
+	if (!peer)
+		return NULL;
+	*peer = (struct peer){.key = key, .context = context, .partners = 1, .device = device_index,
+		.slow_start = true, .window = UNASKED_BYTES};
+	peer->host = host_get(ctx, addr);
+	if (!peer->host)
+		goto err_free;
+	error = device->ops->peer_open(device->port, peer->route, addr);
+	if (error && error != -EINPROGRESS)
+		goto err_put_host;
+	if (ripc__map_put(&ctx->peers, key, peer))
+		goto err_close;
+	return peer;
+err_close:
+	device->ops->peer_close(device->port, peer->route);
+err_put_host:
+	host_put(ctx, peer->host);
+err_free:
+	free(peer);
+	return NULL;
+}
+
+void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
+{
+	struct device *device = &ctx->devices[peer->device];
+
+	host_put(ctx, peer->host);
+	if (--peer->partners > 0)
+		return;
+	ripc__map_remove(&ctx->peers, peer->key);
+	ripc__peer_candidate_free(ctx, peer);
+	device->ops->peer_close(device->port, peer->route);
+	free(peer);
+}
+
+size_t ripc__peers_bytes(struct ripc_context *ctx)
+{
+	size_t bytes = ripc__map_bytes(&ctx->peers) + ripc__map_bytes(&ctx->hosts) +
+		ctx->hosts.count * sizeof(struct host);
+	const struct peer *peer;
+	uint32_t at = 0;
+
+	while ((peer = ripc__map_next(&ctx->peers, &at)))
+		bytes += sizeof(*peer) + ctx->devices[peer->device].ops->peer_size;
+	return bytes;
+}
