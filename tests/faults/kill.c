@@ -38,7 +38,7 @@ struct driver {
 	struct ripc__env env;
 	char *bytes;
 	struct tally tally;
-	uint32_t number;
+	uint32_t number, life; /* of the next letter, and of the victim */
 	int victim, ready;
 	bool victim_died;
 	int victim_status;
@@ -63,14 +63,15 @@ static const struct point {
 
 static void victim_start(struct driver *driver, const char *role, const char *point, uint32_t n)
 {
-	char passings[16], letters[16];
-	const char *argv[] = {"faults-kill", "--victim", role, point, passings, letters, NULL};
+	char passings[16], letters[16], life[16];
+	const char *argv[] = {"faults-kill", "--victim", role, point, passings, letters, life,
+		NULL};
 	struct pollfd poller = {.events = POLLIN};
 
 	snprintf(passings, sizeof(passings), "%u", n);
 	snprintf(letters, sizeof(letters), "%u", strcmp(point, "random") ? LETTERS : NUMBERS - 1);
+	snprintf(life, sizeof(life), "%u", ++driver->life);
 	driver->victim_died = false;
-	memset(&driver->tally, 0, sizeof(driver->tally)); /* it counts anew */
 	driver->victim = fault_spawn(argv, &driver->ready);
 	poller.fd = driver->ready;
 	/* Ready, or dead already. */
@@ -160,7 +161,7 @@ static bool receive_letter(struct driver *driver, int timeout_ms, struct letter 
 /* A letter there and its answer back. */
 static bool exchange(struct driver *driver)
 {
-	const struct letter letter = {.number = ++driver->number};
+	const struct letter letter = {.number = ++driver->number, .life = driver->life};
 	struct letter answer = {0};
 	uint64_t from;
 
@@ -168,7 +169,7 @@ static bool exchange(struct driver *driver)
 	if (driver->error)
 		return false;
 	driver->error = -ENOMSG;
-	while (answer.number != letter.number) {
+	while (answer.number != letter.number || answer.life != letter.life) {
 		if (!receive_letter(driver, (int)driver->deadline_ms, &answer, &from))
 			return false;
 	}
@@ -249,7 +250,7 @@ static void converse(struct driver *driver, enum role role)
 /* What the survivor does after the victim died: one more call to the dead, then the restart. */
 static void after_death(struct driver *driver, enum role role)
 {
-	const struct letter letter = {.number = NUMBERS - 1};
+	const struct letter letter = {.number = NUMBERS - 1, .life = driver->life};
 	uint32_t tries = 0;
 
 	driver->deadline_ms = DEAD_MS;
@@ -398,7 +399,7 @@ int main(int argc, char **argv)
 	enum role role;
 	uint64_t random;
 
-	if (argc == 6 && strcmp(argv[1], "--victim") == 0)
+	if (argc == 7 && strcmp(argv[1], "--victim") == 0)
 		return victim_main(argv);
 	if (argc < 2 || (strcmp(argv[1], "client") && strcmp(argv[1], "server"))) {
 		fprintf(stderr, "usage: %s client|server [--full]\n", argv[0]);

@@ -19,18 +19,25 @@
 struct letter {
 	uint32_t number;
 	uint32_t is_answer;
+	uint32_t life; /* which of the victim's lives it belongs to; an answer has its letter's */
 };
 
+/* What came in one life. */
 struct tally {
+	uint32_t life;
 	uint8_t seen[NUMBERS];
 };
 
-/* The body of a process that is to be killed: "--victim serve|call POINT N LETTERS". */
+/* The body of a process that is to be killed: "--victim serve|call POINT N LETTERS LIFE". */
 int victim_main(char **argv);
 
 /* Both items of a message. bytes has LETTER_LEN. */
 void letter_pack(struct iovec items[2], struct letter *letter, void *bytes);
-/* What was received, checked: -1 if it is not a whole letter or came before. */
+/*
+ * What was received, checked: -1 if it is not a whole letter, came before, or is of an earlier
+ * life than one that has come. The first one of a new life begins a new tally: one that had been
+ * delivered before the victim died may still have waited to be received.
+ */
 int letter_read(const struct ripc_msg *msg, struct tally *tally, struct letter *letter);
 
 #endif

@@ -22,6 +22,7 @@ struct victim {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	char *bytes;
+	uint32_t life;
 	struct tally tally;
 };
 
@@ -46,6 +47,12 @@ int letter_read(const struct ripc_msg *msg, struct tally *tally, struct letter *
 			msg->items[1].iov_len != LETTER_LEN)
 		return -1;
 	memcpy(letter, msg->items[0].iov_base, sizeof(*letter));
+	if (letter->life < tally->life)
+		return -1;
+	if (letter->life > tally->life) {
+		memset(tally, 0, sizeof(*tally));
+		tally->life = letter->life;
+	}
 	if (letter->number >= NUMBERS || tally->seen[letter->number]++)
 		return -1;
 	return fault_filled(msg->items[1].iov_base, LETTER_LEN, letter->number) ? 0 : -1;
@@ -88,30 +95,36 @@ static bool serve_one(struct victim *victim)
 	return go_on;
 }
 
-/* Waits for the answer to a letter; other things that come are of no interest. */
+/*
+ * Waits for the answer to a letter; other things that come are of no interest, as the answer to
+ * a letter that was delivered in an earlier life, but received in this one.
+ */
 static void await_answer(struct victim *victim, uint32_t number)
 {
 	struct letter letter = {0};
 	struct ripc_msg *msg;
 
-	while (letter.number != number && ripc_receive(victim->svc, PATIENCE_MS, &msg) == 0) {
+	while ((letter.number != number || letter.life != victim->life) &&
+			ripc_receive(victim->svc, PATIENCE_MS, &msg) == 0) {
 		if (msg->kind == RIPC_LONG && letter_read(msg, &victim->tally, &letter))
 			fault_fail("victim: got an answer that is broken, or twice");
 		ripc_msg_free(msg);
 	}
-	if (letter.number != number)
+	if (letter.number != number || letter.life != victim->life)
 		fault_fail("victim: no answer to letter %u", number);
 }
 
 static void live(struct victim *victim, bool serve, uint32_t n_letters)
 {
 	if (serve) {
+		victim->tally.life = victim->life; /* no letter to an earlier one is for us */
 		while (serve_one(victim))
 			;
 		return;
 	}
 	for (uint32_t i = 1; i <= n_letters; i++) {
-		send_letter(victim, fault_id(SERVICE_DRIVER), (struct letter){.number = i});
+		send_letter(victim, fault_id(SERVICE_DRIVER),
+			(struct letter){.number = i, .life = victim->life});
 		await_answer(victim, i);
 	}
 }
@@ -125,6 +138,7 @@ int victim_main(char **argv)
 
 	victim.point = argv[3];
 	victim.passings = (uint32_t)atoi(argv[4]);
+	victim.life = (uint32_t)atoi(argv[6]);
 	victim.bytes = malloc(LETTER_LEN);
 	if (!victim.bytes)
 		fault_fail("victim: no memory");
