@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world of a fuzzed session: clock, numbers, a network that takes what it is given or
+ * refuses, and a resolver source. One datagram at a time waits to be polled.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "session.h"
+
+#define ARRIVAL_US 200u   /* until a packet is there, while a call waits */
+#define IDLES_MAX  100000u /* a call that waits longer hangs */
+
+struct port {
+	struct session *session;
+};
+
+static int world_probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	(void)host;
+	why[0] = remedy[0] = 0;
+	return 0;
+}
+
+static int world_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	((struct port *)dev)->session = host->env;
+	*attr = (struct ripc__attr){.datagram_max = MTU, .receive_buffer = 1 << 20};
+	return 0;
+}
+
+static int world_port_open(void *dev, void *port)
+{
+	*(struct port *)port = *(struct port *)dev;
+	return 0;
+}
+
+static void world_close(void *state)
+{
+	(void)state;
+}
+
+static int world_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX])
+{
+	(void)port;
+	blob[0] = 1;
+	return 1;
+}
+
+static int world_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	(void)port;
+	(void)host;
+	if (len != 1 || blob[0] == 0 || blob[0] > HOSTS)
+		return -EINVAL;
+	*addr = (struct ripc__addr){.len = 1, .blob = {blob[0]}};
+	addr->host[15] = blob[0];
+	return 0;
+}
+
+static int world_peer_open(void *port, void *peer, const struct ripc__addr *addr)
+{
+	struct session *session = ((struct port *)port)->session;
+
+	CLAIM(addr->len == 1 && addr->blob[0] > 0 && addr->blob[0] <= HOSTS);
+	if (session->refuses && session->refusal == -ENOMEM)
+		return -ENOMEM;
+	*(uint8_t *)peer = addr->blob[0];
+	session->peers_open++;
+	return 0;
+}
+
+static void world_peer_close(void *port, void *peer)
+{
+	CLAIM(*(uint8_t *)peer != 0);
+	*(uint8_t *)peer = 0;
+	((struct port *)port)->session->peers_open--;
+}
+
+static uint32_t world_peer_mtu(void *port, void *peer)
+{
+	(void)peer;
+	return ((struct port *)port)->session->mtu;
+}
+
+static bool world_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+{
+	(void)port;
+	return *(const uint8_t *)peer == from->blob[0];
+}
+
+static void take(struct session *session, uint8_t host, const struct ripc__tx *tx)
+{
+	uint8_t data[MTU];
+	size_t len = 0;
+
+	CLAIM(tx->len <= MTU && tx->n_iov <= RIPC_IOV_MAX);
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		CLAIM(len + tx->iov[i].iov_len <= tx->len);
+		memcpy(data + len, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		len += tx->iov[i].iov_len;
+	}
+	CLAIM(len == tx->len);
+	session_heard(session, host, data, len);
+}
+
+static int world_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
+{
+	struct session *session = ((struct port *)port)->session;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (session->refuses > 0) {
+			session->refuses--;
+			return i ? (int)i : session->refusal;
+		}
+		if (tx[i].len > session->mtu)
+			return i ? (int)i : -EMSGSIZE;
+		take(session, *(uint8_t *)peer, &tx[i]);
+	}
+	return (int)n;
+}
+
+static int world_poll(void *port, struct ripc__event *events, uint32_t n)
+{
+	struct session *session = ((struct port *)port)->session;
+
+	CLAIM(n > 0);
+	if (!session->in_len || session->in_is_question)
+		return 0;
+	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = session->in,
+		.len = (uint32_t)session->in_len, .from = &session->from};
+	session->in_len = 0;
+	return 1;
+}
+
+static void world_release(void *port, void *handle)
+{
+	(void)port;
+	(void)handle;
+}
+
+static const struct ripc__backend world_backend = {
+	.name = "world", .id = 99,
+	.dev_size = sizeof(struct port), .port_size = sizeof(struct port), .peer_size = 8,
+	.probe = world_probe, .dev_open = world_dev_open, .dev_close = world_close,
+	.port_open = world_port_open, .port_close = world_close, .port_addr = world_port_addr,
+	.addr_choose = world_addr_choose, .peer_open = world_peer_open,
+	.peer_close = world_peer_close, .peer_mtu = world_peer_mtu,
+	.peer_matches = world_peer_matches, .send = world_send, .poll = world_poll,
+	.release = world_release,
+};
+static const struct ripc__backend *const world_backends[] = {&world_backend, NULL};
+
+/* ---- the resolver source ------------------------------------------------------------------- */
+
+static int source_open(void *source, const struct ripc__host *host)
+{
+	((struct port *)source)->session = host->env;
+	return 0;
+}
+
+static int source_ask(void *source, uint64_t id, const void *data, size_t len)
+{
+	struct session *session = ((struct port *)source)->session;
+	struct wire_resolve question;
+
+	CLAIM(wire_resolve_decode(data, len, &question) == 0 && question.record.id == id);
+	for (uint32_t i = 0; i < PERSONS; i++) {
+		if (session->persons[i].service == id)
+			session->persons[i].question = question.nonce;
+	}
+	return 1;
+}
+
+static int source_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
+{
+	struct wire_resolve answer;
+
+	(void)source;
+	CLAIM(to->len == 1);
+	CLAIM(wire_resolve_decode(data, len, &answer) == 0 && answer.type != WIRE_QUESTION);
+	return 0;
+}
+
+static int source_notify(void *source, const void *data, size_t len)
+{
+	struct wire_resolve notice;
+
+	(void)source;
+	CLAIM(wire_resolve_decode(data, len, &notice) == 0 && notice.type != WIRE_QUESTION);
+	return 1;
+}
+
+static int source_poll(void *source, struct ripc__source_event *event)
+{
+	struct session *session = ((struct port *)source)->session;
+
+	if (!session->in_len || !session->in_is_question)
+		return 0;
+	*event = (struct ripc__source_event){.data = session->in, .len = (uint32_t)session->in_len,
+		.reply = session->from};
+	memcpy(event->host, session->from.host, sizeof(event->host));
+	session->in_len = 0;
+	return 1;
+}
+
+static int source_wait_fd(void *source)
+{
+	(void)source;
+	return -1;
+}
+
+static const struct ripc__source world_source = {
+	.name = "world", .size = sizeof(struct port), .probe = world_probe, .open = source_open,
+	.close = world_close, .ask = source_ask, .reply = source_reply, .notify = source_notify,
+	.poll = source_poll, .wait_fd = source_wait_fd,
+};
+static const struct ripc__source *const world_sources[] = {&world_source, NULL};
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+static uint64_t world_now_us(void *arg)
+{
+	return ((struct session *)arg)->now_us;
+}
+
+static uint64_t world_wall_ns(void *arg)
+{
+	return ((struct session *)arg)->now_us * 1000;
+}
+
+static int world_random(void *arg, void *bytes, size_t len)
+{
+	struct session *session = arg;
+
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)bytes)[i] = (uint8_t)(++session->drawn * 0x9e3779b97f4a7c15u >> 56);
+	return 0;
+}
+
+/* A call waits: partners may talk meanwhile. */
+static void world_idle(void *arg, uint64_t until_us)
+{
+	struct session *session = arg;
+	uint8_t kind = session->in_len ? 0 : input8(&session->input);
+
+	CLAIM(++session->idles < IDLES_MAX);
+	if (kind & 1)
+		session_packet(session);
+	else if (kind & 2)
+		session_answer(session);
+	if (session->in_len && until_us > session->now_us + ARRIVAL_US)
+		session->now_us += ARRIVAL_US;
+	else if (until_us > session->now_us)
+		session->now_us = until_us;
+}
+
+void session_work(struct session *session)
+{
+	for (int i = 0; ripc_poll(session->ctx); i++)
+		CLAIM(i < 1000);
+}
+
+void session_pass(struct session *session, uint64_t us)
+{
+	uint64_t end_us = session->now_us + us;
+
+	for (uint32_t i = 0; session->now_us < end_us; i++) {
+		int64_t left = ripc_poll_timeout(session->ctx);
+
+		CLAIM(i < IDLES_MAX);
+		left = left < 0 || (uint64_t)left > end_us - session->now_us ?
+			(int64_t)(end_us - session->now_us) : left;
+		session->now_us += left ? (uint64_t)left : 1;
+		ripc_poll(session->ctx);
+	}
+}
+
+void session_open(struct session *session)
+{
+	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = 16u << 20,
+		.flags = RIPC_SINGLE_THREAD, .backends = "world", .timeout_ms = 1000,
+		.peer_timeout_ms = 2000};
+
+	session->now_us = 1000000000;
+	session->mtu = MTU;
+	for (uint32_t i = 0; i < PERSONS; i++) {
+		session->persons[i] = (struct person){.service = 0x100 + i,
+			.incarnation = 0x200 + i, .context = 0x300 + i / 2, .token_in = 0x400 + i,
+			.next_short = 1, .next_long = 1, .host = (uint8_t)(1 + i)};
+	}
+	session->env = (struct ripc__env){.arg = session, .now_us = world_now_us,
+		.wall_ns = world_wall_ns, .random = world_random, .backends = world_backends,
+		.sources = world_sources, .idle = world_idle, .host_identity = 7};
+	CLAIM(ripc__open_in(&cfg, &session->env, &session->ctx) == 0);
+	CLAIM(ripc_service_open(session->ctx, 0, 0, &session->services[0]) == 0);
+}
