@@ -154,13 +154,14 @@ def step_fuzz(options):
     targets = [target for target in targets if os.path.isfile(target)]
     if not targets:
         return Tally(skipped=[('fuzz targets', 'this clang has no libFuzzer')])
+    runs = ['-runs=1000000'] if options.full else ['-runs=50000', '-max_total_time=25']
     tally = Tally()
     for target in targets:
         name = os.path.basename(target)
         corpus = os.path.join(ROOT, 'tests/fuzz/corpus', name.replace('fuzz_', '', 1))
         with tempfile.TemporaryDirectory() as found:
             tally.add(program(name, [
-                target, '-runs=1000000' if options.full else '-runs=50000', '-timeout=20',
+                target, *runs, '-timeout=20',
                 '-artifact_prefix=' + os.path.join(ROOT, 'build/test/'), found, corpus]))
     return tally
 
