@@ -563,6 +563,8 @@ void ripc__partner_revive(struct partner *partner)
 /* It has understood nothing of what we sent: that was certainly not delivered. */
 void ripc__partner_aborted(struct partner *partner)
 {
+	if (list_empty(&partner->outgoing) && !partner->held)
+		return; /* nothing is told twice */
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
 		"the protocol: sends to it fail", (unsigned long long)partner->id);
 	ripc__held_drop(partner, true);
