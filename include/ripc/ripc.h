@@ -8,17 +8,20 @@
  *    untouched on failure. Codes that a caller must handle are listed at the function; any
  *    other code may be passed on to whoever can act on it (ripc_strerror() explains it).
  *  - Sizes and lengths are bytes. Times are milliseconds unless the name says otherwise. In an
- *    argument 0 means "do not wait"; in a struct 0 means "the default". Only ripc_receive()
- *    takes -1, for ever. A deadline may be missed by one tick (10 ms), not by more.
+ *    argument 0 means "do not wait" (ripc_send_long() always waits, and does not take it); in a
+ *    struct 0 means "the default". Only ripc_receive() takes -1, for ever. A deadline may be
+ *    missed by one tick (10 ms), not by more.
  *  - Every call is safe from any thread, unless the context was opened with
  *    RIPC_SINGLE_THREAD. After fork() every call on a context of the parent returns
- *    -EOWNERDEAD in the child, which may open contexts of its own. Pool buffers and received
- *    messages are not mapped there: the child must not touch them, nor ripc_msg_free() them.
+ *    -EOWNERDEAD in the child (ripc_poll_timeout() -1), which may open contexts of its own.
+ *    Pool buffers and received messages are not mapped there: the child must not touch them,
+ *    nor ripc_msg_free() them.
  *  - Structs that the caller fills begin with their size, so that they can grow:
  *    struct ripc_config cfg = {.size = sizeof(cfg)};
  *  - The library installs no handlers, keeps no global state, and prints nothing, unless the
  *    environment asks for it: RIPC_LOG=error, warn, info or debug writes to standard error.
- *  - The log callback is called with the library's locks held: it must not call the library.
+ *  - Callbacks (log, and found of ripc_list()) are called with the library's locks held: they
+ *    must not call the library.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -165,7 +168,8 @@ struct ripc_stats {
 	uint64_t drop_proof;       /* first packet without a valid address proof */
 	uint64_t drop_duplicate;   /* seen before */
 	uint64_t drop_late;        /* a short older than the window of 64 */
-	uint64_t drop_queue_full;  /* the service's queue is full: its receiver is too slow */
+	uint64_t drop_queue_full;  /* the sender's part of the queue or of the pool is full: its
+	                              receiver is too slow */
 	uint64_t drop_no_memory;   /* no buffer for it */
 	uint64_t drop_receive_buffer; /* the kernel had no room (SO_RXQ_OVFL) */
 	uint64_t drop_partner_limit;  /* too many partners */
@@ -180,7 +184,8 @@ struct ripc_stats {
 	/* memory */
 	uint64_t sends_from_foreign_memory; /* items that were not in the pool */
 	uint64_t pool_bytes, pool_limit_bytes, pool_used_bytes; /* now: taken, limit, in use */
-	uint64_t partners, partner_bytes;   /* now: known partners, and all the memory they take */
+	uint64_t partners, partner_bytes;   /* now: known partners, and the memory that they take,
+	                                       without that of long messages in progress */
 	uint64_t services;                  /* now */
 	/* the resolver */
 	uint64_t questions_sent, questions_answered, answers_received, resolver_dropped;
@@ -225,7 +230,8 @@ RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
 /*
  * Does what there is to do and returns how much that was, 0 for nothing; never blocks. Only
  * with RIPC_NO_THREAD is it the application's duty, at least every 10 ms while messages are
- * in progress, or whenever ripc_poll_timeout() has passed.
+ * in progress, or whenever ripc_poll_timeout() has passed. A thread that waits in another call
+ * does it, too: to poll beside it is safe, but wakes it for each message.
  */
 RIPC_API int ripc_poll(struct ripc_context *ctx);
 
@@ -306,8 +312,9 @@ RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
 /*
  * Lends mem as a place for one item of a future long message to svc. Windows are used in the
  * order they were posted, the first that fits; a message's items all find a place or none is
- * used. Until it comes back in ripc_msg.places (with the cookie), or the service is closed,
- * its contents are undefined and it must stay valid.
+ * used; what a message used that fails is back in its old position. Until a window comes back
+ * in ripc_msg.places (with the cookie), or the service is closed, its contents are undefined
+ * and it must stay valid.
  */
 RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie);
 
@@ -327,10 +334,14 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  * -ECONNRESET: unknown whether it was; any other error: certainly not delivered.
  *  -ENOENT     nobody has the service       -ETIMEDOUT  not delivered in time
  *  -EMSGSIZE   too long for the receiver    -ENOBUFS    the receiver has no memory
+ *  -EINVAL     a bad argument; timeout_ms is not more than 0
  *  -ECANCELED  ripc_cancel() or the service was closed
  *  -ENETDOWN, -EHOSTUNREACH  the partner cannot be reached
  *  -EPROTONOSUPPORT  the partner speaks another version of the protocol: both need the same libripc
- * After -ECONNRESET the items must not be changed until a NOTICE arrives at the service.
+ * While the receiver has much that it has not read yet, the message waits.
+ * After -ECONNRESET the items must not be changed until a NOTICE arrives at the service. Its
+ * cookie is 0, as that of "try again" is: who needs to tell them apart gives a cookie to
+ * ripc_sendmsg().
  */
 RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items, int timeout_ms);

@@ -250,7 +250,8 @@ int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t
 		return error;
 	window = malloc(sizeof(*window));
 	if (window) {
-		*window = (struct window){.mem = *mem, .cookie = cookie};
+		*window = (struct window){.mem = *mem, .cookie = cookie,
+			.order = svc->windows_posted++};
 		list_append(&svc->windows, &window->node);
 	}
 	ripc__leave(svc->ctx);
@@ -596,7 +597,7 @@ static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	stats->pool_limit_bytes = pool.limit;
 	stats->pool_used_bytes = pool.used - (uint64_t)ctx->n_spares * SPARE_BYTES;
 	stats->partner_bytes = ripc__partners_bytes(ctx);
-	stats->granted_bytes = ctx->credit_used;
+	stats->granted_bytes = ctx->held[SHARE_CREDIT];
 	ripc__resolver_stats(ctx->resolver, &resolver);
 	stats->questions_sent = resolver.questions_sent;
 	stats->questions_answered = resolver.questions_answered;

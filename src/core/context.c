@@ -391,7 +391,7 @@ static int devices_open(struct ripc_context *ctx)
  * datagram of ordinary size costs the kernel beside it (protocol.md, credit). */
 static void credit_set(struct ripc_context *ctx)
 {
-	ctx->credit_max = UINT64_MAX;
+	ctx->held_max[SHARE_CREDIT] = 1u << 30; /* where nothing bounds it: more is never used */
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		const struct ripc__attr *attr = &ctx->devices[i].attr;
 		uint64_t payload = 1400;
@@ -400,8 +400,8 @@ static void credit_set(struct ripc_context *ctx)
 		if (attr->receive_buffer == 0)
 			continue;
 		credit = credit * payload / (payload + attr->datagram_overhead);
-		if (credit < ctx->credit_max)
-			ctx->credit_max = credit;
+		if (credit < ctx->held_max[SHARE_CREDIT])
+			ctx->held_max[SHARE_CREDIT] = credit;
 	}
 }
 
@@ -599,6 +599,7 @@ static int context_start(struct ripc_context *ctx)
 	if (error)
 		goto err_close_pool;
 	credit_set(ctx);
+	ripc__shares_set(ctx);
 	error = resolver_open(ctx);
 	if (error)
 		goto err_close_devices;

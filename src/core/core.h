@@ -12,7 +12,8 @@
  *   outgoing.c  long messages we send                     incoming.c long messages we receive
  *   pump.c      their bytes                               collect.c  their bytes
  *   peer.c      the routes that partners share             places.c   where they land
- *   token.c     whose packet it is
+ *   token.c     whose packet it is                        share.c    who holds how much
+ *   resend.c    what is sent again
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -41,6 +42,7 @@
 #define SPARE_BYTES        2048u  /* of a message that is kept for the next short */
 #define SPARES_MAX         16u
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
+#define INCOMING_MAX       4096u  /* long messages being received, of one context */
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
 #define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
 #define WINDOW_MAX         (1u << 20) /* bytes in flight from one peer: fits the cache */
@@ -68,11 +70,23 @@ struct device {
 	int blob_len;
 };
 
+/* What all who send to us share; nobody may take so much that others find nothing (share.c). */
+enum share {
+	SHARE_CREDIT,     /* bytes that are taken to be on their way to us */
+	SHARE_SMALL,      /* of the pool, in unread messages that came in one packet, bytes */
+	SHARE_LARGE,      /* of the pool, in longer ones, from their announcement, KiB */
+	SHARE_UNFINISHED, /* long messages being received */
+	SHARES
+};
+
 /* A message in a service's queue or with the application. */
 struct message {
 	struct ripc_msg public;
 	struct list node;
 	struct ripc_context *ctx;
+	struct partner *partner; /* while it is queued: who sent it; NULL: we did */
+	uint64_t held;           /* by that partner, for this message */
+	enum share share;        /* of which */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
 	bool items_in_pool;  /* each item with place IN_POOL is a pool buffer of its own */
 	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
@@ -83,6 +97,7 @@ struct message {
 struct host {
 	uint64_t key;        /* in ctx->hosts */
 	uint32_t partners;   /* references */
+	uint64_t held[SHARES]; /* by its peers together */
 };
 
 /* A remote context: route and flow, shared by all partners that live there. */
@@ -90,21 +105,20 @@ struct peer {
 	struct host *host;   /* where it was met */
 	uint64_t key;        /* in ctx->peers: of its context, and the host where it was met */
 	uint64_t context;    /* its incarnation */
+	uint32_t held[SHARES];
 	uint32_t partners;   /* references */
-	uint8_t device;      /* index into ctx->devices */
+	uint8_t device : 6;  /* index into ctx->devices */
 	bool slow_start : 1, rtt_doubtful : 1;
-	uint8_t reorder;     /* 0: gaps are losses; else patience: srtt << reorder / 4 */
+	uint8_t proofs : 4;  /* that a lossy path reorders, among these cuts */
+	uint8_t reorder : 4; /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t cuts;        /* since the path last proved to reorder */
-	uint8_t proofs;      /* that a lossy path reorders, among these cuts */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
+	uint16_t datagram;   /* bytes of datagram used for bulk to it */
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
-	uint32_t in_flight;  /* granted to its messages and not yet arrived */
-	uint32_t datagram;   /* bytes of datagram used for bulk to it */
-	uint64_t reserved;   /* bytes of the pool that its unfinished messages hold */
 	uint64_t arrived_us; /* when bytes of a long message last came from it */
 	uint64_t cut_us;     /* when the window was last cut */
 	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
@@ -148,7 +162,7 @@ struct partner {
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
-	uint64_t long_next, long_oldest; /* ours */
+	uint64_t long_next;       /* number of our next long */
 	uint64_t in_oldest;       /* its oldest unresolved long */
 	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
 	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */
@@ -159,6 +173,7 @@ struct partner {
 	struct list corked_node;  /* ctx->corked */
 	uint32_t unasked;         /* what it accepts unasked, bytes */
 	uint32_t used_ms;         /* last authentic packet or send, or its death */
+	uint16_t queued;          /* messages of it that wait in the service's queue */
 	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
 	uint16_t asked_s;         /* not resolved: when the resolver was asked about it; 0: never */
 	uint16_t ack_status;
@@ -191,6 +206,8 @@ struct outgoing {
 	uint64_t heard_us;      /* last authentic word of the partner about this message */
 	uint64_t announced_us;  /* 0: repeated, so no round trip can be told */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
+	uint64_t resend_left;   /* bytes that may be sent again before time has passed */
+	uint64_t resend_us;     /* when time was last counted for that */
 	uint64_t asked_us;      /* when that was counted */
 	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
 	uint32_t asked_same;    /* PULLs in a row that asked for the same */
@@ -226,11 +243,12 @@ struct incoming {
 	struct iovec *places;      /* where the items go (the message's items) */
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	uint64_t number, total;
-	uint64_t reserved;         /* bytes of the pool among its places */
+	uint64_t reserved;         /* of the pool among its places, KiB */
 	uint64_t have;             /* contiguous from 0 */
 	uint64_t got;              /* all bytes that arrived */
 	uint64_t high;             /* end of the furthest byte that arrived */
 	uint64_t limit;            /* bytes before this were granted */
+	uint64_t in_flight;        /* of limit - got: what is taken to be on its way */
 	uint64_t heard_us, started_us; /* heard_us: any word of the sender about it */
 	uint64_t arrived_us;       /* when bytes came last, or the wait for them began anew */
 	uint64_t resent_us;        /* when holes were last asked for; 0: that was judged */
@@ -259,6 +277,7 @@ struct lent {
 
 struct window {
 	struct list node;
+	uint64_t order; /* of posting: that of use */
 	struct iovec mem;
 	uint64_t cookie;
 };
@@ -273,6 +292,7 @@ struct ripc_service {
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
 	struct list windows, lent;
+	uint64_t windows_posted;
 	struct message retry, conflict; /* built-in notices */
 	int epoll_fd, event_fd;    /* -1 until asked for */
 	bool event_set;            /* event_fd is readable */
@@ -314,8 +334,7 @@ struct ripc_context {
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct partner **slots;    /* by token */
 	uint32_t n_slots, free_slots, *slot_stack;
-	uint64_t credit_max;       /* payload bytes that may be in flight to us */
-	uint64_t credit_used;
+	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
 	uint32_t n_spares;
@@ -405,6 +424,11 @@ void ripc__service_end(struct ripc_service *service);
 /* A call that is going to wait in it, and has waited. */
 void ripc__service_get(struct ripc_service *service);
 void ripc__service_put(struct ripc_service *service);
+/* May one more message of this partner be queued? */
+bool ripc__queue_has_room(const struct partner *partner);
+/* Queues a message of this partner, which holds so much of that share until it is read. */
+void ripc__service_deliver(struct partner *partner, struct message *message, enum share share,
+		uint64_t held);
 /* A message with room for items and inline bytes, in one pool block; NULL: no memory. */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
 		size_t inline_bytes, void **bytes);
@@ -528,6 +552,14 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer);
 int ripc__path_fill(struct partner *partner, struct ripc_path *path);
 
+/* ---- share.c ----------------------------------------------------------------------------- */
+/* After the pool was opened. */
+void ripc__shares_set(struct ripc_context *ctx);
+/* How much more this partner may take. */
+uint64_t ripc__share_left(const struct partner *partner, enum share share);
+/* Takes, or gives back. It does not look at what is left. */
+void ripc__share_take(struct partner *partner, enum share share, int64_t amount);
+
 /* ---- short.c ----------------------------------------------------------------------------- */
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
@@ -544,6 +576,10 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, 
 		uint32_t max, uint32_t *crc);
 /* Sends what the receiver asked for again, then what may come, as far as the network takes it. */
 void ripc__pump(struct outgoing *outgoing);
+
+/* ---- resend.c ---------------------------------------------------------------------------- */
+/* Notes what of the asked-for bytes is to be sent again, for the pump. */
+void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull);
 
 /* ---- outgoing.c -------------------------------------------------------------------------- */
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,

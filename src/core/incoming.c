@@ -3,9 +3,9 @@
  * Long messages that we receive: accepting announcements, asking for what may come and what is
  * missing, and delivering (protocol.md, long messages).
  *
- * Design notes. limit - got bytes are on their way or lost; their sum over the messages of a
- * peer is peer->in_flight, over all ctx->credit_used. The order at the end: checksum of the
- * whole, into the queue, remembered, then the answer.
+ * Design notes. limit - got bytes are on their way or lost; in_flight of them are taken to be on
+ * their way, and hold credit. The order at the end: checksum of the whole, into the queue,
+ * remembered, then the answer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 
 #define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
+#define GRANT_LOOK       64u /* so many of those that wait are compared for whose turn it is */
 #define QUANTUM          (4 * 65536u) /* credit is given in pieces of a few offload batches */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
@@ -76,8 +77,9 @@ static void advance_oldest(struct partner *partner, uint64_t oldest)
 
 /* ---- delivery ---------------------------------------------------------------------------- */
 
+/* announce: of a message that came whole; held: what it takes of the pool until it is read. */
 static void deliver(struct partner *partner, const struct wire_packet *announce,
-		struct message *message, uint64_t total)
+		struct message *message, uint64_t total, uint64_t held)
 {
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
@@ -88,15 +90,26 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 		message->public.reply = announce->lends;
 	stats->long_received++;
 	stats->long_received_bytes += total;
-	ripc__service_enqueue(partner->service, message);
+	ripc__service_deliver(partner, message, announce ? SHARE_SMALL : SHARE_LARGE, held);
 }
 
+/* Bytes that are taken to be on their way, or are no longer. */
 static void account(struct incoming *incoming, int64_t bytes)
 {
-	struct ripc_context *ctx = context_of(incoming);
+	incoming->in_flight += (uint64_t)bytes;
+	ripc__share_take(incoming->partner, SHARE_CREDIT, bytes);
+}
 
-	incoming->partner->peer->in_flight += (uint32_t)bytes;
-	ctx->credit_used += (uint64_t)bytes;
+/*
+ * What may come is taken to be on its way, as far as the sender's share of the credit goes: who
+ * announces bytes and does not send them must not keep others from theirs.
+ */
+static void expect(struct incoming *incoming)
+{
+	uint64_t more = incoming->limit - incoming->got - incoming->in_flight;
+	uint64_t left = ripc__share_left(incoming->partner, SHARE_CREDIT);
+
+	account(incoming, (int64_t)(more < left ? more : left));
 }
 
 /* Unlinks and frees, whatever became of it. Credit goes to who waits. */
@@ -104,12 +117,13 @@ static void incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
-	account(incoming, -(int64_t)(incoming->limit - incoming->got));
+	account(incoming, -(int64_t)incoming->in_flight);
 	ripc__timer_dismiss(ctx, &incoming->timer);
 	list_remove(&incoming->node);
 	list_remove(&incoming->granted);
 	ctx->n_granted -= incoming->is_granted;
-	incoming->partner->peer->reserved -= incoming->reserved;
+	ripc__share_take(incoming->partner, SHARE_LARGE, -(int64_t)incoming->reserved);
+	ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
 	incoming->partner->service->n_incoming--;
 	ctx->n_busy--;
 	ctx->changed = true;
@@ -154,7 +168,7 @@ static void finish(struct incoming *incoming)
 	if (incoming->lent)
 		ripc__lent_free(incoming->lent);
 	ripc__places_settle(message);
-	deliver(partner, NULL, message, incoming->total);
+	deliver(partner, NULL, message, incoming->total, incoming->reserved);
 	remember_delivered(partner, number);
 	incoming_free(incoming);
 	ripc__point(ctx, "before_done");
@@ -205,9 +219,10 @@ static bool grant(struct incoming *incoming)
 	struct ripc_context *ctx = context_of(incoming);
 	struct peer *peer = incoming->partner->peer;
 	uint64_t wanted = incoming->total - incoming->limit;
-	uint64_t room = peer->window > peer->in_flight ? peer->window - peer->in_flight : 0;
-	uint64_t credit = ctx->credit_max > ctx->credit_used ?
-		ctx->credit_max - ctx->credit_used : 0;
+	uint64_t in_flight = peer->held[SHARE_CREDIT], all = ctx->held[SHARE_CREDIT];
+	uint64_t most = ctx->held_max[SHARE_CREDIT];
+	uint64_t room = peer->window > in_flight ? peer->window - in_flight : 0;
+	uint64_t credit = most > all ? most - all : 0;
 	uint64_t least = peer->window / 4 < QUANTUM ? peer->window / 4 : QUANTUM;
 
 	if (!incoming->is_granted || wanted == 0)
@@ -337,17 +352,23 @@ static void fire(void *owner, struct ripc__timer *timer)
 	if (incoming->limit == incoming->got)
 		grant(incoming);
 	pull(incoming, incoming->limit);
-	if (incoming->silences > SILENCES_PLAIN)
+	if (incoming->silences > SILENCES_PLAIN) {
 		incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
+		account(incoming, -(int64_t)incoming->in_flight); /* it is lost, or never was */
+	}
 	incoming->arrived_us = ctx->now_us; /* the wait begins anew */
 	timer_set(incoming, arrival_deadline(incoming));
 	demote(incoming);
 }
 
-/* Whose turn is it: the shortest, and every fourth time the one that has waited longest. */
+/*
+ * Whose turn is it: the shortest of those that have waited longest, and every fourth time the
+ * one that has waited longest of all.
+ */
 static struct incoming *next_to_grant(struct ripc_context *ctx)
 {
 	struct incoming *best = list_entry(ctx->ungranted.next, struct incoming, granted);
+	uint32_t n = 0;
 
 	if (++ctx->picks % 4 == 0)
 		return best;
@@ -356,6 +377,8 @@ static struct incoming *next_to_grant(struct ripc_context *ctx)
 
 		if (incoming->total - incoming->got < best->total - best->got)
 			best = incoming;
+		if (++n == GRANT_LOOK)
+			break;
 	}
 	return best;
 }
@@ -382,7 +405,9 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	struct ripc_context *ctx = context_of(incoming);
 	struct peer *peer = incoming->partner->peer;
 
-	account(incoming, -(int64_t)bytes);
+	account(incoming, -(int64_t)(bytes < incoming->in_flight ? bytes : incoming->in_flight));
+	if (incoming->silences > SILENCES_PLAIN)
+		expect(incoming);
 	incoming->arrivals++;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	incoming->silences = 0;
@@ -471,13 +496,13 @@ static struct message *whole(struct partner *partner, const struct wire_packet *
 	return message;
 }
 
-static uint64_t pool_bytes(const struct ripc_msg *public)
+static uint64_t pool_kib(const struct ripc_msg *public)
 {
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < public->n_items; i++)
 		bytes += public->places[i].place == RIPC_IN_POOL ? public->items[i].iov_len : 0;
-	return bytes;
+	return (bytes + 1023) >> 10;
 }
 
 static struct incoming *incoming_alloc(struct partner *partner, const struct wire_packet *packet)
@@ -501,8 +526,9 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->partner = partner;
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
-	incoming->reserved = pool_bytes(&incoming->message->public);
-	partner->peer->reserved += incoming->reserved;
+	incoming->reserved = pool_kib(&incoming->message->public);
+	ripc__share_take(partner, SHARE_LARGE, (int64_t)incoming->reserved);
+	ripc__share_take(partner, SHARE_UNFINISHED, 1);
 	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
 	incoming->timer.fire = fire;
@@ -535,7 +561,7 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 	/* Nothing beyond the limit is taken, so that it must not be beyond the places. */
 	if (incoming->limit > incoming->total)
 		incoming->limit = incoming->total;
-	account(incoming, (int64_t)incoming->limit);
+	expect(incoming);
 	timer_set(incoming, arrival_deadline(incoming));
 	take(incoming, packet, 0);
 	if (incoming->got == incoming->total) {
@@ -555,42 +581,55 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 static int admit(struct ripc_service *service, const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = service->ctx;
-	struct ripc__pool_stats pool;
 	uint64_t most = ctx->cfg.message_max_bytes;
 
 	if (service->draining)
 		return -ESHUTDOWN;
-	ripc__pool_stats(ctx->pool, &pool);
-	if (packet->announce.total > (most ? most : pool.limit - pool.limit / 8) ||
+	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
 			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
 		return -EMSGSIZE;
 	return 0;
 }
 
+/* It came in one packet, and its place is with the message. */
+static bool is_whole(const struct partner *partner, const struct wire_packet *packet)
+{
+	return packet->payload_len == packet->announce.total &&
+		list_empty(&partner->service->windows) && !packet->replies;
+}
+
+/* What its message takes if it came whole. */
+static uint64_t whole_bytes(const struct wire_packet *packet)
+{
+	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
+		packet->payload_len;
+}
+
 /*
- * What a peer has begun and not finished may take half of the pool, or one message alone more:
- * the others need memory, too, however slow or greedy this one is.
+ * The others need room, too, however greedy or slow to be read this one is. But a message of a
+ * host that holds nothing may be as long as there is memory.
  */
 static bool over_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	uint64_t held = partner->peer->reserved, total = packet->announce.total;
-	struct ripc__pool_stats pool;
-
-	if (held == 0 || packet->payload_len == total || partner->service->draining)
-		return false;
-	ripc__pool_stats(partner->service->ctx->pool, &pool);
-	return total > pool.limit / 2 || held > pool.limit / 2 - total;
+	if (partner->service->draining)
+		return false; /* it is refused */
+	if (!ripc__queue_has_room(partner))
+		return true;
+	if (is_whole(partner, packet))
+		return ripc__share_left(partner, SHARE_SMALL) < whole_bytes(packet);
+	return ripc__share_left(partner, SHARE_UNFINISHED) == 0 ||
+		(partner->peer->host->held[SHARE_LARGE] &&
+		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
 }
 
 static void announce_new(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
-	bool is_whole = packet->payload_len == packet->announce.total &&
-		list_empty(&service->windows) && !packet->replies;
+	bool came_whole = is_whole(partner, packet);
 	struct message *message;
 	int error = admit(service, packet);
 
-	if (!error && is_whole) {
+	if (!error && came_whole) {
 		message = whole(partner, packet);
 		error = message ? 0 : -ENOBUFS;
 	}
@@ -598,9 +637,9 @@ static void announce_new(struct partner *partner, const struct wire_packet *pack
 		service->ctx->stats.messages_refused++;
 		remember_refused(partner, packet->h.number, error);
 		ripc__ack_queue(partner, packet->h.number, error);
-	} else if (is_whole) {
+	} else if (came_whole) {
 		ripc__point(service->ctx, "before_checksum");
-		deliver(partner, packet, message, packet->announce.total);
+		deliver(partner, packet, message, packet->announce.total, whole_bytes(packet));
 		remember_delivered(partner, packet->h.number);
 		ripc__point(service->ctx, "before_done");
 		ripc__ack_queue(partner, packet->h.number, 0);
@@ -657,7 +696,7 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		ripc__ack_queue(partner, number, refusal(partner, number));
 	} else if ((incoming = find(partner, number))) {
 		announce_again(incoming, packet);
-	} else if (service->queued >= QUEUE_MAX || over_share(partner, packet)) {
+	} else if (over_share(partner, packet)) {
 		answer_busy(partner, number);
 	} else {
 		announce_new(partner, packet);

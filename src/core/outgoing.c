@@ -15,7 +15,6 @@
 
 #include "core.h"
 
-#define BLACK_HOLE_PULLS 2u /* repetitions of the same request that tell one */
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define BATCH_MAX       16u  /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* of each at most; others go alone */
@@ -186,17 +185,16 @@ static void end_by_what_is_known(struct outgoing *outgoing, int status)
 	ripc__outgoing_end(outgoing, all_sent ? RIPC_UNKNOWN : RIPC_NOT_DELIVERED, status);
 }
 
-/* ---- sending bytes ----------------------------------------------------------------------- */
-
-static void oldest_update(struct partner *partner)
-{
-	struct outgoing *first = list_empty(&partner->outgoing) ? NULL :
-		list_entry(partner->outgoing.next, struct outgoing, node);
-
-	partner->long_oldest = first && first->number ? first->number : partner->long_next;
-}
-
 /* ---- announcing -------------------------------------------------------------------------- */
+
+/* The oldest number that is not resolved. */
+static uint64_t oldest(const struct partner *partner)
+{
+	const struct outgoing *first = list_entry(partner->outgoing.next, struct outgoing, node);
+
+	return list_empty(&partner->outgoing) || !first->number ? partner->long_next :
+		first->number;
+}
 
 /* What the network does not take is lost, and repeated later. */
 static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
@@ -272,7 +270,6 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	uint64_t inline_bytes = room > prefix ? room - prefix : 0;
 	uint64_t unasked = partner->token_out ? partner->unasked : inline_bytes;
 
-	oldest_update(partner);
 	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
 	if (!partner->current)
 		unasked = 0;
@@ -294,7 +291,7 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	packet.replies = outgoing->replies;
 	packet.n_items = outgoing->n_items;
 	packet.announce = (struct wire_announce){.total = outgoing->total,
-		.oldest = partner->long_oldest, .n_items = outgoing->n_items,
+		.oldest = oldest(partner), .n_items = outgoing->n_items,
 		.unasked = (uint32_t)unasked};
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
 	announce_send(outgoing, &packet, (uint32_t)inline_bytes, batch);
@@ -314,8 +311,7 @@ static void cancel_send(struct outgoing *outgoing)
 {
 	struct wire_packet packet = {.h.number = outgoing->number};
 
-	oldest_update(outgoing->partner);
-	packet.announce.oldest = outgoing->partner->long_oldest;
+	packet.announce.oldest = oldest(outgoing->partner);
 	ripc__partner_header(outgoing->partner, &packet, WIRE_CANCEL);
 	ripc__partner_send(outgoing->partner, &packet);
 }
@@ -386,7 +382,6 @@ void ripc__outgoing_advance(struct partner *partner)
 	/* While its ID may mean somebody else, nothing new is begun. */
 	if (partner->suspect && !ripc__partner_settled(partner))
 		return;
-	oldest_update(partner);
 	list_for_each_safe(node, &partner->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
@@ -396,8 +391,7 @@ void ripc__outgoing_advance(struct partner *partner)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 			continue;
 		}
-		oldest_update(partner);
-		if (partner->long_next - partner->long_oldest >= LONGS_MAX)
+		if (partner->long_next - oldest(partner) >= LONGS_MAX)
 			break;
 		outgoing->number = partner->long_next++;
 		outgoing->state = OUT_ACTIVE;
@@ -422,62 +416,22 @@ static void heard(struct outgoing *outgoing)
 	outgoing->heard_us = ctx->now_us;
 }
 
-/*
- * The receiver asks for the same bytes again and again, so small packets pass and large ones do
- * not: then smaller ones are used from now on (protocol.md, packet sizes).
- */
-static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pull *pull)
-{
-	struct peer *peer = outgoing->partner->peer;
-	uint64_t most_us = 1000ull * context_of(outgoing)->cfg.peer_timeout_ms / 16;
-	uint64_t apart_us = 2ull * peer->srtt_us < most_us ? 2ull * peer->srtt_us : most_us;
-	uint64_t missing = 0;
-
-	if (pull->n_holes == 0)
-		return;
-	for (uint32_t i = 0; i < pull->n_holes; i++)
-		missing += pull->holes[i].end - pull->holes[i].start;
-	if (pull->have != outgoing->asked_have || missing != outgoing->asked_missing)
-		outgoing->asked_same = 0;
-	else if (context_of(outgoing)->now_us - outgoing->asked_us < apart_us)
-		return; /* what was sent for the last one may still be on its way */
-	else
-		outgoing->asked_same++;
-	outgoing->asked_us = context_of(outgoing)->now_us;
-	outgoing->asked_have = pull->have;
-	outgoing->asked_missing = missing;
-	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= DATAGRAM_BASE)
-		return;
-	peer->datagram = DATAGRAM_BASE;
-	peer->shrunk_us = context_of(outgoing)->now_us;
-	context_of(outgoing)->stats.datagram_size_fallbacks++;
-}
-
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
 {
 	struct outgoing *outgoing = find(partner, packet->h.number);
 	const struct wire_pull *pull = &packet->pull;
-	uint64_t left = PULL_MAX;
+	uint64_t left, sent;
 
 	if (!outgoing || outgoing->state != OUT_ACTIVE)
 		return;
 	heard(outgoing);
-	watch_for_black_hole(outgoing, pull);
-	/* Whoever asks for more than a window only holds up others: the rest for the next PULL. */
-	for (uint32_t i = 0; i < pull->n_holes && pull->holes[i].start < outgoing->sent; i++) {
-		struct wire_range hole = pull->holes[i];
-
-		if (hole.end > outgoing->sent)
-			hole.end = outgoing->sent;
-		if (hole.end - hole.start > left)
-			hole.end = hole.start + left;
-		left -= hole.end - hole.start;
-		outgoing->holes[outgoing->n_holes++] = hole;
-	}
-	left = outgoing->sent + PULL_MAX;
+	ripc__resend(outgoing, pull);
+	sent = outgoing->sent;
+	left = sent + PULL_MAX;
 	if (pull->limit > outgoing->limit)
 		outgoing->limit = pull->limit < left ? pull->limit : left;
 	ripc__pump(outgoing);
+	outgoing->resend_left += 2 * (outgoing->sent - sent);
 	busy_update(outgoing);
 	/* While bytes are to be sent the receiver asks by itself. */
 	if (outgoing->sent == outgoing->total)
@@ -495,6 +449,7 @@ static void begin(struct outgoing *outgoing, struct partner *partner)
 	outgoing->announced = false;
 	outgoing->sent = outgoing->limit = 0;
 	outgoing->crc = outgoing->n_holes = 0;
+	outgoing->resend_left = PULL_MAX;
 	busy_update(outgoing);
 	list_append(&partner->outgoing, &outgoing->node);
 	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);

@@ -31,7 +31,7 @@ static bool has_memory(const struct partner *partner)
 static bool may_be_forgotten(const struct partner *partner)
 {
 	if (!partner->peer || !list_empty(&partner->outgoing) || partner->held ||
-			!list_empty(&partner->incoming) || partner->ack_number)
+			!list_empty(&partner->incoming) || partner->ack_number || partner->queued)
 		return false;
 	return !has_memory(partner) || ripc__partner_idle_ms(partner) >= PARTNER_KEEP_US / 1000;
 }
@@ -82,7 +82,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	partner->id = id;
 	partner->used_ms = (uint32_t)(ctx->now_us / 1000);
 	/* The partner may remember numbers from before we forgot it: none is used twice. */
-	partner->short_next = partner->long_next = partner->long_oldest = service->numbers + 1;
+	partner->short_next = partner->long_next = service->numbers + 1;
 	partner->in_oldest = 1;
 	partner->unasked = UNASKED_BYTES;
 	list_init(&partner->outgoing);
@@ -582,7 +582,8 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 
 		if (ripc__partner_idle_ms(partner) < PARTNER_IDLE_US / 1000)
 			return;
-		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming))
+		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming) &&
+				partner->queued == 0)
 			ripc__partner_free(partner);
 		else
 			ripc__partner_touch(partner);
@@ -648,8 +649,8 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		packet->hello = (struct wire_hello){.token = partner->token_in,
 			.service = service->id, .context = ctx->incarnation,
 			.to_service = partner->id, .proof = partner->proof,
-			.unasked = ctx->credit_max / 8 < UNASKED_BYTES ?
-				(uint32_t)(ctx->credit_max / 8) : UNASKED_BYTES};
+			.unasked = ctx->held_max[SHARE_CREDIT] / 8 < UNASKED_BYTES ?
+				(uint32_t)(ctx->held_max[SHARE_CREDIT] / 8) : UNASKED_BYTES};
 	}
 	if (partner->ack_number && type != WIRE_DATA && type != WIRE_ANSWER) {
 		h->flags |= WIRE_F_ACK;

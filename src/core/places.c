@@ -22,6 +22,17 @@ static struct window *window_for(struct ripc_service *service, size_t len)
 	return NULL;
 }
 
+/* Back to where it was: what was posted later is used later. */
+static void window_return(struct ripc_service *service, struct window *window)
+{
+	struct list *before = service->windows.next;
+
+	while (before != &service->windows &&
+			list_entry(before, struct window, node)->order < window->order)
+		before = before->next;
+	list_append(before, &window->node);
+}
+
 static void release(struct ripc_service *service, struct message *message, uint32_t n)
 {
 	struct ripc_buffer *places = (struct ripc_buffer *)message->public.places;
@@ -32,7 +43,7 @@ static void release(struct ripc_service *service, struct message *message, uint3
 		} else if (places[i].place == RIPC_IN_WINDOW) {
 			struct window *window = (struct window *)(uintptr_t)places[i].cookie;
 
-			list_prepend(&service->windows, &window->node);
+			window_return(service, window);
 		}
 	}
 	message->items_in_pool = false;

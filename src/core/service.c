@@ -160,6 +160,40 @@ void ripc__service_notice(struct ripc_service *service, struct message *builtin,
 	ripc__service_enqueue(service, builtin);
 }
 
+/*
+ * A partner may have as many messages in the queue as there is room left: the next one finds
+ * room, too, however little the application reads.
+ */
+bool ripc__queue_has_room(const struct partner *partner)
+{
+	return partner->service->queued + partner->queued < QUEUE_MAX;
+}
+
+void ripc__service_deliver(struct partner *partner, struct message *message, enum share share,
+		uint64_t held)
+{
+	message->partner = partner;
+	message->share = share;
+	message->held = message->spare && held < SPARE_BYTES ? SPARE_BYTES : held;
+	partner->queued++;
+	ripc__share_take(partner, share, (int64_t)message->held);
+	ripc__service_enqueue(partner->service, message);
+}
+
+/* The partner is there: while messages of it are queued, it is not forgotten. */
+static struct message *queue_pop(struct ripc_service *service)
+{
+	struct message *message = list_entry(list_pop(&service->queue), struct message, node);
+
+	service->queued--;
+	if (message->partner) {
+		message->partner->queued--;
+		ripc__share_take(message->partner, message->share, -(int64_t)message->held);
+		message->partner = NULL;
+	}
+	return message;
+}
+
 int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -177,8 +211,7 @@ int ripc__service_take(struct ripc_service *service, int timeout_ms, struct mess
 		if (empty)
 			return -ESHUTDOWN;
 	}
-	*message = list_entry(list_pop(&service->queue), struct message, node);
-	service->queued--;
+	*message = queue_pop(service);
 	if (service->event_fd >= 0)
 		event_update(service);
 	return 0;
@@ -418,6 +451,12 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 	return in_time ? 0 : -ETIMEDOUT;
 }
 
+static void queue_free(struct ripc_service *service)
+{
+	while (!list_empty(&service->queue))
+		ripc__message_free(queue_pop(service));
+}
+
 static void lent_memory_forget(struct ripc_service *service)
 {
 	while (!list_empty(&service->windows))
@@ -445,6 +484,7 @@ void ripc__service_end(struct ripc_service *service)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);
 	ripc__corked_flush(ctx);
+	queue_free(service);
 	ripc__acks_flush(ctx);
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
@@ -454,8 +494,7 @@ void ripc__service_end(struct ripc_service *service)
 			ripc__partner_free(partner);
 		}
 	}
-	while (!list_empty(&service->queue))
-		ripc__message_free(list_entry(list_pop(&service->queue), struct message, node));
+	queue_free(service); /* also what their ends have added */
 	lent_memory_forget(service);
 	ripc__map_remove(&ctx->services_by_id, service->id);
 	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);

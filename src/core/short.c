@@ -383,7 +383,8 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	message->public.reply = packet->lends;
 	service->ctx->stats.short_received++;
 	service->ctx->stats.short_received_bytes += packet->payload_len;
-	ripc__service_enqueue(service, message);
+	ripc__service_deliver(partner, message, SHARE_SMALL,
+		sizeof(*message) + packet->payload_len);
 }
 
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
@@ -395,7 +396,8 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	void *bytes;
 	uint32_t crc = 0;
 
-	if (service->queued >= QUEUE_MAX || service->draining) {
+	if (!ripc__queue_has_room(partner) || service->draining ||
+			ripc__share_left(partner, SHARE_SMALL) < packet->payload_len) {
 		ctx->stats.drop_queue_full++;
 		return;
 	}

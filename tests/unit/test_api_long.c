@@ -112,16 +112,44 @@ START_TEST(send_long__receiver_without_memory)
 	const size_t len = 5 << 20;
 	struct ripc_config cfg = api_config(0);
 	struct iovec one = item(filled(len, 0), len);
+	struct ripc_msg *kept;
 	struct pair pair;
 
 	side_open(&pair.a, 0);
 	cfg.pool_bytes = 10 << 20;
 	side_open_as(&pair.b, &cfg, 0);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
+	kept = take(pair.b.svc, RIPC_LONG);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), -ENOBUFS);
-	check_received(&pair.b, &pair.a, &len, 1);
 	check_nothing(pair.b.svc);
+	ripc_msg_free(kept);
 	exchange(&pair.a, &pair.b, &len, 1);
+	free(one.iov_base);
+	pair_close(&pair);
+}
+END_TEST
+
+/* What nobody has read yet takes no more than its sender's share: the next one has to wait. */
+START_TEST(send_long__unread_messages_hold_memory)
+{
+	static const size_t len = 3 << 20;
+	struct ripc_config cfg = api_config(0);
+	struct iovec one = item(filled(len, 0), len);
+	struct ripc_send send;
+	struct long_call call;
+	struct pair pair;
+
+	side_open(&pair.a, 0);
+	cfg.pool_bytes = 10 << 20;
+	side_open_as(&pair.b, &cfg, 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 100), -ETIMEDOUT);
+	send = long_send(pair.b.id, &one, 1);
+	long_begin(&call, pair.a.svc, send);
+	check_received(&pair.b, &pair.a, &len, 1);
+	check_received(&pair.b, &pair.a, &len, 1);
+	long_end(&call, RIPC_DELIVERED, 0);
+	check_nothing(pair.b.svc);
 	free(one.iov_base);
 	pair_close(&pair);
 }
@@ -143,6 +171,7 @@ START_TEST(send_long__bad_arguments)
 		-EINVAL);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &nowhere, 1, 1000), -EINVAL);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 1, -1), -EINVAL);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 1, 0), -EINVAL);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, huge, 2, 1000), -EMSGSIZE);
 	pair_close(&pair);
 }
@@ -520,9 +549,10 @@ static Suite *suite_make(void)
 	const TTest *const tests[] = {
 		send_long__one_item, send_long__many_items, send_long__to_itself,
 		send_long__nobody_there, send_long__longer_than_the_receiver_takes,
-		send_long__receiver_without_memory, send_long__bad_arguments,
-		sendmsg__bad_arguments, sendmsg__long_to_incarnation, sendmsg__unknown_then_notice,
-		send_long__not_in_time, send_long__silent_partner_given_up,
+		send_long__receiver_without_memory, send_long__unread_messages_hold_memory,
+		send_long__bad_arguments, sendmsg__bad_arguments, sendmsg__long_to_incarnation,
+		sendmsg__unknown_then_notice, send_long__not_in_time,
+		send_long__silent_partner_given_up,
 		sendmsg__hundred_at_once, sendmsg__two_hundred_long_ones_at_once,
 		sendmsg__more_than_are_accepted, sendmsg__notice_after_a_move,
 		sendmsg__notice_after_a_first_word, sendmsg__nowait_refused_at_once,

@@ -91,12 +91,13 @@ START_TEST(window_post__each_item_its_own)
 }
 END_TEST
 
-/* An item finds no place: then none is used, and all windows are there for the next message. */
+/* An item finds no place: then none is used, and all windows are there for the next message, in
+ * the order in which they were posted, not in that in which they were tried. */
 START_TEST(window_post__all_or_none)
 {
-	static const size_t too_much[] = {10, 20, 9 << 20}, fits[] = {20, 10};
+	static const size_t too_much[] = {20, 10, 9 << 20}, fits[] = {10, 20};
 	struct iovec items[3] = {{0}};
-	static char one[16], two[32];
+	static char one[16], two[32], three[32];
 	struct ripc_config cfg = api_config(0);
 	struct ripc_msg *msg;
 	struct pair pair;
@@ -108,6 +109,7 @@ START_TEST(window_post__all_or_none)
 	ck_assert_int_eq(ripc_buf_alloc(pair.b.ctx, 8 << 20, &hog), 0);
 	post(&pair.b, one, sizeof(one), 1);
 	post(&pair.b, two, sizeof(two), 2);
+	post(&pair.b, three, sizeof(three), 3);
 	for (int i = 0; i < 3; i++)
 		items[i] = item(filled(too_much[i], 0), too_much[i]);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 3, PATIENCE_MS), -ENOBUFS);
@@ -115,8 +117,8 @@ START_TEST(window_post__all_or_none)
 	send_items(&pair.a, &pair.b, fits, 2);
 	msg = take(pair.b.svc, RIPC_LONG);
 	check_items(msg, fits, 2);
-	check_place(msg, 0, two, 2);
-	check_place(msg, 1, one, 1);
+	check_place(msg, 0, one, 1);
+	check_place(msg, 1, two, 2);
 	ripc_msg_free(msg);
 	for (int i = 0; i < 3; i++)
 		free(items[i].iov_base);

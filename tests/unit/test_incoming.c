@@ -1,8 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long messages from a partner who has a valid token and says what it likes. */
+/* Messages from partners who have a valid token and say what they like, alone or in crowds. */
 #include "lone.h"
 
+#define MIB (1u << 20)
+
 static uint8_t junk[1200];
+
+/* From now on another partner speaks, of a context of its own, which lives on this host. */
+static void newcomer(struct lone *lone, uint8_t host)
+{
+	lone->service++;
+	lone->incarnation++;
+	lone->context++;
+	lone->token_in++;
+	lone->token_out = lone->proof = 0;
+	lone->host = host;
+	lone_introduce(lone);
+}
+
+static void say_short(struct lone *lone, uint64_t number, uint32_t len)
+{
+	struct wire_packet packet = {.h.type = WIRE_SHORT, .h.number = number, .n_items = 1,
+		.payload_len = len};
+
+	lone_say(lone, &packet, NULL, junk);
+}
+
+/* All of it in one packet. */
+static void say_whole(struct lone *lone, uint64_t number, uint32_t len)
+{
+	uint64_t total = len;
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = number, .n_items = 1,
+		.h.flags = WIRE_F_LAST, .payload_len = len, .announce = {.total = len,
+		.oldest = 1, .n_items = 1, .unasked = len}};
+
+	packet.announce.sum = ripc__crc32c(0, junk, len);
+	lone_say(lone, &packet, &total, junk);
+}
 
 static void say_announce(struct lone *lone, uint64_t number, uint64_t total, uint32_t unasked)
 {
@@ -61,10 +95,182 @@ START_TEST(data__fills_gap_before_many_pieces)
 }
 END_TEST
 
+/* Up to where bytes of this message may come, as it was told last; 0: it must wait. */
+static uint64_t granted(struct lone *lone, uint32_t since, uint64_t number)
+{
+	struct wire_packet packet;
+
+	for (uint32_t i = lone->n_sent; i-- > since && lone->n_sent - i <= LONE_SENT_MAX;) {
+		uint32_t at = i % LONE_SENT_MAX;
+
+		if (wire_decode(lone->sent[at], lone->sent_len[at], &packet) == 0 &&
+				packet.h.type == WIRE_PULL && packet.h.number == number &&
+				packet.h.dst == lone->incarnation)
+			return packet.pull.limit;
+	}
+	return 0;
+}
+
+static uint32_t receive_all(struct lone *lone)
+{
+	struct ripc_msg *msg;
+	uint32_t n = 0;
+
+	while (ripc_receive(lone->svc, 0, &msg) == 0) {
+		ripc_msg_free(msg);
+		n++;
+	}
+	return n;
+}
+
+/* It announces bytes that nobody has asked for, and never sends them. */
+START_TEST(announce__unasked_that_never_come)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	for (int context = 0; context < 4; context++) {
+		newcomer(&lone, 2);
+		for (uint64_t number = 1; number <= 64; number++)
+			say_announce(&lone, number, 65536, 65536);
+	}
+	/* All that may be under way is 1 MiB. */
+	ck_assert_uint_le(lone_stats(&lone).granted_bytes, MIB / 2);
+	newcomer(&lone, 3);
+	since = lone.n_sent;
+	say_announce(&lone, 1, MIB, 0);
+	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
+	lone_pass(&lone, 200000);
+	ck_assert_uint_le(lone_stats(&lone).granted_bytes, 65536);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Once it is heard again after a silence, the rest is taken to be on its way. */
+START_TEST(data__after_a_silence)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_announce(&lone, 1, 65536, 65536);
+	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 65536);
+	lone_pass(&lone, 200000);
+	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 0);
+	say_data(&lone, 1, 0, 1000);
+	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 65536 - 1000);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* One who sends shorts, and one who sends longs, that nobody reads: there is room for others. */
+START_TEST(queue__has_room_for_the_next)
+{
+	static struct lone lone;
+	uint32_t n;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	for (uint64_t number = 1; number <= 5000; number++)
+		say_short(&lone, number, 10);
+	n = (uint32_t)lone_stats(&lone).short_received;
+	ck_assert_uint_ge(n, 1000);
+	ck_assert_uint_eq(lone_stats(&lone).drop_queue_full, 5000 - n);
+	say_whole(&lone, 1, 10);
+	ck_assert_uint_eq(lone_stats(&lone).long_received, 0);
+	newcomer(&lone, 2);
+	for (uint64_t number = 1; number <= 64; number++)
+		say_whole(&lone, number, 10);
+	ck_assert_uint_eq(lone_stats(&lone).long_received, 64);
+	say_short(&lone, 1, 10);
+	ck_assert_uint_eq(lone_stats(&lone).short_received, n + 1);
+	ck_assert_uint_eq(receive_all(&lone), n + 65);
+	for (uint64_t number = 2; number <= 1000; number++)
+		say_short(&lone, number, 10);
+	ck_assert_uint_eq(receive_all(&lone), 999);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What nobody reads takes a part of the pool, which is 64 MiB, whoever sends it. */
+START_TEST(queue__takes_a_share_of_the_pool)
+{
+	static struct lone lone;
+	uint64_t n;
+
+	lone_open(&lone);
+	for (int context = 0; context < 20; context++) {
+		newcomer(&lone, 2);
+		for (uint64_t number = 1; number <= 3000; number++)
+			say_short(&lone, number, sizeof(junk));
+	}
+	ck_assert_uint_le(lone_stats(&lone).pool_used_bytes, 5 * MIB);
+	n = lone_stats(&lone).long_received;
+	say_whole(&lone, 1, sizeof(junk));
+	ck_assert_uint_eq(lone_stats(&lone).long_received, n);
+	newcomer(&lone, 3);
+	say_whole(&lone, 1, sizeof(junk));
+	ck_assert_uint_eq(lone_stats(&lone).long_received, n + 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The contexts of one host begin, together, no more than leaves room for another host. */
+START_TEST(announce__many_contexts_of_one_host)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	for (int context = 0; context < 10; context++) {
+		newcomer(&lone, 2);
+		for (uint64_t number = 1; number <= 4; number++)
+			say_announce(&lone, number, 7 * MIB, 0);
+	}
+	ck_assert_uint_ge(lone_stats(&lone).pool_used_bytes, 14 * MIB);
+	ck_assert_uint_le(lone_stats(&lone).pool_used_bytes, 36 * MIB);
+	newcomer(&lone, 3);
+	since = lone.n_sent;
+	say_announce(&lone, 1, 20 * MIB, 65536);
+	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* However many messages are begun, there is a place for that of another host. */
+START_TEST(announce__more_than_are_received_at_once)
+{
+	static struct lone lone;
+	uint32_t accepted = 0;
+
+	lone_open(&lone);
+	for (int context = 0; context < 100; context++) {
+		newcomer(&lone, 2);
+		for (uint64_t number = 1; number <= 64; number++) {
+			uint32_t since = lone.n_sent;
+
+			say_announce(&lone, number, 2000, 1000);
+			accepted += granted(&lone, since, number) > 0;
+		}
+	}
+	ck_assert_uint_ge(accepted, 1000);
+	ck_assert_uint_le(accepted, 2048);
+	newcomer(&lone, 3);
+	say_announce(&lone, 1, 2000, 1000);
+	ck_assert_uint_ge(granted(&lone, 0, 1), 1000);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
-		announce__unasked_beyond_total, data__fills_gap_before_many_pieces, NULL,
+		announce__unasked_beyond_total, data__fills_gap_before_many_pieces,
+		announce__unasked_that_never_come, data__after_a_silence,
+		queue__has_room_for_the_next, queue__takes_a_share_of_the_pool,
+		announce__many_contexts_of_one_host, announce__more_than_are_received_at_once,
+		NULL,
 	};
 
 	return suite_run("incoming", tests);

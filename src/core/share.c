@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all who send to us share, and how much of it each holds: credit, memory, and places for
+ * unfinished messages.
+ *
+ * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
+ * besides: whoever comes next finds something left, however many have come before, from another
+ * host as from the same one. Who is alone can have a third of all. What a host holds is the sum
+ * over its peers, so that claiming many contexts gains nothing.
+ */
+#include "core.h"
+
+#define SMALL_MAX (1u << 30) /* what a peer holds is counted in 32 bits */
+
+void ripc__shares_set(struct ripc_context *ctx)
+{
+	struct ripc__pool_stats pool;
+
+	ripc__pool_stats(ctx->pool, &pool);
+	ctx->held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
+	ctx->held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
+	ctx->held_max[SHARE_UNFINISHED] = INCOMING_MAX;
+}
+
+uint64_t ripc__share_left(const struct partner *partner, enum share share)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
+	uint64_t held = ctx->held[share] + peer->host->held[share] + peer->held[share];
+
+	return held < ctx->held_max[share] ? ctx->held_max[share] - held : 0;
+}
+
+void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] += (uint64_t)amount;
+	peer->host->held[share] += (uint64_t)amount;
+	peer->held[share] += (uint32_t)amount;
+}

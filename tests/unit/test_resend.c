@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Long messages to a partner who asks for the same again and again. */
+#include "lone.h"
+
+static uint8_t bytes[200000];
+
+/* A long message to the partner; returns its number. */
+static uint64_t announced(struct lone *lone, const struct iovec *item)
+{
+	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .n_items = 1,
+		.items = item, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 10000};
+	struct wire_packet announce;
+	uint32_t since = lone->n_sent;
+
+	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+	ck_assert(lone_hear(lone, since, WIRE_ANNOUNCE, &announce));
+	return announce.h.number;
+}
+
+/* The receiver has been sent all, and asks for it again and again: it draws little. */
+START_TEST(pull__asks_again_and_again)
+{
+	static uint8_t large[1 << 20];
+	static struct lone lone;
+	const struct iovec item = {large, sizeof(large)};
+	struct wire_packet pull = {.h.type = WIRE_PULL, .pull.limit = sizeof(large)};
+	uint64_t before;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	pull.h.number = announced(&lone, &item);
+	lone_say(&lone, &pull, NULL, NULL);
+	pull.pull.n_holes = 1;
+	pull.pull.holes[0] = (struct wire_range){0, sizeof(large)};
+	/* Whatever a path may lose it gets at once. */
+	for (int round = 0; round < 3; round++) {
+		before = lone.sent_bytes;
+		lone_say(&lone, &pull, NULL, NULL);
+		ck_assert_uint_ge(lone.sent_bytes - before, sizeof(large));
+	}
+	before = lone.sent_bytes;
+	for (int round = 0; round < 100; round++) {
+		lone.now_us += 500; /* a time-out, at least */
+		lone_say(&lone, &pull, NULL, NULL);
+	}
+	ck_assert_uint_ge(lone.sent_bytes - before, 1 << 20);
+	ck_assert_uint_le(lone.sent_bytes - before, 9 << 20);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* It says at every turn that it has forgotten us. */
+START_TEST(retry__again_and_again)
+{
+	static struct lone lone;
+	const struct iovec item = {bytes, sizeof(bytes)};
+	struct wire_packet retry = {.h.type = WIRE_RETRY, .value = 1};
+	uint32_t before;
+	uint64_t token;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	for (int i = 0; i < 50; i++)
+		announced(&lone, &item);
+	retry.h.number = lone.token_in;
+	token = lone.token_out;
+	before = lone.n_sent;
+	for (int i = 0; i < 100; i++) {
+		lone.token_out = token;
+		lone_say(&lone, &retry, NULL, NULL);
+	}
+	ck_assert_uint_ge(lone.n_sent - before, 50);
+	ck_assert_uint_le(lone.n_sent - before, 100);
+	lone.now_us += 20000;
+	before = lone.n_sent;
+	lone_say(&lone, &retry, NULL, NULL);
+	ck_assert_uint_ge(lone.n_sent - before, 50);
+	lone_close_all(&lone);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {pull__asks_again_and_again, retry__again_and_again, NULL};
+
+	return suite_run("resend", tests);
+}
