@@ -426,7 +426,9 @@ static void check_empty(const struct session *session)
 	CLAIM(ripc_stats(session->ctx, &stats) == 0);
 	CLAIM(stats.partners == 0 && stats.services == 0);
 	CLAIM(stats.granted_bytes == 0);
-	CLAIM(session->ctx->credit_used == 0 && session->ctx->n_granted == 0);
+	for (uint32_t i = 0; i < SHARES; i++)
+		CLAIM(session->ctx->held[i] == 0);
+	CLAIM(session->ctx->n_granted == 0);
 	CLAIM(session->ctx->n_busy == 0 && session->ctx->n_timers == 0);
 	CLAIM(session->gave_and_closed || stats.pool_used_bytes == 0);
 	CLAIM(session->peers_open == 0);
