@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is known of the path to a peer: round trips, the window of bytes that may be in flight
- * from it, the datagram size for bulk, and its address, which may change.
+ * from it, and the datagram size for bulk. route.c has where it leads.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,28 +9,42 @@
 
 #include "core.h"
 
-#define ECHO_LEN   (WIRE_HEADER + 16u)
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)
 #define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
 #define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
+#define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
+#define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
+#define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
 #define REORDER_MOST   3u /* patience ends at two round trips */
 #define CUTS_TO_FORGET 16u
 #define SHRUNK_US  30000000u /* after so long the route's datagram size is tried again */
 
+/* Does the path lose so much that lost requests, too, are everyday? */
+static bool is_lossy(const struct peer *peer)
+{
+	return peer->loss > LOSSY;
+}
+
 /*
  * Jacobson and Karels, 1988; RFC 6298. A doubtful sample, of bytes that may have been sent twice,
- * is at worst too long: better than none, until there is a good one.
+ * is at worst too long: better than none, until there is a good one. Where requests get lost, a
+ * sample may contain the wait for the next one: it counts as half as long again, so that waits do
+ * not make the next waits longer, while a path that did become longer is soon known to be.
  */
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
 {
 	int64_t sample = sample_us < RTO_MAX_US ? (int64_t)sample_us : RTO_MAX_US;
-	int64_t off = sample - peer->srtt_us;
-	int64_t far = off < 0 ? -off : off;
+	int64_t most = peer->srtt_us + peer->srtt_us / 2 + 1;
+	int64_t off, far;
 
-	if (sample == 0)
-		sample = 1;
 	if (doubtful && peer->srtt_us)
 		return;
+	if (peer->srtt_us && is_lossy(peer) && sample > most)
+		sample = most;
+	if (sample == 0)
+		sample = 1;
+	off = sample - peer->srtt_us;
+	far = off < 0 ? -off : off;
 	if (peer->srtt_us == 0 || peer->rtt_doubtful) {
 		peer->rtt_doubtful = doubtful;
 		peer->srtt_us = (uint32_t)sample;
@@ -46,15 +60,19 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
 		peer->rtt_min_us = (uint32_t)sample;
 }
 
-/* Several repetitions must fit into what a silent partner is given. */
+/*
+ * Several repetitions must fit into what a silent partner is given. Where silence mostly means
+ * that a request was lost, waiting costs more than asking once too often.
+ */
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 {
 	uint64_t most = 1000ull * ctx->cfg.peer_timeout_ms / 16;
+	uint64_t least = is_lossy(peer) ? RTO_MIN_US / 2 : RTO_MIN_US;
 	uint64_t rto = peer->srtt_us ? 2ull * peer->srtt_us + 4ull * peer->rttvar_us : RTO_FIRST_US;
 
 	most = most < RTO_CAP_US ? most : RTO_CAP_US;
 	rto = rto < most ? rto : most;
-	return (uint32_t)(rto > RTO_MIN_US ? rto : RTO_MIN_US);
+	return (uint32_t)(rto > least ? rto : least);
 }
 
 /* The next wait after one that ended in silence. */
@@ -83,6 +101,7 @@ void ripc__peer_grow(struct peer *peer, uint32_t bytes)
 	uint32_t step = DATAGRAM_BASE;
 
 	peer->epoch_got += bytes;
+	peer->silences = 0;
 	if (peer->slow_start && is_queueing(peer))
 		peer->slow_start = false;
 	if (!is_queueing(peer) && peer->window / 16 > step)
@@ -106,9 +125,31 @@ static void loss_measure(struct peer *peer)
 }
 
 /*
- * A loss means congestion if there is a queue, or if very much is lost; without either it is the
- * path that loses, and sending less would not help (docs/rationale.md).
+ * Lost bytes are held against the window until they were asked for. One request must be able to
+ * name all that a window loses, or what is lost fills the window and nothing new comes.
  */
+static void window_bound(struct ripc_context *ctx, struct peer *peer)
+{
+	uint64_t named = (uint64_t)WIRE_HOLES_MAX * ripc__peer_payload(ctx, peer);
+
+	if (is_lossy(peer) && peer->window > named * 1024 / peer->loss)
+		peer->window = (uint32_t)(named * 1024 / peer->loss);
+}
+
+/*
+ * A loss means congestion if there is a queue, or if very much is lost; without either it is the
+ * path that loses, and sending less would not help (docs/rationale.md). Nor does silence mean
+ * congestion on a path that loses, unless it lasts: the request or its answer was lost.
+ */
+static bool is_congestion(struct peer *peer, bool silence)
+{
+	if (is_queueing(peer))
+		return true;
+	if (!silence)
+		return peer->loss >= LOSS_MOST;
+	return !is_lossy(peer) || ++peer->silences >= SILENCES_MOST;
+}
+
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes)
 {
 	bool silence = lost_bytes == 0;
@@ -118,12 +159,16 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 	if (peer->srtt_us == 0 || ctx->now_us - peer->cut_us < peer->srtt_us)
 		return;
 	peer->cut_us = ctx->now_us;
-	loss_measure(peer);
+	/* Silence says nothing about the share. */
+	if (!silence) {
+		loss_measure(peer);
+		window_bound(ctx, peer);
+	}
 	if (++peer->cuts == CUTS_TO_FORGET) {
-		peer->cuts = 0;
+		peer->cuts = peer->proofs = 0;
 		peer->reorder -= peer->reorder > 0;
 	}
-	if (!silence && !is_queueing(peer) && peer->loss < LOSS_MOST)
+	if (!is_congestion(peer, silence))
 		return;
 	peer->slow_start = false;
 	peer->window_before = peer->window;
@@ -132,8 +177,15 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 		peer->window = WINDOW_MIN;
 }
 
+/*
+ * On a path that loses, some requests are repeated too early whatever the path does: only several
+ * proofs among CUTS_TO_FORGET losses count there. A path that reorders gives one for nearly each.
+ */
 void ripc__peer_reorders(struct peer *peer)
 {
+	if (is_lossy(peer) && ++peer->proofs < PROOFS_MOST)
+		return;
+	peer->proofs = 0;
 	if (peer->reorder < REORDER_MOST)
 		peer->reorder++;
 	peer->cuts = 0;
@@ -157,75 +209,10 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 	return peer->datagram - WIRE_HEADER - WIRE_DATA_BODY;
 }
 
-/* ---- a new address ----------------------------------------------------------------------- */
-
-struct candidate {
-	uint64_t nonce;    /* 0: not asked yet */
-	uint64_t asked_us;
-	uint32_t received; /* bytes from there since we asked last */
-	struct ripc__addr addr;
-};
-
-void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer)
-{
-	(void)ctx;
-	free(peer->candidate);
-	peer->candidate = NULL;
-}
-
-static bool same_address(const struct ripc__addr *a, const struct ripc__addr *b)
-{
-	return a->len == b->len && memcmp(a->blob, b->blob, a->len) == 0;
-}
-
-static void echo_ask(struct partner *partner, struct candidate *candidate)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct wire_packet packet = {.value = ripc__nonce(ctx), .stamp = ctx->now_us};
-
-	candidate->nonce = packet.value;
-	candidate->asked_us = ctx->now_us;
-	ripc__partner_header_bare(partner, &packet, WIRE_ECHO);
-	ripc__stranger_send(ctx, ripc__peer_device(ctx, partner->peer), &candidate->addr, &packet,
-		candidate->received);
-	candidate->received = 0;
-}
-
-/*
- * One echo to one new address at a time, at most one per tick, and only once as many bytes have
- * come from there.
- */
-void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from, uint32_t len)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct candidate *candidate = partner->peer->candidate;
-	bool is_early = candidate && candidate->nonce &&
-		ctx->now_us - candidate->asked_us < TICK_US;
-
-	if (!candidate)
-		candidate = partner->peer->candidate = calloc(1, sizeof(*candidate));
-	if (!candidate)
-		return;
-	if (!same_address(&candidate->addr, from)) {
-		if (is_early)
-			return;
-		*candidate = (struct candidate){.addr = *from};
-	}
-	if (candidate->received < ECHO_LEN)
-		candidate->received += len;
-	if (candidate->received >= ECHO_LEN && !is_early)
-		echo_ask(partner, candidate);
-}
-
-/* The answer to our echo came from the new address: go there from now on. */
 void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
-		const struct ripc__addr *from)
+		struct device *device, const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
-	struct device *device = ripc__peer_device(ctx, peer);
-	struct candidate *candidate = peer->candidate;
-	_Alignas(16) char route[256] = {0};
 
 	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
 		if (ping->nonce == packet->value && !ping->done) {
@@ -234,17 +221,7 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 			ctx->changed = true;
 		}
 	}
-	if (!candidate || candidate->nonce == 0 || candidate->nonce != packet->value ||
-			!same_address(&candidate->addr, from))
-		return;
-	if (device->ops->peer_size > sizeof(route) ||
-			device->ops->peer_open(device->port, route, from) != 0)
-		return;
-	device->ops->peer_close(device->port, peer->route);
-	memcpy(peer->route, route, device->ops->peer_size);
-	peer->datagram = 0;
-	peer->srtt_us = 0;
-	ripc__peer_candidate_free(ctx, peer);
+	ripc__route_proven(partner, packet->value, device, from);
 }
 
 int ripc__path_fill(struct partner *partner, struct ripc_path *path)
