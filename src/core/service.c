@@ -108,8 +108,7 @@ void ripc_msg_free(struct ripc_msg *msg)
 
 	if (!msg || !*message->ctx->alive)
 		return;
-	/* The pool has a lock of its own; what is kept for the next short is under ours. */
-	if (message->home == MESSAGE_POOL && !message->spare) {
+	if (message->home == MESSAGE_POOL) {
 		message_free_pool(message);
 		return;
 	}
