@@ -146,7 +146,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=7)
     parser.add_argument('--congestion')
     parser.add_argument('--json', action='store_true')
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     netlab.PROGRAMS = os.path.join(options.build, 'tests/net')
     netlab.require('nft', 'tc', 'ethtool')
     cases = {f'loss_{percent}': lambda percent=percent: loss(percent, options)
