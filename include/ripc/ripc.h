@@ -191,6 +191,7 @@ struct ripc_stats {
 	uint64_t questions_sent, questions_answered, answers_received, resolver_dropped;
 	/* long messages */
 	uint64_t granted_bytes; /* now: asked of their senders and not yet arrived */
+	uint64_t path_changes;  /* partners that went on over another backend */
 };
 
 /* One line of ripc_probe(): a backend or a resolver source. */

@@ -141,7 +141,8 @@ struct ripc__backend {
 
 	/*
 	 * Makes a route to an address (from addr_choose or an event). 0: ready; -EINPROGRESS:
-	 * RIPC_EV_PEER follows. peer_close frees what peer_open took; never blocks.
+	 * RIPC_EV_PEER follows. The route has at most 256 bytes, which core may move in memory.
+	 * peer_close frees what peer_open took; never blocks.
 	 */
 	int (*peer_open)(void *port, void *peer, const struct ripc__addr *addr);
 	void (*peer_close)(void *port, void *peer);
@@ -156,7 +157,8 @@ struct ripc__backend {
 	 * Hot. Posts n datagrams to one peer, in order, the more at once the better. Returns how
 	 * many were taken; the bytes are the caller's again. 0: the network takes no more now.
 	 * -EMSGSIZE: the first one is too long for the route (peer_mtu has shrunk accordingly).
-	 * Other errors: the first one could not be sent.
+	 * -ECONNRESET: the route leads nowhere any more; core looks for another one. Other errors:
+	 * the first one could not be sent.
 	 */
 	int (*send)(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 

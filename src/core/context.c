@@ -296,6 +296,8 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops
 		error = device->blob_len;
 		goto err_close_port;
 	}
+	if (ops->peer_size > ctx->route_bytes)
+		ctx->route_bytes = ops->peer_size;
 	ctx->n_devices++;
 	return 0;
 err_close_port:
@@ -536,7 +538,7 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->partners);
 	list_init(&ctx->acks);
 	list_init(&ctx->spares);
-	list_init(&ctx->corked);
+	ctx->retry_us = UINT64_MAX;
 	list_init(&ctx->granted);
 	list_init(&ctx->ungranted);
 	list_init(&ctx->ended);

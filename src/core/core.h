@@ -41,6 +41,7 @@
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
 #define SPARE_BYTES        2048u  /* of a message that is kept for the next short */
 #define SPARES_MAX         16u
+#define CORKED_MAX         16u
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define INCOMING_MAX       4096u  /* long messages being received, of one context */
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
@@ -111,6 +112,8 @@ struct peer {
 	bool slow_start : 1, rtt_doubtful : 1;
 	uint8_t proofs : 4;  /* that a lossy path reorders, among these cuts */
 	uint8_t reorder : 4; /* 0: gaps are losses; else patience: srtt << reorder / 4 */
+	uint8_t failed;      /* bit i: devices[i] has */
+	bool broken;         /* its device has, and nothing has taken its place */
 	uint8_t cuts;        /* since the path last proved to reorder */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */
@@ -122,7 +125,8 @@ struct peer {
 	uint64_t arrived_us; /* when bytes of a long message last came from it */
 	uint64_t cut_us;     /* when the window was last cut */
 	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
-	struct candidate *candidate; /* a new address, being proven; usually NULL */
+	uint64_t failed_us;  /* when a device last failed or was tried again; 0: none has */
+	struct candidate *candidate; /* a new route, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };
 
@@ -170,7 +174,6 @@ struct partner {
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	uint64_t ack_number;      /* 0: none pending */
 	struct list ack_node;     /* ctx->acks */
-	struct list corked_node;  /* ctx->corked */
 	uint32_t unasked;         /* what it accepts unasked, bytes */
 	uint32_t used_ms;         /* last authentic packet or send, or its death */
 	uint16_t queued;          /* messages of it that wait in the service's queue */
@@ -323,6 +326,9 @@ struct ripc_context {
 	const uint32_t *alive;     /* 1 here, 0 in a forked child */
 	struct device devices[8];
 	uint32_t n_devices;
+	size_t route_bytes;        /* of the longest route of all devices */
+	bool any_broken;           /* some peer is: ripc__routes_mend() */
+	uint64_t retry_us;         /* when to try devices that failed again */
 	struct ripc__pool *pool;
 	struct ripc__resolver *resolver;
 	struct ripc__timers timers;
@@ -339,9 +345,9 @@ struct ripc_context {
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
 	uint32_t n_spares;
 	atomic_bool has_refs;      /* messages may have several references: none is kept */
-	struct list corked;        /* partners whose longs wait to be announced together */
+	struct partner *corked[CORKED_MAX]; /* whose longs wait to be announced together; or NULL */
+	uint32_t n_corked;
 	uint64_t corked_due_us;    /* until when they do */
-	uint32_t n_corked;         /* longs corked since the list was empty */
 	uint64_t nowait_us;        /* when the last RIPC_NOWAIT long was sent */
 	uint64_t next_sweep_us;
 	struct closed {
@@ -478,6 +484,29 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Encodes, seals and sends a packet without payload to a partner. */
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
+
+/* route.c: by which device, and to which address */
+/* The best device, and the address there, of who answered. */
+int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answer,
+		uint8_t *device_index, struct ripc__addr *addr);
+/* Sends datagrams to a partner; returns what send said. A broken route is replaced soon. */
+int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n);
+/* The peer's device says that it leads nowhere, or nothing is heard by it. */
+void ripc__route_failed(struct ripc_context *ctx, struct peer *peer);
+/* Looks for other routes; no packet may be in the making. */
+void ripc__routes_mend(struct ripc_context *ctx);
+/* The resolver has answered: goes on by another device if the present one is broken. */
+void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
+/* Tries better devices that had failed. */
+void ripc__routes_retry(struct ripc_context *ctx);
+/* A valid packet has come from an address that is not where the route leads. */
+void ripc__peer_moved(struct partner *partner, struct device *device,
+		const struct ripc__addr *from, uint32_t len);
+/* The answer to an echo: true if it proves a new route, which is taken. */
+bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
+		const struct ripc__addr *from);
+/* Repeats at once what has been announced. */
+void ripc__outgoing_hasten(struct partner *partner);
 /* Answers a stranger: no partner, no state. */
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len);
@@ -546,10 +575,9 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 void ripc__peer_reorders(struct peer *peer);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
 /* A packet came from elsewhere than where the route leads: prove it, then go there. */
-void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from, uint32_t len);
 void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
-		const struct ripc__addr *from);
-void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer);
+		struct device *device, const struct ripc__addr *from);
+void ripc__peer_candidate_free(struct peer *peer);
 int ripc__path_fill(struct partner *partner, struct ripc_path *path);
 
 /* ---- share.c ----------------------------------------------------------------------------- */
@@ -590,6 +618,7 @@ void ripc__outgoing_advance(struct partner *partner);
  * repeat: now; else when it is due anyway. */
 void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
+void ripc__corked_forget(struct partner *partner);
 /* Announces what has been held back for others to go along. */
 void ripc__corked_flush(struct ripc_context *ctx);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);

@@ -281,7 +281,7 @@ static void dispatch(struct partner *partner, struct device *device,
 		input_echo(partner, device, packet, event);
 		break;
 	case WIRE_ECHO_REPLY:
-		ripc__peer_echo_reply(partner, packet, event->from);
+		ripc__peer_echo_reply(partner, packet, device, event->from);
 		break;
 	default:
 		break;
@@ -376,8 +376,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		ctx->stats.drop_token++;
 		return;
 	}
-	if (!is_from_route(device, partner, event) && packet.h.type != WIRE_ECHO_REPLY &&
-			ripc__peer_device(ctx, partner->peer) == device)
-		ripc__peer_moved(partner, event->from, event->len);
+	if (!is_from_route(device, partner, event) && packet.h.type != WIRE_ECHO_REPLY)
+		ripc__peer_moved(partner, device, event->from, event->len);
 	input_partner(ctx, device, partner, &packet, event);
 }

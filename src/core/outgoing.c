@@ -16,7 +16,7 @@
 #include "core.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
-#define BATCH_MAX       16u  /* announcements that are sent in one go */
+#define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* of each at most; others go alone */
 #define CORK_GAP_US     50u  /* who sends less often is not made to wait */
 #define CORKED_US       200u /* the longest wait */
@@ -200,13 +200,11 @@ static uint64_t oldest(const struct partner *partner)
 static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct device *device = ripc__peer_device(ctx, partner->peer);
-	int sent = n ? device->ops->send(device->port, partner->peer->route, tx, n) : 0;
 
-	if (sent > 0)
-		ctx->stats.datagrams_sent += (uint32_t)sent;
-	if (n)
-		ripc__point(ctx, "announced");
+	if (!n)
+		return;
+	ripc__partner_transmit(partner, tx, n);
+	ripc__point(ctx, "announced");
 }
 
 static void batch_send(struct partner *partner, struct batch *batch)
@@ -363,6 +361,9 @@ static void fire(void *owner, struct ripc__timer *timer)
 		ripc__outgoing_cancel(outgoing, -ETIMEDOUT);
 		return;
 	}
+	if (ctx->now_us - outgoing->heard_us >= 250ull * ctx->cfg.peer_timeout_ms &&
+			ctx->n_devices > 1)
+		ripc__route_failed(ctx, partner->peer);
 	if (outgoing->state == OUT_CANCELLING)
 		cancel_send(outgoing);
 	else
@@ -549,6 +550,16 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 	ripc__outgoing_advance(partner);
 }
 
+static void say_again(struct outgoing *outgoing)
+{
+	wait_reset(outgoing);
+	if (outgoing->state == OUT_CANCELLING)
+		cancel_send(outgoing);
+	else
+		announce(outgoing, NULL);
+	timer_set(outgoing);
+}
+
 /*
  * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
  * delivered. But it forgets only who has been idle for PARTNER_IDLE_US: what was announced more
@@ -568,14 +579,18 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 			end_by_what_is_known(outgoing, outgoing->cancel_status);
 			continue;
 		}
-		if (!repeat)
-			continue;
-		wait_reset(outgoing);
-		if (outgoing->state == OUT_CANCELLING)
-			cancel_send(outgoing);
-		else
-			announce(outgoing, NULL);
-		timer_set(outgoing);
+		if (repeat)
+			say_again(outgoing);
+	}
+}
+
+void ripc__outgoing_hasten(struct partner *partner)
+{
+	list_for_each(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state != OUT_WAITING && outgoing->announced)
+			say_again(outgoing);
 	}
 }
 
@@ -673,13 +688,21 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	return outgoing;
 }
 
+void ripc__corked_forget(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	for (uint32_t i = 0; i < ctx->n_corked; i++) {
+		if (ctx->corked[i] == partner)
+			ctx->corked[i] = NULL;
+	}
+}
+
 void ripc__corked_flush(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->corked)) {
-		struct partner *partner = list_entry(ctx->corked.next, struct partner, corked_node);
-
-		list_remove(&partner->corked_node);
-		ripc__outgoing_advance(partner);
+	for (uint32_t i = 0; i < ctx->n_corked; i++) {
+		if (ctx->corked[i])
+			ripc__outgoing_advance(ctx->corked[i]);
 	}
 	ctx->n_corked = 0;
 }
@@ -701,11 +724,10 @@ static bool cork(struct outgoing *outgoing)
 	if (outgoing->service->queued == 0 || gap_us > CORK_GAP_US || !partner->known ||
 			!partner->peer || outgoing->total > ripc__peer_payload(ctx, partner->peer))
 		return false;
-	if (list_empty(&ctx->corked))
+	if (ctx->n_corked == 0)
 		ctx->corked_due_us = ctx->now_us + CORKED_US;
-	if (list_empty(&partner->corked_node))
-		list_append(&ctx->corked, &partner->corked_node);
-	return ++ctx->n_corked < BATCH_MAX;
+	ctx->corked[ctx->n_corked++] = partner;
+	return ctx->n_corked < CORKED_MAX;
 }
 
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,

@@ -88,7 +88,6 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	list_init(&partner->outgoing);
 	list_init(&partner->incoming);
 	list_init(&partner->ack_node);
-	list_init(&partner->corked_node);
 	if (ripc__token_give(partner)) {
 		free(partner);
 		return NULL;
@@ -107,7 +106,7 @@ static void partner_free_alone(struct partner *partner)
 	if (partner->service->numbers < partner->long_next)
 		partner->service->numbers = partner->long_next;
 	list_remove(&partner->node);
-	list_remove(&partner->corked_node);
+	ripc__corked_forget(partner);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
 	ripc__token_take_back(partner);
@@ -166,26 +165,6 @@ void ripc__partner_free(struct partner *partner)
 	partner_free_alone(partner);
 }
 
-static int answer_address(struct ripc_context *ctx, const struct ripc__answer *answer,
-		uint8_t *device_index, struct ripc__addr *addr)
-{
-	const struct wire_record *record = &answer->record;
-
-	for (uint32_t d = 0; d < ctx->n_devices; d++) {
-		struct device *device = &ctx->devices[d];
-
-		for (uint32_t a = 0; a < record->n_addrs; a++) {
-			if (record->addrs[a].backend != device->ops->id)
-				continue;
-			*device_index = (uint8_t)d;
-			if (device->ops->addr_choose(device->port, record->addrs[a].blob,
-					record->addrs[a].len, answer->host, addr) == 0)
-				return 0;
-		}
-	}
-	return -EHOSTUNREACH;
-}
-
 /* A resolving partner was found. */
 static int partner_found(struct partner *partner, const struct ripc__answer *answer)
 {
@@ -193,7 +172,7 @@ static int partner_found(struct partner *partner, const struct ripc__answer *ans
 	struct ripc__addr addr;
 	struct peer *peer;
 	uint8_t device;
-	int error = answer_address(ctx, answer, &device, &addr);
+	int error = ripc__route_choose(ctx, answer, &device, &addr);
 
 	if (error)
 		return error;
@@ -215,7 +194,7 @@ static int dead_found(struct partner *partner, const struct ripc__answer *answer
 {
 	struct ripc__addr addr;
 	uint8_t device;
-	int error = answer_address(partner->service->ctx, answer, &device, &addr);
+	int error = ripc__route_choose(partner->service->ctx, answer, &device, &addr);
 
 	error = error ? error : ripc__partner_reroute(partner,
 		&partner->service->ctx->devices[device], &addr);
@@ -296,6 +275,7 @@ static void suspect_answered(struct partner *partner, int status,
 			answer->record.context == partner->peer->context) {
 		partner->proof = answer->proof;
 		partner->resolved = true;
+		ripc__route_answered(partner, answer);
 		return;
 	}
 	/* It may live on, as a rival that has not yet given way: what it says still counts. */
@@ -671,8 +651,7 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
 	ripc__seal(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
-	n = device->ops->send(device->port, partner->peer->route, &tx, 1);
-	ctx->stats.datagrams_sent += n == 1;
+	n = ripc__partner_transmit(partner, &tx, 1);
 	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
 }
 

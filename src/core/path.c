@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is known of the path to a peer: round trips, the window of bytes that may be in flight
- * from it, the datagram size for bulk, and its address, which may change.
+ * from it, and the datagram size for bulk. route.c has where it leads.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 
 #include "core.h"
 
-#define ECHO_LEN   (WIRE_HEADER + 16u)
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)
 #define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
 #define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
@@ -210,75 +209,10 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 	return peer->datagram - WIRE_HEADER - WIRE_DATA_BODY;
 }
 
-/* ---- a new address ----------------------------------------------------------------------- */
-
-struct candidate {
-	uint64_t nonce;    /* 0: not asked yet */
-	uint64_t asked_us;
-	uint32_t received; /* bytes from there since we asked last */
-	struct ripc__addr addr;
-};
-
-void ripc__peer_candidate_free(struct ripc_context *ctx, struct peer *peer)
-{
-	(void)ctx;
-	free(peer->candidate);
-	peer->candidate = NULL;
-}
-
-static bool same_address(const struct ripc__addr *a, const struct ripc__addr *b)
-{
-	return a->len == b->len && memcmp(a->blob, b->blob, a->len) == 0;
-}
-
-static void echo_ask(struct partner *partner, struct candidate *candidate)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct wire_packet packet = {.value = ripc__nonce(ctx), .stamp = ctx->now_us};
-
-	candidate->nonce = packet.value;
-	candidate->asked_us = ctx->now_us;
-	ripc__partner_header_bare(partner, &packet, WIRE_ECHO);
-	ripc__stranger_send(ctx, ripc__peer_device(ctx, partner->peer), &candidate->addr, &packet,
-		candidate->received);
-	candidate->received = 0;
-}
-
-/*
- * One echo to one new address at a time, at most one per tick, and only once as many bytes have
- * come from there.
- */
-void ripc__peer_moved(struct partner *partner, const struct ripc__addr *from, uint32_t len)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct candidate *candidate = partner->peer->candidate;
-	bool is_early = candidate && candidate->nonce &&
-		ctx->now_us - candidate->asked_us < TICK_US;
-
-	if (!candidate)
-		candidate = partner->peer->candidate = calloc(1, sizeof(*candidate));
-	if (!candidate)
-		return;
-	if (!same_address(&candidate->addr, from)) {
-		if (is_early)
-			return;
-		*candidate = (struct candidate){.addr = *from};
-	}
-	if (candidate->received < ECHO_LEN)
-		candidate->received += len;
-	if (candidate->received >= ECHO_LEN && !is_early)
-		echo_ask(partner, candidate);
-}
-
-/* The answer to our echo came from the new address: go there from now on. */
 void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
-		const struct ripc__addr *from)
+		struct device *device, const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
-	struct device *device = ripc__peer_device(ctx, peer);
-	struct candidate *candidate = peer->candidate;
-	_Alignas(16) char route[256] = {0};
 
 	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
 		if (ping->nonce == packet->value && !ping->done) {
@@ -287,17 +221,7 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 			ctx->changed = true;
 		}
 	}
-	if (!candidate || candidate->nonce == 0 || candidate->nonce != packet->value ||
-			!same_address(&candidate->addr, from))
-		return;
-	if (device->ops->peer_size > sizeof(route) ||
-			device->ops->peer_open(device->port, route, from) != 0)
-		return;
-	device->ops->peer_close(device->port, peer->route);
-	memcpy(peer->route, route, device->ops->peer_size);
-	peer->datagram = 0;
-	peer->srtt_us = 0;
-	ripc__peer_candidate_free(ctx, peer);
+	ripc__route_proven(partner, packet->value, device, from);
 }
 
 int ripc__path_fill(struct partner *partner, struct ripc_path *path)

@@ -90,7 +90,7 @@ struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint
 		peer->host->partners++;
 		return peer;
 	}
-	peer = calloc(1, sizeof(*peer) + device->ops->peer_size);
+	peer = calloc(1, sizeof(*peer) + ctx->route_bytes);
 	if (!peer)
 		return NULL;
 	*peer = (struct peer){.key = key, .context = context, .partners = 1, .device = device_index,
@@ -121,7 +121,7 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 	if (--peer->partners > 0)
 		return;
 	ripc__map_remove(&ctx->peers, peer->key);
-	ripc__peer_candidate_free(ctx, peer);
+	ripc__peer_candidate_free(peer);
 	device->ops->peer_close(device->port, peer->route);
 	free(peer);
 }
@@ -134,6 +134,6 @@ size_t ripc__peers_bytes(struct ripc_context *ctx)
 	uint32_t at = 0;
 
 	while ((peer = ripc__map_next(&ctx->peers, &at)))
-		bytes += sizeof(*peer) + ctx->devices[peer->device].ops->peer_size;
+		bytes += sizeof(*peer) + ctx->route_bytes;
 	return bytes;
 }

@@ -53,12 +53,10 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range,
 static uint32_t batch_flush(struct partner *partner, struct batch *batch)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct device *device = ripc__peer_device(ctx, partner->peer);
 	uint32_t sent = 0;
 
 	while (sent < batch->n) {
-		int n = device->ops->send(device->port, partner->peer->route, batch->tx + sent,
-			batch->n - sent);
+		int n = ripc__partner_transmit(partner, batch->tx + sent, batch->n - sent);
 
 		if (n == -EMSGSIZE) {
 			partner->peer->datagram = 0; /* asked anew from the route */
@@ -68,7 +66,6 @@ static uint32_t batch_flush(struct partner *partner, struct batch *batch)
 			break;
 		sent += (uint32_t)n;
 	}
-	ctx->stats.datagrams_sent += sent;
 	batch->n = batch->n_iov = batch->bytes = 0;
 	return sent;
 }

@@ -108,7 +108,8 @@ void ripc_msg_free(struct ripc_msg *msg)
 
 	if (!msg || !*message->ctx->alive)
 		return;
-	if (message->home == MESSAGE_POOL) {
+	/* The pool has a lock of its own; what is kept for the next short is under ours. */
+	if (message->home == MESSAGE_POOL && !message->spare) {
 		message_free_pool(message);
 		return;
 	}

@@ -89,11 +89,9 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	ripc__seal(device, prefix, tx.len, crc);
 	iov[0] = (struct iovec){prefix, tx.len};
 	tx.len += packet->payload_len;
-	n = device->ops->send(device->port, partner->peer->route, &tx, 1);
-	if (n == 1) {
-		ctx->stats.datagrams_sent++;
+	n = ripc__partner_transmit(partner, &tx, 1);
+	if (n == 1)
 		return 0;
-	}
 	ctx->stats.drop_send_full++;
 	return n == 0 ? -EAGAIN : n;
 }

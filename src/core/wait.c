@@ -126,6 +126,8 @@ static void wake_for_timers(struct ripc_context *ctx)
 
 void ripc__leave(struct ripc_context *ctx)
 {
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
 	if (ctx->changed)
 		ripc__wake_ready(ctx);
 	if (!is_single(ctx))
@@ -146,7 +148,7 @@ uint64_t ripc__next_deadline(struct ripc_context *ctx)
 	next = resolver < next ? resolver : next;
 	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
 		next = ctx->acks_due_us;
-	if (!list_empty(&ctx->corked) && ctx->corked_due_us < next)
+	if (ctx->n_corked && ctx->corked_due_us < next)
 		next = ctx->corked_due_us;
 	return next;
 }
@@ -175,7 +177,11 @@ static int timers_progress(struct ripc_context *ctx)
 		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
 	if (ctx->now_us >= ctx->next_sweep_us)
 		ripc__partners_sweep(ctx);
-	if (ctx->corked_due_us <= ctx->now_us)
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
+	if (ctx->retry_us <= ctx->now_us)
+		ripc__routes_retry(ctx);
+	if (ctx->n_corked && ctx->corked_due_us <= ctx->now_us)
 		ripc__corked_flush(ctx);
 	if (ctx->acks_due_us <= ctx->now_us)
 		ripc__acks_flush(ctx);

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * By which device and to which address a peer is reached, and how that changes: when it speaks
+ * from a new address, when a device fails, and when a better one may work again.
+ *
+ * Design notes. A device has failed for a peer when it says so, or after silence. The peer then
+ * goes on over the next best device that it has in common with us; what is under way moves along,
+ * as everything is told by tokens and numbers, not by routes. A new address, and a better device,
+ * are only relied on once an echo has come back from there.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+#define ECHO_LEN  (WIRE_HEADER + 16u)
+#define RETRY_US  5000000u /* a better device is tried again after so long */
+#define ROUTE_MAX 256u     /* bytes of a backend's route */
+
+/* A route that is being proven. */
+struct candidate {
+	uint64_t nonce;    /* 0: not asked yet */
+	uint64_t asked_us;
+	uint32_t received; /* bytes from there since we asked last */
+	struct device *device;
+	struct ripc__addr addr;
+};
+
+void ripc__peer_candidate_free(struct peer *peer)
+{
+	free(peer->candidate);
+	peer->candidate = NULL;
+}
+
+static uint32_t index_of(const struct ripc_context *ctx, const struct device *device)
+{
+	return (uint32_t)(device - ctx->devices);
+}
+
+static bool has_failed(const struct peer *peer, uint32_t index)
+{
+	return peer->failed >> index & 1;
+}
+
+/* ---- changing the route ------------------------------------------------------------------ */
+
+/* All that was learnt is about the old route. */
+static int route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
+		const struct ripc__addr *addr)
+{
+	struct device *old = ripc__peer_device(ctx, peer);
+	_Alignas(16) char route[ROUTE_MAX] = {0};
+	int error;
+
+	if (device->ops->peer_size > sizeof(route))
+		return -ENOBUFS;
+	error = device->ops->peer_open(device->port, route, addr);
+	if (error && error != -EINPROGRESS)
+		return error;
+	old->ops->peer_close(old->port, peer->route);
+	memcpy(peer->route, route, device->ops->peer_size);
+	peer->device = (uint8_t)index_of(ctx, device);
+	peer->broken = false;
+	peer->datagram = 0;
+	peer->srtt_us = 0;
+	if (old != device)
+		ctx->stats.path_changes++;
+	return 0;
+}
+
+/* ---- failing over ------------------------------------------------------------------------ */
+
+void ripc__route_failed(struct ripc_context *ctx, struct peer *peer)
+{
+	if (peer->broken || has_failed(peer, peer->device))
+		return;
+	peer->broken = ctx->any_broken = true;
+	peer->failed |= (uint8_t)(1u << peer->device);
+	peer->failed_us = ctx->now_us;
+	if (ctx->retry_us > ctx->now_us + RETRY_US)
+		ctx->retry_us = ctx->now_us + RETRY_US;
+}
+
+int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct device *device = ripc__peer_device(ctx, peer);
+	int sent = device->ops->send(device->port, peer->route, tx, n);
+
+	if (sent > 0)
+		ctx->stats.datagrams_sent += (uint32_t)sent;
+	else if (sent == -ECONNRESET)
+		ripc__route_failed(ctx, peer);
+	return sent;
+}
+
+/* The best way to who answered, over devices below end that have not failed. */
+static struct device *choose(struct ripc_context *ctx, const struct peer *peer, uint32_t end,
+		const struct ripc__answer *answer, struct ripc__addr *addr)
+{
+	const struct wire_record *record = &answer->record;
+
+	for (uint32_t d = 0; d < end; d++) {
+		struct device *device = &ctx->devices[d];
+
+		for (uint32_t a = 0; a < record->n_addrs && !(peer && has_failed(peer, d)); a++) {
+			if (record->addrs[a].backend == device->ops->id &&
+					device->ops->addr_choose(device->port,
+						record->addrs[a].blob, record->addrs[a].len,
+						answer->host, addr) == 0)
+				return device;
+		}
+	}
+	return NULL;
+}
+
+int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answer,
+		uint8_t *device_index, struct ripc__addr *addr)
+{
+	struct device *device = choose(ctx, NULL, ctx->n_devices, answer, addr);
+
+	if (!device)
+		return -EHOSTUNREACH;
+	*device_index = (uint8_t)index_of(ctx, device);
+	return 0;
+}
+
+void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct ripc__addr addr;
+	struct device *device;
+
+	if (!peer || !peer->broken)
+		return;
+	device = choose(ctx, peer, ctx->n_devices, answer, &addr);
+	if (!device || route_change(ctx, peer, device, &addr))
+		return;
+	ripc__log(ctx, RIPC_LOG_INFO, "%s failed on the way to service 0x%llx: goes on by %s",
+		ctx->devices[__builtin_ctz(peer->failed)].ops->name,
+		(unsigned long long)partner->id, device->ops->name);
+	ripc__held_send(partner);
+	ripc__outgoing_hasten(partner);
+}
+
+/* Where else can it be reached? Asks whoever knows, if that is not known already. */
+static void mend(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct ripc__answer *answer;
+	int status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
+
+	if (status == -EINPROGRESS)
+		partner->suspect |= partner->current; /* ripc__route_answered() follows */
+	else if (status == 0 && answer->record.incarnation == partner->incarnation)
+		ripc__route_answered(partner, answer);
+}
+
+void ripc__routes_mend(struct ripc_context *ctx)
+{
+	ctx->any_broken = false;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer && partner->peer->broken && !partner->dead)
+			mend(partner);
+	}
+}
+
+/* ---- candidates -------------------------------------------------------------------------- */
+
+static bool same_route(const struct candidate *candidate, const struct device *device,
+		const struct ripc__addr *addr)
+{
+	return candidate->device == device && candidate->addr.len == addr->len &&
+		memcmp(candidate->addr.blob, addr->blob, addr->len) == 0;
+}
+
+static void echo_ask(struct partner *partner, struct candidate *candidate)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet = {.value = ripc__nonce(ctx), .stamp = ctx->now_us};
+
+	candidate->nonce = packet.value;
+	candidate->asked_us = ctx->now_us;
+	ripc__partner_header_bare(partner, &packet, WIRE_ECHO);
+	ripc__stranger_send(ctx, candidate->device, &candidate->addr, &packet,
+		candidate->received);
+	candidate->received = 0;
+}
+
+/*
+ * One echo to one new address at a time, at most one per tick, and only once as many bytes have
+ * come from there. Also by another device: the partner has left ours because it failed, or has
+ * come back to a better one.
+ */
+void ripc__peer_moved(struct partner *partner, struct device *device,
+		const struct ripc__addr *from, uint32_t len)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct candidate *candidate = partner->peer->candidate;
+	bool is_early = candidate && candidate->nonce &&
+		ctx->now_us - candidate->asked_us < TICK_US;
+
+	if (!candidate)
+		candidate = partner->peer->candidate = calloc(1, sizeof(*candidate));
+	if (!candidate)
+		return;
+	if (!same_route(candidate, device, from)) {
+		if (is_early)
+			return;
+		*candidate = (struct candidate){.device = device, .addr = *from};
+	}
+	if (candidate->received < ECHO_LEN)
+		candidate->received += len;
+	if (candidate->received >= ECHO_LEN && !is_early)
+		echo_ask(partner, candidate);
+}
+
+bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
+		const struct ripc__addr *from)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct candidate *candidate = peer->candidate;
+
+	if (!candidate || candidate->nonce == 0 || candidate->nonce != nonce ||
+			!same_route(candidate, device, from))
+		return false;
+	if (route_change(ctx, peer, device, from))
+		return false;
+	peer->failed &= (uint8_t)~(1u << peer->device);
+	ripc__peer_candidate_free(peer);
+	return true;
+}
+
+/* ---- trying better ones again ------------------------------------------------------------ */
+
+/* Sends an echo by the best device of those that are better than what is in use. */
+static void retry(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	const struct ripc__answer *answer;
+	struct ripc__addr addr;
+	struct device *device;
+
+	peer->failed_us = ctx->now_us;
+	if (ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer) ||
+			answer->record.incarnation != partner->incarnation)
+		return;
+	peer->failed = 0;
+	device = choose(ctx, peer, peer->device, answer, &addr);
+	if (device)
+		ripc__peer_moved(partner, device, &addr, ECHO_LEN);
+	else
+		peer->failed_us = 0;
+}
+
+void ripc__routes_retry(struct ripc_context *ctx)
+{
+	ctx->retry_us = UINT64_MAX;
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+		struct peer *peer = partner->peer;
+
+		if (!peer || !peer->failed_us || partner->dead)
+			continue;
+		if (peer->device == 0 && peer->failed == 0)
+			peer->failed_us = 0;
+		else if (ctx->now_us - peer->failed_us >= RETRY_US)
+			retry(partner);
+		if (peer->failed_us && ctx->retry_us > peer->failed_us + RETRY_US)
+			ctx->retry_us = peer->failed_us + RETRY_US;
+	}
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two contexts with two networks between them, of which the better one fails and comes back. */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/loop/loop.h"
+#include "core/env.h"
+#include "suite.h"
+
+enum { WORKS, RESETS, SWALLOWS };
+
+#define LONG_BYTES 100000u
+
+static struct {
+	struct ripc__loop_hub *hub;
+	struct ripc__backend better, other;
+	const struct ripc__backend *backends[3];
+	struct ripc__env env;
+	struct ripc_context *ctx[2];
+	struct ripc_service *svc[2];
+	uint64_t now_us;
+	int better_is;
+	uint32_t delivered, received;
+	bool seen[1000];
+} world;
+
+static uint64_t now_us(void *arg)
+{
+	(void)arg;
+	return world.now_us;
+}
+
+static int send_or_fail(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
+{
+	if (world.better_is == RESETS)
+		return -ECONNRESET;
+	return world.better_is == SWALLOWS ? (int)n :
+		ripc__loop_backend.send(port, peer, tx, n);
+}
+
+static void world_open(void)
+{
+	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
+		.pool_bytes = 64u << 20};
+
+	ck_assert_int_eq(ripc__loop_hub_open(&world.hub), 0);
+	world.now_us = 1000000000;
+	world.better = world.other = ripc__loop_backend;
+	world.better.name = "better";
+	world.better.id = 101;
+	world.better.send = send_or_fail;
+	world.other.name = "other";
+	world.other.id = 102;
+	world.backends[0] = &world.better;
+	world.backends[1] = &world.other;
+	ripc__env_init(&world.env);
+	world.env.arg = world.hub;
+	world.env.backends = world.backends;
+	world.env.now_us = now_us;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &world.ctx[i]), 0);
+		ck_assert_int_eq(ripc_service_open(world.ctx[i], 0, 0, &world.svc[i]), 0);
+	}
+}
+
+static void world_close(void)
+{
+	for (int i = 0; i < 2; i++)
+		ripc_close(world.ctx[i], 0);
+	ripc__loop_hub_close(world.hub);
+}
+
+static void take(struct ripc_msg *msg)
+{
+	uint32_t number;
+
+	if (msg->kind == RIPC_COMPLETION) {
+		ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+		world.delivered++;
+	} else if (msg->kind == RIPC_LONG) {
+		ck_assert_uint_eq(msg->items[0].iov_len, LONG_BYTES);
+		memcpy(&number, msg->items[0].iov_base, sizeof(number));
+		ck_assert_uint_lt(number, 1000);
+		ck_assert(!world.seen[number]);
+		world.seen[number] = true;
+		world.received++;
+	}
+	ripc_msg_free(msg);
+}
+
+/* Both work for so long. */
+static void pass(uint64_t us)
+{
+	uint64_t end_us = world.now_us + us;
+	struct ripc_msg *msg;
+
+	for (; world.now_us < end_us; world.now_us += 100) {
+		for (int i = 0; i < 2; i++) {
+			ripc_poll(world.ctx[i]);
+			while (ripc_receive(world.svc[i], 0, &msg) == 0)
+				take(msg);
+		}
+	}
+}
+
+static void send_longs(uint32_t first, uint32_t n)
+{
+	static uint8_t bytes[50][LONG_BYTES];
+	struct iovec item = {.iov_len = LONG_BYTES};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.to = ripc_service_id(world.svc[1]), .flags = RIPC_SEND_LONG | RIPC_NOWAIT,
+		.timeout_ms = 60000};
+
+	for (uint32_t i = first; i < first + n; i++) {
+		item.iov_base = bytes[i % 50];
+		memcpy(item.iov_base, &i, sizeof(i));
+		ck_assert_int_eq(ripc_sendmsg(world.svc[0], &send, NULL), 0);
+	}
+}
+
+static const char *path_of(int i)
+{
+	static struct ripc_path path;
+
+	path = (struct ripc_path){.size = sizeof(path)};
+	ck_assert_int_eq(ripc_path_info(world.svc[i], ripc_service_id(world.svc[!i]), &path), 0);
+	return path.backend;
+}
+
+static uint64_t changes(int i)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	ck_assert_int_eq(ripc_stats(world.ctx[i], &stats), 0);
+	return stats.path_changes;
+}
+
+/* However the better one fails, in the middle of things: all arrives once, over the other. */
+START_TEST(failed__goes_on_by_the_next)
+{
+	world_open();
+	world.better_is = WORKS;
+	send_longs(0, 20);
+	pass(1000000);
+	ck_assert_uint_eq(world.delivered, 20);
+	ck_assert_str_eq(path_of(0), "better");
+	send_longs(20, 40);
+	pass(200);
+	world.better_is = _i ? SWALLOWS : RESETS;
+	pass(8000000);
+	ck_assert_uint_eq(world.delivered, 60);
+	ck_assert_uint_eq(world.received, 60);
+	ck_assert_str_eq(path_of(0), "other");
+	ck_assert_uint_eq(changes(0), 1);
+	world_close();
+}
+END_TEST
+
+/* The first thing that is ever sent by it fails. */
+START_TEST(failed__at_first)
+{
+	const struct iovec item = {"hello", 5};
+
+	world_open();
+	world.better_is = RESETS;
+	ck_assert_int_eq(ripc_send_short(world.svc[0], ripc_service_id(world.svc[1]), &item, 1), 0);
+	send_longs(0, 1);
+	pass(2000000);
+	ck_assert_uint_eq(world.delivered, 1);
+	ck_assert_str_eq(path_of(0), "other");
+	world_close();
+}
+END_TEST
+
+START_TEST(retry__goes_back_to_the_better)
+{
+	world_open();
+	world.better_is = RESETS;
+	send_longs(0, 1);
+	pass(20000000);
+	ck_assert_str_eq(path_of(0), "other");
+	world.better_is = WORKS;
+	for (uint32_t i = 1; i < 10; i++) {
+		send_longs(i, 1);
+		pass(2000000);
+	}
+	ck_assert_str_eq(path_of(0), "better");
+	ck_assert_uint_eq(world.delivered, 10);
+	ck_assert_uint_eq(world.received, 10);
+	world_close();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
+		{ retry__goes_back_to_the_better, 1 }, { NULL, 0 },
+	};
+
+	return suite_run_loops("route", loops);
+}
