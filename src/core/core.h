@@ -328,6 +328,10 @@ struct ripc_context {
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
 	bool any_broken;           /* some peer is: ripc__routes_mend() */
+	struct device *hot;        /* by which messages come (wait.c) */
+	uint32_t hot_run, hot_looks; /* how surely; looks at it */
+	struct device *waits_on;   /* the reader sleeps in this port's own wait; or NULL */
+	_Atomic(struct device *) watch_beside; /* the thread watches all other ports; or NULL */
 	uint64_t retry_us;         /* when to try devices that failed again */
 	struct ripc__pool *pool;
 	struct ripc__resolver *resolver;
@@ -363,7 +367,6 @@ struct ripc_context {
 	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
 	bool changed;              /* something happened that a waiter may wait for */
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
-	bool port_waits;           /* the reader is in its device's wait slot */
 	bool quiet;                /* that slot came back empty-handed: sleep in ppoll */
 	uint32_t looks, yield_credit;
 	int kick_fd, thread_kick_fd;

@@ -14,6 +14,9 @@
  * is in progress; what timers there are (acks that may get lost) the ticking thread runs. A
  * silence of 100 ms leads to poll(), which can sleep for ever.
  *
+ * With several devices that is the hot one, by which the last messages came; meanwhile the thread
+ * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
+ *
  * expect_sleep: a look that finds nothing costs a system call. When the last looks found
  * nothing (a ping-pong) the reader goes to sleep at once and looks when it is woken.
  */
@@ -34,6 +37,9 @@
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
 #define YIELD_CREDIT   4u  /* fruitless yields until they are only tried now and then */
 #define POLLS_MAX      16
+#define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
+#define HOT_ENOUGH     8u
+#define OTHERS_EVERY   32u /* of the looks at the hot device, one is at all */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
 static bool is_single(const struct ripc_context *ctx)
@@ -79,8 +85,8 @@ static void kick_reader(struct ripc_context *ctx)
 	if (ctx->reader_kicked)
 		return;
 	ctx->reader_kicked = true;
-	if (ctx->port_waits)
-		ctx->devices[0].ops->wake(ctx->devices[0].port);
+	if (ctx->waits_on)
+		ctx->waits_on->ops->wake(ctx->waits_on->port);
 	else
 		kick(ctx->kick_fd);
 }
@@ -155,10 +161,32 @@ uint64_t ripc__next_deadline(struct ripc_context *ctx)
 
 /* ---- the work ---------------------------------------------------------------------------- */
 
+/* NULL: messages come by several. */
+static struct device *hot_device(struct ripc_context *ctx)
+{
+	if (ctx->n_devices == 1)
+		return &ctx->devices[0];
+	return ctx->hot_run >= HOT_ENOUGH ? ctx->hot : NULL;
+}
+
+static void hot_update(struct ripc_context *ctx, struct device *device)
+{
+	if (ctx->hot == device)
+		ctx->hot_run += ctx->hot_run < HOT_MOST;
+	else if (ctx->hot_run)
+		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
+	else
+		ctx->hot = device;
+}
+
 static int device_progress(struct ripc_context *ctx, struct device *device)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
-	int n = ctx->port_waits ? 0 : device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
+	int n = ctx->waits_on == device ? 0 :
+		device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
+
+	if (n > 0)
+		hot_update(ctx, device);
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
@@ -194,12 +222,15 @@ static int resolver_progress(struct ripc_context *ctx)
 	return ripc__resolver_step(ctx->resolver, ctx->now_us);
 }
 
-int ripc__progress(struct ripc_context *ctx)
+/* only: just at this device; NULL: at all. */
+static int progress(struct ripc_context *ctx, struct device *only)
 {
 	int work = 0;
 
-	for (uint32_t i = 0; i < ctx->n_devices; i++)
-		work += device_progress(ctx, &ctx->devices[i]);
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		if (!only || only == &ctx->devices[i])
+			work += device_progress(ctx, &ctx->devices[i]);
+	}
 	work += timers_progress(ctx);
 	if (work == 0)
 		ripc__acks_flush(ctx);
@@ -207,6 +238,17 @@ int ripc__progress(struct ripc_context *ctx)
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
 		work += resolver_progress(ctx);
 	return work;
+}
+
+int ripc__progress(struct ripc_context *ctx)
+{
+	return progress(ctx, NULL);
+}
+
+/* The same for who looks again and again. */
+static int look(struct ripc_context *ctx)
+{
+	return progress(ctx, ++ctx->hot_looks % OTHERS_EVERY ? hot_device(ctx) : NULL);
 }
 
 void ripc__wake_ready(struct ripc_context *ctx)
@@ -248,10 +290,15 @@ static bool any_revents(const struct pollfd *fds, nfds_t n)
 	return any;
 }
 
-static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks)
+/* All but one, or NULL. */
+static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks,
+		const struct device *but)
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		struct device *device = &ctx->devices[i];
+
+		if (device == but)
+			continue;
 		int fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
 
 		if (fd >= 0)
@@ -262,13 +309,14 @@ static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, 
 	return n;
 }
 
-/* False: something came in while arming. */
-static bool arm_ports(struct ripc_context *ctx)
+/* All but one, or NULL. False: something came in while arming. */
+static bool arm_ports(struct ripc_context *ctx, const struct device *but)
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		struct device *device = &ctx->devices[i];
 
-		if (device->ops->wait_arm && device->ops->wait_arm(device->port) == -EAGAIN)
+		if (device != but && device->ops->wait_arm &&
+				device->ops->wait_arm(device->port) == -EAGAIN)
 			return false;
 	}
 	return true;
@@ -293,15 +341,16 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	nfds_t n = 1, n_ports;
 
 	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
-	n_ports = add_ports(ctx, fds, n, &ticks);
+	n_ports = add_ports(ctx, fds, n, &ticks, NULL);
 	n = ctx->thread_runs ? n_ports : add_resolver(ctx, fds, n_ports);
 	if (ticks && until_us > now_us + THREAD_TICK_US)
 		until_us = now_us + THREAD_TICK_US;
-	if (!arm_ports(ctx))
+	if (!arm_ports(ctx, NULL))
 		return;
 	self->asleep_on_port = true;
 	ctx->reader_until_us = until_us;
 	activity_count(ctx);
+	atomic_store(&ctx->watch_beside, NULL);
 	unlock(ctx);
 	sleep_until(fds, n, now_us, until_us);
 	lock(ctx);
@@ -317,12 +366,15 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 		ctx->expect_sleep |= fds[i].revents != 0;
 		ctx->quiet &= fds[i].revents == 0;
 	}
+	ripc__progress(ctx);
 }
 
-/* Is the one port all there is to sleep on, and for long? */
-static bool can_wait_on_port(const struct ripc_context *ctx, uint64_t until_us)
+/* May the reader sleep on the hot port alone, and for long? */
+static bool can_wait_on_port(struct ripc_context *ctx, uint64_t until_us)
 {
-	if (ctx->n_devices != 1 || !ctx->devices[0].ops->wait || !ctx->thread_runs)
+	const struct device *hot = hot_device(ctx);
+
+	if (!hot || !hot->ops->wait || !ctx->thread_runs)
 		return false;
 	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
 		until_us > ctx->now_us + PORT_WAIT_US;
@@ -330,20 +382,25 @@ static bool can_wait_on_port(const struct ripc_context *ctx, uint64_t until_us)
 
 static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
 {
-	struct device *device = &ctx->devices[0];
+	struct device *device = hot_device(ctx);
 
-	if (!arm_ports(ctx))
+	if (!arm_ports(ctx, NULL))
 		return;
-	self->asleep_on_port = ctx->port_waits = true;
+	if (ctx->n_devices > 1 && atomic_exchange(&ctx->watch_beside, device) != device)
+		kick_thread(ctx);
+	self->asleep_on_port = true;
+	ctx->waits_on = device;
 	ctx->reader_until_us = until_us;
 	activity_count(ctx);
 	unlock(ctx);
 	device->ops->wait(device->port);
 	lock(ctx);
-	self->asleep_on_port = ctx->port_waits = false;
+	self->asleep_on_port = false;
+	ctx->waits_on = NULL;
 	ctx->reader_kicked = false;
 	ctx->expect_sleep = true;
 	ctx->quiet = device->ops->wait_arm(device->port) == 0;
+	progress(ctx, device);
 }
 
 /* Polls for as long as the configuration says before sleeping. True: something came. */
@@ -352,7 +409,7 @@ static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 	uint64_t until_us = ctx->now_us + ctx->cfg.spin_us;
 
 	while (ctx->now_us < until_us) {
-		if (ripc__progress(ctx) || ready(arg))
+		if (look(ctx) || ready(arg))
 			return true;
 		unlock(ctx);
 		lock(ctx);
@@ -371,7 +428,7 @@ static bool yield_and_look(struct ripc_context *ctx)
 	unlock(ctx);
 	sched_yield();
 	lock(ctx);
-	if (ripc__progress(ctx)) {
+	if (look(ctx)) {
 		ctx->yield_credit = YIELD_CREDIT;
 		ctx->expect_sleep = true; /* next time it need not look before it yields */
 		return true;
@@ -400,7 +457,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	} else if (looks_first(ctx)) {
 		ctx->expect_sleep = false;
-		if (ripc__progress(ctx))
+		if (look(ctx))
 			return;
 	}
 	ripc__acks_flush(ctx);
@@ -413,7 +470,6 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 		port_wait(ctx, self, until_us);
 	else
 		reader_sleep(ctx, self, until_us);
-	ripc__progress(ctx);
 }
 
 static void cond_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
@@ -499,7 +555,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 	/* Often it is there already: then nobody need know that we came. */
 	if (ctx->cfg.spin_us && !ctx->reader && ctx->env.idle == NULL) {
 		activity_count(ctx);
-		if (ripc__progress(ctx) && ready(arg))
+		if (look(ctx) && ready(arg))
 			return true;
 	}
 	waiter_join(ctx, &self);
@@ -546,7 +602,7 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 
 	*until_us = ctx->now_us + shift->tick_us;
 	if (ctx->reader) {
-		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS && !ctx->port_waits;
+		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS && !ctx->waits_on;
 		if (ctx->thread_parked)
 			*until_us = UINT64_MAX;
 		return false;
@@ -582,14 +638,16 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 	uint64_t now_us = ctx->now_us, until_us;
 	struct pollfd fds[POLLS_MAX];
 	bool ticks = false;
+	const struct device *but;
 	nfds_t n_resolver, n;
 
 	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
+	but = ctx->reader ? atomic_load(&ctx->watch_beside) : NULL;
 	fds[0] = (struct pollfd){.fd = ctx->thread_kick_fd, .events = POLLIN};
 	n = n_resolver = add_resolver(ctx, fds, 1);
-	if (ctx->thread_holds && arm_ports(ctx))
-		n = add_ports(ctx, fds, n_resolver, &ticks);
-	else if (ctx->thread_holds)
+	if ((ctx->thread_holds || but) && arm_ports(ctx, but))
+		n = add_ports(ctx, fds, n_resolver, &ticks, but);
+	else if (ctx->thread_holds || but)
 		until_us = now_us; /* something is there already */
 	if (ticks && until_us > now_us + THREAD_TICK_US)
 		until_us = now_us + THREAD_TICK_US;
@@ -602,9 +660,10 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 	if (any_revents(fds + 1, n_resolver - 1) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
 		resolver_progress(ctx);
-	if (ctx->thread_holds)
+	if (ctx->thread_holds || until_us == now_us ||
+			any_revents(fds + n_resolver, n - n_resolver))
 		ripc__progress(ctx);
-	else if (!ctx->reader || ctx->port_waits)
+	else if (!ctx->reader || ctx->waits_on)
 		timers_progress(ctx);
 	ctx->thread_holds = false;
 	if (ctx->changed)
