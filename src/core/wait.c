@@ -39,7 +39,7 @@
 #define POLLS_MAX      16
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
-#define OTHERS_EVERY   32u /* of the looks at the hot device, one is at all */
+#define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
 static bool is_single(const struct ripc_context *ctx)
