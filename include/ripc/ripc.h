@@ -192,6 +192,8 @@ struct ripc_stats {
 	/* long messages */
 	uint64_t granted_bytes; /* now: asked of their senders and not yet arrived */
 	uint64_t path_changes;  /* partners that went on over another backend */
+	uint64_t read_bytes;    /* of those received, taken from their senders by native reads */
+	uint64_t reads_failed;  /* native reads that ended with an error: the bytes were sent */
 };
 
 /* One line of ripc_probe(): a backend or a resolver source. */

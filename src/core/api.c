@@ -57,6 +57,7 @@ int ripc_service_close(struct ripc_service *svc)
 		return error;
 	ripc__point(ctx, "in_close");
 	ripc__service_end(svc);
+	ripc__orphans_wait(ctx);
 	ripc__leave(ctx);
 	return 0;
 }
@@ -383,6 +384,20 @@ static void stop_receiving_into(struct ripc_service *svc, struct lent *lent)
 	}
 }
 
+/* Nothing that was taken back is still being written to. */
+static bool cancelled_are_idle(void *arg)
+{
+	const struct ripc_service *svc = arg;
+
+	list_for_each(node, &svc->lent) {
+		const struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->cancelled && lent->in_use)
+			return false;
+	}
+	return true;
+}
+
 static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 {
 	bool any = false;
@@ -392,12 +407,20 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 
 		if (lent->cookie != cookie)
 			continue;
+		lent->cancelled = any = true;
 		if (lent->in_use)
 			stop_receiving_into(svc, lent);
-		ripc__lent_free(lent);
-		any = true;
 	}
-	return any;
+	if (!any)
+		return false;
+	ripc__wait(svc->ctx, cancelled_are_idle, svc, UINT64_MAX);
+	list_for_each_safe(node, &svc->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->cancelled)
+			ripc__lent_free(lent);
+	}
+	return true;
 }
 
 static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
@@ -420,22 +443,22 @@ static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie,
 
 int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 {
+	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	struct outgoing *outgoing;
 	bool any;
-	int error;
+	int error = ctx ? ripc__enter(ctx) : -EINVAL;
 
-	if (!svc)
-		return -EINVAL;
-	error = ripc__enter(svc->ctx);
 	if (error)
 		return error;
+	ripc__service_get(svc);
 	any = cancel_lent(svc, cookie) || outgoing_with(svc, cookie, true);
 	/* Cancelling one can end it at once, and so free its partner's others: look anew. */
 	while ((outgoing = outgoing_with(svc, cookie, false))) {
 		ripc__outgoing_cancel(outgoing, -ECANCELED);
 		any = true;
 	}
-	ripc__leave(svc->ctx);
+	ripc__service_put(svc);
+	ripc__leave(ctx);
 	return any ? 0 : -ENOENT;
 }
 

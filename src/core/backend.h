@@ -62,6 +62,7 @@ struct ripc__attr {
 	uint32_t datagram_max;     /* longest datagram the device can send at all, bytes */
 	uint32_t receive_buffer;   /* bytes that may be in flight towards us; 0: no limit */
 	uint32_t datagram_overhead; /* of receive_buffer that each datagram takes, bytes */
+	uint32_t read_max;         /* bytes that one read takes at most; 0: any number */
 };
 
 /* One datagram to send: a header and pieces, iov[0..n_iov). */
@@ -75,7 +76,7 @@ enum ripc__event_kind {
 	RIPC_EV_DATAGRAM = 1, /* data, len, from; core calls release(handle) when done with it */
 	RIPC_EV_READ,         /* a read has ended: cookie, status */
 	RIPC_EV_WRITE,        /* a write has ended: cookie, status */
-	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: peer, status */
+	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: from, status */
 	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
 };
 
@@ -83,7 +84,6 @@ struct ripc__event {
 	enum ripc__event_kind kind;
 	int status;                    /* 0 or a negative errno */
 	uint64_t cookie;
-	void *peer;
 	const uint8_t *data;           /* valid until release */
 	uint32_t len;
 	void *handle;                  /* for release */
@@ -111,14 +111,18 @@ struct ripc__backend {
 	int (*dev_open)(void *dev, const struct ripc__host *host, struct ripc__attr *attr);
 	void (*dev_close)(void *dev);
 
-	/* Registers a slab of the pool for local use; NULL where nothing is to be done. */
+	/*
+	 * Registers memory for local use, before it is opened or read into; NULL where nothing is
+	 * to be done. Only called with RIPC_CAP_REGISTERED.
+	 */
 	int (*mem_reg)(void *dev, void *mem, size_t len, void **region);
 	void (*mem_dereg)(void *dev, void *region);
 
 	/*
 	 * Lets one partner reach one range, for reading or writing. mem_close takes that back;
 	 * returns 0 when nobody can reach the range any more, or -EINPROGRESS and
-	 * RIPC_EV_FENCED with the cookie later. NULL without RIPC_CAP_READ and _WRITE.
+	 * RIPC_EV_FENCED with the cookie later, always and soon: sends wait for it. After
+	 * dev_close nobody can reach anything. NULL without RIPC_CAP_READ and _WRITE.
 	 */
 	int (*mem_open)(void *dev, void *peer, void *mem, size_t len, bool writable,
 			struct ripc__key *key);
@@ -141,8 +145,9 @@ struct ripc__backend {
 
 	/*
 	 * Makes a route to an address (from addr_choose or an event). 0: ready; -EINPROGRESS:
-	 * RIPC_EV_PEER follows. The route has at most 256 bytes, which core may move in memory.
-	 * peer_close frees what peer_open took; never blocks.
+	 * RIPC_EV_PEER follows, with the address; until then nothing is sent. The route has at
+	 * most 256 bytes, which core may move in memory. peer_close frees what peer_open took;
+	 * never blocks. After it RIPC_EV_PEER need not follow; RIPC_EV_READ still does.
 	 */
 	int (*peer_open)(void *port, void *peer, const struct ripc__addr *addr);
 	void (*peer_close)(void *port, void *peer);
@@ -171,6 +176,8 @@ struct ripc__backend {
 	 * Hot; with RIPC_CAP_READ / _WRITE. Reads len bytes at key.address + offset into mem, or
 	 * writes them; RIPC_EV_READ / _WRITE with the cookie follows. A write's tail is a datagram
 	 * that reaches the partner's poll after the written bytes. -EAGAIN: too many in progress.
+	 * The event always follows, in bounded time whatever becomes of the partner: calls wait
+	 * for it, as mem is written to until then. After port_close nothing is written any more.
 	 */
 	int (*read)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 			void *mem, size_t len, uint64_t cookie);

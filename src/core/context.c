@@ -542,6 +542,8 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->granted);
 	list_init(&ctx->ungranted);
 	list_init(&ctx->ended);
+	list_init(&ctx->readings);
+	list_init(&ctx->lingering);
 	list_init(&ctx->waiters);
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
@@ -555,8 +557,13 @@ static void lists_init(struct ripc_context *ctx)
 
 static void context_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->ended))
-		free(list_entry(list_pop(&ctx->ended), struct outgoing, node));
+	while (!list_empty(&ctx->ended)) {
+		struct outgoing *outgoing = list_entry(list_pop(&ctx->ended), struct outgoing, node);
+
+		ripc__opened_forget(outgoing);
+		free(outgoing);
+	}
+	ripc__readings_free(ctx);
 	if (ctx->alive)
 		munmap((void *)ctx->alive, 4096);
 	ripc__timers_free(&ctx->timers);

@@ -13,7 +13,8 @@
  *   pump.c      their bytes                               collect.c  their bytes
  *   peer.c      the routes that partners share             places.c   where they land
  *   token.c     whose packet it is                        share.c    who holds how much
- *   resend.c    what is sent again
+ *   resend.c    what is sent again                ended.c    how they ended
+ *   opened.c    what partners may read of ours    read.c     what we read of theirs
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -47,6 +48,9 @@
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
 #define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
 #define WINDOW_MAX         (1u << 20) /* bytes in flight from one peer: fits the cache */
+#define READ_BYTES         (1u << 20) /* that are read at once, unless the device takes less */
+#define READS_OF_ONE       8u     /* reads in progress of one message */
+#define READS_MAX          32u    /* and of one context */
 #define PULL_MAX           (2ull * WINDOW_MAX) /* bytes sent for one PULL */
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
@@ -113,7 +117,8 @@ struct peer {
 	uint8_t proofs : 4;  /* that a lossy path reorders, among these cuts */
 	uint8_t reorder : 4; /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t failed;      /* bit i: devices[i] has */
-	bool broken;         /* its device has, and nothing has taken its place */
+	bool broken : 1;     /* its device has, and nothing has taken its place */
+	bool opening : 1;    /* its device is still making the route: nothing is sent */
 	uint8_t cuts;        /* since the path last proved to reorder */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */
@@ -193,16 +198,37 @@ enum outgoing_state {
 	OUT_WAITING,   /* for the resolver, or for a number */
 	OUT_ACTIVE,
 	OUT_CANCELLING, /* asked to cancel, waiting for the answer */
+	OUT_FENCING,    /* decided, but the partner may still be able to read the items */
 	OUT_ENDED,
 };
 
-/* A long message that we send. Lives until it has ended and nobody waits or holds its message. */
+/* The items of a long message as their receiver can read them by one device. */
+struct opened {
+	struct list node;      /* outgoing->fencing, once it was closed */
+	struct outgoing *outgoing;
+	struct device *device;
+	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
+	uint32_t sum;          /* checksum of the whole, if it was needed */
+	bool summed;
+	struct opened_item {
+		struct ripc__key key;
+		void *region;  /* NULL: none was needed */
+		size_t len;    /* 0: nothing was opened */
+	} items[];
+};
+
+/*
+ * A long message that we send. Lives until it has ended, nobody waits or holds its message, and
+ * nobody can read its items.
+ */
 struct outgoing {
 	struct list node;
 	struct message message; /* its COMPLETION or NOTICE */
-	struct ripc_service *service;
+	struct ripc_service *service; /* NULL: closed while it was fencing */
 	struct partner *partner;
 	struct ripc__timer timer;
+	struct opened *opened;  /* what the partner can read; NULL: nothing */
+	struct list fencing;    /* what was closed and may still be read */
 	uint64_t number, to, to_incarnation, total;
 	uint64_t cookie, lends, replies;
 	uint64_t started_us, deadline_us;
@@ -222,6 +248,7 @@ struct outgoing {
 	bool waiter;            /* a call waits for it */
 	bool reported;          /* its message is queued or with the application */
 	bool announced, busy;
+	bool exposed;           /* this partner was told how to read it: it may have all */
 	int status;
 	int cancel_status;      /* what to report when the partner confirms the cancel */
 	struct wire_range holes[WIRE_HOLES_MAX];
@@ -236,6 +263,38 @@ struct piece {
 	uint32_t seen_at;  /* incoming->arrivals then */
 };
 
+/* A read in progress; its address is the read's cookie. */
+struct read_slot {
+	struct reading *reading;
+	void *mem;
+	uint64_t end;  /* where it ends in the message */
+	size_t len;    /* 0: free */
+};
+
+/*
+ * An attempt to get a long message by reading it. If the message is given up meanwhile, its places
+ * live here until the last read has ended.
+ */
+struct reading {
+	struct list node;          /* ctx->readings or ctx->lingering, or of its own */
+	struct incoming *incoming; /* NULL: given up */
+	struct ripc_service *service; /* given up: whose places they are; NULL: closed as well */
+	struct message *message;   /* given up: with the places */
+	struct lent *lent;
+	struct device *device;
+	uint64_t next;             /* bytes before this have been asked for */
+	uint64_t item_start;       /* where the item begins that contains it */
+	uint64_t got;
+	uint32_t item, n_items, n_busy;
+	uint32_t crc;              /* of what has come, as far as that contributes to the whole */
+	bool failed;
+	struct read_slot slots[READS_OF_ONE];
+	struct read_item {
+		struct ripc__key key;
+		void *region;
+	} items[];
+};
+
 /* A long message that we receive. */
 struct incoming {
 	struct list node;          /* partner->incoming */
@@ -245,6 +304,7 @@ struct incoming {
 	struct message *message;   /* with places; NULL after it went to the queue */
 	struct iovec *places;      /* where the items go (the message's items) */
 	struct lent *lent;         /* return buffers in use; NULL: none */
+	struct reading *reading;   /* it is being read; NULL: it is pulled */
 	uint64_t number, total;
 	uint64_t reserved;         /* of the pool among its places, KiB */
 	uint64_t have;             /* contiguous from 0 */
@@ -266,6 +326,7 @@ struct incoming {
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
 	uint64_t cursor_start;
 	bool sum_known, is_granted, first_grant, probe_doubtful;
+	bool unreadable;           /* reading it was tried in vain */
 	struct piece *pieces;
 };
 
@@ -274,6 +335,7 @@ struct lent {
 	struct list node; /* service->lent */
 	uint64_t id, to, cookie;
 	bool in_use;
+	bool cancelled;   /* taken back as soon as it is not in use */
 	uint32_t n;
 	struct ripc_buffer buffers[];
 };
@@ -339,7 +401,10 @@ struct ripc_context {
 	uint32_t n_timers;         /* objects that may set one */
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
 	struct list services, partners, acks, granted, ungranted;
-	struct list ended;         /* outgoing: ended, but waited for or with the application */
+	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the application */
+	struct list readings, lingering; /* with more to ask for, in turn; given up */
+	uint32_t n_reads;          /* in progress */
+	uint32_t n_orphans;        /* of closed services: what the network may still use */
 	uint32_t n_granted, picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct partner **slots;    /* by token */
@@ -420,6 +485,9 @@ uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms);
 
 /* ---- input.c ----------------------------------------------------------------------------- */
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
+/* One event that is not a datagram. */
+void ripc__input_event(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
 
 /* ---- service.c --------------------------------------------------------------------------- */
 int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
@@ -430,6 +498,8 @@ void ripc__service_enqueue(struct ripc_service *service, struct message *message
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
 /* Nobody may use it afterwards but calls that wait in it: they find it closing. */
 void ripc__service_end(struct ripc_service *service);
+/* Waits until the network is done with the memory of services that were ended. */
+void ripc__orphans_wait(struct ripc_context *ctx);
 /* A call that is going to wait in it, and has waited. */
 void ripc__service_get(struct ripc_service *service);
 void ripc__service_put(struct ripc_service *service);
@@ -496,6 +566,9 @@ int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answ
 int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n);
 /* The peer's device says that it leads nowhere, or nothing is heard by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer);
+/* A route that took its time is ready, or has failed. */
+void ripc__route_opened(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
 /* Looks for other routes; no packet may be in the making. */
 void ripc__routes_mend(struct ripc_context *ctx);
 /* The resolver has answered: goes on by another device if the present one is broken. */
@@ -627,6 +700,12 @@ void ripc__corked_flush(struct ripc_context *ctx);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
+/* It has ended, but can still be read when its call must return. */
+void ripc__outgoing_unknown(struct outgoing *outgoing);
+/* The partner cannot read any of its items any more. */
+void ripc__outgoing_fenced(struct outgoing *outgoing);
+/* Its service is closed: nobody is told of those that are fencing. */
+void ripc__outgoing_orphan(struct ripc_service *service);
 /* Its deadline has passed. */
 void ripc__outgoing_expire(struct outgoing *outgoing);
 /* The call that waited, or the application with its message, is done with it. */
@@ -638,12 +717,49 @@ void ripc__outgoing_move(struct partner *partner);
 /* A send to it leaves room: who met -EAGAIN is told. */
 void ripc__outgoing_unblock(struct partner *partner);
 
+/* ---- opened.c ---------------------------------------------------------------------------- */
+/*
+ * The keys for an announcement with room for so many bytes before the payload, two numbers per
+ * item; opens the items the first time. False: this one goes without keys.
+ */
+bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
+/* Would it open them now? */
+bool ripc__opened_may(const struct outgoing *outgoing);
+/* Adds the checksum of the whole to an announcement with keys, where it is needed. */
+void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
+/* From now on nobody may read them; outgoing->fencing tells whether somebody still can. */
+void ripc__opened_close(struct outgoing *outgoing);
+void ripc__opened_fenced(uint64_t cookie);
+/* The devices are closed. */
+void ripc__opened_forget(struct outgoing *outgoing);
+
+/* ---- read.c ------------------------------------------------------------------------------ */
+/* Begins to read an announced message. False: it is to be pulled. */
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
+/* Asks for no more, and pulls the message when the last read has ended. */
+void ripc__reading_fail(struct reading *reading);
+/*
+ * The incoming is given up. True: reads are in progress, so the message and what was lent are
+ * released when they have ended.
+ */
+bool ripc__reading_leave(struct reading *reading);
+/* A read has ended. */
+void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status);
+/* Asks for more, as far as the devices take it. */
+void ripc__reads_post(struct ripc_context *ctx);
+/* The service is closed: its places that are still being written to are its no more. */
+void ripc__readings_orphan(struct ripc_service *service);
+/* The devices are closed. */
+void ripc__readings_free(struct ripc_context *ctx);
+
 /* ---- places.c ---------------------------------------------------------------------------- */
 /* Makes the message of an announcement with a place for each item; NULL: some has none. */
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
 		struct lent *lent);
 /* Frees a message that is not to be delivered; its windows go back to where they were. */
 void ripc__places_release(struct ripc_service *service, struct message *message);
+/* The service is closed: only what is in the pool is left to release. */
+void ripc__places_orphan(struct message *message);
 /* The message goes to the application: windows are used up. */
 void ripc__places_settle(struct message *message);
 /* Touches the pages where bytes [start, end) will land, before they are asked for. */
@@ -664,6 +780,10 @@ void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *pa
 /* Ends it undelivered and remembers the refusal; tell: say so to the sender. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 void ripc__incoming_forget(struct incoming *incoming);
+/* All of it has been read. */
+void ripc__incoming_read(struct incoming *incoming);
+/* It cannot be read: asks for its bytes. */
+void ripc__incoming_unreadable(struct incoming *incoming);
 /* Credit became free: grant it to who waits. */
 void ripc__incoming_schedule(struct ripc_context *ctx);
 

@@ -16,6 +16,7 @@
 #define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
 #define GRANT_LOOK       64u /* so many of those that wait are compared for whose turn it is */
+#define READ_AGAIN_US    1000u /* after the device took no read at all */
 #define QUANTUM          (4 * 65536u) /* credit is given in pieces of a few offload batches */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
@@ -134,9 +135,11 @@ static void incoming_free(struct incoming *incoming)
 
 void ripc__incoming_forget(struct incoming *incoming)
 {
-	if (incoming->lent)
-		incoming->lent->in_use = false;
-	ripc__places_release(incoming->partner->service, incoming->message);
+	if (!incoming->reading || !ripc__reading_leave(incoming->reading)) {
+		if (incoming->lent)
+			incoming->lent->in_use = false;
+		ripc__places_release(incoming->partner->service, incoming->message);
+	}
 	incoming_free(incoming);
 }
 
@@ -180,6 +183,16 @@ static void finish(struct incoming *incoming)
 static uint64_t arrival_deadline(const struct incoming *incoming)
 {
 	return context_of(incoming)->now_us + incoming->wait_us;
+}
+
+/* While it is read its repeated announcements tell that its sender is there. */
+static void fire_reading(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	uint64_t wait_us = incoming->reading->n_busy ? incoming->wait_us : READ_AGAIN_US;
+
+	ripc__timer_set(&ctx->timers, &incoming->timer, ctx->now_us + wait_us);
+	ripc__reads_post(ctx);
 }
 
 static void timer_set(struct incoming *incoming, uint64_t at_us)
@@ -340,6 +353,10 @@ static void fire(void *owner, struct ripc__timer *timer)
 		give_up(incoming);
 		return;
 	}
+	if (incoming->reading) {
+		fire_reading(incoming);
+		return;
+	}
 	if (ctx->now_us - incoming->arrived_us < incoming->wait_us) {
 		timer_set(incoming, incoming->arrived_us + incoming->wait_us);
 		update(incoming);
@@ -462,7 +479,7 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 	struct incoming *incoming = find(partner, packet->h.number);
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
-	if (!incoming) {
+	if (!incoming || incoming->reading) {
 		stats->drop_duplicate++;
 		return;
 	}
@@ -545,6 +562,49 @@ err_free:
 	return NULL;
 }
 
+static void wait_for_grant(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	list_append(&ctx->ungranted, &incoming->granted);
+	ripc__incoming_schedule(ctx);
+	/* Say at once that it has come, even if nothing can be granted yet. */
+	if (incoming->first_grant)
+		pull(incoming, 0);
+}
+
+void ripc__incoming_read(struct incoming *incoming)
+{
+	incoming->got = incoming->total;
+	incoming->sum = incoming->crc;
+	incoming->sum_known = true;
+	finish(incoming);
+}
+
+void ripc__incoming_unreadable(struct incoming *incoming)
+{
+	incoming->unreadable = true;
+	incoming->heard_us = incoming->arrived_us = context_of(incoming)->now_us;
+	timer_set(incoming, arrival_deadline(incoming));
+	if (incoming->limit < incoming->total)
+		wait_for_grant(incoming);
+	if (incoming->limit)
+		pull(incoming, incoming->limit); /* what came before may have been overwritten */
+}
+
+/* Its sender has learnt who we are only after it had announced it, and now opens it for us. */
+static bool read_instead(struct incoming *incoming, const struct wire_packet *packet)
+{
+	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet))
+		return false;
+	account(incoming, -(int64_t)incoming->in_flight);
+	list_remove(&incoming->granted);
+	context_of(incoming)->n_granted -= incoming->is_granted;
+	incoming->is_granted = false;
+	ripc__incoming_schedule(context_of(incoming));
+	return true;
+}
+
 static void accept_announced(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -563,6 +623,8 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 		incoming->limit = incoming->total;
 	expect(incoming);
 	timer_set(incoming, arrival_deadline(incoming));
+	if (packet->announce.keys && ripc__reading_start(incoming, packet))
+		return;
 	take(incoming, packet, 0);
 	if (incoming->got == incoming->total) {
 		finish(incoming);
@@ -570,11 +632,7 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 	}
 	if (incoming->limit == incoming->total)
 		return;
-	list_append(&ctx->ungranted, &incoming->granted);
-	ripc__incoming_schedule(ctx);
-	/* Say at once that it has come, even if nothing can be granted yet. */
-	if (incoming->first_grant)
-		pull(incoming, 0);
+	wait_for_grant(incoming);
 }
 
 /* 0: it may be accepted; else why not. */
@@ -663,6 +721,14 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 	bool overdue;
 
 	incoming->heard_us = context_of(incoming)->now_us;
+	if (packet->announce.keys && read_instead(incoming, packet))
+		return;
+	if (incoming->reading) {
+		pull(incoming, 0);
+		if (!packet->announce.keys)
+			ripc__reading_fail(incoming->reading);
+		return;
+	}
 	overdue = incoming->heard_us - incoming->arrived_us >= incoming->wait_us;
 	if (packet->payload_len && packet->payload_len <= incoming->limit)
 		take(incoming, packet, 0);

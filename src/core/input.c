@@ -376,7 +376,30 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		ctx->stats.drop_token++;
 		return;
 	}
-	if (!is_from_route(device, partner, event) && packet.h.type != WIRE_ECHO_REPLY)
-		ripc__peer_moved(partner, device, event->from, event->len);
+	if (!is_from_route(device, partner, event)) {
+		packet.announce.keys = 0; /* they are for the path by which they came */
+		if (packet.h.type != WIRE_ECHO_REPLY)
+			ripc__peer_moved(partner, device, event->from, event->len);
+	} else if (!(device->attr.caps & RIPC_CAP_READ)) {
+		packet.announce.keys = 0;
+	}
 	input_partner(ctx, device, partner, &packet, event);
+}
+
+void ripc__input_event(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event)
+{
+	switch (event->kind) {
+	case RIPC_EV_READ:
+		ripc__read_ended(ctx, event->cookie, event->status);
+		break;
+	case RIPC_EV_FENCED:
+		ripc__opened_fenced(event->cookie);
+		break;
+	case RIPC_EV_PEER:
+		ripc__route_opened(ctx, device, event);
+		break;
+	default:
+		break; /* nothing is written that way */
+	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Long messages that we send: announcing, sending what the receiver asks for, repeating when
- * nothing is heard, cancelling, and the outcome (protocol.md, long messages).
+ * nothing is heard, and cancelling (protocol.md, long messages). ended.c has how they end.
  *
  * Design notes. An outgoing is in its partner's list until it has ended, in the order of
  * numbers; numbers are given when there is room (LONGS_MAX in progress). NOT_DELIVERED is only
@@ -42,7 +42,7 @@ static struct outgoing *find(struct partner *partner, uint64_t number)
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
-	return outgoing->service->ctx;
+	return outgoing->message.ctx;
 }
 
 static uint32_t rto_of(const struct outgoing *outgoing)
@@ -53,7 +53,7 @@ static uint32_t rto_of(const struct outgoing *outgoing)
 /* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
 static void busy_update(struct outgoing *outgoing)
 {
-	bool busy = outgoing->state != OUT_ENDED &&
+	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
 		!(outgoing->announced && outgoing->sent == outgoing->total);
 
 	context_of(outgoing)->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
@@ -89,100 +89,16 @@ static void wait_reset(struct outgoing *outgoing)
 	outgoing->wait_us = 2 * rto_of(outgoing) + 1000;
 }
 
-/* ---- the end ----------------------------------------------------------------------------- */
-
-void ripc__outgoing_put(struct outgoing *outgoing)
+/* The partner has, or may have had, all that it needs to deliver it. */
+static bool may_be_complete(const struct outgoing *outgoing)
 {
-	if (outgoing->waiter || outgoing->reported)
-		return;
-	list_remove(&outgoing->node);
-	free(outgoing);
-}
-
-static void count_outcome(struct outgoing *outgoing)
-{
-	struct ripc_stats *stats = &context_of(outgoing)->stats;
-
-	if (outgoing->outcome == RIPC_DELIVERED) {
-		stats->long_sent++;
-		stats->long_sent_bytes += outgoing->total;
-	} else if (outgoing->outcome == RIPC_UNKNOWN) {
-		stats->long_unknown++;
-	} else {
-		stats->long_not_delivered++;
-	}
-}
-
-/* What was lent for the answer to a message that never arrived comes back. */
-static void take_back_lent(struct outgoing *outgoing)
-{
-	list_for_each(node, &outgoing->service->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
-
-		if (lent->id == outgoing->lends && !lent->in_use) {
-			ripc__lent_free(lent);
-			return;
-		}
-	}
-}
-
-static void report(struct outgoing *outgoing)
-{
-	struct ripc_msg *public = &outgoing->message.public;
-	struct ripc_service *service = outgoing->service;
-	bool nowait = outgoing->flags & RIPC_NOWAIT;
-
-	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
-	public->outcome = outgoing->outcome;
-	public->status = nowait ? outgoing->status : 0;
-	public->from = outgoing->to;
-	public->cookie = outgoing->cookie;
-	outgoing->reported = nowait || outgoing->outcome == RIPC_UNKNOWN;
-	if (outgoing->reported)
-		ripc__service_enqueue(service, &outgoing->message);
-	else
-		ripc__outgoing_put(outgoing);
-}
-
-void ripc__outgoing_unblock(struct partner *partner)
-{
-	struct ripc_service *service = partner->service;
-
-	if (partner->blocked)
-		ripc__service_notice(service, &service->retry, 0);
-	partner->blocked = false;
-}
-
-void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
-{
-	struct ripc_context *ctx = context_of(outgoing);
-	struct partner *partner = outgoing->partner;
-
-	outgoing->state = OUT_ENDED;
-	outgoing->outcome = outcome;
-	outgoing->status = outcome == RIPC_UNKNOWN ? -ECONNRESET : status;
-	busy_update(outgoing);
-	outgoing->partner = NULL;
-	list_remove(&outgoing->node);
-	list_append(&ctx->ended, &outgoing->node);
-	ripc__timer_dismiss(ctx, &outgoing->timer);
-	ctx->changed = true;
-	count_outcome(outgoing);
-	if (outcome == RIPC_NOT_DELIVERED && outgoing->lends)
-		take_back_lent(outgoing);
-	for (uint32_t i = 0; outgoing->flags & RIPC_GIVE && outcome != RIPC_NOT_DELIVERED &&
-			i < outgoing->n_items; i++)
-		ripc__pool_free(ctx->pool, outgoing->items[i].iov_base);
-	if (partner)
-		ripc__outgoing_unblock(partner);
-	report(outgoing);
+	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
 }
 
 static void end_by_what_is_known(struct outgoing *outgoing, int status)
 {
-	bool all_sent = outgoing->announced && outgoing->sent == outgoing->total;
-
-	ripc__outgoing_end(outgoing, all_sent ? RIPC_UNKNOWN : RIPC_NOT_DELIVERED, status);
+	ripc__outgoing_end(outgoing, may_be_complete(outgoing) ? RIPC_UNKNOWN :
+		RIPC_NOT_DELIVERED, status);
 }
 
 /* ---- announcing -------------------------------------------------------------------------- */
@@ -214,18 +130,18 @@ static void batch_send(struct partner *partner, struct batch *batch)
 }
 
 /* batch: may go with others, later; NULL: goes now. */
-static void announce_send(struct outgoing *outgoing, struct wire_packet *packet, uint32_t payload,
-		struct batch *batch)
+static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
+		const uint64_t *keys, struct batch *batch)
 {
 	uint8_t own_prefix[WIRE_PREFIX_MAX], *prefix = own_prefix;
 	struct iovec own_iov[RIPC_ITEMS_MAX + 1], *iov = own_iov;
 	struct ripc__tx tx;
 	uint64_t lens[RIPC_ITEMS_MAX];
-	uint32_t crc = 0;
+	uint32_t crc = 0, payload = packet->payload_len;
 
 	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
 		batch_send(outgoing->partner, batch);
-	if (outgoing->n_items > BATCH_ITEMS)
+	if (outgoing->n_items > BATCH_ITEMS || keys)
 		batch = NULL;
 	if (batch) {
 		prefix = batch->prefixes[batch->n];
@@ -243,8 +159,7 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 		packet->h.flags |= WIRE_F_LAST;
 		packet->announce.sum = crc;
 	}
-	packet->payload_len = payload;
-	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, NULL)};
+	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, keys)};
 	ripc__seal(ripc__peer_device(context_of(outgoing), outgoing->partner->peer), prefix,
 		iov[0].iov_len, crc);
 	tx.iov = iov;
@@ -263,6 +178,8 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = context_of(outgoing);
 	struct wire_packet packet;
+	uint64_t keys[2 * RIPC_ITEMS_MAX];
+	bool keyed;
 	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
 	uint64_t inline_bytes = room > prefix ? room - prefix : 0;
@@ -281,6 +198,9 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 		inline_bytes = inline_bytes < outgoing->total ? 0 : inline_bytes;
 		ctx->stats.announcements_repeated++;
 	}
+	keyed = ripc__opened_keys(outgoing, room, keys);
+	if (keyed)
+		unasked = 0;
 	if (inline_bytes > unasked)
 		inline_bytes = unasked;
 	wire_clear(&packet);
@@ -291,8 +211,11 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	packet.announce = (struct wire_announce){.total = outgoing->total,
 		.oldest = oldest(partner), .n_items = outgoing->n_items,
 		.unasked = (uint32_t)unasked};
+	packet.payload_len = (uint32_t)inline_bytes;
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
-	announce_send(outgoing, &packet, (uint32_t)inline_bytes, batch);
+	if (keyed)
+		ripc__opened_sum(outgoing, &packet);
+	announce_send(outgoing, &packet, keyed ? keys : NULL, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
 	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
@@ -324,6 +247,7 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 	if (outgoing->state == OUT_CANCELLING)
 		return;
 	outgoing->state = OUT_CANCELLING;
+	ripc__opened_close(outgoing); /* so that nothing holds up the end */
 	cancel_send(outgoing);
 	wait_reset(outgoing);
 	timer_set(outgoing);
@@ -333,6 +257,10 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 {
 	struct partner *partner = outgoing->partner;
 
+	if (outgoing->state == OUT_FENCING) {
+		ripc__outgoing_unknown(outgoing);
+		return;
+	}
 	end_by_what_is_known(outgoing, -ETIMEDOUT);
 	ripc__outgoing_advance(partner);
 }
@@ -377,7 +305,7 @@ void ripc__outgoing_advance(struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 	struct batch batch;
 
-	if (!partner->peer || list_empty(&partner->outgoing))
+	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
 		return;
 	batch.n = batch.n_iov = 0;
 	/* While its ID may mean somebody else, nothing new is begun. */
@@ -412,9 +340,19 @@ static void heard(struct outgoing *outgoing)
 
 	if (outgoing->announced_us)
 		ripc__peer_rtt(outgoing->partner->peer, ctx->now_us - outgoing->announced_us,
-			false);
+			outgoing->exposed); /* the answer may have waited for the reads */
 	outgoing->announced_us = 0;
 	outgoing->heard_us = ctx->now_us;
+}
+
+static void say_again(struct outgoing *outgoing)
+{
+	wait_reset(outgoing);
+	if (outgoing->state == OUT_CANCELLING)
+		cancel_send(outgoing);
+	else
+		announce(outgoing, NULL);
+	timer_set(outgoing);
 }
 
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
@@ -426,6 +364,12 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	if (!outgoing || outgoing->state != OUT_ACTIVE)
 		return;
 	heard(outgoing);
+	/* Now that it has answered it can be told how to read. */
+	if (!outgoing->exposed && ripc__opened_may(outgoing)) {
+		say_again(outgoing);
+		if (outgoing->exposed)
+			return;
+	}
 	ripc__resend(outgoing, pull);
 	sent = outgoing->sent;
 	left = sent + PULL_MAX;
@@ -444,10 +388,11 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 
 static void begin(struct outgoing *outgoing, struct partner *partner)
 {
+	ripc__opened_close(outgoing);
 	outgoing->partner = partner;
 	outgoing->state = OUT_WAITING;
 	outgoing->number = 0;
-	outgoing->announced = false;
+	outgoing->announced = outgoing->exposed = false;
 	outgoing->sent = outgoing->limit = 0;
 	outgoing->crc = outgoing->n_holes = 0;
 	outgoing->resend_left = PULL_MAX;
@@ -550,16 +495,6 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 	ripc__outgoing_advance(partner);
 }
 
-static void say_again(struct outgoing *outgoing)
-{
-	wait_reset(outgoing);
-	if (outgoing->state == OUT_CANCELLING)
-		cancel_send(outgoing);
-	else
-		announce(outgoing, NULL);
-	timer_set(outgoing);
-}
-
 /*
  * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
  * delivered. But it forgets only who has been idle for PARTNER_IDLE_US: what was announced more
@@ -575,7 +510,7 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 		if (outgoing->state == OUT_WAITING || !outgoing->announced)
 			continue;
 		if (age_us > PARTNER_IDLE_US / 2 &&
-				(forgotten || outgoing->sent == outgoing->total)) {
+				(forgotten || may_be_complete(outgoing))) {
 			end_by_what_is_known(outgoing, outgoing->cancel_status);
 			continue;
 		}
@@ -597,8 +532,7 @@ void ripc__outgoing_hasten(struct partner *partner)
 /* Certainly not delivered where it was, which has been gone since gone_us? */
 static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
 {
-	return !outgoing->announced || outgoing->sent < outgoing->total ||
-		outgoing->started_us > gone_us;
+	return !may_be_complete(outgoing) || outgoing->started_us > gone_us;
 }
 
 static uint32_t waiting(const struct partner *partner)
@@ -673,6 +607,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->message.ctx = service->ctx;
 	outgoing->message.home = MESSAGE_OUTGOING;
 	list_init(&outgoing->message.node);
+	list_init(&outgoing->fencing);
 	outgoing->timer.fire = fire;
 	outgoing->to = request->to;
 	outgoing->to_incarnation = request->to_incarnation;

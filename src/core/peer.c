@@ -101,6 +101,7 @@ struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint
 	error = device->ops->peer_open(device->port, peer->route, addr);
 	if (error && error != -EINPROGRESS)
 		goto err_put_host;
+	peer->opening = error == -EINPROGRESS;
 	if (ripc__map_put(&ctx->peers, key, peer))
 		goto err_close;
 	return peer;

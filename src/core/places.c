@@ -39,7 +39,7 @@ static void release(struct ripc_service *service, struct message *message, uint3
 
 	for (uint32_t i = n; i-- > 0;) {
 		if (places[i].place == RIPC_IN_POOL) {
-			ripc__pool_free(service->ctx->pool, places[i].mem.iov_base);
+			ripc__pool_free(message->ctx->pool, places[i].mem.iov_base);
 		} else if (places[i].place == RIPC_IN_WINDOW) {
 			struct window *window = (struct window *)(uintptr_t)places[i].cookie;
 
@@ -102,6 +102,18 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 		items[i] = (struct iovec){places[i].mem.iov_base, len};
 	}
 	return message;
+}
+
+void ripc__places_orphan(struct message *message)
+{
+	struct ripc_buffer *places = (struct ripc_buffer *)message->public.places;
+
+	for (uint32_t i = 0; i < message->public.n_items; i++) {
+		if (places[i].place == RIPC_IN_WINDOW)
+			free((struct window *)(uintptr_t)places[i].cookie);
+		if (places[i].place != RIPC_IN_POOL)
+			places[i].place = RIPC_IN_RETURN; /* no longer ours to give back */
+	}
 }
 
 void ripc__places_settle(struct message *message)

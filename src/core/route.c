@@ -60,6 +60,7 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 		return error;
 	old->ops->peer_close(old->port, peer->route);
 	memcpy(peer->route, route, device->ops->peer_size);
+	peer->opening = error == -EINPROGRESS;
 	peer->device = (uint8_t)index_of(ctx, device);
 	peer->broken = false;
 	peer->datagram = 0;
@@ -87,7 +88,7 @@ int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, u
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
 	struct device *device = ripc__peer_device(ctx, peer);
-	int sent = device->ops->send(device->port, peer->route, tx, n);
+	int sent = peer->opening ? 0 : device->ops->send(device->port, peer->route, tx, n);
 
 	if (sent > 0)
 		ctx->stats.datagrams_sent += (uint32_t)sent;
@@ -127,6 +128,16 @@ int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answ
 	return 0;
 }
 
+/* What had to wait for the route. */
+static void go_on(struct partner *partner)
+{
+	if (partner->peer->opening)
+		return;
+	ripc__held_send(partner);
+	ripc__outgoing_hasten(partner);
+	ripc__outgoing_advance(partner);
+}
+
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -142,8 +153,35 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	ripc__log(ctx, RIPC_LOG_INFO, "%s failed on the way to service 0x%llx: goes on by %s",
 		ctx->devices[__builtin_ctz(peer->failed)].ops->name,
 		(unsigned long long)partner->id, device->ops->name);
-	ripc__held_send(partner);
-	ripc__outgoing_hasten(partner);
+	go_on(partner);
+}
+
+static void peer_opened(struct ripc_context *ctx, struct peer *peer, int status)
+{
+	peer->opening = false;
+	if (status) {
+		ripc__route_failed(ctx, peer);
+		return;
+	}
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer == peer && !partner->dead)
+			go_on(partner);
+	}
+}
+
+void ripc__route_opened(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event)
+{
+	struct peer *peer;
+	uint32_t at = 0;
+
+	while (event->from && (peer = ripc__map_next(&ctx->peers, &at))) {
+		if (peer->opening && ripc__peer_device(ctx, peer) == device &&
+				device->ops->peer_matches(device->port, peer->route, event->from))
+			peer_opened(ctx, peer, event->status);
+	}
 }
 
 /* Where else can it be reached? Asks whoever knows, if that is not known already. */

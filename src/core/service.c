@@ -300,7 +300,7 @@ struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t
 	list_for_each(node, &service->lent) {
 		struct lent *lent = list_entry(node, struct lent, node);
 
-		if (lent->id == id && lent->to == from && !lent->in_use)
+		if (lent->id == id && lent->to == from && !lent->in_use && !lent->cancelled)
 			return lent;
 	}
 	return NULL;
@@ -495,6 +495,8 @@ void ripc__service_end(struct ripc_service *service)
 			ripc__partner_free(partner);
 		}
 	}
+	ripc__outgoing_orphan(service);
+	ripc__readings_orphan(service);
 	queue_free(service); /* also what their ends have added */
 	lent_memory_forget(service);
 	ripc__map_remove(&ctx->services_by_id, service->id);
@@ -512,6 +514,18 @@ void ripc__service_end(struct ripc_service *service)
 	ctx->changed = true;
 	if (service->n_waiting == 0)
 		free(service);
+}
+
+static bool no_orphans(void *arg)
+{
+	const struct ripc_context *ctx = arg;
+
+	return ctx->n_orphans == 0;
+}
+
+void ripc__orphans_wait(struct ripc_context *ctx)
+{
+	ripc__wait(ctx, no_orphans, ctx, UINT64_MAX);
 }
 
 void ripc__service_get(struct ripc_service *service)

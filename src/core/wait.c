@@ -192,6 +192,8 @@ static int device_progress(struct ripc_context *ctx, struct device *device)
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			ripc__input(ctx, device, &events[i]);
 			device->ops->release(device->port, events[i].handle);
+		} else {
+			ripc__input_event(ctx, device, &events[i]);
 		}
 	}
 	return n > 0 ? n : 0;
