@@ -76,7 +76,8 @@ enum ripc__event_kind {
 	RIPC_EV_DATAGRAM = 1, /* data, len, from; core calls release(handle) when done with it */
 	RIPC_EV_READ,         /* a read has ended: cookie, status */
 	RIPC_EV_WRITE,        /* a write has ended: cookie, status */
-	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: from, status */
+	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: peer, from (its
+	                         address), status */
 	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
 };
 
@@ -84,6 +85,7 @@ struct ripc__event {
 	enum ripc__event_kind kind;
 	int status;                    /* 0 or a negative errno */
 	uint64_t cookie;
+	void *peer;                    /* where the route was when peer_open was called */
 	const uint8_t *data;           /* valid until release */
 	uint32_t len;
 	void *handle;                  /* for release */

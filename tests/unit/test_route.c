@@ -38,6 +38,13 @@ static int send_or_fail(void *port, void *peer, const struct ripc__tx *tx, uint3
 		ripc__loop_backend.send(port, peer, tx, n);
 }
 
+static int read_or_fail(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie)
+{
+	return world.better_is == WORKS ?
+		ripc__loop_backend.read(port, peer, key, offset, mem, len, cookie) : -EHOSTUNREACH;
+}
+
 static void world_open(void)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
@@ -49,6 +56,7 @@ static void world_open(void)
 	world.better.name = "better";
 	world.better.id = 101;
 	world.better.send = send_or_fail;
+	world.better.read = read_or_fail;
 	world.other.name = "other";
 	world.other.id = 102;
 	world.backends[0] = &world.better;
@@ -144,9 +152,10 @@ START_TEST(failed__goes_on_by_the_next)
 	pass(1000000);
 	ck_assert_uint_eq(world.delivered, 20);
 	ck_assert_str_eq(path_of(0), "better");
-	send_longs(20, 40);
-	pass(200);
+	send_longs(20, 20);
+	ripc_poll(world.ctx[1]);
 	world.better_is = _i ? SWALLOWS : RESETS;
+	send_longs(40, 20);
 	pass(8000000);
 	ck_assert_uint_eq(world.delivered, 60);
 	ck_assert_uint_eq(world.received, 60);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long messages that we send end: the outcome, who is told of it, and when the application
+ * gets the items back.
+ *
+ * Design notes. What the partner could read is closed before the end is told, so that the items
+ * are the application's when it hears of it. A call does not wait for that beyond its deadline:
+ * then the outcome is UNKNOWN, and a notice says when the items are free.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core.h"
+
+static struct ripc_context *context_of(const struct outgoing *outgoing)
+{
+	return outgoing->message.ctx;
+}
+
+void ripc__outgoing_put(struct outgoing *outgoing)
+{
+	if (outgoing->waiter || outgoing->reported || !list_empty(&outgoing->fencing))
+		return;
+	list_remove(&outgoing->node);
+	free(outgoing);
+}
+
+static void count_outcome(struct outgoing *outgoing)
+{
+	struct ripc_stats *stats = &context_of(outgoing)->stats;
+
+	if (outgoing->outcome == RIPC_DELIVERED) {
+		stats->long_sent++;
+		stats->long_sent_bytes += outgoing->total;
+	} else if (outgoing->outcome == RIPC_UNKNOWN) {
+		stats->long_unknown++;
+	} else {
+		stats->long_not_delivered++;
+	}
+}
+
+/* What was lent for the answer to a message that never arrived comes back. */
+static void take_back_lent(struct outgoing *outgoing)
+{
+	list_for_each(node, &outgoing->service->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == outgoing->lends && !lent->in_use) {
+			ripc__lent_free(lent);
+			return;
+		}
+	}
+}
+
+/* The items are the application's again. */
+static void report(struct outgoing *outgoing)
+{
+	struct ripc_msg *public = &outgoing->message.public;
+	bool nowait = outgoing->flags & RIPC_NOWAIT;
+
+	for (uint32_t i = 0; outgoing->flags & RIPC_GIVE &&
+			outgoing->outcome != RIPC_NOT_DELIVERED && i < outgoing->n_items; i++)
+		ripc__pool_free(context_of(outgoing)->pool, outgoing->items[i].iov_base);
+	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
+	public->outcome = outgoing->outcome;
+	public->status = nowait ? outgoing->status : 0;
+	public->from = outgoing->to;
+	public->cookie = outgoing->cookie;
+	outgoing->reported = outgoing->service && (nowait || outgoing->outcome == RIPC_UNKNOWN);
+	if (outgoing->reported)
+		ripc__service_enqueue(outgoing->service, &outgoing->message);
+	else
+		ripc__outgoing_put(outgoing);
+}
+
+void ripc__outgoing_unblock(struct partner *partner)
+{
+	struct ripc_service *service = partner->service;
+
+	if (partner->blocked)
+		ripc__service_notice(service, &service->retry, 0);
+	partner->blocked = false;
+}
+
+static void decide(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	outgoing->outcome = outcome;
+	outgoing->status = outcome == RIPC_UNKNOWN ? -ECONNRESET : status;
+}
+
+static void conclude(struct outgoing *outgoing)
+{
+	outgoing->state = OUT_ENDED;
+	context_of(outgoing)->changed = true;
+	count_outcome(outgoing);
+	if (outgoing->outcome == RIPC_NOT_DELIVERED && outgoing->lends && outgoing->service)
+		take_back_lent(outgoing);
+}
+
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	struct partner *partner = outgoing->partner;
+
+	ripc__opened_close(outgoing);
+	decide(outgoing, outcome, status);
+	outgoing->state = OUT_FENCING;
+	ctx->n_busy -= outgoing->busy;
+	outgoing->busy = false;
+	outgoing->partner = NULL;
+	list_remove(&outgoing->node);
+	list_append(&ctx->ended, &outgoing->node);
+	ripc__timer_dismiss(ctx, &outgoing->timer);
+	if (partner)
+		ripc__outgoing_unblock(partner);
+	ripc__outgoing_fenced(outgoing);
+}
+
+void ripc__outgoing_fenced(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+
+	if (outgoing->state < OUT_FENCING || !list_empty(&outgoing->fencing))
+		return;
+	ctx->n_orphans -= outgoing->service == NULL;
+	ctx->changed = true;
+	if (outgoing->state == OUT_FENCING)
+		conclude(outgoing);
+	report(outgoing);
+}
+
+void ripc__outgoing_orphan(struct ripc_service *service)
+{
+	list_for_each(node, &service->ctx->ended) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->service != service || list_empty(&outgoing->fencing))
+			continue;
+		outgoing->service = NULL;
+		service->ctx->n_orphans++;
+	}
+}
+
+void ripc__outgoing_unknown(struct outgoing *outgoing)
+{
+	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+	conclude(outgoing);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The items of an outgoing long message, opened so that its receiver can read them by itself, and
+ * closed again before the application gets them back.
+ *
+ * Design notes. What was opened is for one device: when the route moves to another one it is
+ * closed, and the receiver asks for the bytes. A key that a device cannot close at once may be
+ * used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core.h"
+#include "util/crc32c.h"
+
+static bool is_registered(const struct device *device)
+{
+	return device->attr.caps & RIPC_CAP_REGISTERED && device->ops->mem_reg;
+}
+
+static void opened_free(struct opened *opened)
+{
+	struct device *device = opened->device;
+
+	for (uint32_t i = 0; i < opened->n; i++) {
+		if (opened->items[i].region)
+			device->ops->mem_dereg(device->dev, opened->items[i].region);
+	}
+	free(opened);
+}
+
+static int item_open(struct opened *opened, const struct iovec *item)
+{
+	struct device *device = opened->device;
+	struct opened_item *at = &opened->items[opened->n];
+	struct peer *peer = opened->outgoing->partner->peer;
+	int error = 0;
+
+	*at = (struct opened_item){.len = item->iov_len};
+	if (at->len && is_registered(device))
+		error = device->ops->mem_reg(device->dev, item->iov_base, at->len, &at->region);
+	if (!error && at->len)
+		error = device->ops->mem_open(device->dev, peer->route, item->iov_base, at->len,
+			false, &at->key);
+	if (error && at->region)
+		device->ops->mem_dereg(device->dev, at->region);
+	return error;
+}
+
+/* Opens all items or none. */
+static bool open_all(struct outgoing *outgoing, struct device *device)
+{
+	struct opened *opened = calloc(1, sizeof(*opened) +
+		outgoing->n_items * sizeof(struct opened_item));
+
+	if (!opened)
+		return false;
+	opened->outgoing = outgoing;
+	opened->device = device;
+	outgoing->opened = opened;
+	for (; opened->n < outgoing->n_items; opened->n++) {
+		if (item_open(opened, &outgoing->items[opened->n])) {
+			ripc__opened_close(outgoing);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A message that mostly goes unasked needs no keys; nor does one that is under way already. Who
+ * has not answered yet, or may be gone, gets none: then its end leaves nothing unknown.
+ */
+bool ripc__opened_may(const struct outgoing *outgoing)
+{
+	const struct partner *partner = outgoing->partner;
+	const struct device *device = ripc__peer_device(outgoing->service->ctx, partner->peer);
+
+	return device->attr.caps & RIPC_CAP_READ && outgoing->state == OUT_ACTIVE &&
+		outgoing->total > UNASKED_BYTES && outgoing->limit <= UNASKED_BYTES &&
+		partner->token_out && partner->current;
+}
+
+bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
+{
+	struct device *device = ripc__peer_device(outgoing->service->ctx,
+		outgoing->partner->peer);
+
+	if (outgoing->opened && outgoing->opened->device != device)
+		ripc__opened_close(outgoing);
+	if (room < WIRE_HEADER_MAX + 32 + 24 * outgoing->n_items)
+		return false;
+	if (!outgoing->opened && (outgoing->exposed || !ripc__opened_may(outgoing) ||
+			!open_all(outgoing, device)))
+		return false;
+	for (uint32_t i = 0; i < outgoing->n_items; i++) {
+		keys[2 * i] = outgoing->opened->items[i].key.address;
+		keys[2 * i + 1] = outgoing->opened->items[i].key.key;
+	}
+	outgoing->exposed = true;
+	return true;
+}
+
+/* Where bytes may be altered on the way, the receiver compares the whole. */
+void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
+{
+	if (ripc__is_intact(outgoing->opened->device))
+		return;
+	if (!outgoing->opened->summed) {
+		for (uint32_t i = 0; i < outgoing->n_items; i++)
+			outgoing->opened->sum = ripc__crc32c(outgoing->opened->sum,
+				outgoing->items[i].iov_base, outgoing->items[i].iov_len);
+		outgoing->opened->summed = true;
+	}
+	packet->h.flags |= WIRE_F_LAST;
+	packet->announce.sum = outgoing->opened->sum;
+}
+
+void ripc__opened_close(struct outgoing *outgoing)
+{
+	struct opened *opened = outgoing->opened;
+	struct device *device;
+
+	if (!opened)
+		return;
+	outgoing->opened = NULL;
+	device = opened->device;
+	for (uint32_t i = 0; i < opened->n; i++) {
+		if (opened->items[i].len && device->ops->mem_close(device->dev,
+				&opened->items[i].key, (uintptr_t)opened) == -EINPROGRESS)
+			opened->n_fencing++;
+	}
+	if (opened->n_fencing == 0) {
+		opened_free(opened);
+		return;
+	}
+	list_append(&outgoing->fencing, &opened->node);
+}
+
+void ripc__opened_fenced(uint64_t cookie)
+{
+	struct opened *opened = (struct opened *)(uintptr_t)cookie;
+	struct outgoing *outgoing = opened->outgoing;
+
+	if (--opened->n_fencing > 0)
+		return;
+	list_remove(&opened->node);
+	opened_free(opened);
+	if (list_empty(&outgoing->fencing))
+		ripc__outgoing_fenced(outgoing);
+}
+
+void ripc__opened_forget(struct outgoing *outgoing)
+{
+	while (!list_empty(&outgoing->fencing))
+		free(list_entry(list_pop(&outgoing->fencing), struct opened, node));
+}

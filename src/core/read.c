@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages that are read: where the network can read by itself what a partner has opened for
+ * us, the items go straight to their places, with the keys of the announcement.
+ *
+ * Design notes. Messages take turns, a read at a time, so that a long one does not hold up a short
+ * one. When a read fails, the message is pulled (incoming.c) as soon as none is in progress: until
+ * then the places may be written to. For the same reason a message that is given up leaves its
+ * places here. What the partner says is checked by the device: it can only spoil its own message.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core.h"
+#include "util/crc32c.h"
+
+static const struct iovec *items_of(const struct reading *reading)
+{
+	const struct message *message = reading->incoming ? reading->incoming->message :
+		reading->message;
+
+	return message->public.items;
+}
+
+static bool is_registered(const struct device *device)
+{
+	return device->attr.caps & RIPC_CAP_REGISTERED && device->ops->mem_reg;
+}
+
+/* ---- the beginning and the end ----------------------------------------------------------- */
+
+static void reading_free(struct reading *reading)
+{
+	struct device *device = reading->device;
+
+	for (uint32_t i = 0; i < reading->n_items; i++) {
+		if (reading->items[i].region)
+			device->ops->mem_dereg(device->dev, reading->items[i].region);
+	}
+	list_remove(&reading->node);
+	if (reading->incoming)
+		reading->incoming->reading = NULL;
+	free(reading);
+}
+
+/* Items with their keys; false: the memory for one cannot be registered. */
+static bool items_take(struct reading *reading, const struct wire_packet *announce)
+{
+	const struct iovec *places = items_of(reading);
+	struct device *device = reading->device;
+
+	for (; reading->n_items < announce->n_items; reading->n_items++) {
+		struct read_item *item = &reading->items[reading->n_items];
+		const struct iovec *place = &places[reading->n_items];
+
+		wire_item_key(announce, reading->n_items, &item->key.address, &item->key.key);
+		if (place->iov_len && is_registered(device) && device->ops->mem_reg(device->dev,
+				place->iov_base, place->iov_len, &item->region))
+			return false;
+	}
+	return true;
+}
+
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce)
+{
+	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, incoming->partner->peer);
+	bool has_sum = announce->h.flags & WIRE_F_LAST;
+	struct reading *reading;
+
+	if (incoming->reading || incoming->unreadable || incoming->total == 0 ||
+			(!has_sum && !ripc__is_intact(device)))
+		return false;
+	reading = calloc(1, sizeof(*reading) + announce->n_items * sizeof(struct read_item));
+	if (!reading)
+		return false;
+	list_init(&reading->node);
+	reading->incoming = incoming;
+	reading->device = device;
+	if (!items_take(reading, announce)) {
+		reading_free(reading);
+		return false;
+	}
+	incoming->reading = reading;
+	incoming->crc = incoming->n_pieces = 0;
+	incoming->have = incoming->got = incoming->high = 0;
+	incoming->sum = announce->announce.sum;
+	list_append(&ctx->readings, &reading->node);
+	ripc__reads_post(ctx);
+	return true;
+}
+
+/* The last read of one that failed has ended. */
+static void pull_instead(struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+
+	reading_free(reading);
+	ripc__incoming_unreadable(incoming);
+}
+
+void ripc__reading_fail(struct reading *reading)
+{
+	reading->failed = true;
+	list_remove(&reading->node);
+	if (reading->n_busy == 0)
+		pull_instead(reading);
+}
+
+/* All has come. */
+static void complete(struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+
+	if (!ripc__is_intact(reading->device) && reading->crc != incoming->sum) {
+		incoming->partner->service->ctx->stats.drop_checksum++;
+		ripc__reading_fail(reading);
+		return;
+	}
+	reading_free(reading);
+	ripc__incoming_read(incoming);
+}
+
+/* ---- given up ---------------------------------------------------------------------------- */
+
+bool ripc__reading_leave(struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+	struct ripc_service *service = incoming->partner->service;
+
+	if (reading->n_busy == 0) {
+		reading_free(reading);
+		return false;
+	}
+	reading->service = service;
+	reading->message = incoming->message;
+	reading->lent = incoming->lent;
+	reading->incoming = NULL;
+	incoming->reading = NULL;
+	list_remove(&reading->node);
+	list_append(&service->ctx->lingering, &reading->node);
+	return true;
+}
+
+/* Nothing is written to its places any more. */
+static void places_leave(struct ripc_context *ctx, struct reading *reading)
+{
+	if (reading->lent)
+		reading->lent->in_use = false;
+	ctx->n_orphans -= reading->service == NULL;
+	ctx->changed = true;
+	ripc__places_release(reading->service, reading->message);
+	reading_free(reading);
+}
+
+void ripc__readings_orphan(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	list_for_each(node, &ctx->lingering) {
+		struct reading *reading = list_entry(node, struct reading, node);
+
+		if (reading->service != service)
+			continue;
+		ripc__places_orphan(reading->message);
+		reading->service = NULL;
+		reading->lent = NULL;
+		ctx->n_orphans++;
+	}
+}
+
+void ripc__readings_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->lingering))
+		free(list_entry(list_pop(&ctx->lingering), struct reading, node));
+}
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+static struct read_slot *slot_free(struct reading *reading)
+{
+	for (uint32_t i = 0; i < READS_OF_ONE; i++) {
+		if (reading->slots[i].len == 0)
+			return &reading->slots[i];
+	}
+	return NULL;
+}
+
+/* Goes on to the item that contains the next byte. */
+static void item_find(struct reading *reading)
+{
+	const struct iovec *items = items_of(reading);
+
+	while (reading->next - reading->item_start == items[reading->item].iov_len)
+		reading->item_start += items[reading->item++].iov_len;
+}
+
+/* Asks for the next bytes of one item. */
+static int read_next(struct reading *reading, struct read_slot *slot)
+{
+	struct incoming *incoming = reading->incoming;
+	struct device *device = reading->device;
+	uint64_t offset, left, most = device->attr.read_max;
+	const struct iovec *item;
+	int error;
+
+	item_find(reading);
+	item = &items_of(reading)[reading->item];
+	offset = reading->next - reading->item_start;
+	left = item->iov_len - offset;
+	most = most && most < READ_BYTES ? most : READ_BYTES;
+	*slot = (struct read_slot){.reading = reading, .mem = (char *)item->iov_base + offset,
+		.len = left < most ? left : most};
+	slot->end = reading->next + slot->len;
+	ripc__places_fault(incoming, reading->next, slot->end);
+	error = device->ops->read(device->port, incoming->partner->peer->route,
+		&reading->items[reading->item].key, offset, slot->mem, slot->len, (uintptr_t)slot);
+	if (error) {
+		slot->len = 0;
+		return error;
+	}
+	reading->next = slot->end;
+	reading->n_busy++;
+	incoming->partner->service->ctx->n_reads++;
+	return 0;
+}
+
+/* The next read of one message. True: the device took it. */
+static bool take_turn(struct ripc_context *ctx, struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+	struct read_slot *slot = slot_free(reading);
+	int error = -EHOSTUNREACH;
+
+	if (reading->device == ripc__peer_device(ctx, incoming->partner->peer) &&
+			!incoming->partner->peer->opening)
+		error = slot ? read_next(reading, slot) : -EAGAIN;
+	if (error && error != -EAGAIN) {
+		ctx->stats.reads_failed++;
+		ripc__reading_fail(reading);
+		return false;
+	}
+	if (reading->next == incoming->total)
+		list_remove(&reading->node);
+	return error == 0;
+}
+
+void ripc__reads_post(struct ripc_context *ctx)
+{
+	bool any = true;
+
+	while (any) {
+		any = false;
+		list_for_each_safe(node, &ctx->readings) {
+			if (ctx->n_reads == READS_MAX)
+				return;
+			any |= take_turn(ctx, list_entry(node, struct reading, node));
+		}
+	}
+}
+
+static void came(struct ripc_context *ctx, struct reading *reading, const struct read_slot *slot,
+		size_t len)
+{
+	struct incoming *incoming = reading->incoming;
+
+	reading->got += len;
+	ctx->stats.read_bytes += len;
+	incoming->heard_us = incoming->arrived_us = ctx->now_us;
+	if (!ripc__is_intact(reading->device))
+		reading->crc ^= ripc__crc32c_shift(ripc__crc32c(0, slot->mem, len),
+			incoming->total - slot->end);
+}
+
+void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status)
+{
+	struct read_slot *slot = (struct read_slot *)(uintptr_t)cookie;
+	struct reading *reading = slot->reading;
+	size_t len = slot->len;
+
+	slot->len = 0;
+	reading->n_busy--;
+	ctx->n_reads--;
+	ctx->stats.reads_failed += status != 0;
+	if (!reading->incoming) {
+		if (reading->n_busy == 0)
+			places_leave(ctx, reading);
+	} else if (status || reading->failed) {
+		ripc__reading_fail(reading);
+	} else {
+		came(ctx, reading, slot, len);
+		if (reading->got == reading->incoming->total)
+			complete(reading);
+	}
+	ripc__reads_post(ctx);
+}
