@@ -24,6 +24,7 @@
 #define FOUND_US     60000000u /* a found record is used for so long without asking */
 #define NOBODY_US    1000000u
 #define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
+#define HINTS_MAX    4u        /* at once: an ID that moves twice within HINT_US is followed */
 #define RIVALS_MAX   4u        /* notices that the answers to one question can cause */
 
 struct lookup {
@@ -42,7 +43,7 @@ struct lookup {
 struct cached {
 	struct list node; /* resolver->cache_order */
 	uint64_t id, expires_us;
-	uint64_t hint_us; /* when a hint last made it suspect */
+	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
 	uint64_t incarnation, stamp, host_identity, context, proof;
 	const char *source;
 	uint8_t host[16];
@@ -361,11 +362,15 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 	}
 	if (same == registered)
 		return false; /* said again, or another one has gone */
-	if (cached->hint_us && resolver->now_us < cached->hint_us + HINT_US) {
+	if (cached->suspect)
+		return true; /* asked for with the next lookup anyway */
+	if (cached->hint_us > resolver->now_us + (HINTS_MAX - 1) * HINT_US) {
 		ripc__drop(resolver);
 		return false;
 	}
-	cached->hint_us = resolver->now_us;
+	if (cached->hint_us < resolver->now_us)
+		cached->hint_us = resolver->now_us;
+	cached->hint_us += HINT_US;
 	cached->suspect = true;
 	return true;
 }
