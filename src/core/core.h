@@ -84,13 +84,18 @@ enum share {
 	SHARES
 };
 
+/* What a message takes, and how much of that counts as its host's and its peer's (share.c). */
+struct holding {
+	uint32_t all, own;
+};
+
 /* A message in a service's queue or with the application. */
 struct message {
 	struct ripc_msg public;
 	struct list node;
 	struct ripc_context *ctx;
 	struct partner *partner; /* while it is queued: who sent it; NULL: we did */
-	uint64_t held;           /* by that partner, for this message */
+	struct holding held;     /* by that partner, for this message */
 	enum share share;        /* of which */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
 	bool items_in_pool;  /* each item with place IN_POOL is a pool buffer of its own */
@@ -306,7 +311,7 @@ struct incoming {
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	struct reading *reading;   /* it is being read; NULL: it is pulled */
 	uint64_t number, total;
-	uint64_t reserved;         /* of the pool among its places, KiB */
+	struct holding held;       /* of the pool, by its places */
 	uint64_t have;             /* contiguous from 0 */
 	uint64_t got;              /* all bytes that arrived */
 	uint64_t high;             /* end of the furthest byte that arrived */
@@ -505,9 +510,10 @@ void ripc__service_get(struct ripc_service *service);
 void ripc__service_put(struct ripc_service *service);
 /* May one more message of this partner be queued? */
 bool ripc__queue_has_room(const struct partner *partner);
-/* Queues a message of this partner, which holds so much of that share until it is read. */
-void ripc__service_deliver(struct partner *partner, struct message *message, enum share share,
-		uint64_t held);
+/* Queues a message of this partner, which until it is read holds what it held of SHARE_LARGE
+ * while it came, or (large NULL) so many bytes of SHARE_SMALL. */
+void ripc__service_deliver(struct partner *partner, struct message *message,
+		const struct holding *large, uint64_t small_bytes);
 /* A message with room for items and inline bytes, in one pool block; NULL: no memory. */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
 		size_t inline_bytes, void **bytes);
@@ -663,6 +669,9 @@ void ripc__shares_set(struct ripc_context *ctx);
 uint64_t ripc__share_left(const struct partner *partner, enum share share);
 /* Takes, or gives back. It does not look at what is left. */
 void ripc__share_take(struct partner *partner, enum share share, int64_t amount);
+/* The same for a message, which gives back what it took. */
+struct holding ripc__share_hold(struct partner *partner, enum share share, uint64_t amount);
+void ripc__share_release(struct partner *partner, enum share share, struct holding held);
 
 /* ---- short.c ----------------------------------------------------------------------------- */
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);

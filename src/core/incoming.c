@@ -78,9 +78,16 @@ static void advance_oldest(struct partner *partner, uint64_t oldest)
 
 /* ---- delivery ---------------------------------------------------------------------------- */
 
-/* announce: of a message that came whole; held: what it takes of the pool until it is read. */
+/* What its message takes if it came whole. */
+static uint64_t whole_bytes(const struct wire_packet *packet)
+{
+	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
+		packet->payload_len;
+}
+
+/* announce: of a message that came whole, or NULL; then large is what it holds. */
 static void deliver(struct partner *partner, const struct wire_packet *announce,
-		struct message *message, uint64_t total, uint64_t held)
+		struct message *message, uint64_t total, const struct holding *large)
 {
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
@@ -91,7 +98,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 		message->public.reply = announce->lends;
 	stats->long_received++;
 	stats->long_received_bytes += total;
-	ripc__service_deliver(partner, message, announce ? SHARE_SMALL : SHARE_LARGE, held);
+	ripc__service_deliver(partner, message, large, announce ? whole_bytes(announce) : 0);
 }
 
 /* Bytes that are taken to be on their way, or are no longer. */
@@ -123,7 +130,7 @@ static void incoming_free(struct incoming *incoming)
 	list_remove(&incoming->node);
 	list_remove(&incoming->granted);
 	ctx->n_granted -= incoming->is_granted;
-	ripc__share_take(incoming->partner, SHARE_LARGE, -(int64_t)incoming->reserved);
+	ripc__share_release(incoming->partner, SHARE_LARGE, incoming->held);
 	ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
 	incoming->partner->service->n_incoming--;
 	ctx->n_busy--;
@@ -171,7 +178,8 @@ static void finish(struct incoming *incoming)
 	if (incoming->lent)
 		ripc__lent_free(incoming->lent);
 	ripc__places_settle(message);
-	deliver(partner, NULL, message, incoming->total, incoming->reserved);
+	deliver(partner, NULL, message, incoming->total, &incoming->held);
+	incoming->held = (struct holding){0}; /* the message has it */
 	remember_delivered(partner, number);
 	incoming_free(incoming);
 	ripc__point(ctx, "before_done");
@@ -543,8 +551,8 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->partner = partner;
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
-	incoming->reserved = pool_kib(&incoming->message->public);
-	ripc__share_take(partner, SHARE_LARGE, (int64_t)incoming->reserved);
+	incoming->held = ripc__share_hold(partner, SHARE_LARGE,
+		pool_kib(&incoming->message->public));
 	ripc__share_take(partner, SHARE_UNFINISHED, 1);
 	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
@@ -656,20 +664,13 @@ static bool is_whole(const struct partner *partner, const struct wire_packet *pa
 		list_empty(&partner->service->windows) && !packet->replies;
 }
 
-/* What its message takes if it came whole. */
-static uint64_t whole_bytes(const struct wire_packet *packet)
-{
-	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
-		packet->payload_len;
-}
-
 /*
  * The others need room, too, however greedy or slow to be read this one is. But a message of a
  * host that holds nothing may be as long as there is memory.
  */
 static bool over_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	if (partner->service->draining)
+	if (admit(partner->service, packet))
 		return false; /* it is refused */
 	if (!ripc__queue_has_room(partner))
 		return true;
@@ -697,7 +698,7 @@ static void announce_new(struct partner *partner, const struct wire_packet *pack
 		ripc__ack_queue(partner, packet->h.number, error);
 	} else if (came_whole) {
 		ripc__point(service->ctx, "before_checksum");
-		deliver(partner, packet, message, packet->announce.total, whole_bytes(packet));
+		deliver(partner, packet, message, packet->announce.total, NULL);
 		remember_delivered(partner, packet->h.number);
 		ripc__point(service->ctx, "before_done");
 		ripc__ack_queue(partner, packet->h.number, 0);

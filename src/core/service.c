@@ -170,14 +170,15 @@ bool ripc__queue_has_room(const struct partner *partner)
 	return partner->service->queued + partner->queued < QUEUE_MAX;
 }
 
-void ripc__service_deliver(struct partner *partner, struct message *message, enum share share,
-		uint64_t held)
+void ripc__service_deliver(struct partner *partner, struct message *message,
+		const struct holding *large, uint64_t small_bytes)
 {
+	if (message->spare && small_bytes < SPARE_BYTES)
+		small_bytes = SPARE_BYTES;
 	message->partner = partner;
-	message->share = share;
-	message->held = message->spare && held < SPARE_BYTES ? SPARE_BYTES : held;
+	message->share = large ? SHARE_LARGE : SHARE_SMALL;
+	message->held = large ? *large : ripc__share_hold(partner, SHARE_SMALL, small_bytes);
 	partner->queued++;
-	ripc__share_take(partner, share, (int64_t)message->held);
 	ripc__service_enqueue(partner->service, message);
 }
 
@@ -189,7 +190,7 @@ static struct message *queue_pop(struct ripc_service *service)
 	service->queued--;
 	if (message->partner) {
 		message->partner->queued--;
-		ripc__share_take(message->partner, message->share, -(int64_t)message->held);
+		ripc__share_release(message->partner, message->share, message->held);
 		message->partner = NULL;
 	}
 	return message;

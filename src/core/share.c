@@ -7,6 +7,9 @@
  * besides: whoever comes next finds something left, however many have come before, from another
  * host as from the same one. Who is alone can have a third of all. What a host holds is the sum
  * over its peers, so that claiming many contexts gains nothing.
+ *
+ * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
+ * peer count as holding no more than leaves the host's other peers half.
  */
 #include "core.h"
 
@@ -38,4 +41,24 @@ void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
 	partner->service->ctx->held[share] += (uint64_t)amount;
 	peer->host->held[share] += (uint64_t)amount;
 	peer->held[share] += (uint32_t)amount;
+}
+
+struct holding ripc__share_hold(struct partner *partner, enum share share, uint64_t amount)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	uint64_t taken = ctx->held[share] + partner->peer->host->held[share] + amount;
+	uint64_t left = taken < ctx->held_max[share] ? ctx->held_max[share] - taken : 0;
+	struct holding held = {(uint32_t)amount, (uint32_t)amount};
+
+	if (share == SHARE_LARGE && held.own > left / 2)
+		held.own = (uint32_t)(left / 2);
+	ripc__share_take(partner, share, held.own);
+	partner->service->ctx->held[share] += held.all - held.own;
+	return held;
+}
+
+void ripc__share_release(struct partner *partner, enum share share, struct holding held)
+{
+	ripc__share_take(partner, share, -(int64_t)held.own);
+	partner->service->ctx->held[share] -= held.all - held.own;
 }

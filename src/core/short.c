@@ -381,8 +381,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	message->public.reply = packet->lends;
 	service->ctx->stats.short_received++;
 	service->ctx->stats.short_received_bytes += packet->payload_len;
-	ripc__service_deliver(partner, message, SHARE_SMALL,
-		sizeof(*message) + packet->payload_len);
+	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
 }
 
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)

@@ -238,6 +238,48 @@ START_TEST(announce__many_contexts_of_one_host)
 }
 END_TEST
 
+/* One message of a context takes half of the pool: another of the same host finds room besides. */
+START_TEST(announce__one_that_takes_much)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	newcomer(&lone, 2);
+	since = lone.n_sent;
+	say_announce(&lone, 1, 40 * MIB, 65536);
+	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
+	since = lone.n_sent;
+	say_announce(&lone, 2, MIB, 65536);
+	ck_assert_uint_eq(granted(&lone, since, 2), 0);
+	newcomer(&lone, 2);
+	since = lone.n_sent;
+	say_announce(&lone, 1, MIB, 65536);
+	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
+	newcomer(&lone, 3);
+	since = lone.n_sent;
+	say_announce(&lone, 1, 6 * MIB, 65536);
+	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What no pool can hold is refused also while its host holds something. */
+START_TEST(announce__too_long_beside_another)
+{
+	static struct lone lone;
+	uint64_t refused;
+
+	lone_open(&lone);
+	newcomer(&lone, 2);
+	say_announce(&lone, 1, MIB, 65536);
+	refused = lone_stats(&lone).messages_refused;
+	say_announce(&lone, 2, 65ull * MIB, 65536);
+	ck_assert_uint_eq(lone_stats(&lone).messages_refused, refused + 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* However many messages are begun, there is a place for that of another host. */
 START_TEST(announce__more_than_are_received_at_once)
 {
@@ -269,7 +311,8 @@ int main(void)
 		announce__unasked_beyond_total, data__fills_gap_before_many_pieces,
 		announce__unasked_that_never_come, data__after_a_silence,
 		queue__has_room_for_the_next, queue__takes_a_share_of_the_pool,
-		announce__many_contexts_of_one_host, announce__more_than_are_received_at_once,
+		announce__many_contexts_of_one_host, announce__one_that_takes_much,
+		announce__too_long_beside_another, announce__more_than_are_received_at_once,
 		NULL,
 	};
 
