@@ -652,6 +652,8 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes);
+/* Bytes that may be in flight from it: its window, but no more than the device bears. */
+uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
 /* What was taken for a loss had only been late. */
 void ripc__peer_reorders(struct peer *peer);

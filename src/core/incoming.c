@@ -242,9 +242,10 @@ static bool grant(struct incoming *incoming)
 	uint64_t wanted = incoming->total - incoming->limit;
 	uint64_t in_flight = peer->held[SHARE_CREDIT], all = ctx->held[SHARE_CREDIT];
 	uint64_t most = ctx->held_max[SHARE_CREDIT];
-	uint64_t room = peer->window > in_flight ? peer->window - in_flight : 0;
+	uint64_t window = ripc__peer_window(ctx, peer);
+	uint64_t room = window > in_flight ? window - in_flight : 0;
 	uint64_t credit = most > all ? most - all : 0;
-	uint64_t least = peer->window / 4 < QUANTUM ? peer->window / 4 : QUANTUM;
+	uint64_t least = window / 4 < QUANTUM ? window / 4 : QUANTUM;
 
 	if (!incoming->is_granted || wanted == 0)
 		return false;

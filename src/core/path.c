@@ -114,6 +114,13 @@ void ripc__peer_grow(struct peer *peer, uint32_t bytes)
 		peer->window = WINDOW_MAX;
 }
 
+uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t most = ripc__peer_device(ctx, peer)->attr.peer_buffer;
+
+	return most && most < peer->window ? most : peer->window;
+}
+
 /* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
 static void loss_measure(struct peer *peer)
 {
