@@ -558,7 +558,8 @@ static void lists_init(struct ripc_context *ctx)
 static void context_free(struct ripc_context *ctx)
 {
 	while (!list_empty(&ctx->ended)) {
-		struct outgoing *outgoing = list_entry(list_pop(&ctx->ended), struct outgoing, node);
+		struct list *node = list_pop(&ctx->ended);
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		ripc__opened_forget(outgoing);
 		free(outgoing);

@@ -165,10 +165,12 @@ void sim_act_short(struct sim_world *world, void *arg, uint64_t value)
 	sim_send(app, from, &wish);
 }
 
-static uint64_t long_length(struct sim_random *random)
+static uint64_t long_length(struct sim_random *random, bool native)
 {
 	uint64_t draw = sim_below(random, 100);
 
+	if (native && sim_chance(random, 300000))
+		return sim_log(random, 60000, 3 << 20); /* what is read, in pieces, too */
 	if (draw < 5)
 		return 0;
 	if (draw < 60)
@@ -206,7 +208,7 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 	}
 	if (sim_chance(&world->random, world->plan.window))
 		post_windows(app, from);
-	wish.len = long_length(&world->random);
+	wish.len = long_length(&world->random, world->plan.native);
 	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, world->plan.timeout_ms);
 	draw_target(app, &wish);
 	make_sure(app, &wish);
@@ -270,10 +272,7 @@ static void completed(struct sim_app *app, struct sim_service *service,
 		return;
 	if (msg->outcome == RIPC_NOT_DELIVERED)
 		send->given = false;
-	if (msg->outcome == RIPC_UNKNOWN && world->plan.native && !send->given)
-		send->limbo = true;
-	else
-		sim_send_end(app, send);
+	sim_send_end(app, send);
 }
 
 static void noticed(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg)

@@ -83,8 +83,12 @@ static void service_down(struct sim_app *app, struct sim_service *service)
 
 	model_service_end(world->model, world->now_us, service->incarnation);
 	sim_trace(world, "service %llu closes", (unsigned long long)service->id);
+	service->busy = true; /* it may have to wait until its memory is not read any more */
+	model_blocked(world->model, world->now_us, service->home, true);
 	if (ripc_service_close(service->svc) != 0)
 		model_fail(world->model, "a service cannot be closed");
+	model_blocked(world->model, world->now_us, service->home, false);
+	service->busy = false;
 	service->svc = NULL;
 	sim_forget_service(app, service->incarnation);
 }

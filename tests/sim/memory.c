@@ -194,7 +194,15 @@ void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t numbe
 		return;
 	if (model_in_progress(world->model, number))
 		model_cancelled(world->model, number);
+	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
+		if (lent->number == number && model_lent(world->model, lent->cookie))
+			model_recalled(world->model, number);
+	/* It may have to wait for reads into what is taken back. */
+	service->busy = true;
+	model_blocked(world->model, world->now_us, service->home, true);
 	error = ripc_cancel(service->svc, number);
+	model_blocked(world->model, world->now_us, service->home, false);
+	service->busy = false;
 	sim_trace(world, "cancel %llu: %d", (unsigned long long)number, error);
 	if (error != 0 && error != -ENOENT)
 		model_fail(world->model, "ripc_cancel returned an undocumented code");
@@ -284,8 +292,6 @@ void sim_forget_service(struct sim_app *app, uint64_t incarnation)
 			continue;
 		if (send->given) {
 			app->gave_up[send->node->slot] = true;
-			send->limbo = true;
-		} else if (app->world->plan.native) {
 			send->limbo = true;
 		} else {
 			sim_send_end(app, send);

@@ -119,6 +119,8 @@ void model_noticed(struct model *model, uint64_t incarnation, const struct ripc_
 uint64_t model_lend(struct model *model, uint64_t incarnation, uint64_t number,
 		const struct iovec *mem);
 bool model_lent(const struct model *model, uint64_t cookie);
+/* What was lent under a send's number is about to be taken back. */
+void model_recalled(struct model *model, uint64_t number);
 /* It was not taken, or was taken back by ripc_cancel() or by closing the service. */
 void model_taken_back(struct model *model, uint64_t cookie);
 /* It is back and unused: fills it with a pattern that must not change. */

@@ -265,8 +265,13 @@ void model_taken_back(struct model *m, uint64_t cookie)
 	if (buffer->state != LENT)
 		return;
 	buffer->state = BACK;
-	if (buffer->number > 0 && buffer->number <= m->n_sends)
-		m->sends[buffer->number - 1].recalled = true;
+	model_recalled(m, buffer->number);
+}
+
+void model_recalled(struct model *m, uint64_t number)
+{
+	if (number > 0 && number <= m->n_sends)
+		m->sends[number - 1].recalled = true;
 }
 
 void model_watch(struct model *m, uint64_t cookie)
