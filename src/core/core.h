@@ -406,7 +406,8 @@ struct ripc_context {
 	uint32_t n_timers;         /* objects that may set one */
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
 	struct list services, partners, acks, granted, ungranted;
-	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the application */
+	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
+	                              application */
 	struct list readings, lingering; /* with more to ask for, in turn; given up */
 	uint32_t n_reads;          /* in progress */
 	uint32_t n_orphans;        /* of closed services: what the network may still use */
