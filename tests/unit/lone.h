@@ -25,6 +25,7 @@ struct lone {
 	uint64_t now_us, seed;
 	/* The partner: who it is, where, and the tokens. */
 	uint64_t service, incarnation, context, token_in, token_out, proof;
+	const uint64_t *keys; /* of what it announces; NULL: none */
 	uint8_t host;
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
@@ -253,8 +254,8 @@ static inline void lone_idle(void *arg, uint64_t until_us)
 	lone->now_us = until_us > lone->now_us ? until_us : lone->now_us + 1;
 }
 
-/* Opens the context and its one service; the partner is nobody yet. */
-static inline void lone_open(struct lone *lone)
+/* Opens the context, on such a device, and its one service; the partner is nobody yet. */
+static inline void lone_open_on(struct lone *lone, const struct ripc__backend *const *backends)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = 64u << 20,
 		.flags = RIPC_SINGLE_THREAD, .backends = "lone"};
@@ -262,10 +263,15 @@ static inline void lone_open(struct lone *lone)
 	*lone = (struct lone){.now_us = 1000000000, .seed = 1, .service = 0x5e41, .context = 0xc0,
 		.incarnation = 0x14c, .token_in = 0x70ce4, .host = 2};
 	lone->env = (struct ripc__env){.arg = lone, .now_us = lone_now_us,
-		.wall_ns = lone_wall_ns, .random = lone_random, .backends = lone_backends,
+		.wall_ns = lone_wall_ns, .random = lone_random, .backends = backends,
 		.sources = lone_sources, .idle = lone_idle};
 	ck_assert_int_eq(ripc__open_in(&cfg, &lone->env, &lone->ctx), 0);
 	ck_assert_int_eq(ripc_service_open(lone->ctx, 0, 0, &lone->svc), 0);
+}
+
+static inline void lone_open(struct lone *lone)
+{
+	lone_open_on(lone, lone_backends);
 }
 
 static inline struct ripc_stats lone_stats(struct lone *lone)
@@ -307,7 +313,7 @@ static inline void lone_say(struct lone *lone, struct wire_packet *packet, const
 			.to_service = ripc_service_id(lone->svc), .proof = lone->proof,
 			.unasked = 65536};
 	}
-	len = wire_encode(lone->in, packet, lens, NULL);
+	len = wire_encode(lone->in, packet, lens, lone->keys);
 	ck_assert_uint_le(len + packet->payload_len, LONE_MTU);
 	wire_seal(lone->in, len, ripc__crc32c(0, payload, packet->payload_len));
 	if (payload)

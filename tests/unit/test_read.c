@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages that are read: a device whose reads and fences end when the test says so, a
+ * partner who may say anything, and two contexts on the loop backend.
+ */
+#include "backends/loop/loop.h"
+#include "lone.h"
+
+#define MIB       (1u << 20)
+#define READS_MAX 64
+
+struct fake_read {
+	uint64_t offset, cookie;
+	struct ripc__key key;
+	void *mem;
+	size_t len;
+};
+
+static uint8_t theirs[12 * MIB], window[12 * MIB];
+
+static struct {
+	struct ripc__backend backend;
+	const struct ripc__backend *backends[2];
+	uint32_t caps;
+	struct fake_read reads[READS_MAX]; /* in progress */
+	uint32_t n_reads, n_full;          /* calls of read that get -EAGAIN */
+	struct ripc__event events[READS_MAX];
+	uint32_t n_events;
+	uint32_t n_open, n_closed, n_regions;
+	bool fences, opens_slowly, ends_when_waited_for;
+	uint64_t fence;
+} fake;
+
+static int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	lone_dev_open(dev, host, attr);
+	attr->caps = fake.caps;
+	return 0;
+}
+
+static int fake_mem_reg(void *dev, void *mem, size_t len, void **region)
+{
+	(void)dev;
+	(void)len;
+	*region = mem;
+	fake.n_regions++;
+	return 0;
+}
+
+static void fake_mem_dereg(void *dev, void *region)
+{
+	(void)dev;
+	(void)region;
+	fake.n_regions--;
+}
+
+static int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	(void)dev;
+	(void)peer;
+	(void)len;
+	ck_assert(!writable);
+	*key = (struct ripc__key){(uintptr_t)mem, 0x4e1 + fake.n_open++};
+	return 0;
+}
+
+static int fake_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
+{
+	(void)dev;
+	(void)key;
+	fake.n_closed++;
+	fake.fence = cookie;
+	return fake.fences ? -EINPROGRESS : 0;
+}
+
+static int fake_peer_open(void *port, void *peer, const struct ripc__addr *addr)
+{
+	lone_peer_open(port, peer, addr);
+	return fake.opens_slowly ? -EINPROGRESS : 0;
+}
+
+static int fake_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie)
+{
+	(void)port;
+	(void)peer;
+	if (fake.n_full > 0) {
+		fake.n_full--;
+		return -EAGAIN;
+	}
+	ck_assert_uint_lt(fake.n_reads, READS_MAX);
+	fake.reads[fake.n_reads++] = (struct fake_read){offset, cookie, *key, mem, len};
+	return 0;
+}
+
+/* The event of this kind comes with the next poll. */
+static void event(struct ripc__event event)
+{
+	ck_assert_uint_lt(fake.n_events, READS_MAX);
+	fake.events[fake.n_events++] = event;
+}
+
+/* A read in progress ends; what it got is the sender's memory at that address. */
+static void read_ends(uint32_t at, int status)
+{
+	struct fake_read *read = &fake.reads[at];
+
+	if (status == 0)
+		memcpy(read->mem, theirs + read->key.address + read->offset, read->len);
+	event((struct ripc__event){.kind = RIPC_EV_READ, .cookie = read->cookie,
+		.status = status});
+	*read = fake.reads[--fake.n_reads];
+}
+
+static int fake_poll(void *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = fake.n_events;
+
+	if (fake.ends_when_waited_for) {
+		while (fake.n_reads)
+			read_ends(0, -ETIMEDOUT);
+	}
+	if (filled == 0)
+		return lone_poll(port, events, n);
+	memcpy(events, fake.events, filled * sizeof(*events));
+	fake.n_events = 0;
+	return (int)filled;
+}
+
+static void reader_open(struct lone *lone, uint32_t caps)
+{
+	memset(&fake, 0, sizeof(fake));
+	fake.caps = caps;
+	fake.backend = lone_backend;
+	fake.backend.dev_open = fake_dev_open;
+	fake.backend.mem_reg = fake_mem_reg;
+	fake.backend.mem_dereg = fake_mem_dereg;
+	fake.backend.mem_open = fake_mem_open;
+	fake.backend.mem_close = fake_mem_close;
+	fake.backend.peer_open = fake_peer_open;
+	fake.backend.read = fake_read;
+	fake.backend.poll = fake_poll;
+	fake.backends[0] = &fake.backend;
+	lone_open_on(lone, fake.backends);
+	for (size_t i = 0; i < sizeof(theirs); i++)
+		theirs[i] = (uint8_t)(i * 2654435761u >> 16);
+}
+
+/* Two items: of the first MiB but one byte, and the rest. */
+static void say_keyed(struct lone *lone, uint64_t number, uint64_t total, uint32_t sum)
+{
+	const uint64_t lens[2] = {MIB - 1, total - (MIB - 1)};
+	const uint64_t keys[4] = {0, 77, MIB - 1, 78};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = number,
+		.h.flags = sum ? WIRE_F_LAST : 0, .n_items = 2,
+		.announce = {.total = total, .oldest = 1, .n_items = 2, .sum = sum}};
+
+	lone->keys = keys;
+	lone_say(lone, &packet, lens, NULL);
+	lone->keys = NULL;
+}
+
+static void end_all(struct lone *lone)
+{
+	while (fake.n_reads) {
+		read_ends(fake.n_reads / 2, 0);
+		ripc_poll(lone->ctx);
+	}
+}
+
+/* It came whole, and its sender was told. */
+static void check_delivered(struct lone *lone, uint32_t since, uint64_t total)
+{
+	struct wire_packet answer;
+	struct ripc_msg *msg;
+	uint64_t at = 0;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	for (uint32_t i = 0; i < msg->n_items; at += msg->items[i++].iov_len)
+		ck_assert_int_eq(memcmp(msg->items[i].iov_base, theirs + at,
+			msg->items[i].iov_len), 0);
+	ck_assert_uint_eq(at, total);
+	ripc_msg_free(msg);
+	lone_pass(lone, 2000);
+	ck_assert(lone_hear(lone, since, WIRE_ANSWER, &answer));
+	ck_assert_uint_eq(answer.ack.status, 0);
+}
+
+/* In pieces, so many at a time, which end in any order; registered where that is needed. */
+START_TEST(read__pieces_in_any_order)
+{
+	static struct lone lone;
+	const uint64_t total = 12 * MIB - 5;
+	uint32_t since;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED | (_i ? RIPC_CAP_INTACT : 0));
+	lone_introduce(&lone);
+	since = lone.n_sent;
+	say_keyed(&lone, 1, total, _i ? 0 : ripc__crc32c(0, theirs, total));
+	ck_assert_uint_eq(fake.n_reads, 8);
+	ck_assert_uint_eq(fake.n_regions, 2);
+	end_all(&lone);
+	check_delivered(&lone, since, total);
+	ck_assert_uint_eq(lone_stats(&lone).read_bytes, total);
+	ck_assert_uint_eq(lone_stats(&lone).pull_requests, 0);
+	ck_assert_uint_eq(fake.n_regions, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The device takes none at first. */
+START_TEST(read__again)
+{
+	static struct lone lone;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	fake.n_full = 3;
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	ck_assert_uint_eq(fake.n_reads, 0);
+	lone_pass(&lone, 100000);
+	ck_assert_uint_eq(fake.n_reads, 3);
+	end_all(&lone);
+	check_delivered(&lone, 0, 2 * MIB);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Without a checksum where it is needed, with a wrong one, with a key that opens nothing. */
+START_TEST(read__in_vain)
+{
+	static struct lone lone;
+	struct wire_packet pull;
+
+	reader_open(&lone, RIPC_CAP_READ | (_i == 2 ? RIPC_CAP_INTACT : 0));
+	lone_introduce(&lone);
+	say_keyed(&lone, 1, 2 * MIB, _i == 1 ? 1234 : 0);
+	if (_i == 0)
+		ck_assert_uint_eq(fake.n_reads, 0);
+	if (_i == 1)
+		end_all(&lone);
+	if (_i == 2) {
+		read_ends(1, -EACCES);
+		ripc_poll(lone.ctx);
+		/* Others may still write to the places: nothing else may. */
+		ck_assert(!lone_hear(&lone, 0, WIRE_PULL, &pull));
+		end_all(&lone);
+	}
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_gt(pull.pull.limit, 0);
+	ck_assert_uint_eq(pull.pull.have, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The sender says that it has moved to another path. */
+START_TEST(read__announced_without_keys)
+{
+	static struct lone lone;
+	const uint64_t lens[2] = {MIB - 1, MIB + 1};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 2,
+		.announce = {.total = 2 * MIB, .oldest = 1, .n_items = 2}}, pull;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	lone_say(&lone, &packet, lens, NULL);
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_eq(pull.pull.limit, 0);
+	end_all(&lone);
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_gt(pull.pull.limit, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A window is not used again, nor given back, while reads may write into it. */
+START_TEST(cancel__place_is_kept_until_reads_end)
+{
+	static struct lone lone;
+	const struct iovec mem = {window, sizeof(window)};
+	struct wire_packet cancel = {.h.type = WIRE_CANCEL, .h.number = 1,
+		.announce.oldest = 1}, answer;
+	struct ripc_msg *msg;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	ck_assert_int_eq(ripc_window_post(lone.svc, &mem, 5), 0);
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	ck_assert_ptr_eq(fake.reads[0].mem, window);
+	lone_say(&lone, &cancel, NULL, NULL);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANSWER, &answer));
+	ck_assert_uint_eq(answer.ack.status, ECANCELED);
+	for (uint64_t number = 2; number < 4; number++) {
+		say_keyed(&lone, number, 2 * MIB, 0);
+		end_all(&lone);
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+		ck_assert((msg->places != NULL) == (number == 3));
+		ripc_msg_free(msg);
+	}
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* After ripc_service_close() the window is ours: it waits for the reads. */
+START_TEST(service_close__waits_for_reads)
+{
+	static struct lone lone;
+	const struct iovec mem = {window, sizeof(window)};
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	ck_assert_int_eq(ripc_window_post(lone.svc, &mem, 5), 0);
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	ck_assert_uint_eq(fake.n_reads, 3);
+	fake.ends_when_waited_for = true;
+	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	ck_assert_uint_eq(fake.n_reads, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+static void send_to_partner(struct lone *lone, struct wire_packet *announce)
+{
+	struct iovec items[2] = {{theirs, 100000}, {theirs + 100000, 5}};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 2, .items = items, .cookie = 9,
+		.to = lone->service, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 5000};
+
+	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+	ck_assert(lone_hear(lone, 0, WIRE_ANNOUNCE, announce));
+}
+
+/* The items are told by their keys, and are ours again only when nobody can read them. */
+START_TEST(open__closed_before_the_end_is_told)
+{
+	static struct lone lone;
+	struct wire_packet announce, done = {.h.type = WIRE_ANSWER};
+	struct ripc_msg *msg;
+	uint64_t address, key;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED);
+	lone_introduce(&lone);
+	send_to_partner(&lone, &announce);
+	ck_assert_uint_eq(announce.announce.keys, 1);
+	ck_assert_uint_eq(announce.announce.unasked, 0);
+	ck_assert_uint_eq(announce.announce.sum, ripc__crc32c(0, theirs, 100005));
+	wire_item_key(&announce, 1, &address, &key);
+	ck_assert_uint_eq(address, (uintptr_t)theirs + 100000);
+	ck_assert_uint_eq(key, 0x4e2);
+	fake.fences = _i;
+	done.h.number = done.ack.number = announce.h.number;
+	lone_say(&lone, &done, NULL, NULL);
+	ck_assert_uint_eq(fake.n_closed, 2);
+	for (int i = 0; _i && i < 2; i++) {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+		event((struct ripc__event){.kind = RIPC_EV_FENCED, .cookie = fake.fence});
+		ripc_poll(lone.ctx);
+	}
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+	ripc_msg_free(msg);
+	ck_assert_uint_eq(fake.n_regions, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Nobody answers, nor does the device say that nobody can read: the call returns all the same. */
+START_TEST(open__unknown_then_notice)
+{
+	static struct lone lone;
+	const struct iovec item = {theirs, 100000};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item, .cookie = 9,
+		.flags = RIPC_SEND_LONG, .timeout_ms = 500};
+	enum ripc_outcome outcome;
+	struct ripc_msg *msg;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	fake.fences = true;
+	send.to = lone.service;
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, &outcome), -ECONNRESET);
+	ck_assert_int_eq(outcome, RIPC_UNKNOWN);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	event((struct ripc__event){.kind = RIPC_EV_FENCED, .cookie = fake.fence});
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_NOTICE);
+	ck_assert_uint_eq(msg->cookie, 9);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Nothing goes by a route that is still being made. */
+START_TEST(peer_open__takes_its_time)
+{
+	static struct lone lone;
+	const struct iovec item = {theirs, 1000};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.to = 0x5e41, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000};
+	struct ripc__addr addr = {.len = 1, .blob = {2}};
+	struct wire_packet announce;
+
+	reader_open(&lone, RIPC_CAP_INTACT);
+	fake.opens_slowly = true;
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	lone_answer(&lone, lone.incarnation, lone.context, 2);
+	lone_pass(&lone, 1000000);
+	ck_assert_uint_eq(lone.n_sent, 0);
+	event((struct ripc__event){.kind = RIPC_EV_PEER, .from = &addr,
+		.status = _i ? -ECONNREFUSED : 0});
+	ripc_poll(lone.ctx);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce) == !_i);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* ---- two contexts ------------------------------------------------------------------------ */
+
+static void pump(struct ripc_context *const ctx[2])
+{
+	for (int i = 0; i < 200; i++) {
+		ripc_poll(ctx[0]);
+		ripc_poll(ctx[1]);
+	}
+}
+
+/* What is long goes by reads, the very first message too: no packet has any of its bytes. */
+START_TEST(loop__long_is_read)
+{
+	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
+		.pool_bytes = 64u << 20};
+	const struct ripc__backend *const backends[] = {&ripc__loop_backend, NULL};
+	const struct iovec item = {theirs, sizeof(theirs)};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 20000};
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc_path path = {.size = sizeof(path)};
+	struct ripc__loop_hub *hub;
+	struct ripc__env env;
+	struct ripc_context *ctx[2];
+	struct ripc_service *svc[2];
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc__loop_hub_open(&hub), 0);
+	ripc__env_init(&env);
+	env.arg = hub;
+	env.backends = backends;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__open_in(&cfg, &env, &ctx[i]), 0);
+		ck_assert_int_eq(ripc_service_open(ctx[i], 0, 0, &svc[i]), 0);
+	}
+	send.to = ripc_service_id(svc[1]);
+	for (uint32_t n = 1; n < 4; n++) {
+		theirs[n]++;
+		ck_assert_int_eq(ripc_sendmsg(svc[0], &send, NULL), 0);
+		while (ripc_receive(svc[1], 0, &msg))
+			pump(ctx);
+		ck_assert_int_eq(memcmp(msg->items[0].iov_base, theirs, sizeof(theirs)), 0);
+		ripc_msg_free(msg);
+		while (ripc_receive(svc[0], 0, &msg))
+			pump(ctx);
+		ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+		ripc_msg_free(msg);
+		ck_assert_int_eq(ripc_stats(ctx[1], &stats), 0);
+		ck_assert_uint_eq(stats.read_bytes, (uint64_t)n * sizeof(theirs));
+	}
+	ck_assert_int_eq(ripc_stats(ctx[0], &stats), 0);
+	ck_assert_uint_lt(stats.datagrams_sent, 100);
+	ck_assert_int_eq(ripc_path_info(svc[0], send.to, &path), 0);
+	ck_assert_str_eq(path.bulk, "loop");
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_close(ctx[i], 0), 0);
+	ripc__loop_hub_close(hub);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{ read__pieces_in_any_order, 2 }, { read__again, 1 }, { read__in_vain, 3 },
+		{ read__announced_without_keys, 1 }, { cancel__place_is_kept_until_reads_end, 1 },
+		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
+		{ open__unknown_then_notice, 1 }, { peer_open__takes_its_time, 2 },
+		{ loop__long_is_read, 1 }, { NULL, 0 },
+	};
+
+	return suite_run_loops("read", loops);
+}
