@@ -262,6 +262,8 @@ RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
 /*
  * Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN.
  * Calls of other threads that wait in it return; ripc_receive() and ripc_ping() -ESHUTDOWN.
+ * All that was lent or being sent is the caller's on return: where the network still reads or
+ * writes it by itself, the call waits until it has stopped.
  */
 RIPC_API int ripc_service_close(struct ripc_service *svc);
 
@@ -366,7 +368,8 @@ RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send
 /*
  * Cancels the sends of svc with this cookie that are in progress, and takes back the return
  * buffers that were lent under it. The completions still come, with the true outcome; lent
- * buffers are the caller's on return.
+ * buffers are the caller's on return: where the network is writing to one by itself, the call
+ * waits until it has stopped.
  *  -ENOENT  no such send, nothing lent
  */
 RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);

@@ -60,7 +60,7 @@ enum ripc__cap {
 struct ripc__attr {
 	uint32_t caps;             /* enum ripc__cap */
 	uint32_t datagram_max;     /* longest datagram the device can send at all, bytes */
-	uint32_t receive_buffer;   /* bytes in flight to us from all peers, at most; 0: any number */
+	uint32_t receive_buffer;   /* bytes in flight to us from all, at most; 0: any number */
 	uint32_t peer_buffer;      /* the same from one peer */
 	uint32_t datagram_overhead; /* of receive_buffer that each datagram takes, bytes */
 	uint32_t read_max;         /* bytes that one read takes at most; 0: any number */

@@ -580,7 +580,6 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 void ripc__routes_mend(struct ripc_context *ctx);
 /* The resolver has answered: goes on by another device if the present one is broken. */
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
-/* Tries better devices that had failed. */
 void ripc__routes_retry(struct ripc_context *ctx);
 /* A valid packet has come from an address that is not where the route leads. */
 void ripc__peer_moved(struct partner *partner, struct device *device,
@@ -653,7 +652,6 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes);
-/* Bytes that may be in flight from it: its window, but no more than the device bears. */
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
 /* What was taken for a loss had only been late. */
