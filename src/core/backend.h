@@ -37,6 +37,8 @@ struct ripc__host {
 	const char *interfaces; /* ripc_config.interfaces or NULL */
 	const char *peers;      /* ripc_config.peers or NULL */
 	uint64_t context;       /* the context's incarnation */
+	uint64_t memory;        /* bytes that there are for this host's processes; 0: unknown */
+	uint64_t identity;      /* equal where boot and network namespace are the same */
 	void *env;              /* struct ripc__env.arg: the simulator's world */
 };
 
@@ -261,7 +263,7 @@ struct ripc__source {
 	int (*list)(void *source, void (*found)(void *arg, uint64_t id), void *arg);
 };
 
-extern const struct ripc__backend ripc__loop_backend, ripc__udp_backend;
+extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend;
 extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
 
 /* Constant tables, ended by NULL; best first. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "memory.h"
 #include "util/siphash.h"
 
 /* ---- the real world ---------------------------------------------------------------------- */
@@ -597,7 +598,8 @@ static int context_start(struct ripc_context *ctx)
 
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
-		.context = ctx->incarnation, .env = ctx->env.arg};
+		.context = ctx->incarnation, .identity = ctx->env.host_identity,
+		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg};
 	error = alive_open(ctx);
 	if (error)
 		return error;
@@ -727,7 +729,8 @@ int ripc_probe(const struct ripc_config *cfg,
 	lists_init(ctx);
 	error = config_take(ctx, cfg);
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
-		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers};
+		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
+		.identity = ctx->env.host_identity};
 	for (uint32_t i = 0; !error && ctx->env.backends[i]; i++) {
 		const struct ripc__backend *ops = ctx->env.backends[i];
 
