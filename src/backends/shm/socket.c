@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sockets of the shm backend and the messages on them (docs/protocol.md). Abstract names: the
+ * kernel forgets them with the process, and nothing is in the file system. No call here blocks.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "shm.h"
+#include "util/bytes.h"
+
+#define BACKLOG   128
+#define HEAD_LEN  8 /* type, version, two bytes of zero, a number */
+#define HELLO_LEN (HEAD_LEN + SHM_NAME_LEN)
+#define OFFER_LEN (HEAD_LEN + 8)
+#define OFFER_FDS 3
+#define SNDBUF    (1 << 20)
+
+/* "\0ripc-shm/" and the name in hex. Returns the length for bind and connect. */
+static socklen_t make_name(const uint8_t name[SHM_NAME_LEN], struct sockaddr_un *to)
+{
+	int len;
+
+	memset(to, 0, sizeof(*to));
+	to->sun_family = AF_UNIX;
+	len = snprintf(to->sun_path + 1, sizeof(to->sun_path) - 1, "ripc-shm/");
+	for (int i = 0; i < SHM_NAME_LEN; i++)
+		len += snprintf(to->sun_path + 1 + len, sizeof(to->sun_path) - 1 - (size_t)len,
+			"%02x", name[i]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int make_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN])
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	socklen_t len = name ? make_name(name, &at) : sizeof(at.sun_family);
+	int fd = make_socket(), error;
+
+	if (fd < 0)
+		return fd;
+	if (bind(fd, (struct sockaddr *)&at, len) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+static void make_head(uint8_t *bytes, enum shm_message type, uint32_t number)
+{
+	bytes[0] = (uint8_t)type;
+	bytes[1] = SHM_VERSION;
+	put16(bytes + 2, 0);
+	put32(bytes + 4, number);
+}
+
+static int push(int fd, const struct msghdr *message)
+{
+	ssize_t n;
+
+	do
+		n = sendmsg(fd, message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return 0;
+	/* Too long for what the socket's buffer is allowed to be: the ring will take it. */
+	return errno == ENOBUFS || errno == EMSGSIZE ? -EAGAIN : -errno;
+}
+
+int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME_LEN])
+{
+	uint8_t bytes[HELLO_LEN];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	const struct msghdr hello = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct sockaddr_un at;
+	socklen_t len = make_name(to, &at);
+	int fd = make_socket(), size = SNDBUF, error = 0;
+
+	if (fd < 0)
+		return fd;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as is allowed */
+	if (connect(fd, (struct sockaddr *)&at, len))
+		error = -errno;
+	make_head(bytes, SHM_HELLO, 0);
+	memcpy(bytes + HEAD_LEN, own, SHM_NAME_LEN);
+	error = error ? error : push(fd, &hello);
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+int ripc__shm_uid(int fd, uid_t *uid)
+{
+	struct ucred credentials;
+	socklen_t len = sizeof(credentials);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len))
+		return -errno;
+	*uid = credentials.uid;
+	return 0;
+}
+
+int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
+{
+	struct iovec iov[RIPC_IOV_MAX + 1];
+	const struct msghdr message = {.msg_iov = iov, .msg_iovlen = tx->n_iov + 1};
+	uint8_t head[HEAD_LEN];
+
+	make_head(head, SHM_DATAGRAM, tx->len);
+	iov[0] = (struct iovec){head, sizeof(head)};
+	memcpy(iov + 1, tx->iov, tx->n_iov * sizeof(iov[0]));
+	return push(fd, &message);
+}
+
+void ripc__shm_send_wake(int fd)
+{
+	uint8_t head[HEAD_LEN];
+	struct iovec iov = {head, sizeof(head)};
+	const struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	make_head(head, SHM_WAKE, 0);
+	/* If it does not go the socket is full, or ended: then the receiver wakes for that. */
+	(void)push(fd, &message);
+}
+
+int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer)
+{
+	const int fds[OFFER_FDS] = {offer->ring_fd, offer->board_fd, offer->bits_fd};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))] = {0};
+	uint8_t bytes[OFFER_LEN];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		.msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	make_head(bytes, SHM_RING, offer->index);
+	put32(bytes + HEAD_LEN, SHM_SLOTS);
+	put32(bytes + HEAD_LEN + 4, SHM_AREA);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(c), fds, sizeof(fds));
+	return push(fd, &message);
+}
+
+/* The bytes received; 0: nothing now. */
+static int pull(int fd, struct msghdr *message)
+{
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		return (int)n;
+	return n < 0 && errno == EAGAIN ? 0 : -ECONNRESET;
+}
+
+int ripc__shm_receive(int fd, uint8_t *bytes, uint32_t *len)
+{
+	uint8_t head[HEAD_LEN];
+	struct iovec iov[2] = {{head, sizeof(head)}, {bytes, RIPC_DATAGRAM_MAX}};
+	struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2}; /* descriptors are discarded */
+	int n = pull(fd, &message);
+
+	if (n <= 0)
+		return n < 0 ? n : SHM_NOTHING;
+	n -= HEAD_LEN;
+	if (n < 0 || message.msg_flags & MSG_TRUNC || head[1] != SHM_VERSION || get16(head + 2))
+		return -EBADMSG;
+	switch (head[0]) {
+	case SHM_HELLO:
+		if (n != SHM_NAME_LEN)
+			return -EBADMSG;
+		break;
+	case SHM_DATAGRAM:
+		if (n == 0 || get32(head + 4) != (uint32_t)n)
+			return -EBADMSG;
+		break;
+	case SHM_WAKE:
+		if (n != 0)
+			return -EBADMSG;
+		break;
+	default:
+		return -EBADMSG;
+	}
+	*len = (uint32_t)n;
+	return head[0];
+}
+
+/* Closes all descriptors of a message, or hands over the OFFER_FDS that it should have. */
+static bool take_descriptors(struct msghdr *message, int fds[OFFER_FDS], bool wanted)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(message);
+	int got[OFFER_FDS + 1];
+	size_t n = 0;
+
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	n = n < OFFER_FDS + 1 ? n : OFFER_FDS + 1;
+	if (n)
+		memcpy(got, CMSG_DATA(c), n * sizeof(int));
+	if (wanted && n == OFFER_FDS) {
+		memcpy(fds, got, OFFER_FDS * sizeof(int));
+		return true;
+	}
+	for (size_t i = 0; i < n; i++)
+		close(got[i]);
+	return false;
+}
+
+int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE((OFFER_FDS + 1) * sizeof(int))];
+	uint8_t bytes[OFFER_LEN] = {0};
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		.msg_controllen = sizeof(control)};
+	int n = pull(fd, &message), fds[OFFER_FDS];
+	bool sound = n == OFFER_LEN && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+		bytes[0] == SHM_RING && bytes[1] == SHM_VERSION && get16(bytes + 2) == 0 &&
+		get32(bytes + 4) < SHM_RINGS_MAX && get32(bytes + HEAD_LEN) == SHM_SLOTS &&
+		get32(bytes + HEAD_LEN + 4) == SHM_AREA;
+
+	if (n <= 0)
+		return n < 0 ? n : SHM_NOTHING;
+	if (!take_descriptors(&message, fds, sound))
+		return -EBADMSG;
+	*offer = (struct shm_ring_offer){get32(bytes + 4), fds[0], fds[1], fds[2]};
+	return SHM_RING;
+}
