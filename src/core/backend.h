@@ -44,7 +44,7 @@ struct ripc__host {
 
 /* Where a datagram came from, or where one is to go: what the backend needs to answer. */
 struct ripc__addr {
-	uint8_t host[16]; /* IP backends: the IPv6 or v4-mapped address; others: zero */
+	uint8_t host[16]; /* the IPv6 or v4-mapped address; within one host 127.0.0.1; or zero */
 	uint8_t len;      /* of blob; 0: no address */
 	uint8_t blob[RIPC_ADDR_MAX];
 };

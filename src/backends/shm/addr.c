@@ -13,7 +13,10 @@
 void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		struct ripc__addr *addr)
 {
-	memset(addr->host, 0, sizeof(addr->host));
+	/* As the resolver's local source names this host, to which address proofs are bound. */
+	static const uint8_t loopback[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+
+	memcpy(addr->host, loopback, sizeof(loopback));
 	addr->len = SHM_ADDR_LEN;
 	put64(addr->blob, port->dev->host.identity);
 	memcpy(addr->blob + 8, name, SHM_NAME_LEN);

@@ -155,14 +155,20 @@ int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer)
 	return push(fd, &message);
 }
 
-/* The bytes received; 0: nothing now. */
+/*
+ * The bytes received; 0: nothing now. Who closes without having read all resets the connection:
+ * that is told once, before what it sent.
+ */
 static int pull(int fd, struct msghdr *message)
 {
+	bool reset = false, again;
 	ssize_t n;
 
-	do
+	do {
 		n = recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+		again = n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset));
+		reset |= n < 0 && errno == ECONNRESET;
+	} while (again);
 	if (n > 0)
 		return (int)n;
 	return n < 0 && errno == EAGAIN ? 0 : -ECONNRESET;
