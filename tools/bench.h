@@ -7,7 +7,7 @@
  *   bench_run.c      one run: a server and a client process; many runs in turns
  *   bench_join.c     the same with the server on another host
  *   bench_report.c   medians, ratios, the table and JSON
- *   bench_ripc.c, bench_tcp.c, bench_udp.c, bench_unix.c, bench_shm.c   the peers: who exchanges messages
+ *   bench_ripc.c, _tcp.c, _udp.c, _unix.c, _shm.c   the peers: who exchanges messages
  *
  * A peer is added by a file with a struct bench_peer and a line in bench_peers[].
  *
