@@ -55,7 +55,7 @@ static int real_random(void *arg, void *bytes, size_t len)
 	return 0;
 }
 
-/* Two contexts share a loopback interface if and only if this is equal. */
+/* Two contexts share a loopback interface if and only if this is equal. 0: it is not known. */
 static uint64_t host_identity(void)
 {
 	struct {
@@ -65,16 +65,14 @@ static uint64_t host_identity(void)
 	static const uint8_t key[16];
 	struct stat status;
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	bool known = file && fgets(identity.boot, sizeof(identity.boot), file);
 
-	if (file) {
-		if (!fgets(identity.boot, sizeof(identity.boot), file))
-			identity.boot[0] = 0;
+	if (file)
 		fclose(file);
-	}
-	if (stat("/proc/self/ns/net", &status) == 0) {
-		identity.device = status.st_dev;
-		identity.inode = status.st_ino;
-	}
+	if (!known || stat("/proc/self/ns/net", &status))
+		return 0;
+	identity.device = status.st_dev;
+	identity.inode = status.st_ino;
 	return ripc__siphash(key, &identity, sizeof(identity));
 }
 
