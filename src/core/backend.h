@@ -38,7 +38,7 @@ struct ripc__host {
 	const char *peers;      /* ripc_config.peers or NULL */
 	uint64_t context;       /* the context's incarnation */
 	uint64_t memory;        /* bytes that there are for this host's processes; 0: unknown */
-	uint64_t identity;      /* equal where boot and network namespace are the same */
+	uint64_t identity;      /* of boot and network namespace; 0: unknown */
 	void *env;              /* struct ripc__env.arg: the simulator's world */
 };
 

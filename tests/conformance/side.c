@@ -70,6 +70,7 @@ const struct ripc__host *world_host(int variant)
 		.log = log_line,
 		.option = get_option,
 		.context = 1,
+		.identity = 1,
 		.env = world.env,
 	};
 	return &world.host;

@@ -77,6 +77,11 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		snprintf(remedy, 256, "correct shm.uids");
 		return error;
 	}
+	if (!host->identity) {
+		snprintf(why, 256, "it cannot be told who is on this host");
+		snprintf(remedy, 256, "mount /proc");
+		return -ENODEV;
+	}
 	error = try_kernel();
 	if (error) {
 		snprintf(why, 256, "no sealed memory or no Unix socket to be had: %s",
@@ -95,7 +100,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 {
 	struct shm_device *dev = state;
 	struct shm_device made;
-	int error = read_options(host, &made);
+	int error = host->identity ? read_options(host, &made) : -ENODEV;
 
 	if (error)
 		return error;
