@@ -4,9 +4,9 @@
  * says anything that does not belong there loses its link; nobody else notices.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,7 +42,24 @@ static int in_make(struct shm_port *port, int fd)
 	}
 	list_append(&port->ins, &in->node);
 	port->n_ins++;
+	port->n_socket_links++;
 	return 0;
+}
+
+/*
+ * There is no descriptor for who comes: the one kept for this is given up, so that he can be told
+ * by closing; he may come again. Otherwise the socket would stay readable all the time.
+ */
+static void turn_away(struct shm_port *port)
+{
+	int fd;
+
+	if (port->spare_fd >= 0)
+		close(port->spare_fd);
+	fd = accept4(port->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	port->spare_fd = fcntl(port->bell.fd, F_DUPFD_CLOEXEC, 0);
 }
 
 void ripc__shm_accept(struct shm_port *port)
@@ -50,12 +67,8 @@ void ripc__shm_accept(struct shm_port *port)
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
 		int fd = accept4(port->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-			/* Or the socket would stay readable for as long as that lasts. */
-			epoll_ctl(port->epoll_fd, EPOLL_CTL_DEL, port->listener.fd, NULL);
-			port->full = true;
-			return;
-		}
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+			turn_away(port);
 		if (fd < 0)
 			return;
 		port->look = true; /* at what it says, and for more */
@@ -70,6 +83,7 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 		return;
 	ripc__shm_segment_unmap(in->ring.memory, SHM_RING_LEN);
 	in->ring.memory = NULL;
+	port->n_socket_links++;
 	port->dev->ring_bytes -= SHM_RING_LEN;
 	port->rings[in->index] = NULL;
 	while (port->n_rings > 0 && !port->rings[port->n_rings - 1])
@@ -82,9 +96,8 @@ void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 	ripc__shm_unwatch(port, &in->watch);
 	list_remove(&in->node);
 	port->n_ins--;
+	port->n_socket_links--;
 	free(in);
-	if (port->full && ripc__shm_watch(port, &port->listener) == 0)
-		port->full = false;
 }
 
 void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
@@ -125,6 +138,7 @@ static void ring_offer(struct shm_port *port, struct shm_in *in)
 	if (ripc__shm_send_offer(in->watch.fd, &offer) == 0) {
 		in->ring = (struct shm_ring_in){.memory = memory};
 		in->index = offer.index;
+		port->n_socket_links--;
 		port->rings[in->index] = in;
 		if (in->index >= port->n_rings)
 			port->n_rings = in->index + 1;

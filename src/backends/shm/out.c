@@ -78,6 +78,7 @@ int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *
 
 void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
 {
+	port->n_socket_links -= out->state == SHM_EARLY;
 	ripc__shm_unwatch(port, &out->watch);
 	if (out->ring) {
 		ripc__shm_segment_unmap(out->ring->memory, SHM_RING_LEN);
@@ -86,7 +87,8 @@ void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
 		free(out->ring);
 		out->ring = NULL;
 	}
-	out->state = SHM_DEAD;
+	/* The receiver may still be there: it, or the kernel, may just have been out of memory. */
+	out->state = SHM_IDLE;
 }
 
 void ripc__shm_peer_close(void *state, void *peer_state)
@@ -140,6 +142,7 @@ static int connect_to(struct shm_port *port, struct shm_out *out)
 		ripc__shm_unwatch(port, &out->watch);
 	else
 		out->state = SHM_EARLY;
+	port->n_socket_links += !error;
 	return error;
 }
 
@@ -185,8 +188,10 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		return;
 	if (got == SHM_RING) {
 		/* Without memory for it the socket goes on carrying what there is to carry. */
-		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0)
+		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
 			out->state = SHM_LINKED;
+			port->n_socket_links--;
+		}
 		close(offer.ring_fd);
 		close(offer.board_fd);
 		close(offer.bits_fd);
@@ -221,10 +226,11 @@ static bool advance(struct shm_port *port, struct shm_out *out)
 
 	if (out->state == SHM_IDLE) {
 		error = connect_to(port, out);
-		if (error == -EAGAIN || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
-			return false;
-		if (error)
+		/* No other will ever have the name of a socket that is gone. */
+		if (error == -ECONNREFUSED || error == -EACCES)
 			out->state = SHM_DEAD;
+		else if (error)
+			return false;
 	} else if (out->state == SHM_EARLY) {
 		ripc__shm_out_input(port, out);
 	}

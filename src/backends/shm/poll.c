@@ -146,7 +146,8 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 	if (filled == n)
 		return false;
 	if (filled == 0)
-		return port->look || ++port->idle_polls >= LOOK_AFTER || is_time(port);
+		return port->look || port->n_socket_links || port->n_rings == 0 ||
+			++port->idle_polls >= LOOK_AFTER || is_time(port);
 	port->idle_polls = 0;
 	return port->polls % SHM_SCAN_EVERY == 0 && (port->look || is_time(port));
 }

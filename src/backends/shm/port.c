@@ -4,6 +4,7 @@
  * all who send to it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -73,6 +74,12 @@ static void close_pages(struct shm_port *port)
 	close(port->bits_fd);
 }
 
+static void close_spare(struct shm_port *port)
+{
+	if (port->spare_fd >= 0)
+		close(port->spare_fd);
+}
+
 /* The socket, the bell, and the set that watches both. */
 static int open_descriptors(struct shm_port *port)
 {
@@ -87,8 +94,10 @@ static int open_descriptors(struct shm_port *port)
 		goto close_bell;
 	port->listener = (struct shm_watch){SHM_LISTENER, ripc__shm_listen(port->name)};
 	error = port->listener.fd < 0 ? port->listener.fd : ripc__shm_watch(port, &port->listener);
+	port->spare_fd = fcntl(port->bell.fd, F_DUPFD_CLOEXEC, 0);
 	if (!error)
 		return 0;
+	close_spare(port);
 	ripc__shm_unwatch(port, &port->listener);
 close_bell:
 	ripc__shm_unwatch(port, &port->bell);
@@ -147,6 +156,7 @@ void ripc__shm_port_close(void *state)
 	ripc__map_free(&port->outs);
 	ripc__shm_unwatch(port, &port->listener);
 	ripc__shm_unwatch(port, &port->bell);
+	close_spare(port);
 	close(port->epoll_fd);
 	close_pages(port);
 	ripc__buffers_close(port->buffers);

@@ -107,7 +107,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	*dev = made;
 	dev->ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_RELIABLE,
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT,
 		.datagram_max = RIPC_DATAGRAM_MAX,
 		/* A quarter of this may be in flight: as much as one ring's area holds. */
 		.receive_buffer = 4 * SHM_AREA,

@@ -81,7 +81,7 @@ struct shm_in {
 };
 
 enum shm_out_state {
-	SHM_IDLE,   /* not connected: nothing was sent yet */
+	SHM_IDLE,   /* not connected (any more) */
 	SHM_EARLY,  /* connected, no ring yet */
 	SHM_LINKED,
 	SHM_DEAD,   /* the receiver is gone, or will not have us */
@@ -106,6 +106,7 @@ struct shm_port {
 	uint8_t name[SHM_NAME_LEN];
 	struct shm_watch listener, bell; /* bell: an eventfd for wake() */
 	int epoll_fd, board_fd, bits_fd;
+	int spare_fd;               /* for when there are no others; -1: none */
 	struct shm_board *board;
 	struct shm_bits *bits;
 	struct ripc__buffers *buffers;
@@ -114,10 +115,10 @@ struct shm_port {
 	uint32_t n_rings;           /* all in use are below this index */
 	uint32_t first;             /* where the next poll begins */
 	uint64_t todo[SHM_RINGS_MAX / 64]; /* rings that were not emptied */
+	uint32_t n_socket_links;    /* links of both kinds that use their sockets for datagrams */
 	uint32_t n_ins;
 	struct list ins, ended;     /* struct shm_in */
 	uint32_t polls, idle_polls;
-	bool full;                  /* no descriptor was left for accept */
 	bool look;                  /* the sockets may have something */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
@@ -175,7 +176,7 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 /* Something came from the receiver. */
 void ripc__shm_out_input(struct shm_port *port, struct shm_out *out);
-/* Takes apart what is connected or mapped; the link can be freed. */
+/* Takes apart what is connected or mapped: it can be freed, or connected again. */
 void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out);
 
 /* in.c */
