@@ -109,7 +109,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	*attr = (struct ripc__attr){
 		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT,
 		.datagram_max = RIPC_DATAGRAM_MAX,
-		/* A quarter of this may be in flight: what one ring's area holds, however it wraps. */
+		/* A quarter may be in flight: what one ring's area holds, however it wraps. */
 		.receive_buffer = 3 * SHM_AREA,
 	};
 	return 0;
