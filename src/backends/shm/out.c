@@ -202,19 +202,17 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* Through the socket. How many were taken. What goes to nobody is lost, as on any network. */
+/* Through the socket. How many were taken. */
 static uint32_t send_early(struct shm_port *port, struct shm_out *out, const struct ripc__tx *tx,
 		uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		int error = ripc__shm_send_datagram(out->watch.fd, &tx[i]);
 
-		if (error == -EAGAIN)
-			return i;
-		if (error) {
+		if (error && error != -EAGAIN)
 			ripc__shm_out_cut(port, out);
-			return n;
-		}
+		if (error)
+			return i;
 	}
 	return n;
 }
@@ -264,5 +262,5 @@ int ripc__shm_send(void *state, void *peer, const struct ripc__tx *tx, uint32_t 
 		return (int)put_all(out, tx, fits);
 	if (out->state == SHM_EARLY)
 		return (int)send_early(port, out, tx, fits);
-	return (int)fits;
+	return out->state == SHM_DEAD ? -ECONNRESET : 0;
 }
