@@ -258,6 +258,9 @@ int ripc__shm_send(void *state, void *peer, const struct ripc__tx *tx, uint32_t 
 		return -EMSGSIZE;
 	if (out->state != SHM_LINKED && !advance(port, out))
 		return 0;
+	/* It has just been cut: at once again. */
+	if (out->state == SHM_IDLE && !advance(port, out))
+		return 0;
 	if (out->state == SHM_LINKED)
 		return (int)put_all(out, tx, fits);
 	if (out->state == SHM_EARLY)
