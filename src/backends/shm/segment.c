@@ -8,8 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -74,13 +76,13 @@ close_fd:
 int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory)
 {
 	struct stat status;
+	struct statfs system;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status))
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) || fstatfs(fd, &system))
 		return -EBADMSG;
-	/* Memory of another page size (MFD_HUGETLB) can be lacking when it is touched. */
-	if (!S_ISREG(status.st_mode) || (size_t)status.st_size != len ||
-			status.st_blksize != sysconf(_SC_PAGESIZE))
+	/* Memory of huge pages (MFD_HUGETLB) can be lacking when it is touched. */
+	if (system.f_type != TMPFS_MAGIC || (size_t)status.st_size != len)
 		return -EBADMSG;
 	return map(fd, len, writable ? PROT_READ | PROT_WRITE : PROT_READ, memory);
 }
