@@ -118,6 +118,16 @@ static void host_log(void *arg, int level, const char *format, ...)
 	va_end(args);
 }
 
+static int host_share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+{
+	return ripc__pool_share(((struct ripc_context *)arg)->pool, mem, len, shared);
+}
+
+static bool host_is_shared(void *arg, const struct ripc__shared *shared)
+{
+	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
+}
+
 /* What RIPC_LOG=LEVEL asks for when the application has no log callback. */
 static void log_to_stderr(void *arg, int level, const char *text)
 {
@@ -597,7 +607,8 @@ static int context_start(struct ripc_context *ctx)
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
-		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg};
+		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
+		.share = host_share, .is_shared = host_is_shared};
 	error = alive_open(ctx);
 	if (error)
 		return error;

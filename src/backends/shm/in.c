@@ -93,6 +93,7 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 {
 	ring_close(port, in);
+	ripc__shm_imports_end(port, in);
 	ripc__shm_unwatch(port, &in->watch);
 	list_remove(&in->node);
 	port->n_ins--;
@@ -202,12 +203,14 @@ static bool greet(struct shm_port *port, struct shm_in *in, const uint8_t *bytes
 uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n)
 {
-	uint32_t at = 0, taken = 0, len;
+	struct shm_received received;
+	uint32_t at = 0, taken = 0;
 
 	for (uint32_t i = 0; i < MESSAGES_MAX; i++) {
 		struct ripc__buffer *buffer = taken < n ?
 			ripc__buffers_find(port->buffers, &at) : NULL;
-		int got = buffer ? ripc__shm_receive(in->watch.fd, buffer->data, &len) : SHM_WAKE;
+		int got = buffer ? ripc__shm_receive(in->watch.fd, buffer->data, &received) :
+			SHM_WAKE;
 		bool sound = got == SHM_WAKE || (got == SHM_DATAGRAM && in->from.len);
 
 		if (got == SHM_NOTHING)
@@ -216,8 +219,10 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 			break;
 		if (got == SHM_HELLO)
 			sound = greet(port, in, buffer->data);
+		else if (got == SHM_TABLE || got == SHM_SLAB)
+			sound = ripc__shm_import(in, got, buffer->data, &received);
 		else if (got == SHM_DATAGRAM && sound)
-			hand_over(in, buffer, len, &events[taken++]);
+			hand_over(in, buffer, received.len, &events[taken++]);
 		if (!sound) {
 			ripc__shm_in_end(port, in);
 			return taken;

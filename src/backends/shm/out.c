@@ -65,6 +65,7 @@ int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *
 		if (!out)
 			return -ENOMEM;
 		out->watch = (struct shm_watch){SHM_OUT, -1};
+		out->port = port;
 		memcpy(out->name, addr->blob + 8, SHM_NAME_LEN);
 		if (add(port, out)) {
 			free(out);
@@ -79,6 +80,7 @@ int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *
 void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
 {
 	port->n_socket_links -= out->state == SHM_EARLY;
+	ripc__shm_exports_end(out);
 	ripc__shm_unwatch(port, &out->watch);
 	if (out->ring) {
 		ripc__shm_segment_unmap(out->ring->memory, SHM_RING_LEN);
@@ -128,14 +130,13 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 /* 0; -EAGAIN: the receiver is behind with accepting; else nobody is there for us. */
 static int connect_to(struct shm_port *port, struct shm_out *out)
 {
-	uid_t uid;
 	int fd = ripc__shm_connect(out->name, port->name), error;
 
 	if (fd < 0)
 		return fd;
 	out->watch.fd = fd;
-	error = ripc__shm_uid(fd, &uid);
-	if (!error && !ripc__shm_uid_admitted(port->dev, uid))
+	error = ripc__shm_uid(fd, &out->uid);
+	if (!error && !ripc__shm_uid_admitted(port->dev, out->uid))
 		error = -EACCES;
 	error = error ? error : ripc__shm_watch(port, &out->watch);
 	if (error)
@@ -198,6 +199,17 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		return;
 	}
 	ripc__shm_out_cut(port, out);
+}
+
+int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
+{
+	int error = 0;
+
+	if (out->state == SHM_IDLE)
+		error = connect_to(port, out);
+	else if (out->state == SHM_DEAD)
+		error = -ECONNRESET;
+	return error;
 }
 
 /* ---- sending ----------------------------------------------------------------------------- */

@@ -129,6 +129,18 @@ static uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *eve
 	return filled;
 }
 
+/* Memory that we have freed must not stay because a partner has mapped it. */
+static void trim_exports(struct shm_port *port)
+{
+	struct shm_out *out;
+	uint32_t at = 0;
+
+	while ((out = ripc__map_next(&port->outs, &at))) {
+		for (; out; out = out->next)
+			ripc__shm_exports_trim(out);
+	}
+}
+
 /* Has the coarse clock moved on (some milliseconds) since the sockets were looked at? */
 static bool is_time(struct shm_port *port)
 {
@@ -138,6 +150,8 @@ static bool is_time(struct shm_port *port)
 	if (now.tv_nsec == port->looked.tv_nsec && now.tv_sec == port->looked.tv_sec)
 		return false;
 	port->looked = now;
+	if (port->dev->n_exports)
+		trim_exports(port);
 	return true;
 }
 
@@ -145,6 +159,8 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 {
 	if (filled == n)
 		return false;
+	if (port->n_reads && port->look)
+		return true;
 	if (filled == 0)
 		return port->look || port->n_socket_links || port->n_rings == 0 ||
 			++port->idle_polls >= LOOK_AFTER || is_time(port);
@@ -173,6 +189,8 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 	filled = take_from_rings(port, events, n);
 	if (should_look(port, filled, n))
 		filled += take_from_sockets(port, events + filled, n - filled);
+	if (port->n_reads)
+		filled += ripc__shm_read_step(port, events + filled, n - filled);
 	return (int)filled;
 }
 

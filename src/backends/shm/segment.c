@@ -21,6 +21,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
+#define POPULATE_MAX (1u << 20) /* bytes that are mapped page by page at once */
+
 static int memfd_make(void)
 {
 	int fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -32,7 +34,8 @@ static int memfd_make(void)
 
 static int map(int fd, size_t len, int protection, void **memory)
 {
-	void *at = mmap(NULL, len, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
+	int flags = MAP_SHARED | (len <= POPULATE_MAX ? MAP_POPULATE : 0);
+	void *at = mmap(NULL, len, protection, flags, fd, 0);
 
 	if (at == MAP_FAILED)
 		return -errno;

@@ -105,9 +105,10 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	if (error)
 		return error;
 	*dev = made;
+	ripc__map_init(&dev->keys, host->context);
 	dev->ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT,
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE,
 		.datagram_max = RIPC_DATAGRAM_MAX,
 		/* A quarter may be in flight: what one ring's area holds, however it wraps. */
 		.receive_buffer = 3 * SHM_AREA,
@@ -115,9 +116,16 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	return 0;
 }
 
-static void dev_close(void *dev)
+static void dev_close(void *state)
 {
-	(void)dev;
+	struct shm_device *dev = state;
+	uint32_t at = 0;
+	void *key;
+
+	/* Nobody can use them any more: their links have ended. */
+	while ((key = ripc__map_next(&dev->keys, &at)))
+		free(key);
+	ripc__map_free(&dev->keys);
 }
 
 const struct ripc__backend ripc__shm_backend = {
@@ -129,6 +137,8 @@ const struct ripc__backend ripc__shm_backend = {
 	.probe = probe,
 	.dev_open = dev_open,
 	.dev_close = dev_close,
+	.mem_open = ripc__shm_mem_open,
+	.mem_close = ripc__shm_mem_close,
 	.port_open = ripc__shm_port_open,
 	.port_close = ripc__shm_port_close,
 	.port_addr = ripc__shm_port_addr,
@@ -142,6 +152,7 @@ const struct ripc__backend ripc__shm_backend = {
 	.send = ripc__shm_send,
 	.poll = ripc__shm_poll,
 	.release = ripc__shm_release,
+	.read = ripc__shm_read,
 	.wait_fd = ripc__shm_wait_fd,
 	.wait_arm = ripc__shm_wait_arm,
 	.wait = ripc__shm_wait,

@@ -61,6 +61,59 @@ struct shm_device {
 	bool any_uid;
 	uid_t uids[SHM_UIDS_MAX];
 	uint64_t ring_bytes, ring_bytes_max; /* of rings that we own */
+	struct ripc__map keys;    /* struct shm_key */
+	uint32_t n_exports;       /* partners that we let read */
+};
+
+#define SHM_KEYS   64u /* ranges that one partner may read at once */
+#define SHM_SLABS  16u /* of our memory that one partner has mapped */
+#define SHM_READS  64u /* reads in progress */
+
+/* What a holder lets one partner read. Only the holder writes it. One page. */
+struct shm_table {
+	struct shm_entry {
+		_Atomic uint64_t key; /* 0: nothing; changes before the range may change */
+		uint64_t slab, offset, len; /* index of the slab, place in it */
+	} entries[SHM_KEYS];
+};
+
+#define SHM_TABLE_LEN 4096u
+
+/* The holder's side, for one partner. */
+struct shm_exports {
+	struct shm_table *table;
+	struct {
+		struct ripc__shared memory; /* id 0: none */
+		uint32_t n_keys;            /* open ones */
+	} slabs[SHM_SLABS];
+	uint32_t next_slab;
+};
+
+/* An open key, by its number in dev->keys. */
+struct shm_key {
+	struct shm_out *out; /* NULL: the link has ended, and the key with it */
+	uint32_t index;      /* in its table */
+};
+
+/* The reader's side, for one holder. */
+struct shm_imports {
+	struct shm_table *table; /* NULL: not yet */
+	struct {
+		void *memory; /* NULL: none */
+		size_t len;
+	} slabs[SHM_SLABS];
+};
+
+/* A read in progress. */
+struct shm_read {
+	struct shm_in *from; /* NULL: not found yet */
+	uint8_t name[SHM_NAME_LEN]; /* the holder's */
+	struct ripc__key key;
+	uint64_t offset, cookie;
+	uint8_t *to;
+	size_t len, done;
+	int status;
+	uint32_t looks; /* at the sockets, for what the key speaks of */
 };
 
 enum shm_watched { SHM_LISTENER, SHM_BELL, SHM_IN, SHM_OUT };
@@ -78,6 +131,7 @@ struct shm_in {
 	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
 	uint32_t index;           /* in port->rings */
 	struct shm_ring_in ring;
+	struct shm_imports *imports; /* NULL: none */
 };
 
 enum shm_out_state {
@@ -99,6 +153,9 @@ struct shm_out {
 	struct shm_ring_out *ring;
 	const struct shm_board *board;
 	struct shm_bits *bits;
+	uid_t uid;                /* the receiver's */
+	struct shm_port *port;    /* ours */
+	struct shm_exports *exports; /* NULL: none */
 };
 
 struct shm_port {
@@ -122,6 +179,8 @@ struct shm_port {
 	bool look;                  /* the sockets may have something */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
+	uint32_t first_read, n_reads;  /* a ring */
+	struct shm_read reads[SHM_READS];
 };
 
 struct shm_peer {
@@ -141,7 +200,14 @@ struct shm_ring_offer {
 	uint32_t index;
 	int ring_fd, board_fd, bits_fd;
 };
-enum shm_message { SHM_NOTHING, SHM_HELLO = 1, SHM_RING, SHM_DATAGRAM, SHM_WAKE };
+enum shm_message {
+	SHM_NOTHING, SHM_HELLO = 1, SHM_RING, SHM_DATAGRAM, SHM_WAKE, SHM_TABLE, SHM_SLAB,
+};
+/* What came from a sender beside its bytes. */
+struct shm_received {
+	uint32_t len, number;
+	int fd; /* the caller's; -1: none */
+};
 /* A listening socket with this name, or with any that is free if it is NULL. */
 int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN]);
 /* -EAGAIN: too many wait to be accepted. Sends hello. */
@@ -152,11 +218,14 @@ int ripc__shm_uid(int fd, uid_t *uid);
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
 void ripc__shm_send_wake(int fd);
+/* SHM_TABLE and SHM_SLAB, with a descriptor unless it is -1. */
+int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
+		int memory_fd);
 /*
  * What came from a sender: enum shm_message, and its bytes (RIPC_DATAGRAM_MAX of them);
  * SHM_NOTHING: nothing more now. -ECONNRESET: the connection ended; -EBADMSG: nonsense.
  */
-int ripc__shm_receive(int fd, uint8_t *bytes, uint32_t *len);
+int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
 /* What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), or as above. */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 
@@ -174,6 +243,8 @@ void ripc__shm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
 uint32_t ripc__shm_peer_mtu(void *port, void *peer);
 bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* Connects if need be. 0, or why nothing can be sent over the socket now. */
+int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out);
 /* Something came from the receiver. */
 void ripc__shm_out_input(struct shm_port *port, struct shm_out *out);
 /* Takes apart what is connected or mapped: it can be freed, or connected again. */
@@ -190,6 +261,26 @@ uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc
 /* Nothing more will come over its socket. */
 void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
+
+/* export.c: our memory for others */
+int ripc__shm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int ripc__shm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
+/* The link ends: so do its keys. */
+void ripc__shm_exports_end(struct shm_out *out);
+/* Tells the partner of memory that is not there any more, so that it does not stay. */
+void ripc__shm_exports_trim(struct shm_out *out);
+
+/* import.c: others' memory for us */
+int ripc__shm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie);
+/* Goes on with reads, for a while; up to n events. */
+uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
+/* SHM_TABLE or SHM_SLAB came. False: it makes no sense. Closes the descriptor. */
+bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *bytes,
+		const struct shm_received *received);
+/* The link is freed: reads from it end. */
+void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 
 /* poll.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n);

@@ -18,6 +18,7 @@
 #define HEAD_LEN  8 /* type, version, two bytes of zero, a number */
 #define HELLO_LEN (HEAD_LEN + SHM_NAME_LEN)
 #define OFFER_LEN (HEAD_LEN + 8)
+#define MEMORY_LEN (HEAD_LEN + 8)
 #define OFFER_FDS 3
 #define SNDBUF    (1 << 20)
 
@@ -135,23 +136,47 @@ void ripc__shm_send_wake(int fd)
 	(void)push(fd, &message);
 }
 
+/* Adds descriptors to a message. control: CMSG_SPACE of them. */
+static void add_descriptors(struct msghdr *message, void *control, const int *fds, size_t n)
+{
+	struct cmsghdr *c = control;
+
+	memset(control, 0, CMSG_SPACE(n * sizeof(*fds)));
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n * sizeof(*fds));
+	memcpy(CMSG_DATA(c), fds, n * sizeof(*fds));
+	message->msg_control = control;
+	message->msg_controllen = CMSG_SPACE(n * sizeof(*fds));
+}
+
+int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
+		int memory_fd)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	uint8_t bytes[MEMORY_LEN];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	make_head(bytes, type, number);
+	put64(bytes + HEAD_LEN, len);
+	if (memory_fd >= 0)
+		add_descriptors(&message, control, &memory_fd, 1);
+	return push(fd, &message);
+}
+
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer)
 {
 	const int fds[OFFER_FDS] = {offer->ring_fd, offer->board_fd, offer->bits_fd};
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))] = {0};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
 	uint8_t bytes[OFFER_LEN];
 	struct iovec iov = {bytes, sizeof(bytes)};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-		.msg_controllen = sizeof(control)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	make_head(bytes, SHM_RING, offer->index);
 	put32(bytes + HEAD_LEN, SHM_SLOTS);
 	put32(bytes + HEAD_LEN + 4, SHM_AREA);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(c), fds, sizeof(fds));
+	add_descriptors(&message, control, fds, OFFER_FDS);
 	return push(fd, &message);
 }
 
@@ -174,57 +199,71 @@ static int pull(int fd, struct msghdr *message)
 	return n < 0 && errno == EAGAIN ? 0 : -ECONNRESET;
 }
 
-int ripc__shm_receive(int fd, uint8_t *bytes, uint32_t *len)
+/* Closes all descriptors of a message, or hands over the n that it should have. */
+static bool take_descriptors(struct msghdr *message, int *fds, size_t n, bool wanted)
 {
+	struct cmsghdr *c = CMSG_FIRSTHDR(message);
+	int got[OFFER_FDS + 1];
+	size_t n_got = 0;
+
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		n_got = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	n_got = n_got < OFFER_FDS + 1 ? n_got : OFFER_FDS + 1;
+	if (n_got)
+		memcpy(got, CMSG_DATA(c), n_got * sizeof(int));
+	if (wanted && n_got == n && !(message->msg_flags & MSG_CTRUNC)) {
+		memcpy(fds, got, n * sizeof(int));
+		return true;
+	}
+	for (size_t i = 0; i < n_got; i++)
+		close(got[i]);
+	return false;
+}
+
+/* Has a message of a sender the bytes that its type has? n: after the head. */
+static bool is_sound(const uint8_t *head, const uint8_t *bytes, int n)
+{
+	uint32_t number = get32(head + 4);
+
+	if (n < 0 || head[1] != SHM_VERSION || get16(head + 2))
+		return false;
+	switch (head[0]) {
+	case SHM_HELLO:
+		return n == SHM_NAME_LEN;
+	case SHM_DATAGRAM:
+		return n > 0 && number == (uint32_t)n;
+	case SHM_WAKE:
+		return n == 0;
+	case SHM_TABLE:
+		return n == 8 && get64(bytes) == SHM_TABLE_LEN;
+	case SHM_SLAB:
+		return n == 8 && number < SHM_SLABS;
+	default:
+		return false;
+	}
+}
+
+int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE((OFFER_FDS + 1) * sizeof(int))];
 	uint8_t head[HEAD_LEN];
 	struct iovec iov[2] = {{head, sizeof(head)}, {bytes, RIPC_DATAGRAM_MAX}};
-	struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2}; /* descriptors are discarded */
-	int n = pull(fd, &message);
+	struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+		.msg_controllen = sizeof(control)};
+	int n = pull(fd, &message), memory_fd = -1;
+	bool sound, has_memory;
 
 	if (n <= 0)
 		return n < 0 ? n : SHM_NOTHING;
 	n -= HEAD_LEN;
-	if (n < 0 || message.msg_flags & MSG_TRUNC || head[1] != SHM_VERSION || get16(head + 2))
+	sound = !(message.msg_flags & MSG_TRUNC) && is_sound(head, bytes, n);
+	/* Memory that is taken back has no length, and no descriptor. */
+	has_memory = sound && (head[0] == SHM_TABLE || (head[0] == SHM_SLAB && get64(bytes)));
+	if (!take_descriptors(&message, &memory_fd, has_memory, sound))
 		return -EBADMSG;
-	switch (head[0]) {
-	case SHM_HELLO:
-		if (n != SHM_NAME_LEN)
-			return -EBADMSG;
-		break;
-	case SHM_DATAGRAM:
-		if (n == 0 || get32(head + 4) != (uint32_t)n)
-			return -EBADMSG;
-		break;
-	case SHM_WAKE:
-		if (n != 0)
-			return -EBADMSG;
-		break;
-	default:
-		return -EBADMSG;
-	}
-	*len = (uint32_t)n;
+	*received = (struct shm_received){(uint32_t)n, get32(head + 4),
+		has_memory ? memory_fd : -1};
 	return head[0];
-}
-
-/* Closes all descriptors of a message, or hands over the OFFER_FDS that it should have. */
-static bool take_descriptors(struct msghdr *message, int fds[OFFER_FDS], bool wanted)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(message);
-	int got[OFFER_FDS + 1];
-	size_t n = 0;
-
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	n = n < OFFER_FDS + 1 ? n : OFFER_FDS + 1;
-	if (n)
-		memcpy(got, CMSG_DATA(c), n * sizeof(int));
-	if (wanted && n == OFFER_FDS) {
-		memcpy(fds, got, OFFER_FDS * sizeof(int));
-		return true;
-	}
-	for (size_t i = 0; i < n; i++)
-		close(got[i]);
-	return false;
 }
 
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
@@ -235,14 +274,14 @@ int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
 		.msg_controllen = sizeof(control)};
 	int n = pull(fd, &message), fds[OFFER_FDS];
-	bool sound = n == OFFER_LEN && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	bool sound = n == OFFER_LEN && !(message.msg_flags & MSG_TRUNC) &&
 		bytes[0] == SHM_RING && bytes[1] == SHM_VERSION && get16(bytes + 2) == 0 &&
 		get32(bytes + 4) < SHM_RINGS_MAX && get32(bytes + HEAD_LEN) == SHM_SLOTS &&
 		get32(bytes + HEAD_LEN + 4) == SHM_AREA;
 
 	if (n <= 0)
 		return n < 0 ? n : SHM_NOTHING;
-	if (!take_descriptors(&message, fds, sound))
+	if (!take_descriptors(&message, fds, OFFER_FDS, sound))
 		return -EBADMSG;
 	*offer = (struct shm_ring_offer){get32(bytes + 4), fds[0], fds[1], fds[2]};
 	return SHM_RING;

@@ -73,7 +73,7 @@ static bool arm(struct shm_port *port, enum shm_asleep how)
 {
 	tell(port, how);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!ripc__shm_any_ready(port))
+	if (!port->n_reads && !ripc__shm_any_ready(port))
 		return true;
 	tell(port, SHM_AWAKE);
 	return false;
