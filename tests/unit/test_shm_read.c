@@ -188,6 +188,7 @@ START_TEST(port_close__in_the_middle)
 	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
 	side_close(&holder);
 	ck_assert_int_lt(finish(1), 0);
+	SHM->peer_close(&reader.port, &reader.peer);
 	side_open(&holder);
 	route(&holder, &reader);
 	key = open_key(given, LEN);
@@ -284,7 +285,8 @@ START_TEST(read__from_a_table_that_lies)
 		uint64_t slab, offset, len;
 	} lies[] = {
 		{SHM_SLABS, 0, LEN}, {UINT64_MAX, 0, LEN}, {1, 0, LEN}, {0, UINT64_MAX, LEN},
-		{0, 0, UINT64_MAX}, {0, UINT64_MAX - 10, 20}, {0, 1ull << 40, 16}, {0, 16, 1ull << 40},
+		{0, 0, UINT64_MAX}, {0, UINT64_MAX - 10, 20}, {0, 1ull << 40, 16},
+		{0, 16, 1ull << 40},
 	};
 	struct ripc__key key = open_key(given, LEN);
 	struct shm_entry *entry = &holder.peer.out->exports->table->entries[key.address];
