@@ -217,6 +217,7 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 			return taken;
 		if (!buffer)
 			break;
+		port->roused |= got == SHM_WAKE;
 		if (got == SHM_HELLO)
 			sound = greet(port, in, buffer->data);
 		else if (got == SHM_TABLE || got == SHM_SLAB)

@@ -87,9 +87,11 @@ static uint32_t take_from_rings(struct shm_port *port, struct ripc__event *event
 	return take_by_bits(port, events, n);
 }
 
-static void drain_bell(const struct shm_port *port)
+static void drain_bell(struct shm_port *port)
 {
 	uint64_t count;
+
+	port->roused = true;
 
 	while (read(port->bell.fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
@@ -184,13 +186,17 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 		n = RIPC_EVENTS_MAX;
 	if (!list_empty(&port->ended))
 		reap(port);
-	ripc__shm_disarm(port);
+	/* A sleeper may have been woken by a message. */
+	port->look |= port->armed;
+	port->armed = port->roused = false;
 	port->polls++;
 	filled = take_from_rings(port, events, n);
 	if (should_look(port, filled, n))
 		filled += take_from_sockets(port, events + filled, n - filled);
 	if (port->n_reads)
 		filled += ripc__shm_read_step(port, events + filled, n - filled);
+	if (port->roused)
+		ripc__shm_rearm(port);
 	return (int)filled;
 }
 

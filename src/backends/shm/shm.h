@@ -179,6 +179,8 @@ struct shm_port {
 	bool look;                  /* the sockets may have something */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
+	bool armed;                 /* and not polled since */
+	bool roused;                /* this poll has taken a wake-up that was meant for a sleeper */
 	uint32_t first_read, n_reads;  /* a ring */
 	struct shm_read reads[SHM_READS];
 };
@@ -293,8 +295,10 @@ int ripc__shm_wait_fd(void *port);
 int ripc__shm_wait_arm(void *port);
 void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);
-/* Called by poll: we are awake. */
-void ripc__shm_disarm(struct shm_port *port);
+/* Called by poll when it has taken a wake-up: whoever sleeps may not have seen it. */
+void ripc__shm_rearm(struct shm_port *port);
+/* Makes the descriptor readable. */
+void ripc__shm_ring_bell(const struct shm_port *port);
 /* Called by a sender after its datagrams: wakes the receiver if it sleeps. */
 void ripc__shm_rouse(struct shm_out *out);
 

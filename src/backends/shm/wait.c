@@ -4,6 +4,9 @@
  * more; a sender puts its datagram into the ring, then looks at the board. Between the two steps
  * both have a full fence, so that at least one of them sees the other (Dekker).
  *
+ * Core may poll while somebody sleeps on the descriptor: so polling does not end the sleep on the
+ * board. Each sender wakes once for each sleep; a poll that takes a wake-up begins a new one.
+ *
  * On a descriptor the receiver sleeps in core, and a sender wakes it by a message on their
  * socket: a descriptor that a partner hands out, as an eventfd, could block who writes to it. In
  * wait() it sleeps on a futex, which no connection can end: so after a short while it goes on
@@ -60,23 +63,20 @@ static void tell(struct shm_port *port, enum shm_asleep how)
 	atomic_store(&port->board->asleep, ((now | 3) + 1) | how);
 }
 
-void ripc__shm_disarm(struct shm_port *port)
-{
-	if (atomic_load_explicit(&port->board->asleep, memory_order_relaxed) % 4 == SHM_AWAKE)
-		return;
-	tell(port, SHM_AWAKE);
-	port->look = true; /* we may have been woken by a message */
-}
-
 /* False: there is something already. */
 static bool arm(struct shm_port *port, enum shm_asleep how)
 {
 	tell(port, how);
+	port->armed = true;
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!port->n_reads && !ripc__shm_any_ready(port))
-		return true;
-	tell(port, SHM_AWAKE);
-	return false;
+	return !port->n_reads && !ripc__shm_any_ready(port);
+}
+
+void ripc__shm_rearm(struct shm_port *port)
+{
+	if (!arm(port, SHM_ASLEEP_ON_SOCKETS))
+		ripc__shm_ring_bell(port);
+	port->armed = false;
 }
 
 int ripc__shm_wait_fd(void *port)
@@ -114,14 +114,20 @@ void ripc__shm_wait(void *state)
 	atomic_store(&port->woken, false);
 }
 
+void ripc__shm_ring_bell(const struct shm_port *port)
+{
+	uint64_t one = 1;
+
+	while (write(port->bell.fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
 void ripc__shm_wake(void *state)
 {
 	struct shm_port *port = state;
-	uint64_t one = 1;
 
 	atomic_store(&port->woken, true);
 	atomic_fetch_add(&port->bits->wakes, 1);
 	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
-	while (write(port->bell.fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	ripc__shm_ring_bell(port);
 }
