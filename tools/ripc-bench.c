@@ -11,7 +11,8 @@
 #include <ripc/ripc.h>
 #include "bench.h"
 
-const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_tcp, &bench_udp};
+const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_tcp, &bench_udp,
+	&bench_unix, &bench_shm};
 const unsigned int bench_n_peers = sizeof(bench_peers) / sizeof(bench_peers[0]);
 
 static const char usage_text[] =
@@ -24,7 +25,8 @@ static const char usage_text[] =
 	"  latency            round trips; short messages while they fit, else long ones\n"
 	"  bandwidth          long messages one after the other, until each has arrived\n"
 	"  --size N,N,...     bytes of a message (default 50,1400 or 64K,1M,80M)\n"
-	"  --vs NAME,...      peers to compare with: tcp, udp (latency only), none\n"
+	"  --vs NAME,...      peers to compare with: tcp; for latency also udp, and on one host\n"
+	"                     unix and shm (datagrams; spinning on shared memory); none\n"
 	"                     (default tcp,udp or tcp)\n"
 	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0)\n"

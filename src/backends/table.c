@@ -3,6 +3,7 @@
 #include "../core/backend.h"
 
 const struct ripc__backend *const ripc__backends[] = {
+	&ripc__shm_backend,
 	&ripc__udp_backend,
 	&ripc__loop_backend,
 	NULL,

@@ -27,6 +27,14 @@
 #define RIPC_EVENTS_MAX 64 /* events that core asks one poll for */
 #define RIPC_DATAGRAM_MAX 65536
 
+/* Memory of the pool that others may be shown: a memfd that only we can write. */
+struct ripc__shared {
+	uint64_t id;   /* never used again */
+	uint8_t *base; /* our mapping */
+	size_t len;
+	int fd;        /* the pool's; valid while the memory is in use */
+};
+
 /* What core offers to backends and sources. Valid from dev_open to dev_close. */
 struct ripc__host {
 	void *arg;
@@ -37,12 +45,20 @@ struct ripc__host {
 	const char *interfaces; /* ripc_config.interfaces or NULL */
 	const char *peers;      /* ripc_config.peers or NULL */
 	uint64_t context;       /* the context's incarnation */
+	uint64_t memory;        /* bytes that there are for this host's processes; 0: unknown */
+	uint64_t identity;      /* of boot and network namespace; 0: unknown */
 	void *env;              /* struct ripc__env.arg: the simulator's world */
+	/*
+	 * What [mem, mem + len) lies in, which may be shown to others from now on; -EINVAL: it is
+	 * not the application's alone. And whether that still exists. NULL: nothing can be shown.
+	 */
+	int (*share)(void *arg, const void *mem, size_t len, struct ripc__shared *shared);
+	bool (*is_shared)(void *arg, const struct ripc__shared *shared);
 };
 
 /* Where a datagram came from, or where one is to go: what the backend needs to answer. */
 struct ripc__addr {
-	uint8_t host[16]; /* IP backends: the IPv6 or v4-mapped address; others: zero */
+	uint8_t host[16]; /* the IPv6 or v4-mapped address; within one host 127.0.0.1; or zero */
 	uint8_t len;      /* of blob; 0: no address */
 	uint8_t blob[RIPC_ADDR_MAX];
 };
@@ -261,7 +277,7 @@ struct ripc__source {
 	int (*list)(void *source, void (*found)(void *arg, uint64_t id), void *arg);
 };
 
-extern const struct ripc__backend ripc__loop_backend, ripc__udp_backend;
+extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend;
 extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
 
 /* Constant tables, ended by NULL; best first. */

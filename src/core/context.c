@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "memory.h"
 #include "util/siphash.h"
 
 /* ---- the real world ---------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ static int real_random(void *arg, void *bytes, size_t len)
 	return 0;
 }
 
-/* Two contexts share a loopback interface if and only if this is equal. */
+/* Two contexts share a loopback interface if and only if this is equal. 0: it is not known. */
 static uint64_t host_identity(void)
 {
 	struct {
@@ -64,16 +65,14 @@ static uint64_t host_identity(void)
 	static const uint8_t key[16];
 	struct stat status;
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	bool known = file && fgets(identity.boot, sizeof(identity.boot), file);
 
-	if (file) {
-		if (!fgets(identity.boot, sizeof(identity.boot), file))
-			identity.boot[0] = 0;
+	if (file)
 		fclose(file);
-	}
-	if (stat("/proc/self/ns/net", &status) == 0) {
-		identity.device = status.st_dev;
-		identity.inode = status.st_ino;
-	}
+	if (!known || stat("/proc/self/ns/net", &status))
+		return 0;
+	identity.device = status.st_dev;
+	identity.inode = status.st_ino;
 	return ripc__siphash(key, &identity, sizeof(identity));
 }
 
@@ -117,6 +116,16 @@ static void host_log(void *arg, int level, const char *format, ...)
 	va_start(args, format);
 	log_text(arg, level, format, args);
 	va_end(args);
+}
+
+static int host_share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+{
+	return ripc__pool_share(((struct ripc_context *)arg)->pool, mem, len, shared);
+}
+
+static bool host_is_shared(void *arg, const struct ripc__shared *shared)
+{
+	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
 }
 
 /* What RIPC_LOG=LEVEL asks for when the application has no log callback. */
@@ -597,7 +606,9 @@ static int context_start(struct ripc_context *ctx)
 
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
-		.context = ctx->incarnation, .env = ctx->env.arg};
+		.context = ctx->incarnation, .identity = ctx->env.host_identity,
+		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
+		.share = host_share, .is_shared = host_is_shared};
 	error = alive_open(ctx);
 	if (error)
 		return error;
@@ -727,7 +738,8 @@ int ripc_probe(const struct ripc_config *cfg,
 	lists_init(ctx);
 	error = config_take(ctx, cfg);
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
-		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers};
+		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
+		.identity = ctx->env.host_identity};
 	for (uint32_t i = 0; !error && ctx->env.backends[i]; i++) {
 		const struct ripc__backend *ops = ctx->env.backends[i];
 

@@ -254,6 +254,7 @@ struct outgoing {
 	bool reported;          /* its message is queued or with the application */
 	bool announced, busy;
 	bool exposed;           /* this partner was told how to read it: it may have all */
+	bool unopenable;        /* the device cannot open its memory to this partner */
 	int status;
 	int cancel_status;      /* what to report when the partner confirms the cancel */
 	struct wire_range holes[WIRE_HOLES_MAX];

@@ -19,7 +19,7 @@ struct ripc__env {
 	int (*random)(void *arg, void *bytes, size_t len);  /* 0 or a negative errno */
 	const struct ripc__backend *const *backends;        /* NULL-terminated, best first */
 	const struct ripc__source *const *sources;          /* NULL-terminated, in asking order */
-	uint64_t host_identity;                             /* hash of boot ID and namespace */
+	uint64_t host_identity;        /* hash of boot ID and namespace; 0: unknown */
 	/*
 	 * Called at named points of the protocol, for fault tests; NULL: nobody listens. The names:
 	 * "announced", "first_grant", "mid_data", "last_data", "before_checksum", "before_done",

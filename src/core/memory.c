@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Mapping, faulting in and measuring memory, for the pool. Owns nothing. The memfd's descriptor
- * is closed as soon as it is mapped: nobody shares the memory yet, and descriptors are few; a
- * backend that hands slabs to other processes will have to keep it.
+ * is closed as soon as it is mapped unless the memory is to be shared: descriptors are few.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +15,9 @@
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -37,10 +39,11 @@ size_t ripc__memory_round(size_t len)
 
 static int open_memfd(size_t len)
 {
-	int fd = memfd_create("libripc", MFD_CLOEXEC | MFD_NOEXEC_SEAL), err;
+	int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create("libripc", (unsigned int)flags | MFD_NOEXEC_SEAL), err;
 
-	if (fd < 0 && errno == EINVAL) /* the kernel does not know the second flag */
-		fd = memfd_create("libripc", MFD_CLOEXEC);
+	if (fd < 0 && errno == EINVAL) /* the kernel does not know the last flag */
+		fd = memfd_create("libripc", (unsigned int)flags);
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)len) < 0) {
@@ -79,7 +82,7 @@ static int map_over(uint8_t *at, size_t len, int fd)
 	return 0;
 }
 
-int ripc__memory_map(size_t len, size_t align, void **memory)
+static int map_memfd(size_t len, size_t align, void **memory, int *fd_out)
 {
 	uint8_t *at = NULL;
 	int fd, err;
@@ -99,8 +102,32 @@ int ripc__memory_map(size_t len, size_t align, void **memory)
 	if (len >= align)
 		(void)madvise(at, len, MADV_HUGEPAGE);
 	*memory = at;
+	*fd_out = fd;
+	return 0;
 close_memfd:
 	close(fd);
+	return err;
+}
+
+int ripc__memory_map(size_t len, size_t align, void **memory)
+{
+	int fd, err = map_memfd(len, align, memory, &fd);
+
+	if (!err)
+		close(fd);
+	return err;
+}
+
+int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd)
+{
+	int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	int err = map_memfd(len, align, memory, fd);
+
+	/* The owner's mapping stays writable. */
+	if (!err && fcntl(*fd, F_ADD_SEALS, seals)) {
+		close(*fd);
+		*fd = -1;
+	}
 	return err;
 }
 

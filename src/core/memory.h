@@ -14,6 +14,11 @@ size_t ripc__memory_round(size_t len);
  * may say.
  */
 int ripc__memory_map(size_t len, size_t align, void **memory);
+/*
+ * The same, to be shared: *fd is open, and sealed: nobody else can write, and nobody can cut it.
+ * -1: the kernel has no such seal.
+ */
+int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd);
 void ripc__memory_unmap(void *memory, size_t len);
 /* Gives pages to what has none yet and leaves the contents alone. -ENOMEM. */
 int ripc__memory_fault(void *memory, size_t len);

@@ -60,6 +60,7 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 	outgoing->opened = opened;
 	for (; opened->n < outgoing->n_items; opened->n++) {
 		if (item_open(opened, &outgoing->items[opened->n])) {
+			outgoing->unopenable = true;
 			ripc__opened_close(outgoing);
 			return false;
 		}
@@ -76,7 +77,8 @@ bool ripc__opened_may(const struct outgoing *outgoing)
 	const struct partner *partner = outgoing->partner;
 	const struct device *device = ripc__peer_device(outgoing->service->ctx, partner->peer);
 
-	return device->attr.caps & RIPC_CAP_READ && outgoing->state == OUT_ACTIVE &&
+	return device->attr.caps & RIPC_CAP_READ && !outgoing->unopenable &&
+		outgoing->state == OUT_ACTIVE &&
 		outgoing->total > UNASKED_BYTES && outgoing->limit <= UNASKED_BYTES &&
 		partner->token_out && partner->current;
 }

@@ -392,7 +392,7 @@ static void begin(struct outgoing *outgoing, struct partner *partner)
 	outgoing->partner = partner;
 	outgoing->state = OUT_WAITING;
 	outgoing->number = 0;
-	outgoing->announced = outgoing->exposed = false;
+	outgoing->announced = outgoing->exposed = outgoing->unopenable = false;
 	outgoing->sent = outgoing->limit = 0;
 	outgoing->crc = outgoing->n_holes = 0;
 	outgoing->resend_left = PULL_MAX;

@@ -17,6 +17,9 @@
  *  - slab->blocks[i] is 0: never handed out (all from n_used on); 1..REFS_MAX: live, with so
  *    many references; FREE | next: in the slab's list of free blocks.
  *
+ *  - A big slab keeps its descriptor, as far as SHARED_MAX goes. Once its block has been shown to
+ *    others (share_id is not 0) it serves no other buffer: it goes when that is freed.
+ *
  * Calls into the kernel that take long (mapping, faulting in, unmapping) are made without the
  * lock: before a slab is published, after it was withdrawn, or by the new owner of a block.
  */
@@ -24,7 +27,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/backend.h"
 #include "core/memory.h"
 #include "core/pool.h"
 #include "util/list.h"
@@ -42,6 +47,7 @@
 #define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
 				       * a lock that others wait for */
 #define IDLE_MAX   ((size_t)256 << 20)
+#define SHARED_MAX 256u /* descriptors kept */
 
 struct slab {
 	struct list node;        /* small: in a partial list, or alone */
@@ -50,6 +56,9 @@ struct slab {
 	uint8_t *base;
 	size_t len, block_len;   /* bytes; the same for a big slab */
 	size_t faulted;          /* bytes from base on that have pages */
+	uint64_t share_id;       /* not 0: others may have been shown it */
+	int fd;                  /* -1: none */
+	bool reused;             /* its block was another buffer before */
 	uint32_t n_blocks, n_live;
 	uint32_t n_used;         /* blocks from here on were never handed out */
 	uint32_t free;           /* first free block, NO_BLOCK if none */
@@ -64,7 +73,8 @@ struct foreign {
 struct ripc__pool {
 	pthread_mutex_t mutex;
 	bool locked;               /* false: one thread only, no lock */
-	uint64_t limit, taken, used, idle_bytes;
+	uint64_t limit, taken, used, idle_bytes, last_share_id;
+	uint32_t n_descriptors;
 	struct list partial[CLASSES];
 	struct list all, idle;
 	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */
@@ -120,7 +130,8 @@ static size_t big_len(size_t len)
 
 /* ---- slabs ------------------------------------------------------------------------------- */
 
-static int slab_new(size_t len, size_t block_len, struct slab **slab)
+/* keep: its descriptor. */
+static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 {
 	uint32_t n_blocks = (uint32_t)(len / block_len);
 	struct slab *s = calloc(1, sizeof(*s) + n_blocks * sizeof(s->blocks[0]));
@@ -128,7 +139,9 @@ static int slab_new(size_t len, size_t block_len, struct slab **slab)
 
 	if (!s)
 		return -ENOMEM;
-	err = ripc__memory_map(len, CHUNK, (void **)&s->base);
+	s->fd = -1;
+	err = keep ? ripc__memory_map_shared(len, CHUNK, (void **)&s->base, &s->fd) :
+		ripc__memory_map(len, CHUNK, (void **)&s->base);
 	if (err) {
 		free(s);
 		return err;
@@ -146,6 +159,8 @@ static int slab_new(size_t len, size_t block_len, struct slab **slab)
 static void slab_destroy(struct slab *slab)
 {
 	ripc__memory_unmap(slab->base, slab->len);
+	if (slab->fd >= 0)
+		close(slab->fd);
 	free(slab);
 }
 
@@ -198,6 +213,7 @@ static void slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct lis
 	list_remove(&slab->node);
 	list_remove(&slab->all_node);
 	list_remove(&slab->idle_node);
+	pool->n_descriptors -= slab->fd >= 0;
 	pool->idle_bytes -= slab->len;
 	pool->taken -= slab->len;
 	list_append(dead, &slab->node);
@@ -244,6 +260,7 @@ static int reserve(struct ripc__pool *pool, uint64_t len, struct list *dead)
 /* Makes a new slab, idle. Called with the lock, which it gives up meanwhile. */
 static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab)
 {
+	bool keep = len == block_len && pool->n_descriptors < SHARED_MAX;
 	struct slab *s = NULL;
 	struct list dead;
 	int err;
@@ -254,7 +271,7 @@ static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struc
 		return err;
 	unlock(pool);
 	destroy_all(&dead);
-	err = slab_new(len, block_len, &s);
+	err = slab_new(len, block_len, keep, &s);
 	lock(pool);
 	if (err)
 		goto give_back;
@@ -262,6 +279,7 @@ static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struc
 	if (err)
 		goto destroy;
 	idle_enter(pool, s);
+	pool->n_descriptors += s->fd >= 0;
 	*slab = s;
 	return 0;
 destroy:
@@ -312,7 +330,10 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 		list_append(slab->n_live == 1 ? partial : partial->next, &slab->node);
 	}
 	if (--slab->n_live == 0) {
+		slab->reused = true;
 		idle_enter(pool, slab);
+		if (slab->share_id)
+			slab_withdraw(pool, slab, dead);
 		trim_idle(pool, IDLE_MAX, dead);
 	}
 }
@@ -502,6 +523,38 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
 	refs = place.slab ? place.slab->blocks[place.index] : 0;
 	unlock(pool);
 	return refs;
+}
+
+int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len,
+		struct ripc__shared *shared)
+{
+	struct place place;
+	int err = -EINVAL;
+
+	lock(pool);
+	place = find(pool, buf);
+	if (place.slab && place.slab->fd >= 0 && !place.slab->reused &&
+			len <= room_of(place, buf)) {
+		if (!place.slab->share_id)
+			place.slab->share_id = ++pool->last_share_id;
+		*shared = (struct ripc__shared){place.slab->share_id, place.slab->base,
+			place.slab->len, place.slab->fd};
+		err = 0;
+	}
+	unlock(pool);
+	return err;
+}
+
+bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared)
+{
+	struct place place;
+	bool is;
+
+	lock(pool);
+	place = find(pool, shared->base);
+	is = place.slab && place.slab->share_id == shared->id;
+	unlock(pool);
+	return is;
 }
 
 size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)

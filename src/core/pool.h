@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct ripc__pool;
+struct ripc__shared;
 
 struct ripc__pool_stats {
 	uint64_t taken, limit, used; /* bytes: mapped, most that may be mapped, in live blocks */
@@ -39,6 +40,14 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf);
 bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len);
 /* References of the block that contains buf; 0: none of ours. */
 uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf);
+/*
+ * What [buf, buf + len) lies in, to be shown to others from now on. Only big buffers that nobody
+ * had before: what another partner sent, or an earlier buffer held, is not shown with it. -EINVAL.
+ */
+int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len,
+		struct ripc__shared *shared);
+/* Is it still there? Shown memory goes when its buffer is freed. */
+bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared);
 /* Bytes of the block that contains buf, from buf to its end; 0: none of ours. */
 size_t ripc__pool_room(struct ripc__pool *pool, const void *buf);
 /* Foreign memory: -EEXIST overlaps, -EINVAL empty or wraps, -ENOMEM; -ENOENT unknown. */

@@ -93,7 +93,8 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	if (n == 1)
 		return 0;
 	ctx->stats.drop_send_full++;
-	return n == 0 ? -EAGAIN : n;
+	/* A route that has failed is being mended, or its partner will be found to be gone. */
+	return n == 0 || n == -ECONNRESET ? -EAGAIN : n;
 }
 
 /*

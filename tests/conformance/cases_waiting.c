@@ -76,6 +76,31 @@ START_TEST(wait_arm__tells_what_is_left)
 }
 END_TEST
 
+/* One thread sleeps on the descriptor, another polls meanwhile: the first is still woken. */
+START_TEST(wait_arm__outlasts_a_poll)
+{
+	struct side left, right;
+	struct ripc__event event;
+
+	pair_open(&left, &right, _i);
+	for (uint32_t i = 0; i < 20; i++) {
+		ck_assert_int_eq(arm(&right), 0);
+		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+		side_send(&left, left.peer, 100, 2 * i);
+		ck_assert(side_readable(&right));
+		/* What woke it may be taken by the other thread, too. */
+		side_expect(&right, 100, 2 * i);
+		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+		side_send(&left, left.peer, 100, 2 * i + 1);
+		ck_assert(side_readable(&right));
+		side_expect(&right, 100, 2 * i + 1);
+		while (arm(&right) == -EAGAIN || side_readable(&right))
+			ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
 static void *wait_on(void *arg)
 {
 	const struct side *side = arg;
@@ -135,6 +160,7 @@ void conformance_waiting_cases(TCase *tcase)
 		wait_fd__becomes_readable,
 		wait_arm__tells_what_came_before,
 		wait_arm__tells_what_is_left,
+		wait_arm__outlasts_a_poll,
 		wait__ends_with_a_datagram,
 		wait__ends_with_a_wake,
 		NULL,

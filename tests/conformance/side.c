@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/memory.h"
 #include "util/bytes.h"
 
 #define PATIENCE_MS 20000
@@ -19,6 +21,7 @@ static struct {
 	void *env;
 	conformance_options options, override;
 	struct ripc__host host;
+	struct ripc__shared memory;
 } world;
 
 static void log_line(void *arg, int level, const char *format, ...)
@@ -45,6 +48,34 @@ static const char *get_option(void *arg, const char *name)
 	return value ? value : find_option(world.options, name);
 }
 
+static int share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+{
+	size_t offset = (size_t)((const uint8_t *)mem - world.memory.base);
+
+	(void)arg;
+	if (offset > world.memory.len || len > world.memory.len - offset)
+		return -EINVAL;
+	*shared = world.memory;
+	return 0;
+}
+
+static bool is_shared(void *arg, const struct ripc__shared *shared)
+{
+	(void)arg;
+	return shared->id == world.memory.id;
+}
+
+uint8_t *world_memory(size_t len)
+{
+	struct ripc__shared *memory = &world.memory;
+
+	memory->id = 1;
+	memory->len = ripc__memory_round(len);
+	ck_assert_int_eq(ripc__memory_map_shared(memory->len, 4096, (void **)&memory->base,
+		&memory->fd), 0);
+	return memory->base;
+}
+
 void world_open(void)
 {
 	memset(&world, 0, sizeof(world));
@@ -54,6 +85,10 @@ void world_open(void)
 
 void world_close(void)
 {
+	if (world.memory.base) {
+		ripc__memory_unmap(world.memory.base, world.memory.len);
+		close(world.memory.fd);
+	}
 	if (conformance_under_test->world_close)
 		conformance_under_test->world_close(world.env);
 }
@@ -70,7 +105,10 @@ const struct ripc__host *world_host(int variant)
 		.log = log_line,
 		.option = get_option,
 		.context = 1,
+		.identity = 1,
 		.env = world.env,
+		.share = share,
+		.is_shared = is_shared,
 	};
 	return &world.host;
 }

@@ -29,6 +29,9 @@ void world_close(void);
 void world_override(conformance_options options);
 const struct ripc__host *world_host(int variant);
 
+/* Memory that a backend may show to others (ripc__host.share); lives as long as the world. */
+uint8_t *world_memory(size_t len);
+
 void side_open(struct side *side, int variant);
 void side_close(struct side *side);
 /* Closes the port only. */

@@ -34,8 +34,10 @@ int conformance_run(const struct conformance *backend)
 	add(suite, "buffer", conformance_buffer_cases);
 	if (backend->backend->wait_fd)
 		add(suite, "waiting", conformance_waiting_cases);
+	if (backend->backend->read)
+		add(suite, "read", conformance_read_cases);
 	if (backend->backend->read && backend->backend->write)
-		add(suite, "memory", conformance_memory_cases);
+		add(suite, "write", conformance_write_cases);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Links from senders to us: accepting them, giving them rings, and taking their datagrams. Who
+ * says anything that does not belong there loses its link; nobody else notices.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "segment.h"
+#include "shm.h"
+
+#define ACCEPTS_MAX  8    /* connections accepted in one go */
+#define MESSAGES_MAX 16   /* taken from one socket in one go */
+#define TAKES_MAX    32   /* datagrams taken from one ring in one go */
+#define INS_MAX      4096 /* connections */
+
+/* ---- coming and going -------------------------------------------------------------------- */
+
+static int in_make(struct shm_port *port, int fd)
+{
+	struct shm_in *in;
+	uid_t uid;
+	int error = ripc__shm_uid(fd, &uid);
+
+	if (error)
+		return error;
+	if (port->n_ins >= INS_MAX || !ripc__shm_uid_admitted(port->dev, uid))
+		return -EACCES;
+	in = calloc(1, sizeof(*in));
+	if (!in)
+		return -ENOMEM;
+	in->watch = (struct shm_watch){SHM_IN, fd};
+	in->index = SHM_RINGS_MAX;
+	error = ripc__shm_watch(port, &in->watch);
+	if (error) {
+		free(in);
+		return error;
+	}
+	list_append(&port->ins, &in->node);
+	port->n_ins++;
+	port->n_socket_links++;
+	return 0;
+}
+
+/*
+ * There is no descriptor for who comes: the one kept for this is given up, so that he can be told
+ * by closing; he may come again. Otherwise the socket would stay readable all the time.
+ */
+static void turn_away(struct shm_port *port)
+{
+	int fd;
+
+	if (port->spare_fd >= 0)
+		close(port->spare_fd);
+	fd = accept4(port->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	port->spare_fd = fcntl(port->bell.fd, F_DUPFD_CLOEXEC, 0);
+}
+
+void ripc__shm_accept(struct shm_port *port)
+{
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		int fd = accept4(port->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+			turn_away(port);
+		if (fd < 0)
+			return;
+		port->look = true; /* at what it says, and for more */
+		if (in_make(port, fd))
+			close(fd);
+	}
+}
+
+static void ring_close(struct shm_port *port, struct shm_in *in)
+{
+	if (!in->ring.memory)
+		return;
+	ripc__shm_segment_unmap(in->ring.memory, SHM_RING_LEN);
+	in->ring.memory = NULL;
+	port->n_socket_links++;
+	port->dev->ring_bytes -= SHM_RING_LEN;
+	port->rings[in->index] = NULL;
+	while (port->n_rings > 0 && !port->rings[port->n_rings - 1])
+		port->n_rings--;
+}
+
+void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
+{
+	ring_close(port, in);
+	ripc__shm_imports_end(port, in);
+	ripc__shm_unwatch(port, &in->watch);
+	list_remove(&in->node);
+	port->n_ins--;
+	port->n_socket_links--;
+	free(in);
+}
+
+void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
+{
+	ripc__shm_unwatch(port, &in->watch);
+	/* What is in its ring was sent before it went. */
+	if (in->ring.memory && ripc__shm_ring_ready(&in->ring))
+		return;
+	list_remove(&in->node);
+	list_append(&port->ended, &in->node);
+}
+
+/* ---- the ring ---------------------------------------------------------------------------- */
+
+static uint32_t free_index(const struct shm_port *port)
+{
+	uint32_t i = 0;
+
+	while (i < port->n_rings && port->rings[i])
+		i++;
+	return i;
+}
+
+/*
+ * Gives a sender its ring. Without memory, or beyond the limits, it goes on sending over the
+ * socket, which is slower.
+ */
+static void ring_offer(struct shm_port *port, struct shm_in *in)
+{
+	struct shm_device *dev = port->dev;
+	struct shm_ring_offer offer = {free_index(port), -1, port->board_fd, port->bits_fd};
+	void *memory;
+
+	if (offer.index == SHM_RINGS_MAX || dev->ring_bytes + SHM_RING_LEN > dev->ring_bytes_max)
+		return;
+	if (ripc__shm_segment_make(SHM_RING_LEN, false, &memory, &offer.ring_fd))
+		return;
+	if (ripc__shm_send_offer(in->watch.fd, &offer) == 0) {
+		in->ring = (struct shm_ring_in){.memory = memory};
+		in->index = offer.index;
+		port->n_socket_links--;
+		port->rings[in->index] = in;
+		if (in->index >= port->n_rings)
+			port->n_rings = in->index + 1;
+		if (port->n_rings > SHM_DIRECT_MAX)
+			atomic_store(&port->board->crowded, 1);
+		dev->ring_bytes += SHM_RING_LEN;
+	} else {
+		ripc__shm_segment_unmap(memory, SHM_RING_LEN);
+	}
+	close(offer.ring_fd);
+}
+
+static void hand_over(struct shm_in *in, struct ripc__buffer *buffer, uint32_t len,
+		struct ripc__event *event)
+{
+	ripc__buffer_hold(buffer, 1);
+	*event = (struct ripc__event){
+		.kind = RIPC_EV_DATAGRAM,
+		.data = buffer->data,
+		.len = len,
+		.handle = buffer,
+		.from = &in->from,
+	};
+}
+
+uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
+		uint32_t n)
+{
+	uint32_t at = 0, taken = 0;
+
+	n = n < TAKES_MAX ? n : TAKES_MAX;
+	while (taken < n && ripc__shm_ring_ready(&in->ring)) {
+		struct ripc__buffer *buffer = ripc__buffers_find(port->buffers, &at);
+		int len = buffer ? ripc__shm_ring_take(&in->ring, buffer->data) : 0;
+
+		if (len < 0) {
+			ring_close(port, in);
+			ripc__shm_in_end(port, in);
+			return taken;
+		}
+		if (len == 0)
+			return taken;
+		hand_over(in, buffer, (uint32_t)len, &events[taken++]);
+	}
+	if (in->watch.fd < 0 && !ripc__shm_ring_ready(&in->ring))
+		ripc__shm_in_end(port, in);
+	return taken;
+}
+
+/* ---- the socket -------------------------------------------------------------------------- */
+
+static bool greet(struct shm_port *port, struct shm_in *in, const uint8_t *bytes)
+{
+	if (in->from.len)
+		return false;
+	ripc__shm_addr_fill(port, bytes, &in->from);
+	ring_offer(port, in);
+	return true;
+}
+
+uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
+		uint32_t n)
+{
+	struct shm_received received;
+	uint32_t at = 0, taken = 0;
+
+	for (uint32_t i = 0; i < MESSAGES_MAX; i++) {
+		struct ripc__buffer *buffer = taken < n ?
+			ripc__buffers_find(port->buffers, &at) : NULL;
+		int got = buffer ? ripc__shm_receive(in->watch.fd, buffer->data, &received) :
+			SHM_WAKE;
+		bool sound = got == SHM_WAKE || (got == SHM_DATAGRAM && in->from.len);
+
+		if (got == SHM_NOTHING)
+			return taken;
+		if (!buffer)
+			break;
+		port->roused |= got == SHM_WAKE;
+		if (got == SHM_HELLO)
+			sound = greet(port, in, buffer->data);
+		else if (got == SHM_TABLE || got == SHM_SLAB)
+			sound = ripc__shm_import(in, got, buffer->data, &received);
+		else if (got == SHM_DATAGRAM && sound)
+			hand_over(in, buffer, received.len, &events[taken++]);
+		if (!sound) {
+			ripc__shm_in_end(port, in);
+			return taken;
+		}
+	}
+	port->look = true;
+	return taken;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Links from us to receivers: routes, connecting, and sending. A receiver that hands us memory
+ * which could be taken away, or writes nonsense, loses its link and nothing else.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "segment.h"
+#include "shm.h"
+#include "util/bytes.h"
+
+/* ---- routes ------------------------------------------------------------------------------ */
+
+static struct shm_out *find(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN])
+{
+	struct shm_out *out = ripc__map_get(&port->outs, get64(name));
+
+	while (out && memcmp(out->name, name, SHM_NAME_LEN) != 0)
+		out = out->next;
+	return out;
+}
+
+static int add(struct shm_port *port, struct shm_out *out)
+{
+	struct shm_out *other = ripc__map_get(&port->outs, get64(out->name));
+
+	if (!other)
+		return ripc__map_put(&port->outs, get64(out->name), out);
+	out->next = other->next;
+	other->next = out;
+	return 0;
+}
+
+static void drop(struct shm_port *port, struct shm_out *out)
+{
+	struct shm_out *first = ripc__map_get(&port->outs, get64(out->name));
+
+	if (first != out) {
+		while (first->next != out)
+			first = first->next;
+		first->next = out->next;
+		return;
+	}
+	ripc__map_remove(&port->outs, get64(out->name));
+	/* There is room for its successor: an entry has just been taken out. */
+	if (out->next)
+		(void)ripc__map_put(&port->outs, get64(out->name), out->next);
+}
+
+int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+{
+	struct shm_port *port = state;
+	struct shm_peer *peer = peer_state;
+	struct shm_out *out;
+
+	if (addr->len != SHM_ADDR_LEN)
+		return -EINVAL;
+	out = find(port, addr->blob + 8);
+	if (!out) {
+		out = calloc(1, sizeof(*out));
+		if (!out)
+			return -ENOMEM;
+		out->watch = (struct shm_watch){SHM_OUT, -1};
+		out->port = port;
+		memcpy(out->name, addr->blob + 8, SHM_NAME_LEN);
+		if (add(port, out)) {
+			free(out);
+			return -ENOMEM;
+		}
+	}
+	out->refs++;
+	peer->out = out;
+	return 0;
+}
+
+void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
+{
+	port->n_socket_links -= out->state == SHM_EARLY;
+	ripc__shm_exports_end(out);
+	ripc__shm_unwatch(port, &out->watch);
+	if (out->ring) {
+		ripc__shm_segment_unmap(out->ring->memory, SHM_RING_LEN);
+		ripc__shm_segment_unmap((void *)out->board, SHM_BOARD_LEN);
+		ripc__shm_segment_unmap(out->bits, SHM_BITS_LEN);
+		free(out->ring);
+		out->ring = NULL;
+	}
+	/* The receiver may still be there: it, or the kernel, may just have been out of memory. */
+	out->state = SHM_IDLE;
+}
+
+void ripc__shm_peer_close(void *state, void *peer_state)
+{
+	struct shm_port *port = state;
+	struct shm_out *out = ((struct shm_peer *)peer_state)->out;
+
+	if (--out->refs > 0)
+		return;
+	drop(port, out);
+	ripc__shm_out_cut(port, out);
+	free(out);
+}
+
+void ripc__shm_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+{
+	ripc__shm_addr_fill(port, ((const struct shm_peer *)peer)->out->name, addr);
+}
+
+uint32_t ripc__shm_peer_mtu(void *port, void *peer)
+{
+	(void)port;
+	(void)peer;
+	return RIPC_DATAGRAM_MAX;
+}
+
+bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+{
+	const struct shm_out *out = ((const struct shm_peer *)peer)->out;
+
+	(void)port;
+	return from->len == SHM_ADDR_LEN && memcmp(from->blob + 8, out->name, SHM_NAME_LEN) == 0;
+}
+
+/* ---- connecting -------------------------------------------------------------------------- */
+
+/* 0; -EAGAIN: the receiver is behind with accepting; else nobody is there for us. */
+static int connect_to(struct shm_port *port, struct shm_out *out)
+{
+	int fd = ripc__shm_connect(out->name, port->name), error;
+
+	if (fd < 0)
+		return fd;
+	out->watch.fd = fd;
+	error = ripc__shm_uid(fd, &out->uid);
+	if (!error && !ripc__shm_uid_admitted(port->dev, out->uid))
+		error = -EACCES;
+	error = error ? error : ripc__shm_watch(port, &out->watch);
+	if (error)
+		ripc__shm_unwatch(port, &out->watch);
+	else
+		out->state = SHM_EARLY;
+	port->n_socket_links += !error;
+	return error;
+}
+
+static int map_offer(struct shm_out *out, const struct shm_ring_offer *offer)
+{
+	void *memory, *board, *bits;
+	int error = ripc__shm_segment_map(offer->ring_fd, SHM_RING_LEN, true, &memory);
+
+	if (error)
+		return error;
+	error = ripc__shm_segment_map(offer->board_fd, SHM_BOARD_LEN, false, &board);
+	if (error)
+		goto unmap_ring;
+	error = ripc__shm_segment_map(offer->bits_fd, SHM_BITS_LEN, true, &bits);
+	if (error)
+		goto unmap_board;
+	out->ring = calloc(1, sizeof(*out->ring));
+	if (out->ring) {
+		out->ring->memory = memory;
+		out->board = board;
+		out->bits = bits;
+		out->index = offer->index;
+		return 0;
+	}
+	error = -ENOMEM;
+	ripc__shm_segment_unmap(bits, SHM_BITS_LEN);
+unmap_board:
+	ripc__shm_segment_unmap(board, SHM_BOARD_LEN);
+unmap_ring:
+	ripc__shm_segment_unmap(memory, SHM_RING_LEN);
+	return error;
+}
+
+void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
+{
+	struct shm_ring_offer offer;
+	int got;
+
+	if (out->watch.fd < 0)
+		return;
+	got = ripc__shm_receive_offer(out->watch.fd, &offer);
+	if (got == SHM_NOTHING)
+		return;
+	if (got == SHM_RING) {
+		/* Without memory for it the socket goes on carrying what there is to carry. */
+		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
+			out->state = SHM_LINKED;
+			port->n_socket_links--;
+		}
+		close(offer.ring_fd);
+		close(offer.board_fd);
+		close(offer.bits_fd);
+		return;
+	}
+	ripc__shm_out_cut(port, out);
+}
+
+int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
+{
+	int error = 0;
+
+	if (out->state == SHM_IDLE)
+		error = connect_to(port, out);
+	else if (out->state == SHM_DEAD)
+		error = -ECONNRESET;
+	return error;
+}
+
+/* ---- sending ----------------------------------------------------------------------------- */
+
+/* Through the socket. How many were taken. */
+static uint32_t send_early(struct shm_port *port, struct shm_out *out, const struct ripc__tx *tx,
+		uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int error = ripc__shm_send_datagram(out->watch.fd, &tx[i]);
+
+		if (error && error != -EAGAIN)
+			ripc__shm_out_cut(port, out);
+		if (error)
+			return i;
+	}
+	return n;
+}
+
+/* Brings the link on its way. False: nothing can be sent now. */
+static bool advance(struct shm_port *port, struct shm_out *out)
+{
+	int error;
+
+	if (out->state == SHM_IDLE) {
+		error = connect_to(port, out);
+		/* No other will ever have the name of a socket that is gone. */
+		if (error == -ECONNREFUSED || error == -EACCES)
+			out->state = SHM_DEAD;
+		else if (error)
+			return false;
+	} else if (out->state == SHM_EARLY) {
+		ripc__shm_out_input(port, out);
+	}
+	return true;
+}
+
+static uint32_t put_all(struct shm_out *out, const struct ripc__tx *tx, uint32_t n)
+{
+	uint32_t taken = 0;
+
+	while (taken < n && ripc__shm_ring_put(out->ring, &tx[taken]))
+		taken++;
+	if (taken)
+		ripc__shm_rouse(out);
+	return taken;
+}
+
+int ripc__shm_send(void *state, void *peer, const struct ripc__tx *tx, uint32_t n)
+{
+	struct shm_port *port = state;
+	struct shm_out *out = ((struct shm_peer *)peer)->out;
+	uint32_t fits = 0;
+
+	while (fits < n && tx[fits].len <= RIPC_DATAGRAM_MAX)
+		fits++;
+	if (fits == 0)
+		return -EMSGSIZE;
+	if (out->state != SHM_LINKED && !advance(port, out))
+		return 0;
+	/* It has just been cut: at once again. */
+	if (out->state == SHM_IDLE && !advance(port, out))
+		return 0;
+	if (out->state == SHM_LINKED)
+		return (int)put_all(out, tx, fits);
+	if (out->state == SHM_EARLY)
+		return (int)send_early(port, out, tx, fits);
+	return out->state == SHM_DEAD ? -ECONNRESET : 0;
+}

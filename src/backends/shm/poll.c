@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Looking for what has come. Few rings are looked at one after the other; when there are many,
+ * senders say in the bits which have something. A hostile sender can clear the others' bits: so
+ * all rings are looked at now and then, and before sleeping.
+ *
+ * The sockets cost a system call: they are looked at when something points to them, and when
+ * nothing else has come for a while. While messages flow both ways through the rings, no system
+ * call is made.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shm.h"
+
+#define LOOK_AFTER 64u /* polls in a row that found nothing */
+#define LOOKS_MAX  3  /* at the sockets, in one poll */
+#define READY_MAX  16
+
+bool ripc__shm_any_ready(const struct shm_port *port)
+{
+	for (uint32_t i = 0; i < port->n_rings; i++) {
+		if (port->rings[i] && ripc__shm_ring_ready(&port->rings[i]->ring))
+			return true;
+	}
+	return false;
+}
+
+/* Looks at all rings, beginning with another one each time. */
+static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = 0, n_rings = port->n_rings;
+
+	for (uint32_t i = 0; i < n_rings && filled < n; i++) {
+		uint32_t at = port->first + i < n_rings ? port->first + i :
+			(port->first + i) % n_rings;
+
+		if (port->rings[at] && ripc__shm_ring_ready(&port->rings[at]->ring))
+			filled += ripc__shm_in_take(port, port->rings[at], events + filled,
+				n - filled);
+	}
+	port->first = port->first + 1 < n_rings ? port->first + 1 : 0;
+	return filled;
+}
+
+/* Takes from the ring if it is one; true: it has more. */
+static bool take_marked(struct shm_port *port, uint32_t index, struct ripc__event *events,
+		uint32_t n, uint32_t *filled)
+{
+	struct shm_in *in = port->rings[index];
+
+	if (in)
+		*filled += ripc__shm_in_take(port, in, events + *filled, n - *filled);
+	in = port->rings[index];
+	return in && ripc__shm_ring_ready(&in->ring);
+}
+
+/* Looks at the rings of which the bits say that they have something. */
+static uint32_t take_by_bits(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t words = (port->n_rings + 63) / 64, filled = 0;
+
+	for (uint32_t i = 0; i < words && filled < n; i++) {
+		uint32_t word = (port->first + i) % words;
+		uint64_t marked = port->todo[word], rest = 0;
+
+		if (atomic_load_explicit(&port->bits->rings[word].word, memory_order_relaxed))
+			marked |= atomic_exchange(&port->bits->rings[word].word, 0);
+		for (; marked && filled < n; marked &= marked - 1) {
+			uint32_t bit = (uint32_t)__builtin_ctzll(marked);
+
+			if (take_marked(port, word * 64 + bit, events, n, &filled))
+				rest |= 1ull << bit;
+		}
+		port->todo[word] = marked | rest;
+	}
+	port->first = words ? (port->first + 1) % words : 0;
+	return filled;
+}
+
+static uint32_t take_from_rings(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	if (port->n_rings <= SHM_DIRECT_MAX || port->polls % SHM_SCAN_EVERY == 0)
+		return take_all(port, events, n);
+	return take_by_bits(port, events, n);
+}
+
+static void drain_bell(struct shm_port *port)
+{
+	uint64_t count;
+
+	port->roused = true;
+
+	while (read(port->bell.fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	struct epoll_event ready[READY_MAX];
+	int n_ready = epoll_wait(port->epoll_fd, ready, READY_MAX, 0);
+	uint32_t filled = 0;
+
+	port->idle_polls = 0;
+	port->look = n_ready == READY_MAX;
+	for (int i = 0; i < n_ready; i++) {
+		struct shm_watch *watch = ready[i].data.ptr;
+
+		if (watch->kind == SHM_LISTENER)
+			ripc__shm_accept(port);
+		else if (watch->kind == SHM_BELL)
+			drain_bell(port);
+		else if (watch->kind == SHM_OUT)
+			ripc__shm_out_input(port, (struct shm_out *)watch);
+		else
+			filled += ripc__shm_in_input(port, (struct shm_in *)watch, events + filled,
+				n - filled);
+	}
+	return filled;
+}
+
+/* Who was just accepted may have something to say already. */
+static uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = 0;
+
+	for (int i = 0; i < LOOKS_MAX && filled == 0 && (i == 0 || port->look); i++)
+		filled = look_once(port, events, n);
+	return filled;
+}
+
+/* Memory that we have freed must not stay because a partner has mapped it. */
+static void trim_exports(struct shm_port *port)
+{
+	struct shm_out *out;
+	uint32_t at = 0;
+
+	while ((out = ripc__map_next(&port->outs, &at))) {
+		for (; out; out = out->next)
+			ripc__shm_exports_trim(out);
+	}
+}
+
+/* Has the coarse clock moved on (some milliseconds) since the sockets were looked at? */
+static bool is_time(struct shm_port *port)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_nsec == port->looked.tv_nsec && now.tv_sec == port->looked.tv_sec)
+		return false;
+	port->looked = now;
+	if (port->dev->n_exports)
+		trim_exports(port);
+	return true;
+}
+
+static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
+{
+	if (filled == n)
+		return false;
+	if (port->n_reads && port->look)
+		return true;
+	if (filled == 0)
+		return port->look || port->n_socket_links || port->n_rings == 0 ||
+			++port->idle_polls >= LOOK_AFTER || is_time(port);
+	port->idle_polls = 0;
+	return port->polls % SHM_SCAN_EVERY == 0 && (port->look || is_time(port));
+}
+
+/* Links that ended before the last poll: nothing refers to them any more. */
+static void reap(struct shm_port *port)
+{
+	while (!list_empty(&port->ended))
+		ripc__shm_in_free(port, list_entry(port->ended.next, struct shm_in, node));
+}
+
+int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
+{
+	struct shm_port *port = state;
+	uint32_t filled;
+
+	if (n > RIPC_EVENTS_MAX)
+		n = RIPC_EVENTS_MAX;
+	if (!list_empty(&port->ended))
+		reap(port);
+	/* A sleeper may have been woken by a message. */
+	port->look |= port->armed;
+	port->armed = port->roused = false;
+	port->polls++;
+	filled = take_from_rings(port, events, n);
+	if (should_look(port, filled, n))
+		filled += take_from_sockets(port, events + filled, n - filled);
+	if (port->n_reads)
+		filled += ripc__shm_read_step(port, events + filled, n - filled);
+	if (port->roused)
+		ripc__shm_rearm(port);
+	return (int)filled;
+}
+
+void ripc__shm_release(void *port, void *handle)
+{
+	(void)port; /* may be closed already */
+	ripc__buffer_put(handle, 1);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Putting datagrams into a ring and taking them out.
+ *
+ * Design notes. A slot's word bears the number of the datagram, so that nothing left from the
+ * lap before is ever taken for a new one, and the receiver writes nothing into slots. It tells
+ * how many it has taken once per half ring, and after each long datagram (the area is small);
+ * the sender looks at that only when the ring seems to be full. So while both are quick, what
+ * moves between two processors is the lines of the datagram.
+ */
+#include "ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");
+_Static_assert(SHM_AREA >= 2 * RIPC_DATAGRAM_MAX, "the longest must fit wherever the tail is");
+
+/* Learns what has been taken. False: nonsense. */
+static bool refresh(struct shm_ring_out *ring)
+{
+	uint32_t head = atomic_load_explicit(&ring->memory->head, memory_order_acquire);
+
+	if (ring->tail - head > ring->tail - ring->head_seen)
+		return false;
+	if (head != ring->head_seen)
+		ring->area_head = ring->area_end[(head - 1) % SHM_SLOTS];
+	ring->head_seen = head;
+	return true;
+}
+
+/* Where len bytes are free in the area, without a break; false: nowhere now. */
+static bool find_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *start)
+{
+	uint64_t at = ring->area_tail;
+
+	if (at % SHM_AREA + len > SHM_AREA)
+		at += SHM_AREA - at % SHM_AREA;
+	*start = at;
+	return at + len - ring->area_head <= SHM_AREA;
+}
+
+static bool has_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *start)
+{
+	if (ring->tail - ring->head_seen == SHM_SLOTS)
+		return false;
+	return len <= SHM_INLINE || find_room(ring, len, start);
+}
+
+static void gather(uint8_t *to, const struct ripc__tx *tx)
+{
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		if (tx->iov[i].iov_len)
+			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		to += tx->iov[i].iov_len;
+	}
+}
+
+bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx)
+{
+	uint32_t at = ring->tail % SHM_SLOTS;
+	struct shm_slot *slot = &ring->memory->slots[at];
+	uint64_t start, offset;
+
+	if (!has_room(ring, tx->len, &start) &&
+			(!refresh(ring) || !has_room(ring, tx->len, &start)))
+		return false;
+	if (tx->len <= SHM_INLINE) {
+		gather(slot->bytes, tx);
+	} else {
+		offset = start % SHM_AREA;
+		gather(ring->memory->area + offset, tx);
+		memcpy(slot->bytes, &offset, sizeof(offset));
+		ring->area_tail = (start + tx->len + 63) & ~63ull;
+	}
+	ring->area_end[at] = ring->area_tail;
+	ring->tail++;
+	atomic_store_explicit(&slot->word, (uint64_t)ring->tail << 32 | tx->len,
+		memory_order_release);
+	return true;
+}
+
+static void took(struct shm_ring_in *ring, uint32_t len)
+{
+	ring->head++;
+	if (len <= SHM_INLINE && ring->head - ring->head_told < SHM_SLOTS / 2)
+		return;
+	ring->head_told = ring->head;
+	atomic_store_explicit(&ring->memory->head, ring->head, memory_order_release);
+}
+
+int ripc__shm_ring_take(struct shm_ring_in *ring, uint8_t *bytes)
+{
+	struct shm_slot *slot = &ring->memory->slots[ring->head % SHM_SLOTS];
+	uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire), offset;
+	uint32_t len = (uint32_t)word;
+
+	if (word >> 32 != (uint32_t)(ring->head + 1))
+		return 0;
+	if (len == 0 || len > RIPC_DATAGRAM_MAX)
+		return -EBADMSG;
+	if (len <= SHM_INLINE) {
+		memcpy(bytes, slot->bytes, len);
+	} else {
+		offset = *(volatile uint64_t *)slot->bytes;
+		if (offset > SHM_AREA - len)
+			return -EBADMSG;
+		memcpy(bytes, ring->memory->area + offset, len);
+	}
+	took(ring, len);
+	return (int)len;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory shared by descriptor. Owns nothing. Whoever gets a descriptor could reopen it with more
+ * rights than it bears, so rights are seals, set when the owner has its mapping. Without the seal
+ * against shrinking, a partner could cut the memory off under us, which is SIGBUS.
+ */
+#include "segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+#define POPULATE_MAX (1u << 20) /* bytes that are mapped page by page at once */
+
+static int memfd_make(void)
+{
+	int fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL) /* the kernel does not know the last flag */
+		fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+static int map(int fd, size_t len, int protection, void **memory)
+{
+	int flags = MAP_SHARED | (len <= POPULATE_MAX ? MAP_POPULATE : 0);
+	void *at = mmap(NULL, len, protection, flags, fd, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	/* A forked child would keep the memory alive, and could write. */
+	if (madvise(at, len, MADV_DONTFORK)) {
+		munmap(at, len);
+		return -ENOMEM;
+	}
+	*memory = at;
+	return 0;
+}
+
+int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_out)
+{
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	int fd = memfd_make(), error = 0;
+	void *at;
+
+	if (fd < 0)
+		return fd;
+	/* Memory is taken here, where its lack is an error, and not at a first touch. */
+	if (ftruncate(fd, (off_t)len) || fallocate(fd, 0, 0, (off_t)len))
+		error = errno == ENOSPC ? -ENOMEM : -errno;
+	error = error ? error : map(fd, len, PROT_READ | PROT_WRITE, &at);
+	if (error)
+		goto close_fd;
+	if (fcntl(fd, F_ADD_SEALS, read_only ? seals | F_SEAL_FUTURE_WRITE : seals)) {
+		error = -errno;
+		goto unmap;
+	}
+	*memory = at;
+	*fd_out = fd;
+	return 0;
+unmap:
+	munmap(at, len);
+close_fd:
+	close(fd);
+	return error;
+}
+
+int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory)
+{
+	struct stat status;
+	struct statfs system;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) || fstatfs(fd, &system))
+		return -EBADMSG;
+	/* Memory of huge pages (MFD_HUGETLB) can be lacking when it is touched. */
+	if (system.f_type != TMPFS_MAGIC || (size_t)status.st_size != len)
+		return -EBADMSG;
+	return map(fd, len, writable ? PROT_READ | PROT_WRITE : PROT_READ, memory);
+}
+
+void ripc__shm_segment_unmap(void *memory, size_t len)
+{
+	munmap(memory, len);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that is shared by descriptor: made by its owner, checked and mapped by others. */
+#ifndef RIPC_SHM_SEGMENT_H
+#define RIPC_SHM_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Makes len bytes (whole pages) of zeros that have memory behind them and can neither shrink nor
+ * grow; read_only: for all who map it after us. *memory is our mapping, *fd is for the others.
+ * -ENOMEM, -EMFILE and what memfd_create(2) may say.
+ */
+int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd);
+/*
+ * Maps len bytes of somebody's descriptor, which stays the caller's. -EBADMSG: it is no such
+ * memory, or it could be taken away under us.
+ */
+int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory);
+void ripc__shm_segment_unmap(void *memory, size_t len);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shm backend: its table, its options, and what a device of it is. */
+#include "shm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ripc/ripc.h"
+#include "segment.h"
+
+#define RINGS_PART 16u /* of the memory that there is, rings take at most this part */
+
+/* "any", or numbers with ":" between them, beside our own. */
+static int read_uids(const char *text, struct shm_device *dev)
+{
+	char *end;
+
+	if (!text)
+		return 0;
+	if (strcmp(text, "any") == 0) {
+		dev->any_uid = true;
+		return 0;
+	}
+	for (;;) {
+		unsigned long uid = strtoul(text, &end, 10);
+
+		if (*text < '0' || *text > '9' || uid >= UINT32_MAX || dev->n_uids == SHM_UIDS_MAX)
+			return -EINVAL;
+		dev->uids[dev->n_uids++] = (uid_t)uid;
+		if (*end != ':')
+			return *end ? -EINVAL : 0;
+		text = end + 1;
+	}
+}
+
+static int read_options(const struct ripc__host *host, struct shm_device *dev)
+{
+	const char *uids = host->option(host->arg, "shm.uids");
+	int error;
+
+	*dev = (struct shm_device){.host = *host};
+	error = read_uids(uids, dev);
+	if (error)
+		host->log(host->arg, RIPC_LOG_ERROR,
+			"option shm.uids: \"%.40s\" is neither any nor UID:UID:...", uids);
+	return error;
+}
+
+/* What a port will need, and needs no name for. */
+static int try_kernel(void)
+{
+	void *page;
+	int fd, error = ripc__shm_segment_make(SHM_BOARD_LEN, true, &page, &fd);
+
+	if (error)
+		return error;
+	ripc__shm_segment_unmap(page, SHM_BOARD_LEN);
+	close(fd);
+	fd = ripc__shm_listen(NULL);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+static int probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	struct shm_device dev;
+	int error = read_options(host, &dev);
+
+	remedy[0] = '\0';
+	if (error) {
+		snprintf(why, 256, "an option of the shm backend is wrong");
+		snprintf(remedy, 256, "correct shm.uids");
+		return error;
+	}
+	if (!host->identity) {
+		snprintf(why, 256, "it cannot be told who is on this host");
+		snprintf(remedy, 256, "mount /proc");
+		return -ENODEV;
+	}
+	error = try_kernel();
+	if (error) {
+		snprintf(why, 256, "no sealed memory or no Unix socket to be had: %s",
+			strerror(-error));
+		snprintf(remedy, 256, "%s", error == -EMFILE || error == -ENFILE ?
+			"raise the limit of open files (ulimit -n)" :
+			"Linux 5.1 or later, memfd_create and AF_UNIX allowed (seccomp, sandbox)");
+		return error;
+	}
+	snprintf(why, 256, "shared memory with processes of %s in this network namespace",
+		dev.any_uid ? "any user" : dev.n_uids ? "our user and others named" : "our user");
+	return 0;
+}
+
+static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct shm_device *dev = state;
+	struct shm_device made;
+	int error = host->identity ? read_options(host, &made) : -ENODEV;
+
+	if (error)
+		return error;
+	*dev = made;
+	ripc__map_init(&dev->keys, host->context);
+	dev->ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
+	*attr = (struct ripc__attr){
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE,
+		.datagram_max = RIPC_DATAGRAM_MAX,
+		/* A quarter may be in flight: what one ring's area holds, however it wraps. */
+		.receive_buffer = 3 * SHM_AREA,
+	};
+	return 0;
+}
+
+static void dev_close(void *state)
+{
+	struct shm_device *dev = state;
+	uint32_t at = 0;
+	void *key;
+
+	/* Nobody can use them any more: their links have ended. */
+	while ((key = ripc__map_next(&dev->keys, &at)))
+		free(key);
+	ripc__map_free(&dev->keys);
+}
+
+const struct ripc__backend ripc__shm_backend = {
+	.name = "shm",
+	.id = 2,
+	.dev_size = sizeof(struct shm_device),
+	.port_size = sizeof(struct shm_port),
+	.peer_size = sizeof(struct shm_peer),
+	.probe = probe,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.mem_open = ripc__shm_mem_open,
+	.mem_close = ripc__shm_mem_close,
+	.port_open = ripc__shm_port_open,
+	.port_close = ripc__shm_port_close,
+	.port_addr = ripc__shm_port_addr,
+	.addr_choose = ripc__shm_addr_choose,
+	.addr_text = ripc__shm_addr_text,
+	.peer_open = ripc__shm_peer_open,
+	.peer_close = ripc__shm_peer_close,
+	.peer_addr = ripc__shm_peer_addr,
+	.peer_mtu = ripc__shm_peer_mtu,
+	.peer_matches = ripc__shm_peer_matches,
+	.send = ripc__shm_send,
+	.poll = ripc__shm_poll,
+	.release = ripc__shm_release,
+	.read = ripc__shm_read,
+	.wait_fd = ripc__shm_wait_fd,
+	.wait_arm = ripc__shm_wait_arm,
+	.wait = ripc__shm_wait,
+	.wake = ripc__shm_wake,
+};

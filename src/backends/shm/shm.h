@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the shm backend share: the state of device, port and links, and the memory
+ * and messages through which two ports meet (docs/protocol.md has their bytes).
+ *
+ * A link leads one way. Its sender connects to the receiver's socket (abstract, SOCK_SEQPACKET)
+ * and says hello; the first datagrams go over that socket, until the receiver, when it next
+ * polls, has answered with a ring. So nobody waits for anybody.
+ */
+#ifndef RIPC_SHM_H
+#define RIPC_SHM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "core/backend.h"
+#include "ring.h"
+#include "util/buffers.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define SHM_VERSION    1
+#define SHM_NAME_LEN   16
+#define SHM_ADDR_LEN   (8 + SHM_NAME_LEN) /* host identity, name */
+#define SHM_BUFFERS    64u   /* datagrams handed over at once */
+#define SHM_RINGS_MAX  1024u
+#define SHM_DIRECT_MAX 8u    /* up to so many rings are looked at without asking the bits */
+#define SHM_UIDS_MAX   16u
+#define SHM_SCAN_EVERY 64u   /* polls: then all rings are looked at, whatever the bits say */
+
+/* Only the owner writes it: all its senders' view of the receiver. One page. */
+struct shm_board {
+	_Atomic uint32_t asleep;  /* enum shm_asleep in the lowest two bits; changes each time */
+	_Atomic uint32_t crowded; /* not 0: senders say in the bits that there is something */
+};
+
+enum shm_asleep {
+	SHM_AWAKE = 0,
+	SHM_ASLEEP_ON_SOCKETS = 1, /* wake me by a message */
+	SHM_ASLEEP_ON_FUTEX = 2,   /* wake me by shm_bits.wakes */
+};
+
+/* All senders write it; the owner relies on none of it for longer than a moment. One page. */
+struct shm_bits {
+	_Alignas(64) _Atomic uint32_t wakes;
+	struct {
+		_Alignas(64) _Atomic uint64_t word; /* bit i % 64: ring i has something */
+	} rings[SHM_RINGS_MAX / 64];
+};
+
+#define SHM_BOARD_LEN 4096u
+#define SHM_BITS_LEN  4096u
+#define SHM_RING_LEN  ((sizeof(struct shm_ring_memory) + 4095) & ~(size_t)4095)
+
+struct shm_device {
+	struct ripc__host host;
+	uint32_t n_uids;          /* beside our own */
+	bool any_uid;
+	uid_t uids[SHM_UIDS_MAX];
+	uint64_t ring_bytes, ring_bytes_max; /* of rings that we own */
+	struct ripc__map keys;    /* struct shm_key */
+	uint32_t n_exports;       /* partners that we let read */
+};
+
+#define SHM_KEYS   64u /* ranges that one partner may read at once */
+#define SHM_SLABS  16u /* of our memory that one partner has mapped */
+#define SHM_READS  64u /* reads in progress */
+
+/* What a holder lets one partner read. Only the holder writes it. One page. */
+struct shm_table {
+	struct shm_entry {
+		_Atomic uint64_t key; /* 0: nothing; changes before the range may change */
+		uint64_t slab, offset, len; /* index of the slab, place in it */
+	} entries[SHM_KEYS];
+};
+
+#define SHM_TABLE_LEN 4096u
+
+/* The holder's side, for one partner. */
+struct shm_exports {
+	struct shm_table *table;
+	struct {
+		struct ripc__shared memory; /* id 0: none */
+		uint32_t n_keys;            /* open ones */
+	} slabs[SHM_SLABS];
+	uint32_t next_slab;
+};
+
+/* An open key, by its number in dev->keys. */
+struct shm_key {
+	struct shm_out *out; /* NULL: the link has ended, and the key with it */
+	uint32_t index;      /* in its table */
+};
+
+/* The reader's side, for one holder. */
+struct shm_imports {
+	struct shm_table *table; /* NULL: not yet */
+	struct {
+		void *memory; /* NULL: none */
+		size_t len;
+	} slabs[SHM_SLABS];
+};
+
+/* A read in progress. */
+struct shm_read {
+	struct shm_in *from; /* NULL: not found yet */
+	uint8_t name[SHM_NAME_LEN]; /* the holder's */
+	struct ripc__key key;
+	uint64_t offset, cookie;
+	uint8_t *to;
+	size_t len, done;
+	int status;
+	uint32_t looks; /* at the sockets, for what the key speaks of */
+};
+
+enum shm_watched { SHM_LISTENER, SHM_BELL, SHM_IN, SHM_OUT };
+
+/* A descriptor in the port's epoll set. */
+struct shm_watch {
+	enum shm_watched kind;
+	int fd; /* -1: closed */
+};
+
+/* A link from a sender to us. */
+struct shm_in {
+	struct shm_watch watch;
+	struct list node;         /* port->ended when nothing more can come */
+	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
+	uint32_t index;           /* in port->rings */
+	struct shm_ring_in ring;
+	struct shm_imports *imports; /* NULL: none */
+};
+
+enum shm_out_state {
+	SHM_IDLE,   /* not connected (any more) */
+	SHM_EARLY,  /* connected, no ring yet */
+	SHM_LINKED,
+	SHM_DEAD,   /* the receiver is gone, or will not have us */
+};
+
+/* A link from us to a receiver, shared by all routes that lead there. */
+struct shm_out {
+	struct shm_watch watch;
+	enum shm_out_state state;
+	struct shm_out *next;     /* another whose name begins alike */
+	uint8_t name[SHM_NAME_LEN];
+	uint32_t refs;
+	uint32_t index;           /* of our ring there */
+	uint32_t rung;            /* the sleep from which we have woken it */
+	struct shm_ring_out *ring;
+	const struct shm_board *board;
+	struct shm_bits *bits;
+	uid_t uid;                /* the receiver's */
+	struct shm_port *port;    /* ours */
+	struct shm_exports *exports; /* NULL: none */
+};
+
+struct shm_port {
+	struct shm_device *dev;
+	uint8_t name[SHM_NAME_LEN];
+	struct shm_watch listener, bell; /* bell: an eventfd for wake() */
+	int epoll_fd, board_fd, bits_fd;
+	int spare_fd;               /* for when there are no others; -1: none */
+	struct shm_board *board;
+	struct shm_bits *bits;
+	struct ripc__buffers *buffers;
+	struct ripc__map outs;      /* struct shm_out by the first 8 bytes of the name */
+	struct shm_in *rings[SHM_RINGS_MAX]; /* NULL: free */
+	uint32_t n_rings;           /* all in use are below this index */
+	uint32_t first;             /* where the next poll begins */
+	uint64_t todo[SHM_RINGS_MAX / 64]; /* rings that were not emptied */
+	uint32_t n_socket_links;    /* links of both kinds that use their sockets for datagrams */
+	uint32_t n_ins;
+	struct list ins, ended;     /* struct shm_in */
+	uint32_t polls, idle_polls;
+	bool look;                  /* the sockets may have something */
+	struct timespec looked;     /* coarse; when they were last looked at */
+	_Atomic bool woken;
+	bool armed;                 /* and not polled since */
+	bool roused;                /* this poll has taken a wake-up that was meant for a sleeper */
+	uint32_t first_read, n_reads;  /* a ring */
+	struct shm_read reads[SHM_READS];
+};
+
+struct shm_peer {
+	struct shm_out *out;
+};
+
+/* addr.c */
+int ripc__shm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
+int ripc__shm_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr);
+void ripc__shm_addr_text(const struct ripc__addr *addr, char text[64]);
+void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
+		struct ripc__addr *addr);
+
+/* socket.c: the only place that knows sockets and what goes over them */
+struct shm_ring_offer {
+	uint32_t index;
+	int ring_fd, board_fd, bits_fd;
+};
+enum shm_message {
+	SHM_NOTHING, SHM_HELLO = 1, SHM_RING, SHM_DATAGRAM, SHM_WAKE, SHM_TABLE, SHM_SLAB,
+};
+/* What came from a sender beside its bytes. */
+struct shm_received {
+	uint32_t len, number;
+	int fd; /* the caller's; -1: none */
+};
+/* A listening socket with this name, or with any that is free if it is NULL. */
+int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN]);
+/* -EAGAIN: too many wait to be accepted. Sends hello. */
+int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME_LEN]);
+/* The user at the other end. */
+int ripc__shm_uid(int fd, uid_t *uid);
+/* 0, -EAGAIN, or another error that ends the connection. */
+int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
+int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
+void ripc__shm_send_wake(int fd);
+/* SHM_TABLE and SHM_SLAB, with a descriptor unless it is -1. */
+int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
+		int memory_fd);
+/*
+ * What came from a sender: enum shm_message, and its bytes (RIPC_DATAGRAM_MAX of them);
+ * SHM_NOTHING: nothing more now. -ECONNRESET: the connection ended; -EBADMSG: nonsense.
+ */
+int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
+/* What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), or as above. */
+int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
+
+/* port.c */
+int ripc__shm_port_open(void *dev, void *port);
+void ripc__shm_port_close(void *port);
+bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid);
+int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
+void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
+
+/* out.c */
+int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
+void ripc__shm_peer_close(void *port, void *peer);
+void ripc__shm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
+uint32_t ripc__shm_peer_mtu(void *port, void *peer);
+bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* Connects if need be. 0, or why nothing can be sent over the socket now. */
+int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out);
+/* Something came from the receiver. */
+void ripc__shm_out_input(struct shm_port *port, struct shm_out *out);
+/* Takes apart what is connected or mapped: it can be freed, or connected again. */
+void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out);
+
+/* in.c */
+void ripc__shm_accept(struct shm_port *port);
+/* Takes up to n datagrams from the link's socket. Sets port->look if there may be more. */
+uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
+		uint32_t n);
+/* The same from its ring. */
+uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
+		uint32_t n);
+/* Nothing more will come over its socket. */
+void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
+void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
+
+/* export.c: our memory for others */
+int ripc__shm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int ripc__shm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
+/* The link ends: so do its keys. */
+void ripc__shm_exports_end(struct shm_out *out);
+/* Tells the partner of memory that is not there any more, so that it does not stay. */
+void ripc__shm_exports_trim(struct shm_out *out);
+
+/* import.c: others' memory for us */
+int ripc__shm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie);
+/* Goes on with reads, for a while; up to n events. */
+uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
+/* SHM_TABLE or SHM_SLAB came. False: it makes no sense. Closes the descriptor. */
+bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *bytes,
+		const struct shm_received *received);
+/* The link is freed: reads from it end. */
+void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
+
+/* poll.c */
+int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n);
+void ripc__shm_release(void *port, void *handle);
+/* Has any ring a datagram? */
+bool ripc__shm_any_ready(const struct shm_port *port);
+
+/* wait.c */
+int ripc__shm_wait_fd(void *port);
+int ripc__shm_wait_arm(void *port);
+void ripc__shm_wait(void *port);
+void ripc__shm_wake(void *port);
+/* Called by poll when it has taken a wake-up: whoever sleeps may not have seen it. */
+void ripc__shm_rearm(struct shm_port *port);
+/* Makes the descriptor readable. */
+void ripc__shm_ring_bell(const struct shm_port *port);
+/* Called by a sender after its datagrams: wakes the receiver if it sleeps. */
+void ripc__shm_rouse(struct shm_out *out);
+
+#endif

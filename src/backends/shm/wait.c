@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleeping and waking. The receiver says on its board that it sleeps, then looks at its rings once
+ * more; a sender puts its datagram into the ring, then looks at the board. Between the two steps
+ * both have a full fence, so that at least one of them sees the other (Dekker).
+ *
+ * Core may poll while somebody sleeps on the descriptor: so polling does not end the sleep on the
+ * board. Each sender wakes once for each sleep; a poll that takes a wake-up begins a new one.
+ *
+ * On a descriptor the receiver sleeps in core, and a sender wakes it by a message on their
+ * socket: a descriptor that a partner hands out, as an eventfd, could block who writes to it. In
+ * wait() it sleeps on a futex, which no connection can end: so after a short while it goes on
+ * sleeping on the sockets.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shm.h"
+
+#define FUTEX_MS 2
+#define WAIT_MS  98
+
+/* ---- the sender's side ------------------------------------------------------------------- */
+
+static void mark(struct shm_out *out)
+{
+	_Atomic uint64_t *word = &out->bits->rings[out->index / 64].word;
+	uint64_t bit = 1ull << out->index % 64;
+
+	if (!(atomic_load(word) & bit))
+		atomic_fetch_or(word, bit);
+}
+
+void ripc__shm_rouse(struct shm_out *out)
+{
+	uint32_t asleep;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&out->board->crowded, memory_order_relaxed))
+		mark(out);
+	asleep = atomic_load_explicit(&out->board->asleep, memory_order_relaxed);
+	if (asleep % 4 == SHM_AWAKE || asleep == out->rung)
+		return;
+	out->rung = asleep; /* once for each sleep */
+	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
+		ripc__shm_send_wake(out->watch.fd);
+		return;
+	}
+	atomic_fetch_add(&out->bits->wakes, 1);
+	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* ---- the receiver's side ----------------------------------------------------------------- */
+
+static void tell(struct shm_port *port, enum shm_asleep how)
+{
+	uint32_t now = atomic_load_explicit(&port->board->asleep, memory_order_relaxed);
+
+	atomic_store(&port->board->asleep, ((now | 3) + 1) | how);
+}
+
+/* False: there is something already. */
+static bool arm(struct shm_port *port, enum shm_asleep how)
+{
+	tell(port, how);
+	port->armed = true;
+	atomic_thread_fence(memory_order_seq_cst);
+	return !port->n_reads && !ripc__shm_any_ready(port);
+}
+
+void ripc__shm_rearm(struct shm_port *port)
+{
+	if (!arm(port, SHM_ASLEEP_ON_SOCKETS))
+		ripc__shm_ring_bell(port);
+	port->armed = false;
+}
+
+int ripc__shm_wait_fd(void *port)
+{
+	return ((struct shm_port *)port)->epoll_fd;
+}
+
+/* What is in the sockets makes the descriptor readable. */
+int ripc__shm_wait_arm(void *port)
+{
+	return arm(port, SHM_ASLEEP_ON_SOCKETS) ? 0 : -EAGAIN;
+}
+
+/* False: time has passed. */
+static bool futex_sleep(struct shm_port *port, uint32_t seen)
+{
+	const struct timespec most = {.tv_nsec = FUTEX_MS * 1000000};
+
+	return syscall(SYS_futex, &port->bits->wakes, FUTEX_WAIT, seen, &most, NULL, 0) == 0 ||
+		errno != ETIMEDOUT;
+}
+
+void ripc__shm_wait(void *state)
+{
+	struct shm_port *port = state;
+	uint32_t seen = atomic_load(&port->bits->wakes);
+	struct epoll_event ready;
+
+	if (!arm(port, SHM_ASLEEP_ON_FUTEX))
+		return;
+	if (!atomic_load(&port->woken) && !futex_sleep(port, seen) &&
+			!atomic_load(&port->woken) && arm(port, SHM_ASLEEP_ON_SOCKETS))
+		(void)epoll_wait(port->epoll_fd, &ready, 1, WAIT_MS);
+	/* Who wakes us from now on finds us awake. */
+	atomic_store(&port->woken, false);
+}
+
+void ripc__shm_ring_bell(const struct shm_port *port)
+{
+	uint64_t one = 1;
+
+	while (write(port->bell.fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void ripc__shm_wake(void *state)
+{
+	struct shm_port *port = state;
+
+	atomic_store(&port->woken, true);
+	atomic_fetch_add(&port->bits->wakes, 1);
+	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+	ripc__shm_ring_bell(port);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads through shared memory: what a reader sees of its holder, what ends a read, and holders
+ * whose tables lie.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/shm/segment.h"
+#include "backends/shm/shm.h"
+#include "core/pool.h"
+#include "suite.h"
+
+#define SHM (&ripc__shm_backend)
+#define LEN (5u << 20) /* takes several steps */
+
+struct side {
+	struct shm_device dev;
+	struct shm_port port;
+	struct ripc__attr attr;
+	struct shm_peer peer; /* the other side */
+};
+
+static struct side holder, reader;
+static struct ripc__pool *pool;
+static uint8_t *given, *taken;
+
+static void no_log(void *arg, int level, const char *format, ...)
+{
+	(void)arg;
+	(void)level;
+	(void)format;
+}
+
+static const char *no_option(void *arg, const char *name)
+{
+	(void)arg;
+	(void)name;
+	return NULL;
+}
+
+static int share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+{
+	(void)arg;
+	return ripc__pool_share(pool, mem, len, shared);
+}
+
+static bool is_shared(void *arg, const struct ripc__shared *shared)
+{
+	(void)arg;
+	return ripc__pool_is_shared(pool, shared);
+}
+
+static void side_open(struct side *side)
+{
+	const struct ripc__host host = {.log = no_log, .option = no_option, .context = 1,
+		.identity = 7, .share = share, .is_shared = is_shared};
+
+	memset(side, 0, sizeof(*side));
+	ck_assert_int_eq(SHM->dev_open(&side->dev, &host, &side->attr), 0);
+	ck_assert_int_eq(SHM->port_open(&side->dev, &side->port), 0);
+}
+
+static void route(struct side *from, struct side *to)
+{
+	struct ripc__addr addr;
+
+	ripc__shm_addr_fill(&from->port, to->port.name, &addr);
+	ck_assert_int_eq(SHM->peer_open(&from->port, &from->peer, &addr), 0);
+}
+
+static void side_close(struct side *side)
+{
+	SHM->peer_close(&side->port, &side->peer);
+	SHM->port_close(&side->port);
+	SHM->dev_close(&side->dev);
+}
+
+static void *new_buffer(size_t len)
+{
+	void *buffer;
+
+	ck_assert_int_eq(ripc__pool_alloc(pool, len, &buffer), 0);
+	return buffer;
+}
+
+static void set_up(void)
+{
+	ck_assert_int_eq(ripc__pool_open(0, true, &pool), 0);
+	side_open(&holder);
+	side_open(&reader);
+	route(&holder, &reader);
+	route(&reader, &holder);
+	given = new_buffer(LEN);
+	taken = malloc(LEN);
+	for (size_t i = 0; i < LEN; i++)
+		given[i] = (uint8_t)(i * 7 + (i >> 9));
+	memset(taken, 0, LEN);
+}
+
+static void tear_down(void)
+{
+	side_close(&holder);
+	side_close(&reader);
+	ripc__pool_close(pool);
+	free(taken);
+}
+
+static struct ripc__key open_key(void *mem, size_t len)
+{
+	struct ripc__key key = {0};
+
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, mem, len, false, &key), 0);
+	return key;
+}
+
+static void start(const struct ripc__key *key, uint64_t offset, size_t len, uint64_t cookie)
+{
+	ck_assert_int_eq(SHM->read(&reader.port, &reader.peer, key, offset, taken, len, cookie), 0);
+}
+
+/* Polls until a read ends; its status. */
+static int finish(uint64_t cookie)
+{
+	struct ripc__event event;
+	int n = 0;
+
+	for (int polls = 0; n == 0; polls++) {
+		ck_assert_int_lt(polls, 1000);
+		n = SHM->poll(&reader.port, &event, 1);
+	}
+	ck_assert_int_eq(event.kind, RIPC_EV_READ);
+	ck_assert_uint_eq(event.cookie, cookie);
+	return event.status;
+}
+
+static int read_all(const struct ripc__key *key, uint64_t offset, size_t len)
+{
+	start(key, offset, len, 5);
+	return finish(5);
+}
+
+START_TEST(read__a_large_range)
+{
+	struct ripc__key key = open_key(given + 100, LEN - 100);
+
+	ck_assert_int_eq(read_all(&key, 0, LEN - 100), 0);
+	ck_assert_mem_eq(taken, given + 100, LEN - 100);
+	ck_assert_int_eq(SHM->mem_close(&holder.dev, &key, 0), 0);
+}
+END_TEST
+
+/* While a large one goes on, poll returns, and nobody falls asleep. */
+START_TEST(read__goes_in_steps)
+{
+	struct ripc__key key = open_key(given, LEN);
+	struct ripc__event event;
+
+	start(&key, 0, LEN, 1);
+	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+	ck_assert_int_eq(SHM->wait_arm(&reader.port), -EAGAIN);
+	ck_assert_int_eq(finish(1), 0);
+	ck_assert_int_eq(SHM->wait_arm(&reader.port), 0);
+	SHM->mem_close(&holder.dev, &key, 0);
+}
+END_TEST
+
+/* The range may change once mem_close has returned: what was half read does not count. */
+START_TEST(mem_close__in_the_middle)
+{
+	struct ripc__key key = open_key(given, LEN);
+	struct ripc__event event;
+
+	start(&key, 0, LEN, 1);
+	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+	ck_assert_int_eq(SHM->mem_close(&holder.dev, &key, 0), 0);
+	ck_assert_int_eq(finish(1), -EACCES);
+}
+END_TEST
+
+START_TEST(port_close__in_the_middle)
+{
+	struct ripc__key key = open_key(given, LEN);
+	struct ripc__event event;
+
+	start(&key, 0, LEN, 1);
+	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+	side_close(&holder);
+	ck_assert_int_lt(finish(1), 0);
+	SHM->peer_close(&reader.port, &reader.peer);
+	side_open(&holder);
+	route(&holder, &reader);
+	key = open_key(given, LEN);
+	route(&reader, &holder);
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+}
+END_TEST
+
+/* Only what the application holds alone, in memory of its own, is shown. */
+START_TEST(mem_open__what_is_shown)
+{
+	static uint8_t foreign[100];
+	struct ripc__key key = {1, 2};
+	void *small = new_buffer(1000);
+
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, small, 1000, false, &key),
+		-EINVAL);
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, foreign, 100, false, &key),
+		-EINVAL);
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, 2 * LEN, false, &key),
+		-EINVAL);
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, LEN, true, &key), -EACCES);
+	holder.peer.out->uid = geteuid() + 1;
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, LEN, false, &key),
+		-EACCES);
+	ck_assert_uint_eq(key.address, 1);
+	ck_assert_uint_eq(key.key, 2);
+}
+END_TEST
+
+/* More keys, and more memory, than one partner can have at once. */
+START_TEST(mem_open__limits)
+{
+	struct ripc__key keys[SHM_KEYS], key;
+	void *buffers[SHM_SLABS];
+
+	for (uint32_t i = 0; i < SHM_KEYS; i++)
+		keys[i] = open_key(given, i + 1);
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, 1, false, &key), -EAGAIN);
+	for (uint32_t i = 0; i < SHM_KEYS; i++)
+		ck_assert_int_eq(SHM->mem_close(&holder.dev, &keys[i], 0), 0);
+	keys[0] = open_key(given, 1);
+	for (uint32_t i = 1; i < SHM_SLABS; i++) {
+		buffers[i] = new_buffer(1 << 20);
+		keys[i] = open_key(buffers[i], 1 << 20);
+	}
+	buffers[0] = new_buffer(1 << 20);
+	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, buffers[0], 1, false, &key),
+		-EAGAIN);
+	/* The place of one that nobody reads goes to another. */
+	ck_assert_int_eq(SHM->mem_close(&holder.dev, &keys[3], 0), 0);
+	memset(buffers[0], 9, 100);
+	key = open_key(buffers[0], 100);
+	ck_assert_int_eq(read_all(&key, 0, 100), 0);
+	ck_assert_uint_eq(taken[99], 9);
+	ck_assert_int_eq(read_all(&keys[0], 0, 1), 0);
+	ck_assert_uint_eq(taken[0], given[0]);
+}
+END_TEST
+
+static uint32_t n_mapped(void)
+{
+	const struct shm_in *in = list_entry(reader.port.ins.next, struct shm_in, node);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < SHM_SLABS; i++)
+		n += in->imports->slabs[i].memory != NULL;
+	return n;
+}
+
+/* Memory that the holder has freed does not stay because the reader has it mapped. */
+START_TEST(pool_free__reader_lets_go)
+{
+	struct ripc__key key = open_key(given, LEN);
+	void *other = new_buffer(1 << 20);
+	struct ripc__event event;
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	ck_assert_uint_eq(n_mapped(), 1);
+	SHM->mem_close(&holder.dev, &key, 0);
+	ck_assert_int_eq(ripc__pool_free(pool, given), 0);
+	key = open_key(other, 1 << 20);
+	for (int polls = 0; polls < 200; polls++)
+		ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+	ck_assert_uint_eq(n_mapped(), 1);
+	ck_assert_int_eq(read_all(&key, 0, 1 << 20), 0);
+}
+END_TEST
+
+/* The table is the holder's to write: whatever it says, nothing outside a slab is read. */
+START_TEST(read__from_a_table_that_lies)
+{
+	static const struct {
+		uint64_t slab, offset, len;
+	} lies[] = {
+		{SHM_SLABS, 0, LEN}, {UINT64_MAX, 0, LEN}, {1, 0, LEN}, {0, UINT64_MAX, LEN},
+		{0, 0, UINT64_MAX}, {0, UINT64_MAX - 10, 20}, {0, 1ull << 40, 16},
+		{0, 16, 1ull << 40},
+	};
+	struct ripc__key key = open_key(given, LEN);
+	struct shm_entry *entry = &holder.peer.out->exports->table->entries[key.address];
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		entry->slab = lies[i].slab;
+		entry->offset = lies[i].offset;
+		entry->len = lies[i].len;
+		ck_assert_int_eq(read_all(&key, 0, 16), -EACCES);
+		ck_assert_int_eq(read_all(&key, UINT64_MAX - 8, 16), -EACCES);
+	}
+	entry->slab = 0; /* as it was, for the end */
+}
+END_TEST
+
+/* Who says that it is the holder, and is not, knows no key. */
+START_TEST(read__from_an_impostor)
+{
+	struct ripc__key key = open_key(given, LEN);
+	int fd = ripc__shm_connect(reader.port.name, holder.port.name), table_fd;
+	struct ripc__event event;
+	void *table;
+
+	ck_assert_int_eq(ripc__shm_segment_make(SHM_TABLE_LEN, true, &table, &table_fd), 0);
+	((struct shm_table *)table)->entries[key.address].key = key.key + 1;
+	ck_assert_int_eq(ripc__shm_send_memory(fd, SHM_TABLE, 0, SHM_TABLE_LEN, table_fd), 0);
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	ck_assert_mem_eq(taken, given, LEN);
+	/* A second table, or a slab that is none, ends the link. */
+	ck_assert_int_eq(ripc__shm_send_memory(fd, SHM_SLAB, 0, 4096, table_fd), 0);
+	ck_assert_int_eq(ripc__shm_send_memory(fd, SHM_TABLE, 0, SHM_TABLE_LEN, table_fd), 0);
+	for (int polls = 0; polls < 200; polls++)
+		ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+	ck_assert_uint_eq(reader.port.n_ins, 1);
+	close(fd);
+	close(table_fd);
+	ripc__shm_segment_unmap(table, SHM_TABLE_LEN);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		read__a_large_range,
+		read__goes_in_steps,
+		mem_close__in_the_middle,
+		port_close__in_the_middle,
+		mem_open__what_is_shown,
+		mem_open__limits,
+		pool_free__reader_lets_go,
+		read__from_a_table_that_lies,
+		read__from_an_impostor,
+		NULL,
+	};
+	TCase *tcase = tcase_create("shm_read");
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	for (const TTest *const *test = tests; *test; test++)
+		tcase_add_test(tcase, *test);
+	return suite_finish("shm_read", tcase);
+}

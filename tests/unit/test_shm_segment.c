@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory shared by descriptor: what its owner may, what others may, what is refused. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/shm/segment.h"
+#include "suite.h"
+
+#define LEN 8192
+
+/* Opens the descriptor's file anew, with all rights that can be had. */
+static int reopen(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+START_TEST(segment_make__is_shared)
+{
+	void *own, *other;
+	int fd;
+
+	ck_assert_int_eq(ripc__shm_segment_make(LEN, false, &own, &fd), 0);
+	ck_assert_int_eq(ripc__shm_segment_map(fd, LEN, true, &other), 0);
+	close(fd);
+	strcpy(own, "there");
+	ck_assert_str_eq(other, "there");
+	strcpy((char *)other + 5000, "back");
+	ck_assert_str_eq((char *)own + 5000, "back");
+	ripc__shm_segment_unmap(own, LEN);
+	ck_assert_str_eq(other, "there");
+	ripc__shm_segment_unmap(other, LEN);
+}
+END_TEST
+
+START_TEST(segment_make__keeps_its_length)
+{
+	void *own;
+	int fd;
+
+	ck_assert_int_eq(ripc__shm_segment_make(LEN, false, &own, &fd), 0);
+	ck_assert_int_eq(ftruncate(fd, 0), -1);
+	ck_assert_int_eq(ftruncate(fd, 2 * LEN), -1);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	close(fd);
+	ripc__shm_segment_unmap(own, LEN);
+}
+END_TEST
+
+/* Only the owner writes what is read-only, whatever another does with the descriptor. */
+START_TEST(segment_make__read_only)
+{
+	void *own, *other;
+	int fd, again;
+
+	ck_assert_int_eq(ripc__shm_segment_make(LEN, true, &own, &fd), 0);
+	again = reopen(fd);
+	ck_assert_int_lt(ripc__shm_segment_map(fd, LEN, true, &other), 0);
+	ck_assert_int_lt(again < 0 ? -1 : ripc__shm_segment_map(again, LEN, true, &other), 0);
+	ck_assert_int_eq(write(again, "x", 1), -1);
+	ck_assert_int_eq(ripc__shm_segment_map(fd, LEN, false, &other), 0);
+	ck_assert_int_eq(mprotect(other, LEN, PROT_READ | PROT_WRITE), -1);
+	strcpy(own, "mine");
+	ck_assert_str_eq(other, "mine");
+	ripc__shm_segment_unmap(other, LEN);
+	ripc__shm_segment_unmap(own, LEN);
+	close(fd);
+	close(again);
+}
+END_TEST
+
+START_TEST(segment_map__refuses_what_could_go_away)
+{
+	int plain = memfd_create("test", MFD_CLOEXEC), file = open("/proc/self/exe", O_RDONLY);
+	int sealable = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING), ends[2];
+	void *memory = &plain;
+
+	ck_assert_int_eq(ftruncate(plain, LEN), 0);
+	ck_assert_int_eq(ftruncate(sealable, LEN), 0);
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(ripc__shm_segment_map(plain, LEN, true, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(sealable, LEN, true, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(file, LEN, false, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(ends[0], LEN, false, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(-1, LEN, false, &memory), -EBADMSG);
+	ck_assert_int_eq(fcntl(sealable, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	ck_assert_int_eq(ripc__shm_segment_map(sealable, 2 * LEN, true, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(sealable, LEN / 2, true, &memory), -EBADMSG);
+	ck_assert_ptr_eq(memory, &plain);
+	ck_assert_int_eq(ripc__shm_segment_map(sealable, LEN, true, &memory), 0);
+	ripc__shm_segment_unmap(memory, LEN);
+	close(plain);
+	close(sealable);
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+}
+END_TEST
+
+/* A forked child has not got the memory. */
+START_TEST(segment_make__is_not_inherited)
+{
+	void *own;
+	int fd, status;
+	pid_t child;
+
+	ck_assert_int_eq(ripc__shm_segment_make(LEN, false, &own, &fd), 0);
+	child = fork();
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
+		*(volatile char *)own = 1;
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	ck_assert_int_eq(*(char *)own, 0);
+	ripc__shm_segment_unmap(own, LEN);
+	close(fd);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		segment_make__is_shared,
+		segment_make__keeps_its_length,
+		segment_make__read_only,
+		segment_map__refuses_what_could_go_away,
+		segment_make__is_not_inherited,
+		NULL,
+	};
+
+	return suite_run("shm_segment", tests);
+}
