@@ -598,12 +598,13 @@ static int decode_record(const uint8_t *bytes, size_t len, struct wire_record *r
 
 static int decode_question(const uint8_t *bytes, size_t len)
 {
+	const uint8_t *padding = bytes + RESOLVE_ID_END;
+
 	if (len != WIRE_RECORD_MAX)
 		return -EBADMSG; /* a shorter one could draw an answer longer than itself */
-	for (size_t i = RESOLVE_ID_END; i < len; i++) {
-		if (bytes[i])
-			return -EBADMSG;
-	}
+	/* All bytes are like the first, which is 0: much faster than one by one. */
+	if (padding[0] || memcmp(padding, padding + 1, len - RESOLVE_ID_END - 1))
+		return -EBADMSG;
 	return 0;
 }
 

@@ -279,7 +279,7 @@ void session_pass(struct session *session, uint64_t us)
 
 void session_open(struct session *session)
 {
-	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = 16u << 20,
+	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = 2u << 20,
 		.flags = RIPC_SINGLE_THREAD, .backends = "world", .timeout_ms = 1000,
 		.peer_timeout_ms = 2000};
 
