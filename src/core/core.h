@@ -729,10 +729,8 @@ void ripc__outgoing_move(struct partner *partner);
 void ripc__outgoing_unblock(struct partner *partner);
 
 /* ---- opened.c ---------------------------------------------------------------------------- */
-/*
- * The keys for an announcement with room for so many bytes before the payload, two numbers per
- * item; opens the items the first time. False: this one goes without keys.
- */
+/* The keys for an announcement with room for so many bytes before the payload, two numbers per
+ * item; opens the items the first time. False: this one goes without keys. */
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
 /* Would it open them now? */
 bool ripc__opened_may(const struct outgoing *outgoing);
@@ -749,10 +747,8 @@ void ripc__opened_forget(struct outgoing *outgoing);
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
 /* Asks for no more, and pulls the message when the last read has ended. */
 void ripc__reading_fail(struct reading *reading);
-/*
- * The incoming is given up. True: reads are in progress, so the message and what was lent are
- * released when they have ended.
- */
+/* The incoming is given up. True: its message and what was lent are released when the reads that
+ * are in progress have ended. */
 bool ripc__reading_leave(struct reading *reading);
 /* A read has ended. */
 void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status);

@@ -186,7 +186,7 @@ void ripc__held_send(struct partner *partner)
 	struct held *held = partner->held;
 	bool sent = false;
 
-	if (!held || !partner->peer)
+	if (!held || !partner->peer || partner->peer->opening)
 		return;
 	held_expire(partner);
 	for (uint32_t i = 0; i < held->n; i++) {
@@ -225,14 +225,15 @@ size_t ripc__held_bytes(const struct partner *partner)
 	return bytes;
 }
 
-/* To a partner that has not given us its token: send if it can be, and keep a copy. */
+/* To a partner that has not given us its token, or whose route is still being made: send if it can
+ * be, and keep a copy. */
 static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends)
 {
 	int error = hold(partner, request, len, lends, 0);
 	struct held_short *copy;
 
-	if (error || !partner->peer)
+	if (error || !partner->peer || partner->peer->opening)
 		return error;
 	copy = partner->held->shorts[partner->held->n - 1];
 	if (fits(partner, copy))
@@ -295,7 +296,7 @@ int ripc__short_send(struct ripc_service *service, const struct ripc_send *reque
 	if (error)
 		return error;
 	ripc__partner_touch(partner);
-	if (partner->state == PARTNER_READY)
+	if (partner->state == PARTNER_READY && !partner->peer->opening)
 		error = send_ready(partner, request, (uint32_t)total, lends);
 	else
 		error = send_early(partner, request, (uint32_t)total, lends);

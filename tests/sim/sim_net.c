@@ -17,6 +17,7 @@
 #define BACKEND_ID     15
 #define OVERHEAD       768
 #define READ_FAILED_US 200000 /* until a read across a cut link is given up */
+#define FENCE_MOST_US  9000   /* less than a tick, by which completions may be late */
 
 struct device {
 	struct sim_node *node;
@@ -302,7 +303,7 @@ static int native_mem_close(void *dev, const struct ripc__key *key, uint64_t coo
 	if (!fence)
 		abort();
 	*fence = (struct fence){.node = node, .key = *key, .generation = node->generation};
-	sim_at(node->world, node->world->now_us + sim_log(&node->world->random, 5, 20000), fenced,
+	sim_at(node->world, node->world->now_us + sim_log(&node->world->random, 5, FENCE_MOST_US), fenced,
 			fence, cookie);
 	return -EINPROGRESS;
 }

@@ -404,6 +404,7 @@ START_TEST(peer_open__takes_its_time)
 	reader_open(&lone, RIPC_CAP_INTACT);
 	fake.opens_slowly = true;
 	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	ck_assert_int_eq(ripc_send_short(lone.svc, send.to, &item, 1), 0);
 	lone_answer(&lone, lone.incarnation, lone.context, 2);
 	lone_pass(&lone, 1000000);
 	ck_assert_uint_eq(lone.n_sent, 0);
@@ -411,6 +412,7 @@ START_TEST(peer_open__takes_its_time)
 		.status = _i ? -ECONNREFUSED : 0});
 	ripc_poll(lone.ctx);
 	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce) == !_i);
+	ck_assert(lone_hear(&lone, 0, WIRE_SHORT, &announce) == !_i);
 	lone_close_all(&lone);
 }
 END_TEST

@@ -52,7 +52,7 @@ int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_ou
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	int fd = memfd_make(), error = 0;
-	void *at;
+	void *at = NULL;
 
 	if (fd < 0)
 		return fd;

@@ -110,8 +110,8 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	*attr = (struct ripc__attr){
 		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE,
 		.datagram_max = RIPC_DATAGRAM_MAX,
-		/* A quarter may be in flight: what one ring's area holds, however it wraps. */
-		.receive_buffer = 3 * SHM_AREA,
+		/* What the area holds, however it wraps, beside what comes unasked. */
+		.peer_buffer = 3 * SHM_AREA / 4,
 	};
 	return 0;
 }
