@@ -303,8 +303,8 @@ static int native_mem_close(void *dev, const struct ripc__key *key, uint64_t coo
 	if (!fence)
 		abort();
 	*fence = (struct fence){.node = node, .key = *key, .generation = node->generation};
-	sim_at(node->world, node->world->now_us + sim_log(&node->world->random, 5, FENCE_MOST_US), fenced,
-			fence, cookie);
+	sim_at(node->world, node->world->now_us + sim_log(&node->world->random, 5, FENCE_MOST_US),
+			fenced, fence, cookie);
 	return -EINPROGRESS;
 }
 
