@@ -322,7 +322,9 @@ int wire_decode(const void *data, size_t len, struct wire_packet *p)
 	p->lengths = NULL;
 	p->intact = false;
 	cursor = (struct cursor){bytes + WIRE_HEADER, bytes + len};
-	if (decode_extensions(&cursor, p) || decode_body(&cursor, p, bytes[3]))
+	if (p->h.type == WIRE_SHORT && !(p->h.flags & EXTENSIONS) && bytes[3] == 1)
+		p->n_items = 1; /* plain: neither extensions nor body */
+	else if (decode_extensions(&cursor, p) || decode_body(&cursor, p, bytes[3]))
 		return -EBADMSG;
 	if (cursor.at != cursor.end && !has_payload(p->h.type))
 		return -EBADMSG;
@@ -479,6 +481,23 @@ static uint8_t *encode_body(uint8_t *at, const struct wire_packet *p, const uint
 	}
 }
 
+static void encode_header(uint8_t *at, const struct wire_header *h, uint32_t flags)
+{
+	at[0] = WIRE_VERSION;
+	at[1] = h->type;
+	put16(at + 2, (uint16_t)flags);
+	put32(at + CRC_AT, 0);
+	put64(at + 8, h->src);
+	put64(at + 16, h->dst);
+	put64(at + 24, h->token);
+	put64(at + 32, h->number);
+}
+
+void wire_encode_plain(void *buffer, const struct wire_header *h)
+{
+	encode_header(buffer, h, 1 << COUNT_SHIFT);
+}
+
 size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
 		const uint64_t *keys)
 {
@@ -487,14 +506,7 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 
 	if (p->h.type == WIRE_SHORT)
 		flags |= p->n_items << COUNT_SHIFT;
-	at[0] = WIRE_VERSION;
-	at[1] = p->h.type;
-	put16(at + 2, (uint16_t)flags);
-	put32(at + CRC_AT, 0);
-	put64(at + 8, p->h.src);
-	put64(at + 16, p->h.dst);
-	put64(at + 24, p->h.token);
-	put64(at + 32, p->h.number);
+	encode_header(at, &p->h, flags);
 	at += WIRE_HEADER;
 	if (flags & EXTENSIONS)
 		at = encode_extensions(at, p);

@@ -159,6 +159,8 @@ void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *addre
  */
 size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
 		const uint64_t *keys);
+/* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
+void wire_encode_plain(void *buffer, const struct wire_header *h);
 void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc);
 
 /* ---- resolver ---------------------------------------------------------------------------- */
