@@ -19,7 +19,7 @@
 #define QUESTIONS    64u       /* nonces that are remembered */
 #define STEPS_MAX    400u
 #define STEPS_AT_MS  2000u     /* calls of step while time passes */
-#define BYTES_MAX    1200u
+#define BYTES_MAX    1275u     /* more than a record takes */
 #define LOOKUP_US    20000000u /* every lookup has ended by then */
 
 enum { HOME, NET, N_SOURCES };
@@ -322,7 +322,7 @@ static void raw(struct world *world)
 	const uint8_t *bytes;
 
 	memset(world->in, 0, sizeof(world->in));
-	world->in_len = input_bytes(&world->input, 5 * (size_t)input8(&world->input), &bytes);
+	world->in_len = input_bytes(&world->input, BYTES_MAX / 255 * input8(&world->input), &bytes);
 	memcpy(world->in, bytes, world->in_len);
 	if (how & 128)
 		world->in_len = WIRE_RECORD_MAX;
