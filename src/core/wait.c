@@ -644,7 +644,8 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 	nfds_t n_resolver, n;
 
 	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
-	but = ctx->reader ? atomic_load(&ctx->watch_beside) : NULL;
+	/* Also between two calls: the next one takes it that the others are watched. */
+	but = ctx->thread_holds ? NULL : atomic_load(&ctx->watch_beside);
 	fds[0] = (struct pollfd){.fd = ctx->thread_kick_fd, .events = POLLIN};
 	n = n_resolver = add_resolver(ctx, fds, 1);
 	if ((ctx->thread_holds || but) && arm_ports(ctx, but))
