@@ -143,16 +143,16 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
 	struct ripc__addr addr;
-	struct device *device;
+	struct device *device, *old;
 
 	if (!peer || !peer->broken)
 		return;
+	old = ripc__peer_device(ctx, peer);
 	device = choose(ctx, peer, ctx->n_devices, answer, &addr);
 	if (!device || route_change(ctx, peer, device, &addr))
 		return;
 	ripc__log(ctx, RIPC_LOG_INFO, "%s failed on the way to service 0x%llx: goes on by %s",
-		ctx->devices[__builtin_ctz(peer->failed)].ops->name,
-		(unsigned long long)partner->id, device->ops->name);
+		old->ops->name, (unsigned long long)partner->id, device->ops->name);
 	go_on(partner);
 }
 

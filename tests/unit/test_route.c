@@ -19,7 +19,7 @@ static struct {
 	struct ripc_context *ctx[2];
 	struct ripc_service *svc[2];
 	uint64_t now_us;
-	int better_is;
+	int better_is, other_is;
 	uint32_t delivered, received;
 	bool seen[1000];
 } world;
@@ -36,6 +36,11 @@ static int send_or_fail(void *port, void *peer, const struct ripc__tx *tx, uint3
 		return -ECONNRESET;
 	return world.better_is == SWALLOWS ? (int)n :
 		ripc__loop_backend.send(port, peer, tx, n);
+}
+
+static int other_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
+{
+	return world.other_is == SWALLOWS ? (int)n : ripc__loop_backend.send(port, peer, tx, n);
 }
 
 static int read_or_fail(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
@@ -59,6 +64,7 @@ static void world_open(void)
 	world.better.read = read_or_fail;
 	world.other.name = "other";
 	world.other.id = 102;
+	world.other.send = other_send;
 	world.backends[0] = &world.better;
 	world.backends[1] = &world.other;
 	ripc__env_init(&world.env);
@@ -200,10 +206,44 @@ START_TEST(retry__goes_back_to_the_better)
 }
 END_TEST
 
+/* Nothing works for so long that all networks are tried again, and where the partner is asked. */
+START_TEST(failed__all_at_once)
+{
+	static uint8_t bytes[LONG_BYTES];
+	const uint32_t number = 999;
+	struct iovec item = {bytes, sizeof(bytes)};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 30000};
+	struct ripc_msg *msg;
+
+	world_open();
+	world.better_is = WORKS;
+	send_longs(0, 1);
+	pass(1000000);
+	world.better_is = world.other_is = SWALLOWS;
+	memcpy(bytes, &number, sizeof(number));
+	send.to = ripc_service_id(world.svc[1]);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(ripc_sendmsg(world.svc[0], &send, NULL), 0);
+		for (int ms = 0; ms < 6000; ms++, world.now_us += 1000) {
+			ripc_poll(world.ctx[1]);
+			while (ripc_receive(world.svc[0], 0, &msg) == 0)
+				ripc_msg_free(msg);
+		}
+	}
+	world.better_is = world.other_is = WORKS;
+	send_longs(1, 1);
+	pass(10000000);
+	ck_assert(world.seen[1]);
+	world_close();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
+		{ failed__all_at_once, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { NULL, 0 },
 	};
 
