@@ -16,6 +16,7 @@
 
 #define ECHO_LEN  (WIRE_HEADER + 16u)
 #define RETRY_US  5000000u /* a better device is tried again after so long */
+#define STAY_US   1000000u /* a partner is not followed to a worse device for so long */
 #define ROUTE_MAX 256u     /* bytes of a backend's route */
 
 /* A route that is being proven. */
@@ -45,6 +46,14 @@ static bool has_failed(const struct peer *peer, uint32_t index)
 
 /* ---- changing the route ------------------------------------------------------------------ */
 
+/* What is better than the route in use is tried again later. */
+static void retry_later(struct ripc_context *ctx, struct peer *peer)
+{
+	peer->failed_us = ctx->now_us;
+	if (ctx->retry_us > ctx->now_us + RETRY_US)
+		ctx->retry_us = ctx->now_us + RETRY_US;
+}
+
 /* All that was learnt is about the old route. */
 static int route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
 		const struct ripc__addr *addr)
@@ -65,8 +74,11 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 	peer->broken = false;
 	peer->datagram = 0;
 	peer->srtt_us = 0;
-	if (old != device)
-		ctx->stats.path_changes++;
+	if (old == device)
+		return 0;
+	ctx->stats.path_changes++;
+	/* Perhaps it was only the partner that noticed a failure. */
+	retry_later(ctx, peer);
 	return 0;
 }
 
@@ -78,9 +90,7 @@ void ripc__route_failed(struct ripc_context *ctx, struct peer *peer)
 		return;
 	peer->broken = ctx->any_broken = true;
 	peer->failed |= (uint8_t)(1u << peer->device);
-	peer->failed_us = ctx->now_us;
-	if (ctx->retry_us > ctx->now_us + RETRY_US)
-		ctx->retry_us = ctx->now_us + RETRY_US;
+	retry_later(ctx, peer);
 }
 
 int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
@@ -230,6 +240,14 @@ static void echo_ask(struct partner *partner, struct candidate *candidate)
 	candidate->received = 0;
 }
 
+/* Sent before it came after us to this device, or before we came after it. */
+static bool is_straggler(struct ripc_context *ctx, const struct peer *peer,
+		const struct device *device)
+{
+	return index_of(ctx, device) > peer->device && !peer->broken &&
+		ctx->now_us - peer->failed_us < STAY_US;
+}
+
 /*
  * One echo to one new address at a time, at most one per tick, and only once as many bytes have
  * come from there. Also by another device: the partner has left ours because it failed, or has
@@ -243,6 +261,8 @@ void ripc__peer_moved(struct partner *partner, struct device *device,
 	bool is_early = candidate && candidate->nonce &&
 		ctx->now_us - candidate->asked_us < TICK_US;
 
+	if (is_straggler(ctx, partner->peer, device))
+		return;
 	if (!candidate)
 		candidate = partner->peer->candidate = calloc(1, sizeof(*candidate));
 	if (!candidate)
