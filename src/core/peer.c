@@ -63,28 +63,47 @@ static void host_put(struct ripc_context *ctx, struct host *host)
 /* ---- peers ------------------------------------------------------------------------------- */
 
 /*
- * Who claims a context from another host gets a peer of its own, lest it move the route of those
- * who are there.
+ * Who claims a context from another host, or from where the route of those who are there does not
+ * lead (elsewhere), gets a peer of its own: it moves nobody's route, and nobody takes its.
  */
-static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr)
+static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr,
+		bool elsewhere)
 {
 	struct {
 		uint64_t context;
-		uint8_t host[16];
+		uint8_t host[16], len, blob[RIPC_ADDR_MAX];
+		uint8_t filler[7]; /* no byte of it is left undefined */
 	} bound = {.context = context};
 
 	memcpy(bound.host, addr->host, sizeof(bound.host));
+	if (elsewhere) {
+		bound.len = addr->len;
+		memcpy(bound.blob, addr->blob, addr->len);
+	}
 	return ripc__siphash(ctx->secret, &bound, sizeof(bound));
+}
+
+static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device_index,
+		const struct ripc__addr *addr)
+{
+	struct device *device = ripc__peer_device(ctx, peer);
+
+	return peer->device == device_index &&
+		device->ops->peer_matches(device->port, peer->route, addr);
 }
 
 struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
 		const struct ripc__addr *addr)
 {
 	struct device *device = &ctx->devices[device_index];
-	uint64_t key = peer_key(ctx, context, addr);
+	uint64_t key = peer_key(ctx, context, addr, false);
 	struct peer *peer = ripc__map_get(&ctx->peers, key);
 	int error;
 
+	if (peer && !leads_to(ctx, peer, device_index, addr)) {
+		key = peer_key(ctx, context, addr, true);
+		peer = ripc__map_get(&ctx->peers, key);
+	}
 	if (peer) {
 		peer->partners++;
 		peer->host->partners++;

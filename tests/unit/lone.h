@@ -26,7 +26,7 @@ struct lone {
 	/* The partner: who it is, where, and the tokens. */
 	uint64_t service, incarnation, context, token_in, token_out, proof;
 	const uint64_t *keys; /* of what it announces; NULL: none */
-	uint8_t host;
+	uint8_t host, house; /* its address; which host that is, 0: of the same number */
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;
@@ -320,7 +320,7 @@ static inline void lone_say(struct lone *lone, struct wire_packet *packet, const
 		memcpy(lone->in + len, payload, packet->payload_len);
 	lone->in_len = len + packet->payload_len;
 	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
-	lone->from.host[15] = lone->host;
+	lone->from.host[15] = lone->house ? lone->house : lone->host;
 	while (lone->in_len)
 		ripc_poll(lone->ctx);
 }

@@ -81,6 +81,30 @@ START_TEST(hello__of_known_context_from_elsewhere)
 }
 END_TEST
 
+/* A neighbour says first that it lives in the context: the true one is reached nevertheless. */
+START_TEST(hello__of_neighbour_in_the_same_context)
+{
+	static struct lone lone;
+	uint64_t service;
+
+	lone_open(&lone);
+	service = lone.service;
+	lone.service = 0xbad1d;
+	lone.incarnation = 0xbad17c;
+	lone.house = 2;
+	intrude(&lone);
+	ck_assert_uint_ne(lone.token_out, 0);
+	lone.service = service;
+	lone.incarnation = 0x14c;
+	lone.token_in = 0x70ce4;
+	lone.token_out = lone.proof = 0;
+	lone.host = 2;
+	lone_introduce(&lone);
+	check_short(&lone, 2, 0x70ce4);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Somebody claims the ID of another: sends go there only until the resolver has answered. */
 START_TEST(send__resolver_names_another)
 {
@@ -360,6 +384,7 @@ int main(void)
 	const TTest *const tests[] = {
 		hello__of_known_partner_from_elsewhere,
 		hello__of_known_context_from_elsewhere,
+		hello__of_neighbour_in_the_same_context,
 		send__resolver_names_another,
 		send__resolver_confirms,
 		send__resolver_knows_nobody,
