@@ -161,7 +161,8 @@ def step_fuzz(options):
         corpus = os.path.join(ROOT, 'tests/fuzz/corpus', name.replace('fuzz_', '', 1))
         with tempfile.TemporaryDirectory() as found:
             tally.add(program(name, [
-                target, *runs, '-timeout=20',
+                # Not its own 77 for findings, which would mean skipped.
+                target, *runs, '-timeout=20', '-error_exitcode=1', '-timeout_exitcode=1',
                 '-artifact_prefix=' + os.path.join(ROOT, 'build/test/'), found, corpus]))
     return tally
 
