@@ -247,10 +247,12 @@ int ripc__progress(struct ripc_context *ctx)
 	return progress(ctx, NULL);
 }
 
-/* The same for who looks again and again. */
+/* The same for who looks again and again. Reads go on by being looked at. */
 static int look(struct ripc_context *ctx)
 {
-	return progress(ctx, ++ctx->hot_looks % OTHERS_EVERY ? hot_device(ctx) : NULL);
+	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->n_reads;
+
+	return progress(ctx, at_all ? NULL : hot_device(ctx));
 }
 
 void ripc__wake_ready(struct ripc_context *ctx)
