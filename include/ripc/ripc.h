@@ -194,6 +194,11 @@ struct ripc_stats {
 	uint64_t path_changes;  /* partners that went on over another backend */
 	uint64_t read_bytes;    /* of those received, taken from their senders by native reads */
 	uint64_t reads_failed;  /* native reads that ended with an error: the bytes were sent */
+	/* given messages (RIPC_GIVE) that are read where they are */
+	uint64_t mapped_bytes;      /* of those received, in their senders' memory */
+	uint64_t mapped_held_bytes; /* now: of that, not freed yet */
+	uint64_t given_held_bytes;  /* now: of our pool, what receivers hold; it is in use until
+	                               they free it */
 };
 
 /* One line of ripc_probe(): a backend or a resolver source. */
@@ -296,7 +301,8 @@ RIPC_API int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf);
 
 /*
  * Takes one more reference to the pool buffer that contains buf. With more than one reference
- * a buffer is read-only. Works for items of received messages too: the item then outlives
+ * a buffer is read-only, and so are the items of a received message that was given (RIPC_GIVE).
+ * Works for items of received messages too: the item then outlives
  * ripc_msg_free().
  *  -EINVAL  not in a live buffer of this pool
  */
@@ -357,7 +363,10 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * follows, and the items (not the array) stay untouched until then; a negative return means
  * that none follows and nothing was sent. -EAGAIN: too much is in progress to that partner; a
  * NOTICE with cookie 0 and status 0 says when to try again. With RIPC_GIVE each item must be
- * (in) a pool buffer; DELIVERED or UNKNOWN takes the reference, NOT_DELIVERED leaves it.
+ * (in) a pool buffer; DELIVERED or UNKNOWN takes the reference, NOT_DELIVERED leaves it. Where the
+ * network can map it (shm), a long message is then not copied: the receiver reads the buffer where
+ * it is, and the buffer is in use until the receiver has freed it, or is gone. So whoever has given
+ * a reference must not write to the buffer any more. ripc_stats.given_held_bytes is what is held.
  * returns are lent to the partner for the answer that names this message; a lent buffer comes
  * back in that answer's places, or by ripc_cancel().
  * Errors as ripc_send_short() and ripc_send_long().

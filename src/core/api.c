@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "mapped.h"
 #include "util/siphash.h"
 
 uint64_t ripc_id_from_name(const char *name)
@@ -192,12 +193,29 @@ static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
 	return 0;
 }
 
+/* What others held of ours may be free by now. True: some of it is. */
+static bool take_home(struct ripc_context *ctx)
+{
+	uint64_t held;
+
+	if (ripc__enter(ctx))
+		return false;
+	held = ctx->stats.given_held_bytes;
+	if (held)
+		ripc__progress(ctx);
+	held -= ctx->stats.given_held_bytes;
+	ripc__leave(ctx);
+	return held > 0;
+}
+
 int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
 {
 	struct ripc__pool *pool;
 	int error = buf ? pool_of(ctx, &pool) : -EINVAL;
 
 	if (!error)
+		error = ripc__pool_alloc(pool, len, buf);
+	if (error == -ENOMEM && take_home(ctx))
 		error = ripc__pool_alloc(pool, len, buf);
 	if (!error)
 		ripc__pool_fault(pool, *buf, len);
@@ -212,7 +230,15 @@ int ripc_buf_ref(struct ripc_context *ctx, void *buf)
 	if (error)
 		return error;
 	atomic_store_explicit(&ctx->has_refs, true, memory_order_relaxed);
-	return ripc__pool_ref(pool, buf);
+	error = ripc__pool_ref(pool, buf);
+	if (error != -EINVAL)
+		return error;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__buffer_ref(ctx, buf);
+	ripc__leave(ctx);
+	return error;
 }
 
 int ripc_buf_free(struct ripc_context *ctx, void *buf)
@@ -220,7 +246,14 @@ int ripc_buf_free(struct ripc_context *ctx, void *buf)
 	struct ripc__pool *pool;
 	int error = pool_of(ctx, &pool);
 
-	return error || !buf ? error : ripc__pool_free(pool, buf);
+	if (error || !buf || !ripc__pool_free(pool, buf))
+		return error;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__buffer_free(ctx, buf);
+	ripc__leave(ctx);
+	return error;
 }
 
 int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len)

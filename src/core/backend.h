@@ -70,6 +70,7 @@ enum ripc__cap {
 	RIPC_CAP_PASSIVE = 8,    /* reads need none of the holder's processor */
 	RIPC_CAP_REGISTERED = 16, /* memory must be registered (mem_reg) before use */
 	RIPC_CAP_INTACT = 32,    /* no byte is altered on the way: datagrams go without checksum */
+	RIPC_CAP_MAP = 64,       /* what was opened can be mapped: mem_hand, map and unmap work */
 };
 
 /* What a device can do. Filled by dev_open; may shrink later (datagram sizes: see peer_mtu). */
@@ -114,6 +115,14 @@ struct ripc__key {
 	uint64_t address, key;
 };
 
+/* A partner's memory as we see it, for reading only. */
+struct ripc__mapping {
+	void *mem;       /* the range of the key */
+	void *base;      /* it lies in [base, base + base_len), whose other parts other keys show */
+	size_t base_len;
+	void *handle;    /* for unmap */
+};
+
 struct ripc__backend {
 	const char *name; /* as in ripc_config.backends; at most 15 characters */
 	uint8_t id;       /* the number that stands for it in records (docs/protocol.md) */
@@ -146,6 +155,12 @@ struct ripc__backend {
 	int (*mem_open)(void *dev, void *peer, void *mem, size_t len, bool writable,
 			struct ripc__key *key);
 	int (*mem_close)(void *dev, const struct ripc__key *key, uint64_t cookie);
+	/*
+	 * With RIPC_CAP_MAP: closes the key instead of mem_close, but what the partner has mapped
+	 * by it stays there. 0: it has mapped nothing. -EINPROGRESS: it has; RIPC_EV_FENCED follows
+	 * when it has unmapped it or is gone, however long that takes.
+	 */
+	int (*mem_hand)(void *dev, const struct ripc__key *key, uint64_t cookie);
 
 	/* Opens what is polled: one per context, shared by its services. */
 	int (*port_open)(void *dev, void *port);
@@ -202,6 +217,15 @@ struct ripc__backend {
 			void *mem, size_t len, uint64_t cookie);
 	int (*write)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 			const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie);
+
+	/*
+	 * With RIPC_CAP_MAP. Shows us the first len bytes that a key of this partner opens: they
+	 * stay, whatever becomes of the partner, until unmap or port_close. Any error: it cannot be
+	 * done, or not now; the bytes can be read instead. Does not wait.
+	 */
+	int (*map)(void *port, void *peer, const struct ripc__key *key, size_t len,
+			struct ripc__mapping *mapping);
+	void (*unmap)(void *port, void *handle);
 
 	/*
 	 * What to sleep on until poll has something; -ENOTSUP: nothing, core ticks. wait_arm is

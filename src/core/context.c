@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "mapped.h"
 #include "memory.h"
 #include "util/siphash.h"
 
@@ -553,6 +554,7 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->ended);
 	list_init(&ctx->readings);
 	list_init(&ctx->lingering);
+	list_init(&ctx->mapped);
 	list_init(&ctx->waiters);
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
@@ -701,6 +703,7 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	ripc__leave(ctx);
 	ripc__wait_close(ctx);
 	ripc__resolver_close(ctx->resolver);
+	ripc__mapped_close(ctx);
 	devices_close(ctx);
 	ripc__pool_close(ctx->pool);
 	context_free(ctx);

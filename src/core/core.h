@@ -98,7 +98,7 @@ struct message {
 	struct holding held;     /* by that partner, for this message */
 	enum share share;        /* of which */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
-	bool items_in_pool;  /* each item with place IN_POOL is a pool buffer of its own */
+	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
 	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
 };
@@ -214,7 +214,7 @@ struct opened {
 	struct device *device;
 	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
 	uint32_t sum;          /* checksum of the whole, if it was needed */
-	bool summed;
+	bool summed, given;    /* given: the receiver may map them */
 	struct opened_item {
 		struct ripc__key key;
 		void *region;  /* NULL: none was needed */
@@ -252,7 +252,7 @@ struct outgoing {
 	uint8_t state, outcome;
 	bool waiter;            /* a call waits for it */
 	bool reported;          /* its message is queued or with the application */
-	bool announced, busy;
+	bool announced, busy, held; /* held: given, and mapped by who got it (ended.c) */
 	bool exposed;           /* this partner was told how to read it: it may have all */
 	bool unopenable;        /* the device cannot open its memory to this partner */
 	int status;
@@ -308,7 +308,6 @@ struct incoming {
 	struct partner *partner;
 	struct ripc__timer timer;
 	struct message *message;   /* with places; NULL after it went to the queue */
-	struct iovec *places;      /* where the items go (the message's items) */
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	struct reading *reading;   /* it is being read; NULL: it is pulled */
 	uint64_t number, total;
@@ -410,6 +409,7 @@ struct ripc_context {
 	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
 	                              application */
 	struct list readings, lingering; /* with more to ask for, in turn; given up */
+	struct list mapped;        /* others' memory (mapped.c) */
 	uint32_t n_reads;          /* in progress */
 	uint32_t n_orphans;        /* of closed services: what the network may still use */
 	uint32_t n_granted, picks;
@@ -763,6 +763,9 @@ void ripc__readings_free(struct ripc_context *ctx);
 /* Makes the message of an announcement with a place for each item; NULL: some has none. */
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
 		struct lent *lent);
+/* The same with the items' bytes, which have come with it. */
+struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet);
+uint64_t ripc__places_kib(const struct ripc_msg *public); /* in the pool */
 /* Frees a message that is not to be delivered; its windows go back to where they were. */
 void ripc__places_release(struct ripc_service *service, struct message *message);
 /* The service is closed: only what is in the pool is left to release. */

@@ -5,12 +5,15 @@
  *
  * Design notes. What the partner could read is closed before the end is told, so that the items
  * are the application's when it hears of it. A call does not wait for that beyond its deadline:
- * then the outcome is UNKNOWN, and a notice says when the items are free.
+ * then the outcome is UNKNOWN, and a notice says when the items are free. With a given message it
+ * is otherwise: its references are not the application's any more. They are kept here, in
+ * ctx->ended, as long as the receiver has the items mapped: the ledger of what others hold.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core.h"
+#include "mapped.h"
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
@@ -52,15 +55,26 @@ static void take_back_lent(struct outgoing *outgoing)
 	}
 }
 
-/* The items are the application's again. */
+/* Were its references taken, as nobody was certain not to have them? */
+static bool is_given(const struct outgoing *outgoing)
+{
+	return outgoing->flags & RIPC_GIVE && outgoing->outcome != RIPC_NOT_DELIVERED;
+}
+
+static void drop_given(struct outgoing *outgoing)
+{
+	for (uint32_t i = 0; i < outgoing->n_items; i++)
+		ripc__buffer_free(context_of(outgoing), outgoing->items[i].iov_base);
+}
+
+/* The items are the application's again, or given away. */
 static void report(struct outgoing *outgoing)
 {
 	struct ripc_msg *public = &outgoing->message.public;
 	bool nowait = outgoing->flags & RIPC_NOWAIT;
 
-	for (uint32_t i = 0; outgoing->flags & RIPC_GIVE &&
-			outgoing->outcome != RIPC_NOT_DELIVERED && i < outgoing->n_items; i++)
-		ripc__pool_free(context_of(outgoing)->pool, outgoing->items[i].iov_base);
+	if (is_given(outgoing) && !outgoing->held)
+		drop_given(outgoing);
 	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
 	public->outcome = outgoing->outcome;
 	public->status = nowait ? outgoing->status : 0;
@@ -102,7 +116,10 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	struct ripc_context *ctx = context_of(outgoing);
 	struct partner *partner = outgoing->partner;
 
-	ripc__opened_close(outgoing);
+	if (outcome == RIPC_NOT_DELIVERED)
+		ripc__opened_close(outgoing);
+	else
+		ripc__opened_hand(outgoing);
 	decide(outgoing, outcome, status);
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;
@@ -116,12 +133,37 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	ripc__outgoing_fenced(outgoing);
 }
 
+/* Nobody holds what was given any more. */
+static void come_home(struct outgoing *outgoing)
+{
+	outgoing->held = false;
+	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
+	drop_given(outgoing);
+	ripc__outgoing_put(outgoing);
+}
+
+/* What was given, and is held, need not be waited for. */
+static void hold(struct outgoing *outgoing)
+{
+	outgoing->held = true;
+	context_of(outgoing)->stats.given_held_bytes += outgoing->total;
+	conclude(outgoing);
+	report(outgoing);
+}
+
 void ripc__outgoing_fenced(struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = context_of(outgoing);
+	bool is_free = list_empty(&outgoing->fencing);
 
-	if (outgoing->state < OUT_FENCING || !list_empty(&outgoing->fencing))
+	if (!is_free && outgoing->state == OUT_FENCING && is_given(outgoing))
+		hold(outgoing);
+	if (outgoing->state < OUT_FENCING || !is_free)
 		return;
+	if (outgoing->held) {
+		come_home(outgoing);
+		return;
+	}
 	ctx->n_orphans -= outgoing->service == NULL;
 	ctx->changed = true;
 	if (outgoing->state == OUT_FENCING)
@@ -137,7 +179,7 @@ void ripc__outgoing_orphan(struct ripc_service *service)
 		if (outgoing->service != service || list_empty(&outgoing->fencing))
 			continue;
 		outgoing->service = NULL;
-		service->ctx->n_orphans++;
+		service->ctx->n_orphans += !outgoing->held;
 	}
 }
 

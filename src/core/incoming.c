@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "mapped.h"
 
 #define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
@@ -503,34 +504,6 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 
 /* ---- announcements ----------------------------------------------------------------------- */
 
-/* All of the message came with its announcement: no state is needed. */
-static struct message *whole(struct partner *partner, const struct wire_packet *packet)
-{
-	uint8_t *bytes;
-	struct message *message = ripc__message_alloc(partner->service->ctx, packet->n_items, false,
-		packet->payload_len, (void **)&bytes);
-	struct iovec *items;
-
-	if (!message)
-		return NULL;
-	memcpy(bytes, packet->payload, packet->payload_len);
-	items = (struct iovec *)message->public.items;
-	for (uint32_t i = 0; i < packet->n_items; i++) {
-		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
-		bytes += items[i].iov_len;
-	}
-	return message;
-}
-
-static uint64_t pool_kib(const struct ripc_msg *public)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < public->n_items; i++)
-		bytes += public->places[i].place == RIPC_IN_POOL ? public->items[i].iov_len : 0;
-	return (bytes + 1023) >> 10;
-}
-
 static struct incoming *incoming_alloc(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
@@ -553,7 +526,7 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
 	incoming->held = ripc__share_hold(partner, SHARE_LARGE,
-		pool_kib(&incoming->message->public));
+		ripc__places_kib(&incoming->message->public));
 	ripc__share_take(partner, SHARE_UNFINISHED, 1);
 	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
@@ -682,27 +655,36 @@ static bool over_share(const struct partner *partner, const struct wire_packet *
 		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
 }
 
+/* All of it is here. */
+static void deliver_at_once(struct partner *partner, const struct wire_packet *packet,
+		struct message *message)
+{
+	ripc__point(partner->service->ctx, "before_checksum");
+	deliver(partner, packet, message, packet->announce.total, NULL);
+	remember_delivered(partner, packet->h.number);
+	ripc__point(partner->service->ctx, "before_done");
+	ripc__ack_queue(partner, packet->h.number, 0);
+}
+
 static void announce_new(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
 	bool came_whole = is_whole(partner, packet);
-	struct message *message;
+	struct message *message = NULL;
 	int error = admit(service, packet);
 
 	if (!error && came_whole) {
-		message = whole(partner, packet);
+		message = ripc__places_whole(partner, packet);
 		error = message ? 0 : -ENOBUFS;
+	} else if (!error) {
+		message = ripc__mapped_message(partner, packet);
 	}
 	if (error) {
 		service->ctx->stats.messages_refused++;
 		remember_refused(partner, packet->h.number, error);
 		ripc__ack_queue(partner, packet->h.number, error);
-	} else if (came_whole) {
-		ripc__point(service->ctx, "before_checksum");
-		deliver(partner, packet, message, packet->announce.total, NULL);
-		remember_delivered(partner, packet->h.number);
-		ripc__point(service->ctx, "before_done");
-		ripc__ack_queue(partner, packet->h.number, 0);
+	} else if (message) {
+		deliver_at_once(partner, packet, message);
 	} else {
 		accept_announced(partner, packet);
 	}
@@ -717,13 +699,30 @@ static void answer_busy(struct partner *partner, uint64_t number)
 	ripc__partner_send(partner, &packet);
 }
 
+/* Its sender has learnt only now who we are. Windows are for what was announced before them. */
+static bool map_instead(struct incoming *incoming, const struct wire_packet *packet)
+{
+	struct partner *partner = incoming->partner;
+	struct message *message = NULL;
+
+	if (!incoming->reading && incoming->got <= UNASKED_BYTES &&
+			partner->service->windows_posted == 0)
+		message = ripc__mapped_message(partner, packet);
+	if (!message)
+		return false;
+	ripc__incoming_forget(incoming);
+	deliver_at_once(partner, packet, message);
+	return true;
+}
+
 /* Repeated: the sender has heard nothing for a while. */
 static void announce_again(struct incoming *incoming, const struct wire_packet *packet)
 {
 	bool overdue;
 
 	incoming->heard_us = context_of(incoming)->now_us;
-	if (packet->announce.keys && read_instead(incoming, packet))
+	if (packet->announce.keys &&
+			(map_instead(incoming, packet) || read_instead(incoming, packet)))
 		return;
 	if (incoming->reading) {
 		pull(incoming, 0);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "mapped.h"
 #include "util/crc32c.h"
 
 static bool is_registered(const struct device *device)
@@ -57,6 +58,7 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 		return false;
 	opened->outgoing = outgoing;
 	opened->device = device;
+	opened->given = outgoing->flags & RIPC_GIVE && device->attr.caps & RIPC_CAP_MAP;
 	outgoing->opened = opened;
 	for (; opened->n < outgoing->n_items; opened->n++) {
 		if (item_open(opened, &outgoing->items[opened->n])) {
@@ -118,18 +120,20 @@ void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 	packet->announce.sum = outgoing->opened->sum;
 }
 
-void ripc__opened_close(struct outgoing *outgoing)
+static void close_all(struct outgoing *outgoing, bool hand)
 {
 	struct opened *opened = outgoing->opened;
+	int (*mem_close)(void *, const struct ripc__key *, uint64_t);
 	struct device *device;
 
 	if (!opened)
 		return;
 	outgoing->opened = NULL;
 	device = opened->device;
+	mem_close = hand && opened->given ? device->ops->mem_hand : device->ops->mem_close;
 	for (uint32_t i = 0; i < opened->n; i++) {
-		if (opened->items[i].len && device->ops->mem_close(device->dev,
-				&opened->items[i].key, (uintptr_t)opened) == -EINPROGRESS)
+		if (opened->items[i].len && mem_close(device->dev, &opened->items[i].key,
+				(uintptr_t)opened) == -EINPROGRESS)
 			opened->n_fencing++;
 	}
 	if (opened->n_fencing == 0) {
@@ -137,6 +141,16 @@ void ripc__opened_close(struct outgoing *outgoing)
 		return;
 	}
 	list_append(&outgoing->fencing, &opened->node);
+}
+
+void ripc__opened_close(struct outgoing *outgoing)
+{
+	close_all(outgoing, false);
+}
+
+void ripc__opened_hand(struct outgoing *outgoing)
+{
+	close_all(outgoing, true);
 }
 
 void ripc__opened_fenced(uint64_t cookie)

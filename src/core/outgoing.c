@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "mapped.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
@@ -213,8 +214,10 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 		.unasked = (uint32_t)unasked};
 	packet.payload_len = (uint32_t)inline_bytes;
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
-	if (keyed)
+	if (keyed) {
+		packet.announce.keys = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
 		ripc__opened_sum(outgoing, &packet);
+	}
 	announce_send(outgoing, &packet, keyed ? keys : NULL, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
@@ -247,7 +250,9 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 	if (outgoing->state == OUT_CANCELLING)
 		return;
 	outgoing->state = OUT_CANCELLING;
-	ripc__opened_close(outgoing); /* so that nothing holds up the end */
+	/* So that nothing holds up the end. What is given may have been mapped, and delivered. */
+	if (outgoing->opened && !outgoing->opened->given)
+		ripc__opened_close(outgoing);
 	cancel_send(outgoing);
 	wait_reset(outgoing);
 	timer_set(outgoing);
@@ -586,7 +591,7 @@ static int check_given(struct ripc_context *ctx, const struct ripc_send *request
 		const struct iovec *item = &request->items[i];
 
 		foreign |= !ripc__pool_owns(ctx->pool, item->iov_base, item->iov_len);
-		if (request->flags & RIPC_GIVE && !ripc__pool_refs(ctx->pool, item->iov_base))
+		if (request->flags & RIPC_GIVE && !ripc__buffer_refs(ctx, item->iov_base))
 			return -EINVAL;
 	}
 	ctx->stats.sends_from_foreign_memory += foreign;

@@ -104,6 +104,34 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 	return message;
 }
 
+/* All of the message came with its announcement: no state is needed. */
+struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet)
+{
+	uint8_t *bytes;
+	struct message *message = ripc__message_alloc(partner->service->ctx, packet->n_items, false,
+		packet->payload_len, (void **)&bytes);
+	struct iovec *items;
+
+	if (!message)
+		return NULL;
+	memcpy(bytes, packet->payload, packet->payload_len);
+	items = (struct iovec *)message->public.items;
+	for (uint32_t i = 0; i < packet->n_items; i++) {
+		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
+		bytes += items[i].iov_len;
+	}
+	return message;
+}
+
+uint64_t ripc__places_kib(const struct ripc_msg *public)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < public->n_items; i++)
+		bytes += public->places[i].place == RIPC_IN_POOL ? public->items[i].iov_len : 0;
+	return (bytes + 1023) >> 10;
+}
+
 void ripc__places_orphan(struct message *message)
 {
 	struct ripc_buffer *places = (struct ripc_buffer *)message->public.places;

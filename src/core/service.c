@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "mapped.h"
 #include "util/bytes.h"
 
 /* ---- messages ---------------------------------------------------------------------------- */
@@ -72,7 +73,9 @@ static void message_free_pool(struct message *message)
 	struct ripc_msg *public = &message->public;
 
 	for (uint32_t i = 0; message->items_in_pool && i < public->n_items; i++) {
-		if (!public->places || public->places[i].place == RIPC_IN_POOL)
+		if (message->mapped)
+			ripc__buffer_free(message->ctx, public->items[i].iov_base);
+		else if (!public->places || public->places[i].place == RIPC_IN_POOL)
 			ripc__pool_free(message->ctx->pool, public->items[i].iov_base);
 	}
 	if (message->spare && message->ctx->n_spares < SPARES_MAX &&
@@ -109,7 +112,7 @@ void ripc_msg_free(struct ripc_msg *msg)
 	if (!msg || !*message->ctx->alive)
 		return;
 	/* The pool has a lock of its own; what is kept for the next short is under ours. */
-	if (message->home == MESSAGE_POOL && !message->spare) {
+	if (message->home == MESSAGE_POOL && !message->spare && !message->mapped) {
 		message_free_pool(message);
 		return;
 	}

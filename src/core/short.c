@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "mapped.h"
 #include "util/crc32c.h"
 
 struct held_short {
@@ -313,7 +314,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
 	for (uint32_t i = 0; !error && request->flags & RIPC_GIVE && i < request->n_items; i++)
-		error = ripc__pool_refs(ctx->pool, request->items[i].iov_base) ? 0 : -EINVAL;
+		error = ripc__buffer_refs(ctx, request->items[i].iov_base) ? 0 : -EINVAL;
 	if (error)
 		return error;
 	error = ripc__partner_for_send(service, request->to, &partner);

@@ -21,8 +21,8 @@
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
  *      ANNOUNCE   u64 total, u64 oldest, u32 n_items (1 to 64), u32 unasked, u32 sum (zero
- *                 without LAST), u32 keys (0 or 1), u64 length per item (their sum is total);
- *                 if keys is 1: u64 address, u64 key per item
+ *                 without LAST), u32 keys (0 to 2), u64 length per item (their sum is total);
+ *                 unless keys is 0: u64 address, u64 key per item
  *      DATA       u64 offset, u32 sum (zero without LAST)
  *      PULL       u64 have, u64 limit, u32 n_holes (at most 48), u32 busy (0 or 1), then
  *                 u64 start, u64 end per hole, ascending, none empty, none overlapping
@@ -202,8 +202,8 @@ static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 	announce->unasked = get32(at + 20);
 	announce->sum = get32(at + 24);
 	announce->keys = get32(at + 28);
-	if (announce->n_items == 0 || announce->n_items > RIPC_ITEMS_MAX || announce->keys > 1 ||
-			!sum_allowed(p, announce->sum))
+	if (announce->n_items == 0 || announce->n_items > RIPC_ITEMS_MAX ||
+			announce->keys > WIRE_KEYS_GIVEN || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
 	p->n_items = announce->n_items;
 	p->lengths = take(cursor, p->n_items * (announce->keys ? 24u : 8u));
@@ -423,7 +423,8 @@ static uint8_t *encode_announce(uint8_t *at, const struct wire_packet *p,
 	put32(at + 16, p->n_items);
 	put32(at + 20, p->announce.unasked);
 	put32(at + 24, p->h.flags & WIRE_F_LAST ? p->announce.sum : 0);
-	put32(at + 28, keys ? 1 : 0);
+	put32(at + 28, !keys ? 0 : p->announce.keys == WIRE_KEYS_GIVEN ? WIRE_KEYS_GIVEN :
+		WIRE_KEYS_READ);
 	at += ANNOUNCE_BODY;
 	for (uint32_t i = 0; i < p->n_items; i++)
 		at = encode_u64(at, item_lens[i]);

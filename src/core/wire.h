@@ -89,7 +89,12 @@ struct wire_announce {
 	uint32_t n_items;
 	uint32_t unasked; /* bytes that come unasked, including this packet's payload */
 	uint32_t sum;    /* with WIRE_F_LAST */
-	uint32_t keys;   /* 1: 16 bytes per item follow the lengths: address and key for reads */
+	uint32_t keys;   /* 0: none; else 16 bytes per item follow the lengths: address and key */
+};
+
+enum wire_keys {
+	WIRE_KEYS_READ = 1, /* for reads */
+	WIRE_KEYS_GIVEN,    /* the items are given: they may be mapped */
 };
 
 struct wire_range {
@@ -155,7 +160,8 @@ void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *addre
  * Encoding: header with extensions (returns bytes written; which extensions follow from
  * p->h.flags), then the body of the type, then seal with the payload's checksum. The version
  * is always ours. item_lens: SHORT with n_items > 1 and ANNOUNCE, n_items lengths; keys:
- * ANNOUNCE, NULL or n_items pairs of address and key. Values must keep the decoder's limits.
+ * ANNOUNCE, NULL or n_items pairs of address and key, given if announce.keys says so. Values
+ * must keep the decoder's limits.
  */
 size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
 		const uint64_t *keys);

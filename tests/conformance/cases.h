@@ -14,5 +14,6 @@ void conformance_buffer_cases(TCase *tcase);
 void conformance_waiting_cases(TCase *tcase); /* needs wait_fd */
 void conformance_read_cases(TCase *tcase);    /* needs read */
 void conformance_write_cases(TCase *tcase);   /* needs read and write */
+void conformance_map_cases(TCase *tcase);     /* needs map */
 
 #endif

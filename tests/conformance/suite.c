@@ -38,6 +38,8 @@ int conformance_run(const struct conformance *backend)
 		add(suite, "read", conformance_read_cases);
 	if (backend->backend->read && backend->backend->write)
 		add(suite, "write", conformance_write_cases);
+	if (backend->backend->map)
+		add(suite, "map", conformance_map_cases);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

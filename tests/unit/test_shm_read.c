@@ -255,7 +255,7 @@ static uint32_t n_mapped(void)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < SHM_SLABS; i++)
-		n += in->imports->slabs[i].memory != NULL;
+		n += in->imports->slabs[i] != NULL;
 	return n;
 }
 
@@ -284,22 +284,24 @@ START_TEST(read__from_a_table_that_lies)
 	static const struct {
 		uint64_t slab, offset, len;
 	} lies[] = {
-		{SHM_SLABS, 0, LEN}, {UINT64_MAX, 0, LEN}, {1, 0, LEN}, {0, UINT64_MAX, LEN},
+		{SHM_SLABS, 0, LEN}, {UINT64_MAX, 0, LEN}, {1 << 8 | 1, 0, LEN},
+		{2 << 8, 0, LEN}, {0, UINT64_MAX, LEN},
 		{0, 0, UINT64_MAX}, {0, UINT64_MAX - 10, 20}, {0, 1ull << 40, 16},
 		{0, 16, 1ull << 40},
 	};
 	struct ripc__key key = open_key(given, LEN);
 	struct shm_entry *entry = &holder.peer.out->exports->table->entries[key.address];
+	const uint64_t slab = entry->slab;
 
 	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-		entry->slab = lies[i].slab;
+		entry->slab = lies[i].slab ? lies[i].slab : slab;
 		entry->offset = lies[i].offset;
 		entry->len = lies[i].len;
 		ck_assert_int_eq(read_all(&key, 0, 16), -EACCES);
 		ck_assert_int_eq(read_all(&key, UINT64_MAX - 8, 16), -EACCES);
 	}
-	entry->slab = 0; /* as it was, for the end */
+	entry->slab = slab; /* for the end */
 }
 END_TEST
 

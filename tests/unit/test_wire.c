@@ -382,7 +382,7 @@ static const struct lie lies[] = {
 	{ "announce, alone", "items beyond the end", BODY + 16, 4, 3, -EBADMSG },
 	{ "announce, alone", "one item and payload", BODY + 16, 4, 1, -EBADMSG },
 	{ "announce, alone", "sum without LAST", BODY + 24, 4, 1, -EBADMSG },
-	{ "announce, alone", "keys 2", BODY + 28, 4, 2, -EBADMSG },
+	{ "announce, alone", "keys 3", BODY + 28, 4, 3, -EBADMSG },
 	{ "announce, alone", "keys beyond the end", BODY + 28, 4, 1, -EBADMSG },
 	{ "announce, alone", "total", BODY, 8, 0x1234567899, -EBADMSG },
 	{ "announce, alone", "lengths wrap", BODY + 32, 8, UINT64_MAX, -EBADMSG },

@@ -2,7 +2,7 @@
 /*
  * The loop backend: contexts of one process, for tests and as the reference for the contract.
  * It is reliable: a sender whose partner's queue is full is told so. Reads and writes are
- * native.
+ * native; what is given is mapped, so that its holder sees it even without its owner.
  *
  * The hub has one mutex, under which everything happens, copies too. So a range that mem_close
  * has taken back is out of reach at once, and a write's tail cannot overtake its bytes. Waiting
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -40,16 +41,23 @@ struct ripc__loop_hub {
 
 struct loop_device {
 	struct ripc__loop_hub *hub;
+	struct ripc__host host;
+	uint32_t n_home; /* keys that were handed, and have been unmapped */
 };
 
 struct loop_key {
 	struct list node; /* hub->keys */
-	const struct loop_device *dev;
+	struct loop_device *dev; /* NULL: closed, but it is mapped */
 	uint64_t partner; /* whose port may use it */
 	uint64_t key;     /* random */
 	uint8_t *mem;
 	size_t len;
 	bool writable;
+	const struct loop_port *holder; /* by whom it is mapped; NULL: it is not */
+	void *base;
+	size_t base_len;
+	bool handed;
+	uint64_t cookie;
 };
 
 struct waiting {
@@ -61,7 +69,7 @@ struct waiting {
 struct loop_port {
 	struct list node; /* hub->ports */
 	struct ripc__loop_hub *hub;
-	const struct loop_device *dev;
+	struct loop_device *dev;
 	uint64_t address;
 	int fd;           /* eventfd */
 	bool armed;       /* somebody may sleep on fd */
@@ -122,6 +130,76 @@ static struct loop_key *find_key(struct ripc__loop_hub *hub, uint64_t number)
 	return NULL;
 }
 
+/* Under the hub's lock. */
+static void wake(struct loop_port *port)
+{
+	uint64_t one = 1;
+
+	if (!port->armed)
+		return;
+	port->armed = false;
+	/* Cannot fail: the counter was read to zero when it was armed. */
+	while (write(port->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- mapping; all under the hub's lock --------------------------------------------------- */
+
+/* Whoever owns a handed key is told that it is free. */
+static void wake_owner(struct ripc__loop_hub *hub, struct loop_key *key)
+{
+	key->dev->n_home++;
+	list_for_each(node, &hub->ports) {
+		struct loop_port *port = list_entry(node, struct loop_port, node);
+
+		if (port->dev == key->dev)
+			wake(port);
+	}
+}
+
+static void unmap_key(struct ripc__loop_hub *hub, struct loop_key *key)
+{
+	munmap(key->base, key->base_len);
+	key->holder = NULL;
+	if (!key->dev) {
+		list_remove(&key->node);
+		free(key);
+	} else if (key->handed) {
+		wake_owner(hub, key);
+	}
+}
+
+static void unmap_all(struct loop_port *port)
+{
+	list_for_each_safe(node, &port->hub->keys) {
+		struct loop_key *key = list_entry(node, struct loop_key, node);
+
+		if (key->holder == port)
+			unmap_key(port->hub, key);
+	}
+}
+
+/* Handed keys that nobody holds any more. */
+static uint32_t come_home(struct loop_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = 0;
+
+	if (port->dev->n_home == 0)
+		return 0;
+	list_for_each_safe(node, &port->hub->keys) {
+		struct loop_key *key = list_entry(node, struct loop_key, node);
+
+		if (key->dev != port->dev || !key->handed || key->holder || filled == n)
+			continue;
+		events[filled++] = (struct ripc__event){.kind = RIPC_EV_FENCED,
+			.cookie = key->cookie};
+		port->dev->n_home--;
+		list_remove(&key->node);
+		free(key);
+	}
+	return filled;
+}
+
 /* ---- device and port --------------------------------------------------------------------- */
 
 static struct ripc__loop_hub *get_hub(const struct ripc__host *host)
@@ -149,9 +227,11 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	dev->hub = get_hub(host);
 	if (!dev->hub)
 		return -ENODEV;
+	dev->host = *host;
+	dev->n_home = 0;
 	*attr = (struct ripc__attr){
 		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_WRITE |
-			RIPC_CAP_PASSIVE,
+			RIPC_CAP_PASSIVE | RIPC_CAP_MAP,
 		.datagram_max = DATAGRAM_MAX,
 	};
 	return 0;
@@ -166,6 +246,9 @@ static void dev_close(void *state)
 		struct loop_key *key = list_entry(node, struct loop_key, node);
 
 		if (key->dev != dev)
+			continue;
+		key->dev = NULL;
+		if (key->holder)
 			continue;
 		list_remove(&key->node);
 		free(key);
@@ -202,6 +285,7 @@ static void port_close(void *state)
 
 	pthread_mutex_lock(&port->hub->lock);
 	list_remove(&port->node);
+	unmap_all(port);
 	pthread_mutex_unlock(&port->hub->lock);
 	for (uint32_t i = 0; i < port->n_waiting; i++)
 		ripc__buffer_put(port->waiting[(port->first + i) % QUEUE].buffer, 1);
@@ -287,19 +371,6 @@ static bool peer_matches(void *port, const void *state, const struct ripc__addr 
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
-/* Under the hub's lock. */
-static void wake(struct loop_port *port)
-{
-	uint64_t one = 1;
-
-	if (!port->armed)
-		return;
-	port->armed = false;
-	/* Cannot fail: the counter was read to zero when it was armed. */
-	while (write(port->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
 static void copy_datagram(uint8_t *to, const struct ripc__tx *tx)
 {
 	for (uint32_t i = 0; i < tx->n_iov; i++) {
@@ -374,6 +445,7 @@ static int poll_events(void *state, struct ripc__event *events, uint32_t n)
 	if (n > RIPC_EVENTS_MAX)
 		n = RIPC_EVENTS_MAX;
 	pthread_mutex_lock(&port->hub->lock);
+	filled = come_home(port, events, n);
 	while (filled < n && port->n_ended) {
 		events[filled++] = port->ended[port->first_ended];
 		port->first_ended = (port->first_ended + 1) % ENDED;
@@ -420,6 +492,14 @@ static int mem_open(void *state, void *peer_state, void *mem, size_t len, bool w
 	return 0;
 }
 
+/* Under the hub's lock. One that is open. */
+static struct loop_key *own_key(const struct loop_device *dev, const struct ripc__key *key)
+{
+	struct loop_key *found = find_key(dev->hub, key->key);
+
+	return found && found->dev == dev && !found->handed ? found : NULL;
+}
+
 static int mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
 {
 	struct loop_device *dev = state;
@@ -427,16 +507,36 @@ static int mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
 
 	(void)cookie; /* nothing follows: copies happen under the lock */
 	pthread_mutex_lock(&dev->hub->lock);
-	found = find_key(dev->hub, key->key);
-	if (found && found->dev == dev)
+	found = own_key(dev, key);
+	if (found && found->holder) {
+		found->dev = NULL; /* it goes when it is unmapped */
+		pthread_mutex_unlock(&dev->hub->lock);
+		return 0;
+	}
+	if (found)
 		list_remove(&found->node);
-	else
-		found = NULL;
 	pthread_mutex_unlock(&dev->hub->lock);
 	if (!found)
 		return -EINVAL;
 	free(found);
 	return 0;
+}
+
+static int mem_hand(void *state, const struct ripc__key *key, uint64_t cookie)
+{
+	struct loop_device *dev = state;
+	struct loop_key *found;
+	bool mapped;
+
+	pthread_mutex_lock(&dev->hub->lock);
+	found = own_key(dev, key);
+	mapped = found && found->holder;
+	if (mapped) {
+		found->handed = true;
+		found->cookie = cookie;
+	}
+	pthread_mutex_unlock(&dev->hub->lock);
+	return mapped ? -EINPROGRESS : mem_close(state, key, cookie);
 }
 
 /* Under the hub's lock. Where a port may reach the partner's memory; NULL: it may not. */
@@ -446,13 +546,59 @@ static uint8_t *reach(struct loop_port *port, const struct loop_peer *peer,
 	const struct loop_key *found = find_key(port->hub, key->key);
 	const struct loop_port *holder = find_port(port->hub, peer->address);
 
-	if (!found || !holder || found->dev != holder->dev || found->partner != port->address)
+	if (!found || found->handed || !holder || found->dev != holder->dev ||
+			found->partner != port->address)
 		return NULL;
 	if (key->address != (uintptr_t)found->mem)
 		return NULL;
 	if (offset > found->len || len > found->len - offset)
 		return NULL;
 	return found->mem + offset;
+}
+
+/* Under the hub's lock. Only what its owner can share is more than its own. */
+static int map_key(struct loop_port *port, struct loop_key *key, size_t len,
+		struct ripc__mapping *mapping)
+{
+	const struct ripc__host *host = &key->dev->host;
+	struct ripc__shared shared;
+	int rc = !host->share ? -EINVAL : key->holder ? -EBUSY :
+		host->share(host->arg, key->mem, len, &shared);
+	void *base;
+
+	if (rc)
+		return rc;
+	base = mmap(NULL, shared.len, PROT_READ, MAP_SHARED, shared.fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	key->holder = port;
+	key->base = base;
+	key->base_len = shared.len;
+	*mapping = (struct ripc__mapping){.mem = (uint8_t *)base + (key->mem - shared.base),
+		.base = base, .base_len = shared.len, .handle = key};
+	return 0;
+}
+
+static int map_memory(void *state, void *peer, const struct ripc__key *key, size_t len,
+		struct ripc__mapping *mapping)
+{
+	struct loop_port *port = state;
+	int rc = -EACCES;
+
+	pthread_mutex_lock(&port->hub->lock);
+	if (reach(port, peer, key, 0, len))
+		rc = map_key(port, find_key(port->hub, key->key), len, mapping);
+	pthread_mutex_unlock(&port->hub->lock);
+	return rc;
+}
+
+static void unmap_memory(void *state, void *handle)
+{
+	struct loop_port *port = state;
+
+	pthread_mutex_lock(&port->hub->lock);
+	unmap_key(port->hub, handle);
+	pthread_mutex_unlock(&port->hub->lock);
 }
 
 /* Under the hub's lock. There is room. */
@@ -530,7 +676,7 @@ static int wait_arm(void *state)
 	pthread_mutex_lock(&port->hub->lock);
 	while (read(port->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
-	if (port->n_waiting || port->n_ended)
+	if (port->n_waiting || port->n_ended || port->dev->n_home)
 		rc = -EAGAIN;
 	else
 		port->armed = true;
@@ -549,6 +695,7 @@ const struct ripc__backend ripc__loop_backend = {
 	.dev_close = dev_close,
 	.mem_open = mem_open,
 	.mem_close = mem_close,
+	.mem_hand = mem_hand,
 	.port_open = port_open,
 	.port_close = port_close,
 	.port_addr = port_addr,
@@ -564,6 +711,8 @@ const struct ripc__backend ripc__loop_backend = {
 	.release = release,
 	.read = read_memory,
 	.write = write_memory,
+	.map = map_memory,
+	.unmap = unmap_memory,
 	.wait_fd = wait_fd,
 	.wait_arm = wait_arm,
 };

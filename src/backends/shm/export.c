@@ -7,6 +7,10 @@
  * are handed out that hold nothing else (pool.c). What the table decides is whether a read
  * counts. Its reader looks at the key before and after it copies; we change the key before the
  * range may change. So a read either ended while the range was whole, or fails; and nobody waits.
+ *
+ * What is given may be mapped by core at the other end. The partner says so in its claims, a page
+ * of its own: a word per entry, which it clears when the range is free. So no message can be lost,
+ * and there is no limit to how long it takes. It is all settled when the link ends.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,28 +20,43 @@
 #include "segment.h"
 #include "shm.h"
 
-/* Makes the table and hands it over. */
+/* Makes a page and hands it over. */
+static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page)
+{
+	void *made;
+	int fd, error = ripc__shm_segment_make(SHM_TABLE_LEN, read_only, &made, &fd);
+
+	if (error)
+		return error;
+	error = ripc__shm_send_memory(out->watch.fd, type, 0, SHM_TABLE_LEN, fd);
+	close(fd);
+	if (error)
+		ripc__shm_segment_unmap(made, SHM_TABLE_LEN);
+	else
+		*page = made;
+	return error;
+}
+
+/* A link that got only one of the pages is cut: it would get that one twice. */
 static int exports_open(struct shm_out *out)
 {
 	struct shm_exports *exports = calloc(1, sizeof(*exports));
-	void *table;
-	int fd, error;
+	void *table, *claims;
+	int error = exports ? page_open(out, SHM_TABLE, true, &table) : -ENOMEM;
 
-	if (!exports)
-		return -ENOMEM;
-	error = ripc__shm_segment_make(SHM_TABLE_LEN, true, &table, &fd);
 	if (error)
 		goto free_exports;
-	error = ripc__shm_send_memory(out->watch.fd, SHM_TABLE, 0, SHM_TABLE_LEN, fd);
-	close(fd);
+	error = page_open(out, SHM_CLAIMS, false, &claims);
 	if (error)
 		goto unmap;
 	exports->table = table;
+	exports->claims = claims;
 	out->exports = exports;
 	out->port->dev->n_exports++;
 	return 0;
 unmap:
 	ripc__shm_segment_unmap(table, SHM_TABLE_LEN);
+	ripc__shm_out_cut(out->port, out);
 free_exports:
 	free(exports);
 	return error;
@@ -74,17 +93,14 @@ static int give_slab(struct shm_out *out, const struct ripc__shared *memory)
 	if (error)
 		return error;
 	exports->slabs[found].memory = *memory;
+	exports->slabs[found].serial = ++exports->last_serial;
 	exports->next_slab = (uint32_t)found + 1;
 	return found;
 }
 
 static int free_entry(const struct shm_exports *exports)
 {
-	for (uint32_t i = 0; i < SHM_KEYS; i++) {
-		if (!atomic_load_explicit(&exports->table->entries[i].key, memory_order_relaxed))
-			return (int)i;
-	}
-	return -EAGAIN;
+	return exports->used == UINT64_MAX ? -EAGAIN : __builtin_ctzll(~exports->used);
 }
 
 static int draw_number(uint64_t *number)
@@ -110,13 +126,15 @@ static int key_open(struct shm_out *out, const struct shm_entry *range, struct r
 		free(made);
 		return error;
 	}
-	*made = (struct shm_key){out, (uint32_t)at};
+	*made = (struct shm_key){.out = out, .index = (uint32_t)at, .number = key->key};
+	list_init(&made->node);
 	entry = &out->exports->table->entries[at];
 	entry->slab = range->slab;
 	entry->offset = range->offset;
 	entry->len = range->len;
 	atomic_store_explicit(&entry->key, key->key, memory_order_release);
-	out->exports->slabs[range->slab].n_keys++;
+	out->exports->slabs[range->slab & 255].n_keys++;
+	out->exports->used |= 1ull << at;
 	key->address = (uint64_t)at;
 	return 0;
 }
@@ -148,7 +166,7 @@ int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writ
 	slab = give_slab(out, &memory);
 	if (slab < 0)
 		return slab;
-	range.slab = (uint64_t)slab;
+	range.slab = out->exports->slabs[slab].serial << 8 | (uint64_t)slab;
 	range.offset = (uint64_t)((uint8_t *)mem - memory.base);
 	error = key_open(out, &range, &made);
 	if (!error)
@@ -159,11 +177,22 @@ int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writ
 /* The range may change from now on. */
 static void entry_close(struct shm_exports *exports, uint32_t at)
 {
-	struct shm_entry *entry = &exports->table->entries[at];
-
-	exports->slabs[entry->slab].n_keys--;
-	atomic_store_explicit(&entry->key, 0, memory_order_relaxed);
+	atomic_store_explicit(&exports->table->entries[at].key, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Another key may have the entry. */
+static void entry_free(struct shm_exports *exports, uint32_t at)
+{
+	exports->slabs[exports->table->entries[at].slab & 255].n_keys--;
+	exports->used &= ~(1ull << at);
+}
+
+/* The partner says so; it can only keep from us what it was given. */
+static bool is_mapped(const struct shm_key *key)
+{
+	return !key->ended && atomic_load_explicit(&key->out->exports->claims->keys[key->index],
+		memory_order_acquire) == key->number;
 }
 
 int ripc__shm_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
@@ -174,10 +203,76 @@ int ripc__shm_mem_close(void *state, const struct ripc__key *key, uint64_t cooki
 	(void)cookie; /* nothing follows */
 	if (!found)
 		return -EINVAL;
-	if (found->out)
+	if (found->out) {
 		entry_close(found->out->exports, found->index);
+		entry_free(found->out->exports, found->index);
+	}
 	free(found);
 	return 0;
+}
+
+/*
+ * A partner that maps the range claims it, then looks whether the key is still open; we close the
+ * key, then look at the claim. With a full fence between, at least one of us sees the other.
+ */
+int ripc__shm_mem_hand(void *state, const struct ripc__key *key, uint64_t cookie)
+{
+	struct shm_device *dev = state;
+	struct shm_key *found = ripc__map_get(&dev->keys, key->key);
+
+	if (!found || !found->out)
+		return ripc__shm_mem_close(state, key, cookie);
+	entry_close(found->out->exports, found->index);
+	if (!is_mapped(found))
+		return ripc__shm_mem_close(state, key, cookie);
+	ripc__map_remove(&dev->keys, key->key);
+	found->cookie = cookie;
+	found->out->refs++; /* the link stays, so that its end tells of the partner's */
+	list_append(&found->out->port->handed, &found->node);
+	return -EINPROGRESS;
+}
+
+bool ripc__shm_any_home(const struct shm_port *port)
+{
+	list_for_each(node, &port->handed) {
+		if (!is_mapped(list_entry(node, struct shm_key, node)))
+			return true;
+	}
+	return false;
+}
+
+static void handed_free(struct shm_key *key)
+{
+	struct shm_peer peer = {key->out};
+
+	if (!key->ended)
+		entry_free(key->out->exports, key->index);
+	list_remove(&key->node);
+	ripc__shm_peer_close(key->out->port, &peer);
+	free(key);
+}
+
+uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = 0;
+
+	list_for_each_safe(node, &port->handed) {
+		struct shm_key *key = list_entry(node, struct shm_key, node);
+
+		if (filled == n || is_mapped(key))
+			continue;
+		events[filled++] = (struct ripc__event){.kind = RIPC_EV_FENCED,
+			.cookie = key->cookie};
+		handed_free(key);
+	}
+	port->freed |= filled > 0;
+	return filled;
+}
+
+void ripc__shm_handed_free(struct shm_port *port)
+{
+	while (!list_empty(&port->handed))
+		handed_free(list_entry(port->handed.next, struct shm_key, node));
 }
 
 void ripc__shm_exports_end(struct shm_out *out)
@@ -195,6 +290,12 @@ void ripc__shm_exports_end(struct shm_out *out)
 			key->out = NULL;
 		}
 	}
+	list_for_each(node, &out->port->handed) {
+		struct shm_key *key = list_entry(node, struct shm_key, node);
+
+		key->ended |= key->out == out;
+	}
+	ripc__shm_segment_unmap(exports->claims, SHM_CLAIMS_LEN);
 	ripc__shm_segment_unmap(exports->table, SHM_TABLE_LEN);
 	free(exports);
 	out->exports = NULL;
@@ -210,7 +311,9 @@ void ripc__shm_exports_trim(struct shm_out *out)
 		if (!exports->slabs[i].memory.id ||
 				host->is_shared(host->arg, &exports->slabs[i].memory))
 			continue;
-		if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, i, 0, -1) == 0)
+		if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, i, 0, -1) == 0) {
 			exports->slabs[i].memory.id = 0;
+			exports->last_serial++;
+		}
 	}
 }

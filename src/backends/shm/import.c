@@ -28,17 +28,44 @@ static bool take_table(struct shm_imports *imports, int fd)
 	return true;
 }
 
+static bool take_claims(struct shm_imports *imports, int fd)
+{
+	void *claims;
+
+	if (imports->claims || ripc__shm_segment_map(fd, SHM_CLAIMS_LEN, true, &claims))
+		return false;
+	imports->claims = claims;
+	return true;
+}
+
+static void import_put(struct shm_import *import)
+{
+	if (!import || --import->refs > 0)
+		return;
+	ripc__shm_segment_unmap(import->memory, import->len);
+	free(import);
+}
+
 static bool take_slab(struct shm_imports *imports, uint32_t at, uint64_t len, int fd)
 {
-	if (imports->slabs[at].memory)
-		ripc__shm_segment_unmap(imports->slabs[at].memory, imports->slabs[at].len);
-	imports->slabs[at].memory = NULL;
-	imports->slabs[at].len = 0;
+	struct shm_import *made;
+
+	import_put(imports->slabs[at]);
+	imports->slabs[at] = NULL;
+	imports->last_serial++;
 	if (len == 0)
 		return true;
-	if (ripc__shm_segment_map(fd, len, false, &imports->slabs[at].memory))
+	made = calloc(1, sizeof(*made));
+	if (!made)
 		return false;
-	imports->slabs[at].len = len;
+	made->len = len;
+	made->refs = 1;
+	made->serial = imports->last_serial;
+	if (ripc__shm_segment_map(fd, len, false, &made->memory)) {
+		free(made);
+		return false;
+	}
+	imports->slabs[at] = made;
 	return true;
 }
 
@@ -51,6 +78,8 @@ bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *b
 		in->imports = calloc(1, sizeof(*in->imports));
 	if (in->imports && type == SHM_TABLE)
 		sound = take_table(in->imports, received->fd);
+	else if (in->imports && type == SHM_CLAIMS)
+		sound = take_claims(in->imports, received->fd);
 	else if (in->imports)
 		sound = take_slab(in->imports, received->number, get64(bytes), received->fd);
 	if (received->fd >= 0)
@@ -70,13 +99,18 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 	}
 	if (!in->imports)
 		return;
-	for (uint32_t i = 0; i < SHM_SLABS; i++) {
-		if (in->imports->slabs[i].memory)
-			ripc__shm_segment_unmap(in->imports->slabs[i].memory,
-				in->imports->slabs[i].len);
+	list_for_each(node, &port->grips) {
+		struct shm_grip *grip = list_entry(node, struct shm_grip, node);
+
+		if (grip->in == in)
+			grip->in = NULL;
 	}
+	for (uint32_t i = 0; i < SHM_SLABS; i++)
+		import_put(in->imports->slabs[i]);
 	if (in->imports->table)
 		ripc__shm_segment_unmap(in->imports->table, SHM_TABLE_LEN);
+	if (in->imports->claims)
+		ripc__shm_segment_unmap(in->imports->claims, SHM_CLAIMS_LEN);
 	free(in->imports);
 	in->imports = NULL;
 }
@@ -111,45 +145,50 @@ static bool key_valid(const struct shm_in *in, const struct ripc__key *key)
 }
 
 /* Names are claims, keys are secrets: of those who bear the name, the one who knows the key. */
-static struct shm_in *find_holder(struct shm_port *port, const struct shm_read *read)
+static struct shm_in *find_holder(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
+		const struct ripc__key *key)
 {
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
 
-		if (in->from.len && memcmp(in->from.blob + 8, read->name, SHM_NAME_LEN) == 0 &&
-				key_valid(in, &read->key))
+		if (in->from.len && memcmp(in->from.blob + 8, name, SHM_NAME_LEN) == 0 &&
+				key_valid(in, key))
 			return in;
 	}
 	return NULL;
 }
 
-/* Where the read begins in the slab; NULL: it may not. */
-static const uint8_t *locate(const struct shm_read *read)
+/* Where len bytes of a key's range begin in which slab; NULL: they may not be read. */
+static const uint8_t *locate(const struct shm_in *in, uint64_t index, uint64_t from, size_t len,
+		struct shm_import **import)
 {
-	const struct shm_imports *imports = read->from->imports;
-	const volatile struct shm_entry *entry = &imports->table->entries[read->key.address];
-	uint64_t slab = entry->slab, offset = entry->offset, len = entry->len;
+	const struct shm_imports *imports = in->imports;
+	const volatile struct shm_entry *entry = &imports->table->entries[index];
+	uint64_t slab = entry->slab, offset = entry->offset, range = entry->len;
+	struct shm_import *found = (slab & 255) < SHM_SLABS ? imports->slabs[slab & 255] : NULL;
 
-	if (slab >= SHM_SLABS || !imports->slabs[slab].memory)
+	/* What the entry speaks of may still be in the socket, and another slab in its place. */
+	if (!found || found->serial != slab >> 8 || from > range || len > range - from)
 		return NULL;
-	if (read->offset > len || read->len > len - read->offset)
+	if (offset > found->len || range > found->len - offset)
 		return NULL;
-	if (offset > imports->slabs[slab].len || len > imports->slabs[slab].len - offset)
-		return NULL;
-	return (const uint8_t *)imports->slabs[slab].memory + offset + read->offset;
+	*import = found;
+	return (const uint8_t *)found->memory + offset + from;
 }
 
 /* Copies a step. False: the read has ended. */
 static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 {
 	size_t n = read->len - read->done < *budget ? read->len - read->done : *budget;
-	const uint8_t *from;
+	const uint8_t *from = NULL;
+	struct shm_import *import;
 
 	if (read->status)
 		return false;
 	if (!read->from)
-		read->from = find_holder(port, read);
-	from = read->from && key_valid(read->from, &read->key) ? locate(read) : NULL;
+		read->from = find_holder(port, read->name, &read->key);
+	if (read->from && key_valid(read->from, &read->key))
+		from = locate(read->from, read->key.address, read->offset, read->len, &import);
 	if (!from && port->look && read->looks++ < LOOKS_MAX)
 		return true;
 	if (!from) {
@@ -182,4 +221,82 @@ uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, 
 		port->n_reads--;
 	}
 	return filled;
+}
+
+/* ---- mapping ----------------------------------------------------------------------------- */
+
+/* Has what the key speaks of come? It was sent before the key, perhaps on another way. */
+static const uint8_t *locate_now(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
+		const struct ripc__key *key, size_t len, struct shm_grip *grip)
+{
+	const uint8_t *mem = NULL;
+
+	grip->in = find_holder(port, name, key);
+	if (grip->in)
+		mem = locate(grip->in, key->address, 0, len, &grip->import);
+	return mem && grip->in->imports->claims ? mem : NULL;
+}
+
+static const uint8_t *locate_late(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
+		const struct ripc__key *key, size_t len, struct shm_grip *grip)
+{
+	const uint8_t *mem = locate_now(port, name, key, len, grip);
+
+	if (mem)
+		return mem;
+	list_for_each_safe(node, &port->ins) {
+		struct shm_in *in = list_entry(node, struct shm_in, node);
+
+		if (in->from.len && memcmp(in->from.blob + 8, name, SHM_NAME_LEN) == 0)
+			ripc__shm_in_memory(port, in);
+	}
+	return locate_now(port, name, key, len, grip);
+}
+
+int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t len,
+		struct ripc__mapping *mapping)
+{
+	struct shm_port *port = state;
+	struct shm_grip *grip = malloc(sizeof(*grip));
+	_Atomic uint64_t *claim;
+	const uint8_t *mem;
+
+	if (!grip)
+		return -ENOMEM;
+	mem = locate_late(port, ((struct shm_peer *)peer)->out->name, key, len, grip);
+	claim = mem ? &grip->in->imports->claims->keys[key->address] : NULL;
+	if (!claim || atomic_load(claim) == key->key) {
+		free(grip);
+		return -EACCES;
+	}
+	atomic_store(claim, key->key);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!key_valid(grip->in, key)) {
+		atomic_store(claim, 0);
+		free(grip);
+		return -EACCES;
+	}
+	grip->key = *key;
+	grip->import->refs++;
+	list_append(&port->grips, &grip->node);
+	*mapping = (struct ripc__mapping){.mem = (void *)mem, .base = grip->import->memory,
+		.base_len = grip->import->len, .handle = grip};
+	return 0;
+}
+
+void ripc__shm_unmap(void *state, void *handle)
+{
+	struct shm_port *port = state;
+	struct shm_grip *grip = handle;
+
+	if (grip->in) {
+		_Atomic uint64_t *claim = &grip->in->imports->claims->keys[grip->key.address];
+
+		if (atomic_load(claim) == grip->key.key)
+			atomic_store(claim, 0);
+		ripc__shm_out_rouse(port, grip->in->from.blob + 8);
+	}
+	list_remove(&grip->node);
+	import_put(grip->import);
+	free(grip);
 }

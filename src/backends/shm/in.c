@@ -200,6 +200,22 @@ static bool greet(struct shm_port *port, struct shm_in *in, const uint8_t *bytes
 	return true;
 }
 
+/* Takes one message. False: it makes no sense. */
+static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__buffer *buffer,
+		struct shm_received *received, int *got)
+{
+	bool sound;
+
+	*got = ripc__shm_receive(in->watch.fd, buffer->data, received);
+	sound = *got == SHM_NOTHING || *got == SHM_WAKE || (*got == SHM_DATAGRAM && in->from.len);
+	port->roused |= *got == SHM_WAKE;
+	if (*got == SHM_HELLO)
+		sound = greet(port, in, buffer->data);
+	else if (*got == SHM_TABLE || *got == SHM_SLAB || *got == SHM_CLAIMS)
+		sound = ripc__shm_import(in, *got, buffer->data, received);
+	return sound;
+}
+
 uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n)
 {
@@ -209,26 +225,35 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 	for (uint32_t i = 0; i < MESSAGES_MAX; i++) {
 		struct ripc__buffer *buffer = taken < n ?
 			ripc__buffers_find(port->buffers, &at) : NULL;
-		int got = buffer ? ripc__shm_receive(in->watch.fd, buffer->data, &received) :
-			SHM_WAKE;
-		bool sound = got == SHM_WAKE || (got == SHM_DATAGRAM && in->from.len);
+		int got;
 
-		if (got == SHM_NOTHING)
-			return taken;
 		if (!buffer)
 			break;
-		port->roused |= got == SHM_WAKE;
-		if (got == SHM_HELLO)
-			sound = greet(port, in, buffer->data);
-		else if (got == SHM_TABLE || got == SHM_SLAB)
-			sound = ripc__shm_import(in, got, buffer->data, &received);
-		else if (got == SHM_DATAGRAM && sound)
-			hand_over(in, buffer, received.len, &events[taken++]);
-		if (!sound) {
+		if (!take_message(port, in, buffer, &received, &got)) {
 			ripc__shm_in_end(port, in);
 			return taken;
 		}
+		if (got == SHM_NOTHING)
+			return taken;
+		if (got == SHM_DATAGRAM)
+			hand_over(in, buffer, received.len, &events[taken++]);
 	}
 	port->look = true;
 	return taken;
+}
+
+void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
+{
+	struct shm_received received;
+	uint32_t at = 0;
+	struct ripc__buffer *buffer = ripc__buffers_find(port->buffers, &at);
+
+	for (uint32_t i = 0; buffer && in->watch.fd >= 0 && i < 2 * SHM_SLABS; i++) {
+		int next = ripc__shm_next(in->watch.fd), got;
+
+		if (next != SHM_TABLE && next != SHM_SLAB && next != SHM_CLAIMS)
+			return;
+		if (!take_message(port, in, buffer, &received, &got))
+			ripc__shm_in_end(port, in);
+	}
 }

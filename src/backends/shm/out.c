@@ -258,6 +258,14 @@ static uint32_t put_all(struct shm_out *out, const struct ripc__tx *tx, uint32_t
 	return taken;
 }
 
+void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN])
+{
+	struct shm_out *out = find(port, name);
+
+	if (out && out->state == SHM_LINKED)
+		ripc__shm_rouse(out);
+}
+
 int ripc__shm_send(void *state, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
 	struct shm_port *port = state;

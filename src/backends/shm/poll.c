@@ -190,11 +190,17 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 	port->look |= port->armed;
 	port->armed = port->roused = false;
 	port->polls++;
+	/* At once: giving it back to the system takes the partner long, and delays what follows. */
+	if (port->freed)
+		trim_exports(port);
+	port->freed = false;
 	filled = take_from_rings(port, events, n);
 	if (should_look(port, filled, n))
 		filled += take_from_sockets(port, events + filled, n - filled);
 	if (port->n_reads)
 		filled += ripc__shm_read_step(port, events + filled, n - filled);
+	if (!list_empty(&port->handed) && (filled == 0 || port->polls % SHM_SCAN_EVERY == 0))
+		filled += ripc__shm_come_home(port, events + filled, n - filled);
 	if (port->roused)
 		ripc__shm_rearm(port);
 	return (int)filled;

@@ -113,6 +113,8 @@ int ripc__shm_port_open(void *dev, void *state)
 	port->dev = dev;
 	list_init(&port->ins);
 	list_init(&port->ended);
+	list_init(&port->handed);
+	list_init(&port->grips);
 	if (getrandom(port->name, sizeof(port->name), 0) != sizeof(port->name))
 		return -EIO;
 	/* Keys are names that partners draw. */
@@ -137,6 +139,8 @@ static void close_links(struct shm_port *port)
 	struct shm_out *out;
 	uint32_t at = 0;
 
+	while (!list_empty(&port->grips))
+		ripc__shm_unmap(port, list_entry(port->grips.next, struct shm_grip, node));
 	while (!list_empty(&port->ins))
 		ripc__shm_in_free(port, list_entry(port->ins.next, struct shm_in, node));
 	while (!list_empty(&port->ended))
@@ -152,6 +156,7 @@ void ripc__shm_port_close(void *state)
 {
 	struct shm_port *port = state;
 
+	ripc__shm_handed_free(port);
 	close_links(port);
 	ripc__map_free(&port->outs);
 	ripc__shm_unwatch(port, &port->listener);

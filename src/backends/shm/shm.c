@@ -108,7 +108,8 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	ripc__map_init(&dev->keys, host->context);
 	dev->ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE,
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE |
+			RIPC_CAP_MAP,
 		.datagram_max = RIPC_DATAGRAM_MAX,
 		/* What the area holds, however it wraps, beside what comes unasked. */
 		.peer_buffer = 3 * SHM_AREA / 4,
@@ -139,6 +140,7 @@ const struct ripc__backend ripc__shm_backend = {
 	.dev_close = dev_close,
 	.mem_open = ripc__shm_mem_open,
 	.mem_close = ripc__shm_mem_close,
+	.mem_hand = ripc__shm_mem_hand,
 	.port_open = ripc__shm_port_open,
 	.port_close = ripc__shm_port_close,
 	.port_addr = ripc__shm_port_addr,
@@ -153,6 +155,8 @@ const struct ripc__backend ripc__shm_backend = {
 	.poll = ripc__shm_poll,
 	.release = ripc__shm_release,
 	.read = ripc__shm_read,
+	.map = ripc__shm_map,
+	.unmap = ripc__shm_unmap,
 	.wait_fd = ripc__shm_wait_fd,
 	.wait_arm = ripc__shm_wait_arm,
 	.wait = ripc__shm_wait,

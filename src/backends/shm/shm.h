@@ -66,42 +66,73 @@ struct shm_device {
 };
 
 #define SHM_KEYS   64u /* ranges that one partner may read at once */
-#define SHM_SLABS  16u /* of our memory that one partner has mapped */
+#define SHM_SLABS  64u /* of our memory that one partner has mapped */
 #define SHM_READS  64u /* reads in progress */
 
 /* What a holder lets one partner read. Only the holder writes it. One page. */
 struct shm_table {
 	struct shm_entry {
 		_Atomic uint64_t key; /* 0: nothing; changes before the range may change */
-		uint64_t slab, offset, len; /* index of the slab, place in it */
+		uint64_t slab; /* serial << 8 | index: SLAB messages are counted at both ends */
+		uint64_t offset, len; /* in it */
 	} entries[SHM_KEYS];
 };
 
 #define SHM_TABLE_LEN 4096u
 
+/* What the partner has mapped: the key of the same entry, or 0. Only it writes it. One page. */
+struct shm_claims {
+	_Atomic uint64_t keys[SHM_KEYS];
+};
+
+#define SHM_CLAIMS_LEN 4096u
+
 /* The holder's side, for one partner. */
 struct shm_exports {
 	struct shm_table *table;
+	struct shm_claims *claims;
+	uint64_t used;                      /* bit i: entry i is open, or mapped */
 	struct {
 		struct ripc__shared memory; /* id 0: none */
-		uint32_t n_keys;            /* open ones */
+		uint32_t n_keys;            /* entries in use */
+		uint64_t serial;
 	} slabs[SHM_SLABS];
 	uint32_t next_slab;
+	uint64_t last_serial;
 };
 
-/* An open key, by its number in dev->keys. */
+/* A key: open (by its number in dev->keys), or handed over and mapped by the partner. */
 struct shm_key {
-	struct shm_out *out; /* NULL: the link has ended, and the key with it */
+	struct shm_out *out; /* NULL: the link has ended, and the open key with it */
 	uint32_t index;      /* in its table */
+	uint64_t number;
+	struct list node;    /* port->handed */
+	uint64_t cookie;
+	bool ended;          /* handed, and the link has ended */
+};
+
+/* A slab of another's, mapped. */
+struct shm_import {
+	void *memory;
+	size_t len;
+	uint64_t serial;
+	uint32_t refs; /* of the slot that it came for, and of grips */
 };
 
 /* The reader's side, for one holder. */
 struct shm_imports {
-	struct shm_table *table; /* NULL: not yet */
-	struct {
-		void *memory; /* NULL: none */
-		size_t len;
-	} slabs[SHM_SLABS];
+	struct shm_table *table;   /* NULL: not yet */
+	struct shm_claims *claims; /* the same */
+	struct shm_import *slabs[SHM_SLABS]; /* NULL: none */
+	uint64_t last_serial;
+};
+
+/* A range of another's that core has mapped. */
+struct shm_grip {
+	struct list node;   /* port->grips */
+	struct shm_in *in;  /* NULL: the link has ended */
+	struct shm_import *import;
+	struct ripc__key key;
 };
 
 /* A read in progress. */
@@ -175,8 +206,11 @@ struct shm_port {
 	uint32_t n_socket_links;    /* links of both kinds that use their sockets for datagrams */
 	uint32_t n_ins;
 	struct list ins, ended;     /* struct shm_in */
+	struct list handed;         /* struct shm_key: mapped by partners */
+	struct list grips;          /* struct shm_grip */
 	uint32_t polls, idle_polls;
 	bool look;                  /* the sockets may have something */
+	bool freed;                 /* handed memory may just have been freed */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
 	bool armed;                 /* and not polled since */
@@ -204,6 +238,7 @@ struct shm_ring_offer {
 };
 enum shm_message {
 	SHM_NOTHING, SHM_HELLO = 1, SHM_RING, SHM_DATAGRAM, SHM_WAKE, SHM_TABLE, SHM_SLAB,
+	SHM_CLAIMS,
 };
 /* What came from a sender beside its bytes. */
 struct shm_received {
@@ -220,7 +255,7 @@ int ripc__shm_uid(int fd, uid_t *uid);
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
 void ripc__shm_send_wake(int fd);
-/* SHM_TABLE and SHM_SLAB, with a descriptor unless it is -1. */
+/* SHM_TABLE, SHM_SLAB and SHM_CLAIMS, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
 /*
@@ -228,6 +263,8 @@ int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64
  * SHM_NOTHING: nothing more now. -ECONNRESET: the connection ended; -EBADMSG: nonsense.
  */
 int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
+/* The type of what comes next from there, SHM_NOTHING if there is nothing. */
+int ripc__shm_next(int fd);
 /* What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), or as above. */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 
@@ -247,6 +284,8 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 /* Connects if need be. 0, or why nothing can be sent over the socket now. */
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out);
+/* Wakes who has this name, if it sleeps and we have a ring there. */
+void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]);
 /* Something came from the receiver. */
 void ripc__shm_out_input(struct shm_port *port, struct shm_out *out);
 /* Takes apart what is connected or mapped: it can be freed, or connected again. */
@@ -260,6 +299,8 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 /* The same from its ring. */
 uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n);
+/* Takes what it has sent for reading, as far as no datagram is before it. */
+void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in);
 /* Nothing more will come over its socket. */
 void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
@@ -268,6 +309,12 @@ void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
 int ripc__shm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__shm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
+int ripc__shm_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie);
+/* Is any handed key not mapped any more? And the events that say so, up to n. */
+bool ripc__shm_any_home(const struct shm_port *port);
+uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n);
+/* The port closes: what was handed is forgotten. */
+void ripc__shm_handed_free(struct shm_port *port);
 /* The link ends: so do its keys. */
 void ripc__shm_exports_end(struct shm_out *out);
 /* Tells the partner of memory that is not there any more, so that it does not stay. */
@@ -276,9 +323,12 @@ void ripc__shm_exports_trim(struct shm_out *out);
 /* import.c: others' memory for us */
 int ripc__shm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie);
+int ripc__shm_map(void *port, void *peer, const struct ripc__key *key, size_t len,
+		struct ripc__mapping *mapping);
+void ripc__shm_unmap(void *port, void *handle);
 /* Goes on with reads, for a while; up to n events. */
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
-/* SHM_TABLE or SHM_SLAB came. False: it makes no sense. Closes the descriptor. */
+/* SHM_TABLE, SHM_SLAB or SHM_CLAIMS came. False: it makes no sense. Closes the descriptor. */
 bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *bytes,
 		const struct shm_received *received);
 /* The link is freed: reads from it end. */

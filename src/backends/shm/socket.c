@@ -236,6 +236,8 @@ static bool is_sound(const uint8_t *head, const uint8_t *bytes, int n)
 		return n == 0;
 	case SHM_TABLE:
 		return n == 8 && get64(bytes) == SHM_TABLE_LEN;
+	case SHM_CLAIMS:
+		return n == 8 && get64(bytes) == SHM_CLAIMS_LEN;
 	case SHM_SLAB:
 		return n == 8 && number < SHM_SLABS;
 	default:
@@ -258,12 +260,20 @@ int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received)
 	n -= HEAD_LEN;
 	sound = !(message.msg_flags & MSG_TRUNC) && is_sound(head, bytes, n);
 	/* Memory that is taken back has no length, and no descriptor. */
-	has_memory = sound && (head[0] == SHM_TABLE || (head[0] == SHM_SLAB && get64(bytes)));
+	has_memory = sound && (head[0] == SHM_TABLE || head[0] == SHM_CLAIMS ||
+		(head[0] == SHM_SLAB && get64(bytes)));
 	if (!take_descriptors(&message, &memory_fd, has_memory, sound))
 		return -EBADMSG;
 	*received = (struct shm_received){(uint32_t)n, get32(head + 4),
 		has_memory ? memory_fd : -1};
 	return head[0];
+}
+
+int ripc__shm_next(int fd)
+{
+	uint8_t type;
+
+	return recv(fd, &type, 1, MSG_PEEK | MSG_DONTWAIT) == 1 ? type : SHM_NOTHING;
 }
 
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)

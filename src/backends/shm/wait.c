@@ -69,7 +69,7 @@ static bool arm(struct shm_port *port, enum shm_asleep how)
 	tell(port, how);
 	port->armed = true;
 	atomic_thread_fence(memory_order_seq_cst);
-	return !port->n_reads && !ripc__shm_any_ready(port);
+	return !port->n_reads && !ripc__shm_any_ready(port) && !ripc__shm_any_home(port);
 }
 
 void ripc__shm_rearm(struct shm_port *port)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers that are given (RIPC_GIVE) where the network can map them: those of others that are read
+ * here where they are, and ours that are held elsewhere.
+ */
+#ifndef RIPC_MAPPED_H
+#define RIPC_MAPPED_H
+
+#include "core.h"
+
+/* ---- mapped.c; all with the context's lock ----------------------------------------------- */
+/* The message of an announcement of given items, which are mapped; NULL: they are to be read. */
+struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce);
+/* Before the devices close: what is still held. */
+void ripc__mapped_close(struct ripc_context *ctx);
+/* A buffer of the pool, or one that is mapped: references; one more; one less. */
+uint32_t ripc__buffer_refs(struct ripc_context *ctx, const void *buf);
+int ripc__buffer_ref(struct ripc_context *ctx, const void *buf);
+int ripc__buffer_free(struct ripc_context *ctx, const void *buf);
+
+/* ---- opened.c ---------------------------------------------------------------------------- */
+/* As ripc__opened_close(), but who has mapped what it was given keeps that. */
+void ripc__opened_hand(struct outgoing *outgoing);
+
+#endif

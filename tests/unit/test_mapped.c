@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is given (RIPC_GIVE) and mapped: two contexts of one thread, on the loop backend and over
+ * shared memory. Who holds what is told by the statistics.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/loop/loop.h"
+#include "core/core.h"
+#include "suite.h"
+
+#define LEN      ((size_t)3 << 20)
+#define PATIENCE 2000000 /* polls */
+
+struct world {
+	struct ripc__loop_hub *hub;
+	struct ripc_context *ctx[2];
+	struct ripc_service *svc[2];
+	bool is_loop;
+};
+
+/* index 0: loop; 1: shared memory. */
+static void world_open(struct world *world, int index)
+{
+	static char options[40];
+	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD | RIPC_NO_THREAD,
+		.pool_bytes = 64u << 20, .interfaces = "lo", .options = options};
+	static const struct ripc__backend *const backends[][2] = {
+		{ &ripc__loop_backend, NULL }, { &ripc__shm_backend, NULL },
+	};
+	struct ripc__env env;
+
+	snprintf(options, sizeof(options), "resolver.port=%d", 20000 + getpid() % 20000);
+	ck_assert_int_eq(ripc__loop_hub_open(&world->hub), 0);
+	ripc__env_init(&env);
+	world->is_loop = index == 0;
+	if (world->is_loop)
+		env.arg = world->hub;
+	env.backends = backends[index];
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__open_in(&cfg, &env, &world->ctx[i]), 0);
+		ck_assert_int_eq(ripc_service_open(world->ctx[i], 0, 0, &world->svc[i]), 0);
+	}
+}
+
+static void world_close(struct world *world)
+{
+	for (int i = 0; i < 2; i++) {
+		if (world->ctx[i])
+			ck_assert_int_eq(ripc_close(world->ctx[i], 0), 0);
+	}
+	ripc__loop_hub_close(world->hub);
+}
+
+static struct ripc_stats stats_of(const struct world *world, int i)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	ck_assert_int_eq(ripc_stats(world->ctx[i], &stats), 0);
+	return stats;
+}
+
+static void pump(const struct world *world)
+{
+	for (int i = 0; i < 2; i++) {
+		if (world->ctx[i])
+			ripc_poll(world->ctx[i]);
+	}
+}
+
+static struct ripc_msg *take(const struct world *world, int i)
+{
+	struct ripc_msg *msg = NULL;
+
+	for (int n = 0; n < PATIENCE && ripc_receive(world->svc[i], 0, &msg); n++)
+		pump(world);
+	ck_assert_ptr_nonnull(msg);
+	return msg;
+}
+
+static void *buffer(const struct world *world, size_t len, uint8_t byte)
+{
+	void *buf;
+
+	ck_assert_int_eq(ripc_buf_alloc(world->ctx[0], len, &buf), 0);
+	memset(buf, byte, len);
+	return buf;
+}
+
+/* Gives from 0 to 1 and sees it delivered. */
+static struct ripc_msg *give(const struct world *world, const struct iovec *items, uint32_t n)
+{
+	struct ripc_send send = {.size = sizeof(send), .n_items = n, .items = items,
+		.to = ripc_service_id(world->svc[1]), .timeout_ms = 20000,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE};
+	struct ripc_msg *msg, *completion;
+
+	ck_assert_int_eq(ripc_sendmsg(world->svc[0], &send, NULL), 0);
+	msg = take(world, 1);
+	completion = take(world, 0);
+	ck_assert_int_eq(completion->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(completion->outcome, RIPC_DELIVERED);
+	ripc_msg_free(completion);
+	return msg;
+}
+
+static void check_held(const struct world *world, uint64_t bytes)
+{
+	for (int n = 0; n < PATIENCE && stats_of(world, 0).given_held_bytes != bytes; n++)
+		pump(world);
+	ck_assert_uint_eq(stats_of(world, 0).given_held_bytes, bytes);
+	ck_assert_uint_eq(stats_of(world, 1).mapped_held_bytes, bytes);
+}
+
+static void check_bytes(const struct iovec *item, size_t len, uint8_t byte)
+{
+	const uint8_t *bytes = item->iov_base;
+
+	ck_assert_uint_eq(item->iov_len, len);
+	ck_assert_uint_eq(bytes[0], byte);
+	ck_assert_mem_eq(bytes, bytes + 1, len - 1);
+}
+
+/* The very first message, too: nothing is copied, and freeing sends the reference home. */
+START_TEST(give__is_read_in_place)
+{
+	struct world world;
+	struct ripc_msg *msg;
+
+	world_open(&world, _i);
+	for (int i = 1; i < 4; i++) {
+		const struct iovec item = {buffer(&world, LEN, (uint8_t)i), LEN};
+		uint64_t used = stats_of(&world, 0).pool_used_bytes;
+
+		msg = give(&world, &item, 1);
+		ck_assert_ptr_null(msg->places);
+		check_bytes(&msg->items[0], LEN, (uint8_t)i);
+		check_held(&world, LEN);
+		ck_assert_uint_ge(stats_of(&world, 0).pool_used_bytes, LEN);
+		ck_assert_uint_lt(stats_of(&world, 1).pool_used_bytes, LEN);
+		ripc_msg_free(msg);
+		check_held(&world, 0);
+		ck_assert_uint_le(stats_of(&world, 0).pool_used_bytes, used - LEN);
+		ck_assert_uint_eq(stats_of(&world, 1).mapped_bytes, (uint64_t)i * LEN);
+		ck_assert_uint_eq(stats_of(&world, 1).read_bytes, 0);
+	}
+	world_close(&world);
+}
+END_TEST
+
+/* Items of one buffer, of another, and an empty one; some outlive the message. */
+START_TEST(give__items_outlive_the_message)
+{
+	struct world world;
+	struct ripc_msg *msg;
+	struct iovec items[4], got[4];
+	uint8_t *first;
+
+	world_open(&world, _i);
+	first = buffer(&world, LEN, 1);
+	ck_assert_int_eq(ripc_buf_ref(world.ctx[0], first), 0);
+	items[0] = (struct iovec){first, 1000};
+	items[1] = (struct iovec){first + 5000, 200000};
+	items[2] = (struct iovec){buffer(&world, LEN, 2), LEN};
+	items[3] = (struct iovec){buffer(&world, 1, 3), 0};
+	msg = give(&world, items, 4);
+	memcpy(got, msg->items, sizeof(got));
+	for (int i = 0; i < 3; i++)
+		check_bytes(&got[i], items[i].iov_len, i == 2 ? 2 : 1);
+	ck_assert_uint_eq(got[3].iov_len, 0);
+	ck_assert_int_eq(ripc_buf_ref(world.ctx[1], (uint8_t *)got[2].iov_base + 7), 0);
+	ripc_msg_free(msg);
+	for (int i = 0; i < 200; i++)
+		pump(&world);
+	/* The message's reference is one: it is home when all its items are. */
+	ck_assert_uint_eq(stats_of(&world, 0).given_held_bytes, 201000 + LEN);
+	ck_assert_uint_eq(stats_of(&world, 1).mapped_held_bytes, LEN);
+	check_bytes(&got[2], LEN, 2);
+	ck_assert_int_eq(ripc_buf_free(world.ctx[1], got[2].iov_base), 0);
+	ck_assert_int_eq(ripc_buf_free(world.ctx[1], got[2].iov_base), -EINVAL);
+	check_held(&world, 0);
+	world_close(&world);
+}
+END_TEST
+
+/* A cache: one buffer, many holders; each sends its own reference home, in any order. */
+START_TEST(give__one_buffer_to_many)
+{
+	enum { N = 20 };
+	struct world world;
+	struct ripc_msg *msg[N];
+	struct iovec item = {.iov_len = LEN};
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 9);
+	for (int i = 0; i < N; i++) {
+		ck_assert_int_eq(ripc_buf_ref(world.ctx[0], item.iov_base), 0);
+		msg[i] = give(&world, &item, 1);
+	}
+	check_held(&world, N * LEN);
+	for (int i = 0; i < N; i++) {
+		check_bytes(&msg[i * 7 % N]->items[0], LEN, 9);
+		ripc_msg_free(msg[i * 7 % N]);
+		check_held(&world, (uint64_t)(N - 1 - i) * LEN);
+	}
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), 0);
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), -EINVAL);
+	world_close(&world);
+}
+END_TEST
+
+/* What others hold is in use; when they free it there is room again, without a poll between. */
+START_TEST(give__owner_out_of_memory)
+{
+	enum { MOST = 32 };
+	struct world world;
+	struct ripc_msg *msg[MOST];
+	struct iovec item = {.iov_len = LEN};
+	int n = 0;
+
+	world_open(&world, _i);
+	while (ripc_buf_alloc(world.ctx[0], LEN, &item.iov_base) == 0) {
+		ck_assert_int_lt(n, MOST);
+		msg[n++] = give(&world, &item, 1);
+	}
+	ck_assert_int_ge(n, 15);
+	ck_assert_int_eq(ripc_buf_alloc(world.ctx[0], LEN, &item.iov_base), -ENOMEM);
+	ck_assert_uint_eq(stats_of(&world, 0).given_held_bytes, (uint64_t)n * LEN);
+	ripc_msg_free(msg[--n]);
+	ck_assert_int_eq(ripc_buf_alloc(world.ctx[0], LEN, &item.iov_base), 0);
+	while (n > 0)
+		ripc_msg_free(msg[--n]);
+	world_close(&world);
+}
+END_TEST
+
+/* The holder goes without a word about what it holds: its references are settled. */
+START_TEST(give__holder_closes)
+{
+	struct world world;
+	struct iovec item = {.iov_len = LEN};
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 1);
+	(void)give(&world, &item, 1);
+	ck_assert_int_eq(ripc_close(world.ctx[1], 0), 0);
+	world.ctx[1] = NULL;
+	for (int n = 0; n < PATIENCE && stats_of(&world, 0).given_held_bytes; n++)
+		pump(&world);
+	ck_assert_uint_eq(stats_of(&world, 0).given_held_bytes, 0);
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), -EINVAL);
+	world_close(&world);
+}
+END_TEST
+
+/* The owner goes: what it gave stays readable. Neither its service nor it waits for the holder. */
+START_TEST(give__owner_closes)
+{
+	struct world world;
+	struct ripc_msg *msg;
+	struct iovec item = {.iov_len = LEN};
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 5);
+	msg = give(&world, &item, 1);
+	ck_assert_int_eq(ripc_service_close(world.svc[0]), 0);
+	ck_assert_int_eq(ripc_close(world.ctx[0], 0), 0);
+	world.ctx[0] = NULL;
+	for (int i = 0; i < 1000; i++)
+		pump(&world);
+	check_bytes(&msg->items[0], LEN, 5);
+	ripc_msg_free(msg);
+	ck_assert_uint_eq(stats_of(&world, 1).mapped_held_bytes, 0);
+	world_close(&world);
+}
+END_TEST
+
+/* A place that was posted is used: then it is a copy, and the reference is home at once. */
+START_TEST(give__into_a_window)
+{
+	static uint8_t window[LEN];
+	const struct iovec place = {window, LEN};
+	struct world world;
+	struct ripc_msg *msg;
+	struct iovec item = {.iov_len = LEN};
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 6);
+	ck_assert_int_eq(ripc_window_post(world.svc[1], &place, 3), 0);
+	msg = give(&world, &item, 1);
+	ck_assert_ptr_nonnull(msg->places);
+	ck_assert_int_eq(msg->places[0].place, RIPC_IN_WINDOW);
+	check_bytes(&msg->items[0], LEN, 6);
+	check_held(&world, 0);
+	ripc_msg_free(msg);
+	ck_assert_uint_eq(stats_of(&world, 1).mapped_bytes, 0);
+	world_close(&world);
+}
+END_TEST
+
+/* What was held before goes on to others: from there it is a copy. */
+START_TEST(give__goes_on)
+{
+	struct world world;
+	struct ripc_msg *msg, *back;
+	struct iovec item = {.iov_len = LEN};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.timeout_ms = 20000, .flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE};
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 8);
+	msg = give(&world, &item, 1);
+	item.iov_base = msg->items[0].iov_base;
+	send.to = msg->from;
+	ck_assert_int_eq(ripc_buf_ref(world.ctx[1], item.iov_base), 0);
+	ck_assert_int_eq(ripc_sendmsg(world.svc[1], &send, NULL), 0);
+	ripc_msg_free(msg);
+	back = take(&world, 0);
+	check_bytes(&back->items[0], LEN, 8);
+	ripc_msg_free(back);
+	back = take(&world, 1);
+	ck_assert_int_eq(back->outcome, RIPC_DELIVERED);
+	ripc_msg_free(back);
+	check_held(&world, 0);
+	world_close(&world);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{ give__is_read_in_place, 2 }, { give__items_outlive_the_message, 2 },
+		{ give__one_buffer_to_many, 2 }, { give__owner_out_of_memory, 2 },
+		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
+		{ give__into_a_window, 2 }, { give__goes_on, 2 }, { NULL, 0 },
+	};
+
+	return suite_run_loops("mapped", loops);
+}
