@@ -261,11 +261,16 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 void ripc__outgoing_expire(struct outgoing *outgoing)
 {
 	struct partner *partner = outgoing->partner;
+	struct ripc_context *ctx = context_of(outgoing);
 
 	if (outgoing->state == OUT_FENCING) {
 		ripc__outgoing_unknown(outgoing);
 		return;
 	}
+	/* Who is silent may have gone: who sends with short deadlines would never learn it. */
+	if (outgoing->announced && partner->peer &&
+			ctx->now_us - outgoing->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms / 16)
+		ripc__partner_suspect(partner);
 	end_by_what_is_known(outgoing, -ETIMEDOUT);
 	ripc__outgoing_advance(partner);
 }
