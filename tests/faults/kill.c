@@ -6,6 +6,7 @@
  * behind. A point that is never reached fails the test.
  *
  * usage: faults-kill client|server [--full]    what the survivor is; RIPC_TEST_SEED repeats a run
+ *        faults-kill cycles [--full]           a partner starts and is killed, again and again
  */
 #include <errno.h>
 #include <poll.h>
@@ -374,6 +375,67 @@ static void stop_and_continue(uint32_t delay_us)
 	fault_left_check(&before, what);
 }
 
+/* ---- restart cycles ---------------------------------------------------------------------- */
+
+/* Of memory that is, or was, shared. */
+static uint32_t mappings(void)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	char line[512];
+	uint32_t n = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		n += strstr(line, "memfd:libripc") != NULL;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/* A partner that talks, and then is gone; every other one has no time to say so. */
+static void cycle(struct driver *driver, uint32_t i)
+{
+	uint32_t tries = 0;
+
+	victim_start(driver, "serve", "none", 0);
+	while (!exchange(driver) && ++tries < 5)
+		;
+	if (tries == 5)
+		fault_fail("%s: partner %u cannot be reached: %s", driver->what, i,
+			ripc_strerror(driver->error));
+	driver->retries += tries;
+	/* Not more often than needed: a stop that is held would be for the next one. */
+	if (i % 2)
+		say_stop(driver);
+	if (i % 2 == 0 || !victim_is_dead(driver, DEADLINE_MS))
+		kill(driver->victim, SIGKILL);
+	victim_reap(driver);
+}
+
+static void cycles(uint32_t n)
+{
+	static struct driver driver;
+	struct fault_left closed = fault_left_now(), before = closed;
+	uint32_t maps = 0;
+
+	driver_open(&driver, "restart cycles");
+	for (uint32_t i = 0; i < n; i++) {
+		cycle(&driver, i);
+		driver.number = 0;
+		/* By then the pool has what it keeps. */
+		if (i != 20)
+			continue;
+		maps = mappings();
+		before = fault_left_now();
+	}
+	fault_left_check(&before, "after restart cycles");
+	if (mappings() > maps + maps / 4)
+		fault_fail("%u mappings after 20 cycles, %u after %u", maps, mappings(), n);
+	driver_close(&driver);
+	fault_left_check(&closed, "after restart cycles, closed");
+	printf("%u restart cycles, %u exchanges had to be tried again, %u mappings\n", n,
+		driver.retries, maps);
+}
+
 /* ---- all cases --------------------------------------------------------------------------- */
 
 static uint32_t all_points(enum role role, uint32_t repetitions, uint64_t *random)
@@ -401,8 +463,12 @@ int main(int argc, char **argv)
 
 	if (argc == 7 && strcmp(argv[1], "--victim") == 0)
 		return victim_main(argv);
+	if (argc >= 2 && strcmp(argv[1], "cycles") == 0) {
+		cycles(full ? 1000 : 60);
+		return 0;
+	}
 	if (argc < 2 || (strcmp(argv[1], "client") && strcmp(argv[1], "server"))) {
-		fprintf(stderr, "usage: %s client|server [--full]\n", argv[0]);
+		fprintf(stderr, "usage: %s client|server|cycles [--full]\n", argv[0]);
 		return 2;
 	}
 	role = strcmp(argv[1], "client") == 0 ? ROLE_CLIENT : ROLE_SERVER;
