@@ -69,19 +69,30 @@ static bool take_slab(struct shm_imports *imports, uint32_t at, uint64_t len, in
 	return true;
 }
 
+/* Other users are admitted to our rings; their memory is left alone, and they send the bytes. */
+static bool is_foreign(const struct shm_in *in)
+{
+	uid_t uid;
+
+	return ripc__shm_uid(in->watch.fd, &uid) || uid != geteuid();
+}
+
 bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *bytes,
 		const struct shm_received *received)
 {
-	bool sound = false;
+	bool foreign = is_foreign(in), sound = foreign;
 
-	if (!in->imports)
+	if (!foreign && !in->imports)
 		in->imports = calloc(1, sizeof(*in->imports));
-	if (in->imports && type == SHM_TABLE)
+	if (foreign || !in->imports)
+		goto close_memory;
+	if (type == SHM_TABLE)
 		sound = take_table(in->imports, received->fd);
-	else if (in->imports && type == SHM_CLAIMS)
+	else if (type == SHM_CLAIMS)
 		sound = take_claims(in->imports, received->fd);
-	else if (in->imports)
+	else
 		sound = take_slab(in->imports, received->number, get64(bytes), received->fd);
+close_memory:
 	if (received->fd >= 0)
 		close(received->fd);
 	return sound;
