@@ -179,45 +179,59 @@ static int read_file(const char *path, char *text, size_t size)
 	return 0;
 }
 
-/* memory.max of one control group; UINT64_MAX if it sets none. */
-static uint64_t group_limit(const char *group)
+/* Where control groups of either version are named, and where the limit of one stands. */
+static const struct hierarchy {
+	const char *mark; /* before the group's path */
+	const char *root, *file;
+} hierarchies[] = {
+	{"0::", "/sys/fs/cgroup", "/memory.max"},
+	{":memory:", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes"},
+};
+
+/* The limit of one control group; UINT64_MAX if it sets none. */
+static uint64_t group_limit(const struct hierarchy *hierarchy, const char *group)
 {
 	char path[4200], text[64], *end;
 	uint64_t limit;
 
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
+	snprintf(path, sizeof(path), "%s%s%s", hierarchy->root, group, hierarchy->file);
 	if (read_file(path, text, sizeof(text)) < 0)
 		return UINT64_MAX;
 	limit = strtoull(text, &end, 10);
 	return end == text ? UINT64_MAX : limit; /* "max" */
 }
 
-/* The least limit of our control group (version 2) and all above it. */
-static uint64_t groups_limit(void)
+/* The least limit of our control group and all above it. */
+static uint64_t groups_limit(const struct hierarchy *hierarchy)
 {
 	char text[4096], *group, *slash;
 	uint64_t least = UINT64_MAX, limit;
 
 	if (read_file("/proc/self/cgroup", text, sizeof(text)) < 0)
 		return UINT64_MAX;
-	group = strstr(text, "0::/");
+	group = strstr(text, hierarchy->mark);
 	if (!group)
 		return UINT64_MAX;
-	group += strlen("0::");
+	group += strlen(hierarchy->mark);
 	group[strcspn(group, "\n")] = '\0';
 	while ((slash = strrchr(group, '/'))) {
-		limit = group_limit(group);
+		limit = group_limit(hierarchy, group);
 		least = limit < least ? limit : least;
 		*slash = '\0';
 	}
-	limit = group_limit("");
+	limit = group_limit(hierarchy, "");
 	return limit < least ? limit : least;
 }
 
 uint64_t ripc__memory_half(void)
 {
 	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * page_len();
-	uint64_t groups = groups_limit();
+	uint64_t least = machine;
 
-	return (groups < machine ? groups : machine) / 2;
+	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]); i++) {
+		uint64_t groups = groups_limit(&hierarchies[i]);
+
+		least = groups < least ? groups : least;
+	}
+	return least / 2;
 }
