@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Given memory (RIPC_GIVE) and sudden death, over shared memory: a holder that is killed gives back
+ * all that it held; what a killed owner had given stays readable until it is freed.
+ *
+ * usage: faults-give holder | owner
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ripc/ripc.h"
+
+#define LEN         ((size_t)2 << 20)
+#define GIFTS       5
+#define ROUNDS      10
+#define PATIENCE_MS 20000
+
+static void check(int error, const char *what)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "%s: %s\n", what, ripc_strerror(error));
+	exit(1);
+}
+
+struct end {
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	uint64_t outlived; /* bytes that those held who were killed */
+};
+
+static void end_open(struct end *end)
+{
+	const struct ripc_config cfg = {.size = sizeof(cfg), .backends = "shm"};
+
+	check(ripc_open(&cfg, &end->ctx), "open");
+	check(ripc_service_open(end->ctx, 0, 0, &end->svc), "service");
+}
+
+static struct ripc_stats stats_of(const struct end *end)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	check(ripc_stats(end->ctx, &stats), "stats");
+	return stats;
+}
+
+static void give_all(const struct end *end, uint64_t to)
+{
+	for (int i = 0; i < GIFTS; i++) {
+		struct iovec item = {.iov_len = LEN};
+		const struct ripc_send send = {.size = sizeof(send), .to = to, .items = &item,
+			.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_GIVE,
+			.timeout_ms = PATIENCE_MS};
+
+		check(ripc_buf_alloc(end->ctx, LEN, &item.iov_base), "buffer");
+		memset(item.iov_base, i + 1, LEN);
+		check(ripc_sendmsg(end->svc, &send, NULL), "give");
+	}
+}
+
+static void receive_all(const struct end *end, struct ripc_msg *msgs[GIFTS])
+{
+	for (int i = 0; i < GIFTS; i++)
+		check(ripc_receive(end->svc, PATIENCE_MS, &msgs[i]), "receive");
+}
+
+static void put_number(int fd, uint64_t number)
+{
+	check(write(fd, &number, sizeof(number)) == sizeof(number) ? 0 : -EIO, "pipe");
+}
+
+static uint64_t get_number(int fd)
+{
+	uint64_t number = 0;
+
+	check(read(fd, &number, sizeof(number)) == sizeof(number) ? 0 : -EIO, "pipe");
+	return number;
+}
+
+/* ---- the holder is killed ---------------------------------------------------------------- */
+
+static void hold(int in, int out)
+{
+	struct ripc_msg *msgs[GIFTS];
+	struct end end;
+
+	(void)in;
+	end_open(&end);
+	put_number(out, ripc_service_id(end.svc));
+	receive_all(&end, msgs);
+	put_number(out, stats_of(&end).mapped_held_bytes);
+	for (;;)
+		pause();
+}
+
+static void outlive_holder(struct end *end, pid_t child, int in, int out)
+{
+	struct ripc_msg *msg;
+	uint64_t used = stats_of(end).pool_used_bytes, held;
+
+	(void)out;
+	give_all(end, get_number(in));
+	held = get_number(in);
+	/* The first ones may have been copied, before the two knew each other. */
+	check(stats_of(end).given_held_bytes == held ? 0 : -EPROTO, "held");
+	end->outlived += held;
+	kill(child, SIGKILL);
+	for (int i = 0; i < PATIENCE_MS && stats_of(end).given_held_bytes; i++)
+		check(ripc_receive(end->svc, 1, &msg) == -ETIMEDOUT ? 0 : -EPROTO, "silence");
+	check(stats_of(end).given_held_bytes == 0 ? 0 : -ETIMEDOUT, "settled");
+	check(stats_of(end).pool_used_bytes <= used ? 0 : -ENOMEM, "baseline");
+}
+
+/* ---- the owner is killed ----------------------------------------------------------------- */
+
+static void own(int in, int out)
+{
+	struct end end;
+
+	end_open(&end);
+	give_all(&end, get_number(in));
+	put_number(out, 1);
+	for (;;)
+		pause();
+}
+
+static void outlive_owner(struct end *end, pid_t child, int in, int out)
+{
+	struct ripc_msg *msgs[GIFTS], *msg;
+
+	put_number(out, ripc_service_id(end->svc));
+	receive_all(end, msgs);
+	get_number(in);
+	end->outlived += stats_of(end).mapped_held_bytes;
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < GIFTS; i++) {
+		const uint8_t *bytes = msgs[i]->items[0].iov_base;
+		uint8_t first = bytes[0];
+
+		ripc_receive(end->svc, 1, &msg); /* it learns of the death */
+		check(first == i + 1 && memcmp(bytes, bytes + 1, LEN - 1) == 0 ? 0 : -EBADMSG,
+			"bytes");
+		ripc_msg_free(msgs[i]);
+	}
+	check(stats_of(end).mapped_held_bytes == 0 ? 0 : -EPROTO, "still held");
+}
+
+static void round_of(struct end *end, bool kills_owner)
+{
+	int to[2], from[2];
+	pid_t child;
+
+	check(pipe(to) || pipe(from) ? -errno : 0, "pipe");
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (kills_owner)
+			own(to[0], from[1]);
+		hold(to[0], from[1]);
+	}
+	check(child < 0 ? -errno : 0, "fork");
+	close(to[0]);
+	close(from[1]);
+	(kills_owner ? outlive_owner : outlive_holder)(end, child, from[0], to[1]);
+	waitpid(child, NULL, 0);
+	close(to[1]);
+	close(from[0]);
+}
+
+int main(int argc, char **argv)
+{
+	struct end end = {.outlived = 0};
+
+	if (argc != 2 || (strcmp(argv[1], "holder") && strcmp(argv[1], "owner")))
+		return 2;
+	end_open(&end);
+	for (int i = 0; i < ROUNDS; i++)
+		round_of(&end, strcmp(argv[1], "owner") == 0);
+	check(end.outlived ? 0 : -EPROTO, "nothing was held");
+	check(ripc_close(end.ctx, PATIENCE_MS), "close");
+	printf("%d of them killed, each with %d gifts\n", ROUNDS, GIFTS);
+	return 0;
+}
