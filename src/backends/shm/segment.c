@@ -21,7 +21,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
-#define POPULATE_MAX (1u << 20) /* bytes that are mapped page by page at once */
+#define POPULATE_MAX (512u << 10) /* bytes that are mapped page by page at once: not slabs */
 
 static int memfd_make(void)
 {
