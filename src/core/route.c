@@ -310,6 +310,8 @@ static void retry(struct partner *partner)
 	if (ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer) ||
 			answer->record.incarnation != partner->incarnation)
 		return;
+	if (peer->broken)
+		ripc__route_answered(partner, answer); /* nobody knew where else to go, then */
 	peer->failed = 0;
 	device = choose(ctx, peer, peer->device, answer, &addr);
 	if (device)

@@ -355,7 +355,8 @@ int ripc__short_send(struct ripc_service *service, const struct ripc_send *reque
 	error = ripc__partner_for_send(service, request->to, &partner);
 	if (error)
 		return error;
-	if (partner->state != PARTNER_READY || !partner->known || partner->ack_number) {
+	if (partner->state != PARTNER_READY || !partner->known || partner->ack_number ||
+			partner->peer->opening) {
 		error = send_any(service, request);
 	} else {
 		error = send_plain(partner, request->items);

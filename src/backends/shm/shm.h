@@ -254,7 +254,8 @@ int ripc__shm_uid(int fd, uid_t *uid);
 /* 0, -EAGAIN, or another error that ends the connection. */
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
-void ripc__shm_send_wake(int fd);
+/* 0; or an error: where the socket is full or ended, the receiver wakes for that. */
+int ripc__shm_send_wake(int fd);
 /* SHM_TABLE, SHM_SLAB and SHM_CLAIMS, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);

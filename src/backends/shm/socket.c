@@ -125,15 +125,14 @@ int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
 	return push(fd, &message);
 }
 
-void ripc__shm_send_wake(int fd)
+int ripc__shm_send_wake(int fd)
 {
 	uint8_t head[HEAD_LEN];
 	struct iovec iov = {head, sizeof(head)};
 	const struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	make_head(head, SHM_WAKE, 0);
-	/* If it does not go the socket is full, or ended: then the receiver wakes for that. */
-	(void)push(fd, &message);
+	return push(fd, &message);
 }
 
 /* Adds descriptors to a message. control: CMSG_SPACE of them. */

@@ -45,11 +45,13 @@ void ripc__shm_rouse(struct shm_out *out)
 	asleep = atomic_load_explicit(&out->board->asleep, memory_order_relaxed);
 	if (asleep % 4 == SHM_AWAKE || asleep == out->rung)
 		return;
-	out->rung = asleep; /* once for each sleep */
+	/* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
 	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
-		ripc__shm_send_wake(out->watch.fd);
+		if (ripc__shm_send_wake(out->watch.fd) == 0)
+			out->rung = asleep;
 		return;
 	}
+	out->rung = asleep;
 	atomic_fetch_add(&out->bits->wakes, 1);
 	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
