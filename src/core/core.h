@@ -394,7 +394,7 @@ struct ripc_context {
 	struct device devices[8];
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
-	bool any_broken;           /* some peer is: ripc__routes_mend() */
+	bool any_broken, walking;  /* some peer is: ripc__routes_mend(); it goes through partners */
 	struct device *hot;        /* by which messages come (wait.c) */
 	uint32_t hot_run, hot_looks; /* how surely; looks at it */
 	struct device *waits_on;   /* the reader sleeps in this port's own wait; or NULL */

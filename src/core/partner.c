@@ -41,6 +41,8 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 {
 	uint32_t looks = 0;
 
+	if (ctx->walking)
+		return false; /* whom we forget may be the next on the way */
 	list_for_each(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 

@@ -173,12 +173,14 @@ static void peer_opened(struct ripc_context *ctx, struct peer *peer, int status)
 		ripc__route_failed(ctx, peer);
 		return;
 	}
+	ctx->walking = true;
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer == peer && !partner->dead)
 			go_on(partner);
 	}
+	ctx->walking = false;
 }
 
 void ripc__route_opened(struct ripc_context *ctx, struct device *device,
@@ -210,12 +212,14 @@ static void mend(struct partner *partner)
 void ripc__routes_mend(struct ripc_context *ctx)
 {
 	ctx->any_broken = false;
+	ctx->walking = true;
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer && partner->peer->broken && !partner->dead)
 			mend(partner);
 	}
+	ctx->walking = false;
 }
 
 /* ---- candidates -------------------------------------------------------------------------- */
