@@ -135,7 +135,7 @@ struct peer {
 	uint64_t arrived_us; /* when bytes of a long message last came from it */
 	uint64_t cut_us;     /* when the window was last cut */
 	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
-	uint64_t failed_us;  /* when a device last failed or was tried again; 0: none has */
+	uint64_t failed_us;  /* the device last failed, changed, or was tried again; 0: never */
 	struct candidate *candidate; /* a new route, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };

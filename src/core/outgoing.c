@@ -20,7 +20,7 @@
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* of each at most; others go alone */
 #define CORK_GAP_US     50u  /* who sends less often is not made to wait */
-#define CORKED_US       200u /* the longest wait */
+#define CORKED_US       200u /* then they go; if nobody calls, at the next tick */
 
 /* Announcements to one partner on their way to the network. */
 struct batch {

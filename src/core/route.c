@@ -16,7 +16,7 @@
 
 #define ECHO_LEN  (WIRE_HEADER + 16u)
 #define RETRY_US  5000000u /* a better device is tried again after so long */
-#define STAY_US   1000000u /* a partner is not followed to a worse device for so long */
+#define STAY_US   1000000u /* after a change: packets by a worse device are stragglers */
 #define ROUTE_MAX 256u     /* bytes of a backend's route */
 
 /* A route that is being proven. */
@@ -161,8 +161,9 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	device = choose(ctx, peer, ctx->n_devices, answer, &addr);
 	if (!device || route_change(ctx, peer, device, &addr))
 		return;
-	ripc__log(ctx, RIPC_LOG_INFO, "%s failed on the way to service 0x%llx: goes on by %s",
-		old->ops->name, (unsigned long long)partner->id, device->ops->name);
+	if (device != old)
+		ripc__log(ctx, RIPC_LOG_INFO, "service 0x%llx: %s failed, goes on by %s",
+			(unsigned long long)partner->id, old->ops->name, device->ops->name);
 	go_on(partner);
 }
 
@@ -244,7 +245,7 @@ static void echo_ask(struct partner *partner, struct candidate *candidate)
 	candidate->received = 0;
 }
 
-/* Sent before it came after us to this device, or before we came after it. */
+/* By a worse device, just after we have changed: sent before the partner had followed us. */
 static bool is_straggler(struct ripc_context *ctx, const struct peer *peer,
 		const struct device *device)
 {
@@ -314,8 +315,12 @@ static void retry(struct partner *partner)
 	if (ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer) ||
 			answer->record.incarnation != partner->incarnation)
 		return;
-	if (peer->broken)
-		ripc__route_answered(partner, answer); /* nobody knew where else to go, then */
+	if (peer->broken) {
+		/* Nobody knew where else to go. If that is still so, any will do next time. */
+		ripc__route_answered(partner, answer);
+		peer->failed = peer->broken ? 0 : peer->failed;
+		return;
+	}
 	peer->failed = 0;
 	device = choose(ctx, peer, peer->device, answer, &addr);
 	if (device)
@@ -327,7 +332,8 @@ static void retry(struct partner *partner)
 void ripc__routes_retry(struct ripc_context *ctx)
 {
 	ctx->retry_us = UINT64_MAX;
-	list_for_each(node, &ctx->partners) {
+	ctx->walking = true;
+	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		struct peer *peer = partner->peer;
 
@@ -340,4 +346,5 @@ void ripc__routes_retry(struct ripc_context *ctx)
 		if (peer->failed_us && ctx->retry_us > peer->failed_us + RETRY_US)
 			ctx->retry_us = peer->failed_us + RETRY_US;
 	}
+	ctx->walking = false;
 }

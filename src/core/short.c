@@ -67,6 +67,12 @@ static void hello_alone(struct partner *partner)
 	ripc__partner_send(partner, &hello);
 }
 
+static void count_sent(struct ripc_context *ctx, uint64_t bytes)
+{
+	ctx->stats.short_sent++;
+	ctx->stats.short_sent_bytes += bytes;
+}
+
 /* What became of one datagram. */
 static int sent(struct ripc_context *ctx, int n)
 {
@@ -117,6 +123,7 @@ static int send_plain(struct partner *partner, const struct iovec *item)
 	uint8_t prefix[WIRE_HEADER];
 	struct iovec iov[2] = {{prefix, sizeof(prefix)}, *item};
 	struct ripc__tx tx = {iov, 2, (uint32_t)(sizeof(prefix) + item->iov_len)};
+	int error;
 
 	wire_encode_plain(prefix, &(struct wire_header){.type = WIRE_SHORT,
 		.src = service->incarnation, .dst = partner->incarnation,
@@ -124,7 +131,10 @@ static int send_plain(struct partner *partner, const struct iovec *item)
 	if (!ripc__is_intact(device))
 		wire_seal(prefix, sizeof(prefix), ripc__crc32c(0, item->iov_base, item->iov_len));
 	ripc__partner_touch(partner);
-	return sent(service->ctx, ripc__partner_transmit(partner, &tx, 1));
+	error = sent(service->ctx, ripc__partner_transmit(partner, &tx, 1));
+	if (!error)
+		count_sent(service->ctx, item->iov_len);
+	return error;
 }
 
 /*
@@ -335,7 +345,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 			ripc__lent_free(list_entry(service->lent.prev, struct lent, node));
 		return error;
 	}
-	ctx->stats.short_sent_bytes += total;
+	count_sent(ctx, total);
 	for (uint32_t i = 0; request->flags & RIPC_GIVE && i < request->n_items; i++)
 		ripc__pool_free(ctx->pool, request->items[i].iov_base);
 	return 0;
@@ -343,27 +353,18 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)
 {
-	struct ripc_stats *stats = &service->ctx->stats;
 	struct partner *partner;
 	int error;
 
-	if (!is_plain(request)) {
-		error = send_any(service, request);
-		stats->short_sent += error == 0;
-		return error;
-	}
+	if (!is_plain(request))
+		return send_any(service, request);
 	error = ripc__partner_for_send(service, request->to, &partner);
 	if (error)
 		return error;
 	if (partner->state != PARTNER_READY || !partner->known || partner->ack_number ||
-			partner->peer->opening) {
-		error = send_any(service, request);
-	} else {
-		error = send_plain(partner, request->items);
-		stats->short_sent_bytes += error ? 0 : request->items[0].iov_len;
-	}
-	stats->short_sent += error == 0;
-	return error;
+			partner->peer->opening)
+		return send_any(service, request);
+	return send_plain(partner, request->items);
 }
 
 /* ---- receiving --------------------------------------------------------------------------- */

@@ -187,7 +187,6 @@ static int device_progress(struct ripc_context *ctx, struct device *device)
 
 	if (n > 0)
 		hot_update(ctx, device);
-
 	for (int i = 0; i < n; i++) {
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			ripc__input(ctx, device, &events[i]);
@@ -300,11 +299,10 @@ static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, 
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		struct device *device = &ctx->devices[i];
+		int fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
 
 		if (device == but)
 			continue;
-		int fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
-
 		if (fd >= 0)
 			fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 		else
@@ -349,8 +347,10 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	n = ctx->thread_runs ? n_ports : add_resolver(ctx, fds, n_ports);
 	if (ticks && until_us > now_us + THREAD_TICK_US)
 		until_us = now_us + THREAD_TICK_US;
-	if (!arm_ports(ctx, NULL))
+	if (!arm_ports(ctx, NULL)) {
+		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
+	}
 	self->asleep_on_port = true;
 	ctx->reader_until_us = until_us;
 	activity_count(ctx);
@@ -388,8 +388,10 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 {
 	struct device *device = hot_device(ctx);
 
-	if (!arm_ports(ctx, NULL))
+	if (!arm_ports(ctx, NULL)) {
+		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
+	}
 	if (ctx->n_devices > 1 && atomic_exchange(&ctx->watch_beside, device) != device)
 		kick_thread(ctx);
 	self->asleep_on_port = true;

@@ -202,30 +202,19 @@ START_TEST(close__waits_for_sends_in_progress)
 }
 END_TEST
 
-static Suite *suite_make(void)
-{
-	const TTest *const tests[] = {
-		cancel__nowait_in_progress, cancel__too_late, cancel__waits_for_the_resolver,
-		cancel__all_with_the_cookie, cancel__waiting_send_of_another_thread,
-		close__cuts_off_sends_in_progress, close__waits_for_sends_in_progress, NULL,
-	};
-	Suite *suite = suite_create("api_ended");
-	TCase *tcase = tcase_create("api_ended");
-
-	for (const TTest *const *at = tests; *at; at++)
-		tcase_add_test(tcase, *at);
-	tcase_add_loop_test(tcase, service_close__under_a_waiting_send, 0, 2);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
 int main(void)
 {
-	SRunner *runner = srunner_create(suite_make());
-	int failed;
+	const struct suite_loop loops[] = {
+		{ cancel__nowait_in_progress, 1 },
+		{ cancel__too_late, 1 },
+		{ cancel__waits_for_the_resolver, 1 },
+		{ cancel__all_with_the_cookie, 1 },
+		{ cancel__waiting_send_of_another_thread, 1 },
+		{ close__cuts_off_sends_in_progress, 1 },
+		{ close__waits_for_sends_in_progress, 1 },
+		{ service_close__under_a_waiting_send, 2 },
+		{ NULL, 0 },
+	};
 
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_loops("api_ended", loops);
 }

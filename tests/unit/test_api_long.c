@@ -544,37 +544,31 @@ START_TEST(sendmsg__nowait_refused_at_once)
 }
 END_TEST
 
-static Suite *suite_make(void)
-{
-	const TTest *const tests[] = {
-		send_long__one_item, send_long__many_items, send_long__to_itself,
-		send_long__nobody_there, send_long__longer_than_the_receiver_takes,
-		send_long__receiver_without_memory, send_long__unread_messages_hold_memory,
-		send_long__bad_arguments, sendmsg__bad_arguments, sendmsg__long_to_incarnation,
-		sendmsg__unknown_then_notice, send_long__not_in_time,
-		send_long__silent_partner_given_up,
-		sendmsg__hundred_at_once, sendmsg__two_hundred_long_ones_at_once,
-		sendmsg__more_than_are_accepted, sendmsg__notice_after_a_move,
-		sendmsg__notice_after_a_first_word, sendmsg__nowait_refused_at_once,
-		NULL,
-	};
-	Suite *suite = suite_create("api_long");
-	TCase *tcase = tcase_create("api_long");
-
-	for (const TTest *const *at = tests; *at; at++)
-		tcase_add_test(tcase, *at);
-	tcase_add_loop_test(tcase, send_long__as_the_first_message, 0, 4);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
 int main(void)
 {
-	SRunner *runner = srunner_create(suite_make());
-	int failed;
+	const struct suite_loop loops[] = {
+		{ send_long__one_item, 1 },
+		{ send_long__many_items, 1 },
+		{ send_long__to_itself, 1 },
+		{ send_long__nobody_there, 1 },
+		{ send_long__longer_than_the_receiver_takes, 1 },
+		{ send_long__receiver_without_memory, 1 },
+		{ send_long__unread_messages_hold_memory, 1 },
+		{ send_long__bad_arguments, 1 },
+		{ sendmsg__bad_arguments, 1 },
+		{ sendmsg__long_to_incarnation, 1 },
+		{ sendmsg__unknown_then_notice, 1 },
+		{ send_long__not_in_time, 1 },
+		{ send_long__silent_partner_given_up, 1 },
+		{ sendmsg__hundred_at_once, 1 },
+		{ sendmsg__two_hundred_long_ones_at_once, 1 },
+		{ sendmsg__more_than_are_accepted, 1 },
+		{ sendmsg__notice_after_a_move, 1 },
+		{ sendmsg__notice_after_a_first_word, 1 },
+		{ sendmsg__nowait_refused_at_once, 1 },
+		{ send_long__as_the_first_message, 4 },
+		{ NULL, 0 },
+	};
 
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_loops("api_long", loops);
 }
