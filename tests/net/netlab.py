@@ -275,13 +275,16 @@ class Lab:
         return device, port
 
     def relay(self, a, b, program, *arguments, mtu=1500):
-        """Joins two hosts through relay.c, which makes the interface relay0 in each."""
+        """Joins two hosts through relay.c, which makes the interface relay0 in each.
+
+        Their queues are long: what is lost was meant to be, also when the relay has to wait.
+        """
         self.links += 1
         ends = [f'/run/netns/{host.name}' for host in (a, b)]
         process = a.start(program, *ends, *arguments)
         process.line('ready')
         for end, host in enumerate((a, b), 1):
-            host.ip('link', 'set', 'relay0', 'mtu', mtu, 'up')
+            host.ip('link', 'set', 'relay0', 'mtu', mtu, 'txqueuelen', 10000, 'up')
             self.address(host, 'relay0', self.links, end)
         return process
 

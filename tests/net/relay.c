@@ -212,11 +212,11 @@ static int tun_open(const char *netns)
 	return tun;
 }
 
-static void take_in(struct relay *relay, int from)
+static void take_in(struct relay *relay, int from, int most)
 {
 	uint8_t bytes[PACKET_MAX];
 
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < most; i++) {
 		ssize_t len = read(relay->tun[from], bytes, sizeof(bytes));
 
 		if (len <= 0)
@@ -225,22 +225,36 @@ static void take_in(struct relay *relay, int from)
 	}
 }
 
+static void let_go_first(struct relay *relay)
+{
+	struct held *held = held_pop(relay);
+
+	/* An interface that takes no more drops, as others do. */
+	if (write(relay->tun[held->to], held->bytes, held->len) < 0)
+		relay->overflowed++;
+	free(held);
+}
+
 /* Lets go what is due; returns the milliseconds until the next, -1: nothing is held. */
 static int let_go(struct relay *relay)
 {
 	while (relay->n_held) {
 		uint64_t now = now_us();
-		struct held *held;
 
 		if (relay->held[0]->due_us > now)
 			return relay->held[0]->due_us - now < 1000 ? 0 : 1;
-		held = held_pop(relay);
-		/* An interface that takes no more drops, as others do. */
-		if (write(relay->tun[held->to], held->bytes, held->len) < 0)
-			relay->overflowed++;
-		free(held);
+		let_go_first(relay);
 	}
 	return -1;
+}
+
+/* What is under way arrives before the network ends. */
+static void let_go_all(struct relay *relay)
+{
+	for (int from = 0; from < 2; from++)
+		take_in(relay, from, HELD_MAX);
+	while (relay->n_held)
+		let_go_first(relay);
 }
 
 static void loop(struct relay *relay)
@@ -253,7 +267,7 @@ static void loop(struct relay *relay)
 			return;
 		for (int i = 0; i < 2; i++) {
 			if (fds[i].revents & POLLIN)
-				take_in(relay, i);
+				take_in(relay, i, 64);
 		}
 	}
 }
@@ -288,6 +302,7 @@ int main(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	loop(&relay);
+	let_go_all(&relay);
 	printf("{\"passed\":%llu,\"reordered\":%llu,\"duplicated\":%llu,\"altered\":%llu,"
 		"\"dropped\":%llu,\"overflowed\":%llu}\n", (unsigned long long)relay.passed,
 		(unsigned long long)relay.reordered, (unsigned long long)relay.duplicated,
