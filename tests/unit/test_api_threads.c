@@ -11,19 +11,11 @@
 #define WORKERS   8
 #define MESSAGES  100 /* of each worker and round */
 #define MARK      0x6d61726bu
-/*
- * The thread sanitizer cannot follow threads that the child of a threaded process starts; with
- * the address sanitizer (gcc 12) such a child may wait for ever where it allocates.
- */
+/* The thread sanitizer cannot follow threads that the child of a threaded process starts. */
 #ifdef __SANITIZE_THREAD__
 #define CHILD_FLAGS RIPC_NO_THREAD
 #else
 #define CHILD_FLAGS 0
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define PARENT_FLAGS RIPC_NO_THREAD
-#else
-#define PARENT_FLAGS 0
 #endif
 
 static int rounds(void)
@@ -452,21 +444,6 @@ static int child_refused(const struct pair *pair, void *buf)
 	return ripc_poll_timeout(pair->a.ctx) == -1 ? 0 : 1;
 }
 
-/* In the child: a context of its own, which reaches the parent's partner. */
-static int child_works(const struct pair *pair)
-{
-	struct ripc_config cfg = api_config(CHILD_FLAGS);
-	const struct iovec one = item("from the child", 14);
-	struct side own;
-	int error = ripc_open(&cfg, &own.ctx);
-
-	if (!error)
-		error = ripc_service_open(own.ctx, 0, 0, &own.svc);
-	if (!error)
-		error = ripc_send_long(own.svc, pair->b.id, &one, 1, PATIENCE_MS);
-	return error ? -error : ripc_close(own.ctx, PATIENCE_MS) != 0;
-}
-
 static void await_child(pid_t child)
 {
 	int status = -1;
@@ -502,14 +479,30 @@ START_TEST(fork__child_is_refused)
 }
 END_TEST
 
+/* The address sanitizer of gcc 12 locks nothing at fork: in the child, an allocation may hang. */
+#ifndef __SANITIZE_ADDRESS__
+/* In the child: a context of its own, which reaches the parent's partner. */
+static int child_works(const struct pair *pair)
+{
+	struct ripc_config cfg = api_config(CHILD_FLAGS);
+	const struct iovec one = item("from the child", 14);
+	struct side own;
+	int error = ripc_open(&cfg, &own.ctx);
+
+	if (!error)
+		error = ripc_service_open(own.ctx, 0, 0, &own.svc);
+	if (!error)
+		error = ripc_send_long(own.svc, pair->b.id, &one, 1, PATIENCE_MS);
+	return error ? -error : ripc_close(own.ctx, PATIENCE_MS) != 0;
+}
+
 START_TEST(fork__child_opens_its_own)
 {
 	struct ripc_msg *msg;
 	struct pair pair;
 	pid_t child;
 
-	side_open(&pair.a, PARENT_FLAGS);
-	side_open(&pair.b, PARENT_FLAGS);
+	pair_open(&pair);
 	acquaint(&pair.a, &pair.b);
 	child = fork();
 	if (child == 0)
@@ -523,6 +516,7 @@ START_TEST(fork__child_opens_its_own)
 	pair_close(&pair);
 }
 END_TEST
+#endif
 
 /* The partner's first sends may find the place that is no more; one of the next arrives. */
 static void send_until_delivered(const struct side *from, const struct side *to)
@@ -600,8 +594,12 @@ int main(void)
 	const TTest *const tests[] = {
 		threads__share_two_services, threads__share_one_context, threads__a_service_each,
 		receive__woken_by_another_thread, threads__all_calls_at_once,
-		fork__child_is_refused, fork__child_opens_its_own,
-		fork__child_outlives_the_parents_context, exec__leaks_no_descriptor, NULL,
+		fork__child_is_refused, fork__child_outlives_the_parents_context,
+		exec__leaks_no_descriptor,
+#ifndef __SANITIZE_ADDRESS__
+		fork__child_opens_its_own,
+#endif
+		NULL,
 	};
 
 	return suite_run("api_threads", tests);
