@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Given memory (RIPC_GIVE) and sudden death, over shared memory: a holder that is killed gives back
- * all that it held; what a killed owner had given stays readable until it is freed.
+ * all that it held, also if a child that it has forked lives on with its descriptors, and from
+ * another PID namespace; what a killed owner had given stays readable until it is freed.
  *
- * usage: faults-give holder | owner
+ * usage: faults-give holder | forked | namespace | owner
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,6 +25,11 @@
 #define GIFTS       5
 #define ROUNDS      10
 #define PATIENCE_MS 20000
+#define SKIPPED     77
+
+enum death { HOLDER, FORKED, NAMESPACE, OWNER, DEATHS };
+
+static const char *const names[DEATHS] = {"holder", "forked", "namespace", "owner"};
 
 static void check(int error, const char *what)
 {
@@ -87,32 +96,95 @@ static uint64_t get_number(int fd)
 
 /* ---- the holder is killed ---------------------------------------------------------------- */
 
-static void hold(int in, int out)
+/* Lives as long as its pipe, with all that it has inherited. */
+static void live_on(int in)
+{
+	struct pollfd poller = {.fd = in};
+
+	/* What is in it is not for us. */
+	while (poll(&poller, 1, -1) < 0 && errno == EINTR)
+		;
+	_exit(0);
+}
+
+/* Until it is told to die. */
+static void hold(int in, int out, bool forks)
 {
 	struct ripc_msg *msgs[GIFTS];
 	struct end end;
+	int alive[2];
 
-	(void)in;
 	end_open(&end);
 	put_number(out, ripc_service_id(end.svc));
 	receive_all(&end, msgs);
+	check(pipe(alive) ? -errno : 0, "pipe");
+	if (forks && fork() == 0) {
+		/* It is there: its parent may go. */
+		put_number(alive[1], 1);
+		live_on(in);
+	}
+	if (forks)
+		get_number(alive[0]);
 	put_number(out, stats_of(&end).mapped_held_bytes);
-	for (;;)
-		pause();
+	get_number(in);
+	raise(SIGKILL);
 }
 
-static void outlive_holder(struct end *end, pid_t child, int in, int out)
+static void write_map(const char *path, unsigned int id)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	char text[32];
+
+	snprintf(text, sizeof(text), "%u %u 1", id, id);
+	check(fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0, path);
+	close(fd);
+}
+
+/* The same in a PID namespace of its own, whose init is not the one that dies. */
+static void hold_elsewhere(int in, int out)
+{
+	unsigned int uid = geteuid();
+	pid_t init, holder;
+
+	if (unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0)
+		write_map("/proc/self/uid_map", uid);
+	init = fork();
+	if (init == 0) {
+		check(getpid() == 1 ? 0 : -EPERM, "namespace");
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		holder = fork();
+		if (holder == 0)
+			hold(in, out, true);
+		waitpid(holder, NULL, 0);
+		live_on(in);
+	}
+	waitpid(init, NULL, 0);
+	_exit(0);
+}
+
+/* Are there PID namespaces for us? */
+static bool has_namespaces(void)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0)
+		_exit(unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID));
+	check(child < 0 || waitpid(child, &status, 0) != child ? -errno : 0, "fork");
+	return status == 0;
+}
+
+static void outlive_holder(struct end *end, int in, int out)
 {
 	struct ripc_msg *msg;
 	uint64_t used = stats_of(end).pool_used_bytes, held;
 
-	(void)out;
 	give_all(end, get_number(in));
 	held = get_number(in);
 	/* The first ones may have been copied, before the two knew each other. */
 	check(stats_of(end).given_held_bytes == held ? 0 : -EPROTO, "held");
 	end->outlived += held;
-	kill(child, SIGKILL);
+	put_number(out, 1);
 	for (int i = 0; i < PATIENCE_MS && stats_of(end).given_held_bytes; i++)
 		check(ripc_receive(end->svc, 1, &msg) == -ETIMEDOUT ? 0 : -EPROTO, "silence");
 	check(stats_of(end).given_held_bytes == 0 ? 0 : -ETIMEDOUT, "settled");
@@ -128,20 +200,21 @@ static void own(int in, int out)
 	end_open(&end);
 	give_all(&end, get_number(in));
 	put_number(out, 1);
-	for (;;)
-		pause();
+	get_number(in);
+	raise(SIGKILL);
 }
 
-static void outlive_owner(struct end *end, pid_t child, int in, int out)
+static void outlive_owner(struct end *end, int in, int out)
 {
 	struct ripc_msg *msgs[GIFTS], *msg;
+	char byte;
 
 	put_number(out, ripc_service_id(end->svc));
 	receive_all(end, msgs);
 	get_number(in);
 	end->outlived += stats_of(end).mapped_held_bytes;
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	put_number(out, 1);
+	check(read(in, &byte, 1) == 0 ? 0 : -EPROTO, "death");
 	for (int i = 0; i < GIFTS; i++) {
 		const uint8_t *bytes = msgs[i]->items[0].iov_base;
 		uint8_t first = bytes[0];
@@ -154,7 +227,18 @@ static void outlive_owner(struct end *end, pid_t child, int in, int out)
 	check(stats_of(end).mapped_held_bytes == 0 ? 0 : -EPROTO, "still held");
 }
 
-static void round_of(struct end *end, bool kills_owner)
+static void die(enum death death, int in, int out)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (death == OWNER)
+		own(in, out);
+	else if (death == NAMESPACE)
+		hold_elsewhere(in, out);
+	else
+		hold(in, out, death == FORKED);
+}
+
+static void round_of(struct end *end, enum death death)
 {
 	int to[2], from[2];
 	pid_t child;
@@ -162,29 +246,36 @@ static void round_of(struct end *end, bool kills_owner)
 	check(pipe(to) || pipe(from) ? -errno : 0, "pipe");
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (kills_owner)
-			own(to[0], from[1]);
-		hold(to[0], from[1]);
+		close(to[1]);
+		close(from[0]);
+		die(death, to[0], from[1]);
 	}
 	check(child < 0 ? -errno : 0, "fork");
 	close(to[0]);
 	close(from[1]);
-	(kills_owner ? outlive_owner : outlive_holder)(end, child, from[0], to[1]);
-	waitpid(child, NULL, 0);
+	(death == OWNER ? outlive_owner : outlive_holder)(end, from[0], to[1]);
+	/* Who has lived on may end now. */
 	close(to[1]);
 	close(from[0]);
+	waitpid(child, NULL, 0);
 }
 
 int main(int argc, char **argv)
 {
 	struct end end = {.outlived = 0};
+	enum death death = 0;
 
-	if (argc != 2 || (strcmp(argv[1], "holder") && strcmp(argv[1], "owner")))
+	while (argc == 2 && death < DEATHS && strcmp(argv[1], names[death]))
+		death++;
+	if (argc != 2 || death == DEATHS)
 		return 2;
+	if (death == NAMESPACE && !has_namespaces()) {
+		printf("skipped: there is no PID namespace for us\n");
+		return SKIPPED;
+	}
 	end_open(&end);
 	for (int i = 0; i < ROUNDS; i++)
-		round_of(&end, strcmp(argv[1], "owner") == 0);
+		round_of(&end, death);
 	check(end.outlived ? 0 : -EPROTO, "nothing was held");
 	check(ripc_close(end.ctx, PATIENCE_MS), "close");
 	printf("%d of them killed, each with %d gifts\n", ROUNDS, GIFTS);

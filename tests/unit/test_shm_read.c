@@ -330,6 +330,54 @@ START_TEST(read__from_an_impostor)
 }
 END_TEST
 
+/* Hands over what the reader has mapped. */
+static struct ripc__mapping hand(uint64_t cookie)
+{
+	struct ripc__key key = open_key(given, LEN);
+	struct ripc__mapping mapping;
+
+	/* The reader gets to know the holder by a read. */
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	ck_assert_int_eq(SHM->map(&reader.port, &reader.peer, &key, LEN, &mapping), 0);
+	ck_assert_int_eq(SHM->mem_hand(&holder.dev, &key, cookie), -EINPROGRESS);
+	ck_assert(holder.port.clock_runs);
+	return mapping;
+}
+
+/* Both are in one process, which lives as long as this test. */
+START_TEST(clock_strike__holder_in_this_process)
+{
+	struct ripc__mapping mapping = hand(3);
+	struct ripc__event event;
+
+	ripc__shm_clock_strike(&holder.port);
+	ck_assert(holder.port.clock_runs);
+	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 0);
+	SHM->unmap(&reader.port, mapping.handle);
+	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
+	ripc__shm_clock_strike(&holder.port);
+	ck_assert(!holder.port.clock_runs);
+}
+END_TEST
+
+/* A process that has no lock is not there, whatever its sockets say. */
+START_TEST(clock_strike__holder_is_dead)
+{
+	struct ripc__mapping mapping = hand(3);
+	struct ripc__event event;
+
+	holder.peer.out->is_self = false; /* a process cannot see its own locks */
+	ripc__shm_clock_strike(&holder.port);
+	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
+	ck_assert_uint_eq(event.cookie, 3);
+	ck_assert_int_eq(holder.peer.out->state, SHM_DEAD);
+	ck_assert_mem_eq(mapping.mem, given, LEN);
+	SHM->unmap(&reader.port, mapping.handle);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -342,6 +390,8 @@ int main(void)
 		pool_free__reader_lets_go,
 		read__from_a_table_that_lies,
 		read__from_an_impostor,
+		clock_strike__holder_in_this_process,
+		clock_strike__holder_is_dead,
 		NULL,
 	};
 	TCase *tcase = tcase_create("shm_read");

@@ -21,7 +21,8 @@
 #include "shm.h"
 
 /* Makes a page and hands it over. */
-static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page)
+static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page,
+		int *fd_out)
 {
 	void *made;
 	int fd, error = ripc__shm_segment_make(SHM_TABLE_LEN, read_only, &made, &fd);
@@ -29,12 +30,14 @@ static int page_open(struct shm_out *out, enum shm_message type, bool read_only,
 	if (error)
 		return error;
 	error = ripc__shm_send_memory(out->watch.fd, type, 0, SHM_TABLE_LEN, fd);
-	close(fd);
-	if (error)
+	if (error) {
 		ripc__shm_segment_unmap(made, SHM_TABLE_LEN);
-	else
-		*page = made;
-	return error;
+		close(fd);
+		return error;
+	}
+	*page = made;
+	*fd_out = fd;
+	return 0;
 }
 
 /* A link that got only one of the pages is cut: it would get that one twice. */
@@ -42,11 +45,13 @@ static int exports_open(struct shm_out *out)
 {
 	struct shm_exports *exports = calloc(1, sizeof(*exports));
 	void *table, *claims;
-	int error = exports ? page_open(out, SHM_TABLE, true, &table) : -ENOMEM;
+	int table_fd, error = exports ? page_open(out, SHM_TABLE, true, &table, &table_fd) :
+		-ENOMEM;
 
 	if (error)
 		goto free_exports;
-	error = page_open(out, SHM_CLAIMS, false, &claims);
+	close(table_fd);
+	error = page_open(out, SHM_CLAIMS, false, &claims, &exports->claims_fd);
 	if (error)
 		goto unmap;
 	exports->table = table;
@@ -228,7 +233,9 @@ int ripc__shm_mem_hand(void *state, const struct ripc__key *key, uint64_t cookie
 	ripc__map_remove(&dev->keys, key->key);
 	found->cookie = cookie;
 	found->out->refs++; /* the link stays, so that its end tells of the partner's */
+	found->out->exports->n_handed++;
 	list_append(&found->out->port->handed, &found->node);
+	ripc__shm_clock_start(found->out->port);
 	return -EINPROGRESS;
 }
 
@@ -245,8 +252,10 @@ static void handed_free(struct shm_key *key)
 {
 	struct shm_peer peer = {key->out};
 
-	if (!key->ended)
+	if (!key->ended) {
 		entry_free(key->out->exports, key->index);
+		key->out->exports->n_handed--;
+	}
 	list_remove(&key->node);
 	ripc__shm_peer_close(key->out->port, &peer);
 	free(key);
@@ -297,6 +306,7 @@ void ripc__shm_exports_end(struct shm_out *out)
 	}
 	ripc__shm_segment_unmap(exports->claims, SHM_CLAIMS_LEN);
 	ripc__shm_segment_unmap(exports->table, SHM_TABLE_LEN);
+	close(exports->claims_fd);
 	free(exports);
 	out->exports = NULL;
 	out->port->dev->n_exports--;

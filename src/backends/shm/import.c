@@ -28,13 +28,20 @@ static bool take_table(struct shm_imports *imports, int fd)
 	return true;
 }
 
-static bool take_claims(struct shm_imports *imports, int fd)
+/* The descriptor stays with the claims. Who cannot pledge its life for them has none. */
+static bool take_claims(struct shm_imports *imports, int *fd)
 {
 	void *claims;
 
-	if (imports->claims || ripc__shm_segment_map(fd, SHM_CLAIMS_LEN, true, &claims))
+	if (imports->claims || ripc__shm_segment_map(*fd, SHM_CLAIMS_LEN, true, &claims))
 		return false;
+	if (ripc__shm_life_pledge(*fd)) {
+		ripc__shm_segment_unmap(claims, SHM_CLAIMS_LEN);
+		return true;
+	}
 	imports->claims = claims;
+	imports->claims_fd = *fd;
+	*fd = -1;
 	return true;
 }
 
@@ -81,20 +88,21 @@ bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *b
 		const struct shm_received *received)
 {
 	bool foreign = is_foreign(in), sound = foreign;
+	int fd = received->fd;
 
 	if (!foreign && !in->imports)
 		in->imports = calloc(1, sizeof(*in->imports));
 	if (foreign || !in->imports)
 		goto close_memory;
 	if (type == SHM_TABLE)
-		sound = take_table(in->imports, received->fd);
+		sound = take_table(in->imports, fd);
 	else if (type == SHM_CLAIMS)
-		sound = take_claims(in->imports, received->fd);
+		sound = take_claims(in->imports, &fd);
 	else
-		sound = take_slab(in->imports, received->number, get64(bytes), received->fd);
+		sound = take_slab(in->imports, received->number, get64(bytes), fd);
 close_memory:
-	if (received->fd >= 0)
-		close(received->fd);
+	if (fd >= 0)
+		close(fd);
 	return sound;
 }
 
@@ -120,8 +128,10 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 		import_put(in->imports->slabs[i]);
 	if (in->imports->table)
 		ripc__shm_segment_unmap(in->imports->table, SHM_TABLE_LEN);
-	if (in->imports->claims)
+	if (in->imports->claims) {
 		ripc__shm_segment_unmap(in->imports->claims, SHM_CLAIMS_LEN);
+		close(in->imports->claims_fd);
+	}
 	free(in->imports);
 	in->imports = NULL;
 }

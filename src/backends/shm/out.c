@@ -143,6 +143,7 @@ static int connect_to(struct shm_port *port, struct shm_out *out)
 		ripc__shm_unwatch(port, &out->watch);
 	else
 		out->state = SHM_EARLY;
+	out->is_self = !error && ripc__shm_is_self(fd);
 	port->n_socket_links += !error;
 	return error;
 }

@@ -112,6 +112,8 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 			ripc__shm_accept(port);
 		else if (watch->kind == SHM_BELL)
 			drain_bell(port);
+		else if (watch->kind == SHM_CLOCK)
+			ripc__shm_clock_strike(port);
 		else if (watch->kind == SHM_OUT)
 			ripc__shm_out_input(port, (struct shm_out *)watch);
 		else

@@ -30,7 +30,7 @@ void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
 		return;
 	/* A forked child may keep the descriptor, and with it the entry in our set, alive. */
 	epoll_ctl(port->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-	if (watch->kind != SHM_BELL)
+	if (watch->kind != SHM_BELL && watch->kind != SHM_CLOCK)
 		shutdown(watch->fd, SHUT_RDWR);
 	close(watch->fd);
 	watch->fd = -1;
@@ -80,7 +80,7 @@ static void close_spare(struct shm_port *port)
 		close(port->spare_fd);
 }
 
-/* The socket, the bell, and the set that watches both. */
+/* The socket, the bell, the clock, and the set that watches them. */
 static int open_descriptors(struct shm_port *port)
 {
 	int error;
@@ -92,6 +92,10 @@ static int open_descriptors(struct shm_port *port)
 	error = port->bell.fd < 0 ? -errno : ripc__shm_watch(port, &port->bell);
 	if (error)
 		goto close_bell;
+	port->clock = (struct shm_watch){SHM_CLOCK, ripc__shm_clock_open()};
+	error = port->clock.fd < 0 ? port->clock.fd : ripc__shm_watch(port, &port->clock);
+	if (error)
+		goto close_clock;
 	port->listener = (struct shm_watch){SHM_LISTENER, ripc__shm_listen(port->name)};
 	error = port->listener.fd < 0 ? port->listener.fd : ripc__shm_watch(port, &port->listener);
 	port->spare_fd = fcntl(port->bell.fd, F_DUPFD_CLOEXEC, 0);
@@ -99,6 +103,8 @@ static int open_descriptors(struct shm_port *port)
 		return 0;
 	close_spare(port);
 	ripc__shm_unwatch(port, &port->listener);
+close_clock:
+	ripc__shm_unwatch(port, &port->clock);
 close_bell:
 	ripc__shm_unwatch(port, &port->bell);
 	close(port->epoll_fd);
@@ -160,6 +166,7 @@ void ripc__shm_port_close(void *state)
 	close_links(port);
 	ripc__map_free(&port->outs);
 	ripc__shm_unwatch(port, &port->listener);
+	ripc__shm_unwatch(port, &port->clock);
 	ripc__shm_unwatch(port, &port->bell);
 	close_spare(port);
 	close(port->epoll_fd);

@@ -91,6 +91,8 @@ struct shm_claims {
 struct shm_exports {
 	struct shm_table *table;
 	struct shm_claims *claims;
+	int claims_fd;                      /* its lock tells whether the partner lives */
+	uint32_t n_handed;                  /* keys that it has mapped */
 	uint64_t used;                      /* bit i: entry i is open, or mapped */
 	struct {
 		struct ripc__shared memory; /* id 0: none */
@@ -123,6 +125,7 @@ struct shm_import {
 struct shm_imports {
 	struct shm_table *table;   /* NULL: not yet */
 	struct shm_claims *claims; /* the same */
+	int claims_fd;             /* while there are claims: we have it locked */
 	struct shm_import *slabs[SHM_SLABS]; /* NULL: none */
 	uint64_t last_serial;
 };
@@ -147,7 +150,7 @@ struct shm_read {
 	uint32_t looks; /* at the sockets, for what the key speaks of */
 };
 
-enum shm_watched { SHM_LISTENER, SHM_BELL, SHM_IN, SHM_OUT };
+enum shm_watched { SHM_LISTENER, SHM_BELL, SHM_CLOCK, SHM_IN, SHM_OUT };
 
 /* A descriptor in the port's epoll set. */
 struct shm_watch {
@@ -185,6 +188,7 @@ struct shm_out {
 	const struct shm_board *board;
 	struct shm_bits *bits;
 	uid_t uid;                /* the receiver's */
+	bool is_self;             /* it is in this process */
 	struct shm_port *port;    /* ours */
 	struct shm_exports *exports; /* NULL: none */
 };
@@ -193,6 +197,8 @@ struct shm_port {
 	struct shm_device *dev;
 	uint8_t name[SHM_NAME_LEN];
 	struct shm_watch listener, bell; /* bell: an eventfd for wake() */
+	struct shm_watch clock;     /* life.c */
+	bool clock_runs;
 	int epoll_fd, board_fd, bits_fd;
 	int spare_fd;               /* for when there are no others; -1: none */
 	struct shm_board *board;
@@ -251,6 +257,8 @@ int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN]);
 int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME_LEN]);
 /* The user at the other end. */
 int ripc__shm_uid(int fd, uid_t *uid);
+/* Is this process at the other end, too? */
+bool ripc__shm_is_self(int fd);
 /* 0, -EAGAIN, or another error that ends the connection. */
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
@@ -305,6 +313,17 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in);
 /* Nothing more will come over its socket. */
 void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
+
+/* life.c */
+/* This process holds what the file speaks of, as long as it lives and keeps the descriptor. */
+int ripc__shm_life_pledge(int fd);
+/* Does another process? */
+bool ripc__shm_life_pledged(int fd);
+int ripc__shm_clock_open(void);
+/* From now on holders are looked at, as long as there are any. */
+void ripc__shm_clock_start(struct shm_port *port);
+/* Looks: the links to those that are dead end. */
+void ripc__shm_clock_strike(struct shm_port *port);
 
 /* export.c: our memory for others */
 int ripc__shm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,

@@ -113,6 +113,15 @@ int ripc__shm_uid(int fd, uid_t *uid)
 	return 0;
 }
 
+bool ripc__shm_is_self(int fd)
+{
+	struct ucred credentials;
+	socklen_t len = sizeof(credentials);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) == 0 &&
+		credentials.pid == getpid();
+}
+
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
 {
 	struct iovec iov[RIPC_IOV_MAX + 1];

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether the process lives that has mapped what it was given. The end of its sockets does not
+ * tell: a child that it forked may keep them open for ever. So it locks its claims (a record lock
+ * of fcntl(2)): the kernel takes that from it when it ends, however it ends, and its children do
+ * not inherit it. It costs no privilege, and is seen from another PID namespace.
+ *
+ * Design notes. A process loses all its locks on a file with any descriptor of that file that it
+ * closes. The page of the claims is made by the owner for one partner and handed over once: so
+ * nobody else has another descriptor of it that he could make the partner close. Its own locks a
+ * process does not see: who shares a process with its partner lives as long as that.
+ *
+ * Nobody is woken when a lock goes. A timer, which only runs while something is held, looks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "shm.h"
+
+#define LOOK_MS 500 /* at those who hold something */
+
+static struct flock first_byte(void)
+{
+	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+}
+
+int ripc__shm_life_pledge(int fd)
+{
+	struct flock lock = first_byte();
+
+	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
+}
+
+bool ripc__shm_life_pledged(int fd)
+{
+	struct flock lock = first_byte();
+
+	/* If it cannot be told, the end of the socket will. */
+	return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+int ripc__shm_clock_open(void)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+void ripc__shm_clock_start(struct shm_port *port)
+{
+	const struct itimerspec once = {.it_value = {.tv_nsec = LOOK_MS * 1000000l}};
+
+	if (!port->clock_runs)
+		port->clock_runs = timerfd_settime(port->clock.fd, 0, &once, NULL) == 0;
+}
+
+static bool is_dead(const struct shm_out *out)
+{
+	return out->exports && out->exports->n_handed && !out->is_self &&
+		!ripc__shm_life_pledged(out->exports->claims_fd);
+}
+
+void ripc__shm_clock_strike(struct shm_port *port)
+{
+	struct shm_out *out;
+	uint64_t strikes;
+	uint32_t at = 0;
+
+	while (read(port->clock.fd, &strikes, sizeof(strikes)) < 0 && errno == EINTR)
+		;
+	port->clock_runs = false;
+	while ((out = ripc__map_next(&port->outs, &at))) {
+		for (; out; out = out->next) {
+			if (!is_dead(out))
+				continue;
+			ripc__shm_out_cut(port, out);
+			/* Its child may still accept in its name. */
+			out->state = SHM_DEAD;
+		}
+	}
+	if (!list_empty(&port->handed))
+		ripc__shm_clock_start(port);
+}
