@@ -140,10 +140,10 @@ struct ripc__backend {
 	void (*dev_close)(void *dev);
 
 	/*
-	 * Registers memory for local use, before it is opened or read into; NULL where nothing is
-	 * to be done. Only called with RIPC_CAP_REGISTERED.
+	 * Registers memory before reads from this partner go into it; NULL where nothing is to be
+	 * done. Only called with RIPC_CAP_REGISTERED. (What mem_open needs it registers itself.)
 	 */
-	int (*mem_reg)(void *dev, void *mem, size_t len, void **region);
+	int (*mem_reg)(void *dev, void *peer, void *mem, size_t len, void **region);
 	void (*mem_dereg)(void *dev, void *region);
 
 	/*

@@ -217,7 +217,6 @@ struct opened {
 	bool summed, given;    /* given: the receiver may map them */
 	struct opened_item {
 		struct ripc__key key;
-		void *region;  /* NULL: none was needed */
 		size_t len;    /* 0: nothing was opened */
 	} items[];
 };

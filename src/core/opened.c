@@ -14,38 +14,17 @@
 #include "mapped.h"
 #include "util/crc32c.h"
 
-static bool is_registered(const struct device *device)
-{
-	return device->attr.caps & RIPC_CAP_REGISTERED && device->ops->mem_reg;
-}
-
-static void opened_free(struct opened *opened)
-{
-	struct device *device = opened->device;
-
-	for (uint32_t i = 0; i < opened->n; i++) {
-		if (opened->items[i].region)
-			device->ops->mem_dereg(device->dev, opened->items[i].region);
-	}
-	free(opened);
-}
-
 static int item_open(struct opened *opened, const struct iovec *item)
 {
 	struct device *device = opened->device;
 	struct opened_item *at = &opened->items[opened->n];
 	struct peer *peer = opened->outgoing->partner->peer;
-	int error = 0;
 
 	*at = (struct opened_item){.len = item->iov_len};
-	if (at->len && is_registered(device))
-		error = device->ops->mem_reg(device->dev, item->iov_base, at->len, &at->region);
-	if (!error && at->len)
-		error = device->ops->mem_open(device->dev, peer->route, item->iov_base, at->len,
-			false, &at->key);
-	if (error && at->region)
-		device->ops->mem_dereg(device->dev, at->region);
-	return error;
+	if (!at->len)
+		return 0;
+	return device->ops->mem_open(device->dev, peer->route, item->iov_base, at->len, false,
+		&at->key);
 }
 
 /* Opens all items or none. */
@@ -137,7 +116,7 @@ static void close_all(struct outgoing *outgoing, bool hand)
 			opened->n_fencing++;
 	}
 	if (opened->n_fencing == 0) {
-		opened_free(opened);
+		free(opened);
 		return;
 	}
 	list_append(&outgoing->fencing, &opened->node);
@@ -161,7 +140,7 @@ void ripc__opened_fenced(uint64_t cookie)
 	if (--opened->n_fencing > 0)
 		return;
 	list_remove(&opened->node);
-	opened_free(opened);
+	free(opened);
 	if (list_empty(&outgoing->fencing))
 		ripc__outgoing_fenced(outgoing);
 }

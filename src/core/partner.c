@@ -681,6 +681,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	uint8_t bytes[WIRE_HEADER_MAX + 64];
 	struct iovec iov = {.iov_base = bytes};
 	struct ripc__tx tx = {.iov = &iov, .n_iov = 1};
+	int error;
 
 	packet->h.version = WIRE_VERSION;
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
@@ -689,9 +690,11 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	if (tx.len > received_len || device->ops->peer_size > sizeof(route) ||
 			!stranger_allowed(ctx))
 		return;
-	if (device->ops->peer_open(device->port, route, to) != 0)
+	error = device->ops->peer_open(device->port, route, to);
+	if (error && error != -EINPROGRESS)
 		return;
-	if (device->ops->send(device->port, route, &tx, 1) == 1)
+	/* Where the way must be looked for first, it is known when the question is repeated. */
+	if (!error && device->ops->send(device->port, route, &tx, 1) == 1)
 		ctx->stats.datagrams_sent++;
 	device->ops->peer_close(device->port, route);
 }

@@ -16,6 +16,7 @@
 
 struct ripc__buffers {
 	size_t mapped;         /* bytes, with this header */
+	size_t head;           /* bytes before the first buffer's */
 	_Atomic uint32_t live; /* buffers that are not yet given up */
 	uint32_t count;
 	struct ripc__buffer list[];
@@ -31,13 +32,14 @@ int ripc__buffers_open(uint32_t count, size_t len, struct ripc__buffers **set)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t head = round_up(sizeof(**set) + count * sizeof((*set)->list[0]), page);
 	size_t stride = round_up(len, 64) + STAGGER;
-	size_t mapped = head + count * stride;
+	size_t mapped = round_up(head + count * stride, page);
 	struct ripc__buffers *made;
 
 	made = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (made == MAP_FAILED)
 		return -errno;
 	made->mapped = mapped;
+	made->head = head;
 	made->count = count;
 	atomic_init(&made->live, count);
 	for (uint32_t i = 0; i < count; i++) {
@@ -59,13 +61,29 @@ void ripc__buffers_close(struct ripc__buffers *set)
 		ripc__buffer_put(&set->list[i], 1);
 }
 
+struct ripc__buffer *ripc__buffers_at(struct ripc__buffers *set, uint32_t index)
+{
+	return &set->list[index];
+}
+
+bool ripc__buffer_is_free(const struct ripc__buffer *buffer)
+{
+	/* Acquire: what the last user read, it read before we write again. */
+	return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
+}
+
+void ripc__buffers_range(const struct ripc__buffers *set, struct iovec *range)
+{
+	*range = (struct iovec){.iov_base = (uint8_t *)set + set->head,
+		.iov_len = set->mapped - set->head};
+}
+
 struct ripc__buffer *ripc__buffers_find(struct ripc__buffers *set, uint32_t *at)
 {
 	for (uint32_t i = *at; i < set->count; i++) {
 		struct ripc__buffer *buffer = &set->list[i];
 
-		/* Acquire: what the last user read, it read before we write again. */
-		if (atomic_load_explicit(&buffer->refs, memory_order_acquire) != 1)
+		if (!ripc__buffer_is_free(buffer))
 			continue;
 		*at = i + 1;
 		return buffer;

@@ -7,8 +7,10 @@
 #define RIPC_BUFFERS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 struct ripc__buffers;
 
@@ -28,6 +30,12 @@ void ripc__buffers_close(struct ripc__buffers *set);
  * thread at a time.
  */
 struct ripc__buffer *ripc__buffers_find(struct ripc__buffers *set, uint32_t *at);
+/* The owner may keep its own account of them instead: the one with an index below count. */
+struct ripc__buffer *ripc__buffers_at(struct ripc__buffers *set, uint32_t index);
+/* Does nobody use it? Only for the owner. */
+bool ripc__buffer_is_free(const struct ripc__buffer *buffer);
+/* All their bytes, and what lies between them: whole pages. */
+void ripc__buffers_range(const struct ripc__buffers *set, struct iovec *range);
 /* Gives a buffer that _find pointed out n users. */
 void ripc__buffer_hold(struct ripc__buffer *buffer, uint32_t n);
 /* Takes n users away again. Any thread. */

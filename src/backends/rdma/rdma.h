@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the backends over libibverbs share (verbs: InfiniBand and RoCE; rdmacm: iWARP): the device,
+ * the memory that partners may reach, reads in progress, receive buffers, and the helper threads
+ * for what blocks. Nothing in here knows how two ends get acquainted.
+ *
+ *   device.c   which device, port and GID; what happens to it
+ *   memory.c   a partner's protection domain, registrations in it, keys
+ *   reads.c    reads on queue pairs; each ends with its RIPC_EV_READ
+ *   ring.c     receive buffers, registered once, posted in batches
+ *   worker.c   helper threads
+ *
+ * Threads: all but ripc__rdma_ring_release() and what a job does are called by the thread that has
+ * the context's lock.
+ */
+#ifndef RIPC_RDMA_H
+#define RIPC_RDMA_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/backend.h"
+#include "util/buffers.h"
+#include "util/list.h"
+#include "util/map.h"
+
+/* ---- device.c ---------------------------------------------------------------------------- */
+
+enum ripc__rdma_kind {
+	RIPC__RDMA_INFINIBAND = 1,
+	RIPC__RDMA_ROCE_V1 = 2,
+	RIPC__RDMA_ROCE_V2 = 3,
+	RIPC__RDMA_IWARP = 4,
+};
+
+/* What to look for. */
+struct ripc__rdma_wish {
+	enum ibv_transport_type transport; /* IBV_TRANSPORT_IB (also RoCE) or IBV_TRANSPORT_IWARP */
+	const char *device;                /* "NAME" or "NAME:PORT"; NULL: the first that works */
+	int gid_index;                     /* -1: by rule */
+};
+
+struct ripc__rdma_device {
+	struct ibv_context *context;
+	struct ibv_pd *pd;          /* of what is sent and received as datagrams or messages */
+	struct ripc__host host;     /* for its log */
+	struct ibv_device_attr attr;
+	union ibv_gid gid;
+	enum ripc__rdma_kind kind;
+	uint32_t message_max;       /* bytes of one read */
+	uint16_t lid;
+	uint8_t port;               /* of the device, from 1 */
+	uint8_t gid_index;
+	uint8_t mtu;                /* enum ibv_mtu: active */
+	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
+	bool is_down;               /* the port has no link */
+	bool is_lost;               /* it or its address is gone: it must be opened anew */
+	bool told_memlock;          /* the limit was logged */
+};
+
+/* What ripc__rdma_device_event() found. */
+enum ripc__rdma_event {
+	RIPC__RDMA_NOTHING,
+	RIPC__RDMA_CHANGED, /* is_down or is_lost may have changed */
+	RIPC__RDMA_QP,      /* a queue pair is in the error state */
+};
+
+/*
+ * Opens the first port that fits the wish and works, without allocating a protection domain. why
+ * and remedy as of ripc__backend.probe; device is only filled on success.
+ */
+int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__rdma_wish *wish,
+		char why[256], char remedy[256]);
+void ripc__rdma_device_close(struct ripc__rdma_device *device);
+/* The next asynchronous event, if there is one; *qpn is set for RIPC__RDMA_QP. Never blocks. */
+enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn);
+/* Makes a descriptor fit for poll and for never blocking in a read. 0 or a negative errno. */
+int ripc__rdma_nonblocking(int fd);
+/* How likely a GID of an Ethernet port is to reach others; the highest is taken. */
+int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry);
+
+/* ---- memory.c ---------------------------------------------------------------------------- */
+
+/*
+ * A protection domain per partner: what is opened in it can only be reached through that partner's
+ * queue pairs, whatever keys others guess. Counted by whoever needs it.
+ */
+struct ripc__rdma_space {
+	struct ripc__rdma_device *device;
+	struct ibv_pd *pd;
+	uint32_t refs;
+	uint32_t n_keys;               /* open: the partner may be reading */
+	uint32_t n_regions, capacity;
+	struct ripc__rdma_region **regions; /* by address */
+};
+
+/* Memory that a partner's bytes are read into. */
+struct ripc__rdma_region {
+	struct ripc__rdma_space *space;
+	struct ibv_mr *mr;
+	uint8_t *mem;
+	size_t len;
+};
+
+/* The keys of one device that are open. */
+struct ripc__rdma_keys {
+	struct ripc__map map;
+};
+
+int ripc__rdma_space_open(struct ripc__rdma_device *device, struct ripc__rdma_space **space);
+void ripc__rdma_space_get(struct ripc__rdma_space *space);
+/* The last one frees it. */
+void ripc__rdma_space_put(struct ripc__rdma_space *space);
+
+/*
+ * ibv_reg_mr, with the remedy in the log when it is locked memory that is short. access: enum
+ * ibv_access_flags; iWARP needs IBV_ACCESS_REMOTE_WRITE for what is read into.
+ */
+int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
+		const struct iovec *mem, int access, struct ibv_mr **mr);
+int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
+		struct ripc__rdma_region **region);
+void ripc__rdma_region_close(struct ripc__rdma_region *region);
+/* In which region [mem, mem + len) lies; NULL: in none. */
+const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_space *space,
+		const void *mem, size_t len);
+
+void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
+/* Takes all back that are still open. */
+void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
+/* Registers exactly this range, for the partner of the space to read. */
+int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
+		const struct iovec *mem, struct ripc__key *key);
+/* 0: nobody can reach it any more. -EINVAL: it is not open. */
+int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key);
+/*
+ * What a partner's key and an offset mean to the device. -EINVAL: it is garbled, or the offset is
+ * beyond all memory: asking the device would cost the connection.
+ */
+int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
+		uint32_t *rkey);
+
+/* ---- reads.c ----------------------------------------------------------------------------- */
+
+#define RIPC__RDMA_READS       64u /* of one port: waiting, in progress, or ended and not polled */
+#define RIPC__RDMA_READS_OF_QP 16u /* posted to one queue pair at once */
+
+/* wr_id of a read: this, a number, and the index of its slot. */
+#define RIPC__RDMA_WR_READ (1ull << 63)
+
+struct ripc__rdma_read {
+	struct list node; /* free, waiting (its flow's), or ended; posted: of its own */
+	struct ripc__rdma_flow *flow;
+	uint64_t cookie, address;
+	uint8_t *mem;
+	uint32_t len, lkey, rkey;
+	uint32_t number; /* of its use, so that a stale completion is known */
+	bool posted;
+	int status;
+};
+
+/* All reads of one port. */
+struct ripc__rdma_reads {
+	struct list free, ended;
+	struct ripc__rdma_read slots[RIPC__RDMA_READS];
+};
+
+/* The reads that go by one queue pair, or wait until it is there. */
+struct ripc__rdma_flow {
+	struct ripc__rdma_reads *reads;
+	struct ibv_qp *qp;     /* NULL: not ready, reads wait */
+	struct list waiting;
+	uint32_t n_posted;     /* whose completion has not come; also after a failure */
+	uint32_t most_posted;
+	bool failed;           /* the queue pair is of no use any more */
+};
+
+void ripc__rdma_reads_init(struct ripc__rdma_reads *reads);
+void ripc__rdma_flow_init(struct ripc__rdma_flow *flow, struct ripc__rdma_reads *reads);
+/* The queue pair is ready to send: what waits is posted, at most so many at once. */
+void ripc__rdma_flow_start(struct ripc__rdma_flow *flow, struct ibv_qp *qp, uint32_t most_posted);
+/*
+ * The connection failed: nothing more is posted. What was posted ends with its completions (the
+ * queue pair must be in the error state, or go there), which the owner awaits; what waits goes on
+ * waiting.
+ */
+void ripc__rdma_flow_fail(struct ripc__rdma_flow *flow);
+/* No connection can be had: what waits ends. */
+void ripc__rdma_flow_refuse(struct ripc__rdma_flow *flow, int status);
+/* The queue pair is destroyed: what was posted and not completed ends. Ready for another one. */
+void ripc__rdma_flow_stop(struct ripc__rdma_flow *flow, int status);
+static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
+{
+	return flow->n_posted == 0 && list_empty(&flow->waiting);
+}
+
+/*
+ * Takes one read: key, offset and mem as of ripc__backend.read. Its end follows, if the
+ * owner sees to a connection. -EAGAIN: too many are in progress. -EINVAL: mem was not registered
+ * for this partner.
+ */
+int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
+		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
+		uint64_t cookie);
+/*
+ * The completion of a read (its wr_id has RIPC__RDMA_WR_READ). Returns the flow, which has failed
+ * if the status was bad; NULL: the completion is stale.
+ */
+struct ripc__rdma_flow *ripc__rdma_read_completed(struct ripc__rdma_reads *reads,
+		const struct ibv_wc *wc);
+/* Up to n events of reads that have ended. */
+uint32_t ripc__rdma_reads_events(struct ripc__rdma_reads *reads, struct ripc__event *events,
+		uint32_t n);
+
+/* ---- ring.c ------------------------------------------------------------------------------ */
+
+/*
+ * Receive buffers of a queue pair or of a shared receive queue. At most half of them are handed
+ * over at once, so that who holds buffers cannot starve the network.
+ */
+struct ripc__rdma_ring {
+	struct ripc__buffers *buffers;
+	struct ibv_mr *mr;
+	struct ibv_qp *qp;   /* where they are posted: either */
+	struct ibv_srq *srq;
+	uint32_t count, len; /* buffers; bytes of each */
+	uint32_t batch;      /* of buffers that are posted together */
+	uint32_t n_idle;     /* neither posted nor handed over */
+	uint32_t n_handed;
+	uint32_t *idle, *handed; /* their indices */
+};
+
+#define RIPC__RDMA_WR_RECV (1ull << 62) /* wr_id of a receive: this, and the buffer's index */
+
+/* Before the queue: memory for so many buffers, registered in pd, wanted or (-ENOMEM) fewer. */
+int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device *device,
+		uint32_t count, uint32_t len);
+/* Posts all buffers to one of both; the other is NULL. */
+int ripc__rdma_ring_start(struct ripc__rdma_ring *ring, struct ibv_qp *qp, struct ibv_srq *srq);
+/* After the queue was destroyed. What is still held stays valid until it is released. */
+void ripc__rdma_ring_close(struct ripc__rdma_ring *ring);
+/* May one more be handed over? */
+static inline bool ripc__rdma_ring_may_hand(const struct ripc__rdma_ring *ring)
+{
+	return ring->n_handed < ring->count / 2;
+}
+/* The buffer of a completed receive, handed over (release it), or kept for the ring. */
+struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, const struct ibv_wc *wc);
+const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, const struct ibv_wc *wc);
+void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, const struct ibv_wc *wc);
+/* Takes back what was released and posts it, if there is a batch of it. */
+void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
+/* As ripc__backend.release. */
+void ripc__rdma_ring_release(void *port, void *handle);
+
+/* ---- worker.c ---------------------------------------------------------------------------- */
+
+/* Something that may block. run is called by a helper thread and touches only its own object. */
+struct ripc__rdma_job {
+	struct list node;
+	void (*run)(struct ripc__rdma_job *job);
+	void (*done)(void *owner, struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
+	bool ran; /* false in done: the worker closes, and run was not called */
+};
+
+/* Up to RIPC__RDMA_THREADS threads, started when there is something to do. */
+struct ripc__rdma_worker;
+
+#define RIPC__RDMA_THREADS 4u
+
+int ripc__rdma_worker_open(struct ripc__rdma_worker **worker);
+/* Waits for jobs that run, drops those that do not; owner gets them all back (done). */
+void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner);
+/* Readable when ripc__rdma_worker_done() has something. */
+int ripc__rdma_worker_fd(const struct ripc__rdma_worker *worker);
+/* Never fails: where no thread can be started, the job is done at once, by the caller. */
+void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job);
+/* Calls done for every job that has run. Cheap when there is none. */
+void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner);
+/* Jobs that were submitted and whose done was not called. */
+uint32_t ripc__rdma_worker_pending(const struct ripc__rdma_worker *worker);
+
+#endif

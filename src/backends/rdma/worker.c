@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Helper threads for calls that block: resolving a silent neighbour (1 s in the kernel), building
+ * and destroying queue pairs. A few, so that one dead partner does not hold up all others, and
+ * started when first needed. Results are handed back through a list and an eventfd.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdma.h"
+
+struct ripc__rdma_worker {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct list queued, finished;
+	pthread_t threads[RIPC__RDMA_THREADS];
+	uint32_t n_threads, n_idle, n_queued;
+	uint32_t n_pending;         /* only used by the owner */
+	_Atomic bool any_finished;
+	bool stop;
+	int fd;
+};
+
+static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
+{
+	uint64_t one = 1;
+
+	list_append(&worker->finished, &job->node);
+	if (atomic_exchange(&worker->any_finished, true))
+		return;
+	while (write(worker->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void *thread_main(void *arg)
+{
+	struct ripc__rdma_worker *worker = arg;
+	struct ripc__rdma_job *job;
+
+	pthread_mutex_lock(&worker->lock);
+	while (!worker->stop) {
+		if (list_empty(&worker->queued)) {
+			worker->n_idle++;
+			pthread_cond_wait(&worker->more, &worker->lock);
+			worker->n_idle--;
+			continue;
+		}
+		job = list_entry(list_pop(&worker->queued), struct ripc__rdma_job, node);
+		worker->n_queued--;
+		pthread_mutex_unlock(&worker->lock);
+		job->run(job);
+		job->ran = true;
+		pthread_mutex_lock(&worker->lock);
+		finish(worker, job);
+	}
+	pthread_mutex_unlock(&worker->lock);
+	return NULL;
+}
+
+int ripc__rdma_worker_open(struct ripc__rdma_worker **worker)
+{
+	struct ripc__rdma_worker *made = calloc(1, sizeof(*made));
+	int error;
+
+	if (!made)
+		return -ENOMEM;
+	made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (made->fd < 0) {
+		error = -errno;
+		free(made);
+		return error;
+	}
+	pthread_mutex_init(&made->lock, NULL);
+	pthread_cond_init(&made->more, NULL);
+	list_init(&made->queued);
+	list_init(&made->finished);
+	*worker = made;
+	return 0;
+}
+
+int ripc__rdma_worker_fd(const struct ripc__rdma_worker *worker)
+{
+	return worker->fd;
+}
+
+uint32_t ripc__rdma_worker_pending(const struct ripc__rdma_worker *worker)
+{
+	return worker->n_pending;
+}
+
+/* One more thread, with all signals blocked. Under the lock. */
+static void thread_start(struct ripc__rdma_worker *worker)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (pthread_create(&worker->threads[worker->n_threads], NULL, thread_main, worker) == 0)
+		worker->n_threads++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
+{
+	job->ran = false;
+	worker->n_pending++;
+	pthread_mutex_lock(&worker->lock);
+	if (worker->n_idle <= worker->n_queued && worker->n_threads < RIPC__RDMA_THREADS)
+		thread_start(worker);
+	if (worker->n_threads == 0) {
+		job->run(job);
+		job->ran = true;
+		finish(worker, job);
+	} else {
+		list_append(&worker->queued, &job->node);
+		worker->n_queued++;
+		pthread_cond_signal(&worker->more);
+	}
+	pthread_mutex_unlock(&worker->lock);
+}
+
+static struct ripc__rdma_job *take(struct ripc__rdma_worker *worker, struct list *from)
+{
+	struct ripc__rdma_job *job = NULL;
+
+	pthread_mutex_lock(&worker->lock);
+	if (!list_empty(from))
+		job = list_entry(list_pop(from), struct ripc__rdma_job, node);
+	pthread_mutex_unlock(&worker->lock);
+	return job;
+}
+
+static void hand_back(struct ripc__rdma_worker *worker, struct list *from, void *owner)
+{
+	struct ripc__rdma_job *job;
+
+	while ((job = take(worker, from))) {
+		worker->n_pending--;
+		job->done(owner, job);
+	}
+}
+
+void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
+{
+	uint64_t count;
+
+	if (!atomic_load_explicit(&worker->any_finished, memory_order_relaxed))
+		return;
+	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+	/* What finishes from here on is announced anew. */
+	atomic_store(&worker->any_finished, false);
+	hand_back(worker, &worker->finished, owner);
+}
+
+void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)
+{
+	pthread_mutex_lock(&worker->lock);
+	worker->stop = true;
+	pthread_cond_broadcast(&worker->more);
+	pthread_mutex_unlock(&worker->lock);
+	for (uint32_t i = 0; i < worker->n_threads; i++)
+		pthread_join(worker->threads[i], NULL);
+	hand_back(worker, &worker->finished, owner);
+	hand_back(worker, &worker->queued, owner);
+	close(worker->fd);
+	pthread_cond_destroy(&worker->more);
+	pthread_mutex_destroy(&worker->lock);
+	free(worker);
+}
