@@ -114,6 +114,8 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 		return error;
 	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
 		error = ripc__thread_start(ctx);
+	/* What has come before this call counts, also when what is remembered is enough. */
+	ripc__resolver_step(ctx->resolver, ctx->now_us);
 	if (!error && !ripc__wait(ctx, looked_up, &lookup, ripc__deadline(ctx, timeout_ms)))
 		error = -ETIMEDOUT;
 	ripc__leave(ctx);
@@ -557,7 +559,7 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 	error = ripc__enter(svc->ctx);
 	if (error)
 		return error;
-	error = ripc__partner_for_send(svc, to, &partner);
+	error = ripc__partner_for_call(svc, to, &partner);
 	if (!error)
 		error = ripc__path_fill(partner, path);
 	ripc__leave(svc->ctx);
@@ -576,7 +578,7 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 	struct ripc_context *ctx = svc->ctx;
 	struct wire_packet packet = {.value = ping->nonce, .stamp = ctx->now_us};
 	struct partner *partner;
-	int error = ripc__partner_for_send(svc, to, &partner);
+	int error = ripc__partner_for_call(svc, to, &partner);
 
 	if (error || !partner->peer)
 		return error;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The objects of the core and how its files reach each other. One lock per context protects
- * all of it; a thread sleeps without the lock (wait.c). Below the public calls nothing reads a
- * clock: ctx->now_us is set where a thread enters. Nothing below draws random numbers: tokens
- * and proofs come from ctx->secret and a counter.
+ * The objects of the core and how its files reach each other. One lock per context protects them;
+ * threads sleep without it (wait.c). Below the public calls nothing reads a clock (ctx->now_us is
+ * set on entry) or draws random numbers (tokens and proofs come from ctx->secret and a counter).
  *
  *   api.c       public calls: check, lock, delegate       context.c  open, close, configuration
  *   service.c   services, their queues, windows           wait.c     sleeping, progress thread
@@ -526,8 +525,9 @@ void ripc__lent_free(struct lent *lent);
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
 
 /* ---- partner.c --------------------------------------------------------------------------- */
-/* Whom a send goes to: makes one in state RESOLVING if need be, and starts the resolver. */
+/* Whom a send goes to, made in state RESOLVING if need be; for_call reads the resolver's news. */
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
+int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner);
 /* A first packet with a valid proof: makes the partner and its peer. */
 int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from,

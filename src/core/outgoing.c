@@ -685,7 +685,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
 	error = error ? error : check_given(ctx, request);
-	error = error ? error : ripc__partner_for_send(service, request->to, &partner);
+	error = error ? error : ripc__partner_for_call(service, request->to, &partner);
 	if (error)
 		return error;
 	if (request->flags & RIPC_NOWAIT && waiting(partner) >= WAITING_MAX) {

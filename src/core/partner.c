@@ -386,6 +386,21 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 	return 0;
 }
 
+/*
+ * That nobody has an ID is remembered for a while. Who has registered it since then has said so,
+ * but that may not have been read: this is done before a call fails for it. Only for calls of the
+ * application, since what is read can end partners and sends.
+ */
+int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner)
+{
+	struct ripc_context *ctx = service->ctx;
+	int error = ripc__partner_for_send(service, id, partner);
+
+	if (error == -ENOENT && ripc__resolver_step(ctx->resolver, ctx->now_us) > 0)
+		error = ripc__partner_for_send(service, id, partner);
+	return error;
+}
+
 /* One incarnation has one ID, in one context: a host that claims two lies. */
 static bool host_says_otherwise(struct ripc_context *ctx, const struct wire_packet *packet,
 		const struct ripc__addr *from)

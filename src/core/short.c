@@ -327,7 +327,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		error = ripc__buffer_refs(ctx, request->items[i].iov_base) ? 0 : -EINVAL;
 	if (error)
 		return error;
-	error = ripc__partner_for_send(service, request->to, &partner);
+	error = ripc__partner_for_call(service, request->to, &partner);
 	if (error)
 		return error;
 	if (total > ripc__short_max(partner) && (partner->peer || total > RIPC_DATAGRAM_MAX / 8))
@@ -358,7 +358,7 @@ int ripc__short_send(struct ripc_service *service, const struct ripc_send *reque
 
 	if (!is_plain(request))
 		return send_any(service, request);
-	error = ripc__partner_for_send(service, request->to, &partner);
+	error = ripc__partner_for_call(service, request->to, &partner);
 	if (error)
 		return error;
 	if (partner->state != PARTNER_READY || !partner->known || partner->ack_number ||

@@ -81,6 +81,50 @@ START_TEST(service_open__well_known_is_found)
 }
 END_TEST
 
+/* One call that needs to know who has the ID. */
+static int call_to(struct side *side, uint64_t to, int which)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send request = long_send(to, &one, 1);
+	uint64_t rtt_ns;
+
+	switch (which) {
+	case 0:
+		return ripc_send_short(side->svc, to, &one, 1);
+	case 1:
+		request.flags |= RIPC_NOWAIT;
+		return ripc_sendmsg(side->svc, &request, NULL);
+	case 2:
+		request.flags = 0;
+		return ripc_sendmsg(side->svc, &request, NULL);
+	case 3:
+		return ripc_ping(side->svc, to, PATIENCE_MS, &rtt_ns);
+	default:
+		return ripc_resolve(side->ctx, to, 0);
+	}
+}
+
+/*
+ * Its word that it is there has come, but nobody has read it: that nobody was there a moment ago
+ * must not be said any more. A context that only works in calls makes sure that nobody has.
+ */
+START_TEST(service_open__found_at_once_by_who_knew_of_nobody)
+{
+	struct ripc_config cfg = api_config(RIPC_SINGLE_THREAD);
+	struct side asker, late;
+
+	side_open_as(&asker, &cfg, 0);
+	ck_assert_int_eq(ripc_resolve(asker.ctx, own_id(3), PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(call_to(&asker, own_id(3), _i), -ENOENT);
+	cfg.flags = 0;
+	side_open_as(&late, &cfg, own_id(3));
+	ck_assert_int_ne(call_to(&asker, own_id(3), _i), -ENOENT);
+	ck_assert_int_eq(ripc_resolve(asker.ctx, own_id(3), PATIENCE_MS), 0);
+	side_close(&asker);
+	side_close(&late);
+}
+END_TEST
+
 START_TEST(service_open__bad_arguments)
 {
 	struct ripc_service *svc = NULL;
@@ -567,12 +611,16 @@ int main(void)
 		service_fd__quiet_when_empty, service_fd__one_loop_for_all,
 		service_fd__two_more_descriptors, service_fd__bad_arguments,
 		services__thousand_and_partners_of_one, services__partners_in_many_contexts,
-		close__gives_everything_back, NULL,
+		close__gives_everything_back,
 	};
+	TCase *tcase = tcase_create("api_service");
 
 	if (allow_descriptors() < MANY + 200) {
 		printf("skipped: RLIMIT_NOFILE allows less than %d files\n", MANY + 200);
 		return 77;
 	}
-	return suite_run("api_service", tests);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(tcase, tests[i]);
+	tcase_add_loop_test(tcase, service_open__found_at_once_by_who_knew_of_nobody, 0, 5);
+	return suite_finish("api_service", tcase);
 }
