@@ -209,6 +209,9 @@ static void ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
 		gap_us = ROUND_US;
 	if (end_us > resolver->now_us && resolver->now_us + gap_us > end_us)
 		gap_us = end_us - resolver->now_us;
+	/* Who has come in the last moment has the time to answer. */
+	if (gap_us < ROUND_US)
+		gap_us = ROUND_US;
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
 }
 

@@ -644,6 +644,20 @@ START_TEST(notice__hurries_a_question_that_waits)
 }
 END_TEST
 
+START_TEST(notice__in_the_last_moment_leaves_time_for_the_answer)
+{
+	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
+	pass(world, 999 * MS);
+	notice(WIRE_RECORD, ID, 5);
+	pass(world, 10 * MS);
+	ck_assert_uint_eq(noted_count(world), 1);
+	ck_assert_int_eq(noted_next(world)->what, 'm');
+	answer(world, NET, 1, asked_nonce(world, NET, ID), record_of(ID, 5, 100));
+	ck_assert_int_eq(noted_next(world)->status, 0);
+	ck_assert_uint_eq(cached(world, ID), 5);
+}
+END_TEST
+
 START_TEST(notice__flood_makes_us_ask_ten_times_a_second)
 {
 	uint32_t asked = 0;
@@ -746,6 +760,7 @@ int main(void)
 		notice__is_no_answer, notice__of_what_is_known_changes_nothing,
 		notice__of_withdrawal_makes_the_next_lookup_ask,
 		notice__ends_the_memory_of_nobody, notice__hurries_a_question_that_waits,
+		notice__in_the_last_moment_leaves_time_for_the_answer,
 		notice__flood_makes_us_ask_ten_times_a_second,
 		notice__of_two_moves_in_a_row,
 		notice__flood_about_many_ids_is_bounded,
