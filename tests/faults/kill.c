@@ -457,7 +457,7 @@ static uint32_t all_points(enum role role, uint32_t repetitions, uint64_t *rando
 int main(int argc, char **argv)
 {
 	bool full = fault_full(argc, argv);
-	uint32_t each = full ? 10 : 1, moments = full ? 50 : 5, stops = full ? 20 : 2, retries;
+	uint32_t each = full ? 10 : 1, moments = full ? 100 : 5, stops = full ? 20 : 2, retries;
 	enum role role;
 	uint64_t random;
 
