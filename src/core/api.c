@@ -10,6 +10,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "receiving.h"
 #include "util/siphash.h"
 
 uint64_t ripc_id_from_name(const char *name)

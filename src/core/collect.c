@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "receiving.h"
 #include "util/crc32c.h"
 
 #define PIECES_MAX 1024u

@@ -16,6 +16,7 @@
 #include "core.h"
 #include "mapped.h"
 #include "memory.h"
+#include "receiving.h"
 #include "util/siphash.h"
 
 /* ---- the real world ---------------------------------------------------------------------- */

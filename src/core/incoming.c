@@ -13,6 +13,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "receiving.h"
 
 #define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */

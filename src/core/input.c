@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "receiving.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "receiving.h"
 
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define ASK_AGAIN_S  60u /* the resolver, whether an ID means whom we know by a hello */

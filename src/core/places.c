@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "receiving.h"
 
 static struct window *window_for(struct ripc_service *service, size_t len)
 {

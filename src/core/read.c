@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "receiving.h"
 #include "util/crc32c.h"
 
 static const struct iovec *items_of(const struct reading *reading)

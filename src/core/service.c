@@ -15,6 +15,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "receiving.h"
 #include "util/bytes.h"
 
 /* ---- messages ---------------------------------------------------------------------------- */
@@ -43,13 +44,11 @@ struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, 
 	message = block_take(ctx, spare ? SPARE_BYTES : head + inline_bytes);
 	if (!message)
 		return NULL;
-	memset(message, 0, head);
-	message->ctx = ctx;
-	message->spare = spare;
-	message->home = MESSAGE_POOL;
+	*message = (struct message){.ctx = ctx, .spare = spare, .home = MESSAGE_POOL};
 	list_init(&message->node);
 	message->public.n_items = n_items;
 	message->public.items = (struct iovec *)(message + 1);
+	memset(message + 1, 0, head - sizeof(*message));
 	if (places)
 		message->public.places =
 			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);
@@ -117,7 +116,11 @@ void ripc_msg_free(struct ripc_msg *msg)
 		return;
 	}
 	ctx = message->ctx;
-	if (ripc__enter(ctx) == 0) {
+	if (message->home == MESSAGE_POOL && !message->mapped) {
+		ripc__lock(ctx);
+		message_free_pool(message);
+		ripc__unlock(ctx);
+	} else if (ripc__enter(ctx) == 0) {
 		ripc__message_free(message);
 		ripc__leave(ctx);
 	}

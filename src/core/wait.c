@@ -40,6 +40,7 @@
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
 #define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
+#define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
 static bool is_single(const struct ripc_context *ctx)
@@ -47,17 +48,22 @@ static bool is_single(const struct ripc_context *ctx)
 	return ctx->cfg.flags & RIPC_SINGLE_THREAD;
 }
 
-static void lock(struct ripc_context *ctx)
+void ripc__lock(struct ripc_context *ctx)
 {
 	if (!is_single(ctx))
 		pthread_mutex_lock(&ctx->lock);
-	ctx->now_us = ctx->env.now_us(ctx->env.arg);
 }
 
-static void unlock(struct ripc_context *ctx)
+void ripc__unlock(struct ripc_context *ctx)
 {
 	if (!is_single(ctx))
 		pthread_mutex_unlock(&ctx->lock);
+}
+
+static void lock(struct ripc_context *ctx)
+{
+	ripc__lock(ctx);
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
 }
 
 static uint64_t activity_read(struct ripc_context *ctx)
@@ -134,11 +140,11 @@ void ripc__leave(struct ripc_context *ctx)
 {
 	if (ctx->any_broken)
 		ripc__routes_mend(ctx);
-	if (ctx->changed)
+	if (ctx->changed && !list_empty(&ctx->waiters))
 		ripc__wake_ready(ctx);
 	if (!is_single(ctx))
 		wake_for_timers(ctx);
-	unlock(ctx);
+	ripc__unlock(ctx);
 }
 
 uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms)
@@ -224,14 +230,20 @@ static int resolver_progress(struct ripc_context *ctx)
 }
 
 /* only: just at this device; NULL: at all. */
-static int progress(struct ripc_context *ctx, struct device *only)
+static int devices_progress(struct ripc_context *ctx, struct device *only)
 {
 	int work = 0;
 
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		if (!only || only == &ctx->devices[i])
-			work += device_progress(ctx, &ctx->devices[i]);
-	}
+	if (only)
+		return device_progress(ctx, only);
+	for (uint32_t i = 0; i < ctx->n_devices; i++)
+		work += device_progress(ctx, &ctx->devices[i]);
+	return work;
+}
+
+/* After the devices, which have done so much work: what is due. */
+static int due_progress(struct ripc_context *ctx, int work)
+{
 	work += timers_progress(ctx);
 	if (work == 0)
 		ripc__acks_flush(ctx);
@@ -241,17 +253,28 @@ static int progress(struct ripc_context *ctx, struct device *only)
 	return work;
 }
 
+static int progress(struct ripc_context *ctx, struct device *only)
+{
+	return due_progress(ctx, devices_progress(ctx, only));
+}
+
 int ripc__progress(struct ripc_context *ctx)
 {
 	return progress(ctx, NULL);
 }
 
-/* The same for who looks again and again. Reads go on by being looked at. */
+/*
+ * The same for who looks again and again. Reads go on by being looked at. While one short follows
+ * the other, what is due waits for a few of them.
+ */
 static int look(struct ripc_context *ctx)
 {
 	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->n_reads;
+	int work = devices_progress(ctx, at_all ? NULL : hot_device(ctx));
 
-	return progress(ctx, at_all ? NULL : hot_device(ctx));
+	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
+		return work;
+	return due_progress(ctx, work);
 }
 
 void ripc__wake_ready(struct ripc_context *ctx)
@@ -355,7 +378,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	ctx->reader_until_us = until_us;
 	activity_count(ctx);
 	atomic_store(&ctx->watch_beside, NULL);
-	unlock(ctx);
+	ripc__unlock(ctx);
 	sleep_until(fds, n, now_us, until_us);
 	lock(ctx);
 	self->asleep_on_port = false;
@@ -398,7 +421,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ctx->waits_on = device;
 	ctx->reader_until_us = until_us;
 	activity_count(ctx);
-	unlock(ctx);
+	ripc__unlock(ctx);
 	device->ops->wait(device->port);
 	lock(ctx);
 	self->asleep_on_port = false;
@@ -417,7 +440,7 @@ static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 	while (ctx->now_us < until_us) {
 		if (look(ctx) || ready(arg))
 			return true;
-		unlock(ctx);
+		ripc__unlock(ctx);
 		lock(ctx);
 	}
 	return false;
@@ -431,7 +454,7 @@ static bool yield_and_look(struct ripc_context *ctx)
 {
 	if (ctx->yield_credit == 0 && ctx->looks % LOOK_EVERY)
 		return false;
-	unlock(ctx);
+	ripc__unlock(ctx);
 	sched_yield();
 	lock(ctx);
 	if (look(ctx)) {
@@ -539,31 +562,17 @@ static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
-	unlock(ctx);
+	ripc__unlock(ctx);
 	ctx->env.idle(ctx->env.arg, until_us);
 	lock(ctx);
 }
 
-bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
-		uint64_t deadline_us)
+static __attribute__((noinline)) bool wait_long(struct ripc_context *ctx,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
 	struct waiter self = {.ready = ready, .arg = arg};
-	bool is_ready = ready(arg);
+	bool is_ready = false;
 
-	if (is_ready)
-		return true;
-	ripc__corked_flush(ctx);
-	if (deadline_us <= ctx->now_us) {
-		activity_count(ctx);
-		ripc__progress(ctx);
-		return ready(arg);
-	}
-	/* Often it is there already: then nobody need know that we came. */
-	if (ctx->cfg.spin_us && !ctx->reader && ctx->env.idle == NULL) {
-		activity_count(ctx);
-		if (look(ctx) && ready(arg))
-			return true;
-	}
 	waiter_join(ctx, &self);
 	while (!is_ready && ctx->now_us < deadline_us) {
 		if (ctx->env.idle != NULL)
@@ -578,6 +587,27 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 	}
 	waiter_leave(ctx, &self);
 	return is_ready;
+}
+
+bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us)
+{
+	if (ready(arg))
+		return true;
+	if (ctx->n_corked)
+		ripc__corked_flush(ctx);
+	if (deadline_us <= ctx->now_us) {
+		activity_count(ctx);
+		ripc__progress(ctx);
+		return ready(arg);
+	}
+	/* Often it is there already: then nobody need know that we came. */
+	if (ctx->cfg.spin_us && !ctx->reader && ctx->env.idle == NULL) {
+		activity_count(ctx);
+		if (look(ctx) && ready(arg))
+			return true;
+	}
+	return wait_long(ctx, ready, arg, deadline_us);
 }
 
 /* ---- the progress thread ----------------------------------------------------------------- */
@@ -628,7 +658,7 @@ static void thread_sleep(struct ripc_context *ctx, struct shift *shift, struct p
 
 	atomic_store(&ctx->thread_until_us, until_us);
 	ctx->thread_asleep = true;
-	unlock(ctx);
+	ripc__unlock(ctx);
 	sleep_until(fds, n, now_us, until_us);
 	while (ticking && !any_revents(fds, n) && shift_is_active(ctx, shift)) {
 		now_us = ctx->env.now_us(ctx->env.arg);
@@ -686,7 +716,7 @@ static void *thread_main(void *arg)
 	lock(ctx);
 	while (!ctx->thread_stop)
 		thread_round(ctx, &shift);
-	unlock(ctx);
+	ripc__unlock(ctx);
 	return NULL;
 }
 
@@ -726,7 +756,7 @@ void ripc__wait_close(struct ripc_context *ctx)
 	if (ctx->thread_runs) {
 		lock(ctx);
 		ctx->thread_stop = true;
-		unlock(ctx);
+		ripc__unlock(ctx);
 		kick(ctx->thread_kick_fd);
 		pthread_join(ctx->thread, NULL);
 	}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files offer each other that take in long messages: announced, placed, read or collected.
+ */
+#ifndef RIPC_RECEIVING_H
+#define RIPC_RECEIVING_H
+
+#include "core.h"
+
+/* ---- read.c ------------------------------------------------------------------------------ */
+/* Begins to read an announced message. False: it is to be pulled. */
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
+/* Asks for no more, and pulls the message when the last read has ended. */
+void ripc__reading_fail(struct reading *reading);
+/* The incoming is given up. True: its message and what was lent are released when the reads that
+ * are in progress have ended. */
+bool ripc__reading_leave(struct reading *reading);
+/* A read has ended. */
+void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status);
+/* Asks for more, as far as the devices take it. */
+void ripc__reads_post(struct ripc_context *ctx);
+/* The service is closed: its places that are still being written to are its no more. */
+void ripc__readings_orphan(struct ripc_service *service);
+/* The devices are closed. */
+void ripc__readings_free(struct ripc_context *ctx);
+
+/* ---- places.c ---------------------------------------------------------------------------- */
+/* Makes the message of an announcement with a place for each item; NULL: some has none. */
+struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
+		struct lent *lent);
+/* The same with the items' bytes, which have come with it. */
+struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet);
+uint64_t ripc__places_kib(const struct ripc_msg *public); /* in the pool */
+/* Frees a message that is not to be delivered; its windows go back to where they were. */
+void ripc__places_release(struct ripc_service *service, struct message *message);
+/* The service is closed: only what is in the pool is left to release. */
+void ripc__places_orphan(struct message *message);
+/* The message goes to the application: windows are used up. */
+void ripc__places_settle(struct message *message);
+/* Touches the pages where bytes [start, end) will land, before they are asked for. */
+void ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
+
+/* ---- collect.c --------------------------------------------------------------------------- */
+/* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; else how many were new. */
+int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
+		uint64_t offset);
+/* Fills holes with what is missing before end; returns how many. */
+uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
+		struct wire_range holes[WIRE_HOLES_MAX]);
+
+/* ---- incoming.c -------------------------------------------------------------------------- */
+void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
+/* Ends it undelivered and remembers the refusal; tell: say so to the sender. */
+void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
+void ripc__incoming_forget(struct incoming *incoming);
+/* All of it has been read. */
+void ripc__incoming_read(struct incoming *incoming);
+/* It cannot be read: asks for its bytes. */
+void ripc__incoming_unreadable(struct incoming *incoming);
+/* Credit became free: grant it to who waits. */
+void ripc__incoming_schedule(struct ripc_context *ctx);
+
+#endif
