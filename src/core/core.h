@@ -212,7 +212,7 @@ struct opened {
 	struct outgoing *outgoing;
 	struct device *device;
 	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
-	uint32_t sum;          /* checksum of the whole, if it was needed */
+	uint32_t sum, carried; /* checksum of the whole, if needed; bytes of items not opened */
 	bool summed, given;    /* given: the receiver may map them */
 	struct opened_item {
 		struct ripc__key key;

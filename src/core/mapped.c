@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core.h"
 #include "mapped.h"
@@ -137,9 +138,19 @@ static bool note(struct ripc_context *ctx, struct device *device,
 	return true;
 }
 
-/* Finds memory for one item. An empty one has a buffer of the pool, as everywhere. */
+/* A short one that came with the announcement, or is empty, has a buffer of the pool. */
+static bool item_copy(struct ripc_context *ctx, const void *bytes, struct iovec *item)
+{
+	if (ripc__pool_alloc(ctx->pool, item->iov_len, &item->iov_base))
+		return false;
+	if (item->iov_len)
+		memcpy(item->iov_base, bytes, item->iov_len);
+	return true;
+}
+
+/* Finds memory for one item, which begins at start. */
 static bool item_map(struct partner *partner, const struct wire_packet *announce, uint32_t i,
-		struct iovec *item)
+		uint64_t start, struct iovec *item)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
@@ -147,8 +158,8 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	struct ripc__key key;
 
 	item->iov_len = wire_item_len(announce, i);
-	if (item->iov_len == 0)
-		return ripc__pool_alloc(ctx->pool, 0, &item->iov_base) == 0;
+	if (item->iov_len == 0 || start + item->iov_len <= announce->payload_len)
+		return item_copy(ctx, announce->payload + start, item);
 	wire_item_key(announce, i, &key.address, &key.key);
 	if (device->ops->map(device->port, partner->peer->route, &key, item->iov_len, &mapping))
 		return false;
@@ -175,6 +186,7 @@ struct message *ripc__mapped_message(struct partner *partner, const struct wire_
 	struct ripc_context *ctx = partner->service->ctx;
 	struct message *message;
 	struct iovec *items;
+	uint64_t start = 0;
 
 	if (!may_map(partner, announce))
 		return NULL;
@@ -183,14 +195,16 @@ struct message *ripc__mapped_message(struct partner *partner, const struct wire_
 		return NULL;
 	items = (struct iovec *)message->public.items;
 	for (uint32_t i = 0; i < announce->n_items; i++) {
-		if (item_map(partner, announce, i, &items[i]))
+		if (item_map(partner, announce, i, start, &items[i])) {
+			start += items[i].iov_len;
 			continue;
+		}
 		while (i-- > 0)
 			ripc__buffer_free(ctx, items[i].iov_base);
 		ripc__message_free(message);
 		return NULL;
 	}
 	message->items_in_pool = message->mapped = true;
-	ctx->stats.mapped_bytes += announce->announce.total;
+	ctx->stats.mapped_bytes += announce->announce.total - announce->payload_len;
 	return message;
 }

@@ -5,7 +5,9 @@
  *
  * Design notes. What was opened is for one device: when the route moves to another one it is
  * closed, and the receiver asks for the bytes. A key that a device cannot close at once may be
- * used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c).
+ * used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c). A message often
+ * begins with a header of the application, in memory that is not to be shown: the first items, as
+ * far as they are short, go along with each announcement.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +15,8 @@
 #include "core.h"
 #include "mapped.h"
 #include "util/crc32c.h"
+
+#define CARRIED_MAX 512u /* bytes that go along */
 
 static int item_open(struct opened *opened, const struct iovec *item)
 {
@@ -27,20 +31,43 @@ static int item_open(struct opened *opened, const struct iovec *item)
 		&at->key);
 }
 
-/* Opens all items or none. */
+static uint32_t keyed_prefix(const struct outgoing *outgoing)
+{
+	return WIRE_HEADER_MAX + 32 + 24 * outgoing->n_items;
+}
+
+/* Bytes of the first items that go along: whatever is repeated must fit into any datagram. */
+static uint32_t carried_bytes(const struct outgoing *outgoing)
+{
+	uint32_t prefix = keyed_prefix(outgoing), most = CARRIED_MAX, bytes = 0;
+
+	if (prefix + most > DATAGRAM_BASE)
+		return 0;
+	for (uint32_t i = 0; i < outgoing->n_items; i++) {
+		if (outgoing->items[i].iov_len > most - bytes)
+			break;
+		bytes += (uint32_t)outgoing->items[i].iov_len;
+	}
+	return bytes;
+}
+
+/* Opens all items but those that go along, or none. */
 static bool open_all(struct outgoing *outgoing, struct device *device)
 {
 	struct opened *opened = calloc(1, sizeof(*opened) +
 		outgoing->n_items * sizeof(struct opened_item));
+	uint64_t end = 0;
 
 	if (!opened)
 		return false;
 	opened->outgoing = outgoing;
 	opened->device = device;
 	opened->given = outgoing->flags & RIPC_GIVE && device->attr.caps & RIPC_CAP_MAP;
+	opened->carried = carried_bytes(outgoing);
 	outgoing->opened = opened;
 	for (; opened->n < outgoing->n_items; opened->n++) {
-		if (item_open(opened, &outgoing->items[opened->n])) {
+		end += outgoing->items[opened->n].iov_len;
+		if (end > opened->carried && item_open(opened, &outgoing->items[opened->n])) {
 			outgoing->unopenable = true;
 			ripc__opened_close(outgoing);
 			return false;
@@ -71,7 +98,7 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 
 	if (outgoing->opened && outgoing->opened->device != device)
 		ripc__opened_close(outgoing);
-	if (room < WIRE_HEADER_MAX + 32 + 24 * outgoing->n_items)
+	if (room < keyed_prefix(outgoing) + carried_bytes(outgoing))
 		return false;
 	if (!outgoing->opened && (outgoing->exposed || !ripc__opened_may(outgoing) ||
 			!open_all(outgoing, device)))

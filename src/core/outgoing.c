@@ -201,7 +201,7 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	}
 	keyed = ripc__opened_keys(outgoing, room, keys);
 	if (keyed)
-		unasked = 0;
+		unasked = inline_bytes = outgoing->opened->carried;
 	if (inline_bytes > unasked)
 		inline_bytes = unasked;
 	wire_clear(&packet);

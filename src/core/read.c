@@ -63,6 +63,19 @@ static bool items_take(struct reading *reading, const struct wire_packet *announ
 	return true;
 }
 
+/* What came with the announcement, from the first byte on, need not be read. */
+static void take_carried(struct reading *reading, const struct wire_packet *announce)
+{
+	struct incoming *incoming = reading->incoming;
+
+	incoming->crc = incoming->n_pieces = 0;
+	incoming->have = incoming->got = incoming->high = 0;
+	incoming->sum = announce->announce.sum;
+	ripc__collect(incoming, announce, 0);
+	reading->next = reading->got = incoming->got;
+	reading->crc = ripc__crc32c_shift(incoming->crc, incoming->total - incoming->got);
+}
+
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce)
 {
 	struct ripc_context *ctx = incoming->partner->service->ctx;
@@ -70,7 +83,8 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 	bool has_sum = announce->h.flags & WIRE_F_LAST;
 	struct reading *reading;
 
-	if (incoming->reading || incoming->unreadable || incoming->total == 0 ||
+	if (incoming->reading || incoming->unreadable ||
+			announce->payload_len >= incoming->total ||
 			(!has_sum && !ripc__is_intact(device)))
 		return false;
 	reading = calloc(1, sizeof(*reading) + announce->n_items * sizeof(struct read_item));
@@ -84,9 +98,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 		return false;
 	}
 	incoming->reading = reading;
-	incoming->crc = incoming->n_pieces = 0;
-	incoming->have = incoming->got = incoming->high = 0;
-	incoming->sum = announce->announce.sum;
+	take_carried(reading, announce);
 	list_append(&ctx->readings, &reading->node);
 	ripc__reads_post(ctx);
 	return true;
@@ -193,7 +205,7 @@ static void item_find(struct reading *reading)
 {
 	const struct iovec *items = items_of(reading);
 
-	while (reading->next - reading->item_start == items[reading->item].iov_len)
+	while (reading->next - reading->item_start >= items[reading->item].iov_len)
 		reading->item_start += items[reading->item++].iov_len;
 }
 

@@ -90,12 +90,13 @@ static void *buffer(const struct world *world, size_t len, uint8_t byte)
 	return buf;
 }
 
-/* Gives from 0 to 1 and sees it delivered. */
-static struct ripc_msg *give(const struct world *world, const struct iovec *items, uint32_t n)
+/* Sends from 0 to 1 and sees it delivered. */
+static struct ripc_msg *pass(const struct world *world, const struct iovec *items, uint32_t n,
+		uint32_t flags)
 {
 	struct ripc_send send = {.size = sizeof(send), .n_items = n, .items = items,
 		.to = ripc_service_id(world->svc[1]), .timeout_ms = 20000,
-		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE};
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | flags};
 	struct ripc_msg *msg, *completion;
 
 	ck_assert_int_eq(ripc_sendmsg(world->svc[0], &send, NULL), 0);
@@ -105,6 +106,11 @@ static struct ripc_msg *give(const struct world *world, const struct iovec *item
 	ck_assert_int_eq(completion->outcome, RIPC_DELIVERED);
 	ripc_msg_free(completion);
 	return msg;
+}
+
+static struct ripc_msg *give(const struct world *world, const struct iovec *items, uint32_t n)
+{
+	return pass(world, items, n, RIPC_GIVE);
 }
 
 static void check_held(const struct world *world, uint64_t bytes)
@@ -329,13 +335,44 @@ START_TEST(give__goes_on)
 }
 END_TEST
 
+/* A header in a small buffer, which is not shown, and an empty item after it: given, and lent. */
+START_TEST(give__header_goes_along)
+{
+	struct world world;
+	struct iovec items[3] = {{.iov_len = 500}, {.iov_len = 0}, {.iov_len = LEN}};
+	struct ripc_msg *msg;
+
+	world_open(&world, _i);
+	for (int i = 0; i < 3; i++)
+		items[i].iov_base = buffer(&world, items[i].iov_len, (uint8_t)i);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(ripc_buf_ref(world.ctx[0], items[i].iov_base), 0);
+	msg = give(&world, items, 3);
+	for (int i = 0; i < 3; i += 2)
+		check_bytes(&msg->items[i], items[i].iov_len, (uint8_t)i);
+	ck_assert_uint_eq(stats_of(&world, 1).mapped_bytes, LEN);
+	ck_assert_uint_eq(stats_of(&world, 1).mapped_held_bytes, LEN);
+	ripc_msg_free(msg);
+	check_held(&world, 0);
+	msg = pass(&world, items, 3, 0);
+	for (int i = 0; i < 3; i += 2)
+		check_bytes(&msg->items[i], items[i].iov_len, (uint8_t)i);
+	ck_assert_uint_eq(stats_of(&world, 1).read_bytes, LEN);
+	ripc_msg_free(msg);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(ripc_buf_free(world.ctx[0], items[i].iov_base), 0);
+	world_close(&world);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ give__is_read_in_place, 2 }, { give__items_outlive_the_message, 2 },
 		{ give__one_buffer_to_many, 2 }, { give__owner_out_of_memory, 2 },
 		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
-		{ give__into_a_window, 2 }, { give__goes_on, 2 }, { NULL, 0 },
+		{ give__into_a_window, 2 }, { give__goes_on, 2 },
+		{ give__header_goes_along, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("mapped", loops);

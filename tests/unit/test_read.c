@@ -210,6 +210,57 @@ START_TEST(read__pieces_in_any_order)
 }
 END_TEST
 
+/* The first item and half of the second came with the announcement: the rest is read. */
+START_TEST(read__what_did_not_come_along)
+{
+	static struct lone lone;
+	const uint64_t total = 3 * MIB, lens[3] = {300, 200, total - 500};
+	const uint64_t keys[6] = {0, 0, 300, 77, 500, 78};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 3,
+		.payload_len = 400, .announce = {.total = total, .oldest = 1, .n_items = 3,
+			.unasked = 400}};
+
+	reader_open(&lone, RIPC_CAP_READ | (_i ? RIPC_CAP_INTACT : 0));
+	lone_introduce(&lone);
+	if (!_i) {
+		packet.h.flags = WIRE_F_LAST;
+		packet.announce.sum = ripc__crc32c(0, theirs, total);
+	}
+	lone.keys = keys;
+	lone_say(&lone, &packet, lens, theirs);
+	lone.keys = NULL;
+	ck_assert_uint_eq(fake.n_reads, 4);
+	ck_assert_uint_eq(fake.reads[0].len, 100);
+	end_all(&lone);
+	check_delivered(&lone, 0, total);
+	ck_assert_uint_eq(lone_stats(&lone).read_bytes, total - 400);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* All of it came, and keys beside it: into windows, as it would else be taken at once. */
+START_TEST(read__nothing_left)
+{
+	static struct lone lone;
+	const uint64_t lens[1] = {400}, keys[2] = {0, 77};
+	const struct iovec mem = {window, sizeof(window)};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 1,
+		.h.flags = WIRE_F_LAST, .payload_len = 400, .announce = {.total = 400, .oldest = 1,
+			.n_items = 1, .unasked = 400}};
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	packet.announce.sum = ripc__crc32c(0, theirs, 400);
+	ck_assert_int_eq(ripc_window_post(lone.svc, &mem, 5), 0);
+	lone.keys = keys;
+	lone_say(&lone, &packet, lens, theirs);
+	lone.keys = NULL;
+	ck_assert_uint_eq(fake.n_reads, 0);
+	check_delivered(&lone, 0, 400);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* The device takes none at first. */
 START_TEST(read__again)
 {
@@ -318,6 +369,35 @@ START_TEST(service_close__waits_for_reads)
 	fake.ends_when_waited_for = true;
 	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
 	ck_assert_uint_eq(fake.n_reads, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Short items go along as far as all of them together are short, and need no key. */
+START_TEST(open__what_does_not_go_along)
+{
+	static struct lone lone;
+	const struct iovec items[4] = {{theirs, 500}, {theirs + 500, 12}, {theirs + 512, 1},
+		{theirs + 513, 100000}};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 4, .items = items,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 5000};
+	struct wire_packet announce;
+	uint64_t address, key;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	send.to = lone.service;
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.unasked, 512);
+	ck_assert_uint_eq(announce.payload_len, 512);
+	ck_assert_int_eq(memcmp(announce.payload, theirs, 512), 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		wire_item_key(&announce, i, &address, &key);
+		ck_assert_uint_eq(address, i < 2 ? 0 : (uintptr_t)items[i].iov_base);
+	}
+	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	ck_assert_uint_eq(fake.n_closed, 2);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -485,7 +565,8 @@ int main(void)
 		{ read__announced_without_keys, 1 }, { cancel__place_is_kept_until_reads_end, 1 },
 		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
 		{ open__unknown_then_notice, 1 }, { peer_open__takes_its_time, 2 },
-		{ loop__long_is_read, 1 }, { NULL, 0 },
+		{ loop__long_is_read, 1 }, { read__what_did_not_come_along, 2 },
+		{ read__nothing_left, 1 }, { open__what_does_not_go_along, 1 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("read", loops);
