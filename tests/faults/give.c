@@ -227,15 +227,27 @@ static void outlive_owner(struct end *end, int in, int out)
 	check(stats_of(end).mapped_held_bytes == 0 ? 0 : -EPROTO, "still held");
 }
 
+/* The body of a process that dies. */
 static void die(enum death death, int in, int out)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (death == OWNER)
 		own(in, out);
 	else if (death == NAMESPACE)
 		hold_elsewhere(in, out);
 	else
 		hold(in, out, death == FORKED);
+}
+
+/* In the child of a process that may have threads. */
+static void start_anew(enum death death, int in, int out)
+{
+	char from[16], to[16];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(from, sizeof(from), "%d", in);
+	snprintf(to, sizeof(to), "%d", out);
+	execl("/proc/self/exe", "faults-give", names[death], from, to, NULL);
+	_exit(127);
 }
 
 static void round_of(struct end *end, enum death death)
@@ -248,7 +260,7 @@ static void round_of(struct end *end, enum death death)
 	if (child == 0) {
 		close(to[1]);
 		close(from[0]);
-		die(death, to[0], from[1]);
+		start_anew(death, to[0], from[1]);
 	}
 	check(child < 0 ? -errno : 0, "fork");
 	close(to[0]);
@@ -265,10 +277,12 @@ int main(int argc, char **argv)
 	struct end end = {.outlived = 0};
 	enum death death = 0;
 
-	while (argc == 2 && death < DEATHS && strcmp(argv[1], names[death]))
+	while ((argc == 2 || argc == 4) && death < DEATHS && strcmp(argv[1], names[death]))
 		death++;
-	if (argc != 2 || death == DEATHS)
+	if ((argc != 2 && argc != 4) || death == DEATHS)
 		return 2;
+	if (argc == 4)
+		die(death, atoi(argv[2]), atoi(argv[3]));
 	if (death == NAMESPACE && !has_namespaces()) {
 		printf("skipped: there is no PID namespace for us\n");
 		return SKIPPED;
