@@ -330,6 +330,28 @@ START_TEST(read__from_an_impostor)
 }
 END_TEST
 
+/* What the key speaks of is in the socket, behind a wake-up that nobody has taken yet. */
+START_TEST(map__behind_a_wake_up)
+{
+	const size_t len = 1 << 20;
+	struct ripc__key key = open_key(given, LEN);
+	void *other = new_buffer(len);
+	struct ripc__mapping mapping;
+	uint32_t asleep;
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	asleep = atomic_load(&reader.port.board->asleep);
+	ck_assert_int_eq(ripc__shm_send_wake(holder.peer.out->watch.fd), 0);
+	memset(other, 5, len);
+	key = open_key(other, len);
+	ck_assert_int_eq(SHM->map(&reader.port, &reader.peer, &key, len, &mapping), 0);
+	ck_assert_mem_eq(mapping.mem, other, len);
+	/* Who sleeps can be woken again. */
+	ck_assert_uint_ne(atomic_load(&reader.port.board->asleep), asleep);
+	SHM->unmap(&reader.port, mapping.handle);
+}
+END_TEST
+
 /* Hands over what the reader has mapped. */
 static struct ripc__mapping hand(uint64_t cookie)
 {
@@ -390,6 +412,7 @@ int main(void)
 		pool_free__reader_lets_go,
 		read__from_a_table_that_lies,
 		read__from_an_impostor,
+		map__behind_a_wake_up,
 		clock_strike__holder_in_this_process,
 		clock_strike__holder_is_dead,
 		NULL,

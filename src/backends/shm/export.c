@@ -29,6 +29,7 @@ static int page_open(struct shm_out *out, enum shm_message type, bool read_only,
 
 	if (error)
 		return error;
+	ripc__shm_point("page_made");
 	error = ripc__shm_send_memory(out->watch.fd, type, 0, SHM_TABLE_LEN, fd);
 	if (error) {
 		ripc__shm_segment_unmap(made, SHM_TABLE_LEN);
@@ -51,9 +52,11 @@ static int exports_open(struct shm_out *out)
 	if (error)
 		goto free_exports;
 	close(table_fd);
+	ripc__shm_point("table_sent");
 	error = page_open(out, SHM_CLAIMS, false, &claims, &exports->claims_fd);
 	if (error)
 		goto unmap;
+	ripc__shm_point("claims_sent");
 	exports->table = table;
 	exports->claims = claims;
 	out->exports = exports;
@@ -97,6 +100,7 @@ static int give_slab(struct shm_out *out, const struct ripc__shared *memory)
 		memory->fd);
 	if (error)
 		return error;
+	ripc__shm_point("slab_sent");
 	exports->slabs[found].memory = *memory;
 	exports->slabs[found].serial = ++exports->last_serial;
 	exports->next_slab = (uint32_t)found + 1;
@@ -137,7 +141,9 @@ static int key_open(struct shm_out *out, const struct shm_entry *range, struct r
 	entry->slab = range->slab;
 	entry->offset = range->offset;
 	entry->len = range->len;
+	ripc__shm_point("key_entered");
 	atomic_store_explicit(&entry->key, key->key, memory_order_release);
+	ripc__shm_point("key_opened");
 	out->exports->slabs[range->slab & 255].n_keys++;
 	out->exports->used |= 1ull << at;
 	key->address = (uint64_t)at;
@@ -210,6 +216,7 @@ int ripc__shm_mem_close(void *state, const struct ripc__key *key, uint64_t cooki
 		return -EINVAL;
 	if (found->out) {
 		entry_close(found->out->exports, found->index);
+		ripc__shm_point("key_closed");
 		entry_free(found->out->exports, found->index);
 	}
 	free(found);
@@ -228,6 +235,7 @@ int ripc__shm_mem_hand(void *state, const struct ripc__key *key, uint64_t cookie
 	if (!found || !found->out)
 		return ripc__shm_mem_close(state, key, cookie);
 	entry_close(found->out->exports, found->index);
+	ripc__shm_point("hand_closed");
 	if (!is_mapped(found))
 		return ripc__shm_mem_close(state, key, cookie);
 	ripc__map_remove(&dev->keys, key->key);
@@ -236,6 +244,7 @@ int ripc__shm_mem_hand(void *state, const struct ripc__key *key, uint64_t cookie
 	found->out->exports->n_handed++;
 	list_append(&found->out->port->handed, &found->node);
 	ripc__shm_clock_start(found->out->port);
+	ripc__shm_point("handed");
 	return -EINPROGRESS;
 }
 
@@ -270,9 +279,11 @@ uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, 
 
 		if (filled == n || is_mapped(key))
 			continue;
+		ripc__shm_point("came_home");
 		events[filled++] = (struct ripc__event){.kind = RIPC_EV_FENCED,
 			.cookie = key->cookie};
 		handed_free(key);
+		ripc__shm_point("home_settled");
 	}
 	port->freed |= filled > 0;
 	return filled;
@@ -304,6 +315,7 @@ void ripc__shm_exports_end(struct shm_out *out)
 
 		key->ended |= key->out == out;
 	}
+	ripc__shm_point("keys_ended");
 	ripc__shm_segment_unmap(exports->claims, SHM_CLAIMS_LEN);
 	ripc__shm_segment_unmap(exports->table, SHM_TABLE_LEN);
 	close(exports->claims_fd);
@@ -323,6 +335,7 @@ void ripc__shm_exports_trim(struct shm_out *out)
 			continue;
 		if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, i, 0, -1) == 0) {
 			exports->slabs[i].memory.id = 0;
+			ripc__shm_point("slab_trimmed");
 			exports->last_serial++;
 		}
 	}

@@ -25,6 +25,7 @@ static bool take_table(struct shm_imports *imports, int fd)
 	if (imports->table || ripc__shm_segment_map(fd, SHM_TABLE_LEN, false, &table))
 		return false;
 	imports->table = table;
+	ripc__shm_point("table_mapped");
 	return true;
 }
 
@@ -35,12 +36,14 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 
 	if (imports->claims || ripc__shm_segment_map(*fd, SHM_CLAIMS_LEN, true, &claims))
 		return false;
+	ripc__shm_point("claims_mapped");
 	if (ripc__shm_life_pledge(*fd)) {
 		ripc__shm_segment_unmap(claims, SHM_CLAIMS_LEN);
 		return true;
 	}
 	imports->claims = claims;
 	imports->claims_fd = *fd;
+	ripc__shm_point("claims_pledged");
 	*fd = -1;
 	return true;
 }
@@ -60,6 +63,7 @@ static bool take_slab(struct shm_imports *imports, uint32_t at, uint64_t len, in
 	import_put(imports->slabs[at]);
 	imports->slabs[at] = NULL;
 	imports->last_serial++;
+	ripc__shm_point("slab_dropped");
 	if (len == 0)
 		return true;
 	made = calloc(1, sizeof(*made));
@@ -73,6 +77,7 @@ static bool take_slab(struct shm_imports *imports, uint32_t at, uint64_t len, in
 		return false;
 	}
 	imports->slabs[at] = made;
+	ripc__shm_point("slab_mapped");
 	return true;
 }
 
@@ -152,6 +157,7 @@ int ripc__shm_read(void *state, void *peer, const struct ripc__key *key, uint64_
 	memcpy(read->name, ((struct shm_peer *)peer)->out->name, SHM_NAME_LEN);
 	/* What the key speaks of was handed over before the key: perhaps it is in the socket. */
 	port->look = true;
+	ripc__shm_point("read_posted");
 	return 0;
 }
 
@@ -217,6 +223,7 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 		return false;
 	}
 	memcpy(read->to + read->done, from + read->done, n);
+	ripc__shm_point("read_copied");
 	read->done += n;
 	*budget -= n;
 	/* What was copied counts if the range was still ours to read after that. */
@@ -240,6 +247,7 @@ uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, 
 			.status = read->status, .cookie = read->cookie};
 		port->first_read = (port->first_read + 1) % SHM_READS;
 		port->n_reads--;
+		ripc__shm_point("read_ended");
 	}
 	return filled;
 }
@@ -290,16 +298,20 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 		free(grip);
 		return -EACCES;
 	}
+	ripc__shm_point("map_located");
 	atomic_store(claim, key->key);
+	ripc__shm_point("map_claimed");
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!key_valid(grip->in, key)) {
 		atomic_store(claim, 0);
 		free(grip);
 		return -EACCES;
 	}
+	ripc__shm_point("map_confirmed");
 	grip->key = *key;
 	grip->import->refs++;
 	list_append(&port->grips, &grip->node);
+	ripc__shm_point("mapped");
 	*mapping = (struct ripc__mapping){.mem = (void *)mem, .base = grip->import->memory,
 		.base_len = grip->import->len, .handle = grip};
 	return 0;
@@ -313,11 +325,14 @@ void ripc__shm_unmap(void *state, void *handle)
 	if (grip->in) {
 		_Atomic uint64_t *claim = &grip->in->imports->claims->keys[grip->key.address];
 
+		ripc__shm_point("unmap_begun");
 		if (atomic_load(claim) == grip->key.key)
 			atomic_store(claim, 0);
+		ripc__shm_point("unclaimed");
 		ripc__shm_out_rouse(port, grip->in->from.blob + 8);
 	}
 	list_remove(&grip->node);
 	import_put(grip->import);
+	ripc__shm_point("unmapped");
 	free(grip);
 }

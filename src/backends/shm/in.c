@@ -72,8 +72,10 @@ void ripc__shm_accept(struct shm_port *port)
 		if (fd < 0)
 			return;
 		port->look = true; /* at what it says, and for more */
+		ripc__shm_point("accepted");
 		if (in_make(port, fd))
 			close(fd);
+		ripc__shm_point("admitted");
 	}
 }
 
@@ -93,7 +95,9 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 {
 	ring_close(port, in);
+	ripc__shm_point("ring_closed");
 	ripc__shm_imports_end(port, in);
+	ripc__shm_point("imports_ended");
 	ripc__shm_unwatch(port, &in->watch);
 	list_remove(&in->node);
 	port->n_ins--;
@@ -104,6 +108,7 @@ void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 {
 	ripc__shm_unwatch(port, &in->watch);
+	ripc__shm_point("in_ended");
 	/* What is in its ring was sent before it went. */
 	if (in->ring.memory && ripc__shm_ring_ready(&in->ring))
 		return;
@@ -136,7 +141,9 @@ static void ring_offer(struct shm_port *port, struct shm_in *in)
 		return;
 	if (ripc__shm_segment_make(SHM_RING_LEN, false, &memory, &offer.ring_fd))
 		return;
+	ripc__shm_point("ring_made");
 	if (ripc__shm_send_offer(in->watch.fd, &offer) == 0) {
+		ripc__shm_point("offer_sent");
 		in->ring = (struct shm_ring_in){.memory = memory};
 		in->index = offer.index;
 		port->n_socket_links--;
@@ -150,6 +157,7 @@ static void ring_offer(struct shm_port *port, struct shm_in *in)
 		ripc__shm_segment_unmap(memory, SHM_RING_LEN);
 	}
 	close(offer.ring_fd);
+	ripc__shm_point("ring_entered");
 }
 
 static void hand_over(struct shm_in *in, struct ripc__buffer *buffer, uint32_t len,
@@ -196,6 +204,7 @@ static bool greet(struct shm_port *port, struct shm_in *in, const uint8_t *bytes
 	if (in->from.len)
 		return false;
 	ripc__shm_addr_fill(port, bytes, &in->from);
+	ripc__shm_point("greeted");
 	ring_offer(port, in);
 	return true;
 }
@@ -235,6 +244,7 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 		}
 		if (got == SHM_NOTHING)
 			return taken;
+		ripc__shm_point("socket_taken");
 		if (got == SHM_DATAGRAM)
 			hand_over(in, buffer, received.len, &events[taken++]);
 	}
@@ -247,13 +257,19 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 	struct shm_received received;
 	uint32_t at = 0;
 	struct ripc__buffer *buffer = ripc__buffers_find(port->buffers, &at);
+	bool roused = false;
 
 	for (uint32_t i = 0; buffer && in->watch.fd >= 0 && i < 2 * SHM_SLABS; i++) {
 		int next = ripc__shm_next(in->watch.fd), got;
 
-		if (next != SHM_TABLE && next != SHM_SLAB && next != SHM_CLAIMS)
-			return;
+		if (next != SHM_TABLE && next != SHM_SLAB && next != SHM_CLAIMS &&
+				next != SHM_WAKE)
+			break;
 		if (!take_message(port, in, buffer, &received, &got))
 			ripc__shm_in_end(port, in);
+		roused |= got == SHM_WAKE;
 	}
+	/* No poll will do it. */
+	if (roused)
+		ripc__shm_rearm(port);
 }

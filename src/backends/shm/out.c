@@ -82,6 +82,7 @@ void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
 	port->n_socket_links -= out->state == SHM_EARLY;
 	ripc__shm_exports_end(out);
 	ripc__shm_unwatch(port, &out->watch);
+	ripc__shm_point("out_closed");
 	if (out->ring) {
 		ripc__shm_segment_unmap(out->ring->memory, SHM_RING_LEN);
 		ripc__shm_segment_unmap((void *)out->board, SHM_BOARD_LEN);
@@ -89,6 +90,7 @@ void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
 		free(out->ring);
 		out->ring = NULL;
 	}
+	ripc__shm_point("out_cut");
 	/* The receiver may still be there: it, or the kernel, may just have been out of memory. */
 	out->state = SHM_IDLE;
 }
@@ -143,6 +145,7 @@ static int connect_to(struct shm_port *port, struct shm_out *out)
 		ripc__shm_unwatch(port, &out->watch);
 	else
 		out->state = SHM_EARLY;
+	ripc__shm_point("link_begun");
 	out->is_self = !error && ripc__shm_is_self(fd);
 	port->n_socket_links += !error;
 	return error;
@@ -155,6 +158,7 @@ static int map_offer(struct shm_out *out, const struct shm_ring_offer *offer)
 
 	if (error)
 		return error;
+	ripc__shm_point("offer_half_mapped");
 	error = ripc__shm_segment_map(offer->board_fd, SHM_BOARD_LEN, false, &board);
 	if (error)
 		goto unmap_ring;
@@ -189,11 +193,13 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 	if (got == SHM_NOTHING)
 		return;
 	if (got == SHM_RING) {
+		ripc__shm_point("offer_taken");
 		/* Without memory for it the socket goes on carrying what there is to carry. */
 		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
 			out->state = SHM_LINKED;
 			port->n_socket_links--;
 		}
+		ripc__shm_point("linked");
 		close(offer.ring_fd);
 		close(offer.board_fd);
 		close(offer.bits_fd);
@@ -226,6 +232,7 @@ static uint32_t send_early(struct shm_port *port, struct shm_out *out, const str
 			ripc__shm_out_cut(port, out);
 		if (error)
 			return i;
+		ripc__shm_point("early_sent");
 	}
 	return n;
 }

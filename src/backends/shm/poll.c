@@ -105,6 +105,7 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 
 	port->idle_polls = 0;
 	port->look = n_ready == READY_MAX;
+	ripc__shm_point("sockets_ready");
 	for (int i = 0; i < n_ready; i++) {
 		struct shm_watch *watch = ready[i].data.ptr;
 
@@ -175,6 +176,7 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 /* Links that ended before the last poll: nothing refers to them any more. */
 static void reap(struct shm_port *port)
 {
+	ripc__shm_point("reap_due");
 	while (!list_empty(&port->ended))
 		ripc__shm_in_free(port, list_entry(port->ended.next, struct shm_in, node));
 }

@@ -131,7 +131,9 @@ int ripc__shm_port_open(void *dev, void *state)
 	error = open_pages(port);
 	if (error)
 		goto close_buffers;
+	ripc__shm_point("pages_made");
 	error = open_descriptors(port);
+	ripc__shm_point("port_opened");
 	if (!error)
 		return 0;
 	close_pages(port);
@@ -162,14 +164,19 @@ void ripc__shm_port_close(void *state)
 {
 	struct shm_port *port = state;
 
+	ripc__shm_point("port_closing");
 	ripc__shm_handed_free(port);
+	ripc__shm_point("handed_freed");
 	close_links(port);
+	ripc__shm_point("links_closed");
 	ripc__map_free(&port->outs);
 	ripc__shm_unwatch(port, &port->listener);
 	ripc__shm_unwatch(port, &port->clock);
 	ripc__shm_unwatch(port, &port->bell);
 	close_spare(port);
 	close(port->epoll_fd);
+	ripc__shm_point("sockets_closed");
 	close_pages(port);
+	ripc__shm_point("pages_closed");
 	ripc__buffers_close(port->buffers);
 }

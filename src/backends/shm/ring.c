@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "point.h"
+
 _Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");
 _Static_assert(SHM_AREA >= 2 * RIPC_DATAGRAM_MAX, "the longest must fit wherever the tail is");
 
@@ -23,6 +25,7 @@ static bool refresh(struct shm_ring_out *ring)
 
 	if (ring->tail - head > ring->tail - ring->head_seen)
 		return false;
+	ripc__shm_point("ring_refreshed");
 	if (head != ring->head_seen)
 		ring->area_head = ring->area_end[(head - 1) % SHM_SLOTS];
 	ring->head_seen = head;
@@ -67,16 +70,19 @@ bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx)
 		return false;
 	if (tx->len <= SHM_INLINE) {
 		gather(slot->bytes, tx);
+		ripc__shm_point("slot_filled");
 	} else {
 		offset = start % SHM_AREA;
 		gather(ring->memory->area + offset, tx);
 		memcpy(slot->bytes, &offset, sizeof(offset));
+		ripc__shm_point("area_filled");
 		ring->area_tail = (start + tx->len + 63) & ~63ull;
 	}
 	ring->area_end[at] = ring->area_tail;
 	ring->tail++;
 	atomic_store_explicit(&slot->word, (uint64_t)ring->tail << 32 | tx->len,
 		memory_order_release);
+	ripc__shm_point("ring_published");
 	return true;
 }
 
@@ -87,6 +93,7 @@ static void took(struct shm_ring_in *ring, uint32_t len)
 		return;
 	ring->head_told = ring->head;
 	atomic_store_explicit(&ring->memory->head, ring->head, memory_order_release);
+	ripc__shm_point("ring_told");
 }
 
 int ripc__shm_ring_take(struct shm_ring_in *ring, uint8_t *bytes)
@@ -99,13 +106,16 @@ int ripc__shm_ring_take(struct shm_ring_in *ring, uint8_t *bytes)
 		return 0;
 	if (len == 0 || len > RIPC_DATAGRAM_MAX)
 		return -EBADMSG;
+	ripc__shm_point("ring_found");
 	if (len <= SHM_INLINE) {
 		memcpy(bytes, slot->bytes, len);
+		ripc__shm_point("slot_copied");
 	} else {
 		offset = *(volatile uint64_t *)slot->bytes;
 		if (offset > SHM_AREA - len)
 			return -EBADMSG;
 		memcpy(bytes, ring->memory->area + offset, len);
+		ripc__shm_point("area_copied");
 	}
 	took(ring, len);
 	return (int)len;

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "core/backend.h"
+#include "point.h"
 #include "ring.h"
 #include "util/buffers.h"
 #include "util/list.h"

@@ -90,12 +90,15 @@ int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME
 
 	if (fd < 0)
 		return fd;
+	ripc__shm_point("socket_made");
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as is allowed */
 	if (connect(fd, (struct sockaddr *)&at, len))
 		error = -errno;
+	ripc__shm_point("connected");
 	make_head(bytes, SHM_HELLO, 0);
 	memcpy(bytes + HEAD_LEN, own, SHM_NAME_LEN);
 	error = error ? error : push(fd, &hello);
+	ripc__shm_point("hello_sent");
 	if (!error)
 		return fd;
 	close(fd);

@@ -47,13 +47,18 @@ void ripc__shm_rouse(struct shm_out *out)
 		return;
 	/* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
 	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
+		ripc__shm_point("wake_due");
 		if (ripc__shm_send_wake(out->watch.fd) == 0)
 			out->rung = asleep;
+		ripc__shm_point("wake_sent");
 		return;
 	}
 	out->rung = asleep;
+	ripc__shm_point("futex_due");
 	atomic_fetch_add(&out->bits->wakes, 1);
+	ripc__shm_point("futex_counted");
 	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+	ripc__shm_point("futex_woken");
 }
 
 /* ---- the receiver's side ----------------------------------------------------------------- */
@@ -69,7 +74,9 @@ static void tell(struct shm_port *port, enum shm_asleep how)
 static bool arm(struct shm_port *port, enum shm_asleep how)
 {
 	tell(port, how);
+	ripc__shm_point("sleep_told");
 	port->armed = true;
+	ripc__shm_point("armed");
 	atomic_thread_fence(memory_order_seq_cst);
 	return !port->n_reads && !ripc__shm_any_ready(port) && !ripc__shm_any_home(port);
 }
@@ -97,6 +104,7 @@ static bool futex_sleep(struct shm_port *port, uint32_t seen)
 {
 	const struct timespec most = {.tv_nsec = FUTEX_MS * 1000000};
 
+	ripc__shm_point("futex_sleeps");
 	return syscall(SYS_futex, &port->bits->wakes, FUTEX_WAIT, seen, &most, NULL, 0) == 0 ||
 		errno != ETIMEDOUT;
 }
@@ -113,6 +121,7 @@ void ripc__shm_wait(void *state)
 			!atomic_load(&port->woken) && arm(port, SHM_ASLEEP_ON_SOCKETS))
 		(void)epoll_wait(port->epoll_fd, &ready, 1, WAIT_MS);
 	/* Who wakes us from now on finds us awake. */
+	ripc__shm_point("slept");
 	atomic_store(&port->woken, false);
 }
 
