@@ -44,7 +44,7 @@ static const char usage_text[] =
 	"  --discard          read and sum up the bytes, write nothing\n"
 	"  --stats            say on standard error how fast it was and by which path\n"
 	"  --timeout MS       give up when the server is silent for so long (default 10000)\n"
-	"  -q, --quiet        no progress bar\n"
+	"  -q, --quiet        no progress bar, no summary\n"
 	"  --help             this text\n"
 	"\n"
 	"Exit status: 0 all fetched, 1 something failed, 2 usage.\n";
@@ -339,6 +339,17 @@ static void print_stats(const struct fileget_fetch *fetch)
 	fputc('\n', stderr);
 }
 
+static void print_summary(const struct fileget_fetch *fetch)
+{
+	char path[64];
+
+	fileget_path_text(fetch->client, path, sizeof(path));
+	path[strcspn(path, "/")] = '\0';
+	fprintf(stderr, "fileget: %llu %s, %.1f MB in %.3f s over %s\n",
+		(unsigned long long)fetch->n_done, fetch->n_done == 1 ? "file" : "files",
+		(double)fetch->bytes / 1e6, fetch->end_seconds - fetch->begin_seconds, path);
+}
+
 static int fetch_all(
 	struct fileget_client *client, const struct options *options, const char *remote)
 {
@@ -364,6 +375,8 @@ static int fetch_all(
 		status = failed("fetching ended", err);
 	if (options->stats)
 		print_stats(&fetch);
+	else if (!options->quiet)
+		print_summary(&fetch);
 	return status || fetch.n_failed > 0;
 }
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asking a fileserver; see fileget.h. Each question has a slot. The question goes as a short
- * message that lends two buffers, for the header and for the data of the answer, so that the
- * data lands where it will be written from. As shorts can be lost, a question is repeated until
- * something comes back; the repetition lends nothing, because the answer to the first one may
- * be filling the buffers at that moment. Its answer then lies in the library's own memory, which
- * makes no difference to our caller. The number of a question is never used again, and is the
- * cookie of what was lent.
+ * Asking a fileserver; see fileget.h. Each question has a slot and goes as a short message. As
+ * shorts can be lost, a question is repeated until something comes back. The answer is kept until
+ * our caller is done with it, wherever its data lies: in our pool, or, when it was given by a
+ * server on this host, in that one's memory. The number of a question is never used again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +23,6 @@ struct slot {
 	const char *path;
 	uint64_t number, repeat_at_ms;
 	uint8_t attempt;
-	unsigned int n_lent;
-	void *header, *data; /* pool buffers */
-	size_t data_capacity;
 	struct ripc_msg *msg; /* the answer, kept until it is released */
 };
 
@@ -94,7 +88,7 @@ void fileget_client_close(struct fileget_client *client)
 
 	for (i = 0; i < client->n_slots; i++)
 		ripc_msg_free(client->slots[i].msg);
-	ripc_close(client->ctx, 1000); /* takes the buffers with it */
+	ripc_close(client->ctx, 1000);
 	free(client);
 }
 
@@ -126,61 +120,21 @@ static size_t encode(const struct slot *slot, uint8_t *bytes)
 	return file_request_encode(&request, bytes);
 }
 
-/* Makes sure that the slot's buffers suffice for its piece. */
-static int provide_buffers(struct fileget_client *client, struct slot *slot)
-{
-	int err = 0;
-
-	if (!slot->header)
-		err = ripc_buf_alloc(client->ctx, FILE_ANSWER_HEADER, &slot->header);
-	if (err < 0 || slot->data_capacity >= slot->piece->len)
-		return err;
-	ripc_buf_free(client->ctx, slot->data);
-	slot->data = NULL;
-	slot->data_capacity = 0;
-	err = ripc_buf_alloc(client->ctx, slot->piece->len, &slot->data);
-	if (err == 0)
-		slot->data_capacity = slot->piece->len;
-	return err;
-}
-
-/* Asks for the first time, with the buffers lent; a listing's size is unknown: nothing is lent. */
-static int send_first(struct fileget_client *client, struct slot *slot)
+static int send_question(struct fileget_client *client, const struct slot *slot)
 {
 	uint8_t bytes[RIPC_SHORT_MIN];
 	struct iovec item = {bytes, encode(slot, bytes)};
-	struct ripc_buffer returns[2] = {
-		{.mem = {slot->header, FILE_ANSWER_HEADER}, .cookie = slot->number},
-		{.mem = {slot->data, slot->piece->len}, .cookie = slot->number},
-	};
-	struct ripc_send send = {
-		.size = sizeof(send),
-		.to = client->server,
-		.items = &item,
-		.n_items = 1,
-		.returns = returns,
-		.n_returns = slot->what == FILE_LIST ? 0
-			     : slot->piece->len > 0  ? 2
-						     : 1,
-		.cookie = slot->number,
-	};
-	int err = ripc_sendmsg(client->svc, &send, NULL);
 
-	slot->n_lent = err == 0 ? send.n_returns : 0;
-	return err;
+	return ripc_send_short(client->svc, client->server, &item, 1);
 }
 
 static void repeat(struct fileget_client *client, struct slot *slot, uint64_t now)
 {
-	uint8_t bytes[RIPC_SHORT_MIN];
-	struct iovec item;
 	uint64_t wait_ms = REPEAT_FIRST_MS;
 
 	slot->attempt += slot->attempt < UINT8_MAX;
-	item.iov_base = bytes;
-	item.iov_len = encode(slot, bytes);
 	/* If the network takes no more now, this one counts as lost. */
-	ripc_send_short(client->svc, client->server, &item, 1);
+	send_question(client, slot);
 	if (slot->attempt < 6)
 		wait_ms <<= slot->attempt;
 	slot->repeat_at_ms = now + (wait_ms < REPEAT_MOST_MS ? wait_ms : REPEAT_MOST_MS);
@@ -190,7 +144,6 @@ int fileget_ask(struct fileget_client *client, enum file_what what, const char *
 	struct fileget_piece *piece)
 {
 	struct slot *slot = client->slots;
-	int err = 0;
 
 	if (strlen(path) > FILE_PATH_MAX)
 		return -ENAMETOOLONG;
@@ -201,17 +154,13 @@ int fileget_ask(struct fileget_client *client, enum file_what what, const char *
 	slot->what = what;
 	slot->path = path;
 	slot->piece = piece;
-	if (what == FILE_GET)
-		err = provide_buffers(client, slot);
-	if (err < 0)
-		return err;
 	slot->number = ++client->last_number;
 	slot->attempt = 0;
 	slot->state = SLOT_ASKED;
 	slot->repeat_at_ms = now_ms() + REPEAT_FIRST_MS;
 	client->n_asked++;
 	/* Whatever keeps it from leaving now, the repetition comes soon. */
-	if (send_first(client, slot) < 0)
+	if (send_question(client, slot) < 0)
 		slot->repeat_at_ms = now_ms() + TICK_MS;
 	return 0;
 }
@@ -241,15 +190,6 @@ static int is_consistent(
 	       (slot->what == FILE_LIST || answer->offset == slot->piece->offset);
 }
 
-static unsigned int count_returned(const struct ripc_msg *msg)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; msg->places && i < msg->n_items; i++)
-		n += msg->places[i].place == RIPC_IN_RETURN;
-	return n;
-}
-
 /* Returns the slot that msg answers, which then owns msg, or NULL. */
 static struct slot *take_answer(struct fileget_client *client, struct ripc_msg *msg)
 {
@@ -267,10 +207,6 @@ static struct slot *take_answer(struct fileget_client *client, struct ripc_msg *
 	slot->msg = msg;
 	slot->piece->answer = answer;
 	slot->piece->data = msg->n_items == 2 ? msg->items[1].iov_base : NULL;
-	/* What the answer did not need of the lent buffers is taken back. */
-	if (count_returned(msg) < slot->n_lent)
-		ripc_cancel(client->svc, slot->number);
-	slot->n_lent = 0;
 	client->n_asked--;
 	return slot;
 }

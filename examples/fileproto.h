@@ -51,6 +51,7 @@ enum file_status {
 	FILE_TOO_LARGE,
 	FILE_IO_ERROR,
 	FILE_MALFORMED,
+	FILE_CHANGED,
 	FILE_N_STATUS,
 };
 
@@ -85,6 +86,7 @@ static inline const char *file_status_text(unsigned int status)
 		[FILE_TOO_LARGE] = "too large for the server",
 		[FILE_IO_ERROR] = "the server cannot read it",
 		[FILE_MALFORMED] = "the server does not understand the request",
+		[FILE_CHANGED] = "it changed while it was fetched",
 	};
 
 	return status < FILE_N_STATUS ? texts[status] : "an unknown answer";

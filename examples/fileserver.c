@@ -5,10 +5,9 @@
  * are answered.
  *
  * One thread, one loop, one place to wait: answers are sent with RIPC_NOWAIT, so that a client
- * which reads slowly keeps nobody waiting, and with RIPC_GIVE, so that the memory of an answer is
- * the library's from then on. Each client has a queue; the clients take turns. How much is being
- * answered at a time is bounded, per client and in all; a request too many is dropped, as it
- * might also have been lost on the way, and its sender asks again.
+ * which reads slowly keeps nobody waiting. Each client has a queue; the clients take turns. How
+ * much is being answered at a time is bounded, per client and in all; a request too many is
+ * dropped, as it might also have been lost on the way, and its sender asks again.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -25,6 +24,13 @@
 #define ANSWER_BYTES	  (256u << 20) /* memory of the answers being sent, of all clients */
 #define CLIENT_BYTES	  (64u << 20)  /* of one client; a first answer is always allowed */
 #define ANSWER_TIMEOUT_MS 60000	       /* a client that vanished is noticed much earlier */
+#define CACHE_BYTES	  (1u << 30) /* at most, unless --cache says more */
+#define TOLD_MAX	  64	     /* clients of which was said by which way they are reached */
+
+struct options {
+	const char *dir;
+	uint64_t id, cache_bytes;
+};
 
 struct client;
 
@@ -34,8 +40,7 @@ struct request {
 	struct client *client; /* NULL: this place is free */
 	struct request *next;  /* in the client's queue, or in the list of free places */
 	int sending;
-	uint8_t *header, *data; /* of the answer: pool buffers, once it is prepared */
-	size_t data_len;
+	struct answer answer;
 };
 
 /* Exists as long as it has requests. */
@@ -51,7 +56,9 @@ struct client {
 struct server {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
-	struct tree tree;
+	struct answers answers;
+	uint64_t told[TOLD_MAX]; /* incarnations of clients */
+	unsigned int n_told;
 	struct request requests[REQUESTS_MAX];
 	struct request *free_requests;
 	struct client *clients;
@@ -59,13 +66,16 @@ struct server {
 	uint64_t sending_bytes;
 };
 
-static const char usage_text[] = "usage: fileserver DIR --id N | --name S\n"
-				 "\n"
-				 "Serves the files below DIR, for reading, to fileget.\n"
-				 "\n"
-				 "  --id N     the service ID to register, decimal or 0x...\n"
-				 "  --name S   the same by a name\n"
-				 "  --help     this text\n";
+static const char usage_text[] =
+	"usage: fileserver DIR --id N | --name S [--cache SIZE]\n"
+	"\n"
+	"Serves the files below DIR, for reading, to fileget.\n"
+	"\n"
+	"  --id N        the service ID to register, decimal or 0x...\n"
+	"  --name S      the same by a name\n"
+	"  --cache SIZE  memory for large files that are asked for again: 64M, 2G, 0 for none\n"
+	"                (default and most: a quarter of the library's; by default at most 1G)\n"
+	"  --help        this text\n";
 
 /* ---- requests and clients ---- */
 
@@ -129,13 +139,6 @@ static void end_request(struct server *server, struct request *request)
 	server->free_requests = request;
 }
 
-static void free_answer(struct server *server, struct request *request)
-{
-	ripc_buf_free(server->ctx, request->header);
-	ripc_buf_free(server->ctx, request->data);
-	request->header = request->data = NULL;
-}
-
 /* ---- answers ---- */
 
 static void answer_short(struct server *server, uint64_t to, const struct file_answer *answer)
@@ -156,129 +159,20 @@ static void answer_status(
 	answer_short(server, request->client->id, &answer);
 }
 
-/* Takes the memory of an answer with len bytes of data. 0 or a negative errno. */
-static int alloc_answer(struct server *server, struct request *request, size_t len)
-{
-	void *header, *data = NULL;
-	int err = ripc_buf_alloc(server->ctx, FILE_ANSWER_HEADER, &header);
-
-	if (err < 0)
-		return err;
-	if (len > 0)
-		err = ripc_buf_alloc(server->ctx, len, &data);
-	if (err < 0) {
-		ripc_buf_free(server->ctx, header);
-		return err;
-	}
-	request->header = header;
-	request->data = data;
-	request->data_len = len;
-	return 0;
-}
-
-/* Reads up to len bytes. Returns how many there were, or a negative errno. */
-static ssize_t read_at(int fd, uint8_t *data, size_t len, uint64_t offset)
-{
-	size_t done = 0;
-	ssize_t got;
-
-	while (done < len) {
-		got = pread(fd, data + done, len - done, (off_t)(offset + done));
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			break;
-		done += (size_t)got;
-	}
-	return (ssize_t)done;
-}
-
-/* Fills a prepared answer from the file. The file may have become shorter since it was opened. */
-static enum file_status read_answer(
-	struct server *server, struct request *request, const struct tree_file *file)
-{
-	struct file_answer answer = {
-		.status = FILE_OK,
-		.number = request->ask.number,
-		.offset = request->ask.offset,
-		.size = file->size,
-		.version = file->version,
-	};
-	ssize_t got = read_at(file->fd, request->data, request->data_len, answer.offset);
-
-	if (got < 0) {
-		free_answer(server, request);
-		return FILE_IO_ERROR;
-	}
-	request->data_len = (size_t)got;
-	answer.len = (uint64_t)got;
-	file_answer_encode(&answer, request->header);
-	return FILE_OK;
-}
-
-/* Prepares a piece of a file. 0: see *status; -ENOMEM: not now. */
-static int prepare_get(struct server *server, struct request *request, enum file_status *status)
-{
-	struct file_request *ask = &request->ask;
-	struct tree_file file;
-	uint64_t len = 0;
-	int err = 0;
-
-	*status = tree_get(&server->tree, ask->path, ask->offset > 0, &file);
-	if (*status != FILE_OK)
-		return 0;
-	if (ask->offset < file.size)
-		len = file.size - ask->offset;
-	if (len > ask->len)
-		len = ask->len;
-	if (len > FILE_PIECE_MAX)
-		len = FILE_PIECE_MAX;
-	err = alloc_answer(server, request, len);
-	if (err == 0)
-		*status = read_answer(server, request, &file);
-	tree_put(&server->tree, ask->path, &file, err < 0 || ask->offset + len < file.size);
-	return err;
-}
-
-/* Prepares a listing. 0: see *status; -ENOMEM: not now. */
-static int prepare_list(struct server *server, struct request *request, enum file_status *status)
-{
-	struct file_answer answer = {.status = FILE_OK, .number = request->ask.number};
-	size_t max = request->ask.len < FILE_PIECE_MAX ? request->ask.len : FILE_PIECE_MAX;
-	uint8_t *bytes;
-	size_t len;
-	int err;
-
-	*status = tree_list(&server->tree, request->ask.path, max, &bytes, &len);
-	if (*status != FILE_OK)
-		return 0;
-	err = alloc_answer(server, request, len);
-	if (err == 0) {
-		if (len > 0)
-			memcpy(request->data, bytes, len);
-		answer.len = answer.size = len;
-		file_answer_encode(&answer, request->header);
-	}
-	free(bytes);
-	return err;
-}
-
 /* Sends a prepared answer. The request's place is its cookie. 0 or a negative errno. */
 static int send_answer(struct server *server, struct request *request)
 {
 	struct iovec items[2] = {
-		{request->header, FILE_ANSWER_HEADER},
-		{request->data, request->data_len},
+		{request->answer.header, FILE_ANSWER_HEADER},
+		{request->answer.data, request->answer.len},
 	};
 	struct ripc_send send = {
 		.size = sizeof(send),
 		.to = request->client->id,
 		.to_incarnation = request->client->incarnation,
 		.items = items,
-		.n_items = request->data_len > 0 ? 2 : 1,
-		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE,
+		.n_items = request->answer.len > 0 ? 2 : 1,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | (request->answer.is_given ? RIPC_GIVE : 0),
 		.timeout_ms = ANSWER_TIMEOUT_MS,
 		.reply_to = request->reply,
 		.cookie = (uint64_t)(request - server->requests) + 1,
@@ -293,12 +187,8 @@ static int start_answer(struct server *server, struct request *request)
 	enum file_status status = FILE_OK;
 	int err = 0;
 
-	if (!request->header) {
-		if (request->ask.what == FILE_LIST)
-			err = prepare_list(server, request, &status);
-		else
-			err = prepare_get(server, request, &status);
-	}
+	if (!request->answer.header)
+		err = answer_prepare(&server->answers, &request->answer, &request->ask, &status);
 	/* With nothing under way nobody will give memory back: say it rather than wait. */
 	if (err < 0 && server->n_sending > 0)
 		return -ENOMEM;
@@ -312,7 +202,7 @@ static int start_answer(struct server *server, struct request *request)
 	if (err == 0 || err == -EAGAIN)
 		return err;
 	/* The client is gone, or will ask again. */
-	free_answer(server, request);
+	answer_free(&server->answers, &request->answer);
 	return 1;
 }
 
@@ -345,9 +235,9 @@ static int serve_client(struct server *server, struct client *client)
 		}
 		request->sending = 1;
 		client->n_sending++;
-		client->sending_bytes += request->data_len;
+		client->sending_bytes += request->answer.len;
 		server->n_sending++;
-		server->sending_bytes += request->data_len;
+		server->sending_bytes += request->answer.len;
 	}
 	return 0;
 }
@@ -416,13 +306,30 @@ static void take_request(struct server *server, const struct ripc_msg *msg)
 	request->client = client;
 	request->reply = msg->reply;
 	request->sending = 0;
-	request->header = request->data = NULL;
+	request->answer.header = NULL;
 	client->n_requests++;
 	enqueue(request);
 	if (client->head == request) {
 		serve_client(server, client);
 		drop_idle_client(server, client);
 	}
+}
+
+/* Says once for each client by which way it is reached. */
+static void tell_path(struct server *server, const struct client *client)
+{
+	struct ripc_path path = {.size = sizeof(path)};
+	unsigned int i;
+
+	for (i = 0; i < TOLD_MAX; i++)
+		if (server->told[i] == client->incarnation)
+			return;
+	if (ripc_path_info(server->svc, client->id, &path) < 0)
+		return;
+	server->told[server->n_told++ % TOLD_MAX] = client->incarnation;
+	printf("fileserver: client 0x%016llx over %s\n", (unsigned long long)client->id,
+		path.backend);
+	fflush(stdout);
 }
 
 static void take_completion(struct server *server, const struct ripc_msg *msg)
@@ -436,17 +343,19 @@ static void take_completion(struct server *server, const struct ripc_msg *msg)
 	if (!request->client || !request->sending)
 		return;
 	/* Otherwise the library took the buffers. */
-	if (msg->outcome == RIPC_NOT_DELIVERED)
-		free_answer(server, request);
+	if (msg->outcome == RIPC_NOT_DELIVERED || !request->answer.is_given)
+		answer_free(&server->answers, &request->answer);
+	if (msg->outcome == RIPC_DELIVERED)
+		tell_path(server, request->client);
 	/* Asking again would not help; after any other failure it may. */
 	if (msg->outcome == RIPC_NOT_DELIVERED && msg->status == -EMSGSIZE)
 		answer_status(server, request, FILE_TOO_LARGE);
 	client = request->client;
 	client->blocked = 0;
 	client->n_sending--;
-	client->sending_bytes -= request->data_len;
+	client->sending_bytes -= request->answer.len;
 	server->n_sending--;
-	server->sending_bytes -= request->data_len;
+	server->sending_bytes -= request->answer.len;
 	end_request(server, request);
 }
 
@@ -492,17 +401,23 @@ static int take(struct server *server, const struct ripc_msg *msg)
 /* Serves until the service is drained. 0 or a negative errno. */
 static int serve(struct server *server)
 {
+	struct tree *tree = &server->answers.tree;
+	struct cache *cache = &server->answers.cache;
 	struct ripc_msg *msg;
-	int err = 0;
+	int err = 0, timeout_ms;
 
 	while (err == 0) {
 		/* While files are kept open, their time is looked at now and then. */
-		err = ripc_receive(server->svc, server->tree.n_kept ? TREE_KEPT_MS / 4 : -1, &msg);
+		timeout_ms = cache->reading ? 0 : tree->n_kept ? TREE_KEPT_MS / 4 : -1;
+		err = ripc_receive(server->svc, timeout_ms, &msg);
 		if (err == 0) {
 			err = take(server, msg);
 			ripc_msg_free(msg);
+		} else if (err == -EAGAIN) {
+			cache_work(cache); /* there is nothing else to do */
+			err = 0;
 		} else if (err == -ETIMEDOUT) {
-			tree_expire(&server->tree);
+			tree_expire(tree);
 			err = 0;
 		}
 	}
@@ -575,21 +490,36 @@ static int serve_until_signal(struct server *server, const char *dir)
 	err = serve(server);
 	pthread_kill(thread, SIGTERM); /* in case it was no signal that ended the loop */
 	pthread_join(thread, NULL);
+	printf("fileserver: %.1f MB, of which %.1f MB from memory\n",
+		(double)server->answers.bytes / 1e6, (double)server->answers.cached_bytes / 1e6);
 	return err < 0 ? failed("the service ended", err) : 0;
 }
 
-static int run(struct server *server, const char *dir, uint64_t id)
+/* How much the cache may have: what was said, within a quarter of all that there is. */
+static uint64_t cache_bytes(struct server *server, uint64_t wanted)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	if (ripc_stats(server->ctx, &stats) < 0)
+		return 0;
+	return wanted < stats.pool_limit_bytes / 4 ? wanted : stats.pool_limit_bytes / 4;
+}
+
+static int run(struct server *server, const struct options *options)
 {
 	struct ripc_config config = {.size = sizeof(config), .log = log_to_stderr};
 	int err = ripc_open(&config, &server->ctx), status;
 
 	if (err < 0)
 		return failed("cannot start", err);
-	err = ripc_service_open(server->ctx, id, 0, &server->svc);
+	server->answers.ctx = server->ctx;
+	cache_open(&server->answers.cache, server->ctx, cache_bytes(server, options->cache_bytes));
+	err = ripc_service_open(server->ctx, options->id, 0, &server->svc);
 	if (err < 0)
 		status = failed("cannot register the service", err);
 	else
-		status = serve_until_signal(server, dir);
+		status = serve_until_signal(server, options->dir);
+	cache_close(&server->answers.cache);
 	ripc_close(server->ctx, 1000); /* answers under way get a second to end */
 	return status;
 }
@@ -604,7 +534,7 @@ static void free_clients(struct server *server)
 	}
 }
 
-static int serve_directory(const char *dir, uint64_t id)
+static int serve_directory(const struct options *options)
 {
 	struct server *server = calloc(1, sizeof(*server));
 	sigset_t signals;
@@ -616,14 +546,14 @@ static int serve_directory(const char *dir, uint64_t id)
 	/* Every thread, also the library's, leaves these signals to the one that waits for them. */
 	fill_signals(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	err = tree_open(&server->tree, dir);
+	err = tree_open(&server->answers.tree, options->dir);
 	if (err < 0) {
 		free(server);
-		fprintf(stderr, "fileserver: %s: %s\n", dir, strerror(-err));
+		fprintf(stderr, "fileserver: %s: %s\n", options->dir, strerror(-err));
 		return 1;
 	}
-	status = run(server, dir, id);
-	tree_close(&server->tree);
+	status = run(server, options);
+	tree_close(&server->answers.tree);
 	free_clients(server);
 	free(server);
 	return status;
@@ -635,33 +565,44 @@ static int usage_error(const char *what)
 	return 2;
 }
 
+static int parse_option(int option, const char *arg, struct options *options)
+{
+	switch (option) {
+	case 'i':
+		return parse_service_id(arg, &options->id);
+	case 'n':
+		return parse_service_name(arg, &options->id);
+	case 'c':
+		return parse_bytes(arg, &options->cache_bytes);
+	default:
+		return -EINVAL;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
 		{"id", required_argument, NULL, 'i'},
 		{"name", required_argument, NULL, 'n'},
+		{"cache", required_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	uint64_t id = 0;
-	int option, err;
+	struct options options = {.cache_bytes = CACHE_BYTES};
+	int option;
 
 	while ((option = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
 		if (option == 'h') {
 			fputs(usage_text, stdout);
 			return 0;
 		}
-		err = -EINVAL;
-		if (option == 'i')
-			err = parse_service_id(optarg, &id);
-		else if (option == 'n')
-			err = parse_service_name(optarg, &id);
-		if (err < 0)
+		if (parse_option(option, optarg, &options) < 0)
 			return usage_error("an option cannot be understood");
 	}
 	if (optind != argc - 1)
 		return usage_error("which directory?");
-	if (id == 0)
+	if (options.id == 0)
 		return usage_error("--id or --name is needed");
-	return serve_directory(argv[optind], id);
+	options.dir = argv[optind];
+	return serve_directory(&options);
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The directory tree that fileserver serves: opening what a stranger names without ever leaving
- * the tree, and listing directories. Knows nothing of messages.
+ * The parts of fileserver: the directory tree that it serves (fileserver_tree.c), files that are
+ * kept in memory (cache.c), and the answers that are made of both (fileserver_answer.c).
+ * fileserver.c has the requests.
  */
 #ifndef EXAMPLES_FILESERVER_H
 #define EXAMPLES_FILESERVER_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
+#include "cache.h"
 #include "fileproto.h"
+
+/* ---- the tree: opening what a stranger names without ever leaving it, and listing ---- */
 
 #define TREE_KEPT    8	   /* files that stay open between the pieces asked of them */
 #define TREE_KEPT_MS 10000 /* for so long after the last piece */
@@ -28,7 +33,8 @@ struct tree {
 
 struct tree_file {
 	int fd;
-	uint64_t size, version;
+	struct stat stat;
+	uint64_t version; /* differs once it was replaced or written to */
 };
 
 /* Opens the directory. 0 or a negative errno. tree_close() ends it. */
@@ -50,5 +56,34 @@ void tree_expire(struct tree *tree);
 /* Lists a directory as fileproto.h says. *bytes is the caller's, for free(). */
 enum file_status tree_list(
 	struct tree *tree, const char *path, size_t max, uint8_t **bytes, size_t *len);
+
+/* ---- answers ---- */
+
+#define PIECES_KEPT 32
+
+struct answers {
+	struct ripc_context *ctx;
+	struct tree tree;
+	struct cache cache;
+	uint8_t *pieces[PIECES_KEPT]; /* free buffers */
+	unsigned int n_pieces;
+	uint64_t bytes, cached_bytes; /* of files, answered; of these, from the cache */
+};
+
+/* One answer, in buffers of the pool. */
+struct answer {
+	uint8_t *header; /* FILE_ANSWER_HEADER bytes; NULL: nothing is prepared */
+	uint8_t *data;
+	size_t len;
+	int is_given; /* send it with RIPC_GIVE; else it is to be freed when it was sent */
+};
+
+/*
+ * Prepares what is asked for. 0: *answer is to be sent if *status is FILE_OK; else that status is
+ * all there is to say. -ENOMEM: not now.
+ */
+int answer_prepare(struct answers *answers, struct answer *answer, const struct file_request *ask,
+	enum file_status *status);
+void answer_free(struct answers *answers, struct answer *answer);
 
 #endif

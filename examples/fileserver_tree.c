@@ -10,7 +10,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -153,11 +152,12 @@ static struct tree_kept *find_kept(struct tree *tree, const char *path)
 	return NULL;
 }
 
-/* A number that differs once the file was replaced or written to (FNV-1a of what tells). */
+/* FNV-1a of what tells whether it is still the same. */
 static uint64_t version_of(const struct stat *st)
 {
 	const uint64_t facts[] = {(uint64_t)st->st_dev, (uint64_t)st->st_ino, (uint64_t)st->st_size,
-		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec};
+		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec,
+		(uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
 	uint64_t hash = 14695981039346656037ull;
 	size_t i;
 
@@ -169,7 +169,6 @@ static uint64_t version_of(const struct stat *st)
 enum file_status tree_get(struct tree *tree, const char *path, int again, struct tree_file *file)
 {
 	struct tree_kept *kept = again ? find_kept(tree, path) : NULL;
-	struct stat st;
 	int fd;
 
 	if (kept) {
@@ -181,13 +180,12 @@ enum file_status tree_get(struct tree *tree, const char *path, int again, struct
 		if (fd < 0)
 			return status_from_errno(-fd);
 	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+	if (fstat(fd, &file->stat) < 0 || !S_ISREG(file->stat.st_mode)) {
 		close(fd);
 		return FILE_NO_FILE;
 	}
 	file->fd = fd;
-	file->size = (uint64_t)st.st_size;
-	file->version = version_of(&st);
+	file->version = version_of(&file->stat);
 	return FILE_OK;
 }
 

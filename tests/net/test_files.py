@@ -292,6 +292,41 @@ class Served(unittest.TestCase):
         self.assertIn('median', run('ripc', 'ping', self.name, '-c', '2').stdout.decode())
 
 
+class OnOneHost(unittest.TestCase):
+    """Cases without restriction: shared memory is what is best there."""
+
+    def fetch(self, name, path, out):
+        done = subprocess.run([program('fileget'), '--name', name, os.path.basename(path), '-o',
+                               out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=DEADLINE_S)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertIn('over shm', done.stderr.decode())
+        self.assertEqual(digest(out), digest(path))
+
+    def test_fileserver__cache(self):
+        # The longest file that the interpreter consists of: nobody has changed it lately.
+        with open('/proc/self/maps') as stream:
+            mapped = {line.split(None, 5)[5].strip() for line in stream if '/' in line}
+        path = max(filter(os.path.isfile, mapped), key=os.path.getsize)
+        name = 'test-cache-%d' % os.getpid()
+        if os.path.getsize(path) < 2 << 20:
+            self.skipTest('%s is too short to be kept' % path)
+        server = subprocess.Popen([program('fileserver'), os.path.dirname(path), '--name', name],
+                                  stdout=subprocess.PIPE)
+        self.assertIn(b'serving', server.stdout.readline())
+        try:
+            with tempfile.TemporaryDirectory(prefix='ripc-test-') as top:
+                for _ in range(10):
+                    self.fetch(name, path, os.path.join(top, 'copy'))
+        finally:
+            server.terminate()
+            said = server.stdout.read().decode()
+            server.stdout.close()
+            self.assertEqual(server.wait(DEADLINE_S), 0)
+        self.assertIn('over shm', said)
+        self.assertNotIn(' 0.0 MB from memory', said)
+
+
 class Alone(unittest.TestCase):
     """Cases without a server."""
 
@@ -332,6 +367,7 @@ class Alone(unittest.TestCase):
             ('pingpong', '--count', '0'),
             ('fileserver',), ('fileserver', '/tmp'), ('fileserver', '/tmp', '--id', '0'),
             ('fileserver', '--id', '5'), ('fileserver', '/tmp', '--name', ''),
+            ('fileserver', '/tmp', '--id', '5', '--cache', 'much'),
             ('fileget', 'x'), ('fileget', '--id', '5'), ('fileget', '--id', 'x', 'y'),
             ('fileget', '--id', '5', 'a', 'b'), ('fileget', '--id', '5', '-r', '-o', '-'),
             ('fileget', '--id', '5', '-l', '-r'), ('fileget', '--id', '5', 'x', '--depth', '0'),
