@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 #include "fileserver.h"
 #include "service_id.h"
@@ -64,6 +65,7 @@ struct server {
 	struct client *clients;
 	unsigned int n_sending;
 	uint64_t sending_bytes;
+	time_t said; /* when clients were last blamed for the lack of memory */
 };
 
 static const char usage_text[] =
@@ -181,6 +183,24 @@ static int send_answer(struct server *server, struct request *request)
 	return ripc_sendmsg(server->svc, &send, NULL);
 }
 
+static void say_holder(void *arg, const struct ripc_holder *holder)
+{
+	(void)arg;
+	fprintf(stderr, "fileserver: no memory: service 0x%llx has not freed %llu bytes of %llu "
+		"answers\n", (unsigned long long)holder->id, (unsigned long long)holder->bytes,
+		(unsigned long long)holder->messages);
+}
+
+/* On this host clients read answers where they are, for as long as they like. */
+static void say_holders(struct server *server)
+{
+	time_t now = time(NULL);
+
+	if (now != server->said)
+		ripc_holders(server->ctx, say_holder, NULL);
+	server->said = now;
+}
+
 /* Prepares and sends. 0: being sent; 1: answered and over; -EAGAIN, -ENOMEM: try again later. */
 static int start_answer(struct server *server, struct request *request)
 {
@@ -192,8 +212,10 @@ static int start_answer(struct server *server, struct request *request)
 	/* With nothing under way nobody will give memory back: say it rather than wait. */
 	if (err < 0 && server->n_sending > 0)
 		return -ENOMEM;
-	if (err < 0)
+	if (err < 0) {
+		say_holders(server);
 		status = FILE_TOO_LARGE;
+	}
 	if (status != FILE_OK) {
 		answer_status(server, request, status);
 		return 1;

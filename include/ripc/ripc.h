@@ -218,6 +218,13 @@ struct ripc_listing {
 	const char *address; /* in words */
 };
 
+/* One line of ripc_holders(): a service that holds memory of our pool. */
+struct ripc_holder {
+	uint64_t id, incarnation; /* to which it was given */
+	uint64_t bytes;           /* that it has not freed */
+	uint64_t messages;        /* in which it got them */
+};
+
 /*
  * Opens a context. cfg may be NULL: all defaults. *ctx belongs to the caller until
  * ripc_close(). Does not block on the network.
@@ -295,7 +302,7 @@ RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 /*
  * Takes a buffer of at least len bytes from the pool, with one reference, 64-byte aligned,
  * contents undefined. Never blocks on the network.
- *  -ENOMEM  the pool's limit, or no memory
+ *  -ENOMEM  the pool's limit, or no memory; what others hold of it: ripc_holders()
  */
 RIPC_API int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf);
 
@@ -413,6 +420,16 @@ RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, ui
 
 /* Fills *stats up to stats->size. Does not block. */
 RIPC_API int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats);
+
+/*
+ * Tells who holds what of our pool: memory that was given (RIPC_GIVE), is read where it is, and is
+ * in use until its receiver frees it. Calls found once for each such service, the one that holds
+ * most first; the sum is ripc_stats.given_held_bytes. *holder is valid during the call only, which
+ * may call the library. Does not block. Returns how many there are.
+ *  -ENOMEM  no memory for the list
+ */
+RIPC_API int ripc_holders(struct ripc_context *ctx,
+		void (*found)(void *arg, const struct ripc_holder *holder), void *arg);
 
 /*
  * Tells for each backend and resolver source whether it can run under this configuration

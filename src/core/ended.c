@@ -124,6 +124,8 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;
 	outgoing->busy = false;
+	if (partner)
+		outgoing->to_incarnation = partner->incarnation; /* who may hold it: holders.c */
 	outgoing->partner = NULL;
 	list_remove(&outgoing->node);
 	list_append(&ctx->ended, &outgoing->node);

@@ -174,20 +174,40 @@ static bool has_namespaces(void)
 	return status == 0;
 }
 
+static void add_bytes(void *arg, const struct ripc_holder *holder)
+{
+	struct ripc_holder *sought = arg;
+
+	if (holder->id == sought->id)
+		sought->bytes += holder->bytes;
+}
+
+/* What a service holds of ours. */
+static uint64_t held_by(const struct end *end, uint64_t id)
+{
+	struct ripc_holder sought = {.id = id};
+	int n = ripc_holders(end->ctx, add_bytes, &sought);
+
+	check(n < 0 ? n : 0, "holders");
+	return sought.bytes;
+}
+
 static void outlive_holder(struct end *end, int in, int out)
 {
 	struct ripc_msg *msg;
-	uint64_t used = stats_of(end).pool_used_bytes, held;
+	uint64_t used = stats_of(end).pool_used_bytes, held, id = get_number(in);
 
-	give_all(end, get_number(in));
+	give_all(end, id);
 	held = get_number(in);
 	/* The first ones may have been copied, before the two knew each other. */
 	check(stats_of(end).given_held_bytes == held ? 0 : -EPROTO, "held");
+	check(held_by(end, id) == held ? 0 : -EPROTO, "holder");
 	end->outlived += held;
 	put_number(out, 1);
 	for (int i = 0; i < PATIENCE_MS && stats_of(end).given_held_bytes; i++)
 		check(ripc_receive(end->svc, 1, &msg) == -ETIMEDOUT ? 0 : -EPROTO, "silence");
 	check(stats_of(end).given_held_bytes == 0 ? 0 : -ETIMEDOUT, "settled");
+	check(held_by(end, id) == 0 ? 0 : -EPROTO, "holder is gone");
 	check(stats_of(end).pool_used_bytes <= used ? 0 : -ENOMEM, "baseline");
 }
 

@@ -218,11 +218,84 @@ START_TEST(give__one_buffer_to_many)
 }
 END_TEST
 
+struct holders {
+	struct ripc_holder all[4];
+	int n;
+};
+
+static void note_holder(void *arg, const struct ripc_holder *holder)
+{
+	struct holders *holders = arg;
+
+	ck_assert_int_lt(holders->n, 4);
+	holders->all[holders->n++] = *holder;
+}
+
+static struct holders holders_of(const struct world *world, int i)
+{
+	struct holders holders = {.n = 0};
+
+	ck_assert_int_eq(ripc_holders(world->ctx[i], note_holder, &holders), holders.n);
+	return holders;
+}
+
+static void check_holder(const struct ripc_holder *holder, const struct ripc_service *svc,
+		uint64_t bytes, uint64_t messages)
+{
+	ck_assert_uint_eq(holder->id, ripc_service_id(svc));
+	ck_assert_uint_eq(holder->incarnation, ripc_service_incarnation(svc));
+	ck_assert_uint_eq(holder->bytes, bytes);
+	ck_assert_uint_eq(holder->messages, messages);
+}
+
+/* By service, whoever holds most first. */
+START_TEST(holders__by_service)
+{
+	struct world world;
+	struct ripc_service *other;
+	struct ripc_msg *msg[3];
+	struct holders holders;
+
+	world_open(&world, _i);
+	ck_assert_int_eq(ripc_service_open(world.ctx[1], 0, 0, &other), 0);
+	for (int i = 0; i < 3; i++) {
+		struct iovec item = {buffer(&world, LEN, 1), LEN};
+
+		/* Two to the other one. */
+		if (i == 1) {
+			struct ripc_service *first = world.svc[1];
+
+			world.svc[1] = other;
+			other = first;
+		}
+		msg[i] = give(&world, &item, 1);
+	}
+	holders = holders_of(&world, 0);
+	ck_assert_int_eq(holders.n, 2);
+	check_holder(&holders.all[0], world.svc[1], 2 * LEN, 2);
+	check_holder(&holders.all[1], other, LEN, 1);
+	ck_assert_int_eq(holders_of(&world, 1).n, 0);
+	ripc_msg_free(msg[0]);
+	ripc_msg_free(msg[2]);
+	check_held(&world, LEN);
+	holders = holders_of(&world, 0);
+	ck_assert_int_eq(holders.n, 1);
+	check_holder(&holders.all[0], world.svc[1], LEN, 1);
+	ripc_msg_free(msg[1]);
+	check_held(&world, 0);
+	ck_assert_int_eq(holders_of(&world, 0).n, 0);
+	ck_assert_int_eq(ripc_holders(world.ctx[0], NULL, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_holders(NULL, note_holder, NULL), -EINVAL);
+	world_close(&world);
+}
+END_TEST
+
 /* What others hold is in use; when they free it there is room again, without a poll between. */
 START_TEST(give__owner_out_of_memory)
 {
 	enum { MOST = 32 };
 	struct world world;
+	struct holders holders;
 	struct ripc_msg *msg[MOST];
 	struct iovec item = {.iov_len = LEN};
 	int n = 0;
@@ -235,6 +308,9 @@ START_TEST(give__owner_out_of_memory)
 	ck_assert_int_ge(n, 15);
 	ck_assert_int_eq(ripc_buf_alloc(world.ctx[0], LEN, &item.iov_base), -ENOMEM);
 	ck_assert_uint_eq(stats_of(&world, 0).given_held_bytes, (uint64_t)n * LEN);
+	holders = holders_of(&world, 0);
+	ck_assert_int_eq(holders.n, 1);
+	check_holder(&holders.all[0], world.svc[1], (uint64_t)n * LEN, (uint64_t)n);
 	ripc_msg_free(msg[--n]);
 	ck_assert_int_eq(ripc_buf_alloc(world.ctx[0], LEN, &item.iov_base), 0);
 	while (n > 0)
@@ -372,7 +448,7 @@ int main(void)
 		{ give__one_buffer_to_many, 2 }, { give__owner_out_of_memory, 2 },
 		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
 		{ give__into_a_window, 2 }, { give__goes_on, 2 },
-		{ give__header_goes_along, 2 }, { NULL, 0 },
+		{ give__header_goes_along, 2 }, { holders__by_service, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("mapped", loops);
