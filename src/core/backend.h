@@ -301,7 +301,8 @@ struct ripc__source {
 	int (*list)(void *source, void (*found)(void *arg, uint64_t id), void *arg);
 };
 
-extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend;
+extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend,
+	ripc__verbs_backend;
 extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
 
 /* Constant tables, ended by NULL; best first. */

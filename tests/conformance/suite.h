@@ -24,6 +24,8 @@ struct conformance {
 	uint32_t n_variants;
 	/* Makes the receive buffer small, so that it overflows; NULL: none. */
 	conformance_options small_buffer;
+	/* Networks whose two ends must get acquainted: who waits polls the others meanwhile. */
+	bool both_ends;
 };
 
 /* Returns the exit status of the program. */

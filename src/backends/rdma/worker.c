@@ -109,9 +109,10 @@ void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdm
 	job->ran = false;
 	worker->n_pending++;
 	pthread_mutex_lock(&worker->lock);
-	if (worker->n_idle <= worker->n_queued && worker->n_threads < RIPC__RDMA_THREADS)
+	if (!worker->stop && worker->n_idle <= worker->n_queued &&
+			worker->n_threads < RIPC__RDMA_THREADS)
 		thread_start(worker);
-	if (worker->n_threads == 0) {
+	if (!worker->stop && worker->n_threads == 0) {
 		job->run(job);
 		job->ran = true;
 		finish(worker, job);

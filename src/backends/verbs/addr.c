@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of the verbs backend: address blobs, the preamble of every datagram, and messages about
+ * connections (docs/protocol.md). All of it comes from outside and is checked here.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/bytes.h"
+#include "verbs.h"
+
+#define NUMBER_MAX 0xffffffu /* of queue pairs and packets: 24 bits */
+#define QKEY_MAX   0x7fffffffu /* those above are the administrator's */
+
+static const uint8_t zeros[16], mapped[12] = {[10] = 0xff, 0xff};
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+void ripc__verbs_addr_encode(const struct verbs_addr *addr, uint8_t blob[VERBS_ADDR_LEN])
+{
+	memset(blob, 0, VERBS_ADDR_LEN);
+	blob[0] = VERBS_VERSION;
+	blob[1] = addr->kind;
+	blob[2] = addr->mtu;
+	put16(blob + 4, addr->lid);
+	put32(blob + 8, addr->qpn);
+	put32(blob + 12, addr->qkey);
+	memcpy(blob + 16, addr->gid, sizeof(addr->gid));
+}
+
+static bool is_mtu(uint8_t mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096;
+}
+
+/* Queue pairs 0 and 1 are the network's own; the last one means all who joined a group. */
+static bool is_qpn(uint32_t qpn)
+{
+	return qpn > 1 && qpn < NUMBER_MAX;
+}
+
+int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *addr)
+{
+	struct verbs_addr read;
+
+	if (len != VERBS_ADDR_LEN || blob[0] != VERBS_VERSION)
+		return -EBADMSG;
+	read = (struct verbs_addr){.kind = blob[1], .mtu = blob[2], .lid = get16(blob + 4),
+		.qpn = get32(blob + 8), .qkey = get32(blob + 12)};
+	memcpy(read.gid, blob + 16, sizeof(read.gid));
+	if (blob[3] || get16(blob + 6) || !is_mtu(read.mtu) || !is_qpn(read.qpn) ||
+			read.qkey > QKEY_MAX || memcmp(read.gid, zeros, sizeof(zeros)) == 0)
+		return -EBADMSG;
+	/* No multicast GID; a LID only where there are any, and then of one port. */
+	if (read.gid[0] == 0xff || read.lid >= 0xc000 ||
+			(read.kind == RIPC__RDMA_INFINIBAND) != (read.lid != 0))
+		return -EBADMSG;
+	if (read.kind < RIPC__RDMA_INFINIBAND || read.kind > RIPC__RDMA_ROCE_V2)
+		return -EBADMSG;
+	*addr = read;
+	return 0;
+}
+
+void ripc__verbs_addr_fill(const struct verbs_addr *own, struct ripc__addr *addr)
+{
+	memcpy(addr->host, own->gid, sizeof(addr->host));
+	addr->len = VERBS_ADDR_LEN;
+	ripc__verbs_addr_encode(own, addr->blob);
+}
+
+void ripc__verbs_addr_text(const struct ripc__addr *addr, char text[64])
+{
+	char gid[INET6_ADDRSTRLEN];
+	struct verbs_addr own;
+
+	if (ripc__verbs_addr_decode(addr->blob, addr->len, &own) ||
+			!inet_ntop(AF_INET6, own.gid, gid, sizeof(gid))) {
+		snprintf(text, 64, "?");
+		return;
+	}
+	snprintf(text, 64, "%.45s qp %u", gid, own.qpn);
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
+		uint8_t bytes[VERBS_PREAMBLE])
+{
+	bytes[0] = is_setup ? 2 : 1;
+	bytes[1] = mtu;
+	put16(bytes + 2, 0);
+	put32(bytes + 4, qkey);
+}
+
+bool ripc__verbs_is_v4(const uint8_t gid[16])
+{
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+/*
+ * The sender's GID from the routing header. RoCE v2 over IPv4 leaves an IPv4 header in its end, and
+ * nothing certain before that.
+ */
+static int read_gid(const struct verbs_addr *self, const uint8_t *grh, uint8_t gid[16])
+{
+	if (ripc__verbs_is_v4(self->gid)) {
+		memcpy(gid, mapped, sizeof(mapped));
+		memcpy(gid + 12, grh + 32, 4);
+		return grh[20] == 0x45 ? 0 : -EBADMSG;
+	}
+	memcpy(gid, grh + 8, 16);
+	return grh[0] >> 4 == 6 ? 0 : -EBADMSG;
+}
+
+int ripc__verbs_sender(const struct verbs_addr *self, const struct ibv_wc *wc,
+		const uint8_t *bytes, struct verbs_addr *sender, bool *is_setup)
+{
+	const uint8_t *preamble = bytes + VERBS_GRH;
+	uint8_t blob[VERBS_ADDR_LEN];
+	struct verbs_addr read = {.kind = self->kind, .qpn = wc->src_qp};
+
+	if (!(wc->wc_flags & IBV_WC_GRH) || wc->byte_len < VERBS_GRH + VERBS_PREAMBLE ||
+			read_gid(self, bytes, read.gid))
+		return -EBADMSG;
+	if (preamble[0] < 1 || preamble[0] > 2 || get16(preamble + 2))
+		return -EBADMSG;
+	read.mtu = preamble[1];
+	read.qkey = get32(preamble + 4);
+	read.lid = self->kind == RIPC__RDMA_INFINIBAND ? wc->slid : 0;
+	ripc__verbs_addr_encode(&read, blob);
+	if (ripc__verbs_addr_decode(blob, sizeof(blob), sender))
+		return -EBADMSG;
+	*is_setup = preamble[0] == 2;
+	return 0;
+}
+
+/* ---- messages about connections ---------------------------------------------------------- */
+
+void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN])
+{
+	memset(bytes, 0, VERBS_SETUP_LEN);
+	bytes[0] = setup->type;
+	bytes[1] = setup->mtu;
+	bytes[2] = setup->reads;
+	put32(bytes + 4, setup->qpn);
+	put32(bytes + 8, setup->psn);
+	put64(bytes + 16, setup->nonce);
+	put64(bytes + 24, setup->proof);
+}
+
+int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup)
+{
+	struct verbs_setup read;
+	bool has_pair;
+
+	if (len != VERBS_SETUP_LEN || bytes[3] || get32(bytes + 12))
+		return -EBADMSG;
+	read = (struct verbs_setup){.type = bytes[0], .mtu = bytes[1], .reads = bytes[2],
+		.qpn = get32(bytes + 4), .psn = get32(bytes + 8), .nonce = get64(bytes + 16),
+		.proof = get64(bytes + 24)};
+	if (read.type < VERBS_REQUEST || read.type > VERBS_CLIENT_GONE || !read.nonce)
+		return -EBADMSG;
+	has_pair = read.type == VERBS_REQUEST || read.type == VERBS_REPLY;
+	if (has_pair != is_qpn(read.qpn) || has_pair != is_mtu(read.mtu) ||
+			has_pair != (read.reads != 0) || read.psn > NUMBER_MAX)
+		return -EBADMSG;
+	*setup = read;
+	return 0;
+}

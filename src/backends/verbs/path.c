@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ways to other hosts, and partners as core knows them. A way is an address handle; making one over
+ * Ethernet has the kernel look for the neighbour, which takes a second if it is silent, so a helper
+ * thread does it. A way serves all partners of its host and is kept for a while after the last one,
+ * so that answers to strangers need none to be made.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/bytes.h"
+#include "util/siphash.h"
+#include "verbs.h"
+
+#define FRESH_US   5000000u /* an unused way that is older is looked for again: hosts move */
+#define AGAIN_US   1000000u /* after one was not found */
+#define HOPS       64
+#define PENDING    64u      /* ways being looked for at once; whoever floods us waits */
+
+/* ---- ways -------------------------------------------------------------------------------- */
+
+void ripc__verbs_path_attr(const struct verbs_port *port, const struct verbs_addr *addr,
+		struct ibv_ah_attr *attr)
+{
+	*attr = (struct ibv_ah_attr){
+		.grh = {.sgid_index = port->rdma->gid_index, .hop_limit = HOPS},
+		.is_global = 1,
+		.dlid = addr->lid,
+		.port_num = port->rdma->port,
+	};
+	memcpy(&attr->grh.dgid, addr->gid, sizeof(addr->gid));
+}
+
+static uint64_t path_key(const struct verbs_port *port, const struct verbs_addr *addr)
+{
+	uint8_t bound[18];
+
+	memcpy(bound, addr->gid, 16);
+	put16(bound + 16, addr->lid);
+	return ripc__siphash(port->secret, bound, sizeof(bound));
+}
+
+static void path_run(struct ripc__rdma_job *job)
+{
+	struct verbs_path *path = (struct verbs_path *)job;
+
+	errno = 0;
+	path->job_ah = ibv_create_ah(path->port->rdma->pd, &path->attr);
+	path->job_error = path->job_ah ? 0 : errno ? -errno : -EHOSTUNREACH;
+}
+
+static void path_free(struct verbs_path *path)
+{
+	ripc__map_remove(&path->port->paths_by_gid, path->key);
+	list_remove(&path->node);
+	if (path->ah)
+		ibv_destroy_ah(path->ah);
+	free(path);
+}
+
+/* Everybody who waited is told. */
+static void path_resolved(struct verbs_path *path)
+{
+	path->busy = false;
+	path->ah = path->job_ah;
+	path->error = path->job_error;
+	path->since_us = ripc__verbs_now_us();
+	while (!list_empty(&path->waiting)) {
+		struct verbs_opening *opening = list_entry(list_pop(&path->waiting),
+			struct verbs_opening, node);
+
+		opening->event.status = path->error;
+		list_append(&path->port->opened, &opening->node);
+	}
+}
+
+static void path_done(void *owner, struct ripc__rdma_job *job)
+{
+	struct verbs_path *path = (struct verbs_path *)job;
+
+	(void)owner;
+	path_resolved(path);
+}
+
+/* Looks for the way, anew if need be; nobody uses it, or it was not found. */
+static int path_resolve(struct verbs_path *path)
+{
+	struct verbs_port *port = path->port;
+
+	if (path->ah)
+		ibv_destroy_ah(path->ah);
+	path->ah = path->job_ah = NULL;
+	path->job_error = -ECANCELED;
+	path->busy = true;
+	if (port->rdma->link_layer != IBV_LINK_LAYER_ETHERNET) {
+		path_run(&path->job); /* only local work */
+		path_resolved(path);
+		return path->error;
+	}
+	path->job.run = path_run;
+	path->job.done = path_done;
+	ripc__rdma_worker_submit(port->worker, &path->job);
+	return -EINPROGRESS;
+}
+
+static struct verbs_path *path_new(struct verbs_port *port, const struct verbs_addr *addr,
+		uint64_t key)
+{
+	struct verbs_path *path;
+
+	if (port->no_more || ripc__rdma_worker_pending(port->worker) >= PENDING)
+		return NULL;
+	path = calloc(1, sizeof(*path));
+	if (!path)
+		return NULL;
+	path->port = port;
+	path->key = key;
+	path->error = -EHOSTUNREACH;
+	list_init(&path->waiting);
+	ripc__verbs_path_attr(port, addr, &path->attr);
+	if (ripc__map_put(&port->paths_by_gid, key, path)) {
+		free(path);
+		return NULL;
+	}
+	list_append(&port->paths, &path->node);
+	port->n_paths_unused++;
+	return path;
+}
+
+/* The ways that were not used for the longest time go, if there are many. */
+static void paths_trim(struct verbs_port *port)
+{
+	list_for_each_safe(node, &port->paths) {
+		struct verbs_path *path = list_entry(node, struct verbs_path, node);
+
+		if (port->n_paths_unused <= VERBS_PATHS_KEPT)
+			return;
+		if (path->busy)
+			continue;
+		port->n_paths_unused--;
+		path_free(path);
+	}
+}
+
+int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
+		struct verbs_path **found)
+{
+	uint64_t key = path_key(port, addr), age_us;
+	struct verbs_path *path = ripc__map_get(&port->paths_by_gid, key);
+	int error;
+
+	path = path ? path : path_new(port, addr, key);
+	if (!path)
+		return -EAGAIN;
+	age_us = ripc__verbs_now_us() - path->since_us;
+	error = path->busy ? -EINPROGRESS : path->error;
+	if (!path->busy && (path->error || !path->users) && (!path->since_us ||
+			age_us > (path->error ? AGAIN_US : FRESH_US)))
+		error = path_resolve(path);
+	if (error && error != -EINPROGRESS)
+		return error;
+	if (path->users++ == 0) {
+		port->n_paths_unused--;
+		list_remove(&path->node);
+		list_append(&port->paths_used, &path->node);
+	}
+	*found = path;
+	return error;
+}
+
+void ripc__verbs_path_put(struct verbs_path *path)
+{
+	struct verbs_port *port = path->port;
+
+	if (--path->users > 0)
+		return;
+	port->n_paths_unused++;
+	list_remove(&path->node);
+	list_append(&port->paths, &path->node);
+	paths_trim(port);
+}
+
+static void paths_free(struct list *paths)
+{
+	while (!list_empty(paths)) {
+		struct verbs_path *path = list_entry(paths->next, struct verbs_path, node);
+
+		while (!list_empty(&path->waiting))
+			free(list_entry(list_pop(&path->waiting), struct verbs_opening, node));
+		path_free(path);
+	}
+}
+
+void ripc__verbs_paths_close(struct verbs_port *port)
+{
+	paths_free(&port->paths);
+	paths_free(&port->paths_used);
+	while (!list_empty(&port->opened))
+		free(list_entry(list_pop(&port->opened), struct verbs_opening, node));
+	ripc__map_free(&port->paths_by_gid);
+}
+
+/* ---- partners ---------------------------------------------------------------------------- */
+
+int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+{
+	const struct verbs_port *port = state;
+
+	ripc__verbs_addr_encode(&port->self, blob);
+	return VERBS_ADDR_LEN;
+}
+
+/* The networks that GIDs of these kinds belong to are not joined. */
+static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
+{
+	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
+		ripc__verbs_is_v4(self->gid) == ripc__verbs_is_v4(other->gid));
+}
+
+int ripc__verbs_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	const struct verbs_port *port = state;
+	struct verbs_addr own;
+	int error = ripc__verbs_addr_decode(blob, len, &own);
+
+	(void)host; /* GIDs say where they are */
+	if (error)
+		return error;
+	if (!can_reach(&port->self, &own))
+		return -EHOSTUNREACH;
+	ripc__verbs_addr_fill(&own, addr);
+	return 0;
+}
+
+static struct verbs_opening *opening_new(struct verbs_port *port, void *peer,
+		const struct ripc__addr *addr)
+{
+	struct verbs_opening *opening = calloc(1, sizeof(*opening));
+
+	if (!opening)
+		return NULL;
+	opening->from = *addr;
+	opening->event = (struct ripc__event){.kind = RIPC_EV_PEER, .peer = peer};
+	port->opening += port->opening + 1 ? 1 : 2; /* never 0 */
+	opening->number = port->opening;
+	return opening;
+}
+
+int ripc__verbs_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+{
+	struct verbs_port *port = state;
+	struct verbs_peer *peer = peer_state;
+	struct verbs_opening *opening = NULL;
+	struct verbs_path *path;
+	struct verbs_addr own;
+	int error = ripc__verbs_addr_decode(addr->blob, addr->len, &own);
+
+	if (!error)
+		error = ripc__verbs_path_get(port, &own, &path);
+	if (error && error != -EINPROGRESS)
+		return error;
+	if (error == -EINPROGRESS) {
+		opening = opening_new(port, peer_state, addr);
+		if (!opening) {
+			ripc__verbs_path_put(path);
+			return -ENOMEM;
+		}
+		list_append(&path->waiting, &opening->node);
+	}
+	*peer = (struct verbs_peer){.path = path, .qpn = own.qpn, .qkey = own.qkey,
+		.mtu = own.mtu < port->self.mtu ? own.mtu : port->self.mtu,
+		.opening = opening ? opening->number : 0};
+	return error;
+}
+
+/* Whoever closes a route does not want to hear of its opening. */
+static void opening_forget(struct list *list, uint32_t number)
+{
+	list_for_each_safe(node, list) {
+		struct verbs_opening *opening = list_entry(node, struct verbs_opening, node);
+
+		if (opening->number != number)
+			continue;
+		list_remove(&opening->node);
+		free(opening);
+	}
+}
+
+void ripc__verbs_peer_close(void *state, void *peer_state)
+{
+	struct verbs_port *port = state;
+	struct verbs_peer *peer = peer_state;
+
+	if (peer->opening) {
+		opening_forget(&peer->path->waiting, peer->opening);
+		opening_forget(&port->opened, peer->opening);
+	}
+	ripc__verbs_path_put(peer->path);
+	peer->path = NULL;
+}
+
+void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
+		struct verbs_addr *addr)
+{
+	*addr = (struct verbs_addr){.qpn = peer->qpn, .qkey = peer->qkey,
+		.lid = peer->path->attr.dlid, .kind = port->self.kind, .mtu = peer->mtu};
+	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
+}
+
+void ripc__verbs_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+{
+	struct verbs_addr own;
+
+	ripc__verbs_peer_where(port, peer, &own);
+	ripc__verbs_addr_fill(&own, addr);
+}
+
+uint32_t ripc__verbs_peer_mtu(void *port, void *state)
+{
+	const struct verbs_peer *peer = state;
+
+	(void)port;
+	return (128u << peer->mtu) - VERBS_PREAMBLE;
+}
+
+/* The MTU may differ: a route knows the less of both. */
+bool ripc__verbs_peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
+{
+	const struct verbs_peer *peer = peer_state;
+	const uint8_t *blob = from->blob;
+
+	(void)state;
+	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == peer->qpn &&
+		get32(blob + 12) == peer->qkey && get16(blob + 4) == peer->path->attr.dlid &&
+		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending datagrams. Each is copied into a registered buffer, so that the caller's bytes are free
+ * and any number of pieces is one; short ones then go inline, and the device need not fetch them. A
+ * list of work requests is posted at once. One in VERBS_SIGNALLED tells of its end, and with it of
+ * all before: no more than VERBS_SENDS are ever posted and not known to have ended, so neither the
+ * queue nor its completion queue, which is only looked at from here, can overflow.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "verbs.h"
+
+#define LIST_MAX VERBS_BATCH
+
+int ripc__verbs_sends_open(struct verbs_port *port)
+{
+	struct verbs_sends *sends = &port->sends;
+	struct iovec range;
+	int error = ripc__buffers_open(VERBS_SENDS, port->mtu_bytes, &sends->buffers);
+
+	if (error)
+		return error;
+	ripc__buffers_range(sends->buffers, &range);
+	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK); /* as rdma/ring.c says */
+	error = ripc__rdma_register(port->rdma, port->rdma->pd, &range, 0, &sends->mr);
+	if (error)
+		goto err_buffers;
+	sends->cq = ibv_create_cq(port->rdma->context, VERBS_SENDS, NULL, NULL, 0);
+	if (!sends->cq) {
+		error = -ENOMEM;
+		goto err_deregister;
+	}
+	return 0;
+err_deregister:
+	ibv_dereg_mr(sends->mr);
+err_buffers:
+	ripc__buffers_close(sends->buffers);
+	return error;
+}
+
+void ripc__verbs_sends_close(struct verbs_port *port)
+{
+	ibv_destroy_cq(port->sends.cq);
+	ibv_dereg_mr(port->sends.mr);
+	ripc__buffers_close(port->sends.buffers);
+}
+
+/* How many more may be posted. */
+static uint32_t room(struct verbs_port *port, uint32_t wanted)
+{
+	struct verbs_sends *sends = &port->sends;
+	struct ibv_wc wcs[VERBS_SENDS / VERBS_SIGNALLED + 1];
+	uint32_t left = VERBS_SENDS - (sends->head - sends->tail);
+	int n;
+
+	if (left >= wanted)
+		return left;
+	n = ibv_poll_cq(sends->cq, sizeof(wcs) / sizeof(wcs[0]), wcs);
+	for (int i = 0; i < n; i++) {
+		sends->tail = (uint32_t)wcs[i].wr_id + 1;
+		/* The queue pair has failed, and with it our address. */
+		port->rdma->is_lost |= wcs[i].status != IBV_WC_SUCCESS;
+	}
+	port->rdma->is_lost |= n < 0;
+	return VERBS_SENDS - (sends->head - sends->tail);
+}
+
+struct list_of_sends {
+	struct ibv_send_wr wr[LIST_MAX];
+	struct ibv_sge pieces[LIST_MAX];
+	uint32_t n;
+	uint32_t unsignalled; /* before it */
+};
+
+static void list_begin(const struct verbs_port *port, struct list_of_sends *list)
+{
+	list->n = 0;
+	list->unsignalled = port->sends.unsignalled;
+}
+
+/* Where the next datagram's bytes go. */
+static uint8_t *next_bytes(struct verbs_port *port, const struct list_of_sends *list)
+{
+	uint32_t index = (port->sends.head + list->n) % VERBS_SENDS;
+
+	return ripc__buffers_at(port->sends.buffers, index)->data;
+}
+
+static void add(struct verbs_port *port, struct list_of_sends *list, uint8_t *bytes, uint32_t len)
+{
+	struct verbs_sends *sends = &port->sends;
+	struct ibv_send_wr *wr = &list->wr[list->n];
+	struct ibv_sge *piece = &list->pieces[list->n];
+
+	*piece = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = len, .lkey = sends->mr->lkey};
+	*wr = (struct ibv_send_wr){
+		.wr_id = sends->head + list->n,
+		.sg_list = piece,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = len <= sends->inline_max ? IBV_SEND_INLINE : 0,
+	};
+	if (++sends->unsignalled == VERBS_SIGNALLED) {
+		wr->send_flags |= IBV_SEND_SIGNALED;
+		sends->unsignalled = 0;
+	}
+	if (list->n)
+		list->wr[list->n - 1].next = wr;
+	list->n++;
+}
+
+/* Returns how many were posted, or a negative errno. */
+static int post(struct verbs_port *port, struct list_of_sends *list)
+{
+	struct ibv_send_wr *bad = list->wr;
+	uint32_t posted = list->n;
+	int error = ibv_post_send(port->qp, list->wr, &bad);
+
+	if (error) {
+		posted = (uint32_t)(bad - list->wr);
+		port->sends.unsignalled = list->unsignalled;
+		for (uint32_t i = 0; i < posted; i++)
+			port->sends.unsignalled = list->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 :
+				port->sends.unsignalled + 1;
+	}
+	port->sends.head += posted;
+	if (posted || !error)
+		return (int)posted;
+	return error == ENOMEM || error == EAGAIN ? 0 : -ECONNRESET;
+}
+
+static void copy(uint8_t *to, const struct ripc__tx *tx)
+{
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		if (tx->iov[i].iov_len)
+			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		to += tx->iov[i].iov_len;
+	}
+}
+
+static void address(struct ibv_send_wr *wr, const struct verbs_path *path, uint32_t qpn,
+		uint32_t qkey)
+{
+	wr->wr.ud.ah = path->ah;
+	wr->wr.ud.remote_qpn = qpn;
+	wr->wr.ud.remote_qkey = qkey;
+}
+
+static bool is_dead(const struct verbs_port *port, const struct verbs_path *path)
+{
+	return port->rdma->is_down || port->rdma->is_lost || !path->ah;
+}
+
+int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+{
+	struct verbs_port *port = state;
+	const struct verbs_peer *peer = peer_state;
+	uint32_t mtu = ripc__verbs_peer_mtu(port, peer_state);
+	struct list_of_sends list;
+
+	list_begin(port, &list);
+	n = n < LIST_MAX ? n : LIST_MAX;
+	if (is_dead(port, peer->path))
+		return -ECONNRESET;
+	if (tx[0].len > mtu)
+		return -EMSGSIZE;
+	for (uint32_t left = room(port, n); list.n < n && list.n < left; ) {
+		uint8_t *bytes = next_bytes(port, &list);
+
+		if (tx[list.n].len > mtu)
+			break;
+		ripc__verbs_preamble_encode(false, port->self.mtu, port->self.qkey, bytes);
+		copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
+		add(port, &list, bytes, VERBS_PREAMBLE + tx[list.n].len);
+		address(&list.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
+	}
+	return list.n ? post(port, &list) : 0;
+}
+
+void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup)
+{
+	struct verbs_port *port = link->port;
+	struct list_of_sends list;
+	uint8_t *bytes;
+
+	list_begin(port, &list);
+	if (is_dead(port, link->path) || room(port, 1) == 0)
+		return;
+	bytes = next_bytes(port, &list);
+	ripc__verbs_preamble_encode(true, port->self.mtu, port->self.qkey, bytes);
+	ripc__verbs_setup_encode(setup, bytes + VERBS_PREAMBLE);
+	add(port, &list, bytes, VERBS_PREAMBLE + VERBS_SETUP_LEN);
+	address(&list.wr[0], link->path, link->remote.qpn, link->remote.qkey);
+	(void)post(port, &list);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs backend, InfiniBand and RoCE: its table, its options, its device and its port.
+ *
+ * Bytes are checked by the network from end to end (the invariant CRC, IBA 7.8), so core adds no
+ * checksum of its own.
+ */
+#include "verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "ripc/ripc.h"
+#include "util/parse.h"
+
+#define RECEIVES_MIN    64u
+#define RECEIVES_MAX    16384u
+#define CONNECTIONS_MAX 4096u
+#define INLINE_WISHED   256u /* bytes; devices that offer less say so */
+#define QKEY_MASK       0x7fffffffu
+
+static int read_options(const struct ripc__host *host, struct verbs_device *dev,
+		struct ripc__rdma_wish *wish)
+{
+	uint32_t gid_index = UINT32_MAX;
+	const struct {
+		const char *name;
+		uint32_t min, max, *number;
+	} options[] = {
+		{"verbs.receives", RECEIVES_MIN, RECEIVES_MAX, &dev->receives},
+		{"verbs.connections", 2, CONNECTIONS_MAX, &dev->connections},
+		{"verbs.gid_index", 0, UINT8_MAX, &gid_index},
+	};
+
+	dev->receives = VERBS_RING;
+	dev->connections = VERBS_CONNECTIONS;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const char *text = host->option(host->arg, options[i].name);
+		int error = ripc__parse_number(text, options[i].max, options[i].number);
+
+		if (!error && text && *options[i].number < options[i].min)
+			error = -EINVAL;
+		if (error) {
+			host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not in range",
+				options[i].name, text);
+			return error;
+		}
+	}
+	*wish = (struct ripc__rdma_wish){
+		.transport = IBV_TRANSPORT_IB,
+		.device = host->option(host->arg, "verbs.device"),
+		.gid_index = gid_index == UINT32_MAX ? -1 : (int)gid_index,
+	};
+	return 0;
+}
+
+static int probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	struct ripc__rdma_wish wish;
+	struct verbs_device dev = {.rdma.host = *host};
+	int error = read_options(host, &dev, &wish);
+
+	if (error) {
+		snprintf(why, 256, "an option of the verbs backend is wrong");
+		snprintf(remedy, 256,
+			"correct verbs.receives, verbs.connections or verbs.gid_index");
+		return error;
+	}
+	error = ripc__rdma_device_open(&dev.rdma, &wish, why, remedy);
+	if (!error)
+		ripc__rdma_device_close(&dev.rdma);
+	return error;
+}
+
+static uint32_t mtu_bytes(const struct ripc__rdma_device *rdma)
+{
+	return 128u << rdma->mtu;
+}
+
+static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct verbs_device *dev = state;
+	char why[256], remedy[256];
+	struct ripc__rdma_wish wish;
+	uint32_t datagram;
+	int error = read_options(host, dev, &wish);
+
+	if (error)
+		return error;
+	dev->rdma.host = *host;
+	error = ripc__rdma_device_open(&dev->rdma, &wish, why, remedy);
+	if (error) {
+		host->log(host->arg, RIPC_LOG_WARN, "verbs: %s", why);
+		return error;
+	}
+	dev->rdma.pd = ibv_alloc_pd(dev->rdma.context);
+	if (!dev->rdma.pd) {
+		ripc__rdma_device_close(&dev->rdma);
+		return -ENOMEM;
+	}
+	ripc__rdma_keys_init(&dev->keys, host->context);
+	datagram = mtu_bytes(&dev->rdma) - VERBS_PREAMBLE;
+	*attr = (struct ripc__attr){
+		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT,
+		.datagram_max = datagram,
+		/*
+		 * Pulled bytes of four senders at once (core grants to no more) and as much again
+		 * for shorts fit the receive buffers. No bound for all together: core would apply
+		 * the least of all devices to each, and long messages are read, not pulled.
+		 */
+		.peer_buffer = dev->receives / 8 * datagram,
+		.read_max = dev->rdma.message_max,
+	};
+	return 0;
+}
+
+static void dev_close(void *state)
+{
+	struct verbs_device *dev = state;
+
+	ripc__rdma_keys_close(&dev->keys);
+	ibv_dealloc_pd(dev->rdma.pd);
+	ripc__rdma_device_close(&dev->rdma);
+}
+
+/* ---- the port ---------------------------------------------------------------------------- */
+
+static int open_queues(struct verbs_port *port)
+{
+	uint32_t entries = port->ring.count + RIPC__RDMA_READS;
+
+	port->channel = ibv_create_comp_channel(port->rdma->context);
+	if (!port->channel)
+		return -errno;
+	/* Room for whatever can be posted: it never overflows. */
+	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->channel, 0);
+	if (!port->cq) {
+		ibv_destroy_comp_channel(port->channel);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void close_queues(struct verbs_port *port)
+{
+	ibv_destroy_cq(port->cq);
+	ibv_destroy_comp_channel(port->channel);
+}
+
+static int create_qp(struct verbs_port *port, uint32_t inline_max)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = port->sends.cq,
+		.recv_cq = port->cq,
+		.cap = {.max_send_wr = VERBS_SENDS, .max_recv_wr = port->ring.count,
+			.max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = inline_max},
+		.qp_type = IBV_QPT_UD,
+	};
+
+	errno = 0;
+	port->qp = ibv_create_qp(port->rdma->pd, &attr);
+	if (!port->qp)
+		return errno ? -errno : -ENOMEM;
+	port->sends.inline_max = attr.cap.max_inline_data < inline_max ?
+		attr.cap.max_inline_data : inline_max;
+	return 0;
+}
+
+/* From the beginning to where it sends. */
+static int activate_qp(struct verbs_port *port)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = port->rdma->port,
+		.qkey = port->self.qkey};
+	int error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		IBV_QP_QKEY);
+
+	attr.qp_state = IBV_QPS_RTR;
+	if (!error)
+		error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTS;
+	if (!error)
+		error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return -error;
+}
+
+static int open_qp(struct verbs_port *port)
+{
+	int error = create_qp(port, INLINE_WISHED);
+
+	if (error == -EINVAL)
+		error = create_qp(port, 0); /* some refuse what they cannot give */
+	if (error)
+		return error;
+	error = activate_qp(port);
+	if (!error)
+		error = ripc__rdma_ring_start(&port->ring, port->qp, NULL);
+	if (error)
+		ibv_destroy_qp(port->qp);
+	return error;
+}
+
+static int draw_numbers(struct verbs_port *port)
+{
+	const struct ripc__rdma_device *rdma = port->rdma;
+
+	if (getrandom(port->secret, sizeof(port->secret), 0) != sizeof(port->secret))
+		return -EIO;
+	port->self = (struct verbs_addr){.lid = rdma->kind == RIPC__RDMA_INFINIBAND ? rdma->lid : 0,
+		.kind = (uint8_t)rdma->kind, .mtu = rdma->mtu,
+		.qkey = (uint32_t)ripc__verbs_nonce(port) & QKEY_MASK};
+	memcpy(port->self.gid, &rdma->gid, sizeof(port->self.gid));
+	return 0;
+}
+
+static int port_init(struct verbs_port *port, struct verbs_device *dev)
+{
+	port->dev = dev;
+	port->rdma = &dev->rdma;
+	port->mtu_bytes = mtu_bytes(port->rdma);
+	list_init(&port->paths);
+	list_init(&port->paths_used);
+	list_init(&port->links);
+	list_init(&port->opened);
+	ripc__map_init(&port->paths_by_gid, dev->rdma.host.context);
+	ripc__map_init(&port->links_by_addr, dev->rdma.host.context);
+	ripc__rdma_reads_init(&port->reads);
+	return draw_numbers(port);
+}
+
+static int port_open(void *state, void *port_state)
+{
+	struct verbs_device *dev = state;
+	struct verbs_port *port = port_state;
+	int error = port_init(port, dev);
+
+	if (!error)
+		error = ripc__rdma_worker_open(&port->worker);
+	if (error)
+		return error;
+	error = ripc__rdma_ring_open(&port->ring, port->rdma, dev->receives,
+		VERBS_GRH + port->mtu_bytes);
+	if (error)
+		goto err_worker;
+	error = ripc__verbs_sends_open(port);
+	if (error)
+		goto err_ring;
+	error = open_queues(port);
+	if (error)
+		goto err_sends;
+	error = open_qp(port);
+	if (error)
+		goto err_queues;
+	error = ripc__verbs_wait_open(port);
+	if (error)
+		goto err_qp;
+	port->self.qpn = port->qp->qp_num;
+	dev->port = port;
+	return 0;
+err_qp:
+	ibv_destroy_qp(port->qp);
+err_queues:
+	close_queues(port);
+err_sends:
+	ripc__verbs_sends_close(port);
+err_ring:
+	ripc__rdma_ring_close(&port->ring);
+err_worker:
+	ripc__rdma_worker_close(port->worker, port);
+	return error;
+}
+
+static void port_close(void *state)
+{
+	struct verbs_port *port = state;
+
+	port->no_more = true;
+	ripc__rdma_worker_close(port->worker, port);
+	ripc__verbs_links_close(port);
+	ripc__verbs_wait_close(port);
+	ibv_destroy_qp(port->qp);
+	close_queues(port);
+	ripc__verbs_paths_close(port);
+	ripc__verbs_sends_close(port);
+	ripc__rdma_ring_close(&port->ring);
+	port->dev->port = NULL;
+}
+
+const struct ripc__backend ripc__verbs_backend = {
+	.name = "verbs",
+	.id = 4,
+	.dev_size = sizeof(struct verbs_device),
+	.port_size = sizeof(struct verbs_port),
+	.peer_size = sizeof(struct verbs_peer),
+	.probe = probe,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.mem_reg = ripc__verbs_mem_reg,
+	.mem_dereg = ripc__verbs_mem_dereg,
+	.mem_open = ripc__verbs_mem_open,
+	.mem_close = ripc__verbs_mem_close,
+	.port_open = port_open,
+	.port_close = port_close,
+	.port_addr = ripc__verbs_port_addr,
+	.addr_choose = ripc__verbs_addr_choose,
+	.addr_text = ripc__verbs_addr_text,
+	.peer_open = ripc__verbs_peer_open,
+	.peer_close = ripc__verbs_peer_close,
+	.peer_addr = ripc__verbs_peer_addr,
+	.peer_mtu = ripc__verbs_peer_mtu,
+	.peer_matches = ripc__verbs_peer_matches,
+	.send = ripc__verbs_send,
+	.poll = ripc__verbs_poll,
+	.release = ripc__rdma_ring_release,
+	.read = ripc__verbs_read,
+	.wait_fd = ripc__verbs_wait_fd,
+	.wait_arm = ripc__verbs_wait_arm,
+};

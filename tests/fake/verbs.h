@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A libibverbs without hardware, inside one process, for tests: programs that link it have it in
+ * place of the real one. Datagrams arrive and reads happen while they are posted. It is stricter
+ * than devices are: keys, protection domains, states and queue lengths are checked, and whoever
+ * breaks a rule is told by fake_verbs_faults().
+ */
+#ifndef FAKE_VERBS_H
+#define FAKE_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Calls that can be made to fail. */
+enum fake_call {
+	FAKE_OPEN_DEVICE,
+	FAKE_ALLOC_PD,
+	FAKE_REG_MR,
+	FAKE_CREATE_CHANNEL,
+	FAKE_CREATE_CQ,
+	FAKE_CREATE_QP,
+	FAKE_MODIFY_QP,
+	FAKE_CREATE_AH,
+	FAKE_POST_SEND,
+	FAKE_POST_RECV,
+	FAKE_CALLS
+};
+
+struct fake_verbs {
+	bool no_device, port_down;
+	enum ibv_transport_type transport;
+	uint8_t link_layer;
+	uint16_t lid;
+	enum ibv_mtu mtu;
+	uint32_t inline_max;
+	struct ibv_gid_entry gids[8]; /* gid_type and gid; all zero: none at this index */
+	/* skip more calls succeed, then n fail with error */
+	struct {
+		uint32_t skip, n;
+		int error;
+	} fail[FAKE_CALLS];
+	bool hold_reads;     /* reads that are posted do not end */
+	bool drop_datagrams; /* nothing arrives */
+	bool corrupt_datagrams; /* the first byte of each is changed */
+	uint32_t n_reads, n_datagrams, n_dropped;
+	uint32_t n_posts, n_recv_posts; /* calls */
+};
+
+/* May be changed at any time by the test. Set up by fake_verbs_reset(): one RoCE device. */
+extern struct fake_verbs fake_verbs;
+
+void fake_verbs_reset(void);
+/* Objects that exist: contexts, domains, regions, queues, address handles. */
+uint32_t fake_verbs_live(void);
+/* Rules that were broken so far; *what: the last one. */
+uint32_t fake_verbs_faults(const char **what);
+/* An asynchronous event of the first context that is open. */
+void fake_verbs_event(enum ibv_event_type type);
+/* All reads that are held end, in order. */
+void fake_verbs_end_reads(void);
+/* RC queue pairs that exist. */
+uint32_t fake_verbs_connections(void);
+
+#endif
