@@ -40,7 +40,7 @@ struct bench_job {
 	enum bench_test test;
 	uint64_t size;		     /* bytes of a message */
 	uint64_t count, warm_up;     /* messages that are measured, and others before them */
-	uint64_t spin_us;	     /* poll for so long before sleeping */
+	uint64_t spin_us;	     /* as in struct ripc_config; sockets: 0 is never */
 	char host[64];		     /* the server's address, for peers that need one */
 	char where[BENCH_WHERE_LEN]; /* what the peer's server said: a port, an ID */
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "ripc/ripc.h"
 #include "bench.h"
 
 struct summary {
@@ -72,6 +73,8 @@ static void print_row(
 
 static const char *wait_text(const struct bench_options *options)
 {
+	if (options->spin_us == RIPC_SPIN_NEVER)
+		return "sleeping";
 	return options->spin_us ? "spinning, then blocking" : "blocking";
 }
 

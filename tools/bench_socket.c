@@ -6,9 +6,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "ripc/ripc.h"
 #include "bench_socket.h"
 
 static int look_up(const char *host, const char *port, int type, struct addrinfo **list)
@@ -92,10 +94,11 @@ int bench_socket_connect(const struct bench_job *job, int type)
 
 ssize_t bench_socket_recv(int fd, void *buffer, size_t len, uint64_t spin_us)
 {
-	uint64_t end_ns = spin_us ? tool_now_ns() + spin_us * 1000 : 0;
+	bool spins = spin_us && spin_us != RIPC_SPIN_NEVER;
+	uint64_t end_ns = spins ? tool_now_ns() + spin_us * 1000 : 0;
 	ssize_t got;
 
-	while (spin_us && tool_now_ns() < end_ns) {
+	while (spins && tool_now_ns() < end_ns) {
 		got = recv(fd, buffer, len, MSG_DONTWAIT);
 		if (got >= 0)
 			return got;

@@ -29,7 +29,9 @@ static const char usage_text[] =
 	"                     unix and shm (datagrams; spinning on shared memory); none\n"
 	"                     (default tcp,udp or tcp)\n"
 	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
-	"  --spin US          poll for so long before sleeping, all peers alike (default 0)\n"
+	"  --spin US          poll for so long before sleeping, all peers alike (default 0:\n"
+	"                     sockets sleep at once, libripc polls for up to 50 while that pays)\n"
+	"  --sleep            libripc, too, sleeps at once\n"
 	"  --count N          messages per run (default: as fits the size)\n"
 	"  --pairs N          runs per size and peer (default 20 or 7)\n"
 	"  --pin A,B | none   processors of client and server (default: none; with --spin on\n"
@@ -132,7 +134,8 @@ static void pin_by_default(struct bench_options *options)
 	int cpu, n = 0;
 
 	options->cpus[0] = options->cpus[1] = -1;
-	if (!options->spin_us || options->to || options->serve ||
+	if (!options->spin_us || options->spin_us == RIPC_SPIN_NEVER || options->to ||
+		options->serve ||
 		sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 2)
 		return;
 	for (cpu = 0; n < 2 && cpu < CPU_SETSIZE; cpu++)
@@ -152,6 +155,9 @@ static int parse_option(int option, const char *arg, struct bench_options *optio
 		return arg[0] ? 0 : -EINVAL;
 	case 'u':
 		return tool_parse_number(arg, 0, 1000000, &options->spin_us);
+	case 'z':
+		options->spin_us = RIPC_SPIN_NEVER;
+		return 0;
 	case 'c':
 		return tool_parse_number(arg, 1, BENCH_COUNT_MAX, &options->count);
 	case 'p':
@@ -209,6 +215,7 @@ int main(int argc, char **argv)
 		{"vs", required_argument, NULL, 'v'},
 		{"backend", required_argument, NULL, 'b'},
 		{"spin", required_argument, NULL, 'u'},
+		{"sleep", no_argument, NULL, 'z'},
 		{"count", required_argument, NULL, 'c'},
 		{"pairs", required_argument, NULL, 'p'},
 		{"pin", required_argument, NULL, 'P'},

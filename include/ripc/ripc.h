@@ -84,6 +84,8 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 #define RIPC_LOG_INFO  2
 #define RIPC_LOG_DEBUG 3
 
+#define RIPC_SPIN_NEVER UINT32_MAX /* struct ripc_config.spin_us */
+
 /*
  * How a context is to be. Zero in any field is the default. Strings are copied. Each of
  * backends, peers, interfaces and options is overridden by the environment variable of the
@@ -92,7 +94,12 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 struct ripc_config {
 	size_t size;              /* sizeof(struct ripc_config) */
 	uint32_t flags;           /* RIPC_NO_THREAD, RIPC_SINGLE_THREAD */
-	uint32_t spin_us;         /* microseconds to poll before a waiting call sleeps (0) */
+	/*
+	 * Microseconds for which a waiting call polls before it sleeps. 0: up to 50 while that
+	 * pays, as when a partner answers at once, letting others run in between.
+	 * RIPC_SPIN_NEVER: it sleeps at once.
+	 */
+	uint32_t spin_us;
 	uint32_t timeout_ms;      /* what a send's timeout 0 in a struct means (5,000) */
 	uint32_t peer_timeout_ms; /* a partner silent for so long is given up (10,000) */
 	uint64_t pool_bytes;      /* most memory of the buffer pool (half of what there is) */

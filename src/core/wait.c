@@ -35,13 +35,20 @@
 #define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
-#define YIELD_CREDIT   4u  /* fruitless yields until they are only tried now and then */
+#define YIELD_US       50u /* for which it yields before it sleeps */
+#define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
 #define POLLS_MAX      16
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
 #define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
 #define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
+
+/* For how long a waiting call polls without giving way; 0: not at all. */
+static uint32_t spin_us(const struct ripc_context *ctx)
+{
+	return ctx->cfg.spin_us == RIPC_SPIN_NEVER ? 0 : ctx->cfg.spin_us;
+}
 
 static bool is_single(const struct ripc_context *ctx)
 {
@@ -435,7 +442,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 /* Polls for as long as the configuration says before sleeping. True: something came. */
 static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 {
-	uint64_t until_us = ctx->now_us + ctx->cfg.spin_us;
+	uint64_t until_us = ctx->now_us + spin_us(ctx);
 
 	while (ctx->now_us < until_us) {
 		if (look(ctx) || ready(arg))
@@ -446,18 +453,30 @@ static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 	return false;
 }
 
-/*
- * Lets others run once and looks again: where the partner shares our processor, or is about to
- * answer, that saves falling asleep and being woken. Done while it pays, tried now and then.
- */
-static bool yield_and_look(struct ripc_context *ctx)
+/* One time that others run, and a look. */
+static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 {
-	if (ctx->yield_credit == 0 && ctx->looks % LOOK_EVERY)
-		return false;
 	ripc__unlock(ctx);
 	sched_yield();
 	lock(ctx);
-	if (look(ctx)) {
+	return look(ctx) || self->ready(self->arg);
+}
+
+/*
+ * Lets others run and looks again, for a short time: where the partner shares our processor, or is
+ * about to answer, that saves falling asleep and being woken, which takes longer than most answers
+ * do. Done while it pays, tried now and then. Who is kept from its processor for long had better
+ * sleep: the kernel wakes a sleeper before it lets a busy one go on.
+ */
+static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
+{
+	uint64_t began_us = ctx->now_us;
+
+	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ctx->looks % LOOK_EVERY))
+		return false;
+	while (ctx->now_us - began_us < YIELD_US) {
+		if (!yield_once(ctx, self))
+			continue;
 		ctx->yield_credit = YIELD_CREDIT;
 		ctx->expect_sleep = true; /* next time it need not look before it yields */
 		return true;
@@ -481,7 +500,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 		ctx->thread_holds = false;
 		kick_thread(ctx);
 	}
-	if (ctx->cfg.spin_us) {
+	if (spin_us(ctx)) {
 		if (spin(ctx, self->ready, self->arg))
 			return;
 	} else if (looks_first(ctx)) {
@@ -491,7 +510,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	}
 	ripc__acks_flush(ctx);
 	/* Whatever was without the lock must look whether it still has to sleep. */
-	if ((!ctx->cfg.spin_us && yield_and_look(ctx)) || self->ready(self->arg))
+	if (yield_and_look(ctx, self) || self->ready(self->arg))
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
@@ -602,7 +621,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 		return ready(arg);
 	}
 	/* Often it is there already: then nobody need know that we came. */
-	if (ctx->cfg.spin_us && !ctx->reader && ctx->env.idle == NULL) {
+	if (spin_us(ctx) && !ctx->reader && ctx->env.idle == NULL) {
 		activity_count(ctx);
 		if (look(ctx) && ready(arg))
 			return true;
