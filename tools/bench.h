@@ -50,7 +50,7 @@ struct bench_result {
 	uint64_t n, lost, wrong;
 	int err; /* negative errno: the run failed */
 	char failed_at[64];
-	char note[96];	  /* the path that was taken, if that can differ */
+	char note[112];	  /* the path that was taken, if that can differ */
 	double samples[]; /* latency: us; bandwidth: MB/s; n of at most job.count */
 };
 
@@ -87,7 +87,7 @@ struct bench_options {
 struct bench_series {
 	double *medians[BENCH_PEERS_MAX], *p99s[BENCH_PEERS_MAX];
 	uint64_t lost[BENCH_PEERS_MAX], wrong[BENCH_PEERS_MAX];
-	char note[96];
+	char note[112];
 	uint64_t pairs, size, count;
 };
 

@@ -176,6 +176,8 @@ static void print_table(const struct report *report)
 	const struct finding *finding;
 	size_t i;
 
+	puts("Of what is usable the first that both ends have is taken; \"ripc ping\" says for a\n"
+	     "service which one that is, and why none of the others.\n");
 	for (i = 0; i < report->n; i++) {
 		finding = &report->findings[i];
 		if (i == 0 || strcmp(finding->kind, report->findings[i - 1].kind) != 0)

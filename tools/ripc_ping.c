@@ -81,6 +81,8 @@ static void print_json(const struct ping *ping, const struct ripc_path *path)
 		tool_json_string(stdout, path->bulk);
 		fputs(",\"address\":", stdout);
 		tool_json_string(stdout, path->address);
+		fputs(",\"others\":", stdout);
+		tool_json_string(stdout, path->others);
 		printf(",\"short_max_bytes\":%" PRIu32 ",\"datagram_bytes\":%" PRIu32
 		       ",\"incarnation\":\"0x%016" PRIx64 "\"",
 			path->short_max_bytes, path->datagram_bytes, path->incarnation);
@@ -103,6 +105,8 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 		       " bytes, datagrams of %" PRIu32 "\n",
 			path->backend, path->bulk, path->address, path->short_max_bytes,
 			path->datagram_bytes);
+	if (path && path->others[0])
+		printf("not taken: %s\n", path->others);
 }
 
 static void print_result(struct ping *ping)

@@ -156,6 +156,7 @@ struct ripc_path {
 	uint32_t datagram_bytes;  /* the datagram size now used for long messages */
 	uint64_t rtt_us;          /* smoothed round trip, microseconds; 0: not measured yet */
 	uint64_t incarnation;     /* of the partner */
+	char others[192];         /* why not by the others: "shm: another host; ..."; for people */
 };
 
 /* Counters since the context was opened, and gauges (marked "now"). Drops are by cause. */

@@ -347,6 +347,20 @@ static const struct ripc__backend *backend_named(struct ripc_context *ctx, const
 	return NULL;
 }
 
+bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
+{
+	const char *at = ctx->cfg.backends;
+
+	while (at && *at) {
+		size_t len = strcspn(at, ",");
+
+		if (strlen(name) == len && memcmp(at, name, len) == 0)
+			return true;
+		at += len + (at[len] == ',');
+	}
+	return !ctx->cfg.backends;
+}
+
 static int devices_open_named(struct ripc_context *ctx)
 {
 	const char *at = ctx->cfg.backends;
@@ -748,6 +762,12 @@ int ripc_probe(const struct ripc_config *cfg,
 		const struct ripc__backend *ops = ctx->env.backends[i];
 
 		probe_one(&ctx->host, "backend", ops->name, ops->probe, &finding);
+		if (finding.usable && !ripc__backend_is_wanted(ctx, ops->name)) {
+			finding.usable = 0;
+			snprintf(why, sizeof(why), "left out by configuration: \"%s\"",
+				ctx->cfg.backends);
+			snprintf(remedy, sizeof(remedy), "name it in RIPC_BACKENDS, or unset that");
+		}
 		report(arg, &finding);
 	}
 	for (uint32_t i = 0; !error && ctx->env.sources[i]; i++) {

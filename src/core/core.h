@@ -127,6 +127,7 @@ struct peer {
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
+	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
 	uint32_t window_before; /* before the last cut, which may prove wrong */
@@ -463,6 +464,8 @@ void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total);
 uint64_t ripc__nonce(struct ripc_context *ctx);
+/* Does the configuration name it, or none at all? */
+bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);
 /* -ENOMEM unless one more timer object may exist. */
 int ripc__timer_admit(struct ripc_context *ctx);
 void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer);
@@ -574,8 +577,8 @@ int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answ
 		uint8_t *device_index, struct ripc__addr *addr);
 /* Sends datagrams to a partner; returns what send said. A broken route is replaced soon. */
 int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n);
-/* The peer's device says that it leads nowhere, or nothing is heard by it. */
-void ripc__route_failed(struct ripc_context *ctx, struct peer *peer);
+/* The peer's device says (a negative errno) that it leads nowhere, or nothing is heard by it. */
+void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
 /* A route that took its time is ready, or has failed. */
 void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
@@ -665,6 +668,8 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 		struct device *device, const struct ripc__addr *from);
 void ripc__peer_candidate_free(struct peer *peer);
 int ripc__path_fill(struct partner *partner, struct ripc_path *path);
+/* others.c: what ripc_path.others says. */
+void ripc__path_others(struct partner *partner, char *bytes, size_t size);
 
 /* ---- share.c ----------------------------------------------------------------------------- */
 /* After the pool was opened. */

@@ -301,7 +301,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 	if (ctx->now_us - outgoing->heard_us >= 250ull * ctx->cfg.peer_timeout_ms &&
 			ctx->n_devices > 1)
-		ripc__route_failed(ctx, partner->peer);
+		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
 	if (outgoing->state == OUT_CANCELLING)
 		cancel_send(outgoing);
 	else

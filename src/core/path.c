@@ -263,6 +263,7 @@ int ripc__path_fill(struct partner *partner, struct ripc_path *path)
 	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	own.rtt_us = peer->srtt_us;
 	own.incarnation = partner->incarnation;
+	ripc__path_others(partner, own.others, sizeof(own.others));
 	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
 	return 0;
 }

@@ -66,6 +66,8 @@ void ripc__resolver_close(struct ripc__resolver *resolver);
  */
 int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
 		const struct ripc__answer **answer);
+/* What was found last, however old it is, until the next call; nobody is asked. NULL: nothing. */
+const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id);
 /*
  * The cached answer with this incarnation does not work (gone, silent): the next lookup asks
  * again, and does not accept that incarnation unless it answers by itself.

@@ -435,6 +435,18 @@ int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t
 	return 0;
 }
 
+const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (id && lookup_own(resolver, id) == 0)
+		return &resolver->found;
+	if (!cached || !cached->exists)
+		return NULL;
+	cached_answer(cached, &resolver->found);
+	return &resolver->found;
+}
+
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
 {
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);

@@ -71,6 +71,8 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 	memcpy(peer->route, route, device->ops->peer_size);
 	peer->opening = error == -EINPROGRESS;
 	peer->device = (uint8_t)index_of(ctx, device);
+	if (peer->left == peer->device + 1)
+		peer->left = 0;
 	peer->broken = false;
 	peer->datagram = 0;
 	peer->srtt_us = 0;
@@ -84,12 +86,14 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 
 /* ---- failing over ------------------------------------------------------------------------ */
 
-void ripc__route_failed(struct ripc_context *ctx, struct peer *peer)
+void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
 	if (peer->broken || has_failed(peer, peer->device))
 		return;
 	peer->broken = ctx->any_broken = true;
 	peer->failed |= (uint8_t)(1u << peer->device);
+	peer->left = (uint8_t)(peer->device + 1);
+	peer->why = (uint8_t)-why;
 	retry_later(ctx, peer);
 }
 
@@ -103,7 +107,7 @@ int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, u
 	if (sent > 0)
 		ctx->stats.datagrams_sent += (uint32_t)sent;
 	else if (sent == -ECONNRESET)
-		ripc__route_failed(ctx, peer);
+		ripc__route_failed(ctx, peer, sent);
 	return sent;
 }
 
@@ -171,7 +175,7 @@ static void peer_opened(struct ripc_context *ctx, struct peer *peer, int status)
 {
 	peer->opening = false;
 	if (status) {
-		ripc__route_failed(ctx, peer);
+		ripc__route_failed(ctx, peer, status);
 		return;
 	}
 	ctx->walking = true;

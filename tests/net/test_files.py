@@ -289,6 +289,7 @@ class Served(unittest.TestCase):
         answer = json.loads(done.stdout)
         self.assertEqual(answer['answered'], 20)
         self.assertEqual(answer['backend'], 'udp')
+        self.assertEqual(answer['others'], '')
         self.assertIn('median', run('ripc', 'ping', self.name, '-c', '2').stdout.decode())
 
 
@@ -346,6 +347,7 @@ class Alone(unittest.TestCase):
         findings = json.loads(done.stdout)['findings']
         usable = [f['name'] for f in findings if f.get('usable')]
         self.assertIn('udp', usable)
+        self.assertNotIn('shm', usable)  # RIPC_BACKENDS is "udp"
         self.assertEqual(run('ripc', 'doctor').returncode, 0)
 
     def test_all__help(self):

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backends/loop/loop.h"
-#include "core/env.h"
+#include "core/core.h"
 #include "suite.h"
 
 enum { WORKS, RESETS, SWALLOWS };
@@ -19,7 +19,7 @@ static struct {
 	struct ripc_context *ctx[2];
 	struct ripc_service *svc[2];
 	uint64_t now_us;
-	int better_is, other_is;
+	int better_is, other_is, choose_error;
 	uint32_t delivered, received;
 	bool seen[1000];
 } world;
@@ -50,7 +50,15 @@ static int read_or_fail(void *port, void *peer, const struct ripc__key *key, uin
 		ripc__loop_backend.read(port, peer, key, offset, mem, len, cookie) : -EHOSTUNREACH;
 }
 
-static void world_open(void)
+static int choose_or_fail(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	return world.choose_error ? world.choose_error :
+		ripc__loop_backend.addr_choose(port, blob, len, host, addr);
+}
+
+/* backends: which of them the second one has; NULL: all. */
+static void world_open_with(const char *backends)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
 		.pool_bytes = 64u << 20};
@@ -62,6 +70,8 @@ static void world_open(void)
 	world.better.id = 101;
 	world.better.send = send_or_fail;
 	world.better.read = read_or_fail;
+	world.better.addr_choose = choose_or_fail;
+	world.choose_error = 0;
 	world.other.name = "other";
 	world.other.id = 102;
 	world.other.send = other_send;
@@ -72,9 +82,15 @@ static void world_open(void)
 	world.env.backends = world.backends;
 	world.env.now_us = now_us;
 	for (int i = 0; i < 2; i++) {
+		cfg.backends = i ? backends : NULL;
 		ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &world.ctx[i]), 0);
 		ck_assert_int_eq(ripc_service_open(world.ctx[i], 0, 0, &world.svc[i]), 0);
 	}
+}
+
+static void world_open(void)
+{
+	world_open_with(NULL);
 }
 
 static void world_close(void)
@@ -132,13 +148,28 @@ static void send_longs(uint32_t first, uint32_t n)
 	}
 }
 
+static struct ripc_path path_info(int i)
+{
+	struct ripc_path path = {.size = sizeof(path)};
+
+	ck_assert_int_eq(ripc_path_info(world.svc[i], ripc_service_id(world.svc[!i]), &path), 0);
+	return path;
+}
+
 static const char *path_of(int i)
 {
 	static struct ripc_path path;
 
-	path = (struct ripc_path){.size = sizeof(path)};
-	ck_assert_int_eq(ripc_path_info(world.svc[i], ripc_service_id(world.svc[!i]), &path), 0);
+	path = path_info(i);
 	return path.backend;
+}
+
+static const char *others_of(int i)
+{
+	static struct ripc_path path;
+
+	path = path_info(i);
+	return path.others;
 }
 
 static uint64_t changes(int i)
@@ -239,12 +270,88 @@ START_TEST(failed__all_at_once)
 }
 END_TEST
 
+/* Why the better one is not taken, as it fails and comes back. */
+START_TEST(others__failed)
+{
+	world_open();
+	world.better_is = WORKS;
+	send_longs(0, 1);
+	pass(1000000);
+	ck_assert_str_eq(others_of(0), "other: not as good");
+	world.better_is = _i ? SWALLOWS : RESETS;
+	send_longs(1, 1);
+	pass(7000000);
+	ck_assert_str_eq(path_of(0), "other");
+	ck_assert_ptr_nonnull(strstr(others_of(0), "better: failed ("));
+	ck_assert_ptr_nonnull(strstr(others_of(0), ripc_strerror(_i ? -ETIMEDOUT : -ECONNRESET)));
+	for (uint32_t i = 2; i < 6; i++) {
+		send_longs(i, 1); /* it is tried again, in vain */
+		pass(3000000);
+		ck_assert_str_eq(path_of(0), "other");
+		ck_assert_ptr_nonnull(strstr(others_of(0), "better: failed ("));
+	}
+	world.better_is = WORKS;
+	for (uint32_t i = 6; i < 12; i++) {
+		send_longs(i, 1);
+		pass(2000000);
+	}
+	ck_assert_str_eq(path_of(0), "better");
+	ck_assert_str_eq(others_of(0), "other: not as good");
+	world_close();
+}
+END_TEST
+
+/* Why it never was: by what each end has, and where the other one is. */
+START_TEST(others__not_in_common)
+{
+	static const struct ripc__backend *only_other[2];
+	const struct iovec item = {"hello", 5};
+
+	only_other[0] = &world.other;
+	world_open_with(_i == 0 ? "other" : NULL);
+	world.better_is = WORKS;
+	world.choose_error = _i == 1 ? -EHOSTUNREACH : _i == 2 ? -EAFNOSUPPORT : 0;
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_send_short(world.svc[i], ripc_service_id(world.svc[!i]),
+			&item, 1), 0);
+	pass(1000000);
+	for (int i = 0; i < 2; i++)
+		ck_assert_str_eq(path_of(i), "other");
+	if (_i == 0) {
+		ck_assert_str_eq(others_of(0), "better: the partner does not have it");
+		ck_assert_str_eq(others_of(1), "better: left out by configuration");
+		world.ctx[1]->env.backends = only_other;
+		ck_assert_str_eq(others_of(1), "backend 101: not built in");
+	} else {
+		ck_assert_str_eq(others_of(0), _i == 1 ?
+			"better: another host, or another network namespace" :
+			"better: no address family in common");
+	}
+	world_close();
+}
+END_TEST
+
+/* Who has only been heard was not looked up. */
+START_TEST(others__not_known)
+{
+	const struct iovec item = {"hello", 5};
+
+	world_open();
+	world.better_is = WORKS;
+	ck_assert_int_eq(ripc_send_short(world.svc[0], ripc_service_id(world.svc[1]), &item, 1), 0);
+	pass(1000000);
+	ck_assert_str_eq(others_of(1), "other: not known whether the partner has it");
+	world_close();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
 		{ failed__all_at_once, 1 },
-		{ retry__goes_back_to_the_better, 1 }, { NULL, 0 },
+		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
+		{ others__not_in_common, 3 }, { others__not_known, 1 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("route", loops);
