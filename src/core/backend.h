@@ -179,8 +179,9 @@ struct ripc__backend {
 
 	/*
 	 * Makes a route to an address (from addr_choose or an event). 0: ready; -EINPROGRESS:
-	 * RIPC_EV_PEER follows, with the address; until then nothing is sent. The route has at
-	 * most 256 bytes, which core may move in memory. peer_close frees what peer_open took;
+	 * RIPC_EV_PEER follows, with the address; until then core sends at most an answer to a
+	 * stranger, which may be kept until there is a way, or not taken. The route has at most
+	 * 256 bytes, which core may move in memory. peer_close frees what peer_open took;
 	 * never blocks. After it RIPC_EV_PEER need not follow; RIPC_EV_READ still does.
 	 */
 	int (*peer_open)(void *port, void *peer, const struct ripc__addr *addr);

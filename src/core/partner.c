@@ -709,8 +709,8 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	error = device->ops->peer_open(device->port, route, to);
 	if (error && error != -EINPROGRESS)
 		return;
-	/* Where the way must be looked for first, it is known when the question is repeated. */
-	if (!error && device->ops->send(device->port, route, &tx, 1) == 1)
+	/* While the way is looked for the backend may keep this one. */
+	if (device->ops->send(device->port, route, &tx, 1) == 1)
 		ctx->stats.datagrams_sent++;
 	device->ops->peer_close(device->port, route);
 }

@@ -604,7 +604,8 @@ static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
 	fake_verbs.n_datagrams++;
 	if (!to || to->qp.qp_type != IBV_QPT_UD || to->qp.state < IBV_QPS_RTR ||
 			to->qp.state == IBV_QPS_ERR || to->attr.qkey != wr->wr.ud.remote_qkey ||
-			to->n_recvs == 0 || fake_verbs.drop_datagrams) {
+			to->n_recvs == 0 || fake_verbs.drop_datagrams || (fake_verbs.drop_thirds &&
+			fake_verbs.n_datagrams % 3 == fake_verbs.third)) {
 		fake_verbs.n_dropped++;
 		return;
 	}

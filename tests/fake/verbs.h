@@ -42,6 +42,8 @@ struct fake_verbs {
 	} fail[FAKE_CALLS];
 	bool hold_reads;     /* reads that are posted do not end */
 	bool drop_datagrams; /* nothing arrives */
+	bool drop_thirds;    /* of each three datagrams one does not arrive */
+	uint32_t third;      /* which: 0 to 2 */
 	bool corrupt_datagrams; /* the first byte of each is changed */
 	uint32_t n_reads, n_datagrams, n_dropped;
 	uint32_t n_posts, n_recv_posts; /* calls */

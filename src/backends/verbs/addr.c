@@ -63,9 +63,13 @@ int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *
 	return 0;
 }
 
-void ripc__verbs_addr_fill(const struct verbs_addr *own, struct ripc__addr *addr)
+void ripc__verbs_addr_fill(const struct verbs_addr *own, const struct verbs_addr *self,
+		struct ripc__addr *addr)
 {
-	memcpy(addr->host, own->gid, sizeof(addr->host));
+	static const uint8_t here[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+	bool is_here = memcmp(own->gid, self->gid, sizeof(own->gid)) == 0;
+
+	memcpy(addr->host, is_here ? here : own->gid, sizeof(addr->host));
 	addr->len = VERBS_ADDR_LEN;
 	ripc__verbs_addr_encode(own, addr->blob);
 }

@@ -73,6 +73,7 @@ static void path_resolved(struct verbs_path *path)
 		opening->event.status = path->error;
 		list_append(&path->port->opened, &opening->node);
 	}
+	ripc__verbs_parked_send(path);
 }
 
 static void path_done(void *owner, struct ripc__rdma_job *job)
@@ -118,6 +119,7 @@ static struct verbs_path *path_new(struct verbs_port *port, const struct verbs_a
 	path->key = key;
 	path->error = -EHOSTUNREACH;
 	list_init(&path->waiting);
+	list_init(&path->parked);
 	ripc__verbs_path_attr(port, addr, &path->attr);
 	if (ripc__map_put(&port->paths_by_gid, key, path)) {
 		free(path);
@@ -188,6 +190,8 @@ static void paths_free(struct list *paths)
 
 		while (!list_empty(&path->waiting))
 			free(list_entry(list_pop(&path->waiting), struct verbs_opening, node));
+		while (!list_empty(&path->parked))
+			free(list_entry(list_pop(&path->parked), struct verbs_parked, node));
 		path_free(path);
 	}
 }
@@ -230,7 +234,7 @@ int ripc__verbs_addr_choose(void *state, const uint8_t *blob, size_t len, const 
 		return error;
 	if (!can_reach(&port->self, &own))
 		return -EHOSTUNREACH;
-	ripc__verbs_addr_fill(&own, addr);
+	ripc__verbs_addr_fill(&own, &port->self, addr);
 	return 0;
 }
 
@@ -314,7 +318,7 @@ void ripc__verbs_peer_addr(void *port, const void *peer, struct ripc__addr *addr
 	struct verbs_addr own;
 
 	ripc__verbs_peer_where(port, peer, &own);
-	ripc__verbs_addr_fill(&own, addr);
+	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, addr);
 }
 
 uint32_t ripc__verbs_peer_mtu(void *port, void *state)

@@ -56,7 +56,7 @@ static void hand_over(struct verbs_port *port, const struct ibv_wc *wc,
 {
 	uint32_t head = VERBS_GRH + VERBS_PREAMBLE;
 
-	ripc__verbs_addr_fill(sender, from);
+	ripc__verbs_addr_fill(sender, &port->self, from);
 	*event = (struct ripc__event){
 		.kind = RIPC_EV_DATAGRAM,
 		.data = ripc__rdma_ring_bytes(&port->ring, wc) + head,

@@ -7,6 +7,7 @@
  * queue nor its completion queue, which is only looked at from here, can overflow.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -153,6 +154,44 @@ static bool is_dead(const struct verbs_port *port, const struct verbs_path *path
 	return port->rdma->is_down || port->rdma->is_lost || !path->ah;
 }
 
+/* ---- while the way is looked for ----------------------------------------------------------- */
+
+static int park(struct verbs_port *port, const struct verbs_peer *peer, const struct ripc__tx *tx)
+{
+	struct verbs_parked *parked;
+
+	if (port->n_parked == VERBS_PARKED)
+		return 0;
+	parked = malloc(sizeof(*parked) + tx->len);
+	if (!parked)
+		return 0;
+	parked->qpn = peer->qpn;
+	parked->qkey = peer->qkey;
+	parked->len = tx->len;
+	copy(parked->bytes, tx);
+	list_append(&peer->path->parked, &parked->node);
+	port->n_parked++;
+	return 1;
+}
+
+void ripc__verbs_parked_send(struct verbs_path *path)
+{
+	while (!list_empty(&path->parked)) {
+		struct verbs_parked *parked = list_entry(list_pop(&path->parked),
+			struct verbs_parked, node);
+		struct iovec iov = {.iov_base = parked->bytes, .iov_len = parked->len};
+		struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = parked->len};
+		struct verbs_peer peer = {.path = path, .qpn = parked->qpn, .qkey = parked->qkey,
+			.mtu = path->port->self.mtu};
+
+		path->port->n_parked--;
+		(void)ripc__verbs_send(path->port, &peer, &tx, 1);
+		free(parked);
+	}
+}
+
+/* ---- what core sends, and messages about connections ---------------------------------------- */
+
 int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {
 	struct verbs_port *port = state;
@@ -162,10 +201,12 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 
 	list_begin(port, &list);
 	n = n < LIST_MAX ? n : LIST_MAX;
-	if (is_dead(port, peer->path))
-		return -ECONNRESET;
 	if (tx[0].len > mtu)
 		return -EMSGSIZE;
+	if (peer->path->busy)
+		return park(port, peer, tx);
+	if (is_dead(port, peer->path))
+		return -ECONNRESET;
 	for (uint32_t left = room(port, n); list.n < n && list.n < left; ) {
 		uint8_t *bytes = next_bytes(port, &list);
 

@@ -24,6 +24,7 @@
 #define VERBS_BATCH       32u   /* completions taken, datagrams posted at once */
 #define VERBS_CONNECTIONS 64u   /* queue pairs, unless verbs.connections says otherwise */
 #define VERBS_PATHS_KEPT  256u  /* ways to hosts that nobody uses at present */
+#define VERBS_PARKED      64u   /* datagrams that wait for a way */
 
 /* Where a partner is. */
 struct verbs_addr {
@@ -50,11 +51,19 @@ struct verbs_setup {
 	uint64_t nonce, proof;
 };
 
+/* An answer to a stranger, until the way to it is found. */
+struct verbs_parked {
+	struct list node; /* path->parked */
+	uint32_t qpn, qkey, len;
+	uint8_t bytes[];
+};
+
 /* The way to a port of another host, for all partners there. */
 struct verbs_path {
 	struct ripc__rdma_job job;
 	struct list node;       /* port->paths, least recently used first; or ->paths_used */
 	struct list waiting;    /* struct verbs_opening */
+	struct list parked;     /* struct verbs_parked */
 	struct verbs_port *port;
 	uint64_t key;           /* in port->paths_by_gid */
 	uint64_t since_us;      /* when it was resolved, or was not */
@@ -165,7 +174,7 @@ struct verbs_port {
 	uint32_t polls;
 	struct list paths, paths_used, links;
 	struct ripc__map paths_by_gid, links_by_addr;
-	uint32_t n_paths_unused;
+	uint32_t n_paths_unused, n_parked;
 	uint32_t n_pairs;          /* that exist, or are being made or destroyed */
 	struct list opened;        /* struct verbs_opening that have ended */
 	uint32_t opening;          /* the last number given to one */
@@ -178,7 +187,9 @@ struct verbs_port {
 void ripc__verbs_addr_encode(const struct verbs_addr *addr, uint8_t blob[VERBS_ADDR_LEN]);
 /* -EBADMSG: it is none. */
 int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *addr);
-void ripc__verbs_addr_fill(const struct verbs_addr *own, struct ripc__addr *addr);
+/* self: where we are. */
+void ripc__verbs_addr_fill(const struct verbs_addr *own, const struct verbs_addr *self,
+		struct ripc__addr *addr);
 void ripc__verbs_addr_text(const struct ripc__addr *addr, char text[64]);
 void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
 		uint8_t bytes[VERBS_PREAMBLE]);
@@ -217,6 +228,8 @@ void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_pe
 int ripc__verbs_sends_open(struct verbs_port *port);
 void ripc__verbs_sends_close(struct verbs_port *port);
 int ripc__verbs_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* The way was found, or not: what was parked goes. */
+void ripc__verbs_parked_send(struct verbs_path *path);
 /* Best effort; it is repeated, or its loss is noticed. */
 void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup);
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as an address blob, as a message about a connection, and as a received datagram of the
+ * verbs backend. What is accepted encodes to the same bytes.
+ */
+#include <string.h>
+
+#include "backends/verbs/verbs.h"
+#include "fuzz.h"
+
+static void decode_address(const uint8_t *data, size_t len)
+{
+	uint8_t again[VERBS_ADDR_LEN];
+	struct verbs_addr own;
+	struct ripc__addr addr;
+	char text[64];
+
+	if (ripc__verbs_addr_decode(data, len, &own))
+		return;
+	ripc__verbs_addr_encode(&own, again);
+	CLAIM(len == sizeof(again) && memcmp(again, data, len) == 0);
+	ripc__verbs_addr_fill(&own, &own, &addr);
+	ripc__verbs_addr_text(&addr, text);
+	CLAIM(memchr(text, '\0', sizeof(text)) && strcmp(text, "?") != 0);
+}
+
+static void decode_setup(const uint8_t *data, size_t len)
+{
+	uint8_t again[VERBS_SETUP_LEN];
+	struct verbs_setup setup;
+
+	if (ripc__verbs_setup_decode(data, len, &setup))
+		return;
+	ripc__verbs_setup_encode(&setup, again);
+	CLAIM(len == sizeof(again) && memcmp(again, data, len) == 0);
+}
+
+/* Receive buffers are longer than any header, whatever has come. */
+static void read_sender(const uint8_t *data, size_t len, const struct verbs_addr *self)
+{
+	uint8_t bytes[4096] = {0};
+	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH, .src_qp = 77, .slid = self->lid};
+	struct verbs_addr sender;
+	bool is_setup;
+
+	wc.byte_len = (uint32_t)(len < sizeof(bytes) ? len : sizeof(bytes));
+	memcpy(bytes, data, wc.byte_len);
+	if (ripc__verbs_sender(self, &wc, bytes, &sender, &is_setup))
+		return;
+	CLAIM(wc.byte_len >= VERBS_GRH + VERBS_PREAMBLE && sender.qpn == 77);
+	CLAIM(sender.kind == self->kind && sender.mtu >= 1 && sender.mtu <= 5);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	static const struct verbs_addr selves[] = {
+		{.kind = RIPC__RDMA_INFINIBAND, .lid = 3, .gid = {0xfe, 0x80, [15] = 1}},
+		{.kind = RIPC__RDMA_ROCE_V2, .gid = {0xfd, [15] = 1}},
+		{.kind = RIPC__RDMA_ROCE_V2, .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}},
+	};
+
+	decode_address(data, len);
+	decode_setup(data, len);
+	for (size_t i = 0; i < sizeof(selves) / sizeof(selves[0]); i++)
+		read_sender(data, len, &selves[i]);
+	return 0;
+}

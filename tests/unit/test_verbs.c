@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs backend where calls of the device fail: opening at each step, sending, receiving, what
+ * happens to the device, and how a device is chosen.
+ */
+#include "verbs_ends.h"
+
+#include <sys/resource.h>
+
+#include "suite.h"
+
+static struct end left, right;
+
+static int probe(char why[256], char remedy[256])
+{
+	return BACKEND->probe(end_host(), why, remedy);
+}
+
+START_TEST(probe__says_what_is_missing)
+{
+	char why[256], remedy[256];
+
+	ends_begin();
+	ck_assert_int_eq(probe(why, remedy), 0);
+	ck_assert_str_eq(why, "fake0 port 1, RoCE v2, MTU 4096, GID index 1");
+	ck_assert_str_eq(remedy, "");
+	fake_verbs.no_device = true;
+	ck_assert_int_eq(probe(why, remedy), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(why, "no InfiniBand or RoCE device"));
+	ck_assert_ptr_nonnull(strstr(remedy, "rxe"));
+	fake_verbs_reset();
+	fake_verbs.transport = IBV_TRANSPORT_IWARP;
+	ck_assert_int_eq(probe(why, remedy), -ENODEV);
+	fake_verbs_reset();
+	fake_verbs.port_down = true;
+	ck_assert_int_eq(probe(why, remedy), -ENETDOWN);
+	ck_assert_ptr_nonnull(strstr(why, "no link"));
+	fake_verbs_reset();
+	memset(fake_verbs.gids, 0, sizeof(fake_verbs.gids));
+	ck_assert_int_eq(probe(why, remedy), -EADDRNOTAVAIL);
+	fake_verbs_reset();
+	fake_verbs.fail[FAKE_OPEN_DEVICE].n = 1;
+	fake_verbs.fail[FAKE_OPEN_DEVICE].error = EACCES;
+	ck_assert_int_eq(probe(why, remedy), -EACCES);
+	ck_assert_ptr_nonnull(strstr(remedy, "ib_uverbs"));
+	ends_finish();
+}
+END_TEST
+
+START_TEST(probe__takes_what_is_named)
+{
+	static const struct {
+		const char *name, *value;
+		int error;
+	} cases[] = {
+		{"verbs.device", "fake0", 0}, {"verbs.device", "fake0:1", 0},
+		{"verbs.device", "fake0:2", -ENODEV}, {"verbs.device", "other", -ENODEV},
+		{"verbs.gid_index", "1", 0}, {"verbs.gid_index", "2", -EADDRNOTAVAIL},
+		{"verbs.gid_index", "x", -EINVAL}, {"verbs.receives", "63", -EINVAL},
+		{"verbs.receives", "64", 0}, {"verbs.connections", "1", -EINVAL},
+	};
+	char why[256], remedy[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *options[] = {cases[i].name, cases[i].value, NULL};
+
+		ends_begin();
+		end_options = options;
+		ck_assert_msg(probe(why, remedy) == cases[i].error, "%s=%s: %s", cases[i].name,
+			cases[i].value, why);
+		ends_finish();
+	}
+}
+END_TEST
+
+START_TEST(gid_rank__prefers_ipv4_over_v2)
+{
+	struct ibv_gid_entry entry = {.gid_type = IBV_GID_TYPE_ROCE_V1};
+	int v1, link_local, global, v4;
+
+	entry.gid.raw[0] = 0xfe;
+	entry.gid.raw[1] = 0x80;
+	v1 = ripc__rdma_gid_rank(&entry);
+	entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+	link_local = ripc__rdma_gid_rank(&entry);
+	entry.gid.raw[1] = 0x00;
+	global = ripc__rdma_gid_rank(&entry);
+	memcpy(entry.gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1", 16);
+	v4 = ripc__rdma_gid_rank(&entry);
+	ck_assert(0 < v1 && v1 < link_local && link_local < global && global < v4);
+}
+END_TEST
+
+/* Whatever fails, all is given back, and the next attempt works. */
+START_TEST(open__each_step_fails)
+{
+	uint32_t failed = 0;
+
+	ends_begin();
+	for (int call = 0; call < FAKE_CALLS; call++) {
+		for (uint32_t skip = 0; skip < 40; skip++) {
+			fake_verbs.fail[call].skip = skip;
+			fake_verbs.fail[call].n = 1;
+			fake_verbs.fail[call].error = EIO;
+			if (end_open(&left) == 0)
+				end_close(&left);
+			else
+				failed++;
+			ck_assert_uint_eq(fake_verbs_live(), 0);
+			if (fake_verbs.fail[call].n)
+				break; /* there are not so many calls */
+		}
+		fake_verbs.fail[call].n = 0;
+	}
+	ck_assert_uint_ge(failed, 10);
+	ck_assert_int_eq(end_open(&left), 0);
+	end_close(&left);
+	ends_finish();
+}
+END_TEST
+
+/* With less memory than wished for there are fewer buffers, and the log says why. */
+START_TEST(open__little_locked_memory)
+{
+	struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+
+	ends_begin();
+	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	fake_verbs.fail[FAKE_REG_MR].n = 2;
+	fake_verbs.fail[FAKE_REG_MR].error = _i ? EPERM : ENOMEM;
+	ck_assert_int_eq(end_open(&left), 0);
+	ck_assert_uint_eq(left.port.ring.count, VERBS_RING / 4);
+	ck_assert_ptr_nonnull(strstr(end_log, "RLIMIT_MEMLOCK is 1048576 bytes"));
+	ck_assert_ptr_nonnull(strstr(end_log, "ulimit -l"));
+	end_close(&left);
+	fake_verbs.fail[FAKE_REG_MR].n = 100;
+	ck_assert_int_eq(end_open(&left), -ENOMEM);
+	ends_finish();
+}
+END_TEST
+
+START_TEST(peer_open__no_way)
+{
+	ends_begin();
+	ck_assert_int_eq(end_open(&left), 0);
+	ck_assert_int_eq(end_open(&right), 0);
+	fake_verbs.fail[FAKE_CREATE_AH].n = 1;
+	fake_verbs.fail[FAKE_CREATE_AH].error = ETIMEDOUT;
+	ck_assert_int_eq(end_route(&left, &right), -ETIMEDOUT);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	BACKEND->peer_close(&left.port, &left.peer);
+	left.peer.path = NULL;
+	/* That is remembered for a while. */
+	ck_assert_int_eq(end_route(&left, &right), -ETIMEDOUT);
+	end_close(&right);
+	end_close(&left);
+	ends_finish();
+}
+END_TEST
+
+/* An answer to a stranger is kept until there is a way to it. */
+START_TEST(send__while_the_way_is_looked_for)
+{
+	struct ripc__addr addr;
+
+	ends_begin();
+	ck_assert_int_eq(end_open(&left), 0);
+	ck_assert_int_eq(end_open(&right), 0);
+	end_addr(&right, &addr);
+	ck_assert_int_eq(BACKEND->peer_open(&left.port, &left.peer, &addr), -EINPROGRESS);
+	ck_assert_int_eq(end_send(&left, 1, 100), 1);
+	BACKEND->peer_close(&left.port, &left.peer);
+	left.peer.path = NULL;
+	ends_settle((struct end *[]){&left, &right}, 2);
+	ck_assert_uint_eq(left.n_events, 0);
+	ck_assert_uint_eq(right.n_datagrams, 1);
+	end_close(&right);
+	end_close(&left);
+	ends_finish();
+}
+END_TEST
+
+START_TEST(send__device_is_short_of_memory)
+{
+	ends_open(&left, &right);
+	fake_verbs.fail[FAKE_POST_SEND].n = 1;
+	fake_verbs.fail[FAKE_POST_SEND].error = ENOMEM;
+	ck_assert_int_eq(end_send(&left, 5, 100), 0);
+	/* In the middle of a list: those before are sent. */
+	for (uint32_t i = 0; i < 100; i++) {
+		fake_verbs.fail[FAKE_POST_SEND].n = 1;
+		fake_verbs.fail[FAKE_POST_SEND].skip = 1 + i % 31;
+		ck_assert_int_eq(end_send(&left, 32, 100), (int)(1 + i % 31));
+		end_move(&right);
+	}
+	fake_verbs.fail[FAKE_POST_SEND].n = 1;
+	fake_verbs.fail[FAKE_POST_SEND].error = EINVAL;
+	ck_assert_int_eq(end_send(&left, 5, 100), -ECONNRESET);
+	ck_assert_int_eq(end_send(&left, 5, 100), 5);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* Inline or not, the queue and its completions stay within their bounds; posted in lists. */
+START_TEST(send__many)
+{
+	uint32_t sent = 0, posts;
+
+	ends_open(&left, &right);
+	posts = fake_verbs.n_posts;
+	for (uint32_t i = 0; i < 3000; i++) {
+		int n = end_send(&left, 1 + i % 40, i % 2 ? 20 : 4000);
+
+		ck_assert_int_gt(n, 0);
+		sent += (uint32_t)n;
+		end_move(&right);
+	}
+	ck_assert_uint_eq(right.n_datagrams, sent);
+	ck_assert_uint_eq(fake_verbs.n_posts - posts, 3000);
+	ck_assert_uint_lt(fake_verbs.n_recv_posts, sent / 16);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* Events are of the first context that was opened. */
+START_TEST(send__port_goes_down_and_up)
+{
+	ends_open(&left, &right);
+	fake_verbs.port_down = true;
+	fake_verbs_event(IBV_EVENT_PORT_ERR);
+	BACKEND->wait_arm(&left.port);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	fake_verbs.port_down = false;
+	/* The same address as before, or another one. */
+	fake_verbs.gids[1].gid.raw[15] += (uint8_t)_i;
+	fake_verbs_event(IBV_EVENT_PORT_ACTIVE);
+	BACKEND->wait_arm(&left.port);
+	ck_assert_int_eq(end_send(&left, 1, 10), _i ? -ECONNRESET : 1);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+START_TEST(send__device_is_gone)
+{
+	ends_open(&left, &right);
+	fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
+	BACKEND->wait_arm(&left.port);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* The datagram queue pair fails: its receives come back, and it is told with the next send. */
+START_TEST(poll__queue_pair_fails)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	ends_open(&left, &right);
+	ibv_modify_qp(right.port.qp, &attr, IBV_QP_STATE);
+	for (int i = 0; i < 40; i++)
+		end_move(&right);
+	ck_assert_uint_eq(right.n_events + right.n_datagrams, 0);
+	ck_assert_int_eq(end_send(&right, 1, 10), -ECONNRESET);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+START_TEST(poll__receives_cannot_be_posted)
+{
+	uint32_t got;
+
+	ends_open(&left, &right);
+	fake_verbs.fail[FAKE_POST_RECV].n = UINT32_MAX;
+	for (int i = 0; i < 30; i++) {
+		ck_assert_int_gt(end_send(&left, 32, 10), 0);
+		end_move(&right);
+	}
+	got = right.n_datagrams;
+	ck_assert_uint_eq(got, VERBS_RING);
+	fake_verbs.fail[FAKE_POST_RECV].n = 0;
+	end_move(&right);
+	ck_assert_int_eq(end_send(&left, 32, 10), 32);
+	end_move(&right);
+	ck_assert_uint_eq(right.n_datagrams, got + 32);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+START_TEST(poll__what_is_garbled_is_dropped)
+{
+	ends_open(&left, &right);
+	fake_verbs.corrupt_datagrams = true;
+	for (int i = 0; i < 50; i++) {
+		ck_assert_int_eq(end_send(&left, 32, 10), 32);
+		end_move(&right);
+	}
+	ck_assert_uint_eq(right.n_datagrams, 0);
+	fake_verbs.corrupt_datagrams = false;
+	ck_assert_int_eq(end_send(&left, 1, 10), 1);
+	end_move(&right);
+	ck_assert_uint_eq(right.n_datagrams, 1);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop tests[] = {
+		{probe__says_what_is_missing, 1},
+		{probe__takes_what_is_named, 1},
+		{gid_rank__prefers_ipv4_over_v2, 1},
+		{open__each_step_fails, 1},
+		{open__little_locked_memory, 2},
+		{peer_open__no_way, 1},
+		{send__while_the_way_is_looked_for, 1},
+		{send__device_is_short_of_memory, 1},
+		{send__many, 1},
+		{send__port_goes_down_and_up, 2},
+		{send__device_is_gone, 1},
+		{poll__queue_pair_fails, 1},
+		{poll__receives_cannot_be_posted, 1},
+		{poll__what_is_garbled_is_dropped, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("verbs", tests);
+}
