@@ -249,6 +249,12 @@ struct ripc__backend {
 	uint32_t (*overflows)(void *port);
 	/* How often offload had to be left since the last call; NULL: none. */
 	uint32_t (*fallbacks)(void *port);
+
+	/*
+	 * Only in what stands for a backend that is a module: loads it, and returns the real table.
+	 * NULL: it cannot be, and why and remedy say so as those of probe do. Any thread.
+	 */
+	const struct ripc__backend *(*load)(char why[256], char remedy[256]);
 };
 
 /* ---- resolver sources -------------------------------------------------------------------- */

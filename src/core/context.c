@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts: configuration and environment, the devices, opening and closing, the log, and what
- * every object of a context shares (nonces, timers, fork detection).
+ * Contexts: configuration and environment, opening and closing, the log, and what every object of
+ * a context shares (nonces, timers, fork detection).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -284,154 +284,6 @@ static int config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	return error ? error : options_split(ctx);
 }
 
-/* ---- devices ----------------------------------------------------------------------------- */
-
-static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
-{
-	struct device *device = &ctx->devices[ctx->n_devices];
-	int error = -ENOMEM;
-
-	*device = (struct device){.ops = ops};
-	device->dev = calloc(1, ops->dev_size + 1);
-	device->port = calloc(1, ops->port_size + 1);
-	if (!device->dev || !device->port)
-		goto err_free;
-	error = ops->dev_open(device->dev, &ctx->host, &device->attr);
-	if (error)
-		goto err_free;
-	error = ops->port_open(device->dev, device->port);
-	if (error)
-		goto err_close_dev;
-	device->blob_len = ops->port_addr(device->port, device->blob);
-	if (device->blob_len < 0) {
-		error = device->blob_len;
-		goto err_close_port;
-	}
-	if (ops->peer_size > ctx->route_bytes)
-		ctx->route_bytes = ops->peer_size;
-	ctx->n_devices++;
-	return 0;
-err_close_port:
-	ops->port_close(device->port);
-err_close_dev:
-	ops->dev_close(device->dev);
-err_free:
-	free(device->port);
-	free(device->dev);
-	ripc__log(ctx, RIPC_LOG_WARN, "backend %s cannot be opened: %s", ops->name,
-		strerror(-error));
-	return error;
-}
-
-static void devices_close(struct ripc_context *ctx)
-{
-	while (ctx->n_devices > 0) {
-		struct device *device = &ctx->devices[--ctx->n_devices];
-
-		device->ops->port_close(device->port);
-		device->ops->dev_close(device->dev);
-		free(device->port);
-		free(device->dev);
-	}
-}
-
-static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
-		size_t len)
-{
-	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
-		const char *known = ctx->env.backends[i]->name;
-
-		if (strlen(known) == len && memcmp(known, name, len) == 0)
-			return ctx->env.backends[i];
-	}
-	return NULL;
-}
-
-bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
-{
-	const char *at = ctx->cfg.backends;
-
-	while (at && *at) {
-		size_t len = strcspn(at, ",");
-
-		if (strlen(name) == len && memcmp(at, name, len) == 0)
-			return true;
-		at += len + (at[len] == ',');
-	}
-	return !ctx->cfg.backends;
-}
-
-static int devices_open_named(struct ripc_context *ctx)
-{
-	const char *at = ctx->cfg.backends;
-	int error = -ENODEV;
-
-	while (*at && ctx->n_devices < 8) {
-		size_t len = strcspn(at, ",");
-		const struct ripc__backend *ops = backend_named(ctx, at, len);
-
-		if (!ops) {
-			ripc__log(ctx, RIPC_LOG_ERROR, "backends: there is no \"%.*s\" in \"%s\"",
-				(int)len, at, ctx->cfg.backends);
-			return -EINVAL;
-		}
-		error = device_open(ctx, ops);
-		if (error == -EINVAL)
-			return error;
-		at += len + (at[len] == ',');
-	}
-	return error;
-}
-
-static int devices_open_all(struct ripc_context *ctx)
-{
-	char why[256], remedy[256];
-	int error = 0;
-
-	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
-		const struct ripc__backend *ops = ctx->env.backends[i];
-
-		error = ops->probe(&ctx->host, why, remedy);
-		if (!error)
-			error = device_open(ctx, ops);
-		if (error == -EINVAL)
-			return error;
-	}
-	return error;
-}
-
-/* As many as can be; without any the reason is what the last one lacked. */
-static int devices_open(struct ripc_context *ctx)
-{
-	int error = ctx->cfg.backends ? devices_open_named(ctx) : devices_open_all(ctx);
-
-	if (error != -EINVAL && ctx->n_devices > 0)
-		return 0;
-	devices_close(ctx);
-	if (error == -EINVAL || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
-		return error;
-	ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
-	return -ENODEV;
-}
-
-/* Payload that may be in flight to us: a quarter of the granted buffer, counted with what each
- * datagram of ordinary size costs the kernel beside it (protocol.md, credit). */
-static void credit_set(struct ripc_context *ctx)
-{
-	ctx->held_max[SHARE_CREDIT] = 1u << 30; /* where nothing bounds it: more is never used */
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		const struct ripc__attr *attr = &ctx->devices[i].attr;
-		uint64_t payload = 1400;
-		uint64_t credit = attr->receive_buffer / 4;
-
-		if (attr->receive_buffer == 0)
-			continue;
-		credit = credit * payload / (payload + attr->datagram_overhead);
-		if (credit < ctx->held_max[SHARE_CREDIT])
-			ctx->held_max[SHARE_CREDIT] = credit;
-	}
-}
-
 /* ---- what the resolver asks of us -------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
@@ -633,10 +485,9 @@ static int context_start(struct ripc_context *ctx)
 		&ctx->pool);
 	if (error)
 		return error;
-	error = devices_open(ctx);
+	error = ripc__devices_open(ctx);
 	if (error)
 		goto err_close_pool;
-	credit_set(ctx);
 	ripc__shares_set(ctx);
 	error = resolver_open(ctx);
 	if (error)
@@ -648,7 +499,7 @@ static int context_start(struct ripc_context *ctx)
 err_close_resolver:
 	ripc__resolver_close(ctx->resolver);
 err_close_devices:
-	devices_close(ctx);
+	ripc__devices_close(ctx);
 err_close_pool:
 	ripc__pool_close(ctx->pool);
 	return error;
@@ -719,7 +570,7 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	ripc__wait_close(ctx);
 	ripc__resolver_close(ctx->resolver);
 	ripc__mapped_close(ctx);
-	devices_close(ctx);
+	ripc__devices_close(ctx);
 	ripc__pool_close(ctx->pool);
 	context_free(ctx);
 	return ended ? 0 : -ETIMEDOUT;
@@ -736,7 +587,25 @@ static void probe_one(const struct ripc__host *host, const char *kind, const cha
 	why[0] = remedy[0] = 0;
 	finding->kind = kind;
 	finding->name = name;
-	finding->usable = probe(host, why, remedy) == 0;
+	finding->usable = probe && probe(host, why, remedy) == 0;
+}
+
+static void probe_backend(struct ripc_context *ctx, const struct ripc__backend *named,
+		struct ripc_finding *finding)
+{
+	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
+	char missing[256] = "", missing_remedy[256] = "";
+	const struct ripc__backend *ops = ripc__backend_load(named, missing, missing_remedy);
+
+	probe_one(&ctx->host, "backend", named->name, ops ? ops->probe : NULL, finding);
+	if (!ops) {
+		memcpy(why, missing, sizeof(missing));
+		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
+	} else if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
+		finding->usable = 0;
+		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
+		snprintf(remedy, 256, "name it in RIPC_BACKENDS, or unset that");
+	}
 }
 
 int ripc_probe(const struct ripc_config *cfg,
@@ -759,15 +628,7 @@ int ripc_probe(const struct ripc_config *cfg,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.identity = ctx->env.host_identity};
 	for (uint32_t i = 0; !error && ctx->env.backends[i]; i++) {
-		const struct ripc__backend *ops = ctx->env.backends[i];
-
-		probe_one(&ctx->host, "backend", ops->name, ops->probe, &finding);
-		if (finding.usable && !ripc__backend_is_wanted(ctx, ops->name)) {
-			finding.usable = 0;
-			snprintf(why, sizeof(why), "left out by configuration: \"%s\"",
-				ctx->cfg.backends);
-			snprintf(remedy, sizeof(remedy), "name it in RIPC_BACKENDS, or unset that");
-		}
+		probe_backend(ctx, ctx->env.backends[i], &finding);
 		report(arg, &finding);
 	}
 	for (uint32_t i = 0; !error && ctx->env.sources[i]; i++) {

@@ -464,8 +464,6 @@ void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total);
 uint64_t ripc__nonce(struct ripc_context *ctx);
-/* Does the configuration name it, or none at all? */
-bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);
 /* -ENOMEM unless one more timer object may exist. */
 int ripc__timer_admit(struct ripc_context *ctx);
 void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer);
@@ -474,6 +472,16 @@ static inline void ripc__point(struct ripc_context *ctx, const char *name)
 	if (__builtin_expect(ctx->env.point != NULL, 0))
 		ctx->env.point(ctx->env.arg, name);
 }
+
+/* ---- devices.c --------------------------------------------------------------------------- */
+/* As many as can be; -ENODEV: none, -EINVAL: the configuration names one that there is not. */
+int ripc__devices_open(struct ripc_context *ctx);
+void ripc__devices_close(struct ripc_context *ctx);
+/* Does the configuration name it, or none at all? */
+bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);
+/* The backend itself, where that is a module; NULL: it cannot be loaded. */
+const struct ripc__backend *ripc__backend_load(const struct ripc__backend *ops, char why[256],
+		char remedy[256]);
 
 /* ---- wait.c ------------------------------------------------------------------------------ */
 /* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */

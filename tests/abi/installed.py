@@ -4,8 +4,10 @@
 Installs the build into an empty directory and uses it from there as a stranger would: by
 pkg-config, once shared and once static. usage: installed.py BUILD_DIR HELLO_C
 """
+import ctypes
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,6 +47,22 @@ def hello(root, prefix, source, static):
     print(f'{os.path.basename(binary)}: {" ".join(flags)}: runs')
 
 
+def check_modules(prefix):
+    """Nothing foreign is loaded with the library; each module exports its one symbol, and loads."""
+    library = glob.glob(f'{prefix}/lib*/**/libripc.so.0', recursive=True)[0]
+    version = os.path.basename(os.path.realpath(library)).replace('libripc.so.', '')
+    needed = re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', library))
+    foreign = [name for name in needed if not re.match(r'lib(c|dl|pthread)\.so', name)]
+    if foreign:
+        sys.exit(f'libripc.so needs {", ".join(foreign)}')
+    for path in glob.glob(os.path.dirname(library) + '/libripc/ripc-*.so'):
+        symbols = run('nm', '-D', '--defined-only', path).split()[2::3]
+        module = ctypes.c_char_p.in_dll(ctypes.CDLL(path), 'ripc__module')
+        if symbols != ['ripc__module'] or module.value.decode() != version:
+            sys.exit(f'{path}: exports {symbols}, of version {module.value}, not {version}')
+        print(f'{os.path.basename(path)}: version {version}')
+
+
 def main():
     build, source = sys.argv[1:]
     if sanitized(build):
@@ -57,6 +75,7 @@ def main():
         missing = [name for name in EXPECTED if not glob.glob(f'{prefix}/{name}', recursive=True)]
         if missing:
             sys.exit(f'not installed: {", ".join(missing)}')
+        check_modules(prefix)
         hello(folder, prefix, source, static=False)
         hello(folder, prefix, source, static=True)
     return 0

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * In the shared library: what stands for the backends that need a foreign library. Each is a
+ * module, libripc/ripc-NAME.so beside this library, or ripc-NAME.so where it was built. It is
+ * loaded when a context first looks whether it can be used; so a program on a host without such a
+ * device loads none. A module exports one symbol, ripc__module. The static library has these
+ * backends in itself.
+ */
+#include "module.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEVICES "/sys/class/infiniband"
+
+static bool has_devices(void)
+{
+	DIR *devices = opendir(DEVICES);
+	struct dirent *entry;
+	bool found = false;
+
+	while (devices && !found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.';
+	if (devices)
+		closedir(devices);
+	return found;
+}
+
+/* Beside this library, wherever it lies; false: nobody knows where that is. */
+static bool module_path(const char *name, char path[PATH_MAX])
+{
+	const char *const places[] = {"libripc/", ""};
+	const char *slash;
+	Dl_info self;
+	int len;
+
+	if (!dladdr(ripc__backends, &self) || !self.dli_fname)
+		return false;
+	slash = strrchr(self.dli_fname, '/');
+	len = slash ? (int)(slash - self.dli_fname) + 1 : 0;
+	for (int i = 0; i < 2; i++) {
+		if (snprintf(path, PATH_MAX, "%.*s%sripc-%s.so", len, self.dli_fname, places[i],
+				name) >= PATH_MAX)
+			return false;
+		if (access(path, F_OK) == 0)
+			break;
+	}
+	return true;
+}
+
+/* It stays loaded: what came from it may be in use as long as the program runs. */
+static const struct ripc__module *module_load(const char *path, char why[256], char remedy[256])
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	const struct ripc__module *module = handle ? dlsym(handle, "ripc__module") : NULL;
+
+	if (!handle) {
+		snprintf(why, 256, "the module cannot be loaded: %.200s", dlerror());
+		snprintf(remedy, 256, "install the module and the libraries that it names");
+		return NULL;
+	}
+	dlclose(handle);
+	if (!module || strcmp(module->version, RIPC_MODULE_VERSION) != 0) {
+		snprintf(why, 256, "%.200s belongs to another version", path);
+		snprintf(remedy, 256, "install the one of version " RIPC_MODULE_VERSION);
+		return NULL;
+	}
+	return module;
+}
+
+static const struct ripc__backend *load(const char *name, char why[256], char remedy[256])
+{
+	const struct ripc__module *module;
+	char path[PATH_MAX];
+
+	if (!has_devices()) {
+		snprintf(why, 256, "there is no RDMA device (" DEVICES " is empty)");
+		snprintf(remedy, 256, "if there is one, load its driver");
+		return NULL;
+	}
+	if (!module_path(name, path)) {
+		snprintf(why, 256, "the library does not know where it lies");
+		snprintf(remedy, 256, "link the program with the shared library by its path");
+		return NULL;
+	}
+	module = module_load(path, why, remedy);
+	return module ? module->backend : NULL;
+}
+
+#ifdef RIPC_VERBS
+static const struct ripc__backend *load_verbs(char why[256], char remedy[256])
+{
+	return load("verbs", why, remedy);
+}
+
+const struct ripc__backend ripc__verbs_backend = {.name = "verbs", .id = 4, .load = load_verbs};
+#endif
+
+#ifdef RIPC_RDMACM
+static const struct ripc__backend *load_rdmacm(char why[256], char remedy[256])
+{
+	return load("rdmacm", why, remedy);
+}
+
+const struct ripc__backend ripc__rdmacm_backend = {.name = "rdmacm", .id = 5, .load = load_rdmacm};
+#endif

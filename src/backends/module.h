@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a module of a backend exports: one symbol, ripc__module. */
+#ifndef RIPC_MODULE_H
+#define RIPC_MODULE_H
+
+#include "core/backend.h"
+
+struct ripc__module {
+	const char *version; /* RIPC_MODULE_VERSION: core and module change together */
+	const struct ripc__backend *backend;
+};
+
+#endif
