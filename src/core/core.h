@@ -587,6 +587,8 @@ int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answ
 int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n);
 /* The peer's device says (a negative errno) that it leads nowhere, or nothing is heard by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
+/* Does it lead nowhere, as a network says that would know, and is there no other? */
+bool ripc__route_is_lost(const struct partner *partner);
 /* A route that took its time is ready, or has failed. */
 void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);

@@ -272,8 +272,11 @@ static void suspect_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
 	partner->suspect = false;
+	/* Nobody else has the ID: what we know is the best there is, if it leads somewhere. */
+	if (status == -ENOENT && ripc__route_is_lost(partner))
+		unmake_current(partner);
 	if (status)
-		return; /* nobody else has the ID: what we know is the best there is */
+		return;
 	if (answer->record.incarnation == partner->incarnation &&
 			answer->record.context == partner->peer->context) {
 		partner->proof = answer->proof;

@@ -86,6 +86,14 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 
 /* ---- failing over ------------------------------------------------------------------------ */
 
+bool ripc__route_is_lost(const struct partner *partner)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
+
+	return peer && peer->broken && ctx->devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
+}
+
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
 	if (peer->broken || has_failed(peer, peer->device))
@@ -212,6 +220,11 @@ static void mend(struct partner *partner)
 		partner->suspect |= partner->current; /* ripc__route_answered() follows */
 	else if (status == 0 && answer->record.incarnation == partner->incarnation)
 		ripc__route_answered(partner, answer);
+	if (status == -EINPROGRESS || !ripc__route_is_lost(partner) || !partner->current)
+		return;
+	/* Is it still there at all? */
+	ripc__partner_suspect(partner);
+	(void)ripc__partner_settled(partner);
 }
 
 void ripc__routes_mend(struct ripc_context *ctx)

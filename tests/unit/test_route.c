@@ -20,6 +20,7 @@ static struct {
 	struct ripc_service *svc[2];
 	uint64_t now_us;
 	int better_is, other_is, choose_error;
+	bool is_plain; /* one network, and nobody tells when a service ends */
 	uint32_t delivered, received;
 	bool seen[1000];
 } world;
@@ -60,6 +61,7 @@ static int choose_or_fail(void *port, const uint8_t *blob, size_t len, const uin
 /* backends: which of them the second one has; NULL: all. */
 static void world_open_with(const char *backends)
 {
+	static const struct ripc__source *const local_only[] = {&ripc__local_source, NULL};
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
 		.pool_bytes = 64u << 20};
 
@@ -81,6 +83,10 @@ static void world_open_with(const char *backends)
 	world.env.arg = world.hub;
 	world.env.backends = world.backends;
 	world.env.now_us = now_us;
+	if (world.is_plain) {
+		world.backends[1] = NULL;
+		world.env.sources = local_only;
+	}
 	for (int i = 0; i < 2; i++) {
 		cfg.backends = i ? backends : NULL;
 		ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &world.ctx[i]), 0);
@@ -345,11 +351,37 @@ START_TEST(others__not_known)
 }
 END_TEST
 
+/* What is sent to one that is gone is not tried again until its record is old. */
+START_TEST(failed__nobody_is_there)
+{
+	const struct iovec item = {"hello", 5};
+	uint64_t to, end_us;
+	int error = 0;
+
+	world.is_plain = true;
+	world_open();
+	to = ripc_service_id(world.svc[1]);
+	send_longs(0, 1);
+	pass(1000000);
+	ck_assert_uint_eq(world.delivered, 1);
+	ck_assert_int_eq(ripc_close(world.ctx[1], 0), 0);
+	world.better_is = RESETS;
+	end_us = world.now_us + 5000000;
+	for (; error != -ENOENT && world.now_us < end_us; world.now_us += 1000) {
+		error = ripc_send_short(world.svc[0], to, &item, 1);
+		ripc_poll(world.ctx[0]);
+	}
+	ck_assert_int_eq(error, -ENOENT);
+	ck_assert_int_eq(ripc_close(world.ctx[0], 0), 0);
+	ripc__loop_hub_close(world.hub);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
-		{ failed__all_at_once, 1 },
+		{ failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
 		{ others__not_in_common, 3 }, { others__not_known, 1 }, { NULL, 0 },
 	};
