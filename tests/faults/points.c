@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kill -9 and SIGSTOP of a partner at each named point of the shm backend and of the protocol over
- * it, while messages of all kinds go both ways. The survivor's calls end within their deadlines
+ * it, while messages of all kinds go both ways; now and then a child of the dead one lives on with
+ * its descriptors. The survivor's calls end within their deadlines
  * with a documented code; it goes on with a third partner, which has been there all the time, and
  * with the restarted or continued one; descriptors, names, mappings and memory are as before. A
  * point that is not reached fails the test.
  *
  * usage: faults-points client|server [--full]   what the survivor is; RIPC_TEST_SEED repeats a run
  *        faults-points client|server --count    how often a conversation passes each point
+ *        faults-points client|server --only POINT N    at one point, so often
  */
 #include <errno.h>
 #include <poll.h>
@@ -83,10 +85,12 @@ struct driver {
 	uint32_t lives, tried_again;
 	enum role role;
 	int companion, companion_ready;
-	int victim, ready;
-	bool was_ready;
-	int status; /* the victim's, as of waitpid() */
-	char name[64]; /* of its port */
+	struct victim {
+		int pid, ready;
+		bool was_ready;
+		int status;    /* as of waitpid() */
+		char name[64]; /* of its port */
+	} victim;
 	char what[96]; /* the case, in words */
 };
 
@@ -109,7 +113,7 @@ static enum state state_of(const struct driver *driver)
 {
 	siginfo_t info = {.si_pid = 0};
 
-	if (waitid(P_PID, (id_t)driver->victim, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT))
+	if (waitid(P_PID, (id_t)driver->victim.pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT))
 		fault_fail("%s: waitid: %s", driver->what, strerror(errno));
 	if (info.si_pid == 0)
 		return LIVES;
@@ -120,36 +124,56 @@ static void victim_start(struct driver *driver, const char *point, uint32_t n, c
 {
 	const char *role = driver->role == ROLE_CLIENT ? "serve" : "call";
 
-	driver->was_ready = false;
-	driver->name[0] = '\0';
 	talk_tidy(&driver->talker);
-	driver->victim = start(driver, role, point, n, signal, SERVICE_VICTIM, &driver->ready);
+	driver->victim = (struct victim){.was_ready = false};
+	driver->victim.pid = start(driver, role, point, n, signal, SERVICE_VICTIM,
+		&driver->victim.ready);
 }
 
 /* False: it has died or stopped before. */
 static bool victim_is_ready(struct driver *driver)
 {
-	struct pollfd poller = {.fd = driver->ready, .events = POLLIN};
+	struct victim *victim = &driver->victim;
+	struct pollfd poller = {.fd = victim->ready, .events = POLLIN};
 	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
 	char byte;
 
-	while (!driver->was_ready && state_of(driver) == LIVES) {
-		if (poll(&poller, 1, 5) == 1 && read(driver->ready, &byte, 1) == 1) {
-			driver->was_ready = true;
-			left_port_name(driver->victim, driver->name);
+	while (!victim->was_ready && state_of(driver) == LIVES) {
+		if (poll(&poller, 1, 5) == 1 && read(victim->ready, &byte, 1) == 1) {
+			victim->was_ready = true;
+			left_port_name(victim->pid, victim->name);
 		}
 		if (fault_now_ms() > until_ms)
 			fault_fail("%s: the victim does not start", driver->what);
 	}
-	return driver->was_ready;
+	return victim->was_ready;
+}
+
+/* It is dead; its child, if it has left one, ends with this. */
+static void victim_forget(const struct driver *driver, const struct victim *victim)
+{
+	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
+
+	close(victim->ready);
+	while (victim->name[0] && left_name_exists(victim->name)) {
+		if (fault_now_ms() > until_ms)
+			fault_fail("%s: the name %s is still there", driver->what, victim->name);
+		usleep(1000);
+	}
 }
 
 static void victim_reap(struct driver *driver)
 {
-	driver->status = fault_await(driver->victim, PATIENCE_MS);
-	close(driver->ready);
-	if (driver->name[0] && left_name_exists(driver->name))
-		fault_fail("%s: the name %s is still there", driver->what, driver->name);
+	driver->victim.status = fault_await(driver->victim.pid, PATIENCE_MS);
+}
+
+/* It has ended by itself. */
+static void victim_end(struct driver *driver)
+{
+	victim_reap(driver);
+	if (!WIFEXITED(driver->victim.status) || WEXITSTATUS(driver->victim.status))
+		fault_fail("%s: the victim ended with %#x", driver->what, driver->victim.status);
+	victim_forget(driver, &driver->victim);
 }
 
 /* ---- conversations ----------------------------------------------------------------------- */
@@ -166,6 +190,8 @@ static bool ask_all(struct driver *driver, uint32_t service)
 		while (error && (!is_victim || state_of(driver) == LIVES)) {
 			error = talk_ask(&driver->talker, fault_id(service), kind);
 			driver->tried_again += error != 0;
+			if (error == -ENOENT)
+				talk_serve(&driver->talker, 5);
 			if (error && fault_now_ms() > until_ms)
 				fault_fail("%s: service %u does not answer: %s", driver->what,
 					service, ripc_strerror(error));
@@ -236,8 +262,8 @@ static enum state converse(struct driver *driver)
 	return state_of(driver);
 }
 
-/* What the victim has left is gone. */
-static void settle(struct driver *driver)
+/* What the victim has left is gone; all: not only what it held of our memory. */
+static void settle(struct driver *driver, bool all)
 {
 	uint64_t until_ms = fault_now_ms() + 5000;
 	struct left now, *before = &driver->before;
@@ -245,7 +271,7 @@ static void settle(struct driver *driver)
 	talk_drop_kept(&driver->talker);
 	talk_tidy(&driver->talker);
 	now = left_now(&driver->talker);
-	while (!left_is_less(&now, before)) {
+	while (!left_is_less(&now, before, all)) {
 		if (fault_now_ms() > until_ms)
 			fault_fail("%s: descriptors %d, were %d; names %d, were %d; mappings %d, "
 				"were %d; pool %llu, was %llu; given %llu; mapped %llu",
@@ -261,20 +287,13 @@ static void settle(struct driver *driver)
 	}
 }
 
-static void check_ended_well(const struct driver *driver)
-{
-	if (!WIFEXITED(driver->status) || WEXITSTATUS(driver->status))
-		fault_fail("%s: the victim ended with %#x", driver->what, driver->status);
-}
-
 /* A victim that nothing happens to. */
 static void whole_life(struct driver *driver, const char *point)
 {
 	victim_start(driver, point, 0, "kill");
 	if (converse(driver) != ENDED)
 		fault_fail("%s: the victim has stopped by itself", driver->what);
-	victim_reap(driver);
-	check_ended_well(driver);
+	victim_end(driver);
 	talk_drop_kept(&driver->talker);
 }
 
@@ -285,6 +304,18 @@ static void describe(struct driver *driver, const char *signal, const struct poi
 {
 	snprintf(driver->what, sizeof(driver->what), "%s at %s, passing %u, survivor is %s", signal,
 		point->name, n, driver->role == ROLE_CLIENT ? "client" : "server");
+}
+
+static bool victim_was_killed(struct driver *driver)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (waitid(P_PID, (id_t)driver->victim.pid, &info, WEXITED | WNOWAIT))
+		fault_fail("%s: waitid: %s", driver->what, strerror(errno));
+	if (info.si_code != CLD_KILLED || info.si_status != SIGKILL)
+		return false;
+	victim_reap(driver);
+	return true;
 }
 
 /*
@@ -298,25 +329,37 @@ static bool reach(struct driver *driver, const char *signal, const struct point 
 		victim_start(driver, point->name, lives ? 1 : n, signal);
 		if (converse(driver) == STOPPED)
 			return true;
-		victim_reap(driver);
-		if (WIFSIGNALED(driver->status) && WTERMSIG(driver->status) == SIGKILL)
+		if (victim_was_killed(driver))
 			return false;
-		check_ended_well(driver);
+		victim_end(driver);
 	}
 	fault_fail("%s: the point was not reached", driver->what);
 }
 
-static void kill_case(struct driver *driver, const struct point *point, uint32_t n)
+/*
+ * how: "kill"; "learn": and the survivor is told that nobody is there before there is another one;
+ * "fork": the dead one leaves a child.
+ */
+static void kill_case(struct driver *driver, const char *how, const struct point *point, uint32_t n)
 {
-	if (reach(driver, "kill", point, n))
+	struct victim dead;
+
+	if (reach(driver, how, point, n))
 		fault_fail("%s: the victim has stopped", driver->what);
+	dead = driver->victim;
 	driver->talker.deadline_ms = DEAD_MS;
 	if (talk_ask(&driver->talker, fault_id(SERVICE_VICTIM), KIND_READ) == 0)
 		fault_fail("%s: the dead answers", driver->what);
 	driver->talker.deadline_ms = DEADLINE_MS;
 	ask_all(driver, SERVICE_COMPANION);
+	if (strcmp(how, "learn") == 0 && talk_until_nobody(&driver->talker,
+			fault_id(SERVICE_VICTIM)) != -ENOENT)
+		fault_fail("%s: shorts to the dead do not end", driver->what);
 	whole_life(driver, "none");
-	settle(driver);
+	/* Its child may still have sockets of it, but what it held is back. */
+	settle(driver, false);
+	victim_forget(driver, &dead);
+	settle(driver, true);
 }
 
 static void stop_case(struct driver *driver, const struct point *point, uint32_t n)
@@ -329,13 +372,12 @@ static void stop_case(struct driver *driver, const struct point *point, uint32_t
 	do
 		ask_all(driver, SERVICE_COMPANION);
 	while (fault_now_ms() < until_ms);
-	waitid(P_PID, (id_t)driver->victim, &(siginfo_t){.si_pid = 0}, WSTOPPED | WNOHANG);
-	kill(driver->victim, SIGCONT);
+	waitid(P_PID, (id_t)driver->victim.pid, &(siginfo_t){.si_pid = 0}, WSTOPPED | WNOHANG);
+	kill(driver->victim.pid, SIGCONT);
 	if (converse(driver) != ENDED)
 		fault_fail("%s: the victim has stopped again", driver->what);
-	victim_reap(driver);
-	check_ended_well(driver);
-	settle(driver);
+	victim_end(driver);
+	settle(driver, true);
 }
 
 static void driver_open(struct driver *driver)
@@ -373,6 +415,11 @@ static void driver_close(struct driver *driver, const struct fault_left *before)
 
 /* ---- workers ----------------------------------------------------------------------------- */
 
+static uint32_t passing(const struct point *point, uint64_t *random)
+{
+	return 1 + (uint32_t)(fault_random(random) % point->most);
+}
+
 /* Every so many of the points, from one on. */
 static void work(enum role role, uint32_t worker, bool full)
 {
@@ -385,20 +432,44 @@ static void work(enum role role, uint32_t worker, bool full)
 	driver_open(&driver);
 	for (uint32_t p = worker; p < N_POINTS; p += WORKERS) {
 		for (uint32_t i = 0; i < each; i++, kills++)
-			kill_case(&driver, &points[p],
-				1 + (uint32_t)(fault_random(&random) % points[p].most));
-		/* Stopping takes its time: of the points now these, now those. */
+			kill_case(&driver, "kill", &points[p], passing(&points[p], &random));
+		/* These take their time: of the points now these, now those. */
 		for (uint32_t i = 0; i < each; i++) {
-			if (!full && fault_random(&random) % 3)
+			if (!full && fault_random(&random) % 5)
 				continue;
-			stop_case(&driver, &points[p],
-				1 + (uint32_t)(fault_random(&random) % points[p].most));
+			kill_case(&driver, "fork", &points[p], passing(&points[p], &random));
+			kill_case(&driver, "learn", &points[p], passing(&points[p], &random));
+			stop_case(&driver, &points[p], passing(&points[p], &random));
 			stops++;
 		}
 	}
 	driver_close(&driver, &before);
-	printf("%u kills and %u stops, %u questions were asked again\n", kills, stops,
-		driver.tried_again);
+	printf("%u kills, %u with a child that lives on, and %u stops; %u questions were asked "
+		"again\n", kills + 2 * stops, stops, stops, driver.tried_again);
+}
+
+/* As often as wanted at one point, each in all ways. */
+static int only(enum role role, const char *name, uint32_t n)
+{
+	static struct driver driver;
+	struct fault_left before = fault_left_now();
+	uint64_t random = fault_seed();
+	uint32_t at = 0;
+
+	while (at < N_POINTS && strcmp(points[at].name, name))
+		at++;
+	if (at == N_POINTS)
+		fault_fail("there is no point %s", name);
+	driver.role = role;
+	driver_open(&driver);
+	for (uint32_t i = 0; i < n; i++) {
+		kill_case(&driver, "kill", &points[at], passing(&points[at], &random));
+		kill_case(&driver, "fork", &points[at], passing(&points[at], &random));
+		kill_case(&driver, "learn", &points[at], passing(&points[at], &random));
+		stop_case(&driver, &points[at], passing(&points[at], &random));
+	}
+	driver_close(&driver, &before);
+	return 0;
 }
 
 /* A process of its own, with service IDs of its own. */
@@ -457,12 +528,16 @@ int main(int argc, char **argv)
 	if (argc == 8 && strcmp(argv[1], "--victim") == 0)
 		return victim_main(argv);
 	if (argc < 2 || (strcmp(argv[1], "client") && strcmp(argv[1], "server"))) {
-		fprintf(stderr, "usage: %s client|server [--full|--count]\n", argv[0]);
+		fprintf(stderr, "usage: %s client|server [--full | --count | --only POINT N]\n",
+			argv[0]);
 		return 2;
 	}
+	setenv("RIPC_BACKENDS", "shm", 0);
 	role = strcmp(argv[1], "client") == 0 ? ROLE_CLIENT : ROLE_SERVER;
 	if (argc == 3 && strcmp(argv[2], "--count") == 0)
 		return count(role);
+	if (argc == 5 && strcmp(argv[2], "--only") == 0)
+		return only(role, argv[3], (uint32_t)atoi(argv[4]));
 	if (argc < 4 || strcmp(argv[2], "--worker"))
 		return all_workers(argv[1], full);
 	work(role, (uint32_t)atoi(argv[3]), full);

@@ -66,6 +66,8 @@ int talk_close(struct talker *talker);
 int talk_ask(struct talker *talker, uint64_t to, enum kind kind);
 /* Answers what comes first within this time. */
 void talk_serve(struct talker *talker, int timeout_ms);
+/* Sends shorts to one that is dead, until it is told that nobody is there: -ENOENT. */
+int talk_until_nobody(struct talker *talker, uint64_t to);
 void talk_stop(struct talker *talker, uint64_t to);
 /* Looks once more at what was given to us, and frees it. */
 void talk_drop_kept(struct talker *talker);
@@ -73,7 +75,7 @@ void talk_drop_kept(struct talker *talker);
 void talk_tidy(struct talker *talker);
 
 /* ---- points_victim.c --------------------------------------------------------------------- */
-/* The body of the other processes: "--victim serve|call POINT N kill|stop SERVICE LIFE". */
+/* The body of the other processes: "--victim serve|call POINT N kill|fork|stop SERVICE LIFE". */
 int victim_main(char **argv);
 
 /* ---- points_left.c ----------------------------------------------------------------------- */
@@ -84,8 +86,9 @@ struct left {
 };
 
 struct left left_now(struct talker *talker);
-/* Is nothing more than before? Of the pool and the mappings a little is kept for later. */
-bool left_is_less(const struct left *now, const struct left *before);
+/* Is nothing more than before; without all, of the memory that others may hold? Of the pool and of
+ * the mappings a little is kept for later. */
+bool left_is_less(const struct left *now, const struct left *before, bool all);
 /* The abstract name of another process's port, as it stands in /proc/net/unix; "": none. */
 void left_port_name(int pid, char name[64]);
 bool left_name_exists(const char *name);

@@ -37,13 +37,15 @@ struct left left_now(struct talker *talker)
 		stats.given_held_bytes, stats.mapped_held_bytes};
 }
 
-bool left_is_less(const struct left *now, const struct left *before)
+bool left_is_less(const struct left *now, const struct left *before, bool all)
 {
-	return now->descriptors <= before->descriptors && now->names <= before->names &&
-		now->mappings <= before->mappings + MAPPINGS_SLACK &&
-		now->pool_bytes <= before->pool_bytes + POOL_SLACK &&
+	bool memory = now->pool_bytes <= before->pool_bytes + POOL_SLACK &&
 		now->given_bytes <= before->given_bytes &&
 		now->mapped_bytes <= before->mapped_bytes;
+
+	return memory && (!all || (now->descriptors <= before->descriptors &&
+		now->names <= before->names &&
+		now->mappings <= before->mappings + MAPPINGS_SLACK));
 }
 
 /* The inode if this is a socket of the process, else 0. */

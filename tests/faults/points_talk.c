@@ -144,6 +144,18 @@ static int send_note(struct talker *talker, uint64_t to, const struct note *note
 	return error;
 }
 
+int talk_until_nobody(struct talker *talker, uint64_t to)
+{
+	uint64_t until_ms = fault_now_ms() + PATIENCE_MS / 2;
+	int error = 0;
+
+	while (error != -ENOENT && fault_now_ms() < until_ms) {
+		error = send_short(talker, to, &(struct note){.kind = KIND_SHORT, .is_quiet = 1});
+		talk_serve(talker, 5);
+	}
+	return error;
+}
+
 void talk_stop(struct talker *talker, uint64_t to)
 {
 	send_short(talker, to, &(struct note){.kind = KIND_STOP, .life = talker->life});

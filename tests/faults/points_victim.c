@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The process that is killed or stopped: it answers ("serve") or asks ("call"), and at the n-th
- * passing of a named point it sends itself the signal, in the middle of whatever the library does.
+ * passing of a named point it sends itself the signal, in the middle of whatever the library does;
+ * perhaps it leaves a child that has all its descriptors.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 
 static const char *point = ""; /* "none": live; "count": and say what was passed */
 static int signal_at_point;
+static bool forks;
 static atomic_int passings; /* until then */
 static struct {
 	_Atomic(const char *) name;
@@ -40,10 +43,26 @@ static void count(const char *name)
 	}
 }
 
+/* Lives until nobody reads what it could say. It must not allocate: others may hold a lock. */
+static void live_on(void)
+{
+	struct pollfd poller = {.fd = FAULT_READY_FD};
+
+	poll(&poller, 1, -1);
+	_exit(0);
+}
+
+static void reached(void)
+{
+	if (forks && fork() == 0)
+		live_on();
+	raise(signal_at_point);
+}
+
 void ripc__shm_point(const char *name)
 {
 	if (strcmp(name, point) == 0 && atomic_fetch_sub(&passings, 1) == 1)
-		raise(signal_at_point);
+		reached();
 	else if (strcmp(point, "count") == 0)
 		count(name);
 }
@@ -83,6 +102,7 @@ int victim_main(char **argv)
 	point = argv[3];
 	atomic_store(&passings, atoi(argv[4]));
 	signal_at_point = strcmp(argv[5], "stop") == 0 ? SIGSTOP : SIGKILL;
+	forks = strcmp(argv[5], "fork") == 0;
 	ripc__env_init(&talker.env);
 	talker.env.point = on_point;
 	talk_open(&talker, fault_id((uint32_t)atoi(argv[6])), (uint32_t)atoi(argv[7]),
