@@ -19,6 +19,8 @@
 
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define ASK_AGAIN_S  60u /* the resolver, whether an ID means whom we know by a hello */
+#define NEWS_IDLE_MS 20u /* of a partner; less than it takes to start one anew */
+#define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 
 /* ---- for want of room -------------------------------------------------------------------- */
 
@@ -390,17 +392,30 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 	return 0;
 }
 
+/* Reads what the resolver's sources have brought. Returns how much that was. */
+static int news_read(struct ripc_context *ctx)
+{
+	ctx->resolver_us = ctx->now_us;
+	return ripc__resolver_step(ctx->resolver, ctx->now_us);
+}
+
 /*
- * That nobody has an ID is remembered for a while. Who has registered it since then has said so,
- * but that may not have been read: this is done before a call fails for it. Only for calls of the
- * application, since what is read can end partners and sends.
+ * Whoever registers an ID says so, but that may not have been read when a call needs to know who
+ * has it. So it is read before a call fails because nobody had the ID a moment ago, and before one
+ * goes to a partner that was not used for a while: it may have been started anew. Only for calls
+ * of the application, since what is read can end partners and sends.
  */
 int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner)
 {
 	struct ripc_context *ctx = service->ctx;
-	int error = ripc__partner_for_send(service, id, partner);
+	const struct partner *known = ripc__map_get(&service->partners, id);
+	int error;
 
-	if (error == -ENOENT && ripc__resolver_step(ctx->resolver, ctx->now_us) > 0)
+	if (known && ripc__partner_idle_ms(known) >= NEWS_IDLE_MS &&
+			ctx->now_us - ctx->resolver_us >= NEWS_US)
+		news_read(ctx);
+	error = ripc__partner_for_send(service, id, partner);
+	if (error == -ENOENT && news_read(ctx) > 0)
 		error = ripc__partner_for_send(service, id, partner);
 	return error;
 }

@@ -125,6 +125,27 @@ START_TEST(service_open__found_at_once_by_who_knew_of_nobody)
 }
 END_TEST
 
+/* The same for who knew another one, which has gone meanwhile. */
+START_TEST(service_open__found_at_once_by_who_knew_another)
+{
+	struct ripc_config cfg = api_config(RIPC_SINGLE_THREAD);
+	const struct iovec one = item("x", 1);
+	struct ripc_send request = long_send(own_id(4), &one, 1);
+	struct side asker, old, next;
+
+	side_open_as(&asker, &cfg, 0);
+	cfg.flags = 0;
+	side_open_as(&old, &cfg, own_id(4));
+	ck_assert_int_eq(ripc_sendmsg(asker.svc, &request, NULL), 0);
+	ck_assert_int_eq(ripc_close(old.ctx, 0), 0);
+	side_open_as(&next, &cfg, own_id(4));
+	ck_assert_int_eq(ripc_sendmsg(asker.svc, &request, NULL), 0);
+	ripc_msg_free(take(next.svc, RIPC_LONG));
+	side_close(&asker);
+	side_close(&next);
+}
+END_TEST
+
 START_TEST(service_open__bad_arguments)
 {
 	struct ripc_service *svc = NULL;
@@ -602,7 +623,8 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		service_open__private_ids_differ, service_open__id_in_use,
-		service_open__well_known_is_found, service_open__bad_arguments,
+		service_open__well_known_is_found,
+		service_open__found_at_once_by_who_knew_another, service_open__bad_arguments,
 		id_from_name__is_siphash, service_drain__hands_out_what_is_queued,
 		service_drain__message_that_does_not_end, service_drain__then_elsewhere,
 		service_close__wakes_who_waits, service_close__frees_what_is_queued,
