@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The udp backend's options and sockets, also on a host without IPv6. */
 #include <errno.h>
+#include <netinet/udp.h>
 #include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "udp_pair.h"
 
-/* socket is wrapped (see meson.build): a kernel without IPv6, or one that opens nothing. */
+/* These calls are wrapped (see meson.build): a kernel without IPv6, or one that opens nothing. */
 static bool without_v6;
 static int socket_error;
+/* An option that cannot be set or asked for; and no socket can tell its name, or wake itself. */
+static struct {
+	int level, name;
+} refused;
+static bool nameless, mute;
 
 int __real_socket(int family, int type, int protocol);
 int __wrap_socket(int family, int type, int protocol);
@@ -21,10 +29,58 @@ int __wrap_socket(int family, int type, int protocol)
 	return __real_socket(family, type, protocol);
 }
 
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	if (level != refused.level || name != refused.name)
+		return __real_setsockopt(fd, level, name, value, len);
+	errno = ENOPROTOOPT;
+	return -1;
+}
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	if (level != refused.level || name != refused.name)
+		return __real_getsockopt(fd, level, name, value, len);
+	errno = ENOPROTOOPT;
+	return -1;
+}
+
+int __real_getsockname(int fd, struct sockaddr *name, socklen_t *len);
+int __wrap_getsockname(int fd, struct sockaddr *name, socklen_t *len);
+
+int __wrap_getsockname(int fd, struct sockaddr *name, socklen_t *len)
+{
+	if (!nameless)
+		return __real_getsockname(fd, name, len);
+	errno = ENOBUFS;
+	return -1;
+}
+
+ssize_t __real_sendto(int fd, const void *data, size_t len, int flags,
+		const struct sockaddr *to, socklen_t to_len);
+ssize_t __wrap_sendto(int fd, const void *data, size_t len, int flags,
+		const struct sockaddr *to, socklen_t to_len);
+
+ssize_t __wrap_sendto(int fd, const void *data, size_t len, int flags,
+		const struct sockaddr *to, socklen_t to_len)
+{
+	if (!mute)
+		return __real_sendto(fd, data, len, flags, to, to_len);
+	errno = EPERM;
+	return -1;
+}
+
 static void set_up(void)
 {
-	without_v6 = false;
+	without_v6 = nameless = mute = false;
 	socket_error = 0;
+	refused.level = refused.name = -1;
 }
 
 START_TEST(dev_open__refuses_wrong_options)
@@ -150,6 +206,113 @@ START_TEST(peer_open__out_of_descriptors)
 }
 END_TEST
 
+/* ---- options of sockets that a kernel may not have ---------------------------------------- */
+
+/* Opens and closes a device and a port; returns what opening said. */
+static int open_and_close(void)
+{
+	struct ripc__host host = pair_host(NULL);
+	struct ripc__attr attr;
+	struct udp_device dev;
+	struct udp_port port;
+	int error = UDP->dev_open(&dev, &host, &attr);
+
+	memset(&port, 0, sizeof(port));
+	error = error ? error : UDP->port_open(&dev, &port);
+	if (!error)
+		UDP->port_close(&port);
+	return error;
+}
+
+/* The next descriptor that will be opened: the same if none was left open. */
+static int next_descriptor(void)
+{
+	int fd = dup(0);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	return fd;
+}
+
+START_TEST(port_open__without_an_option_that_it_needs)
+{
+	static const struct {
+		int level, name;
+		bool without_v6;
+	} cases[] = {{IPPROTO_IP, IP_MTU_DISCOVER, false}, {IPPROTO_IP, IP_MTU_DISCOVER, true},
+		{IPPROTO_IPV6, IPV6_MTU_DISCOVER, false}, {IPPROTO_IPV6, IPV6_RECVPKTINFO, false},
+		{IPPROTO_IP, IP_PKTINFO, true}, {IPPROTO_IPV6, IPV6_V6ONLY, false}};
+	int before = next_descriptor();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		without_v6 = cases[i].without_v6;
+		refused.level = cases[i].level;
+		refused.name = cases[i].name;
+		ck_assert_int_eq(open_and_close(), -ENOPROTOOPT);
+		ck_assert_int_eq(next_descriptor(), before);
+	}
+	set_up();
+	nameless = true;
+	ck_assert_int_eq(open_and_close(), -ENOBUFS);
+	ck_assert_int_eq(next_descriptor(), before);
+}
+END_TEST
+
+START_TEST(port_open__without_an_option_that_only_helps)
+{
+	static const struct {
+		int level, name;
+	} cases[] = {{SOL_SOCKET, SO_RXQ_OVFL}, {SOL_UDP, UDP_GRO}, {SOL_UDP, UDP_SEGMENT},
+		{SOL_SOCKET, SO_RCVBUFFORCE}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_RCVTIMEO}};
+	struct udp_side left, right;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		refused.level = cases[i].level;
+		refused.name = cases[i].name;
+		udp_pair_open(&left, &right, NULL);
+		ck_assert_int_eq(left.port.gso, cases[i].name != UDP_SEGMENT);
+		ck_assert_int_eq(left.attr.receive_buffer == 0, cases[i].name == SO_RCVBUF);
+		ck_assert_int_eq(udp_post(&left, 1000, 10), 10);
+		udp_expect(&right, 1000, 10);
+		udp_pair_close(&left, &right);
+	}
+}
+END_TEST
+
+/* Without a buffer that can be asked for the remedy is named; without IPv6 that is said. */
+START_TEST(probe__says_what_is_less_than_it_could_be)
+{
+	struct ripc__host host = pair_host(NULL);
+	char why[256], remedy[256];
+
+	refused.level = SOL_SOCKET;
+	refused.name = SO_RCVBUF;
+	without_v6 = true;
+	ck_assert_int_eq(UDP->probe(&host, why, remedy), 0);
+	ck_assert_ptr_nonnull(strstr(why, "IPv6 is off"));
+	ck_assert_ptr_nonnull(strstr(remedy, "net.core.rmem_max"));
+}
+END_TEST
+
+/* One that cannot wake itself sleeps less at a time. */
+START_TEST(wake__that_cannot_be_sent)
+{
+	struct udp_side side;
+	struct timeval before, after;
+	socklen_t len = sizeof(before);
+
+	udp_side_open(&side, NULL);
+	ck_assert_int_eq(getsockopt(side.port.fd, SOL_SOCKET, SO_RCVTIMEO, &before, &len), 0);
+	mute = true;
+	UDP->wake(&side.port);
+	ck_assert_int_eq(getsockopt(side.port.fd, SOL_SOCKET, SO_RCVTIMEO, &after, &len), 0);
+	ck_assert(timercmp(&after, &before, <));
+	ck_assert(timerisset(&after));
+	UDP->port_close(&side.port);
+	UDP->dev_close(&side.dev);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("udp");
@@ -161,5 +324,9 @@ int main(void)
 	tcase_add_test(tcase, port_open__takes_the_port_of_the_option);
 	tcase_add_test(tcase, port_open__without_v6);
 	tcase_add_test(tcase, peer_open__out_of_descriptors);
+	tcase_add_test(tcase, port_open__without_an_option_that_it_needs);
+	tcase_add_test(tcase, port_open__without_an_option_that_only_helps);
+	tcase_add_test(tcase, probe__says_what_is_less_than_it_could_be);
+	tcase_add_test(tcase, wake__that_cannot_be_sent);
 	return suite_finish("udp", tcase);
 }

@@ -14,6 +14,7 @@ static struct {
 	int flags;            /* to add to what recvmsg says */
 	bool forge;           /* recvmsg brings len bytes, joined from segments of this length */
 	int len, segment;
+	int level, type;      /* of the control message that says so */
 } kernel;
 
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
@@ -33,8 +34,8 @@ static ssize_t forge(struct msghdr *message)
 	memcpy(message->msg_name, &from, sizeof(from));
 	for (int i = 0; i < kernel.len; i++)
 		bytes[i] = (uint8_t)(i % 251);
-	c->cmsg_level = SOL_UDP;
-	c->cmsg_type = UDP_GRO;
+	c->cmsg_level = kernel.level;
+	c->cmsg_type = kernel.type;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &kernel.segment, sizeof(int));
 	message->msg_controllen = CMSG_SPACE(sizeof(int));
@@ -65,6 +66,8 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags,
 static void set_up(void)
 {
 	memset(&kernel, 0, sizeof(kernel));
+	kernel.level = SOL_UDP;
+	kernel.type = UDP_GRO;
 }
 
 /* Takes a forged arrival; checks that its parts are all of it, each of the right length. */
@@ -113,6 +116,30 @@ START_TEST(poll__takes_joined_apart)
 		kernel.segment = cases[i].segment;
 		take_forged(&side, cases[i].n, RIPC_EVENTS_MAX);
 		take_forged(&side, cases[i].n, 7);
+	}
+	UDP->port_close(&side.port);
+	UDP->dev_close(&side.dev);
+}
+END_TEST
+
+/* Other words of the kernel, of this level or with this number, do not take it apart. */
+START_TEST(poll__other_words_of_the_kernel)
+{
+	static const struct {
+		int level, type;
+	} cases[] = {{SOL_UDP, UDP_SEGMENT}, {SOL_SOCKET, UDP_GRO}, {IPPROTO_IPV6, UDP_GRO},
+		{IPPROTO_IP, UDP_GRO}, {SOL_SOCKET, SO_TIMESTAMP}, {SOL_SOCKET, SO_RXQ_OVFL},
+		{IPPROTO_IPV6, IPV6_HOPLIMIT}, {IPPROTO_IP, IP_TTL}, {99, 99}};
+	struct udp_side side;
+
+	udp_side_open(&side, NULL);
+	kernel.len = 1000;
+	kernel.segment = 500;
+	take_forged(&side, 2, RIPC_EVENTS_MAX);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		kernel.level = cases[i].level;
+		kernel.type = cases[i].type;
+		take_forged(&side, 1, RIPC_EVENTS_MAX);
 	}
 	UDP->port_close(&side.port);
 	UDP->dev_close(&side.dev);
@@ -207,6 +234,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, set_up, NULL);
 	tcase_add_test(tcase, poll__takes_joined_apart);
+	tcase_add_test(tcase, poll__other_words_of_the_kernel);
 	tcase_add_test(tcase, port_close__in_the_middle_of_joined);
 	tcase_add_loop_test(tcase, poll__drops_and_counts_what_is_cut_off, 0, 2);
 	tcase_add_test(tcase, poll__ping_pong_costs_one_call);
