@@ -472,7 +472,7 @@ static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
 {
 	uint64_t began_us = ctx->now_us;
 
-	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ctx->looks % LOOK_EVERY))
+	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ++ctx->sleeps % LOOK_EVERY))
 		return false;
 	while (ctx->now_us - began_us < YIELD_US) {
 		if (!yield_once(ctx, self))
