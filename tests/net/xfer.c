@@ -11,6 +11,7 @@
  *          --bytes N          of each message
  *          --items N          as so many items
  *          --pieces N         so many messages of that size, one after the other
+ *          --octaves          of each, up to that: every power of two equally often
  *          --depth N          so many at once, without waiting for each
  *          --on-line          sends a message whenever a line comes in, until input closes
  *          --no-check         does not look at what came
@@ -33,7 +34,7 @@ struct job {
 	struct ripc_context *ctx;
 	uint64_t ids[SERVICES_MAX], to, bytes, shorts;
 	uint32_t n_ids, n_items, pieces, depth, timeout_ms, peer_timeout_ms;
-	bool on_line, check;
+	bool on_line, check, octaves;
 	uint64_t seed;
 };
 
@@ -292,9 +293,20 @@ static int send_shorts(struct job *job, struct ripc_service *service, char *byte
 	return 0;
 }
 
+/* From 1 to most bytes, small ones as often as large ones. */
+static uint64_t draw_size(uint64_t most, uint64_t seed)
+{
+	uint64_t n_octaves = 64 - (uint64_t)__builtin_clzll(most | 1);
+	uint64_t low = 1ull << pattern_word(seed, 1) % n_octaves;
+	uint64_t size = low + pattern_word(seed, 2) % low;
+
+	return size < most ? size : most;
+}
+
 static int send_all(struct job *job, struct ripc_service *service, char *bytes)
 {
 	struct iovec items[RIPC_ITEMS_MAX];
+	uint64_t most = job->bytes;
 	char line[64];
 	int failed = 0;
 
@@ -307,6 +319,8 @@ static int send_all(struct job *job, struct ripc_service *service, char *bytes)
 	}
 	for (uint32_t i = 0; job->on_line || i < job->pieces; i++) {
 		job->seed++;
+		job->bytes = job->octaves ? draw_size(most, job->seed) : most;
+		split(job, bytes, items);
 		pattern_fill(bytes, job->bytes, job->seed);
 		if (job->on_line && !fgets(line, sizeof(line), stdin))
 			break;
@@ -354,6 +368,7 @@ static bool options(struct job *job, int argc, char **argv)
 		{"items", 1, NULL, 'n'}, {"pieces", 1, NULL, 'p'}, {"depth", 1, NULL, 'd'},
 		{"timeout-ms", 1, NULL, 'T'}, {"peer-timeout-ms", 1, NULL, 'P'},
 		{"shorts", 1, NULL, 's'}, {"on-line", 0, NULL, 'l'}, {"no-check", 0, NULL, 'c'},
+		{"octaves", 0, NULL, 'o'},
 		{NULL, 0, NULL, 0},
 	};
 	int got;
@@ -371,6 +386,8 @@ static bool options(struct job *job, int argc, char **argv)
 			job->shorts = value;
 		else if (got == 'l')
 			job->on_line = true;
+		else if (got == 'o')
+			job->octaves = true;
 		else if (got == 'c')
 			job->check = false;
 		else if (got == 'n' || got == 'p' || got == 'd')

@@ -4,13 +4,16 @@
  * one, as there is room for events. What else may have happened (a timer, the device, a helper
  * thread) is looked at before sleeping and now and then: a look costs a system call.
  *
- * The descriptor is an epoll set of the completion channel, the device's events, the helper
- * threads' eventfd and a timer, so that it stays the same for the life of the port.
+ * The descriptor is an epoll set of the completion channel and of another set: the device's events,
+ * the helper threads' eventfd, a timer and the eventfd of wake. So it stays the same for the life
+ * of the port.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 
 #define LOOK_EVERY  1024u /* of the polls, one looks at everything */
 #define CLOCK_EVERY 16u   /* of them, one looks at the clock, while anything is timed */
+#define WAIT_MS     100   /* a wait ends then */
 #define ACK_EVERY   64u   /* events of the channel are acknowledged together */
 
 /* ---- completions ------------------------------------------------------------------------- */
@@ -175,42 +179,57 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static int watch(struct verbs_port *port, int fd)
+static int watch(int epoll_fd, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-	return epoll_ctl(port->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int open_descriptors(struct verbs_port *port)
+{
+	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	port->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	port->others_fd = epoll_create1(EPOLL_CLOEXEC);
+	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	return port->timer_fd < 0 || port->wake_fd < 0 || port->others_fd < 0 ||
+		port->epoll_fd < 0 ? -errno : 0;
+}
+
+static void close_descriptors(struct verbs_port *port)
+{
+	const int fds[] = {port->timer_fd, port->wake_fd, port->others_fd, port->epoll_fd};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
 }
 
 int ripc__verbs_wait_open(struct verbs_port *port)
 {
-	int error;
+	int async_fd = port->rdma->context->async_fd, error;
 
 	port->timer_us = port->due_us = UINT64_MAX;
-	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (port->timer_fd < 0)
-		return -errno;
-	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (port->epoll_fd < 0) {
-		error = -errno;
-		goto err_timer;
-	}
-	error = ripc__rdma_nonblocking(port->channel->fd);
+	error = open_descriptors(port);
 	if (!error)
-		error = ripc__rdma_nonblocking(port->rdma->context->async_fd);
+		error = ripc__rdma_nonblocking(port->channel->fd);
 	if (!error)
-		error = watch(port, port->channel->fd);
+		error = ripc__rdma_nonblocking(async_fd);
 	if (!error)
-		error = watch(port, port->rdma->context->async_fd);
+		error = watch(port->others_fd, async_fd);
 	if (!error)
-		error = watch(port, port->timer_fd);
+		error = watch(port->others_fd, port->timer_fd);
 	if (!error)
-		error = watch(port, ripc__rdma_worker_fd(port->worker));
+		error = watch(port->others_fd, port->wake_fd);
 	if (!error)
-		return 0;
-	close(port->epoll_fd);
-err_timer:
-	close(port->timer_fd);
+		error = watch(port->others_fd, ripc__rdma_worker_fd(port->worker));
+	if (!error)
+		error = watch(port->epoll_fd, port->others_fd);
+	if (!error)
+		error = watch(port->epoll_fd, port->channel->fd);
+	if (error)
+		close_descriptors(port);
 	return error;
 }
 
@@ -219,8 +238,7 @@ void ripc__verbs_wait_close(struct verbs_port *port)
 	if (port->unacked)
 		ibv_ack_cq_events(port->cq, port->unacked);
 	port->unacked = 0;
-	close(port->epoll_fd);
-	close(port->timer_fd);
+	close_descriptors(port);
 }
 
 int ripc__verbs_wait_fd(void *port)
@@ -242,20 +260,37 @@ static void take_channel_event(struct verbs_port *port)
 	port->unacked = 0;
 }
 
-/* Whatever made the descriptor readable has been looked at afterwards. */
-static void quieten(struct verbs_port *port)
+static void look_at_others(struct verbs_port *port)
 {
 	struct epoll_event events[4];
-	int n = epoll_wait(port->epoll_fd, events, 4, 0);
+	int n = epoll_wait(port->others_fd, events, 4, 0);
+	uint64_t count;
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.fd == port->rdma->context->async_fd)
+			look_at_device(port);
+		else if (events[i].data.fd == port->timer_fd)
+			port->timer_us = 0; /* has fired: setting it again makes it quiet */
+		else if (events[i].data.fd == port->wake_fd)
+			(void)!read(port->wake_fd, &count, sizeof(count)); /* 0 afterwards */
+	}
+}
+
+/* Whatever made a descriptor readable has been looked at afterwards. */
+static void quieten(struct verbs_port *port)
+{
+	struct epoll_event events[2];
+	int n = port->waited ? 0 : epoll_wait(port->epoll_fd, events, 2, 0);
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd == port->channel->fd)
 			take_channel_event(port);
-		else if (events[i].data.fd == port->rdma->context->async_fd)
-			look_at_device(port);
-		else if (events[i].data.fd == port->timer_fd)
-			port->timer_us = 0; /* has fired: setting it again makes it quiet */
+		else
+			port->others = true;
 	}
+	if (port->others)
+		look_at_others(port);
+	port->waited = port->others = false;
 	ripc__rdma_worker_done(port->worker, port);
 	look_at_clock(port);
 }
@@ -294,4 +329,33 @@ int ripc__verbs_wait_arm(void *state)
 		fill(port);
 	}
 	return has_something(port) || !port->armed ? -EAGAIN : 0;
+}
+
+/*
+ * Sleeps on two descriptors, without the sets around them, and takes what the channel says at once:
+ * so a round trip is spared two calls.
+ */
+void ripc__verbs_wait(void *state)
+{
+	struct verbs_port *port = state;
+	struct pollfd fds[2] = {
+		{.fd = port->channel->fd, .events = POLLIN},
+		{.fd = port->others_fd, .events = POLLIN},
+	};
+
+	if (!port->armed || has_something(port) || poll(fds, 2, WAIT_MS) < 0)
+		return;
+	if (fds[0].revents)
+		take_channel_event(port);
+	port->others |= fds[1].revents != 0;
+	port->waited = true;
+}
+
+void ripc__verbs_wake(void *state)
+{
+	const struct verbs_port *port = state;
+	uint64_t one = 1;
+
+	while (write(port->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
 }

@@ -316,4 +316,6 @@ const struct ripc__backend ripc__verbs_backend = {
 	.read = ripc__verbs_read,
 	.wait_fd = ripc__verbs_wait_fd,
 	.wait_arm = ripc__verbs_wait_arm,
+	.wait = ripc__verbs_wait,
+	.wake = ripc__verbs_wake,
 };

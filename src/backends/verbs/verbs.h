@@ -165,10 +165,14 @@ struct verbs_port {
 	struct verbs_addr self;
 	uint8_t secret[16];        /* of hashes and nonces */
 	uint64_t counter;
-	int epoll_fd, timer_fd;
+	int epoll_fd;              /* the channel, and */
+	int others_fd;             /* epoll set: timer, helper threads, device, wake */
+	int timer_fd, wake_fd;
 	uint64_t timer_us;         /* for when timer_fd is set; UINT64_MAX: it is not */
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
 	bool armed;                /* the next completion is told by the channel */
+	bool waited;               /* wait has looked at the descriptors since they were last */
+	bool others;               /* others_fd was readable then */
 	bool no_more;              /* closing: no new connections */
 	uint32_t unacked;          /* events of the channel */
 	uint32_t polls;
@@ -239,6 +243,8 @@ int ripc__verbs_wait_open(struct verbs_port *port);
 void ripc__verbs_wait_close(struct verbs_port *port);
 int ripc__verbs_wait_fd(void *port);
 int ripc__verbs_wait_arm(void *port);
+void ripc__verbs_wait(void *port);
+void ripc__verbs_wake(void *port);
 
 /* ---- link.c ------------------------------------------------------------------------------ */
 uint64_t ripc__verbs_now_us(void);
