@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The whole library over the verbs backend, on a libibverbs of our own: short and long messages
+ * between two contexts, with the MTUs of RoCE over ordinary and over jumbo frames, and what becomes
+ * of messages when the connection cannot be had.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../fake/verbs.h"
+#include "ripc/ripc.h"
+#include "suite.h"
+
+#define LONG_LEN (3u << 20)
+
+struct party {
+	struct ripc_context *ctx;
+	struct ripc_service *service;
+	uint64_t id;
+};
+
+static struct party left, right;
+
+static void party_open(struct party *party, uint64_t id)
+{
+	struct ripc_config config = {.size = sizeof(config), .backends = "verbs"};
+
+	ck_assert_int_eq(ripc_open(&config, &party->ctx), 0);
+	ck_assert_int_eq(ripc_service_open(party->ctx, id, 0, &party->service), 0);
+	party->id = id;
+}
+
+static void begin(enum ibv_mtu mtu)
+{
+	/* Others may run the same test on this host. */
+	uint64_t id = (uint64_t)getpid() << 20;
+
+	fake_verbs_reset();
+	fake_verbs.mtu = mtu;
+	party_open(&left, id + 1);
+	party_open(&right, id + 2);
+}
+
+static void finish(void)
+{
+	const char *what;
+
+	ck_assert_int_eq(ripc_close(left.ctx, 1000), 0);
+	ck_assert_int_eq(ripc_close(right.ctx, 1000), 0);
+	ck_assert_msg(fake_verbs_faults(&what) == 0, "%s", what);
+	ck_assert_uint_eq(fake_verbs_live(), 0);
+}
+
+static void *pattern(struct ripc_context *ctx, size_t len)
+{
+	void *bytes;
+
+	ck_assert_int_eq(ripc_buf_alloc(ctx, len, &bytes), 0);
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)bytes)[i] = (uint8_t)(i * 31 + (i >> 9));
+	return bytes;
+}
+
+/* One message from left to right, whole. */
+static void exchange(size_t len, uint32_t flags)
+{
+	void *bytes = pattern(left.ctx, len);
+	struct iovec item = {.iov_base = bytes, .iov_len = len};
+	struct ripc_send send = {.size = sizeof(send), .to = right.id, .items = &item,
+		.n_items = 1, .flags = flags | (flags & RIPC_SEND_LONG ? RIPC_NOWAIT : 0),
+		.timeout_ms = 20000};
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_sendmsg(left.service, &send, NULL), 0);
+	ck_assert_int_eq(ripc_receive(right.service, 20000, &msg), 0);
+	ck_assert_uint_eq(msg->n_items, 1);
+	ck_assert_uint_eq(msg->items[0].iov_len, len);
+	ck_assert_mem_eq(msg->items[0].iov_base, bytes, len);
+	ripc_msg_free(msg);
+	if (flags & RIPC_SEND_LONG) {
+		ck_assert_int_eq(ripc_receive(left.service, 20000, &msg), 0);
+		ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+		ck_assert_int_eq(msg->status, 0);
+		ripc_msg_free(msg);
+	}
+	ripc_buf_free(left.ctx, bytes);
+}
+
+/* Both know each other's tokens: what is sent from now on need not be held. */
+static void acquaint(void)
+{
+	struct iovec item = {.iov_base = "hello", .iov_len = 5};
+	struct ripc_msg *msg;
+
+	exchange(RIPC_SHORT_MIN, 0);
+	ck_assert_int_eq(ripc_send_short(right.service, left.id, &item, 1), 0);
+	ck_assert_int_eq(ripc_receive(left.service, 20000, &msg), 0);
+	ripc_msg_free(msg);
+}
+
+static struct ripc_stats stats_of(const struct party *party)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	ripc_stats(party->ctx, &stats);
+	return stats;
+}
+
+/* RIPC_SHORT_MIN fits even the first packet over an MTU of 1024. */
+START_TEST(sendmsg__short)
+{
+	begin(_i ? IBV_MTU_4096 : IBV_MTU_1024);
+	acquaint();
+	for (int i = 0; i < 100; i++)
+		exchange(RIPC_SHORT_MIN, 0);
+	ck_assert_uint_eq(stats_of(&right).drop_malformed, 0);
+	finish();
+}
+END_TEST
+
+START_TEST(sendmsg__long_is_read)
+{
+	struct ripc_stats stats;
+
+	begin(_i ? IBV_MTU_4096 : IBV_MTU_1024);
+	acquaint();
+	for (int i = 0; i < 5; i++)
+		exchange(LONG_LEN + (size_t)i, RIPC_SEND_LONG);
+	stats = stats_of(&right);
+	ck_assert_uint_ge(stats.read_bytes, 5 * (uint64_t)LONG_LEN);
+	ck_assert_uint_eq(stats.reads_failed, 0);
+	finish();
+}
+END_TEST
+
+/* Without a connection, or without registered memory, it is pulled. */
+START_TEST(sendmsg__long_is_pulled)
+{
+	begin(IBV_MTU_4096);
+	acquaint();
+	fake_verbs.fail[_i ? FAKE_REG_MR : FAKE_CREATE_QP].n = UINT32_MAX;
+	fake_verbs.fail[_i ? FAKE_REG_MR : FAKE_CREATE_QP].error = ENOMEM;
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_eq(stats_of(&right).read_bytes, 0);
+	fake_verbs.fail[_i ? FAKE_REG_MR : FAKE_CREATE_QP].n = 0;
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop tests[] = {
+		{sendmsg__short, 2},
+		{sendmsg__long_is_read, 2},
+		{sendmsg__long_is_pulled, 2},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("verbs_api", tests);
+}
