@@ -309,7 +309,7 @@ struct ripc__source {
 };
 
 extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend,
-	ripc__verbs_backend;
+	ripc__verbs_backend, ripc__rdmacm_backend;
 extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
 
 /* Constant tables, ended by NULL; best first. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cases about received buffers: who holds them, for how long, and giving them back. */
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -158,6 +159,17 @@ START_TEST(release__from_another_thread)
 }
 END_TEST
 
+/* One event, which may be on its way still. */
+static bool polls_soon(const struct side *side, struct ripc__event *event)
+{
+	for (int i = 0; i < 50; i++) {
+		if (BACKEND->poll(side->port, event, 1) == 1)
+			return true;
+		poll(NULL, 0, 1);
+	}
+	return false;
+}
+
 /* When all buffers are held, poll has nothing; when one is given back, it goes on. */
 START_TEST(poll__all_buffers_held)
 {
@@ -176,7 +188,7 @@ START_TEST(poll__all_buffers_held)
 		pattern_fill(bytes, sizeof(bytes), n);
 		if (BACKEND->send(left.port, left.peer, &tx, 1) == 0)
 			break;
-		if (BACKEND->poll(right.port, &events[n], 1) == 0)
+		if (!polls_soon(&right, &events[n]))
 			break;
 		n++;
 	}
@@ -186,12 +198,13 @@ START_TEST(poll__all_buffers_held)
 	for (uint32_t i = 0; i < n; i++)
 		BACKEND->release(right.port, events[i].handle);
 	/* What was taken while there was no buffer has waited in the network. */
-	while (BACKEND->poll(right.port, events, 1) == 1) {
-		ck_assert(pattern_is(events[0].data, 500, n));
+	side_send(&left, left.peer, 500, MANY);
+	for (bool last = false; !last;) {
+		side_wait(&right, events, 1);
+		last = pattern_is(events[0].data, 500, MANY);
+		ck_assert(last || pattern_is(events[0].data, 500, n));
 		BACKEND->release(right.port, events[0].handle);
 	}
-	side_send(&left, left.peer, 500, 7);
-	side_expect(&right, 500, 7);
 	pair_close(&left, &right);
 }
 END_TEST

@@ -168,7 +168,8 @@ START_TEST(send__gathers_many_pieces)
 	for (uint32_t sent = 0; sent < BATCH;) {
 		int rc = BACKEND->send(left.port, left.peer, tx + sent, BATCH - sent);
 
-		ck_assert_int_gt(rc, 0);
+		/* 0: what lets more be sent is still on its way back. */
+		ck_assert_int_ge(rc, 0);
 		for (int i = 0; i < rc; i++)
 			side_expect(&right, sizeof(bytes), 9);
 		sent += (uint32_t)rc;
@@ -274,7 +275,7 @@ START_TEST(send__burst_to_who_does_not_poll)
 	side_expect(&right, 1200, 5);
 	if (left.attr.caps & RIPC_CAP_RELIABLE)
 		ck_assert_uint_eq(lost, 0);
-	else
+	else if (sent == 100 * batch.n)
 		ck_assert_uint_gt(lost, 0);
 	if (BACKEND->overflows) {
 		uint32_t counted = BACKEND->overflows(right.port);
@@ -389,7 +390,7 @@ START_TEST(send__dead_port_hurts_nobody)
 	side_open(&dead, _i);
 	side_address(&dead, &left, &addr);
 	side_close(&dead);
-	peer = side_route(&left, &addr);
+	peer = side_route_maybe(&left, &addr);
 	for (uint32_t i = 0; i < 50; i++) {
 		BACKEND->send(left.port, peer, &tx, 1);
 		side_send(&left, left.peer, 100, i);

@@ -39,6 +39,8 @@ void side_close_port(struct side *side);
 void side_address(const struct side *of, const struct side *seen_from, struct ripc__addr *addr);
 /* A new route; close it with side_unroute(). */
 void *side_route(const struct side *from, const struct ripc__addr *to);
+/* The same; it may turn out that it leads nowhere. */
+void *side_route_maybe(const struct side *from, const struct ripc__addr *to);
 void side_unroute(const struct side *from, void *peer);
 /* Opens two sides and their routes to each other. */
 void pair_open(struct side *left, struct side *right, int variant);

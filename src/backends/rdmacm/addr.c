@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of the rdmacm backend: address blobs, the private data of connection requests and
+ * their answers, and the preamble of every message (docs/protocol.md). All of it comes from
+ * outside and is checked here. Each has a checksum of its own, as iWARP's may be switched off and
+ * what is said here decides how much may be sent.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rdmacm.h"
+#include "util/bytes.h"
+#include "util/crc32c.h"
+
+#define MAGIC      0x43504952u /* "RIPC" */
+#define WINDOW_MAX 0xffffu     /* messages; whoever says more is garbled */
+
+static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+bool ripc__rdmacm_is_v4(const uint8_t ip[16])
+{
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
+}
+
+/* Can it be the address of one host, without saying through which interface? */
+static bool is_host(const uint8_t ip[16])
+{
+	static const uint8_t zeros[16];
+
+	if (ripc__rdmacm_is_v4(ip))
+		return ip[12] != 0 && ip[12] < 224;
+	return memcmp(ip, zeros, sizeof(zeros)) != 0 && ip[0] != 0xff &&
+		!(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
+void ripc__rdmacm_addr_encode(const struct rdmacm_addr *addr, uint8_t blob[RDMACM_ADDR_LEN])
+{
+	blob[0] = RDMACM_VERSION;
+	blob[1] = 0;
+	put16(blob + 2, addr->port);
+	memcpy(blob + 4, addr->ip, sizeof(addr->ip));
+}
+
+int ripc__rdmacm_addr_decode(const uint8_t *blob, size_t len, struct rdmacm_addr *addr)
+{
+	if (len != RDMACM_ADDR_LEN || blob[0] != RDMACM_VERSION || blob[1] || !get16(blob + 2) ||
+			!is_host(blob + 4))
+		return -EBADMSG;
+	addr->port = get16(blob + 2);
+	memcpy(addr->ip, blob + 4, sizeof(addr->ip));
+	return 0;
+}
+
+void ripc__rdmacm_addr_fill(const struct rdmacm_addr *own, struct ripc__addr *addr)
+{
+	memcpy(addr->host, own->ip, sizeof(addr->host));
+	addr->len = RDMACM_ADDR_LEN;
+	ripc__rdmacm_addr_encode(own, addr->blob);
+}
+
+bool ripc__rdmacm_addr_is(const struct rdmacm_addr *one, const struct rdmacm_addr *other)
+{
+	return one->port == other->port && memcmp(one->ip, other->ip, sizeof(one->ip)) == 0;
+}
+
+bool ripc__rdmacm_addr_before(const struct rdmacm_addr *one, const struct rdmacm_addr *other)
+{
+	int order = memcmp(one->ip, other->ip, sizeof(one->ip));
+
+	return order ? order < 0 : one->port < other->port;
+}
+
+void ripc__rdmacm_addr_text(const struct ripc__addr *addr, char text[64])
+{
+	char ip[INET6_ADDRSTRLEN];
+	struct rdmacm_addr own;
+	bool v4;
+
+	if (ripc__rdmacm_addr_decode(addr->blob, addr->len, &own)) {
+		snprintf(text, 64, "?");
+		return;
+	}
+	v4 = ripc__rdmacm_is_v4(own.ip);
+	inet_ntop(v4 ? AF_INET : AF_INET6, own.ip + (v4 ? 12 : 0), ip, sizeof(ip));
+	snprintf(text, 64, v4 ? "%s:%u" : "[%s]:%u", ip, own.port);
+}
+
+void ripc__rdmacm_to_socket(const struct rdmacm_addr *addr, struct sockaddr_storage *name)
+{
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)name;
+	struct sockaddr_in *four = (struct sockaddr_in *)name;
+
+	memset(name, 0, sizeof(*name));
+	if (ripc__rdmacm_is_v4(addr->ip)) {
+		four->sin_family = AF_INET;
+		four->sin_port = htons(addr->port);
+		memcpy(&four->sin_addr, addr->ip + 12, 4);
+	} else {
+		six->sin6_family = AF_INET6;
+		six->sin6_port = htons(addr->port);
+		memcpy(&six->sin6_addr, addr->ip, 16);
+	}
+}
+
+int ripc__rdmacm_from_socket(const struct sockaddr *name, struct rdmacm_addr *addr)
+{
+	struct rdmacm_addr read;
+
+	if (name->sa_family == AF_INET) {
+		memcpy(read.ip, mapped, sizeof(mapped));
+		memcpy(read.ip + 12, &((const struct sockaddr_in *)name)->sin_addr, 4);
+		read.port = ntohs(((const struct sockaddr_in *)name)->sin_port);
+	} else if (name->sa_family == AF_INET6) {
+		memcpy(read.ip, &((const struct sockaddr_in6 *)name)->sin6_addr, 16);
+		read.port = ntohs(((const struct sockaddr_in6 *)name)->sin6_port);
+	} else {
+		return -EAFNOSUPPORT;
+	}
+	if (!is_host(read.ip))
+		return -EADDRNOTAVAIL;
+	*addr = read;
+	return 0;
+}
+
+/* ---- private data ------------------------------------------------------------------------ */
+
+void ripc__rdmacm_hello_encode(const struct rdmacm_hello *hello, uint8_t bytes[RDMACM_HELLO_LEN])
+{
+	memset(bytes, 0, RDMACM_HELLO_LEN);
+	put32(bytes, MAGIC);
+	bytes[4] = RDMACM_VERSION;
+	bytes[5] = hello->type;
+	bytes[6] = hello->reason;
+	put64(bytes + 8, hello->nonce);
+	put64(bytes + 16, hello->last);
+	put32(bytes + 24, hello->window);
+	put32(bytes + 28, hello->buffer);
+	ripc__rdmacm_addr_encode(&hello->addr, bytes + 32);
+	put32(bytes + 52, ripc__crc32c(0, bytes, 52));
+}
+
+int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_hello *hello)
+{
+	struct rdmacm_hello read;
+
+	/* Some networks fill up what they carry with zeros. */
+	if (len < RDMACM_HELLO_LEN || get32(bytes) != MAGIC || bytes[4] != RDMACM_VERSION ||
+			bytes[7] || get32(bytes + 52) != ripc__crc32c(0, bytes, 52))
+		return -EBADMSG;
+	read = (struct rdmacm_hello){.type = bytes[5], .reason = bytes[6],
+		.nonce = get64(bytes + 8), .last = get64(bytes + 16),
+		.window = get32(bytes + 24), .buffer = get32(bytes + 28)};
+	if (read.type < RDMACM_REQUEST || read.type > RDMACM_REFUSE ||
+			ripc__rdmacm_addr_decode(bytes + 32, RDMACM_ADDR_LEN, &read.addr))
+		return -EBADMSG;
+	if (read.type == RDMACM_REFUSE ? read.reason < RDMACM_GLARE || read.reason > RDMACM_BUSY :
+			read.reason || !read.nonce || read.window <= RDMACM_RESERVE ||
+			read.window > WINDOW_MAX || read.buffer < RDMACM_BUFFER)
+		return -EBADMSG;
+	*hello = read;
+	return 0;
+}
+
+/* ---- preambles --------------------------------------------------------------------------- */
+
+void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble,
+		uint8_t bytes[RDMACM_PREAMBLE])
+{
+	put32(bytes, preamble->type);
+	put32(bytes + 4, preamble->received);
+	put32(bytes + 8, preamble->limit);
+	put32(bytes + 12, ripc__crc32c(0, bytes, 12));
+}
+
+int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
+		struct rdmacm_preamble *preamble)
+{
+	struct rdmacm_preamble read;
+
+	if (len < RDMACM_PREAMBLE || get32(bytes + 12) != ripc__crc32c(0, bytes, 12))
+		return -EBADMSG;
+	read = (struct rdmacm_preamble){.type = get32(bytes), .received = get32(bytes + 4),
+		.limit = get32(bytes + 8)};
+	if (read.type < RDMACM_DATAGRAM || read.type > RDMACM_BYE ||
+			(read.type != RDMACM_DATAGRAM && len != RDMACM_PREAMBLE) ||
+			read.limit - read.received > WINDOW_MAX)
+		return -EBADMSG;
+	*preamble = read;
+	return 0;
+}

@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections: asked for and accepted, disconnected, destroyed, never repaired. What blocks runs on
+ * helper threads, one job at a time for each connection; while it is busy nobody else does anything
+ * to it but note that it is unwanted.
+ *
+ * Design notes. Both ends may ask each other at once. Then the request of the end whose address
+ * comes first wins: that end refuses the other's request (glare), and the other one drops its own
+ * when it sees the winner's. Who is refused waits, and asks again if nothing has come. A request
+ * that meets a connection that stands is glare, too, unless it names that connection's number:
+ * then the other end knew it and has lost it. So nobody who does not know that number can end a
+ * connection.
+ *
+ * A queue pair number may be given out again as soon as the queue pair is destroyed. Therefore all
+ * of its completions are taken first: it is disconnected, the completion queue is emptied, and
+ * only then is it forgotten and destroyed.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+#define RESOLVE_MS    1500
+#define CONNECT_US    3000000u /* from the beginning to where it is ready */
+#define CLOSE_US      1000000u /* in which both ends say BYE */
+#define FLUSH_US      500000u  /* in which a broken connection gives everything back */
+#define FLUSH_LOOK_US 2000u
+#define STALL_US      4000000u /* without the end of a read: the other host is gone */
+#define STALL_LOOK_US 1000000u
+#define INLINE_WISHED 256u
+#define RETRIES       7
+
+static struct rdmacm_conn *conn_of(struct ripc__rdma_job *job)
+{
+	return (struct rdmacm_conn *)((char *)job - offsetof(struct rdmacm_conn, job));
+}
+
+static void set_due(struct rdmacm_conn *conn, uint64_t after_us)
+{
+	conn->due_us = ripc__rdmacm_now_us() + after_us;
+	ripc__rdmacm_due_at(conn->port, conn->due_us);
+}
+
+static struct ripc__rdma_flow *flow_of(struct rdmacm_conn *conn)
+{
+	return conn->link ? &conn->link->flow : NULL;
+}
+
+/* ---- on helper threads ------------------------------------------------------------------- */
+
+static int create_qp(struct rdmacm_conn *conn, uint32_t inline_max)
+{
+	struct rdmacm_port *port = conn->port;
+	struct ibv_qp_init_attr attr = {
+		.send_cq = port->cq,
+		.recv_cq = port->cq,
+		.srq = port->srq,
+		.cap = {.max_send_wr = RDMACM_QUEUE, .max_send_sge = 1, .max_recv_sge = 1,
+			.max_inline_data = inline_max},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	errno = 0;
+	conn->id->verbs = port->rdma->context; /* instead of librdmacm's */
+	if (rdma_create_qp(conn->id, conn->space->pd, &attr))
+		return errno ? -errno : -ENOMEM;
+	conn->inline_max = attr.cap.max_inline_data < inline_max ? attr.cap.max_inline_data :
+		inline_max;
+	return 0;
+}
+
+static void build_run(struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+
+	conn->job_error = create_qp(conn, INLINE_WISHED);
+	if (conn->job_error == -EINVAL)
+		conn->job_error = create_qp(conn, 0); /* some refuse what they cannot give */
+}
+
+static void connect_run(struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+	struct rdma_conn_param param = {
+		.private_data = conn->hello,
+		.private_data_len = RDMACM_HELLO_LEN,
+		.responder_resources = conn->reads,
+		.initiator_depth = conn->reads,
+		.retry_count = RETRIES,
+		.rnr_retry_count = RETRIES,
+	};
+
+	errno = 0;
+	if (conn->is_server ? rdma_accept(conn->id, &param) : rdma_connect(conn->id, &param))
+		conn->job_error = errno ? -errno : -ECONNREFUSED;
+}
+
+static void break_run(struct ripc__rdma_job *job)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct rdmacm_conn *conn = conn_of(job);
+
+	(void)rdma_disconnect(conn->id); /* the other end may have done it already */
+	(void)ibv_modify_qp(conn->id->qp, &attr, IBV_QP_STATE);
+}
+
+static void destroy_run(struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+
+	if (conn->id->qp)
+		rdma_destroy_qp(conn->id);
+	rdma_destroy_id(conn->id);
+}
+
+/* ---- jobs -------------------------------------------------------------------------------- */
+
+static void submit(struct rdmacm_conn *conn, void (*run)(struct ripc__rdma_job *),
+		void (*done)(void *, struct ripc__rdma_job *))
+{
+	conn->busy = true;
+	conn->job_error = 0;
+	conn->job.run = run;
+	conn->job.done = done;
+	ripc__rdma_worker_submit(conn->port->worker, &conn->job);
+}
+
+static void conn_free(struct rdmacm_conn *conn)
+{
+	struct rdmacm_port *port = conn->port;
+	struct rdmacm_link *link = conn->link;
+	bool was_ready = conn->was_ready;
+	int error = conn->error;
+
+	list_remove(&conn->node);
+	ripc__rdmacm_window_give(conn);
+	ripc__rdmacm_sends_close(conn);
+	ripc__rdma_space_put(conn->space);
+	port->n_conns--;
+	port->n_unready--;
+	port->look |= !list_empty(&port->wanting);
+	free(conn);
+	if (!link)
+		return;
+	link->conn = NULL;
+	ripc__rdma_flow_stop(&link->flow, -ECONNRESET);
+	ripc__rdmacm_link_lost(link, was_ready, error);
+}
+
+static void destroy_done(void *owner, struct ripc__rdma_job *job)
+{
+	(void)owner;
+	conn_of(job)->busy = !job->ran; /* then it is destroyed with the port */
+	if (job->ran)
+		conn_free(conn_of(job));
+}
+
+static void destroy(struct rdmacm_conn *conn)
+{
+	struct rdmacm_port *port = conn->port;
+
+	conn->state = RDMACM_DESTROYING;
+	if (conn->id->qp) {
+		(void)ripc__map_remove(&port->conns_by_qpn, conn->id->qp->qp_num);
+		port->recent = NULL;
+	}
+	submit(conn, destroy_run, destroy_done);
+}
+
+static void break_done(void *owner, struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+
+	(void)owner;
+	conn->busy = false;
+	if (!job->ran)
+		return;
+	conn->state = RDMACM_FLUSHING;
+	set_due(conn, FLUSH_US);
+	conn->port->look = true;
+}
+
+void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
+{
+	if (conn->state >= RDMACM_BREAKING || conn->unwanted)
+		return;
+	conn->error = error;
+	conn->unwanted = true;
+	conn->port->n_unready += conn->state == RDMACM_READY;
+	if (flow_of(conn))
+		ripc__rdma_flow_fail(flow_of(conn));
+	if (conn->state == RDMACM_READY || conn->state == RDMACM_CLOSING)
+		conn->state = RDMACM_CLOSING; /* nothing is sent any more */
+	if (conn->busy || conn->port->closing)
+		return;
+	if (!conn->id->qp) {
+		destroy(conn);
+		return;
+	}
+	conn->state = RDMACM_BREAKING;
+	submit(conn, break_run, break_done);
+}
+
+/* After a job: it goes on, unless something went wrong meanwhile. */
+static bool goes_on(struct rdmacm_conn *conn, const struct ripc__rdma_job *job)
+{
+	int error = conn->unwanted ? conn->error : conn->job_error;
+
+	conn->busy = false;
+	if (!job->ran || conn->port->closing)
+		return false;
+	if (!error && !conn->unwanted)
+		return true;
+	conn->unwanted = false;
+	ripc__rdmacm_conn_break(conn, error);
+	return false;
+}
+
+static void connect_done(void *owner, struct ripc__rdma_job *job)
+{
+	(void)owner;
+	(void)goes_on(conn_of(job), job);
+}
+
+static void prepare_hello(struct rdmacm_conn *conn)
+{
+	struct rdmacm_link *link = conn->link;
+	struct rdmacm_hello hello = {
+		.type = conn->is_server ? RDMACM_ACCEPT : RDMACM_REQUEST,
+		.nonce = conn->nonce,
+		.last = link ? link->last : 0,
+		.window = conn->window,
+		.buffer = RDMACM_BUFFER,
+		.addr = conn->port->self,
+	};
+
+	ripc__rdmacm_hello_encode(&hello, conn->hello);
+}
+
+static void build_done(void *owner, struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+	int error;
+
+	(void)owner;
+	if (!goes_on(conn, job))
+		return;
+	error = ripc__map_put(&conn->port->conns_by_qpn, conn->id->qp->qp_num, conn);
+	if (error) {
+		ripc__rdmacm_conn_break(conn, error);
+		return;
+	}
+	conn->state = conn->is_server ? RDMACM_ACCEPTING : RDMACM_CONNECTING;
+	prepare_hello(conn);
+	submit(conn, connect_run, connect_done);
+}
+
+/* ---- the beginning ----------------------------------------------------------------------- */
+
+static uint8_t reads_at_once(const struct ripc__rdma_device *rdma)
+{
+	int most = rdma->attr.max_qp_init_rd_atom;
+
+	if (rdma->attr.max_qp_rd_atom < most)
+		most = rdma->attr.max_qp_rd_atom;
+	return (uint8_t)(most < (int)RIPC__RDMA_READS_OF_QP ? most : (int)RIPC__RDMA_READS_OF_QP);
+}
+
+static int conn_new(struct rdmacm_link *link, struct rdmacm_conn **conn)
+{
+	struct rdmacm_port *port = link->port;
+	struct rdmacm_conn *made = calloc(1, sizeof(*made));
+	int error = made ? ripc__rdmacm_link_space(link) : -ENOMEM;
+
+	if (error)
+		goto err_free;
+	*made = (struct rdmacm_conn){.port = port, .link = link, .remote = link->remote,
+		.space = link->space};
+	error = ripc__rdmacm_sends_open(made);
+	if (error)
+		goto err_free;
+	made->reads = reads_at_once(port->rdma);
+	ripc__rdma_space_get(made->space);
+	port->n_conns++;
+	port->n_unready++;
+	ripc__rdmacm_window_take(made);
+	list_append(&port->conns, &made->node);
+	link->conn = made;
+	*conn = made;
+	return 0;
+err_free:
+	free(made);
+	return error;
+}
+
+int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
+{
+	struct rdmacm_port *port = link->port;
+	struct rdmacm_addr self = port->self;
+	struct sockaddr_storage from, to;
+	struct rdmacm_conn *conn;
+	struct rdma_cm_id *id;
+	int error;
+
+	if (port->rdma->is_lost)
+		return -ENODEV;
+	self.port = 0;
+	ripc__rdmacm_to_socket(&self, &from);
+	ripc__rdmacm_to_socket(&link->remote, &to);
+	if (rdma_create_id(port->channel, &id, NULL, RDMA_PS_TCP))
+		return -errno;
+	error = conn_new(link, &conn);
+	if (error) {
+		rdma_destroy_id(id);
+		return error;
+	}
+	conn->id = id;
+	id->context = conn;
+	conn->nonce = ripc__rdmacm_nonce(port);
+	conn->state = RDMACM_RESOLVING;
+	set_due(conn, CONNECT_US);
+	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
+		ripc__rdmacm_conn_break(conn, -errno);
+	return 0;
+}
+
+static int accept_request(struct rdmacm_link *link, struct rdma_cm_id *id,
+		const struct rdmacm_hello *hello)
+{
+	struct rdmacm_conn *conn;
+	int error = conn_new(link, &conn);
+
+	if (error)
+		return error;
+	conn->is_server = true;
+	conn->id = id;
+	id->context = conn;
+	conn->nonce = hello->nonce;
+	conn->limit = hello->window;
+	link->last = hello->nonce;
+	conn->state = RDMACM_BUILDING;
+	set_due(conn, CONNECT_US);
+	submit(conn, build_run, build_done);
+	return 0;
+}
+
+static bool is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id)
+{
+	return id->verbs && id->port_num == rdma->port &&
+		strcmp(ibv_get_device_name(id->verbs->device),
+			ibv_get_device_name(rdma->context->device)) == 0;
+}
+
+/* Whose request it is: whoever says so must ask from the host where it listens. */
+static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *hello)
+{
+	struct rdmacm_addr from;
+	int error = ripc__rdmacm_hello_decode(event->param.conn.private_data,
+		event->param.conn.private_data_len, hello);
+
+	if (!error)
+		error = ripc__rdmacm_from_socket(rdma_get_peer_addr(event->id), &from);
+	if (!error && (hello->type != RDMACM_REQUEST ||
+			memcmp(from.ip, hello->addr.ip, sizeof(from.ip)) != 0))
+		error = -EBADMSG;
+	return error;
+}
+
+/* What stands in the way of a request: 0: nothing any more, or enum rdmacm_reason. */
+static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello)
+{
+	struct rdmacm_conn *conn = link->conn;
+	bool is_known = conn && hello->last == conn->nonce;
+
+	if (!conn)
+		return 0;
+	if (conn->was_ready && (conn->state >= RDMACM_BREAKING || conn->unwanted))
+		return RDMACM_BUSY;
+	if (!conn->was_ready && conn->state != RDMACM_ACCEPTING) {
+		if (!is_known && !conn->unwanted && !conn->is_server &&
+				ripc__rdmacm_addr_before(&link->port->self, &link->remote))
+			return RDMACM_GLARE;
+		ripc__rdmacm_conn_leave(conn);
+		return 0;
+	}
+	if (is_known) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		return RDMACM_BUSY;
+	}
+	/* If that connection is dead after all, this finds it out. */
+	if (conn->state == RDMACM_READY)
+		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT);
+	return RDMACM_GLARE;
+}
+
+static void refuse(struct rdmacm_port *port, struct rdma_cm_id *id, uint8_t reason)
+{
+	struct rdmacm_hello hello = {.type = RDMACM_REFUSE, .reason = reason, .addr = port->self};
+	uint8_t bytes[RDMACM_HELLO_LEN];
+
+	ripc__rdmacm_hello_encode(&hello, bytes);
+	(void)rdma_reject(id, bytes, sizeof(bytes));
+}
+
+static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_event *event)
+{
+	struct rdmacm_hello hello;
+	struct rdmacm_link *link;
+	uint8_t reason;
+	bool is_mirror;
+
+	if (port->closing || read_request(event, &hello) ||
+			!is_our_device(port->rdma, event->id)) {
+		(void)rdma_reject(event->id, NULL, 0);
+		return false;
+	}
+	is_mirror = ripc__rdmacm_addr_is(&hello.addr, &port->self);
+	reason = RDMACM_BUSY;
+	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
+		reason = settle(link, &hello);
+	if (!reason && port->n_conns >= port->dev->connections) {
+		port->refused = true;
+		ripc__rdmacm_room_make(port, ripc__rdmacm_now_us());
+		reason = RDMACM_BUSY;
+	}
+	if (!reason && accept_request(link, event->id, &hello) == 0)
+		return true;
+	refuse(port, event->id, reason ? reason : RDMACM_BUSY);
+	return false;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
+{
+	struct rdmacm_link *link = conn->link;
+
+	if (!link || conn->unwanted)
+		return;
+	conn->state = RDMACM_READY;
+	conn->was_ready = true;
+	conn->port->n_unready--;
+	link->last = conn->nonce;
+	/* On iWARP the server may not send before it has heard of the client. */
+	if (!conn->is_server && !ripc__rdmacm_say(conn, RDMACM_CREDIT))
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	else
+		ripc__rdmacm_link_ready(link);
+}
+
+/* Client: the other end has accepted. */
+static void accepted(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	struct rdmacm_hello hello;
+
+	if (conn->is_server || conn->state != RDMACM_CONNECTING || conn->unwanted)
+		return;
+	if (ripc__rdmacm_hello_decode(event->param.conn.private_data,
+			event->param.conn.private_data_len, &hello) ||
+			hello.type != RDMACM_ACCEPT || hello.nonce != conn->nonce ||
+			!ripc__rdmacm_addr_is(&hello.addr, &conn->remote)) {
+		ripc__rdmacm_conn_break(conn, -EPROTO);
+		return;
+	}
+	conn->limit = hello.window;
+	ripc__rdmacm_conn_ready(conn);
+}
+
+static void rejected(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	struct rdmacm_hello hello;
+	bool said = ripc__rdmacm_hello_decode(event->param.conn.private_data,
+		event->param.conn.private_data_len, &hello) == 0 && hello.type == RDMACM_REFUSE;
+
+	ripc__rdmacm_conn_break(conn, said ? -EAGAIN : -ECONNREFUSED);
+}
+
+static void resolved(struct rdmacm_conn *conn, enum rdma_cm_event_type what)
+{
+	if (conn->state != RDMACM_RESOLVING || conn->unwanted)
+		return;
+	if (!is_our_device(conn->port->rdma, conn->id)) {
+		ripc__rdmacm_conn_break(conn, -EHOSTUNREACH);
+	} else if (what == RDMA_CM_EVENT_ADDR_RESOLVED) {
+		if (rdma_resolve_route(conn->id, RESOLVE_MS))
+			ripc__rdmacm_conn_break(conn, -errno);
+	} else {
+		conn->state = RDMACM_BUILDING;
+		submit(conn, build_run, build_done);
+	}
+}
+
+static void disconnected(struct rdmacm_conn *conn)
+{
+	/* What the other end sent before is taken from the completion queue first. */
+	ripc__rdmacm_fill(conn->port);
+	ripc__rdmacm_conn_break(conn, conn->bye_came ? 0 : -ECONNRESET);
+}
+
+static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		resolved(conn, event->event);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		accepted(conn, event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		rejected(conn, event);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		ripc__rdmacm_conn_break(conn, -EHOSTUNREACH);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		ripc__rdmacm_conn_break(conn, event->status < 0 ? event->status : -ECONNREFUSED);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		conn->port->rdma->is_lost = true;
+		ripc__rdmacm_conn_break(conn, -ENODEV);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		disconnected(conn);
+		break;
+	default:
+		break; /* says nothing that matters */
+	}
+}
+
+void ripc__rdmacm_events(struct rdmacm_port *port)
+{
+	struct rdma_cm_event *event;
+
+	while (rdma_get_cm_event(port->channel, &event) == 0) {
+		struct rdma_cm_id *unused = NULL;
+
+		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			unused = accept_or_refuse(port, event) ? NULL : event->id;
+		else if (event->id->context)
+			take_event(event->id->context, event);
+		rdma_ack_cm_event(event);
+		/* Waits until its events are acknowledged. */
+		if (unused)
+			rdma_destroy_id(unused);
+	}
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+void ripc__rdmacm_conn_leave(struct rdmacm_conn *conn)
+{
+	struct rdmacm_link *link = conn->link;
+
+	ripc__rdmacm_conn_break(conn, -ECANCELED);
+	ripc__rdma_flow_stop(&link->flow, -ECANCELED);
+	link->conn = NULL;
+	conn->link = NULL;
+}
+
+void ripc__rdmacm_conn_close(struct rdmacm_conn *conn)
+{
+	if (conn->state != RDMACM_READY || !ripc__rdmacm_say(conn, RDMACM_BYE))
+		return;
+	conn->bye = conn->head;
+	conn->state = RDMACM_CLOSING;
+	conn->port->n_unready++;
+	set_due(conn, CLOSE_US);
+}
+
+void ripc__rdmacm_conn_check(struct rdmacm_conn *conn)
+{
+	if (conn->bye_came && conn->state == RDMACM_READY)
+		ripc__rdmacm_conn_close(conn);
+	if (conn->state == RDMACM_CLOSING && !conn->unwanted && conn->bye_came && conn->bye_gone)
+		ripc__rdmacm_conn_break(conn, 0);
+}
+
+static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	bool is_empty = ripc__rdmacm_fill(conn->port);
+
+	return is_empty && (now_us >= conn->due_us || !conn->link ||
+		conn->link->flow.n_posted == 0);
+}
+
+/* Reads must end, also if the other host has vanished. */
+static void watch_reads(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (!flow_of(conn) || flow_of(conn)->n_posted == 0) {
+		conn->stalled_us = 0;
+		return;
+	}
+	conn->stalled_us = conn->stalled_us ? conn->stalled_us : now_us;
+	if (now_us - conn->stalled_us >= STALL_US)
+		ripc__rdmacm_conn_break(conn, -ETIMEDOUT);
+	else
+		ripc__rdmacm_due_at(conn->port, now_us + STALL_LOOK_US);
+}
+
+static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	switch (conn->state) {
+	case RDMACM_READY:
+		watch_reads(conn, now_us);
+		break;
+	case RDMACM_FLUSHING:
+		if (is_flushed(conn, now_us))
+			destroy(conn);
+		else
+			ripc__rdmacm_due_at(conn->port, now_us + FLUSH_LOOK_US);
+		break;
+	case RDMACM_BREAKING:
+	case RDMACM_DESTROYING:
+		break; /* a helper thread is at it */
+	default:
+		if (conn->unwanted)
+			break;
+		if (now_us >= conn->due_us)
+			ripc__rdmacm_conn_break(conn, conn->state == RDMACM_CLOSING ? 0 :
+				-ETIMEDOUT);
+		else
+			ripc__rdmacm_due_at(conn->port, conn->due_us);
+		break;
+	}
+}
+
+void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us)
+{
+	list_for_each_safe(node, &port->conns)
+		conn_run(list_entry(node, struct rdmacm_conn, node), now_us);
+}
+
+/* The helper threads have ended: all at once, by the caller. */
+void ripc__rdmacm_conns_close(struct rdmacm_port *port)
+{
+	while (!list_empty(&port->conns)) {
+		struct rdmacm_conn *conn = list_entry(port->conns.next, struct rdmacm_conn, node);
+
+		if (conn->id->qp)
+			(void)rdma_disconnect(conn->id);
+		destroy_run(&conn->job);
+		conn_free(conn);
+	}
+	ripc__map_free(&port->conns_by_qpn);
+}

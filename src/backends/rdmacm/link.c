@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Links: the partners that routes lead to or that are connected to us, whether there is a
+ * connection at the moment or not; when one is made, and which one ends for want of room.
+ *
+ * Design notes. A link asks for a connection when a route is opened, when there is something to
+ * send or to read, and when one has broken while there are routes: if the partner has died, that
+ * is how it is noticed at once. An attempt lasts no longer than ATTEMPT_US, with repetitions; when
+ * it has failed, those who wait are told, every route says so once, and for HOLD_US nothing is
+ * tried.
+ *
+ * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
+ * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
+ * nothing is lost. Whoever finds all in use waits, or is told to come again.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+#include "util/bytes.h"
+#include "util/siphash.h"
+
+#define ATTEMPT_US 3000000u
+#define HOLD_US    1000000u
+#define AGAIN_US   20000u    /* after a refusal; and as much again by chance */
+#define MOMENT_US  50000u    /* a connection that was not used for so long may end */
+#define WATCH_US   1000000u  /* when to see whether reads get on */
+#define IDLE_US    10000000u /* one that no route leads to ends */
+
+void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us)
+{
+	port->due_us = at_us < port->due_us ? at_us : port->due_us;
+}
+
+/* ---- links ------------------------------------------------------------------------------- */
+
+static uint64_t link_key(const struct rdmacm_port *port, const struct rdmacm_addr *remote,
+		bool is_mirror)
+{
+	uint8_t bytes[RDMACM_ADDR_LEN + 1];
+
+	ripc__rdmacm_addr_encode(remote, bytes);
+	bytes[RDMACM_ADDR_LEN] = is_mirror;
+	return ripc__siphash(port->secret, bytes, sizeof(bytes));
+}
+
+static int link_new(struct rdmacm_port *port, const struct rdmacm_addr *remote, uint64_t key,
+		struct rdmacm_link **link)
+{
+	struct rdmacm_link *made = calloc(1, sizeof(*made));
+	int error = made ? ripc__map_put(&port->links_by_addr, key, made) : -ENOMEM;
+
+	if (error) {
+		free(made);
+		return error;
+	}
+	made->port = port;
+	made->key = key;
+	made->remote = *remote;
+	list_init(&made->wanting);
+	list_init(&made->openings);
+	ripc__rdma_flow_init(&made->flow, &port->reads);
+	list_append(&port->links, &made->node);
+	*link = made;
+	return 0;
+}
+
+static int link_find(struct rdmacm_port *port, const struct rdmacm_addr *remote, bool is_mirror,
+		struct rdmacm_link **link)
+{
+	uint64_t key = link_key(port, remote, is_mirror);
+	struct rdmacm_link *found = ripc__map_get(&port->links_by_addr, key);
+
+	if (!found)
+		return link_new(port, remote, key, link);
+	*link = found;
+	return 0;
+}
+
+/* Both ends of a connection to ourselves have one protection domain. */
+static int mirror_space(struct rdmacm_link *mirror)
+{
+	struct rdmacm_link *link;
+	int error = link_find(mirror->port, &mirror->remote, false, &link);
+
+	if (!error)
+		error = ripc__rdmacm_link_space(link);
+	if (error || mirror->space == link->space)
+		return error;
+	if (mirror->space)
+		ripc__rdma_space_put(mirror->space);
+	ripc__rdma_space_get(link->space);
+	mirror->space = link->space;
+	return 0;
+}
+
+int ripc__rdmacm_link_get(struct rdmacm_port *port, const struct rdmacm_addr *remote,
+		bool is_mirror, struct rdmacm_link **link)
+{
+	int error = link_find(port, remote, is_mirror, link);
+
+	return error || !is_mirror ? error : mirror_space(*link);
+}
+
+int ripc__rdmacm_link_space(struct rdmacm_link *link)
+{
+	return link->space ? 0 : ripc__rdma_space_open(link->port->rdma, &link->space);
+}
+
+/* Partners that are not connected need no protection domain. */
+static void space_drop(struct rdmacm_link *link)
+{
+	if (link->conn || !link->space || link->space->refs > 1)
+		return;
+	ripc__rdma_space_put(link->space);
+	link->space = NULL;
+}
+
+static void link_free(struct rdmacm_link *link)
+{
+	(void)ripc__map_remove(&link->port->links_by_addr, link->key);
+	list_remove(&link->node);
+	list_remove(&link->wanting);
+	while (!list_empty(&link->openings))
+		free(list_entry(list_pop(&link->openings), struct rdmacm_opening, node));
+	if (link->space)
+		ripc__rdma_space_put(link->space);
+	free(link);
+}
+
+/* ---- attempts ---------------------------------------------------------------------------- */
+
+static bool is_waited_for(const struct rdmacm_link *link)
+{
+	return !list_empty(&link->openings) || !list_empty(&link->flow.waiting);
+}
+
+bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link)
+{
+	return link->error && link->hold_us > ripc__rdmacm_now_us();
+}
+
+static void openings_end(struct rdmacm_link *link, int status)
+{
+	while (!list_empty(&link->openings))
+		ripc__rdmacm_opening_end(link->port, list_entry(link->openings.next,
+			struct rdmacm_opening, node), status);
+}
+
+static void fail(struct rdmacm_link *link, int status)
+{
+	list_remove(&link->wanting);
+	link->error = status;
+	link->hold_us = ripc__rdmacm_now_us() + HOLD_US;
+	link->until_us = 0;
+	link->resets++;
+	ripc__rdma_flow_refuse(&link->flow, status);
+	openings_end(link, status);
+}
+
+void ripc__rdmacm_link_ready(struct rdmacm_link *link)
+{
+	list_remove(&link->wanting);
+	link->error = 0;
+	link->until_us = 0;
+	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, link->conn->reads);
+	openings_end(link, 0);
+	if (link->n_routes == 0)
+		link->port->look = true; /* it ends when nobody uses it */
+}
+
+void ripc__rdmacm_link_want(struct rdmacm_link *link)
+{
+	struct rdmacm_port *port = link->port;
+	uint64_t now_us;
+	int error;
+
+	if (link->conn || port->closing || !list_empty(&link->wanting))
+		return;
+	now_us = ripc__rdmacm_now_us();
+	if (link->error && link->hold_us > now_us) {
+		ripc__rdma_flow_refuse(&link->flow, link->error);
+		return;
+	}
+	link->error = 0;
+	link->until_us = link->until_us ? link->until_us : now_us + ATTEMPT_US;
+	ripc__rdmacm_due_at(port, link->until_us);
+	if (link->hold_us > now_us) {
+		ripc__rdmacm_due_at(port, link->hold_us); /* another attempt */
+		return;
+	}
+	if (port->n_conns >= port->dev->connections) {
+		list_append(&port->wanting, &link->wanting);
+		ripc__rdmacm_room_make(port, now_us);
+		return;
+	}
+	error = ripc__rdmacm_conn_ask(link);
+	if (error)
+		fail(link, error);
+}
+
+void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status)
+{
+	struct rdmacm_port *port = link->port;
+	uint64_t now_us = ripc__rdmacm_now_us();
+
+	port->look = true;
+	space_drop(link);
+	if (status == -EAGAIN && link->until_us > now_us) {
+		/* The other end may be asking us. */
+		link->hold_us = now_us + AGAIN_US + ripc__rdmacm_nonce(port) % AGAIN_US;
+		ripc__rdmacm_due_at(port, link->hold_us);
+	} else if (status && !was_ready) {
+		fail(link, status == -EAGAIN ? -EBUSY : status);
+	} else if (is_waited_for(link) || (status && link->n_routes)) {
+		ripc__rdmacm_link_want(link);
+	}
+}
+
+/* ---- room -------------------------------------------------------------------------------- */
+
+static bool may_end(const struct rdmacm_conn *conn)
+{
+	const struct rdmacm_link *link = conn->link;
+
+	return conn->state == RDMACM_READY && link && ripc__rdma_flow_is_idle(&link->flow) &&
+		conn->space->n_keys == 0 && conn->used == conn->marked;
+}
+
+/* Ends the least recently used connection. False: none may end. */
+static bool end_one(struct rdmacm_port *port)
+{
+	struct rdmacm_conn *oldest = NULL;
+
+	list_for_each(node, &port->conns) {
+		struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
+
+		if (may_end(conn) && (!oldest || port->uses - conn->used >
+				port->uses - oldest->used))
+			oldest = conn;
+	}
+	if (oldest)
+		ripc__rdmacm_conn_close(oldest);
+	return oldest && oldest->state != RDMACM_READY;
+}
+
+/* Connections that are wanted, beyond those that are about to end. */
+static uint32_t n_lacking(const struct rdmacm_port *port)
+{
+	uint32_t n = port->refused, ending = 0;
+
+	list_for_each(node, &port->wanting)
+		n++;
+	list_for_each(node, &port->conns)
+		ending += list_entry(node, struct rdmacm_conn, node)->state >= RDMACM_CLOSING;
+	return n > ending ? n - ending : 0;
+}
+
+void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us)
+{
+	uint32_t lacking = n_lacking(port);
+
+	if (!port->marked_us) {
+		port->marked_us = now_us;
+		list_for_each(node, &port->conns) {
+			struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
+
+			conn->marked = conn->used;
+		}
+	}
+	if (now_us - port->marked_us < MOMENT_US) {
+		ripc__rdmacm_due_at(port, port->marked_us + MOMENT_US);
+		return;
+	}
+	while (lacking > 0 && end_one(port))
+		lacking--;
+	port->refused = false;
+	port->marked_us = 0;
+	if (lacking > 0)
+		ripc__rdmacm_due_at(port, now_us + MOMENT_US);
+}
+
+static void wanting_run(struct rdmacm_port *port, uint64_t now_us)
+{
+	while (!list_empty(&port->wanting) && port->n_conns < port->dev->connections) {
+		struct rdmacm_link *link = list_entry(port->wanting.next, struct rdmacm_link,
+			wanting);
+
+		list_remove(&link->wanting);
+		ripc__rdmacm_link_want(link);
+	}
+	if (!list_empty(&port->wanting) || port->refused)
+		ripc__rdmacm_room_make(port, now_us);
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static bool is_unused(const struct rdmacm_link *link)
+{
+	return link->n_routes == 0 && !link->conn && !is_waited_for(link) &&
+		link->flow.n_posted == 0 && (!link->space || link->space->refs == 1);
+}
+
+/* A connection to which no route leads ends when the other end does not use it either. */
+static void idle_run(struct rdmacm_link *link, uint64_t now_us)
+{
+	struct rdmacm_conn *conn = link->conn;
+
+	if (link->n_routes || !conn || conn->state != RDMACM_READY) {
+		link->idle_us = 0;
+		return;
+	}
+	if (!link->idle_us || conn->used != link->idle_uses) {
+		link->idle_us = now_us;
+		link->idle_uses = conn->used;
+	}
+	conn->marked = link->idle_uses;
+	if (now_us - link->idle_us >= IDLE_US && may_end(conn))
+		ripc__rdmacm_conn_close(conn);
+	ripc__rdmacm_due_at(link->port, now_us + IDLE_US);
+}
+
+static void link_run(struct rdmacm_link *link, uint64_t now_us)
+{
+	if (link->until_us && link->until_us <= now_us) {
+		if (link->conn && !link->conn->was_ready)
+			ripc__rdmacm_conn_leave(link->conn);
+		fail(link, -ETIMEDOUT);
+	} else if (link->until_us) {
+		ripc__rdmacm_due_at(link->port, link->until_us);
+		if (is_waited_for(link) || link->n_routes)
+			ripc__rdmacm_link_want(link);
+	}
+	idle_run(link, now_us);
+	space_drop(link);
+	if (is_unused(link))
+		link_free(link);
+}
+
+void ripc__rdmacm_links_run(struct rdmacm_port *port, uint64_t now_us)
+{
+	list_for_each_safe(node, &port->links)
+		link_run(list_entry(node, struct rdmacm_link, node), now_us);
+	wanting_run(port, now_us);
+}
+
+/* The connections have ended. */
+void ripc__rdmacm_links_close(struct rdmacm_port *port)
+{
+	while (!list_empty(&port->links))
+		link_free(list_entry(port->links.next, struct rdmacm_link, node));
+	while (!list_empty(&port->opened))
+		free(list_entry(list_pop(&port->opened), struct rdmacm_opening, node));
+	ripc__map_free(&port->links_by_addr);
+}
+
+/* ---- memory and reads -------------------------------------------------------------------- */
+
+int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region)
+{
+	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct ripc__rdma_region *made;
+	int error = ripc__rdmacm_link_space(link);
+
+	(void)dev;
+	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
+	if (!error)
+		error = ripc__rdma_region_open(link->space, &range, IBV_ACCESS_LOCAL_WRITE |
+			IBV_ACCESS_REMOTE_WRITE, &made);
+	if (!error)
+		*region = made;
+	return error;
+}
+
+void ripc__rdmacm_mem_dereg(void *dev, void *region)
+{
+	(void)dev;
+	ripc__rdma_region_close(region);
+}
+
+int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct rdmacm_device *dev = state;
+	int error = writable ? -ENOTSUP : ripc__rdmacm_link_space(link);
+
+	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, key);
+}
+
+int ripc__rdmacm_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
+{
+	struct rdmacm_device *dev = state;
+
+	(void)cookie; /* nothing follows: the device is done with it */
+	return ripc__rdma_key_close(&dev->keys, key);
+}
+
+int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie)
+{
+	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
+	struct iovec to = {.iov_base = mem, .iov_len = len};
+	int error = ripc__rdmacm_link_space(link);
+
+	(void)state;
+	if (!error)
+		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
+	if (error)
+		return error;
+	ripc__rdmacm_link_want(link);
+	if (link->conn)
+		link->conn->used = ++link->port->uses;
+	ripc__rdmacm_due_at(link->port, ripc__rdmacm_now_us() + WATCH_US);
+	return 0;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receiving, the ends of reads, and sleeping. All connections share one completion queue.
+ * Completions are taken in batches; what they say about credit is noted at once, so that sending
+ * does not depend on receiving, and datagrams wait to be handed over. Events of connections are
+ * looked at before sleeping and now and then: a look costs system calls.
+ *
+ * The descriptor is an epoll set of the completion channel, the connections' events, the device's,
+ * the helper threads' eventfd and a timer, so that it stays the same for the life of the port.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "rdmacm.h"
+
+#define LOOK_EVERY   256u /* of the polls, one looks at everything; */
+#define HASTY_EVERY  16u  /* while connections are made or end */
+#define CLOCK_EVERY  16u  /* one looks at the clock, while anything is timed */
+#define ACK_EVERY    64u  /* events of the channel are acknowledged together */
+
+/* ---- completions ------------------------------------------------------------------------- */
+
+static struct rdmacm_conn *conn_of(struct rdmacm_port *port, uint32_t qpn)
+{
+	if (!port->recent || port->recent->id->qp->qp_num != qpn)
+		port->recent = ripc__map_get(&port->conns_by_qpn, qpn);
+	return port->recent;
+}
+
+/* True: a datagram, to be handed over. */
+static bool take_message(struct rdmacm_port *port, struct rdmacm_conn *conn,
+		const struct ibv_wc *wc)
+{
+	int rc;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		return false;
+	}
+	rc = ripc__rdmacm_came(conn, ripc__rdma_ring_bytes(&port->ring, wc), wc->byte_len);
+	if (rc < 0) {
+		ripc__rdmacm_conn_break(conn, rc);
+		return false;
+	}
+	conn->used = ++port->uses;
+	if (conn->state == RDMACM_ACCEPTING)
+		ripc__rdmacm_conn_ready(conn);
+	if (conn->bye_came)
+		ripc__rdmacm_conn_check(conn);
+	return rc == 1;
+}
+
+static void take_receive(struct rdmacm_port *port, const struct ibv_wc *wc)
+{
+	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
+
+	if (conn && take_message(port, conn, wc))
+		port->arrivals[port->n_arrivals++] = (struct rdmacm_arrival){*wc, conn->remote};
+	else
+		ripc__rdma_ring_keep(&port->ring, wc);
+}
+
+static void take_read(struct rdmacm_port *port, const struct ibv_wc *wc)
+{
+	struct ripc__rdma_flow *flow = ripc__rdma_read_completed(&port->reads, wc);
+	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
+
+	if (!flow || !conn)
+		return;
+	conn->stalled_us = 0;
+	conn->used = ++port->uses;
+	if (flow->failed)
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	if (conn->state != RDMACM_READY)
+		port->look = true;
+}
+
+static void take_send(struct rdmacm_port *port, const struct ibv_wc *wc)
+{
+	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
+
+	if (!conn)
+		return;
+	ripc__rdmacm_sent(conn, wc);
+	ripc__rdmacm_conn_check(conn);
+}
+
+bool ripc__rdmacm_fill(struct rdmacm_port *port)
+{
+	struct ibv_wc wcs[RDMACM_BATCH];
+	uint32_t left = 0, room;
+	int n;
+
+	for (; port->at < port->n_arrivals; port->at++)
+		port->arrivals[left++] = port->arrivals[port->at];
+	port->at = 0;
+	port->n_arrivals = left;
+	room = RDMACM_BATCH - left;
+	n = room ? ibv_poll_cq(port->cq, (int)room, wcs) : 0;
+	port->rdma->is_lost |= n < 0;
+	for (int i = 0; i < n; i++) {
+		if (wcs[i].wr_id & RIPC__RDMA_WR_READ)
+			take_read(port, &wcs[i]);
+		else if (wcs[i].wr_id & RIPC__RDMA_WR_RECV)
+			take_receive(port, &wcs[i]);
+		else
+			take_send(port, &wcs[i]);
+	}
+	return n < (int)room;
+}
+
+static uint32_t hand_over(struct rdmacm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = 0;
+
+	while (filled < n && port->at < port->n_arrivals &&
+			ripc__rdma_ring_may_hand(&port->ring)) {
+		const struct rdmacm_arrival *arrival = &port->arrivals[port->at++];
+
+		ripc__rdmacm_addr_fill(&arrival->from, &port->from[filled]);
+		events[filled] = (struct ripc__event){
+			.kind = RIPC_EV_DATAGRAM,
+			.data = ripc__rdma_ring_bytes(&port->ring, &arrival->wc) + RDMACM_PREAMBLE,
+			.len = arrival->wc.byte_len - RDMACM_PREAMBLE,
+			.handle = ripc__rdma_ring_hand(&port->ring, &arrival->wc),
+			.from = &port->from[filled],
+		};
+		filled++;
+	}
+	return filled;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+/* Everything that is not a completion. */
+static void look(struct rdmacm_port *port)
+{
+	uint64_t now_us;
+	uint32_t qpn;
+
+	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
+		; /* a queue pair that failed is known by its completions */
+	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdmacm_events(port);
+	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdmacm_now_us();
+	if (!port->look && port->due_us > now_us)
+		return;
+	port->look = false;
+	port->due_us = UINT64_MAX;
+	ripc__rdmacm_conns_run(port, now_us);
+	ripc__rdmacm_links_run(port, now_us);
+}
+
+static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
+{
+	if (n == 0 || port->look || port->polls % LOOK_EVERY == 0)
+		return true;
+	return port->n_unready && port->polls % HASTY_EVERY == 0;
+}
+
+static uint32_t take_opened(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n)
+{
+	while (at < n && !list_empty(&port->opened)) {
+		struct rdmacm_opening *opening = list_entry(list_pop(&port->opened),
+			struct rdmacm_opening, node);
+
+		port->from[at] = opening->from;
+		events[at] = opening->event;
+		events[at].from = &port->from[at];
+		free(opening);
+		at++;
+	}
+	return at;
+}
+
+int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
+{
+	struct rdmacm_port *port = state;
+	uint32_t filled;
+
+	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
+	port->polls++;
+	ripc__rdma_worker_done(port->worker, port);
+	if (is_time_to_look(port, n))
+		look(port);
+	else if (port->due_us != UINT64_MAX && port->polls % CLOCK_EVERY == 0 &&
+			port->due_us <= ripc__rdmacm_now_us())
+		look(port);
+	ripc__rdma_ring_refill(&port->ring);
+	if (port->at == port->n_arrivals || !ripc__rdma_ring_may_hand(&port->ring))
+		ripc__rdmacm_fill(port);
+	filled = hand_over(port, events, n);
+	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
+	return (int)take_opened(port, events, filled, n);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------- */
+
+static int watch(struct rdmacm_port *port, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(port->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int watch_all(struct rdmacm_port *port)
+{
+	int error = ripc__rdma_nonblocking(port->completions->fd);
+
+	if (!error)
+		error = ripc__rdma_nonblocking(port->channel->fd);
+	if (!error)
+		error = ripc__rdma_nonblocking(port->rdma->context->async_fd);
+	if (!error)
+		error = watch(port, port->completions->fd);
+	if (!error)
+		error = watch(port, port->rdma->context->async_fd);
+	if (!error)
+		error = watch(port, port->channel->fd);
+	if (!error)
+		error = watch(port, port->timer_fd);
+	if (!error)
+		error = watch(port, ripc__rdma_worker_fd(port->worker));
+	return error;
+}
+
+int ripc__rdmacm_wait_open(struct rdmacm_port *port)
+{
+	int error;
+
+	port->timer_us = port->due_us = UINT64_MAX;
+	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (port->timer_fd < 0)
+		return -errno;
+	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (port->epoll_fd < 0) {
+		error = -errno;
+		goto err_timer;
+	}
+	error = watch_all(port);
+	if (!error)
+		return 0;
+	close(port->epoll_fd);
+err_timer:
+	close(port->timer_fd);
+	return error;
+}
+
+void ripc__rdmacm_wait_close(struct rdmacm_port *port)
+{
+	if (port->unacked)
+		ibv_ack_cq_events(port->cq, port->unacked);
+	port->unacked = 0;
+	close(port->epoll_fd);
+	close(port->timer_fd);
+}
+
+int ripc__rdmacm_wait_fd(void *port)
+{
+	return ((struct rdmacm_port *)port)->epoll_fd;
+}
+
+static void take_channel_event(struct rdmacm_port *port)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(port->completions, &cq, &context))
+		return;
+	port->armed = false;
+	if (++port->unacked < ACK_EVERY)
+		return;
+	ibv_ack_cq_events(port->cq, port->unacked);
+	port->unacked = 0;
+}
+
+/* Whatever made the descriptor readable has been looked at afterwards. */
+static void quieten(struct rdmacm_port *port)
+{
+	struct epoll_event events[5];
+	int n = epoll_wait(port->epoll_fd, events, 5, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.fd == port->completions->fd)
+			take_channel_event(port);
+		else if (events[i].data.fd == port->timer_fd)
+			port->timer_us = 0; /* has fired: setting it again makes it quiet */
+	}
+	if (n > 0 || port->look)
+		look(port);
+}
+
+static void set_timer(struct rdmacm_port *port)
+{
+	struct itimerspec at = {0};
+
+	if (port->timer_us == port->due_us)
+		return;
+	if (port->due_us != UINT64_MAX) {
+		at.it_value.tv_sec = (time_t)(port->due_us / 1000000);
+		at.it_value.tv_nsec = (long)(port->due_us % 1000000) * 1000 + 1;
+	}
+	timerfd_settime(port->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+	port->timer_us = port->due_us;
+}
+
+static bool has_something(const struct rdmacm_port *port)
+{
+	if (port->look || !list_empty(&port->opened) || !list_empty(&port->reads.ended))
+		return true;
+	return port->at < port->n_arrivals && ripc__rdma_ring_may_hand(&port->ring);
+}
+
+int ripc__rdmacm_wait_arm(void *state)
+{
+	struct rdmacm_port *port = state;
+
+	quieten(port);
+	ripc__rdma_ring_refill(&port->ring);
+	if (!has_something(port) && !port->armed) {
+		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
+		/* What came in before that is not told. */
+		while (!ripc__rdmacm_fill(port) && port->n_arrivals < RDMACM_BATCH)
+			;
+	}
+	set_timer(port);
+	return has_something(port) || !port->armed ? -EAGAIN : 0;
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rdmacm backend, iWARP: its table, its options, its device and its port.
+ *
+ * The device is found by an IP address of this host that librdmacm knows to belong to one; that is
+ * the address that others connect to. The device is then opened for ourselves: librdmacm's own
+ * context of it serves all of a process, and is of no use to its children after a fork.
+ *
+ * The network's own checksum may be switched off (iWARP in software has it so), and bytes may be
+ * sent again from memory that has changed since, so core checks all bytes itself.
+ */
+#include "rdmacm.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ripc/ripc.h"
+#include "util/parse.h"
+#include "util/siphash.h"
+
+#define RECEIVES_MIN    256u
+#define RECEIVES_MAX    16384u
+#define CONNECTIONS_MAX 4096u
+#define BACKLOG         128
+#define PEER_DATAGRAMS  12u /* bytes under way to a partner that core knows of, in datagrams */
+#define GOODBYE_MS      50  /* in which what was sent last goes out */
+
+struct options {
+	uint32_t connections, receives, port;
+	bool any;
+	const char *device;
+};
+
+uint64_t ripc__rdmacm_now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t ripc__rdmacm_nonce(struct rdmacm_port *port)
+{
+	uint64_t nonce;
+
+	do {
+		port->counter++;
+		nonce = ripc__siphash(port->secret, &port->counter, sizeof(port->counter));
+	} while (!nonce);
+	return nonce;
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static int read_number(const struct ripc__host *host, const char *name, uint32_t min, uint32_t max,
+		uint32_t *number)
+{
+	const char *text = host->option(host->arg, name);
+	uint32_t read = *number;
+	int error = ripc__parse_number(text, max, &read);
+
+	if (!error && text && read < min)
+		error = -EINVAL;
+	if (error)
+		host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not in range", name,
+			text);
+	else
+		*number = read;
+	return error;
+}
+
+static int read_options(const struct ripc__host *host, struct options *options)
+{
+	const char *any = host->option(host->arg, "rdmacm.any");
+	int error;
+
+	*options = (struct options){.connections = RDMACM_CONNECTIONS, .receives = RDMACM_RECEIVES,
+		.device = host->option(host->arg, "rdmacm.device")};
+	error = read_number(host, "rdmacm.connections", 2, CONNECTIONS_MAX, &options->connections);
+	if (!error)
+		error = read_number(host, "rdmacm.receives", RECEIVES_MIN, RECEIVES_MAX,
+			&options->receives);
+	if (!error)
+		error = read_number(host, "rdmacm.port", 0, UINT16_MAX, &options->port);
+	if (!error)
+		error = ripc__parse_switch(any, &options->any);
+	if (error && any && ripc__parse_switch(any, &options->any))
+		host->log(host->arg, RIPC_LOG_ERROR,
+			"option rdmacm.any: \"%.40s\" is not on or off", any);
+	return error;
+}
+
+/* ---- the device -------------------------------------------------------------------------- */
+
+static bool is_wished(const struct options *options, struct ibv_device *device)
+{
+	if (device->transport_type != IBV_TRANSPORT_IWARP &&
+			!(options->any && device->transport_type == IBV_TRANSPORT_IB))
+		return false;
+	return !options->device || strcmp(options->device, ibv_get_device_name(device)) == 0;
+}
+
+/* Is there any? librdmacm is not asked where there is none: it would speak to stderr. */
+static bool any_device(const struct options *options)
+{
+	struct ibv_device **list;
+	bool found = false;
+	int n = 0;
+
+	list = ibv_get_device_list(&n);
+	for (int i = 0; list && i < n; i++)
+		found |= is_wished(options, list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	return found;
+}
+
+/* Does this address belong to a device that is wished? Then id is bound to it. */
+static bool bind_to(const struct options *options, struct rdma_event_channel *channel,
+		const struct rdmacm_addr *addr, struct rdma_cm_id **id)
+{
+	struct sockaddr_storage name;
+	struct rdma_cm_id *made;
+
+	ripc__rdmacm_to_socket(addr, &name);
+	if (rdma_create_id(channel, &made, NULL, RDMA_PS_TCP))
+		return false;
+	if (rdma_bind_addr(made, (struct sockaddr *)&name) == 0 && made->verbs &&
+			is_wished(options, made->verbs->device)) {
+		*id = made;
+		return true;
+	}
+	rdma_destroy_id(made);
+	return false;
+}
+
+/* The first address of this host that belongs to a device. */
+static int find_address(const struct options *options, struct rdmacm_device *dev)
+{
+	struct ifaddrs *list;
+	int error = -EADDRNOTAVAIL;
+
+	if (getifaddrs(&list))
+		return -errno;
+	for (const struct ifaddrs *at = list; at && error; at = at->ifa_next) {
+		struct rdmacm_addr addr;
+
+		if (!at->ifa_addr || !(at->ifa_flags & IFF_UP) || at->ifa_flags & IFF_LOOPBACK ||
+				ripc__rdmacm_from_socket(at->ifa_addr, &addr))
+			continue;
+		addr.port = 0;
+		if (!bind_to(options, dev->channel, &addr, &dev->id))
+			continue;
+		dev->self = addr;
+		dev->self.port = (uint16_t)options->port;
+		error = 0;
+	}
+	freeifaddrs(list);
+	return error;
+}
+
+static int no_device(const struct options *options, char why[256], char remedy[256])
+{
+	snprintf(why, 256, options->device ? "there is no device \"%.64s\" of that kind" :
+		"there is no iWARP device", options->device);
+	snprintf(remedy, 256, "load its driver; in software: "
+		"rdma link add siw0 type siw netdev INTERFACE");
+	return -ENODEV;
+}
+
+/* dev->channel and dev->id; device_close() ends them. */
+static int device_find(const struct options *options, struct rdmacm_device *dev, char why[256],
+		char remedy[256])
+{
+	int error;
+
+	if (!any_device(options))
+		return no_device(options, why, remedy);
+	dev->channel = rdma_create_event_channel();
+	if (!dev->channel) {
+		error = errno ? -errno : -ENODEV;
+		snprintf(why, 256, "the connection manager cannot be used: %s", strerror(-error));
+		snprintf(remedy, 256, "modprobe rdma_ucm; check who may use "
+			"/dev/infiniband/rdma_cm");
+		return error;
+	}
+	error = find_address(options, dev);
+	if (error) {
+		rdma_destroy_event_channel(dev->channel);
+		snprintf(why, 256, "no address of this host belongs to an iWARP device");
+		snprintf(remedy, 256, "set the device's network interface up and give it an IP "
+			"address");
+	}
+	return error;
+}
+
+static void device_close(struct rdmacm_device *dev)
+{
+	rdma_destroy_id(dev->id);
+	rdma_destroy_event_channel(dev->channel);
+}
+
+static int probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	struct rdmacm_device dev = {0};
+	struct ripc__addr addr;
+	struct options options;
+	char text[64];
+	int error = read_options(host, &options);
+
+	if (error) {
+		snprintf(why, 256, "an option of the rdmacm backend is wrong");
+		snprintf(remedy, 256, "correct rdmacm.connections, rdmacm.receives, rdmacm.port or "
+			"rdmacm.any");
+		return error;
+	}
+	error = device_find(&options, &dev, why, remedy);
+	if (error)
+		return error;
+	dev.self.port = 1; /* none yet, and a valid address has one */
+	ripc__rdmacm_addr_fill(&dev.self, &addr);
+	ripc__rdmacm_addr_text(&addr, text);
+	*strrchr(text, ':') = '\0';
+	snprintf(why, 256, "%.32s port %u, %s, address %s",
+		ibv_get_device_name(dev.id->verbs->device), dev.id->port_num,
+		dev.id->verbs->device->transport_type == IBV_TRANSPORT_IWARP ? "iWARP" :
+		"InfiniBand or RoCE", text);
+	remedy[0] = '\0';
+	device_close(&dev);
+	return 0;
+}
+
+/* A context of our own for the device that the address belongs to. */
+static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256])
+{
+	struct ibv_device *found = dev->id->verbs->device;
+	char name[IBV_SYSFS_NAME_MAX + 8];
+	struct ripc__rdma_wish wish = {.transport = found->transport_type, .device = name,
+		.gid_index = -1};
+	int error;
+
+	snprintf(name, sizeof(name), "%s:%u", ibv_get_device_name(found), dev->id->port_num);
+	error = ripc__rdma_device_open(&dev->rdma, &wish, why, remedy);
+	if (error)
+		return error;
+	dev->rdma.pd = ibv_alloc_pd(dev->rdma.context);
+	if (dev->rdma.pd)
+		return 0;
+	ripc__rdma_device_close(&dev->rdma);
+	snprintf(why, 256, "no protection domain can be had");
+	return -ENOMEM;
+}
+
+static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct rdmacm_device *dev = state;
+	char why[256], remedy[256];
+	struct options options;
+	int error = read_options(host, &options);
+
+	if (error)
+		return error;
+	*dev = (struct rdmacm_device){.rdma.host = *host, .connections = options.connections,
+		.receives = options.receives};
+	error = device_find(&options, dev, why, remedy);
+	if (error)
+		goto err_log;
+	error = device_use(dev, why, remedy);
+	if (error)
+		goto err_close;
+	ripc__rdma_keys_init(&dev->keys, host->context);
+	*attr = (struct ripc__attr){
+		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED,
+		.datagram_max = RDMACM_BUFFER - RDMACM_PREAMBLE,
+		/* Credit bounds what is under way; more than this would only wait here. */
+		.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
+		.read_max = dev->rdma.message_max,
+	};
+	return 0;
+err_close:
+	device_close(dev);
+err_log:
+	host->log(host->arg, RIPC_LOG_WARN, "rdmacm: %s", why);
+	return error;
+}
+
+static void dev_close(void *state)
+{
+	struct rdmacm_device *dev = state;
+
+	ripc__rdma_keys_close(&dev->keys);
+	ibv_dealloc_pd(dev->rdma.pd);
+	ripc__rdma_device_close(&dev->rdma);
+	device_close(dev);
+}
+
+/* ---- the port ---------------------------------------------------------------------------- */
+
+static int draw_secret(struct rdmacm_port *port)
+{
+	return getrandom(port->secret, sizeof(port->secret), 0) == sizeof(port->secret) ? 0 : -EIO;
+}
+
+/* How many messages can come at all, and to how many connections that is shared out. */
+static void share_out(struct rdmacm_port *port)
+{
+	uint32_t sure = port->ring.count / 2 - port->ring.batch - RDMACM_BATCH;
+	struct rdmacm_device *dev = port->dev;
+
+	if (dev->connections * RDMACM_WINDOW_MIN > sure)
+		dev->connections = sure / RDMACM_WINDOW_MIN;
+	port->shared = port->shared_free = sure - dev->connections * RDMACM_WINDOW_MIN;
+}
+
+/* Room for whatever can be posted: it never overflows. */
+static int open_cq(struct rdmacm_port *port)
+{
+	uint64_t entries = port->ring.count + (uint64_t)port->dev->connections * RDMACM_QUEUE;
+	const struct ibv_device_attr *attr = &port->rdma->attr;
+
+	if (attr->max_cqe > 0 && entries > (uint32_t)attr->max_cqe) {
+		if ((uint32_t)attr->max_cqe < port->ring.count + 2 * RDMACM_QUEUE)
+			return -ENOSPC;
+		port->dev->connections = ((uint32_t)attr->max_cqe - port->ring.count) /
+			RDMACM_QUEUE;
+		entries = (uint32_t)attr->max_cqe;
+	}
+	port->completions = ibv_create_comp_channel(port->rdma->context);
+	if (!port->completions)
+		return -errno;
+	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->completions, 0);
+	if (port->cq)
+		return 0;
+	ibv_destroy_comp_channel(port->completions);
+	return -ENOMEM;
+}
+
+static int open_srq(struct rdmacm_port *port)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = port->ring.count, .max_sge = 1}};
+	int error;
+
+	port->srq = ibv_create_srq(port->rdma->pd, &attr);
+	if (!port->srq)
+		return errno ? -errno : -ENOMEM;
+	error = ripc__rdma_ring_start(&port->ring, NULL, port->srq);
+	if (error)
+		ibv_destroy_srq(port->srq);
+	return error;
+}
+
+static int open_queues(struct rdmacm_port *port)
+{
+	int error = ripc__rdma_ring_open(&port->ring, port->rdma, port->dev->receives,
+		RDMACM_BUFFER);
+
+	if (error)
+		return error;
+	share_out(port);
+	error = open_cq(port);
+	if (error)
+		goto err_ring;
+	error = open_srq(port);
+	if (error)
+		goto err_cq;
+	return 0;
+err_cq:
+	ibv_destroy_cq(port->cq);
+	ibv_destroy_comp_channel(port->completions);
+err_ring:
+	ripc__rdma_ring_close(&port->ring);
+	return error;
+}
+
+static void close_queues(struct rdmacm_port *port)
+{
+	ibv_destroy_srq(port->srq);
+	ibv_destroy_cq(port->cq);
+	ibv_destroy_comp_channel(port->completions);
+	ripc__rdma_ring_close(&port->ring);
+}
+
+static int listen_on(struct rdmacm_port *port)
+{
+	struct sockaddr_storage name;
+	int error;
+
+	port->channel = rdma_create_event_channel();
+	if (!port->channel)
+		return errno ? -errno : -ENODEV;
+	ripc__rdmacm_to_socket(&port->dev->self, &name);
+	if (rdma_create_id(port->channel, &port->listener, NULL, RDMA_PS_TCP)) {
+		error = -errno;
+		goto err_channel;
+	}
+	if (rdma_bind_addr(port->listener, (struct sockaddr *)&name) ||
+			rdma_listen(port->listener, BACKLOG)) {
+		error = -errno;
+		goto err_listener;
+	}
+	port->self = port->dev->self;
+	port->self.port = ntohs(rdma_get_src_port(port->listener));
+	return 0;
+err_listener:
+	rdma_destroy_id(port->listener);
+err_channel:
+	rdma_destroy_event_channel(port->channel);
+	return error;
+}
+
+static int port_init(struct rdmacm_port *port, struct rdmacm_device *dev)
+{
+	port->dev = dev;
+	port->rdma = &dev->rdma;
+	list_init(&port->links);
+	list_init(&port->conns);
+	list_init(&port->wanting);
+	list_init(&port->opened);
+	ripc__map_init(&port->links_by_addr, dev->rdma.host.context);
+	ripc__map_init(&port->conns_by_qpn, dev->rdma.host.context);
+	ripc__rdma_reads_init(&port->reads);
+	return draw_secret(port);
+}
+
+static int port_open(void *state, void *port_state)
+{
+	struct rdmacm_device *dev = state;
+	struct rdmacm_port *port = port_state;
+	int error = port_init(port, dev);
+
+	if (!error)
+		error = ripc__rdma_worker_open(&port->worker);
+	if (error)
+		return error;
+	error = open_queues(port);
+	if (error)
+		goto err_worker;
+	error = listen_on(port);
+	if (error)
+		goto err_queues;
+	error = ripc__rdmacm_wait_open(port);
+	if (error)
+		goto err_listener;
+	dev->port = port;
+	return 0;
+err_listener:
+	rdma_destroy_id(port->listener);
+	rdma_destroy_event_channel(port->channel);
+err_queues:
+	close_queues(port);
+err_worker:
+	ripc__rdma_worker_close(port->worker, port);
+	return error;
+}
+
+/* Says BYE on all connections and lets it go out, and with it what was sent before. */
+static void say_goodbye(struct rdmacm_port *port)
+{
+	bool waits = true;
+
+	list_for_each(node, &port->conns)
+		ripc__rdmacm_conn_close(list_entry(node, struct rdmacm_conn, node));
+	for (int ms = 0; waits && ms < GOODBYE_MS; ms++) {
+		waits = false;
+		(void)ripc__rdmacm_fill(port);
+		list_for_each(node, &port->conns) {
+			struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
+
+			waits |= conn->bye && !conn->bye_gone && !conn->unwanted;
+		}
+		if (waits)
+			poll(NULL, 0, 1);
+	}
+}
+
+static void port_close(void *state)
+{
+	struct rdmacm_port *port = state;
+
+	port->closing = true;
+	say_goodbye(port);
+	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdmacm_conns_close(port);
+	ripc__rdmacm_links_close(port);
+	ripc__rdmacm_wait_close(port);
+	rdma_destroy_id(port->listener);
+	rdma_destroy_event_channel(port->channel);
+	close_queues(port);
+	port->dev->port = NULL;
+}
+
+const struct ripc__backend ripc__rdmacm_backend = {
+	.name = "rdmacm",
+	.id = 5,
+	.dev_size = sizeof(struct rdmacm_device),
+	.port_size = sizeof(struct rdmacm_port),
+	.peer_size = sizeof(struct rdmacm_peer),
+	.probe = probe,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.mem_reg = ripc__rdmacm_mem_reg,
+	.mem_dereg = ripc__rdmacm_mem_dereg,
+	.mem_open = ripc__rdmacm_mem_open,
+	.mem_close = ripc__rdmacm_mem_close,
+	.port_open = port_open,
+	.port_close = port_close,
+	.port_addr = ripc__rdmacm_port_addr,
+	.addr_choose = ripc__rdmacm_addr_choose,
+	.addr_text = ripc__rdmacm_addr_text,
+	.peer_open = ripc__rdmacm_peer_open,
+	.peer_close = ripc__rdmacm_peer_close,
+	.peer_addr = ripc__rdmacm_peer_addr,
+	.peer_mtu = ripc__rdmacm_peer_mtu,
+	.peer_matches = ripc__rdmacm_peer_matches,
+	.send = ripc__rdmacm_send,
+	.poll = ripc__rdmacm_poll,
+	.release = ripc__rdma_ring_release,
+	.read = ripc__rdmacm_read,
+	.wait_fd = ripc__rdmacm_wait_fd,
+	.wait_arm = ripc__rdmacm_wait_arm,
+};

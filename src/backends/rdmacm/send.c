@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages to and from a partner, and the credit that bounds them.
+ *
+ * Credit. Every message takes one receive buffer of the other end's port. An end sets a window of
+ * buffers aside for each connection and tells up to which message the other one may send; it tells
+ * so in the preamble of whatever it sends, and by a message of its own when half a window of
+ * datagrams has come since. Those messages need credit, too: the last two of a window are reserved
+ * for them. That never locks up: they are only sent after datagrams, and whoever may send
+ * datagrams tells with them that the buffers of such messages are free again.
+ *
+ * All windows together fit the buffers that are posted for certain: half of the ring, as the other
+ * half may be handed over, less a batch that waits to be posted and one that waits to be handed
+ * over. A few messages are every connection's own; the rest is shared among those that send.
+ *
+ * Sends are copied to buffers of the connection, as they must lie in its protection domain. A
+ * buffer is used again when the other end has told that its message came: when it has left is not
+ * enough, as iWARP in software sends user pages again when TCP loses packets.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "rdmacm.h"
+
+int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)
+{
+	struct iovec range;
+	int error = ripc__buffers_open(RDMACM_SENDS, RDMACM_BUFFER, &conn->buffers);
+
+	if (error)
+		return error;
+	ripc__buffers_range(conn->buffers, &range);
+	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK); /* as rdma/ring.c says */
+	error = ripc__rdma_register(conn->port->rdma, conn->space->pd, &range, 0, &conn->mr);
+	if (error)
+		ripc__buffers_close(conn->buffers);
+	return error;
+}
+
+void ripc__rdmacm_sends_close(struct rdmacm_conn *conn)
+{
+	ibv_dereg_mr(conn->mr);
+	ripc__buffers_close(conn->buffers);
+}
+
+/* ---- windows ----------------------------------------------------------------------------- */
+
+static uint32_t fair_window(const struct rdmacm_port *port)
+{
+	uint32_t extra = port->n_conns ? port->shared / port->n_conns : port->shared;
+
+	return extra < RDMACM_SENDS - RDMACM_WINDOW_MIN ? RDMACM_WINDOW_MIN + extra : RDMACM_SENDS;
+}
+
+static void window_grow(struct rdmacm_conn *conn, uint32_t wanted)
+{
+	struct rdmacm_port *port = conn->port;
+	uint32_t extra = wanted < port->shared_free ? wanted : port->shared_free;
+
+	conn->window += extra;
+	port->shared_free -= extra;
+}
+
+void ripc__rdmacm_window_take(struct rdmacm_conn *conn)
+{
+	conn->window = RDMACM_WINDOW_MIN;
+	window_grow(conn, fair_window(conn->port) - RDMACM_WINDOW_MIN);
+	conn->given = conn->window;
+}
+
+void ripc__rdmacm_window_give(struct rdmacm_conn *conn)
+{
+	conn->port->shared_free += conn->window - RDMACM_WINDOW_MIN;
+}
+
+/* Nearer to its fair share; what was given is not taken back. */
+static void window_adjust(struct rdmacm_conn *conn)
+{
+	uint32_t fair = fair_window(conn->port);
+	uint32_t unused = conn->window - (conn->given - conn->received);
+	uint32_t less;
+
+	if (conn->window < fair) {
+		window_grow(conn, fair - conn->window);
+		return;
+	}
+	less = conn->window - fair < unused ? conn->window - fair : unused;
+	conn->window -= less;
+	conn->port->shared_free += less;
+}
+
+/* ---- posting ----------------------------------------------------------------------------- */
+
+struct list_of_sends {
+	struct ibv_send_wr wr[RDMACM_BATCH];
+	struct ibv_sge pieces[RDMACM_BATCH];
+	uint32_t n;
+	uint32_t unsignalled, told, data; /* of the connection, before it */
+};
+
+static void list_begin(const struct rdmacm_conn *conn, struct list_of_sends *list)
+{
+	list->n = 0;
+	list->unsignalled = conn->unsignalled;
+	list->told = conn->told;
+	list->data = conn->data;
+}
+
+/* Buffers that may be written to. */
+static uint32_t room(const struct rdmacm_conn *conn)
+{
+	uint32_t unacked = conn->head - conn->acked, incomplete = conn->head - conn->completed;
+
+	return RDMACM_SENDS - (unacked > incomplete ? unacked : incomplete);
+}
+
+/* How many messages may be sent, of which so many are kept back. */
+static uint32_t credit(const struct rdmacm_conn *conn, uint32_t reserve)
+{
+	uint32_t left = conn->limit - conn->head, most = room(conn);
+
+	left = left > reserve ? left - reserve : 0;
+	return left < most ? left : most;
+}
+
+static uint8_t *next_bytes(const struct rdmacm_conn *conn, const struct list_of_sends *list)
+{
+	return ripc__buffers_at(conn->buffers, (conn->head + list->n) % RDMACM_SENDS)->data;
+}
+
+/* The next message, whose bytes behind the preamble are in its buffer already. */
+static void add(struct rdmacm_conn *conn, struct list_of_sends *list, enum rdmacm_message type,
+		uint32_t len)
+{
+	uint8_t *bytes = next_bytes(conn, list);
+	struct ibv_send_wr *wr = &list->wr[list->n];
+	struct ibv_sge *piece = &list->pieces[list->n];
+
+	window_adjust(conn);
+	conn->given = conn->received + conn->window;
+	conn->told = conn->received;
+	conn->data = 0;
+	ripc__rdmacm_preamble_encode(&(struct rdmacm_preamble){.type = type,
+		.received = conn->received, .limit = conn->given}, bytes);
+	*piece = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = RDMACM_PREAMBLE + len,
+		.lkey = conn->mr->lkey};
+	*wr = (struct ibv_send_wr){
+		.wr_id = conn->head + list->n,
+		.sg_list = piece,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = piece->length <= conn->inline_max ? IBV_SEND_INLINE : 0,
+	};
+	if (++conn->unsignalled >= RDMACM_SIGNALLED || type == RDMACM_BYE) {
+		wr->send_flags |= IBV_SEND_SIGNALED;
+		conn->unsignalled = 0;
+	}
+	if (list->n)
+		list->wr[list->n - 1].next = wr;
+	list->n++;
+}
+
+/*
+ * How many were posted. Where the doorbell failed, nothing of the list is bad, and nothing more can
+ * be posted either: all count, and the connection breaks.
+ */
+static uint32_t n_posted(const struct list_of_sends *list, const struct ibv_send_wr *bad)
+{
+	return bad >= list->wr && bad < list->wr + list->n ? (uint32_t)(bad - list->wr) : list->n;
+}
+
+/* Returns how many were posted. */
+static uint32_t post(struct rdmacm_conn *conn, struct list_of_sends *list)
+{
+	struct ibv_send_wr *bad = NULL;
+	uint32_t posted = list->n;
+	int error = ibv_post_send(conn->id->qp, list->wr, &bad);
+
+	if (error) {
+		posted = n_posted(list, bad);
+		conn->unsignalled = list->unsignalled;
+		for (uint32_t i = 0; i < posted; i++)
+			conn->unsignalled = list->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 :
+				conn->unsignalled + 1;
+	}
+	conn->head += posted;
+	if (posted == 0) {
+		conn->told = list->told;
+		conn->data = list->data;
+	}
+	if (error && (posted == list->n || (error != ENOMEM && error != EAGAIN)))
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	return posted;
+}
+
+bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type)
+{
+	struct list_of_sends list;
+
+	if (credit(conn, 0) == 0)
+		return false;
+	list_begin(conn, &list);
+	add(conn, &list, type, 0);
+	return post(conn, &list) == 1;
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+static void copy(uint8_t *to, const struct ripc__tx *tx)
+{
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		if (tx->iov[i].iov_len)
+			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		to += tx->iov[i].iov_len;
+	}
+}
+
+static int send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n)
+{
+	struct list_of_sends list;
+
+	list_begin(conn, &list);
+	while (list.n < n && tx[list.n].len <= RDMACM_BUFFER - RDMACM_PREAMBLE) {
+		copy(next_bytes(conn, &list) + RDMACM_PREAMBLE, &tx[list.n]);
+		add(conn, &list, RDMACM_DATAGRAM, tx[list.n].len);
+	}
+	conn->used = ++conn->port->uses;
+	return (int)post(conn, &list);
+}
+
+static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
+{
+	return link->conn && link->conn->state == RDMACM_READY ? link->conn : NULL;
+}
+
+int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+{
+	struct rdmacm_port *port = state;
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_link *link = peer->link;
+	struct rdmacm_conn *conn = ready_conn(link);
+	uint32_t most;
+
+	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
+		peer->resets = link->resets;
+		return -ECONNRESET;
+	}
+	if (tx[0].len > RDMACM_BUFFER - RDMACM_PREAMBLE)
+		return -EMSGSIZE;
+	if (conn && credit(conn, RDMACM_RESERVE) < n) {
+		/* There may be more by now. */
+		ripc__rdmacm_fill(port);
+		conn = ready_conn(link);
+	}
+	if (!conn) {
+		ripc__rdmacm_link_want(link);
+		return 0;
+	}
+	most = credit(conn, RDMACM_RESERVE);
+	n = n < most ? n : most;
+	n = n < RDMACM_BATCH ? n : RDMACM_BATCH;
+	return n ? send_by(conn, tx, n) : 0;
+}
+
+void ripc__rdmacm_sent(struct rdmacm_conn *conn, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		return;
+	}
+	conn->completed = (uint32_t)wc->wr_id + 1;
+	conn->bye_gone |= conn->bye && conn->completed == conn->bye;
+}
+
+/* ---- what comes -------------------------------------------------------------------------- */
+
+/* Is middle between low and high, modulo 2^32? */
+static bool is_between(uint32_t low, uint32_t middle, uint32_t high)
+{
+	return middle - low <= high - low;
+}
+
+int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t len)
+{
+	struct rdmacm_preamble preamble;
+	uint32_t half;
+
+	if (conn->received == conn->given || conn->bye_came)
+		return -EPROTO;
+	if (ripc__rdmacm_preamble_decode(bytes, len, &preamble) ||
+			!is_between(conn->acked, preamble.received, conn->head) ||
+			(int32_t)(preamble.limit - conn->limit) < 0)
+		return -EPROTO;
+	conn->received++;
+	conn->acked = preamble.received;
+	conn->limit = preamble.limit;
+	conn->data += preamble.type == RDMACM_DATAGRAM;
+	conn->bye_came = preamble.type == RDMACM_BYE;
+	half = (conn->given - conn->told) / 2;
+	if (conn->state == RDMACM_READY && conn->data && conn->data >= half && !conn->bye_came)
+		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* else with what comes next */
+	return preamble.type == RDMACM_DATAGRAM;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as an address blob, as private data and as a message's preamble of the rdmacm backend:
+ * as they are, and with a right checksum. What is accepted encodes to the same bytes.
+ */
+#include <string.h>
+
+#include "backends/rdmacm/rdmacm.h"
+#include "fuzz.h"
+#include "util/bytes.h"
+#include "util/crc32c.h"
+
+static void decode_address(const uint8_t *data, size_t len)
+{
+	uint8_t again[RDMACM_ADDR_LEN];
+	struct sockaddr_storage name;
+	struct rdmacm_addr own, back;
+	struct ripc__addr addr;
+	char text[64];
+
+	if (ripc__rdmacm_addr_decode(data, len, &own))
+		return;
+	ripc__rdmacm_addr_encode(&own, again);
+	CLAIM(len == sizeof(again) && memcmp(again, data, len) == 0);
+	ripc__rdmacm_addr_fill(&own, &addr);
+	ripc__rdmacm_addr_text(&addr, text);
+	CLAIM(memchr(text, '\0', sizeof(text)) && strcmp(text, "?") != 0);
+	ripc__rdmacm_to_socket(&own, &name);
+	CLAIM(ripc__rdmacm_from_socket((struct sockaddr *)&name, &back) == 0);
+	CLAIM(ripc__rdmacm_addr_is(&own, &back));
+	CLAIM(!ripc__rdmacm_addr_before(&own, &back));
+}
+
+static void decode_hello(const uint8_t *data, size_t len)
+{
+	uint8_t again[RDMACM_HELLO_LEN];
+	struct rdmacm_hello hello;
+
+	if (ripc__rdmacm_hello_decode(data, len, &hello))
+		return;
+	ripc__rdmacm_hello_encode(&hello, again);
+	CLAIM(len >= sizeof(again) && memcmp(again, data, sizeof(again)) == 0);
+	CLAIM(hello.type == RDMACM_REFUSE || (hello.nonce && hello.window > RDMACM_RESERVE));
+}
+
+static void decode_preamble(const uint8_t *data, size_t len)
+{
+	uint8_t again[RDMACM_PREAMBLE];
+	struct rdmacm_preamble preamble;
+
+	if (ripc__rdmacm_preamble_decode(data, len, &preamble))
+		return;
+	ripc__rdmacm_preamble_encode(&preamble, again);
+	CLAIM(len >= sizeof(again) && memcmp(again, data, sizeof(again)) == 0);
+	CLAIM(preamble.type == RDMACM_DATAGRAM || len == RDMACM_PREAMBLE);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	uint8_t bytes[128];
+
+	decode_address(data, len);
+	decode_hello(data, len);
+	decode_preamble(data, len);
+	len = len < sizeof(bytes) ? len : sizeof(bytes);
+	memcpy(bytes, data, len);
+	if (len >= RDMACM_HELLO_LEN)
+		put32(bytes + 52, ripc__crc32c(0, bytes, 52));
+	decode_hello(bytes, len);
+	if (len >= RDMACM_PREAMBLE)
+		put32(bytes + 12, ripc__crc32c(0, bytes, 12));
+	decode_preamble(bytes, len);
+	return 0;
+}
