@@ -126,6 +126,66 @@ START_TEST(abort__answers_another_version)
 }
 END_TEST
 
+/* Hands over a packet as it is; returns how many datagrams that made the context send. */
+static uint32_t hand(struct lone *lone, const struct wire_packet *packet, uint8_t version)
+{
+	uint32_t before = lone->n_sent;
+
+	lone->in_len = wire_encode(lone->in, packet, NULL, NULL);
+	lone->in[0] = version;
+	wire_seal(lone->in, lone->in_len, 0);
+	lone->from = (struct ripc__addr){.len = 1, .blob = {2}};
+	while (lone->in_len)
+		ripc_poll(lone->ctx);
+	return lone->n_sent - before;
+}
+
+/* Two who do not understand each other would go on for ever. */
+START_TEST(abort__is_not_answered)
+{
+	static struct lone lone;
+	const struct wire_packet packet = {.h = {.type = WIRE_ABORT, .src = 0x51c, .dst = 0xd57},
+		.value = 4};
+
+	lone_open(&lone);
+	ck_assert_uint_eq(hand(&lone, &packet, 2), 0);
+	ck_assert_uint_eq(lone_stats(&lone).drop_token, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A first packet that lacks what makes a partner gets no answer, and no partner is made. */
+START_TEST(hello__that_lacks_something)
+{
+	static struct lone lone;
+	struct wire_packet hello = {.h = {.type = WIRE_HELLO_ONLY, .flags = WIRE_F_HELLO,
+		.src = 0x51c}, .hello = {.token = 0x70ce4, .service = 0x5e41, .context = 0xc0}};
+	struct wire_packet lacking;
+
+	lone_open(&lone);
+	hello.h.dst = ripc_service_incarnation(lone.svc);
+	hello.hello.to_service = ripc_service_id(lone.svc);
+	lacking = hello;
+	lacking.hello.to_service++;
+	ck_assert_uint_eq(hand(&lone, &lacking, WIRE_VERSION), 0);
+	lacking = hello;
+	lacking.hello.token = 0;
+	ck_assert_uint_eq(hand(&lone, &lacking, WIRE_VERSION), 0);
+	lacking = hello;
+	lacking.hello.service = 0;
+	ck_assert_uint_eq(hand(&lone, &lacking, WIRE_VERSION), 0);
+	lacking = hello;
+	lacking.h.src = 0;
+	ck_assert_uint_eq(hand(&lone, &lacking, WIRE_VERSION), 0);
+	ck_assert_uint_eq(lone_stats(&lone).drop_malformed, 4);
+	/* Complete, but without a proof: it is asked for one. */
+	ck_assert_uint_eq(hand(&lone, &hello, WIRE_VERSION), 1);
+	ck_assert_uint_eq(lone_stats(&lone).drop_proof, 1);
+	ck_assert_uint_eq(lone_stats(&lone).partners, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Asked for other proofs without end, it repeats its announcements once in a while. */
 START_TEST(retry__again_and_again)
 {
@@ -181,7 +241,8 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		abort__by_another_version, abort__not_believed, abort__by_a_partner,
-		abort__answers_another_version, retry__again_and_again, hello__ever_new_tokens,
+		abort__answers_another_version, abort__is_not_answered,
+		hello__that_lacks_something, retry__again_and_again, hello__ever_new_tokens,
 		NULL,
 	};
 
