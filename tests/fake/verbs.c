@@ -412,7 +412,9 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
-	if (read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
+	if (fake_verbs.taken_away)
+		errno = EIO;
+	if (fake_verbs.taken_away || read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
 		return -1;
 	*cq_context = (*cq)->cq_context;
 	return 0;
@@ -426,6 +428,10 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
+	if (fake_verbs.taken_away) {
+		errno = EIO;
+		return -1;
+	}
 	return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
 }
 

@@ -29,6 +29,7 @@ enum fake_call {
 
 struct fake_verbs {
 	bool no_device, port_down;
+	bool taken_away; /* what can be waited for is readable, and reading fails */
 	enum ibv_transport_type transport;
 	uint8_t link_layer;
 	uint16_t lid;

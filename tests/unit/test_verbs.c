@@ -258,6 +258,32 @@ START_TEST(send__device_is_gone)
 }
 END_TEST
 
+/* Whoever sleeps is not kept awake by what will never say anything again. */
+START_TEST(wait_arm__device_was_taken_away)
+{
+	struct pollfd fd = {.events = POLLIN};
+
+	ends_open(&left, &right);
+	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
+	ck_assert_int_eq(end_send(&right, 1, 10), 1); /* the channel is readable */
+	fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
+	fake_verbs.taken_away = true;
+	for (int i = 0; i < 5; i++) {
+		end_move(&left);
+		BACKEND->wait_arm(&left.port);
+	}
+	fd.fd = BACKEND->wait_fd(&left.port);
+	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	BACKEND->wake(&left.port);
+	BACKEND->wait(&left.port);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
 /* The datagram queue pair fails: its receives come back, and it is told with the next send. */
 START_TEST(poll__queue_pair_fails)
 {
@@ -331,6 +357,7 @@ int main(void)
 		{send__many, 1},
 		{send__port_goes_down_and_up, 2},
 		{send__device_is_gone, 1},
+		{wait_arm__device_was_taken_away, 1},
 		{poll__queue_pair_fails, 1},
 		{poll__receives_cannot_be_posted, 1},
 		{poll__what_is_garbled_is_dropped, 1},

@@ -126,12 +126,24 @@ static uint32_t take_completions(struct verbs_port *port, struct ripc__event *ev
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
+/* A descriptor that has nothing to say, or, as its device was taken away, never will again. */
+static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
+{
+	if (errno == EAGAIN || errno == EINTR)
+		return;
+	/* It would be readable for ever. */
+	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	port->rdma->is_lost = true;
+}
+
 static void look_at_device(struct verbs_port *port)
 {
 	uint32_t qpn;
 
+	errno = EAGAIN;
 	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
-		; /* a queue pair that failed is known by its completions */
+		errno = EAGAIN; /* a queue pair that failed is known by its completions */
+	check_descriptor(port, port->others_fd, port->rdma->context->async_fd);
 }
 
 static void look_at_clock(struct verbs_port *port)
@@ -251,8 +263,10 @@ static void take_channel_event(struct verbs_port *port)
 	struct ibv_cq *cq;
 	void *context;
 
-	if (ibv_get_cq_event(port->channel, &cq, &context))
+	if (ibv_get_cq_event(port->channel, &cq, &context)) {
+		check_descriptor(port, port->epoll_fd, port->channel->fd);
 		return;
+	}
 	port->armed = false;
 	if (++port->unacked < ACK_EVERY)
 		return;
@@ -325,10 +339,11 @@ int ripc__verbs_wait_arm(void *state)
 	ripc__rdma_ring_refill(&port->ring);
 	if (!has_something(port) && !port->armed) {
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
+		port->rdma->is_lost |= !port->armed;
 		/* What came in before that is not told. */
 		fill(port);
 	}
-	return has_something(port) || !port->armed ? -EAGAIN : 0;
+	return has_something(port) ? -EAGAIN : 0;
 }
 
 /*
@@ -339,11 +354,13 @@ void ripc__verbs_wait(void *state)
 {
 	struct verbs_port *port = state;
 	struct pollfd fds[2] = {
-		{.fd = port->channel->fd, .events = POLLIN},
+		{.fd = port->rdma->is_lost ? -1 : port->channel->fd, .events = POLLIN},
 		{.fd = port->others_fd, .events = POLLIN},
 	};
 
-	if (!port->armed || has_something(port) || poll(fds, 2, WAIT_MS) < 0)
+	if (!port->armed && !port->rdma->is_lost)
+		return;
+	if (has_something(port) || poll(fds, 2, WAIT_MS) < 0)
 		return;
 	if (fds[0].revents)
 		take_channel_event(port);
