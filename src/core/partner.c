@@ -408,14 +408,15 @@ static int news_read(struct ripc_context *ctx)
 int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner)
 {
 	struct ripc_context *ctx = service->ctx;
-	const struct partner *known = ripc__map_get(&service->partners, id);
-	int error;
+	int error = ripc__partner_for_send(service, id, partner);
+	bool asks;
 
-	if (known && ripc__partner_idle_ms(known) >= NEWS_IDLE_MS &&
-			ctx->now_us - ctx->resolver_us >= NEWS_US)
-		news_read(ctx);
-	error = ripc__partner_for_send(service, id, partner);
-	if (error == -ENOENT && news_read(ctx) > 0)
+	if (error)
+		asks = error == -ENOENT;
+	else
+		asks = ripc__partner_idle_ms(*partner) >= NEWS_IDLE_MS &&
+			ctx->now_us - ctx->resolver_us >= NEWS_US;
+	if (asks && news_read(ctx) > 0)
 		error = ripc__partner_for_send(service, id, partner);
 	return error;
 }

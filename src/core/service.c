@@ -48,12 +48,14 @@ struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, 
 	list_init(&message->node);
 	message->public.n_items = n_items;
 	message->public.items = (struct iovec *)(message + 1);
-	memset(message + 1, 0, head - sizeof(*message));
 	if (places)
 		message->public.places =
 			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);
+	/* Items that are with the message are set at once; others one by one, as places are found. */
 	if (bytes)
 		*bytes = (char *)message + head;
+	else
+		memset(message + 1, 0, head - sizeof(*message));
 	return message;
 }
 
