@@ -51,7 +51,7 @@ struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, 
 	if (places)
 		message->public.places =
 			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);
-	/* Items that are with the message are set at once; others one by one, as places are found. */
+	/* Items that are with the message are set at once; others one by one. */
 	if (bytes)
 		*bytes = (char *)message + head;
 	else
