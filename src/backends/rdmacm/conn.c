@@ -440,14 +440,15 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 	if (!link || conn->unwanted)
 		return;
 	conn->state = RDMACM_READY;
-	conn->was_ready = true;
 	conn->port->n_unready--;
 	link->last = conn->nonce;
 	/* On iWARP the server may not send before it has heard of the client. */
-	if (!conn->is_server && !ripc__rdmacm_say(conn, RDMACM_CREDIT))
+	if (!conn->is_server && !ripc__rdmacm_say(conn, RDMACM_CREDIT)) {
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
-	else
-		ripc__rdmacm_link_ready(link);
+		return;
+	}
+	conn->was_ready = true;
+	ripc__rdmacm_link_ready(link);
 }
 
 /* Client: the other end has accepted. */
@@ -532,21 +533,47 @@ static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *eve
 	}
 }
 
+/* What an event says, which is gone when it is acknowledged. */
+struct said {
+	struct rdma_cm_event event;
+	struct rdmacm_conn *conn;
+	uint8_t bytes[RDMACM_HELLO_LEN];
+};
+
+static void copy_event(const struct rdma_cm_event *event, struct said *said)
+{
+	struct rdma_conn_param *param = &said->event.param.conn;
+
+	said->event = *event;
+	said->conn = event->id->context;
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
+			event->event != RDMA_CM_EVENT_ESTABLISHED &&
+			event->event != RDMA_CM_EVENT_REJECTED)
+		return;
+	if (!param->private_data || param->private_data_len < RDMACM_HELLO_LEN) {
+		param->private_data_len = 0;
+		return;
+	}
+	memcpy(said->bytes, param->private_data, RDMACM_HELLO_LEN);
+	param->private_data = said->bytes;
+	param->private_data_len = RDMACM_HELLO_LEN;
+}
+
+/* Acknowledged before anything is done: an identifier cannot be destroyed before that. */
 void ripc__rdmacm_events(struct rdmacm_port *port)
 {
 	struct rdma_cm_event *event;
+	struct said said;
 
 	while (rdma_get_cm_event(port->channel, &event) == 0) {
-		struct rdma_cm_id *unused = NULL;
-
-		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			unused = accept_or_refuse(port, event) ? NULL : event->id;
-		else if (event->id->context)
-			take_event(event->id->context, event);
+		copy_event(event, &said);
 		rdma_ack_cm_event(event);
-		/* Waits until its events are acknowledged. */
-		if (unused)
-			rdma_destroy_id(unused);
+		if (said.event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+			if (said.conn)
+				take_event(said.conn, &said.event);
+		} else if (!accept_or_refuse(port, &said.event)) {
+			rdma_destroy_id(said.event.id);
+		}
 	}
 }
 

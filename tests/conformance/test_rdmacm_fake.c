@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rdmacm backend against the contract, on the libraries of tests/fake: it must break no rule of
+ * the device and leave nothing behind. With its default, and with few buffers and connections.
+ */
+#include <check.h>
+
+#include "../fake/iwarp.h"
+#include "suite.h"
+
+static void *open_world(void)
+{
+	fake_iwarp_reset();
+	return &fake_iwarp;
+}
+
+static void close_world(void *world)
+{
+	const char *what;
+
+	(void)world;
+	ck_assert_msg(fake_iwarp_faults(&what) == 0, "%s", what);
+	ck_assert_uint_eq(fake_iwarp_live(), 0);
+}
+
+int main(void)
+{
+	static const char *const few[] = {"rdmacm.receives", "256", "rdmacm.connections", "6",
+		NULL};
+	static const conformance_options variants[] = {NULL, few};
+	static const struct conformance rdmacm = {
+		.backend = &ripc__rdmacm_backend,
+		.world_open = open_world,
+		.world_close = close_world,
+		.variants = variants,
+		.n_variants = 2,
+		.both_ends = true,
+	};
+
+	return conformance_run(&rdmacm);
+}

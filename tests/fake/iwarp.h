@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libibverbs and librdmacm without hardware, as an iWARP device inside one process, for tests:
+ * programs that link it have it in place of the real ones. What is posted happens at once. It is
+ * stricter than devices are: keys, protection domains, permissions of what is read into, credit (a
+ * shared receive queue that is empty), who sends first, and events that are not acknowledged are
+ * checked, and whoever breaks a rule is told by fake_iwarp_faults().
+ */
+#ifndef FAKE_IWARP_H
+#define FAKE_IWARP_H
+
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Calls that can be made to fail. */
+enum fake_call {
+	FAKE_OPEN_DEVICE,
+	FAKE_ALLOC_PD,
+	FAKE_REG_MR,
+	FAKE_CREATE_COMPLETIONS,
+	FAKE_CREATE_CQ,
+	FAKE_CREATE_SRQ,
+	FAKE_CREATE_QP,
+	FAKE_POST_SEND,
+	FAKE_CREATE_CHANNEL,
+	FAKE_CREATE_ID,
+	FAKE_BIND,
+	FAKE_LISTEN,
+	FAKE_RESOLVE_ADDR,
+	FAKE_RESOLVE_ROUTE,
+	FAKE_CONNECT,
+	FAKE_ACCEPT,
+	FAKE_CALLS
+};
+
+struct fake_iwarp {
+	bool no_device, no_address;
+	/* skip more calls succeed, then n fail with error */
+	struct {
+		uint32_t skip, n;
+		int error;
+	} fail[FAKE_CALLS];
+	bool addr_error;   /* addresses are not resolved, by an event */
+	bool mute;         /* requests arrive nowhere, and are never answered */
+	bool hold_reads;   /* reads that are posted do not end */
+	/* May change what arrives; called with the bytes and their length. NULL: nothing. */
+	void (*private_data)(uint8_t *bytes, uint8_t *len);
+	void (*message)(uint8_t *bytes, uint32_t *len);
+	uint32_t n_requests, n_accepts, n_rejects; /* calls */
+};
+
+/* May be changed at any time by the test. Set up by fake_iwarp_reset(). */
+extern struct fake_iwarp fake_iwarp;
+
+void fake_iwarp_reset(void);
+/* Objects that exist. */
+uint32_t fake_iwarp_live(void);
+uint32_t fake_iwarp_qps(void);
+/* Rules that were broken so far; *what: the last one. */
+uint32_t fake_iwarp_faults(const char **what);
+/* All connections break, as when the network does. */
+void fake_iwarp_break(void);
+
+#endif

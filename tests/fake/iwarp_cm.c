@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection manager of the fake iWARP device (iwarp.h). */
+#include "iwarp_world.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static void tell(struct fake_id *id, enum rdma_cm_event_type type, struct fake_id *listener,
+		const struct rdma_conn_param *param)
+{
+	struct fake_id *where = listener ? listener : id;
+	struct fake_channel *channel = (struct fake_channel *)where->id.channel;
+	struct fake_event *event = calloc(1, sizeof(*event));
+	uint8_t len = param ? param->private_data_len : 0;
+
+	event->event.id = &id->id;
+	event->event.event = type;
+	if (len)
+		memcpy(event->bytes, param->private_data, len);
+	if (len && fake_iwarp.private_data)
+		fake_iwarp.private_data(event->bytes, &len);
+	event->event.param.conn.private_data = event->bytes;
+	event->event.param.conn.private_data_len = len;
+	list_append(&channel->events, &event->node);
+	fake_signal_fd(channel->write_fd);
+}
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct fake_channel *channel;
+	int fds[2];
+
+	if (fake_fails(FAKE_CREATE_CHANNEL) || pipe2(fds, O_CLOEXEC) < 0)
+		return NULL;
+	channel = fake_made(sizeof(*channel));
+	channel->channel.fd = fds[0];
+	channel->write_fd = fds[1];
+	list_init(&channel->events);
+	return &channel->channel;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct fake_channel *own = (struct fake_channel *)channel;
+
+	while (!list_empty(&own->events))
+		free(list_entry(list_pop(&own->events), struct fake_event, node));
+	close(channel->fd);
+	close(own->write_fd);
+	fake_gone(own);
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct fake_channel *own = (struct fake_channel *)channel;
+	struct fake_event *next;
+	char byte;
+
+	if (read(channel->fd, &byte, 1) != 1)
+		return -1;
+	pthread_mutex_lock(&fake_world.lock);
+	if (list_empty(&own->events)) { /* its id was destroyed */
+		pthread_mutex_unlock(&fake_world.lock);
+		errno = EAGAIN;
+		return -1;
+	}
+	next = list_entry(list_pop(&own->events), struct fake_event, node);
+	((struct fake_id *)next->event.id)->unacknowledged++;
+	pthread_mutex_unlock(&fake_world.lock);
+	*event = &next->event;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	((struct fake_id *)event->id)->unacknowledged--;
+	pthread_mutex_unlock(&fake_world.lock);
+	free(event);
+	return 0;
+}
+
+/* ---- identifiers ------------------------------------------------------------------------- */
+
+static struct fake_id *id_new(struct rdma_event_channel *channel, void *context)
+{
+	struct fake_id *id = fake_made(sizeof(*id));
+
+	id->id.channel = channel;
+	id->id.context = context;
+	id->id.ps = RDMA_PS_TCP;
+	pthread_mutex_lock(&fake_world.lock);
+	list_append(&fake_world.ids, &id->node);
+	pthread_mutex_unlock(&fake_world.lock);
+	return id;
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		enum rdma_port_space ps)
+{
+	(void)ps;
+	if (fake_fails(FAKE_CREATE_ID))
+		return -1;
+	*id = &id_new(channel, context)->id;
+	return 0;
+}
+
+static void events_forget(struct fake_id *id)
+{
+	struct fake_channel *channel = (struct fake_channel *)id->id.channel;
+
+	list_for_each_safe(node, &channel->events) {
+		struct fake_event *event = list_entry(node, struct fake_event, node);
+
+		if (event->event.id != &id->id)
+			continue;
+		list_remove(node);
+		free(event);
+	}
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	struct fake_id *own = (struct fake_id *)id;
+
+	pthread_mutex_lock(&fake_world.lock);
+	if (own->unacknowledged)
+		fake_fault("an identifier is destroyed before its events are acknowledged");
+	if (id->qp)
+		fake_fault("an identifier is destroyed before its queue pair");
+	if (own->remote)
+		own->remote->remote = NULL;
+	events_forget(own);
+	list_remove(&own->node);
+	pthread_mutex_unlock(&fake_world.lock);
+	return fake_gone(own);
+}
+
+static void use_device(struct rdma_cm_id *id, const struct sockaddr *addr)
+{
+	struct sockaddr_in *own = &id->route.addr.src_sin;
+
+	memcpy(own, addr, sizeof(*own));
+	if (!own->sin_port)
+		own->sin_port = htons(fake_world.next_port++);
+	id->verbs = &fake_world.shared.context;
+	id->port_num = 1;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	if (fake_fails(FAKE_BIND))
+		return -1;
+	use_device(id, addr);
+	return 0;
+}
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	(void)backlog;
+	if (fake_fails(FAKE_LISTEN))
+		return -1;
+	((struct fake_id *)id)->listens = true;
+	return 0;
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return id->route.addr.src_sin.sin_port;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
+		int timeout_ms)
+{
+	(void)timeout_ms;
+	if (fake_fails(FAKE_RESOLVE_ADDR))
+		return -1;
+	pthread_mutex_lock(&fake_world.lock);
+	use_device(id, from);
+	memcpy(&id->route.addr.dst_sin, to, sizeof(struct sockaddr_in));
+	tell((struct fake_id *)id, fake_iwarp.addr_error ? RDMA_CM_EVENT_ADDR_ERROR :
+		RDMA_CM_EVENT_ADDR_RESOLVED, NULL, NULL);
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	(void)timeout_ms;
+	if (fake_fails(FAKE_RESOLVE_ROUTE))
+		return -1;
+	pthread_mutex_lock(&fake_world.lock);
+	tell((struct fake_id *)id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, NULL);
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+/* ---- connections ------------------------------------------------------------------------- */
+
+static struct fake_id *listener_at(const struct sockaddr_in *at)
+{
+	list_for_each(node, &fake_world.ids) {
+		struct fake_id *id = list_entry(node, struct fake_id, node);
+
+		if (id->listens && id->id.route.addr.src_sin.sin_port == at->sin_port)
+			return id;
+	}
+	return NULL;
+}
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	struct fake_id *own = (struct fake_id *)id, *listener, *server;
+
+	if (fake_fails(FAKE_CONNECT))
+		return -1;
+	pthread_mutex_lock(&fake_world.lock);
+	fake_iwarp.n_requests++;
+	listener = listener_at(&id->route.addr.dst_sin);
+	pthread_mutex_unlock(&fake_world.lock);
+	if (fake_iwarp.mute)
+		return 0;
+	if (!listener) {
+		errno = ECONNREFUSED;
+		return -1;
+	}
+	server = id_new(listener->id.channel, NULL);
+	pthread_mutex_lock(&fake_world.lock);
+	use_device(&server->id, &listener->id.route.addr.src_addr);
+	server->id.route.addr.dst_sin = id->route.addr.src_sin;
+	server->remote = own;
+	own->remote = server;
+	tell(server, RDMA_CM_EVENT_CONNECT_REQUEST, listener, param);
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	struct fake_id *own = (struct fake_id *)id, *client;
+	struct fake_qp *qp = (struct fake_qp *)id->qp;
+
+	if (fake_fails(FAKE_ACCEPT))
+		return -1;
+	pthread_mutex_lock(&fake_world.lock);
+	client = own->remote;
+	fake_iwarp.n_accepts++;
+	if (client && client->id.qp) {
+		qp->remote = (struct fake_qp *)client->id.qp;
+		qp->remote->remote = qp;
+		qp->is_server = qp->was_connected = qp->remote->was_connected = true;
+		tell(own, RDMA_CM_EVENT_ESTABLISHED, NULL, NULL);
+		tell(client, RDMA_CM_EVENT_ESTABLISHED, NULL, param);
+	} else {
+		tell(own, RDMA_CM_EVENT_CONNECT_ERROR, NULL, NULL);
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *bytes, uint8_t len)
+{
+	struct rdma_conn_param param = {.private_data = bytes, .private_data_len = len};
+	struct fake_id *own = (struct fake_id *)id;
+
+	pthread_mutex_lock(&fake_world.lock);
+	fake_iwarp.n_rejects++;
+	if (own->remote) {
+		tell(own->remote, RDMA_CM_EVENT_REJECTED, NULL, &param);
+		own->remote->remote = NULL;
+		own->remote = NULL;
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+static void flush(struct fake_qp *qp)
+{
+	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp.qp_num};
+
+	for (uint32_t i = 0; i < qp->n_held; i++) {
+		wc.wr_id = qp->held[i];
+		fake_complete(qp->qp.send_cq, &wc);
+	}
+	qp->n_held = 0;
+}
+
+/* Both ends hear of it. */
+void fake_separate(struct fake_qp *qp)
+{
+	struct fake_qp *remote = qp->remote;
+
+	qp->qp.state = IBV_QPS_ERR;
+	flush(qp);
+	if (!remote)
+		return;
+	qp->remote = remote->remote = NULL;
+	remote->qp.state = IBV_QPS_ERR;
+	flush(remote);
+	tell(qp->id, RDMA_CM_EVENT_DISCONNECTED, NULL, NULL);
+	tell(remote->id, RDMA_CM_EVENT_DISCONNECTED, NULL, NULL);
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	if (id->qp)
+		fake_separate((struct fake_qp *)id->qp);
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+void fake_iwarp_break(void)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	list_for_each(node, &fake_world.qps)
+		fake_separate(list_entry(node, struct fake_qp, node));
+	pthread_mutex_unlock(&fake_world.lock);
+}

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of the rdmacm backend on libraries of our own (tests/fake): what fails on the way to
+ * one, what partners may say that is wrong, both asking at once, and more partners than
+ * connections.
+ */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "../fake/iwarp.h"
+#include "backends/rdmacm/rdmacm.h"
+#include "suite.h"
+
+#define BACKEND (&ripc__rdmacm_backend)
+#define ENDS    12u
+#define TURNS   20000u /* of a millisecond, at most */
+
+struct end {
+	struct rdmacm_device dev;
+	struct rdmacm_port port;
+	struct rdmacm_peer peers[ENDS];
+	struct ripc__attr attr;
+	struct ripc__event events[RIPC_EVENTS_MAX]; /* that came, without datagrams */
+	uint32_t n_events, n_datagrams;
+};
+
+static struct end ends[ENDS];
+static uint32_t n_ends;
+static const char *const *options;
+
+static void log_nothing(void *arg, int level, const char *format, ...)
+{
+	(void)arg;
+	(void)level;
+	(void)format;
+}
+
+static const char *option(void *arg, const char *name)
+{
+	(void)arg;
+	for (const char *const *at = options; at && at[0]; at += 2) {
+		if (strcmp(at[0], name) == 0)
+			return at[1];
+	}
+	return NULL;
+}
+
+static const struct ripc__host host = {.log = log_nothing, .option = option, .context = 1};
+
+static int end_open(struct end *end)
+{
+	int error;
+
+	memset(end, 0, sizeof(*end));
+	error = BACKEND->dev_open(&end->dev, &host, &end->attr);
+	if (error)
+		return error;
+	error = BACKEND->port_open(&end->dev, &end->port);
+	if (error)
+		BACKEND->dev_close(&end->dev);
+	return error;
+}
+
+static void begin(uint32_t n)
+{
+	fake_iwarp_reset();
+	for (n_ends = 0; n_ends < n; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+}
+
+/* Everything was given back, and no rule of the device was broken. */
+static void finish(void)
+{
+	const char *what;
+
+	for (uint32_t i = 0; i < n_ends; i++) {
+		for (uint32_t k = 0; k < ENDS; k++) {
+			if (ends[i].peers[k].link)
+				BACKEND->peer_close(&ends[i].port, &ends[i].peers[k]);
+		}
+		BACKEND->port_close(&ends[i].port);
+		BACKEND->dev_close(&ends[i].dev);
+	}
+	n_ends = 0;
+	options = NULL;
+	ck_assert_msg(fake_iwarp_faults(&what) == 0, "%s", what);
+	ck_assert_uint_eq(fake_iwarp_live(), 0);
+}
+
+static void move(void)
+{
+	for (uint32_t i = 0; i < n_ends; i++) {
+		struct ripc__event events[RIPC_EVENTS_MAX];
+		int n = BACKEND->poll(&ends[i].port, events, RIPC_EVENTS_MAX);
+
+		for (int k = 0; k < n; k++) {
+			if (events[k].kind == RIPC_EV_DATAGRAM) {
+				ends[i].n_datagrams++;
+				BACKEND->release(&ends[i].port, events[k].handle);
+			} else {
+				ends[i].events[ends[i].n_events++ % RIPC_EVENTS_MAX] = events[k];
+			}
+		}
+		BACKEND->wait_arm(&ends[i].port);
+	}
+}
+
+/* Lets all move until the condition holds. */
+#define AWAIT(condition)                                                          \
+	do {                                                                      \
+		for (uint32_t moves = 0; !(condition); moves++) {                 \
+			ck_assert_msg(moves < TURNS, "never: %s", #condition);    \
+			move();                                                   \
+			poll(NULL, 0, 1);                                         \
+		}                                                                 \
+	} while (0)
+
+static int route(uint32_t from, uint32_t to)
+{
+	struct ripc__addr addr;
+
+	ripc__rdmacm_addr_fill(&ends[to].port.self, &addr);
+	return BACKEND->peer_open(&ends[from].port, &ends[from].peers[to], &addr);
+}
+
+/* Opens a route; returns how that ended. */
+static int connect_to(uint32_t from, uint32_t to)
+{
+	uint32_t before = ends[from].n_events;
+	int error = route(from, to);
+
+	if (error != -EINPROGRESS)
+		return error;
+	AWAIT(ends[from].n_events > before);
+	ck_assert_int_eq(ends[from].events[before % RIPC_EVENTS_MAX].kind, RIPC_EV_PEER);
+	return ends[from].events[before % RIPC_EVENTS_MAX].status;
+}
+
+static int send_one(uint32_t from, uint32_t to)
+{
+	uint8_t bytes[100] = {1};
+	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
+
+	return BACKEND->send(&ends[from].port, &ends[from].peers[to], &tx, 1);
+}
+
+/* A datagram goes from one to the other. */
+static void pass(uint32_t from, uint32_t to)
+{
+	uint32_t before = ends[to].n_datagrams;
+
+	AWAIT(send_one(from, to) == 1);
+	AWAIT(ends[to].n_datagrams > before);
+	ck_assert_uint_eq(ends[to].n_datagrams, before + 1);
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+START_TEST(probe__says_what_is_missing)
+{
+	char why[256], remedy[256];
+
+	fake_iwarp_reset();
+	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), 0);
+	ck_assert_str_eq(why, "fake0 port 1, iWARP, address 10.77.1.1");
+	fake_iwarp.no_address = true;
+	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -EADDRNOTAVAIL);
+	ck_assert_ptr_nonnull(strstr(remedy, "IP address"));
+	fake_iwarp.fail[FAKE_CREATE_CHANNEL].n = 1;
+	fake_iwarp.fail[FAKE_CREATE_CHANNEL].error = ENOENT;
+	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(remedy, "rdma_ucm"));
+	fake_iwarp.no_device = true;
+	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(remedy, "siw"));
+	finish();
+}
+END_TEST
+
+START_TEST(probe__refuses_options)
+{
+	static const char *const wrong[][3] = {
+		{"rdmacm.connections", "1", NULL}, {"rdmacm.connections", "4097", NULL},
+		{"rdmacm.receives", "255", NULL}, {"rdmacm.port", "65536", NULL},
+		{"rdmacm.any", "perhaps", NULL}, {"rdmacm.receives", "x", NULL},
+	};
+	static const char *const other[] = {"rdmacm.device", "fake1", NULL};
+	char why[256], remedy[256];
+
+	fake_iwarp_reset();
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		options = wrong[i];
+		ck_assert_int_lt(BACKEND->probe(&host, why, remedy), 0);
+		ck_assert_int_lt(end_open(&ends[0]), 0);
+	}
+	options = other;
+	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENODEV);
+	finish();
+}
+END_TEST
+
+/* Every call that can fail, and every time that it is made. */
+START_TEST(port_open__gives_all_back_when_it_fails)
+{
+	static const enum fake_call calls[] = {FAKE_OPEN_DEVICE, FAKE_ALLOC_PD, FAKE_REG_MR,
+		FAKE_CREATE_COMPLETIONS, FAKE_CREATE_CQ, FAKE_CREATE_SRQ, FAKE_CREATE_CHANNEL,
+		FAKE_CREATE_ID, FAKE_BIND, FAKE_LISTEN};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (uint32_t skip = 0; skip < 8; skip++) {
+			fake_iwarp_reset();
+			fake_iwarp.fail[calls[i]].skip = skip;
+			fake_iwarp.fail[calls[i]].n = 100;
+			fake_iwarp.fail[calls[i]].error = EIO;
+			n_ends = end_open(&ends[0]) == 0;
+			finish();
+		}
+	}
+}
+END_TEST
+
+/* ---- attempts that fail ------------------------------------------------------------------ */
+
+/* Ends the route, and tries again when that is allowed. */
+static void recover(void)
+{
+	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	for (uint32_t turn = 0; connect_to(0, 1); turn++) {
+		ck_assert_uint_lt(turn, TURNS);
+		BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+		poll(NULL, 0, 1);
+	}
+	pass(0, 1);
+}
+
+START_TEST(peer_open__fails)
+{
+	static const enum fake_call calls[] = {FAKE_CREATE_ID, FAKE_RESOLVE_ADDR,
+		FAKE_RESOLVE_ROUTE, FAKE_REG_MR, FAKE_ALLOC_PD, FAKE_CREATE_QP, FAKE_CONNECT,
+		FAKE_POST_SEND};
+
+	begin(2);
+	fake_iwarp.fail[calls[_i]].n = 2; /* a queue pair is tried twice */
+	fake_iwarp.fail[calls[_i]].error = EIO;
+	ck_assert_int_lt(connect_to(0, 1), 0);
+	fake_iwarp.fail[calls[_i]].n = 0;
+	ck_assert_int_eq(send_one(0, 1), -ECONNRESET);
+	recover();
+	finish();
+}
+END_TEST
+
+START_TEST(peer_open__accept_fails)
+{
+	begin(2);
+	fake_iwarp.fail[FAKE_ACCEPT].n = 1000;
+	fake_iwarp.fail[FAKE_ACCEPT].error = EIO;
+	ck_assert_int_lt(connect_to(0, 1), 0);
+	fake_iwarp.fail[FAKE_ACCEPT].n = 0;
+	recover();
+	finish();
+}
+END_TEST
+
+START_TEST(peer_open__nobody_is_found_or_answers)
+{
+	begin(2);
+	fake_iwarp.addr_error = true;
+	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
+	fake_iwarp.addr_error = false;
+	fake_iwarp.mute = true;
+	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	/* What failed a moment ago is not tried. */
+	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
+	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	AWAIT(!ripc__map_next(&ends[0].port.links_by_addr, &(uint32_t){0}));
+	ck_assert_int_eq(connect_to(0, 1), -ETIMEDOUT);
+	fake_iwarp.mute = false;
+	recover();
+	finish();
+}
+END_TEST
+
+START_TEST(peer_open__port_is_dead)
+{
+	struct ripc__addr addr;
+	struct rdmacm_addr dead;
+
+	begin(1);
+	dead = ends[0].port.self;
+	dead.port = 9;
+	ripc__rdmacm_addr_fill(&dead, &addr);
+	ck_assert_int_eq(BACKEND->peer_open(&ends[0].port, &ends[0].peers[0], &addr), -EINPROGRESS);
+	AWAIT(ends[0].n_events == 1);
+	ck_assert_int_eq(ends[0].events[0].status, -ECONNREFUSED);
+	finish();
+}
+END_TEST
+
+/* Whoever closes a route hears no more of it. */
+START_TEST(peer_close__while_it_is_opened)
+{
+	begin(2);
+	for (uint32_t turns = 0; turns < 30; turns++) {
+		ck_assert_int_eq(route(0, 1), -EINPROGRESS);
+		for (uint32_t i = 0; i < turns % 10; i++)
+			move();
+		BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+		ends[0].n_events = 0;
+		AWAIT(fake_iwarp_qps() % 2 == 0 && ends[0].port.n_unready == 0);
+		ck_assert_uint_eq(ends[0].n_events, 0);
+		fake_iwarp_break();
+		AWAIT(fake_iwarp_qps() == 0);
+	}
+	finish();
+}
+END_TEST
+
+/* ---- what partners say ------------------------------------------------------------------- */
+
+static uint32_t garble_at, n_garbled;
+
+static void garble_private(uint8_t *bytes, uint8_t *len)
+{
+	if (garble_at < *len)
+		bytes[garble_at] ^= 0x41;
+	else
+		*len = (uint8_t)(garble_at - *len);
+	n_garbled++;
+}
+
+START_TEST(private_data__is_garbled_or_short)
+{
+	for (garble_at = 0; garble_at < 2 * RDMACM_HELLO_LEN; garble_at += 5) {
+		begin(2);
+		fake_iwarp.private_data = garble_private;
+		ck_assert_int_lt(connect_to(0, 1), 0);
+		ck_assert_uint_eq(ends[1].n_datagrams, 0);
+		finish();
+	}
+}
+END_TEST
+
+static void garble_answer(uint8_t *bytes, uint8_t *len)
+{
+	if (bytes[5] == RDMACM_ACCEPT)
+		garble_private(bytes, len);
+}
+
+START_TEST(private_data__of_the_answer)
+{
+	garble_at = 9;
+	begin(2);
+	fake_iwarp.private_data = garble_answer;
+	ck_assert_int_eq(connect_to(0, 1), -EPROTO);
+	fake_iwarp.private_data = NULL;
+	recover();
+	finish();
+}
+END_TEST
+
+static void garble_message(uint8_t *bytes, uint32_t *len)
+{
+	if (garble_at < *len)
+		bytes[garble_at] ^= 0x41;
+	else
+		*len = garble_at - *len;
+	n_garbled++;
+	fake_iwarp.message = NULL;
+}
+
+/* A message that is wrong costs the connection, nothing else: it is made again. */
+START_TEST(message__is_garbled_or_short)
+{
+	for (garble_at = 0; garble_at < RDMACM_PREAMBLE; garble_at++) {
+		begin(2);
+		ck_assert_int_eq(connect_to(0, 1), 0);
+		pass(0, 1);
+		fake_iwarp.message = garble_message;
+		AWAIT(send_one(0, 1) == 1);
+		AWAIT(ends[0].port.n_unready > 0);
+		pass(0, 1);
+		ck_assert_uint_eq(ends[1].n_datagrams, 2);
+		finish();
+	}
+}
+END_TEST
+
+static void claim_more(uint8_t *bytes, uint32_t *len)
+{
+	struct rdmacm_preamble preamble;
+
+	if (ripc__rdmacm_preamble_decode(bytes, *len, &preamble))
+		return;
+	preamble.received += 1000;
+	preamble.limit += 1000;
+	ripc__rdmacm_preamble_encode(&preamble, bytes);
+	fake_iwarp.message = NULL;
+}
+
+START_TEST(message__claims_what_was_not_sent)
+{
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	fake_iwarp.message = claim_more;
+	AWAIT(send_one(0, 1) == 1);
+	AWAIT(ends[0].port.n_unready > 0);
+	pass(0, 1);
+	ck_assert_uint_eq(ends[1].n_datagrams, 1);
+	finish();
+}
+END_TEST
+
+/* ---- life of connections ----------------------------------------------------------------- */
+
+START_TEST(glare__leaves_one_connection)
+{
+	for (uint32_t turn = 0; turn < 40; turn++) {
+		begin(2);
+		ck_assert_int_eq(route(0, 1), -EINPROGRESS);
+		for (uint32_t i = 0; i < turn % 8; i++)
+			move();
+		(void)route(1, 0);
+		AWAIT(ends[0].n_events > 0 && (ends[1].n_events > 0 || !ends[1].peers[0].opening));
+		ck_assert_int_eq(ends[0].events[0].status, 0);
+		ck_assert_int_eq(ends[1].events[0].status, 0);
+		AWAIT(fake_iwarp_qps() == 2);
+		pass(0, 1);
+		pass(1, 0);
+		ck_assert_uint_eq(fake_iwarp_qps(), 2);
+		finish();
+	}
+}
+END_TEST
+
+START_TEST(break__is_mended)
+{
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	for (uint32_t turn = 0; turn < 20; turn++) {
+		pass(0, 1);
+		pass(1, 0);
+		fake_iwarp_break();
+		AWAIT(ends[0].port.n_unready > 0);
+		pass(turn % 2, 1 - turn % 2);
+	}
+	finish();
+}
+END_TEST
+
+/* A partner that is gone is noticed without being spoken to; the route says so once. */
+START_TEST(partner__is_gone)
+{
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	pass(0, 1);
+	BACKEND->port_close(&ends[1].port);
+	BACKEND->dev_close(&ends[1].dev);
+	n_ends = 1;
+	AWAIT(send_one(0, 1) == -ECONNRESET);
+	AWAIT(ends[0].port.n_conns == 0);
+	finish();
+}
+END_TEST
+
+/* Both ways at once, with as much as is taken: nobody runs out of credit for ever. */
+START_TEST(credit__never_locks_up)
+{
+	uint32_t sent[2] = {0, 0};
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	for (uint32_t turn = 0; sent[0] < 5000 || sent[1] < 5000; turn++) {
+		ck_assert_uint_lt(turn, 100000);
+		for (uint32_t i = 0; i < 1 + turn * 7 % 60; i++) {
+			uint32_t from = turn * 5 / 3 % 2;
+
+			sent[from] += send_one(from, 1 - from) == 1;
+		}
+		if (turn % 3)
+			move();
+	}
+	AWAIT(ends[0].n_datagrams == sent[1] && ends[1].n_datagrams == sent[0]);
+	finish();
+}
+END_TEST
+
+/* One end may have three connections and has eleven partners: all are served in turn. */
+START_TEST(connections__are_limited)
+{
+	static const char *const three[] = {"rdmacm.connections", "3", NULL};
+
+	begin(1);
+	for (; n_ends < ENDS; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+	options = three;
+	BACKEND->port_close(&ends[0].port);
+	BACKEND->dev_close(&ends[0].dev);
+	ck_assert_int_eq(end_open(&ends[0]), 0);
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		for (uint32_t k = 1; k < ENDS; k++) {
+			if (turn == 0)
+				ck_assert_int_eq(connect_to(0, k), 0);
+			pass(0, k);
+			ck_assert_uint_le(ends[0].port.n_conns, 3);
+		}
+	}
+	/* And who is asked for a connection makes room for it. */
+	for (uint32_t k = 1; k < ENDS; k++) {
+		ck_assert_int_eq(connect_to(k, 0), 0);
+		pass(k, 0);
+		ck_assert_uint_le(ends[0].port.n_conns, 3);
+	}
+	ck_assert_uint_eq(ends[0].n_datagrams, ENDS - 1);
+	finish();
+}
+END_TEST
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+START_TEST(read__ends_when_the_connection_breaks)
+{
+	static uint8_t theirs[100] = {7}, ours[100];
+	struct ripc__key key;
+	uint32_t before;
+	void *region;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
+		&key), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
+	fake_iwarp.hold_reads = true;
+	before = ends[0].n_events;
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+		0);
+	fake_iwarp_break();
+	AWAIT(ends[0].n_events > before);
+	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_READ);
+	ck_assert_int_lt(ends[0].events[before].status, 0);
+	fake_iwarp.hold_reads = false;
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 6),
+		0);
+	AWAIT(ends[0].n_events > before + 1);
+	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{probe__says_what_is_missing, 1},
+		{probe__refuses_options, 1},
+		{port_open__gives_all_back_when_it_fails, 1},
+		{peer_open__fails, 8},
+		{peer_open__accept_fails, 1},
+		{peer_open__nobody_is_found_or_answers, 1},
+		{peer_open__port_is_dead, 1},
+		{peer_close__while_it_is_opened, 1},
+		{private_data__is_garbled_or_short, 1},
+		{private_data__of_the_answer, 1},
+		{message__is_garbled_or_short, 1},
+		{message__claims_what_was_not_sent, 1},
+		{glare__leaves_one_connection, 1},
+		{break__is_mended, 1},
+		{partner__is_gone, 1},
+		{credit__never_locks_up, 1},
+		{connections__are_limited, 1},
+		{read__ends_when_the_connection_breaks, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("rdmacm", loops);
+}
