@@ -467,6 +467,8 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		make_current(partner); /* without memory for it, it is found by its token only */
 	else if (other->peer)
 		ripc__partner_suspect(other);
+	if (other)
+		ripc__resolver_claimed(ctx->resolver, partner->id);
 	*partner_out = partner;
 	return 0;
 err_put_peer:

@@ -73,6 +73,8 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
  * again, and does not accept that incarnation unless it answers by itself.
  */
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
+/* Somebody says that he has the ID: that nobody had it is of no use any more. */
+void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id);
 
 /*
  * Registers an ID that lives here. A well-known one is first asked for three times, 20 ms

@@ -447,6 +447,14 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
 	return &resolver->found;
 }
 
+void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached && !cached->exists)
+		cached_free(resolver, cached);
+}
+
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
 {
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);

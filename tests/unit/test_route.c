@@ -21,6 +21,8 @@ static struct {
 	uint64_t now_us;
 	int better_is, other_is, choose_error;
 	bool is_plain; /* one network, and nobody tells when a service ends */
+	bool is_real;  /* its time is */
+	struct ripc__addr gone; /* what goes there vanishes */
 	uint32_t delivered, received;
 	bool seen[1000];
 } world;
@@ -33,6 +35,11 @@ static uint64_t now_us(void *arg)
 
 static int send_or_fail(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
+	struct ripc__addr to = {.len = 0};
+
+	ripc__loop_backend.peer_addr(port, peer, &to);
+	if (to.len == world.gone.len && memcmp(to.blob, world.gone.blob, to.len) == 0)
+		return (int)n;
 	if (world.better_is == RESETS)
 		return -ECONNRESET;
 	return world.better_is == SWALLOWS ? (int)n :
@@ -82,7 +89,8 @@ static void world_open_with(const char *backends)
 	ripc__env_init(&world.env);
 	world.env.arg = world.hub;
 	world.env.backends = world.backends;
-	world.env.now_us = now_us;
+	if (!world.is_real)
+		world.env.now_us = now_us;
 	if (world.is_plain) {
 		world.backends[1] = NULL;
 		world.env.sources = local_only;
@@ -377,11 +385,73 @@ START_TEST(failed__nobody_is_there)
 }
 END_TEST
 
+static void answer_all(struct ripc_service *svc)
+{
+	const struct iovec item = {"answer", 6};
+	struct ripc_msg *msg;
+
+	while (ripc_receive(svc, 0, &msg) == 0) {
+		ripc_send_short(svc, msg->from, &item, 1);
+		ripc_msg_free(msg);
+	}
+}
+
+/* Asks until it is answered. */
+static bool is_answered(struct ripc_context *ctx, struct ripc_service *svc)
+{
+	const struct iovec item = {"hello", 5};
+	struct ripc_msg *msg = NULL;
+
+	for (int i = 0; !msg && i < 2000; i++) {
+		ripc_send_short(svc, ripc_service_id(world.svc[0]), &item, 1);
+		ripc_poll(ctx);
+		ripc_poll(world.ctx[0]);
+		answer_all(world.svc[0]);
+		if (ripc_receive(svc, 1, &msg))
+			msg = NULL;
+	}
+	if (!msg)
+		return false;
+	ripc_msg_free(msg);
+	return true;
+}
+
+/*
+ * Of one whose end nobody tells (its route swallows all) it is just known that nobody has its ID,
+ * when another one with that ID speaks: answers go to that one.
+ */
+START_TEST(answer__to_a_successor)
+{
+	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
+		.pool_bytes = 64u << 20};
+	uint64_t id = 0x123456789;
+	struct ripc_service *svc;
+	struct ripc_context *ctx;
+
+	world.is_plain = world.is_real = true;
+	world_open();
+	world.better_is = WORKS;
+	ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &ctx), 0);
+	ck_assert_int_eq(ripc_service_open(ctx, id, 0, &svc), 0);
+	ck_assert(is_answered(ctx, svc));
+	world.gone.len = (uint8_t)ctx->devices[0].blob_len;
+	memcpy(world.gone.blob, ctx->devices[0].blob, world.gone.len);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	ck_assert_int_eq(ripc_resolve(world.ctx[0], id, 3000), -ENOENT);
+	ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &ctx), 0);
+	ck_assert_int_eq(ripc_service_open(ctx, id, 0, &svc), 0);
+	ck_assert(is_answered(ctx, svc));
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	world_close();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
 		{ failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
+		{ answer__to_a_successor, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
 		{ others__not_in_common, 3 }, { others__not_known, 1 }, { NULL, 0 },
 	};
