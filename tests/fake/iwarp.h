@@ -42,6 +42,7 @@ struct fake_iwarp {
 		int error;
 	} fail[FAKE_CALLS];
 	bool addr_error;   /* addresses are not resolved, by an event */
+	bool block;        /* who connects is not answered by the network, and waits */
 	bool mute;         /* requests arrive nowhere, and are never answered */
 	bool hold_reads;   /* reads that are posted do not end */
 	/* May change what arrives; called with the bytes and their length. NULL: nothing. */

@@ -218,6 +218,8 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	struct fake_id *own = (struct fake_id *)id, *listener, *server;
 
+	while (fake_iwarp.block)
+		pause();
 	if (fake_fails(FAKE_CONNECT))
 		return -1;
 	pthread_mutex_lock(&fake_world.lock);

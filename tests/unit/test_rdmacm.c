@@ -300,6 +300,16 @@ START_TEST(peer_open__port_is_dead)
 }
 END_TEST
 
+/* An attempt ends in time, and closing does not wait for the call. */
+START_TEST(peer_open__connecting_blocks)
+{
+	begin(2);
+	fake_iwarp.block = true;
+	ck_assert_int_eq(connect_to(0, 1), -ETIMEDOUT);
+	finish();
+}
+END_TEST
+
 /* Whoever closes a route hears no more of it. */
 START_TEST(peer_close__while_it_is_opened)
 {
@@ -566,6 +576,7 @@ int main(void)
 		{peer_open__accept_fails, 1},
 		{peer_open__nobody_is_found_or_answers, 1},
 		{peer_open__port_is_dead, 1},
+		{peer_open__connecting_blocks, 1},
 		{peer_close__while_it_is_opened, 1},
 		{private_data__is_garbled_or_short, 1},
 		{private_data__of_the_answer, 1},

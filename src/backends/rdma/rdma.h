@@ -268,6 +268,12 @@ struct ripc__rdma_job {
 /* Up to RIPC__RDMA_THREADS threads, started when there is something to do. */
 struct ripc__rdma_worker;
 
+/*
+ * Within run: a call that may last for minutes, and holds nothing. When the worker closes meanwhile
+ * the thread ends there, and done follows as if the job had run.
+ */
+int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg);
+
 #define RIPC__RDMA_THREADS 4u
 
 int ripc__rdma_worker_open(struct ripc__rdma_worker **worker);

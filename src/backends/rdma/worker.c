@@ -36,11 +36,47 @@ static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 		;
 }
 
+struct running {
+	struct ripc__rdma_worker *worker;
+	struct ripc__rdma_job *job;
+};
+
+/* The worker closes, and the job was within ripc__rdma_may_be_left(). */
+static void left(void *arg)
+{
+	struct running *running = arg;
+
+	running->job->ran = true;
+	pthread_mutex_lock(&running->worker->lock);
+	finish(running->worker, running->job);
+	pthread_mutex_unlock(&running->worker->lock);
+}
+
+static void run(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
+{
+	struct running running = {worker, job};
+
+	pthread_cleanup_push(left, &running);
+	job->run(job);
+	pthread_cleanup_pop(0);
+}
+
+int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg)
+{
+	int before, result;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+	result = call(arg);
+	pthread_setcancelstate(before, NULL);
+	return result;
+}
+
 static void *thread_main(void *arg)
 {
 	struct ripc__rdma_worker *worker = arg;
 	struct ripc__rdma_job *job;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&worker->lock);
 	while (!worker->stop) {
 		if (list_empty(&worker->queued)) {
@@ -52,7 +88,7 @@ static void *thread_main(void *arg)
 		job = list_entry(list_pop(&worker->queued), struct ripc__rdma_job, node);
 		worker->n_queued--;
 		pthread_mutex_unlock(&worker->lock);
-		job->run(job);
+		run(worker, job);
 		job->ran = true;
 		pthread_mutex_lock(&worker->lock);
 		finish(worker, job);
@@ -160,10 +196,16 @@ void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
 
 void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)
 {
+	bool any_busy;
+
 	pthread_mutex_lock(&worker->lock);
 	worker->stop = true;
+	any_busy = worker->n_idle < worker->n_threads;
 	pthread_cond_broadcast(&worker->more);
 	pthread_mutex_unlock(&worker->lock);
+	/* Only heeded within ripc__rdma_may_be_left(). */
+	for (uint32_t i = 0; any_busy && i < worker->n_threads; i++)
+		pthread_cancel(worker->threads[i]);
 	for (uint32_t i = 0; i < worker->n_threads; i++)
 		pthread_join(worker->threads[i], NULL);
 	hand_back(worker, &worker->finished, owner);
