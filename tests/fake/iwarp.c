@@ -49,7 +49,12 @@ uint32_t fake_iwarp_live(void)
 
 uint32_t fake_iwarp_qps(void)
 {
-	return fake_world.n_qps;
+	uint32_t n;
+
+	pthread_mutex_lock(&fake_world.lock);
+	n = fake_world.n_qps;
+	pthread_mutex_unlock(&fake_world.lock);
+	return n;
 }
 
 uint32_t fake_iwarp_faults(const char **what)
@@ -177,6 +182,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	pthread_mutex_lock(&fake_world.lock);
 	list_for_each(node, &fake_world.qps) {
 		if (list_entry(node, struct fake_qp, node)->qp.pd == pd)
 			fake_fault("a protection domain is freed before its queue pair");
@@ -185,6 +191,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 		if (list_entry(node, struct fake_mr, node)->mr.pd == pd)
 			fake_fault("a protection domain is freed before its memory");
 	}
+	pthread_mutex_unlock(&fake_world.lock);
 	return fake_gone(pd);
 }
 
