@@ -75,7 +75,7 @@ static const char *wait_text(const struct bench_options *options)
 {
 	if (options->spin_us == RIPC_SPIN_NEVER)
 		return "sleeping";
-	return options->spin_us ? "spinning, then blocking" : "blocking";
+	return options->spin_us ? "spinning, then sleeping" : "waiting by default";
 }
 
 void bench_report_begin(const struct bench_options *options)
