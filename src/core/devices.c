@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "receiving.h"
 
 static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
 {
@@ -49,6 +50,7 @@ void ripc__devices_close(struct ripc_context *ctx)
 		struct device *device = &ctx->devices[--ctx->n_devices];
 
 		device->ops->port_close(device->port);
+		ripc__readings_deregister(ctx, device);
 		device->ops->dev_close(device->dev);
 		free(device->port);
 		free(device->dev);

@@ -183,6 +183,19 @@ void ripc__readings_orphan(struct ripc_service *service)
 	}
 }
 
+void ripc__readings_deregister(struct ripc_context *ctx, const struct device *device)
+{
+	list_for_each(node, &ctx->lingering) {
+		struct reading *reading = list_entry(node, struct reading, node);
+
+		for (uint32_t i = 0; reading->device == device && i < reading->n_items; i++) {
+			if (reading->items[i].region)
+				device->ops->mem_dereg(device->dev, reading->items[i].region);
+			reading->items[i].region = NULL;
+		}
+	}
+}
+
 void ripc__readings_free(struct ripc_context *ctx)
 {
 	while (!list_empty(&ctx->lingering))

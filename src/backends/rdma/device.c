@@ -242,6 +242,7 @@ enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, 
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_SRQ_ERR:
 		device->is_lost = true;
 		break;
 	default:

@@ -61,6 +61,18 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 	return error == -EPERM ? -ENOMEM : error;
 }
 
+/* A device that cannot is failing: it is not used any more. */
+static void deregister(struct ripc__rdma_device *device, struct ibv_mr *mr)
+{
+	int error = ibv_dereg_mr(mr);
+
+	if (!error)
+		return;
+	device->is_lost = true;
+	device->host.log(device->host.arg, RIPC_LOG_WARN,
+		"the device does not take memory back: %s", strerror(error));
+}
+
 /* ---- spaces ------------------------------------------------------------------------------ */
 
 int ripc__rdma_space_open(struct ripc__rdma_device *device, struct ripc__rdma_space **space)
@@ -164,7 +176,7 @@ void ripc__rdma_region_close(struct ripc__rdma_region *region)
 	space->n_regions--;
 	memmove(space->regions + at, space->regions + at + 1,
 		(space->n_regions - at) * sizeof(struct ripc__rdma_region *));
-	ibv_dereg_mr(region->mr);
+	deregister(space->device, region->mr);
 	free(region);
 	ripc__rdma_space_put(space);
 }
@@ -205,7 +217,7 @@ static void key_free(struct open_key *open)
 {
 	struct ripc__rdma_space *space = open->space;
 
-	ibv_dereg_mr(open->mr);
+	deregister(space->device, open->mr);
 	space->n_keys--;
 	free(open);
 	ripc__rdma_space_put(space);
@@ -244,7 +256,7 @@ int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *s
 		(uint64_t)check_of(address, open->mr->rkey) << 32};
 	return 0;
 err_deregister:
-	ibv_dereg_mr(open->mr);
+	deregister(space->device, open->mr);
 err_free:
 	free(open);
 	return error;

@@ -263,6 +263,7 @@ struct ripc__rdma_job {
 	void (*run)(struct ripc__rdma_job *job);
 	void (*done)(void *owner, struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
 	bool ran; /* false in done: the worker closes, and run was not called */
+	bool is_slow; /* may take seconds: leaves one thread to the others */
 };
 
 /* Up to RIPC__RDMA_THREADS threads, started when there is something to do. */

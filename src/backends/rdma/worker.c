@@ -16,9 +16,10 @@
 struct ripc__rdma_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct list queued, finished;
+	struct list queued, slow, finished; /* slow: queued, and is_slow */
 	pthread_t threads[RIPC__RDMA_THREADS];
 	uint32_t n_threads, n_idle, n_queued;
+	uint32_t n_slow; /* such jobs that run */
 	uint32_t n_pending;         /* only used by the owner */
 	_Atomic bool any_finished;
 	bool stop;
@@ -71,26 +72,41 @@ int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg)
 	return result;
 }
 
+/* The next job that a thread may run now, or NULL. Under the lock. */
+static struct ripc__rdma_job *next_job(struct ripc__rdma_worker *worker)
+{
+	struct list *from = &worker->queued;
+
+	if (list_empty(from) && worker->n_slow < RIPC__RDMA_THREADS - 1)
+		from = &worker->slow;
+	if (list_empty(from))
+		return NULL;
+	worker->n_queued--;
+	return list_entry(list_pop(from), struct ripc__rdma_job, node);
+}
+
 static void *thread_main(void *arg)
 {
 	struct ripc__rdma_worker *worker = arg;
-	struct ripc__rdma_job *job;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&worker->lock);
 	while (!worker->stop) {
-		if (list_empty(&worker->queued)) {
+		struct ripc__rdma_job *job = next_job(worker);
+		bool is_slow = job && job->is_slow;
+
+		if (!job) {
 			worker->n_idle++;
 			pthread_cond_wait(&worker->more, &worker->lock);
 			worker->n_idle--;
 			continue;
 		}
-		job = list_entry(list_pop(&worker->queued), struct ripc__rdma_job, node);
-		worker->n_queued--;
+		worker->n_slow += is_slow;
 		pthread_mutex_unlock(&worker->lock);
 		run(worker, job);
 		job->ran = true;
 		pthread_mutex_lock(&worker->lock);
+		worker->n_slow -= is_slow;
 		finish(worker, job);
 	}
 	pthread_mutex_unlock(&worker->lock);
@@ -113,6 +129,7 @@ int ripc__rdma_worker_open(struct ripc__rdma_worker **worker)
 	pthread_mutex_init(&made->lock, NULL);
 	pthread_cond_init(&made->more, NULL);
 	list_init(&made->queued);
+	list_init(&made->slow);
 	list_init(&made->finished);
 	*worker = made;
 	return 0;
@@ -153,7 +170,7 @@ void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdm
 		job->ran = true;
 		finish(worker, job);
 	} else {
-		list_append(&worker->queued, &job->node);
+		list_append(job->is_slow ? &worker->slow : &worker->queued, &job->node);
 		worker->n_queued++;
 		pthread_cond_signal(&worker->more);
 	}
@@ -210,6 +227,7 @@ void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)
 		pthread_join(worker->threads[i], NULL);
 	hand_back(worker, &worker->finished, owner);
 	hand_back(worker, &worker->queued, owner);
+	hand_back(worker, &worker->slow, owner);
 	close(worker->fd);
 	pthread_cond_destroy(&worker->more);
 	pthread_mutex_destroy(&worker->lock);

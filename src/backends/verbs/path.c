@@ -50,6 +50,12 @@ static void path_run(struct ripc__rdma_job *job)
 	path->job_error = path->job_ah ? 0 : errno ? -errno : -EHOSTUNREACH;
 }
 
+/* May the device still look at the handle, for a send that has not completed? */
+static bool is_sending(const struct verbs_path *path)
+{
+	return path->ah && (int32_t)(path->port->sends.tail - path->sent) < 0;
+}
+
 static void path_free(struct verbs_path *path)
 {
 	ripc__map_remove(&path->port->paths_by_gid, path->key);
@@ -101,6 +107,7 @@ static int path_resolve(struct verbs_path *path)
 	}
 	path->job.run = path_run;
 	path->job.done = path_done;
+	path->job.is_slow = true;
 	ripc__rdma_worker_submit(port->worker, &path->job);
 	return -EINPROGRESS;
 }
@@ -138,7 +145,7 @@ static void paths_trim(struct verbs_port *port)
 
 		if (port->n_paths_unused <= VERBS_PATHS_KEPT)
 			return;
-		if (path->busy)
+		if (path->busy || is_sending(path))
 			continue;
 		port->n_paths_unused--;
 		path_free(path);
@@ -157,8 +164,8 @@ int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
 		return -EAGAIN;
 	age_us = ripc__verbs_now_us() - path->since_us;
 	error = path->busy ? -EINPROGRESS : path->error;
-	if (!path->busy && (path->error || !path->users) && (!path->since_us ||
-			age_us > (path->error ? AGAIN_US : FRESH_US)))
+	if (!path->busy && (path->error || !path->users) && !is_sending(path) &&
+			(!path->since_us || age_us > (path->error ? AGAIN_US : FRESH_US)))
 		error = path_resolve(path);
 	if (error && error != -EINPROGRESS)
 		return error;

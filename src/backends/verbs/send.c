@@ -112,13 +112,25 @@ static void add(struct verbs_port *port, struct list_of_sends *list, uint8_t *by
 	list->n++;
 }
 
-/* Returns how many were posted, or a negative errno. */
+static bool is_of(const struct list_of_sends *list, const struct ibv_send_wr *wr)
+{
+	return wr >= list->wr && wr < list->wr + list->n;
+}
+
+/*
+ * Returns how many were posted, or a negative errno. Where the doorbell failed (in a forked child,
+ * after setuid, when the device is gone), none of the list is bad, and nothing more can be posted.
+ */
 static int post(struct verbs_port *port, struct list_of_sends *list)
 {
 	struct ibv_send_wr *bad = list->wr;
 	uint32_t posted = list->n;
 	int error = ibv_post_send(port->qp, list->wr, &bad);
 
+	if (error && !is_of(list, bad)) {
+		port->rdma->is_lost = true;
+		return -ECONNRESET;
+	}
 	if (error) {
 		posted = (uint32_t)(bad - list->wr);
 		port->sends.unsignalled = list->unsignalled;
@@ -130,6 +142,15 @@ static int post(struct verbs_port *port, struct list_of_sends *list)
 	if (posted || !error)
 		return (int)posted;
 	return error == ENOMEM || error == EAGAIN ? 0 : -ECONNRESET;
+}
+
+/* The device may look the way up until the send has completed. */
+static int post_to(struct verbs_path *path, struct list_of_sends *list)
+{
+	int posted = post(path->port, list);
+
+	path->sent = path->port->sends.head;
+	return posted;
 }
 
 static void copy(uint8_t *to, const struct ripc__tx *tx)
@@ -217,7 +238,7 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 		add(port, &list, bytes, VERBS_PREAMBLE + tx[list.n].len);
 		address(&list.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
 	}
-	return list.n ? post(port, &list) : 0;
+	return list.n ? post_to(peer->path, &list) : 0;
 }
 
 void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup)
@@ -234,5 +255,5 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 	ripc__verbs_setup_encode(setup, bytes + VERBS_PREAMBLE);
 	add(port, &list, bytes, VERBS_PREAMBLE + VERBS_SETUP_LEN);
 	address(&list.wr[0], link->path, link->remote.qpn, link->remote.qkey);
-	(void)post(port, &list);
+	(void)post_to(link->path, &list);
 }

@@ -69,6 +69,7 @@ struct verbs_path {
 	uint64_t since_us;      /* when it was resolved, or was not */
 	struct ibv_ah_attr attr;
 	struct ibv_ah *ah;      /* NULL: not resolved */
+	uint32_t sent;          /* sends.head after the last one by it */
 	uint32_t users;
 	int error;              /* of the last attempt */
 	bool busy;              /* a helper thread looks for it, with these: */
