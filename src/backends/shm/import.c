@@ -11,8 +11,10 @@
 
 #include "segment.h"
 #include "shm.h"
+#include "util/stream.h"
 #include "util/bytes.h"
 
+#define FAR   ((uint64_t)16 << 20) /* of one item: what lies behind does not fit into the cache */
 #define STEP      (1u << 20) /* bytes copied in one poll */
 #define LOOKS_MAX 16u
 
@@ -222,7 +224,10 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 		read->status = -EACCES;
 		return false;
 	}
-	memcpy(read->to + read->done, from + read->done, n);
+	if (read->offset >= FAR)
+		ripc__copy_past_cache(read->to + read->done, from + read->done, n);
+	else
+		memcpy(read->to + read->done, from + read->done, n);
 	ripc__shm_point("read_copied");
 	read->done += n;
 	*budget -= n;
