@@ -42,6 +42,7 @@ enum rdmacm_hello_type { RDMACM_REQUEST = 1, RDMACM_ACCEPT, RDMACM_REFUSE };
 enum rdmacm_reason {
 	RDMACM_GLARE = 1, /* mine is under way, or I am connected to you already */
 	RDMACM_BUSY,      /* come again in a while */
+	RDMACM_UNKNOWN,   /* that is not the last connection I know of; I ask you */
 };
 
 /* The private data of a request and its answer. */
@@ -92,6 +93,7 @@ struct rdmacm_conn {
 	bool is_server;
 	bool busy;                   /* a job runs, or waits to */
 	bool unwanted;               /* break it as soon as it is not busy */
+	bool waits;                  /* client: with its request, for a helper thread */
 	bool was_ready, bye_came, bye_gone;
 	int error;                   /* why it is unwanted */
 	int job_error;
@@ -112,6 +114,7 @@ struct rdmacm_conn {
 	uint32_t received, given;    /* messages; may come */
 	uint32_t window;             /* of the port's buffers, set aside for it */
 	uint32_t told;               /* received, as last told */
+	uint32_t taken;              /* port->taken when it was broken off */
 	uint32_t data;               /* datagrams since then */
 	uint64_t stalled_us;         /* since when no read has ended; 0: it is not known */
 	uint8_t hello[RDMACM_HELLO_LEN];
@@ -194,6 +197,8 @@ struct rdmacm_port {
 	uint32_t polls, uses;
 	uint32_t n_conns;          /* that have a queue pair, or will */
 	uint32_t n_unready;        /* of them */
+	uint32_t n_asking;         /* whose request holds a helper thread */
+	uint32_t taken;            /* completions so far, modulo 2^32 */
 	uint32_t shared, shared_free; /* messages of windows beyond their minimum */
 	struct list links, conns, wanting;
 	uint64_t marked_us;        /* when connections were marked; 0: they are not */
@@ -295,6 +300,8 @@ void ripc__rdmacm_sends_close(struct rdmacm_conn *conn);
 int ripc__rdmacm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 /* A message without a datagram. False: there is no room or credit for it. */
 bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type);
+/* One that finds out whether the connection is dead, unless a datagram would lack its credit. */
+void ripc__rdmacm_try(struct rdmacm_conn *conn);
 /* A send has completed. */
 void ripc__rdmacm_sent(struct rdmacm_conn *conn, const struct ibv_wc *wc);
 /*

@@ -4,10 +4,11 @@
  *
  * Credit. Every message takes one receive buffer of the other end's port. An end sets a window of
  * buffers aside for each connection and tells up to which message the other one may send; it tells
- * so in the preamble of whatever it sends, and by a message of its own when half a window of
- * datagrams has come since. Those messages need credit, too: the last two of a window are reserved
- * for them. That never locks up: they are only sent after datagrams, and whoever may send
- * datagrams tells with them that the buffers of such messages are free again.
+ * so in the preamble of whatever it sends, and by a message of its own when half a window has come
+ * since, a datagram among it. Those messages need credit, too: the last two of a window are
+ * reserved for them. That never locks up: they are only sent after datagrams, and whoever may send
+ * datagrams tells with them that the buffers of such messages are free again. Therefore what is
+ * said without a datagram having come leaves credit for one, which makes the other end tell.
  *
  * All windows together fit the buffers that are posted for certain: half of the ring, as the other
  * half may be handed over, less a batch that waits to be posted and one that waits to be handed
@@ -74,18 +75,21 @@ void ripc__rdmacm_window_give(struct rdmacm_conn *conn)
 	conn->port->shared_free += conn->window - RDMACM_WINDOW_MIN;
 }
 
-/* Nearer to its fair share; what was given is not taken back. */
+/*
+ * Nearer to its fair share; what was given is not taken back. Of what has come meanwhile at least
+ * a half, rounded down, is given again: messages that gave nothing would use up the reserve.
+ */
 static void window_adjust(struct rdmacm_conn *conn)
 {
 	uint32_t fair = fair_window(conn->port);
 	uint32_t unused = conn->window - (conn->given - conn->received);
-	uint32_t less;
+	uint32_t less, most = (unused + 1) / 2;
 
 	if (conn->window < fair) {
 		window_grow(conn, fair - conn->window);
 		return;
 	}
-	less = conn->window - fair < unused ? conn->window - fair : unused;
+	less = conn->window - fair < most ? conn->window - fair : most;
 	conn->window -= less;
 	conn->port->shared_free += less;
 }
@@ -205,6 +209,12 @@ bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type)
 	return post(conn, &list) == 1;
 }
 
+void ripc__rdmacm_try(struct rdmacm_conn *conn)
+{
+	if (credit(conn, RDMACM_RESERVE + 1))
+		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT);
+}
+
 /* ---- datagrams --------------------------------------------------------------------------- */
 
 static void copy(uint8_t *to, const struct ripc__tx *tx)
@@ -242,6 +252,8 @@ int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, 
 	struct rdmacm_conn *conn = ready_conn(link);
 	uint32_t most;
 
+	if (port->rdma->is_lost)
+		return -ECONNRESET;
 	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
 		peer->resets = link->resets;
 		return -ECONNRESET;
@@ -298,7 +310,8 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 	conn->data += preamble.type == RDMACM_DATAGRAM;
 	conn->bye_came = preamble.type == RDMACM_BYE;
 	half = (conn->given - conn->told) / 2;
-	if (conn->state == RDMACM_READY && conn->data && conn->data >= half && !conn->bye_came)
+	if (conn->state == RDMACM_READY && conn->data && conn->received - conn->told >= half &&
+			!conn->bye_came)
 		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* else with what comes next */
 	return preamble.type == RDMACM_DATAGRAM;
 }
