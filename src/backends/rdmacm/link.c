@@ -160,12 +160,20 @@ static void fail(struct rdmacm_link *link, int status)
 	openings_end(link, status);
 }
 
+/* A read that could not be posted has ended; those that wait go by another connection. */
+static void check_flow(struct rdmacm_link *link)
+{
+	if (link->conn && link->flow.failed)
+		ripc__rdmacm_conn_break(link->conn, -ECONNRESET);
+}
+
 void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 {
 	list_remove(&link->wanting);
 	link->error = 0;
 	link->until_us = 0;
 	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, link->conn->reads);
+	check_flow(link);
 	openings_end(link, 0);
 	if (link->n_routes == 0)
 		link->port->look = true; /* it ends when nobody uses it */
@@ -412,6 +420,7 @@ int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint
 		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
 	if (error)
 		return error;
+	check_flow(link);
 	ripc__rdmacm_link_want(link);
 	if (link->conn)
 		link->conn->used = ++link->port->uses;
