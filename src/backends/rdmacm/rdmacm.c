@@ -308,15 +308,22 @@ static int draw_secret(struct rdmacm_port *port)
 	return getrandom(port->secret, sizeof(port->secret), 0) == sizeof(port->secret) ? 0 : -EIO;
 }
 
-/* How many messages can come at all, and to how many connections that is shared out. */
-static void share_out(struct rdmacm_port *port)
+/*
+ * How many messages can come at all, and to how many connections that is shared out. -ENOMEM: the
+ * ring is smaller than was wanted, and not enough for two.
+ */
+static int share_out(struct rdmacm_port *port)
 {
-	uint32_t sure = port->ring.count / 2 - port->ring.batch - RDMACM_BATCH;
+	uint32_t held_back = port->ring.batch + RDMACM_BATCH;
+	uint32_t sure = port->ring.count / 2 - held_back;
 	struct rdmacm_device *dev = port->dev;
 
+	if (port->ring.count / 2 < held_back + 2 * RDMACM_WINDOW_MIN)
+		return -ENOMEM;
 	if (dev->connections * RDMACM_WINDOW_MIN > sure)
 		dev->connections = sure / RDMACM_WINDOW_MIN;
 	port->shared = port->shared_free = sure - dev->connections * RDMACM_WINDOW_MIN;
+	return 0;
 }
 
 /* Room for whatever can be posted: it never overflows. */
@@ -363,8 +370,9 @@ static int open_queues(struct rdmacm_port *port)
 
 	if (error)
 		return error;
-	share_out(port);
-	error = open_cq(port);
+	error = share_out(port);
+	if (!error)
+		error = open_cq(port);
 	if (error)
 		goto err_ring;
 	error = open_srq(port);
