@@ -63,6 +63,12 @@ uint32_t fake_iwarp_faults(const char **what)
 	return fake_world.faults;
 }
 
+void fake_iwarp_take_away(struct ibv_context *context)
+{
+	fake_iwarp.taken_away = true;
+	fake_signal_fd(((struct fake_context *)context)->pipe[1]);
+}
+
 /* True: this call fails, with errno set. */
 bool fake_fails(enum fake_call call)
 {
@@ -280,6 +286,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	cq = fake_made(sizeof(*cq));
 	cq->cq.context = context;
 	cq->cq.channel = channel;
+	cq->cq.cqe = cqe;
 	cq->depth = (uint32_t)cqe;
 	cq->wcs = calloc(cq->depth, sizeof(*cq->wcs));
 	return &cq->cq;
@@ -297,7 +304,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 	*cq = NULL;
 	*context = NULL;
-	return read(channel->fd, &byte, 1) == 1 ? 0 : -1;
+	if (fake_iwarp.taken_away)
+		errno = EIO;
+	return !fake_iwarp.taken_away && read(channel->fd, &byte, 1) == 1 ? 0 : -1;
 }
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
@@ -337,6 +346,8 @@ static int poll_cq(struct ibv_cq *from, int n, struct ibv_wc *wcs)
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	(void)solicited_only;
+	if (fake_iwarp.taken_away)
+		return EIO;
 	pthread_mutex_lock(&fake_world.lock);
 	((struct fake_cq *)cq)->armed = true;
 	pthread_mutex_unlock(&fake_world.lock);
@@ -557,6 +568,10 @@ int ibv_close_device(struct ibv_context *context)
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
+	if (fake_iwarp.taken_away) {
+		errno = EIO;
+		return -1;
+	}
 	return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
 }
 

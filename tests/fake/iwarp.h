@@ -45,6 +45,7 @@ struct fake_iwarp {
 	bool block;        /* who connects is not answered by the network, and waits */
 	bool mute;         /* requests arrive nowhere, and are never answered */
 	bool hold_reads;   /* reads that are posted do not end */
+	bool taken_away;   /* what can be waited for is readable, and reading fails */
 	/* May change what arrives; called with the bytes and their length. NULL: nothing. */
 	void (*private_data)(uint8_t *bytes, uint8_t *len);
 	void (*message)(uint8_t *bytes, uint32_t *len);
@@ -62,5 +63,7 @@ uint32_t fake_iwarp_qps(void);
 uint32_t fake_iwarp_faults(const char **what);
 /* All connections break, as when the network does. */
 void fake_iwarp_break(void);
+/* The device is gone, as when its driver is unloaded; a descriptor of this context says so. */
+void fake_iwarp_take_away(struct ibv_context *context);
 
 #endif

@@ -46,7 +46,8 @@ static bool take_message(struct rdmacm_port *port, struct rdmacm_conn *conn,
 		ripc__rdmacm_conn_break(conn, rc);
 		return false;
 	}
-	conn->used = ++port->uses;
+	if (rc == 1)
+		conn->used = ++port->uses;
 	if (conn->state == RDMACM_ACCEPTING)
 		ripc__rdmacm_conn_ready(conn);
 	if (conn->bye_came)
@@ -102,6 +103,7 @@ bool ripc__rdmacm_fill(struct rdmacm_port *port)
 	room = RDMACM_BATCH - left;
 	n = room ? ibv_poll_cq(port->cq, (int)room, wcs) : 0;
 	port->rdma->is_lost |= n < 0;
+	port->taken += n > 0 ? (uint32_t)n : 0;
 	for (int i = 0; i < n; i++) {
 		if (wcs[i].wr_id & RIPC__RDMA_WR_READ)
 			take_read(port, &wcs[i]);
@@ -136,14 +138,32 @@ static uint32_t hand_over(struct rdmacm_port *port, struct ripc__event *events, 
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
+/* A descriptor that has nothing to say, or, as its device was taken away, never will again. */
+static void check_descriptor(struct rdmacm_port *port, int fd)
+{
+	if (errno == EAGAIN || errno == EINTR)
+		return;
+	/* It would be readable for ever. */
+	epoll_ctl(port->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	port->rdma->is_lost = true;
+}
+
+static void look_at_device(struct rdmacm_port *port)
+{
+	uint32_t qpn;
+
+	errno = EAGAIN;
+	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
+		errno = EAGAIN; /* a queue pair that failed is known by its completions */
+	check_descriptor(port, port->rdma->context->async_fd);
+}
+
 /* Everything that is not a completion. */
 static void look(struct rdmacm_port *port)
 {
 	uint64_t now_us;
-	uint32_t qpn;
 
-	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
-		; /* a queue pair that failed is known by its completions */
+	look_at_device(port);
 	ripc__rdma_worker_done(port->worker, port);
 	ripc__rdmacm_events(port);
 	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdmacm_now_us();
@@ -270,8 +290,10 @@ static void take_channel_event(struct rdmacm_port *port)
 	struct ibv_cq *cq;
 	void *context;
 
-	if (ibv_get_cq_event(port->completions, &cq, &context))
+	if (ibv_get_cq_event(port->completions, &cq, &context)) {
+		check_descriptor(port, port->completions->fd);
 		return;
+	}
 	port->armed = false;
 	if (++port->unacked < ACK_EVERY)
 		return;
@@ -324,10 +346,11 @@ int ripc__rdmacm_wait_arm(void *state)
 	ripc__rdma_ring_refill(&port->ring);
 	if (!has_something(port) && !port->armed) {
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
+		port->rdma->is_lost |= !port->armed;
 		/* What came in before that is not told. */
 		while (!ripc__rdmacm_fill(port) && port->n_arrivals < RDMACM_BATCH)
 			;
 	}
 	set_timer(port);
-	return has_something(port) || !port->armed ? -EAGAIN : 0;
+	return has_something(port) ? -EAGAIN : 0;
 }
