@@ -9,153 +9,8 @@
 #include <poll.h>
 #include <string.h>
 
-#include "../fake/iwarp.h"
-#include "backends/rdmacm/rdmacm.h"
+#include "rdmacm_ends.h"
 #include "suite.h"
-
-#define BACKEND (&ripc__rdmacm_backend)
-#define ENDS    12u
-#define TURNS   20000u /* of a millisecond, at most */
-
-struct end {
-	struct rdmacm_device dev;
-	struct rdmacm_port port;
-	struct rdmacm_peer peers[ENDS];
-	struct ripc__attr attr;
-	struct ripc__event events[RIPC_EVENTS_MAX]; /* that came, without datagrams */
-	uint32_t n_events, n_datagrams;
-};
-
-static struct end ends[ENDS];
-static uint32_t n_ends;
-static const char *const *options;
-
-static void log_nothing(void *arg, int level, const char *format, ...)
-{
-	(void)arg;
-	(void)level;
-	(void)format;
-}
-
-static const char *option(void *arg, const char *name)
-{
-	(void)arg;
-	for (const char *const *at = options; at && at[0]; at += 2) {
-		if (strcmp(at[0], name) == 0)
-			return at[1];
-	}
-	return NULL;
-}
-
-static const struct ripc__host host = {.log = log_nothing, .option = option, .context = 1};
-
-static int end_open(struct end *end)
-{
-	int error;
-
-	memset(end, 0, sizeof(*end));
-	error = BACKEND->dev_open(&end->dev, &host, &end->attr);
-	if (error)
-		return error;
-	error = BACKEND->port_open(&end->dev, &end->port);
-	if (error)
-		BACKEND->dev_close(&end->dev);
-	return error;
-}
-
-static void begin(uint32_t n)
-{
-	fake_iwarp_reset();
-	for (n_ends = 0; n_ends < n; n_ends++)
-		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
-}
-
-/* Everything was given back, and no rule of the device was broken. */
-static void finish(void)
-{
-	const char *what;
-
-	for (uint32_t i = 0; i < n_ends; i++) {
-		for (uint32_t k = 0; k < ENDS; k++) {
-			if (ends[i].peers[k].link)
-				BACKEND->peer_close(&ends[i].port, &ends[i].peers[k]);
-		}
-		BACKEND->port_close(&ends[i].port);
-		BACKEND->dev_close(&ends[i].dev);
-	}
-	n_ends = 0;
-	options = NULL;
-	ck_assert_msg(fake_iwarp_faults(&what) == 0, "%s", what);
-	ck_assert_uint_eq(fake_iwarp_live(), 0);
-}
-
-static void move(void)
-{
-	for (uint32_t i = 0; i < n_ends; i++) {
-		struct ripc__event events[RIPC_EVENTS_MAX];
-		int n = BACKEND->poll(&ends[i].port, events, RIPC_EVENTS_MAX);
-
-		for (int k = 0; k < n; k++) {
-			if (events[k].kind == RIPC_EV_DATAGRAM) {
-				ends[i].n_datagrams++;
-				BACKEND->release(&ends[i].port, events[k].handle);
-			} else {
-				ends[i].events[ends[i].n_events++ % RIPC_EVENTS_MAX] = events[k];
-			}
-		}
-		BACKEND->wait_arm(&ends[i].port);
-	}
-}
-
-/* Lets all move until the condition holds. */
-#define AWAIT(condition)                                                          \
-	do {                                                                      \
-		for (uint32_t moves = 0; !(condition); moves++) {                 \
-			ck_assert_msg(moves < TURNS, "never: %s", #condition);    \
-			move();                                                   \
-			poll(NULL, 0, 1);                                         \
-		}                                                                 \
-	} while (0)
-
-static int route(uint32_t from, uint32_t to)
-{
-	struct ripc__addr addr;
-
-	ripc__rdmacm_addr_fill(&ends[to].port.self, &addr);
-	return BACKEND->peer_open(&ends[from].port, &ends[from].peers[to], &addr);
-}
-
-/* Opens a route; returns how that ended. */
-static int connect_to(uint32_t from, uint32_t to)
-{
-	uint32_t before = ends[from].n_events;
-	int error = route(from, to);
-
-	if (error != -EINPROGRESS)
-		return error;
-	AWAIT(ends[from].n_events > before);
-	ck_assert_int_eq(ends[from].events[before % RIPC_EVENTS_MAX].kind, RIPC_EV_PEER);
-	return ends[from].events[before % RIPC_EVENTS_MAX].status;
-}
-
-static int send_one(uint32_t from, uint32_t to)
-{
-	uint8_t bytes[100] = {1};
-	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
-	struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
-
-	return BACKEND->send(&ends[from].port, &ends[from].peers[to], &tx, 1);
-}
-
-/* A datagram goes from one to the other. */
-static void pass(uint32_t from, uint32_t to)
-{
-	uint32_t before = ends[to].n_datagrams;
-
-	AWAIT(send_one(from, to) == 1);
-	AWAIT(ends[to].n_datagrams > before);
-	ck_assert_uint_eq(ends[to].n_datagrams, before + 1);
-}
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
@@ -218,6 +73,25 @@ START_TEST(port_open__gives_all_back_when_it_fails)
 			n_ends = end_open(&ends[0]) == 0;
 			finish();
 		}
+	}
+}
+END_TEST
+
+/* Registered memory is limited: with fewer buffers, but not with too few for two partners. */
+START_TEST(port_open__little_memory)
+{
+	for (uint32_t n = 3; n <= 4; n++) {
+		fake_iwarp_reset();
+		fake_iwarp.fail[FAKE_REG_MR].n = n;
+		fake_iwarp.fail[FAKE_REG_MR].error = ENOMEM;
+		ck_assert_int_eq(end_open(&ends[0]), n == 3 ? 0 : -ENOMEM);
+		n_ends = n == 3;
+		if (n_ends) {
+			ck_assert_uint_ge(ends[0].dev.connections, 2);
+			ck_assert_uint_lt(ends[0].port.shared + ends[0].dev.connections *
+				RDMACM_WINDOW_MIN, ends[0].port.ring.count / 2);
+		}
+		finish();
 	}
 }
 END_TEST
@@ -306,6 +180,50 @@ START_TEST(peer_open__connecting_blocks)
 	begin(2);
 	fake_iwarp.block = true;
 	ck_assert_int_eq(connect_to(0, 1), -ETIMEDOUT);
+	finish();
+}
+END_TEST
+
+/* Calls that hold their threads do not hold up what is needed for those that answer. */
+START_TEST(peer_open__many_block)
+{
+	uint64_t nonce;
+
+	begin(8);
+	ck_assert_int_eq(connect_to(0, 7), 0);
+	pass(0, 7);
+	nonce = link_of(0, 7)->conn->nonce;
+	fake_iwarp.block = true;
+	for (uint32_t k = 1; k < 7; k++)
+		ck_assert_int_eq(route(0, k), -EINPROGRESS);
+	AWAIT(ends[0].port.n_asking == RIPC__RDMA_THREADS - 1);
+	fake_iwarp_break();
+	AWAIT(!link_of(0, 7)->conn || link_of(0, 7)->conn->nonce != nonce);
+	/* Who is asked by another is not held up by a request that waits. */
+	AWAIT(link_of(0, 6)->conn && link_of(0, 6)->conn->waits);
+	ck_assert_uint_eq(ends[0].port.n_asking, RIPC__RDMA_THREADS - 1);
+	finish();
+}
+END_TEST
+
+/* Nor is another thread given to a call that holds one already. */
+START_TEST(peer_open__still_blocks)
+{
+	struct rdmacm_link *link;
+	uint64_t due_us;
+
+	begin(2);
+	fake_iwarp.block = true;
+	ck_assert_int_eq(route(0, 1), -EINPROGRESS);
+	link = link_of(0, 1);
+	AWAIT(ends[0].port.n_asking == 1);
+	due_us = link->conn->due_us;
+	AWAIT(ends[0].n_events == 1 && ripc__rdmacm_now_us() > due_us);
+	link->hold_us = 0;
+	ripc__rdmacm_link_want(link);
+	ck_assert_ptr_null(link->conn);
+	ck_assert_int_eq(link->error, -EHOSTUNREACH);
+	ck_assert_uint_eq(ends[0].port.n_conns, 1);
 	finish();
 }
 END_TEST
@@ -477,6 +395,143 @@ START_TEST(partner__is_gone)
 }
 END_TEST
 
+/* What can be taken from a partner is not given to others at its host, who claim its address. */
+START_TEST(partner__is_imitated)
+{
+	struct rdmacm_addr own;
+
+	begin(3);
+	own = ends[1].port.self;
+	ck_assert_int_eq(connect_to(0, 2), 0);
+	pass(0, 2);
+	ends[1].port.self = ends[2].port.self;
+	BACKEND->port_close(&ends[2].port);
+	BACKEND->dev_close(&ends[2].dev);
+	n_ends = 2;
+	AWAIT(ends[0].port.n_conns == 0);
+	ck_assert_int_lt(connect_to(1, 0), 0);
+	ck_assert_ptr_null(link_of(0, 2)->conn);
+	BACKEND->peer_close(&ends[1].port, &ends[1].peers[0]);
+	/* Nor is what is ours. */
+	ends[1].port.self = ends[0].port.self;
+	AWAIT(!ripc__map_next(&ends[1].port.links_by_addr, &(uint32_t){0}));
+	ck_assert_int_lt(connect_to(1, 0), 0);
+	BACKEND->peer_close(&ends[1].port, &ends[1].peers[0]);
+	ends[1].port.self = own;
+	ck_assert_int_eq(connect_to(0, 0), 0);
+	pass(0, 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	pass(1, 0);
+	finish();
+}
+END_TEST
+
+/* Ends that know different numbers, or one of which knows none, find together. */
+START_TEST(partner__knows_another_number)
+{
+	static const uint64_t known[][2] = {{0, 5}, {5, 0}, {5, 6}};
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	for (uint32_t turn = 0; turn < 12; turn++) {
+		pass(0, 1);
+		pass(1, 0);
+		fake_iwarp_break();
+		link_of(0, 1)->last = known[turn % 3][0];
+		link_of(1, 0)->last = known[turn % 3][1];
+		AWAIT(ends[0].port.n_unready > 0);
+		pass(turn % 2, 1 - turn % 2);
+	}
+	finish();
+}
+END_TEST
+
+/* Who says goodbye is not kept waiting by an end that cannot answer. */
+START_TEST(bye__finds_no_room)
+{
+	struct ripc__event events[1];
+	struct rdmacm_conn *conn;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	pass(1, 0);
+	conn = link_of(1, 0)->conn;
+	conn->completed = conn->head - RDMACM_SENDS;
+	ripc__rdmacm_conn_close(link_of(0, 1)->conn);
+	for (uint32_t turn = 0; !conn->bye_came; turn++) {
+		ck_assert_uint_lt(turn, TURNS);
+		ck_assert_int_eq(BACKEND->poll(&ends[1].port, events, 1), 0);
+	}
+	ck_assert_uint_ne(conn->state, RDMACM_READY);
+	pass(0, 1);
+	pass(1, 0);
+	finish();
+}
+END_TEST
+
+/* Whoever sleeps is not kept awake by what will never say anything again. */
+START_TEST(wait_arm__device_was_taken_away)
+{
+	struct pollfd fd = {.events = POLLIN};
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	AWAIT(BACKEND->wait_arm(&ends[1].port) == 0);
+	ck_assert_int_eq(send_one(0, 1), 1); /* the channel is readable */
+	fake_iwarp_take_away(ends[1].dev.rdma.context);
+	AWAIT(ends[1].port.rdma->is_lost);
+	fd.fd = BACKEND->wait_fd(&ends[1].port);
+	AWAIT(BACKEND->wait_arm(&ends[1].port) == 0 && poll(&fd, 1, 0) == 0);
+	ck_assert_int_eq(send_one(1, 0), -ECONNRESET);
+	fake_iwarp.taken_away = false;
+	finish();
+}
+END_TEST
+
+/* The least window: what is said without a datagram does not use up what datagrams need. */
+START_TEST(credit__of_the_least_window)
+{
+	begin(2);
+	ends[0].port.shared = ends[0].port.shared_free = 0;
+	ends[1].port.shared = ends[1].port.shared_free = 0;
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_uint_eq(link_of(0, 1)->conn->window, RDMACM_WINDOW_MIN);
+	for (uint32_t turn = 0; turn < 20; turn++) {
+		pass(0, 1);
+		for (uint32_t i = 0; i < turn; i++)
+			ripc__rdmacm_try(link_of(0, 1)->conn);
+	}
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	for (uint32_t turn = 0; turn < 20; turn++)
+		pass(turn % 3 == 0, turn % 3 != 0);
+	finish();
+}
+END_TEST
+
+/* Both have used up all they may, and windows become the least: there is always a next message. */
+START_TEST(credit__of_windows_that_shrink)
+{
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	pass(0, 1);
+	ends[0].port.shared = ends[1].port.shared = 0;
+	for (uint32_t i = 0; i < 2 * RDMACM_SENDS; i++) {
+		(void)send_one(0, 1);
+		(void)send_one(1, 0);
+	}
+	for (uint32_t turn = 0; turn < 100; turn++) {
+		AWAIT(send_one(0, 1) == 1);
+		AWAIT(send_one(1, 0) == 1);
+	}
+	ck_assert_uint_eq(link_of(0, 1)->conn->window, RDMACM_WINDOW_MIN);
+	finish();
+}
+END_TEST
+
 /* Both ways at once, with as much as is taken: nobody runs out of credit for ever. */
 START_TEST(credit__never_locks_up)
 {
@@ -566,6 +621,36 @@ START_TEST(read__ends_when_the_connection_breaks)
 }
 END_TEST
 
+/* A read that cannot be posted ends, and does not keep the next ones from being posted. */
+START_TEST(read__cannot_be_posted)
+{
+	static uint8_t theirs[100] = {7}, ours[100];
+	struct ripc__key key;
+	uint32_t before;
+	void *region;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
+		&key), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
+	fake_iwarp.fail[FAKE_POST_SEND].n = 1;
+	fake_iwarp.fail[FAKE_POST_SEND].error = EINVAL;
+	before = ends[0].n_events;
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
+			100, i), 0);
+	AWAIT(ends[0].n_events == before + 2);
+	ck_assert_int_lt(ends[0].events[before].status, 0);
+	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -588,6 +673,16 @@ int main(void)
 		{credit__never_locks_up, 1},
 		{connections__are_limited, 1},
 		{read__ends_when_the_connection_breaks, 1},
+		{port_open__little_memory, 1},
+		{peer_open__many_block, 1},
+		{peer_open__still_blocks, 1},
+		{partner__is_imitated, 1},
+		{partner__knows_another_number, 1},
+		{bye__finds_no_room, 1},
+		{wait_arm__device_was_taken_away, 1},
+		{credit__of_the_least_window, 1},
+		{credit__of_windows_that_shrink, 1},
+		{read__cannot_be_posted, 1},
 		{NULL, 0},
 	};
 

@@ -157,7 +157,8 @@ int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_he
 	if (read.type < RDMACM_REQUEST || read.type > RDMACM_REFUSE ||
 			ripc__rdmacm_addr_decode(bytes + 32, RDMACM_ADDR_LEN, &read.addr))
 		return -EBADMSG;
-	if (read.type == RDMACM_REFUSE ? read.reason < RDMACM_GLARE || read.reason > RDMACM_BUSY :
+	if (read.type == RDMACM_REFUSE ?
+			read.reason < RDMACM_GLARE || read.reason > RDMACM_UNKNOWN :
 			read.reason || !read.nonce || read.window <= RDMACM_RESERVE ||
 			read.window > WINDOW_MAX || read.buffer < RDMACM_BUFFER)
 		return -EBADMSG;

@@ -9,7 +9,10 @@
  * when it sees the winner's. Who is refused waits, and asks again if nothing has come. A request
  * that meets a connection that stands is glare, too, unless it names that connection's number:
  * then the other end knew it and has lost it. So nobody who does not know that number can end a
- * connection.
+ * connection. Nor can they become the partner whose connection has ended: while routes lead there
+ * or it may read memory, a request that names another number is refused, and the partner is asked
+ * instead, at its address. Who is refused so forgets the number, so that ends that know different
+ * ones come together.
  *
  * A queue pair number may be given out again as soon as the queue pair is destroyed. Therefore all
  * of its completions are taken first: it is disconnected, the completion queue is emptied, and
@@ -187,6 +190,7 @@ static void break_done(void *owner, struct ripc__rdma_job *job)
 	if (!job->ran)
 		return;
 	conn->state = RDMACM_FLUSHING;
+	conn->taken = conn->port->taken;
 	set_due(conn, FLUSH_US);
 	conn->port->look = true;
 }
@@ -227,12 +231,6 @@ static bool goes_on(struct rdmacm_conn *conn, const struct ripc__rdma_job *job)
 	return false;
 }
 
-static void connect_done(void *owner, struct ripc__rdma_job *job)
-{
-	(void)owner;
-	(void)goes_on(conn_of(job), job);
-}
-
 static void prepare_hello(struct rdmacm_conn *conn)
 {
 	struct rdmacm_link *link = conn->link;
@@ -246,6 +244,44 @@ static void prepare_hello(struct rdmacm_conn *conn)
 	};
 
 	ripc__rdmacm_hello_encode(&hello, conn->hello);
+}
+
+static void connect_done(void *owner, struct ripc__rdma_job *job);
+
+/* A request may hold its thread for minutes: one is left for what the living need. */
+static void connect_begin(struct rdmacm_conn *conn)
+{
+	struct rdmacm_port *port = conn->port;
+
+	conn->waits = !conn->is_server && port->n_asking >= RIPC__RDMA_THREADS - 1;
+	if (conn->waits)
+		return;
+	port->n_asking += !conn->is_server;
+	prepare_hello(conn);
+	submit(conn, connect_run, connect_done);
+}
+
+static void connect_next(struct rdmacm_port *port)
+{
+	list_for_each(node, &port->conns) {
+		struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
+
+		if (!conn->waits || conn->unwanted)
+			continue;
+		connect_begin(conn);
+		return;
+	}
+}
+
+static void connect_done(void *owner, struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+
+	(void)owner;
+	conn->port->n_asking -= !conn->is_server;
+	(void)goes_on(conn, job);
+	if (!conn->port->closing)
+		connect_next(conn->port);
 }
 
 static void build_done(void *owner, struct ripc__rdma_job *job)
@@ -262,8 +298,7 @@ static void build_done(void *owner, struct ripc__rdma_job *job)
 		return;
 	}
 	conn->state = conn->is_server ? RDMACM_ACCEPTING : RDMACM_CONNECTING;
-	prepare_hello(conn);
-	submit(conn, connect_run, connect_done);
+	connect_begin(conn);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
@@ -304,6 +339,22 @@ err_free:
 	return error;
 }
 
+/* An attempt that was given up holds a helper thread: another one would take the next. */
+static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *remote)
+{
+	uint64_t now_us = ripc__rdmacm_now_us();
+
+	list_for_each(node, &port->conns) {
+		const struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
+
+		if (conn->busy && conn->unwanted && conn->state == RDMACM_CONNECTING &&
+				conn->due_us <= now_us &&
+				ripc__rdmacm_addr_is(&conn->remote, remote))
+			return true;
+	}
+	return false;
+}
+
 int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
 {
 	struct rdmacm_port *port = link->port;
@@ -315,6 +366,8 @@ int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
 
 	if (port->rdma->is_lost)
 		return -ENODEV;
+	if (is_stuck(port, &link->remote))
+		return -EHOSTUNREACH;
 	self.port = 0;
 	ripc__rdmacm_to_socket(&self, &from);
 	ripc__rdmacm_to_socket(&link->remote, &to);
@@ -348,7 +401,6 @@ static int accept_request(struct rdmacm_link *link, struct rdma_cm_id *id,
 	id->context = conn;
 	conn->nonce = hello->nonce;
 	conn->limit = hello->window;
-	link->last = hello->nonce;
 	conn->state = RDMACM_BUILDING;
 	set_due(conn, CONNECT_US);
 	submit(conn, build_run, build_done);
@@ -377,18 +429,39 @@ static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *
 	return error;
 }
 
+/* Somebody else at the partner's host may ask, while there is something to take from it. */
+static bool is_unknown(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
+{
+	return (link->n_routes || (link->space && link->space->n_keys)) && link->last &&
+		hello->last != link->last;
+}
+
+/* Our own end of a connection to ourselves: nobody else can know its number. */
+static bool is_own(struct rdmacm_port *port, const struct rdmacm_hello *hello)
+{
+	struct rdmacm_link *link;
+
+	return ripc__rdmacm_link_get(port, &port->self, false, &link) == 0 && link->conn &&
+		!link->conn->is_server && link->conn->nonce == hello->nonce;
+}
+
 /* What stands in the way of a request: 0: nothing any more, or enum rdmacm_reason. */
-static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello)
+static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello, bool is_mirror)
 {
 	struct rdmacm_conn *conn = link->conn;
 	bool is_known = conn && hello->last == conn->nonce;
 
+	if (!is_mirror && (!conn || (!conn->was_ready && conn->state != RDMACM_ACCEPTING)) &&
+			is_unknown(link, hello)) {
+		ripc__rdmacm_link_want(link);
+		return RDMACM_UNKNOWN;
+	}
 	if (!conn)
 		return 0;
 	if (conn->was_ready && (conn->state >= RDMACM_BREAKING || conn->unwanted))
 		return RDMACM_BUSY;
 	if (!conn->was_ready && conn->state != RDMACM_ACCEPTING) {
-		if (!is_known && !conn->unwanted && !conn->is_server &&
+		if (!is_known && !conn->unwanted && !conn->is_server && !conn->waits &&
 				ripc__rdmacm_addr_before(&link->port->self, &link->remote))
 			return RDMACM_GLARE;
 		ripc__rdmacm_conn_leave(conn);
@@ -400,7 +473,7 @@ static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello
 	}
 	/* If that connection is dead after all, this finds it out. */
 	if (conn->state == RDMACM_READY)
-		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT);
+		ripc__rdmacm_try(conn);
 	return RDMACM_GLARE;
 }
 
@@ -426,9 +499,13 @@ static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_even
 		return false;
 	}
 	is_mirror = ripc__rdmacm_addr_is(&hello.addr, &port->self);
+	if (is_mirror && !is_own(port, &hello)) {
+		(void)rdma_reject(event->id, NULL, 0);
+		return false;
+	}
 	reason = RDMACM_BUSY;
 	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
-		reason = settle(link, &hello);
+		reason = settle(link, &hello, is_mirror);
 	if (!reason && port->n_conns >= port->dev->connections) {
 		port->refused = true;
 		ripc__rdmacm_room_make(port, ripc__rdmacm_now_us());
@@ -449,6 +526,7 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 	if (!link || conn->unwanted)
 		return;
 	conn->state = RDMACM_READY;
+	conn->used = ++conn->port->uses;
 	conn->port->n_unready--;
 	link->last = conn->nonce;
 	/* On iWARP the server may not send before it has heard of the client. */
@@ -484,6 +562,8 @@ static void rejected(struct rdmacm_conn *conn, const struct rdma_cm_event *event
 	bool said = ripc__rdmacm_hello_decode(event->param.conn.private_data,
 		event->param.conn.private_data_len, &hello) == 0 && hello.type == RDMACM_REFUSE;
 
+	if (said && hello.reason == RDMACM_UNKNOWN && conn->link)
+		conn->link->last = 0;
 	ripc__rdmacm_conn_break(conn, said ? -EAGAIN : -ECONNREFUSED);
 }
 
@@ -506,7 +586,7 @@ static void disconnected(struct rdmacm_conn *conn)
 {
 	/* What the other end sent before is taken from the completion queue first. */
 	ripc__rdmacm_fill(conn->port);
-	ripc__rdmacm_conn_break(conn, conn->bye_came ? 0 : -ECONNRESET);
+	ripc__rdmacm_conn_break(conn, conn->bye_came || conn->bye ? 0 : -ECONNRESET);
 }
 
 static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
@@ -612,15 +692,20 @@ void ripc__rdmacm_conn_check(struct rdmacm_conn *conn)
 {
 	if (conn->bye_came && conn->state == RDMACM_READY)
 		ripc__rdmacm_conn_close(conn);
+	if (conn->bye_came && conn->state == RDMACM_READY)
+		ripc__rdmacm_conn_break(conn, 0); /* there is no credit for ours */
 	if (conn->state == RDMACM_CLOSING && !conn->unwanted && conn->bye_came && conn->bye_gone)
 		ripc__rdmacm_conn_break(conn, 0);
 }
 
 static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
 {
-	bool is_empty = ripc__rdmacm_fill(conn->port);
+	struct rdmacm_port *port = conn->port;
+	/* What was in the queue then has been taken, though others keep filling it. */
+	bool is_out = ripc__rdmacm_fill(port) ||
+		port->taken - conn->taken >= (uint32_t)port->cq->cqe;
 
-	return is_empty && (now_us >= conn->due_us || !conn->link ||
+	return is_out && (now_us >= conn->due_us || !conn->link ||
 		conn->link->flow.n_posted == 0);
 }
 
@@ -642,7 +727,10 @@ static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
 {
 	switch (conn->state) {
 	case RDMACM_READY:
-		watch_reads(conn, now_us);
+		if (conn->port->rdma->is_lost)
+			ripc__rdmacm_conn_break(conn, -ENODEV);
+		else
+			watch_reads(conn, now_us);
 		break;
 	case RDMACM_FLUSHING:
 		if (is_flushed(conn, now_us))
