@@ -136,6 +136,7 @@ static void submit(struct rdmacm_conn *conn, void (*run)(struct ripc__rdma_job *
 	conn->job_error = 0;
 	conn->job.run = run;
 	conn->job.done = done;
+	conn->job.is_slow = run == connect_run;
 	ripc__rdma_worker_submit(conn->port->worker, &conn->job);
 }
 
