@@ -192,8 +192,9 @@ static bool serve(struct driver *driver, int timeout_ms)
 
 static void say_stop(struct driver *driver)
 {
-	const struct iovec stop = {"stop", 4};
-	int error = ripc_send_short(driver->svc, fault_id(SERVICE_VICTIM), &stop, 1);
+	const struct stop stop = {{'s', 't', 'o', 'p'}, driver->life};
+	const struct iovec item = {(void *)(uintptr_t)&stop, sizeof(stop)};
+	int error = ripc_send_short(driver->svc, fault_id(SERVICE_VICTIM), &item, 1);
 
 	if (error && error != -EAGAIN && error != -ENOENT)
 		fault_fail("%s: a short ended with %d", driver->what, error);

@@ -22,6 +22,12 @@ struct letter {
 	uint32_t life; /* which of the victim's lives it belongs to; an answer has its letter's */
 };
 
+/* The short message that tells the victim of this life to end. */
+struct stop {
+	char word[4];
+	uint32_t life;
+};
+
 /* What came in one life. */
 struct tally {
 	uint32_t life;

@@ -72,6 +72,15 @@ static void send_letter(struct victim *victim, uint64_t to, struct letter letter
 		fault_fail("victim: a send ended with %d, outcome %d", error, outcome);
 }
 
+/* One for whom was here before may have been held until we came. */
+static bool is_stop(const struct victim *victim, const struct iovec *item)
+{
+	const struct stop *stop = item->iov_base;
+
+	return item->iov_len == sizeof(*stop) && memcmp(stop->word, "stop", 4) == 0 &&
+		stop->life == victim->life;
+}
+
 /* False: it is time to end. */
 static bool serve_one(struct victim *victim)
 {
@@ -84,7 +93,7 @@ static bool serve_one(struct victim *victim)
 		fault_fail("victim: cannot receive");
 	one = msg->items;
 	if (msg->kind == RIPC_SHORT)
-		go_on = one->iov_len != 4 || memcmp(one->iov_base, "stop", 4) != 0;
+		go_on = !is_stop(victim, one);
 	if (msg->kind == RIPC_LONG) {
 		if (letter_read(msg, &victim->tally, &letter))
 			fault_fail("victim: got a letter that is broken, or twice");
