@@ -242,7 +242,7 @@ static void call_all(struct driver *driver)
 			visit(driver);
 	}
 	while (state_of(driver) == LIVES) {
-		talk_stop(&driver->talker, fault_id(SERVICE_VICTIM));
+		talk_stop(&driver->talker, fault_id(SERVICE_VICTIM), driver->victim.pid);
 		for (int i = 0; i < 20 && state_of(driver) == LIVES; i++)
 			talk_serve(&driver->talker, 5);
 		if (fault_now_ms() > until_ms)
@@ -403,7 +403,7 @@ static void driver_close(struct driver *driver, const struct fault_left *before)
 	int error;
 
 	snprintf(driver->what, sizeof(driver->what), "the end");
-	talk_stop(&driver->talker, fault_id(SERVICE_COMPANION));
+	talk_stop(&driver->talker, fault_id(SERVICE_COMPANION), driver->companion);
 	if (fault_await(driver->companion, PATIENCE_MS))
 		fault_fail("the third partner has not ended well");
 	close(driver->companion_ready);

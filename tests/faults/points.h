@@ -68,7 +68,7 @@ int talk_ask(struct talker *talker, uint64_t to, enum kind kind);
 void talk_serve(struct talker *talker, int timeout_ms);
 /* Sends shorts to one that is dead, until it is told that nobody is there: -ENOENT. */
 int talk_until_nobody(struct talker *talker, uint64_t to);
-void talk_stop(struct talker *talker, uint64_t to);
+void talk_stop(struct talker *talker, uint64_t to, int pid);
 /* Looks once more at what was given to us, and frees it. */
 void talk_drop_kept(struct talker *talker);
 /* The pool keeps nothing that it has not got to: it would show none of that to others. */

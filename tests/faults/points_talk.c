@@ -156,9 +156,11 @@ int talk_until_nobody(struct talker *talker, uint64_t to)
 	return error;
 }
 
-void talk_stop(struct talker *talker, uint64_t to)
+/* One for who was there before may be held until another one comes. */
+void talk_stop(struct talker *talker, uint64_t to, int pid)
 {
-	send_short(talker, to, &(struct note){.kind = KIND_STOP, .life = talker->life});
+	send_short(talker, to, &(struct note){.kind = KIND_STOP, .life = talker->life,
+		.number = (uint32_t)pid});
 }
 
 /* ---- receiving --------------------------------------------------------------------------- */
@@ -227,7 +229,7 @@ static void answer(struct talker *talker, uint64_t to, const struct note *questi
 {
 	struct note note = *question;
 
-	if (question->kind == KIND_STOP)
+	if (question->kind == KIND_STOP && question->number == (uint32_t)getpid())
 		talker->stopped = true;
 	if (question->kind == KIND_STOP || question->is_answer || question->is_quiet)
 		return;
