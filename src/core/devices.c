@@ -57,13 +57,17 @@ void ripc__devices_close(struct ripc_context *ctx)
 	}
 }
 
+/* Is that what stands there, len characters long? */
+static bool is_named(const char *at, size_t len, const char *name)
+{
+	return strlen(name) == len && memcmp(at, name, len) == 0;
+}
+
 static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
 		size_t len)
 {
 	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
-		const char *known = ctx->env.backends[i]->name;
-
-		if (strlen(known) == len && memcmp(known, name, len) == 0)
+		if (is_named(name, len, ctx->env.backends[i]->name))
 			return ctx->env.backends[i];
 	}
 	return NULL;
@@ -76,7 +80,7 @@ bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
 	while (at && *at) {
 		size_t len = strcspn(at, ",");
 
-		if (strlen(name) == len && memcmp(at, name, len) == 0)
+		if (is_named(at, len, name))
 			return true;
 		at += len + (at[len] == ',');
 	}

@@ -11,7 +11,6 @@
 
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)
 #define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
-#define DEEP_US     20000u /* a queue that takes so long is deeper than any path needs */
 #define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
 #define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
 #define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
@@ -91,11 +90,6 @@ uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
 static bool is_queueing(const struct peer *peer)
 {
 	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
-}
-
-static bool is_deep(const struct peer *peer)
-{
-	return peer->srtt_us > peer->rtt_min_us + DEEP_US;
 }
 
 /*
@@ -185,11 +179,7 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 		return;
 	peer->slow_start = false;
 	peer->window_before = peer->window;
-	/*
-	 * Half of a deep queue is still one: giving up more costs nothing, and leaves a flow that
-	 * does not fill queues (BBR) its share (docs/rationale.md).
-	 */
-	peer->window = is_deep(peer) ? peer->window / 8 * 3 : peer->window / 2;
+	peer->window /= 2;
 	if (peer->window < WINDOW_MIN)
 		peer->window = WINDOW_MIN;
 }

@@ -18,7 +18,8 @@
  * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
  *
  * expect_sleep: a look that finds nothing costs a system call. When the last looks found
- * nothing (a ping-pong) the reader goes to sleep at once and looks when it is woken.
+ * nothing (a ping-pong) the reader does not look again, but lets others run, and looks after that,
+ * as long as it pays (yield_and_look); else it goes to sleep at once and looks when it is woken.
  */
 #include <errno.h>
 #include <poll.h>

@@ -2,6 +2,7 @@
 /* Runs all cases that apply to a backend, each with every variant of its options. */
 #include "suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cases.h"
@@ -45,4 +46,35 @@ int conformance_run(const struct conformance *backend)
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* ---- on a device ------------------------------------------------------------------------- */
+
+#define SKIPPED 77
+
+static void log_nothing(void *arg, int level, const char *format, ...)
+{
+	(void)arg;
+	(void)level;
+	(void)format;
+}
+
+static const char *no_option(void *arg, const char *name)
+{
+	(void)arg;
+	(void)name;
+	return NULL;
+}
+
+int conformance_run_on_device(const struct conformance *backend)
+{
+	const struct ripc__host host = {.log = log_nothing, .option = no_option};
+	char why[256] = "", remedy[256] = "";
+
+	if (backend->backend->probe(&host, why, remedy)) {
+		printf("skipped: %s (%s)\n", why, remedy);
+		return SKIPPED;
+	}
+	printf("%s\n", why);
+	return conformance_run(backend);
 }

@@ -30,5 +30,7 @@ struct conformance {
 
 /* Returns the exit status of the program. */
 int conformance_run(const struct conformance *backend);
+/* The same, or 77 and the reason where there is no device. */
+int conformance_run_on_device(const struct conformance *backend);
 
 #endif

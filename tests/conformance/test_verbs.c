@@ -1,24 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs backend against the contract, on a device, with its default and with few buffers. */
-#include <stdio.h>
-
 #include "suite.h"
-
-#define SKIPPED 77
-
-static void log_nothing(void *arg, int level, const char *format, ...)
-{
-	(void)arg;
-	(void)level;
-	(void)format;
-}
-
-static const char *no_option(void *arg, const char *name)
-{
-	(void)arg;
-	(void)name;
-	return NULL;
-}
 
 int main(void)
 {
@@ -30,13 +12,6 @@ int main(void)
 		.n_variants = 2,
 		.both_ends = true,
 	};
-	const struct ripc__host host = {.log = log_nothing, .option = no_option};
-	char why[256] = "", remedy[256] = "";
 
-	if (ripc__verbs_backend.probe(&host, why, remedy)) {
-		printf("skipped: %s (%s)\n", why, remedy);
-		return SKIPPED;
-	}
-	printf("%s\n", why);
-	return conformance_run(&verbs);
+	return conformance_run_on_device(&verbs);
 }

@@ -218,7 +218,7 @@ START_TEST(peer_open__still_blocks)
 	link = link_of(0, 1);
 	AWAIT(ends[0].port.n_asking == 1);
 	due_us = link->conn->due_us;
-	AWAIT(ends[0].n_events == 1 && ripc__rdmacm_now_us() > due_us);
+	AWAIT(ends[0].n_events == 1 && ripc__rdma_now_us() > due_us);
 	link->hold_us = 0;
 	ripc__rdmacm_link_want(link);
 	ck_assert_ptr_null(link->conn);

@@ -374,7 +374,7 @@ END_TEST
 /* Who has nothing to read, or nothing open, for long: both ends close, and forget each other. */
 START_TEST(links_run__closes_what_is_idle)
 {
-	uint64_t later_us = ripc__verbs_now_us() + 11000000;
+	uint64_t later_us = ripc__rdma_now_us() + 11000000;
 	struct end *who = _i ? &left : &right;
 
 	begin();

@@ -8,6 +8,8 @@
  *   memory.c   a partner's protection domain, registrations in it, keys
  *   reads.c    reads on queue pairs; each ends with its RIPC_EV_READ
  *   ring.c     receive buffers, registered once, posted in batches
+ *   common.c   the clock, and numbers that nobody can guess
+ *   opening.c  routes on their way
  *   worker.c   helper threads
  *
  * Threads: all but ripc__rdma_ring_release() and what a job does are called by the thread that has
@@ -254,6 +256,35 @@ void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, const struct ibv_wc *wc)
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
 /* As ripc__backend.release. */
 void ripc__rdma_ring_release(void *port, void *handle);
+
+/* ---- common.c ---------------------------------------------------------------------------- */
+
+uint64_t ripc__rdma_now_us(void); /* monotonic, microseconds */
+/* A number that nobody can guess and that does not come again; never 0. */
+uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
+
+/* ---- opening.c --------------------------------------------------------------------------- */
+
+/* A peer_open that waits, or that has ended and was not polled. */
+struct ripc__rdma_opening {
+	struct list node;
+	struct ripc__event event;
+	struct ripc__addr from;
+	uint32_t number; /* never 0 */
+};
+
+/* last: the number of the one before. NULL: no memory. */
+struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
+		const struct ripc__addr *addr);
+/* It, or all that wait: to be polled with this status. */
+void ripc__rdma_opening_end(struct ripc__rdma_opening *opening, int status, struct list *ended);
+void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ended);
+/* Whoever closes a route does not want to hear of its opening. */
+void ripc__rdma_opening_forget(struct list *list, uint32_t number);
+void ripc__rdma_openings_free(struct list *list);
+/* Fills events[at..n), with their addresses in from; returns where it ended. */
+uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
+		struct ripc__event *events, uint32_t at, uint32_t n);
 
 /* ---- worker.c ---------------------------------------------------------------------------- */
 

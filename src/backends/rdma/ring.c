@@ -57,14 +57,19 @@ int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device 
 	return 0;
 }
 
-/* Returns how many of n were posted: all, unless the device is short of something. */
+/*
+ * Returns how many of n were posted: all, unless the device is short of something. Where the
+ * doorbell failed (in a forked child, when the device is gone) none of them is bad: none counts.
+ */
 static uint32_t post(struct ripc__rdma_ring *ring, struct ibv_recv_wr *wr, uint32_t n)
 {
 	struct ibv_recv_wr *bad = wr;
 	int error = ring->srq ? ibv_post_srq_recv(ring->srq, wr, &bad) :
 		ibv_post_recv(ring->qp, wr, &bad);
 
-	return error ? (uint32_t)(bad - wr) : n;
+	if (!error)
+		return n;
+	return bad >= wr && bad < wr + n ? (uint32_t)(bad - wr) : 0;
 }
 
 /* Posts up to a batch of the last idle ones. False: not all of it. */

@@ -42,7 +42,7 @@ static struct rdmacm_conn *conn_of(struct ripc__rdma_job *job)
 
 static void set_due(struct rdmacm_conn *conn, uint64_t after_us)
 {
-	conn->due_us = ripc__rdmacm_now_us() + after_us;
+	conn->due_us = ripc__rdma_now_us() + after_us;
 	ripc__rdmacm_due_at(conn->port, conn->due_us);
 }
 
@@ -136,7 +136,6 @@ static void submit(struct rdmacm_conn *conn, void (*run)(struct ripc__rdma_job *
 	conn->job_error = 0;
 	conn->job.run = run;
 	conn->job.done = done;
-	conn->job.is_slow = run == connect_run;
 	ripc__rdma_worker_submit(conn->port->worker, &conn->job);
 }
 
@@ -343,7 +342,7 @@ err_free:
 /* An attempt that was given up holds a helper thread: another one would take the next. */
 static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *remote)
 {
-	uint64_t now_us = ripc__rdmacm_now_us();
+	uint64_t now_us = ripc__rdma_now_us();
 
 	list_for_each(node, &port->conns) {
 		const struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
@@ -381,7 +380,7 @@ int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
 	}
 	conn->id = id;
 	id->context = conn;
-	conn->nonce = ripc__rdmacm_nonce(port);
+	conn->nonce = ripc__rdma_nonce(port->secret, &port->counter);
 	conn->state = RDMACM_RESOLVING;
 	set_due(conn, CONNECT_US);
 	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
@@ -509,7 +508,7 @@ static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_even
 		reason = settle(link, &hello, is_mirror);
 	if (!reason && port->n_conns >= port->dev->connections) {
 		port->refused = true;
-		ripc__rdmacm_room_make(port, ripc__rdmacm_now_us());
+		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
 		reason = RDMACM_BUSY;
 	}
 	if (!reason && accept_request(link, event->id, &hello) == 0)

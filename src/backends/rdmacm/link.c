@@ -123,8 +123,7 @@ static void link_free(struct rdmacm_link *link)
 	(void)ripc__map_remove(&link->port->links_by_addr, link->key);
 	list_remove(&link->node);
 	list_remove(&link->wanting);
-	while (!list_empty(&link->openings))
-		free(list_entry(list_pop(&link->openings), struct rdmacm_opening, node));
+	ripc__rdma_openings_free(&link->openings);
 	if (link->space)
 		ripc__rdma_space_put(link->space);
 	free(link);
@@ -139,25 +138,18 @@ static bool is_waited_for(const struct rdmacm_link *link)
 
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link)
 {
-	return link->error && link->hold_us > ripc__rdmacm_now_us();
-}
-
-static void openings_end(struct rdmacm_link *link, int status)
-{
-	while (!list_empty(&link->openings))
-		ripc__rdmacm_opening_end(link->port, list_entry(link->openings.next,
-			struct rdmacm_opening, node), status);
+	return link->error && link->hold_us > ripc__rdma_now_us();
 }
 
 static void fail(struct rdmacm_link *link, int status)
 {
 	list_remove(&link->wanting);
 	link->error = status;
-	link->hold_us = ripc__rdmacm_now_us() + HOLD_US;
+	link->hold_us = ripc__rdma_now_us() + HOLD_US;
 	link->until_us = 0;
 	link->resets++;
 	ripc__rdma_flow_refuse(&link->flow, status);
-	openings_end(link, status);
+	ripc__rdma_openings_end(&link->openings, status, &link->port->opened);
 }
 
 /* A read that could not be posted has ended; those that wait go by another connection. */
@@ -174,7 +166,7 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 	link->until_us = 0;
 	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, link->conn->reads);
 	check_flow(link);
-	openings_end(link, 0);
+	ripc__rdma_openings_end(&link->openings, 0, &link->port->opened);
 	if (link->n_routes == 0)
 		link->port->look = true; /* it ends when nobody uses it */
 }
@@ -187,7 +179,7 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 
 	if (link->conn || port->closing || !list_empty(&link->wanting))
 		return;
-	now_us = ripc__rdmacm_now_us();
+	now_us = ripc__rdma_now_us();
 	if (link->error && link->hold_us > now_us) {
 		ripc__rdma_flow_refuse(&link->flow, link->error);
 		return;
@@ -212,13 +204,14 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status)
 {
 	struct rdmacm_port *port = link->port;
-	uint64_t now_us = ripc__rdmacm_now_us();
+	uint64_t now_us = ripc__rdma_now_us();
 
 	port->look = true;
 	space_drop(link);
 	if (status == -EAGAIN && link->until_us > now_us) {
 		/* The other end may be asking us. */
-		link->hold_us = now_us + AGAIN_US + ripc__rdmacm_nonce(port) % AGAIN_US;
+		link->hold_us = now_us + AGAIN_US +
+			ripc__rdma_nonce(port->secret, &port->counter) % AGAIN_US;
 		ripc__rdmacm_due_at(port, link->hold_us);
 	} else if (status && !was_ready) {
 		fail(link, status == -EAGAIN ? -EBUSY : status);
@@ -359,8 +352,7 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port)
 {
 	while (!list_empty(&port->links))
 		link_free(list_entry(port->links.next, struct rdmacm_link, node));
-	while (!list_empty(&port->opened))
-		free(list_entry(list_pop(&port->opened), struct rdmacm_opening, node));
+	ripc__rdma_openings_free(&port->opened);
 	ripc__map_free(&port->links_by_addr);
 }
 
@@ -424,6 +416,6 @@ int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint
 	ripc__rdmacm_link_want(link);
 	if (link->conn)
 		link->conn->used = ++link->port->uses;
-	ripc__rdmacm_due_at(link->port, ripc__rdmacm_now_us() + WATCH_US);
+	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
 	return 0;
 }

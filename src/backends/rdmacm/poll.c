@@ -166,7 +166,7 @@ static void look(struct rdmacm_port *port)
 	look_at_device(port);
 	ripc__rdma_worker_done(port->worker, port);
 	ripc__rdmacm_events(port);
-	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdmacm_now_us();
+	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdma_now_us();
 	if (!port->look && port->due_us > now_us)
 		return;
 	port->look = false;
@@ -182,22 +182,6 @@ static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
 	return port->n_unready && port->polls % HASTY_EVERY == 0;
 }
 
-static uint32_t take_opened(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
-		uint32_t n)
-{
-	while (at < n && !list_empty(&port->opened)) {
-		struct rdmacm_opening *opening = list_entry(list_pop(&port->opened),
-			struct rdmacm_opening, node);
-
-		port->from[at] = opening->from;
-		events[at] = opening->event;
-		events[at].from = &port->from[at];
-		free(opening);
-		at++;
-	}
-	return at;
-}
-
 int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct rdmacm_port *port = state;
@@ -209,14 +193,14 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 	if (is_time_to_look(port, n))
 		look(port);
 	else if (port->due_us != UINT64_MAX && port->polls % CLOCK_EVERY == 0 &&
-			port->due_us <= ripc__rdmacm_now_us())
+			port->due_us <= ripc__rdma_now_us())
 		look(port);
 	ripc__rdma_ring_refill(&port->ring);
 	if (port->at == port->n_arrivals || !ripc__rdma_ring_may_hand(&port->ring))
 		ripc__rdmacm_fill(port);
 	filled = hand_over(port, events, n);
 	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
-	return (int)take_opened(port, events, filled, n);
+	return (int)ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */

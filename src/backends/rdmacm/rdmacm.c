@@ -18,12 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ripc/ripc.h"
 #include "util/parse.h"
-#include "util/siphash.h"
 
 #define RECEIVES_MIN    256u
 #define RECEIVES_MAX    16384u
@@ -37,25 +35,6 @@ struct options {
 	bool any;
 	const char *device;
 };
-
-uint64_t ripc__rdmacm_now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-uint64_t ripc__rdmacm_nonce(struct rdmacm_port *port)
-{
-	uint64_t nonce;
-
-	do {
-		port->counter++;
-		nonce = ripc__siphash(port->secret, &port->counter, sizeof(port->counter));
-	} while (!nonce);
-	return nonce;
-}
 
 /* ---- options ----------------------------------------------------------------------------- */
 

@@ -124,7 +124,7 @@ struct rdmacm_conn {
 struct rdmacm_link {
 	struct list node;          /* port->links */
 	struct list wanting;       /* port->wanting, while it waits for room for a connection */
-	struct list openings;      /* struct rdmacm_opening that wait for a connection */
+	struct list openings;      /* struct ripc__rdma_opening that wait for a connection */
 	struct rdmacm_port *port;
 	uint64_t key;              /* in port->links_by_addr */
 	struct rdmacm_addr remote;
@@ -141,18 +141,10 @@ struct rdmacm_link {
 	uint32_t resets;           /* how often it has failed */
 };
 
-/* A peer_open that waits for a connection, or that has ended and was not polled. */
-struct rdmacm_opening {
-	struct list node;
-	struct ripc__event event;
-	struct ripc__addr from;
-	uint32_t number;
-};
-
 /* What core keeps for a partner. */
 struct rdmacm_peer {
 	struct rdmacm_link *link;
-	uint32_t opening; /* the number of its struct rdmacm_opening, or of one that was */
+	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
 	uint32_t resets;  /* of the link, as far as it was told */
 };
 
@@ -204,7 +196,7 @@ struct rdmacm_port {
 	uint64_t marked_us;        /* when connections were marked; 0: they are not */
 	struct ripc__map links_by_addr, conns_by_qpn;
 	struct rdmacm_conn *recent; /* whose message came last */
-	struct list opened;        /* struct rdmacm_opening that have ended */
+	struct list opened;        /* struct ripc__rdma_opening that have ended */
 	uint32_t opening;          /* the last number given to one */
 	uint32_t at, n_arrivals;
 	struct rdmacm_arrival arrivals[RDMACM_BATCH];
@@ -232,8 +224,6 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 		struct rdmacm_preamble *preamble);
 
 /* ---- rdmacm.c ---------------------------------------------------------------------------- */
-uint64_t ripc__rdmacm_now_us(void);
-uint64_t ripc__rdmacm_nonce(struct rdmacm_port *port);
 
 /* ---- link.c ------------------------------------------------------------------------------ */
 /* The link to a partner, made if need be. is_mirror: our own end of a connection to ourselves. */
@@ -251,9 +241,6 @@ bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link);
 int ripc__rdmacm_link_space(struct rdmacm_link *link);
 /* Sees to room for one more connection: somebody who does nothing leaves. */
 void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us);
-/* Ends this opening at once. */
-void ripc__rdmacm_opening_end(struct rdmacm_port *port, struct rdmacm_opening *opening,
-		int status);
 /* Looks at what waits and what is late; sets port->due_us. */
 void ripc__rdmacm_links_run(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_close(struct rdmacm_port *port);

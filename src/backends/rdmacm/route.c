@@ -32,28 +32,6 @@ int ripc__rdmacm_addr_choose(void *state, const uint8_t *blob, size_t len, const
 	return 0;
 }
 
-static struct rdmacm_opening *opening_new(struct rdmacm_port *port, void *peer,
-		const struct ripc__addr *addr)
-{
-	struct rdmacm_opening *opening = calloc(1, sizeof(*opening));
-
-	if (!opening)
-		return NULL;
-	opening->from = *addr;
-	opening->event = (struct ripc__event){.kind = RIPC_EV_PEER, .peer = peer};
-	port->opening += port->opening + 1 ? 1 : 2; /* never 0 */
-	opening->number = port->opening;
-	list_init(&opening->node);
-	return opening;
-}
-
-void ripc__rdmacm_opening_end(struct rdmacm_port *port, struct rdmacm_opening *opening, int status)
-{
-	list_remove(&opening->node);
-	opening->event.status = status;
-	list_append(&port->opened, &opening->node);
-}
-
 static bool is_ready(const struct rdmacm_link *link)
 {
 	return link->conn && link->conn->state == RDMACM_READY;
@@ -63,7 +41,7 @@ int ripc__rdmacm_peer_open(void *state, void *peer_state, const struct ripc__add
 {
 	struct rdmacm_port *port = state;
 	struct rdmacm_peer *peer = peer_state;
-	struct rdmacm_opening *opening = NULL;
+	struct ripc__rdma_opening *opening = NULL;
 	struct rdmacm_addr own;
 	struct rdmacm_link *link;
 	int error = ripc__rdmacm_addr_decode(addr->blob, addr->len, &own);
@@ -73,33 +51,20 @@ int ripc__rdmacm_peer_open(void *state, void *peer_state, const struct ripc__add
 	if (error)
 		return error;
 	if (!is_ready(link)) {
-		opening = opening_new(port, peer_state, addr);
+		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
 		if (!opening)
 			return -ENOMEM;
 	}
 	link->n_routes++;
 	*peer = (struct rdmacm_peer){.link = link, .opening = opening ? opening->number : 0};
 	if (opening && ripc__rdmacm_link_is_held(link)) {
-		ripc__rdmacm_opening_end(port, opening, link->error);
+		ripc__rdma_opening_end(opening, link->error, &port->opened);
 	} else if (opening) {
 		list_append(&link->openings, &opening->node);
 		ripc__rdmacm_link_want(link);
 	}
 	peer->resets = link->resets;
 	return opening ? -EINPROGRESS : 0;
-}
-
-/* Whoever closes a route does not want to hear of its opening. */
-static void opening_forget(struct list *list, uint32_t number)
-{
-	list_for_each_safe(node, list) {
-		struct rdmacm_opening *opening = list_entry(node, struct rdmacm_opening, node);
-
-		if (opening->number != number)
-			continue;
-		list_remove(&opening->node);
-		free(opening);
-	}
 }
 
 void ripc__rdmacm_peer_close(void *state, void *peer_state)
@@ -109,8 +74,8 @@ void ripc__rdmacm_peer_close(void *state, void *peer_state)
 	struct rdmacm_link *link = peer->link;
 
 	if (peer->opening) {
-		opening_forget(&link->openings, peer->opening);
-		opening_forget(&port->opened, peer->opening);
+		ripc__rdma_opening_forget(&link->openings, peer->opening);
+		ripc__rdma_opening_forget(&port->opened, peer->opening);
 	}
 	peer->link = NULL;
 	if (--link->n_routes == 0)

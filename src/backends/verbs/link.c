@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "util/bytes.h"
 #include "util/siphash.h"
@@ -31,25 +30,6 @@
 #define IDLE_US     10000000u /* then the client closes; the server after twice that */
 #define SWEEP_US    1000000u
 #define NUMBER_MASK 0xffffffu
-
-uint64_t ripc__verbs_now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-uint64_t ripc__verbs_nonce(struct verbs_port *port)
-{
-	uint64_t nonce;
-
-	do {
-		port->counter++;
-		nonce = ripc__siphash(port->secret, &port->counter, sizeof(port->counter));
-	} while (!nonce);
-	return nonce;
-}
 
 /* ---- links ------------------------------------------------------------------------------- */
 
@@ -70,7 +50,7 @@ static void due_at(struct verbs_port *port, uint64_t at_us)
 
 static void touch(struct verbs_link *link)
 {
-	link->used_us = ripc__verbs_now_us();
+	link->used_us = ripc__rdma_now_us();
 	list_remove(&link->node);
 	list_append(&link->port->links, &link->node);
 }
@@ -86,7 +66,7 @@ static int link_new(struct verbs_port *port, const struct verbs_addr *remote, ui
 	*made = (struct verbs_link){.port = port, .key = key, .remote = *remote};
 	made->client.link = made->server.link = made;
 	made->server.is_server = true;
-	made->server.proof = ripc__verbs_nonce(port);
+	made->server.proof = ripc__rdma_nonce(port->secret, &port->counter);
 	list_init(&made->node);
 	ripc__rdma_flow_init(&made->flow, &port->reads);
 	error = ripc__verbs_path_get(port, remote, &made->path);
@@ -98,7 +78,7 @@ static int link_new(struct verbs_port *port, const struct verbs_addr *remote, ui
 	error = ripc__map_put(&port->links_by_addr, key, made);
 	if (error)
 		goto err_space;
-	due_at(port, ripc__verbs_now_us() + SWEEP_US);
+	due_at(port, ripc__rdma_now_us() + SWEEP_US);
 	*link = made;
 	return 0;
 err_space:
@@ -219,7 +199,7 @@ static int make_room(struct verbs_port *port)
 /* There is no connection to be had: its reads end, and the next ones for a while. */
 static void client_fail(struct verbs_link *link, int error)
 {
-	link->hold_us = ripc__verbs_now_us() + HOLD_US;
+	link->hold_us = ripc__rdma_now_us() + HOLD_US;
 	ripc__rdma_flow_refuse(&link->flow, error);
 	if (link->client.state != VERBS_NONE)
 		ripc__verbs_pair_destroy(&link->client);
@@ -237,7 +217,7 @@ static void client_want(struct verbs_link *link)
 {
 	struct verbs_port *port = link->port;
 	struct verbs_pair *pair = &link->client;
-	uint64_t now_us = ripc__verbs_now_us();
+	uint64_t now_us = ripc__rdma_now_us();
 	int error;
 
 	if (list_empty(&link->flow.waiting) || pair->state != VERBS_NONE)
@@ -251,8 +231,8 @@ static void client_want(struct verbs_link *link)
 		ripc__rdma_flow_refuse(&link->flow, error);
 		return;
 	}
-	pair->nonce = ripc__verbs_nonce(port);
-	pair->psn = (uint32_t)ripc__verbs_nonce(port) & NUMBER_MASK;
+	pair->nonce = ripc__rdma_nonce(port->secret, &port->counter);
+	pair->psn = (uint32_t)ripc__rdma_nonce(port->secret, &port->counter) & NUMBER_MASK;
 	pair->mtu = port->self.mtu;
 	pair->reads = least(port->rdma->attr.max_qp_init_rd_atom, RIPC__RDMA_READS_OF_QP);
 	pair->until_us = now_us + GIVE_UP_US;
@@ -277,7 +257,7 @@ static void client_built(struct verbs_link *link)
 		return;
 	}
 	link->client.state = VERBS_ASKING;
-	client_ask(link, ripc__verbs_now_us());
+	client_ask(link, ripc__rdma_now_us());
 }
 
 /* Its reads that were posted come back, then it goes. */
@@ -285,7 +265,7 @@ static void client_break(struct verbs_link *link)
 {
 	ripc__rdma_flow_fail(&link->flow);
 	ripc__verbs_pair_break(&link->client);
-	link->client.until_us = ripc__verbs_now_us() + FLUSH_US;
+	link->client.until_us = ripc__rdma_now_us() + FLUSH_US;
 	due_at(link->port, link->client.until_us);
 }
 
@@ -313,7 +293,7 @@ static void client_heard(struct verbs_link *link, const struct verbs_setup *setu
 		return;
 	if (setup->type == VERBS_CHALLENGE && setup->proof != pair->proof) {
 		pair->proof = setup->proof;
-		client_ask(link, ripc__verbs_now_us());
+		client_ask(link, ripc__rdma_now_us());
 	} else if (setup->type == VERBS_REFUSE) {
 		client_fail(link, -EBUSY);
 	} else if (setup->type == VERBS_REPLY) {
@@ -338,7 +318,7 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 	if (error)
 		return; /* -EAGAIN: it asks again */
 	pair->nonce = setup->nonce;
-	pair->proof = ripc__verbs_nonce(port); /* each is of use once */
+	pair->proof = ripc__rdma_nonce(port->secret, &port->counter); /* each is of use once */
 	pair->remote_qpn = setup->qpn;
 	pair->psn = setup->psn;
 	pair->mtu = setup->mtu < port->self.mtu ? setup->mtu : port->self.mtu;

@@ -71,14 +71,8 @@ static void path_resolved(struct verbs_path *path)
 	path->busy = false;
 	path->ah = path->job_ah;
 	path->error = path->job_error;
-	path->since_us = ripc__verbs_now_us();
-	while (!list_empty(&path->waiting)) {
-		struct verbs_opening *opening = list_entry(list_pop(&path->waiting),
-			struct verbs_opening, node);
-
-		opening->event.status = path->error;
-		list_append(&path->port->opened, &opening->node);
-	}
+	path->since_us = ripc__rdma_now_us();
+	ripc__rdma_openings_end(&path->waiting, path->error, &path->port->opened);
 	ripc__verbs_parked_send(path);
 }
 
@@ -162,7 +156,7 @@ int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
 	path = path ? path : path_new(port, addr, key);
 	if (!path)
 		return -EAGAIN;
-	age_us = ripc__verbs_now_us() - path->since_us;
+	age_us = ripc__rdma_now_us() - path->since_us;
 	error = path->busy ? -EINPROGRESS : path->error;
 	if (!path->busy && (path->error || !path->users) && !is_sending(path) &&
 			(!path->since_us || age_us > (path->error ? AGAIN_US : FRESH_US)))
@@ -195,8 +189,7 @@ static void paths_free(struct list *paths)
 	while (!list_empty(paths)) {
 		struct verbs_path *path = list_entry(paths->next, struct verbs_path, node);
 
-		while (!list_empty(&path->waiting))
-			free(list_entry(list_pop(&path->waiting), struct verbs_opening, node));
+		ripc__rdma_openings_free(&path->waiting);
 		while (!list_empty(&path->parked))
 			free(list_entry(list_pop(&path->parked), struct verbs_parked, node));
 		path_free(path);
@@ -207,8 +200,7 @@ void ripc__verbs_paths_close(struct verbs_port *port)
 {
 	paths_free(&port->paths);
 	paths_free(&port->paths_used);
-	while (!list_empty(&port->opened))
-		free(list_entry(list_pop(&port->opened), struct verbs_opening, node));
+	ripc__rdma_openings_free(&port->opened);
 	ripc__map_free(&port->paths_by_gid);
 }
 
@@ -245,25 +237,11 @@ int ripc__verbs_addr_choose(void *state, const uint8_t *blob, size_t len, const 
 	return 0;
 }
 
-static struct verbs_opening *opening_new(struct verbs_port *port, void *peer,
-		const struct ripc__addr *addr)
-{
-	struct verbs_opening *opening = calloc(1, sizeof(*opening));
-
-	if (!opening)
-		return NULL;
-	opening->from = *addr;
-	opening->event = (struct ripc__event){.kind = RIPC_EV_PEER, .peer = peer};
-	port->opening += port->opening + 1 ? 1 : 2; /* never 0 */
-	opening->number = port->opening;
-	return opening;
-}
-
 int ripc__verbs_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
 {
 	struct verbs_port *port = state;
 	struct verbs_peer *peer = peer_state;
-	struct verbs_opening *opening = NULL;
+	struct ripc__rdma_opening *opening = NULL;
 	struct verbs_path *path;
 	struct verbs_addr own;
 	int error = ripc__verbs_addr_decode(addr->blob, addr->len, &own);
@@ -273,7 +251,7 @@ int ripc__verbs_peer_open(void *state, void *peer_state, const struct ripc__addr
 	if (error && error != -EINPROGRESS)
 		return error;
 	if (error == -EINPROGRESS) {
-		opening = opening_new(port, peer_state, addr);
+		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
 		if (!opening) {
 			ripc__verbs_path_put(path);
 			return -ENOMEM;
@@ -286,27 +264,14 @@ int ripc__verbs_peer_open(void *state, void *peer_state, const struct ripc__addr
 	return error;
 }
 
-/* Whoever closes a route does not want to hear of its opening. */
-static void opening_forget(struct list *list, uint32_t number)
-{
-	list_for_each_safe(node, list) {
-		struct verbs_opening *opening = list_entry(node, struct verbs_opening, node);
-
-		if (opening->number != number)
-			continue;
-		list_remove(&opening->node);
-		free(opening);
-	}
-}
-
 void ripc__verbs_peer_close(void *state, void *peer_state)
 {
 	struct verbs_port *port = state;
 	struct verbs_peer *peer = peer_state;
 
 	if (peer->opening) {
-		opening_forget(&peer->path->waiting, peer->opening);
-		opening_forget(&port->opened, peer->opening);
+		ripc__rdma_opening_forget(&peer->path->waiting, peer->opening);
+		ripc__rdma_opening_forget(&port->opened, peer->opening);
 	}
 	ripc__verbs_path_put(peer->path);
 	peer->path = NULL;

@@ -148,26 +148,10 @@ static void look_at_device(struct verbs_port *port)
 
 static void look_at_clock(struct verbs_port *port)
 {
-	uint64_t now_us = port->due_us == UINT64_MAX ? 0 : ripc__verbs_now_us();
+	uint64_t now_us = port->due_us == UINT64_MAX ? 0 : ripc__rdma_now_us();
 
 	if (port->due_us <= now_us)
 		ripc__verbs_links_run(port, now_us);
-}
-
-static uint32_t take_opened(struct verbs_port *port, struct ripc__event *events, uint32_t at,
-		uint32_t n)
-{
-	while (at < n && !list_empty(&port->opened)) {
-		struct verbs_opening *opening = list_entry(list_pop(&port->opened),
-			struct verbs_opening, node);
-
-		port->from[at] = opening->from;
-		events[at] = opening->event;
-		events[at].from = &port->from[at];
-		free(opening);
-		at++;
-	}
-	return at;
 }
 
 int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
@@ -186,7 +170,7 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 	fill(port);
 	filled = take_completions(port, events, n);
 	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
-	return (int)take_opened(port, events, filled, n);
+	return (int)ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */

@@ -209,7 +209,7 @@ static int draw_numbers(struct verbs_port *port)
 		return -EIO;
 	port->self = (struct verbs_addr){.lid = rdma->kind == RIPC__RDMA_INFINIBAND ? rdma->lid : 0,
 		.kind = (uint8_t)rdma->kind, .mtu = rdma->mtu,
-		.qkey = (uint32_t)ripc__verbs_nonce(port) & QKEY_MASK};
+		.qkey = (uint32_t)ripc__rdma_nonce(port->secret, &port->counter) & QKEY_MASK};
 	memcpy(port->self.gid, &rdma->gid, sizeof(port->self.gid));
 	return 0;
 }

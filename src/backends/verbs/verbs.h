@@ -62,7 +62,7 @@ struct verbs_parked {
 struct verbs_path {
 	struct ripc__rdma_job job;
 	struct list node;       /* port->paths, least recently used first; or ->paths_used */
-	struct list waiting;    /* struct verbs_opening */
+	struct list waiting;    /* struct ripc__rdma_opening */
 	struct list parked;     /* struct verbs_parked */
 	struct verbs_port *port;
 	uint64_t key;           /* in port->paths_by_gid */
@@ -77,18 +77,10 @@ struct verbs_path {
 	int job_error;
 };
 
-/* A peer_open that waits for its path, or that has ended and was not polled. */
-struct verbs_opening {
-	struct list node;
-	struct ripc__event event;
-	struct ripc__addr from;
-	uint32_t number;
-};
-
 /* What core keeps for a partner. */
 struct verbs_peer {
 	struct verbs_path *path;
-	uint32_t opening; /* the number of its struct verbs_opening, or of one that was */
+	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
 	uint32_t qpn, qkey;
 	uint8_t mtu;
 };
@@ -181,7 +173,7 @@ struct verbs_port {
 	struct ripc__map paths_by_gid, links_by_addr;
 	uint32_t n_paths_unused, n_parked;
 	uint32_t n_pairs;          /* that exist, or are being made or destroyed */
-	struct list opened;        /* struct verbs_opening that have ended */
+	struct list opened;        /* struct ripc__rdma_opening that have ended */
 	uint32_t opening;          /* the last number given to one */
 	uint32_t at, n_wcs;        /* completions taken and not yet looked at */
 	struct ibv_wc wcs[VERBS_BATCH];
@@ -248,8 +240,6 @@ void ripc__verbs_wait(void *port);
 void ripc__verbs_wake(void *port);
 
 /* ---- link.c ------------------------------------------------------------------------------ */
-uint64_t ripc__verbs_now_us(void);
-uint64_t ripc__verbs_nonce(struct verbs_port *port);
 /* The link to a partner; made if need be. */
 int ripc__verbs_link_get(struct verbs_port *port, const struct verbs_addr *remote,
 		struct verbs_link **link);
