@@ -152,7 +152,7 @@ static void conn_free(struct rdmacm_conn *conn)
 	ripc__rdma_space_put(conn->space);
 	port->n_conns--;
 	port->n_unready--;
-	port->look |= !list_empty(&port->wanting);
+	port->look = true; /* there is room, and the link that left it may be of no use */
 	free(conn);
 	if (!link)
 		return;

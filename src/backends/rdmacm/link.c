@@ -301,7 +301,7 @@ static void wanting_run(struct rdmacm_port *port, uint64_t now_us)
 static bool is_unused(const struct rdmacm_link *link)
 {
 	return link->n_routes == 0 && !link->conn && !is_waited_for(link) &&
-		link->flow.n_posted == 0 && (!link->space || link->space->refs == 1);
+		link->flow.n_posted == 0;
 }
 
 /* A connection to which no route leads ends when the other end does not use it either. */
@@ -336,7 +336,11 @@ static void link_run(struct rdmacm_link *link, uint64_t now_us)
 	}
 	idle_run(link, now_us);
 	space_drop(link);
-	if (is_unused(link))
+	if (!is_unused(link))
+		return;
+	if (link->space && link->space->refs > 1)
+		ripc__rdmacm_due_at(link->port, now_us + IDLE_US); /* memory is still open in it */
+	else
 		link_free(link);
 }
 
