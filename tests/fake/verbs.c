@@ -500,11 +500,17 @@ static void flush(struct fake_qp *qp)
 		complete(qp->qp.send_cq, &wc);
 	}
 	qp->n_held = 0;
-	for (; qp->n_recvs; qp->n_recvs--) {
+	for (; qp->n_recvs && !fake_verbs.keep_receives; qp->n_recvs--) {
 		wc.wr_id = qp->recvs[qp->first].wr_id;
 		qp->first = (qp->first + 1) % qp->max_recv;
 		complete(qp->qp.recv_cq, &wc);
 	}
+}
+
+/* Under the lock. What was posted does not come back. */
+static void forget(struct fake_qp *qp)
+{
+	qp->n_held = qp->n_recvs = qp->unsignalled = 0;
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -516,6 +522,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	pthread_mutex_lock(&world.lock);
 	if (attr->qp_state == IBV_QPS_ERR)
 		flush(own);
+	else if (attr->qp_state == IBV_QPS_RESET)
+		forget(own);
 	else if (qp->state == IBV_QPS_ERR || attr->qp_state != qp->state + 1)
 		fault("a queue pair skips a state");
 	qp->state = attr->qp_state;
@@ -708,12 +716,18 @@ static void post_datagram(struct fake_qp *qp, const struct ibv_send_wr *wr)
 		fault("a datagram longer than the MTU");
 	if (wc.status == IBV_WC_SUCCESS)
 		deliver(qp, wr);
+	if (wc.status == IBV_WC_SUCCESS && fake_verbs.fail_datagrams) {
+		fake_verbs.fail_datagrams--;
+		wc.status = IBV_WC_LOC_QP_OP_ERR;
+	}
 	if (++qp->unsignalled > qp->max_send)
 		fault("a send queue overran");
 	if (wr->send_flags & IBV_SEND_SIGNALED || wc.status != IBV_WC_SUCCESS) {
 		complete(qp->qp.send_cq, &wc);
 		qp->unsignalled = 0;
 	}
+	if (wc.status == IBV_WC_LOC_QP_OP_ERR)
+		flush(qp);
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

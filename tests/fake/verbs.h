@@ -46,6 +46,8 @@ struct fake_verbs {
 	bool drop_thirds;    /* of each three datagrams one does not arrive */
 	uint32_t third;      /* which: 0 to 2 */
 	bool corrupt_datagrams; /* the first byte of each is changed */
+	bool keep_receives;  /* of a queue pair that fails: they do not come back */
+	uint32_t fail_datagrams; /* so many fail, and their queue pair with them */
 	uint32_t n_reads, n_datagrams, n_dropped;
 	uint32_t n_posts, n_recv_posts; /* calls */
 };

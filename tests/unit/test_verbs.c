@@ -284,17 +284,126 @@ START_TEST(wait_arm__device_was_taken_away)
 }
 END_TEST
 
-/* The datagram queue pair fails: its receives come back, and it is told with the next send. */
-START_TEST(poll__queue_pair_fails)
+static void break_qp(struct end *end)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
+	ibv_modify_qp(end->port.qp, &attr, IBV_QP_STATE);
+}
+
+/* As many as come back at once, in batches. */
+static void move_all(struct end *end)
+{
+	for (uint32_t i = 0; i <= VERBS_RING / VERBS_BATCH + 1; i++)
+		end_move(end);
+}
+
+/* The datagram queue pair fails: it comes back with the number that it had. */
+START_TEST(poll__queue_pair_fails)
+{
+	uint32_t qpn;
+
 	ends_open(&left, &right);
-	ibv_modify_qp(right.port.qp, &attr, IBV_QP_STATE);
-	for (int i = 0; i < 40; i++)
+	qpn = right.port.qp->qp_num;
+	for (uint32_t turn = 1; turn < 5; turn++) {
+		break_qp(&right);
+		move_all(&right);
+		ck_assert(right.port.failed == (turn > 1));
+		clock_pass(100000); /* before it comes back again so soon */
+		move_all(&right);
+		ck_assert_int_eq(end_send(&left, 3, 10), 3);
+		ck_assert_int_eq(end_send(&right, 2, 4000), 2);
+		move_all(&right);
+		move_all(&left);
+		ck_assert_uint_eq(right.n_datagrams, 3 * turn);
+		ck_assert_uint_eq(left.n_datagrams, 2 * turn);
+	}
+	ck_assert_uint_eq(right.port.qp->qp_num, qpn);
+	ck_assert_uint_eq(right.n_events, 0);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* A datagram that cannot be sent costs those behind it, and not the backend. */
+START_TEST(send__fails_with_its_queue_pair)
+{
+	uint32_t sent = 0;
+
+	ends_open(&left, &right);
+	for (uint32_t i = 0; i < 200 && sent < 300; i++) {
+		if (i == 3)
+			fake_verbs.fail_datagrams = 1;
+		sent += (uint32_t)end_send(&left, 20, 10);
+		end_move(&left);
 		end_move(&right);
-	ck_assert_uint_eq(right.n_events + right.n_datagrams, 0);
+	}
+	ck_assert_uint_ge(sent, 300);
+	ck_assert_uint_eq(left.port.failures, 1);
+	ck_assert_uint_gt(right.n_datagrams, 150);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* What was received and not given back does not keep it from coming back; what waits goes. */
+START_TEST(poll__queue_pair_fails_while_much_is_held)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	void *handles[VERBS_RING];
+	uint32_t n = 0;
+
+	ends_open(&left, &right);
+	for (uint32_t i = 0; i < VERBS_RING / 32 - 4; i++) {
+		int got;
+
+		ck_assert_int_eq(end_send(&left, 32, 10), 32);
+		got = BACKEND->poll(&right.port, events, RIPC_EVENTS_MAX);
+		for (int k = 0; k < got; k++)
+			handles[n++] = events[k].handle;
+	}
+	ck_assert_uint_eq(n, VERBS_RING / 2);
+	fake_verbs.fail_datagrams = 1;
+	for (uint32_t i = 0; i <= VERBS_SENDS; i++)
+		(void)end_send(&right, 1, 10);
+	ck_assert_uint_eq(right.port.failures, 1);
+	move_all(&right);
+	ck_assert(!right.port.failed && !right.port.rdma->is_lost);
+	while (n)
+		BACKEND->release(&right.port, handles[--n]);
+	move_all(&right);
+	ck_assert_uint_eq(right.n_datagrams, 0);
+	ck_assert_int_eq(end_send(&left, 32, 10), 32);
+	move_all(&right);
+	ck_assert_uint_eq(right.n_datagrams, 32);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* One that fails again and again, or cannot be brought back, or whose receives do not come. */
+START_TEST(poll__queue_pair_is_lost)
+{
+	ends_open(&left, &right);
+	if (_i == 1) {
+		fake_verbs.fail[FAKE_MODIFY_QP].skip = 2;
+		fake_verbs.fail[FAKE_MODIFY_QP].n = 1;
+		fake_verbs.fail[FAKE_MODIFY_QP].error = EIO;
+	}
+	fake_verbs.keep_receives = _i == 2;
+	for (int i = 0; i < 20 && !right.port.rdma->is_lost; i++) {
+		break_qp(&right);
+		for (uint32_t k = 0; k <= VERBS_SENDS; k++)
+			(void)end_send(&right, 1, 10);
+		move_all(&right);
+		clock_pass(200000);
+		move_all(&right);
+	}
 	ck_assert_int_eq(end_send(&right, 1, 10), -ECONNRESET);
+	ck_assert_ptr_nonnull(strstr(end_log, "queue pair"));
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -359,6 +468,9 @@ int main(void)
 		{send__device_is_gone, 1},
 		{wait_arm__device_was_taken_away, 1},
 		{poll__queue_pair_fails, 1},
+		{send__fails_with_its_queue_pair, 1},
+		{poll__queue_pair_fails_while_much_is_held, 1},
+		{poll__queue_pair_is_lost, 3},
 		{poll__receives_cannot_be_posted, 1},
 		{poll__what_is_garbled_is_dropped, 1},
 		{NULL, 0},

@@ -12,6 +12,7 @@
 
 #include "../fake/verbs.h"
 #include "backends/verbs/verbs.h"
+#include "virtual_clock.h"
 
 #define BACKEND (&ripc__verbs_backend)
 
@@ -122,6 +123,7 @@ static inline void ends_await(struct end *const *ends, uint32_t n, const struct 
 		for (uint32_t i = 0; i < n; i++)
 			end_move(ends[i]);
 		poll(NULL, 0, 1);
+		clock_pass(1000);
 	}
 }
 
@@ -138,6 +140,7 @@ static inline void ends_settle(struct end *const *ends, uint32_t n)
 			busy += ends[i]->port.at < ends[i]->port.n_wcs;
 		}
 		poll(NULL, 0, 1);
+		clock_pass(1000);
 	}
 }
 

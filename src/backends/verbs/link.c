@@ -43,7 +43,7 @@ static uint64_t link_key(const struct verbs_port *port, const struct verbs_addr 
 	return ripc__siphash(port->secret, bytes, sizeof(bytes));
 }
 
-static void due_at(struct verbs_port *port, uint64_t at_us)
+void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us)
 {
 	port->due_us = at_us < port->due_us ? at_us : port->due_us;
 }
@@ -78,7 +78,7 @@ static int link_new(struct verbs_port *port, const struct verbs_addr *remote, ui
 	error = ripc__map_put(&port->links_by_addr, key, made);
 	if (error)
 		goto err_space;
-	due_at(port, ripc__rdma_now_us() + SWEEP_US);
+	ripc__verbs_due_at(port, ripc__rdma_now_us() + SWEEP_US);
 	*link = made;
 	return 0;
 err_space:
@@ -224,7 +224,7 @@ static void client_want(struct verbs_link *link)
 		return;
 	error = port->no_more || now_us < link->hold_us ? -EHOSTUNREACH : make_room(port);
 	if (error == -EAGAIN) {
-		due_at(port, now_us + ROOM_US);
+		ripc__verbs_due_at(port, now_us + ROOM_US);
 		return;
 	}
 	if (error) {
@@ -247,7 +247,7 @@ static void client_ask(struct verbs_link *link, uint64_t now_us)
 	say(link, VERBS_REQUEST, pair);
 	pair->due_us = now_us + pair->wait_us;
 	pair->wait_us = 2 * pair->wait_us < ASK_MAX_US ? 2 * pair->wait_us : ASK_MAX_US;
-	due_at(link->port, pair->due_us);
+	ripc__verbs_due_at(link->port, pair->due_us);
 }
 
 static void client_built(struct verbs_link *link)
@@ -266,7 +266,7 @@ static void client_break(struct verbs_link *link)
 	ripc__rdma_flow_fail(&link->flow);
 	ripc__verbs_pair_break(&link->client);
 	link->client.until_us = ripc__rdma_now_us() + FLUSH_US;
-	due_at(link->port, link->client.until_us);
+	ripc__verbs_due_at(link->port, link->client.until_us);
 }
 
 /* What there is to do after something was posted, or has ended. */
@@ -438,7 +438,7 @@ static void client_run(struct verbs_link *link, uint64_t now_us)
 		else if (pair->due_us <= now_us)
 			client_ask(link, now_us);
 		else
-			due_at(link->port, pair->due_us);
+			ripc__verbs_due_at(link->port, pair->due_us);
 		break;
 	case VERBS_READY:
 		if (client_is_idle(link) && now_us - link->used_us >= IDLE_US)
@@ -448,7 +448,7 @@ static void client_run(struct verbs_link *link, uint64_t now_us)
 		if (pair->until_us <= now_us)
 			ripc__verbs_pair_destroy(pair);
 		else
-			due_at(link->port, pair->until_us);
+			ripc__verbs_due_at(link->port, pair->until_us);
 		break;
 	default:
 		break;
@@ -474,7 +474,7 @@ void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us)
 			link_free(link);
 	}
 	if (!list_empty(&port->links))
-		due_at(port, now_us + SWEEP_US);
+		ripc__verbs_due_at(port, now_us + SWEEP_US);
 }
 
 /* The helper threads have ended. */

@@ -76,19 +76,22 @@ static enum taken take_datagram(struct verbs_port *port, const struct ibv_wc *wc
 {
 	const uint8_t *bytes = ripc__rdma_ring_bytes(&port->ring, wc);
 	uint32_t head = VERBS_GRH + VERBS_PREAMBLE;
+	bool may_hand = ripc__rdma_ring_may_hand(&port->ring);
 	struct verbs_addr sender;
 	bool is_setup, is_good = wc->status == IBV_WC_SUCCESS &&
 		ripc__verbs_sender(&port->self, wc, bytes, &sender, &is_setup) == 0;
 
-	if (is_good && !is_setup) {
-		if (!event || !ripc__rdma_ring_may_hand(&port->ring))
+	/* Who holds many keeps a queue pair that has failed from coming back: then it is lost. */
+	if (is_good && !is_setup && (may_hand || !port->failed)) {
+		if (!event || !may_hand)
 			return NOT_TAKEN;
 		hand_over(port, wc, &sender, event, from);
 		return TAKEN_OUT;
 	}
 	/* Receives only fail with their queue pair. */
-	port->rdma->is_lost |= wc->status != IBV_WC_SUCCESS;
-	if (is_good)
+	if (wc->status != IBV_WC_SUCCESS)
+		ripc__verbs_qp_failed(port);
+	if (is_good && is_setup)
 		take_setup(port, &sender, bytes + head, wc->byte_len - head);
 	ripc__rdma_ring_keep(&port->ring, wc);
 	return TAKEN;
@@ -154,6 +157,15 @@ static void look_at_clock(struct verbs_port *port)
 		ripc__verbs_links_run(port, now_us);
 }
 
+/* Buffers that were released are posted again, unless there is nothing to post them to. */
+static void refill(struct verbs_port *port)
+{
+	if (port->failed)
+		ripc__verbs_qp_revive(port);
+	if (!port->failed)
+		ripc__rdma_ring_refill(&port->ring);
+}
+
 int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct verbs_port *port = state;
@@ -166,7 +178,7 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 	if (port->polls % CLOCK_EVERY == 0)
 		look_at_clock(port);
 	ripc__rdma_worker_done(port->worker, port);
-	ripc__rdma_ring_refill(&port->ring);
+	refill(port);
 	fill(port);
 	filled = take_completions(port, events, n);
 	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
@@ -319,8 +331,8 @@ int ripc__verbs_wait_arm(void *state)
 	struct verbs_port *port = state;
 
 	quieten(port);
+	refill(port);
 	set_timer(port);
-	ripc__rdma_ring_refill(&port->ring);
 	if (!has_something(port) && !port->armed) {
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
 		port->rdma->is_lost |= !port->armed;

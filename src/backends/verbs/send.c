@@ -48,24 +48,40 @@ void ripc__verbs_sends_close(struct verbs_port *port)
 	ripc__buffers_close(port->sends.buffers);
 }
 
-/* How many more may be posted. */
-static uint32_t room(struct verbs_port *port, uint32_t wanted)
+void ripc__verbs_sends_look(struct verbs_port *port)
 {
 	struct verbs_sends *sends = &port->sends;
 	struct ibv_wc wcs[VERBS_SENDS / VERBS_SIGNALLED + 1];
-	uint32_t left = VERBS_SENDS - (sends->head - sends->tail);
-	int n;
+	int n = ibv_poll_cq(sends->cq, sizeof(wcs) / sizeof(wcs[0]), wcs);
+
+	for (int i = 0; i < n; i++) {
+		sends->tail = (uint32_t)wcs[i].wr_id + 1;
+		if (wcs[i].status != IBV_WC_SUCCESS)
+			ripc__verbs_qp_failed(port);
+	}
+	port->rdma->is_lost |= n < 0;
+}
+
+void ripc__verbs_sends_reset(struct verbs_port *port)
+{
+	struct verbs_sends *sends = &port->sends;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(sends->cq, 1, &wc) > 0)
+		; /* each was posted before */
+	sends->tail = sends->head;
+	sends->unsignalled = 0;
+}
+
+/* How many more may be posted. */
+static uint32_t room(struct verbs_port *port, uint32_t wanted)
+{
+	uint32_t left = VERBS_SENDS - (port->sends.head - port->sends.tail);
 
 	if (left >= wanted)
 		return left;
-	n = ibv_poll_cq(sends->cq, sizeof(wcs) / sizeof(wcs[0]), wcs);
-	for (int i = 0; i < n; i++) {
-		sends->tail = (uint32_t)wcs[i].wr_id + 1;
-		/* The queue pair has failed, and with it our address. */
-		port->rdma->is_lost |= wcs[i].status != IBV_WC_SUCCESS;
-	}
-	port->rdma->is_lost |= n < 0;
-	return VERBS_SENDS - (sends->head - sends->tail);
+	ripc__verbs_sends_look(port);
+	return port->failed ? 0 : VERBS_SENDS - (port->sends.head - port->sends.tail);
 }
 
 struct list_of_sends {
@@ -228,6 +244,8 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 		return park(port, peer, tx);
 	if (is_dead(port, peer->path))
 		return -ECONNRESET;
+	if (port->failed)
+		return 0;
 	for (uint32_t left = room(port, n); list.n < n && list.n < left; ) {
 		uint8_t *bytes = next_bytes(port, &list);
 
@@ -248,7 +266,7 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 	uint8_t *bytes;
 
 	list_begin(port, &list);
-	if (is_dead(port, link->path) || room(port, 1) == 0)
+	if (is_dead(port, link->path) || port->failed || room(port, 1) == 0)
 		return;
 	bytes = next_bytes(port, &list);
 	ripc__verbs_preamble_encode(true, port->self.mtu, port->self.qkey, bytes);

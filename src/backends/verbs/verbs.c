@@ -18,7 +18,6 @@
 #define RECEIVES_MIN    64u
 #define RECEIVES_MAX    16384u
 #define CONNECTIONS_MAX 4096u
-#define INLINE_WISHED   256u /* bytes; devices that offer less say so */
 #define QKEY_MASK       0x7fffffffu
 
 static int read_options(const struct ripc__host *host, struct verbs_device *dev,
@@ -149,58 +148,6 @@ static void close_queues(struct verbs_port *port)
 	ibv_destroy_comp_channel(port->channel);
 }
 
-static int create_qp(struct verbs_port *port, uint32_t inline_max)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = port->sends.cq,
-		.recv_cq = port->cq,
-		.cap = {.max_send_wr = VERBS_SENDS, .max_recv_wr = port->ring.count,
-			.max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = inline_max},
-		.qp_type = IBV_QPT_UD,
-	};
-
-	errno = 0;
-	port->qp = ibv_create_qp(port->rdma->pd, &attr);
-	if (!port->qp)
-		return errno ? -errno : -ENOMEM;
-	port->sends.inline_max = attr.cap.max_inline_data < inline_max ?
-		attr.cap.max_inline_data : inline_max;
-	return 0;
-}
-
-/* From the beginning to where it sends. */
-static int activate_qp(struct verbs_port *port)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = port->rdma->port,
-		.qkey = port->self.qkey};
-	int error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		IBV_QP_QKEY);
-
-	attr.qp_state = IBV_QPS_RTR;
-	if (!error)
-		error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE);
-	attr.qp_state = IBV_QPS_RTS;
-	if (!error)
-		error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-	return -error;
-}
-
-static int open_qp(struct verbs_port *port)
-{
-	int error = create_qp(port, INLINE_WISHED);
-
-	if (error == -EINVAL)
-		error = create_qp(port, 0); /* some refuse what they cannot give */
-	if (error)
-		return error;
-	error = activate_qp(port);
-	if (!error)
-		error = ripc__rdma_ring_start(&port->ring, port->qp, NULL);
-	if (error)
-		ibv_destroy_qp(port->qp);
-	return error;
-}
-
 static int draw_numbers(struct verbs_port *port)
 {
 	const struct ripc__rdma_device *rdma = port->rdma;
@@ -249,7 +196,7 @@ static int port_open(void *state, void *port_state)
 	error = open_queues(port);
 	if (error)
 		goto err_sends;
-	error = open_qp(port);
+	error = ripc__verbs_qp_open(port);
 	if (error)
 		goto err_queues;
 	error = ripc__verbs_wait_open(port);

@@ -167,6 +167,10 @@ struct verbs_port {
 	bool waited;               /* wait has looked at the descriptors since they were last */
 	bool others;               /* others_fd was readable then */
 	bool no_more;              /* closing: no new connections */
+	bool failed;               /* the datagram queue pair: it is brought back, */
+	uint64_t revive_us;        /* not before */
+	uint64_t failed_us;        /* when it failed last */
+	uint32_t failures;         /* in quick succession */
 	uint32_t unacked;          /* events of the channel */
 	uint32_t polls;
 	struct list paths, paths_used, links;
@@ -200,6 +204,13 @@ bool ripc__verbs_is_v4(const uint8_t gid[16]);
 void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);
 int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup);
 
+/* ---- qp.c: the datagram queue pair -------------------------------------------------------- */
+int ripc__verbs_qp_open(struct verbs_port *port);
+/* A completion says that it has failed. */
+void ripc__verbs_qp_failed(struct verbs_port *port);
+/* It has failed: brings it back, if that can be done now. */
+void ripc__verbs_qp_revive(struct verbs_port *port);
+
 /* ---- path.c ------------------------------------------------------------------------------ */
 /* One more user. -EINPROGRESS: it is there, and will be resolved. Other errors: it is not. */
 int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
@@ -225,6 +236,10 @@ void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_pe
 int ripc__verbs_sends_open(struct verbs_port *port);
 void ripc__verbs_sends_close(struct verbs_port *port);
 int ripc__verbs_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* Takes note of sends that have ended. */
+void ripc__verbs_sends_look(struct verbs_port *port);
+/* The queue pair was reset: nothing is under way any more. */
+void ripc__verbs_sends_reset(struct verbs_port *port);
 /* The way was found, or not: what was parked goes. */
 void ripc__verbs_parked_send(struct verbs_path *path);
 /* Best effort; it is repeated, or its loss is noticed. */
@@ -251,6 +266,7 @@ void ripc__verbs_setup_came(struct verbs_port *port, const struct verbs_addr *fr
 void ripc__verbs_link_completed(struct verbs_link *link);
 /* Asks again, gives up, closes what is idle; sets port->due_us. */
 void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
+void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us);
 int ripc__verbs_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region);
 void ripc__verbs_mem_dereg(void *dev, void *region);
 int ripc__verbs_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
