@@ -1,71 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See verbs.h. One lock protects everything; objects are found by number, as in a device. */
-#include "verbs.h"
+#include "verbs_world.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "util/list.h"
-
-#define HELD_MAX 64
-
-struct fake_cq {
-	struct ibv_cq cq;
-	struct ibv_wc *wcs; /* a ring */
-	uint32_t depth, first, n;
-	bool armed;
-};
-
-struct fake_recv {
-	uint64_t wr_id;
-	uint8_t *mem;
-	uint32_t len;
-};
-
-struct fake_qp {
-	struct ibv_qp qp;
-	struct list node;
-	struct ibv_qp_attr attr;
-	uint32_t max_send, max_recv, max_inline;
-	struct fake_recv *recvs; /* a ring */
-	uint32_t first, n_recvs;
-	struct ibv_send_wr held[HELD_MAX];
-	struct ibv_sge pieces[HELD_MAX];
-	uint32_t n_held;
-	uint32_t unsignalled; /* posted since the last that was told, so still in the queue */
-};
-
-struct fake_mr {
-	struct ibv_mr mr;
-	struct list node;
-	unsigned int access;
-};
-
-struct fake_context {
-	struct ibv_context context;
-	struct list node;
-	int pipe[2];
-};
-
-struct fake_channel {
-	struct ibv_comp_channel channel;
-	int write_fd;
-};
-
 struct fake_verbs fake_verbs;
 
-static struct {
-	pthread_mutex_t lock;
-	struct list qps, mrs, contexts;
-	uint32_t next_number, next_key, live, faults;
-	const char *fault;
-	struct ibv_device device;
-} world = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct fake_world fake_world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -85,53 +31,54 @@ void fake_verbs_reset(void)
 	fake_verbs.inline_max = 96;
 	fake_verbs.gids[1].gid_type = IBV_GID_TYPE_ROCE_V2;
 	memcpy(&fake_verbs.gids[1].gid, ip, sizeof(ip));
-	list_init(&world.qps);
-	list_init(&world.mrs);
-	list_init(&world.contexts);
-	world.next_number = 16;
-	world.live = world.faults = 0;
-	strcpy(world.device.name, "fake0");
+	list_init(&fake_world.qps);
+	list_init(&fake_world.mrs);
+	list_init(&fake_world.contexts);
+	fake_world.next_number = 16;
+	fake_world.live = fake_world.faults = 0;
+	strcpy(fake_world.device.name, "fake0");
 }
 
-static void fault(const char *what)
+void fake_fault(const char *what)
 {
-	world.faults++;
-	world.fault = what;
+	fake_world.faults++;
+	fake_world.fault = what;
 }
 
 uint32_t fake_verbs_live(void)
 {
-	return world.live;
+	return fake_world.live;
 }
 
 uint32_t fake_verbs_faults(const char **what)
 {
-	*what = world.fault ? world.fault : "";
-	return world.faults;
+	*what = fake_world.fault ? fake_world.fault : "";
+	return fake_world.faults;
 }
 
 uint32_t fake_verbs_connections(void)
 {
 	uint32_t n = 0;
 
-	pthread_mutex_lock(&world.lock);
-	list_for_each(node, &world.qps)
+	pthread_mutex_lock(&fake_world.lock);
+	list_for_each(node, &fake_world.qps)
 		n += list_entry(node, struct fake_qp, node)->qp.qp_type == IBV_QPT_RC;
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_unlock(&fake_world.lock);
 	return n;
 }
 
 void fake_verbs_event(enum ibv_event_type type)
 {
-	struct fake_context *context = list_entry(world.contexts.next, struct fake_context, node);
+	struct fake_context *context = list_entry(fake_world.contexts.next, struct fake_context,
+		node);
 	struct ibv_async_event event = {.event_type = type};
 
 	if (write(context->pipe[1], &event, sizeof(event)) != sizeof(event))
-		fault("too many events");
+		fake_fault("too many events");
 }
 
 /* True: this call fails, with errno set. */
-static bool fails(enum fake_call call)
+bool fake_fails(enum fake_call call)
 {
 	if (fake_verbs.fail[call].n == 0)
 		return false;
@@ -144,20 +91,20 @@ static bool fails(enum fake_call call)
 	return true;
 }
 
-static void *made(size_t len)
+void *fake_made(size_t len)
 {
 	void *object = calloc(1, len);
 
 	if (!object)
 		abort();
-	world.live++;
+	fake_world.live++;
 	return object;
 }
 
-static int gone(void *object)
+int fake_gone(void *object)
 {
 	free(object);
-	world.live--;
+	fake_world.live--;
 	return 0;
 }
 
@@ -168,9 +115,9 @@ struct ibv_device **ibv_get_device_list(int *n)
 	struct ibv_device **list = calloc(2, sizeof(struct ibv_device *));
 
 	*n = !fake_verbs.no_device;
-	world.device.transport_type = fake_verbs.transport;
+	fake_world.device.transport_type = fake_verbs.transport;
 	if (list && *n)
-		list[0] = &world.device;
+		list[0] = &fake_world.device;
 	return list;
 }
 
@@ -228,22 +175,22 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct ibv_pd *pd;
 
-	if (fails(FAKE_ALLOC_PD))
+	if (fake_fails(FAKE_ALLOC_PD))
 		return NULL;
-	pthread_mutex_lock(&world.lock);
-	pd = made(sizeof(*pd));
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
+	pd = fake_made(sizeof(*pd));
+	pthread_mutex_unlock(&fake_world.lock);
 	pd->context = context;
 	return pd;
 }
 
 static bool is_used(const struct ibv_pd *pd)
 {
-	list_for_each(node, &world.qps) {
+	list_for_each(node, &fake_world.qps) {
 		if (list_entry(node, struct fake_qp, node)->qp.pd == pd)
 			return true;
 	}
-	list_for_each(node, &world.mrs) {
+	list_for_each(node, &fake_world.mrs) {
 		if (list_entry(node, struct fake_mr, node)->mr.pd == pd)
 			return true;
 	}
@@ -252,11 +199,11 @@ static bool is_used(const struct ibv_pd *pd)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-	pthread_mutex_lock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
 	if (is_used(pd))
-		fault("a protection domain is freed while it is used");
-	gone(pd);
-	pthread_mutex_unlock(&world.lock);
+		fake_fault("a protection domain is freed while it is used");
+	fake_gone(pd);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 
@@ -268,15 +215,15 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	struct fake_mr *mr;
 
 	(void)iova;
-	if (fails(FAKE_REG_MR))
+	if (fake_fails(FAKE_REG_MR))
 		return NULL;
-	pthread_mutex_lock(&world.lock);
-	mr = made(sizeof(*mr));
+	pthread_mutex_lock(&fake_world.lock);
+	mr = fake_made(sizeof(*mr));
 	mr->mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
-	mr->mr.lkey = mr->mr.rkey = ++world.next_key << 8 | 0x5a;
+	mr->mr.lkey = mr->mr.rkey = ++fake_world.next_key << 8 | 0x5a;
 	mr->access = access;
-	list_append(&world.mrs, &mr->node);
-	pthread_mutex_unlock(&world.lock);
+	list_append(&fake_world.mrs, &mr->node);
+	pthread_mutex_unlock(&fake_world.lock);
 	return &mr->mr;
 }
 
@@ -289,18 +236,18 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr *own = (struct fake_mr *)mr;
 
-	pthread_mutex_lock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
 	list_remove(&own->node);
-	gone(own);
-	pthread_mutex_unlock(&world.lock);
+	fake_gone(own);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 
 /* May a queue pair of this domain use that memory so? */
-static bool may_use(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint32_t len,
+bool fake_may_use(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint32_t len,
 		unsigned int access)
 {
-	list_for_each(node, &world.mrs) {
+	list_for_each(node, &fake_world.mrs) {
 		const struct fake_mr *mr = list_entry(node, struct fake_mr, node);
 		uint64_t offset = address - (uintptr_t)mr->mr.addr;
 
@@ -318,11 +265,11 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	struct fake_channel *channel;
 	int fds[2];
 
-	if (fails(FAKE_CREATE_CHANNEL) || pipe2(fds, O_CLOEXEC) < 0)
+	if (fake_fails(FAKE_CREATE_CHANNEL) || pipe2(fds, O_CLOEXEC) < 0)
 		return NULL;
-	pthread_mutex_lock(&world.lock);
-	channel = made(sizeof(*channel));
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
+	channel = fake_made(sizeof(*channel));
+	pthread_mutex_unlock(&fake_world.lock);
 	channel->channel.context = context;
 	channel->channel.fd = fds[0];
 	channel->write_fd = fds[1];
@@ -333,9 +280,9 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
 	close(channel->fd);
 	close(((struct fake_channel *)channel)->write_fd);
-	pthread_mutex_lock(&world.lock);
-	gone(channel);
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
+	fake_gone(channel);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 
@@ -345,11 +292,11 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	struct fake_cq *cq;
 
 	(void)comp_vector;
-	if (fails(FAKE_CREATE_CQ))
+	if (fake_fails(FAKE_CREATE_CQ))
 		return NULL;
-	pthread_mutex_lock(&world.lock);
-	cq = made(sizeof(*cq));
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
+	cq = fake_made(sizeof(*cq));
+	pthread_mutex_unlock(&fake_world.lock);
 	cq->cq.context = context;
 	cq->cq.channel = channel;
 	cq->cq.cq_context = cq_context;
@@ -362,20 +309,20 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct fake_cq *own = (struct fake_cq *)cq;
 
-	pthread_mutex_lock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
 	free(own->wcs);
-	gone(own);
-	pthread_mutex_unlock(&world.lock);
+	fake_gone(own);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 
 /* Under the lock. */
-static void complete(struct ibv_cq *cq, const struct ibv_wc *wc)
+void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
 	struct fake_cq *own = (struct fake_cq *)cq;
 
 	if (own->n == own->depth) {
-		fault("a completion queue overran");
+		fake_fault("a completion queue overran");
 		return;
 	}
 	own->wcs[(own->first + own->n++) % own->depth] = *wc;
@@ -383,7 +330,7 @@ static void complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 		return;
 	own->armed = false;
 	if (write(((struct fake_channel *)cq->channel)->write_fd, &cq, sizeof(cq)) != sizeof(cq))
-		fault("a completion channel overran");
+		fake_fault("a completion channel overran");
 }
 
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs)
@@ -391,22 +338,22 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs)
 	struct fake_cq *own = (struct fake_cq *)cq;
 	int filled = 0;
 
-	pthread_mutex_lock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
 	while (filled < n && own->n) {
 		wcs[filled++] = own->wcs[own->first];
 		own->first = (own->first + 1) % own->depth;
 		own->n--;
 	}
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_unlock(&fake_world.lock);
 	return filled;
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	(void)solicited_only;
-	pthread_mutex_lock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
 	((struct fake_cq *)cq)->armed = true;
-	pthread_mutex_unlock(&world.lock);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 
@@ -440,335 +387,26 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	(void)event;
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------- */
-
-static struct fake_qp *find_qp(uint32_t number)
-{
-	list_for_each(node, &world.qps) {
-		struct fake_qp *qp = list_entry(node, struct fake_qp, node);
-
-		if (qp->qp.qp_num == number)
-			return qp;
-	}
-	return NULL;
-}
-
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
-{
-	struct fake_qp *qp;
-
-	if (fails(FAKE_CREATE_QP))
-		return NULL;
-	if (init->cap.max_inline_data > fake_verbs.inline_max && fake_verbs.inline_max == 0) {
-		errno = EINVAL;
-		return NULL;
-	}
-	init->cap.max_inline_data = fake_verbs.inline_max;
-	pthread_mutex_lock(&world.lock);
-	qp = made(sizeof(*qp));
-	qp->qp = (struct ibv_qp){.context = pd->context, .pd = pd, .send_cq = init->send_cq,
-		.recv_cq = init->recv_cq, .qp_type = init->qp_type, .qp_num = ++world.next_number};
-	qp->max_send = init->cap.max_send_wr;
-	qp->max_recv = init->cap.max_recv_wr;
-	qp->max_inline = fake_verbs.inline_max;
-	qp->recvs = calloc(qp->max_recv, sizeof(struct fake_recv));
-	list_append(&world.qps, &qp->node);
-	pthread_mutex_unlock(&world.lock);
-	return &qp->qp;
-}
-
-int ibv_destroy_qp(struct ibv_qp *qp)
-{
-	struct fake_qp *own = (struct fake_qp *)qp;
-
-	pthread_mutex_lock(&world.lock);
-	list_remove(&own->node);
-	free(own->recvs);
-	gone(own);
-	pthread_mutex_unlock(&world.lock);
-	return 0;
-}
-
-/* Under the lock. What was posted comes back. */
-static void flush(struct fake_qp *qp)
-{
-	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp.qp_num};
-
-	qp->qp.state = IBV_QPS_ERR;
-	for (uint32_t i = 0; i < qp->n_held; i++) {
-		wc.wr_id = qp->held[i].wr_id;
-		complete(qp->qp.send_cq, &wc);
-	}
-	qp->n_held = 0;
-	for (; qp->n_recvs && !fake_verbs.keep_receives; qp->n_recvs--) {
-		wc.wr_id = qp->recvs[qp->first].wr_id;
-		qp->first = (qp->first + 1) % qp->max_recv;
-		complete(qp->qp.recv_cq, &wc);
-	}
-}
-
-/* Under the lock. What was posted does not come back. */
-static void forget(struct fake_qp *qp)
-{
-	qp->n_held = qp->n_recvs = qp->unsignalled = 0;
-}
-
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	struct fake_qp *own = (struct fake_qp *)qp;
-
-	if (fails(FAKE_MODIFY_QP))
-		return errno;
-	pthread_mutex_lock(&world.lock);
-	if (attr->qp_state == IBV_QPS_ERR)
-		flush(own);
-	else if (attr->qp_state == IBV_QPS_RESET)
-		forget(own);
-	else if (qp->state == IBV_QPS_ERR || attr->qp_state != qp->state + 1)
-		fault("a queue pair skips a state");
-	qp->state = attr->qp_state;
-	if (mask & IBV_QP_QKEY)
-		own->attr.qkey = attr->qkey;
-	if (mask & IBV_QP_ACCESS_FLAGS)
-		own->attr.qp_access_flags = attr->qp_access_flags;
-	if (mask & IBV_QP_DEST_QPN)
-		own->attr.dest_qp_num = attr->dest_qp_num;
-	if (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer == 0)
-		fault("min_rnr_timer means 655 ms");
-	pthread_mutex_unlock(&world.lock);
-	return 0;
-}
-
-struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	struct ibv_ah *ah;
-
-	(void)attr;
-	if (fails(FAKE_CREATE_AH))
-		return NULL;
-	pthread_mutex_lock(&world.lock);
-	ah = made(sizeof(*ah));
-	pthread_mutex_unlock(&world.lock);
-	ah->context = pd->context;
-	ah->pd = pd;
-	return ah;
-}
-
-int ibv_destroy_ah(struct ibv_ah *ah)
-{
-	pthread_mutex_lock(&world.lock);
-	gone(ah);
-	pthread_mutex_unlock(&world.lock);
-	return 0;
-}
-
-/* ---- datagrams --------------------------------------------------------------------------- */
-
-static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct fake_qp *own = (struct fake_qp *)qp;
-
-	pthread_mutex_lock(&world.lock);
-	fake_verbs.n_recv_posts++;
-	for (; wr; wr = wr->next) {
-		const struct ibv_sge *piece = wr->sg_list;
-
-		*bad = wr;
-		if (own->n_recvs == own->max_recv || fails(FAKE_POST_RECV))
-			break;
-		if (!may_use(qp->pd, piece->lkey, piece->addr, piece->length,
-				IBV_ACCESS_LOCAL_WRITE))
-			fault("a receive without registered memory");
-		own->recvs[(own->first + own->n_recvs++) % own->max_recv] = (struct fake_recv){
-			.wr_id = wr->wr_id, .mem = (uint8_t *)(uintptr_t)piece->addr,
-			.len = piece->length};
-	}
-	pthread_mutex_unlock(&world.lock);
-	return wr ? ENOMEM : 0;
-}
-
-/* As RoCE does: an IPv4 header in the end, or a routing header. */
-static void write_header(uint8_t *grh)
-{
-	const uint8_t *gid = NULL;
-
-	for (int i = 0; i < 8; i++) {
-		if (fake_verbs.gids[i].gid.raw[15])
-			gid = fake_verbs.gids[i].gid.raw;
-	}
-	memset(grh, 0, 40);
-	if (gid[10] == 0xff && gid[0] == 0) {
-		grh[20] = 0x45;
-		memcpy(grh + 32, gid + 12, 4);
-		return;
-	}
-	grh[0] = 0x60;
-	memcpy(grh + 8, gid, 16);
-}
-
-static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
-{
-	const struct ibv_sge *piece = wr->sg_list;
-	struct fake_qp *to = find_qp(wr->wr.ud.remote_qpn);
-	struct fake_recv *recv;
-	struct ibv_wc wc = {.opcode = IBV_WC_RECV, .wc_flags = IBV_WC_GRH,
-		.src_qp = from->qp.qp_num, .byte_len = piece->length + 40,
-		.slid = fake_verbs.lid};
-
-	fake_verbs.n_datagrams++;
-	if (!to || to->qp.qp_type != IBV_QPT_UD || to->qp.state < IBV_QPS_RTR ||
-			to->qp.state == IBV_QPS_ERR || to->attr.qkey != wr->wr.ud.remote_qkey ||
-			to->n_recvs == 0 || fake_verbs.drop_datagrams || (fake_verbs.drop_thirds &&
-			fake_verbs.n_datagrams % 3 == fake_verbs.third)) {
-		fake_verbs.n_dropped++;
-		return;
-	}
-	recv = &to->recvs[to->first];
-	to->first = (to->first + 1) % to->max_recv;
-	to->n_recvs--;
-	write_header(recv->mem);
-	memcpy(recv->mem + 40, (void *)(uintptr_t)piece->addr, piece->length);
-	recv->mem[40] ^= fake_verbs.corrupt_datagrams ? 0x80 : 0;
-	wc.wr_id = recv->wr_id;
-	complete(to->qp.recv_cq, &wc);
-}
-
-/* ---- reads ------------------------------------------------------------------------------- */
-
-/* Under the lock. How a read ends. */
-static enum ibv_wc_status read_now(struct fake_qp *qp, const struct ibv_send_wr *wr,
-		const struct ibv_sge *piece)
-{
-	struct fake_qp *holder = find_qp(qp->attr.dest_qp_num);
-
-	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length, IBV_ACCESS_LOCAL_WRITE)) {
-		fault("a read into memory that is not registered for it");
-		return IBV_WC_LOC_PROT_ERR;
-	}
-	if (!holder || holder->attr.dest_qp_num != qp->qp.qp_num ||
-			(holder->qp.state != IBV_QPS_RTR && holder->qp.state != IBV_QPS_RTS))
-		return IBV_WC_RETRY_EXC_ERR;
-	if (!(holder->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
-			!may_use(holder->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
-				piece->length, IBV_ACCESS_REMOTE_READ)) {
-		flush(holder);
-		return IBV_WC_REM_ACCESS_ERR;
-	}
-	memcpy((void *)(uintptr_t)piece->addr, (void *)(uintptr_t)wr->wr.rdma.remote_addr,
-		piece->length);
-	return IBV_WC_SUCCESS;
-}
-
-static void end_read(struct fake_qp *qp, const struct ibv_send_wr *wr, const struct ibv_sge *piece)
-{
-	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_RDMA_READ,
-		.qp_num = qp->qp.qp_num, .status = IBV_WC_WR_FLUSH_ERR};
-
-	if (qp->qp.state != IBV_QPS_ERR)
-		wc.status = read_now(qp, wr, piece);
-	complete(qp->qp.send_cq, &wc);
-	if (wc.status != IBV_WC_SUCCESS)
-		flush(qp);
-}
-
-static void post_read(struct fake_qp *qp, const struct ibv_send_wr *wr)
-{
-	fake_verbs.n_reads++;
-	if (qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_ERR)
-		fault("a read before the queue pair is ready");
-	if (!fake_verbs.hold_reads || qp->qp.state == IBV_QPS_ERR) {
-		end_read(qp, wr, wr->sg_list);
-		return;
-	}
-	if (qp->n_held == qp->max_send) {
-		fault("a send queue overran");
-		return;
-	}
-	qp->pieces[qp->n_held] = *wr->sg_list;
-	qp->held[qp->n_held++] = *wr;
-}
-
-void fake_verbs_end_reads(void)
-{
-	pthread_mutex_lock(&world.lock);
-	list_for_each(node, &world.qps) {
-		struct fake_qp *qp = list_entry(node, struct fake_qp, node);
-		uint32_t n = qp->n_held;
-
-		qp->n_held = 0;
-		for (uint32_t i = 0; i < n; i++)
-			end_read(qp, &qp->held[i], &qp->pieces[i]);
-	}
-	pthread_mutex_unlock(&world.lock);
-}
-
-static void post_datagram(struct fake_qp *qp, const struct ibv_send_wr *wr)
-{
-	const struct ibv_sge *piece = wr->sg_list;
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_SEND,
-		.status = qp->qp.state == IBV_QPS_RTS ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR};
-
-	if (is_inline ? piece->length > qp->max_inline : !may_use(qp->qp.pd, piece->lkey,
-			piece->addr, piece->length, 0))
-		fault("a datagram from memory that is not registered");
-	if (piece->length > 128u << fake_verbs.mtu)
-		fault("a datagram longer than the MTU");
-	if (wc.status == IBV_WC_SUCCESS)
-		deliver(qp, wr);
-	if (wc.status == IBV_WC_SUCCESS && fake_verbs.fail_datagrams) {
-		fake_verbs.fail_datagrams--;
-		wc.status = IBV_WC_LOC_QP_OP_ERR;
-	}
-	if (++qp->unsignalled > qp->max_send)
-		fault("a send queue overran");
-	if (wr->send_flags & IBV_SEND_SIGNALED || wc.status != IBV_WC_SUCCESS) {
-		complete(qp->qp.send_cq, &wc);
-		qp->unsignalled = 0;
-	}
-	if (wc.status == IBV_WC_LOC_QP_OP_ERR)
-		flush(qp);
-}
-
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	int error = 0;
-
-	pthread_mutex_lock(&world.lock);
-	fake_verbs.n_posts++;
-	for (; wr && !error; wr = error ? wr : wr->next) {
-		*bad = wr;
-		if (fails(FAKE_POST_SEND))
-			error = errno;
-		else if (qp->qp_type == IBV_QPT_UD)
-			post_datagram((struct fake_qp *)qp, wr);
-		else
-			post_read((struct fake_qp *)qp, wr);
-	}
-	pthread_mutex_unlock(&world.lock);
-	return error;
-}
-
 /* ---- contexts ---------------------------------------------------------------------------- */
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct fake_context *context;
 
-	if (fails(FAKE_OPEN_DEVICE))
+	if (fake_fails(FAKE_OPEN_DEVICE))
 		return NULL;
-	pthread_mutex_lock(&world.lock);
-	context = made(sizeof(*context));
+	pthread_mutex_lock(&fake_world.lock);
+	context = fake_made(sizeof(*context));
 	if (pipe2(context->pipe, O_CLOEXEC) < 0)
 		abort();
 	context->context.device = device;
 	context->context.async_fd = context->pipe[0];
 	context->context.ops.poll_cq = poll_cq;
 	context->context.ops.req_notify_cq = req_notify_cq;
-	context->context.ops.post_send = post_send;
-	context->context.ops.post_recv = post_recv;
-	list_append(&world.contexts, &context->node);
-	pthread_mutex_unlock(&world.lock);
+	context->context.ops.post_send = fake_post_send;
+	context->context.ops.post_recv = fake_post_recv;
+	list_append(&fake_world.contexts, &context->node);
+	pthread_mutex_unlock(&fake_world.lock);
 	return &context->context;
 }
 
@@ -776,11 +414,11 @@ int ibv_close_device(struct ibv_context *context)
 {
 	struct fake_context *own = (struct fake_context *)context;
 
-	pthread_mutex_lock(&world.lock);
+	pthread_mutex_lock(&fake_world.lock);
 	list_remove(&own->node);
 	close(own->pipe[0]);
 	close(own->pipe[1]);
-	gone(own);
-	pthread_mutex_unlock(&world.lock);
+	fake_gone(own);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }

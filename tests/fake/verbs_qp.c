@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The queue pairs of the fake libibverbs (verbs.h): datagrams, and reads. */
+#include "verbs_world.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- queue pairs ------------------------------------------------------------------------- */
+
+static struct fake_qp *find_qp(uint32_t number)
+{
+	list_for_each(node, &fake_world.qps) {
+		struct fake_qp *qp = list_entry(node, struct fake_qp, node);
+
+		if (qp->qp.qp_num == number)
+			return qp;
+	}
+	return NULL;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct fake_qp *qp;
+
+	if (fake_fails(FAKE_CREATE_QP))
+		return NULL;
+	if (init->cap.max_inline_data > fake_verbs.inline_max && fake_verbs.inline_max == 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	init->cap.max_inline_data = fake_verbs.inline_max;
+	pthread_mutex_lock(&fake_world.lock);
+	qp = fake_made(sizeof(*qp));
+	qp->qp = (struct ibv_qp){.context = pd->context, .pd = pd, .send_cq = init->send_cq,
+		.recv_cq = init->recv_cq, .qp_type = init->qp_type,
+		.qp_num = ++fake_world.next_number};
+	qp->max_send = init->cap.max_send_wr;
+	qp->max_recv = init->cap.max_recv_wr;
+	qp->max_inline = fake_verbs.inline_max;
+	qp->recvs = calloc(qp->max_recv, sizeof(struct fake_recv));
+	list_append(&fake_world.qps, &qp->node);
+	pthread_mutex_unlock(&fake_world.lock);
+	return &qp->qp;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	struct fake_qp *own = (struct fake_qp *)qp;
+
+	pthread_mutex_lock(&fake_world.lock);
+	list_remove(&own->node);
+	free(own->recvs);
+	fake_gone(own);
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+/* Under the lock. What was posted comes back. */
+static void flush(struct fake_qp *qp)
+{
+	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp.qp_num};
+
+	qp->qp.state = IBV_QPS_ERR;
+	for (uint32_t i = 0; i < qp->n_held; i++) {
+		wc.wr_id = qp->held[i].wr_id;
+		fake_complete(qp->qp.send_cq, &wc);
+	}
+	qp->n_held = 0;
+	for (; qp->n_recvs && !fake_verbs.keep_receives; qp->n_recvs--) {
+		wc.wr_id = qp->recvs[qp->first].wr_id;
+		qp->first = (qp->first + 1) % qp->max_recv;
+		fake_complete(qp->qp.recv_cq, &wc);
+	}
+}
+
+/* Under the lock. What was posted does not come back. */
+static void forget(struct fake_qp *qp)
+{
+	qp->n_held = qp->n_recvs = qp->unsignalled = 0;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct fake_qp *own = (struct fake_qp *)qp;
+
+	if (fake_fails(FAKE_MODIFY_QP))
+		return errno;
+	pthread_mutex_lock(&fake_world.lock);
+	if (attr->qp_state == IBV_QPS_ERR)
+		flush(own);
+	else if (attr->qp_state == IBV_QPS_RESET)
+		forget(own);
+	else if (qp->state == IBV_QPS_ERR || attr->qp_state != qp->state + 1)
+		fake_fault("a queue pair skips a state");
+	qp->state = attr->qp_state;
+	if (mask & IBV_QP_QKEY)
+		own->attr.qkey = attr->qkey;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		own->attr.qp_access_flags = attr->qp_access_flags;
+	if (mask & IBV_QP_DEST_QPN)
+		own->attr.dest_qp_num = attr->dest_qp_num;
+	if (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer == 0)
+		fake_fault("min_rnr_timer means 655 ms");
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah;
+
+	(void)attr;
+	if (fake_fails(FAKE_CREATE_AH))
+		return NULL;
+	pthread_mutex_lock(&fake_world.lock);
+	ah = fake_made(sizeof(*ah));
+	pthread_mutex_unlock(&fake_world.lock);
+	ah->context = pd->context;
+	ah->pd = pd;
+	return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	fake_gone(ah);
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct fake_qp *own = (struct fake_qp *)qp;
+
+	pthread_mutex_lock(&fake_world.lock);
+	fake_verbs.n_recv_posts++;
+	for (; wr; wr = wr->next) {
+		const struct ibv_sge *piece = wr->sg_list;
+
+		*bad = wr;
+		if (own->n_recvs == own->max_recv || fake_fails(FAKE_POST_RECV))
+			break;
+		if (!fake_may_use(qp->pd, piece->lkey, piece->addr, piece->length,
+				IBV_ACCESS_LOCAL_WRITE))
+			fake_fault("a receive without registered memory");
+		own->recvs[(own->first + own->n_recvs++) % own->max_recv] = (struct fake_recv){
+			.wr_id = wr->wr_id, .mem = (uint8_t *)(uintptr_t)piece->addr,
+			.len = piece->length};
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return wr ? ENOMEM : 0;
+}
+
+/* As RoCE does: an IPv4 header in the end, or a routing header. */
+static void write_header(uint8_t *grh)
+{
+	const uint8_t *gid = NULL;
+
+	for (int i = 0; i < 8; i++) {
+		if (fake_verbs.gids[i].gid.raw[15])
+			gid = fake_verbs.gids[i].gid.raw;
+	}
+	memset(grh, 0, 40);
+	if (gid[10] == 0xff && gid[0] == 0) {
+		grh[20] = 0x45;
+		memcpy(grh + 32, gid + 12, 4);
+		return;
+	}
+	grh[0] = 0x60;
+	memcpy(grh + 8, gid, 16);
+}
+
+static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *piece = wr->sg_list;
+	struct fake_qp *to = find_qp(wr->wr.ud.remote_qpn);
+	struct fake_recv *recv;
+	struct ibv_wc wc = {.opcode = IBV_WC_RECV, .wc_flags = IBV_WC_GRH,
+		.src_qp = from->qp.qp_num, .byte_len = piece->length + 40,
+		.slid = fake_verbs.lid};
+
+	fake_verbs.n_datagrams++;
+	if (!to || to->qp.qp_type != IBV_QPT_UD || to->qp.state < IBV_QPS_RTR ||
+			to->qp.state == IBV_QPS_ERR || to->attr.qkey != wr->wr.ud.remote_qkey ||
+			to->n_recvs == 0 || fake_verbs.drop_datagrams || (fake_verbs.drop_thirds &&
+			fake_verbs.n_datagrams % 3 == fake_verbs.third)) {
+		fake_verbs.n_dropped++;
+		return;
+	}
+	recv = &to->recvs[to->first];
+	to->first = (to->first + 1) % to->max_recv;
+	to->n_recvs--;
+	write_header(recv->mem);
+	memcpy(recv->mem + 40, (void *)(uintptr_t)piece->addr, piece->length);
+	recv->mem[40] ^= fake_verbs.corrupt_datagrams ? 0x80 : 0;
+	wc.wr_id = recv->wr_id;
+	fake_complete(to->qp.recv_cq, &wc);
+}
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+/* Under the lock. How a read ends. */
+static enum ibv_wc_status read_now(struct fake_qp *qp, const struct ibv_send_wr *wr,
+		const struct ibv_sge *piece)
+{
+	struct fake_qp *holder = find_qp(qp->attr.dest_qp_num);
+
+	if (!fake_may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length,
+			IBV_ACCESS_LOCAL_WRITE)) {
+		fake_fault("a read into memory that is not registered for it");
+		return IBV_WC_LOC_PROT_ERR;
+	}
+	if (!holder || holder->attr.dest_qp_num != qp->qp.qp_num ||
+			(holder->qp.state != IBV_QPS_RTR && holder->qp.state != IBV_QPS_RTS))
+		return IBV_WC_RETRY_EXC_ERR;
+	if (!(holder->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
+			!fake_may_use(holder->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
+				piece->length, IBV_ACCESS_REMOTE_READ)) {
+		flush(holder);
+		return IBV_WC_REM_ACCESS_ERR;
+	}
+	memcpy((void *)(uintptr_t)piece->addr, (void *)(uintptr_t)wr->wr.rdma.remote_addr,
+		piece->length);
+	return IBV_WC_SUCCESS;
+}
+
+static void end_read(struct fake_qp *qp, const struct ibv_send_wr *wr, const struct ibv_sge *piece)
+{
+	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_RDMA_READ,
+		.qp_num = qp->qp.qp_num, .status = IBV_WC_WR_FLUSH_ERR};
+
+	if (qp->qp.state != IBV_QPS_ERR)
+		wc.status = read_now(qp, wr, piece);
+	fake_complete(qp->qp.send_cq, &wc);
+	if (wc.status != IBV_WC_SUCCESS)
+		flush(qp);
+}
+
+static void post_read(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	fake_verbs.n_reads++;
+	if (qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_ERR)
+		fake_fault("a read before the queue pair is ready");
+	if (!fake_verbs.hold_reads || qp->qp.state == IBV_QPS_ERR) {
+		end_read(qp, wr, wr->sg_list);
+		return;
+	}
+	if (qp->n_held == qp->max_send) {
+		fake_fault("a send queue overran");
+		return;
+	}
+	qp->pieces[qp->n_held] = *wr->sg_list;
+	qp->held[qp->n_held++] = *wr;
+}
+
+void fake_verbs_end_reads(void)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	list_for_each(node, &fake_world.qps) {
+		struct fake_qp *qp = list_entry(node, struct fake_qp, node);
+		uint32_t n = qp->n_held;
+
+		qp->n_held = 0;
+		for (uint32_t i = 0; i < n; i++)
+			end_read(qp, &qp->held[i], &qp->pieces[i]);
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+}
+
+static void post_datagram(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *piece = wr->sg_list;
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_SEND,
+		.status = qp->qp.state == IBV_QPS_RTS ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR};
+
+	if (is_inline ? piece->length > qp->max_inline : !fake_may_use(qp->qp.pd, piece->lkey,
+			piece->addr, piece->length, 0))
+		fake_fault("a datagram from memory that is not registered");
+	if (piece->length > 128u << fake_verbs.mtu)
+		fake_fault("a datagram longer than the MTU");
+	if (wc.status == IBV_WC_SUCCESS)
+		deliver(qp, wr);
+	if (wc.status == IBV_WC_SUCCESS && fake_verbs.fail_datagrams) {
+		fake_verbs.fail_datagrams--;
+		wc.status = IBV_WC_LOC_QP_OP_ERR;
+	}
+	if (++qp->unsignalled > qp->max_send)
+		fake_fault("a send queue overran");
+	if (wr->send_flags & IBV_SEND_SIGNALED || wc.status != IBV_WC_SUCCESS) {
+		fake_complete(qp->qp.send_cq, &wc);
+		qp->unsignalled = 0;
+	}
+	if (wc.status == IBV_WC_LOC_QP_OP_ERR)
+		flush(qp);
+}
+
+int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&fake_world.lock);
+	fake_verbs.n_posts++;
+	for (; wr && !error; wr = error ? wr : wr->next) {
+		*bad = wr;
+		if (fake_fails(FAKE_POST_SEND))
+			error = errno;
+		else if (qp->qp_type == IBV_QPT_UD)
+			post_datagram((struct fake_qp *)qp, wr);
+		else
+			post_read((struct fake_qp *)qp, wr);
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return error;
+}
