@@ -33,6 +33,7 @@ void fake_verbs_reset(void)
 	memcpy(&fake_verbs.gids[1].gid, ip, sizeof(ip));
 	list_init(&fake_world.qps);
 	list_init(&fake_world.mrs);
+	list_init(&fake_world.ahs);
 	list_init(&fake_world.contexts);
 	fake_world.next_number = 16;
 	fake_world.live = fake_world.faults = 0;
@@ -339,6 +340,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs)
 	int filled = 0;
 
 	pthread_mutex_lock(&fake_world.lock);
+	fake_send_one(cq);
 	while (filled < n && own->n) {
 		wcs[filled++] = own->wcs[own->first];
 		own->first = (own->first + 1) % own->depth;

@@ -23,6 +23,8 @@ enum fake_call {
 	FAKE_MODIFY_QP,
 	FAKE_CREATE_AH,
 	FAKE_POST_SEND,
+	FAKE_DOORBELL, /* of what was posted to be sent: it is queued, and never looked at */
+	FAKE_DEREG_MR,
 	FAKE_POST_RECV,
 	FAKE_CALLS
 };
@@ -46,10 +48,12 @@ struct fake_verbs {
 	bool drop_thirds;    /* of each three datagrams one does not arrive */
 	uint32_t third;      /* which: 0 to 2 */
 	bool corrupt_datagrams; /* the first byte of each is changed */
+	bool slow_sends;     /* a datagram goes when the queue of its end is looked at */
 	bool keep_receives;  /* of a queue pair that fails: they do not come back */
 	uint32_t fail_datagrams; /* so many fail, and their queue pair with them */
 	uint32_t n_reads, n_datagrams, n_dropped;
-	uint32_t n_posts, n_recv_posts; /* calls */
+	uint32_t n_posts, n_recv_posts, n_ahs; /* calls */
+	uint32_t stale_ahs;  /* what goes by the first ones does not arrive: the neighbour moved */
 };
 
 /* May be changed at any time by the test. Set up by fake_verbs_reset(): one RoCE device. */

@@ -38,10 +38,19 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	qp->max_send = init->cap.max_send_wr;
 	qp->max_recv = init->cap.max_recv_wr;
 	qp->max_inline = fake_verbs.inline_max;
+	list_init(&qp->sent);
 	qp->recvs = calloc(qp->max_recv, sizeof(struct fake_recv));
 	list_append(&fake_world.qps, &qp->node);
 	pthread_mutex_unlock(&fake_world.lock);
 	return &qp->qp;
+}
+
+/* Under the lock. What was posted does not come back. */
+static void forget(struct fake_qp *qp)
+{
+	while (!list_empty(&qp->sent))
+		free(list_entry(list_pop(&qp->sent), struct fake_sent, node));
+	qp->n_held = qp->n_recvs = qp->unsignalled = 0;
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)
@@ -49,6 +58,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	struct fake_qp *own = (struct fake_qp *)qp;
 
 	pthread_mutex_lock(&fake_world.lock);
+	forget(own);
 	list_remove(&own->node);
 	free(own->recvs);
 	fake_gone(own);
@@ -72,12 +82,6 @@ static void flush(struct fake_qp *qp)
 		qp->first = (qp->first + 1) % qp->max_recv;
 		fake_complete(qp->qp.recv_cq, &wc);
 	}
-}
-
-/* Under the lock. What was posted does not come back. */
-static void forget(struct fake_qp *qp)
-{
-	qp->n_held = qp->n_recvs = qp->unsignalled = 0;
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -108,25 +112,39 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct ibv_ah *ah;
+	struct fake_ah *ah;
 
 	(void)attr;
 	if (fake_fails(FAKE_CREATE_AH))
 		return NULL;
 	pthread_mutex_lock(&fake_world.lock);
 	ah = fake_made(sizeof(*ah));
+	ah->number = ++fake_verbs.n_ahs;
+	list_append(&fake_world.ahs, &ah->node);
 	pthread_mutex_unlock(&fake_world.lock);
-	ah->context = pd->context;
-	ah->pd = pd;
-	return ah;
+	ah->ah.context = pd->context;
+	ah->ah.pd = pd;
+	return &ah->ah;
 }
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	struct fake_ah *own = (struct fake_ah *)ah;
+
 	pthread_mutex_lock(&fake_world.lock);
-	fake_gone(ah);
+	list_remove(&own->node);
+	fake_gone(own);
 	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
+}
+
+static bool is_ah(const struct ibv_ah *ah)
+{
+	list_for_each(node, &fake_world.ahs) {
+		if (&list_entry(node, struct fake_ah, node)->ah == ah)
+			return true;
+	}
+	return false;
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
@@ -173,6 +191,14 @@ static void write_header(uint8_t *grh)
 	memcpy(grh + 8, gid, 16);
 }
 
+static bool is_dropped(const struct ibv_send_wr *wr)
+{
+	const struct fake_ah *ah = (const struct fake_ah *)wr->wr.ud.ah;
+
+	return fake_verbs.drop_datagrams || ah->number <= fake_verbs.stale_ahs ||
+		(fake_verbs.drop_thirds && fake_verbs.n_datagrams % 3 == fake_verbs.third);
+}
+
 static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *piece = wr->sg_list;
@@ -185,8 +211,7 @@ static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
 	fake_verbs.n_datagrams++;
 	if (!to || to->qp.qp_type != IBV_QPT_UD || to->qp.state < IBV_QPS_RTR ||
 			to->qp.state == IBV_QPS_ERR || to->attr.qkey != wr->wr.ud.remote_qkey ||
-			to->n_recvs == 0 || fake_verbs.drop_datagrams || (fake_verbs.drop_thirds &&
-			fake_verbs.n_datagrams % 3 == fake_verbs.third)) {
+			to->n_recvs == 0 || is_dropped(wr)) {
 		fake_verbs.n_dropped++;
 		return;
 	}
@@ -270,26 +295,22 @@ void fake_verbs_end_reads(void)
 	pthread_mutex_unlock(&fake_world.lock);
 }
 
-static void post_datagram(struct fake_qp *qp, const struct ibv_send_wr *wr)
+/* It leaves now. */
+static void go(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
-	const struct ibv_sge *piece = wr->sg_list;
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_SEND,
 		.status = qp->qp.state == IBV_QPS_RTS ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR};
 
-	if (is_inline ? piece->length > qp->max_inline : !fake_may_use(qp->qp.pd, piece->lkey,
-			piece->addr, piece->length, 0))
-		fake_fault("a datagram from memory that is not registered");
-	if (piece->length > 128u << fake_verbs.mtu)
-		fake_fault("a datagram longer than the MTU");
-	if (wc.status == IBV_WC_SUCCESS)
-		deliver(qp, wr);
+	if (wc.status == IBV_WC_SUCCESS && !is_ah(wr->wr.ud.ah)) {
+		fake_fault("the way of a datagram is gone before it");
+		wc.status = IBV_WC_LOC_QP_OP_ERR;
+	}
 	if (wc.status == IBV_WC_SUCCESS && fake_verbs.fail_datagrams) {
 		fake_verbs.fail_datagrams--;
 		wc.status = IBV_WC_LOC_QP_OP_ERR;
 	}
-	if (++qp->unsignalled > qp->max_send)
-		fake_fault("a send queue overran");
+	if (wc.status == IBV_WC_SUCCESS)
+		deliver(qp, wr);
 	if (wr->send_flags & IBV_SEND_SIGNALED || wc.status != IBV_WC_SUCCESS) {
 		fake_complete(qp->qp.send_cq, &wc);
 		qp->unsignalled = 0;
@@ -298,10 +319,60 @@ static void post_datagram(struct fake_qp *qp, const struct ibv_send_wr *wr)
 		flush(qp);
 }
 
+void fake_send_one(const struct ibv_cq *cq)
+{
+	list_for_each(node, &fake_world.qps) {
+		struct fake_qp *qp = list_entry(node, struct fake_qp, node);
+		struct fake_sent *sent;
+
+		if (qp->qp.send_cq != cq || list_empty(&qp->sent))
+			continue;
+		sent = list_entry(list_pop(&qp->sent), struct fake_sent, node);
+		go(qp, &sent->wr);
+		free(sent);
+	}
+}
+
+static void send_later(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct fake_sent *sent = malloc(sizeof(*sent) + wr->sg_list->length);
+
+	if (!sent)
+		abort();
+	sent->wr = *wr;
+	sent->piece = *wr->sg_list;
+	sent->piece.addr = (uintptr_t)sent->bytes;
+	sent->wr.sg_list = &sent->piece;
+	memcpy(sent->bytes, (const void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+	list_append(&qp->sent, &sent->node);
+}
+
+static void post_datagram(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *piece = wr->sg_list;
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+
+	if (is_inline ? piece->length > qp->max_inline : !fake_may_use(qp->qp.pd, piece->lkey,
+			piece->addr, piece->length, 0))
+		fake_fault("a datagram from memory that is not registered");
+	if (piece->length > 128u << fake_verbs.mtu)
+		fake_fault("a datagram longer than the MTU");
+	if (++qp->unsignalled > qp->max_send)
+		fake_fault("a send queue overran");
+	if (fake_verbs.slow_sends || !list_empty(&qp->sent))
+		send_later(qp, wr);
+	else
+		go(qp, wr);
+}
+
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int error = 0;
 
+	if (fake_fails(FAKE_DOORBELL)) {
+		*bad = NULL; /* as librxe has it */
+		return errno;
+	}
 	pthread_mutex_lock(&fake_world.lock);
 	fake_verbs.n_posts++;
 	for (; wr && !error; wr = error ? wr : wr->next) {

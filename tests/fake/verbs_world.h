@@ -33,7 +33,21 @@ struct fake_qp {
 	struct ibv_send_wr held[HELD_MAX];
 	struct ibv_sge pieces[HELD_MAX];
 	uint32_t n_held;
+	struct list sent;     /* struct fake_sent, not gone yet */
 	uint32_t unsignalled; /* posted since the last that was told, so still in the queue */
+};
+
+struct fake_sent {
+	struct list node;
+	struct ibv_send_wr wr;
+	struct ibv_sge piece;
+	uint8_t bytes[];
+};
+
+struct fake_ah {
+	struct ibv_ah ah;
+	struct list node;
+	uint32_t number; /* from 1 */
 };
 
 struct fake_mr {
@@ -55,7 +69,7 @@ struct fake_channel {
 
 struct fake_world {
 	pthread_mutex_t lock;
-	struct list qps, mrs, contexts;
+	struct list qps, mrs, ahs, contexts;
 	uint32_t next_number, next_key, live, faults;
 	const char *fault;
 	struct ibv_device device;
@@ -75,6 +89,8 @@ void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* May a queue pair of this domain use that memory so? Under the lock. */
 bool fake_may_use(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint32_t len,
 		unsigned int access);
+/* What was sent slowly, and completes there, goes a step on. Under the lock. */
+void fake_send_one(const struct ibv_cq *cq);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 

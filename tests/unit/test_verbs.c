@@ -158,6 +158,139 @@ START_TEST(peer_open__no_way)
 }
 END_TEST
 
+/* As many as come back at once, in batches. */
+static void move_all(struct end *end)
+{
+	for (uint32_t i = 0; i <= VERBS_RING / VERBS_BATCH + 1; i++)
+		end_move(end);
+}
+
+/* So many have come to the right. */
+static void send_until(uint32_t n)
+{
+	for (uint32_t i = 0; i < 5000 && right.n_datagrams < n; i++) {
+		(void)end_send(&left, 1, 10);
+		end_move(&right);
+	}
+	ck_assert_uint_ge(right.n_datagrams, n);
+}
+
+static void settle(void)
+{
+	ends_settle((struct end *[]){&left, &right}, 2);
+}
+
+/*
+ * The neighbour's hardware address changes: when the way is opened again, or after a while, what is
+ * sent arrives again. What is under way by the old handle at that time keeps it alive.
+ */
+START_TEST(peer_open__neighbour_has_moved)
+{
+	struct verbs_peer other = {0};
+	struct ripc__addr addr;
+
+	ends_open(&left, &right);
+	fake_verbs.slow_sends = _i % 2;
+	fake_verbs.stale_ahs = fake_verbs.n_ahs;
+	ck_assert_int_eq(end_send(&left, 5, 10), 5);
+	clock_pass(_i < 2 ? 6000000 : 61000000);
+	end_addr(&right, &addr);
+	if (_i < 2)
+		ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
+	for (int i = 0; i < 1024 && _i >= 2; i++)
+		end_move(&left);
+	settle();
+	ck_assert_int_eq(end_send(&left, 32, 10), 32);
+	ck_assert_int_eq(end_send(&left, 32, 10), 32);
+	send_until(200);
+	/* Once more: the first handle has gone. */
+	clock_pass(6000000);
+	if (other.path)
+		BACKEND->peer_close(&left.port, &other);
+	ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
+	settle();
+	ck_assert_uint_eq(fake_verbs.n_ahs, 4);
+	BACKEND->peer_close(&left.port, &other);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* It is not there for the moment: the old way is used, as before. */
+START_TEST(peer_open__neighbour_is_silent)
+{
+	struct verbs_peer other;
+	struct ripc__addr addr;
+
+	ends_open(&left, &right);
+	clock_pass(6000000);
+	fake_verbs.fail[FAKE_CREATE_AH].n = 1;
+	fake_verbs.fail[FAKE_CREATE_AH].error = ETIMEDOUT;
+	end_addr(&right, &addr);
+	ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
+	settle();
+	ck_assert_uint_eq(fake_verbs.fail[FAKE_CREATE_AH].n, 0);
+	ck_assert_int_eq(end_send(&left, 1, 10), 1);
+	end_move(&right);
+	ck_assert_uint_eq(right.n_datagrams, 1);
+	BACKEND->peer_close(&left.port, &other);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* The last route is closed, and opened again, while what was sent by it is still under way. */
+START_TEST(peer_close__sends_are_under_way)
+{
+	ends_open(&left, &right);
+	fake_verbs.slow_sends = true;
+	clock_pass(6000000);
+	ck_assert_int_eq(end_send(&left, 3, 10), 3);
+	BACKEND->peer_close(&left.port, &left.peer);
+	left.peer.path = NULL;
+	ck_assert_int_eq(end_route(&left, &right), 0);
+	settle();
+	ck_assert_int_eq(end_send(&left, 32, 10), 32);
+	send_until(200);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* What was sent last goes out. */
+START_TEST(port_close__lets_all_go)
+{
+	ends_open(&left, &right);
+	fake_verbs.slow_sends = true;
+	ck_assert_int_eq(end_send(&left, 1 + (uint32_t)_i, 10), 1 + _i);
+	end_close(&left);
+	move_all(&right);
+	ck_assert_uint_eq(right.n_datagrams, 1 + (uint32_t)_i);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* The doorbell fails: nothing is known of the list, and nothing more can be sent. */
+START_TEST(send__doorbell_fails)
+{
+	ends_open(&left, &right);
+	ck_assert_int_eq(end_send(&left, 5, 10), 5);
+	fake_verbs.fail[FAKE_DOORBELL].n = 1;
+	fake_verbs.fail[FAKE_DOORBELL].error = EACCES;
+	ck_assert_int_eq(end_send(&left, 20, 10), -ECONNRESET);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	move_all(&right);
+	ck_assert_uint_eq(right.n_datagrams, 5);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
 /* An answer to a stranger is kept until there is a way to it. */
 START_TEST(send__while_the_way_is_looked_for)
 {
@@ -289,13 +422,6 @@ static void break_qp(struct end *end)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	ibv_modify_qp(end->port.qp, &attr, IBV_QP_STATE);
-}
-
-/* As many as come back at once, in batches. */
-static void move_all(struct end *end)
-{
-	for (uint32_t i = 0; i <= VERBS_RING / VERBS_BATCH + 1; i++)
-		end_move(end);
 }
 
 /* The datagram queue pair fails: it comes back with the number that it had. */
@@ -461,6 +587,11 @@ int main(void)
 		{open__each_step_fails, 1},
 		{open__little_locked_memory, 2},
 		{peer_open__no_way, 1},
+		{peer_open__neighbour_has_moved, 4},
+		{peer_open__neighbour_is_silent, 1},
+		{peer_close__sends_are_under_way, 1},
+		{port_close__lets_all_go, 32},
+		{send__doorbell_fails, 1},
 		{send__while_the_way_is_looked_for, 1},
 		{send__device_is_short_of_memory, 1},
 		{send__many, 1},

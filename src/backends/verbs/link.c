@@ -200,6 +200,8 @@ static int make_room(struct verbs_port *port)
 static void client_fail(struct verbs_link *link, int error)
 {
 	link->hold_us = ripc__rdma_now_us() + HOLD_US;
+	if (error == -ETIMEDOUT)
+		ripc__verbs_path_doubt(link->path);
 	ripc__rdma_flow_refuse(&link->flow, error);
 	if (link->client.state != VERBS_NONE)
 		ripc__verbs_pair_destroy(&link->client);
@@ -265,6 +267,7 @@ static void client_break(struct verbs_link *link)
 {
 	ripc__rdma_flow_fail(&link->flow);
 	ripc__verbs_pair_break(&link->client);
+	ripc__verbs_path_doubt(link->path); /* perhaps that is why */
 	link->client.until_us = ripc__rdma_now_us() + FLUSH_US;
 	ripc__verbs_due_at(link->port, link->client.until_us);
 }

@@ -4,6 +4,11 @@
  * Ethernet has the kernel look for the neighbour, which takes a second if it is silent, so a helper
  * thread does it. A way serves all partners of its host and is kept for a while after the last one,
  * so that answers to strangers need none to be made.
+ *
+ * A handle has the neighbour's hardware address as of its making. If that changes (another network
+ * card, a router that takes over) what is sent goes nowhere. So a way that is in use is looked for
+ * again when there is a sign of that: a route to it is opened anew, somebody there does not answer;
+ * and now and then. Meanwhile the old handle is used; it goes when no send by it is under way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +20,7 @@
 
 #define FRESH_US   5000000u /* an unused way that is older is looked for again: hosts move */
 #define AGAIN_US   1000000u /* after one was not found */
+#define OLD_US     60000000u /* one in use is looked for again */
 #define HOPS       64
 #define PENDING    64u      /* ways being looked for at once; whoever floods us waits */
 
@@ -50,16 +56,36 @@ static void path_run(struct ripc__rdma_job *job)
 	path->job_error = path->job_ah ? 0 : errno ? -errno : -EHOSTUNREACH;
 }
 
-/* May the device still look at the handle, for a send that has not completed? */
+/* May the device still look at a handle, for a send that has not completed? */
+static bool is_under_way(const struct verbs_port *port, uint32_t sent)
+{
+	return (int32_t)(port->sends.tail - sent) < 0;
+}
+
 static bool is_sending(const struct verbs_path *path)
 {
-	return path->ah && (int32_t)(path->port->sends.tail - path->sent) < 0;
+	return path->ah && is_under_way(path->port, path->sent);
+}
+
+/* False: the old handle may still be looked at. */
+static bool drop_old(struct verbs_path *path)
+{
+	if (path->old_ah && is_under_way(path->port, path->old_sent))
+		ripc__verbs_sends_look(path->port);
+	if (path->old_ah && is_under_way(path->port, path->old_sent))
+		return false;
+	if (path->old_ah)
+		ibv_destroy_ah(path->old_ah);
+	path->old_ah = NULL;
+	return true;
 }
 
 static void path_free(struct verbs_path *path)
 {
 	ripc__map_remove(&path->port->paths_by_gid, path->key);
 	list_remove(&path->node);
+	if (path->old_ah)
+		ibv_destroy_ah(path->old_ah);
 	if (path->ah)
 		ibv_destroy_ah(path->ah);
 	free(path);
@@ -76,34 +102,85 @@ static void path_resolved(struct verbs_path *path)
 	ripc__verbs_parked_send(path);
 }
 
+/* The new handle is used from now on; if there is none, the old one. */
+static void path_renewed(struct verbs_path *path)
+{
+	path->renewing = false;
+	path->since_us = ripc__rdma_now_us();
+	if (!path->job_ah)
+		return;
+	path->old_ah = path->ah;
+	path->old_sent = path->sent;
+	path->ah = path->job_ah;
+	/* The next send tells that those by the old one have ended. */
+	path->port->sends.unsignalled = VERBS_SIGNALLED - 1;
+}
+
 static void path_done(void *owner, struct ripc__rdma_job *job)
 {
 	struct verbs_path *path = (struct verbs_path *)job;
 
 	(void)owner;
-	path_resolved(path);
+	if (path->renewing)
+		path_renewed(path);
+	else
+		path_resolved(path);
 }
 
-/* Looks for the way, anew if need be; nobody uses it, or it was not found. */
-static int path_resolve(struct verbs_path *path)
+static void look_for(struct verbs_path *path)
 {
-	struct verbs_port *port = path->port;
-
-	if (path->ah)
-		ibv_destroy_ah(path->ah);
-	path->ah = path->job_ah = NULL;
+	path->job_ah = NULL;
 	path->job_error = -ECANCELED;
-	path->busy = true;
-	if (port->rdma->link_layer != IBV_LINK_LAYER_ETHERNET) {
-		path_run(&path->job); /* only local work */
-		path_resolved(path);
-		return path->error;
-	}
 	path->job.run = path_run;
 	path->job.done = path_done;
 	path->job.is_slow = true;
-	ripc__rdma_worker_submit(port->worker, &path->job);
-	return -EINPROGRESS;
+	if (path->port->rdma->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		ripc__rdma_worker_submit(path->port->worker, &path->job);
+		return;
+	}
+	path_run(&path->job); /* only local work */
+	path_done(path->port, &path->job);
+}
+
+/* Looks for the way; there is none, or nobody uses it. */
+static int path_resolve(struct verbs_path *path)
+{
+	if (path->ah)
+		ibv_destroy_ah(path->ah);
+	path->ah = NULL;
+	path->busy = true;
+	look_for(path);
+	return path->busy ? -EINPROGRESS : path->error;
+}
+
+static void path_renew(struct verbs_path *path)
+{
+	struct verbs_port *port = path->port;
+
+	if (path->renewing || !path->ah || port->no_more || !drop_old(path) ||
+			ripc__rdma_worker_pending(port->worker) >= PENDING)
+		return;
+	path->renewing = true;
+	look_for(path);
+}
+
+void ripc__verbs_path_doubt(struct verbs_path *path)
+{
+	if (ripc__rdma_now_us() - path->since_us > AGAIN_US)
+		path_renew(path);
+}
+
+void ripc__verbs_paths_run(struct verbs_port *port)
+{
+	struct verbs_path *path;
+
+	if (list_empty(&port->paths_used))
+		return;
+	path = list_entry(port->paths_used.next, struct verbs_path, node);
+	list_remove(&path->node);
+	list_append(&port->paths_used, &path->node);
+	if (ripc__rdma_now_us() - path->since_us > OLD_US)
+		path_renew(path);
 }
 
 static struct verbs_path *path_new(struct verbs_port *port, const struct verbs_addr *addr,
@@ -139,11 +216,20 @@ static void paths_trim(struct verbs_port *port)
 
 		if (port->n_paths_unused <= VERBS_PATHS_KEPT)
 			return;
-		if (path->busy || is_sending(path))
+		if (path->busy || path->renewing || is_sending(path) || !drop_old(path))
 			continue;
 		port->n_paths_unused--;
 		path_free(path);
 	}
+}
+
+/* It is old, or was not found. */
+static int path_refresh(struct verbs_path *path)
+{
+	if (path->error || (!path->users && !path->renewing && !is_sending(path)))
+		return path_resolve(path);
+	path_renew(path);
+	return 0;
 }
 
 int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
@@ -158,9 +244,8 @@ int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
 		return -EAGAIN;
 	age_us = ripc__rdma_now_us() - path->since_us;
 	error = path->busy ? -EINPROGRESS : path->error;
-	if (!path->busy && (path->error || !path->users) && !is_sending(path) &&
-			(!path->since_us || age_us > (path->error ? AGAIN_US : FRESH_US)))
-		error = path_resolve(path);
+	if (!path->busy && (!path->since_us || age_us > (path->error ? AGAIN_US : FRESH_US)))
+		error = path_refresh(path);
 	if (error && error != -EINPROGRESS)
 		return error;
 	if (path->users++ == 0) {

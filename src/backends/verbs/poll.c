@@ -173,8 +173,10 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	port->polls++;
-	if (port->polls % LOOK_EVERY == 0)
+	if (port->polls % LOOK_EVERY == 0) {
 		look_at_device(port);
+		ripc__verbs_paths_run(port);
+	}
 	if (port->polls % CLOCK_EVERY == 0)
 		look_at_clock(port);
 	ripc__rdma_worker_done(port->worker, port);

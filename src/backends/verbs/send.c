@@ -7,13 +7,15 @@
  * queue nor its completion queue, which is only looked at from here, can overflow.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "verbs.h"
 
-#define LIST_MAX VERBS_BATCH
+#define LIST_MAX  VERBS_BATCH
+#define FINISH_MS 50 /* in which what was sent last goes out */
 
 int ripc__verbs_sends_open(struct verbs_port *port)
 {
@@ -43,6 +45,8 @@ err_buffers:
 
 void ripc__verbs_sends_close(struct verbs_port *port)
 {
+	if (port->sends.self)
+		ibv_destroy_ah(port->sends.self);
 	ibv_destroy_cq(port->sends.cq);
 	ibv_dereg_mr(port->sends.mr);
 	ripc__buffers_close(port->sends.buffers);
@@ -274,4 +278,45 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 	add(port, &list, bytes, VERBS_PREAMBLE + VERBS_SETUP_LEN);
 	address(&list.wr[0], link->path, link->remote.qpn, link->remote.qkey);
 	(void)post_to(link->path, &list);
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+/* A datagram to ourselves that tells that all before it have gone. */
+static void post_last(struct verbs_port *port)
+{
+	struct verbs_path path = {.port = port};
+	struct list_of_sends list;
+	struct ibv_ah_attr attr;
+	uint8_t *bytes;
+
+	ripc__verbs_path_attr(port, &port->self, &attr);
+	port->sends.self = ibv_create_ah(port->rdma->pd, &attr);
+	if (!port->sends.self)
+		return;
+	path.ah = port->sends.self;
+	list_begin(port, &list);
+	bytes = next_bytes(port, &list);
+	ripc__verbs_preamble_encode(true, port->self.mtu, port->self.qkey, bytes);
+	port->sends.unsignalled = VERBS_SIGNALLED - 1;
+	add(port, &list, bytes, VERBS_PREAMBLE);
+	address(&list.wr[0], &path, port->self.qpn, port->self.qkey);
+	(void)post_to(&path, &list);
+}
+
+static bool is_sending(const struct verbs_port *port)
+{
+	return port->sends.head != port->sends.tail && !port->failed && !port->rdma->is_down &&
+		!port->rdma->is_lost;
+}
+
+void ripc__verbs_sends_finish(struct verbs_port *port)
+{
+	if (is_sending(port) && port->sends.unsignalled && room(port, 1))
+		post_last(port);
+	for (int ms = 0; ms < FINISH_MS && is_sending(port) && !port->sends.unsignalled; ms++) {
+		ripc__verbs_sends_look(port);
+		if (is_sending(port))
+			poll(NULL, 0, 1);
+	}
 }

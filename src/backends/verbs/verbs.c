@@ -226,6 +226,7 @@ static void port_close(void *state)
 	ripc__rdma_worker_close(port->worker, port);
 	ripc__verbs_links_close(port);
 	ripc__verbs_wait_close(port);
+	ripc__verbs_sends_finish(port);
 	ibv_destroy_qp(port->qp);
 	close_queues(port);
 	ripc__verbs_paths_close(port);

@@ -70,9 +70,12 @@ struct verbs_path {
 	struct ibv_ah_attr attr;
 	struct ibv_ah *ah;      /* NULL: not resolved */
 	uint32_t sent;          /* sends.head after the last one by it */
+	struct ibv_ah *old_ah;  /* that it takes the place of, or NULL; and the same of that */
+	uint32_t old_sent;
 	uint32_t users;
 	int error;              /* of the last attempt */
-	bool busy;              /* a helper thread looks for it, with these: */
+	bool busy;              /* a helper thread looks for it, and there is none yet */
+	bool renewing;          /* a helper thread looks for it again; with these: */
 	struct ibv_ah *job_ah;
 	int job_error;
 };
@@ -138,6 +141,7 @@ struct verbs_device {
 struct verbs_sends {
 	struct ripc__buffers *buffers;
 	struct ibv_mr *mr;
+	struct ibv_ah *self;       /* the way to ourselves, when the port closes */
 	struct ibv_cq *cq;         /* has no event: nobody is woken by it */
 	uint32_t head, tail;       /* posted and completed so far, modulo 2^32 */
 	uint32_t unsignalled;
@@ -217,6 +221,10 @@ int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
 		struct verbs_path **path);
 void ripc__verbs_path_put(struct verbs_path *path);
 void ripc__verbs_paths_close(struct verbs_port *port);
+/* Somebody there does not answer. */
+void ripc__verbs_path_doubt(struct verbs_path *path);
+/* Looks for a way again that is old. */
+void ripc__verbs_paths_run(struct verbs_port *port);
 /* Attributes of the way to it, for address handles and queue pairs. */
 void ripc__verbs_path_attr(const struct verbs_port *port, const struct verbs_addr *addr,
 		struct ibv_ah_attr *attr);
@@ -238,6 +246,8 @@ void ripc__verbs_sends_close(struct verbs_port *port);
 int ripc__verbs_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 /* Takes note of sends that have ended. */
 void ripc__verbs_sends_look(struct verbs_port *port);
+/* Lets what was sent last go out. May take some milliseconds. */
+void ripc__verbs_sends_finish(struct verbs_port *port);
 /* The queue pair was reset: nothing is under way any more. */
 void ripc__verbs_sends_reset(struct verbs_port *port);
 /* The way was found, or not: what was parked goes. */
