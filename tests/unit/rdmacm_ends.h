@@ -10,6 +10,7 @@
 
 #include "../fake/iwarp.h"
 #include "backends/rdmacm/rdmacm.h"
+#include "virtual_clock.h"
 
 #define BACKEND (&ripc__rdmacm_backend)
 #define ENDS    12u
@@ -27,6 +28,7 @@ struct end {
 static struct end ends[ENDS];
 static uint32_t n_ends;
 static const char *const *options;
+static uint64_t turn_us; /* what a turn takes by the clock; more where nothing but time passes */
 
 static void log_nothing(void *arg, int level, const char *format, ...)
 {
@@ -64,6 +66,7 @@ static int end_open(struct end *end)
 static void begin(uint32_t n)
 {
 	fake_iwarp_reset();
+	turn_us = 1000;
 	for (n_ends = 0; n_ends < n; n_ends++)
 		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
 }
@@ -112,6 +115,7 @@ static void move(void)
 			ck_assert_msg(moves < TURNS, "never: %s", #condition);    \
 			move();                                                   \
 			poll(NULL, 0, 1);                                         \
+			clock_pass(turn_us);                                      \
 		}                                                                 \
 	} while (0)
 
