@@ -443,7 +443,36 @@ START_TEST(partner__is_imitated)
 }
 END_TEST
 
-/* Ends that know different numbers, or one of which knows none, find together. */
+/* Who knows no number lets the one in who does, though its own request is under way and first. */
+START_TEST(partner__knows_a_number)
+{
+	uint32_t before;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	pass(0, 1);
+	fake_iwarp.mute = true;
+	before = fake_iwarp.n_requests;
+	fake_iwarp_break();
+	link_of(0, 1)->last = 0;
+	AWAIT(fake_iwarp.n_requests == before + 1 && ends[1].port.n_conns == 0);
+	fake_iwarp.mute = false;
+	before = ends[1].n_events;
+	ck_assert_int_eq(route(1, 0), -EINPROGRESS);
+	link_of(1, 0)->last = 5;
+	AWAIT(ends[1].n_events > before);
+	ck_assert_int_eq(ends[1].events[before].status, 0);
+	ck_assert_uint_eq(fake_iwarp.n_rejects, 0);
+	pass(0, 1);
+	pass(1, 0);
+	finish();
+}
+END_TEST
+
+/*
+ * Ends that know different numbers, or one of which knows none, find together; also where what
+ * they say takes longer than they wait between two attempts.
+ */
 START_TEST(partner__knows_another_number)
 {
 	static const uint64_t known[][2] = {{0, 5}, {5, 0}, {5, 6}};
@@ -451,6 +480,7 @@ START_TEST(partner__knows_another_number)
 	begin(2);
 	ck_assert_int_eq(connect_to(0, 1), 0);
 	ck_assert_int_eq(connect_to(1, 0), 0);
+	turn_us = _i ? 20000 : 1000;
 	for (uint32_t turn = 0; turn < 12; turn++) {
 		pass(0, 1);
 		pass(1, 0);
@@ -460,6 +490,8 @@ START_TEST(partner__knows_another_number)
 		AWAIT(ends[0].port.n_unready > 0);
 		pass(turn % 2, 1 - turn % 2);
 	}
+	ck_assert_uint_eq(link_of(0, 1)->resets, 0);
+	ck_assert_uint_eq(link_of(1, 0)->resets, 0);
 	finish();
 }
 END_TEST
@@ -605,6 +637,44 @@ START_TEST(connections__are_limited)
 }
 END_TEST
 
+/* Six partners use what they have all the time. */
+static void turn_of_six(void)
+{
+	for (uint32_t k = 1; k < 7; k++)
+		(void)send_one(k, 0);
+	move();
+	poll(NULL, 0, 1);
+	turn_pass();
+}
+
+/* One host takes all that it gets, and uses it all the time: there is room for another one. */
+START_TEST(connections__of_one_host)
+{
+	static const char *const four[] = {"rdmacm.connections", "4", NULL};
+	uint32_t before;
+
+	begin(0);
+	options = four;
+	for (; n_ends < 8; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+	ends[7].port.self.ip[15]++;
+	for (uint32_t k = 1; k < 7; k++)
+		ck_assert_int_eq(route(k, 0), -EINPROGRESS);
+	for (uint32_t turn = 0; turn < 300; turn++)
+		turn_of_six();
+	ck_assert_uint_eq(ends[0].port.n_conns, 3);
+	before = ends[7].n_events;
+	ck_assert_int_eq(route(7, 0), -EINPROGRESS);
+	for (uint32_t turn = 0; ends[7].n_events == before; turn++) {
+		ck_assert_uint_lt(turn, TURNS);
+		turn_of_six();
+	}
+	ck_assert_int_eq(ends[7].events[before].status, 0);
+	pass(7, 0);
+	finish();
+}
+END_TEST
+
 /* ---- reads ------------------------------------------------------------------------------- */
 
 START_TEST(read__ends_when_the_connection_breaks)
@@ -691,12 +761,14 @@ int main(void)
 		{partner__is_gone, 1},
 		{credit__never_locks_up, 1},
 		{connections__are_limited, 1},
+		{connections__of_one_host, 1},
 		{read__ends_when_the_connection_breaks, 1},
 		{port_open__little_memory, 1},
 		{peer_open__many_block, 1},
 		{peer_open__still_blocks, 1},
 		{partner__is_imitated, 1},
-		{partner__knows_another_number, 1},
+		{partner__knows_another_number, 2},
+		{partner__knows_a_number, 1},
 		{bye__finds_no_room, 1},
 		{wait_arm__device_was_taken_away, 1},
 		{credit__of_the_least_window, 1},

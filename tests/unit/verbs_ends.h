@@ -28,6 +28,7 @@ struct end {
 /* What the options are, as name, value, ..., NULL; and the last line that was logged. */
 static const char *const *end_options;
 static char end_log[512];
+static uint64_t turn_us; /* what a turn takes by the clock; more where nothing but time passes */
 
 static inline void end_log_line(void *arg, int level, const char *format, ...)
 {
@@ -63,6 +64,7 @@ static inline void ends_begin(void)
 	fake_verbs_reset();
 	end_options = NULL;
 	end_log[0] = '\0';
+	turn_us = 1000;
 }
 
 /* Everything was given back, and no rule of the device was broken. */
@@ -114,6 +116,17 @@ static inline void end_move(struct end *end)
 	BACKEND->wait_arm(&end->port);
 }
 
+/* Time passes, unless helper threads are at something. */
+static inline void turn_pass(struct end *const *ends, uint32_t n)
+{
+	uint32_t busy = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		busy += ripc__rdma_worker_pending(ends[i]->port.worker);
+	if (!busy)
+		clock_pass(turn_us);
+}
+
 /* Lets all move until one has so many events. */
 static inline void ends_await(struct end *const *ends, uint32_t n, const struct end *who,
 		uint32_t n_events)
@@ -123,7 +136,7 @@ static inline void ends_await(struct end *const *ends, uint32_t n, const struct 
 		for (uint32_t i = 0; i < n; i++)
 			end_move(ends[i]);
 		poll(NULL, 0, 1);
-		clock_pass(1000);
+		turn_pass(ends, n);
 	}
 }
 
@@ -140,7 +153,6 @@ static inline void ends_settle(struct end *const *ends, uint32_t n)
 			busy += ends[i]->port.at < ends[i]->port.n_wcs;
 		}
 		poll(NULL, 0, 1);
-		clock_pass(1000);
 	}
 }
 

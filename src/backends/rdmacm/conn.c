@@ -4,15 +4,16 @@
  * helper threads, one job at a time for each connection; while it is busy nobody else does anything
  * to it but note that it is unwanted.
  *
- * Design notes. Both ends may ask each other at once. Then the request of the end whose address
- * comes first wins: that end refuses the other's request (glare), and the other one drops its own
- * when it sees the winner's. Who is refused waits, and asks again if nothing has come. A request
- * that meets a connection that stands is glare, too, unless it names that connection's number:
- * then the other end knew it and has lost it. So nobody who does not know that number can end a
- * connection. Nor can they become the partner whose connection has ended: while routes lead there
- * or it may read memory, a request that names another number is refused, and the partner is asked
- * instead, at its address. Who is refused so forgets the number, so that ends that know different
- * ones come together.
+ * Design notes. Both ends may ask each other at once. Then the request wins that gives the number
+ * of the last connection; if both do or none does, that of the end whose address comes first. That
+ * end refuses the other's request (glare), and the other one drops its own when it sees the
+ * winner's. Who is refused waits, and asks again if nothing has come. A request that meets a
+ * connection that stands is glare, too, unless it names that connection's number: then the other
+ * end knew it and has lost it. So nobody who does not know that number can end a connection. Nor
+ * can they become the partner whose connection has ended: while routes lead there or it may read
+ * memory, a request that names another number is refused, and the partner is asked instead, at its
+ * address. Who is refused so forgets the number, so that ends that know different ones come
+ * together.
  *
  * A queue pair number may be given out again as soon as the queue pair is destroyed. Therefore all
  * of its completions are taken first: it is disconnected, the completion queue is emptied, and
@@ -445,6 +446,17 @@ static bool is_own(struct rdmacm_port *port, const struct rdmacm_hello *hello)
 		!link->conn->is_server && link->conn->nonce == hello->nonce;
 }
 
+/*
+ * Of two requests, is it ours that wins? Not if only theirs gives a number: the other end would go
+ * on refusing ours.
+ */
+static bool is_ours_first(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
+{
+	if (!link->last != !hello->last)
+		return link->last != 0;
+	return ripc__rdmacm_addr_before(&link->port->self, &link->remote);
+}
+
 /* What stands in the way of a request: 0: nothing any more, or enum rdmacm_reason. */
 static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello, bool is_mirror)
 {
@@ -462,7 +474,7 @@ static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello
 		return RDMACM_BUSY;
 	if (!conn->was_ready && conn->state != RDMACM_ACCEPTING) {
 		if (!is_known && !conn->unwanted && !conn->is_server && !conn->waits &&
-				ripc__rdmacm_addr_before(&link->port->self, &link->remote))
+				is_ours_first(link, hello))
 			return RDMACM_GLARE;
 		ripc__rdmacm_conn_leave(conn);
 		return 0;
@@ -506,8 +518,7 @@ static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_even
 	reason = RDMACM_BUSY;
 	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
 		reason = settle(link, &hello, is_mirror);
-	if (!reason && port->n_conns >= port->dev->connections) {
-		port->refused = true;
+	if (!reason && !ripc__rdmacm_room_is(port, &hello.addr)) {
 		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
 		reason = RDMACM_BUSY;
 	}

@@ -11,7 +11,9 @@
  *
  * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
  * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
- * nothing is lost. Whoever finds all in use waits, or is told to come again.
+ * nothing is lost. Whoever finds all in use waits, or is told to come again. So is another process
+ * of a host that has twice as many as are left: however many hosts take all that they get, there is
+ * one for the next; and only connections of that host end for it.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -230,16 +232,39 @@ static bool may_end(const struct rdmacm_conn *conn)
 		conn->space->n_keys == 0 && conn->used == conn->marked;
 }
 
-/* Ends the least recently used connection. False: none may end. */
-static bool end_one(struct rdmacm_port *port)
+/* Who has IPv6 has all addresses of a network. */
+static bool is_of_host(const struct rdmacm_conn *conn, const uint8_t ip[16])
+{
+	return memcmp(conn->remote.ip, ip, ripc__rdmacm_is_v4(ip) ? 16 : 8) == 0;
+}
+
+bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote)
+{
+	uint32_t n = 0, most = port->dev->connections;
+
+	if (port->n_conns >= most) {
+		port->refused = true;
+		return false;
+	}
+	list_for_each(node, &port->conns)
+		n += is_of_host(list_entry(node, struct rdmacm_conn, node), remote->ip);
+	if (n < 2 * (most - port->n_conns))
+		return true;
+	port->refused_host = true;
+	memcpy(port->greedy, remote->ip, sizeof(port->greedy));
+	return false;
+}
+
+/* Ends the least recently used connection, of this host if it is not NULL. False: none may end. */
+static bool end_one(struct rdmacm_port *port, const uint8_t *ip)
 {
 	struct rdmacm_conn *oldest = NULL;
 
 	list_for_each(node, &port->conns) {
 		struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
 
-		if (may_end(conn) && (!oldest || port->uses - conn->used >
-				port->uses - oldest->used))
+		if (may_end(conn) && (!ip || is_of_host(conn, ip)) && (!oldest ||
+				port->uses - conn->used > port->uses - oldest->used))
 			oldest = conn;
 	}
 	if (oldest)
@@ -275,9 +300,11 @@ void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us)
 		ripc__rdmacm_due_at(port, port->marked_us + MOMENT_US);
 		return;
 	}
-	while (lacking > 0 && end_one(port))
+	while (lacking > 0 && end_one(port, NULL))
 		lacking--;
-	port->refused = false;
+	if (port->refused_host)
+		(void)end_one(port, port->greedy);
+	port->refused = port->refused_host = false;
 	port->marked_us = 0;
 	if (lacking > 0)
 		ripc__rdmacm_due_at(port, now_us + MOMENT_US);
@@ -292,7 +319,7 @@ static void wanting_run(struct rdmacm_port *port, uint64_t now_us)
 		list_remove(&link->wanting);
 		ripc__rdmacm_link_want(link);
 	}
-	if (!list_empty(&port->wanting) || port->refused)
+	if (!list_empty(&port->wanting) || port->refused || port->refused_host)
 		ripc__rdmacm_room_make(port, now_us);
 }
 

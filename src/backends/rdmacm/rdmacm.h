@@ -184,7 +184,9 @@ struct rdmacm_port {
 	bool armed;                /* the next completion is told by the channel */
 	bool closing;
 	bool look;                 /* at the connections, as soon as possible */
-	bool refused;              /* somebody, for want of room */
+	bool refused;              /* somebody, for want of room, */
+	bool refused_host;         /* or whose host has enough: this one */
+	uint8_t greedy[16];
 	uint32_t unacked;          /* events of the completion channel */
 	uint32_t polls, uses;
 	uint32_t n_conns;          /* that have a queue pair, or will */
@@ -239,6 +241,8 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link);
 /* Makes its protection domain if there is none. */
 int ripc__rdmacm_link_space(struct rdmacm_link *link);
+/* May somebody at this host have one more connection? */
+bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote);
 /* Sees to room for one more connection: somebody who does nothing leaves. */
 void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us);
 /* Looks at what waits and what is late; sets port->due_us. */
