@@ -41,6 +41,7 @@ struct bench_job {
 	uint64_t size;		     /* bytes of a message */
 	uint64_t count, warm_up;     /* messages that are measured, and others before them */
 	uint64_t spin_us;	     /* as in struct ripc_config; sockets: 0 is never */
+	uint32_t flags;		     /* as in struct ripc_config */
 	char host[64];		     /* the server's address, for peers that need one */
 	char where[BENCH_WHERE_LEN]; /* what the peer's server said: a port, an ID */
 };
@@ -77,6 +78,7 @@ struct bench_options {
 	uint64_t sizes[BENCH_SIZES_MAX];
 	unsigned int n_sizes;
 	uint64_t count, pairs, spin_us; /* count 0: as fits the size */
+	uint32_t flags; /* as in struct ripc_config */
 	const char *backend, *host;
 	uint64_t server_id, to; /* 0: none */
 	int json, serve;

@@ -29,6 +29,7 @@ static int open_end(const struct bench_job *job, struct end *end)
 {
 	struct ripc_config config = {
 		.size = sizeof(config),
+		.flags = job->flags,
 		.spin_us = (uint32_t)job->spin_us,
 		.log = log_errors,
 	};

@@ -262,7 +262,8 @@ static int run_pair(const struct bench_options *options, struct bench_job *job, 
 
 static int run_size(const struct bench_options *options, uint64_t size, struct bench_result *result)
 {
-	struct bench_job job = {.test = options->test, .size = size, .spin_us = options->spin_us};
+	struct bench_job job = {.test = options->test, .size = size, .spin_us = options->spin_us,
+		.flags = options->flags};
 	struct bench_series series = {.size = size};
 	uint64_t pair;
 	int err = alloc_series(options, &series);

@@ -32,6 +32,7 @@ static const char usage_text[] =
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0:\n"
 	"                     sockets sleep at once, libripc polls for up to 50 while that pays)\n"
 	"  --sleep            libripc, too, sleeps at once\n"
+	"  --single           libripc without locks (RIPC_SINGLE_THREAD), on this host\n"
 	"  --count N          messages per run (default: as fits the size)\n"
 	"  --pairs N          runs per size and peer (default 20 or 7)\n"
 	"  --pin A,B | none   processors of client and server (default: none; with --spin on\n"
@@ -158,6 +159,9 @@ static int parse_option(int option, const char *arg, struct bench_options *optio
 	case 'z':
 		options->spin_us = RIPC_SPIN_NEVER;
 		return 0;
+	case 'o':
+		options->flags = RIPC_SINGLE_THREAD;
+		return 0;
 	case 'c':
 		return tool_parse_number(arg, 1, BENCH_COUNT_MAX, &options->count);
 	case 'p':
@@ -216,6 +220,7 @@ int main(int argc, char **argv)
 		{"backend", required_argument, NULL, 'b'},
 		{"spin", required_argument, NULL, 'u'},
 		{"sleep", no_argument, NULL, 'z'},
+		{"single", no_argument, NULL, 'o'},
 		{"count", required_argument, NULL, 'c'},
 		{"pairs", required_argument, NULL, 'p'},
 		{"pin", required_argument, NULL, 'P'},
