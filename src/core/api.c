@@ -306,7 +306,7 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 
 	if (!svc || to == 0)
 		return -EINVAL;
-	error = ripc__enter(svc->ctx);
+	error = ripc__enter_hastily(svc->ctx);
 	if (error)
 		return error;
 	error = ripc__short_send(svc, &request);
@@ -509,7 +509,7 @@ int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg
 	if (!svc || !msg || timeout_ms < -1)
 		return -EINVAL;
 	ctx = svc->ctx;
-	error = ripc__enter(ctx);
+	error = ripc__enter_hastily(ctx);
 	if (error)
 		return error;
 	error = ripc__service_take(svc, timeout_ms, &message);
@@ -654,7 +654,8 @@ static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	ripc__pool_stats(ctx->pool, &pool);
 	stats->pool_bytes = pool.taken;
 	stats->pool_limit_bytes = pool.limit;
-	stats->pool_used_bytes = pool.used - (uint64_t)ctx->n_spares * SPARE_BYTES;
+	stats->pool_used_bytes = pool.used -
+		((uint64_t)ctx->n_spares + (ctx->freed != NULL)) * SPARE_BYTES;
 	stats->partner_bytes = ripc__partners_bytes(ctx);
 	stats->granted_bytes = ctx->held[SHARE_CREDIT];
 	ripc__resolver_stats(ctx->resolver, &resolver);

@@ -429,8 +429,8 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->peers, seed);
 	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
-	pthread_mutex_init(&ctx->lock, NULL);
 	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
+	ctx->has_ticks = ctx->env.now_us == real_now_us;
 }
 
 static void context_free(struct ripc_context *ctx)
@@ -451,7 +451,6 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->partners_by_pair);
 	ripc__map_free(&ctx->peers);
 	ripc__map_free(&ctx->hosts);
-	pthread_mutex_destroy(&ctx->lock);
 	free(ctx->slots);
 	free(ctx->slot_stack);
 	for (int i = 0; i < 4; i++)

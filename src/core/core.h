@@ -31,6 +31,7 @@
 #include "ripc/ripc.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/mutex.h"
 #include "util/timers.h"
 #include "wire.h"
 
@@ -360,6 +361,7 @@ struct ripc_service {
 	uint32_t n_incoming;       /* being received */
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
+	struct partner *recent;    /* the one of them that was looked for last, or NULL */
 	struct list windows, lent;
 	uint64_t windows_posted;
 	struct message retry, conflict; /* built-in notices */
@@ -376,12 +378,12 @@ struct waiter {
 	struct list node;
 	bool (*ready)(void *arg);
 	void *arg;
-	pthread_cond_t cond;
-	bool has_cond, asleep_on_cond, asleep_on_port;
+	struct ripc__sleep sleep;
+	bool asleep_beside, asleep_on_port;
 };
 
 struct ripc_context {
-	pthread_mutex_t lock;
+	struct ripc__mutex lock;
 	struct ripc_config cfg;    /* strings are our copies */
 	struct ripc__env env;
 	struct ripc__host host;
@@ -389,6 +391,8 @@ struct ripc_context {
 	uint8_t secret[16];
 	uint64_t counter;          /* of nonces */
 	uint64_t now_us;
+	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
+	bool has_ticks;            /* the clock is the real one, to which they belong */
 	const uint32_t *alive;     /* 1 here, 0 in a forked child */
 	struct device devices[8];
 	uint32_t n_devices;
@@ -419,6 +423,7 @@ struct ripc_context {
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
 	uint32_t n_spares;
+	_Atomic(struct message *) freed; /* one more, put there without the lock; or NULL */
 	atomic_bool has_refs;      /* messages may have several references: none is kept */
 	struct partner *corked[CORKED_MAX]; /* whose longs wait to be announced together; or NULL */
 	uint32_t n_corked;
@@ -486,6 +491,8 @@ const struct ripc__backend *ripc__backend_load(const struct ripc__backend *ops, 
 /* ---- wait.c ------------------------------------------------------------------------------ */
 /* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
 int ripc__enter(struct ripc_context *ctx);
+/* The same; ctx->now_us may be some microseconds old: for who neither measures nor waits. */
+int ripc__enter_hastily(struct ripc_context *ctx);
 void ripc__leave(struct ripc_context *ctx);
 /* For what neither needs the time nor changes what anybody waits for. */
 void ripc__lock(struct ripc_context *ctx);

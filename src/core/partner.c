@@ -138,6 +138,7 @@ static int make_current(struct partner *partner)
 {
 	int error = ripc__map_put(&partner->service->partners, partner->id, partner);
 
+	partner->service->recent = NULL;
 	if (!error)
 		partner->current = true;
 	return error;
@@ -148,6 +149,7 @@ static void unmake_current(struct partner *partner)
 	if (partner->current)
 		ripc__map_remove(&partner->service->partners, partner->id);
 	partner->current = false;
+	partner->service->recent = NULL;
 }
 
 static void incoming_forget_all(struct partner *partner)
@@ -362,18 +364,26 @@ static void confirm(struct partner *partner)
 		suspect_answered(partner, status, answer);
 }
 
+/* Whom the ID means, or NULL; often the same as before. */
+static struct partner *current_of(struct ripc_service *service, uint64_t id)
+{
+	if (!service->recent || service->recent->id != id)
+		service->recent = ripc__map_get(&service->partners, id);
+	return service->recent;
+}
+
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner_out)
 {
-	struct partner *partner = ripc__map_get(&service->partners, id);
+	struct partner *partner = current_of(service, id);
 	int error;
 
 	if (service->closing)
 		return -ESHUTDOWN;
 	if (partner && !ripc__partner_settled(partner))
-		partner = ripc__map_get(&service->partners, id);
+		partner = current_of(service, id);
 	if (partner && partner->peer && !partner->resolved && !partner->suspect) {
 		confirm(partner);
-		partner = ripc__map_get(&service->partners, id);
+		partner = current_of(service, id);
 	}
 	if (partner) {
 		*partner_out = partner;

@@ -20,10 +20,25 @@
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
+/* Only with the lock is one taken away, so that nobody else can have. */
+static struct message *freed_take(struct ripc_context *ctx)
+{
+	struct message *message = atomic_load_explicit(&ctx->freed, memory_order_acquire);
+
+	if (message)
+		atomic_store_explicit(&ctx->freed, NULL, memory_order_relaxed);
+	return message;
+}
+
 static void *block_take(struct ripc_context *ctx, size_t len)
 {
 	void *block;
 
+	if (len == SPARE_BYTES) {
+		block = freed_take(ctx);
+		if (block)
+			return block;
+	}
 	if (len == SPARE_BYTES && ctx->n_spares) {
 		ctx->n_spares--;
 		return list_entry(list_pop(&ctx->spares), struct message, node);
@@ -61,12 +76,27 @@ struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, 
 
 void ripc__spares_free(struct ripc_context *ctx)
 {
+	struct message *freed = freed_take(ctx);
+
+	if (freed)
+		ripc__pool_free(ctx->pool, freed);
 	while (ctx->n_spares) {
 		struct list *node = list_pop(&ctx->spares);
 
 		ctx->n_spares--;
 		ripc__pool_free(ctx->pool, list_entry(node, struct message, node));
 	}
+}
+
+/* Without the lock, what most often is freed: a short. False: there is no room for it. */
+static bool freed_put(struct ripc_context *ctx, struct message *message)
+{
+	struct message *none = NULL;
+
+	return message->spare && !message->items_in_pool &&
+		!atomic_load_explicit(&ctx->has_refs, memory_order_relaxed) &&
+		atomic_compare_exchange_strong_explicit(&ctx->freed, &none, message,
+			memory_order_release, memory_order_relaxed);
 }
 
 static void message_free_pool(struct message *message)
@@ -119,6 +149,8 @@ void ripc_msg_free(struct ripc_msg *msg)
 	}
 	ctx = message->ctx;
 	if (message->home == MESSAGE_POOL && !message->mapped) {
+		if (freed_put(ctx, message))
+			return;
 		ripc__lock(ctx);
 		message_free_pool(message);
 		ripc__unlock(ctx);

@@ -4,22 +4,21 @@
  *
  * Design notes. The ports are looked after by one thread at a time, the reader: a waiting call
  * becomes it if nobody is, polls, and sleeps in the kernel on the ports' descriptors without
- * the lock. Other waiting calls sleep on a condition variable; whoever leaves hands the reading
- * on. While no call waits, the progress thread takes the ports over once nobody has looked for
- * a tick of 1 ms; while one does, it only looks after the resolver's descriptors. It never
- * competes for a packet with a call that is there: a call that comes kicks it out.
+ * the lock. Other waiting calls sleep beside it; whoever leaves hands the reading on. While no
+ * call waits, the progress thread takes the ports over once nobody has looked for a tick of 1 ms;
+ * while one does, it only looks after the resolver's descriptors. It never competes for a packet
+ * with a call that is there: a call that comes kicks it out.
  *
- * Sleeping in the port's own wait saves what poll() costs (two timers and a second descriptor: 12 %
- * of a round trip over UDP, docs/rationale.md). It is used while messages flow and no long message
- * is in progress; what timers there are (acks that may get lost) the ticking thread runs. A
- * silence of 100 ms leads to poll(), which can sleep for ever.
+ * Sleeping in the port's own wait saves what poll() costs (12 % of a round trip over UDP,
+ * docs/rationale.md). It is used while messages flow and no long message is in progress; what
+ * timers there are (acks that may get lost) the ticking thread runs. A silence of 100 ms leads to
+ * poll(), which can sleep for ever.
  *
  * With several devices that is the hot one, by which the last messages came; meanwhile the thread
  * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
  *
- * expect_sleep: a look that finds nothing costs a system call. When the last looks found
- * nothing (a ping-pong) the reader does not look again, but lets others run, and looks after that,
- * as long as it pays (yield_and_look); else it goes to sleep at once and looks when it is woken.
+ * expect_sleep: the last looks, of a system call each, found nothing (a ping-pong): the reader lets
+ * others run and looks after that while it pays (yield_and_look); else it sleeps at once.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,6 +30,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "util/ticks.h"
 
 #define THREAD_TICK_US 1000u
 #define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
@@ -43,6 +43,8 @@
 #define HOT_ENOUGH     8u
 #define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
 #define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
+#define GLANCES        8u  /* of a spinning reader, between two looks at everything */
+#define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
 /* For how long a waiting call polls without giving way; 0: not at all. */
@@ -59,19 +61,25 @@ static bool is_single(const struct ripc_context *ctx)
 void ripc__lock(struct ripc_context *ctx)
 {
 	if (!is_single(ctx))
-		pthread_mutex_lock(&ctx->lock);
+		ripc__mutex_lock(&ctx->lock);
 }
 
 void ripc__unlock(struct ripc_context *ctx)
 {
 	if (!is_single(ctx))
-		pthread_mutex_unlock(&ctx->lock);
+		ripc__mutex_unlock(&ctx->lock);
+}
+
+static void clock_read(struct ripc_context *ctx)
+{
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	ctx->read_at = ripc__ticks();
 }
 
 static void lock(struct ripc_context *ctx)
 {
 	ripc__lock(ctx);
-	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	clock_read(ctx);
 }
 
 static uint64_t activity_read(struct ripc_context *ctx)
@@ -126,6 +134,16 @@ int ripc__enter(struct ripc_context *ctx)
 	if (!*ctx->alive)
 		return -EOWNERDEAD;
 	lock(ctx);
+	return 0;
+}
+
+int ripc__enter_hastily(struct ripc_context *ctx)
+{
+	if (!*ctx->alive)
+		return -EOWNERDEAD;
+	ripc__lock(ctx);
+	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))
+		clock_read(ctx);
 	return 0;
 }
 
@@ -295,8 +313,8 @@ void ripc__wake_ready(struct ripc_context *ctx)
 			continue;
 		if (waiter->asleep_on_port)
 			kick_reader(ctx);
-		else if (waiter->asleep_on_cond)
-			pthread_cond_signal(&waiter->cond);
+		else if (waiter->asleep_beside)
+			ripc__sleep_end(&waiter->sleep);
 	}
 }
 
@@ -440,15 +458,28 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	progress(ctx, device);
 }
 
+/* At the device by which messages come, a few times. True: something came. */
+static bool glance(struct ripc_context *ctx)
+{
+	struct device *hot = ctx->n_reads ? NULL : hot_device(ctx);
+
+	for (uint32_t i = 0; hot && i < GLANCES; i++) {
+		if (device_progress(ctx, hot))
+			return true;
+	}
+	return false;
+}
+
 /* Polls for as long as the configuration says before sleeping. True: something came. */
 static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 {
 	uint64_t until_us = ctx->now_us + spin_us(ctx);
 
 	while (ctx->now_us < until_us) {
-		if (look(ctx) || ready(arg))
+		if (glance(ctx) || look(ctx) || ready(arg))
 			return true;
 		ripc__unlock(ctx);
+		ripc__mutex_give_way(&ctx->lock);
 		lock(ctx);
 	}
 	return false;
@@ -521,27 +552,13 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 		reader_sleep(ctx, self, until_us);
 }
 
-static void cond_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
+/* While another call reads. */
+static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
-	struct timespec until = {.tv_sec = (time_t)(deadline_us / 1000000),
-		.tv_nsec = (long)(deadline_us % 1000000) * 1000};
-
-	if (!self->has_cond) {
-		pthread_condattr_t attr;
-
-		pthread_condattr_init(&attr);
-		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-		pthread_cond_init(&self->cond, &attr);
-		pthread_condattr_destroy(&attr);
-		self->has_cond = true;
-	}
-	self->asleep_on_cond = true;
-	if (deadline_us == UINT64_MAX)
-		pthread_cond_wait(&self->cond, &ctx->lock);
-	else
-		pthread_cond_timedwait(&self->cond, &ctx->lock, &until);
-	self->asleep_on_cond = false;
-	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	self->asleep_beside = true;
+	ripc__sleep(&self->sleep, &ctx->lock, deadline_us);
+	self->asleep_beside = false;
+	clock_read(ctx);
 }
 
 /* Not inline, lest gcc 12 take the list for one that outlives its members (-Wdangling-pointer). */
@@ -554,8 +571,6 @@ static __attribute__((noinline)) void waiter_join(struct ripc_context *ctx, stru
 static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 {
 	list_remove(&self->node);
-	if (self->has_cond)
-		pthread_cond_destroy(&self->cond);
 	if (ctx->reader == self)
 		ctx->reader = NULL;
 	if (ctx->reader)
@@ -564,8 +579,8 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 	list_for_each(node, &ctx->waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
-		if (waiter->asleep_on_cond) {
-			pthread_cond_signal(&waiter->cond);
+		if (waiter->asleep_beside) {
+			ripc__sleep_end(&waiter->sleep);
 			return;
 		}
 	}
@@ -600,7 +615,7 @@ static __attribute__((noinline)) bool wait_long(struct ripc_context *ctx,
 		else if (!ctx->reader || ctx->reader == &self)
 			reader_step(ctx, &self, deadline_us);
 		else
-			cond_sleep(ctx, &self, deadline_us);
+			sleep_beside(ctx, &self, deadline_us);
 		is_ready = ready(arg);
 		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
 			ripc__wake_ready(ctx);

@@ -301,33 +301,51 @@ static bool has_payload(uint8_t type)
 	return type == WIRE_SHORT || type == WIRE_ANNOUNCE || type == WIRE_DATA;
 }
 
+static int check_header(const struct wire_header *h)
+{
+	/* ABORT is the same in every version. */
+	if (h->version != WIRE_VERSION && h->type != WIRE_ABORT)
+		return -EPROTONOSUPPORT;
+	if (h->type == 0 || h->type >= WIRE_TYPE_END)
+		return -EBADMSG;
+	if (h->flags & ~WIRE_F_KNOWN)
+		return -EPROTONOSUPPORT;
+	return h->flags & ~flags_allowed[h->type] ? -EBADMSG : 0;
+}
+
+/* Everything between the header and the payload. */
+static int decode_rest(struct cursor *cursor, struct wire_packet *p, uint8_t n_items)
+{
+	int error = check_header(&p->h);
+
+	if (error)
+		return error;
+	if (decode_extensions(cursor, p) || decode_body(cursor, p, n_items))
+		return -EBADMSG;
+	return cursor->at != cursor->end && !has_payload(p->h.type) ? -EBADMSG : 0;
+}
+
 int wire_decode(const void *data, size_t len, struct wire_packet *p)
 {
+	/* The usual case, of one item: neither extensions nor body. */
+	static const uint8_t plain_short[4] = {WIRE_VERSION, WIRE_SHORT, 0, 1};
 	const uint8_t *bytes = data;
 	struct cursor cursor;
+	int error;
 
 	if (wire_decode_header(data, len, &p->h) || len > UINT32_MAX)
 		return -EBADMSG;
-	/* ABORT is the same in every version. */
-	if (p->h.version != WIRE_VERSION && p->h.type != WIRE_ABORT)
-		return -EPROTONOSUPPORT;
-	if (p->h.type == 0 || p->h.type >= WIRE_TYPE_END)
-		return -EBADMSG;
-	if (p->h.flags & ~WIRE_F_KNOWN)
-		return -EPROTONOSUPPORT;
-	if (p->h.flags & ~flags_allowed[p->h.type])
-		return -EBADMSG;
 	p->lends = p->replies = 0;
-	p->n_items = 0;
+	p->n_items = 1;
 	p->lengths = NULL;
 	p->intact = false;
 	cursor = (struct cursor){bytes + WIRE_HEADER, bytes + len};
-	if (p->h.type == WIRE_SHORT && !(p->h.flags & EXTENSIONS) && bytes[3] == 1)
-		p->n_items = 1; /* plain: neither extensions nor body */
-	else if (decode_extensions(&cursor, p) || decode_body(&cursor, p, bytes[3]))
-		return -EBADMSG;
-	if (cursor.at != cursor.end && !has_payload(p->h.type))
-		return -EBADMSG;
+	if (memcmp(bytes, plain_short, sizeof(plain_short)) != 0) {
+		p->n_items = 0;
+		error = decode_rest(&cursor, p, bytes[3]);
+		if (error)
+			return error;
+	}
 	p->prefix = bytes;
 	p->prefix_len = (uint32_t)(cursor.at - bytes);
 	p->payload = cursor.at;

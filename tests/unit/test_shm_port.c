@@ -333,8 +333,7 @@ START_TEST(poll__many_senders)
 		SHM->peer_close(&sides[i].port, &peers[i]);
 		side_close(&sides[i]);
 	}
-	drain(&right);
-	drain(&right);
+	drain_all(&right);
 	ck_assert_uint_eq(right.port.n_rings, 0);
 	ck_assert_uint_eq(right.dev.ring_bytes, 0);
 }

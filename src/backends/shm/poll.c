@@ -16,6 +16,7 @@
 #include "shm.h"
 
 #define LOOK_AFTER 64u /* polls in a row that found nothing */
+#define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
 #define LOOKS_MAX  3  /* at the sockets, in one poll */
 #define READY_MAX  16
 
@@ -168,7 +169,8 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 		return true;
 	if (filled == 0)
 		return port->look || port->n_socket_links || port->n_rings == 0 ||
-			++port->idle_polls >= LOOK_AFTER || is_time(port);
+			++port->idle_polls >= LOOK_AFTER ||
+			(port->idle_polls % TIME_EVERY == 0 && is_time(port));
 	port->idle_polls = 0;
 	return port->polls % SHM_SCAN_EVERY == 0 && (port->look || is_time(port));
 }
