@@ -156,6 +156,11 @@ struct ripc__backend {
 			struct ripc__key *key);
 	int (*mem_close)(void *dev, const struct ripc__key *key, uint64_t cookie);
 	/*
+	 * Closes the key of a partner that has not said that it is done, and may be reading now.
+	 * NULL: mem_close does that as well.
+	 */
+	int (*mem_revoke)(void *dev, const struct ripc__key *key, uint64_t cookie);
+	/*
 	 * With RIPC_CAP_MAP: closes the key instead of mem_close, but what the partner has mapped
 	 * by it stays there. 0: it has mapped nothing. -EINPROGRESS: it has; RIPC_EV_FENCED follows
 	 * when it has unmapped it or is gone, however long that takes.

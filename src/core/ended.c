@@ -119,7 +119,7 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	if (outcome == RIPC_NOT_DELIVERED)
 		ripc__opened_close(outgoing);
 	else
-		ripc__opened_hand(outgoing);
+		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
 	decide(outgoing, outcome, status);
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;

@@ -19,7 +19,10 @@ int ripc__buffer_ref(struct ripc_context *ctx, const void *buf);
 int ripc__buffer_free(struct ripc_context *ctx, const void *buf);
 
 /* ---- opened.c ---------------------------------------------------------------------------- */
-/* As ripc__opened_close(), but who has mapped what it was given keeps that. */
-void ripc__opened_hand(struct outgoing *outgoing);
+/*
+ * As ripc__opened_close(), but who has mapped what it was given keeps that. is_done: the receiver
+ * has said that it has the message, and reads no more.
+ */
+void ripc__opened_hand(struct outgoing *outgoing, bool is_done);
 
 #endif

@@ -31,6 +31,37 @@ static int item_open(struct opened *opened, const struct iovec *item)
 		&at->key);
 }
 
+typedef int key_closer(void *dev, const struct ripc__key *key, uint64_t cookie);
+
+static key_closer *revoker(const struct ripc__backend *ops)
+{
+	return ops->mem_revoke ? ops->mem_revoke : ops->mem_close;
+}
+
+static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
+{
+	struct opened *opened = outgoing->opened;
+	struct device *device;
+	key_closer *mem_close;
+
+	if (!opened)
+		return;
+	outgoing->opened = NULL;
+	device = opened->device;
+	mem_close = hand && opened->given ? device->ops->mem_hand :
+		is_done ? device->ops->mem_close : revoker(device->ops);
+	for (uint32_t i = 0; i < opened->n; i++) {
+		if (opened->items[i].len && mem_close(device->dev, &opened->items[i].key,
+				(uintptr_t)opened) == -EINPROGRESS)
+			opened->n_fencing++;
+	}
+	if (opened->n_fencing == 0) {
+		free(opened);
+		return;
+	}
+	list_append(&outgoing->fencing, &opened->node);
+}
+
 static uint32_t keyed_prefix(const struct outgoing *outgoing)
 {
 	return WIRE_HEADER_MAX + 32 + 24 * outgoing->n_items;
@@ -69,7 +100,7 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 		end += outgoing->items[opened->n].iov_len;
 		if (end > opened->carried && item_open(opened, &outgoing->items[opened->n])) {
 			outgoing->unopenable = true;
-			ripc__opened_close(outgoing);
+			close_all(outgoing, false, true); /* nobody knows of it yet */
 			return false;
 		}
 	}
@@ -126,37 +157,14 @@ void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 	packet->announce.sum = outgoing->opened->sum;
 }
 
-static void close_all(struct outgoing *outgoing, bool hand)
-{
-	struct opened *opened = outgoing->opened;
-	int (*mem_close)(void *, const struct ripc__key *, uint64_t);
-	struct device *device;
-
-	if (!opened)
-		return;
-	outgoing->opened = NULL;
-	device = opened->device;
-	mem_close = hand && opened->given ? device->ops->mem_hand : device->ops->mem_close;
-	for (uint32_t i = 0; i < opened->n; i++) {
-		if (opened->items[i].len && mem_close(device->dev, &opened->items[i].key,
-				(uintptr_t)opened) == -EINPROGRESS)
-			opened->n_fencing++;
-	}
-	if (opened->n_fencing == 0) {
-		free(opened);
-		return;
-	}
-	list_append(&outgoing->fencing, &opened->node);
-}
-
 void ripc__opened_close(struct outgoing *outgoing)
 {
-	close_all(outgoing, false);
+	close_all(outgoing, false, false);
 }
 
-void ripc__opened_hand(struct outgoing *outgoing)
+void ripc__opened_hand(struct outgoing *outgoing, bool is_done)
 {
-	close_all(outgoing, true);
+	close_all(outgoing, true, is_done);
 }
 
 void ripc__opened_fenced(uint64_t cookie)

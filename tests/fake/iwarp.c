@@ -142,6 +142,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->phys_port_cnt = 1;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 16;
 	attr->max_cqe = 1 << 20;
+	attr->vendor_id = fake_iwarp.vendor_id;
 	return 0;
 }
 
@@ -194,7 +195,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 			fake_fault("a protection domain is freed before its queue pair");
 	}
 	list_for_each(node, &fake_world.mrs) {
-		if (list_entry(node, struct fake_mr, node)->mr.pd == pd)
+		if (list_entry(node, struct fake_mr, node)->mr.pd == pd &&
+				!list_entry(node, struct fake_mr, node)->stuck)
 			fake_fault("a protection domain is freed before its memory");
 	}
 	pthread_mutex_unlock(&fake_world.lock);
@@ -230,6 +232,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr *own = (struct fake_mr *)mr;
 
+	own->stuck = fake_fails(FAKE_DEREG_MR);
+	if (own->stuck)
+		return errno;
 	pthread_mutex_lock(&fake_world.lock);
 	list_remove(&own->node);
 	pthread_mutex_unlock(&fake_world.lock);
@@ -490,9 +495,41 @@ static enum ibv_wc_status read_memory(struct fake_qp *qp, const struct ibv_send_
 	if (!may_use(qp->remote->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length,
 			IBV_ACCESS_REMOTE_READ))
 		return IBV_WC_REM_ACCESS_ERR;
-	memcpy((void *)(uintptr_t)piece->addr, (const void *)(uintptr_t)wr->wr.rdma.remote_addr,
-		piece->length);
+	if (!fake_iwarp.late_reads)
+		memcpy((void *)(uintptr_t)piece->addr,
+			(const void *)(uintptr_t)wr->wr.rdma.remote_addr, piece->length);
 	return IBV_WC_SUCCESS;
+}
+
+static bool hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	if ((!fake_iwarp.hold_reads && !fake_iwarp.late_reads) || qp->n_held == 64)
+		return false;
+	qp->held[qp->n_held++] = (struct fake_read){.wr_id = wr->wr_id,
+		.to = (void *)(uintptr_t)wr->sg_list->addr,
+		.from = (const void *)(uintptr_t)wr->wr.rdma.remote_addr,
+		.len = wr->sg_list->length};
+	return true;
+}
+
+static void end_reads(struct fake_qp *qp)
+{
+	for (uint32_t i = 0; i < qp->n_held; i++) {
+		struct ibv_wc wc = {.wr_id = qp->held[i].wr_id, .qp_num = qp->qp.qp_num,
+			.opcode = IBV_WC_RDMA_READ};
+
+		memcpy(qp->held[i].to, qp->held[i].from, qp->held[i].len);
+		fake_complete(qp->qp.send_cq, &wc);
+	}
+	qp->n_held = 0;
+}
+
+void fake_iwarp_end_reads(void)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	list_for_each(node, &fake_world.qps)
+		end_reads(list_entry(node, struct fake_qp, node));
+	pthread_mutex_unlock(&fake_world.lock);
 }
 
 static void post_one(struct fake_qp *qp, const struct ibv_send_wr *wr)
@@ -502,12 +539,10 @@ static void post_one(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	if (!qp->remote) {
 		wc.status = IBV_WC_WR_FLUSH_ERR;
 	} else if (wr->opcode == IBV_WR_RDMA_READ) {
-		if (fake_iwarp.hold_reads && qp->n_held < 64) {
-			qp->held[qp->n_held++] = wr->wr_id;
-			return;
-		}
-		wc.status = read_memory(qp, wr);
+		wc.status = fake_iwarp.hold_reads ? IBV_WC_SUCCESS : read_memory(qp, wr);
 		wc.opcode = IBV_WC_RDMA_READ;
+		if (!wc.status && hold(qp, wr))
+			return;
 	} else if (!may_use(qp->qp.pd, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length,
 			0)) {
 		fake_fault("a message is not registered in its domain");
@@ -557,10 +592,23 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &context->context;
 }
 
+static void drop_stuck(const struct ibv_context *context)
+{
+	list_for_each_safe(node, &fake_world.mrs) {
+		struct fake_mr *mr = list_entry(node, struct fake_mr, node);
+
+		if (!mr->stuck || mr->mr.context != context)
+			continue;
+		list_remove(node);
+		fake_gone(mr);
+	}
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
 	struct fake_context *own = (struct fake_context *)context;
 
+	drop_stuck(context);
 	close(own->pipe[0]);
 	close(own->pipe[1]);
 	return fake_gone(own);

@@ -18,6 +18,7 @@ enum fake_call {
 	FAKE_OPEN_DEVICE,
 	FAKE_ALLOC_PD,
 	FAKE_REG_MR,
+	FAKE_DEREG_MR, /* it stays registered until its context is closed */
 	FAKE_CREATE_COMPLETIONS,
 	FAKE_CREATE_CQ,
 	FAKE_CREATE_SRQ,
@@ -45,6 +46,8 @@ struct fake_iwarp {
 	bool block;        /* who connects is not answered by the network, and waits */
 	bool mute;         /* requests arrive nowhere, and are never answered */
 	bool hold_reads;   /* reads that are posted do not end */
+	bool late_reads;   /* nor that, and what they read is sent later, as siw does */
+	uint32_t vendor_id;
 	bool taken_away;   /* what can be waited for is readable, and reading fails */
 	/* May change what arrives; called with the bytes and their length. NULL: nothing. */
 	void (*private_data)(uint8_t *bytes, uint8_t *len);
@@ -61,6 +64,8 @@ uint32_t fake_iwarp_live(void);
 uint32_t fake_iwarp_qps(void);
 /* Rules that were broken so far; *what: the last one. */
 uint32_t fake_iwarp_faults(const char **what);
+/* All late reads that are held end. */
+void fake_iwarp_end_reads(void);
 /* All connections break, as when the network does. */
 void fake_iwarp_break(void);
 /* The device is gone, as when its driver is unloaded; a descriptor of this context says so. */

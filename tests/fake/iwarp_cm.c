@@ -49,8 +49,15 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct fake_channel *own = (struct fake_channel *)channel;
 
-	while (!list_empty(&own->events))
-		free(list_entry(list_pop(&own->events), struct fake_event, node));
+	while (!list_empty(&own->events)) {
+		struct fake_event *event = list_entry(list_pop(&own->events), struct fake_event,
+			node);
+
+		/* A request that nobody has taken ends with its listener. */
+		if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			rdma_destroy_id(event->event.id);
+		free(event);
+	}
 	close(channel->fd);
 	close(own->write_fd);
 	fake_gone(own);
@@ -305,7 +312,7 @@ static void flush(struct fake_qp *qp)
 	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp.qp_num};
 
 	for (uint32_t i = 0; i < qp->n_held; i++) {
-		wc.wr_id = qp->held[i];
+		wc.wr_id = qp->held[i].wr_id;
 		fake_complete(qp->qp.send_cq, &wc);
 	}
 	qp->n_held = 0;

@@ -31,6 +31,13 @@ struct fake_srq {
 	uint32_t depth, first, n;
 };
 
+struct fake_read {
+	uint64_t wr_id;
+	void *to;
+	const void *from;
+	uint32_t len;
+};
+
 struct fake_qp {
 	struct ibv_qp qp;
 	struct list node;
@@ -38,7 +45,7 @@ struct fake_qp {
 	struct fake_id *id;
 	bool is_server, was_connected, has_heard;
 	uint32_t max_send;
-	uint64_t held[64];      /* reads */
+	struct fake_read held[64];
 	uint32_t n_held;
 };
 
@@ -46,6 +53,7 @@ struct fake_mr {
 	struct ibv_mr mr;
 	struct list node;
 	unsigned int access;
+	bool stuck; /* until its context is closed */
 };
 
 struct fake_context {

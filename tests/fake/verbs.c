@@ -192,7 +192,8 @@ static bool is_used(const struct ibv_pd *pd)
 			return true;
 	}
 	list_for_each(node, &fake_world.mrs) {
-		if (list_entry(node, struct fake_mr, node)->mr.pd == pd)
+		if (list_entry(node, struct fake_mr, node)->mr.pd == pd &&
+				!list_entry(node, struct fake_mr, node)->stuck)
 			return true;
 	}
 	return false;
@@ -237,6 +238,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr *own = (struct fake_mr *)mr;
 
+	own->stuck = fake_fails(FAKE_DEREG_MR);
+	if (own->stuck)
+		return errno;
 	pthread_mutex_lock(&fake_world.lock);
 	list_remove(&own->node);
 	fake_gone(own);
@@ -412,11 +416,24 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &context->context;
 }
 
+static void drop_stuck(const struct ibv_context *context)
+{
+	list_for_each_safe(node, &fake_world.mrs) {
+		struct fake_mr *mr = list_entry(node, struct fake_mr, node);
+
+		if (!mr->stuck || mr->mr.context != context)
+			continue;
+		list_remove(node);
+		fake_gone(mr);
+	}
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
 	struct fake_context *own = (struct fake_context *)context;
 
 	pthread_mutex_lock(&fake_world.lock);
+	drop_stuck(context);
 	list_remove(&own->node);
 	close(own->pipe[0]);
 	close(own->pipe[1]);

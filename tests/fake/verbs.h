@@ -24,7 +24,7 @@ enum fake_call {
 	FAKE_CREATE_AH,
 	FAKE_POST_SEND,
 	FAKE_DOORBELL, /* of what was posted to be sent: it is queued, and never looked at */
-	FAKE_DEREG_MR,
+	FAKE_DEREG_MR, /* it stays registered until its context is closed */
 	FAKE_POST_RECV,
 	FAKE_CALLS
 };

@@ -54,6 +54,7 @@ struct fake_mr {
 	struct ibv_mr mr;
 	struct list node;
 	unsigned int access;
+	bool stuck; /* until its context is closed */
 };
 
 struct fake_context {

@@ -675,71 +675,6 @@ START_TEST(connections__of_one_host)
 }
 END_TEST
 
-/* ---- reads ------------------------------------------------------------------------------- */
-
-START_TEST(read__ends_when_the_connection_breaks)
-{
-	static uint8_t theirs[100] = {7}, ours[100];
-	struct ripc__key key;
-	uint32_t before;
-	void *region;
-
-	begin(2);
-	ck_assert_int_eq(connect_to(0, 1), 0);
-	ck_assert_int_eq(connect_to(1, 0), 0);
-	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
-		&key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
-	fake_iwarp.hold_reads = true;
-	before = ends[0].n_events;
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
-		0);
-	fake_iwarp_break();
-	AWAIT(ends[0].n_events > before);
-	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_READ);
-	ck_assert_int_lt(ends[0].events[before].status, 0);
-	fake_iwarp.hold_reads = false;
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 6),
-		0);
-	AWAIT(ends[0].n_events > before + 1);
-	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
-	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
-	finish();
-}
-END_TEST
-
-/* A read that cannot be posted ends, and does not keep the next ones from being posted. */
-START_TEST(read__cannot_be_posted)
-{
-	static uint8_t theirs[100] = {7}, ours[100];
-	struct ripc__key key;
-	uint32_t before;
-	void *region;
-
-	begin(2);
-	ck_assert_int_eq(connect_to(0, 1), 0);
-	ck_assert_int_eq(connect_to(1, 0), 0);
-	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
-		&key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
-	fake_iwarp.fail[FAKE_POST_SEND].n = 1;
-	fake_iwarp.fail[FAKE_POST_SEND].error = EINVAL;
-	before = ends[0].n_events;
-	for (uint32_t i = 0; i < 2; i++)
-		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
-			100, i), 0);
-	AWAIT(ends[0].n_events == before + 2);
-	ck_assert_int_lt(ends[0].events[before].status, 0);
-	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
-	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
-	finish();
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -762,7 +697,6 @@ int main(void)
 		{credit__never_locks_up, 1},
 		{connections__are_limited, 1},
 		{connections__of_one_host, 1},
-		{read__ends_when_the_connection_breaks, 1},
 		{port_open__little_memory, 1},
 		{peer_open__many_block, 1},
 		{peer_open__still_blocks, 1},
@@ -773,7 +707,6 @@ int main(void)
 		{wait_arm__device_was_taken_away, 1},
 		{credit__of_the_least_window, 1},
 		{credit__of_windows_that_shrink, 1},
-		{read__cannot_be_posted, 1},
 		{NULL, 0},
 	};
 

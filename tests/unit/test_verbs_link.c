@@ -425,6 +425,23 @@ START_TEST(mem_open__fails)
 }
 END_TEST
 
+/* The device does not take memory back: nobody can read it all the same. */
+START_TEST(mem_close__device_fails)
+{
+	begin();
+	ck_assert_int_eq(read_now(), 0);
+	fake_verbs.fail[FAKE_DEREG_MR].n = 1;
+	fake_verbs.fail[FAKE_DEREG_MR].error = EIO;
+	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	ck_assert_ptr_nonnull(strstr(end_log, "take memory back"));
+	memset(theirs, 0x44, LEN);
+	ck_assert_int_lt(read_now(), 0);
+	ck_assert_uint_eq(ours[0], 0x33);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	finish();
+}
+END_TEST
+
 START_TEST(mem_reg__no_protection_domain)
 {
 	ends_open(&left, &right);
@@ -483,6 +500,7 @@ int main(void)
 		{links_run__closes_what_is_idle, 2},
 		{setup_came__nothing_open, 1},
 		{mem_open__fails, 1},
+		{mem_close__device_fails, 1},
 		{mem_reg__no_protection_domain, 1},
 		{region_find__overlapping, 1},
 		{NULL, 0},

@@ -4,9 +4,9 @@
  * read into, and the keys by which that partner may read of ours.
  *
  * A key is one registration of exactly the range, for one transfer, and closing it deregisters:
- * then the device has stopped using it, so nothing is left to fence. The upper half of a key is a
- * check of the rest: one that was garbled on its way costs its message a detour, not everybody the
- * connection, which is what a device does about a key that it does not know.
+ * then a device has stopped using it (iWARP in software has not: rdmacm/fence.c). The upper half
+ * of a key is a check of the rest: one that was garbled on its way costs its message a detour, not
+ * everybody the connection, which is what a device does about a key that it does not know.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -61,16 +61,17 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 	return error == -EPERM ? -ENOMEM : error;
 }
 
-/* A device that cannot is failing: it is not used any more. */
-static void deregister(struct ripc__rdma_device *device, struct ibv_mr *mr)
+/* A device that cannot is failing: it is not used any more. -EIO then. */
+static int deregister(struct ripc__rdma_device *device, struct ibv_mr *mr)
 {
 	int error = ibv_dereg_mr(mr);
 
 	if (!error)
-		return;
+		return 0;
 	device->is_lost = true;
 	device->host.log(device->host.arg, RIPC_LOG_WARN,
 		"the device does not take memory back: %s", strerror(error));
+	return -EIO;
 }
 
 /* ---- spaces ------------------------------------------------------------------------------ */
@@ -176,7 +177,7 @@ void ripc__rdma_region_close(struct ripc__rdma_region *region)
 	space->n_regions--;
 	memmove(space->regions + at, space->regions + at + 1,
 		(space->n_regions - at) * sizeof(struct ripc__rdma_region *));
-	deregister(space->device, region->mr);
+	(void)deregister(space->device, region->mr);
 	free(region);
 	ripc__rdma_space_put(space);
 }
@@ -213,14 +214,15 @@ void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed)
 	ripc__map_init(&keys->map, seed);
 }
 
-static void key_free(struct open_key *open)
+static int key_free(struct open_key *open)
 {
 	struct ripc__rdma_space *space = open->space;
+	int error = deregister(space->device, open->mr);
 
-	deregister(space->device, open->mr);
 	space->n_keys--;
 	free(open);
 	ripc__rdma_space_put(space);
+	return error;
 }
 
 void ripc__rdma_keys_close(struct ripc__rdma_keys *keys)
@@ -229,7 +231,7 @@ void ripc__rdma_keys_close(struct ripc__rdma_keys *keys)
 	uint32_t at = 0;
 
 	while ((open = ripc__map_next(&keys->map, &at)))
-		key_free(open);
+		(void)key_free(open);
 	ripc__map_free(&keys->map);
 }
 
@@ -256,7 +258,7 @@ int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *s
 		(uint64_t)check_of(address, open->mr->rkey) << 32};
 	return 0;
 err_deregister:
-	deregister(space->device, open->mr);
+	(void)deregister(space->device, open->mr);
 err_free:
 	free(open);
 	return error;
@@ -269,8 +271,15 @@ int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *k
 	if (!open || (uintptr_t)open->mr->addr != key->address)
 		return -EINVAL;
 	ripc__map_remove(&keys->map, (uint32_t)key->key);
-	key_free(open);
-	return 0;
+	return key_free(open);
+}
+
+const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
+		const struct ripc__key *key)
+{
+	const struct open_key *open = ripc__map_get(&keys->map, (uint32_t)key->key);
+
+	return open ? open->space : NULL;
 }
 
 int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,

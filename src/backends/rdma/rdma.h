@@ -135,8 +135,14 @@ void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
 /* Registers exactly this range, for the partner of the space to read. */
 int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
 		const struct iovec *mem, struct ripc__key *key);
-/* 0: nobody can reach it any more. -EINVAL: it is not open. */
+/*
+ * 0: nobody can reach it any more. -EINVAL: it is not open. -EIO: the device fails to take it back,
+ * and is lost; it is reached until the partner's queue pairs are gone.
+ */
 int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key);
+/* Whose it is; NULL: it is not open. */
+const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
+		const struct ripc__key *key);
 /*
  * What a partner's key and an offset mean to the device. -EINVAL: it is garbled, or the offset is
  * beyond all memory: asking the device would cost the connection.

@@ -155,6 +155,7 @@ static void conn_free(struct rdmacm_conn *conn)
 	port->n_unready--;
 	port->look = true; /* there is room, and the link that left it may be of no use */
 	free(conn);
+	ripc__rdmacm_fences_check(port);
 	if (!link)
 		return;
 	link->conn = NULL;

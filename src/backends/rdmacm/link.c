@@ -412,25 +412,6 @@ void ripc__rdmacm_mem_dereg(void *dev, void *region)
 	ripc__rdma_region_close(region);
 }
 
-int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key)
-{
-	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct rdmacm_device *dev = state;
-	int error = writable ? -ENOTSUP : ripc__rdmacm_link_space(link);
-
-	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, key);
-}
-
-int ripc__rdmacm_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
-{
-	struct rdmacm_device *dev = state;
-
-	(void)cookie; /* nothing follows: the device is done with it */
-	return ripc__rdma_key_close(&dev->keys, key);
-}
-
 int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie)
 {

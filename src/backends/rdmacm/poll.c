@@ -200,6 +200,7 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 		ripc__rdmacm_fill(port);
 	filled = hand_over(port, events, n);
 	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
+	filled = ripc__rdmacm_fences_take(port, events, filled, n);
 	return (int)ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
 }
 
@@ -317,7 +318,8 @@ static void set_timer(struct rdmacm_port *port)
 
 static bool has_something(const struct rdmacm_port *port)
 {
-	if (port->look || !list_empty(&port->opened) || !list_empty(&port->reads.ended))
+	if (port->look || !list_empty(&port->opened) || !list_empty(&port->reads.ended) ||
+			!list_empty(&port->fenced))
 		return true;
 	return port->at < port->n_arrivals && ripc__rdma_ring_may_hand(&port->ring);
 }

@@ -27,6 +27,7 @@
 #define RECEIVES_MAX    16384u
 #define CONNECTIONS_MAX 4096u
 #define BACKLOG         128
+#define SIW_VENDOR      0x626d74u /* of linux/drivers/infiniband/sw/siw/siw.h */
 #define PEER_DATAGRAMS  12u /* bytes under way to a partner that core knows of, in datagrams */
 #define GOODBYE_MS      50  /* in which what was sent last goes out */
 
@@ -254,6 +255,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	error = device_use(dev, why, remedy);
 	if (error)
 		goto err_close;
+	dev->reads_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
 	ripc__rdma_keys_init(&dev->keys, host->context);
 	*attr = (struct ripc__attr){
 		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED,
@@ -410,6 +412,7 @@ static int port_init(struct rdmacm_port *port, struct rdmacm_device *dev)
 	list_init(&port->conns);
 	list_init(&port->wanting);
 	list_init(&port->opened);
+	ripc__rdmacm_fences_init(port);
 	ripc__map_init(&port->links_by_addr, dev->rdma.host.context);
 	ripc__map_init(&port->conns_by_qpn, dev->rdma.host.context);
 	ripc__rdma_reads_init(&port->reads);
@@ -476,6 +479,7 @@ static void port_close(void *state)
 	ripc__rdma_worker_close(port->worker, port);
 	ripc__rdmacm_conns_close(port);
 	ripc__rdmacm_links_close(port);
+	ripc__rdmacm_fences_close(port);
 	ripc__rdmacm_wait_close(port);
 	rdma_destroy_id(port->listener);
 	rdma_destroy_event_channel(port->channel);
@@ -496,6 +500,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	.mem_dereg = ripc__rdmacm_mem_dereg,
 	.mem_open = ripc__rdmacm_mem_open,
 	.mem_close = ripc__rdmacm_mem_close,
+	.mem_revoke = ripc__rdmacm_mem_revoke,
 	.port_open = port_open,
 	.port_close = port_close,
 	.port_addr = ripc__rdmacm_port_addr,

@@ -95,6 +95,7 @@ struct rdmacm_conn {
 	bool unwanted;               /* break it as soon as it is not busy */
 	bool waits;                  /* client: with its request, for a helper thread */
 	bool was_ready, bye_came, bye_gone;
+	bool fences;                 /* memory is not given back before it is gone */
 	int error;                   /* why it is unwanted */
 	int job_error;
 	uint64_t nonce;
@@ -156,6 +157,14 @@ struct rdmacm_device {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
 	uint32_t connections, receives;
+	bool reads_late;            /* what it is sending it sends, though the memory was closed */
+};
+
+/* Memory that a connection may still show. */
+struct rdmacm_fence {
+	struct list node;                     /* port->spare, ->fences or ->fenced */
+	const struct ripc__rdma_space *space; /* not to be looked into: it may be gone */
+	uint64_t cookie;
 };
 
 /* A datagram that has come and was not handed over. */
@@ -199,6 +208,8 @@ struct rdmacm_port {
 	struct ripc__map links_by_addr, conns_by_qpn;
 	struct rdmacm_conn *recent; /* whose message came last */
 	struct list opened;        /* struct ripc__rdma_opening that have ended */
+	struct list spare, fences, fenced; /* struct rdmacm_fence: unused, one for each key that
+	                              is open; waiting; to be polled */
 	uint32_t opening;          /* the last number given to one */
 	uint32_t at, n_arrivals;
 	struct rdmacm_arrival arrivals[RDMACM_BATCH];
@@ -251,11 +262,21 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port);
 void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us);
 int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region);
 void ripc__rdmacm_mem_dereg(void *dev, void *region);
+int ripc__rdmacm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie);
+
+/* ---- fence.c ----------------------------------------------------------------------------- */
+void ripc__rdmacm_fences_init(struct rdmacm_port *port);
+void ripc__rdmacm_fences_close(struct rdmacm_port *port);
+/* A connection is gone. */
+void ripc__rdmacm_fences_check(struct rdmacm_port *port);
+/* Fills events[at..n); returns where it ended. */
+uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *events,
+		uint32_t at, uint32_t n);
 int ripc__rdmacm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__rdmacm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
-int ripc__rdmacm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie);
+int ripc__rdmacm_mem_revoke(void *dev, const struct ripc__key *key, uint64_t cookie);
 
 /* ---- route.c ----------------------------------------------------------------------------- */
 int ripc__rdmacm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);

@@ -543,12 +543,35 @@ int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool wr
 	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, key);
 }
 
+/* The memory of this space could not be taken back: who can read it is stopped. */
+static void stop_servers(struct verbs_port *port, const struct ripc__rdma_space *space)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	list_for_each(node, &port->links) {
+		struct verbs_pair *pair = &list_entry(node, struct verbs_link, node)->server;
+
+		if (pair->link->space != space)
+			continue;
+		if (pair->state == VERBS_READY) {
+			(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE);
+			ripc__verbs_pair_destroy(pair);
+		} else if (pair->state == VERBS_BUILDING) {
+			pair->unwanted = true;
+		}
+	}
+}
+
 int ripc__verbs_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
 {
 	struct verbs_device *dev = state;
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(&dev->keys, key);
+	int error = ripc__rdma_key_close(&dev->keys, key);
 
 	(void)cookie; /* nothing follows: the device is done with it */
-	return ripc__rdma_key_close(&dev->keys, key);
+	if (error == -EIO && dev->port)
+		stop_servers(dev->port, space);
+	return error == -EIO ? 0 : error;
 }
 
 int ripc__verbs_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory and reads of the rdmacm backend on libraries of our own (tests/fake): reads that fail,
+ * and memory that is taken back while it may be read.
+ */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "rdmacm_ends.h"
+#include "suite.h"
+
+#define SIW 0x626d74
+
+START_TEST(read__ends_when_the_connection_breaks)
+{
+	static uint8_t theirs[100] = {7}, ours[100];
+	struct ripc__key key;
+	uint32_t before;
+	void *region;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
+		&key), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
+	fake_iwarp.hold_reads = true;
+	before = ends[0].n_events;
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+		0);
+	fake_iwarp_break();
+	AWAIT(ends[0].n_events > before);
+	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_READ);
+	ck_assert_int_lt(ends[0].events[before].status, 0);
+	fake_iwarp.hold_reads = false;
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 6),
+		0);
+	AWAIT(ends[0].n_events > before + 1);
+	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
+	finish();
+}
+END_TEST
+
+/* A read that cannot be posted ends, and does not keep the next ones from being posted. */
+START_TEST(read__cannot_be_posted)
+{
+	static uint8_t theirs[100] = {7}, ours[100];
+	struct ripc__key key;
+	uint32_t before;
+	void *region;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
+		&key), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
+	fake_iwarp.fail[FAKE_POST_SEND].n = 1;
+	fake_iwarp.fail[FAKE_POST_SEND].error = EINVAL;
+	before = ends[0].n_events;
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
+			100, i), 0);
+	AWAIT(ends[0].n_events == before + 2);
+	ck_assert_int_lt(ends[0].events[before].status, 0);
+	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
+	finish();
+}
+END_TEST
+
+/* ---- memory that is taken back ----------------------------------------------------------- */
+
+static uint8_t theirs[100], ours[100];
+static struct ripc__key key;
+static void *region;
+
+/* The second end has something open, which the first one may read. */
+static void begin_open(uint32_t vendor_id)
+{
+	begin(0);
+	fake_iwarp.vendor_id = vendor_id;
+	for (; n_ends < 2; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	pass(0, 1);
+	pass(1, 0);
+	memset(theirs, 7, sizeof(theirs));
+	memset(ours, 0, sizeof(ours));
+	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
+		&key), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
+	ends[0].n_events = ends[1].n_events = 0;
+}
+
+static void start_read(void)
+{
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+		0);
+}
+
+static void await_fence(uint64_t cookie)
+{
+	AWAIT(ends[1].n_events == 1);
+	ck_assert_int_eq(ends[1].events[0].kind, RIPC_EV_FENCED);
+	ck_assert_uint_eq(ends[1].events[0].cookie, cookie);
+}
+
+/* What the device is still sending then does not show what the memory holds afterwards. */
+START_TEST(mem_revoke__while_it_is_read)
+{
+	begin_open(SIW);
+	fake_iwarp.late_reads = true;
+	start_read();
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 77), -EINPROGRESS);
+	await_fence(77);
+	memset(theirs, 9, sizeof(theirs));
+	fake_iwarp_end_reads();
+	ck_assert_uint_eq(ours[0], 0);
+	AWAIT(ends[0].n_events == 1);
+	ck_assert_int_lt(ends[0].events[0].status, 0);
+	fake_iwarp.late_reads = false;
+	pass(0, 1);
+	pass(1, 0);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	finish();
+}
+END_TEST
+
+/* Who is done, or has a device that stops by itself, keeps its connection. */
+START_TEST(mem_close__needs_no_fence)
+{
+	uint64_t nonce;
+
+	begin_open(_i ? SIW : 0);
+	nonce = link_of(1, 0)->conn->nonce;
+	start_read();
+	AWAIT(ends[0].n_events == 1);
+	if (_i)
+		ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+	else
+		ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 1), 0);
+	pass(0, 1);
+	ck_assert_uint_eq(link_of(1, 0)->conn->nonce, nonce);
+	ck_assert_uint_eq(ends[1].n_events, 0);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	finish();
+}
+END_TEST
+
+/* There is no connection, or it is about to go; and a key is closed once. */
+START_TEST(mem_revoke__without_a_connection)
+{
+	begin_open(SIW);
+	fake_iwarp.mute = true; /* no other one comes */
+	fake_iwarp_break();
+	if (_i)
+		AWAIT(ends[1].port.n_conns == 1 && link_of(1, 0)->conn &&
+			link_of(1, 0)->conn->state == RDMACM_CONNECTING &&
+			!link_of(1, 0)->conn->busy);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINVAL);
+	await_fence(3);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	finish();
+}
+END_TEST
+
+/* Fences that wait when the port is closed. */
+START_TEST(port_close__while_fenced)
+{
+	begin_open(SIW);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	finish();
+}
+END_TEST
+
+/* The device does not take memory back: nobody can read it all the same. */
+START_TEST(mem_close__device_fails)
+{
+	begin_open(0);
+	fake_iwarp.fail[FAKE_DEREG_MR].n = 1;
+	fake_iwarp.fail[FAKE_DEREG_MR].error = EIO;
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 4), -EINPROGRESS);
+	await_fence(4);
+	memset(theirs, 9, sizeof(theirs));
+	start_read();
+	turn_us = 20000;
+	AWAIT(ends[0].n_events == 1);
+	ck_assert_int_lt(ends[0].events[0].status, 0);
+	ck_assert_uint_eq(ours[0], 0);
+	ck_assert_int_eq(send_one(1, 0), -ECONNRESET);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{read__ends_when_the_connection_breaks, 1},
+		{read__cannot_be_posted, 1},
+		{mem_revoke__while_it_is_read, 1},
+		{mem_close__needs_no_fence, 2},
+		{mem_revoke__without_a_connection, 2},
+		{port_close__while_fenced, 1},
+		{mem_close__device_fails, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("rdmacm_read", loops);
+}
