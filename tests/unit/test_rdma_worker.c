@@ -103,10 +103,34 @@ START_TEST(worker_close__hands_all_back)
 }
 END_TEST
 
+/* When all is done the descriptor is quiet, however a job's end and the look at it coincide. */
+START_TEST(worker_done__leaves_nothing_to_read)
+{
+	struct ripc__rdma_worker *worker;
+	struct pollfd ready = {.events = POLLIN};
+	uint32_t n_done = 0;
+	struct job job;
+
+	ck_assert_int_eq(ripc__rdma_worker_open(&worker), 0);
+	ready.fd = ripc__rdma_worker_fd(worker);
+	for (uint32_t i = 0; i < 60000; i++) {
+		submit(worker, &job, -1);
+		while (!job.done)
+			ripc__rdma_worker_done(worker, &n_done);
+		for (uint32_t turn = 0; poll(&ready, 1, 0) != 0; turn++) {
+			ck_assert_uint_lt(turn, 1000000);
+			ripc__rdma_worker_done(worker, &n_done);
+		}
+	}
+	ripc__rdma_worker_close(worker, &n_done);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
-		worker_submit__slow_ones_leave_a_thread, worker_close__hands_all_back, NULL,
+		worker_submit__slow_ones_leave_a_thread, worker_close__hands_all_back,
+		worker_done__leaves_nothing_to_read, NULL,
 	};
 
 	return suite_run("rdma_worker", tests);

@@ -31,10 +31,10 @@ static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 	uint64_t one = 1;
 
 	list_append(&worker->finished, &job->node);
-	if (atomic_exchange(&worker->any_finished, true))
-		return;
 	while (write(worker->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+	/* Afterwards: who finds it false again has read what was written. */
+	atomic_store(&worker->any_finished, true);
 }
 
 struct running {
@@ -204,10 +204,10 @@ void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
 
 	if (!atomic_load_explicit(&worker->any_finished, memory_order_relaxed))
 		return;
-	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
 	/* What finishes from here on is announced anew. */
 	atomic_store(&worker->any_finished, false);
+	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
 	hand_back(worker, &worker->finished, owner);
 }
 
