@@ -57,6 +57,16 @@ uint32_t fake_iwarp_qps(void)
 	return n;
 }
 
+uint32_t fake_iwarp_requests(void)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&fake_world.lock);
+	n = fake_iwarp.n_requests;
+	pthread_mutex_unlock(&fake_world.lock);
+	return n;
+}
+
 uint32_t fake_iwarp_faults(const char **what)
 {
 	*what = fake_world.fault ? fake_world.fault : "";

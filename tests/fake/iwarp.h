@@ -62,6 +62,8 @@ void fake_iwarp_reset(void);
 /* Objects that exist. */
 uint32_t fake_iwarp_live(void);
 uint32_t fake_iwarp_qps(void);
+/* Calls so far; what they have looked at may be changed then. */
+uint32_t fake_iwarp_requests(void);
 /* Rules that were broken so far; *what: the last one. */
 uint32_t fake_iwarp_faults(const char **what);
 /* All late reads that are held end. */

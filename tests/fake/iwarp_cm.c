@@ -242,6 +242,7 @@ static void block(void)
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	struct fake_id *own = (struct fake_id *)id, *listener, *server;
+	bool is_mute;
 
 	if (fake_iwarp.block)
 		block();
@@ -249,9 +250,10 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 		return -1;
 	pthread_mutex_lock(&fake_world.lock);
 	fake_iwarp.n_requests++;
+	is_mute = fake_iwarp.mute;
 	listener = listener_at(&id->route.addr.dst_sin);
 	pthread_mutex_unlock(&fake_world.lock);
-	if (fake_iwarp.mute)
+	if (is_mute)
 		return 0;
 	if (!listener) {
 		errno = ECONNREFUSED;
