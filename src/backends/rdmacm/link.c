@@ -5,9 +5,9 @@
  *
  * Design notes. A link asks for a connection when a route is opened, when there is something to
  * send or to read, and when one has broken while there are routes: if the partner has died, that
- * is how it is noticed at once. An attempt lasts no longer than ATTEMPT_US, with repetitions; when
- * it has failed, those who wait are told, every route says so once, and for HOLD_US nothing is
- * tried.
+ * is how it is noticed at once. An attempt lasts no longer than ATTEMPT_US after the partner was
+ * last heard of, with repetitions, and BUSY_US in all; when it has failed, those who wait are told,
+ * every route says so once, and for HOLD_US nothing is tried.
  *
  * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
  * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
@@ -25,8 +25,10 @@
 #include "util/siphash.h"
 
 #define ATTEMPT_US 3000000u
+#define BUSY_US    10000000u /* while the partner says that it has no room, or we have none */
 #define HOLD_US    1000000u
-#define AGAIN_US   20000u    /* after a refusal; and as much again by chance */
+#define AGAIN_US   20000u    /* after a refusal, and as much again by chance; twice that after */
+#define AGAIN_MAX  160000u   /* each further one, up to this */
 #define MOMENT_US  50000u    /* a connection that was not used for so long may end */
 #define WATCH_US   1000000u  /* when to see whether reads get on */
 #define IDLE_US    10000000u /* one that no route leads to ends */
@@ -173,6 +175,14 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 		link->port->look = true; /* it ends when nobody uses it */
 }
 
+/* What it waits for is room: nobody is dead. */
+static void prolong(struct rdmacm_link *link, uint64_t now_us)
+{
+	uint64_t end_us = link->begun_us + BUSY_US;
+
+	link->until_us = now_us + ATTEMPT_US < end_us ? now_us + ATTEMPT_US : end_us;
+}
+
 void ripc__rdmacm_link_want(struct rdmacm_link *link)
 {
 	struct rdmacm_port *port = link->port;
@@ -187,7 +197,11 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 		return;
 	}
 	link->error = 0;
-	link->until_us = link->until_us ? link->until_us : now_us + ATTEMPT_US;
+	if (!link->until_us) {
+		link->begun_us = now_us;
+		link->again_us = 0;
+		prolong(link, now_us);
+	}
 	ripc__rdmacm_due_at(port, link->until_us);
 	if (link->hold_us > now_us) {
 		ripc__rdmacm_due_at(port, link->hold_us); /* another attempt */
@@ -203,6 +217,11 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 		fail(link, error);
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status)
 {
 	struct rdmacm_port *port = link->port;
@@ -211,9 +230,11 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status
 	port->look = true;
 	space_drop(link);
 	if (status == -EAGAIN && link->until_us > now_us) {
-		/* The other end may be asking us. */
-		link->hold_us = now_us + AGAIN_US +
-			ripc__rdma_nonce(port->secret, &port->counter) % AGAIN_US;
+		/* It is there. Perhaps it is asking us. */
+		prolong(link, now_us);
+		link->again_us = least(link->again_us ? 2 * link->again_us : AGAIN_US, AGAIN_MAX);
+		link->hold_us = now_us + link->again_us +
+			ripc__rdma_nonce(port->secret, &port->counter) % link->again_us;
 		ripc__rdmacm_due_at(port, link->hold_us);
 	} else if (status && !was_ready) {
 		fail(link, status == -EAGAIN ? -EBUSY : status);
@@ -243,14 +264,14 @@ bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *re
 	uint32_t n = 0, most = port->dev->connections;
 
 	if (port->n_conns >= most) {
-		port->refused = true;
+		port->n_refused++;
 		return false;
 	}
 	list_for_each(node, &port->conns)
 		n += is_of_host(list_entry(node, struct rdmacm_conn, node), remote->ip);
 	if (n < 2 * (most - port->n_conns))
 		return true;
-	port->refused_host = true;
+	port->n_refused_host++;
 	memcpy(port->greedy, remote->ip, sizeof(port->greedy));
 	return false;
 }
@@ -272,21 +293,34 @@ static bool end_one(struct rdmacm_port *port, const uint8_t *ip)
 	return oldest && oldest->state != RDMACM_READY;
 }
 
-/* Connections that are wanted, beyond those that are about to end. */
-static uint32_t n_lacking(const struct rdmacm_port *port)
+static uint32_t n_wanting(const struct rdmacm_port *port)
 {
-	uint32_t n = port->refused, ending = 0;
+	uint32_t n = 0;
 
 	list_for_each(node, &port->wanting)
 		n++;
+	return n;
+}
+
+static uint32_t n_ending(const struct rdmacm_port *port)
+{
+	uint32_t n = 0;
+
 	list_for_each(node, &port->conns)
-		ending += list_entry(node, struct rdmacm_conn, node)->state >= RDMACM_CLOSING;
-	return n > ending ? n - ending : 0;
+		n += list_entry(node, struct rdmacm_conn, node)->state >= RDMACM_CLOSING;
+	return n;
+}
+
+static uint32_t beyond(uint32_t wanted, uint32_t there)
+{
+	return wanted > there ? wanted - there : 0;
 }
 
 void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us)
 {
-	uint32_t lacking = n_lacking(port);
+	uint32_t ending = n_ending(port);
+	uint32_t lacking = beyond(n_wanting(port) + port->n_refused, ending);
+	uint32_t of_host = beyond(port->n_refused_host, ending);
 
 	if (!port->marked_us) {
 		port->marked_us = now_us;
@@ -302,9 +336,9 @@ void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us)
 	}
 	while (lacking > 0 && end_one(port, NULL))
 		lacking--;
-	if (port->refused_host)
-		(void)end_one(port, port->greedy);
-	port->refused = port->refused_host = false;
+	while (of_host > 0 && end_one(port, port->greedy))
+		of_host--;
+	port->n_refused = port->n_refused_host = 0;
 	port->marked_us = 0;
 	if (lacking > 0)
 		ripc__rdmacm_due_at(port, now_us + MOMENT_US);
@@ -319,7 +353,9 @@ static void wanting_run(struct rdmacm_port *port, uint64_t now_us)
 		list_remove(&link->wanting);
 		ripc__rdmacm_link_want(link);
 	}
-	if (!list_empty(&port->wanting) || port->refused || port->refused_host)
+	list_for_each(node, &port->wanting)
+		prolong(list_entry(node, struct rdmacm_link, wanting), now_us);
+	if (!list_empty(&port->wanting) || port->n_refused || port->n_refused_host)
 		ripc__rdmacm_room_make(port, now_us);
 }
 

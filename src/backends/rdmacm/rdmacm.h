@@ -134,7 +134,9 @@ struct rdmacm_link {
 	struct ripc__rdma_flow flow;
 	uint64_t last;             /* the nonce of the last connection */
 	uint64_t hold_us;          /* no attempt before */
-	uint64_t until_us;         /* an attempt must have succeeded; 0: there is none */
+	uint64_t begun_us;         /* when the attempt began that, */
+	uint64_t until_us;         /* by then, must have succeeded; 0: there is none */
+	uint32_t again_us;         /* how long it waited after it was refused; 0: it was not */
 	uint64_t idle_us;          /* since when there is no route */
 	uint32_t idle_uses;        /* of its connection, then */
 	int error;                 /* why it is on hold */
@@ -193,13 +195,13 @@ struct rdmacm_port {
 	bool armed;                /* the next completion is told by the channel */
 	bool closing;
 	bool look;                 /* at the connections, as soon as possible */
-	bool refused;              /* somebody, for want of room, */
-	bool refused_host;         /* or whose host has enough: this one */
-	uint8_t greedy[16];
+	uint8_t greedy[16];        /* the host that has enough */
 	uint32_t unacked;          /* events of the completion channel */
 	uint32_t polls, uses;
 	uint32_t n_conns;          /* that have a queue pair, or will */
 	uint32_t n_unready;        /* of them */
+	uint32_t n_refused;        /* requests, for want of room, since room was last made; */
+	uint32_t n_refused_host;   /* and because their host has enough */
 	uint32_t n_asking;         /* whose request holds a helper thread */
 	uint32_t taken;            /* completions so far, modulo 2^32 */
 	uint32_t shared, shared_free; /* messages of windows beyond their minimum */

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Room for connections of the rdmacm backend where many ask at once: who leaves, who asks again. */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "rdmacm_ends.h"
+#include "suite.h"
+
+static const char *const three[] = {"rdmacm.connections", "3", NULL};
+
+/* All on hosts of their own; the first end takes three connections. */
+static void begin_hosts(uint32_t n)
+{
+	begin(0);
+	options = three;
+	for (; n_ends < n; n_ends++) {
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+		ends[n_ends].port.self.ip[15] += (uint8_t)n_ends;
+	}
+	options = NULL;
+	for (uint32_t k = 1; k < 4; k++)
+		ck_assert_int_eq(connect_to(k, 0), 0);
+}
+
+/* Connections that stand, or are about to, of the first end. */
+static uint32_t n_not_ending(void)
+{
+	uint32_t n = 0;
+
+	list_for_each(node, &ends[0].port.conns)
+		n += list_entry(node, struct rdmacm_conn, node)->state < RDMACM_CLOSING;
+	return n;
+}
+
+/* Where several are refused, as many make room at once, not one after the other. */
+START_TEST(connections__many_make_room)
+{
+	uint32_t least = 3;
+
+	begin_hosts(7);
+	for (uint32_t k = 4; k < 7; k++)
+		ck_assert_int_eq(route(k, 0), -EINPROGRESS);
+	AWAIT((least = n_not_ending() < least ? n_not_ending() : least, ends[4].n_events &&
+		ends[5].n_events && ends[6].n_events));
+	for (uint32_t k = 4; k < 7; k++)
+		ck_assert_int_eq(ends[k].events[0].status, 0);
+	ck_assert_uint_eq(least, 0);
+	for (uint32_t k = 4; k < 7; k++)
+		pass(k, 0);
+	finish();
+}
+END_TEST
+
+/* Who is refused again and again asks less and less often, and is told in the end. */
+START_TEST(connections__all_are_in_use)
+{
+	static uint8_t bytes[100];
+	const struct rdmacm_conn *last = NULL;
+	struct ripc__key key;
+	uint32_t asked = 0;
+
+	begin_hosts(5);
+	for (uint32_t k = 1; k < 4; k++) {
+		ck_assert_int_eq(connect_to(0, k), 0);
+		ck_assert_int_eq(BACKEND->mem_open(&ends[0].dev, &ends[0].peers[k], bytes, 100,
+			false, &key), 0);
+	}
+	turn_us = 5000;
+	ck_assert_int_eq(route(4, 0), -EINPROGRESS);
+	while (ends[4].n_events == 0) {
+		asked += link_of(4, 0)->conn && link_of(4, 0)->conn != last;
+		last = link_of(4, 0)->conn;
+		move();
+		poll(NULL, 0, 1);
+		clock_pass(turn_us);
+	}
+	ck_assert_int_lt(ends[4].events[0].status, 0);
+	ck_assert_uint_ge(asked, 5);
+	ck_assert_uint_le(asked, 80);
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{connections__many_make_room, 1},
+		{connections__all_are_in_use, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("rdmacm room", loops);
+}
