@@ -528,6 +528,41 @@ START_TEST(bye__finds_no_room)
 }
 END_TEST
 
+/* What is made for a request that is refused does not stay. */
+START_TEST(request__leaves_nothing_behind)
+{
+	begin(3);
+	ends[0].port.dev->connections = 1;
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(route(2, 0), -EINPROGRESS);
+	AWAIT(fake_iwarp.n_rejects > 0);
+	BACKEND->peer_close(&ends[2].port, &ends[2].peers[0]);
+	BACKEND->port_close(&ends[2].port);
+	BACKEND->dev_close(&ends[2].dev);
+	n_ends = 2;
+	move();
+	ck_assert(link_of(0, 1)->node.next == &ends[0].port.links);
+	ck_assert(link_of(0, 1)->node.prev == &ends[0].port.links);
+	finish();
+}
+END_TEST
+
+/* Nobody is left with a connection to a device that is lost, or given another one. */
+START_TEST(partner__has_lost_its_device)
+{
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	pass(0, 1);
+	turn_us = 20000;
+	AWAIT(ends[1].port.due_us == UINT64_MAX); /* nothing else makes it look */
+	ends[1].dev.rdma.is_lost = true;
+	AWAIT(send_one(0, 1) == -ECONNRESET);
+	AWAIT(ends[1].port.n_conns == 0);
+	finish();
+}
+END_TEST
+
 /* Whoever sleeps is not kept awake by what will never say anything again. */
 START_TEST(wait_arm__device_was_taken_away)
 {
@@ -717,6 +752,8 @@ int main(void)
 		{partner__knows_another_number, 2},
 		{partner__knows_a_number, 1},
 		{bye__finds_no_room, 1},
+		{request__leaves_nothing_behind, 1},
+		{partner__has_lost_its_device, 1},
 		{wait_arm__device_was_taken_away, 1},
 		{credit__of_the_least_window, 1},
 		{credit__of_windows_that_shrink, 1},

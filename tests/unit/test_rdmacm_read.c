@@ -13,71 +13,6 @@
 
 #define SIW 0x626d74
 
-START_TEST(read__ends_when_the_connection_breaks)
-{
-	static uint8_t theirs[100] = {7}, ours[100];
-	struct ripc__key key;
-	uint32_t before;
-	void *region;
-
-	begin(2);
-	ck_assert_int_eq(connect_to(0, 1), 0);
-	ck_assert_int_eq(connect_to(1, 0), 0);
-	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
-		&key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
-	fake_iwarp.hold_reads = true;
-	before = ends[0].n_events;
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
-		0);
-	fake_iwarp_break();
-	AWAIT(ends[0].n_events > before);
-	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_READ);
-	ck_assert_int_lt(ends[0].events[before].status, 0);
-	fake_iwarp.hold_reads = false;
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 6),
-		0);
-	AWAIT(ends[0].n_events > before + 1);
-	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
-	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
-	finish();
-}
-END_TEST
-
-/* A read that cannot be posted ends, and does not keep the next ones from being posted. */
-START_TEST(read__cannot_be_posted)
-{
-	static uint8_t theirs[100] = {7}, ours[100];
-	struct ripc__key key;
-	uint32_t before;
-	void *region;
-
-	begin(2);
-	ck_assert_int_eq(connect_to(0, 1), 0);
-	ck_assert_int_eq(connect_to(1, 0), 0);
-	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
-		&key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
-	fake_iwarp.fail[FAKE_POST_SEND].n = 1;
-	fake_iwarp.fail[FAKE_POST_SEND].error = EINVAL;
-	before = ends[0].n_events;
-	for (uint32_t i = 0; i < 2; i++)
-		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
-			100, i), 0);
-	AWAIT(ends[0].n_events == before + 2);
-	ck_assert_int_lt(ends[0].events[before].status, 0);
-	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
-	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
-	finish();
-}
-END_TEST
-
-/* ---- memory that is taken back ----------------------------------------------------------- */
-
 static uint8_t theirs[100], ours[100];
 static struct ripc__key key;
 static void *region;
@@ -106,6 +41,74 @@ static void start_read(void)
 	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
 		0);
 }
+
+START_TEST(read__ends_when_the_connection_breaks)
+{
+	uint32_t before;
+
+	begin_open(0);
+	fake_iwarp.hold_reads = true;
+	before = ends[0].n_events;
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+		0);
+	fake_iwarp_break();
+	AWAIT(ends[0].n_events > before);
+	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_READ);
+	ck_assert_int_lt(ends[0].events[before].status, 0);
+	fake_iwarp.hold_reads = false;
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 6),
+		0);
+	AWAIT(ends[0].n_events > before + 1);
+	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
+	finish();
+}
+END_TEST
+
+/* A read that cannot be posted ends, and does not keep the next ones from being posted. */
+START_TEST(read__cannot_be_posted)
+{
+	uint32_t before;
+
+	begin_open(0);
+	fake_iwarp.fail[FAKE_POST_SEND].n = 1;
+	fake_iwarp.fail[FAKE_POST_SEND].error = EINVAL;
+	before = ends[0].n_events;
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
+			100, i), 0);
+	AWAIT(ends[0].n_events == before + 2);
+	ck_assert_int_lt(ends[0].events[before].status, 0);
+	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
+	finish();
+}
+END_TEST
+
+/* A read that comes when both ends are about to part waits for the next connection. */
+START_TEST(read__while_the_connection_is_closed)
+{
+	begin_open(0);
+	ripc__rdmacm_conn_close(link_of(0, 1)->conn);
+	ck_assert_uint_eq(link_of(0, 1)->conn->state, RDMACM_CLOSING);
+	fake_iwarp.hold_reads = true;
+	start_read();
+	AWAIT(!link_of(0, 1)->conn || link_of(0, 1)->conn->state != RDMACM_CLOSING);
+	fake_iwarp.hold_reads = false;
+	AWAIT(ends[0].n_events == 1);
+	ck_assert_int_eq(ends[0].events[0].status, 0);
+	ck_assert_uint_eq(ours[0], 7);
+	BACKEND->mem_dereg(&ends[0].dev, region);
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+	finish();
+}
+END_TEST
+
+/* ---- memory that is taken back ----------------------------------------------------------- */
 
 static void await_fence(uint64_t cookie)
 {
@@ -209,6 +212,7 @@ int main(void)
 	const struct suite_loop loops[] = {
 		{read__ends_when_the_connection_breaks, 1},
 		{read__cannot_be_posted, 1},
+		{read__while_the_connection_is_closed, 1},
 		{mem_revoke__while_it_is_read, 1},
 		{mem_close__needs_no_fence, 2},
 		{mem_revoke__without_a_connection, 2},

@@ -506,7 +506,8 @@ static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_even
 	uint8_t reason;
 	bool is_mirror;
 
-	if (port->closing || read_request(event, &hello) ||
+	port->look = true; /* a link that is made for it may be of no use */
+	if (port->closing || port->rdma->is_lost || read_request(event, &hello) ||
 			!is_our_device(port->rdma, event->id)) {
 		(void)rdma_reject(event->id, NULL, 0);
 		return false;
@@ -697,6 +698,8 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn)
 	conn->bye = conn->head;
 	conn->state = RDMACM_CLOSING;
 	conn->port->n_unready++;
+	if (flow_of(conn))
+		ripc__rdma_flow_fail(flow_of(conn)); /* reads go by the next one */
 	set_due(conn, CLOSE_US);
 }
 

@@ -84,9 +84,9 @@ static int fence_off(struct rdmacm_port *port, const struct ripc__rdma_space *sp
 	list_for_each(node, &port->conns) {
 		struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
 
-		if (conn->space != space || !may_show(conn))
+		if (conn->space != space || !(may_show(conn) || port->rdma->is_lost))
 			continue;
-		conn->fences = true;
+		conn->fences = may_show(conn);
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 	}
 	if (!is_awaited(port, space)) {

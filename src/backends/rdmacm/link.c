@@ -159,7 +159,7 @@ static void fail(struct rdmacm_link *link, int status)
 /* A read that could not be posted has ended; those that wait go by another connection. */
 static void check_flow(struct rdmacm_link *link)
 {
-	if (link->conn && link->flow.failed)
+	if (link->conn && link->conn->state == RDMACM_READY && link->flow.failed)
 		ripc__rdmacm_conn_break(link->conn, -ECONNRESET);
 }
 

@@ -158,6 +158,12 @@ static void look_at_device(struct rdmacm_port *port)
 	check_descriptor(port, port->rdma->context->async_fd);
 }
 
+/* The device is lost, and connections stand that will carry nothing more. */
+static bool is_left_behind(const struct rdmacm_port *port)
+{
+	return port->rdma->is_lost && port->n_unready < port->n_conns;
+}
+
 /* Everything that is not a completion. */
 static void look(struct rdmacm_port *port)
 {
@@ -166,6 +172,7 @@ static void look(struct rdmacm_port *port)
 	look_at_device(port);
 	ripc__rdma_worker_done(port->worker, port);
 	ripc__rdmacm_events(port);
+	port->look |= is_left_behind(port);
 	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdma_now_us();
 	if (!port->look && port->due_us > now_us)
 		return;
@@ -298,7 +305,7 @@ static void quieten(struct rdmacm_port *port)
 		else if (events[i].data.fd == port->timer_fd)
 			port->timer_us = 0; /* has fired: setting it again makes it quiet */
 	}
-	if (n > 0 || port->look)
+	if (n > 0 || port->look || is_left_behind(port))
 		look(port);
 }
 

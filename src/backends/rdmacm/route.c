@@ -52,6 +52,7 @@ int ripc__rdmacm_peer_open(void *state, void *peer_state, const struct ripc__add
 		return error;
 	if (!is_ready(link)) {
 		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
+		port->look |= !opening; /* the link may be of no use */
 		if (!opening)
 			return -ENOMEM;
 	}

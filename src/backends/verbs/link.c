@@ -314,7 +314,8 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 {
 	struct verbs_port *port = link->port;
 	struct verbs_pair *pair = &link->server;
-	int error = link->space->n_keys == 0 || port->no_more ? -EBUSY : make_room(port);
+	bool may = link->space->n_keys > 0 && !port->no_more && !port->rdma->is_lost;
+	int error = may ? make_room(port) : -EBUSY;
 
 	if (error == -EBUSY)
 		answer(link, VERBS_REFUSE, setup->nonce);
