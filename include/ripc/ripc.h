@@ -207,6 +207,10 @@ struct ripc_stats {
 	uint64_t mapped_held_bytes; /* now: of that, not freed yet */
 	uint64_t given_held_bytes;  /* now: of our pool, what receivers hold; it is in use until
 	                               they free it */
+	/* answers that native writes put into return buffers */
+	uint64_t written_bytes; /* of those sent, also if that came to nothing */
+	uint64_t writes_failed; /* attempts that were given up: the answers went another way */
+	uint64_t landed_bytes;  /* of those received */
 };
 
 /* One line of ripc_probe(): a backend or a resolver source. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "returns.h"
 #include "mapped.h"
 #include "receiving.h"
 #include "util/siphash.h"
@@ -428,7 +429,7 @@ static bool cancelled_are_idle(void *arg)
 	list_for_each(node, &svc->lent) {
 		const struct lent *lent = list_entry(node, struct lent, node);
 
-		if (lent->cancelled && lent->in_use)
+		if (lent->cancelled && (lent->in_use || lent->permit))
 			return false;
 	}
 	return true;
@@ -446,6 +447,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 		lent->cancelled = any = true;
 		if (lent->in_use)
 			stop_receiving_into(svc, lent);
+		ripc__returns_withdraw(lent, false);
 	}
 	if (!any)
 		return false;

@@ -80,7 +80,7 @@ struct ripc__attr {
 	uint32_t receive_buffer;   /* bytes in flight to us from all, at most; 0: any number */
 	uint32_t peer_buffer;      /* the same from one peer */
 	uint32_t datagram_overhead; /* of receive_buffer that each datagram takes, bytes */
-	uint32_t read_max;         /* bytes that one read takes at most; 0: any number */
+	uint32_t read_max;         /* bytes that one read or write takes at most; 0: any number */
 };
 
 /* One datagram to send: a header and pieces, iov[0..n_iov). */
@@ -140,8 +140,9 @@ struct ripc__backend {
 	void (*dev_close)(void *dev);
 
 	/*
-	 * Registers memory before reads from this partner go into it; NULL where nothing is to be
-	 * done. Only called with RIPC_CAP_REGISTERED. (What mem_open needs it registers itself.)
+	 * Registers memory before reads from this partner go into it, or writes to it come from
+	 * there, which may be memory that cannot be written to; NULL where nothing is to be done.
+	 * Only called with RIPC_CAP_REGISTERED. (What mem_open needs it registers itself.)
 	 */
 	int (*mem_reg)(void *dev, void *peer, void *mem, size_t len, void **region);
 	void (*mem_dereg)(void *dev, void *region);
@@ -217,7 +218,9 @@ struct ripc__backend {
 	 * writes them; RIPC_EV_READ / _WRITE with the cookie follows. A write's tail is a datagram
 	 * that reaches the partner's poll after the written bytes. -EAGAIN: too many in progress.
 	 * The event always follows, in bounded time whatever becomes of the partner: calls wait
-	 * for it, as mem is written to until then. After port_close nothing is written any more.
+	 * for it, as mem is in use until then. After port_close it is not. A write that has ended
+	 * well is there for whoever gets a datagram that was sent afterwards. (Core asks for no
+	 * tail.)
 	 */
 	int (*read)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 			void *mem, size_t len, uint64_t cookie);

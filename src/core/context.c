@@ -17,6 +17,7 @@
 #include "mapped.h"
 #include "memory.h"
 #include "receiving.h"
+#include "returns.h"
 #include "util/siphash.h"
 
 /* ---- the real world ---------------------------------------------------------------------- */
@@ -422,6 +423,9 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->readings);
 	list_init(&ctx->lingering);
 	list_init(&ctx->mapped);
+	list_init(&ctx->permits);
+	list_init(&ctx->offers);
+	list_init(&ctx->writings);
 	list_init(&ctx->waiters);
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
@@ -435,6 +439,8 @@ static void lists_init(struct ripc_context *ctx)
 
 static void context_free(struct ripc_context *ctx)
 {
+	ripc__permits_free(ctx);
+	ripc__writings_free(ctx);
 	while (!list_empty(&ctx->ended)) {
 		struct list *node = list_pop(&ctx->ended);
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);

@@ -13,6 +13,7 @@
  *   peer.c      the routes that partners share             places.c   where they land
  *   token.c     whose packet it is                        share.c    who holds how much
  *   resend.c    what is sent again                ended.c    how they ended
+ *   returns.c  what partners may write into ours   write.c   what we write into theirs
  *   opened.c    what partners may read of ours    read.c     what we read of theirs
  */
 #ifndef RIPC_CORE_H
@@ -208,14 +209,22 @@ enum outgoing_state {
 	OUT_ENDED,
 };
 
+/*
+ * Memory of a message that the network may still use: until that is over, what became of the
+ * message is not told. The first member of what it is about, with which it is freed.
+ */
+struct fence {
+	struct list node; /* outgoing->fencing */
+	struct outgoing *outgoing;
+};
+
 /* The items of a long message as their receiver can read them by one device. */
 struct opened {
-	struct list node;      /* outgoing->fencing, once it was closed */
-	struct outgoing *outgoing;
+	struct fence fence;    /* once it was closed */
 	struct device *device;
 	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
-	uint32_t sum, carried; /* checksum of the whole, if needed; bytes of items not opened */
-	bool summed, given;    /* given: the receiver may map them */
+	uint32_t carried;      /* bytes of items not opened */
+	bool given;            /* the receiver may map them */
 	struct opened_item {
 		struct ripc__key key;
 		size_t len;    /* 0: nothing was opened */
@@ -233,7 +242,9 @@ struct outgoing {
 	struct partner *partner;
 	struct ripc__timer timer;
 	struct opened *opened;  /* what the partner can read; NULL: nothing */
-	struct list fencing;    /* what was closed and may still be read */
+	struct offer *offer;    /* its return buffers; NULL: not to be written into */
+	struct writing *writing; /* it is being written there; NULL: it is not */
+	struct list fencing;    /* struct fence: what the network may still use */
 	uint64_t number, to, to_incarnation, total;
 	uint64_t cookie, lends, replies;
 	uint64_t started_us, deadline_us;
@@ -246,6 +257,7 @@ struct outgoing {
 	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
 	uint32_t asked_same;    /* PULLs in a row that asked for the same */
 	uint32_t crc;           /* of bytes [0, sent) */
+	uint32_t sum;           /* of the whole, if it was needed at once (summed) */
 	uint32_t wait_us;       /* of the repetition timer */
 	uint32_t n_items, n_holes;
 	uint32_t flags;
@@ -253,6 +265,8 @@ struct outgoing {
 	bool waiter;            /* a call waits for it */
 	bool reported;          /* its message is queued or with the application */
 	bool announced, busy, held; /* held: given, and mapped by who got it (ended.c) */
+	bool summed;
+	bool written;           /* all but what goes along is in the partner's return buffers */
 	bool exposed;           /* this partner was told how to read it: it may have all */
 	bool unopenable;        /* the device cannot open its memory to this partner */
 	int status;
@@ -341,6 +355,9 @@ struct lent {
 	uint64_t id, to, cookie;
 	bool in_use;
 	bool cancelled;   /* taken back as soon as it is not in use */
+	struct permit *permit; /* its partner can write into it; NULL: nobody can */
+	uint64_t opened_for;   /* incarnation that could; 0: none */
+	uint8_t opened;        /* bit i: buffer i was opened to it */
 	uint32_t n;
 	struct ripc_buffer buffers[];
 };
@@ -413,7 +430,9 @@ struct ripc_context {
 	                              application */
 	struct list readings, lingering; /* with more to ask for, in turn; given up */
 	struct list mapped;        /* others' memory (mapped.c) */
-	uint32_t n_reads;          /* in progress */
+	struct list permits, offers, writings; /* returns.h */
+	uint32_t n_offers;
+	uint32_t n_reads, n_writes; /* in progress */
 	uint32_t n_orphans;        /* of closed services: what the network may still use */
 	uint32_t n_granted, picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
@@ -737,6 +756,8 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
 /* It has ended, but can still be read when its call must return. */
 void ripc__outgoing_unknown(struct outgoing *outgoing);
+/* The network is done with that memory. It is not part of its message any more. */
+void ripc__fence_lift(struct fence *fence);
 /* The partner cannot read any of its items any more. */
 void ripc__outgoing_fenced(struct outgoing *outgoing);
 /* Its service is closed: nobody is told of those that are fencing. */
@@ -758,7 +779,11 @@ void ripc__outgoing_unblock(struct partner *partner);
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
 /* Would it open them now? */
 bool ripc__opened_may(const struct outgoing *outgoing);
-/* Adds the checksum of the whole to an announcement with keys, where it is needed. */
+/* Bytes of the first items that go along with such an announcement; what it takes, with these. */
+uint32_t ripc__opened_carried(const struct outgoing *outgoing);
+uint32_t ripc__opened_least(const struct outgoing *outgoing);
+/* Adds the checksum of the whole to an announcement of what does not come in datagrams, where it
+ * is needed. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
 /* From now on nobody may read them; outgoing->fencing tells whether somebody still can. */
 void ripc__opened_close(struct outgoing *outgoing);

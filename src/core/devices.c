@@ -6,6 +6,7 @@
 
 #include "core.h"
 #include "receiving.h"
+#include "returns.h"
 
 static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
 {
@@ -51,6 +52,7 @@ void ripc__devices_close(struct ripc_context *ctx)
 
 		device->ops->port_close(device->port);
 		ripc__readings_deregister(ctx, device);
+		ripc__writings_deregister(ctx, device);
 		device->ops->dev_close(device->dev);
 		free(device->port);
 		free(device->dev);

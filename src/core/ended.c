@@ -14,6 +14,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "returns.h"
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
@@ -116,10 +117,14 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	struct ripc_context *ctx = context_of(outgoing);
 	struct partner *partner = outgoing->partner;
 
-	if (outcome == RIPC_NOT_DELIVERED)
+	ripc__writing_leave(outgoing);
+	ripc__offer_free(outgoing);
+	if (outcome == RIPC_NOT_DELIVERED) {
 		ripc__opened_close(outgoing);
-	else
+		ripc__returns_close(outgoing);
+	} else {
 		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
+	}
 	decide(outgoing, outcome, status);
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;
@@ -171,6 +176,15 @@ void ripc__outgoing_fenced(struct outgoing *outgoing)
 	if (outgoing->state == OUT_FENCING)
 		conclude(outgoing);
 	report(outgoing);
+}
+
+void ripc__fence_lift(struct fence *fence)
+{
+	struct outgoing *outgoing = fence->outgoing;
+
+	list_remove(&fence->node);
+	if (list_empty(&outgoing->fencing))
+		ripc__outgoing_fenced(outgoing);
 }
 
 void ripc__outgoing_orphan(struct ripc_service *service)

@@ -14,6 +14,7 @@
 #include "core.h"
 #include "mapped.h"
 #include "receiving.h"
+#include "returns.h"
 
 #define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
@@ -80,13 +81,6 @@ static void advance_oldest(struct partner *partner, uint64_t oldest)
 
 /* ---- delivery ---------------------------------------------------------------------------- */
 
-/* What its message takes if it came whole. */
-static uint64_t whole_bytes(const struct wire_packet *packet)
-{
-	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
-		packet->payload_len;
-}
-
 /* announce: of a message that came whole, or NULL; then large is what it holds. */
 static void deliver(struct partner *partner, const struct wire_packet *announce,
 		struct message *message, uint64_t total, const struct holding *large)
@@ -100,7 +94,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 		message->public.reply = announce->lends;
 	stats->long_received++;
 	stats->long_received_bytes += total;
-	ripc__service_deliver(partner, message, large, announce ? whole_bytes(announce) : 0);
+	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
 }
 
 /* Bytes that are taken to be on their way, or are no longer. */
@@ -606,7 +600,7 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 		incoming->limit = incoming->total;
 	expect(incoming);
 	timer_set(incoming, arrival_deadline(incoming));
-	if (packet->announce.keys && ripc__reading_start(incoming, packet))
+	if (ripc__has_keys(packet) && ripc__reading_start(incoming, packet))
 		return;
 	take(incoming, packet, 0);
 	if (incoming->got == incoming->total) {
@@ -616,44 +610,6 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 	if (incoming->limit == incoming->total)
 		return;
 	wait_for_grant(incoming);
-}
-
-/* 0: it may be accepted; else why not. */
-static int admit(struct ripc_service *service, const struct wire_packet *packet)
-{
-	struct ripc_context *ctx = service->ctx;
-	uint64_t most = ctx->cfg.message_max_bytes;
-
-	if (service->draining)
-		return -ESHUTDOWN;
-	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
-			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
-		return -EMSGSIZE;
-	return 0;
-}
-
-/* It came in one packet, and its place is with the message. */
-static bool is_whole(const struct partner *partner, const struct wire_packet *packet)
-{
-	return packet->payload_len == packet->announce.total &&
-		list_empty(&partner->service->windows) && !packet->replies;
-}
-
-/*
- * The others need room, too, however greedy or slow to be read this one is. But a message of a
- * host that holds nothing may be as long as there is memory.
- */
-static bool over_share(const struct partner *partner, const struct wire_packet *packet)
-{
-	if (admit(partner->service, packet))
-		return false; /* it is refused */
-	if (!ripc__queue_has_room(partner))
-		return true;
-	if (is_whole(partner, packet))
-		return ripc__share_left(partner, SHARE_SMALL) < whole_bytes(packet);
-	return ripc__share_left(partner, SHARE_UNFINISHED) == 0 ||
-		(partner->peer->host->held[SHARE_LARGE] &&
-		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
 }
 
 /* All of it is here. */
@@ -670,13 +626,15 @@ static void deliver_at_once(struct partner *partner, const struct wire_packet *p
 static void announce_new(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
-	bool came_whole = is_whole(partner, packet);
+	bool came_whole = ripc__is_whole(partner, packet);
 	struct message *message = NULL;
-	int error = admit(service, packet);
+	int error = ripc__admit(service, packet);
 
 	if (!error && came_whole) {
 		message = ripc__places_whole(partner, packet);
 		error = message ? 0 : -ENOBUFS;
+	} else if (!error && packet->announce.keys == WIRE_KEYS_WRITTEN) {
+		message = ripc__written_message(partner, packet);
 	} else if (!error) {
 		message = ripc__mapped_message(partner, packet);
 	}
@@ -722,12 +680,12 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 	bool overdue;
 
 	incoming->heard_us = context_of(incoming)->now_us;
-	if (packet->announce.keys &&
+	if (ripc__has_keys(packet) &&
 			(map_instead(incoming, packet) || read_instead(incoming, packet)))
 		return;
 	if (incoming->reading) {
 		pull(incoming, 0);
-		if (!packet->announce.keys)
+		if (!ripc__has_keys(packet))
 			ripc__reading_fail(incoming->reading);
 		return;
 	}
@@ -763,10 +721,12 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 	} else if (partner->in_refused >> ahead & 1) {
 		ripc__ack_queue(partner, number, refusal(partner, number));
 	} else if ((incoming = find(partner, number))) {
+		ripc__offer_note(partner, packet);
 		announce_again(incoming, packet);
-	} else if (over_share(partner, packet)) {
+	} else if (ripc__over_share(partner, packet)) {
 		answer_busy(partner, number);
-	} else {
+	} else if (ripc__answer_may_land(partner, packet)) {
+		ripc__offer_note(partner, packet);
 		announce_new(partner, packet);
 	}
 }

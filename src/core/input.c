@@ -11,6 +11,7 @@
 
 #include "core.h"
 #include "receiving.h"
+#include "returns.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 
@@ -378,11 +379,14 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		return;
 	}
 	if (!is_from_route(device, partner, event)) {
-		packet.announce.keys = 0; /* they are for the path by which they came */
+		/* They are for the path by which they came. */
+		packet.announce.keys = packet.n_returns = 0;
 		if (packet.h.type != WIRE_ECHO_REPLY)
 			ripc__peer_moved(partner, device, event->from, event->len);
 	} else if (!(device->attr.caps & RIPC_CAP_READ)) {
-		packet.announce.keys = 0;
+		packet.announce.keys = packet.n_returns = 0;
+	} else if (!(device->attr.caps & RIPC_CAP_WRITE)) {
+		packet.n_returns = 0;
 	}
 	input_partner(ctx, device, partner, &packet, event);
 }
@@ -395,12 +399,18 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		ripc__read_ended(ctx, event->cookie, event->status);
 		break;
 	case RIPC_EV_FENCED:
-		ripc__opened_fenced(event->cookie);
+		if (ripc__is_permit(event->cookie))
+			ripc__permit_fenced(event->cookie);
+		else
+			ripc__opened_fenced(event->cookie);
+		break;
+	case RIPC_EV_WRITE:
+		ripc__write_ended(ctx, event->cookie, event->status);
 		break;
 	case RIPC_EV_PEER:
 		ripc__route_opened(ctx, device, event);
 		break;
 	default:
-		break; /* nothing is written that way */
+		break;
 	}
 }

@@ -14,6 +14,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "returns.h"
 #include "util/crc32c.h"
 
 #define CARRIED_MAX 512u /* bytes that go along */
@@ -22,7 +23,7 @@ static int item_open(struct opened *opened, const struct iovec *item)
 {
 	struct device *device = opened->device;
 	struct opened_item *at = &opened->items[opened->n];
-	struct peer *peer = opened->outgoing->partner->peer;
+	struct peer *peer = opened->fence.outgoing->partner->peer;
 
 	*at = (struct opened_item){.len = item->iov_len};
 	if (!at->len)
@@ -31,25 +32,18 @@ static int item_open(struct opened *opened, const struct iovec *item)
 		&at->key);
 }
 
-typedef int key_closer(void *dev, const struct ripc__key *key, uint64_t cookie);
-
-static key_closer *revoker(const struct ripc__backend *ops)
-{
-	return ops->mem_revoke ? ops->mem_revoke : ops->mem_close;
-}
-
 static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
 {
 	struct opened *opened = outgoing->opened;
 	struct device *device;
-	key_closer *mem_close;
+	ripc__key_closer *mem_close;
 
 	if (!opened)
 		return;
 	outgoing->opened = NULL;
 	device = opened->device;
 	mem_close = hand && opened->given ? device->ops->mem_hand :
-		is_done ? device->ops->mem_close : revoker(device->ops);
+		is_done ? device->ops->mem_close : ripc__revoker(device->ops);
 	for (uint32_t i = 0; i < opened->n; i++) {
 		if (opened->items[i].len && mem_close(device->dev, &opened->items[i].key,
 				(uintptr_t)opened) == -EINPROGRESS)
@@ -59,7 +53,7 @@ static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
 		free(opened);
 		return;
 	}
-	list_append(&outgoing->fencing, &opened->node);
+	list_append(&outgoing->fencing, &opened->fence.node);
 }
 
 static uint32_t keyed_prefix(const struct outgoing *outgoing)
@@ -68,7 +62,7 @@ static uint32_t keyed_prefix(const struct outgoing *outgoing)
 }
 
 /* Bytes of the first items that go along: whatever is repeated must fit into any datagram. */
-static uint32_t carried_bytes(const struct outgoing *outgoing)
+uint32_t ripc__opened_carried(const struct outgoing *outgoing)
 {
 	uint32_t prefix = keyed_prefix(outgoing), most = CARRIED_MAX, bytes = 0;
 
@@ -82,6 +76,11 @@ static uint32_t carried_bytes(const struct outgoing *outgoing)
 	return bytes;
 }
 
+uint32_t ripc__opened_least(const struct outgoing *outgoing)
+{
+	return keyed_prefix(outgoing) + ripc__opened_carried(outgoing);
+}
+
 /* Opens all items but those that go along, or none. */
 static bool open_all(struct outgoing *outgoing, struct device *device)
 {
@@ -91,10 +90,10 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 
 	if (!opened)
 		return false;
-	opened->outgoing = outgoing;
+	opened->fence.outgoing = outgoing;
 	opened->device = device;
 	opened->given = outgoing->flags & RIPC_GIVE && device->attr.caps & RIPC_CAP_MAP;
-	opened->carried = carried_bytes(outgoing);
+	opened->carried = ripc__opened_carried(outgoing);
 	outgoing->opened = opened;
 	for (; opened->n < outgoing->n_items; opened->n++) {
 		end += outgoing->items[opened->n].iov_len;
@@ -129,7 +128,7 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 
 	if (outgoing->opened && outgoing->opened->device != device)
 		ripc__opened_close(outgoing);
-	if (room < keyed_prefix(outgoing) + carried_bytes(outgoing))
+	if (room < ripc__opened_least(outgoing))
 		return false;
 	if (!outgoing->opened && (outgoing->exposed || !ripc__opened_may(outgoing) ||
 			!open_all(outgoing, device)))
@@ -145,16 +144,14 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 /* Where bytes may be altered on the way, the receiver compares the whole. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 {
-	if (ripc__is_intact(outgoing->opened->device))
+	if (ripc__is_intact(ripc__peer_device(outgoing->message.ctx, outgoing->partner->peer)))
 		return;
-	if (!outgoing->opened->summed) {
-		for (uint32_t i = 0; i < outgoing->n_items; i++)
-			outgoing->opened->sum = ripc__crc32c(outgoing->opened->sum,
-				outgoing->items[i].iov_base, outgoing->items[i].iov_len);
-		outgoing->opened->summed = true;
-	}
+	for (uint32_t i = 0; !outgoing->summed && i < outgoing->n_items; i++)
+		outgoing->sum = ripc__crc32c(outgoing->sum, outgoing->items[i].iov_base,
+			outgoing->items[i].iov_len);
+	outgoing->summed = true;
 	packet->h.flags |= WIRE_F_LAST;
-	packet->announce.sum = outgoing->opened->sum;
+	packet->announce.sum = outgoing->sum;
 }
 
 void ripc__opened_close(struct outgoing *outgoing)
@@ -170,18 +167,15 @@ void ripc__opened_hand(struct outgoing *outgoing, bool is_done)
 void ripc__opened_fenced(uint64_t cookie)
 {
 	struct opened *opened = (struct opened *)(uintptr_t)cookie;
-	struct outgoing *outgoing = opened->outgoing;
 
 	if (--opened->n_fencing > 0)
 		return;
-	list_remove(&opened->node);
+	ripc__fence_lift(&opened->fence);
 	free(opened);
-	if (list_empty(&outgoing->fencing))
-		ripc__outgoing_fenced(outgoing);
 }
 
 void ripc__opened_forget(struct outgoing *outgoing)
 {
 	while (!list_empty(&outgoing->fencing))
-		free(list_entry(list_pop(&outgoing->fencing), struct opened, node));
+		free(list_entry(list_pop(&outgoing->fencing), struct fence, node));
 }

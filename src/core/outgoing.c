@@ -15,11 +15,13 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "returns.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* of each at most; others go alone */
 #define CORK_GAP_US     50u  /* who sends less often is not made to wait */
+#define WRITE_AGAIN_US  1000u /* after the device took no write at all */
 #define CORKED_US       200u /* then they go; if nobody calls, at the next tick */
 
 /* Announcements to one partner on their way to the network. */
@@ -142,7 +144,7 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 
 	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
 		batch_send(outgoing->partner, batch);
-	if (outgoing->n_items > BATCH_ITEMS || keys)
+	if (outgoing->n_items > BATCH_ITEMS || keys || packet->n_returns)
 		batch = NULL;
 	if (batch) {
 		prefix = batch->prefixes[batch->n];
@@ -173,52 +175,83 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 	batch->n_iov += tx.n_iov;
 }
 
+/* What the answer may be written into goes along, if there is room. Returns what is left of it. */
+static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
+{
+	uint32_t most = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+	uint32_t rest = ripc__opened_least(outgoing);
+
+	if (outgoing->lends && most > rest)
+		ripc__returns_offer(outgoing->partner, outgoing->lends, most - rest, packet);
+	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
+}
+
+/* What is said of where the bytes are, if they do not come in datagrams: that, its keys if it has
+ * any, and how many bytes go along. */
+struct location {
+	uint32_t what; /* enum wire_keys, or 0 */
+	uint32_t carried;
+	uint64_t keys[2 * RIPC_ITEMS_MAX];
+};
+
+static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
+{
+	if (outgoing->written && room >= ripc__opened_least(outgoing)) {
+		at->what = WIRE_KEYS_WRITTEN;
+		at->carried = ripc__opened_carried(outgoing);
+		outgoing->exposed = true;
+	} else if (ripc__opened_keys(outgoing, room, at->keys)) {
+		at->what = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+		at->carried = outgoing->opened->carried;
+	} else {
+		at->what = 0;
+	}
+}
+
 /* The first time with as many bytes as may come unasked, afterwards alone, unless all fits. */
 static void announce(struct outgoing *outgoing, struct batch *batch)
 {
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = context_of(outgoing);
 	struct wire_packet packet;
-	uint64_t keys[2 * RIPC_ITEMS_MAX];
-	bool keyed;
+	struct location at;
 	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
-	uint64_t inline_bytes = room > prefix ? room - prefix : 0;
-	uint64_t unasked = partner->token_out ? partner->unasked : inline_bytes;
+	uint64_t inline_bytes, unasked;
 
+	wire_clear(&packet);
+	if (outgoing->announced) /* large datagrams may be what vanishes */
+		room = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+	room = offer(outgoing, room, &packet);
+	inline_bytes = room > prefix ? room - prefix : 0;
+	unasked = partner->token_out ? partner->unasked : inline_bytes;
 	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
 	if (!partner->current)
 		unasked = 0;
 	if (unasked > outgoing->total)
 		unasked = outgoing->total;
 	if (outgoing->announced) {
-		/* Large datagrams may be what vanishes. */
-		room = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
-		inline_bytes = room > prefix ? room - prefix : 0;
 		unasked = outgoing->sent;
 		inline_bytes = inline_bytes < outgoing->total ? 0 : inline_bytes;
 		ctx->stats.announcements_repeated++;
 	}
-	keyed = ripc__opened_keys(outgoing, room, keys);
-	if (keyed)
-		unasked = inline_bytes = outgoing->opened->carried;
+	locate(outgoing, room, &at);
+	if (at.what)
+		unasked = inline_bytes = at.carried;
 	if (inline_bytes > unasked)
 		inline_bytes = unasked;
-	wire_clear(&packet);
 	packet.h.number = outgoing->number;
 	packet.lends = outgoing->lends;
 	packet.replies = outgoing->replies;
 	packet.n_items = outgoing->n_items;
 	packet.announce = (struct wire_announce){.total = outgoing->total,
 		.oldest = oldest(partner), .n_items = outgoing->n_items,
-		.unasked = (uint32_t)unasked};
+		.unasked = (uint32_t)unasked, .keys = at.what};
 	packet.payload_len = (uint32_t)inline_bytes;
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
-	if (keyed) {
-		packet.announce.keys = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+	if (at.what)
 		ripc__opened_sum(outgoing, &packet);
-	}
-	announce_send(outgoing, &packet, keyed ? keys : NULL, batch);
+	announce_send(outgoing, &packet, ripc__has_keys(&packet) ? at.keys : NULL, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
 	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
@@ -275,6 +308,15 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	ripc__outgoing_advance(partner);
 }
 
+/* Its writes end by themselves; where the device took none it is asked again. */
+static void writing_wait(struct outgoing *outgoing)
+{
+	wait_reset(outgoing);
+	if (ripc__writing_is_idle(outgoing))
+		outgoing->wait_us = WRITE_AGAIN_US;
+	timer_set(outgoing);
+}
+
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
@@ -302,6 +344,12 @@ static void fire(void *owner, struct ripc__timer *timer)
 	if (ctx->now_us - outgoing->heard_us >= 250ull * ctx->cfg.peer_timeout_ms &&
 			ctx->n_devices > 1)
 		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
+	if (outgoing->writing) {
+		ripc__writes_post(ctx);
+		if (outgoing->writing)
+			writing_wait(outgoing);
+		return;
+	}
 	if (outgoing->state == OUT_CANCELLING)
 		cancel_send(outgoing);
 	else
@@ -336,6 +384,11 @@ void ripc__outgoing_advance(struct partner *partner)
 		outgoing->state = OUT_ACTIVE;
 		outgoing->heard_us = ctx->now_us;
 		wait_reset(outgoing);
+		if (ripc__writing_start(outgoing)) {
+			if (outgoing->writing)
+				writing_wait(outgoing);
+			continue;
+		}
 		announce(outgoing, &batch);
 		timer_set(outgoing);
 	}
@@ -371,9 +424,12 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	const struct wire_pull *pull = &packet->pull;
 	uint64_t left, sent;
 
-	if (!outgoing || outgoing->state != OUT_ACTIVE)
+	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing)
 		return;
 	heard(outgoing);
+	/* What was written did not get there; it asks for the bytes. */
+	if (pull->limit > outgoing->limit || pull->n_holes)
+		outgoing->written = false;
 	/* Now that it has answered it can be told how to read. */
 	if (!outgoing->exposed && ripc__opened_may(outgoing)) {
 		say_again(outgoing);
@@ -396,13 +452,22 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	timer_set(outgoing);
 }
 
+void ripc__outgoing_written(struct outgoing *outgoing)
+{
+	outgoing->heard_us = context_of(outgoing)->now_us;
+	say_again(outgoing);
+}
+
 static void begin(struct outgoing *outgoing, struct partner *partner)
 {
 	ripc__opened_close(outgoing);
+	ripc__writing_leave(outgoing);
+	ripc__offer_free(outgoing);
 	outgoing->partner = partner;
 	outgoing->state = OUT_WAITING;
 	outgoing->number = 0;
 	outgoing->announced = outgoing->exposed = outgoing->unopenable = false;
+	outgoing->written = false;
 	outgoing->sent = outgoing->limit = 0;
 	outgoing->crc = outgoing->n_holes = 0;
 	outgoing->resend_left = PULL_MAX;
@@ -459,6 +524,12 @@ static void refused_by_move(struct outgoing *outgoing)
 	ripc__outgoing_advance(partner);
 }
 
+/* The partner may know of it. */
+static bool is_told(const struct outgoing *outgoing)
+{
+	return outgoing->state != OUT_WAITING && !outgoing->writing;
+}
+
 /* Ends what the ack says has been delivered besides. Waiting ones have no numbers yet. */
 static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 {
@@ -466,7 +537,7 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 		uint64_t behind = ack->number - outgoing->number;
 
-		if (outgoing->state != OUT_WAITING && behind >= 1 && behind <= 64 &&
+		if (is_told(outgoing) && behind >= 1 && behind <= 64 &&
 				ack->also >> (64 - behind) & 1)
 			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
 	}
@@ -488,7 +559,7 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 
 	if (ack->also)
 		also_delivered(partner, ack);
-	if (outgoing && outgoing->state != OUT_WAITING) {
+	if (outgoing && is_told(outgoing)) {
 		heard(outgoing);
 		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
 			refused_by_move(outgoing);
@@ -706,6 +777,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	outgoing->lends = lends;
 	ripc__partner_touch(partner);
 	begin(outgoing, partner);
+	if (request->reply_to)
+		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;
 	if (!cork(outgoing)) {
 		ripc__corked_flush(ctx);

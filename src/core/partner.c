@@ -16,6 +16,7 @@
 
 #include "core.h"
 #include "receiving.h"
+#include "returns.h"
 
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define ASK_AGAIN_S  60u /* the resolver, whether an ID means whom we know by a hello */
@@ -163,6 +164,8 @@ void ripc__partner_free(struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 
 	incoming_forget_all(partner);
+	ripc__offers_forget(partner);
+	ripc__permits_leave(partner);
 	unmake_current(partner);
 	ripc__held_drop(partner, true);
 	if (partner->peer) {
@@ -562,6 +565,8 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	token_renew(partner);
 	partner->dead = true;
 	incoming_forget_all(partner);
+	ripc__offers_forget(partner);
+	ripc__permits_leave(partner);
 	ripc__held_drop(partner, true);
 	ripc__outgoing_lost(partner, status, gone_us);
 }
@@ -673,6 +678,8 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		h->flags |= WIRE_F_LENDS;
 	if (packet->replies)
 		h->flags |= WIRE_F_REPLIES;
+	if (packet->n_returns)
+		h->flags |= WIRE_F_RETURNS;
 	if ((!partner->known || !partner->token_out) && type != WIRE_DATA) {
 		h->flags |= WIRE_F_HELLO;
 		packet->hello = (struct wire_hello){.token = partner->token_in,

@@ -50,6 +50,16 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
 		struct wire_range holes[WIRE_HOLES_MAX]);
 
+/* ---- share.c ----------------------------------------------------------------------------- */
+/* What an announcement's message takes if it came whole. */
+uint64_t ripc__whole_bytes(const struct wire_packet *packet);
+/* 0: it may be accepted; else why not. */
+int ripc__admit(const struct ripc_service *service, const struct wire_packet *packet);
+/* It came in one packet, and its place is with the message. */
+bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet);
+/* There is no room for it now. */
+bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet);
+
 /* ---- incoming.c -------------------------------------------------------------------------- */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);

@@ -16,6 +16,7 @@
 #include "core.h"
 #include "mapped.h"
 #include "receiving.h"
+#include "returns.h"
 #include "util/bytes.h"
 
 /* ---- messages ---------------------------------------------------------------------------- */
@@ -349,6 +350,7 @@ struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t
 
 void ripc__lent_free(struct lent *lent)
 {
+	ripc__returns_abandon(lent);
 	list_remove(&lent->node);
 	free(lent);
 }
@@ -538,6 +540,7 @@ void ripc__service_end(struct ripc_service *service)
 	}
 	ripc__outgoing_orphan(service);
 	ripc__readings_orphan(service);
+	ripc__permits_orphan(service);
 	queue_free(service); /* also what their ends have added */
 	lent_memory_forget(service);
 	ripc__map_remove(&ctx->services_by_id, service->id);

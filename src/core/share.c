@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What all who send to us share, and how much of it each holds: credit, memory, and places for
- * unfinished messages.
+ * unfinished messages. Whether there is room for one more.
  *
  * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
  * besides: whoever comes next finds something left, however many have come before, from another
@@ -11,7 +11,10 @@
  * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
  * peer count as holding no more than leaves the host's other peers half.
  */
+#include <errno.h>
+
 #include "core.h"
+#include "receiving.h"
 
 #define SMALL_MAX (1u << 30) /* what a peer holds is counted in 32 bits */
 
@@ -61,4 +64,48 @@ void ripc__share_release(struct partner *partner, enum share share, struct holdi
 {
 	ripc__share_take(partner, share, -(int64_t)held.own);
 	partner->service->ctx->held[share] -= held.all - held.own;
+}
+
+/* ---- one more long message --------------------------------------------------------------- */
+
+uint64_t ripc__whole_bytes(const struct wire_packet *packet)
+{
+	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
+		packet->payload_len;
+}
+
+int ripc__admit(const struct ripc_service *service, const struct wire_packet *packet)
+{
+	const struct ripc_context *ctx = service->ctx;
+	uint64_t most = ctx->cfg.message_max_bytes;
+
+	if (service->draining)
+		return -ESHUTDOWN;
+	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
+			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
+		return -EMSGSIZE;
+	return 0;
+}
+
+bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet)
+{
+	return packet->payload_len == packet->announce.total &&
+		list_empty(&partner->service->windows) && !packet->replies;
+}
+
+/*
+ * The others need room, too, however greedy or slow to be read this one is. But a message of a
+ * host that holds nothing may be as long as there is memory.
+ */
+bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet)
+{
+	if (ripc__admit(partner->service, packet))
+		return false; /* it is refused */
+	if (!ripc__queue_has_room(partner))
+		return true;
+	if (ripc__is_whole(partner, packet))
+		return ripc__share_left(partner, SHARE_SMALL) < ripc__whole_bytes(packet);
+	return ripc__share_left(partner, SHARE_UNFINISHED) == 0 ||
+		(partner->peer->host->held[SHARE_LARGE] &&
+		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
 }

@@ -11,6 +11,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "returns.h"
 #include "util/crc32c.h"
 
 struct held_short {
@@ -92,7 +93,7 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
-	uint8_t prefix[WIRE_HEADER_MAX + 2 * RIPC_ITEMS_MAX];
+	uint8_t prefix[WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + 2 * RIPC_ITEMS_MAX];
 	struct ripc__tx tx = {.iov = iov, .n_iov = packet->n_items + 1};
 	uint32_t crc = 0;
 
@@ -291,6 +292,7 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 	struct iovec iov[RIPC_ITEMS_MAX + 1];
 	uint64_t lens[RIPC_ITEMS_MAX];
 	bool hello_apart = false;
+	uint32_t used;
 
 	if (request->to_incarnation && request->to_incarnation != partner->incarnation)
 		return -ENOENT;
@@ -313,6 +315,9 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 	packet.lends = lends;
 	packet.replies = request->reply_to;
 	packet.h.number = partner->short_next++;
+	used = header_len(partner, request->n_items, n_replies) + len;
+	if (lends && used <= partner_mtu(partner))
+		ripc__returns_offer(partner, lends, partner_mtu(partner) - used, &packet);
 	return transmit(partner, &packet, iov, lens, hello_apart);
 }
 
@@ -335,6 +340,8 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	error = ripc__lend(service, request, &lends);
 	if (error)
 		return error;
+	if (request->reply_to)
+		ripc__offer_drop(partner, request->reply_to);
 	ripc__partner_touch(partner);
 	if (partner->state == PARTNER_READY && !partner->peer->opening)
 		error = send_ready(partner, request, (uint32_t)total, lends);
@@ -441,6 +448,21 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
 }
 
+/* Is it an answer that must wait, as its return buffers are still open to its sender? */
+static bool may_land(struct partner *partner, const struct wire_packet *packet)
+{
+	const struct lent *lent = packet->replies ?
+		ripc__lent_find(partner->service, packet->replies, partner->id) : NULL;
+
+	if (!lent || !lent->permit)
+		return true;
+	if (wire_verify(packet, packet->intact ? 0 :
+			ripc__crc32c(0, packet->payload, packet->payload_len)))
+		return ripc__answer_may_land(partner, packet);
+	partner->service->ctx->stats.drop_checksum++;
+	return false;
+}
+
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
@@ -455,6 +477,8 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 		ctx->stats.drop_queue_full++;
 		return;
 	}
+	if (!may_land(partner, packet))
+		return;
 	message = ripc__message_alloc(ctx, packet->n_items, false, packet->payload_len, &bytes);
 	if (!message) {
 		ctx->stats.drop_no_memory++;
@@ -473,6 +497,7 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 		ripc__message_free(message);
 		return;
 	}
+	ripc__offer_note(partner, packet);
 	items = (struct iovec *)message->public.items;
 	for (uint32_t i = 0; i < packet->n_items; i++) {
 		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};

@@ -17,12 +17,14 @@
  *      ACK     u64 number, u32 status (an errno, below 4096), u64 also
  *      LENDS   u64 id
  *      REPLIES u64 id
+ *      RETURNS (only with LENDS) u32 n (1 to 8), u32 zero, then u64 length, u64 address, u64 key
+ *              per buffer; all zero if its length is
  *   then the body of the type:
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
  *      ANNOUNCE   u64 total, u64 oldest, u32 n_items (1 to 64), u32 unasked, u32 sum (zero
- *                 without LAST), u32 keys (0 to 2), u64 length per item (their sum is total);
- *                 unless keys is 0: u64 address, u64 key per item
+ *                 without LAST), u32 keys (0 to 2, with REPLIES 3), u64 length per item (their
+ *                 sum is total); if keys is 1 or 2: u64 address, u64 key per item
  *      DATA       u64 offset, u32 sum (zero without LAST)
  *      PULL       u64 have, u64 limit, u32 n_holes (at most 48), u32 busy (0 or 1), then
  *                 u64 start, u64 end per hole, ascending, none empty, none overlapping
@@ -48,7 +50,7 @@
 #define ANNOUNCE_BODY 32u
 #define PULL_BODY     24u
 #define STATUS_END    4096u /* errno values lie below, on every system (Linux: MAX_ERRNO) */
-#define EXTENSIONS    (WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LENDS | WIRE_F_REPLIES)
+#define EXTENSIONS    (WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LENDS | WIRE_F_REPLIES | WIRE_F_RETURNS)
 #define COUNT_SHIFT   8 /* SHORT: the number of items in flags */
 
 /* The flags that have a meaning on each type. */
@@ -139,6 +141,27 @@ static int decode_value(struct cursor *cursor, uint64_t *value)
 	return 0;
 }
 
+static int decode_returns(struct cursor *cursor, struct wire_packet *p)
+{
+	const uint8_t *at = take(cursor, WIRE_RETURNS_LEN(0));
+	uint32_t n = at ? get32(at) : 0;
+
+	if (n == 0 || n > WIRE_RETURNS_MAX || get32(at + 4) || !(p->h.flags & WIRE_F_LENDS))
+		return -EBADMSG;
+	p->returns = take(cursor, WIRE_RETURN * n);
+	if (!p->returns)
+		return -EBADMSG;
+	p->n_returns = n;
+	for (uint32_t i = 0; i < n; i++) {
+		struct wire_return found;
+
+		wire_return_at(p, i, &found);
+		if (!found.len && (found.address || found.key))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
 static int decode_extensions(struct cursor *cursor, struct wire_packet *p)
 {
 	int err = 0;
@@ -151,6 +174,8 @@ static int decode_extensions(struct cursor *cursor, struct wire_packet *p)
 		err = decode_value(cursor, &p->lends);
 	if (!err && p->h.flags & WIRE_F_REPLIES)
 		err = decode_value(cursor, &p->replies);
+	if (!err && p->h.flags & WIRE_F_RETURNS)
+		err = decode_returns(cursor, p);
 	return err;
 }
 
@@ -175,6 +200,18 @@ static int decode_short(struct cursor *cursor, struct wire_packet *p, uint32_t n
 static bool sum_allowed(const struct wire_packet *p, uint32_t sum)
 {
 	return sum == 0 || p->h.flags & WIRE_F_LAST;
+}
+
+/* Which keys there can be: those of return buffers only in an answer. */
+static bool keys_allowed(const struct wire_packet *p, uint32_t keys)
+{
+	return keys <= WIRE_KEYS_GIVEN ||
+		(keys == WIRE_KEYS_WRITTEN && p->h.flags & WIRE_F_REPLIES);
+}
+
+static bool has_keys(uint32_t keys)
+{
+	return keys == WIRE_KEYS_READ || keys == WIRE_KEYS_GIVEN;
 }
 
 static int check_announced_lengths(const struct wire_packet *p)
@@ -203,10 +240,10 @@ static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 	announce->sum = get32(at + 24);
 	announce->keys = get32(at + 28);
 	if (announce->n_items == 0 || announce->n_items > RIPC_ITEMS_MAX ||
-			announce->keys > WIRE_KEYS_GIVEN || !sum_allowed(p, announce->sum))
+			!keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
 	p->n_items = announce->n_items;
-	p->lengths = take(cursor, p->n_items * (announce->keys ? 24u : 8u));
+	p->lengths = take(cursor, p->n_items * (has_keys(announce->keys) ? 24u : 8u));
 	if (!p->lengths)
 		return -EBADMSG;
 	payload_len = (size_t)(cursor->end - cursor->at);
@@ -336,6 +373,7 @@ int wire_decode(const void *data, size_t len, struct wire_packet *p)
 	if (wire_decode_header(data, len, &p->h) || len > UINT32_MAX)
 		return -EBADMSG;
 	p->lends = p->replies = 0;
+	p->n_returns = 0;
 	p->n_items = 1;
 	p->lengths = NULL;
 	p->intact = false;
@@ -383,6 +421,13 @@ void wire_item_key(const struct wire_packet *p, uint32_t i, uint64_t *address, u
 	*key = get64(at + 8);
 }
 
+void wire_return_at(const struct wire_packet *p, uint32_t i, struct wire_return *found)
+{
+	const uint8_t *at = p->returns + WIRE_RETURN * i;
+
+	*found = (struct wire_return){get64(at), get64(at + 8), get64(at + 16)};
+}
+
 /* ---- encoding: each returns where the next field goes ------------------------------------ */
 
 static uint8_t *encode_u64(uint8_t *at, uint64_t value)
@@ -411,6 +456,19 @@ static uint8_t *encode_ack(uint8_t *at, const struct wire_ack *ack)
 	return at + WIRE_ACK;
 }
 
+static uint8_t *encode_returns(uint8_t *at, const struct wire_packet *p)
+{
+	put32(at, p->n_returns);
+	put32(at + 4, 0);
+	at += WIRE_RETURNS_LEN(0);
+	for (uint32_t i = 0; i < p->n_returns; i++) {
+		at = encode_u64(at, p->offers[i].len);
+		at = encode_u64(at, p->offers[i].address);
+		at = encode_u64(at, p->offers[i].key);
+	}
+	return at;
+}
+
 static uint8_t *encode_extensions(uint8_t *at, const struct wire_packet *p)
 {
 	if (p->h.flags & WIRE_F_HELLO)
@@ -421,6 +479,8 @@ static uint8_t *encode_extensions(uint8_t *at, const struct wire_packet *p)
 		at = encode_u64(at, p->lends);
 	if (p->h.flags & WIRE_F_REPLIES)
 		at = encode_u64(at, p->replies);
+	if (p->h.flags & WIRE_F_RETURNS)
+		at = encode_returns(at, p);
 	return at;
 }
 
@@ -433,6 +493,16 @@ static uint8_t *encode_short(uint8_t *at, const struct wire_packet *p, const uin
 	return at;
 }
 
+/* What the field says, given that there are keys to encode, or are not. */
+static uint32_t keys_of(const struct wire_packet *p, const uint64_t *keys)
+{
+	uint32_t without = p->announce.keys == WIRE_KEYS_WRITTEN ? WIRE_KEYS_WRITTEN : 0;
+
+	if (!keys)
+		return without;
+	return p->announce.keys == WIRE_KEYS_GIVEN ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+}
+
 static uint8_t *encode_announce(uint8_t *at, const struct wire_packet *p,
 		const uint64_t *item_lens, const uint64_t *keys)
 {
@@ -441,8 +511,7 @@ static uint8_t *encode_announce(uint8_t *at, const struct wire_packet *p,
 	put32(at + 16, p->n_items);
 	put32(at + 20, p->announce.unasked);
 	put32(at + 24, p->h.flags & WIRE_F_LAST ? p->announce.sum : 0);
-	put32(at + 28, !keys ? 0 : p->announce.keys == WIRE_KEYS_GIVEN ? WIRE_KEYS_GIVEN :
-		WIRE_KEYS_READ);
+	put32(at + 28, keys_of(p, keys));
 	at += ANNOUNCE_BODY;
 	for (uint32_t i = 0; i < p->n_items; i++)
 		at = encode_u64(at, item_lens[i]);

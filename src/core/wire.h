@@ -23,11 +23,15 @@
 #define WIRE_HELLO     48
 #define WIRE_ACK       20
 #define WIRE_REPLY     8
+#define WIRE_RETURN    24
+#define WIRE_RETURNS_MAX 8 /* return buffers that one question opens */
 #define WIRE_DATA_BODY 12
-/* The longest header of a packet with all extensions, before body and payload. */
+/* The longest header of a packet with all extensions but RETURNS, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
+#define WIRE_RETURNS_LEN(n) (8 + WIRE_RETURN * (n))
 /* Longest non-payload part of any packet: an announcement of RIPC_ITEMS_MAX items. */
-#define WIRE_PREFIX_MAX (WIRE_HEADER_MAX + 32 + 8 * 64 + 16 * 64)
+#define WIRE_PREFIX_MAX \
+	(WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + 32 + 8 * 64 + 16 * 64)
 #define WIRE_HOLES_MAX  48 /* hole ranges in one PULL */
 #define WIRE_RECORD_MAX 1100
 
@@ -53,7 +57,8 @@ enum wire_flag {            /* every bit must be understood; unknown ones: ABORT
 	WIRE_F_LENDS = 4,   /* reply extension: return buffers are lent under this ID */
 	WIRE_F_REPLIES = 8, /* reply extension: this answers the message that lent that ID */
 	WIRE_F_LAST = 16,   /* DATA, ANNOUNCE: body.sum is the checksum of the whole message */
-	WIRE_F_KNOWN = 31
+	WIRE_F_RETURNS = 32, /* returns extension: what the answer may be written into */
+	WIRE_F_KNOWN = 63
 };
 
 struct wire_header {
@@ -89,12 +94,20 @@ struct wire_announce {
 	uint32_t n_items;
 	uint32_t unasked; /* bytes that come unasked, including this packet's payload */
 	uint32_t sum;    /* with WIRE_F_LAST */
-	uint32_t keys;   /* 0: none; else 16 bytes per item follow the lengths: address and key */
+	uint32_t keys;   /* enum wire_keys; with the first two 16 bytes per item follow the
+	                    lengths: address and key */
 };
 
 enum wire_keys {
 	WIRE_KEYS_READ = 1, /* for reads */
 	WIRE_KEYS_GIVEN,    /* the items are given: they may be mapped */
+	WIRE_KEYS_WRITTEN,  /* no keys: all but the payload is in the return buffers */
+};
+
+/* A return buffer that the answer may be written into. */
+struct wire_return {
+	uint64_t len; /* 0: not this one; then the others are 0, too */
+	uint64_t address, key;
 };
 
 struct wire_range {
@@ -116,6 +129,9 @@ struct wire_packet {
 	struct wire_hello hello;   /* WIRE_F_HELLO */
 	struct wire_ack ack;       /* WIRE_F_ACK; for ANSWER the body */
 	uint64_t lends, replies;   /* WIRE_F_LENDS, WIRE_F_REPLIES */
+	uint32_t n_returns;        /* WIRE_F_RETURNS: number of return buffers, else 0 */
+	const struct wire_return *offers; /* to encode: the return buffers */
+	const uint8_t *returns;    /* decoded: see wire_return_at() */
 	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us; ABORT: bit i:
 	                              version i is understood */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
@@ -142,7 +158,7 @@ static inline void wire_clear(struct wire_packet *packet)
  * Takes a datagram apart without reading its payload or checking its checksum. 0; -EBADMSG:
  * malformed (*packet is undefined); -EPROTONOSUPPORT: version or flag unknown (h is filled, the
  * rest is undefined). ABORT is the same in every version. Fields that the packet does not have are
- * undefined, except that lends, replies and n_items are 0 and lengths is NULL.
+ * undefined, except that lends, replies, n_returns and n_items are 0 and lengths is NULL.
  */
 int wire_decode(const void *data, size_t len, struct wire_packet *packet);
 /*
@@ -155,6 +171,7 @@ bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
 
 uint64_t wire_item_len(const struct wire_packet *packet, uint32_t i);
 void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *address, uint64_t *key);
+void wire_return_at(const struct wire_packet *packet, uint32_t i, struct wire_return *found);
 
 /*
  * Encoding: header with extensions (returns bytes written; which extensions follow from

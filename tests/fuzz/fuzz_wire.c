@@ -10,6 +10,12 @@
 #include "ripc/ripc.h"
 #include "util/crc32c.h"
 
+static bool has_keys(const struct wire_packet *p)
+{
+	return p->h.type == WIRE_ANNOUNCE && (p->announce.keys == WIRE_KEYS_READ ||
+		p->announce.keys == WIRE_KEYS_GIVEN);
+}
+
 static void read_items(const struct wire_packet *p, uint64_t *lens, uint64_t *keys)
 {
 	uint64_t sum = 0;
@@ -18,7 +24,7 @@ static void read_items(const struct wire_packet *p, uint64_t *lens, uint64_t *ke
 	for (uint32_t i = 0; i < p->n_items; i++) {
 		lens[i] = wire_item_len(p, i);
 		sum += lens[i];
-		if (p->h.type == WIRE_ANNOUNCE && p->announce.keys)
+		if (has_keys(p))
 			wire_item_key(p, i, &keys[2 * i], &keys[2 * i + 1]);
 	}
 	if (p->h.type == WIRE_SHORT)
@@ -41,14 +47,19 @@ static void check_holes(const struct wire_pull *pull)
 static void encode_again(const uint8_t *data, const struct wire_packet *p)
 {
 	uint64_t lens[RIPC_ITEMS_MAX], keys[2 * RIPC_ITEMS_MAX];
-	bool has_keys = p->h.type == WIRE_ANNOUNCE && p->announce.keys;
+	struct wire_return offers[WIRE_RETURNS_MAX];
+	struct wire_packet copy = *p;
 	uint32_t payload_crc = ripc__crc32c(0, p->payload, p->payload_len);
 	uint8_t again[WIRE_PREFIX_MAX];
 	struct wire_packet sealed;
 
 	read_items(p, lens, keys);
 	CLAIM(p->prefix_len <= WIRE_PREFIX_MAX);
-	CLAIM(wire_encode(again, p, lens, has_keys ? keys : NULL) == p->prefix_len);
+	CLAIM(p->n_returns <= WIRE_RETURNS_MAX);
+	for (uint32_t i = 0; i < p->n_returns; i++)
+		wire_return_at(p, i, &offers[i]);
+	copy.offers = offers;
+	CLAIM(wire_encode(again, &copy, lens, has_keys(p) ? keys : NULL) == p->prefix_len);
 	/* An ABORT is understood in any version; ours has one. */
 	if (p->h.type == WIRE_ABORT)
 		again[0] = data[0];

@@ -319,7 +319,8 @@ void session_packet(struct session *session)
 	uint64_t lens[4];
 
 	packet.h.type = (uint8_t)(1 + who / PERSONS % (WIRE_TYPE_END - 1));
-	packet.h.flags = how >> 2 & WIRE_F_KNOWN;
+	/* No offers: the network of this world writes to nobody. */
+	packet.h.flags = how >> 2 & (WIRE_F_KNOWN ^ WIRE_F_RETURNS);
 	packet.h.src = person->incarnation;
 	packet.h.dst = destination(session, person, odd);
 	packet.h.token = token(session, person, how);

@@ -24,9 +24,12 @@ static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint
 {
 	struct sim_random *random = &app->world->random;
 	uint32_t n = (uint32_t)sim_between(random, 1, SIM_RETURNS);
+	/* Such as are worth to be written into, where that can be. */
+	bool large = app->world->plan.native && sim_chance(random, 700000);
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct sim_lent *lent = sim_lend(app, from, number, sim_log(random, 16, 65536));
+		struct sim_lent *lent = sim_lend(app, from, number, large ?
+			sim_log(random, 65536, 140000) : sim_log(random, 16, 65536));
 
 		returns[i] = (struct ripc_buffer){.mem = lent->mem, .cookie = lent->cookie};
 	}
@@ -254,7 +257,7 @@ static void answer(struct sim_app *app, struct sim_service *from, const struct r
 
 	if (wish.answers == 0)
 		return;
-	wish.len = sim_log(random, 8, 100000);
+	wish.len = sim_log(random, 8, app->world->plan.native ? 140000 : 100000);
 	wish.timeout_ms = (uint32_t)sim_log(random, 100, 3000);
 	sim_send(app, from, &wish);
 }

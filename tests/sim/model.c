@@ -287,6 +287,9 @@ static uint64_t latest(const struct model *m, const struct send *send)
 		return UINT64_MAX;
 	if (at < m->blocked_until[send->place])
 		at = m->blocked_until[send->place];
+	/* Answers may be written, and their items are in use until the last write has ended. */
+	if (send->is.answers)
+		at += m->cfg.write_us;
 	return at + m->cfg.slack_us;
 }
 

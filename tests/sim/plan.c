@@ -114,6 +114,13 @@ static void draw_use(struct sim_random *random, struct sim_plan *plan)
 	plan->incast = sim_chance(random, 20 * PERCENT);
 }
 
+/* As InfiniBand is: there is no checksum to save us. */
+static void make_intact(struct sim_plan *plan)
+{
+	plan->intact = true;
+	plan->corrupt = plan->forge = 0;
+}
+
 void sim_plan_draw(struct sim_world *world, bool native)
 {
 	struct sim_random *random = &world->random;
@@ -132,6 +139,8 @@ void sim_plan_draw(struct sim_world *world, bool native)
 	}
 	draw_packets(random, plan);
 	draw_failures(random, plan);
+	if (native && sim_chance(random, 50 * PERCENT))
+		make_intact(plan);
 	if (sim_chance(random, 8 * PERCENT))
 		make_storm(plan);
 	else if (sim_chance(random, 20 * PERCENT))

@@ -231,6 +231,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 		show_plan(&world.plan);
 	cfg.peer_timeout_ms = world.plan.peer_timeout_ms;
 	cfg.slack_us += world.plan.poll_delay_us;
+	cfg.write_us = world.plan.native ? SIM_FAILED_US : 0;
 	world.model = model_open(&cfg);
 	with_faults(&world, &app, options);
 	to_the_end(&app);
@@ -266,7 +267,7 @@ static void print_summary(const struct options *options, struct summary *summary
 	sha256_hex(digest, text);
 	printf("%llu seeds from %llu%s, %llu failed; %.1f s virtual in %.1f s\n",
 			(unsigned long long)options->n_seeds, (unsigned long long)options->seed,
-			options->native ? ", native reads" : "",
+			options->native ? ", native reads and writes" : "",
 			(unsigned long long)summary->failed,
 			(double)summary->virtual_us / 1e6, seconds);
 	printf("shorts: %llu sent, %llu received\n", (unsigned long long)t->shorts,
@@ -285,6 +286,9 @@ static void print_summary(const struct options *options, struct summary *summary
 			(unsigned long long)c->corrupted, (unsigned long long)c->forged,
 			(unsigned long long)c->duplicated, (unsigned long long)c->late,
 			(unsigned long long)c->overflowed, (unsigned long long)c->holes);
+	if (options->native)
+		printf("native: %llu writes, and %llu that landed after they had failed\n",
+				(unsigned long long)c->writes, (unsigned long long)c->late_writes);
 	printf("trace %s\n", text);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated network as a backend, in two forms: datagrams only, and with native reads. An
- * address is 8 bytes, host << 16 | port. Native reads are reliable, as InfiniBand's are: they
- * end, after a while, well or with an error, and they look at the memory when they end, so that
- * memory which is given back too early is seen.
+ * The simulated network as a backend, in two forms: datagrams only, and with native reads and
+ * writes. An address is 8 bytes, host << 16 | port. Native reads and writes are reliable, as
+ * InfiniBand's are: they end, after a while, well or with an error, and they look at the memory
+ * when they end, so that memory which is given back too early is seen. A write that has failed may
+ * have been done, or in part, and may still land later, as long as its range is open. Some of what
+ * is written is altered on the way.
  */
 #include "world.h"
 
@@ -16,7 +18,7 @@
 
 #define BACKEND_ID     15
 #define OVERHEAD       768
-#define READ_FAILED_US 200000 /* until a read across a cut link is given up */
+#define WRITE_FAILS    150000 /* of a million writes */
 #define FENCE_MOST_US  9000   /* less than a tick, by which completions may be late */
 
 struct device {
@@ -32,13 +34,22 @@ struct peer {
 	uint64_t address;
 };
 
-struct read {
+/* A read or a write under way. */
+struct transfer {
 	struct sim_node *node;
 	uint32_t generation;
 	uint64_t to, cookie, offset;
 	struct ripc__key key;
-	void *mem;
+	uint8_t *mem;
 	size_t len;
+};
+
+/* What is left in the network of a write that has failed. */
+struct straggler {
+	uint64_t to, offset;
+	struct ripc__key key;
+	size_t len;
+	uint8_t bytes[];
 };
 
 static int net_probe(const struct ripc__host *host, char why[256], char remedy[256])
@@ -69,7 +80,10 @@ static int net_dev_open(void *dev, const struct ripc__host *host, struct ripc__a
 
 static int native_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	return open_device(dev, host, attr, RIPC_CAP_READ);
+	const struct sim_node *node = host->env;
+
+	return open_device(dev, host, attr, RIPC_CAP_READ | RIPC_CAP_WRITE |
+		(node->world->plan.intact ? RIPC_CAP_INTACT : 0));
 }
 
 static void net_dev_close(void *dev)
@@ -183,8 +197,7 @@ static int net_poll(void *at, struct ripc__event *events, uint32_t n)
 	uint32_t i = 0;
 
 	for (; i < n && i < node->n_done; i++)
-		events[i] = (struct ripc__event){
-			.kind = node->done[i].fenced ? RIPC_EV_FENCED : RIPC_EV_READ,
+		events[i] = (struct ripc__event){.kind = node->done[i].kind,
 			.status = node->done[i].status, .cookie = node->done[i].cookie};
 	node->n_done -= i;
 	if (node->n_done > 0)
@@ -222,14 +235,14 @@ static uint32_t net_overflows(void *at)
 	return n;
 }
 
-/* ---- native reads ------------------------------------------------------------------------ */
+/* ---- native reads and writes ------------------------------------------------------------- */
 
-static void done(struct sim_node *node, uint64_t cookie, int status, bool fenced)
+static void done(struct sim_node *node, uint64_t cookie, int status, enum ripc__event_kind kind)
 {
 	node->done = realloc(node->done, (node->n_done + 1) * sizeof(*node->done));
 	if (!node->done)
 		abort();
-	node->done[node->n_done++] = (struct sim_done){cookie, status, fenced};
+	node->done[node->n_done++] = (struct sim_done){cookie, status, kind};
 	sim_node_wake(node, node->world->now_us);
 }
 
@@ -241,8 +254,6 @@ static int native_mem_open(void *dev, void *peer, void *mem, size_t len, bool wr
 	uint32_t i = 0;
 
 	(void)peer;
-	if (writable)
-		return -ENOTSUP;
 	while (i < node->n_regions && node->regions[i].open)
 		i++;
 	if (i == node->n_regions) {
@@ -252,7 +263,8 @@ static int native_mem_open(void *dev, void *peer, void *mem, size_t len, bool wr
 		node->n_regions++;
 	}
 	region = &node->regions[i];
-	*region = (struct sim_region){.mem = mem, .len = len, .open = true};
+	*region = (struct sim_region){.mem = mem, .len = len, .open = true,
+		.writable = writable};
 	region->address = sim_next(&node->world->random) >> 16;
 	region->key = sim_next(&node->world->random);
 	*key = (struct ripc__key){.address = region->address, .key = region->key};
@@ -282,7 +294,7 @@ static void fenced(struct sim_world *world, void *arg, uint64_t cookie)
 	(void)world;
 	if (node->generation == fence->generation && node->up && region) {
 		region->open = false;
-		done(node, cookie, 0, true);
+		done(node, cookie, 0, RIPC_EV_FENCED);
 	}
 	free(fence);
 }
@@ -308,63 +320,175 @@ static int native_mem_close(void *dev, const struct ripc__key *key, uint64_t coo
 	return -EINPROGRESS;
 }
 
-static int read_now(struct sim_world *world, const struct read *read)
+/* Where the bytes of a transfer lie at its target. */
+static int reach(struct sim_world *world, uint64_t address, const struct ripc__key *key,
+		uint64_t offset, size_t len, bool writable, uint8_t **mem)
 {
-	struct sim_node *to = sim_node_at(world, read->to);
-	struct sim_region *region = to ? region_of(to, &read->key) : NULL;
+	struct sim_node *to = sim_node_at(world, address);
+	struct sim_region *region = to ? region_of(to, key) : NULL;
 	uint64_t at;
 
-	if (!to || world->cut[read->node->slot][to->slot])
-		return -EHOSTUNREACH;
-	if (!region || read->key.address < region->address)
+	if (!region || region->writable != writable || key->address < region->address)
 		return -EACCES;
-	at = read->key.address - region->address + read->offset;
-	if (at > region->len || read->len > region->len - at)
+	at = key->address - region->address + offset;
+	if (at > region->len || len > region->len - at)
 		return -EACCES;
-	memcpy(read->mem, region->mem + at, read->len);
+	*mem = region->mem + at;
 	return 0;
+}
+
+/* Does nothing lie between the two ends? */
+static int connected(struct sim_world *world, const struct transfer *transfer)
+{
+	struct sim_node *to = sim_node_at(world, transfer->to);
+
+	return to && !world->cut[transfer->node->slot][to->slot] ? 0 : -EHOSTUNREACH;
+}
+
+static bool is_alive(const struct transfer *transfer)
+{
+	const struct sim_node *node = transfer->node;
+
+	return node->generation == transfer->generation && node->up && !node->cut;
 }
 
 /* value: an error that was decided before, or 0. */
 static void read_ends(struct sim_world *world, void *arg, uint64_t value)
 {
-	struct read *read = arg;
+	struct transfer *read = arg;
+	uint8_t *from = NULL;
 	int status = -(int)value;
 
-	if (read->node->generation == read->generation && read->node->up && !read->node->cut) {
+	if (is_alive(read)) {
 		if (status == 0)
-			status = read_now(world, read);
+			status = connected(world, read);
+		if (status == 0)
+			status = reach(world, read->to, &read->key, read->offset, read->len, false,
+				&from);
 		if (status == -EHOSTUNREACH && value == 0) {
-			sim_at(world, world->now_us + READ_FAILED_US, read_ends, read, -status);
+			sim_at(world, world->now_us + SIM_FAILED_US, read_ends, read, -status);
 			return;
 		}
-		done(read->node, read->cookie, status, false);
+		if (status == 0)
+			memcpy(read->mem, from, read->len);
+		done(read->node, read->cookie, status, RIPC_EV_READ);
 	}
 	free(read);
 }
 
-static int native_read(void *at, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+static void straggle(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct straggler *late = arg;
+	uint8_t *to;
+
+	(void)value;
+	if (reach(world, late->to, &late->key, late->offset, late->len, true, &to) == 0) {
+		memcpy(to, late->bytes, late->len);
+		world->counts.late_writes++;
+	}
+	free(late);
+}
+
+/* A write has failed, but what was sent of it may be under way for some time. */
+static void leave_behind(struct sim_world *world, const struct transfer *write)
+{
+	struct straggler *late = malloc(sizeof(*late) + write->len);
+
+	if (!late)
+		abort();
+	*late = (struct straggler){.to = write->to, .offset = write->offset, .key = write->key,
+		.len = write->len};
+	memcpy(late->bytes, write->mem, write->len);
+	sim_at(world, world->now_us + sim_log(&world->random, 10, 300000), straggle, late, 0);
+}
+
+/* value: how it ends, an errno. */
+static void write_ends(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct transfer *write = arg;
+
+	(void)world;
+	if (is_alive(write))
+		done(write->node, write->cookie, -(int)value, RIPC_EV_WRITE);
+	free(write);
+}
+
+static void write_lands(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct transfer *write = arg;
+	struct sim_random *random = &world->random;
+	uint64_t back_us = value;
+	uint8_t *to;
+	int status = is_alive(write) ? connected(world, write) : -EHOSTUNREACH;
+
+	if (status == 0)
+		status = reach(world, write->to, &write->key, write->offset, write->len, true, &to);
+	if (status == 0) {
+		memcpy(to, write->mem, write->len);
+		world->counts.writes++;
+		if (world->faults && sim_chance(random, world->plan.corrupt / 4))
+			to[sim_below(random, write->len)] ^= (uint8_t)(1 << sim_below(random, 8));
+	}
+	if (status == 0 && world->faults && sim_chance(random, WRITE_FAILS))
+		status = -EHOSTUNREACH;
+	if (status == -EHOSTUNREACH && is_alive(write)) {
+		leave_behind(world, write);
+		back_us = sim_log(random, 100, SIM_FAILED_US);
+	}
+	sim_at(world, world->now_us + back_us, write_ends, write, (uint64_t)-status);
+}
+
+static int transfer(void *at, void *peer, const struct transfer *wish, struct transfer **made,
+		uint64_t *way_us)
 {
 	struct sim_node *node = ((struct port *)at)->node;
 	struct sim_world *world = node->world;
 	struct sim_node *to = sim_node_at(world, ((struct peer *)peer)->address);
-	struct read *read;
-	uint64_t after_us;
 
 	if (node->cut)
 		return -ENETDOWN;
 	if (sim_chance(&world->random, world->plan.send_full))
 		return -EAGAIN;
-	read = malloc(sizeof(*read));
-	if (!read)
+	*made = malloc(sizeof(**made));
+	if (!*made)
 		abort();
-	*read = (struct read){.node = node, .generation = node->generation, .key = *key,
-		.to = ((struct peer *)peer)->address, .cookie = cookie, .offset = offset,
-		.mem = mem, .len = len};
-	after_us = 2ull * world->plan.delay_us[node->slot][to ? to->slot : 0] + len / 1000 +
-		sim_below(&world->random, world->plan.jitter_us + 1);
-	sim_at(world, world->now_us + after_us, read_ends, read, 0);
+	**made = *wish;
+	(*made)->node = node;
+	(*made)->generation = node->generation;
+	(*made)->to = ((struct peer *)peer)->address;
+	*way_us = world->plan.delay_us[node->slot][to ? to->slot : 0];
+	return 0;
+}
+
+static int native_read(void *at, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie)
+{
+	struct transfer wish = {.key = *key, .cookie = cookie, .offset = offset, .mem = mem,
+		.len = len}, *read;
+	uint64_t way_us;
+	int error = transfer(at, peer, &wish, &read, &way_us);
+	struct sim_world *world = error ? NULL : read->node->world;
+
+	if (error)
+		return error;
+	sim_at(world, world->now_us + 2 * way_us + len / 1000 + sim_below(&world->random,
+		world->plan.jitter_us + 1), read_ends, read, 0);
+	return 0;
+}
+
+static int native_write(void *at, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie)
+{
+	struct transfer wish = {.key = *key, .cookie = cookie, .offset = offset,
+		.mem = (uint8_t *)mem, .len = len}, *write;
+	uint64_t way_us;
+	int error = tail ? -ENOTSUP : transfer(at, peer, &wish, &write, &way_us);
+	struct sim_world *world = error ? NULL : write->node->world;
+
+	if (error)
+		return error;
+	sim_at(world, world->now_us + way_us + len / 1000 + sim_below(&world->random,
+		world->plan.jitter_us + 1), write_lands, write, way_us);
 	return 0;
 }
 
@@ -387,4 +511,5 @@ const struct ripc__backend sim_native_backend = {
 	.mem_open = native_mem_open,
 	.mem_close = native_mem_close,
 	.read = native_read,
+	.write = native_write,
 };

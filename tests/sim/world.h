@@ -17,6 +17,7 @@
 
 #define SIM_NODES 8
 #define SIM_NEVER UINT64_MAX
+#define SIM_FAILED_US 200000 /* until a native read or write across a cut link is given up */
 
 struct sim_world;
 struct sim_node;
@@ -43,6 +44,7 @@ struct sim_plan {
 	bool mild;                /* so few faults that every patient send must arrive */
 	bool incast;              /* at the end all send much to one at once */
 	bool native, shared_hosts;
+	bool intact;              /* nothing is altered, and nothing has a checksum */
 };
 
 /* A packet under way or waiting; also the handle that core releases. */
@@ -68,18 +70,19 @@ struct sim_event {
 	uint64_t value;
 };
 
-/* A range that a node has opened to others, and a read of one. */
+/* A range that a node has opened to others, to be read or to be written. */
 struct sim_region {
 	uint64_t address, key;
-	const uint8_t *mem;
+	uint8_t *mem;
 	size_t len;
-	bool open;
+	bool open, writable;
 };
 
+/* Something that has ended at a node. */
 struct sim_done {
 	uint64_t cookie;
 	int status;
-	bool fenced; /* a fence, not a read */
+	enum ripc__event_kind kind;
 };
 
 struct sim_node {
@@ -107,6 +110,7 @@ struct sim_node {
 struct sim_counts {
 	uint64_t packets, bytes, lost, cut, corrupted, forged, duplicated, late, overflowed, holes;
 	uint64_t polls;
+	uint64_t writes, late_writes; /* native: that landed; after they had failed */
 };
 
 struct sim_world {

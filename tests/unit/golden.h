@@ -34,6 +34,28 @@
 	"0500 0000 0200" /* lengths */ \
 	"61626364656667" /* payload */
 
+/* Short, offers the second return buffer */
+#define GOLDEN_SHORT_RETURNS \
+	"01 01 2401 6679416b" /* version, type, flags, crc */ \
+	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
+	"0807060504030201 2a00000000000000" /* token, number */ \
+	"efbe000000000000" /* lends */ \
+	"02000000 00000000" /* returns: n, zero */ \
+	"0000000000000000 0000000000000000 0000000000000000" /* the first is not offered */ \
+	"0000100000000000 00006000007f0000 cdab341200000000" /* length, address, key */ \
+	"676574206974" /* payload */
+
+/* Announce, written */
+#define GOLDEN_ANNOUNCE_WRITTEN \
+	"01 02 1800 0b0ae645" /* version, type, flags, crc */ \
+	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
+	"0807060504030201 2a00000000000000" /* token, number */ \
+	"efbe000000000000" /* replies */ \
+	"0c00100000000000 2a00000000000000" /* total, oldest */ \
+	"02000000 0c000000 135bd03a 03000000" /* n_items, unasked, sum, keys */ \
+	"0c00000000000000 0000100000000000" /* lengths */ \
+	"686572652069742069733a20" /* payload */
+
 /* Announce, alone */
 #define GOLDEN_ANNOUNCE \
 	"01 02 0000 a49f4064" /* version, type, flags, crc */ \

@@ -22,6 +22,7 @@
 struct meaning {
 	struct wire_packet p;
 	uint64_t lens[RIPC_ITEMS_MAX], keys[2 * RIPC_ITEMS_MAX];
+	struct wire_return offers[WIRE_RETURNS_MAX];
 	const char *payload;
 };
 
@@ -50,6 +51,15 @@ static const struct golden golden[] = {
 	  { .p = { HEADER(WIRE_SHORT, WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LENDS | WIRE_F_REPLIES,
 			TOKEN, 42), SOME_HELLO, SOME_ACK, .lends = 0xbeef, .replies = 0xfeed,
 		   .n_items = 3 }, .lens = {5, 0, 2}, .payload = "abcdefg" } },
+	{ "short, offers a return buffer", GOLDEN_SHORT_RETURNS,
+	  { .p = { HEADER(WIRE_SHORT, WIRE_F_LENDS | WIRE_F_RETURNS, TOKEN, 42), .lends = 0xbeef,
+		   .n_returns = 2, .n_items = 1 }, .lens = {6},
+	    .offers = {{0}, {0x100000, 0x7f0000600000, 0x1234abcd}}, .payload = "get it" } },
+	{ "announce, written", GOLDEN_ANNOUNCE_WRITTEN,
+	  { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_REPLIES | WIRE_F_LAST, TOKEN, 42),
+		   .replies = 0xbeef, .n_items = 2, .announce = {.total = 0x10000c, .oldest = 42,
+			   .n_items = 2, .unasked = 12, .sum = 0x3ad05b13, .keys = 3} },
+	    .lens = {12, 0x100000}, .payload = "here it is: " } },
 	{ "announce, alone", GOLDEN_ANNOUNCE,
 	  { .p = { HEADER(WIRE_ANNOUNCE, 0, 0, 42), .n_items = 2,
 		   .announce = {.total = 0x123456789a, .oldest = 40, .n_items = 2,
@@ -141,6 +151,24 @@ static void check_items(const struct wire_packet *p, const struct meaning *want)
 		ck_assert_uint_eq(wire_item_len(p, i), want->lens[i]);
 }
 
+static bool has_keys(const struct wire_announce *announce)
+{
+	return announce->keys == WIRE_KEYS_READ || announce->keys == WIRE_KEYS_GIVEN;
+}
+
+static void check_returns(const struct wire_packet *p, const struct meaning *want)
+{
+	ck_assert_uint_eq(p->n_returns, want->p.n_returns);
+	for (uint32_t i = 0; i < p->n_returns; i++) {
+		struct wire_return found;
+
+		wire_return_at(p, i, &found);
+		ck_assert_uint_eq(found.len, want->offers[i].len);
+		ck_assert_uint_eq(found.address, want->offers[i].address);
+		ck_assert_uint_eq(found.key, want->offers[i].key);
+	}
+}
+
 static void check_announce(const struct wire_packet *p, const struct meaning *want)
 {
 	const struct wire_announce *announce = &want->p.announce;
@@ -151,7 +179,7 @@ static void check_announce(const struct wire_packet *p, const struct meaning *wa
 	ck_assert_uint_eq(p->announce.unasked, announce->unasked);
 	ck_assert_uint_eq(p->announce.sum, announce->sum);
 	ck_assert_uint_eq(p->announce.keys, announce->keys);
-	for (uint32_t i = 0; announce->keys && i < p->n_items; i++) {
+	for (uint32_t i = 0; has_keys(announce) && i < p->n_items; i++) {
 		uint64_t address, key;
 
 		wire_item_key(p, i, &address, &key);
@@ -213,6 +241,7 @@ static void check_meaning(const struct wire_packet *p, const struct meaning *wan
 		check_ack(&p->ack, &want->p.ack);
 	ck_assert_uint_eq(p->lends, want->p.lends);
 	ck_assert_uint_eq(p->replies, want->p.replies);
+	check_returns(p, want);
 	check_items(p, want);
 	check_body(p, want);
 }
@@ -228,9 +257,12 @@ static size_t golden_bytes(const struct golden *g, uint8_t *bytes)
 static size_t whole_packet(uint8_t *bytes, const struct meaning *m, const void *payload, size_t len)
 {
 	bool has_lens = m->p.h.type == WIRE_ANNOUNCE || m->p.n_items > 1;
-	size_t prefix = wire_encode(bytes, &m->p, has_lens ? m->lens : NULL,
-		m->p.announce.keys ? m->keys : NULL);
+	struct wire_packet p = m->p;
+	size_t prefix;
 
+	p.offers = m->offers;
+	prefix = wire_encode(bytes, &p, has_lens ? m->lens : NULL,
+		has_keys(&p.announce) ? m->keys : NULL);
 	wire_seal(bytes, prefix, ripc__crc32c(0, payload, len));
 	if (len)
 		memcpy(bytes + prefix, payload, len);
@@ -357,7 +389,19 @@ static const struct lie lies[] = {
 	{ "echo", "type 0", 1, 1, 0, -EBADMSG },
 	{ "echo", "type unknown", 1, 1, WIRE_TYPE_END, -EBADMSG },
 	{ "echo", "type of a resolver packet", 1, 1, WIRE_QUESTION, -EBADMSG },
-	{ "echo", "flag unknown", 2, 2, 0x20, -EPROTONOSUPPORT },
+	{ "echo", "flag unknown", 2, 2, 0x40, -EPROTONOSUPPORT },
+	{ "echo", "flag of a question", 2, 2, 0x20, -EBADMSG },
+	{ "short, offers a return buffer", "lends nothing", 2, 1, 0x20, -EBADMSG },
+	{ "short, offers a return buffer", "no buffers", BODY + 8, 4, 0, -EBADMSG },
+	{ "short, offers a return buffer", "one buffer more", BODY + 8, 4, 3, -EBADMSG },
+	{ "short, offers a return buffer", "one buffer less", BODY + 8, 4, 1, 0 },
+	{ "short, offers a return buffer", "9 buffers", BODY + 8, 4, 9, -EBADMSG },
+	{ "short, offers a return buffer", "2^32 - 1 buffers", BODY + 8, 4, 0xffffffff, -EBADMSG },
+	{ "short, offers a return buffer", "not zero", BODY + 12, 4, 1, -EBADMSG },
+	{ "short, offers a return buffer", "address of nothing", BODY + 24, 8, 1, -EBADMSG },
+	{ "short, offers a return buffer", "key of nothing", BODY + 32, 8, 1, -EBADMSG },
+	{ "announce, written", "keys 4", BODY + 8 + 28, 4, 4, -EBADMSG },
+	{ "announce, written", "keys beyond the end", BODY + 8 + 28, 4, 1, -EBADMSG },
 	{ "echo", "upper flag unknown", 2, 2, 0x0100, -EPROTONOSUPPORT },
 	{ "short, one item", "flag unknown", 2, 1, 0x80, -EPROTONOSUPPORT },
 	{ "echo", "LENDS has no meaning here", 2, 2, WIRE_F_LENDS, -EBADMSG },
@@ -382,7 +426,7 @@ static const struct lie lies[] = {
 	{ "announce, alone", "items beyond the end", BODY + 16, 4, 3, -EBADMSG },
 	{ "announce, alone", "one item and payload", BODY + 16, 4, 1, -EBADMSG },
 	{ "announce, alone", "sum without LAST", BODY + 24, 4, 1, -EBADMSG },
-	{ "announce, alone", "keys 3", BODY + 28, 4, 3, -EBADMSG },
+	{ "announce, alone", "written, but no answer", BODY + 28, 4, 3, -EBADMSG },
 	{ "announce, alone", "keys beyond the end", BODY + 28, 4, 1, -EBADMSG },
 	{ "announce, alone", "total", BODY, 8, 0x1234567899, -EBADMSG },
 	{ "announce, alone", "lengths wrap", BODY + 32, 8, UINT64_MAX, -EBADMSG },
@@ -446,6 +490,7 @@ END_TEST
 START_TEST(encode__prefix_max_suffices)
 {
 	struct meaning m = { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_KNOWN, 1, 1), .n_items = 64,
+		.n_returns = WIRE_RETURNS_MAX,
 		.announce = {.n_items = 64, .keys = 1, .total = 64} } };
 	uint8_t bytes[WIRE_PREFIX_MAX];
 	struct wire_packet p;
@@ -487,9 +532,24 @@ static void random_items(struct meaning *m, size_t *payload_len)
 	*payload_len = total;
 	m->p.announce = (struct wire_announce){.total = total, .oldest = any(),
 		.n_items = m->p.n_items, .unasked = (uint32_t)(total + any() % 100),
-		.keys = any() % 2, .sum = m->p.h.flags & WIRE_F_LAST ? (uint32_t)any() : 0};
+		.keys = any() % (m->p.h.flags & WIRE_F_REPLIES ? 4 : 3),
+		.sum = m->p.h.flags & WIRE_F_LAST ? (uint32_t)any() : 0};
 	if (m->p.h.type == WIRE_ANNOUNCE)
 		*payload_len = any() % (total + 1);
+}
+
+static void random_returns(struct meaning *m)
+{
+	if (!m->p.lends)
+		m->p.h.flags &= (uint16_t)~WIRE_F_RETURNS;
+	if (!(m->p.h.flags & WIRE_F_RETURNS))
+		return;
+	m->p.n_returns = 1 + any() % WIRE_RETURNS_MAX;
+	for (uint32_t i = 0; i < m->p.n_returns; i++) {
+		m->offers[i] = (struct wire_return){0};
+		if (any() % 3)
+			m->offers[i] = (struct wire_return){1 + any_size() / 2, any(), any()};
+	}
 }
 
 static void random_holes(struct wire_pull *pull)
@@ -506,7 +566,7 @@ static void random_holes(struct wire_pull *pull)
 
 static void random_meaning(struct meaning *m, size_t *payload_len)
 {
-	static const uint16_t allowed[WIRE_TYPE_END] = { 0, 15, 31, 19, 3, 1, 3, 3, 0, 3, 3, 0, 0 };
+	static const uint16_t allowed[WIRE_TYPE_END] = { 0, 47, 63, 19, 3, 1, 3, 3, 0, 3, 3, 0, 0 };
 	uint8_t type = (uint8_t)(1 + any() % (WIRE_TYPE_END - 1));
 	struct wire_packet *p = &m->p;
 
@@ -517,6 +577,7 @@ static void random_meaning(struct meaning *m, size_t *payload_len)
 		.ack = {any_size(), any() % 4096, any()}, .value = any(), .stamp = any()};
 	p->lends = p->h.flags & WIRE_F_LENDS ? any() : 0;
 	p->replies = p->h.flags & WIRE_F_REPLIES ? any() : 0;
+	random_returns(m);
 	*payload_len = 0;
 	if (type == WIRE_SHORT || type == WIRE_ANNOUNCE)
 		random_items(m, payload_len);
@@ -563,9 +624,11 @@ static void check_same_again(const uint8_t *bytes, size_t len)
 		return;
 	for (uint32_t i = 0; i < m.p.n_items; i++) {
 		m.lens[i] = wire_item_len(&m.p, i);
-		if (m.p.h.type == WIRE_ANNOUNCE && m.p.announce.keys)
+		if (m.p.h.type == WIRE_ANNOUNCE && has_keys(&m.p.announce))
 			wire_item_key(&m.p, i, &m.keys[2 * i], &m.keys[2 * i + 1]);
 	}
+	for (uint32_t i = 0; i < m.p.n_returns; i++)
+		wire_return_at(&m.p, i, &m.offers[i]);
 	if (m.p.h.type != WIRE_ANNOUNCE)
 		m.p.announce.keys = 0;
 	ck_assert_uint_eq(whole_packet(again, &m, m.p.payload, m.p.payload_len), len);

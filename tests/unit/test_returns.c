@@ -1,0 +1,732 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers that are written into return buffers: a device whose writes and fences end when the test
+ * says so, a partner who may say anything, and two contexts on the loop backend.
+ */
+#include "backends/loop/loop.h"
+#include "lone.h"
+
+#define MIB        (1u << 20)
+#define WRITES_MAX 64
+#define KEY        0x4e1 /* of the first range that is opened */
+#define LENT       (2 * MIB)
+
+struct fake_write {
+	uint64_t offset, cookie;
+	struct ripc__key key;
+	const uint8_t *mem;
+	size_t len;
+};
+
+static uint8_t ours[4 * MIB], theirs[4 * MIB], lent[LENT];
+
+static struct {
+	struct ripc__backend backend;
+	const struct ripc__backend *backends[2];
+	uint32_t caps;
+	struct fake_write writes[WRITES_MAX]; /* in progress */
+	uint32_t n_writes, n_full;            /* calls of write that get -EAGAIN */
+	struct ripc__event events[WRITES_MAX];
+	uint32_t n_events;
+	uint32_t n_open, n_writable, n_closed, n_regions;
+	bool fences, ends_when_waited_for;
+	uint64_t fence;
+} fake;
+
+static int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	lone_dev_open(dev, host, attr);
+	attr->caps = fake.caps;
+	return 0;
+}
+
+static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region)
+{
+	(void)dev;
+	(void)peer;
+	(void)len;
+	*region = mem;
+	fake.n_regions++;
+	return 0;
+}
+
+static void fake_mem_dereg(void *dev, void *region)
+{
+	(void)dev;
+	(void)region;
+	fake.n_regions--;
+}
+
+static int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	(void)dev;
+	(void)peer;
+	(void)len;
+	*key = (struct ripc__key){(uintptr_t)mem, KEY + fake.n_open++};
+	fake.n_writable += writable;
+	return 0;
+}
+
+static int fake_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
+{
+	(void)dev;
+	(void)key;
+	fake.n_closed++;
+	fake.fence = cookie;
+	return fake.fences ? -EINPROGRESS : 0;
+}
+
+static int fake_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie)
+{
+	(void)port;
+	(void)peer;
+	(void)key;
+	(void)offset;
+	(void)mem;
+	(void)len;
+	(void)cookie;
+	return -EAGAIN;
+}
+
+static int fake_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie)
+{
+	(void)port;
+	(void)peer;
+	ck_assert_ptr_null(tail);
+	if (fake.n_full > 0) {
+		fake.n_full--;
+		return -EAGAIN;
+	}
+	ck_assert_uint_lt(fake.n_writes, WRITES_MAX);
+	fake.writes[fake.n_writes++] = (struct fake_write){offset, cookie, *key, mem, len};
+	return 0;
+}
+
+/* The event of this kind comes with the next poll. */
+static void event(struct ripc__event event)
+{
+	ck_assert_uint_lt(fake.n_events, WRITES_MAX);
+	fake.events[fake.n_events++] = event;
+}
+
+/* A write in progress ends, in the partner's memory at that address. */
+static void write_ends(uint32_t at, int status)
+{
+	struct fake_write *write = &fake.writes[at];
+
+	if (status == 0)
+		memcpy(theirs + write->key.address + write->offset, write->mem, write->len);
+	event((struct ripc__event){.kind = RIPC_EV_WRITE, .cookie = write->cookie,
+		.status = status});
+	*write = fake.writes[--fake.n_writes];
+}
+
+static void fenced(void)
+{
+	event((struct ripc__event){.kind = RIPC_EV_FENCED, .cookie = fake.fence});
+}
+
+static int fake_poll(void *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled;
+
+	if (fake.ends_when_waited_for) {
+		fake.ends_when_waited_for = false;
+		fenced();
+	}
+	filled = fake.n_events;
+	if (filled == 0)
+		return lone_poll(port, events, n);
+	memcpy(events, fake.events, filled * sizeof(*events));
+	fake.n_events = 0;
+	return (int)filled;
+}
+
+static void writer_open(struct lone *lone, uint32_t caps)
+{
+	memset(&fake, 0, sizeof(fake));
+	memset(theirs, 0, sizeof(theirs));
+	memset(lent, 0, sizeof(lent));
+	fake.caps = caps;
+	fake.backend = lone_backend;
+	fake.backend.dev_open = fake_dev_open;
+	fake.backend.mem_reg = fake_mem_reg;
+	fake.backend.mem_dereg = fake_mem_dereg;
+	fake.backend.mem_open = fake_mem_open;
+	fake.backend.mem_close = fake_mem_close;
+	fake.backend.read = fake_read;
+	fake.backend.write = fake_write;
+	fake.backend.poll = fake_poll;
+	fake.backends[0] = &fake.backend;
+	lone_open_on(lone, fake.backends);
+	for (size_t i = 0; i < sizeof(ours); i++)
+		ours[i] = (uint8_t)(i * 2654435761u >> 16);
+	lone_introduce(lone);
+}
+
+#define CAPS (RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_INTACT)
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* Asks the partner, short or long, with so many return buffers of LENT / 2 bytes. */
+static void ask(struct lone *lone, uint32_t n_returns, uint32_t flags, struct wire_packet *question)
+{
+	const struct iovec item = {ours, 20};
+	struct ripc_buffer returns[2] = {{.mem = {lent, LENT / 2}, .cookie = 1},
+		{.mem = {lent + LENT / 2, LENT / 2}, .cookie = 2}};
+	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
+		.n_items = 1, .returns = returns, .n_returns = n_returns, .cookie = 9,
+		.flags = flags, .timeout_ms = flags ? 5000 : 0};
+	uint32_t since = lone->n_sent;
+
+	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+	ck_assert(lone_hear(lone, since, flags ? WIRE_ANNOUNCE : WIRE_SHORT, question));
+}
+
+/* Says that the answer has been written: two items, of which the first came along. */
+static void say_written(struct lone *lone, uint64_t number, uint64_t id, uint64_t total,
+		uint32_t sum)
+{
+	const uint64_t lens[2] = {20, total - 20};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = number, .n_items = 2,
+		.h.flags = (uint16_t)(WIRE_F_REPLIES | (sum ? WIRE_F_LAST : 0)), .replies = id,
+		.payload_len = 20, .announce = {.total = total, .oldest = 1, .n_items = 2,
+			.unasked = 20, .sum = sum, .keys = WIRE_KEYS_WRITTEN}};
+
+	lone_say(lone, &packet, lens, ours);
+}
+
+static void check_landed(struct lone *lone, uint64_t total)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	ck_assert_uint_eq(msg->n_items, 2);
+	ck_assert_ptr_eq(msg->items[0].iov_base, lent);
+	ck_assert_ptr_eq(msg->items[1].iov_base, lent + LENT / 2);
+	ck_assert_uint_eq(msg->items[1].iov_len, total - 20);
+	ck_assert_int_eq(memcmp(msg->items[0].iov_base, ours, 20), 0);
+	ck_assert_int_eq(memcmp(msg->items[1].iov_base, ours + 20, total - 20), 0);
+	ck_assert_uint_eq(msg->places[1].cookie, 2);
+	ck_assert_int_eq(msg->places[1].place, RIPC_IN_RETURN);
+	ripc_msg_free(msg);
+}
+
+/* It goes to the application where it was written, once nobody can write any more. */
+START_TEST(returns__written_into)
+{
+	static struct lone lone;
+	const uint64_t total = 700000;
+	struct wire_packet question, answer;
+	struct wire_return offered;
+	uint32_t sum;
+
+	writer_open(&lone, _i & 1 ? CAPS & ~(uint32_t)RIPC_CAP_INTACT : CAPS);
+	sum = _i & 1 ? ripc__crc32c(0, ours, total) : 0;
+	ask(&lone, 2, 0, &question);
+	ck_assert_uint_eq(question.n_returns, 2);
+	wire_return_at(&question, 1, &offered);
+	ck_assert_uint_eq(offered.len, LENT / 2);
+	ck_assert_uint_eq(offered.address, (uintptr_t)lent + LENT / 2);
+	ck_assert_uint_eq(offered.key, KEY + 1);
+	ck_assert_uint_eq(fake.n_writable, 2);
+	fake.fences = _i & 2;
+	memcpy(lent + LENT / 2, ours + 20, total - 20);
+	say_written(&lone, 1, question.lends, total, sum);
+	ck_assert_uint_eq(fake.n_closed, 2);
+	for (int i = 0; fake.fences && i < 2; i++) {
+		struct ripc_msg *msg;
+
+		say_written(&lone, 1, question.lends, total, sum); /* repeated */
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+		fenced();
+		ripc_poll(lone.ctx);
+	}
+	check_landed(&lone, total);
+	ck_assert_uint_eq(fake.n_closed, 2);
+	ck_assert_uint_eq(lone_stats(&lone).landed_bytes, total - 20);
+	lone_pass(&lone, 2000);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANSWER, &answer));
+	ck_assert_uint_eq(answer.ack.status, 0);
+	ck_assert_int_eq(ripc_cancel(lone.svc, 9), -ENOENT);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Repeating a question offers the same again, and opens nothing. */
+START_TEST(returns__offered_again)
+{
+	static struct lone lone;
+	struct wire_packet question, again;
+	uint32_t since;
+
+	writer_open(&lone, CAPS);
+	ask(&lone, 1, RIPC_SEND_LONG | RIPC_NOWAIT, &question);
+	ck_assert_uint_eq(question.n_returns, 1);
+	since = lone.n_sent;
+	lone_pass(&lone, 100000);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &again));
+	ck_assert_uint_eq(again.n_returns, 1);
+	ck_assert_uint_eq(fake.n_writable, 1);
+	lone_close_all(&lone);
+	ck_assert_uint_eq(fake.n_closed, 1);
+}
+END_TEST
+
+/* Where nothing can be written, or it is not worth it. */
+START_TEST(returns__not_offered)
+{
+	static struct lone lone;
+	const struct iovec item = {ours, 20};
+	struct ripc_buffer small = {.mem = {lent, 1000}};
+	struct ripc_send send = {.size = sizeof(send), .items = &item, .n_items = 1,
+		.returns = &small, .n_returns = 1};
+	struct wire_packet question;
+
+	writer_open(&lone, _i ? CAPS : RIPC_CAP_READ);
+	send.to = lone.service;
+	if (_i)
+		ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	else
+		ask(&lone, 2, 0, &question);
+	ck_assert(lone_hear(&lone, 0, WIRE_SHORT, &question));
+	ck_assert_uint_eq(question.n_returns, 0);
+	ck_assert_uint_eq(fake.n_open, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Larger than it was lent, not what the checksum says, to a question that offered nothing. */
+START_TEST(returns__lies)
+{
+	static struct lone lone;
+	struct wire_packet question, pull;
+	struct ripc_msg *msg;
+
+	writer_open(&lone, _i == 1 ? CAPS & ~(uint32_t)RIPC_CAP_INTACT :
+		_i == 2 ? CAPS & ~(uint32_t)RIPC_CAP_WRITE : CAPS);
+	ask(&lone, 2, 0, &question);
+	say_written(&lone, 1, _i == 3 ? question.lends + 1 : question.lends,
+		_i == 0 ? LENT : 100000, 0);
+	if (_i == 1)
+		say_written(&lone, 2, question.lends, 100000, 1234);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_gt(pull.pull.limit, 20);
+	ck_assert_uint_eq(lone_stats(&lone).landed_bytes, 0);
+	ck_assert_uint_eq(fake.n_closed, _i < 2 ? 2 : 0);
+	lone_close_all(&lone);
+	ck_assert_uint_eq(fake.n_closed, _i == 2 ? 0 : 2);
+}
+END_TEST
+
+/* An answer that comes another way finds its return buffers closed, too. */
+START_TEST(returns__answered_otherwise)
+{
+	static struct lone lone;
+	const uint64_t lens[1] = {500};
+	struct wire_packet question, answer = {.h.type = _i & 1 ? WIRE_SHORT : WIRE_ANNOUNCE,
+		.h.number = 1, .h.flags = WIRE_F_REPLIES, .n_items = 1, .payload_len = 500,
+		.announce = {.total = 500, .oldest = 1, .n_items = 1, .unasked = 500}};
+	struct ripc_msg *msg;
+
+	writer_open(&lone, CAPS);
+	ask(&lone, 1, 0, &question);
+	answer.replies = question.lends;
+	if (answer.h.type == WIRE_ANNOUNCE) {
+		answer.h.flags |= WIRE_F_LAST;
+		answer.announce.sum = ripc__crc32c(0, ours, 500);
+	}
+	fake.fences = _i & 2;
+	lone_say(&lone, &answer, lens, ours);
+	ck_assert_uint_eq(fake.n_closed, 1);
+	if (fake.fences) {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+		memset(lent, 0xee, LENT); /* until now somebody could */
+		fenced();
+	}
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_ptr_eq(msg->items[0].iov_base, lent);
+	ck_assert_int_eq(memcmp(lent, ours, 500), 0);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Taken back, or its service closed: the call waits until nobody can write. */
+START_TEST(returns__taken_back)
+{
+	static struct lone lone;
+	struct wire_packet question;
+
+	writer_open(&lone, CAPS);
+	ask(&lone, 1, 0, &question);
+	fake.fences = fake.ends_when_waited_for = true;
+	if (_i)
+		ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	else
+		ck_assert_int_eq(ripc_cancel(lone.svc, 9), 0);
+	ck_assert_uint_eq(fake.n_closed, 1);
+	ck_assert(!fake.ends_when_waited_for);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The question is refused: its end is told when nobody can write any more. */
+START_TEST(returns__of_a_refused_question)
+{
+	static struct lone lone;
+	struct wire_packet question, refusal = {.h.type = WIRE_ANSWER, .ack.status = ENOBUFS};
+	struct ripc_msg *msg;
+
+	writer_open(&lone, CAPS);
+	ask(&lone, 1, RIPC_SEND_LONG | RIPC_NOWAIT, &question);
+	refusal.h.number = refusal.ack.number = question.h.number;
+	fake.fences = true;
+	lone_say(&lone, &refusal, NULL, NULL);
+	ck_assert_uint_eq(fake.n_closed, 1);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	fenced();
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_cancel(lone.svc, 9), -ENOENT);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The partner is gone: so is what it could write into, which stays lent. */
+START_TEST(returns__partner_gone)
+{
+	static struct lone lone;
+	struct wire_packet question, gone = {.h.type = WIRE_GONE};
+
+	writer_open(&lone, CAPS);
+	ask(&lone, 1, 0, &question);
+	gone.h.number = lone.token_in;
+	fake.fences = _i;
+	lone_say(&lone, &gone, NULL, NULL);
+	ck_assert_uint_eq(fake.n_closed, 1);
+	if (_i)
+		fake.ends_when_waited_for = true;
+	ck_assert_int_eq(ripc_cancel(lone.svc, 9), 0);
+	ck_assert_uint_eq(fake.n_closed, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* ---- answering --------------------------------------------------------------------------- */
+
+/* The partner asks, and lends up to two buffers: at 0, and 3 MiB from 1 MiB on in its memory. */
+static uint64_t asked(struct lone *lone, uint64_t number, uint32_t n_returns, size_t first_len)
+{
+	const struct wire_return offers[2] = {{first_len, 0, first_len ? 77 : 0},
+		{3 * MIB, MIB, 78}};
+	struct wire_packet question = {.h.type = WIRE_SHORT, .h.number = number, .n_items = 1,
+		.h.flags = WIRE_F_LENDS | WIRE_F_RETURNS, .lends = 0x1d0 + number,
+		.n_returns = n_returns, .offers = offers, .payload_len = 5};
+	struct ripc_msg *msg;
+	uint64_t reply;
+
+	lone_say(lone, &question, NULL, ours);
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	reply = msg->reply;
+	ck_assert_uint_eq(reply, 0x1d0 + number);
+	ripc_msg_free(msg);
+	return reply;
+}
+
+/* Answers with two items: so many bytes, and 2.5 MiB. */
+static void answer(struct lone *lone, uint64_t reply, size_t first)
+{
+	const struct iovec items[2] = {{ours, first}, {ours + first, 5 * MIB / 2}};
+	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = items,
+		.n_items = 2, .reply_to = reply, .cookie = 3, .timeout_ms = 5000,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT};
+
+	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+}
+
+static void check_completion(struct lone *lone, enum ripc_outcome outcome)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(msg->outcome, outcome);
+	ripc_msg_free(msg);
+}
+
+/* Nothing is said before all writes have ended, in whatever order. */
+START_TEST(write__then_announced)
+{
+	static struct lone lone;
+	const size_t first = _i & 1 ? 20 : 1000000, total = first + 5 * MIB / 2;
+	struct wire_packet announce, done = {.h.type = WIRE_ANSWER};
+	uint32_t since;
+
+	writer_open(&lone, (_i & 2 ? CAPS & ~(uint32_t)RIPC_CAP_INTACT : CAPS) |
+		RIPC_CAP_REGISTERED);
+	fake.n_full = (uint32_t)_i;
+	answer(&lone, asked(&lone, 1, 2, _i & 1 ? 0 : MIB), first);
+	since = lone.n_sent;
+	lone_pass(&lone, 5000);
+	ck_assert_uint_eq(fake.n_writes, _i & 1 ? 3 : 4);
+	ck_assert_uint_eq(fake.n_regions, _i & 1 ? 1 : 2);
+	while (fake.n_writes) {
+		ck_assert(!lone_hear(&lone, since, WIRE_ANNOUNCE, &announce));
+		write_ends(fake.n_writes / 2, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, WIRE_KEYS_WRITTEN);
+	ck_assert_uint_eq(announce.payload_len, _i & 1 ? 20 : 0);
+	ck_assert_uint_eq(announce.announce.total, total);
+	ck_assert_uint_eq(announce.announce.sum, _i & 2 ? ripc__crc32c(0, ours, total) : 0);
+	ck_assert_int_eq(memcmp(theirs + MIB, ours + first, 5 * MIB / 2), 0);
+	ck_assert_int_eq(memcmp(theirs, ours, _i & 1 ? 0 : first), 0);
+	ck_assert_uint_eq(fake.n_regions, 0);
+	ck_assert_uint_eq(lone_stats(&lone).written_bytes, total - announce.payload_len);
+	done.h.number = done.ack.number = announce.h.number;
+	lone_say(&lone, &done, NULL, NULL);
+	check_completion(&lone, RIPC_DELIVERED);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* One of the writes fails: the answer is announced to be read, and ends when all have ended. */
+START_TEST(write__fails)
+{
+	static struct lone lone;
+	struct wire_packet announce, done = {.h.type = WIRE_ANSWER};
+	struct ripc_msg *msg;
+	uint64_t address, key;
+
+	writer_open(&lone, CAPS);
+	answer(&lone, asked(&lone, 1, 2, MIB), 1000000);
+	write_ends(1, -EACCES);
+	ripc_poll(lone.ctx);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, WIRE_KEYS_READ);
+	wire_item_key(&announce, 0, &address, &key);
+	ck_assert_uint_eq(address, (uintptr_t)ours);
+	ck_assert_uint_eq(lone_stats(&lone).writes_failed, 1);
+	done.h.number = done.ack.number = announce.h.number;
+	lone_say(&lone, &done, NULL, NULL);
+	while (fake.n_writes) {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+		write_ends(0, _i ? -ECONNRESET : 0);
+		ripc_poll(lone.ctx);
+	}
+	check_completion(&lone, RIPC_DELIVERED);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* It does not fit, it fits but is the second answer, nothing was offered, it is short. */
+START_TEST(write__not_there)
+{
+	static struct lone lone;
+	struct wire_packet announce;
+	const struct iovec item = {ours, 10};
+	struct ripc_send send = {.size = sizeof(send), .items = &item, .n_items = 1};
+	uint64_t reply;
+
+	writer_open(&lone, _i == 2 ? CAPS & ~(uint32_t)RIPC_CAP_WRITE : CAPS);
+	reply = asked(&lone, 1, _i == 0 ? 1 : 2, MIB);
+	send.to = lone.service;
+	send.reply_to = reply;
+	if (_i == 1) {
+		answer(&lone, reply, 1000000);
+		while (fake.n_writes) {
+			write_ends(0, -ECONNRESET);
+			ripc_poll(lone.ctx);
+		}
+	}
+	if (_i == 3)
+		ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	answer(&lone, reply, 1000000);
+	ck_assert_uint_eq(fake.n_writes, 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, WIRE_KEYS_READ);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Cancelled while it is being written: certainly not delivered, but its memory is in use. */
+START_TEST(write__cancelled)
+{
+	static struct lone lone;
+	struct wire_packet announce;
+	struct ripc_msg *msg;
+
+	writer_open(&lone, CAPS);
+	answer(&lone, asked(&lone, 1, 2, MIB), 1000000);
+	if (_i == 0)
+		ck_assert_int_eq(ripc_cancel(lone.svc, 3), 0);
+	else
+		lone_pass(&lone, 5100000); /* its deadline passes */
+	while (fake.n_writes) {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+		write_ends(0, _i ? -ETIMEDOUT : 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert(!lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	check_completion(&lone, RIPC_NOT_DELIVERED);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The partner does not find what was written, and asks for the bytes. */
+START_TEST(write__pulled_after_all)
+{
+	static struct lone lone;
+	struct wire_packet announce, data, pull = {.h.type = WIRE_PULL, .pull.limit = 50000};
+	uint32_t since;
+
+	writer_open(&lone, CAPS);
+	answer(&lone, asked(&lone, 1, 2, 0), 20);
+	while (fake.n_writes) {
+		write_ends(0, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	pull.h.number = announce.h.number;
+	since = lone.n_sent;
+	lone_say(&lone, &pull, NULL, NULL);
+	ck_assert(lone_hear(&lone, since, WIRE_DATA, &data));
+	ck_assert_uint_eq(data.offset + data.payload_len, 50000);
+	ck_assert_int_eq(memcmp(data.payload, ours + data.offset, data.payload_len), 0);
+	lone_pass(&lone, 1000000);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Who asks and asks gets no more kept than others. */
+START_TEST(write__many_offers)
+{
+	static struct lone lone;
+	uint64_t replies[100];
+
+	writer_open(&lone, CAPS);
+	for (uint64_t i = 0; i < 100; i++)
+		replies[i] = asked(&lone, 1 + i, 2, MIB);
+	answer(&lone, replies[0], 1000000);
+	ck_assert_uint_eq(fake.n_writes, 0);
+	answer(&lone, replies[99], 1000000);
+	ck_assert_uint_gt(fake.n_writes, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The context closes while something is being written, and while an answer is parked. */
+START_TEST(close__in_between)
+{
+	static struct lone lone;
+	struct wire_packet question;
+
+	writer_open(&lone, CAPS | RIPC_CAP_REGISTERED);
+	answer(&lone, asked(&lone, 1, 2, MIB), 1000000);
+	ck_assert_uint_eq(fake.n_regions, 2);
+	ask(&lone, 2, _i ? RIPC_SEND_LONG | RIPC_NOWAIT : 0, &question);
+	fake.fences = true;
+	say_written(&lone, 1, question.lends, 100000, 0);
+	lone_close_all(&lone);
+	ck_assert_uint_eq(fake.n_regions, 0);
+}
+END_TEST
+
+/* ---- two contexts ------------------------------------------------------------------------ */
+
+static struct ripc_msg *await(struct ripc_context *const ctx[2], struct ripc_service *svc)
+{
+	struct ripc_msg *msg;
+
+	while (ripc_receive(svc, 0, &msg)) {
+		ripc_poll(ctx[0]);
+		ripc_poll(ctx[1]);
+	}
+	return msg;
+}
+
+static void ask_and_answer(struct ripc_context *const ctx[2], struct ripc_service *const svc[2])
+{
+	const struct iovec items[2] = {{ours, 30}, {ours + 30, 2000000}};
+	struct ripc_buffer returns[2] = {{.mem = {lent, 50}}, {.mem = {theirs, sizeof(theirs)}}};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = items,
+		.to = ripc_service_id(svc[1]), .returns = returns, .n_returns = 2};
+	struct ripc_msg *msg;
+
+	memset(theirs, 0, sizeof(theirs));
+	ours[1000]++;
+	ck_assert_int_eq(ripc_sendmsg(svc[0], &send, NULL), 0);
+	msg = await(ctx, svc[1]);
+	send = (struct ripc_send){.size = sizeof(send), .to = msg->from, .items = items,
+		.n_items = 2, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 5000,
+		.reply_to = msg->reply};
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_sendmsg(svc[1], &send, NULL), 0);
+	msg = await(ctx, svc[0]);
+	ck_assert_ptr_eq(msg->items[1].iov_base, theirs);
+	ck_assert_int_eq(memcmp(theirs, ours + 30, 2000000), 0);
+	ck_assert_int_eq(memcmp(lent, ours, 30), 0);
+	ripc_msg_free(msg);
+	msg = await(ctx, svc[1]);
+	ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+	ripc_msg_free(msg);
+}
+
+/* The first answer finds nothing offered, as its asker did not know whom it asked. */
+START_TEST(loop__answers_are_written)
+{
+	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
+		.pool_bytes = 64u << 20};
+	const struct ripc__backend *const backends[] = {&ripc__loop_backend, NULL};
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc__loop_hub *hub;
+	struct ripc__env env;
+	struct ripc_context *ctx[2];
+	struct ripc_service *svc[2];
+
+	ck_assert_int_eq(ripc__loop_hub_open(&hub), 0);
+	ripc__env_init(&env);
+	env.arg = hub;
+	env.backends = backends;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__open_in(&cfg, &env, &ctx[i]), 0);
+		ck_assert_int_eq(ripc_service_open(ctx[i], 0, 0, &svc[i]), 0);
+	}
+	for (uint32_t n = 0; n < 4; n++)
+		ask_and_answer(ctx, svc);
+	ck_assert_int_eq(ripc_stats(ctx[0], &stats), 0);
+	ck_assert_uint_eq(stats.landed_bytes, 3 * 2000000);
+	ck_assert_uint_eq(stats.read_bytes, 2000000);
+	ck_assert_int_eq(ripc_stats(ctx[1], &stats), 0);
+	ck_assert_uint_eq(stats.written_bytes, 3 * 2000000);
+	ck_assert_uint_eq(stats.writes_failed, 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_close(ctx[i], 0), 0);
+	ripc__loop_hub_close(hub);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{ returns__written_into, 4 }, { returns__offered_again, 1 },
+		{ returns__not_offered, 2 }, { returns__lies, 4 },
+		{ returns__answered_otherwise, 4 }, { returns__taken_back, 2 },
+		{ returns__of_a_refused_question, 1 }, { returns__partner_gone, 2 },
+		{ write__then_announced, 4 }, { write__fails, 2 }, { write__not_there, 4 },
+		{ write__cancelled, 2 }, { write__pulled_after_all, 1 },
+		{ write__many_offers, 1 }, { close__in_between, 2 },
+		{ loop__answers_are_written, 1 }, { NULL, 0 },
+	};
+
+	return suite_run_loops("returns", loops);
+}
