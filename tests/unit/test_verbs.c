@@ -424,6 +424,32 @@ static void break_qp(struct end *end)
 	ibv_modify_qp(end->port.qp, &attr, IBV_QP_STATE);
 }
 
+static void *wait_for_left(void *arg)
+{
+	(void)arg;
+	BACKEND->wait(&left.port);
+	return NULL;
+}
+
+/* Who waits and who sends do not touch the same: for the thread sanitizer. */
+START_TEST(wait__while_a_send_fails)
+{
+	pthread_t thread;
+
+	ends_open(&left, &right);
+	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_left, NULL), 0);
+	fake_verbs.fail[FAKE_DOORBELL].n = 1;
+	fake_verbs.fail[FAKE_DOORBELL].error = EIO;
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	BACKEND->wake(&left.port);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
 /* The datagram queue pair fails: it comes back with the number that it had. */
 START_TEST(poll__queue_pair_fails)
 {
@@ -598,6 +624,7 @@ int main(void)
 		{send__port_goes_down_and_up, 2},
 		{send__device_is_gone, 1},
 		{wait_arm__device_was_taken_away, 1},
+		{wait__while_a_send_fails, 1},
 		{poll__queue_pair_fails, 1},
 		{send__fails_with_its_queue_pair, 1},
 		{poll__queue_pair_fails_while_much_is_held, 1},

@@ -115,6 +115,17 @@ START_TEST(read__silence)
 }
 END_TEST
 
+/* Nobody is asked when nothing can be sent. */
+START_TEST(read__device_is_lost)
+{
+	begin();
+	right.port.rdma->is_lost = true;
+	ck_assert_int_eq(read_now(), -EHOSTUNREACH);
+	ck_assert_uint_eq(right.port.n_pairs, 0);
+	finish();
+}
+END_TEST
+
 /* A message that is lost is repeated. */
 START_TEST(read__messages_are_lost)
 {
@@ -496,6 +507,7 @@ int main(void)
 		{read__connects_once, 1},
 		{read__no_queue_pair, 7},
 		{read__silence, 1},
+		{read__device_is_lost, 1},
 		{read__messages_are_lost, 3},
 		{read__closed_key, 1},
 		{read__garbled_key, 1},

@@ -224,7 +224,8 @@ static void client_want(struct verbs_link *link)
 
 	if (list_empty(&link->flow.waiting) || pair->state != VERBS_NONE)
 		return;
-	error = port->no_more || now_us < link->hold_us ? -EHOSTUNREACH : make_room(port);
+	error = port->no_more || port->rdma->is_lost || now_us < link->hold_us ? -EHOSTUNREACH :
+		make_room(port);
 	if (error == -EAGAIN) {
 		ripc__verbs_due_at(port, now_us + ROOM_US);
 		return;

@@ -136,7 +136,7 @@ static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
 		return;
 	/* It would be readable for ever. */
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	port->rdma->is_lost = true;
+	port->deaf = true;
 }
 
 static void look_at_device(struct verbs_port *port)
@@ -147,6 +147,7 @@ static void look_at_device(struct verbs_port *port)
 	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
 		errno = EAGAIN; /* a queue pair that failed is known by its completions */
 	check_descriptor(port, port->others_fd, port->rdma->context->async_fd);
+	port->rdma->is_lost |= port->deaf;
 }
 
 static void look_at_clock(struct verbs_port *port)
@@ -302,6 +303,7 @@ static void quieten(struct verbs_port *port)
 	}
 	if (port->others)
 		look_at_others(port);
+	port->rdma->is_lost |= port->deaf;
 	port->waited = port->others = false;
 	ripc__rdma_worker_done(port->worker, port);
 	look_at_clock(port);
@@ -337,7 +339,8 @@ int ripc__verbs_wait_arm(void *state)
 	set_timer(port);
 	if (!has_something(port) && !port->armed) {
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
-		port->rdma->is_lost |= !port->armed;
+		port->deaf |= !port->armed;
+		port->rdma->is_lost |= port->deaf;
 		/* What came in before that is not told. */
 		fill(port);
 	}
@@ -346,17 +349,18 @@ int ripc__verbs_wait_arm(void *state)
 
 /*
  * Sleeps on two descriptors, without the sets around them, and takes what the channel says at once:
- * so a round trip is spared two calls.
+ * so a round trip is spared two calls. Others may be sending meanwhile: what they touch is not
+ * looked at.
  */
 void ripc__verbs_wait(void *state)
 {
 	struct verbs_port *port = state;
 	struct pollfd fds[2] = {
-		{.fd = port->rdma->is_lost ? -1 : port->channel->fd, .events = POLLIN},
+		{.fd = port->deaf ? -1 : port->channel->fd, .events = POLLIN},
 		{.fd = port->others_fd, .events = POLLIN},
 	};
 
-	if (!port->armed && !port->rdma->is_lost)
+	if (!port->armed && !port->deaf)
 		return;
 	if (has_something(port) || poll(fds, 2, WAIT_MS) < 0)
 		return;

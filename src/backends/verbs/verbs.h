@@ -170,6 +170,7 @@ struct verbs_port {
 	bool armed;                /* the next completion is told by the channel */
 	bool waited;               /* wait has looked at the descriptors since they were last */
 	bool others;               /* others_fd was readable then */
+	bool deaf;                 /* nothing is told any more; only of who polls or waits */
 	bool no_more;              /* closing: no new connections */
 	bool failed;               /* the datagram queue pair: it is brought back, */
 	uint64_t revive_us;        /* not before */
