@@ -168,6 +168,8 @@ int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 			.wr_id = wr->wr_id, .mem = (uint8_t *)(uintptr_t)piece->addr,
 			.len = piece->length};
 	}
+	if (qp->state == IBV_QPS_ERR)
+		flush(own); /* at once */
 	pthread_mutex_unlock(&fake_world.lock);
 	return wr ? ENOMEM : 0;
 }

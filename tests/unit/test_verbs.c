@@ -539,6 +539,8 @@ END_TEST
 /* One that fails again and again, or cannot be brought back, or whose receives do not come. */
 START_TEST(poll__queue_pair_is_lost)
 {
+	uint32_t posts;
+
 	ends_open(&left, &right);
 	if (_i == 1) {
 		fake_verbs.fail[FAKE_MODIFY_QP].skip = 2;
@@ -556,6 +558,10 @@ START_TEST(poll__queue_pair_is_lost)
 	}
 	ck_assert_int_eq(end_send(&right, 1, 10), -ECONNRESET);
 	ck_assert_ptr_nonnull(strstr(end_log, "queue pair"));
+	/* Nobody is kept busy by what is posted and comes back. */
+	posts = fake_verbs.n_recv_posts;
+	move_all(&right);
+	ck_assert_uint_eq(fake_verbs.n_recv_posts, posts);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();

@@ -163,7 +163,8 @@ static void refill(struct verbs_port *port)
 {
 	if (port->failed)
 		ripc__verbs_qp_revive(port);
-	if (!port->failed)
+	/* A queue pair that is lost would give them back at once. */
+	if (!port->failed && !port->rdma->is_lost)
 		ripc__rdma_ring_refill(&port->ring);
 }
 
