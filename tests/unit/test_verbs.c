@@ -478,6 +478,31 @@ START_TEST(poll__queue_pair_fails)
 }
 END_TEST
 
+/* Again and again, but each time the link is gone for a moment: it is not given up. */
+START_TEST(poll__queue_pair_fails_with_its_link)
+{
+	ends_open(&left, &right);
+	for (uint32_t turn = 0; turn < 30; turn++) {
+		break_qp(&left);
+		move_all(&left);
+		fake_verbs.port_down = true;
+		fake_verbs_event(IBV_EVENT_PORT_ERR);
+		move_all(&left);
+		fake_verbs.port_down = false;
+		fake_verbs_event(IBV_EVENT_PORT_ACTIVE);
+		clock_pass(200000);
+		move_all(&left);
+	}
+	ck_assert(!left.port.rdma->is_lost);
+	ck_assert_int_eq(end_send(&left, 2, 10), 2);
+	move_all(&right);
+	ck_assert_uint_eq(right.n_datagrams, 2);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
 /* A datagram that cannot be sent costs those behind it, and not the backend. */
 START_TEST(send__fails_with_its_queue_pair)
 {
@@ -632,6 +657,7 @@ int main(void)
 		{wait_arm__device_was_taken_away, 1},
 		{wait__while_a_send_fails, 1},
 		{poll__queue_pair_fails, 1},
+		{poll__queue_pair_fails_with_its_link, 1},
 		{send__fails_with_its_queue_pair, 1},
 		{poll__queue_pair_fails_while_much_is_held, 1},
 		{poll__queue_pair_is_lost, 3},

@@ -245,6 +245,10 @@ enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, 
 	case IBV_EVENT_SRQ_ERR:
 		device->is_lost = true;
 		break;
+	case IBV_EVENT_PORT_ERR:
+		device->n_downs++;
+		look_at_port(device);
+		break;
 	default:
 		look_at_port(device);
 		break;

@@ -57,6 +57,7 @@ struct ripc__rdma_device {
 	uint8_t gid_index;
 	uint8_t mtu;                /* enum ibv_mtu: active */
 	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
+	uint32_t n_downs;           /* how often the port has lost its link */
 	bool is_down;               /* the port has no link */
 	bool is_lost;               /* it or its address is gone: it must be opened anew */
 	bool told_memlock;          /* the limit was logged */

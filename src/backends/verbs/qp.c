@@ -78,7 +78,11 @@ void ripc__verbs_qp_failed(struct verbs_port *port)
 	if (port->failed || port->rdma->is_lost)
 		return;
 	now_us = ripc__rdma_now_us();
-	port->failures = now_us - port->failed_us < CALM_US ? port->failures + 1 : 1;
+	/* Without a link sends fail until the device has told of it: that is no fault of its own. */
+	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs)
+		port->failures = 0;
+	port->failures++;
+	port->downs = port->rdma->n_downs;
 	port->revive_us = port->failures > 1 ? now_us + PAUSE_US : now_us;
 	port->failed_us = now_us;
 	port->failed = true;

@@ -175,7 +175,8 @@ struct verbs_port {
 	bool failed;               /* the datagram queue pair: it is brought back, */
 	uint64_t revive_us;        /* not before */
 	uint64_t failed_us;        /* when it failed last */
-	uint32_t failures;         /* in quick succession */
+	uint32_t failures;         /* in quick succession, */
+	uint32_t downs;            /* since the port lost its link for so many times */
 	uint32_t unacked;          /* events of the channel */
 	uint32_t polls;
 	struct list paths, paths_used, links;
