@@ -78,7 +78,7 @@ void ripc__verbs_qp_failed(struct verbs_port *port)
 	if (port->failed || port->rdma->is_lost)
 		return;
 	now_us = ripc__rdma_now_us();
-	/* Without a link sends fail until the device has told of it: that is no fault of its own. */
+	/* Without a link sends fail until the device has told of it: no fault of the queue pair. */
 	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs)
 		port->failures = 0;
 	port->failures++;
