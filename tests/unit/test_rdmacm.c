@@ -422,6 +422,7 @@ END_TEST
 /* What can be taken from a partner is not given to others at its host, who claim its address. */
 START_TEST(partner__is_imitated)
 {
+	const struct rdmacm_conn *conn;
 	struct rdmacm_addr own;
 
 	begin(3);
@@ -435,7 +436,8 @@ START_TEST(partner__is_imitated)
 	AWAIT(ends[0].port.n_conns == 0);
 	turn_us = 20000;
 	ck_assert_int_lt(connect_to(1, 0), 0);
-	ck_assert_ptr_null(link_of(0, 2)->conn);
+	conn = link_of(0, 2)->conn; /* perhaps the partner itself is being asked */
+	ck_assert(!conn || (!conn->is_server && !conn->was_ready));
 	BACKEND->peer_close(&ends[1].port, &ends[1].peers[0]);
 	/* Nor is what is ours. */
 	ends[1].port.self = ends[0].port.self;
