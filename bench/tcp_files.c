@@ -32,7 +32,7 @@
 
 #define PATH_LEN_MAX 1024
 #define FILE_HEADER  8
-#define FILE_MAX     (64u << 20)
+#define FILE_MAX     (128u << 20)
 #define BUFFER_BYTES (1u << 20)
 #define DEPTH_MAX    256
 #define NO_SUCH_FILE UINT64_MAX
