@@ -68,6 +68,8 @@ uint32_t fake_verbs_faults(const char **what);
 void fake_verbs_event(enum ibv_event_type type);
 /* All reads that are held end, in order. */
 void fake_verbs_end_reads(void);
+/* Reads that are held. */
+uint32_t fake_verbs_held(void);
 /* RC queue pairs that exist. */
 uint32_t fake_verbs_connections(void);
 

@@ -283,6 +283,17 @@ static void post_read(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	qp->held[qp->n_held++] = *wr;
 }
 
+uint32_t fake_verbs_held(void)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&fake_world.lock);
+	list_for_each(node, &fake_world.qps)
+		n += list_entry(node, struct fake_qp, node)->n_held;
+	pthread_mutex_unlock(&fake_world.lock);
+	return n;
+}
+
 void fake_verbs_end_reads(void)
 {
 	pthread_mutex_lock(&fake_world.lock);

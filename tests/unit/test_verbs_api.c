@@ -148,12 +148,39 @@ START_TEST(sendmsg__long_is_pulled)
 }
 END_TEST
 
+/* Who closes while bytes are being read gives back all that was registered for it. */
+START_TEST(close__while_it_reads)
+{
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .timeout_ms = 20000,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT};
+	struct iovec item = {.iov_len = LONG_LEN};
+	const char *what;
+
+	begin(IBV_MTU_4096);
+	acquaint();
+	fake_verbs.hold_reads = true;
+	item.iov_base = pattern(left.ctx, LONG_LEN);
+	send.to = right.id;
+	send.items = &item;
+	ck_assert_int_eq(ripc_sendmsg(left.service, &send, NULL), 0);
+	for (uint32_t turn = 0; fake_verbs_held() == 0; turn++) {
+		ck_assert_uint_lt(turn, 20000);
+		usleep(1000);
+	}
+	ripc_close(right.ctx, 0);
+	ripc_close(left.ctx, 0);
+	ck_assert_msg(fake_verbs_faults(&what) == 0, "%s", what);
+	ck_assert_uint_eq(fake_verbs_live(), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop tests[] = {
 		{sendmsg__short, 2},
 		{sendmsg__long_is_read, 2},
 		{sendmsg__long_is_pulled, 2},
+		{close__while_it_reads, 1},
 		{NULL, 0},
 	};
 
