@@ -113,7 +113,7 @@ START_TEST(worker_done__leaves_nothing_to_read)
 
 	ck_assert_int_eq(ripc__rdma_worker_open(&worker), 0);
 	ready.fd = ripc__rdma_worker_fd(worker);
-	for (uint32_t i = 0; i < 60000; i++) {
+	for (uint32_t i = 0; i < 20000; i++) {
 		submit(worker, &job, -1);
 		while (!job.done)
 			ripc__rdma_worker_done(worker, &n_done);
