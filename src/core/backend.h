@@ -140,11 +140,11 @@ struct ripc__backend {
 	void (*dev_close)(void *dev);
 
 	/*
-	 * Registers memory before reads from this partner go into it, or writes to it come from
-	 * there, which may be memory that cannot be written to; NULL where nothing is to be done.
-	 * Only called with RIPC_CAP_REGISTERED. (What mem_open needs it registers itself.)
+	 * Registers memory before reads from this partner go into it, or (source) writes to it
+	 * come from there, which may be memory that cannot be written to; NULL where nothing is to
+	 * be done. Only called with RIPC_CAP_REGISTERED. (What mem_open needs it registers itself.)
 	 */
-	int (*mem_reg)(void *dev, void *peer, void *mem, size_t len, void **region);
+	int (*mem_reg)(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
 	void (*mem_dereg)(void *dev, void *region);
 
 	/*
@@ -215,17 +215,16 @@ struct ripc__backend {
 
 	/*
 	 * Hot; with RIPC_CAP_READ / _WRITE. Reads len bytes at key.address + offset into mem, or
-	 * writes them; RIPC_EV_READ / _WRITE with the cookie follows. A write's tail is a datagram
-	 * that reaches the partner's poll after the written bytes. -EAGAIN: too many in progress.
+	 * writes them; RIPC_EV_READ / _WRITE with the cookie follows. -EAGAIN: too many in
+	 * progress.
 	 * The event always follows, in bounded time whatever becomes of the partner: calls wait
 	 * for it, as mem is in use until then. After port_close it is not. A write that has ended
-	 * well is there for whoever gets a datagram that was sent afterwards. (Core asks for no
-	 * tail.)
+	 * well is there for whoever gets a datagram that was sent afterwards.
 	 */
 	int (*read)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 			void *mem, size_t len, uint64_t cookie);
 	int (*write)(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-			const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie);
+			const void *mem, size_t len, uint64_t cookie);
 
 	/*
 	 * With RIPC_CAP_MAP. Shows us the first len bytes that a key of this partner opens: they

@@ -454,7 +454,6 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 
 void ripc__outgoing_written(struct outgoing *outgoing)
 {
-	outgoing->heard_us = context_of(outgoing)->now_us;
 	say_again(outgoing);
 }
 

@@ -57,7 +57,7 @@ static bool items_take(struct reading *reading, const struct wire_packet *announ
 		wire_item_key(announce, reading->n_items, &item->key.address, &item->key.key);
 		if (place->iov_len && is_registered(device) && device->ops->mem_reg(device->dev,
 				reading->incoming->partner->peer->route, place->iov_base,
-				place->iov_len, &item->region))
+				place->iov_len, false, &item->region))
 			return false;
 	}
 	return true;

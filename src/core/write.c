@@ -198,7 +198,7 @@ static bool items_take(struct writing *writing, const struct outgoing *outgoing)
 		writing->items[i].key = (struct ripc__key){offer->buffers[i].address,
 			offer->buffers[i].key};
 		if (registers && device->ops->mem_reg(device->dev, outgoing->partner->peer->route,
-				item->iov_base, item->iov_len, &writing->items[i].region))
+				item->iov_base, item->iov_len, true, &writing->items[i].region))
 			return false;
 	}
 	return true;
@@ -329,7 +329,7 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 	*slot = (struct write_slot){.writing = writing, .len = left < most ? left : most};
 	error = device->ops->write(device->port, outgoing->partner->peer->route,
 		&writing->items[writing->item].key, offset, (char *)item->iov_base + offset,
-		slot->len, NULL, (uintptr_t)slot);
+		slot->len, (uintptr_t)slot);
 	if (error) {
 		slot->len = 0;
 		return error;

@@ -229,34 +229,38 @@ static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
 
 /* ---- reads ------------------------------------------------------------------------------- */
 
-/* Under the lock. How a read ends. */
+/* Under the lock. How a read or write ends. */
 static enum ibv_wc_status read_now(struct fake_qp *qp, const struct ibv_send_wr *wr,
 		const struct ibv_sge *piece)
 {
 	struct fake_qp *holder = find_qp(qp->attr.dest_qp_num);
+	bool writes = wr->opcode == IBV_WR_RDMA_WRITE;
+	void *ours = (void *)(uintptr_t)piece->addr;
+	void *theirs = (void *)(uintptr_t)wr->wr.rdma.remote_addr;
+	unsigned int access = writes ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
 
 	if (!fake_may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length,
-			IBV_ACCESS_LOCAL_WRITE)) {
-		fake_fault("a read into memory that is not registered for it");
+			writes ? 0 : IBV_ACCESS_LOCAL_WRITE)) {
+		fake_fault("a read into memory, or a write from it, that is not registered for it");
 		return IBV_WC_LOC_PROT_ERR;
 	}
 	if (!holder || holder->attr.dest_qp_num != qp->qp.qp_num ||
 			(holder->qp.state != IBV_QPS_RTR && holder->qp.state != IBV_QPS_RTS))
 		return IBV_WC_RETRY_EXC_ERR;
-	if (!(holder->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
+	if (!(holder->attr.qp_access_flags & access) ||
 			!fake_may_use(holder->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
-				piece->length, IBV_ACCESS_REMOTE_READ)) {
+				piece->length, access)) {
 		flush(holder);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
-	memcpy((void *)(uintptr_t)piece->addr, (void *)(uintptr_t)wr->wr.rdma.remote_addr,
-		piece->length);
+	memcpy(writes ? theirs : ours, writes ? ours : theirs, piece->length);
 	return IBV_WC_SUCCESS;
 }
 
 static void end_read(struct fake_qp *qp, const struct ibv_send_wr *wr, const struct ibv_sge *piece)
 {
-	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_RDMA_READ,
+	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = wr->opcode == IBV_WR_RDMA_WRITE ?
+		IBV_WC_RDMA_WRITE : IBV_WC_RDMA_READ,
 		.qp_num = qp->qp.qp_num, .status = IBV_WC_WR_FLUSH_ERR};
 
 	if (qp->qp.state != IBV_QPS_ERR)

@@ -477,12 +477,12 @@ static int native_read(void *at, void *peer, const struct ripc__key *key, uint64
 }
 
 static int native_write(void *at, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie)
+		const void *mem, size_t len, uint64_t cookie)
 {
 	struct transfer wish = {.key = *key, .cookie = cookie, .offset = offset,
 		.mem = (uint8_t *)mem, .len = len}, *write;
 	uint64_t way_us;
-	int error = tail ? -ENOTSUP : transfer(at, peer, &wish, &write, &way_us);
+	int error = transfer(at, peer, &wish, &write, &way_us);
 	struct sim_world *world = error ? NULL : write->node->world;
 
 	if (error)

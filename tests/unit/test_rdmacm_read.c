@@ -32,7 +32,8 @@ static void begin_open(uint32_t vendor_id)
 	memset(ours, 0, sizeof(ours));
 	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
 		&key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, &region), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, false,
+		&region), 0);
 	ends[0].n_events = ends[1].n_events = 0;
 }
 

@@ -38,8 +38,9 @@ static int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__
 	return 0;
 }
 
-static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region)
+static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
 {
+	ck_assert(!source);
 	(void)dev;
 	(void)peer;
 	(void)len;

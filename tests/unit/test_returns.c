@@ -40,8 +40,9 @@ static int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__
 	return 0;
 }
 
-static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region)
+static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
 {
+	ck_assert(source);
 	(void)dev;
 	(void)peer;
 	(void)len;
@@ -91,11 +92,10 @@ static int fake_read(void *port, void *peer, const struct ripc__key *key, uint64
 }
 
 static int fake_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, const struct ripc__tx *tail, uint64_t cookie)
+		const void *mem, size_t len, uint64_t cookie)
 {
 	(void)port;
 	(void)peer;
-	ck_assert_ptr_null(tail);
 	if (fake.n_full > 0) {
 		fake.n_full--;
 		return -EAGAIN;

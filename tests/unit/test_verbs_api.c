@@ -134,6 +134,64 @@ START_TEST(sendmsg__long_is_read)
 }
 END_TEST
 
+/* Right asks, left answers into the return buffer that it was lent. */
+static void ask_and_answer(size_t len)
+{
+	void *bytes = pattern(left.ctx, len), *lent = pattern(right.ctx, LONG_LEN);
+	struct iovec question = {.iov_base = "what", .iov_len = 4}, item = {bytes, len};
+	struct ripc_buffer returned = {.mem = {lent, LONG_LEN}, .cookie = 5};
+	struct ripc_send send = {.size = sizeof(send), .to = left.id, .items = &question,
+		.n_items = 1, .returns = &returned, .n_returns = 1};
+	struct ripc_msg *msg;
+
+	memset(lent, 0, LONG_LEN);
+	ck_assert_int_eq(ripc_sendmsg(right.service, &send, NULL), 0);
+	ck_assert_int_eq(ripc_receive(left.service, 20000, &msg), 0);
+	send = (struct ripc_send){.size = sizeof(send), .to = msg->from, .items = &item,
+		.n_items = 1, .reply_to = msg->reply, .flags = RIPC_SEND_LONG | RIPC_NOWAIT,
+		.timeout_ms = 20000};
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_sendmsg(left.service, &send, NULL), 0);
+	ck_assert_int_eq(ripc_receive(right.service, 20000, &msg), 0);
+	ck_assert_ptr_eq(msg->items[0].iov_base, lent);
+	ck_assert_uint_eq(msg->items[0].iov_len, len);
+	ck_assert_mem_eq(lent, bytes, len);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_receive(left.service, 20000, &msg), 0);
+	ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+	ripc_msg_free(msg);
+	ripc_buf_free(left.ctx, bytes);
+	ripc_buf_free(right.ctx, lent);
+}
+
+START_TEST(sendmsg__answer_is_written)
+{
+	begin(_i ? IBV_MTU_4096 : IBV_MTU_1024);
+	acquaint();
+	for (size_t i = 0; i < 5; i++)
+		ask_and_answer(LONG_LEN - i);
+	ask_and_answer(5000);
+	ck_assert_uint_eq(stats_of(&left).written_bytes, 5 * LONG_LEN - 10 + 5000);
+	ck_assert_uint_eq(stats_of(&left).writes_failed, 0);
+	ck_assert_uint_eq(stats_of(&right).landed_bytes, 5 * LONG_LEN - 10 + 5000);
+	finish();
+}
+END_TEST
+
+/* Nor can the connection be had by the one who answers: it goes another way. */
+START_TEST(sendmsg__answer_is_not_written)
+{
+	begin(IBV_MTU_4096);
+	acquaint();
+	fake_verbs.fail[FAKE_CREATE_QP].n = 1;
+	fake_verbs.fail[FAKE_CREATE_QP].error = ENOMEM;
+	ask_and_answer(LONG_LEN);
+	ck_assert_uint_eq(stats_of(&left).writes_failed, 1);
+	ck_assert_uint_eq(stats_of(&right).landed_bytes, 0);
+	finish();
+}
+END_TEST
+
 /* Without a connection, or without registered memory, it is pulled. */
 START_TEST(sendmsg__long_is_pulled)
 {
@@ -181,6 +239,8 @@ int main(void)
 		{sendmsg__long_is_read, 2},
 		{sendmsg__long_is_pulled, 2},
 		{close__while_it_reads, 1},
+		{sendmsg__answer_is_written, 2},
+		{sendmsg__answer_is_not_written, 1},
 		{NULL, 0},
 	};
 

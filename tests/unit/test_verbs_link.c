@@ -21,7 +21,7 @@ static void begin(void)
 	memset(theirs, 0x33, LEN);
 	memset(ours, 0, LEN);
 	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, false, &key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, &region), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, false, &region), 0);
 	right.n_events = left.n_events = 0;
 }
 
@@ -353,7 +353,8 @@ START_TEST(connections__limit)
 		ways[i] = right.peer;
 		ck_assert_int_eq(BACKEND->mem_open(&holders[i].dev, &holders[i].peer, theirs, LEN,
 			false, &keys[i]), 0);
-		ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &ways[i], ours, LEN, &regions[i]),
+		ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &ways[i], ours, LEN, false,
+			&regions[i]),
 			0);
 	}
 	for (int i = 0; i < 9; i++) {
@@ -423,13 +424,14 @@ START_TEST(mem_open__fails)
 	struct ripc__key other = {0};
 
 	begin();
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &other),
-		-ENOTSUP);
-	fake_verbs.fail[FAKE_REG_MR].n = 2;
+	fake_verbs.fail[FAKE_REG_MR].n = 3;
 	fake_verbs.fail[FAKE_REG_MR].error = EFAULT;
 	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, false, &other),
 		-EFAULT);
-	ck_assert_int_eq(BACKEND->mem_reg(&left.dev, &left.peer, theirs, LEN, &region), -EFAULT);
+	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &other),
+		-EFAULT);
+	ck_assert_int_eq(BACKEND->mem_reg(&left.dev, &left.peer, theirs, LEN, false, &region),
+		-EFAULT);
 	ck_assert_uint_eq(other.key, 0);
 	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &other, 0), -EINVAL);
 	finish();
@@ -467,10 +469,88 @@ START_TEST(mem_reg__no_protection_domain)
 {
 	ends_open(&left, &right);
 	fake_verbs.fail[FAKE_ALLOC_PD].n = 1;
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, &region), -ENOMEM);
+	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, false, &region),
+		-ENOMEM);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
+}
+END_TEST
+
+/* What is only to be written from is not read into. */
+START_TEST(region_find__source)
+{
+	const struct ripc__rdma_space *space;
+
+	begin();
+	BACKEND->mem_dereg(&right.dev, region);
+	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, true, &region), 0);
+	space = link_of(&right)->space;
+	ck_assert_ptr_eq(ripc__rdma_region_find(space, ours, LEN, 0), region);
+	ck_assert_ptr_null(ripc__rdma_region_find(space, ours, LEN, IBV_ACCESS_LOCAL_WRITE));
+	ck_assert_int_eq(start_read(1), -EINVAL);
+	finish();
+}
+END_TEST
+
+static int write_now(void)
+{
+	right.n_events = 0;
+	ck_assert_int_eq(BACKEND->write(&right.port, &right.peer, &key, 0, ours, LEN, 8), 0);
+	ends_await(both, 2, &right, 1);
+	ck_assert_int_eq(right.events[0].kind, RIPC_EV_WRITE);
+	ck_assert_uint_eq(right.events[0].cookie, 8);
+	return right.events[0].status;
+}
+
+/* What is opened to be read is not written to, nor the other way round. */
+START_TEST(write__needs_permission)
+{
+	begin();
+	memset(ours, 0x44, LEN);
+	ck_assert_int_eq(write_now(), -EACCES);
+	ck_assert_uint_eq(theirs[0], 0x33);
+	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &key), 0);
+	ck_assert_int_eq(write_now(), 0);
+	ck_assert_uint_eq(theirs[0], 0x44);
+	ck_assert_uint_eq(theirs[LEN - 1], 0x44);
+	memset(ours, 0x55, LEN);
+	ck_assert_int_eq(read_now(), -EACCES);
+	ck_assert_uint_eq(ours[0], 0x55);
+	ck_assert_int_eq(write_now(), 0);
+	ck_assert_uint_eq(theirs[LEN - 1], 0x55);
+	finish();
+}
+END_TEST
+
+/* Closed while writes are under way: they end, and what was not written yet is not. */
+START_TEST(write__closed_key)
+{
+	begin();
+	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &key), 0);
+	memset(ours, 0x44, LEN);
+	ck_assert_int_eq(write_now(), 0);
+	memset(ours, 0x55, LEN);
+	fake_verbs.hold_reads = true;
+	right.n_events = 0;
+	for (uint64_t i = 0; i < 3; i++)
+		ck_assert_int_eq(BACKEND->write(&right.port, &right.peer, &key, 0, ours, LEN, i),
+			0);
+	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	fake_verbs.hold_reads = false;
+	fake_verbs_end_reads();
+	ends_await(both, 2, &right, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(right.events[i].kind, RIPC_EV_WRITE);
+		ck_assert_int_lt(right.events[i].status, 0);
+	}
+	ck_assert_uint_eq(theirs[0], 0x44);
+	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &key), 0);
+	ck_assert_int_eq(write_now(), 0);
+	ck_assert_uint_eq(theirs[0], 0x55);
+	finish();
 }
 END_TEST
 
@@ -486,17 +566,17 @@ START_TEST(region_find__overlapping)
 	BACKEND->mem_dereg(&right.dev, region);
 	for (int i = 0; i < 6; i++)
 		ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours + ranges[i].at,
-			ranges[i].len, &regions[i]), 0);
+			ranges[i].len, false, &regions[i]), 0);
 	for (int i = 0; i < 6; i++) {
 		const struct ripc__rdma_space *space = link_of(&right)->space;
 		const struct ripc__rdma_region *found = ripc__rdma_region_find(space,
-			ours + ranges[i].at, ranges[i].len);
+			ours + ranges[i].at, ranges[i].len, IBV_ACCESS_LOCAL_WRITE);
 
 		ck_assert_ptr_nonnull(found);
-		ck_assert_ptr_null(ripc__rdma_region_find(space, ours + 3990, 11));
+		ck_assert_ptr_null(ripc__rdma_region_find(space, ours + 3990, 11, 0));
 		BACKEND->mem_dereg(&right.dev, regions[i]);
 	}
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, &region), 0);
+	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, false, &region), 0);
 	finish();
 }
 END_TEST
@@ -525,6 +605,9 @@ int main(void)
 		{mem_close__device_fails, 1},
 		{mem_reg__no_protection_domain, 1},
 		{region_find__overlapping, 1},
+		{region_find__source, 1},
+		{write__needs_permission, 1},
+		{write__closed_key, 1},
 		{NULL, 0},
 	};
 

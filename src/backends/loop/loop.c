@@ -5,7 +5,7 @@
  * native; what is given is mapped, so that its holder sees it even without its owner.
  *
  * The hub has one mutex, under which everything happens, copies too. So a range that mem_close
- * has taken back is out of reach at once, and a write's tail cannot overtake its bytes. Waiting
+ * has taken back is out of reach at once. Waiting
  * for that mutex is the one rule of backend.h that this backend breaks; nobody holds it longer
  * than a copy takes.
  */
@@ -541,13 +541,13 @@ static int mem_hand(void *state, const struct ripc__key *key, uint64_t cookie)
 
 /* Under the hub's lock. Where a port may reach the partner's memory; NULL: it may not. */
 static uint8_t *reach(struct loop_port *port, const struct loop_peer *peer,
-		const struct ripc__key *key, uint64_t offset, size_t len)
+		const struct ripc__key *key, uint64_t offset, size_t len, bool writes)
 {
 	const struct loop_key *found = find_key(port->hub, key->key);
 	const struct loop_port *holder = find_port(port->hub, peer->address);
 
 	if (!found || found->handed || !holder || found->dev != holder->dev ||
-			found->partner != port->address)
+			found->partner != port->address || found->writable != writes)
 		return NULL;
 	if (key->address != (uintptr_t)found->mem)
 		return NULL;
@@ -586,7 +586,7 @@ static int map_memory(void *state, void *peer, const struct ripc__key *key, size
 	int rc = -EACCES;
 
 	pthread_mutex_lock(&port->hub->lock);
-	if (reach(port, peer, key, 0, len))
+	if (reach(port, peer, key, 0, len, false))
 		rc = map_key(port, find_key(port->hub, key->key), len, mapping);
 	pthread_mutex_unlock(&port->hub->lock);
 	return rc;
@@ -620,7 +620,7 @@ static int read_memory(void *state, void *peer, const struct ripc__key *key, uin
 
 	pthread_mutex_lock(&port->hub->lock);
 	if (port->n_ended < ENDED) {
-		const uint8_t *from = reach(port, peer, key, offset, len);
+		const uint8_t *from = reach(port, peer, key, offset, len, false);
 
 		if (from && len)
 			memcpy(mem, from, len);
@@ -631,30 +631,20 @@ static int read_memory(void *state, void *peer, const struct ripc__key *key, uin
 	return rc;
 }
 
-static int write_memory(void *state, void *peer_state, const struct ripc__key *key,
-		uint64_t offset, const void *mem, size_t len, const struct ripc__tx *tail,
-		uint64_t cookie)
+static int write_memory(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie)
 {
 	struct loop_port *port = state;
-	const struct loop_peer *peer = peer_state;
-	struct loop_port *holder;
-	uint8_t *to;
-	int rc = 0;
+	int rc = -EAGAIN;
 
-	if (tail && tail->len > DATAGRAM_MAX)
-		return -EMSGSIZE;
 	pthread_mutex_lock(&port->hub->lock);
-	holder = find_port(port->hub, peer->address);
-	to = reach(port, peer, key, offset, len);
-	if (to && !find_key(port->hub, key->key)->writable)
-		to = NULL;
-	/* The tail cannot be polled before the lock is given up, so it may come first here. */
-	if (port->n_ended == ENDED || (to && tail && !enqueue(holder, port->address, tail))) {
-		rc = -EAGAIN;
-	} else {
+	if (port->n_ended < ENDED) {
+		uint8_t *to = reach(port, peer, key, offset, len, true);
+
 		if (to && len)
 			memcpy(to, mem, len);
 		end_operation(port, RIPC_EV_WRITE, cookie, to ? 0 : -EACCES);
+		rc = 0;
 	}
 	pthread_mutex_unlock(&port->hub->lock);
 	return rc;

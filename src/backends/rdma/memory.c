@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that devices may reach: a protection domain per partner, what was registered in it to be
- * read into, and the keys by which that partner may read of ours.
+ * read into or written from, and the keys by which that partner may read of ours or write to it.
  *
  * A key is one registration of exactly the range, for one transfer, and closing it deregisters:
  * then a device has stopped using it (iWARP in software has not: rdmacm/fence.c). The upper half
@@ -156,6 +156,7 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 	made->space = space;
 	made->mem = mem->iov_base;
 	made->len = mem->iov_len;
+	made->access = access;
 	at = index_behind(space, made->mem);
 	memmove(space->regions + at + 1, space->regions + at,
 		(space->n_regions - at) * sizeof(struct ripc__rdma_region *));
@@ -183,7 +184,7 @@ void ripc__rdma_region_close(struct ripc__rdma_region *region)
 }
 
 const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_space *space,
-		const void *mem, size_t len)
+		const void *mem, size_t len, int access)
 {
 	const uint8_t *start = mem;
 
@@ -192,7 +193,8 @@ const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_s
 		const struct ripc__rdma_region *region = space->regions[at];
 		size_t offset = (size_t)(start - region->mem);
 
-		if (offset <= region->len && len <= region->len - offset)
+		if ((region->access & access) == access && offset <= region->len &&
+				len <= region->len - offset)
 			return region;
 	}
 	return NULL;
@@ -236,16 +238,17 @@ void ripc__rdma_keys_close(struct ripc__rdma_keys *keys)
 }
 
 int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
-		const struct iovec *mem, struct ripc__key *key)
+		const struct iovec *mem, bool writable, struct ripc__key *key)
 {
+	int access = writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE :
+		IBV_ACCESS_REMOTE_READ;
 	struct open_key *open = malloc(sizeof(*open));
 	uint64_t address = (uintptr_t)mem->iov_base;
 	int error;
 
 	if (!open)
 		return -ENOMEM;
-	error = ripc__rdma_register(space->device, space->pd, mem, IBV_ACCESS_REMOTE_READ,
-		&open->mr);
+	error = ripc__rdma_register(space->device, space->pd, mem, access, &open->mr);
 	if (error)
 		goto err_free;
 	error = ripc__map_put(&keys->map, open->mr->rkey, open);

@@ -6,7 +6,7 @@
  *
  *   device.c   which device, port and GID; what happens to it
  *   memory.c   a partner's protection domain, registrations in it, keys
- *   reads.c    reads on queue pairs; each ends with its RIPC_EV_READ
+ *   reads.c    reads and writes on queue pairs; each ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
  *   common.c   the clock, and numbers that nobody can guess
  *   opening.c  routes on their way
@@ -94,15 +94,16 @@ struct ripc__rdma_space {
 	struct ripc__rdma_device *device;
 	struct ibv_pd *pd;
 	uint32_t refs;
-	uint32_t n_keys;               /* open: the partner may be reading */
+	uint32_t n_keys;               /* open: the partner may be reading, or writing */
 	uint32_t n_regions, capacity;
 	struct ripc__rdma_region **regions; /* by address */
 };
 
-/* Memory that a partner's bytes are read into. */
+/* Memory that a partner's bytes are read into, or that is written to it. */
 struct ripc__rdma_region {
 	struct ripc__rdma_space *space;
 	struct ibv_mr *mr;
+	int access;
 	uint8_t *mem;
 	size_t len;
 };
@@ -126,16 +127,16 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
 		struct ripc__rdma_region **region);
 void ripc__rdma_region_close(struct ripc__rdma_region *region);
-/* In which region [mem, mem + len) lies; NULL: in none. */
+/* In which region with this access [mem, mem + len) lies; NULL: in none. */
 const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_space *space,
-		const void *mem, size_t len);
+		const void *mem, size_t len, int access);
 
 void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
 /* Takes all back that are still open. */
 void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
-/* Registers exactly this range, for the partner of the space to read. */
+/* Registers exactly this range, for the partner of the space to read, or else to write. */
 int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
-		const struct iovec *mem, struct ripc__key *key);
+		const struct iovec *mem, bool writable, struct ripc__key *key);
 /*
  * 0: nobody can reach it any more. -EINVAL: it is not open. -EIO: the device fails to take it back,
  * and is lost; it is reached until the partner's queue pairs are gone.
@@ -153,10 +154,11 @@ int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t 
 
 /* ---- reads.c ----------------------------------------------------------------------------- */
 
-#define RIPC__RDMA_READS       64u /* of one port: waiting, in progress, or ended and not polled */
+#define RIPC__RDMA_READS       64u /* and writes, of one port: waiting, in progress, or ended and
+                                      not polled */
 #define RIPC__RDMA_READS_OF_QP 16u /* posted to one queue pair at once */
 
-/* wr_id of a read: this, a number, and the index of its slot. */
+/* wr_id of a read or write: this, a number, and the index of its slot. */
 #define RIPC__RDMA_WR_READ (1ull << 63)
 
 struct ripc__rdma_read {
@@ -166,7 +168,7 @@ struct ripc__rdma_read {
 	uint8_t *mem;
 	uint32_t len, lkey, rkey;
 	uint32_t number; /* of its use, so that a stale completion is known */
-	bool posted;
+	bool posted, writes;
 	int status;
 };
 
@@ -213,13 +215,17 @@ static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
 int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
 		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
 		uint64_t cookie);
+/* The same for a write. What it writes must be registered for this partner, too. */
+int ripc__rdma_write(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
+		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
+		uint64_t cookie);
 /*
- * The completion of a read (its wr_id has RIPC__RDMA_WR_READ). Returns the flow, which has failed
- * if the status was bad; NULL: the completion is stale.
+ * The completion of a read or write (its wr_id has RIPC__RDMA_WR_READ). Returns the flow, which has
+ * failed if the status was bad; NULL: the completion is stale.
  */
 struct ripc__rdma_flow *ripc__rdma_read_completed(struct ripc__rdma_reads *reads,
 		const struct ibv_wc *wc);
-/* Up to n events of reads that have ended. */
+/* Up to n events of reads and writes that have ended. */
 uint32_t ripc__rdma_reads_events(struct ripc__rdma_reads *reads, struct ripc__event *events,
 		uint32_t n);
 

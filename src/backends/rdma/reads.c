@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads in progress. Owns their slots. A read waits until its flow has a queue pair with room, is
- * posted, and ends: by its completion, by being refused while it waits, or by the end of its queue
- * pair. What waits when a queue pair fails goes by the next one. After that nothing is written to
- * its memory, and its event is handed over once.
+ * Reads in progress, and writes, of which all of this is true, too. Owns their slots. A read waits
+ * until its flow has a queue pair with room, is posted, and ends: by its completion, by being
+ * refused while it waits, or by the end of its queue pair. What waits when a queue pair fails goes
+ * by the next one. After that nothing is done to its memory, and its event is handed over once. A
+ * write completes when the other end has acknowledged it: then it is in its memory.
  *
  * All reads are signalled and there are at most RIPC__RDMA_READS of them, so a completion queue
  * with room for that many more entries is never overrun by them.
@@ -51,7 +52,7 @@ static int post(struct ripc__rdma_flow *flow, struct ripc__rdma_read *read)
 			(uint64_t)(read - flow->reads->slots),
 		.sg_list = &piece,
 		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_READ,
+		.opcode = read->writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = {.remote_addr = read->address, .rkey = read->rkey},
 	};
@@ -116,9 +117,9 @@ void ripc__rdma_flow_stop(struct ripc__rdma_flow *flow, int status)
 
 /* ---- the beginning and the end of one ----------------------------------------------------- */
 
-int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
-		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
-		uint64_t cookie)
+/* wish: which memory, which cookie, and in which direction. */
+static int begin(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
+		const struct ripc__key *key, uint64_t offset, const struct ripc__rdma_read *wish)
 {
 	struct ripc__rdma_reads *reads = flow->reads;
 	const struct ripc__rdma_region *region = NULL;
@@ -128,24 +129,42 @@ int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space 
 	if (list_empty(&reads->free))
 		return -EAGAIN;
 	read = list_entry(reads->free.next, struct ripc__rdma_read, node);
-	if (mem->iov_len) {
-		region = ripc__rdma_region_find(space, mem->iov_base, mem->iov_len);
+	if (wish->len) {
+		region = ripc__rdma_region_find(space, wish->mem, wish->len,
+			wish->writes ? 0 : IBV_ACCESS_LOCAL_WRITE);
 		if (!region)
 			return -EINVAL;
 		error = ripc__rdma_key_parse(key, offset, &read->address, &read->rkey);
 	}
 	list_remove(&read->node);
 	read->flow = flow;
-	read->cookie = cookie;
-	read->mem = mem->iov_base;
-	read->len = (uint32_t)mem->iov_len;
+	read->cookie = wish->cookie;
+	read->mem = wish->mem;
+	read->len = wish->len;
+	read->writes = wish->writes;
 	read->lkey = region ? region->mr->lkey : 0;
 	list_append(&flow->waiting, &read->node);
-	if (error || !mem->iov_len)
+	if (error || !wish->len)
 		end(read, error);
 	else
 		post_waiting(flow);
 	return 0;
+}
+
+int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
+		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
+		uint64_t cookie)
+{
+	return begin(flow, space, key, offset, &(struct ripc__rdma_read){.mem = mem->iov_base,
+		.len = (uint32_t)mem->iov_len, .cookie = cookie});
+}
+
+int ripc__rdma_write(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
+		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
+		uint64_t cookie)
+{
+	return begin(flow, space, key, offset, &(struct ripc__rdma_read){.mem = mem->iov_base,
+		.len = (uint32_t)mem->iov_len, .cookie = cookie, .writes = true});
 }
 
 /* Flushed: something else broke the connection. */
@@ -194,7 +213,8 @@ uint32_t ripc__rdma_reads_events(struct ripc__rdma_reads *reads, struct ripc__ev
 		struct ripc__rdma_read *read = list_entry(list_pop(&reads->ended),
 			struct ripc__rdma_read, node);
 
-		events[filled++] = (struct ripc__event){.kind = RIPC_EV_READ,
+		events[filled++] = (struct ripc__event){
+			.kind = read->writes ? RIPC_EV_WRITE : RIPC_EV_READ,
 			.cookie = read->cookie, .status = read->status};
 		list_append(&reads->free, &read->node);
 	}

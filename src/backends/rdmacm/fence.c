@@ -113,7 +113,8 @@ int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool w
 	if (error)
 		return error;
 	fence = calloc(1, sizeof(*fence));
-	error = fence ? ripc__rdma_key_open(&dev->keys, link->space, &range, key) : -ENOMEM;
+	error = fence ? ripc__rdma_key_open(&dev->keys, link->space, &range, writable, key) :
+		-ENOMEM;
 	if (error)
 		free(fence);
 	else

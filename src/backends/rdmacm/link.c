@@ -425,7 +425,7 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port)
 
 /* ---- memory and reads -------------------------------------------------------------------- */
 
-int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region)
+int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
 {
 	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
@@ -435,8 +435,8 @@ int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, void **re
 	(void)dev;
 	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
 	if (!error)
-		error = ripc__rdma_region_open(link->space, &range, IBV_ACCESS_LOCAL_WRITE |
-			IBV_ACCESS_REMOTE_WRITE, &made);
+		error = ripc__rdma_region_open(link->space, &range, source ? 0 :
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &made);
 	if (!error)
 		*region = made;
 	return error;

@@ -262,7 +262,7 @@ void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_run(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_close(struct rdmacm_port *port);
 void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us);
-int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region);
+int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
 void ripc__rdmacm_mem_dereg(void *dev, void *region);
 int ripc__rdmacm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie);

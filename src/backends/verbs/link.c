@@ -510,7 +510,7 @@ static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
 	return ripc__verbs_link_get(port, &remote, link);
 }
 
-int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, void **region)
+int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
 {
 	struct verbs_device *dev = state;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
@@ -519,7 +519,8 @@ int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, void **r
 	int error = link_of_peer(dev->port, peer, &link);
 
 	if (!error)
-		error = ripc__rdma_region_open(link->space, &range, IBV_ACCESS_LOCAL_WRITE, &made);
+		error = ripc__rdma_region_open(link->space, &range,
+			source ? 0 : IBV_ACCESS_LOCAL_WRITE, &made);
 	if (!error)
 		*region = made;
 	return error;
@@ -537,15 +538,12 @@ int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool wr
 	struct verbs_device *dev = state;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
-	int error;
+	int error = link_of_peer(dev->port, peer, &link);
 
-	if (writable)
-		return -ENOTSUP;
-	error = link_of_peer(dev->port, peer, &link);
-	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, key);
+	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, writable, key);
 }
 
-/* The memory of this space could not be taken back: who can read it is stopped. */
+/* The memory of this space could not be taken back: who can reach it is stopped. */
 static void stop_servers(struct verbs_port *port, const struct ripc__rdma_space *space)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -586,6 +584,23 @@ int ripc__verbs_read(void *state, void *peer, const struct ripc__key *key, uint6
 
 	if (!error)
 		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
+	if (!error) {
+		client_check(link);
+		client_want(link);
+	}
+	return error;
+}
+
+int ripc__verbs_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie)
+{
+	struct verbs_port *port = state;
+	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
+	struct verbs_link *link;
+	int error = link_of_peer(port, peer, &link);
+
+	if (!error)
+		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
 	if (!error) {
 		client_check(link);
 		client_want(link);

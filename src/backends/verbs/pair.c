@@ -2,7 +2,7 @@
 /*
  * Reliable queue pairs: made, connected and destroyed on helper threads, as the kernel may look for
  * the neighbour meanwhile. One that has failed is destroyed, never repaired. The client's end may
- * not be reached by anybody; the server's can only be read through.
+ * not be reached by anybody; through the server's the client reaches what was opened for it.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ static int to_init(struct verbs_pair *pair)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = pair->link->port->rdma->port,
-		.qp_access_flags = pair->is_server ? IBV_ACCESS_REMOTE_READ : 0,
+		.qp_access_flags = pair->is_server ?
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0,
 	};
 
 	return -ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |

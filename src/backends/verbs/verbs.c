@@ -102,7 +102,8 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	ripc__rdma_keys_init(&dev->keys, host->context);
 	datagram = mtu_bytes(&dev->rdma) - VERBS_PREAMBLE;
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT,
+		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED |
+			RIPC_CAP_INTACT,
 		.datagram_max = datagram,
 		/*
 		 * Pulled bytes of four senders at once (core grants to no more) and as much again
@@ -262,6 +263,7 @@ const struct ripc__backend ripc__verbs_backend = {
 	.poll = ripc__verbs_poll,
 	.release = ripc__rdma_ring_release,
 	.read = ripc__verbs_read,
+	.write = ripc__verbs_write,
 	.wait_fd = ripc__verbs_wait_fd,
 	.wait_arm = ripc__verbs_wait_arm,
 	.wait = ripc__verbs_wait,

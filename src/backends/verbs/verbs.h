@@ -279,13 +279,15 @@ void ripc__verbs_link_completed(struct verbs_link *link);
 /* Asks again, gives up, closes what is idle; sets port->due_us. */
 void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
 void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us);
-int ripc__verbs_mem_reg(void *dev, void *peer, void *mem, size_t len, void **region);
+int ripc__verbs_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
 void ripc__verbs_mem_dereg(void *dev, void *region);
 int ripc__verbs_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__verbs_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
 int ripc__verbs_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie);
+int ripc__verbs_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie);
 
 /* ---- pair.c ------------------------------------------------------------------------------ */
 /* Begins to make one; link.c hears of the end by ripc__verbs_pair_built(). */
