@@ -65,6 +65,7 @@
 #define RTO_MAX_US         1000000u /* back-off ends here */
 #define RTO_CAP_US         250000u  /* and begins at most here */
 #define RTO_FIRST_US       3000u
+#define READING_MAX_US     50000u  /* reading that takes longer counts as that */
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
 #define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
 
@@ -131,6 +132,7 @@ struct peer {
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
 	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
+	uint32_t reading_us; /* that it lately took to read a message of ours; 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
@@ -250,6 +252,7 @@ struct outgoing {
 	uint64_t started_us, deadline_us;
 	uint64_t heard_us;      /* last authentic word of the partner about this message */
 	uint64_t announced_us;  /* 0: repeated, so no round trip can be told */
+	uint64_t told_us;       /* when this partner was first told of it */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
 	uint64_t resend_left;   /* bytes that may be sent again before time has passed */
 	uint64_t resend_us;     /* when time was last counted for that */
@@ -690,6 +693,8 @@ static inline void ripc__seal(const struct device *device, void *prefix, size_t 
 		wire_seal(prefix, len, crc);
 }
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful);
+/* It has read a message of ours, so long after it was told of it. */
+void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 /* New bytes arrived; bytes were found lost (0: silence). */

@@ -85,11 +85,15 @@ static void timer_set(struct outgoing *outgoing)
 	ripc__timer_set(&ctx->timers, &outgoing->timer, at);
 }
 
-/* Repetition begins after what a working path needs to answer: two time-outs and a tick of the
- * receiver's acks. */
+/*
+ * Repetition begins after what a working path needs to answer: two time-outs and a tick of the
+ * receiver's acks; and, where the partner reads, as long again as it lately took to.
+ */
 static void wait_reset(struct outgoing *outgoing)
 {
 	outgoing->wait_us = 2 * rto_of(outgoing) + 1000;
+	if (outgoing->exposed)
+		outgoing->wait_us += 2 * outgoing->partner->peer->reading_us;
 }
 
 /* The partner has, or may have had, all that it needs to deliver it. */
@@ -255,6 +259,8 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
 	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
+	if (!outgoing->announced)
+		outgoing->told_us = ctx->now_us;
 	outgoing->announced = true;
 	if (outgoing->sent < outgoing->limit) {
 		if (batch)
@@ -390,6 +396,7 @@ void ripc__outgoing_advance(struct partner *partner)
 			continue;
 		}
 		announce(outgoing, &batch);
+		wait_reset(outgoing); /* now that it is known how the partner gets it */
 		timer_set(outgoing);
 	}
 	batch_send(partner, &batch);
@@ -560,6 +567,9 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 		also_delivered(partner, ack);
 	if (outgoing && is_told(outgoing)) {
 		heard(outgoing);
+		if (status == 0 && outgoing->exposed)
+			ripc__peer_has_read(partner->peer, partner->service->ctx->now_us -
+				outgoing->told_us);
 		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
 			refused_by_move(outgoing);
 			return;

@@ -60,6 +60,13 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
 		peer->rtt_min_us = (uint32_t)sample;
 }
 
+void ripc__peer_has_read(struct peer *peer, uint64_t took_us)
+{
+	if (took_us > READING_MAX_US)
+		took_us = READING_MAX_US;
+	peer->reading_us = ((uint32_t)took_us + peer->reading_us) / 2;
+}
+
 /*
  * Several repetitions must fit into what a silent partner is given. Where silence mostly means
  * that a request was lost, waiting costs more than asking once too often.

@@ -447,6 +447,34 @@ START_TEST(open__closed_before_the_end_is_told)
 }
 END_TEST
 
+/* Who lately took long to read gets as long before it is asked again; then it is. */
+START_TEST(open__repeated_when_reading_should_have_ended)
+{
+	static struct lone lone;
+	struct wire_packet announce, done = {.h.type = WIRE_ANSWER};
+	struct ripc_msg *msg;
+	uint64_t repeated;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	send_to_partner(&lone, &announce);
+	lone_pass(&lone, 40000);
+	done.h.number = done.ack.number = announce.h.number;
+	lone_say(&lone, &done, NULL, NULL);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ripc_msg_free(msg);
+	repeated = lone_stats(&lone).announcements_repeated;
+	ck_assert_uint_gt(repeated, 0);
+	send_to_partner(&lone, &announce);
+	lone_pass(&lone, 40000);
+	ck_assert_uint_eq(lone_stats(&lone).announcements_repeated, repeated);
+	lone_pass(&lone, 40000);
+	ck_assert_uint_gt(lone_stats(&lone).announcements_repeated, repeated);
+	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Nobody answers, nor does the device say that nobody can read: the call returns all the same. */
 START_TEST(open__unknown_then_notice)
 {
@@ -565,7 +593,9 @@ int main(void)
 		{ read__pieces_in_any_order, 2 }, { read__again, 1 }, { read__in_vain, 3 },
 		{ read__announced_without_keys, 1 }, { cancel__place_is_kept_until_reads_end, 1 },
 		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
-		{ open__unknown_then_notice, 1 }, { peer_open__takes_its_time, 2 },
+		{ open__unknown_then_notice, 1 },
+		{ open__repeated_when_reading_should_have_ended, 1 },
+		{ peer_open__takes_its_time, 2 },
 		{ loop__long_is_read, 1 }, { read__what_did_not_come_along, 2 },
 		{ read__nothing_left, 1 }, { open__what_does_not_go_along, 1 }, { NULL, 0 },
 	};
