@@ -92,7 +92,7 @@ static void timer_set(struct outgoing *outgoing)
 static void wait_reset(struct outgoing *outgoing)
 {
 	outgoing->wait_us = 2 * rto_of(outgoing) + 1000;
-	if (outgoing->exposed)
+	if (outgoing->exposed && !outgoing->written)
 		outgoing->wait_us += 2 * outgoing->partner->peer->reading_us;
 }
 
@@ -200,8 +200,7 @@ struct location {
 
 static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
 {
-	if (outgoing->written && ripc__offer_is_here(outgoing) &&
-			room >= ripc__opened_least(outgoing)) {
+	if (outgoing->written && room >= ripc__opened_least(outgoing)) {
 		at->what = WIRE_KEYS_WRITTEN;
 		at->carried = ripc__opened_carried(outgoing);
 		outgoing->exposed = true;
@@ -338,8 +337,6 @@ static void fire(void *owner, struct ripc__timer *timer)
 		timer_set(outgoing);
 		return;
 	}
-	if (ripc__writing_give_up(outgoing))
-		return;
 	if (ctx->now_us - outgoing->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
 		ripc__partner_suspect(partner);
 		end_by_what_is_known(outgoing, -EHOSTUNREACH);
@@ -570,7 +567,7 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 		also_delivered(partner, ack);
 	if (outgoing && is_told(outgoing)) {
 		heard(outgoing);
-		if (status == 0 && outgoing->exposed)
+		if (status == 0 && outgoing->exposed && !outgoing->written)
 			ripc__peer_has_read(partner->peer, partner->service->ctx->now_us -
 				outgoing->told_us);
 		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {

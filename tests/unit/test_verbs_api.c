@@ -134,23 +134,34 @@ START_TEST(sendmsg__long_is_read)
 }
 END_TEST
 
-/* Right asks, left answers into the return buffer that it was lent. */
-static void ask_and_answer(size_t len)
+/* Right asks, and lends what may be written into. */
+static uint64_t ask(void *lent)
 {
-	void *bytes = pattern(left.ctx, len), *lent = pattern(right.ctx, LONG_LEN);
-	struct iovec question = {.iov_base = "what", .iov_len = 4}, item = {bytes, len};
+	struct iovec question = {.iov_base = "what", .iov_len = 4};
 	struct ripc_buffer returned = {.mem = {lent, LONG_LEN}, .cookie = 5};
 	struct ripc_send send = {.size = sizeof(send), .to = left.id, .items = &question,
 		.n_items = 1, .returns = &returned, .n_returns = 1};
 	struct ripc_msg *msg;
+	uint64_t reply;
 
-	memset(lent, 0, LONG_LEN);
 	ck_assert_int_eq(ripc_sendmsg(right.service, &send, NULL), 0);
 	ck_assert_int_eq(ripc_receive(left.service, 20000, &msg), 0);
-	send = (struct ripc_send){.size = sizeof(send), .to = msg->from, .items = &item,
-		.n_items = 1, .reply_to = msg->reply, .flags = RIPC_SEND_LONG | RIPC_NOWAIT,
-		.timeout_ms = 20000};
+	reply = msg->reply;
 	ripc_msg_free(msg);
+	return reply;
+}
+
+/* Right asks, left answers into the return buffer that it was lent. */
+static void ask_and_answer(size_t len)
+{
+	void *bytes = pattern(left.ctx, len), *lent = pattern(right.ctx, LONG_LEN);
+	struct iovec item = {bytes, len};
+	struct ripc_send send = {.size = sizeof(send), .to = right.id, .items = &item,
+		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 20000};
+	struct ripc_msg *msg;
+
+	memset(lent, 0, LONG_LEN);
+	send.reply_to = ask(lent);
 	ck_assert_int_eq(ripc_sendmsg(left.service, &send, NULL), 0);
 	ck_assert_int_eq(ripc_receive(right.service, 20000, &msg), 0);
 	ck_assert_ptr_eq(msg->items[0].iov_base, lent);
@@ -206,7 +217,7 @@ START_TEST(sendmsg__long_is_pulled)
 }
 END_TEST
 
-/* Who closes while bytes are being read gives back all that was registered for it. */
+/* Who closes while bytes are being read, or written, gives back all that was registered for it. */
 START_TEST(close__while_it_reads)
 {
 	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .timeout_ms = 20000,
@@ -220,6 +231,7 @@ START_TEST(close__while_it_reads)
 	item.iov_base = pattern(left.ctx, LONG_LEN);
 	send.to = right.id;
 	send.items = &item;
+	send.reply_to = _i ? ask(pattern(right.ctx, LONG_LEN)) : 0;
 	ck_assert_int_eq(ripc_sendmsg(left.service, &send, NULL), 0);
 	for (uint32_t turn = 0; fake_verbs_held() == 0; turn++) {
 		ck_assert_uint_lt(turn, 20000);
@@ -238,7 +250,7 @@ int main(void)
 		{sendmsg__short, 2},
 		{sendmsg__long_is_read, 2},
 		{sendmsg__long_is_pulled, 2},
-		{close__while_it_reads, 1},
+		{close__while_it_reads, 2},
 		{sendmsg__answer_is_written, 2},
 		{sendmsg__answer_is_not_written, 1},
 		{NULL, 0},
