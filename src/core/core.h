@@ -360,6 +360,7 @@ struct lent {
 	bool cancelled;   /* taken back as soon as it is not in use */
 	struct permit *permit; /* its partner can write into it; NULL: nobody can */
 	uint64_t opened_for;   /* incarnation that could; 0: none */
+	const struct device *opened_on; /* by which */
 	uint8_t opened;        /* bit i: buffer i was opened to it */
 	uint32_t n;
 	struct ripc_buffer buffers[];

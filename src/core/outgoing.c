@@ -200,7 +200,8 @@ struct location {
 
 static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
 {
-	if (outgoing->written && room >= ripc__opened_least(outgoing)) {
+	if (outgoing->written && ripc__offer_is_here(outgoing) &&
+			room >= ripc__opened_least(outgoing)) {
 		at->what = WIRE_KEYS_WRITTEN;
 		at->carried = ripc__opened_carried(outgoing);
 		outgoing->exposed = true;
@@ -337,6 +338,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 		timer_set(outgoing);
 		return;
 	}
+	if (ripc__writing_give_up(outgoing))
+		return;
 	if (ctx->now_us - outgoing->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
 		ripc__partner_suspect(partner);
 		end_by_what_is_known(outgoing, -EHOSTUNREACH);

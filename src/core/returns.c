@@ -193,6 +193,7 @@ static void permit_open(struct partner *partner, struct lent *lent)
 	list_append(&ctx->permits, &permit->node);
 	lent->permit = permit;
 	lent->opened_for = partner->incarnation;
+	lent->opened_on = permit->device;
 	if (!open_buffers(permit))
 		permit_free(permit);
 }
@@ -243,7 +244,8 @@ static void park(struct permit *permit, const struct partner *partner,
 	if (!permit->parked)
 		return;
 	*permit->parked = (struct parked){.len = len, .intact = packet->intact,
-		.keys = packet->announce.keys};
+		.device = ripc__peer_device(permit->ctx, partner->peer),
+		.keys = packet->h.type == WIRE_ANNOUNCE ? packet->announce.keys : 0};
 	memcpy(permit->parked->bytes, packet->prefix, len);
 }
 
@@ -272,7 +274,8 @@ static void come_again(struct partner *partner, const struct parked *parked)
 		ripc__short_input(partner, &packet);
 		return;
 	}
-	packet.announce.keys = parked->keys;
+	packet.announce.keys = parked->device == ripc__peer_device(partner->service->ctx,
+		partner->peer) ? parked->keys : 0;
 	ripc__incoming_announce(partner, &packet);
 }
 
@@ -298,13 +301,15 @@ void ripc__permit_fenced(uint64_t cookie)
 
 /* ---- what was written -------------------------------------------------------------------- */
 
-/* All that did not come along fits where the partner could write it. */
+/* All that did not come along fits where the partner could write it, by this device: another one
+ * may be such that nothing is altered on its way. */
 static bool fits(const struct partner *partner, const struct lent *lent,
 		const struct wire_packet *packet)
 {
 	uint64_t end = 0;
 
-	if (lent->opened_for != partner->incarnation)
+	if (lent->opened_for != partner->incarnation || lent->opened_on !=
+			ripc__peer_device(partner->service->ctx, partner->peer))
 		return false;
 	for (uint32_t i = 0; i < packet->n_items; i++) {
 		uint64_t len = wire_item_len(packet, i);
@@ -367,7 +372,7 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 		return NULL;
 	put_payload(message, packet);
 	if (!is_right(partner, message, packet)) {
-		lent->opened_for = 0; /* nor will it be by repeating it */
+		lent->opened = 0; /* nor will it be by repeating it */
 		ripc__places_release(partner->service, message);
 		return NULL;
 	}

@@ -31,6 +31,7 @@ void ripc__outgoing_written(struct outgoing *outgoing);
 
 /* The answer that came while its return buffers were still being closed. */
 struct parked {
+	const struct device *device; /* by which it came, if the keys are good for that */
 	uint32_t keys, len;
 	bool intact;
 	uint8_t bytes[];
@@ -90,6 +91,8 @@ struct offer *ripc__offer_take(struct partner *partner, uint64_t id);
 /* The answer has no use for it. */
 void ripc__offer_free(struct outgoing *outgoing);
 void ripc__offer_drop(struct partner *partner, uint64_t id);
+/* It has one, and the route to its partner is by the device by which that came. */
+bool ripc__offer_is_here(const struct outgoing *outgoing);
 /* The partner is gone, or forgotten. */
 void ripc__offers_forget(struct partner *partner);
 
@@ -97,6 +100,9 @@ void ripc__offers_forget(struct partner *partner);
 bool ripc__writing_start(struct outgoing *outgoing);
 /* Stops that. What was asked for and has not ended keeps the message's memory. */
 void ripc__writing_leave(struct outgoing *outgoing);
+/* If none of its writes has been taken for long, as those of others do not end, it is announced
+ * instead: that does not mean that its partner is silent. False: it is not so. */
+bool ripc__writing_give_up(struct outgoing *outgoing);
 /* Nothing of it is under way: the device took none. */
 bool ripc__writing_is_idle(const struct outgoing *outgoing);
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status);

@@ -43,7 +43,7 @@
 #define HOT_ENOUGH     8u
 #define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
 #define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
-#define GLANCES        8u  /* of a spinning reader, between two looks at everything */
+#define GLANCES        8u  /* of a spinning reader at the hot device, between two at all */
 #define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
 
@@ -289,15 +289,16 @@ int ripc__progress(struct ripc_context *ctx)
 	return progress(ctx, NULL);
 }
 
-/*
- * The same for who looks again and again. Reads go on by being looked at. While one short follows
- * the other, what is due waits for a few of them.
- */
-static int look(struct ripc_context *ctx)
+/* The same for who looks again and again, so often at the hot device if nothing is there. Reads
+ * and writes go on by being looked at. While shorts follow one another, what is due waits. */
+static int look(struct ripc_context *ctx, uint32_t times)
 {
-	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->n_reads;
-	int work = devices_progress(ctx, at_all ? NULL : hot_device(ctx));
+	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->n_reads || ctx->n_writes;
+	struct device *hot = at_all ? NULL : hot_device(ctx);
+	int work = devices_progress(ctx, hot);
 
+	for (uint32_t i = 1; hot && work == 0 && i < times; i++)
+		work = device_progress(ctx, hot);
 	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
 		return work;
 	return due_progress(ctx, work);
@@ -458,16 +459,12 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	progress(ctx, device);
 }
 
-/* At the device by which messages come, a few times. True: something came. */
-static bool glance(struct ripc_context *ctx)
+/* Who wants the lock has its turn, and the clock is read. */
+static void give_way(struct ripc_context *ctx)
 {
-	struct device *hot = ctx->n_reads ? NULL : hot_device(ctx);
-
-	for (uint32_t i = 0; hot && i < GLANCES; i++) {
-		if (device_progress(ctx, hot))
-			return true;
-	}
-	return false;
+	ripc__unlock(ctx);
+	ripc__mutex_give_way(&ctx->lock);
+	lock(ctx);
 }
 
 /* Polls for as long as the configuration says before sleeping. True: something came. */
@@ -476,11 +473,9 @@ static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
 	uint64_t until_us = ctx->now_us + spin_us(ctx);
 
 	while (ctx->now_us < until_us) {
-		if (glance(ctx) || look(ctx) || ready(arg))
+		if (look(ctx, GLANCES) || ready(arg))
 			return true;
-		ripc__unlock(ctx);
-		ripc__mutex_give_way(&ctx->lock);
-		lock(ctx);
+		give_way(ctx);
 	}
 	return false;
 }
@@ -491,7 +486,7 @@ static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 	ripc__unlock(ctx);
 	sched_yield();
 	lock(ctx);
-	return look(ctx) || self->ready(self->arg);
+	return look(ctx, 1) || self->ready(self->arg);
 }
 
 /*
@@ -537,7 +532,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	} else if (looks_first(ctx)) {
 		ctx->expect_sleep = false;
-		if (look(ctx))
+		if (look(ctx, 1))
 			return;
 	}
 	ripc__acks_flush(ctx);
@@ -619,6 +614,10 @@ static __attribute__((noinline)) bool wait_long(struct ripc_context *ctx,
 		is_ready = ready(arg);
 		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
 			ripc__wake_ready(ctx);
+		if (!is_ready && ctx->env.idle == NULL) {
+			give_way(ctx); /* what we do not wait for may come without end */
+			is_ready = ready(arg);
+		}
 	}
 	waiter_leave(ctx, &self);
 	return is_ready;
@@ -639,7 +638,7 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 	/* Often it is there already: then nobody need know that we came. */
 	if (spin_us(ctx) && !ctx->reader && ctx->env.idle == NULL) {
 		activity_count(ctx);
-		if (look(ctx) && ready(arg))
+		if (look(ctx, 1) && ready(arg))
 			return true;
 	}
 	return wait_long(ctx, ready, arg, deadline_us);

@@ -124,6 +124,14 @@ void ripc__offer_free(struct outgoing *outgoing)
 	outgoing->offer = NULL;
 }
 
+bool ripc__offer_is_here(const struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+
+	return outgoing->offer &&
+		outgoing->offer->device == ripc__peer_device(ctx, outgoing->partner->peer);
+}
+
 void ripc__offers_forget(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -174,7 +182,7 @@ static bool may_write(const struct outgoing *outgoing)
 	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
 
-	return outgoing->offer && outgoing->offer->device == device &&
+	return ripc__offer_is_here(outgoing) &&
 		device->attr.caps & RIPC_CAP_WRITE && outgoing->partner->token_out &&
 		outgoing->total + prefix > room && room >= ripc__opened_least(outgoing) &&
 		fits(outgoing, ripc__opened_carried(outgoing));
@@ -257,6 +265,17 @@ static void fail(struct writing *writing)
 	writing->ctx->stats.writes_failed++;
 	ripc__writing_leave(outgoing);
 	ripc__outgoing_written(outgoing);
+}
+
+bool ripc__writing_give_up(struct outgoing *outgoing)
+{
+	const struct ripc_context *ctx = outgoing->message.ctx;
+
+	if (!outgoing->writing || outgoing->writing->n_busy ||
+			ctx->now_us - outgoing->heard_us < 125ull * ctx->cfg.peer_timeout_ms)
+		return false;
+	fail(outgoing->writing);
+	return true;
 }
 
 static void complete(struct writing *writing)
@@ -366,7 +385,12 @@ void ripc__writes_post(struct ripc_context *ctx)
 		list_for_each_safe(node, &ctx->writings) {
 			if (ctx->n_writes == READS_MAX)
 				return;
-			any |= take_turn(list_entry(node, struct writing, node));
+			if (!take_turn(list_entry(node, struct writing, node)))
+				continue;
+			/* There may be more of them than writes: next time the others are first. */
+			list_remove(node);
+			list_append(&ctx->writings, node);
+			any = true;
 		}
 	}
 }

@@ -4,170 +4,8 @@
  * says so, a partner who may say anything, and two contexts on the loop backend.
  */
 #include "backends/loop/loop.h"
-#include "lone.h"
-
-#define MIB        (1u << 20)
-#define WRITES_MAX 64
-#define KEY        0x4e1 /* of the first range that is opened */
-#define LENT       (2 * MIB)
-
-struct fake_write {
-	uint64_t offset, cookie;
-	struct ripc__key key;
-	const uint8_t *mem;
-	size_t len;
-};
-
-static uint8_t ours[4 * MIB], theirs[4 * MIB], lent[LENT];
-
-static struct {
-	struct ripc__backend backend;
-	const struct ripc__backend *backends[2];
-	uint32_t caps;
-	struct fake_write writes[WRITES_MAX]; /* in progress */
-	uint32_t n_writes, n_full;            /* calls of write that get -EAGAIN */
-	struct ripc__event events[WRITES_MAX];
-	uint32_t n_events;
-	uint32_t n_open, n_writable, n_closed, n_regions;
-	bool fences, ends_when_waited_for;
-	uint64_t fence;
-} fake;
-
-static int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
-{
-	lone_dev_open(dev, host, attr);
-	attr->caps = fake.caps;
-	return 0;
-}
-
-static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
-{
-	ck_assert(source);
-	(void)dev;
-	(void)peer;
-	(void)len;
-	*region = mem;
-	fake.n_regions++;
-	return 0;
-}
-
-static void fake_mem_dereg(void *dev, void *region)
-{
-	(void)dev;
-	(void)region;
-	fake.n_regions--;
-}
-
-static int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key)
-{
-	(void)dev;
-	(void)peer;
-	(void)len;
-	*key = (struct ripc__key){(uintptr_t)mem, KEY + fake.n_open++};
-	fake.n_writable += writable;
-	return 0;
-}
-
-static int fake_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
-{
-	(void)dev;
-	(void)key;
-	fake.n_closed++;
-	fake.fence = cookie;
-	return fake.fences ? -EINPROGRESS : 0;
-}
-
-static int fake_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
-{
-	(void)port;
-	(void)peer;
-	(void)key;
-	(void)offset;
-	(void)mem;
-	(void)len;
-	(void)cookie;
-	return -EAGAIN;
-}
-
-static int fake_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	(void)port;
-	(void)peer;
-	if (fake.n_full > 0) {
-		fake.n_full--;
-		return -EAGAIN;
-	}
-	ck_assert_uint_lt(fake.n_writes, WRITES_MAX);
-	fake.writes[fake.n_writes++] = (struct fake_write){offset, cookie, *key, mem, len};
-	return 0;
-}
-
-/* The event of this kind comes with the next poll. */
-static void event(struct ripc__event event)
-{
-	ck_assert_uint_lt(fake.n_events, WRITES_MAX);
-	fake.events[fake.n_events++] = event;
-}
-
-/* A write in progress ends, in the partner's memory at that address. */
-static void write_ends(uint32_t at, int status)
-{
-	struct fake_write *write = &fake.writes[at];
-
-	if (status == 0)
-		memcpy(theirs + write->key.address + write->offset, write->mem, write->len);
-	event((struct ripc__event){.kind = RIPC_EV_WRITE, .cookie = write->cookie,
-		.status = status});
-	*write = fake.writes[--fake.n_writes];
-}
-
-static void fenced(void)
-{
-	event((struct ripc__event){.kind = RIPC_EV_FENCED, .cookie = fake.fence});
-}
-
-static int fake_poll(void *port, struct ripc__event *events, uint32_t n)
-{
-	uint32_t filled;
-
-	if (fake.ends_when_waited_for) {
-		fake.ends_when_waited_for = false;
-		fenced();
-	}
-	filled = fake.n_events;
-	if (filled == 0)
-		return lone_poll(port, events, n);
-	memcpy(events, fake.events, filled * sizeof(*events));
-	fake.n_events = 0;
-	return (int)filled;
-}
-
-static void writer_open(struct lone *lone, uint32_t caps)
-{
-	memset(&fake, 0, sizeof(fake));
-	memset(theirs, 0, sizeof(theirs));
-	memset(lent, 0, sizeof(lent));
-	fake.caps = caps;
-	fake.backend = lone_backend;
-	fake.backend.dev_open = fake_dev_open;
-	fake.backend.mem_reg = fake_mem_reg;
-	fake.backend.mem_dereg = fake_mem_dereg;
-	fake.backend.mem_open = fake_mem_open;
-	fake.backend.mem_close = fake_mem_close;
-	fake.backend.read = fake_read;
-	fake.backend.write = fake_write;
-	fake.backend.poll = fake_poll;
-	fake.backends[0] = &fake.backend;
-	lone_open_on(lone, fake.backends);
-	for (size_t i = 0; i < sizeof(ours); i++)
-		ours[i] = (uint8_t)(i * 2654435761u >> 16);
-	lone_introduce(lone);
-}
-
-#define CAPS (RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_INTACT)
+#include "core/core.h"
+#include "writer.h"
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
@@ -320,6 +158,46 @@ START_TEST(returns__lies)
 	ck_assert_uint_eq(fake.n_closed, _i < 2 ? 2 : 0);
 	lone_close_all(&lone);
 	ck_assert_uint_eq(fake.n_closed, _i == 2 ? 0 : 2);
+}
+END_TEST
+
+/* The route to the partner goes by another device from now on. */
+static void move(struct lone *lone, uint8_t device)
+{
+	lone->ctx->devices[1] = lone->ctx->devices[0];
+	list_for_each(node, &lone->ctx->partners)
+		list_entry(node, struct partner, node)->peer->device = device;
+}
+
+/* Neither what was written by another device is believed, nor keys that came by another one. */
+START_TEST(returns__moved)
+{
+	static struct lone lone;
+	const uint64_t lens[1] = {500000}, keys[2] = {12, 34};
+	struct wire_packet question, pull, answer = {.h.type = WIRE_ANNOUNCE, .h.number = 1,
+		.h.flags = WIRE_F_REPLIES, .n_items = 1, .announce = {.total = lens[0],
+			.oldest = 1, .n_items = 1, .keys = WIRE_KEYS_READ}};
+
+	writer_open(&lone, CAPS);
+	move(&lone, _i == 0);
+	ask(&lone, 2, 0, &question);
+	fake.fences = _i;
+	if (_i) {
+		answer.replies = question.lends;
+		lone.keys = keys;
+		lone_say(&lone, &answer, lens, NULL);
+		move(&lone, 1);
+		for (uint32_t i = 0; i < 2; i++)
+			fenced();
+		ripc_poll(lone.ctx);
+	} else {
+		move(&lone, 0);
+		say_written(&lone, 1, question.lends, 100000, 0);
+	}
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_gt(pull.pull.limit, 20);
+	ck_assert_uint_eq(lone_stats(&lone).landed_bytes, 0);
+	lone_close_all(&lone);
 }
 END_TEST
 
@@ -580,6 +458,71 @@ START_TEST(write__cancelled)
 }
 END_TEST
 
+/* There are more answers than writes: who begins later waits for a turn, not for an end. */
+START_TEST(write__takes_turns)
+{
+	static struct lone lone;
+	uint64_t replies[5];
+
+	writer_open(&lone, CAPS);
+	lone.ctx->devices[0].attr.read_max = MIB / 4;
+	for (uint32_t i = 0; i < 5; i++)
+		replies[i] = asked(&lone, i + 1, 2, MIB);
+	for (uint32_t i = 0; i < 5; i++)
+		answer(&lone, replies[i], 1000000); /* 14 writes each, 8 at a time, 32 in all */
+	ck_assert_uint_eq(fake.n_writes, 32);
+	ck_assert_uint_eq(fake.n_begun, 4);
+	for (uint32_t i = 0; i < 5; i++) {
+		write_ends(fake.n_writes - 1, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert_uint_eq(fake.n_begun, 5);
+	while (fake.n_writes) {
+		write_ends(0, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert_uint_eq(lone_stats(&lone).writes_failed, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The writes end well, but the route has moved meanwhile: the partner would not believe it. */
+START_TEST(write__moved)
+{
+	static struct lone lone;
+	struct wire_packet announce;
+
+	writer_open(&lone, CAPS);
+	answer(&lone, asked(&lone, 1, 2, MIB), 1000000);
+	move(&lone, 1);
+	while (fake.n_writes) {
+		write_ends(0, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, WIRE_KEYS_READ);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A device that takes no write, as those of others do not end, is no silent partner. */
+START_TEST(write__stuck)
+{
+	static struct lone lone;
+	struct wire_packet announce;
+
+	writer_open(&lone, CAPS);
+	fake.n_full = UINT32_MAX;
+	answer(&lone, asked(&lone, 1, 2, MIB), 1000000);
+	lone_pass(&lone, 2000000);
+	ck_assert_uint_eq(fake.n_writes, 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, WIRE_KEYS_READ);
+	ck_assert_uint_eq(lone_stats(&lone).writes_failed, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* The partner does not find what was written, and asks for the bytes. */
 START_TEST(write__pulled_after_all)
 {
@@ -724,6 +667,8 @@ int main(void)
 		{ returns__of_a_refused_question, 1 }, { returns__partner_gone, 2 },
 		{ write__then_announced, 4 }, { write__fails, 2 }, { write__not_there, 4 },
 		{ write__cancelled, 2 }, { write__pulled_after_all, 1 },
+		{ write__takes_turns, 1 }, { write__stuck, 1 },
+		{ returns__moved, 2 }, { write__moved, 1 },
 		{ write__many_offers, 1 }, { close__in_between, 2 },
 		{ loop__answers_are_written, 1 }, { NULL, 0 },
 	};
