@@ -216,7 +216,7 @@ static bool has_address(struct ripc__rdma_device *device)
 		memcmp(&entry.gid, &device->gid, sizeof(entry.gid)) == 0;
 }
 
-static void look_at_port(struct ripc__rdma_device *device)
+void ripc__rdma_device_look(struct ripc__rdma_device *device)
 {
 	struct ibv_port_attr port;
 
@@ -247,10 +247,10 @@ enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, 
 		break;
 	case IBV_EVENT_PORT_ERR:
 		device->n_downs++;
-		look_at_port(device);
+		ripc__rdma_device_look(device);
 		break;
 	default:
-		look_at_port(device);
+		ripc__rdma_device_look(device);
 		break;
 	}
 	ibv_ack_async_event(&event);

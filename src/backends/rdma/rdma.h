@@ -77,6 +77,8 @@ enum ripc__rdma_event {
 int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__rdma_wish *wish,
 		char why[256], char remedy[256]);
 void ripc__rdma_device_close(struct ripc__rdma_device *device);
+/* Looks whether the port has a link: is_down and is_lost may have changed. */
+void ripc__rdma_device_look(struct ripc__rdma_device *device);
 /* The next asynchronous event, if there is one; *qpn is set for RIPC__RDMA_QP. Never blocks. */
 enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn);
 /* Makes a descriptor fit for poll and for never blocking in a read. 0 or a negative errno. */

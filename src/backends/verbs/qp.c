@@ -79,7 +79,9 @@ void ripc__verbs_qp_failed(struct verbs_port *port)
 		return;
 	now_us = ripc__rdma_now_us();
 	/* Without a link sends fail until the device has told of it: no fault of the queue pair. */
-	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs)
+	ripc__rdma_device_look(port->rdma);
+	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs ||
+			port->rdma->is_down)
 		port->failures = 0;
 	port->failures++;
 	port->downs = port->rdma->n_downs;
