@@ -451,8 +451,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 /* Is it an answer that must wait, as its return buffers are still open to its sender? */
 static bool may_land(struct partner *partner, const struct wire_packet *packet)
 {
-	const struct lent *lent = packet->replies ?
-		ripc__lent_find(partner->service, packet->replies, partner->id) : NULL;
+	const struct lent *lent = ripc__lent_find(partner->service, packet->replies, partner->id);
 
 	if (!lent || !lent->permit)
 		return true;
@@ -477,7 +476,7 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 		ctx->stats.drop_queue_full++;
 		return;
 	}
-	if (!may_land(partner, packet))
+	if (packet->replies && !may_land(partner, packet))
 		return;
 	message = ripc__message_alloc(ctx, packet->n_items, false, packet->payload_len, &bytes);
 	if (!message) {
@@ -497,7 +496,8 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 		ripc__message_free(message);
 		return;
 	}
-	ripc__offer_note(partner, packet);
+	if (packet->n_returns)
+		ripc__offer_note(partner, packet);
 	items = (struct iovec *)message->public.items;
 	for (uint32_t i = 0; i < packet->n_items; i++) {
 		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
