@@ -399,7 +399,7 @@ static void leave_behind(struct sim_world *world, const struct transfer *write)
 	*late = (struct straggler){.to = write->to, .offset = write->offset, .key = write->key,
 		.len = write->len};
 	memcpy(late->bytes, write->mem, write->len);
-	sim_at(world, world->now_us + sim_log(&world->random, 10, 300000), straggle, late, 0);
+	sim_at(world, world->now_us + sim_log(&world->random, 10, 30000), straggle, late, 0);
 }
 
 /* value: how it ends, an errno. */
