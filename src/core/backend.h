@@ -95,7 +95,8 @@ enum ripc__event_kind {
 	RIPC_EV_READ,         /* a read has ended: cookie, status */
 	RIPC_EV_WRITE,        /* a write has ended: cookie, status */
 	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: peer, from (its
-	                         address), status */
+	                         address), status; or the route there takes again what send did
+	                         not take: from, 0 */
 	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
 };
 
@@ -201,7 +202,8 @@ struct ripc__backend {
 
 	/*
 	 * Hot. Posts n datagrams to one peer, in order, the more at once the better. Returns how
-	 * many were taken; the bytes are the caller's again. 0: the network takes no more now.
+	 * many were taken; the bytes are the caller's again. 0: the network takes no more now;
+	 * where that may last longer than the repetition of a datagram, RIPC_EV_PEER follows.
 	 * -EMSGSIZE: the first one is too long for the route (peer_mtu has shrunk accordingly).
 	 * -ECONNRESET: the route leads nowhere any more; core looks for another one. Other errors:
 	 * the first one could not be sent.

@@ -179,13 +179,10 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	go_on(partner);
 }
 
-static void peer_opened(struct ripc_context *ctx, struct peer *peer, int status)
+/* What could not be sent is sent now. */
+static void peer_opened(struct ripc_context *ctx, struct peer *peer)
 {
 	peer->opening = false;
-	if (status) {
-		ripc__route_failed(ctx, peer, status);
-		return;
-	}
 	ctx->walking = true;
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
@@ -203,9 +200,15 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 	uint32_t at = 0;
 
 	while (event->from && (peer = ripc__map_next(&ctx->peers, &at))) {
-		if (peer->opening && ripc__peer_device(ctx, peer) == device &&
-				device->ops->peer_matches(device->port, peer->route, event->from))
-			peer_opened(ctx, peer, event->status);
+		if (ripc__peer_device(ctx, peer) != device || !device->ops->peer_matches(
+				device->port, peer->route, event->from))
+			continue;
+		if (event->status == 0) {
+			peer_opened(ctx, peer);
+		} else if (peer->opening) {
+			peer->opening = false;
+			ripc__route_failed(ctx, peer, event->status);
+		}
 	}
 }
 

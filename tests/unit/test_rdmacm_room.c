@@ -83,11 +83,30 @@ START_TEST(connections__all_are_in_use)
 }
 END_TEST
 
+/* Whose datagram was not taken while there was no connection hears when there is one. */
+START_TEST(send__taken_when_there_is_a_connection)
+{
+	begin_hosts(4);
+	ripc__rdmacm_conn_close(link_of(1, 0)->conn);
+	AWAIT(!link_of(1, 0)->conn);
+	ends[1].n_events = 0;
+	ck_assert_int_eq(send_one(1, 0), 0);
+	AWAIT(ends[1].n_events);
+	ck_assert_int_eq(ends[1].events[0].kind, RIPC_EV_PEER);
+	ck_assert_int_eq(ends[1].events[0].status, 0);
+	ck_assert(BACKEND->peer_matches(&ends[1].port, &ends[1].peers[0], ends[1].events[0].from));
+	ck_assert_int_eq(send_one(1, 0), 1);
+	AWAIT(ends[0].n_datagrams == 1);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{connections__many_make_room, 1},
 		{connections__all_are_in_use, 1},
+		{send__taken_when_there_is_a_connection, 1},
 		{NULL, 0},
 	};
 

@@ -475,6 +475,27 @@ START_TEST(open__repeated_when_reading_should_have_ended)
 }
 END_TEST
 
+/* What the network did not take is sent when it says that it takes it now, not only some time. */
+START_TEST(open__said_again_when_the_route_is_back)
+{
+	static struct lone lone;
+	struct wire_packet announce;
+	uint32_t since;
+
+	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	send_to_partner(&lone, &announce);
+	since = lone.n_sent;
+	event((struct ripc__event){.kind = RIPC_EV_PEER, .from = &lone.from, .status = -EBUSY});
+	ripc_poll(lone.ctx);
+	ck_assert_uint_eq(lone.n_sent, since);
+	event((struct ripc__event){.kind = RIPC_EV_PEER, .from = &lone.from});
+	ripc_poll(lone.ctx);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &announce));
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Nobody answers, nor does the device say that nobody can read: the call returns all the same. */
 START_TEST(open__unknown_then_notice)
 {
@@ -595,6 +616,7 @@ int main(void)
 		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
 		{ open__unknown_then_notice, 1 },
 		{ open__repeated_when_reading_should_have_ended, 1 },
+		{ open__said_again_when_the_route_is_back, 1 },
 		{ peer_open__takes_its_time, 2 },
 		{ loop__long_is_read, 1 }, { read__what_did_not_come_along, 2 },
 		{ read__nothing_left, 1 }, { open__what_does_not_go_along, 1 }, { NULL, 0 },

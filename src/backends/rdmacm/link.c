@@ -163,6 +163,25 @@ static void check_flow(struct rdmacm_link *link)
 		ripc__rdmacm_conn_break(link->conn, -ECONNRESET);
 }
 
+/*
+ * What was not taken may be sent now. Core would find out when it repeats it, and by then the
+ * connection may have ended for want of use.
+ */
+static void remind(struct rdmacm_link *link)
+{
+	struct rdmacm_port *port = link->port;
+	struct ripc__rdma_opening *reminder;
+	struct ripc__addr addr;
+
+	if (!link->missed)
+		return;
+	link->missed = false;
+	ripc__rdmacm_addr_fill(&link->remote, &addr);
+	reminder = ripc__rdma_opening_new(&port->opening, NULL, &addr);
+	if (reminder)
+		ripc__rdma_opening_end(reminder, 0, &port->opened);
+}
+
 void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 {
 	list_remove(&link->wanting);
@@ -171,6 +190,7 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, link->conn->reads);
 	check_flow(link);
 	ripc__rdma_openings_end(&link->openings, 0, &link->port->opened);
+	remind(link);
 	if (link->n_routes == 0)
 		link->port->look = true; /* it ends when nobody uses it */
 }

@@ -140,6 +140,7 @@ struct rdmacm_link {
 	uint64_t idle_us;          /* since when there is no route */
 	uint32_t idle_uses;        /* of its connection, then */
 	int error;                 /* why it is on hold */
+	bool missed;               /* a datagram was not taken for want of a connection */
 	uint32_t n_routes;
 	uint32_t resets;           /* how often it has failed */
 };

@@ -266,6 +266,7 @@ int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, 
 		conn = ready_conn(link);
 	}
 	if (!conn) {
+		link->missed = true;
 		ripc__rdmacm_link_want(link);
 		return 0;
 	}
