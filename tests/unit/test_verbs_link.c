@@ -386,6 +386,31 @@ START_TEST(connections__limit)
 }
 END_TEST
 
+/* A device that never ends a read. */
+START_TEST(links_run__read_is_forgotten)
+{
+	begin();
+	ck_assert_int_eq(read_now(), 0);
+	fake_verbs.hold_reads = true;
+	right.n_events = 0;
+	ck_assert_int_eq(start_read(8), 0);
+	for (uint32_t s = 0; s < 3; s++) {
+		clock_pass(1000000);
+		ends_settle(both, 2);
+	}
+	ck_assert_uint_eq(right.n_events, 0);
+	for (uint32_t s = 0; s < 3; s++) {
+		clock_pass(1000000);
+		ends_settle(both, 2);
+	}
+	ck_assert_uint_eq(right.n_events, 1);
+	ck_assert_int_lt(right.events[0].status, 0);
+	fake_verbs.hold_reads = false;
+	ck_assert_int_eq(read_now(), 0);
+	finish();
+}
+END_TEST
+
 /* Who has nothing to read, or nothing open, for long: both ends close, and forget each other. */
 START_TEST(links_run__closes_what_is_idle)
 {
@@ -599,7 +624,7 @@ int main(void)
 		{setup_came__forged, 1},
 		{setup_came__again, 1},
 		{connections__limit, 1},
-		{links_run__closes_what_is_idle, 2},
+		{links_run__read_is_forgotten, 1}, {links_run__closes_what_is_idle, 2},
 		{setup_came__nothing_open, 1},
 		{mem_open__fails, 1},
 		{mem_close__device_fails, 1},

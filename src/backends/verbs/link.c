@@ -26,6 +26,7 @@
 #define GIVE_UP_US  1500000u  /* until this has passed; */
 #define HOLD_US     1000000u  /* and for so long nothing is tried */
 #define ROOM_US     10000u    /* when to look again for room for a queue pair */
+#define STALL_US    4000000u  /* without the end of a read: the device has forgotten it */
 #define FLUSH_US    1000000u  /* in which a failed queue pair must give everything back */
 #define IDLE_US     10000000u /* then the client closes; the server after twice that */
 #define SWEEP_US    1000000u
@@ -424,10 +425,23 @@ void ripc__verbs_pair_destroyed(struct verbs_pair *pair)
 void ripc__verbs_link_completed(struct verbs_link *link)
 {
 	touch(link);
+	link->stalled_us = 0;
 	client_check(link);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
+
+/*
+ * Reads must end. Devices see to that (pair.c), but for one: rxe (Linux 6.1) can forget to repeat a
+ * read, and says nothing for ever when the other end has vanished.
+ */
+static void watch_reads(struct verbs_link *link, uint64_t now_us)
+{
+	if (link->flow.n_posted == 0 || !link->stalled_us)
+		link->stalled_us = now_us;
+	if (now_us - link->stalled_us >= STALL_US)
+		client_break(link);
+}
 
 static void client_run(struct verbs_link *link, uint64_t now_us)
 {
@@ -448,6 +462,8 @@ static void client_run(struct verbs_link *link, uint64_t now_us)
 	case VERBS_READY:
 		if (client_is_idle(link) && now_us - link->used_us >= IDLE_US)
 			close_client(link);
+		else
+			watch_reads(link, now_us);
 		break;
 	case VERBS_FLUSHING:
 		if (pair->until_us <= now_us)

@@ -128,6 +128,7 @@ struct verbs_link {
 	struct verbs_pair client, server;
 	uint64_t used_us;     /* when it was last needed */
 	uint64_t hold_us;     /* no new attempt before */
+	uint64_t stalled_us;  /* since when no read has ended; 0: it is not known */
 };
 
 struct verbs_device {
