@@ -80,13 +80,11 @@ void ripc__buffers_range(const struct ripc__buffers *set, struct iovec *range)
 
 struct ripc__buffer *ripc__buffers_find(struct ripc__buffers *set, uint32_t *at)
 {
-	for (uint32_t i = *at; i < set->count; i++) {
-		struct ripc__buffer *buffer = &set->list[i];
+	while (*at < set->count) {
+		struct ripc__buffer *buffer = &set->list[(*at)++];
 
-		if (!ripc__buffer_is_free(buffer))
-			continue;
-		*at = i + 1;
-		return buffer;
+		if (ripc__buffer_is_free(buffer))
+			return buffer;
 	}
 	return NULL;
 }

@@ -164,13 +164,11 @@ static void hand_over(struct shm_in *in, struct ripc__buffer *buffer, uint32_t l
 		struct ripc__event *event)
 {
 	ripc__buffer_hold(buffer, 1);
-	*event = (struct ripc__event){
-		.kind = RIPC_EV_DATAGRAM,
-		.data = buffer->data,
-		.len = len,
-		.handle = buffer,
-		.from = &in->from,
-	};
+	event->kind = RIPC_EV_DATAGRAM;
+	event->data = buffer->data;
+	event->len = len;
+	event->handle = buffer;
+	event->from = &in->from;
 }
 
 uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
@@ -179,7 +177,7 @@ uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc
 	uint32_t at = 0, taken = 0;
 
 	n = n < TAKES_MAX ? n : TAKES_MAX;
-	while (taken < n && ripc__shm_ring_ready(&in->ring)) {
+	do {
 		struct ripc__buffer *buffer = ripc__buffers_find(port->buffers, &at);
 		int len = buffer ? ripc__shm_ring_take(&in->ring, buffer->data) : 0;
 
@@ -191,7 +189,7 @@ uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc
 		if (len == 0)
 			return taken;
 		hand_over(in, buffer, (uint32_t)len, &events[taken++]);
-	}
+	} while (taken < n && ripc__shm_ring_ready(&in->ring));
 	if (in->watch.fd < 0 && !ripc__shm_ring_ready(&in->ring))
 		ripc__shm_in_end(port, in);
 	return taken;

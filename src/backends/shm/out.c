@@ -12,6 +12,7 @@
 #include "segment.h"
 #include "shm.h"
 #include "util/bytes.h"
+#include "util/rare.h"
 
 /* ---- routes ------------------------------------------------------------------------------ */
 
@@ -225,16 +226,18 @@ int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
 static uint32_t send_early(struct shm_port *port, struct shm_out *out, const struct ripc__tx *tx,
 		uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		int error = ripc__shm_send_datagram(out->watch.fd, &tx[i]);
+	uint32_t taken;
+
+	for (taken = 0; taken < n && tx[taken].len <= RIPC_DATAGRAM_MAX; taken++) {
+		int error = ripc__shm_send_datagram(out->watch.fd, &tx[taken]);
 
 		if (error && error != -EAGAIN)
 			ripc__shm_out_cut(port, out);
 		if (error)
-			return i;
+			break;
 		ripc__shm_point("early_sent");
 	}
-	return n;
+	return taken;
 }
 
 /* Brings the link on its way. False: nothing can be sent now. */
@@ -259,7 +262,8 @@ static uint32_t put_all(struct shm_out *out, const struct ripc__tx *tx, uint32_t
 {
 	uint32_t taken = 0;
 
-	while (taken < n && ripc__shm_ring_put(out->ring, &tx[taken]))
+	while (taken < n && tx[taken].len <= RIPC_DATAGRAM_MAX &&
+			ripc__shm_ring_put(out->ring, &tx[taken]))
 		taken++;
 	if (taken)
 		ripc__shm_rouse(out);
@@ -274,24 +278,29 @@ void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]
 		ripc__shm_rouse(out);
 }
 
-int ripc__shm_send(void *state, void *peer, const struct ripc__tx *tx, uint32_t n)
+/* No ring there yet, or any more. */
+static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_out *out,
+		const struct ripc__tx *tx, uint32_t n)
 {
-	struct shm_port *port = state;
-	struct shm_out *out = ((struct shm_peer *)peer)->out;
-	uint32_t fits = 0;
-
-	while (fits < n && tx[fits].len <= RIPC_DATAGRAM_MAX)
-		fits++;
-	if (fits == 0)
-		return -EMSGSIZE;
-	if (out->state != SHM_LINKED && !advance(port, out))
+	if (!advance(port, out))
 		return 0;
 	/* It has just been cut: at once again. */
 	if (out->state == SHM_IDLE && !advance(port, out))
 		return 0;
 	if (out->state == SHM_LINKED)
-		return (int)put_all(out, tx, fits);
+		return (int)put_all(out, tx, n);
 	if (out->state == SHM_EARLY)
-		return (int)send_early(port, out, tx, fits);
+		return (int)send_early(port, out, tx, n);
 	return out->state == SHM_DEAD ? -ECONNRESET : 0;
+}
+
+int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
+{
+	struct shm_out *out = ((struct shm_peer *)peer)->out;
+
+	if (tx->len > RIPC_DATAGRAM_MAX)
+		return -EMSGSIZE;
+	if (out->state != SHM_LINKED)
+		return send_unlinked(port, out, tx, n);
+	return (int)put_all(out, tx, n);
 }

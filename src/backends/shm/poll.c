@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "shm.h"
+#include "util/rare.h"
 
 #define LOOK_AFTER 64u /* polls in a row that found nothing */
 #define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
@@ -33,16 +34,16 @@ bool ripc__shm_any_ready(const struct shm_port *port)
 static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled = 0, n_rings = port->n_rings;
+	uint32_t at = port->first < n_rings ? port->first : 0;
 
+	port->first = at + 1;
 	for (uint32_t i = 0; i < n_rings && filled < n; i++) {
-		uint32_t at = port->first + i < n_rings ? port->first + i :
-			(port->first + i) % n_rings;
+		struct shm_in *in = port->rings[at];
 
-		if (port->rings[at] && ripc__shm_ring_ready(&port->rings[at]->ring))
-			filled += ripc__shm_in_take(port, port->rings[at], events + filled,
-				n - filled);
+		if (in && ripc__shm_ring_ready(&in->ring))
+			filled += ripc__shm_in_take(port, in, events + filled, n - filled);
+		at = at + 1 < n_rings ? at + 1 : 0;
 	}
-	port->first = port->first + 1 < n_rings ? port->first + 1 : 0;
 	return filled;
 }
 
@@ -52,7 +53,7 @@ static bool take_marked(struct shm_port *port, uint32_t index, struct ripc__even
 {
 	struct shm_in *in = port->rings[index];
 
-	if (in)
+	if (in && ripc__shm_ring_ready(&in->ring))
 		*filled += ripc__shm_in_take(port, in, events + *filled, n - *filled);
 	in = port->rings[index];
 	return in && ripc__shm_ring_ready(&in->ring);
@@ -126,7 +127,8 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 }
 
 /* Who was just accepted may have something to say already. */
-static uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events, uint32_t n)
+static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events,
+		uint32_t n)
 {
 	uint32_t filled = 0;
 
@@ -136,11 +138,12 @@ static uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *eve
 }
 
 /* Memory that we have freed must not stay because a partner has mapped it. */
-static void trim_exports(struct shm_port *port)
+static RIPC__RARE void trim_exports(struct shm_port *port)
 {
 	struct shm_out *out;
 	uint32_t at = 0;
 
+	port->freed = false;
 	while ((out = ripc__map_next(&port->outs, &at))) {
 		for (; out; out = out->next)
 			ripc__shm_exports_trim(out);
@@ -176,7 +179,7 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 }
 
 /* Links that ended before the last poll: nothing refers to them any more. */
-static void reap(struct shm_port *port)
+static RIPC__RARE void reap(struct shm_port *port)
 {
 	ripc__shm_point("reap_due");
 	while (!list_empty(&port->ended))
@@ -188,18 +191,15 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 	struct shm_port *port = state;
 	uint32_t filled;
 
-	if (n > RIPC_EVENTS_MAX)
-		n = RIPC_EVENTS_MAX;
 	if (!list_empty(&port->ended))
 		reap(port);
 	/* A sleeper may have been woken by a message. */
 	port->look |= port->armed;
-	port->armed = port->roused = false;
+	port->armed = false;
 	port->polls++;
 	/* At once: giving it back to the system takes the partner long, and delays what follows. */
 	if (port->freed)
 		trim_exports(port);
-	port->freed = false;
 	filled = take_from_rings(port, events, n);
 	if (should_look(port, filled, n))
 		filled += take_from_sockets(port, events + filled, n - filled);

@@ -14,12 +14,13 @@
 #include <string.h>
 
 #include "point.h"
+#include "util/rare.h"
 
 _Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");
 _Static_assert(SHM_AREA >= 2 * RIPC_DATAGRAM_MAX, "the longest must fit wherever the tail is");
 
 /* Learns what has been taken. False: nonsense. */
-static bool refresh(struct shm_ring_out *ring)
+static RIPC__RARE bool refresh(struct shm_ring_out *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->memory->head, memory_order_acquire);
 
@@ -30,6 +31,11 @@ static bool refresh(struct shm_ring_out *ring)
 		ring->area_head = ring->area_end[(head - 1) % SHM_SLOTS];
 	ring->head_seen = head;
 	return true;
+}
+
+static bool has_slot(const struct shm_ring_out *ring)
+{
+	return ring->tail - ring->head_seen != SHM_SLOTS;
 }
 
 /* Where len bytes are free in the area, without a break; false: nowhere now. */
@@ -43,42 +49,46 @@ static bool find_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *s
 	return at + len - ring->area_head <= SHM_AREA;
 }
 
-static bool has_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *start)
-{
-	if (ring->tail - ring->head_seen == SHM_SLOTS)
-		return false;
-	return len <= SHM_INLINE || find_room(ring, len, start);
-}
-
 static void gather(uint8_t *to, const struct ripc__tx *tx)
 {
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		if (tx->iov[i].iov_len)
-			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
+	const struct iovec *end = tx->iov + tx->n_iov;
+
+	for (const struct iovec *iov = tx->iov; iov < end; iov++) {
+		if (iov->iov_len)
+			to = mempcpy(to, iov->iov_base, iov->iov_len);
 	}
+}
+
+/* Into the area, and where it is there into the slot. */
+static RIPC__RARE bool put_long(struct shm_ring_out *ring, struct shm_slot *slot,
+		const struct ripc__tx *tx)
+{
+	uint64_t start, offset;
+
+	if (!find_room(ring, tx->len, &start) &&
+			(!refresh(ring) || !find_room(ring, tx->len, &start)))
+		return false;
+	offset = start % SHM_AREA;
+	gather(ring->memory->area + offset, tx);
+	memcpy(slot->bytes, &offset, sizeof(offset));
+	ripc__shm_point("area_filled");
+	ring->area_tail = (start + tx->len + 63) & ~63ull;
+	return true;
 }
 
 bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx)
 {
-	uint32_t at = ring->tail % SHM_SLOTS;
-	struct shm_slot *slot = &ring->memory->slots[at];
-	uint64_t start, offset;
+	struct shm_slot *slot = &ring->memory->slots[ring->tail % SHM_SLOTS];
 
-	if (!has_room(ring, tx->len, &start) &&
-			(!refresh(ring) || !has_room(ring, tx->len, &start)))
+	if (!has_slot(ring) && (!refresh(ring) || !has_slot(ring)))
 		return false;
 	if (tx->len <= SHM_INLINE) {
 		gather(slot->bytes, tx);
 		ripc__shm_point("slot_filled");
-	} else {
-		offset = start % SHM_AREA;
-		gather(ring->memory->area + offset, tx);
-		memcpy(slot->bytes, &offset, sizeof(offset));
-		ripc__shm_point("area_filled");
-		ring->area_tail = (start + tx->len + 63) & ~63ull;
+	} else if (!put_long(ring, slot, tx)) {
+		return false;
 	}
-	ring->area_end[at] = ring->area_tail;
+	ring->area_end[ring->tail % SHM_SLOTS] = ring->area_tail;
 	ring->tail++;
 	atomic_store_explicit(&slot->word, (uint64_t)ring->tail << 32 | tx->len,
 		memory_order_release);
@@ -96,13 +106,27 @@ static void took(struct shm_ring_in *ring, uint32_t len)
 	ripc__shm_point("ring_told");
 }
 
+/* From the area. False: it cannot be there. */
+static RIPC__RARE bool copy_long(const struct shm_ring_in *ring, const struct shm_slot *slot,
+		uint8_t *bytes, uint32_t len)
+{
+	uint64_t offset = *(const volatile uint64_t *)slot->bytes;
+
+	if (offset > SHM_AREA - len)
+		return false;
+	memcpy(bytes, ring->memory->area + offset, len);
+	ripc__shm_point("area_copied");
+	return true;
+}
+
 int ripc__shm_ring_take(struct shm_ring_in *ring, uint8_t *bytes)
 {
-	struct shm_slot *slot = &ring->memory->slots[ring->head % SHM_SLOTS];
-	uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire), offset;
+	uint32_t head = ring->head;
+	struct shm_slot *slot = &ring->memory->slots[head % SHM_SLOTS];
+	uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
 	uint32_t len = (uint32_t)word;
 
-	if (word >> 32 != (uint32_t)(ring->head + 1))
+	if (word >> 32 != head + 1)
 		return 0;
 	if (len == 0 || len > RIPC_DATAGRAM_MAX)
 		return -EBADMSG;
@@ -110,12 +134,8 @@ int ripc__shm_ring_take(struct shm_ring_in *ring, uint8_t *bytes)
 	if (len <= SHM_INLINE) {
 		memcpy(bytes, slot->bytes, len);
 		ripc__shm_point("slot_copied");
-	} else {
-		offset = *(volatile uint64_t *)slot->bytes;
-		if (offset > SHM_AREA - len)
-			return -EBADMSG;
-		memcpy(bytes, ring->memory->area + offset, len);
-		ripc__shm_point("area_copied");
+	} else if (!copy_long(ring, slot, bytes, len)) {
+		return -EBADMSG;
 	}
 	took(ring, len);
 	return (int)len;

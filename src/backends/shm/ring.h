@@ -56,10 +56,10 @@ bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx);
 /* Is there a datagram? */
 static inline bool ripc__shm_ring_ready(const struct shm_ring_in *ring)
 {
-	const struct shm_slot *slot = &ring->memory->slots[ring->head % SHM_SLOTS];
+	uint32_t head = ring->head;
+	const struct shm_slot *slot = &ring->memory->slots[head % SHM_SLOTS];
 
-	return atomic_load_explicit(&slot->word, memory_order_acquire) >> 32 ==
-		(uint32_t)(ring->head + 1);
+	return atomic_load_explicit(&slot->word, memory_order_acquire) >> 32 == head + 1;
 }
 
 /*

@@ -221,7 +221,7 @@ struct shm_port {
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
 	bool armed;                 /* and not polled since */
-	bool roused;                /* this poll has taken a wake-up that was meant for a sleeper */
+	bool roused;                /* a wake-up was taken that was meant for a sleeper: rearm */
 	uint32_t first_read, n_reads;  /* a ring */
 	struct shm_read reads[SHM_READS];
 };
@@ -306,7 +306,7 @@ void ripc__shm_accept(struct shm_port *port);
 /* Takes up to n datagrams from the link's socket. Sets port->look if there may be more. */
 uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n);
-/* The same from its ring. */
+/* The same from its ring, in which there is something. */
 uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n);
 /* Takes what it has sent for reading, as far as no datagram is before it. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "shm.h"
+#include "util/rare.h"
 
 #define FUTEX_MS 2
 #define WAIT_MS  98
@@ -35,17 +36,9 @@ static void mark(struct shm_out *out)
 		atomic_fetch_or(word, bit);
 }
 
-void ripc__shm_rouse(struct shm_out *out)
+/* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
+static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
 {
-	uint32_t asleep;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&out->board->crowded, memory_order_relaxed))
-		mark(out);
-	asleep = atomic_load_explicit(&out->board->asleep, memory_order_relaxed);
-	if (asleep % 4 == SHM_AWAKE || asleep == out->rung)
-		return;
-	/* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
 	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
 		ripc__shm_point("wake_due");
 		if (ripc__shm_send_wake(out->watch.fd) == 0)
@@ -59,6 +52,18 @@ void ripc__shm_rouse(struct shm_out *out)
 	ripc__shm_point("futex_counted");
 	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
 	ripc__shm_point("futex_woken");
+}
+
+void ripc__shm_rouse(struct shm_out *out)
+{
+	uint32_t asleep;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&out->board->crowded, memory_order_relaxed))
+		mark(out);
+	asleep = atomic_load_explicit(&out->board->asleep, memory_order_relaxed);
+	if (asleep % 4 != SHM_AWAKE && asleep != out->rung)
+		rouse_from(out, asleep);
 }
 
 /* ---- the receiver's side ----------------------------------------------------------------- */
@@ -85,7 +90,7 @@ void ripc__shm_rearm(struct shm_port *port)
 {
 	if (!arm(port, SHM_ASLEEP_ON_SOCKETS))
 		ripc__shm_ring_bell(port);
-	port->armed = false;
+	port->armed = port->roused = false;
 }
 
 int ripc__shm_wait_fd(void *port)
