@@ -301,8 +301,6 @@ int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t
 int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items)
 {
-	struct ripc_send request = {.size = sizeof(request), .to = to, .items = items,
-		.n_items = n_items};
 	int error;
 
 	if (!svc || to == 0)
@@ -310,7 +308,7 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 	error = ripc__enter_hastily(svc->ctx);
 	if (error)
 		return error;
-	error = ripc__short_send(svc, &request);
+	error = ripc__short_send_items(svc, to, items, n_items);
 	ripc__leave(svc->ctx);
 	return error;
 }

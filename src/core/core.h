@@ -188,8 +188,8 @@ struct partner {
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	uint64_t ack_number;      /* 0: none pending */
 	struct list ack_node;     /* ctx->acks */
+	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* what it accepts unasked, bytes */
-	uint32_t used_ms;         /* last authentic packet or send, or its death */
 	uint16_t queued;          /* messages of it that wait in the service's queue */
 	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
 	uint16_t asked_s;         /* not resolved: when the resolver was asked about it; 0: never */
@@ -581,8 +581,6 @@ void ripc__partner_hello(struct partner *partner, const struct wire_packet *pack
 /* It asks for what was said before: at most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
 void ripc__partner_touch(struct partner *partner);
-/* For how long it has not been used, milliseconds. */
-uint32_t ripc__partner_idle_ms(const struct partner *partner);
 /* The partner is not there any more (status: why), and has not been since gone_us; its sends
  * end or move on. It stays, dead, as long as a packet of it may be under way. */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
@@ -726,6 +724,8 @@ void ripc__share_release(struct partner *partner, enum share share, struct holdi
 
 /* ---- short.c ----------------------------------------------------------------------------- */
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
+int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
+		uint32_t n_items);
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
 uint32_t ripc__short_max(struct partner *partner);
 /* The partner was found, or asks to repeat: send what is held. Lost: drop it. */

@@ -149,7 +149,7 @@ static bool is_intruder(struct device *device, const struct partner *partner,
 	const struct ripc_context *ctx = partner->service->ctx;
 
 	return partner->known &&
-		ripc__partner_idle_ms(partner) < ctx->cfg.peer_timeout_ms &&
+		ctx->now_us - partner->used_us < ctx->cfg.peer_timeout_ms * 1000ull &&
 		!is_from_route(device, partner, event);
 }
 

@@ -17,10 +17,11 @@
 #include "core.h"
 #include "receiving.h"
 #include "returns.h"
+#include "util/rare.h"
 
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define ASK_AGAIN_S  60u /* the resolver, whether an ID means whom we know by a hello */
-#define NEWS_IDLE_MS 20u /* of a partner; less than it takes to start one anew */
+#define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 
 /* ---- for want of room -------------------------------------------------------------------- */
@@ -37,7 +38,8 @@ static bool may_be_forgotten(const struct partner *partner)
 	if (!partner->peer || !list_empty(&partner->outgoing) || partner->held ||
 			!list_empty(&partner->incoming) || partner->ack_number || partner->queued)
 		return false;
-	return !has_memory(partner) || ripc__partner_idle_ms(partner) >= PARTNER_KEEP_US / 1000;
+	return !has_memory(partner) ||
+		partner->service->ctx->now_us - partner->used_us >= PARTNER_KEEP_US;
 }
 
 /* Forgets one of the least recently used partners, of this host or any (NULL). */
@@ -86,7 +88,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 		return NULL;
 	partner->service = service;
 	partner->id = id;
-	partner->used_ms = (uint32_t)(ctx->now_us / 1000);
+	partner->used_us = ctx->now_us;
 	/* The partner may remember numbers from before we forgot it: none is used twice. */
 	partner->short_next = partner->long_next = service->numbers + 1;
 	partner->in_oldest = 1;
@@ -418,20 +420,29 @@ static int news_read(struct ripc_context *ctx)
  * goes to a partner that was not used for a while: it may have been started anew. Only for calls
  * of the application, since what is read can end partners and sends.
  */
-int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner)
+static RIPC__RARE int find_for_call(struct ripc_service *service, uint64_t id,
+		struct partner **partner)
 {
 	struct ripc_context *ctx = service->ctx;
 	int error = ripc__partner_for_send(service, id, partner);
-	bool asks;
+	bool asks = error ? error == -ENOENT : ctx->now_us - ctx->resolver_us >= NEWS_US &&
+		ctx->now_us - (*partner)->used_us >= NEWS_IDLE_US;
 
-	if (error)
-		asks = error == -ENOENT;
-	else
-		asks = ripc__partner_idle_ms(*partner) >= NEWS_IDLE_MS &&
-			ctx->now_us - ctx->resolver_us >= NEWS_US;
 	if (asks && news_read(ctx) > 0)
 		error = ripc__partner_for_send(service, id, partner);
 	return error;
+}
+
+int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner_out)
+{
+	struct partner *partner = current_of(service, id);
+
+	/* Most often there is no doubt whom the ID means. */
+	if (!partner || partner->suspect || !partner->resolved || service->closing ||
+			service->ctx->now_us - partner->used_us >= NEWS_IDLE_US)
+		return find_for_call(service, id, partner_out);
+	*partner_out = partner;
+	return 0;
 }
 
 /* One incarnation has one ID, in one context: a host that claims two lies. */
@@ -519,16 +530,11 @@ bool ripc__partner_may_repeat(struct partner *partner)
 	return true;
 }
 
-uint32_t ripc__partner_idle_ms(const struct partner *partner)
-{
-	return (uint32_t)(partner->service->ctx->now_us / 1000) - partner->used_ms;
-}
-
 void ripc__partner_touch(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	partner->used_ms = (uint32_t)(ctx->now_us / 1000);
+	partner->used_us = ctx->now_us;
 	if (ctx->partners.prev == &partner->node)
 		return;
 	list_remove(&partner->node);
@@ -614,7 +620,7 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (ripc__partner_idle_ms(partner) < PARTNER_IDLE_US / 1000)
+		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
 			return;
 		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming) &&
 				partner->queued == 0)

@@ -17,7 +17,7 @@
 #include "mapped.h"
 #include "receiving.h"
 #include "returns.h"
-#include "util/bytes.h"
+#include "util/rare.h"
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
@@ -31,20 +31,36 @@ static struct message *freed_take(struct ripc_context *ctx)
 	return message;
 }
 
-static void *block_take(struct ripc_context *ctx, size_t len)
+static RIPC__RARE void *block_find(struct ripc_context *ctx, size_t len)
 {
 	void *block;
 
-	if (len == SPARE_BYTES) {
-		block = freed_take(ctx);
-		if (block)
-			return block;
-	}
 	if (len == SPARE_BYTES && ctx->n_spares) {
 		ctx->n_spares--;
 		return list_entry(list_pop(&ctx->spares), struct message, node);
 	}
 	return ripc__pool_alloc(ctx->pool, len, &block) ? NULL : block;
+}
+
+static void *block_take(struct ripc_context *ctx, size_t len)
+{
+	void *block = len == SPARE_BYTES ? freed_take(ctx) : NULL;
+
+	return block ? block : block_find(ctx, len);
+}
+
+/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */
+static void message_init(struct message *message, struct ripc_context *ctx, uint32_t n_items,
+		bool spare)
+{
+	message->public = (struct ripc_msg){.n_items = n_items,
+		.items = (struct iovec *)(message + 1)};
+	list_init(&message->node);
+	message->ctx = ctx;
+	message->partner = NULL;
+	message->home = MESSAGE_POOL;
+	message->items_in_pool = message->mapped = message->queued = false;
+	message->spare = spare;
 }
 
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
@@ -60,10 +76,7 @@ struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, 
 	message = block_take(ctx, spare ? SPARE_BYTES : head + inline_bytes);
 	if (!message)
 		return NULL;
-	*message = (struct message){.ctx = ctx, .spare = spare, .home = MESSAGE_POOL};
-	list_init(&message->node);
-	message->public.n_items = n_items;
-	message->public.items = (struct iovec *)(message + 1);
+	message_init(message, ctx, n_items, spare);
 	if (places)
 		message->public.places =
 			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);

@@ -109,12 +109,17 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	return sent(ctx, ripc__partner_transmit(partner, &tx, 1));
 }
 
-/* The usual case: one item that fits every path, and nothing else to be said. */
-static bool is_plain(const struct ripc_send *request)
+/* The usual case: one item that fits every path, */
+static bool is_plain(const struct iovec *items, uint32_t n_items)
 {
-	return request->n_items == 1 && request->items && request->items[0].iov_base &&
-		request->items[0].iov_len <= RIPC_SHORT_MIN && request->flags == 0 &&
-		request->n_returns == 0 && request->reply_to == 0 && request->to_incarnation == 0;
+	return n_items == 1 && items && items->iov_base && items->iov_len <= RIPC_SHORT_MIN;
+}
+
+/* and nothing else to be said to the partner. */
+static bool takes_plain(const struct partner *partner)
+{
+	return partner->state == PARTNER_READY && partner->known && !partner->ack_number &&
+		!partner->peer->opening;
 }
 
 static int send_plain(struct partner *partner, const struct iovec *item)
@@ -358,20 +363,27 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	return 0;
 }
 
-int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)
+int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
+		uint32_t n_items)
 {
 	struct partner *partner;
 	int error;
 
-	if (!is_plain(request))
+	if (is_plain(items, n_items)) {
+		error = ripc__partner_for_call(service, to, &partner);
+		if (error)
+			return error;
+		if (takes_plain(partner))
+			return send_plain(partner, items);
+	}
+	return send_any(service, &(struct ripc_send){.to = to, .items = items, .n_items = n_items});
+}
+
+int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)
+{
+	if (request->flags || request->n_returns || request->reply_to || request->to_incarnation)
 		return send_any(service, request);
-	error = ripc__partner_for_call(service, request->to, &partner);
-	if (error)
-		return error;
-	if (partner->state != PARTNER_READY || !partner->known || partner->ack_number ||
-			partner->peer->opening)
-		return send_any(service, request);
-	return send_plain(partner, request->items);
+	return ripc__short_send_items(service, request->to, request->items, request->n_items);
 }
 
 /* ---- receiving --------------------------------------------------------------------------- */

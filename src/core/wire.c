@@ -43,6 +43,7 @@
 #include "ripc/ripc.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
+#include "util/rare.h"
 #include "wire.h"
 
 #define CRC_AT        4u /* where the checksum lies, in packets and resolver packets */
@@ -351,7 +352,7 @@ static int check_header(const struct wire_header *h)
 }
 
 /* Everything between the header and the payload. */
-static int decode_rest(struct cursor *cursor, struct wire_packet *p, uint8_t n_items)
+static RIPC__RARE int decode_rest(struct cursor *cursor, struct wire_packet *p, uint8_t n_items)
 {
 	int error = check_header(&p->h);
 
