@@ -558,11 +558,11 @@ bool ripc__queue_has_room(const struct partner *partner);
  * while it came, or (large NULL) so many bytes of SHARE_SMALL. */
 void ripc__service_deliver(struct partner *partner, struct message *message,
 		const struct holding *large, uint64_t small_bytes);
-/* A message with room for items and inline bytes, in one pool block; NULL: no memory. */
-struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
-		size_t inline_bytes, void **bytes);
-/* Frees a message that never reached the application. */
+/* In one pool block, or NULL. _whole: with the packet's items; copy its payload to the first. */
+struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
+struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);
+/* Frees a message that never reached the application. */
 void ripc__message_free(struct message *message);
 struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from);
 void ripc__lent_free(struct lent *lent);

@@ -14,6 +14,7 @@
 #include "returns.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
+#include "util/rare.h"
 
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 {
@@ -202,7 +203,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 }
 
 /* A packet without a valid token. Returns the partner, if it made or found one. */
-static struct partner *stranger(struct ripc_context *ctx, struct device *device,
+static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_service *service;
@@ -345,6 +346,15 @@ static void abort_version(struct ripc_context *ctx, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
+static RIPC__RARE void not_understood(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event, int error)
+{
+	if (error == -EPROTONOSUPPORT)
+		abort_version(ctx, device, packet, event);
+	else
+		ctx->stats.drop_malformed++;
+}
+
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
 {
 	struct wire_packet packet;
@@ -352,12 +362,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	int error = wire_decode(event->data, event->len, &packet);
 
 	ctx->stats.datagrams_received++;
-	if (error == -EPROTONOSUPPORT) {
-		abort_version(ctx, device, &packet, event);
-		return;
-	}
 	if (error) {
-		ctx->stats.drop_malformed++;
+		not_understood(ctx, device, &packet, event, error);
 		return;
 	}
 	packet.intact = ripc__is_intact(device);

@@ -190,7 +190,7 @@ struct message *ripc__mapped_message(struct partner *partner, const struct wire_
 
 	if (!may_map(partner, announce))
 		return NULL;
-	message = ripc__message_alloc(ctx, announce->n_items, false, 0, NULL);
+	message = ripc__message_alloc(ctx, announce->n_items, false);
 	if (!message)
 		return NULL;
 	items = (struct iovec *)message->public.items;

@@ -84,7 +84,7 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 {
 	struct ripc_service *service = partner->service;
 	uint32_t n = packet->announce.n_items;
-	struct message *message = ripc__message_alloc(service->ctx, n, true, 0, NULL);
+	struct message *message = ripc__message_alloc(service->ctx, n, true);
 	struct ripc_buffer *places;
 	struct iovec *items;
 
@@ -108,19 +108,10 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 /* All of the message came with its announcement: no state is needed. */
 struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet)
 {
-	uint8_t *bytes;
-	struct message *message = ripc__message_alloc(partner->service->ctx, packet->n_items, false,
-		packet->payload_len, (void **)&bytes);
-	struct iovec *items;
+	struct message *message = ripc__message_whole(partner->service->ctx, packet);
 
-	if (!message)
-		return NULL;
-	memcpy(bytes, packet->payload, packet->payload_len);
-	items = (struct iovec *)message->public.items;
-	for (uint32_t i = 0; i < packet->n_items; i++) {
-		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
-		bytes += items[i].iov_len;
-	}
+	if (message)
+		memcpy(message->public.items[0].iov_base, packet->payload, packet->payload_len);
 	return message;
 }
 

@@ -49,10 +49,15 @@ static void *block_take(struct ripc_context *ctx, size_t len)
 	return block ? block : block_find(ctx, len);
 }
 
-/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */
-static void message_init(struct message *message, struct ripc_context *ctx, uint32_t n_items,
-		bool spare)
+/* In a block of so many bytes. */
+static struct message *message_make(struct ripc_context *ctx, uint32_t n_items, size_t len)
 {
+	bool spare = len <= SPARE_BYTES;
+	struct message *message = block_take(ctx, spare ? SPARE_BYTES : len);
+
+	if (!message)
+		return NULL;
+	/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */
 	message->public = (struct ripc_msg){.n_items = n_items,
 		.items = (struct iovec *)(message + 1)};
 	list_init(&message->node);
@@ -61,30 +66,39 @@ static void message_init(struct message *message, struct ripc_context *ctx, uint
 	message->home = MESSAGE_POOL;
 	message->items_in_pool = message->mapped = message->queued = false;
 	message->spare = spare;
+	return message;
 }
 
-struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places,
-		size_t inline_bytes, void **bytes)
+struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places)
 {
-	size_t head = sizeof(struct message) + n_items * sizeof(struct iovec) +
-		(places ? n_items * sizeof(struct ripc_buffer) : 0);
-	struct message *message;
-	bool spare;
+	size_t items = n_items * sizeof(struct iovec);
+	size_t more = items + (places ? n_items * sizeof(struct ripc_buffer) : 0);
+	struct message *message = message_make(ctx, n_items, sizeof(*message) + more);
 
-	head = (head + 15) & ~(size_t)15;
-	spare = head + inline_bytes <= SPARE_BYTES;
-	message = block_take(ctx, spare ? SPARE_BYTES : head + inline_bytes);
 	if (!message)
 		return NULL;
-	message_init(message, ctx, n_items, spare);
+	memset(message + 1, 0, more);
 	if (places)
-		message->public.places =
-			(struct ripc_buffer *)((struct iovec *)(message + 1) + n_items);
-	/* Items that are with the message are set at once; others one by one. */
-	if (bytes)
-		*bytes = (char *)message + head;
-	else
-		memset(message + 1, 0, head - sizeof(*message));
+		message->public.places = (struct ripc_buffer *)((char *)(message + 1) + items);
+	return message;
+}
+
+struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	uint32_t n_items = packet->n_items;
+	size_t head = (sizeof(struct message) + n_items * sizeof(struct iovec) + 15) & ~(size_t)15;
+	struct message *message = message_make(ctx, n_items, head + packet->payload_len);
+	struct iovec *items;
+	char *bytes;
+
+	if (!message)
+		return NULL;
+	items = (struct iovec *)(message + 1);
+	bytes = (char *)message + head;
+	for (uint32_t i = 0; i < n_items; i++) {
+		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
+		bytes += items[i].iov_len;
+	}
 	return message;
 }
 
@@ -240,11 +254,12 @@ void ripc__service_deliver(struct partner *partner, struct message *message,
 static struct message *queue_pop(struct ripc_service *service)
 {
 	struct message *message = list_entry(list_pop(&service->queue), struct message, node);
+	struct partner *partner = message->partner;
 
 	service->queued--;
-	if (message->partner) {
-		message->partner->queued--;
-		ripc__share_release(message->partner, message->share, message->held);
+	if (partner) {
+		partner->queued--;
+		ripc__share_release(partner, message->share, message->held);
 		message->partner = NULL;
 	}
 	return message;

@@ -62,8 +62,11 @@ struct holding ripc__share_hold(struct partner *partner, enum share share, uint6
 
 void ripc__share_release(struct partner *partner, enum share share, struct holding held)
 {
-	ripc__share_take(partner, share, -(int64_t)held.own);
-	partner->service->ctx->held[share] -= held.all - held.own;
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] -= held.all;
+	peer->host->held[share] -= held.own;
+	peer->held[share] -= held.own;
 }
 
 /* ---- one more long message --------------------------------------------------------------- */

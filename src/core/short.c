@@ -424,7 +424,7 @@ static struct message *into_returns(struct message *message, struct lent *lent)
 		if (i >= lent->n || message->public.items[i].iov_len > lent->buffers[i].mem.iov_len)
 			return message;
 	}
-	moved = ripc__message_alloc(message->ctx, n, true, 0, NULL);
+	moved = ripc__message_alloc(message->ctx, n, true);
 	if (!moved)
 		return message;
 	places = (struct ripc_buffer *)moved->public.places;
@@ -479,8 +479,7 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	struct ripc_service *service = partner->service;
 	struct ripc_context *ctx = service->ctx;
 	struct message *message;
-	struct iovec *items;
-	void *bytes;
+	uint8_t *bytes;
 	uint32_t crc = 0;
 
 	if (!ripc__queue_has_room(partner) || service->draining ||
@@ -490,11 +489,12 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	}
 	if (packet->replies && !may_land(partner, packet))
 		return;
-	message = ripc__message_alloc(ctx, packet->n_items, false, packet->payload_len, &bytes);
+	message = ripc__message_whole(ctx, packet);
 	if (!message) {
 		ctx->stats.drop_no_memory++;
 		return;
 	}
+	bytes = message->public.items[0].iov_base;
 	if (packet->intact)
 		memcpy(bytes, packet->payload, packet->payload_len);
 	else
@@ -510,10 +510,5 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	}
 	if (packet->n_returns)
 		ripc__offer_note(partner, packet);
-	items = (struct iovec *)message->public.items;
-	for (uint32_t i = 0; i < packet->n_items; i++) {
-		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
-		bytes = (char *)bytes + items[i].iov_len;
-	}
 	deliver(partner, packet, message);
 }

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "util/rare.h"
 #include "util/ticks.h"
 
 #define THREAD_TICK_US 1000u
@@ -102,7 +103,7 @@ static void kick(int fd)
 }
 
 /* Ends the reader's sleep. */
-static void kick_reader(struct ripc_context *ctx)
+static RIPC__RARE void kick_reader(struct ripc_context *ctx)
 {
 	if (ctx->reader_kicked)
 		return;
@@ -113,7 +114,7 @@ static void kick_reader(struct ripc_context *ctx)
 		kick(ctx->kick_fd);
 }
 
-static void kick_thread(struct ripc_context *ctx)
+static RIPC__RARE void kick_thread(struct ripc_context *ctx)
 {
 	if (ctx->thread_kicked)
 		return;
@@ -168,9 +169,10 @@ void ripc__leave(struct ripc_context *ctx)
 		ripc__routes_mend(ctx);
 	if (ctx->changed && !list_empty(&ctx->waiters))
 		ripc__wake_ready(ctx);
-	if (!is_single(ctx))
-		wake_for_timers(ctx);
-	ripc__unlock(ctx);
+	if (is_single(ctx))
+		return;
+	wake_for_timers(ctx);
+	ripc__mutex_unlock(&ctx->lock);
 }
 
 uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms)
@@ -203,12 +205,12 @@ static struct device *hot_device(struct ripc_context *ctx)
 
 static void hot_update(struct ripc_context *ctx, struct device *device)
 {
-	if (ctx->hot == device)
-		ctx->hot_run += ctx->hot_run < HOT_MOST;
-	else if (ctx->hot_run)
-		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
-	else
+	if (ctx->hot != device && !ctx->hot_run)
 		ctx->hot = device;
+	else if (ctx->hot != device)
+		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
+	else if (ctx->hot_run < HOT_MOST)
+		ctx->hot_run++;
 }
 
 static int device_progress(struct ripc_context *ctx, struct device *device)
@@ -279,14 +281,9 @@ static int due_progress(struct ripc_context *ctx, int work)
 	return work;
 }
 
-static int progress(struct ripc_context *ctx, struct device *only)
-{
-	return due_progress(ctx, devices_progress(ctx, only));
-}
-
 int ripc__progress(struct ripc_context *ctx)
 {
-	return progress(ctx, NULL);
+	return due_progress(ctx, devices_progress(ctx, NULL));
 }
 
 /* The same for who looks again and again, so often at the hot device if nothing is there. Reads
@@ -456,7 +453,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ctx->reader_kicked = false;
 	ctx->expect_sleep = true;
 	ctx->quiet = device->ops->wait_arm(device->port) == 0;
-	progress(ctx, device);
+	due_progress(ctx, device_progress(ctx, device));
 }
 
 /* Who wants the lock has its turn, and the clock is read. */

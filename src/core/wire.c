@@ -351,25 +351,36 @@ static int check_header(const struct wire_header *h)
 	return h->flags & ~flags_allowed[h->type] ? -EBADMSG : 0;
 }
 
-/* Everything between the header and the payload. */
-static RIPC__RARE int decode_rest(struct cursor *cursor, struct wire_packet *p, uint8_t n_items)
+/* Everything before the payload, so much, has been understood. */
+static void split(struct wire_packet *p, const uint8_t *bytes, size_t len, size_t prefix_len)
 {
+	p->prefix = bytes;
+	p->prefix_len = (uint32_t)prefix_len;
+	p->payload = bytes + prefix_len;
+	p->payload_len = (uint32_t)(len - prefix_len);
+}
+
+/* Everything after the header. */
+static RIPC__RARE int decode_rest(struct wire_packet *p, const uint8_t *bytes, size_t len)
+{
+	struct cursor cursor = {bytes + WIRE_HEADER, bytes + len};
 	int error = check_header(&p->h);
 
 	if (error)
 		return error;
-	if (decode_extensions(cursor, p) || decode_body(cursor, p, n_items))
+	p->n_items = 0;
+	if (decode_extensions(&cursor, p) || decode_body(&cursor, p, bytes[3]))
 		return -EBADMSG;
-	return cursor->at != cursor->end && !has_payload(p->h.type) ? -EBADMSG : 0;
+	if (cursor.at != cursor.end && !has_payload(p->h.type))
+		return -EBADMSG;
+	split(p, bytes, len, (size_t)(cursor.at - bytes));
+	return 0;
 }
 
 int wire_decode(const void *data, size_t len, struct wire_packet *p)
 {
 	/* The usual case, of one item: neither extensions nor body. */
 	static const uint8_t plain_short[4] = {WIRE_VERSION, WIRE_SHORT, 0, 1};
-	const uint8_t *bytes = data;
-	struct cursor cursor;
-	int error;
 
 	if (wire_decode_header(data, len, &p->h) || len > UINT32_MAX)
 		return -EBADMSG;
@@ -378,17 +389,9 @@ int wire_decode(const void *data, size_t len, struct wire_packet *p)
 	p->n_items = 1;
 	p->lengths = NULL;
 	p->intact = false;
-	cursor = (struct cursor){bytes + WIRE_HEADER, bytes + len};
-	if (memcmp(bytes, plain_short, sizeof(plain_short)) != 0) {
-		p->n_items = 0;
-		error = decode_rest(&cursor, p, bytes[3]);
-		if (error)
-			return error;
-	}
-	p->prefix = bytes;
-	p->prefix_len = (uint32_t)(cursor.at - bytes);
-	p->payload = cursor.at;
-	p->payload_len = (uint32_t)(cursor.end - cursor.at);
+	if (memcmp(data, plain_short, sizeof(plain_short)) != 0)
+		return decode_rest(p, data, len);
+	split(p, data, len, WIRE_HEADER);
 	return 0;
 }
 

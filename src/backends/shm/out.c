@@ -260,14 +260,14 @@ static bool advance(struct shm_port *port, struct shm_out *out)
 
 static uint32_t put_all(struct shm_out *out, const struct ripc__tx *tx, uint32_t n)
 {
-	uint32_t taken = 0;
+	struct shm_ring_out *ring = out->ring;
+	const struct ripc__tx *at = tx, *end = tx + n;
 
-	while (taken < n && tx[taken].len <= RIPC_DATAGRAM_MAX &&
-			ripc__shm_ring_put(out->ring, &tx[taken]))
-		taken++;
-	if (taken)
+	while (at < end && at->len <= RIPC_DATAGRAM_MAX && ripc__shm_ring_put(ring, at))
+		at++;
+	if (at > tx)
 		ripc__shm_rouse(out);
-	return taken;
+	return (uint32_t)(at - tx);
 }
 
 void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN])

@@ -30,13 +30,12 @@ bool ripc__shm_any_ready(const struct shm_port *port)
 	return false;
 }
 
-/* Looks at all rings, beginning with another one each time. */
+/* Looks at all rings, beginning where the last look had to end. */
 static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled = 0, n_rings = port->n_rings;
 	uint32_t at = port->first < n_rings ? port->first : 0;
 
-	port->first = at + 1;
 	for (uint32_t i = 0; i < n_rings && filled < n; i++) {
 		struct shm_in *in = port->rings[at];
 
@@ -44,6 +43,7 @@ static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint
 			filled += ripc__shm_in_take(port, in, events + filled, n - filled);
 		at = at + 1 < n_rings ? at + 1 : 0;
 	}
+	port->first = at;
 	return filled;
 }
 
