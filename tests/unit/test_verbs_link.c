@@ -386,6 +386,20 @@ START_TEST(connections__limit)
 }
 END_TEST
 
+/* What is to be read while a queue pair is destroyed goes by the next one. */
+START_TEST(read__while_the_connection_is_closed)
+{
+	begin();
+	for (uint32_t turn = 0; turn < 20; turn++) {
+		ck_assert_int_eq(read_now(), 0);
+		ripc__verbs_links_run(&right.port, ripc__rdma_now_us() + 11000000);
+		ck_assert_int_eq(link_of(&right)->client.state, VERBS_DESTROYING);
+		ck_assert_int_eq(read_now(), 0);
+	}
+	finish();
+}
+END_TEST
+
 /* A device that never ends a read. */
 START_TEST(links_run__read_is_forgotten)
 {
@@ -624,6 +638,7 @@ int main(void)
 		{setup_came__forged, 1},
 		{setup_came__again, 1},
 		{connections__limit, 1},
+		{read__while_the_connection_is_closed, 1},
 		{links_run__read_is_forgotten, 1}, {links_run__closes_what_is_idle, 2},
 		{setup_came__nothing_open, 1},
 		{mem_open__fails, 1},

@@ -143,6 +143,7 @@ static void answer(struct verbs_link *link, enum verbs_setup_type type, uint64_t
 static void close_client(struct verbs_link *link)
 {
 	say(link, VERBS_CLIENT_GONE, &link->client);
+	ripc__rdma_flow_fail(&link->flow); /* what is to be read goes by the next one */
 	ripc__verbs_pair_destroy(&link->client);
 }
 
