@@ -178,7 +178,7 @@ class Owned:
 
     def on_device(self, kind):
         return [entry for entry in entries(kind) if entry['ifname'] == self.device and
-                entry['comm'] != 'ib_core']
+                entry.get('comm') != 'ib_core']
 
     def domains(self):
         return {entry['pdn'] for entry in self.on_device('pd') if entry['ctxn'] in self.contexts}

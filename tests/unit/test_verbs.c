@@ -478,6 +478,23 @@ START_TEST(poll__queue_pair_fails)
 }
 END_TEST
 
+/* Who polls once and hears nothing may sleep: by then all receives have come back. */
+START_TEST(poll__queue_pair_fails_and_nobody_hears)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+
+	ends_open(&left, &right);
+	ck_assert_uint_gt(right.port.ring.count, 2 * VERBS_BATCH);
+	break_qp(&right);
+	ck_assert_int_eq(BACKEND->poll(&right.port, events, RIPC_EVENTS_MAX), 0);
+	ck_assert_uint_eq(right.port.failures, 1);
+	ck_assert(!right.port.failed);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
 /* Again and again, but each time the link is gone for a moment: it is not given up. */
 START_TEST(poll__queue_pair_fails_with_its_link)
 {
@@ -660,7 +677,7 @@ int main(void)
 		{send__device_is_gone, 1},
 		{wait_arm__device_was_taken_away, 1},
 		{wait__while_a_send_fails, 1},
-		{poll__queue_pair_fails, 1},
+		{poll__queue_pair_fails, 1}, {poll__queue_pair_fails_and_nobody_hears, 1},
 		{poll__queue_pair_fails_with_its_link, 2},
 		{send__fails_with_its_queue_pair, 1},
 		{poll__queue_pair_fails_while_much_is_held, 1},

@@ -106,8 +106,8 @@ static void take_read(struct verbs_port *port, const struct ibv_wc *wc)
 			offsetof(struct verbs_link, flow)));
 }
 
-/* Datagrams and reads, until there are n events or no more completions. */
-static uint32_t take_completions(struct verbs_port *port, struct ripc__event *events, uint32_t n)
+/* Datagrams and reads, until there are n events or no more of the batch. */
+static uint32_t take_batch(struct verbs_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t at = 0;
 
@@ -125,6 +125,19 @@ static uint32_t take_completions(struct verbs_port *port, struct ripc__event *ev
 		at += taken == TAKEN_OUT;
 	}
 	return at;
+}
+
+/* A batch of which nobody hears is not the last: who is told of nothing goes to sleep. */
+static uint32_t take_completions(struct verbs_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled;
+
+	do {
+		fill(port);
+		filled = take_batch(port, events, n);
+	} while (filled == 0 && port->n_wcs == VERBS_BATCH && port->at == VERBS_BATCH &&
+		list_empty(&port->reads.ended));
+	return filled;
 }
 
 /* ---- the rest ---------------------------------------------------------------------------- */
@@ -161,8 +174,6 @@ static void look_at_clock(struct verbs_port *port)
 /* Buffers that were released are posted again, unless there is nothing to post them to. */
 static void refill(struct verbs_port *port)
 {
-	if (port->failed)
-		ripc__verbs_qp_revive(port);
 	/* A queue pair that is lost would give them back at once. */
 	if (!port->failed && !port->rdma->is_lost)
 		ripc__rdma_ring_refill(&port->ring);
@@ -183,8 +194,9 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 		look_at_clock(port);
 	ripc__rdma_worker_done(port->worker, port);
 	refill(port);
-	fill(port);
 	filled = take_completions(port, events, n);
+	if (port->failed)
+		ripc__verbs_qp_revive(port);
 	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
 	return (int)ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
 }
