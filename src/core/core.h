@@ -119,13 +119,13 @@ struct peer {
 	uint64_t context;    /* its incarnation */
 	uint32_t held[SHARES];
 	uint32_t partners;   /* references */
-	uint8_t device : 6;  /* index into ctx->devices */
-	bool slow_start : 1, rtt_doubtful : 1;
+	uint8_t device;      /* index into ctx->devices */
 	uint8_t proofs : 4;  /* that a lossy path reorders, among these cuts */
 	uint8_t reorder : 4; /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t failed;      /* bit i: devices[i] has */
 	bool broken : 1;     /* its device has, and nothing has taken its place */
 	bool opening : 1;    /* its device is still making the route: nothing is sent */
+	bool slow_start : 1, rtt_doubtful : 1;
 	uint8_t cuts;        /* since the path last proved to reorder */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */

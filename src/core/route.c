@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "util/rare.h"
 
 #define ECHO_LEN  (WIRE_HEADER + 16u)
 #define RETRY_US  5000000u /* a better device is tried again after so long */
@@ -94,7 +95,7 @@ bool ripc__route_is_lost(const struct partner *partner)
 	return peer && peer->broken && ctx->devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
 }
 
-void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why)
+RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
 	if (peer->broken || has_failed(peer, peer->device))
 		return;

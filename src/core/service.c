@@ -117,8 +117,9 @@ void ripc__spares_free(struct ripc_context *ctx)
 }
 
 /* Without the lock, what most often is freed: a short. False: there is no room for it. */
-static bool freed_put(struct ripc_context *ctx, struct message *message)
+static bool freed_put(struct message *message)
 {
+	struct ripc_context *ctx = message->ctx;
 	struct message *none = NULL;
 
 	return message->spare && !message->items_in_pool &&
@@ -163,22 +164,14 @@ void ripc__message_free(struct message *message)
 		message->queued = false;
 }
 
-void ripc_msg_free(struct ripc_msg *msg)
+/* The pool has a lock of its own; what is kept for the next short is under ours. */
+static RIPC__RARE void free_locked(struct message *message)
 {
-	struct message *message = (struct message *)msg;
-	struct ripc_context *ctx;
+	struct ripc_context *ctx = message->ctx;
 
-	if (!msg || !*message->ctx->alive)
-		return;
-	/* The pool has a lock of its own; what is kept for the next short is under ours. */
 	if (message->home == MESSAGE_POOL && !message->spare && !message->mapped) {
 		message_free_pool(message);
-		return;
-	}
-	ctx = message->ctx;
-	if (message->home == MESSAGE_POOL && !message->mapped) {
-		if (freed_put(ctx, message))
-			return;
+	} else if (message->home == MESSAGE_POOL && !message->mapped) {
 		ripc__lock(ctx);
 		message_free_pool(message);
 		ripc__unlock(ctx);
@@ -186,6 +179,14 @@ void ripc_msg_free(struct ripc_msg *msg)
 		ripc__message_free(message);
 		ripc__leave(ctx);
 	}
+}
+
+void ripc_msg_free(struct ripc_msg *msg)
+{
+	struct message *message = (struct message *)msg;
+
+	if (msg && *message->ctx->alive && !freed_put(message))
+		free_locked(message);
 }
 
 /* ---- the queue --------------------------------------------------------------------------- */

@@ -446,6 +446,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
 	struct ripc_service *service = partner->service;
+	struct ripc_stats *stats = &service->ctx->stats;
 	struct lent *lent = packet->replies ?
 		ripc__lent_find(service, packet->replies, partner->id) : NULL;
 
@@ -455,8 +456,8 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	message->public.from = partner->id;
 	message->public.from_incarnation = partner->incarnation;
 	message->public.reply = packet->lends;
-	service->ctx->stats.short_received++;
-	service->ctx->stats.short_received_bytes += packet->payload_len;
+	stats->short_received++;
+	stats->short_received_bytes += packet->payload_len;
 	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
 }
 

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rare.h"
+
 #define TRIES  64u /* of some ten to a hundred cycles each */
 #define YIELDS 64u /* of about a microsecond each */
 
@@ -55,7 +57,7 @@ static bool lock_soon(struct ripc__mutex *mutex)
 	return false;
 }
 
-void ripc__mutex_wait(struct ripc__mutex *mutex)
+RIPC__RARE void ripc__mutex_wait(struct ripc__mutex *mutex)
 {
 	atomic_fetch_add_explicit(&mutex->waiters, 1, memory_order_relaxed);
 	if (!lock_soon(mutex)) {
@@ -66,7 +68,7 @@ void ripc__mutex_wait(struct ripc__mutex *mutex)
 	atomic_fetch_sub_explicit(&mutex->waiters, 1, memory_order_relaxed);
 }
 
-void ripc__mutex_wake(struct ripc__mutex *mutex)
+RIPC__RARE void ripc__mutex_wake(struct ripc__mutex *mutex)
 {
 	futex_wake_one(&mutex->word);
 }
