@@ -304,16 +304,16 @@ static struct partner *take_ack(struct partner *partner, const struct wire_packe
 static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	if (packet->h.type == WIRE_DATA) {
-		ripc__partner_touch(partner);
-		ripc__incoming_data(partner, packet);
-		return;
-	}
 	/* A plain short is verified while it is copied; all others before they have effects. */
 	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
 			partner->known) {
 		ripc__partner_touch(partner);
 		ripc__short_input(partner, packet);
+		return;
+	}
+	if (packet->h.type == WIRE_DATA) {
+		ripc__partner_touch(partner);
+		ripc__incoming_data(partner, packet);
 		return;
 	}
 	if (!verified(ctx, packet))

@@ -87,18 +87,21 @@ struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_
 {
 	uint32_t n_items = packet->n_items;
 	size_t head = (sizeof(struct message) + n_items * sizeof(struct iovec) + 15) & ~(size_t)15;
-	struct message *message = message_make(ctx, n_items, head + packet->payload_len);
-	struct iovec *items;
+	size_t left = packet->payload_len;
+	struct message *message = message_make(ctx, n_items, head + left);
+	struct iovec *item;
 	char *bytes;
 
 	if (!message)
 		return NULL;
-	items = (struct iovec *)(message + 1);
+	item = (struct iovec *)(message + 1);
 	bytes = (char *)message + head;
-	for (uint32_t i = 0; i < n_items; i++) {
-		items[i] = (struct iovec){bytes, wire_item_len(packet, i)};
-		bytes += items[i].iov_len;
+	for (uint32_t i = 0; i + 1 < n_items; i++, item++) {
+		*item = (struct iovec){bytes, wire_item_len(packet, i)};
+		bytes += item->iov_len;
+		left -= item->iov_len;
 	}
+	*item = (struct iovec){bytes, left}; /* their lengths' sum is the payload's */
 	return message;
 }
 
