@@ -71,6 +71,7 @@ enum ripc__cap {
 	RIPC_CAP_REGISTERED = 16, /* memory must be registered (mem_reg) before use */
 	RIPC_CAP_INTACT = 32,    /* no byte is altered on the way: datagrams go without checksum */
 	RIPC_CAP_MAP = 64,       /* what was opened can be mapped: mem_hand, map and unmap work */
+	RIPC_CAP_DUBIOUS = 128,  /* reads and writes may end well and not have moved all bytes */
 };
 
 /* What a device can do. Filled by dev_open; may shrink later (datagram sizes: see peer_mtu). */
@@ -82,6 +83,12 @@ struct ripc__attr {
 	uint32_t datagram_overhead; /* of receive_buffer that each datagram takes, bytes */
 	uint32_t read_max;         /* bytes that one read or write takes at most; 0: any number */
 };
+
+/* Is what reads and writes have moved what was there? Else the whole is checksummed. */
+static inline bool ripc__moves_intact(const struct ripc__attr *attr)
+{
+	return (attr->caps & (RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS)) == RIPC_CAP_INTACT;
+}
 
 /* One datagram to send: a header and pieces, iov[0..n_iov). */
 struct ripc__tx {

@@ -144,7 +144,10 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 /* Where bytes may be altered on the way, the receiver compares the whole. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 {
-	if (ripc__is_intact(ripc__peer_device(outgoing->message.ctx, outgoing->partner->peer)))
+	const struct device *device = ripc__peer_device(outgoing->message.ctx,
+		outgoing->partner->peer);
+
+	if (ripc__moves_intact(&device->attr))
 		return;
 	for (uint32_t i = 0; !outgoing->summed && i < outgoing->n_items; i++)
 		outgoing->sum = ripc__crc32c(outgoing->sum, outgoing->items[i].iov_base,

@@ -85,7 +85,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 
 	if (incoming->reading || incoming->unreadable ||
 			announce->payload_len >= incoming->total ||
-			(!has_sum && !ripc__is_intact(device)))
+			(!has_sum && !ripc__moves_intact(&device->attr)))
 		return false;
 	reading = calloc(1, sizeof(*reading) + announce->n_items * sizeof(struct read_item));
 	if (!reading)
@@ -126,7 +126,7 @@ static void complete(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
 
-	if (!ripc__is_intact(reading->device) && reading->crc != incoming->sum) {
+	if (!ripc__moves_intact(&reading->device->attr) && reading->crc != incoming->sum) {
 		incoming->partner->service->ctx->stats.drop_checksum++;
 		ripc__reading_fail(reading);
 		return;
@@ -294,7 +294,7 @@ static void came(struct ripc_context *ctx, struct reading *reading, const struct
 	reading->got += len;
 	ctx->stats.read_bytes += len;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
-	if (!ripc__is_intact(reading->device))
+	if (!ripc__moves_intact(&reading->device->attr))
 		reading->crc ^= ripc__crc32c_shift(ripc__crc32c(0, slot->mem, len),
 			incoming->total - slot->end);
 }

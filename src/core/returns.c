@@ -348,7 +348,7 @@ static bool is_right(const struct partner *partner, const struct message *messag
 	struct ripc_context *ctx = message->ctx;
 	uint32_t crc = 0;
 
-	if (ripc__is_intact(ripc__peer_device(ctx, partner->peer)))
+	if (ripc__moves_intact(&ripc__peer_device(ctx, partner->peer)->attr))
 		return true;
 	for (uint32_t i = 0; i < message->public.n_items; i++)
 		crc = ripc__crc32c(crc, message->public.items[i].iov_base,

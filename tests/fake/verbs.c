@@ -137,6 +137,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	(void)context;
 	memset(attr, 0, sizeof(*attr));
 	attr->phys_port_cnt = 1;
+	attr->vendor_id = fake_verbs.vendor_id;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 16;
 	return 0;
 }

@@ -43,7 +43,9 @@ struct fake_verbs {
 		uint32_t skip, n;
 		int error;
 	} fail[FAKE_CALLS];
+	uint32_t vendor_id;
 	bool hold_reads;     /* reads that are posted do not end */
+	uint32_t n_lies;     /* so many reads and writes end well and have moved nothing */
 	bool drop_datagrams; /* nothing arrives */
 	bool drop_thirds;    /* of each three datagrams one does not arrive */
 	uint32_t third;      /* which: 0 to 2 */

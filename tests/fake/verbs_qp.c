@@ -253,7 +253,10 @@ static enum ibv_wc_status read_now(struct fake_qp *qp, const struct ibv_send_wr 
 		flush(holder);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
-	memcpy(writes ? theirs : ours, writes ? ours : theirs, piece->length);
+	if (fake_verbs.n_lies)
+		fake_verbs.n_lies--;
+	else
+		memcpy(writes ? theirs : ours, writes ? ours : theirs, piece->length);
 	return IBV_WC_SUCCESS;
 }
 

@@ -31,15 +31,21 @@ static void party_open(struct party *party, uint64_t id)
 	party->id = id;
 }
 
-static void begin(enum ibv_mtu mtu)
+static void begin_by(enum ibv_mtu mtu, uint32_t vendor_id)
 {
 	/* Others may run the same test on this host. */
 	uint64_t id = (uint64_t)getpid() << 20;
 
 	fake_verbs_reset();
 	fake_verbs.mtu = mtu;
+	fake_verbs.vendor_id = vendor_id;
 	party_open(&left, id + 1);
 	party_open(&right, id + 2);
+}
+
+static void begin(enum ibv_mtu mtu)
+{
+	begin_by(mtu, 0);
 }
 
 static void finish(void)
@@ -189,6 +195,21 @@ START_TEST(sendmsg__answer_is_written)
 }
 END_TEST
 
+/* rxe says of a read, or of a write, that it has succeeded, and has moved nothing. */
+START_TEST(sendmsg__device_lies)
+{
+	begin_by(IBV_MTU_4096, 0xffffff);
+	acquaint();
+	fake_verbs.n_lies = 1;
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_eq(fake_verbs.n_lies, 0);
+	fake_verbs.n_lies = 1;
+	ask_and_answer(LONG_LEN);
+	ck_assert_uint_eq(fake_verbs.n_lies, 0);
+	finish();
+}
+END_TEST
+
 /* Nor can the connection be had by the one who answers: it goes another way. */
 START_TEST(sendmsg__answer_is_not_written)
 {
@@ -253,6 +274,7 @@ int main(void)
 		{close__while_it_reads, 2},
 		{sendmsg__answer_is_written, 2},
 		{sendmsg__answer_is_not_written, 1},
+		{sendmsg__device_lies, 1},
 		{NULL, 0},
 	};
 

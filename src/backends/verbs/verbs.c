@@ -19,6 +19,7 @@
 #define RECEIVES_MAX    16384u
 #define CONNECTIONS_MAX 4096u
 #define QKEY_MASK       0x7fffffffu
+#define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */
 
 static int read_options(const struct ripc__host *host, struct verbs_device *dev,
 		struct ripc__rdma_wish *wish)
@@ -73,6 +74,15 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return error;
 }
 
+/*
+ * rxe (Linux 6.1, check_ack() in rxe_comp.c) says that a read has succeeded when its answers come
+ * out of order, as they do after a link was down: nothing of it need have arrived.
+ */
+static bool is_dubious(const struct ripc__rdma_device *rdma)
+{
+	return rdma->attr.vendor_id == RXE_VENDOR;
+}
+
 static uint32_t mtu_bytes(const struct ripc__rdma_device *rdma)
 {
 	return 128u << rdma->mtu;
@@ -103,7 +113,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	datagram = mtu_bytes(&dev->rdma) - VERBS_PREAMBLE;
 	*attr = (struct ripc__attr){
 		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED |
-			RIPC_CAP_INTACT,
+			RIPC_CAP_INTACT | (is_dubious(&dev->rdma) ? RIPC_CAP_DUBIOUS : 0),
 		.datagram_max = datagram,
 		/*
 		 * Pulled bytes of four senders at once (core grants to no more) and as much again
