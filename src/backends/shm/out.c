@@ -279,16 +279,18 @@ void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]
 }
 
 /* No ring there yet, or any more. */
-static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_out *out,
+static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer,
 		const struct ripc__tx *tx, uint32_t n)
 {
+	struct shm_out *out = peer->out;
+
 	if (!advance(port, out))
 		return 0;
 	/* It has just been cut: at once again. */
 	if (out->state == SHM_IDLE && !advance(port, out))
 		return 0;
 	if (out->state == SHM_LINKED)
-		return (int)put_all(out, tx, n);
+		return ripc__shm_send(port, peer, tx, n);
 	if (out->state == SHM_EARLY)
 		return (int)send_early(port, out, tx, n);
 	return out->state == SHM_DEAD ? -ECONNRESET : 0;
@@ -301,6 +303,6 @@ int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n
 	if (tx->len > RIPC_DATAGRAM_MAX)
 		return -EMSGSIZE;
 	if (out->state != SHM_LINKED)
-		return send_unlinked(port, out, tx, n);
+		return send_unlinked(port, peer, tx, n);
 	return (int)put_all(out, tx, n);
 }

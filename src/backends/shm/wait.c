@@ -27,7 +27,7 @@
 
 /* ---- the sender's side ------------------------------------------------------------------- */
 
-static void mark(struct shm_out *out)
+static RIPC__RARE void mark(struct shm_out *out)
 {
 	_Atomic uint64_t *word = &out->bits->rings[out->index / 64].word;
 	uint64_t bit = 1ull << out->index % 64;
