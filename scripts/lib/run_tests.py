@@ -121,8 +121,9 @@ def step_thread(_):
 def step_repeat(options):
     """The threaded cases again and again: what goes wrong once in a hundred times."""
     path = os.path.join(build('gcc'), 'tests/unit/test_api_threads')
-    rounds = '1000' if options.full else '20'
-    status, output = run([path], RIPC_TEST_ROUNDS=rounds, CK_TIMEOUT_MULTIPLIER='60')
+    # A round of the longest case takes half a second; the limit of a case is four.
+    rounds, patience = ('1000', '600') if options.full else ('20', '60')
+    status, output = run([path], RIPC_TEST_ROUNDS=rounds, CK_TIMEOUT_MULTIPLIER=patience)
     return meson_log.count_program(f'threaded cases, {rounds} rounds', status == 0, False, output)
 
 
