@@ -84,16 +84,6 @@ static void say(const char *format, ...)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* From 1 to most bytes, each power of two equally often. */
-static uint64_t draw_len(uint64_t most, uint64_t number)
-{
-	uint64_t n_octaves = 64 - (uint64_t)__builtin_clzll(most | 1);
-	uint64_t low = 1ull << pattern_word(number, 1) % n_octaves;
-	uint64_t len = low + pattern_word(number, 2) % low;
-
-	return len < most ? len : most;
-}
-
 static void check_outcome(int status, enum ripc_outcome outcome)
 {
 	enum ripc_outcome wanted = RIPC_NOT_DELIVERED;

@@ -169,16 +169,6 @@ static int serve(const struct job *job)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* From 1 to most bytes, each power of two equally often. */
-static uint64_t draw_len(uint64_t most, uint64_t seed)
-{
-	uint64_t n_octaves = 64 - (uint64_t)__builtin_clzll(most | 1);
-	uint64_t low = 1ull << pattern_word(seed, 1) % n_octaves;
-	uint64_t len = low + pattern_word(seed, 2) % low;
-
-	return len < most ? len : most;
-}
-
 static void asker_open(struct asker *asker, const struct job *job, uint32_t depth)
 {
 	int error;

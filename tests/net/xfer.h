@@ -46,6 +46,16 @@ static inline bool pattern_check(const void *bytes, uint64_t len, uint64_t *seed
 	return true;
 }
 
+/* A length that the seed draws: from 1 to most bytes, each power of two equally often. */
+static inline uint64_t draw_len(uint64_t most, uint64_t seed)
+{
+	uint64_t n_octaves = 64 - (uint64_t)__builtin_clzll(most | 1);
+	uint64_t low = 1ull << pattern_word(seed, 1) % n_octaves;
+	uint64_t len = low + pattern_word(seed, 2) % low;
+
+	return len < most ? len : most;
+}
+
 static inline double now_s(void)
 {
 	struct timespec now;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Routes on their way: each peer_open that returned -EINPROGRESS, until its RIPC_EV_PEER is polled.
- * They are known by number, as core may move a route's memory meanwhile.
+ * What RIPC_EV_PEER tells, until it is polled: how a peer_open that returned -EINPROGRESS has
+ * ended, and that a route takes again what it did not take before. The former are known by number,
+ * as core may move a route's memory meanwhile.
  */
 #include <stdlib.h>
 

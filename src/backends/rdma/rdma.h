@@ -280,7 +280,7 @@ uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
 
 /* ---- opening.c --------------------------------------------------------------------------- */
 
-/* A peer_open that waits, or that has ended and was not polled. */
+/* A peer_open that waits, or a RIPC_EV_PEER that was not polled. */
 struct ripc__rdma_opening {
 	struct list node;
 	struct ripc__event event;

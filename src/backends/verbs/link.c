@@ -407,6 +407,7 @@ void ripc__verbs_pair_connected(struct verbs_pair *pair)
 		client_fail(link, pair->error ? pair->error : -ECANCELED);
 		return;
 	}
+	link->stalled_us = 0;
 	ripc__rdma_flow_start(&link->flow, pair->qp, pair->reads);
 	client_check(link);
 }
