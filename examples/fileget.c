@@ -40,7 +40,7 @@ static const char usage_text[] =
 	"  -r, --recursive    fetch a directory with all that is below it\n"
 	"  --files-from LIST  fetch the files named in LIST, one a line\n"
 	"  --depth N          requests under way at a time (default 4)\n"
-	"  --piece BYTES      large files are fetched in pieces of this size (default 1M)\n"
+	"  --piece BYTES      large files are fetched in pieces of this size (default 8M)\n"
 	"  --discard          read and sum up the bytes, write nothing\n"
 	"  --stats            say on standard error how fast it was and by which path\n"
 	"  --timeout MS       give up when the server is silent for so long (default 10000)\n"
@@ -498,7 +498,7 @@ int main(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	struct options options = {.depth = 4, .piece_bytes = 1u << 20, .timeout_ms = 10000};
+	struct options options = {.depth = 4, .piece_bytes = 8u << 20, .timeout_ms = 10000};
 	const char *wrong;
 	int option;
 

@@ -12,15 +12,16 @@
 #include <unistd.h>
 
 #include "core/memory.h"
+#include "util/mapping.h"
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
-#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
 static size_t page_len(void)
@@ -39,38 +40,16 @@ size_t ripc__memory_round(size_t len)
 
 static int open_memfd(size_t len)
 {
-	int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create("libripc", (unsigned int)flags | MFD_NOEXEC_SEAL), err;
+	int fd = ripc__memfd(), err;
 
-	if (fd < 0 && errno == EINVAL) /* the kernel does not know the last flag */
-		fd = memfd_create("libripc", (unsigned int)flags);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, (off_t)len) < 0) {
 		err = -errno;
 		close(fd);
 		return err;
 	}
 	return fd;
-}
-
-/* Reserves len bytes of addresses at a multiple of align, without memory behind them. */
-static int reserve(size_t len, size_t align, uint8_t **at)
-{
-	size_t head, all = len + align;
-	uint8_t *start;
-
-	if (all < len)
-		return -ENOMEM;
-	start = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (start == MAP_FAILED)
-		return -errno;
-	head = -(uintptr_t)start & (align - 1);
-	if (head)
-		munmap(start, head);
-	munmap(start + head + len, align - head);
-	*at = start + head;
-	return 0;
 }
 
 static int map_over(uint8_t *at, size_t len, int fd)
@@ -90,7 +69,7 @@ static int map_memfd(size_t len, size_t align, void **memory, int *fd_out)
 	fd = open_memfd(len);
 	if (fd < 0)
 		return fd;
-	err = reserve(len, align, &at);
+	err = ripc__reserve(len, align, &at);
 	if (err)
 		goto close_memfd;
 	err = map_over(at, len, fd);
@@ -98,7 +77,7 @@ static int map_memfd(size_t len, size_t align, void **memory, int *fd_out)
 		munmap(at, len);
 		goto close_memfd;
 	}
-	/* Large pages are a gain where the system has them for memfds, and no loss elsewhere. */
+	/* Before Linux 6.1 only this gives large pages, and only where the system allows it. */
 	if (len >= align)
 		(void)madvise(at, len, MADV_HUGEPAGE);
 	*memory = at;
@@ -147,7 +126,7 @@ static void touch(uint8_t *at, size_t len)
 		__atomic_fetch_or(at + offset, 0, __ATOMIC_RELAXED);
 }
 
-int ripc__memory_fault(void *memory, size_t len)
+static int populate(void *memory, size_t len)
 {
 	int result;
 
@@ -159,6 +138,32 @@ int ripc__memory_fault(void *memory, size_t len)
 	if (result < 0)
 		touch(memory, len); /* the kernel cannot do it for us */
 	return 0;
+}
+
+/*
+ * Gives large pages to what holds whole ones. They are made at once, and mapped at once by
+ * whoever is shown them. As the system makes none by itself for memfds unless it was told to, it
+ * is asked (madvise(2): whatever its settings say); a range that has no page at all is refused,
+ * so each gets one first. Where there are none to be had it stops, and small ones do.
+ */
+static void fault_large(uint8_t *at, size_t len)
+{
+	size_t head = -(uintptr_t)at & (LARGE_PAGE - 1);
+
+	if (len < head + LARGE_PAGE)
+		return;
+	at += head;
+	len = (len - head) & ~(LARGE_PAGE - 1);
+	for (size_t offset = 0; offset < len; offset += LARGE_PAGE)
+		if (populate(at + offset, page_len()))
+			return;
+	(void)madvise(at, len, MADV_COLLAPSE);
+}
+
+int ripc__memory_fault(void *memory, size_t len)
+{
+	fault_large(memory, len);
+	return populate(memory, len);
 }
 
 /* ---- measuring --------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@
 #include "util/map.h"
 
 #define CHUNK_BITS 21
-#define CHUNK      ((size_t)1 << CHUNK_BITS)
+#define CHUNK      ((size_t)1 << CHUNK_BITS) /* LARGE_PAGE */
 #define UNIT       64u           /* blocks are multiples of this, and aligned to it */
 #define BLOCK_MAX  (512u << 10)  /* longest block of a small slab */
 #define CLASSES    26u           /* 1, 2, 3, 4, 6, 8, 12, 16 ... 8192 units */
@@ -406,18 +406,20 @@ static int take_big(struct ripc__pool *pool, size_t len, struct place *place)
 }
 
 /*
- * What of the first len bytes of a block has no pages yet; of a small slab a step at a time. It
- * counts as faulted in from now on; the caller does it, without the lock.
+ * What of the first len bytes of a block has no pages yet, a step at a time: of a big slab whole
+ * large pages. It counts as faulted in from now on; the caller does it, without the lock.
  */
 static size_t fault_due(struct place place, size_t len, uint8_t **from)
 {
 	struct slab *slab = place.slab;
+	size_t step = is_big(slab) ? CHUNK : FAULT_STEP;
 	size_t end = place.index * slab->block_len + len, due;
 
 	if (end <= slab->faulted)
 		return 0;
-	if (!is_big(slab))
-		end = (end + FAULT_STEP - 1) & ~(FAULT_STEP - 1);
+	end = (end + step - 1) & ~(step - 1);
+	if (end > slab->len)
+		end = slab->len;
 	due = ripc__memory_round(end) - slab->faulted;
 	*from = slab->base + slab->faulted;
 	slab->faulted += due;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,6 +13,9 @@
 #include "core/memory.h"
 #include "suite.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 #define MIB ((size_t)1 << 20)
 
 static int n_descriptors(void)
@@ -130,6 +134,55 @@ START_TEST(memory_fault__gives_pages_and_keeps_contents)
 }
 END_TEST
 
+/* How many bytes of the mapping that contains at are mapped by large pages. */
+static size_t large_bytes(const void *at)
+{
+	FILE *maps = fopen("/proc/self/smaps", "r");
+	unsigned long from = 0, to = 0, kib = 0, is_there = 0;
+	char line[512];
+
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			is_there = from <= (uintptr_t)at && (uintptr_t)at < to;
+		else if (is_there && sscanf(line, "ShmemPmdMapped: %lu kB", &kib) == 1)
+			break;
+	}
+	fclose(maps);
+	return kib * 1024;
+}
+
+/* Whether this kernel makes large pages of a memfd when it is asked. */
+static bool has_large_pages(void)
+{
+	bool made;
+	uint8_t *memory;
+
+	ck_assert_int_eq(ripc__memory_map(2 * MIB, 2 * MIB, (void **)&memory), 0);
+	memory[0] = 1;
+	made = madvise(memory, 2 * MIB, MADV_COLLAPSE) == 0;
+	ripc__memory_unmap(memory, 2 * MIB);
+	return made;
+}
+
+START_TEST(memory_fault__large_pages)
+{
+	size_t expected = has_large_pages() ? 4 * MIB : 0, page = ripc__memory_round(1);
+	size_t n_pages = 6 * MIB / page - 2;
+	uint8_t *memory;
+
+	ck_assert_int_eq(ripc__memory_map(8 * MIB, 2 * MIB, (void **)&memory), 0);
+	memory[3 * MIB + 5000] = 77;
+	/* Whole ones are from 2 to 6 MiB. */
+	ck_assert_int_eq(ripc__memory_fault(memory + MIB + page, n_pages * page), 0);
+	ck_assert_uint_eq(resident_pages(memory + 2 * MIB, 4 * MIB), 4 * MIB / page);
+	ck_assert_uint_eq(large_bytes(memory), expected);
+	ck_assert_uint_eq(memory[3 * MIB + 5000], 77);
+	ck_assert_uint_eq(resident_pages(memory + 7 * MIB, MIB), 0);
+	ripc__memory_unmap(memory, 8 * MIB);
+}
+END_TEST
+
 /* Where an access would be a SIGBUS: beyond the end of what is mapped. */
 START_TEST(memory_fault__not_possible)
 {
@@ -169,7 +222,8 @@ int main(void)
 	const TTest *const tests[] = {
 		memory_map__aligned_zeros_without_a_descriptor, memory_map__child_has_no_part,
 		memory_map__no_descriptors, memory_map__no_addresses,
-		memory_fault__gives_pages_and_keeps_contents, memory_fault__not_possible,
+		memory_fault__gives_pages_and_keeps_contents, memory_fault__large_pages,
+		memory_fault__not_possible,
 		memory_half__within_the_machine, memory_round__whole_pages, NULL,
 	};
 

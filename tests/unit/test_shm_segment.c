@@ -11,6 +11,7 @@
 
 #include "backends/shm/segment.h"
 #include "suite.h"
+#include "util/mapping.h"
 
 #define LEN 8192
 
@@ -127,6 +128,25 @@ START_TEST(segment_make__is_not_inherited)
 }
 END_TEST
 
+/* So that what has large pages can be mapped by them. */
+START_TEST(segment_map__large_ones_are_aligned)
+{
+	void *own, *other;
+	int fd;
+
+	for (size_t len = LARGE_PAGE - LEN; len <= LARGE_PAGE + LEN; len += LEN) {
+		ck_assert_int_eq(ripc__shm_segment_make(len, false, &own, &fd), 0);
+		ck_assert_int_eq(ripc__shm_segment_map(fd, len, true, &other), 0);
+		close(fd);
+		ck_assert_uint_eq(len < LARGE_PAGE ? 0 : (uintptr_t)other % LARGE_PAGE, 0);
+		strcpy((char *)own + len - 6, "there");
+		ck_assert_str_eq((char *)other + len - 6, "there");
+		ripc__shm_segment_unmap(own, len);
+		ripc__shm_segment_unmap(other, len);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -135,6 +155,7 @@ int main(void)
 		segment_make__read_only,
 		segment_map__refuses_what_could_go_away,
 		segment_make__is_not_inherited,
+		segment_map__large_ones_are_aligned,
 		NULL,
 	};
 

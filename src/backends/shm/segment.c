@@ -14,31 +14,32 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
-#endif
+#include "util/mapping.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
 #define POPULATE_MAX (512u << 10) /* bytes that are mapped page by page at once: not slabs */
 
-static int memfd_make(void)
-{
-	int fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-
-	if (fd < 0 && errno == EINVAL) /* the kernel does not know the last flag */
-		fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	return fd < 0 ? -errno : fd;
-}
-
+/* Slabs have large pages, which can only be mapped as such at a multiple of their length. */
 static int map(int fd, size_t len, int protection, void **memory)
 {
-	int flags = MAP_SHARED | (len <= POPULATE_MAX ? MAP_POPULATE : 0);
-	void *at = mmap(NULL, len, protection, flags, fd, 0);
+	int flags = MAP_SHARED | (len <= POPULATE_MAX ? MAP_POPULATE : 0), error = 0;
+	uint8_t *reserved = NULL;
+	void *at;
 
-	if (at == MAP_FAILED)
-		return -errno;
+	if (len >= LARGE_PAGE)
+		error = ripc__reserve(len, LARGE_PAGE, &reserved);
+	if (error)
+		return error;
+	at = mmap(reserved, len, protection, reserved ? flags | MAP_FIXED : flags, fd, 0);
+	if (at == MAP_FAILED) {
+		error = -errno;
+		if (reserved)
+			munmap(reserved, len);
+		return error;
+	}
 	/* A forked child would keep the memory alive, and could write. */
 	if (madvise(at, len, MADV_DONTFORK)) {
 		munmap(at, len);
@@ -51,7 +52,7 @@ static int map(int fd, size_t len, int protection, void **memory)
 int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_out)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	int fd = memfd_make(), error = 0;
+	int fd = ripc__memfd(), error = 0;
 	void *at = NULL;
 
 	if (fd < 0)

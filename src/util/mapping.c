@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of memory, and where to map them; see mapping.h. Owns nothing. */
+#include "util/mapping.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
+#endif
+
+int ripc__memfd(void)
+{
+	int fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL) /* the kernel does not know the last flag */
+		fd = memfd_create("libripc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+int ripc__reserve(size_t len, size_t align, uint8_t **at)
+{
+	size_t head, all = len + align;
+	uint8_t *start;
+
+	if (all < len)
+		return -ENOMEM;
+	start = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (start == MAP_FAILED)
+		return -errno;
+	head = -(uintptr_t)start & (align - 1);
+	if (head)
+		munmap(start, head);
+	munmap(start + head + len, align - head);
+	*at = start + head;
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of memory, and where to map them. Keeps no state. */
+#ifndef RIPC_UTIL_MAPPING_H
+#define RIPC_UTIL_MAPPING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What one entry of a page table can map where pages have 4 KiB (x86-64, most arm64); elsewhere
+ * large pages are of another size, and nothing is gained by this one, nor lost.
+ */
+#define LARGE_PAGE ((size_t)2 << 20)
+
+/* An empty memfd that can be sealed and is closed on exec. A negative errno (memfd_create(2)). */
+int ripc__memfd(void);
+/*
+ * Reserves len bytes of addresses (whole pages) at a multiple of align (a power of two, at least
+ * a page), without memory behind them: to be mapped over, and unmapped. -ENOMEM.
+ */
+int ripc__reserve(size_t len, size_t align, uint8_t **at);
+
+#endif
