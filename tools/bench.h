@@ -7,7 +7,8 @@
  *   bench_run.c      one run: a server and a client process; many runs in turns
  *   bench_join.c     the same with the server on another host
  *   bench_report.c   medians, ratios, the table and JSON
- *   bench_ripc.c, _tcp.c, _udp.c, _unix.c, _shm.c   the peers: who exchanges messages
+ *   bench_ripc.c, _tcp.c, _udp.c, _unix.c, _shm.c, _memcpy.c
+ *                    the peers: who exchanges messages
  *
  * A peer is added by a file with a struct bench_peer and a line in bench_peers[].
  *
@@ -67,7 +68,8 @@ struct bench_peer {
 	struct bench_half latency, bandwidth; /* functions are NULL where it cannot do that */
 };
 
-extern const struct bench_peer bench_ripc, bench_tcp, bench_udp, bench_unix, bench_shm;
+extern const struct bench_peer bench_ripc, bench_tcp, bench_udp, bench_unix, bench_shm,
+	bench_memcpy;
 extern const struct bench_peer *const bench_peers[];
 extern const unsigned int bench_n_peers;
 

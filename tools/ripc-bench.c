@@ -12,7 +12,7 @@
 #include "bench.h"
 
 const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_tcp, &bench_udp,
-	&bench_unix, &bench_shm};
+	&bench_unix, &bench_shm, &bench_memcpy};
 const unsigned int bench_n_peers = sizeof(bench_peers) / sizeof(bench_peers[0]);
 
 static const char usage_text[] =
@@ -26,8 +26,8 @@ static const char usage_text[] =
 	"  bandwidth          long messages one after the other, until each has arrived\n"
 	"  --size N,N,...     bytes of a message (default 50,1400 or 64K,1M,80M)\n"
 	"  --vs NAME,...      peers to compare with: tcp; for latency also udp, and on one host\n"
-	"                     unix and shm (datagrams; spinning on shared memory); none\n"
-	"                     (default tcp,udp or tcp)\n"
+	"                     unix and shm (datagrams; spinning on shared memory); for\n"
+	"                     bandwidth memcpy; none (default tcp,udp or tcp)\n"
 	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0:\n"
 	"                     sockets sleep at once, libripc polls for up to 50 while that pays)\n"

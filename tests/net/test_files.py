@@ -419,6 +419,8 @@ class Alone(unittest.TestCase):
     def test_bench__bandwidth(self):
         done = self.bench('bandwidth', '--size', '1,64K,8M', '--count', '3')
         self.assertEqual(done, [(1, 'tcp'), (65536, 'tcp'), (8 << 20, 'tcp')])
+        done = self.bench('bandwidth', '--size', '8M', '--count', '3', '--vs', 'memcpy')
+        self.assertEqual(done, [(8 << 20, 'memcpy')])
 
     def test_bench__joined(self):
         name = 'bench-%d' % os.getpid()
