@@ -4,150 +4,9 @@
  * partner who may say anything, and two contexts on the loop backend.
  */
 #include "backends/loop/loop.h"
-#include "lone.h"
+#include "mover.h"
 
-#define MIB       (1u << 20)
-#define READS_MAX 64
-
-struct fake_read {
-	uint64_t offset, cookie;
-	struct ripc__key key;
-	void *mem;
-	size_t len;
-};
-
-static uint8_t theirs[12 * MIB], window[12 * MIB];
-
-static struct {
-	struct ripc__backend backend;
-	const struct ripc__backend *backends[2];
-	uint32_t caps;
-	struct fake_read reads[READS_MAX]; /* in progress */
-	uint32_t n_reads, n_full;          /* calls of read that get -EAGAIN */
-	struct ripc__event events[READS_MAX];
-	uint32_t n_events;
-	uint32_t n_open, n_closed, n_regions;
-	bool fences, opens_slowly, ends_when_waited_for;
-	uint64_t fence;
-} fake;
-
-static int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
-{
-	lone_dev_open(dev, host, attr);
-	attr->caps = fake.caps;
-	return 0;
-}
-
-static int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
-{
-	ck_assert(!source);
-	(void)dev;
-	(void)peer;
-	(void)len;
-	*region = mem;
-	fake.n_regions++;
-	return 0;
-}
-
-static void fake_mem_dereg(void *dev, void *region)
-{
-	(void)dev;
-	(void)region;
-	fake.n_regions--;
-}
-
-static int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key)
-{
-	(void)dev;
-	(void)peer;
-	(void)len;
-	ck_assert(!writable);
-	*key = (struct ripc__key){(uintptr_t)mem, 0x4e1 + fake.n_open++};
-	return 0;
-}
-
-static int fake_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
-{
-	(void)dev;
-	(void)key;
-	fake.n_closed++;
-	fake.fence = cookie;
-	return fake.fences ? -EINPROGRESS : 0;
-}
-
-static int fake_peer_open(void *port, void *peer, const struct ripc__addr *addr)
-{
-	lone_peer_open(port, peer, addr);
-	return fake.opens_slowly ? -EINPROGRESS : 0;
-}
-
-static int fake_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
-{
-	(void)port;
-	(void)peer;
-	if (fake.n_full > 0) {
-		fake.n_full--;
-		return -EAGAIN;
-	}
-	ck_assert_uint_lt(fake.n_reads, READS_MAX);
-	fake.reads[fake.n_reads++] = (struct fake_read){offset, cookie, *key, mem, len};
-	return 0;
-}
-
-/* The event of this kind comes with the next poll. */
-static void event(struct ripc__event event)
-{
-	ck_assert_uint_lt(fake.n_events, READS_MAX);
-	fake.events[fake.n_events++] = event;
-}
-
-/* A read in progress ends; what it got is the sender's memory at that address. */
-static void read_ends(uint32_t at, int status)
-{
-	struct fake_read *read = &fake.reads[at];
-
-	if (status == 0)
-		memcpy(read->mem, theirs + read->key.address + read->offset, read->len);
-	event((struct ripc__event){.kind = RIPC_EV_READ, .cookie = read->cookie,
-		.status = status});
-	*read = fake.reads[--fake.n_reads];
-}
-
-static int fake_poll(void *port, struct ripc__event *events, uint32_t n)
-{
-	uint32_t filled = fake.n_events;
-
-	if (fake.ends_when_waited_for) {
-		while (fake.n_reads)
-			read_ends(0, -ETIMEDOUT);
-	}
-	if (filled == 0)
-		return lone_poll(port, events, n);
-	memcpy(events, fake.events, filled * sizeof(*events));
-	fake.n_events = 0;
-	return (int)filled;
-}
-
-static void reader_open(struct lone *lone, uint32_t caps)
-{
-	memset(&fake, 0, sizeof(fake));
-	fake.caps = caps;
-	fake.backend = lone_backend;
-	fake.backend.dev_open = fake_dev_open;
-	fake.backend.mem_reg = fake_mem_reg;
-	fake.backend.mem_dereg = fake_mem_dereg;
-	fake.backend.mem_open = fake_mem_open;
-	fake.backend.mem_close = fake_mem_close;
-	fake.backend.peer_open = fake_peer_open;
-	fake.backend.read = fake_read;
-	fake.backend.poll = fake_poll;
-	fake.backends[0] = &fake.backend;
-	lone_open_on(lone, fake.backends);
-	for (size_t i = 0; i < sizeof(theirs); i++)
-		theirs[i] = (uint8_t)(i * 2654435761u >> 16);
-}
+static uint8_t window[12 * MIB];
 
 /* Two items: of the first MiB but one byte, and the rest. */
 static void say_keyed(struct lone *lone, uint64_t number, uint64_t total, uint32_t sum)
@@ -196,7 +55,7 @@ START_TEST(read__pieces_in_any_order)
 	const uint64_t total = 12 * MIB - 5;
 	uint32_t since;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED | (_i ? RIPC_CAP_INTACT : 0));
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED | (_i ? RIPC_CAP_INTACT : 0));
 	lone_introduce(&lone);
 	since = lone.n_sent;
 	say_keyed(&lone, 1, total, _i ? 0 : ripc__crc32c(0, theirs, total));
@@ -221,7 +80,7 @@ START_TEST(read__what_did_not_come_along)
 		.payload_len = 400, .announce = {.total = total, .oldest = 1, .n_items = 3,
 			.unasked = 400}};
 
-	reader_open(&lone, RIPC_CAP_READ | (_i ? RIPC_CAP_INTACT : 0));
+	mover_open(&lone, RIPC_CAP_READ | (_i ? RIPC_CAP_INTACT : 0));
 	lone_introduce(&lone);
 	if (!_i) {
 		packet.h.flags = WIRE_F_LAST;
@@ -249,7 +108,7 @@ START_TEST(read__nothing_left)
 		.h.flags = WIRE_F_LAST, .payload_len = 400, .announce = {.total = 400, .oldest = 1,
 			.n_items = 1, .unasked = 400}};
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	packet.announce.sum = ripc__crc32c(0, theirs, 400);
 	ck_assert_int_eq(ripc_window_post(lone.svc, &mem, 5), 0);
@@ -267,7 +126,7 @@ START_TEST(read__again)
 {
 	static struct lone lone;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	fake.n_full = 3;
 	say_keyed(&lone, 1, 2 * MIB, 0);
@@ -289,7 +148,7 @@ START_TEST(read__in_vain)
 	static struct lone lone;
 	struct wire_packet pull;
 
-	reader_open(&lone, RIPC_CAP_READ | (_i >= 2 ? RIPC_CAP_INTACT : 0) |
+	mover_open(&lone, RIPC_CAP_READ | (_i >= 2 ? RIPC_CAP_INTACT : 0) |
 		(_i >= 3 ? RIPC_CAP_DUBIOUS : 0));
 	lone_introduce(&lone);
 	say_keyed(&lone, 1, 2 * MIB, _i == 1 || _i == 4 ? 1234 : 0);
@@ -319,7 +178,7 @@ START_TEST(read__announced_without_keys)
 	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 2,
 		.announce = {.total = 2 * MIB, .oldest = 1, .n_items = 2}}, pull;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	say_keyed(&lone, 1, 2 * MIB, 0);
 	lone_say(&lone, &packet, lens, NULL);
@@ -341,7 +200,7 @@ START_TEST(cancel__place_is_kept_until_reads_end)
 		.announce.oldest = 1}, answer;
 	struct ripc_msg *msg;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	ck_assert_int_eq(ripc_window_post(lone.svc, &mem, 5), 0);
 	say_keyed(&lone, 1, 2 * MIB, 0);
@@ -366,7 +225,7 @@ START_TEST(service_close__waits_for_reads)
 	static struct lone lone;
 	const struct iovec mem = {window, sizeof(window)};
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	ck_assert_int_eq(ripc_window_post(lone.svc, &mem, 5), 0);
 	say_keyed(&lone, 1, 2 * MIB, 0);
@@ -389,7 +248,7 @@ START_TEST(open__what_does_not_go_along)
 	struct wire_packet announce;
 	uint64_t address, key;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	send.to = lone.service;
 	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
@@ -425,7 +284,7 @@ START_TEST(open__closed_before_the_end_is_told)
 	struct ripc_msg *msg;
 	uint64_t address, key;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED);
 	lone_introduce(&lone);
 	send_to_partner(&lone, &announce);
 	ck_assert_uint_eq(announce.announce.keys, 1);
@@ -459,7 +318,7 @@ START_TEST(open__repeated_when_reading_should_have_ended)
 	struct ripc_msg *msg;
 	uint64_t repeated;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	send_to_partner(&lone, &announce);
 	lone_pass(&lone, 40000);
@@ -486,7 +345,7 @@ START_TEST(open__said_again_when_the_route_is_back)
 	struct wire_packet announce;
 	uint32_t since;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	send_to_partner(&lone, &announce);
 	since = lone.n_sent;
@@ -510,7 +369,7 @@ START_TEST(open__unknown_then_notice)
 	enum ripc_outcome outcome;
 	struct ripc_msg *msg;
 
-	reader_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	fake.fences = true;
 	send.to = lone.service;
@@ -536,7 +395,7 @@ START_TEST(peer_open__takes_its_time)
 	struct ripc__addr addr = {.len = 1, .blob = {2}};
 	struct wire_packet announce;
 
-	reader_open(&lone, RIPC_CAP_INTACT);
+	mover_open(&lone, RIPC_CAP_INTACT);
 	fake.opens_slowly = true;
 	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
 	ck_assert_int_eq(ripc_send_short(lone.svc, send.to, &item, 1), 0);

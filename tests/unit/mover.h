@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device that can write, whose writes and fences end when the test says so. */
-#ifndef WRITER_H
-#define WRITER_H
+/* A device that reads and writes remote memory; both, and fences, end when the test says so. */
+#ifndef MOVER_H
+#define MOVER_H
 
 #include "lone.h"
 
 #define MIB        (1u << 20)
-#define WRITES_MAX 64
+#define MOVES_MAX  64
 #define KEY        0x4e1 /* of the first range that is opened */
 #define LENT       (2 * MIB)
 
-struct fake_write {
+struct fake_move {
 	uint64_t offset, cookie;
-	struct ripc__key key;
-	const uint8_t *mem;
+	struct ripc__key key; /* address: in theirs */
+	void *mem;
 	size_t len;
 };
 
-static uint8_t ours[4 * MIB], theirs[4 * MIB], lent[LENT];
+/* What the partner has, and what we lend it or have it write to. */
+static uint8_t theirs[12 * MIB], lent[LENT];
 
 static struct {
 	struct ripc__backend backend;
 	const struct ripc__backend *backends[2];
 	uint32_t caps;
-	struct fake_write writes[WRITES_MAX]; /* in progress */
-	uint32_t n_writes, n_full;            /* calls of write that get -EAGAIN */
-	uint32_t n_begun;                     /* answers of which the first byte was written */
-	struct ripc__event events[WRITES_MAX];
+	struct fake_move reads[MOVES_MAX], writes[MOVES_MAX]; /* in progress */
+	uint32_t n_reads, n_writes;
+	uint32_t n_full;  /* calls of read and write that get -EAGAIN */
+	uint32_t n_begun; /* answers of which the first byte was written */
+	struct ripc__event events[MOVES_MAX];
 	uint32_t n_events;
 	uint32_t n_open, n_writable, n_closed, n_regions;
-	bool fences, ends_when_waited_for;
+	bool fences, opens_slowly, ends_when_waited_for;
 	uint64_t fence;
 } fake;
 
@@ -43,7 +45,7 @@ static inline int fake_dev_open(void *dev, const struct ripc__host *host, struct
 static inline int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source,
 		void **region)
 {
-	ck_assert(source);
+	ck_assert_int_eq(source, (fake.caps & RIPC_CAP_WRITE) != 0);
 	(void)dev;
 	(void)peer;
 	(void)len;
@@ -66,6 +68,7 @@ static inline int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bo
 	(void)peer;
 	(void)len;
 	*key = (struct ripc__key){(uintptr_t)mem, KEY + fake.n_open++};
+	ck_assert(!writable || (fake.caps & RIPC_CAP_WRITE));
 	fake.n_writable += writable;
 	return 0;
 }
@@ -79,45 +82,67 @@ static inline int fake_mem_close(void *dev, const struct ripc__key *key, uint64_
 	return fake.fences ? -EINPROGRESS : 0;
 }
 
+static inline int fake_peer_open(void *port, void *peer, const struct ripc__addr *addr)
+{
+	lone_peer_open(port, peer, addr);
+	return fake.opens_slowly ? -EINPROGRESS : 0;
+}
+
+static inline int move_begins(struct fake_move *moves, uint32_t *n, struct fake_move move)
+{
+	if (fake.n_full > 0) {
+		fake.n_full--;
+		return -EAGAIN;
+	}
+	ck_assert_uint_lt(*n, MOVES_MAX);
+	moves[(*n)++] = move;
+	return 0;
+}
+
 static inline int fake_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie)
 {
 	(void)port;
 	(void)peer;
-	(void)key;
-	(void)offset;
-	(void)mem;
-	(void)len;
-	(void)cookie;
-	return -EAGAIN;
+	return move_begins(fake.reads, &fake.n_reads,
+		(struct fake_move){offset, cookie, *key, mem, len});
 }
 
 static inline int fake_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 		const void *mem, size_t len, uint64_t cookie)
 {
+	int error = move_begins(fake.writes, &fake.n_writes,
+		(struct fake_move){offset, cookie, *key, (void *)mem, len});
+
 	(void)port;
 	(void)peer;
-	if (fake.n_full > 0) {
-		fake.n_full--;
-		return -EAGAIN;
-	}
-	ck_assert_uint_lt(fake.n_writes, WRITES_MAX);
-	fake.n_begun += offset == 0 && key->key == 77;
-	fake.writes[fake.n_writes++] = (struct fake_write){offset, cookie, *key, mem, len};
-	return 0;
+	fake.n_begun += !error && offset == 0 && key->key == 77;
+	return error;
 }
 
 /* The event of this kind comes with the next poll. */
 static inline void event(struct ripc__event event)
 {
-	ck_assert_uint_lt(fake.n_events, WRITES_MAX);
+	ck_assert_uint_lt(fake.n_events, MOVES_MAX);
 	fake.events[fake.n_events++] = event;
+}
+
+/* A read in progress ends; what it got is the partner's memory at that address. */
+static inline void read_ends(uint32_t at, int status)
+{
+	struct fake_move *read = &fake.reads[at];
+
+	if (status == 0)
+		memcpy(read->mem, theirs + read->key.address + read->offset, read->len);
+	event((struct ripc__event){.kind = RIPC_EV_READ, .cookie = read->cookie,
+		.status = status});
+	*read = fake.reads[--fake.n_reads];
 }
 
 /* A write in progress ends, in the partner's memory at that address. */
 static inline void write_ends(uint32_t at, int status)
 {
-	struct fake_write *write = &fake.writes[at];
+	struct fake_move *write = &fake.writes[at];
 
 	if (status == 0)
 		memcpy(theirs + write->key.address + write->offset, write->mem, write->len);
@@ -135,10 +160,11 @@ static inline int fake_poll(void *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled;
 
-	if (fake.ends_when_waited_for) {
-		fake.ends_when_waited_for = false;
+	while (fake.ends_when_waited_for && fake.n_reads)
+		read_ends(0, -ETIMEDOUT);
+	if (fake.ends_when_waited_for && fake.fence)
 		fenced();
-	}
+	fake.ends_when_waited_for = false;
 	filled = fake.n_events;
 	if (filled == 0)
 		return lone_poll(port, events, n);
@@ -147,10 +173,10 @@ static inline int fake_poll(void *port, struct ripc__event *events, uint32_t n)
 	return (int)filled;
 }
 
-static inline void writer_open(struct lone *lone, uint32_t caps)
+/* The partner has what is pseudo-random. */
+static inline void mover_open(struct lone *lone, uint32_t caps)
 {
 	memset(&fake, 0, sizeof(fake));
-	memset(theirs, 0, sizeof(theirs));
 	memset(lent, 0, sizeof(lent));
 	fake.caps = caps;
 	fake.backend = lone_backend;
@@ -159,16 +185,14 @@ static inline void writer_open(struct lone *lone, uint32_t caps)
 	fake.backend.mem_dereg = fake_mem_dereg;
 	fake.backend.mem_open = fake_mem_open;
 	fake.backend.mem_close = fake_mem_close;
+	fake.backend.peer_open = fake_peer_open;
 	fake.backend.read = fake_read;
 	fake.backend.write = fake_write;
 	fake.backend.poll = fake_poll;
 	fake.backends[0] = &fake.backend;
 	lone_open_on(lone, fake.backends);
-	for (size_t i = 0; i < sizeof(ours); i++)
-		ours[i] = (uint8_t)(i * 2654435761u >> 16);
-	lone_introduce(lone);
+	for (size_t i = 0; i < sizeof(theirs); i++)
+		theirs[i] = (uint8_t)(i * 2654435761u >> 16);
 }
-
-#define CAPS (RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_INTACT)
 
 #endif
