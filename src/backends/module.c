@@ -7,6 +7,7 @@
  * backends in itself.
  */
 #include "module.h"
+#include "ofi/present.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -77,11 +78,6 @@ static const struct ripc__backend *load(const char *name, char why[256], char re
 	const struct ripc__module *module;
 	char path[PATH_MAX];
 
-	if (!has_devices()) {
-		snprintf(why, 256, "there is no RDMA device (" DEVICES " is empty)");
-		snprintf(remedy, 256, "if there is one, load its driver");
-		return NULL;
-	}
 	if (!module_path(name, path)) {
 		snprintf(why, 256, "the library does not know where it lies");
 		snprintf(remedy, 256, "link the program with the shared library by its path");
@@ -91,20 +87,44 @@ static const struct ripc__backend *load(const char *name, char why[256], char re
 	return module ? module->backend : NULL;
 }
 
-#ifdef RIPC_VERBS
-static const struct ripc__backend *load_verbs(char why[256], char remedy[256])
+/* One that uses the kernel's RDMA devices. */
+static const struct ripc__backend *load_rdma(const char *name, char why[256], char remedy[256])
 {
-	return load("verbs", why, remedy);
+	if (has_devices())
+		return load(name, why, remedy);
+	snprintf(why, 256, "there is no RDMA device (" DEVICES " is empty)");
+	snprintf(remedy, 256, "if there is one, load its driver");
+	return NULL;
+}
+
+#ifdef RIPC_VERBS
+static const struct ripc__backend *load_verbs(const struct ripc__host *host, char why[256],
+		char remedy[256])
+{
+	(void)host;
+	return load_rdma("verbs", why, remedy);
 }
 
 const struct ripc__backend ripc__verbs_backend = {.name = "verbs", .id = 4, .load = load_verbs};
 #endif
 
 #ifdef RIPC_RDMACM
-static const struct ripc__backend *load_rdmacm(char why[256], char remedy[256])
+static const struct ripc__backend *load_rdmacm(const struct ripc__host *host, char why[256],
+		char remedy[256])
 {
-	return load("rdmacm", why, remedy);
+	(void)host;
+	return load_rdma("rdmacm", why, remedy);
 }
 
 const struct ripc__backend ripc__rdmacm_backend = {.name = "rdmacm", .id = 5, .load = load_rdmacm};
+#endif
+
+#ifdef RIPC_OFI
+static const struct ripc__backend *load_ofi(const struct ripc__host *host, char why[256],
+		char remedy[256])
+{
+	return ripc__ofi_is_wanted(host, why, remedy) ? NULL : load("ofi", why, remedy);
+}
+
+const struct ripc__backend ripc__ofi_backend = {.name = "ofi", .id = 6, .load = load_ofi};
 #endif

@@ -6,6 +6,7 @@ const struct ripc__backend *const ripc__backends[] = {
 	&ripc__shm_backend,
 	&ripc__verbs_backend,
 	&ripc__rdmacm_backend,
+	&ripc__ofi_backend,
 	&ripc__udp_backend,
 	&ripc__loop_backend,
 	NULL,

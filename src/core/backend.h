@@ -270,7 +270,8 @@ struct ripc__backend {
 	 * Only in what stands for a backend that is a module: loads it, and returns the real table.
 	 * NULL: it cannot be, and why and remedy say so as those of probe do. Any thread.
 	 */
-	const struct ripc__backend *(*load)(char why[256], char remedy[256]);
+	const struct ripc__backend *(*load)(const struct ripc__host *host, char why[256],
+			char remedy[256]);
 };
 
 /* ---- resolver sources -------------------------------------------------------------------- */
@@ -325,7 +326,7 @@ struct ripc__source {
 };
 
 extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend,
-	ripc__verbs_backend, ripc__rdmacm_backend;
+	ripc__verbs_backend, ripc__rdmacm_backend, ripc__ofi_backend;
 extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
 
 /* Constant tables, ended by NULL; best first. */

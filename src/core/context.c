@@ -600,7 +600,8 @@ static void probe_backend(struct ripc_context *ctx, const struct ripc__backend *
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	char missing[256] = "", missing_remedy[256] = "";
-	const struct ripc__backend *ops = ripc__backend_load(named, missing, missing_remedy);
+	const struct ripc__backend *ops = ripc__backend_load(ctx, named, missing,
+		missing_remedy);
 
 	probe_one(&ctx->host, "backend", named->name, ops ? ops->probe : NULL, finding);
 	if (!ops) {

@@ -508,8 +508,8 @@ void ripc__devices_close(struct ripc_context *ctx);
 /* Does the configuration name it, or none at all? */
 bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);
 /* The backend itself, where that is a module; NULL: it cannot be loaded. */
-const struct ripc__backend *ripc__backend_load(const struct ripc__backend *ops, char why[256],
-		char remedy[256]);
+const struct ripc__backend *ripc__backend_load(const struct ripc_context *ctx,
+		const struct ripc__backend *ops, char why[256], char remedy[256]);
 
 /* ---- wait.c ------------------------------------------------------------------------------ */
 /* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */

@@ -89,17 +89,17 @@ bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
 	return !ctx->cfg.backends;
 }
 
-const struct ripc__backend *ripc__backend_load(const struct ripc__backend *ops, char why[256],
-		char remedy[256])
+const struct ripc__backend *ripc__backend_load(const struct ripc_context *ctx,
+		const struct ripc__backend *ops, char why[256], char remedy[256])
 {
-	return ops->load ? ops->load(why, remedy) : ops;
+	return ops->load ? ops->load(&ctx->host, why, remedy) : ops;
 }
 
 /* Opens one that was asked for by its name. */
 static int device_open_named(struct ripc_context *ctx, const struct ripc__backend *ops)
 {
 	char why[256], remedy[256];
-	const struct ripc__backend *loaded = ripc__backend_load(ops, why, remedy);
+	const struct ripc__backend *loaded = ripc__backend_load(ctx, ops, why, remedy);
 
 	if (loaded)
 		return device_open(ctx, loaded);
@@ -136,7 +136,7 @@ static int devices_open_all(struct ripc_context *ctx)
 
 	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
 		const struct ripc__backend *ops =
-			ripc__backend_load(ctx->env.backends[i], why, remedy);
+			ripc__backend_load(ctx, ctx->env.backends[i], why, remedy);
 
 		error = ops ? ops->probe(&ctx->host, why, remedy) : -ENODEV;
 		if (!error)

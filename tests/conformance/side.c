@@ -299,8 +299,7 @@ static void sleep_on(const struct side *side)
 	ck_assert_msg(poll(&fd, 1, PATIENCE_MS) == 1, "nothing came in");
 }
 
-/* The others do what they have to do, without handing over anything. */
-static void others_move(const struct side *side)
+void side_others_move(const struct side *side)
 {
 	struct ripc__event none;
 
@@ -325,7 +324,7 @@ int side_wait(const struct side *side, struct ripc__event *events, uint32_t n)
 			continue;
 		}
 		ck_assert_msg(turns++ < PATIENCE_MS, "nothing came in");
-		others_move(side);
+		side_others_move(side);
 		if (backend()->wait_arm && backend()->wait_arm(side->port) == 0)
 			poll(NULL, 0, 1);
 	}
@@ -338,7 +337,10 @@ void side_expect(const struct side *side, uint32_t len, uint32_t number)
 {
 	struct ripc__event event;
 
-	side_wait(side, &event, 1);
+	/* That another route has failed, or takes again, may be told at any time. */
+	do {
+		side_wait(side, &event, 1);
+	} while (event.kind == RIPC_EV_PEER);
 	ck_assert_int_eq(event.kind, RIPC_EV_DATAGRAM);
 	ck_assert_uint_eq(event.len, len);
 	ck_assert(pattern_is(event.data, len, number));
@@ -350,4 +352,20 @@ bool side_readable(const struct side *side)
 	struct pollfd fd = {.fd = backend()->wait_fd(side->port), .events = POLLIN};
 
 	return poll(&fd, 1, 0) == 1;
+}
+
+bool side_sleeps(const struct side *side)
+{
+	return backend()->wait_fd(side->port) >= 0;
+}
+
+bool side_readable_soon(const struct side *side)
+{
+	for (int i = 0; conformance_under_test->later && i < PATIENCE_MS; i++) {
+		if (side_readable(side))
+			return true;
+		side_others_move(side);
+		poll(NULL, 0, 1);
+	}
+	return side_readable(side);
 }

@@ -58,7 +58,12 @@ void side_send(const struct side *side, void *peer, uint32_t len, uint32_t numbe
 int side_wait(const struct side *side, struct ripc__event *events, uint32_t n);
 /* Waits for one datagram and checks that it is the pattern of len and number; releases it. */
 void side_expect(const struct side *side, uint32_t len, uint32_t number);
-/* Is the descriptor readable now? */
+/* The others do what they have to do, without handing over anything. */
+void side_others_move(const struct side *side);
+/* Is there something to sleep on? */
+bool side_sleeps(const struct side *side);
+/* Is the descriptor readable now? Or soon, where what was sent arrives later. */
+bool side_readable_soon(const struct side *side);
 bool side_readable(const struct side *side);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cases.h"
 #include "side.h"
@@ -59,16 +60,22 @@ static void log_nothing(void *arg, int level, const char *format, ...)
 	(void)format;
 }
 
-static const char *no_option(void *arg, const char *name)
+static const char *first_option(void *arg, const char *name)
 {
-	(void)arg;
-	(void)name;
+	const struct conformance *backend = arg;
+	conformance_options options = backend->variants[0];
+
+	for (; options && options[0]; options += 2) {
+		if (strcmp(options[0], name) == 0)
+			return options[1];
+	}
 	return NULL;
 }
 
 int conformance_run_on_device(const struct conformance *backend)
 {
-	const struct ripc__host host = {.log = log_nothing, .option = no_option};
+	const struct ripc__host host = {.arg = (void *)backend, .log = log_nothing,
+		.option = first_option};
 	char why[256] = "", remedy[256] = "";
 
 	if (backend->backend->probe(&host, why, remedy)) {

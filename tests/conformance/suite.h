@@ -26,11 +26,18 @@ struct conformance {
 	conformance_options small_buffer;
 	/* Networks whose two ends must get acquainted: who waits polls the others meanwhile. */
 	bool both_ends;
+	/*
+	 * Somebody else moves the datagrams, or both ends must poll for it: what was sent arrives
+	 * a while later, and what was taken is not lost.
+	 */
+	bool later;
+	/* Who sends to a port that is gone may be gone, too: a fault of the library beneath. */
+	bool mortal;
 };
 
 /* Returns the exit status of the program. */
 int conformance_run(const struct conformance *backend);
-/* The same, or 77 and the reason where there is no device. */
+/* The same, or 77 and the reason where there is no device for the first variant. */
 int conformance_run_on_device(const struct conformance *backend);
 
 #endif

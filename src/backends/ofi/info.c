@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which of libfabric's providers, and of its devices, is used; what it needs from us, and which
+ * datagrams suit it.
+ */
+#include "ofi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ripc/ripc.h"
+#include "util/parse.h"
+
+#define RECEIVES_MIN 64u
+#define RECEIVES_MAX 8192u
+#define DATAGRAM_MIN 1536u /* with our head */
+#define MESSAGE_ANY  16384u /* where there is no reason for another length */
+/*
+ * What the EFA provider puts before a message that goes as one datagram: its own header and, until
+ * it has heard of the other end, its address and an identifier of the connection.
+ */
+#define EFA_HEADERS  112u
+#define EFA_MTU      8760u
+
+int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish)
+{
+	const struct {
+		const char *name;
+		uint32_t min, max, *number;
+	} options[] = {
+		{"ofi.receives", RECEIVES_MIN, RECEIVES_MAX, &wish->receives},
+		{"ofi.datagram", DATAGRAM_MIN, RIPC_DATAGRAM_MAX, &wish->datagram},
+	};
+
+	*wish = (struct ofi_wish){
+		.provider = host->option(host->arg, "ofi.provider"),
+		.domain = host->option(host->arg, "ofi.domain"),
+		.receives = OFI_RECEIVES,
+	};
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const char *text = host->option(host->arg, options[i].name);
+		int error = ripc__parse_number(text, options[i].max, options[i].number);
+
+		if (!error && text && *options[i].number < options[i].min)
+			error = -EINVAL;
+		if (error) {
+			host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not in range",
+				options[i].name, text);
+			return error;
+		}
+	}
+	return 0;
+}
+
+static const char *provider_of(const struct ofi_wish *wish)
+{
+	return wish->provider && wish->provider[0] ? wish->provider : "efa";
+}
+
+/* What we ask for: nothing but messages, and that memory is registered by us. */
+static struct fi_info *hints_new(const struct ofi_wish *wish)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	if (!hints)
+		return NULL;
+	hints->caps = FI_MSG;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+		FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup(provider_of(wish));
+	if (!hints->fabric_attr->prov_name) {
+		fi_freeinfo(hints);
+		return NULL;
+	}
+	return hints;
+}
+
+static void say_missing(const struct ofi_wish *wish, int error, char why[256], char remedy[256])
+{
+	uint32_t version = fi_version();
+
+	snprintf(why, 256, "libfabric %u.%u has no endpoint of provider \"%.60s\": %.80s",
+		FI_MAJOR(version), FI_MINOR(version), provider_of(wish), fi_strerror(-error));
+	if (strcmp(provider_of(wish), "efa") == 0)
+		snprintf(remedy, 256, "an EFA interface, the efa driver, libfabric's provider "
+			"(fi_info -p efa) and locked memory (ulimit -l) are needed: docs/efa.md");
+	else
+		snprintf(remedy, 256, "fi_info -l lists the providers that are there; "
+			"FI_LOG_LEVEL=warn makes libfabric say more");
+}
+
+static bool fits(const struct fi_info *info, const struct ofi_wish *wish)
+{
+	if (info->ep_attr->msg_prefix_size || info->ep_attr->max_msg_size < DATAGRAM_MIN)
+		return false;
+	return !wish->domain || strcmp(info->domain_attr->name, wish->domain) == 0;
+}
+
+int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],
+		char remedy[256])
+{
+	struct fi_info *hints = hints_new(wish), *all = NULL, *found;
+	int error = hints ? fi_getinfo(OFI_API, NULL, NULL, 0, hints, &all) : -ENOMEM;
+
+	fi_freeinfo(hints);
+	if (error) {
+		say_missing(wish, error, why, remedy);
+		return -ENODEV;
+	}
+	for (found = all; found && !fits(found, wish); )
+		found = found->next;
+	found = found ? fi_dupinfo(found) : NULL;
+	fi_freeinfo(all);
+	if (!found) {
+		snprintf(why, 256, "provider \"%.60s\" has no device named by ofi.domain",
+			provider_of(wish));
+		snprintf(remedy, 256, "fi_info -p \"%.60s\" -t FI_EP_RDM lists its domains",
+			provider_of(wish));
+		return -ENODEV;
+	}
+	*info = found;
+	return 0;
+}
+
+uint32_t ripc__ofi_message_max(const struct fi_info *info)
+{
+	uint64_t most = info->ep_attr->max_msg_size;
+	uint32_t len = MESSAGE_ANY;
+
+	if (info->ep_attr->protocol == FI_PROTO_EFA)
+		len = EFA_MTU - EFA_HEADERS;
+	return most < len ? (uint32_t)most : len;
+}
+
+/* Those that check bytes from end to end by more than the sums of IP. */
+bool ripc__ofi_is_intact(const struct fi_info *info)
+{
+	uint32_t protocol = info->ep_attr->protocol;
+
+	return protocol == FI_PROTO_EFA || protocol == FI_PROTO_SHM;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Partners: each is an entry of libfabric's address vector, shared by all routes that lead to it.
+ * An entry stays for a while when the last route is closed, as answers to strangers would make and
+ * remove one each time; and at any rate until what was sent by it has completed. There are never
+ * two entries of one address: not every provider tells them apart.
+ */
+#include "ofi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/siphash.h"
+
+static uint64_t key_of(const struct ofi_port *port, const struct ripc__addr *addr)
+{
+	return ripc__siphash(port->secret, addr->blob, addr->len);
+}
+
+static bool is_at(const struct ofi_link *link, const struct ripc__addr *addr)
+{
+	return link->addr.len == addr->len &&
+		memcmp(link->addr.blob, addr->blob, addr->len) == 0;
+}
+
+/* ---- coming and going -------------------------------------------------------------------- */
+
+static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **link)
+{
+	struct ofi_link *made = calloc(1, sizeof(*made));
+	int n;
+
+	if (!made)
+		return -ENOMEM;
+	made->key = key_of(port, addr);
+	made->addr = *addr;
+	list_init(&made->node);
+	list_init(&made->waiting);
+	list_init(&made->stuck);
+	list_init(&made->told);
+	n = fi_av_insert(port->net->av, addr->blob + OFI_ADDR_HEAD, 1, &made->to, 0, NULL);
+	if (n != 1) {
+		free(made);
+		return -EHOSTUNREACH;
+	}
+	if (ripc__map_put(&port->links_by_name, made->key, made)) {
+		fi_av_remove(port->net->av, &made->to, 1, 0);
+		free(made);
+		return -ENOMEM;
+	}
+	list_append(&port->links_unused, &made->node);
+	port->n_unused++;
+	*link = made;
+	return 0;
+}
+
+/* Nobody uses it, and libfabric has nothing of it. */
+static bool is_idle(const struct ofi_link *link)
+{
+	return !link->n_routes && !link->n_posted && !link->n_waiting;
+}
+
+/* One that is idle, and in port->links_unused. */
+static void link_free(struct ofi_port *port, struct ofi_link *link)
+{
+	ripc__map_remove(&port->links_by_name, link->key);
+	list_remove(&link->node);
+	list_remove(&link->told);
+	(void)fi_av_remove(port->net->av, &link->to, 1, 0);
+	free(link);
+	port->n_unused--;
+}
+
+/* What is known to libfabric of one that has failed may not hold for who is there now. */
+static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
+{
+	struct ofi_link *link = ripc__map_get(&port->links_by_name, key_of(port, addr));
+
+	if (link && !is_at(link, addr))
+		return -EADDRINUSE;
+	if (link && link->failed && is_idle(link)) {
+		link_free(port, link);
+		link = NULL;
+	}
+	if (!link)
+		return link_new(port, addr, found);
+	*found = link;
+	return 0;
+}
+
+/* One more route to it. */
+static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
+{
+	struct ofi_link *link;
+	int error = link_find(port, addr, &link);
+
+	if (error)
+		return error;
+	link->failed = false;
+	if (link->n_routes++ == 0) {
+		list_remove(&link->node);
+		list_append(&port->links, &link->node);
+		port->n_unused--;
+	}
+	*found = link;
+	return 0;
+}
+
+/* Those that were left first go first. */
+static void trim(struct ofi_port *port)
+{
+	list_for_each_safe(node, &port->links_unused) {
+		struct ofi_link *link = list_entry(node, struct ofi_link, node);
+
+		if (port->n_unused <= OFI_LINKS_KEPT)
+			return;
+		if (is_idle(link))
+			link_free(port, link);
+	}
+}
+
+/* What waits still goes: an answer to a stranger, whose route core closes at once. */
+static void link_put(struct ofi_port *port, struct ofi_link *link)
+{
+	if (--link->n_routes)
+		return;
+	link->missed = false;
+	list_remove(&link->node);
+	list_append(&port->links_unused, &link->node);
+	port->n_unused++;
+	if (link->failed && is_idle(link))
+		link_free(port, link);
+	else
+		trim(port);
+}
+
+void ripc__ofi_links_open(struct ofi_port *port)
+{
+	list_init(&port->links);
+	list_init(&port->links_unused);
+	list_init(&port->stuck);
+	list_init(&port->told);
+	ripc__map_init(&port->links_by_name, port->dev->host.context);
+}
+
+static void free_all(struct list *links)
+{
+	while (!list_empty(links))
+		free(list_entry(list_pop(links), struct ofi_link, node));
+}
+
+/* Their entries go with the address vector. */
+void ripc__ofi_links_close(struct ofi_port *port)
+{
+	free_all(&port->links);
+	free_all(&port->links_unused);
+	ripc__map_free(&port->links_by_name);
+}
+
+/* ---- what core hears --------------------------------------------------------------------- */
+
+void ripc__ofi_link_tell(struct ofi_port *port, struct ofi_link *link)
+{
+	link->missed = false;
+	list_remove(&link->told);
+	list_append(&port->told, &link->told);
+}
+
+void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link)
+{
+	link->resets++;
+	link->failed = true;
+	ripc__ofi_sends_drop(port, link);
+	/* What core sends next is answered by an error. */
+	ripc__ofi_link_tell(port, link);
+}
+
+uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n)
+{
+	while (at < n && !list_empty(&port->told)) {
+		struct ofi_link *link = list_entry(list_pop(&port->told), struct ofi_link, told);
+
+		port->from[at] = link->addr;
+		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at]};
+		at++;
+	}
+	return at;
+}
+
+/* ---- routes ------------------------------------------------------------------------------ */
+
+int ripc__ofi_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+{
+	const struct ofi_port *port = state;
+
+	return ripc__ofi_name_encode(&port->self, blob);
+}
+
+int ripc__ofi_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	const struct ofi_port *port = state;
+	struct ofi_name name;
+
+	(void)host;
+	if (ripc__ofi_name_decode(blob, len, &port->self, &name))
+		return -EBADMSG;
+	ripc__ofi_addr_fill(&name, &port->self, addr);
+	return 0;
+}
+
+int ripc__ofi_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+{
+	struct ofi_port *port = state;
+	struct ofi_peer *peer = peer_state;
+	struct ofi_link *link;
+	struct ofi_name name;
+	int error;
+
+	if (ripc__ofi_name_decode(addr->blob, addr->len, &port->self, &name))
+		return -EINVAL;
+	if (port->is_lost)
+		return -ENETDOWN;
+	error = link_get(port, addr, &link);
+	if (error)
+		return error;
+	*peer = (struct ofi_peer){.link = link, .resets = link->resets};
+	return 0;
+}
+
+void ripc__ofi_peer_close(void *port, void *peer)
+{
+	link_put(port, ((struct ofi_peer *)peer)->link);
+}
+
+void ripc__ofi_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+{
+	(void)port;
+	*addr = ((const struct ofi_peer *)peer)->link->addr;
+}
+
+uint32_t ripc__ofi_peer_mtu(void *port, void *peer)
+{
+	(void)peer;
+	return ((struct ofi_port *)port)->dev->datagram_max;
+}
+
+bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+{
+	(void)port;
+	return is_at(((const struct ofi_peer *)peer)->link, from);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What stands for the ofi backend where it was not built: it says so. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/backend.h"
+#include "ripc/ripc.h"
+
+static int probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	(void)host;
+	snprintf(why, 256, "not built in");
+	snprintf(remedy, 256, "install libfabric-dev and build again");
+	return -ENOSYS;
+}
+
+static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	(void)dev;
+	(void)attr;
+	host->log(host->arg, RIPC_LOG_WARN, "ofi: not built in");
+	return -ENOSYS;
+}
+
+const struct ripc__backend ripc__ofi_backend = {
+	.name = "ofi",
+	.id = 6,
+	.probe = probe,
+	.dev_open = dev_open,
+};

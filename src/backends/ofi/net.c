@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening and closing what libfabric has. Closing an endpoint may take long: the EFA provider waits
+ * in it, without end, for what was sent to be acknowledged, perhaps by somebody who is dead. So a
+ * thread closes it; whoever closes the port waits for that thread a moment, and then leaves it all
+ * to it, with the memory that libfabric still uses.
+ */
+#include "ofi.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define CLOSE_MS 500 /* in which an endpoint is closed, or goes on closing alone */
+
+/* Between the thread that closes and who has it close. */
+struct ofi_closing {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct ofi_net *net;
+	bool done;   /* the endpoint is closed; the thread is about to end */
+	bool orphan; /* the thread closes all the rest, too */
+};
+
+static void close_fid(struct fid *fid)
+{
+	if (fid)
+		fi_close(fid);
+}
+
+#define CLOSE(object) close_fid((object) ? &(object)->fid : NULL)
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net)
+{
+	struct ofi_net *made = calloc(1, sizeof(*made));
+	int error;
+
+	if (!made) {
+		fi_freeinfo(info);
+		return -ENOMEM;
+	}
+	made->info = info;
+	error = fi_fabric(info->fabric_attr, &made->fabric, NULL);
+	if (!error)
+		error = fi_domain(made->fabric, info, &made->domain, NULL);
+	if (error) {
+		ripc__ofi_net_close(made);
+		return error;
+	}
+	*net = made;
+	return 0;
+}
+
+/* With a descriptor to sleep on, where the provider has one. */
+static int open_cq(struct ofi_net *net, size_t entries)
+{
+	struct fi_cq_attr attr = {.size = entries, .format = FI_CQ_FORMAT_MSG,
+		.wait_obj = FI_WAIT_FD};
+	int error = fi_cq_open(net->domain, &attr, &net->cq, NULL);
+
+	if (!error)
+		return 0;
+	attr.wait_obj = FI_WAIT_NONE;
+	return fi_cq_open(net->domain, &attr, &net->cq, NULL);
+}
+
+static int open_queues(struct ofi_net *net, size_t entries)
+{
+	struct fi_av_attr av = {.type = net->info->domain_attr->av_type};
+	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_NONE};
+	int error = open_cq(net, entries);
+
+	if (!error)
+		error = fi_av_open(net->domain, &av, &net->av, NULL);
+	if (!error)
+		error = fi_eq_open(net->fabric, &eq, &net->eq, NULL);
+	return error;
+}
+
+static int open_endpoint(struct ofi_net *net)
+{
+	int error = fi_endpoint(net->domain, net->info, &net->ep, NULL);
+
+	if (!error)
+		error = fi_ep_bind(net->ep, &net->cq->fid, FI_TRANSMIT | FI_RECV);
+	if (!error)
+		error = fi_ep_bind(net->ep, &net->av->fid, 0);
+	/* The EFA provider ends the process where it has no queue for an error of the endpoint. */
+	if (!error)
+		(void)fi_ep_bind(net->ep, &net->eq->fid, 0);
+	return error ? error : fi_enable(net->ep);
+}
+
+static int register_buffers(struct ofi_net *net, struct ripc__buffers *buffers, uint64_t access,
+		struct fid_mr **mr)
+{
+	struct iovec range;
+
+	ripc__buffers_range(buffers, &range);
+	/* A child of fork that wrote there would take the pages from the device. */
+	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK);
+	if (!(net->info->domain_attr->mr_mode & FI_MR_LOCAL))
+		return 0;
+	return fi_mr_reg(net->domain, range.iov_base, range.iov_len, access, 0,
+		access == FI_SEND ? 1 : 2, 0, mr, NULL);
+}
+
+static int open_buffers(struct ofi_net *net, uint32_t receives, uint32_t len)
+{
+	int error;
+
+	net->receives = calloc(receives, sizeof(net->receives[0]));
+	net->sends = calloc(OFI_SENDS, sizeof(net->sends[0]));
+	if (!net->receives || !net->sends)
+		return -ENOMEM;
+	error = ripc__buffers_open(receives, len, &net->receive_buffers);
+	if (!error)
+		error = ripc__buffers_open(OFI_SENDS, len, &net->send_buffers);
+	if (!error)
+		error = register_buffers(net, net->receive_buffers, FI_RECV, &net->receive_mr);
+	if (!error)
+		error = register_buffers(net, net->send_buffers, FI_SEND, &net->send_mr);
+	return error;
+}
+
+/* ---- closing ----------------------------------------------------------------------------- */
+
+/* What the endpoint used; whatever of it was opened. */
+static void endpoint_close(struct ofi_net *net)
+{
+	CLOSE(net->ep);
+	CLOSE(net->av);
+	CLOSE(net->cq);
+	CLOSE(net->eq);
+	CLOSE(net->receive_mr);
+	CLOSE(net->send_mr);
+	if (net->receive_buffers)
+		ripc__buffers_close(net->receive_buffers);
+	if (net->send_buffers)
+		ripc__buffers_close(net->send_buffers);
+	free(net->receives);
+	free(net->sends);
+	*net = (struct ofi_net){.info = net->info, .fabric = net->fabric, .domain = net->domain,
+		.closing = net->closing}; /* which was set before there was a thread */
+}
+
+static void device_close(struct ofi_net *net)
+{
+	CLOSE(net->domain);
+	CLOSE(net->fabric);
+	fi_freeinfo(net->info);
+	free(net);
+}
+
+static void closing_free(struct ofi_closing *closing)
+{
+	pthread_cond_destroy(&closing->changed);
+	pthread_mutex_destroy(&closing->lock);
+	free(closing);
+}
+
+static void *closing_main(void *arg)
+{
+	struct ofi_closing *closing = arg;
+	bool orphan;
+
+	endpoint_close(closing->net);
+	pthread_mutex_lock(&closing->lock);
+	closing->done = true;
+	orphan = closing->orphan;
+	pthread_cond_signal(&closing->changed);
+	pthread_mutex_unlock(&closing->lock);
+	if (orphan) {
+		device_close(closing->net);
+		closing_free(closing);
+	}
+	return NULL;
+}
+
+static struct ofi_closing *closing_new(struct ofi_net *net)
+{
+	struct ofi_closing *closing = calloc(1, sizeof(*closing));
+	pthread_condattr_t attr;
+
+	if (!closing)
+		return NULL;
+	closing->net = net;
+	pthread_mutex_init(&closing->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&closing->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	return closing;
+}
+
+/* With all signals blocked. False: there is no thread. */
+static bool closing_start(struct ofi_closing *closing, pthread_t *thread)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(thread, NULL, closing_main, closing);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error == 0;
+}
+
+/* False: it is not done within a moment. */
+static bool closing_wait(struct ofi_closing *closing)
+{
+	struct timespec until;
+	bool done;
+	int error = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += CLOSE_MS * 1000000l;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&closing->lock);
+	while (!closing->done && error != ETIMEDOUT)
+		error = pthread_cond_timedwait(&closing->changed, &closing->lock, &until);
+	done = closing->done;
+	pthread_mutex_unlock(&closing->lock);
+	return done;
+}
+
+void ripc__ofi_net_stop(struct ofi_net *net)
+{
+	struct ofi_closing *closing = closing_new(net);
+	pthread_t thread;
+
+	net->closing = closing;
+	if (!closing || !closing_start(closing, &thread)) {
+		endpoint_close(net);
+	} else if (!closing_wait(closing)) {
+		pthread_detach(thread);
+		return;
+	} else {
+		pthread_join(thread, NULL);
+	}
+	if (closing)
+		closing_free(closing);
+	net->closing = NULL;
+}
+
+void ripc__ofi_net_close(struct ofi_net *net)
+{
+	struct ofi_closing *closing = net->closing;
+	bool done = true;
+
+	if (closing) {
+		pthread_mutex_lock(&closing->lock);
+		done = closing->done;
+		closing->orphan = !done;
+		pthread_mutex_unlock(&closing->lock);
+		/* Where it is done, the thread has nothing more to do with it. */
+		if (done)
+			closing_free(closing);
+	}
+	if (done)
+		device_close(net);
+}
+
+int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len)
+{
+	int error = open_buffers(net, receives, len);
+
+	if (!error)
+		error = open_queues(net, receives + OFI_SENDS);
+	if (!error)
+		error = open_endpoint(net);
+	if (error)
+		endpoint_close(net);
+	return error;
+}

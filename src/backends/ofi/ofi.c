@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ofi backend, EFA and whatever else libfabric speaks: its table, its device and its port. Long
+ * messages are pulled in datagrams by core.
+ */
+#include "ofi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "present.h"
+#include "ripc/ripc.h"
+
+static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct fi_info **info,
+		char why[256], char remedy[256])
+{
+	int error = ripc__ofi_wish_read(host, wish);
+
+	if (error) {
+		snprintf(why, 256, "an option of the ofi backend is wrong");
+		snprintf(remedy, 256, "correct ofi.receives or ofi.datagram");
+		return error;
+	}
+	error = ripc__ofi_is_wanted(host, why, remedy);
+	return error ? error : ripc__ofi_info_get(wish, info, why, remedy);
+}
+
+static int probe(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	uint32_t version = fi_version();
+	struct ofi_wish wish;
+	struct fi_info *info;
+	int error = info_get(host, &wish, &info, why, remedy);
+
+	if (error)
+		return error;
+	snprintf(why, 256, "libfabric %u.%u, provider %.60s, domain %.60s", FI_MAJOR(version),
+		FI_MINOR(version), info->fabric_attr->prov_name, info->domain_attr->name);
+	snprintf(remedy, 256, "%s", info->ep_attr->protocol != FI_PROTO_EFA ? "" :
+		"if nobody is reached: the security group must allow all traffic from and to "
+		"itself, and all hosts be in one subnet (docs/efa.md)");
+	fi_freeinfo(info);
+	return 0;
+}
+
+/* The head depends on the port's name, which is not known yet. */
+static uint32_t datagram_max(const struct ofi_wish *wish, const struct fi_info *info)
+{
+	uint32_t most = ripc__ofi_message_max(info);
+	uint32_t len = wish->datagram ? wish->datagram : most;
+
+	return (len < most || most == 0 ? len : most) - OFI_HEAD_MAX;
+}
+
+static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct ofi_device *dev = state;
+	char why[256], remedy[256];
+	struct fi_info *info;
+	int error = info_get(host, &dev->wish, &info, why, remedy);
+	bool is_intact;
+
+	if (error) {
+		host->log(host->arg, RIPC_LOG_WARN, "ofi: %s", why);
+		return error;
+	}
+	dev->host = *host;
+	dev->datagram_max = datagram_max(&dev->wish, info);
+	is_intact = ripc__ofi_is_intact(info);
+	if (info->rx_attr->size && dev->wish.receives > info->rx_attr->size)
+		dev->wish.receives = (uint32_t)info->rx_attr->size;
+	error = ripc__ofi_net_open(info, &dev->net);
+	if (error)
+		return error;
+	*attr = (struct ripc__attr){
+		.caps = is_intact ? RIPC_CAP_INTACT : 0,
+		.datagram_max = dev->datagram_max,
+		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
+		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,
+	};
+	return 0;
+}
+
+static void dev_close(void *state)
+{
+	ripc__ofi_net_close(((struct ofi_device *)state)->net);
+}
+
+/* ---- the port ---------------------------------------------------------------------------- */
+
+static int read_name(struct ofi_port *port)
+{
+	uint8_t name[256];
+	size_t len = sizeof(name);
+	int error = fi_getname(&port->net->ep->fid, name, &len);
+
+	if (!error)
+		error = ripc__ofi_name_from(port->net->info, name, len, &port->self);
+	if (error)
+		return error;
+	port->head_len = ripc__ofi_head_encode(&port->self, port->head);
+	return 0;
+}
+
+static int port_open(void *dev, void *state)
+{
+	struct ofi_port *port = state;
+	int error;
+
+	port->dev = dev;
+	port->net = port->dev->net;
+	port->n_receives = port->dev->wish.receives;
+	port->buffer_len = OFI_HEAD_MAX + port->dev->datagram_max;
+	port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
+	ripc__ofi_links_open(port);
+	if (getrandom(port->secret, sizeof(port->secret), 0) != sizeof(port->secret))
+		return -EIO;
+	error = ripc__ofi_net_start(port->net, port->n_receives, port->buffer_len);
+	if (error)
+		return error;
+	ripc__ofi_sends_open(port);
+	error = read_name(port);
+	if (error)
+		goto err_stop;
+	error = ripc__ofi_receives_open(port);
+	if (error)
+		goto err_stop;
+	error = ripc__ofi_wait_open(port);
+	if (error)
+		goto err_receives;
+	return 0;
+err_receives:
+	ripc__ofi_receives_close(port);
+err_stop:
+	ripc__ofi_net_stop(port->net);
+	return error;
+}
+
+static void port_close(void *state)
+{
+	struct ofi_port *port = state;
+
+	ripc__ofi_wait_close(port);
+	ripc__ofi_net_stop(port->net);
+	ripc__ofi_receives_close(port);
+	ripc__ofi_links_close(port);
+}
+
+const struct ripc__backend ripc__ofi_backend = {
+	.name = "ofi",
+	.id = 6,
+	.dev_size = sizeof(struct ofi_device),
+	.port_size = sizeof(struct ofi_port),
+	.peer_size = sizeof(struct ofi_peer),
+	.probe = probe,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.port_open = port_open,
+	.port_close = port_close,
+	.port_addr = ripc__ofi_port_addr,
+	.addr_choose = ripc__ofi_addr_choose,
+	.addr_text = ripc__ofi_addr_text,
+	.peer_open = ripc__ofi_peer_open,
+	.peer_close = ripc__ofi_peer_close,
+	.peer_addr = ripc__ofi_peer_addr,
+	.peer_mtu = ripc__ofi_peer_mtu,
+	.peer_matches = ripc__ofi_peer_matches,
+	.send = ripc__ofi_send,
+	.poll = ripc__ofi_poll,
+	.release = ripc__ofi_release,
+	.wait_fd = ripc__ofi_wait_fd,
+	.wait_arm = ripc__ofi_wait_arm,
+	.overflows = ripc__ofi_overflows,
+};

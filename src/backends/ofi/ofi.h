@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the ofi backend share: the endpoint with all that libfabric keeps for it, links
+ * to partners, datagrams being sent and receive buffers (docs/protocol.md has the bytes).
+ *
+ * One reliable-datagram endpoint (FI_EP_RDM) serves all partners, and one completion queue all of
+ * its operations. A datagram that libfabric does not take at once (FI_EAGAIN: a connection is being
+ * made, a partner's queue is full) waits here, for its own partner only.
+ *
+ *   present.c  is it wanted at all
+ *   info.c     which provider
+ *   net.c      opening and closing what libfabric has
+ *   addr.c     bytes of addresses
+ *   link.c     partners
+ *   send.c, poll.c, ofi.c: as they are called
+ */
+#ifndef RIPC_OFI_H
+#define RIPC_OFI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <stdatomic.h>
+
+#include "core/backend.h"
+#include "util/buffers.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define OFI_VERSION    1
+#define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */
+#define OFI_ADDR_HEAD  8u   /* of an address blob, before the provider's own bytes */
+#define OFI_NAME_MAX   (RIPC_ADDR_MAX - OFI_ADDR_HEAD)
+#define OFI_HEAD_MAX   64u  /* before every datagram: who sends it */
+#define OFI_RECEIVES   512u /* receive buffers, unless ofi.receives says otherwise */
+#define OFI_SENDS      256u /* datagrams that are being sent, or wait */
+#define OFI_BATCH      32u  /* completions taken, and datagrams sent, at once */
+#define OFI_LINKS_KEPT 64u  /* partners that no route leads to any more */
+
+/* A provider's name of an endpoint, in a form that can be compared. */
+struct ofi_name {
+	uint8_t format;   /* enum ofi_format */
+	uint8_t len;      /* of bytes */
+	uint32_t protocol; /* FI_PROTO_...: only who speaks the same can be reached */
+	uint8_t bytes[OFI_NAME_MAX];
+};
+
+enum ofi_format {
+	OFI_FORMAT_IP4 = 1, /* struct sockaddr_in */
+	OFI_FORMAT_IP6,     /* struct sockaddr_in6 */
+	OFI_FORMAT_EFA,     /* GID, queue pair, key */
+	OFI_FORMAT_TEXT,    /* words, ended by a zero */
+	OFI_FORMAT_OTHER,   /* only the provider knows */
+};
+
+struct ofi_wish {
+	const char *provider; /* NULL: efa */
+	const char *domain;   /* NULL: the first one */
+	uint32_t receives;
+	uint32_t datagram;    /* bytes of one; 0: by rule */
+};
+
+/* What libfabric has for one device and its port, perhaps for longer than they are open. */
+struct ofi_net {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fid_mr *receive_mr, *send_mr; /* NULL: the provider needs none */
+	struct ripc__buffers *receive_buffers, *send_buffers;
+	struct ofi_receive *receives;
+	struct ofi_send *sends;
+	struct ofi_closing *closing;         /* NULL: nobody closes it */
+};
+
+struct ofi_device {
+	struct ripc__host host;
+	struct ofi_wish wish;
+	struct ofi_net *net;
+	uint32_t datagram_max; /* bytes, without what we put before it */
+};
+
+/* A partner at the other end of routes, or whose routes were closed a while ago. */
+struct ofi_link {
+	struct list node;      /* port->links, or ->links_unused: least recently used first */
+	struct list waiting;   /* struct ofi_send */
+	struct list stuck;     /* port->stuck, while any wait */
+	struct list told;      /* port->told, while core must hear of it */
+	uint64_t key;          /* in port->links_by_name */
+	fi_addr_t to;
+	uint64_t stuck_us;     /* since when nothing was taken, while any wait */
+	uint32_t n_routes;
+	uint32_t n_posted;     /* sends that libfabric has and that were not completed */
+	uint32_t n_waiting;
+	uint32_t resets;       /* how often it has failed */
+	bool missed;           /* a datagram was not taken: core waits to hear */
+	bool failed;           /* what was sent went nowhere */
+	struct ripc__addr addr;
+};
+
+/* What core keeps for a partner. */
+struct ofi_peer {
+	struct ofi_link *link;
+	uint32_t resets; /* of the link, as far as it was told */
+};
+
+/* A datagram that libfabric has, or that waits for it. */
+struct ofi_send {
+	struct fi_context2 context; /* libfabric's; completions name it */
+	struct list node;           /* port->free_sends or link->waiting */
+	struct ofi_link *link;
+	uint32_t len;
+};
+
+struct ofi_receive {
+	struct fi_context2 context; /* likewise */
+	struct ofi_receive *next;   /* idle: neither posted nor handed over */
+};
+
+/* A datagram that has come and was not handed over. */
+struct ofi_arrival {
+	uint32_t index, len;
+};
+
+struct ofi_port {
+	struct ofi_device *dev;
+	struct ofi_net *net;
+	struct ofi_name self;
+	uint8_t head[OFI_HEAD_MAX]; /* before every datagram that we send */
+	uint32_t head_len;
+	uint32_t buffer_len;        /* of each buffer: a head and a datagram */
+	uint32_t inject_max;        /* bytes that libfabric copies at once */
+	uint8_t secret[16];         /* of hashes */
+	bool is_lost;               /* the endpoint is of no use any more */
+	/* receives */
+	uint32_t n_receives, n_handed;
+	struct ofi_receive *idle;
+	uint32_t *handed;           /* indices */
+	uint32_t at, n_arrivals;
+	struct ofi_arrival arrivals[OFI_BATCH];
+	uint32_t dropped;           /* for want of room, since last asked */
+	/* sends */
+	struct list free_sends;
+	uint32_t n_free;
+	/* partners */
+	struct list links, links_unused, stuck, told;
+	struct ripc__map links_by_name;
+	uint32_t n_unused;
+	uint32_t polls;
+	/* waiting */
+	int epoll_fd, timer_fd;     /* -1: the provider has no descriptor */
+	bool timed;                 /* timer_fd is set */
+	struct ripc__addr recent;   /* who sent the last datagram, and how that was said */
+	uint8_t recent_head[OFI_HEAD_MAX];
+	uint32_t recent_len;
+	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
+};
+
+/* ---- info.c ------------------------------------------------------------------------------ */
+int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish);
+/* The first that fits. -ENODEV: why and remedy say what is missing. */
+int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],
+		char remedy[256]);
+/* Bytes of the longest datagram that goes as one, with our head. */
+uint32_t ripc__ofi_message_max(const struct fi_info *info);
+bool ripc__ofi_is_intact(const struct fi_info *info);
+
+/* ---- net.c ------------------------------------------------------------------------------- */
+/* Takes the info. */
+int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net);
+/* Opens the endpoint, with so many buffers of so many bytes. */
+int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len);
+/*
+ * Closes the endpoint, which may take long: whatever is not closed within a moment goes on in a
+ * thread of its own.
+ */
+void ripc__ofi_net_stop(struct ofi_net *net);
+void ripc__ofi_net_close(struct ofi_net *net);
+
+/* ---- addr.c: bytes that come from outside -------------------------------------------------- */
+/* Our own, from what the provider says. */
+int ripc__ofi_name_from(const struct fi_info *info, const void *bytes, size_t len,
+		struct ofi_name *name);
+int ripc__ofi_name_encode(const struct ofi_name *name, uint8_t blob[RIPC_ADDR_MAX]);
+/* -EBADMSG: it is none, or of who speaks another protocol than we (self). */
+int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name *self,
+		struct ofi_name *name);
+void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *self,
+		struct ripc__addr *addr);
+void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
+/* What goes before every datagram. Returns its length. */
+uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX]);
+/* Who sent a datagram. Returns the length of its head, or -EBADMSG. */
+int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
+		struct ofi_name *name);
+
+/* ---- link.c ------------------------------------------------------------------------------ */
+void ripc__ofi_links_open(struct ofi_port *port);
+void ripc__ofi_links_close(struct ofi_port *port);
+/* It leads nowhere: what waits is dropped, and core hears of it. */
+void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link);
+/* Core must hear that it takes datagrams again. */
+void ripc__ofi_link_tell(struct ofi_port *port, struct ofi_link *link);
+/* Fills events[at..n); returns where it ended. */
+uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n);
+int ripc__ofi_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
+int ripc__ofi_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr);
+int ripc__ofi_peer_open(void *port, void *peer, const struct ripc__addr *addr);
+void ripc__ofi_peer_close(void *port, void *peer);
+void ripc__ofi_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
+uint32_t ripc__ofi_peer_mtu(void *port, void *peer);
+bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+
+/* ---- send.c ------------------------------------------------------------------------------ */
+void ripc__ofi_sends_open(struct ofi_port *port);
+int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* It has completed, or is given up. */
+void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
+/* Tries again what waits. */
+void ripc__ofi_sends_push(struct ofi_port *port);
+/* Nothing of it will be sent. */
+void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link);
+
+/* ---- poll.c ------------------------------------------------------------------------------ */
+int ripc__ofi_receives_open(struct ofi_port *port);
+void ripc__ofi_receives_close(struct ofi_port *port);
+/* Lets libfabric work, and takes note of what has completed, as far as there is room. */
+void ripc__ofi_progress(struct ofi_port *port);
+int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n);
+void ripc__ofi_release(void *port, void *handle);
+int ripc__ofi_wait_open(struct ofi_port *port);
+void ripc__ofi_wait_close(struct ofi_port *port);
+int ripc__ofi_wait_fd(void *port);
+int ripc__ofi_wait_arm(void *port);
+uint32_t ripc__ofi_overflows(void *port);
+
+#endif

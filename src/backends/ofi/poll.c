@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completions, received datagrams, and sleeping. Each call of poll lets libfabric work: it may have
+ * no thread that does. Half of the receive buffers at most are handed over; who holds that many
+ * loses what comes then, but the endpoint never runs dry, as libfabric would keep what it has no
+ * buffer for in memory of its own, without bound.
+ */
+#include "ofi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define STUCK_LOOK_NS 2000000 /* so long until what waits is tried again */
+#define EQ_EVERY      1024u   /* of the polls, one looks for errors of the endpoint */
+
+/* ---- receive buffers --------------------------------------------------------------------- */
+
+static void keep(struct ofi_port *port, struct ofi_receive *receive)
+{
+	receive->next = port->idle;
+	port->idle = receive;
+}
+
+static struct ripc__buffer *buffer_of(const struct ofi_port *port, uint32_t index)
+{
+	return ripc__buffers_at(port->net->receive_buffers, index);
+}
+
+/* False: libfabric takes no more now. */
+static bool post(struct ofi_port *port, struct ofi_receive *receive)
+{
+	struct ofi_net *net = port->net;
+	uint32_t index = (uint32_t)(receive - net->receives);
+	void *desc = net->receive_mr ? fi_mr_desc(net->receive_mr) : NULL;
+
+	return fi_recv(net->ep, buffer_of(port, index)->data, port->buffer_len, desc,
+		FI_ADDR_UNSPEC, &receive->context) == 0;
+}
+
+/* What was released, and what is idle, is posted again. */
+static void refill(struct ofi_port *port)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < port->n_handed; i++) {
+		uint32_t index = port->handed[i];
+
+		if (ripc__buffer_is_free(buffer_of(port, index)))
+			keep(port, &port->net->receives[index]);
+		else
+			port->handed[kept++] = index;
+	}
+	port->n_handed = kept;
+	while (port->idle && post(port, port->idle))
+		port->idle = port->idle->next;
+}
+
+int ripc__ofi_receives_open(struct ofi_port *port)
+{
+	port->handed = calloc(port->n_receives, sizeof(port->handed[0]));
+	if (!port->handed)
+		return -ENOMEM;
+	for (uint32_t i = port->n_receives; i-- > 0;)
+		keep(port, &port->net->receives[i]);
+	refill(port);
+	return port->idle == &port->net->receives[0] ? -EIO : 0;
+}
+
+void ripc__ofi_receives_close(struct ofi_port *port)
+{
+	free(port->handed);
+}
+
+void ripc__ofi_release(void *port, void *handle)
+{
+	(void)port; /* may be closed already */
+	ripc__buffer_put(handle, 1);
+}
+
+/* ---- completions ------------------------------------------------------------------------- */
+
+static bool is_send(const struct ofi_port *port, const void *context)
+{
+	const struct ofi_send *sends = port->net->sends;
+
+	return (const struct ofi_send *)context >= sends &&
+		(const struct ofi_send *)context < sends + OFI_SENDS;
+}
+
+static bool is_receive(const struct ofi_port *port, const void *context)
+{
+	const struct ofi_receive *receives = port->net->receives;
+
+	return (const struct ofi_receive *)context >= receives &&
+		(const struct ofi_receive *)context < receives + port->n_receives;
+}
+
+/* There is room in port->arrivals. */
+static void take(struct ofi_port *port, const struct fi_cq_msg_entry *entry)
+{
+	if (is_send(port, entry->op_context)) {
+		ripc__ofi_send_end(port, entry->op_context);
+	} else if (is_receive(port, entry->op_context)) {
+		struct ofi_receive *receive = entry->op_context;
+
+		port->arrivals[port->n_arrivals++] = (struct ofi_arrival){
+			.index = (uint32_t)(receive - port->net->receives),
+			.len = (uint32_t)entry->len,
+		};
+	}
+}
+
+/* Only the datagram is lost then: the partner has no room for it, or it was taken back. */
+static bool is_loss(int error)
+{
+	return error == FI_EAGAIN || error == FI_ENORX || error == FI_ECANCELED;
+}
+
+static void take_error(struct ofi_port *port)
+{
+	struct fi_cq_err_entry entry = {0};
+
+	if (fi_cq_readerr(port->net->cq, &entry, 0) != 1)
+		return;
+	if (is_send(port, entry.op_context)) {
+		struct ofi_send *send = entry.op_context;
+		struct ofi_link *link = send->link;
+
+		if (!is_loss(entry.err))
+			ripc__ofi_link_fail(port, link);
+		ripc__ofi_send_end(port, send);
+	} else if (is_receive(port, entry.op_context)) {
+		/* Too long for any of ours, or broken off. */
+		keep(port, entry.op_context);
+		port->dropped++;
+	}
+}
+
+/* An error of the endpoint itself: nothing goes any more. */
+static void look_for_errors(struct ofi_port *port)
+{
+	struct fi_eq_err_entry entry = {0};
+	uint32_t kind;
+
+	if (fi_eq_read(port->net->eq, &kind, &entry, sizeof(entry), 0) != -FI_EAVAIL)
+		return;
+	(void)fi_eq_readerr(port->net->eq, &entry, 0);
+	port->is_lost = true;
+}
+
+void ripc__ofi_progress(struct ofi_port *port)
+{
+	struct fi_cq_msg_entry entries[OFI_BATCH];
+	uint32_t room = OFI_BATCH - port->n_arrivals;
+	ssize_t n = fi_cq_read(port->net->cq, room ? entries : NULL, room);
+
+	if (n == -FI_EAVAIL)
+		take_error(port);
+	for (ssize_t i = 0; i < n; i++)
+		take(port, &entries[i]);
+	if (!list_empty(&port->stuck))
+		ripc__ofi_sends_push(port);
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+/* Who sent it. Most come from who sent the one before. Returns the length of the head. */
+static int sender_of(struct ofi_port *port, const uint8_t *bytes, uint32_t len,
+		struct ripc__addr *from)
+{
+	struct ofi_name name;
+	int head;
+
+	if (port->recent_len && len >= port->recent_len &&
+			memcmp(bytes, port->recent_head, port->recent_len) == 0) {
+		*from = port->recent;
+		return (int)port->recent_len;
+	}
+	head = ripc__ofi_head_decode(bytes, len, &port->self, &name);
+	if (head < 0)
+		return head;
+	ripc__ofi_addr_fill(&name, &port->self, from);
+	port->recent = *from;
+	port->recent_len = (uint32_t)head;
+	memcpy(port->recent_head, bytes, port->recent_len);
+	return head;
+}
+
+/* False: it is for nobody, and its buffer is kept. */
+static bool hand_over(struct ofi_port *port, const struct ofi_arrival *arrival,
+		struct ripc__event *event, struct ripc__addr *from)
+{
+	struct ripc__buffer *buffer = buffer_of(port, arrival->index);
+	bool may_hand = port->n_handed < port->n_receives / 2;
+	int head = sender_of(port, buffer->data, arrival->len, from);
+
+	port->dropped += head >= 0 && !may_hand;
+	if (head < 0 || !may_hand) {
+		keep(port, &port->net->receives[arrival->index]);
+		return false;
+	}
+	ripc__buffer_hold(buffer, 1);
+	port->handed[port->n_handed++] = arrival->index;
+	*event = (struct ripc__event){
+		.kind = RIPC_EV_DATAGRAM,
+		.data = buffer->data + head,
+		.len = arrival->len - (uint32_t)head,
+		.handle = buffer,
+		.from = from,
+	};
+	return true;
+}
+
+/* Fills events[at..n); returns where it ended. */
+static uint32_t take_arrivals(struct ofi_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n)
+{
+	while (at < n && port->at < port->n_arrivals)
+		at += hand_over(port, &port->arrivals[port->at++], &events[at], &port->from[at]);
+	if (port->at == port->n_arrivals)
+		port->at = port->n_arrivals = 0;
+	return at;
+}
+
+int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n)
+{
+	struct ofi_port *port = state;
+	uint32_t filled;
+
+	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
+	refill(port); /* first: what was released may be handed over again */
+	if (port->at == port->n_arrivals || !list_empty(&port->stuck) || n == 0)
+		ripc__ofi_progress(port);
+	filled = ripc__ofi_links_take(port, events, 0, n);
+	filled = take_arrivals(port, events, filled, n);
+	if (++port->polls % EQ_EVERY == 0)
+		look_for_errors(port);
+	return (int)filled;
+}
+
+uint32_t ripc__ofi_overflows(void *state)
+{
+	struct ofi_port *port = state;
+	uint32_t count = port->dropped;
+
+	port->dropped = 0;
+	return count;
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------- */
+
+static int watch(int epoll_fd, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* What waits is tried again even if libfabric has nothing to tell. */
+int ripc__ofi_wait_open(struct ofi_port *port)
+{
+	int fd, error;
+
+	port->epoll_fd = port->timer_fd = -1;
+	if (fi_control(&port->net->cq->fid, FI_GETWAIT, &fd))
+		return 0;
+	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	error = port->epoll_fd < 0 || port->timer_fd < 0 ? -errno : watch(port->epoll_fd, fd);
+	if (!error)
+		error = watch(port->epoll_fd, port->timer_fd);
+	if (error)
+		ripc__ofi_wait_close(port);
+	return error;
+}
+
+void ripc__ofi_wait_close(struct ofi_port *port)
+{
+	if (port->epoll_fd >= 0)
+		close(port->epoll_fd);
+	if (port->timer_fd >= 0)
+		close(port->timer_fd);
+}
+
+int ripc__ofi_wait_fd(void *state)
+{
+	const struct ofi_port *port = state;
+
+	return port->epoll_fd >= 0 ? port->epoll_fd : -ENOTSUP;
+}
+
+/* Fires once, while anything waits; setting it makes it quiet. */
+static void set_timer(struct ofi_port *port)
+{
+	struct itimerspec at = {0};
+	bool wanted = !list_empty(&port->stuck);
+
+	if (!wanted && !port->timed)
+		return;
+	at.it_value.tv_nsec = wanted ? STUCK_LOOK_NS : 0;
+	timerfd_settime(port->timer_fd, 0, &at, NULL);
+	port->timed = wanted;
+}
+
+static bool has_something(const struct ofi_port *port)
+{
+	return port->at < port->n_arrivals || !list_empty(&port->told);
+}
+
+int ripc__ofi_wait_arm(void *state)
+{
+	struct ofi_port *port = state;
+	struct fid *queue = &port->net->cq->fid;
+	int quiet;
+
+	refill(port);
+	if (!has_something(port))
+		ripc__ofi_progress(port);
+	quiet = port->epoll_fd < 0 || has_something(port) ||
+		fi_trywait(port->net->fabric, &queue, 1) == 0;
+	if (port->epoll_fd >= 0)
+		set_timer(port);
+	return has_something(port) || !quiet ? -EAGAIN : 0;
+}

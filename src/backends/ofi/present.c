@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether the ofi backend is wanted on this host: there is a device of the kernel's efa driver, or
+ * the configuration names a provider. It needs no libfabric.
+ */
+#include "present.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEVICES "/sys/class/infiniband"
+
+/* The driver is the last part of what a link of the device leads to. */
+static bool is_efa(const char *device)
+{
+	char path[PATH_MAX], driver[PATH_MAX];
+	const char *slash;
+	ssize_t len;
+
+	if (snprintf(path, sizeof(path), DEVICES "/%s/device/driver", device) >= (int)sizeof(path))
+		return false;
+	len = readlink(path, driver, sizeof(driver) - 1);
+	if (len < 0)
+		return false;
+	driver[len] = '\0';
+	slash = strrchr(driver, '/');
+	return strcmp(slash ? slash + 1 : driver, "efa") == 0;
+}
+
+static bool has_efa(void)
+{
+	DIR *devices = opendir(DEVICES);
+	struct dirent *entry;
+	bool found = false;
+
+	while (devices && !found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.' && is_efa(entry->d_name);
+	if (devices)
+		closedir(devices);
+	return found;
+}
+
+int ripc__ofi_is_wanted(const struct ripc__host *host, char why[256], char remedy[256])
+{
+	if (host->option(host->arg, "ofi.provider") || has_efa())
+		return 0;
+	snprintf(why, 256, "there is no EFA device, and no other libfabric provider was asked for");
+	snprintf(remedy, 256, "on AWS: an instance with an EFA interface and the efa driver; else "
+		"name a provider: RIPC_OPTIONS='ofi.provider=tcp;ofi_rxm' (fi_info -l lists them)");
+	return -ENODEV;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending datagrams. Each is copied into a registered buffer behind our head; short ones are then
+ * copied once more by libfabric (fi_inject), and need no completion. What libfabric does not take
+ * (FI_EAGAIN) waits at its link and is tried again whenever libfabric has worked. A partner that
+ * takes nothing keeps only a share of the buffers, the smaller the fewer there are: so there is
+ * always one for somebody else. One that has taken nothing for STUCK_US has failed.
+ */
+#include "ofi.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define WAITING_MAX 32u     /* datagrams of one partner */
+#define STUCK_US    3000000 /* longer than any connection takes to be made */
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void ripc__ofi_sends_open(struct ofi_port *port)
+{
+	list_init(&port->free_sends);
+	for (uint32_t i = 0; i < OFI_SENDS; i++)
+		list_append(&port->free_sends, &port->net->sends[i].node);
+	port->n_free = OFI_SENDS;
+}
+
+static uint8_t *bytes_of(const struct ofi_port *port, const struct ofi_send *send)
+{
+	uint32_t index = (uint32_t)(send - port->net->sends);
+
+	return ripc__buffers_at(port->net->send_buffers, index)->data;
+}
+
+static void send_free(struct ofi_port *port, struct ofi_send *send)
+{
+	list_prepend(&port->free_sends, &send->node);
+	port->n_free++;
+}
+
+void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
+{
+	struct ofi_link *link = send->link;
+
+	send_free(port, send);
+	link->n_posted--;
+}
+
+/* ---- posting ----------------------------------------------------------------------------- */
+
+/* 0: it is on its way; -EAGAIN: not now; other errors: it cannot go there. */
+static int post(struct ofi_port *port, struct ofi_send *send)
+{
+	struct ofi_net *net = port->net;
+	void *desc = net->send_mr ? fi_mr_desc(net->send_mr) : NULL;
+	struct ofi_link *link = send->link;
+	ssize_t error;
+
+	if (send->len <= port->inject_max) {
+		error = fi_inject(net->ep, bytes_of(port, send), send->len, link->to);
+		if (!error)
+			send_free(port, send);
+		return (int)error;
+	}
+	error = fi_send(net->ep, bytes_of(port, send), send->len, desc, link->to, &send->context);
+	link->n_posted += !error;
+	return (int)error;
+}
+
+static void wait_in_line(struct ofi_port *port, struct ofi_send *send)
+{
+	struct ofi_link *link = send->link;
+
+	if (!link->n_waiting++) {
+		link->stuck_us = now_us();
+		list_append(&port->stuck, &link->stuck);
+	}
+	list_append(&link->waiting, &send->node);
+}
+
+void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link)
+{
+	while (!list_empty(&link->waiting))
+		send_free(port, list_entry(list_pop(&link->waiting), struct ofi_send, node));
+	link->n_waiting = 0;
+	list_remove(&link->stuck);
+}
+
+/* Of one partner. False: libfabric takes no more of it. */
+static bool push(struct ofi_port *port, struct ofi_link *link)
+{
+	uint32_t before = link->n_waiting;
+
+	while (!list_empty(&link->waiting)) {
+		struct ofi_send *send = list_entry(link->waiting.next, struct ofi_send, node);
+		int error;
+
+		list_remove(&send->node);
+		error = post(port, send);
+		if (error) {
+			list_prepend(&link->waiting, &send->node);
+			if (error != -FI_EAGAIN)
+				ripc__ofi_link_fail(port, link);
+			break;
+		}
+		link->n_waiting--;
+	}
+	if (link->n_waiting != before)
+		link->stuck_us = now_us();
+	if (link->missed && link->n_waiting < WAITING_MAX / 2)
+		ripc__ofi_link_tell(port, link);
+	return link->n_waiting == 0;
+}
+
+void ripc__ofi_sends_push(struct ofi_port *port)
+{
+	uint64_t now = list_empty(&port->stuck) ? 0 : now_us();
+
+	list_for_each_safe(node, &port->stuck) {
+		struct ofi_link *link = list_entry(node, struct ofi_link, stuck);
+
+		if (push(port, link))
+			list_remove(&link->stuck);
+		else if (now > link->stuck_us + STUCK_US)
+			ripc__ofi_link_fail(port, link);
+	}
+}
+
+/* ---- what core sends --------------------------------------------------------------------- */
+
+/* May the partner have one more buffer? */
+static bool has_room(const struct ofi_port *port, const struct ofi_link *link)
+{
+	return link->n_waiting < WAITING_MAX && link->n_posted + link->n_waiting < port->n_free;
+}
+
+static struct ofi_send *fill(struct ofi_port *port, struct ofi_link *link,
+		const struct ripc__tx *tx)
+{
+	struct ofi_send *send = list_entry(list_pop(&port->free_sends), struct ofi_send, node);
+	uint8_t *to = bytes_of(port, send);
+
+	port->n_free--;
+	send->link = link;
+	send->len = port->head_len + tx->len;
+	memcpy(to, port->head, port->head_len);
+	to += port->head_len;
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		if (tx->iov[i].iov_len)
+			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		to += tx->iov[i].iov_len;
+	}
+	return send;
+}
+
+/* 0: taken. */
+static int send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx)
+{
+	struct ofi_send *send = fill(port, link, tx);
+	int error = link->n_waiting ? -FI_EAGAIN : post(port, send);
+
+	if (error == -FI_EAGAIN) {
+		wait_in_line(port, send);
+		error = 0;
+	} else if (error) {
+		send_free(port, send);
+		ripc__ofi_link_fail(port, link);
+	}
+	return error;
+}
+
+int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+{
+	struct ofi_port *port = state;
+	struct ofi_peer *peer = peer_state;
+	struct ofi_link *link = peer->link;
+	uint32_t taken;
+
+	if (tx[0].len > port->dev->datagram_max)
+		return -EMSGSIZE;
+	for (taken = 0; taken < n && tx[taken].len <= port->dev->datagram_max; taken++) {
+		if (port->is_lost || peer->resets != link->resets)
+			break;
+		if (!has_room(port, link))
+			ripc__ofi_progress(port);
+		if (!has_room(port, link) || send_one(port, link, &tx[taken]))
+			break;
+	}
+	if (taken)
+		return (int)taken;
+	if (port->is_lost || peer->resets != link->resets)
+		return -ECONNRESET;
+	link->missed = true;
+	return 0;
+}
