@@ -210,8 +210,11 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 			return -EBADMSG;
 		take_parts(incoming, range, packet->payload);
 	}
-	if (packet->h.flags & WIRE_F_LAST) {
-		incoming->sum = packet->h.type == WIRE_DATA ? packet->sum : packet->announce.sum;
+	if (packet->h.flags & WIRE_F_LAST && packet->h.type == WIRE_DATA) {
+		incoming->sum = packet->sum;
+		incoming->sum_known = true;
+	} else if (packet->h.flags & WIRE_F_LAST && packet->payload_len == incoming->total) {
+		incoming->sum = packet->announce.sum; /* else it is that of what is moved */
 		incoming->sum_known = true;
 	}
 	return (int64_t)(incoming->got - got);

@@ -260,7 +260,7 @@ struct outgoing {
 	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
 	uint32_t asked_same;    /* PULLs in a row that asked for the same */
 	uint32_t crc;           /* of bytes [0, sent) */
-	uint32_t sum;           /* of the whole, if it was needed at once (summed) */
+	uint32_t sum;           /* of what others move, if it was needed (summed) */
 	uint32_t wait_us;       /* of the repetition timer */
 	uint32_t n_items, n_holes;
 	uint32_t flags;
@@ -309,7 +309,8 @@ struct reading {
 	uint64_t item_start;       /* where the item begins that contains it */
 	uint64_t got;
 	uint32_t item, n_items, n_busy;
-	uint32_t crc;              /* of what has come, as far as that contributes to the whole */
+	uint64_t sum;              /* of the blocks that have come */
+	uint32_t told;             /* the sender's sum of all, where it is compared */
 	bool failed;
 	struct read_slot slots[READS_OF_ONE];
 	struct read_item {
@@ -339,7 +340,7 @@ struct incoming {
 	uint64_t resent_us;        /* when holes were last asked for; 0: that was judged */
 	uint64_t asked_us, asked_limit; /* outstanding request for holes; 0: none */
 	uint64_t probe_us, probe_at;    /* round trip: when byte probe_at was granted; 0: none */
-	uint32_t crc, sum;         /* of [0, have); the sender's of the whole */
+	uint32_t crc, sum;         /* of [0, have); the sender's of the whole, if it is known */
 	uint32_t wait_us;
 	uint32_t arrivals, arrivals_beyond;
 	uint32_t silences;         /* waits in a row that ended in silence */
@@ -788,8 +789,7 @@ bool ripc__opened_may(const struct outgoing *outgoing);
 /* Bytes of the first items that go along with such an announcement; what it takes, with these. */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing);
 uint32_t ripc__opened_least(const struct outgoing *outgoing);
-/* Adds the checksum of the whole to an announcement of what does not come in datagrams, where it
- * is needed. */
+/* Adds the checksum of what does not come in datagrams to an announcement, where it is needed. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
 /* From now on nobody may read them; outgoing->fencing tells whether somebody still can. */
 void ripc__opened_close(struct outgoing *outgoing);

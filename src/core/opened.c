@@ -15,7 +15,7 @@
 #include "core.h"
 #include "mapped.h"
 #include "returns.h"
-#include "util/crc32c.h"
+#include "util/blocksum.h"
 
 #define CARRIED_MAX 512u /* bytes that go along */
 
@@ -141,7 +141,21 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 	return true;
 }
 
-/* Where bytes may be altered on the way, the receiver compares the whole. */
+uint32_t ripc__moved_sum(const struct iovec *items, uint32_t n_items, uint64_t carried)
+{
+	uint64_t sum = 0, start = 0;
+
+	for (uint32_t i = 0; i < n_items; start += items[i++].iov_len) {
+		uint64_t skip = carried > start ? carried - start : 0;
+
+		if (skip < items[i].iov_len)
+			sum += ripc__blocksum((const char *)items[i].iov_base + skip,
+				items[i].iov_len - skip, start + skip);
+	}
+	return ripc__blocksum_told(sum);
+}
+
+/* Where bytes may be altered on the way, the receiver compares what is moved. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 {
 	const struct device *device = ripc__peer_device(outgoing->message.ctx,
@@ -149,9 +163,9 @@ void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 
 	if (ripc__moves_intact(&device->attr))
 		return;
-	for (uint32_t i = 0; !outgoing->summed && i < outgoing->n_items; i++)
-		outgoing->sum = ripc__crc32c(outgoing->sum, outgoing->items[i].iov_base,
-			outgoing->items[i].iov_len);
+	if (!outgoing->summed)
+		outgoing->sum = ripc__moved_sum(outgoing->items, outgoing->n_items,
+			packet->payload_len);
 	outgoing->summed = true;
 	packet->h.flags |= WIRE_F_LAST;
 	packet->announce.sum = outgoing->sum;

@@ -13,7 +13,7 @@
 
 #include "core.h"
 #include "receiving.h"
-#include "util/crc32c.h"
+#include "util/blocksum.h"
 
 static const struct iovec *items_of(const struct reading *reading)
 {
@@ -70,22 +70,29 @@ static void take_carried(struct reading *reading, const struct wire_packet *anno
 
 	incoming->crc = incoming->n_pieces = 0;
 	incoming->have = incoming->got = incoming->high = 0;
-	incoming->sum = announce->announce.sum;
 	ripc__collect(incoming, announce, 0);
 	reading->next = reading->got = incoming->got;
-	reading->crc = ripc__crc32c_shift(incoming->crc, incoming->total - incoming->got);
+	reading->told = announce->announce.sum;
+}
+
+/* Is what was read known to be right, or can it be found out, with the sum of whole blocks? */
+static bool is_checkable(const struct device *device, const struct wire_packet *announce)
+{
+	const struct ripc__attr *attr = &device->attr;
+
+	return ripc__moves_intact(attr) || (announce->h.flags & WIRE_F_LAST &&
+		(!attr->read_max || attr->read_max >= RIPC__BLOCK));
 }
 
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce)
 {
 	struct ripc_context *ctx = incoming->partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, incoming->partner->peer);
-	bool has_sum = announce->h.flags & WIRE_F_LAST;
 	struct reading *reading;
 
 	if (incoming->reading || incoming->unreadable ||
 			announce->payload_len >= incoming->total ||
-			(!has_sum && !ripc__moves_intact(&device->attr)))
+			!is_checkable(device, announce))
 		return false;
 	reading = calloc(1, sizeof(*reading) + announce->n_items * sizeof(struct read_item));
 	if (!reading)
@@ -126,7 +133,8 @@ static void complete(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
 
-	if (!ripc__moves_intact(&reading->device->attr) && reading->crc != incoming->sum) {
+	if (!ripc__moves_intact(&reading->device->attr) &&
+			ripc__blocksum_told(reading->sum) != reading->told) {
 		incoming->partner->service->ctx->stats.drop_checksum++;
 		ripc__reading_fail(reading);
 		return;
@@ -236,6 +244,8 @@ static int read_next(struct reading *reading, struct read_slot *slot)
 	offset = reading->next - reading->item_start;
 	left = item->iov_len - offset;
 	most = most && most < READ_BYTES ? most : READ_BYTES;
+	if (!ripc__moves_intact(&device->attr))
+		most -= most % RIPC__BLOCK;
 	*slot = (struct read_slot){.reading = reading, .mem = (char *)item->iov_base + offset,
 		.len = left < most ? left : most};
 	slot->end = reading->next + slot->len;
@@ -295,8 +305,7 @@ static void came(struct ripc_context *ctx, struct reading *reading, const struct
 	ctx->stats.read_bytes += len;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	if (!ripc__moves_intact(&reading->device->attr))
-		reading->crc ^= ripc__crc32c_shift(ripc__crc32c(0, slot->mem, len),
-			incoming->total - slot->end);
+		reading->sum += ripc__blocksum(slot->mem, len, slot->end - len);
 }
 
 void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status)

@@ -113,4 +113,9 @@ void ripc__writings_deregister(struct ripc_context *ctx, const struct device *de
 /* The devices are closed. */
 void ripc__writings_free(struct ripc_context *ctx);
 
+/* ---- opened.c: what is read or written ----------------------------------------------------- */
+
+/* The checksum of it: of all items but for the first bytes, which are carried. */
+uint32_t ripc__moved_sum(const struct iovec *items, uint32_t n_items, uint64_t carried);
+
 #endif

@@ -56,7 +56,8 @@ enum wire_flag {            /* every bit must be understood; unknown ones: ABORT
 	WIRE_F_ACK = 2,     /* ack extension: the answer to one long message */
 	WIRE_F_LENDS = 4,   /* reply extension: return buffers are lent under this ID */
 	WIRE_F_REPLIES = 8, /* reply extension: this answers the message that lent that ID */
-	WIRE_F_LAST = 16,   /* DATA, ANNOUNCE: body.sum is the checksum of the whole message */
+	WIRE_F_LAST = 16,   /* DATA, ANNOUNCE: body.sum is the checksum of the whole message, or
+	                       of what does not come in datagrams */
 	WIRE_F_RETURNS = 32, /* returns extension: what the answer may be written into */
 	WIRE_F_KNOWN = 63
 };

@@ -23,7 +23,7 @@ static uint8_t theirs[12 * MIB], lent[LENT];
 static struct {
 	struct ripc__backend backend;
 	const struct ripc__backend *backends[2];
-	uint32_t caps;
+	uint32_t caps, read_max;
 	struct fake_move reads[MOVES_MAX], writes[MOVES_MAX]; /* in progress */
 	uint32_t n_reads, n_writes;
 	uint32_t n_full;  /* calls of read and write that get -EAGAIN */
@@ -39,6 +39,7 @@ static inline int fake_dev_open(void *dev, const struct ripc__host *host, struct
 {
 	lone_dev_open(dev, host, attr);
 	attr->caps = fake.caps;
+	attr->read_max = fake.read_max;
 	return 0;
 }
 
@@ -173,12 +174,13 @@ static inline int fake_poll(void *port, struct ripc__event *events, uint32_t n)
 	return (int)filled;
 }
 
-/* The partner has what is pseudo-random. */
-static inline void mover_open(struct lone *lone, uint32_t caps)
+/* The partner has what is pseudo-random; the device moves at most read_max bytes at once. */
+static inline void mover_open_most(struct lone *lone, uint32_t caps, uint32_t read_max)
 {
 	memset(&fake, 0, sizeof(fake));
 	memset(lent, 0, sizeof(lent));
 	fake.caps = caps;
+	fake.read_max = read_max;
 	fake.backend = lone_backend;
 	fake.backend.dev_open = fake_dev_open;
 	fake.backend.mem_reg = fake_mem_reg;
@@ -193,6 +195,11 @@ static inline void mover_open(struct lone *lone, uint32_t caps)
 	lone_open_on(lone, fake.backends);
 	for (size_t i = 0; i < sizeof(theirs); i++)
 		theirs[i] = (uint8_t)(i * 2654435761u >> 16);
+}
+
+static inline void mover_open(struct lone *lone, uint32_t caps)
+{
+	mover_open_most(lone, caps, 0);
 }
 
 #endif

@@ -5,8 +5,16 @@
  */
 #include "backends/loop/loop.h"
 #include "mover.h"
+#include "util/blocksum.h"
 
 static uint8_t window[12 * MIB];
+
+/* As it is told of two items, of which the first ends there. */
+static uint32_t sum_of_two(uint64_t end, uint64_t total)
+{
+	return ripc__blocksum_told(ripc__blocksum(theirs, end, 0) +
+		ripc__blocksum(theirs + end, total - end, end));
+}
 
 /* Two items: of the first MiB but one byte, and the rest. */
 static void say_keyed(struct lone *lone, uint64_t number, uint64_t total, uint32_t sum)
@@ -58,7 +66,7 @@ START_TEST(read__pieces_in_any_order)
 	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_REGISTERED | (_i ? RIPC_CAP_INTACT : 0));
 	lone_introduce(&lone);
 	since = lone.n_sent;
-	say_keyed(&lone, 1, total, _i ? 0 : ripc__crc32c(0, theirs, total));
+	say_keyed(&lone, 1, total, _i ? 0 : sum_of_two(MIB - 1, total));
 	ck_assert_uint_eq(fake.n_reads, 8);
 	ck_assert_uint_eq(fake.n_regions, 2);
 	end_all(&lone);
@@ -66,6 +74,29 @@ START_TEST(read__pieces_in_any_order)
 	ck_assert_uint_eq(lone_stats(&lone).read_bytes, total);
 	ck_assert_uint_eq(lone_stats(&lone).pull_requests, 0);
 	ck_assert_uint_eq(fake.n_regions, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/*
+ * Where they are compared, pieces end with blocks, also if the device takes no MiB at once; one
+ * that takes no block reads nothing.
+ */
+START_TEST(read__pieces_are_whole_blocks)
+{
+	static struct lone lone;
+	const uint64_t total = MIB + 50000;
+
+	mover_open_most(&lone, RIPC_CAP_READ | (_i == 2 ? RIPC_CAP_INTACT : 0),
+		_i == 1 ? RIPC__BLOCK - 1 : 2 * RIPC__BLOCK + 1);
+	lone_introduce(&lone);
+	say_keyed(&lone, 1, total, sum_of_two(MIB - 1, total));
+	ck_assert_uint_eq(fake.n_reads, _i == 1 ? 0 : 8);
+	for (uint32_t i = 0; i < fake.n_reads; i++)
+		ck_assert_uint_eq(fake.reads[i].len, 2 * RIPC__BLOCK + (_i == 2));
+	end_all(&lone);
+	if (_i != 1)
+		check_delivered(&lone, 0, total);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -84,7 +115,8 @@ START_TEST(read__what_did_not_come_along)
 	lone_introduce(&lone);
 	if (!_i) {
 		packet.h.flags = WIRE_F_LAST;
-		packet.announce.sum = ripc__crc32c(0, theirs, total);
+		packet.announce.sum = ripc__blocksum_told(ripc__blocksum(theirs + 400, 100, 400) +
+			ripc__blocksum(theirs + 500, total - 500, 500));
 	}
 	lone.keys = keys;
 	lone_say(&lone, &packet, lens, theirs);
@@ -289,7 +321,7 @@ START_TEST(open__closed_before_the_end_is_told)
 	send_to_partner(&lone, &announce);
 	ck_assert_uint_eq(announce.announce.keys, 1);
 	ck_assert_uint_eq(announce.announce.unasked, 0);
-	ck_assert_uint_eq(announce.announce.sum, ripc__crc32c(0, theirs, 100005));
+	ck_assert_uint_eq(announce.announce.sum, sum_of_two(100000, 100005));
 	wire_item_key(&announce, 1, &address, &key);
 	ck_assert_uint_eq(address, (uintptr_t)theirs + 100000);
 	ck_assert_uint_eq(key, 0x4e2);
@@ -474,7 +506,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_loop loops[] = {
-		{ read__pieces_in_any_order, 2 }, { read__again, 1 }, { read__in_vain, 5 },
+		{ read__pieces_in_any_order, 2 }, { read__pieces_are_whole_blocks, 3 },
+		{ read__again, 1 }, { read__in_vain, 5 },
 		{ read__announced_without_keys, 1 }, { cancel__place_is_kept_until_reads_end, 1 },
 		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
 		{ open__unknown_then_notice, 1 },

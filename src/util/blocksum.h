@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The checksum of a message that others move (docs/protocol.md, Reads): quick on any processor,
+ * with no instruction made for it, and a sum over blocks, so that pieces count in any order.
+ */
+#ifndef RIPC_BLOCKSUM_H
+#define RIPC_BLOCKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of a block; an item's last one may be shorter. Pieces are cut between blocks. */
+#define RIPC__BLOCK 4096u
+
+/*
+ * What len bytes contribute to the sum of their message: they begin with a block, offset bytes
+ * behind the beginning of the message, and end with one. Contributions are added, modulo 2^64.
+ */
+uint64_t ripc__blocksum(const void *data, size_t len, uint64_t offset);
+
+/* The sum of all as it is told. */
+static inline uint32_t ripc__blocksum_told(uint64_t sum)
+{
+	return (uint32_t)(sum ^ sum >> 32);
+}
+
+#endif
