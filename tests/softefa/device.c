@@ -234,6 +234,19 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 	return _ibv_query_gid_table(context, entry, 1, flags, entry_size) == 1 ? 0 : EINVAL;
 }
 
+/* What programs of rdma-core call, though no header declares it. There is one type, number 0. */
+__attribute__((visibility("default"))) int ibv_query_gid_type(struct ibv_context *context,
+	uint8_t port, unsigned int index, int *type);
+
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
+{
+	(void)context;
+	if (port != 1 || index)
+		return EINVAL;
+	*type = 0;
+	return 0;
+}
+
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
 	(void)context;

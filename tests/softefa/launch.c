@@ -78,20 +78,25 @@ void softefa_enqueue(struct softefa_qp *qp, struct softefa_request *request, uin
 	softefa_request_move(request, &qp->queued);
 }
 
-/* Those before it to the same partner have been passed by one more. */
-static void pass_others(struct softefa_qp *qp, const struct softefa_request *passing)
+/* Those before it to the same partner have been passed by one more. Returns whether any is held
+ * back no longer. */
+static bool pass_others(struct softefa_qp *qp, const struct softefa_request *passing)
 {
 	struct softefa_request *request;
+	bool released = false;
 
 	TAILQ_FOREACH (request, &qp->queued, entry) {
 		if (request == passing)
-			return;
+			break;
 		if (!request->n_may_pass || !softefa_peer_same(&request->peer, &passing->peer))
 			continue;
 		softefa_counters.overtaken++;
-		if (--request->n_may_pass == 0)
+		if (--request->n_may_pass == 0) {
 			request->due_ns = 0;
+			released = true;
+		}
 	}
+	return released;
 }
 
 /* Its own memory, before anything is sent. Inline data needs none. */
@@ -169,16 +174,19 @@ static void refused(struct softefa_qp *qp, struct softefa_request *request, uint
 	softefa_complete(qp, request, settings->dead_status);
 }
 
-static void sent(struct softefa_qp *qp, struct softefa_request *request, uint64_t now_ns)
+/* Returns whether it released others. */
+static bool sent(struct softefa_qp *qp, struct softefa_request *request, uint64_t now_ns)
 {
+	bool released = pass_others(qp, request);
+
 	count_sent(request);
-	pass_others(qp, request);
 	request->asked_ns = now_ns;
 	request->refused_ns = 0;
 	if (qp->is_srd)
 		softefa_request_move(request, &qp->sent);
 	else
 		softefa_complete(qp, request, SOFTEFA_OK);
+	return released;
 }
 
 static void lost(struct softefa_qp *qp, struct softefa_request *request)
@@ -187,7 +195,8 @@ static void lost(struct softefa_qp *qp, struct softefa_request *request)
 	softefa_complete(qp, request, SOFTEFA_OK);
 }
 
-static void launch_one(struct softefa_qp *qp, struct softefa_request *request, uint64_t now_ns,
+/* Returns whether it released others. */
+static bool launch_one(struct softefa_qp *qp, struct softefa_request *request, uint64_t now_ns,
 	struct blocked *blocked)
 {
 	uint32_t status = check_memory(qp, request);
@@ -195,16 +204,16 @@ static void launch_one(struct softefa_qp *qp, struct softefa_request *request, u
 
 	if (status) {
 		softefa_complete(qp, request, status);
-		return;
+		return false;
 	}
 	if (!qp->is_srd && softefa_happens(&qp->random, softefa_settings()->ud_loss_percent)) {
 		lost(qp, request);
-		return;
+		return false;
 	}
 	result = transmit(qp, request);
-	if (!result) {
-		sent(qp, request, now_ns);
-	} else if (result == -EAGAIN) {
+	if (!result)
+		return sent(qp, request, now_ns);
+	if (result == -EAGAIN) {
 		softefa_counters.busy++;
 		blocked->peers[blocked->n++] = request->peer;
 	} else if (result == -ECONNREFUSED && !qp->is_srd) {
@@ -215,8 +224,11 @@ static void launch_one(struct softefa_qp *qp, struct softefa_request *request, u
 		softefa_complete(qp, request, result == -EFAULT ? SOFTEFA_LOCAL_INVALID_LKEY :
 								 SOFTEFA_LOCAL_QP_INTERNAL);
 	}
+	return false;
 }
 
+/* Always the first one that may go, so that the order depends on nothing but the seed while no
+ * hold ends by time. */
 void softefa_launch(struct softefa_qp *qp, uint64_t now_ns)
 {
 	struct softefa_request *request, *next;
@@ -226,8 +238,10 @@ void softefa_launch(struct softefa_qp *qp, uint64_t now_ns)
 		next = TAILQ_NEXT(request, entry);
 		if (blocked.n == BLOCKED_MAX)
 			return;
-		if (request->due_ns <= now_ns && !is_blocked(&blocked, &request->peer))
-			launch_one(qp, request, now_ns, &blocked);
+		if (request->due_ns > now_ns || is_blocked(&blocked, &request->peer))
+			continue;
+		if (launch_one(qp, request, now_ns, &blocked))
+			next = TAILQ_FIRST(&qp->queued);
 	}
 }
 

@@ -14,7 +14,7 @@
 
 #define SOFTEFA_GID_LEN	   16
 #define SOFTEFA_FABRIC_MAX 32
-#define SOFTEFA_CHUNK	   32768 /* bytes of an RDMA read in one datagram */
+#define SOFTEFA_CHUNK	   131072 /* bytes of an RDMA read in one datagram */
 #define SOFTEFA_ACKS_MAX   64	 /* in one datagram */
 
 struct softefa_peer {

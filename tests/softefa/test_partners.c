@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Partners: many datagrams and their order, RDMA reads and what they may read, partners in other
+ * processes that do not poll, die or are replaced, and strangers that send what they like.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "side.h"
+#include "wire.h"
+
+#define N_MESSAGES 50
+
+static const struct side_options plain = {.rnr_retry = -1};
+
+/* Sends N_MESSAGES and notes the order in which they arrive; returns how many came after a later
+ * one. */
+static int arrival_order(uint64_t *order)
+{
+	struct side_completion completion;
+	struct side sides[2];
+	uint64_t seen = 0;
+	int n_late = 0;
+
+	side_pair(sides, &plain);
+	for (uint32_t i = 0; i < N_MESSAGES; i++)
+		side_receive(&sides[1], i);
+	for (uint32_t i = 0; i < N_MESSAGES; i++)
+		ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 100, i), 0);
+	for (uint32_t i = 0; i < N_MESSAGES; i++) {
+		side_wait(&sides[1], &completion);
+		ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
+		ck_assert(!(seen >> completion.imm & 1));
+		n_late += seen >> completion.imm != 0;
+		seen |= 1ull << completion.imm;
+		order[i] = completion.imm;
+	}
+	for (uint32_t i = 0; i < N_MESSAGES; i++)
+		side_wait(&sides[0], &completion);
+	ck_assert(!side_poll(&sides[0], &completion) && !side_poll(&sides[1], &completion));
+	side_pair_close(sides);
+	return n_late;
+}
+
+START_TEST(order__is_shuffled)
+{
+	uint64_t order[N_MESSAGES];
+
+	side_set("SHUFFLE", "50");
+	side_set("HOLD_US", "200000");
+	ck_assert_int_gt(arrival_order(order), 5);
+}
+END_TEST
+
+START_TEST(order__is_kept_if_told)
+{
+	uint64_t order[N_MESSAGES];
+
+	side_set("SHUFFLE", "0");
+	ck_assert_int_eq(arrival_order(order), 0);
+}
+END_TEST
+
+/* In a process of its own, as settings are read once. The last few may go by time. */
+static void order_of_seed(const char *seed, uint64_t *order)
+{
+	int ends[2], status;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	child = fork();
+	if (child == 0) {
+		side_set("SEED", seed);
+		arrival_order(order);
+		_exit(write(ends[1], order, N_MESSAGES * sizeof(*order)) < 0);
+	}
+	ck_assert_int_eq(read(ends[0], order, N_MESSAGES * sizeof(*order)),
+		N_MESSAGES * sizeof(*order));
+	waitpid(child, &status, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+START_TEST(order__follows_from_the_seed)
+{
+	const size_t compared = (N_MESSAGES - 12) * sizeof(uint64_t);
+	uint64_t order[3][N_MESSAGES];
+
+	side_set("SHUFFLE", "50");
+	side_set("SHUFFLE_SPAN", "4");
+	side_set("HOLD_US", "1000000");
+	order_of_seed("1", order[0]);
+	order_of_seed("1", order[1]);
+	order_of_seed("2", order[2]);
+	ck_assert_mem_eq(order[0], order[1], compared);
+	ck_assert(memcmp(order[0], order[2], compared));
+}
+END_TEST
+
+/* Side 0 reads from side 1's memory; returns the completion. */
+static struct side_completion read_from(struct side sides[2], uint32_t key, uint64_t offset,
+	uint32_t len)
+{
+	struct side_completion completion;
+
+	ck_assert_int_eq(side_read(&sides[0], sides[1].qp->qp_num, key,
+				 (uintptr_t)sides[1].bytes + offset, len), 0);
+	side_wait(&sides[0], &completion);
+	return completion;
+}
+
+START_TEST(read__all_of_it)
+{
+	struct side sides[2];
+
+	side_pair(sides, &plain);
+	for (uint32_t i = 0; i < SIDE_BYTES; i++)
+		sides[1].bytes[i] = (uint8_t)(i ^ i >> 8);
+	ck_assert_int_eq(read_from(sides, sides[1].key, 0, SIDE_BYTES).status, IBV_WC_SUCCESS);
+	ck_assert_mem_eq(sides[0].bytes, sides[1].bytes, SIDE_BYTES);
+	ck_assert_int_eq(read_from(sides, sides[1].key, 7, 0).status, IBV_WC_SUCCESS);
+	side_pair_close(sides);
+}
+END_TEST
+
+START_TEST(read__beyond_the_memory_fails)
+{
+	struct side sides[2];
+
+	side_pair(sides, &plain);
+	ck_assert_uint_eq(read_from(sides, sides[1].key, 1, SIDE_BYTES).vendor_err, 7);
+	ck_assert_uint_eq(read_from(sides, sides[1].key, (uint64_t)-1, 1).vendor_err, 7);
+	ck_assert_uint_eq(read_from(sides, sides[1].key ^ 0x10000, 0, 1).vendor_err, 7);
+	side_pair_close(sides);
+}
+END_TEST
+
+START_TEST(read__closed_memory_fails)
+{
+	struct side sides[2];
+
+	side_pair(sides, &plain);
+	ck_assert_int_eq(ibv_dereg_mr(sides[1].mr), 0);
+	sides[1].mr = ibv_reg_mr(sides[1].pd, sides[1].bytes, SIDE_BYTES,
+		IBV_ACCESS_REMOTE_READ);
+	ck_assert_int_eq(read_from(sides, sides[1].key, 0, 1).status, IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(read_from(sides, sides[1].mr->rkey, 0, 1).status, IBV_WC_SUCCESS);
+	side_pair_close(sides);
+}
+END_TEST
+
+START_TEST(read__memory_not_for_reading_fails)
+{
+	struct side sides[2];
+
+	side_pair(sides, &plain);
+	ck_assert_int_eq(ibv_dereg_mr(sides[1].mr), 0);
+	sides[1].mr = ibv_reg_mr(sides[1].pd, sides[1].bytes, SIDE_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	ck_assert_uint_eq(read_from(sides, sides[1].mr->rkey, 0, 1).vendor_err, 7);
+	side_pair_close(sides);
+}
+END_TEST
+
+/* What a partner in another process tells of itself. */
+struct told {
+	uint32_t qpn, key;
+	union ibv_gid gid;
+	uint64_t address;
+};
+
+/* A process that receives 16 messages, may be read from, and never polls. */
+static pid_t start_partner(struct told *told, const char *host)
+{
+	struct side side;
+	pid_t child;
+	int ends[2];
+
+	ck_assert_int_eq(pipe(ends), 0);
+	child = fork();
+	if (child == 0) {
+		side_set("HOST", host);
+		side_open(&side, &plain);
+		memset(side.bytes, 0xa5, SIDE_BYTES);
+		for (uint32_t i = 0; i < 16; i++)
+			side_receive(&side, i);
+		told->qpn = side.qp->qp_num;
+		told->key = side.key;
+		told->address = (uintptr_t)side.bytes;
+		side_gid(&side, &told->gid);
+		/* Reads are for those whose address is known. */
+		if (host[0] == '1')
+			side_aim(&side, &told->gid);
+		if (write(ends[1], told, sizeof(*told)) == (ssize_t)sizeof(*told))
+			pause();
+		_exit(0);
+	}
+	ck_assert_int_eq(read(ends[0], told, sizeof(*told)), sizeof(*told));
+	close(ends[0]);
+	close(ends[1]);
+	return child;
+}
+
+START_TEST(partner__need_not_poll)
+{
+	struct side_completion completion;
+	struct told told;
+	struct side side;
+	pid_t child = start_partner(&told, "1");
+
+	side_open(&side, &plain);
+	side_aim(&side, &told.gid);
+	for (int i = 0; i < 16; i++)
+		ck_assert_int_eq(side_send(&side, told.qpn, 1000, 1), 0);
+	for (int i = 0; i < 16; i++) {
+		side_wait(&side, &completion);
+		ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
+	}
+	ck_assert_int_eq(side_read(&side, told.qpn, told.key, told.address, SIDE_BYTES), 0);
+	side_wait(&side, &completion);
+	ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(side.bytes[SIDE_BYTES / 2 - 1], 0xa5);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(partner__that_does_not_know_us_is_not_read)
+{
+	struct side_completion completion;
+	struct told told;
+	struct side side;
+	pid_t child = start_partner(&told, "2");
+
+	side_open(&side, &plain);
+	side_aim(&side, &told.gid);
+	ck_assert_int_eq(side_send(&side, told.qpn, 1000, 1), 0);
+	side_wait(&side, &completion);
+	ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(side_read(&side, told.qpn, told.key, told.address, 1), 0);
+	side_wait(&side, &completion);
+	ck_assert_uint_eq(completion.vendor_err, 14);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(partner__killed_is_told)
+{
+	struct side_completion completion;
+	struct told told;
+	struct side side;
+	pid_t child;
+
+	side_set("UNRESPONSIVE_MS", "20");
+	child = start_partner(&told, "1");
+	side_open(&side, &plain);
+	side_aim(&side, &told.gid);
+	/* More than it has places for: some are still waiting when it dies. */
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(side_send(&side, told.qpn, 1000, 1), 0);
+	for (int i = 0; i < 16; i++)
+		side_wait(&side, &completion);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 4; i++) {
+		side_wait(&side, &completion);
+		ck_assert_uint_eq(completion.vendor_err, 13);
+	}
+	side_close(&side);
+}
+END_TEST
+
+/* The first holder of a number takes a message and goes without a word; the second one, a true
+ * queue pair, knows nothing of it. */
+START_TEST(partner__replaced_is_told)
+{
+	struct side_completion completion;
+	struct softefa_peer first = {.qpn = 77}, from;
+	struct softefa_header header;
+	uint8_t bytes[1000];
+	struct iovec payload = {bytes, sizeof(bytes)};
+	struct side side, second = {.qp = NULL};
+	union ibv_gid gid;
+	int fd, received;
+
+	side_set("FABRIC", "replaced");
+	side_set("FIRST_QPN", "77");
+	side_set("MAX_QP", "80");
+	side_set("UNRESPONSIVE_MS", "60000");
+	memcpy(first.gid, "\xfe\x80\0\0\0\0\0\0\2\xef\xa0\xff\xfe\0\1\0", 16);
+	fd = softefa_wire_open("replaced", &first);
+	ck_assert_int_ge(fd, 0);
+	side_open(&side, &plain);
+	ck_assert_uint_ne(side.qp->qp_num, 77);
+	side_gid(&side, &gid);
+	ck_assert_mem_eq(gid.raw, first.gid, 16);
+	side_aim(&side, &gid);
+	ck_assert_int_eq(side_send(&side, 77, 1000, 1), 0);
+	do {
+		side_poll(&side, &completion);
+		received = softefa_wire_receive("replaced", fd, &from, &header, &payload);
+	} while (received < 0);
+	close(fd);
+	/* Numbers go round: with few of them it is 77's turn soon. */
+	do {
+		if (second.qp)
+			side_close(&second);
+		side_open(&second, &plain);
+	} while (second.qp->qp_num != 77);
+	side_wait(&side, &completion);
+	ck_assert_uint_eq(completion.vendor_err, 8);
+	side_close(&second);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(fork__child_has_no_device)
+{
+	struct side_completion completion;
+	struct ibv_recv_wr wr = {.num_sge = 0}, *bad_wr;
+	struct side sides[2], again[2];
+	int status;
+	pid_t child;
+
+	side_pair(sides, &plain);
+	child = fork();
+	if (child == 0) {
+		if (ibv_post_recv(sides[0].qp, &wr, &bad_wr) != EINVAL)
+			_exit(1);
+		if (side_send(&sides[0], sides[1].qp->qp_num, 1, 1) != EINVAL)
+			_exit(2);
+		side_pair(again, &plain);
+		side_receive(&again[1], 0);
+		if (side_send(&again[0], again[1].qp->qp_num, 1, 1))
+			_exit(3);
+		side_wait(&again[1], &completion);
+		_exit(4 + completion.status);
+	}
+	waitpid(child, &status, 0);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 4);
+	side_receive(&sides[1], 0);
+	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 1, 1), 0);
+	side_wait(&sides[1], &completion);
+	ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
+	side_pair_close(sides);
+}
+END_TEST
+
+/* A queue pair's socket must not live on in a child of its process. */
+START_TEST(fork__child_does_not_keep_the_queue_pair)
+{
+	struct side_completion completion;
+	struct side side, other;
+	union ibv_gid gid;
+	uint32_t qpn;
+	pid_t child;
+
+	side_set("UNRESPONSIVE_MS", "20");
+	side_open(&side, &plain);
+	side_open(&other, &plain);
+	qpn = other.qp->qp_num;
+	side_gid(&side, &gid);
+	side_aim(&side, &gid);
+	child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	side_close(&other);
+	ck_assert_int_eq(side_send(&side, qpn, 1, 1), 0);
+	side_wait(&side, &completion);
+	ck_assert_uint_eq(completion.vendor_err, 13);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	side_close(&side);
+}
+END_TEST
+
+static uint32_t rough(uint64_t *state, uint32_t near)
+{
+	uint64_t drawn = *state = *state * 6364136223846793005u + 1442695040888963407u;
+
+	drawn >>= 33;
+	/* Mostly what is nearly right, as the rest is soon thrown away. */
+	return drawn % 3 == 0 ? (uint32_t)drawn : (uint32_t)(drawn >> 3) % (near + 1);
+}
+
+static void send_rough(int fd, const struct softefa_peer *to, uint64_t *state)
+{
+	static uint8_t bytes[20000];
+	struct softefa_header header = {
+		.kind = (uint8_t)rough(state, 7),
+		.slot = rough(state, 64),
+		.psn = rough(state, 10),
+		.qkey = rough(state, 1) == 1 ? SIDE_QKEY : rough(state, 1),
+		.key = rough(state, 3) | 0x10000,
+		.length = rough(state, 20000),
+		.address = (uint64_t)rough(state, 10) << 32 | rough(state, 10),
+	};
+	struct iovec part = {bytes, rough(state, 3) ? header.length % sizeof(bytes) : 0};
+
+	if (rough(state, 3) == 1)
+		part.iov_len = 12 * (size_t)rough(state, 64) % sizeof(bytes);
+	for (size_t i = 0; i < 64; i++)
+		bytes[i] = (uint8_t)rough(state, 15);
+	softefa_wire_send("hostile", fd, to, &header, &part, 1);
+}
+
+START_TEST(hostile__datagrams_change_nothing)
+{
+	struct softefa_peer stranger = {.qpn = 0xabcdef}, to;
+	struct side_completion completion;
+	struct side sides[2];
+	union ibv_gid gid;
+	uint64_t state = 1;
+	int fd;
+
+	side_set("FABRIC", "hostile");
+	side_pair(sides, &plain);
+	side_gid(&sides[0], &gid);
+	memcpy(stranger.gid, gid.raw, 16);
+	to = stranger;
+	to.qpn = sides[1].qp->qp_num;
+	fd = softefa_wire_open("hostile", &stranger);
+	ck_assert_int_ge(fd, 0);
+	memset(sides[1].bytes, 0x5a, SIDE_BYTES);
+	for (int i = 0; i < 30000; i++) {
+		send_rough(fd, &to, &state);
+		while (side_poll(&sides[1], &completion))
+			ck_assert_int_eq(completion.opcode, IBV_WC_RECV);
+	}
+	for (uint32_t i = 0; i < SIDE_BYTES; i++)
+		ck_assert_uint_eq(sides[1].bytes[i], 0x5a);
+	sides[0].bytes[0] = 1;
+	side_receive(&sides[1], 0);
+	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 1, 1), 0);
+	do
+		side_wait(&sides[1], &completion);
+	while (completion.src_qp != sides[0].qp->qp_num);
+	ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
+	close(fd);
+	side_pair_close(sides);
+}
+END_TEST
+
+START_TEST(hostile__nameless_senders_are_not_heard)
+{
+	struct softefa_peer self = {.qpn = 1}, from;
+	struct softefa_header header = {.kind = SOFTEFA_SEND};
+	struct iovec payload = {&from, sizeof(from)};
+	struct softefa_header got;
+	int named, nameless = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	named = softefa_wire_open("nameless", &self);
+	ck_assert(named >= 0 && nameless >= 0);
+	ck_assert_int_eq(softefa_wire_send("nameless", nameless, &self, &header, NULL, 0), 0);
+	ck_assert_int_eq(softefa_wire_receive("nameless", named, &from, &got, &payload), -EBADMSG);
+	ck_assert_int_eq(softefa_wire_send("nameless", named, &self, &header, NULL, 0), 0);
+	ck_assert_int_eq(softefa_wire_receive("nameless", named, &from, &got, &payload), 0);
+	ck_assert(softefa_peer_same(&from, &self));
+	ck_assert_int_eq(softefa_wire_receive("nameless", named, &from, &got, &payload), -EAGAIN);
+	close(named);
+	close(nameless);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("softefa partners");
+	TCase *c = tcase_create("partners");
+	SRunner *runner;
+	int n_failed;
+
+	tcase_add_test(c, order__is_shuffled);
+	tcase_add_test(c, order__is_kept_if_told);
+	tcase_add_test(c, order__follows_from_the_seed);
+	tcase_add_test(c, read__all_of_it);
+	tcase_add_test(c, read__beyond_the_memory_fails);
+	tcase_add_test(c, read__closed_memory_fails);
+	tcase_add_test(c, read__memory_not_for_reading_fails);
+	tcase_add_test(c, partner__need_not_poll);
+	tcase_add_test(c, partner__that_does_not_know_us_is_not_read);
+	tcase_add_test(c, partner__killed_is_told);
+	tcase_add_test(c, partner__replaced_is_told);
+	tcase_add_test(c, fork__child_has_no_device);
+	tcase_add_test(c, fork__child_does_not_keep_the_queue_pair);
+	tcase_add_test(c, hostile__datagrams_change_nothing);
+	tcase_add_test(c, hostile__nameless_senders_are_not_heard);
+	suite_add_tcase(suite, c);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
