@@ -5,7 +5,8 @@
  * read while the clock runs, but what came last is compared afterwards. RIPC_BACKENDS chooses the
  * network.
  *
- *   latency  short messages there and back, as ib_send_lat: the median of half a round trip
+ *   latency  short messages there and back, as ib_send_lat: the median of half a round trip, and
+ *            the mean, which is what fi_pingpong tells
  *   read     long messages, so many under way, as ib_read_bw: who receives them reads them
  *   write    long answers into return buffers, so many under way, as ib_write_bw: who answers
  *            writes them
@@ -202,7 +203,7 @@ static int compare_doubles(const void *left, const void *right)
 static void measure_latency(const struct job *job, const struct end *end)
 {
 	const struct iovec item = {end->buffer, job->size};
-	double *samples = calloc(job->count, sizeof(*samples)), sent_us = 0, last_us;
+	double *samples = calloc(job->count, sizeof(*samples)), sent_us = 0, last_us, sum = 0;
 	struct ripc_msg *msg = NULL;
 
 	check(samples ? 0 : -ENOMEM, "memory for samples");
@@ -210,7 +211,7 @@ static void measure_latency(const struct job *job, const struct end *end)
 		last_us = sent_us;
 		sent_us = now_us();
 		if (i > job->warm_up)
-			samples[i - job->warm_up - 1] = (sent_us - last_us) / 2;
+			sum += samples[i - job->warm_up - 1] = (sent_us - last_us) / 2;
 		if (i == job->warm_up + job->count)
 			break;
 		check(ripc_send_short(end->svc, end->partner, &item, 1), "sending");
@@ -220,8 +221,9 @@ static void measure_latency(const struct job *job, const struct end *end)
 	pattern_check(&msg->items[0], job->size);
 	ripc_msg_free(msg);
 	qsort(samples, job->count, sizeof(*samples), compare_doubles);
-	printf("{\"half_round_trip_us\": %.3f, \"least_us\": %.3f, \"p99_us\": %.3f",
-		samples[job->count / 2], samples[0], samples[job->count - 1 - job->count / 100]);
+	printf("{\"half_round_trip_us\": %.3f, \"least_us\": %.3f, \"p99_us\": %.3f, "
+	       "\"mean_us\": %.3f", samples[job->count / 2], samples[0],
+		samples[job->count - 1 - job->count / 100], sum / (double)job->count);
 	free(samples);
 }
 
