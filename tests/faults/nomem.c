@@ -413,7 +413,8 @@ static uint64_t sweep(uint64_t calls, uint64_t step, uint64_t n)
 
 int main(int argc, char **argv)
 {
-	bool full = fault_full(argc, argv);
+	const char *backends = getenv("RIPC_BACKENDS");
+	bool full = fault_full(argc, argv), all;
 	uint64_t calls, threaded, points;
 
 	fault_fill(large, sizeof(large), 1);
@@ -428,8 +429,10 @@ int main(int argc, char **argv)
 	points += sweep_files(60);
 	threaded = run_with((struct world){.threaded = true}, 1000);
 	points += sweep_threaded(threaded, full ? 1 : threaded / 20 + 1);
-	if (full && shim_never_failed())
-		fault_fail("%s was never made to fail", shim_never_failed());
+	/* With shared memory alone the library makes fewer calls. */
+	all = !backends || strcmp(backends, "shm") != 0;
+	if (full && shim_never_failed(all))
+		fault_fail("%s was never made to fail", shim_never_failed(all));
 	printf("%llu calls in a run; %llu runs with failures\n", (unsigned long long)calls,
 		(unsigned long long)points);
 	return 0;

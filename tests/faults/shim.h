@@ -15,7 +15,7 @@ void shim_arm(uint64_t first, uint64_t n);
 uint64_t shim_disarm(void);
 /* Blocks of memory that were taken and not given back. */
 int64_t shim_blocks(void);
-/* Names of calls that never failed in any run, or NULL. */
-const char *shim_never_failed(void);
+/* The name of a call that was made in some run and failed in none, or NULL. all: or never made. */
+const char *shim_never_failed(bool all);
 
 #endif
