@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -127,6 +128,16 @@ static void fill_wc(const struct softefa_completion *completion, struct ibv_wc *
 	wc->slid = completion->source_ah;
 }
 
+/* Partners need a processor to answer, as hardware would not: who has polled in vain for a while
+ * offers it his. */
+static void offer_processor(struct softefa_cq *cq, bool found)
+{
+	if (found)
+		cq->n_idle_polls = 0;
+	else if (++cq->n_idle_polls > softefa_settings()->idle_polls)
+		sched_yield();
+}
+
 int softefa_cq_poll(struct ibv_cq *ibv, int n_wanted, struct ibv_wc *wc)
 {
 	struct softefa_cq *cq = of(ibv);
@@ -139,6 +150,7 @@ int softefa_cq_poll(struct ibv_cq *ibv, int n_wanted, struct ibv_wc *wc)
 	while (n < n_wanted && pop(cq, &completion))
 		fill_wc(&completion, &wc[n++]);
 	pthread_mutex_unlock(&softefa_lock);
+	offer_processor(cq, n);
 	return n;
 }
 
@@ -172,6 +184,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	result = next_poll(ex);
 	if (result)
 		pthread_mutex_unlock(&cq->poll_lock);
+	offer_processor(cq, !result);
 	return result;
 }
 

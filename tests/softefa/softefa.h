@@ -58,7 +58,7 @@ struct softefa_settings {
 	uint32_t shuffle_percent, shuffle_span, hold_us, delay_us;
 	uint32_t srd_mtu, ud_mtu, max_send_wr, max_recv_wr, max_qp;
 	uint32_t rnr_us, unresponsive_ms, enomem_percent, ud_loss_percent;
-	uint32_t dead_status;
+	uint32_t dead_status, idle_polls;
 	bool has_rdma_read, has_rnr_retry;
 	char fabric[SOFTEFA_FABRIC_MAX + 1];
 	char sysfs[192];
@@ -106,6 +106,7 @@ struct softefa_cq {
 	struct softefa_completion current;
 	struct softefa_completion *ring;
 	uint32_t n_ring, first, n;
+	_Atomic uint32_t n_idle_polls; /* in a row */
 	uint32_t n_qps;
 	bool armed;
 };
