@@ -468,7 +468,7 @@ struct ripc_context {
 	bool changed;              /* something happened that a waiter may wait for */
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
 	bool quiet;                /* that slot came back empty-handed: sleep in ppoll */
-	uint32_t looks, sleeps, yield_credit;
+	uint32_t looks, sleeps, yield_credit, glance_us;
 	int kick_fd, thread_kick_fd;
 	bool reader_kicked;
 	uint64_t reader_until_us;  /* while the reader is asleep: until when */

@@ -34,6 +34,7 @@
 #include "util/ticks.h"
 
 #define THREAD_TICK_US 1000u
+#define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */
 #define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
@@ -392,8 +393,10 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
 	n_ports = add_ports(ctx, fds, n, &ticks, NULL);
 	n = ctx->thread_runs ? n_ports : add_resolver(ctx, fds, n_ports);
-	if (ticks && until_us > now_us + THREAD_TICK_US)
-		until_us = now_us + THREAD_TICK_US;
+	ctx->glance_us = ctx->glance_us < THREAD_TICK_US ? 2 * ctx->glance_us + GLANCE_US :
+		THREAD_TICK_US;
+	if (ticks && until_us > now_us + ctx->glance_us)
+		until_us = now_us + ctx->glance_us;
 	if (!arm_ports(ctx, NULL)) {
 		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
@@ -600,6 +603,7 @@ static __attribute__((noinline)) bool wait_long(struct ripc_context *ctx,
 	struct waiter self = {.ready = ready, .arg = arg};
 	bool is_ready = false;
 
+	ctx->glance_us = 0;
 	waiter_join(ctx, &self);
 	while (!is_ready && ctx->now_us < deadline_us) {
 		if (ctx->env.idle != NULL)

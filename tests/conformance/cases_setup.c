@@ -2,6 +2,7 @@
 /* Cases about probing, opening, closing, addresses and routes. */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "cases.h"
@@ -59,11 +60,29 @@ START_TEST(dev_open__fills_attr)
 }
 END_TEST
 
+/* What closes takes its time, where somebody else does it. */
+static int count_settled(int expected)
+{
+	int n = count_descriptors();
+
+	for (int i = 0; conformance_under_test->later && n != expected && i < 10000; i++) {
+		poll(NULL, 0, 1);
+		n = count_descriptors();
+	}
+	return n;
+}
+
 START_TEST(port_close__leaves_nothing)
 {
 	struct side left, right;
-	int before = count_descriptors();
+	int before;
 
+	/* A library beneath may open something once for the process. */
+	if (conformance_under_test->later) {
+		pair_open(&left, &right, _i);
+		pair_close(&left, &right);
+	}
+	before = count_descriptors();
 	for (int i = 0; i < 20; i++) {
 		pair_open(&left, &right, _i);
 		side_send(&left, left.peer, 100, 1);
@@ -71,7 +90,7 @@ START_TEST(port_close__leaves_nothing)
 		side_expect(&right, 100, 1);
 		pair_close(&left, &right);
 	}
-	ck_assert_int_eq(count_descriptors(), before);
+	ck_assert_int_eq(count_settled(before), before);
 }
 END_TEST
 

@@ -218,9 +218,27 @@ void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64])
 
 /* ---- before every datagram --------------------------------------------------------------- */
 
+/* Bytes of a name that are sent: the zeros that end each of EFA are not. */
+static uint8_t sent_len(const struct ofi_name *name)
+{
+	return name->format == OFI_FORMAT_EFA ? EFA_USED : name->len;
+}
+
 static uint32_t head_len(uint8_t name_len)
 {
 	return (HEAD + name_len + 7u) & ~7u;
+}
+
+uint32_t ripc__ofi_head_room(const struct fi_info *info)
+{
+	switch (info->addr_format) {
+	case FI_SOCKADDR_IN:
+		return head_len(sizeof(struct sockaddr_in));
+	case FI_ADDR_EFA:
+		return head_len(EFA_USED);
+	default:
+		return OFI_HEAD_MAX;
+	}
 }
 
 uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX])
@@ -228,9 +246,9 @@ uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEA
 	memset(head, 0, OFI_HEAD_MAX);
 	head[0] = OFI_VERSION;
 	head[1] = self->format;
-	head[2] = self->len;
-	memcpy(head + HEAD, self->bytes, self->len);
-	return head_len(self->len);
+	head[2] = sent_len(self);
+	memcpy(head + HEAD, self->bytes, head[2]);
+	return head_len(head[2]);
 }
 
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
@@ -252,6 +270,8 @@ int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_nam
 			return -EBADMSG;
 	}
 	memcpy(read.bytes, bytes + HEAD, read.len);
+	if (read.format == OFI_FORMAT_EFA && read.len == EFA_USED)
+		read.len = EFA_NAME;
 	if (!is_of_format(read.format, read.bytes, read.len))
 		return -EBADMSG;
 	*name = read;

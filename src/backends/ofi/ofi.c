@@ -45,13 +45,13 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return 0;
 }
 
-/* The head depends on the port's name, which is not known yet. */
 static uint32_t datagram_max(const struct ofi_wish *wish, const struct fi_info *info)
 {
 	uint32_t most = ripc__ofi_message_max(info);
-	uint32_t len = wish->datagram ? wish->datagram : most;
+	uint32_t len = wish->datagram && wish->datagram < info->ep_attr->max_msg_size ?
+		wish->datagram : most;
 
-	return (len < most || most == 0 ? len : most) - OFI_HEAD_MAX;
+	return len - ripc__ofi_head_room(info);
 }
 
 static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
@@ -112,7 +112,7 @@ static int port_open(void *dev, void *state)
 	port->dev = dev;
 	port->net = port->dev->net;
 	port->n_receives = port->dev->wish.receives;
-	port->buffer_len = OFI_HEAD_MAX + port->dev->datagram_max;
+	port->buffer_len = ripc__ofi_head_room(port->net->info) + port->dev->datagram_max;
 	port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
 	ripc__ofi_links_open(port);
 	if (getrandom(port->secret, sizeof(port->secret), 0) != sizeof(port->secret))

@@ -193,6 +193,8 @@ int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name
 void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *self,
 		struct ripc__addr *addr);
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
+/* Bytes that what goes before every datagram has at most; before the name is known. */
+uint32_t ripc__ofi_head_room(const struct fi_info *info);
 /* What goes before every datagram. Returns its length. */
 uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX]);
 /* Who sent a datagram. Returns the length of its head, or -EBADMSG. */
