@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the ofi backend does when libfabric takes nothing, or says that something has failed. The
+ * tests come between it and the tcp provider.
+ */
+#include "ofi_world.h"
+#include "suite.h"
+#include "virtual_clock.h"
+
+#define MANY    3000u
+#define LEN     200u /* more than the provider injects */
+#define WINDOW  40u  /* under way at once */
+#define LONG_US 10000000u
+
+static struct {
+	struct fi_ops_msg msg, *real_msg;
+	struct fi_ops_cq cq, *real_cq;
+	struct fi_ops_eq eq;
+	uint32_t refuse;       /* of 100 operations */
+	uint64_t refused;
+	fi_addr_t dead;        /* takes nothing */
+	bool fails;            /* sends are taken and fail by their completion, */
+	int error;             /* so */
+	void *failed[OFI_SENDS];
+	uint32_t n_failed;
+	bool cut;              /* the next receive fails */
+	void *cut_context;
+} between;
+
+static bool refuses(fi_addr_t to)
+{
+	bool yes = to == between.dead || (uint32_t)(random() % 100) < between.refuse;
+
+	between.refused += yes;
+	return yes;
+}
+
+static ssize_t send_between(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+		fi_addr_t to, void *context)
+{
+	if (refuses(to))
+		return -FI_EAGAIN;
+	if (between.fails) {
+		between.failed[between.n_failed++] = context;
+		return 0;
+	}
+	return between.real_msg->send(ep, buf, len, desc, to, context);
+}
+
+static ssize_t inject_between(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
+{
+	return refuses(to) ? -FI_EAGAIN : between.real_msg->inject(ep, buf, len, to);
+}
+
+static ssize_t recv_between(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+		void *context)
+{
+	return refuses(FI_ADDR_NOTAVAIL - 1) ? -FI_EAGAIN :
+		between.real_msg->recv(ep, buf, len, desc, from, context);
+}
+
+static ssize_t read_between(struct fid_cq *cq, void *buf, size_t count)
+{
+	struct fi_cq_msg_entry *entries = buf;
+	ssize_t n;
+
+	if (between.n_failed || between.cut_context)
+		return -FI_EAVAIL;
+	n = between.real_cq->read(cq, buf, between.cut && count ? 1 : count);
+	if (n == 1 && between.cut && entries->flags & FI_RECV) {
+		between.cut = false;
+		between.cut_context = entries->op_context;
+		return -FI_EAVAIL;
+	}
+	return n;
+}
+
+static ssize_t readerr_between(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+	if (between.cut_context) {
+		entry->op_context = between.cut_context;
+		entry->err = FI_ETRUNC;
+		between.cut_context = NULL;
+		return 1;
+	}
+	if (!between.n_failed)
+		return between.real_cq->readerr(cq, entry, flags);
+	entry->op_context = between.failed[--between.n_failed];
+	entry->err = between.error;
+	return 1;
+}
+
+static void come_between(struct end *end)
+{
+	memset(&between, 0, sizeof(between));
+	between.dead = FI_ADDR_NOTAVAIL;
+	between.real_msg = end->port.net->ep->msg;
+	between.msg = *between.real_msg;
+	between.msg.send = send_between;
+	between.msg.inject = inject_between;
+	between.msg.recv = recv_between;
+	end->port.net->ep->msg = &between.msg;
+	between.real_cq = end->port.net->cq->ops;
+	between.cq = *between.real_cq;
+	between.cq.read = read_between;
+	between.cq.readerr = readerr_between;
+	end->port.net->cq->ops = &between.cq;
+}
+
+static void step_back(struct end *end)
+{
+	end->port.net->ep->msg = between.real_msg;
+	end->port.net->cq->ops = between.real_cq;
+}
+
+static void pair_open(struct end *left, struct end *right)
+{
+	end_open(left);
+	end_open(right);
+	end_route(left, right);
+	end_route(right, left);
+	ck_assert_int_eq(end_send(left, 1, LEN), 1);
+	ck_assert_uint_eq(end_number(right, left), 1);
+	come_between(left);
+}
+
+static void pair_close(struct end *left, struct end *right)
+{
+	step_back(left);
+	ripc__ofi_peer_close(&left->port, &left->peer);
+	ripc__ofi_peer_close(&right->port, &right->peer);
+	end_close(left);
+	end_close(right);
+}
+
+/* Sends as many as are taken until WINDOW are under way. */
+static void send_some(struct end *end, uint32_t *sent, uint32_t got)
+{
+	while (*sent < MANY && *sent - got < WINDOW) {
+		int rc = end_send(end, *sent, *sent % 2 ? LEN : 8);
+
+		ck_assert_int_ge(rc, 0);
+		if (rc == 0)
+			return;
+		++*sent;
+	}
+}
+
+/* Nine of ten operations are refused: each datagram arrives, once. */
+START_TEST(send__outlasts_storms)
+{
+	static bool seen[MANY];
+	struct end left, right;
+	uint32_t sent = 0, got = 0;
+
+	memset(seen, 0, sizeof(seen));
+	srandom((unsigned int)_i + 1);
+	pair_open(&left, &right);
+	between.refuse = 90;
+	while (got < MANY) {
+		uint32_t number;
+
+		send_some(&left, &sent, got);
+		number = end_number(&right, &left);
+		ck_assert_uint_lt(number, sent);
+		ck_assert(!seen[number]);
+		seen[number] = true;
+		got++;
+	}
+	ck_assert_uint_gt(between.refused, MANY);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* The same at who receives. */
+START_TEST(recv__outlasts_storms)
+{
+	struct end left, right;
+	uint32_t sent = 0, got = 0;
+
+	srandom((unsigned int)_i + 1);
+	pair_open(&right, &left); /* who sends is right */
+	between.refuse = 95;
+	while (got < MANY) {
+		send_some(&left, &sent, got);
+		end_number(&right, &left);
+		got++;
+	}
+	ck_assert_uint_gt(between.refused, 0);
+	pair_close(&right, &left);
+}
+END_TEST
+
+/* What was sent completes, and no buffer is forgotten. */
+static void expect_all_free(struct end *end)
+{
+	struct ripc__event none;
+
+	for (int turn = 0; turn < TURNS_MAX && end->port.n_free < OFI_SENDS; turn++) {
+		ripc__ofi_poll(&end->port, &none, 0);
+		poll(NULL, 0, 1);
+	}
+	ck_assert_uint_eq(end->port.n_free, OFI_SENDS);
+}
+
+static void end_third(struct end *third, struct end *of, struct ofi_peer *peer)
+{
+	struct ripc__addr addr;
+
+	end_open(third);
+	end_addr(third, of, &addr);
+	ck_assert_int_eq(ripc__ofi_peer_open(&of->port, peer, &addr), 0);
+}
+
+/* One partner takes nothing: it fails after a while, and nobody else notices. */
+START_TEST(send__dead_partner_delays_nobody)
+{
+	struct end left, right, third;
+	struct ofi_peer alive, dead;
+	struct ripc__event event;
+	uint32_t taken = 0;
+	int rc;
+
+	pair_open(&left, &right);
+	end_third(&third, &left, &dead);
+	alive = left.peer;
+	between.dead = dead.link->to;
+	left.peer = dead;
+	while ((rc = end_send(&left, taken, LEN)) == 1)
+		taken++;
+	ck_assert_int_eq(rc, 0);
+	ck_assert(taken > 0 && taken < OFI_SENDS / 2);
+	left.peer = alive;
+	for (uint32_t i = 0; i < 500; i++) {
+		ck_assert_int_eq(end_send(&left, i, LEN), 1);
+		ck_assert_uint_eq(end_number(&right, &left), i);
+	}
+	clock_pass(LONG_US);
+	end_next(&left, NULL, &event);
+	ck_assert_int_eq(event.kind, RIPC_EV_PEER);
+	ck_assert(ripc__ofi_peer_matches(&left.port, &dead, event.from));
+	left.peer = dead;
+	ck_assert_int_eq(end_send(&left, 1, LEN), -ECONNRESET);
+	left.peer = alive;
+	expect_all_free(&left);
+	ripc__ofi_peer_close(&left.port, &dead);
+	end_close(&third);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* Who was not taken is told when it goes on. */
+START_TEST(send__tells_when_it_takes_again)
+{
+	struct end left, right;
+	struct ripc__event event;
+	uint32_t taken = 0;
+
+	pair_open(&left, &right);
+	between.dead = left.peer.link->to;
+	while (end_send(&left, taken, LEN) == 1)
+		taken++;
+	between.dead = FI_ADDR_NOTAVAIL;
+	end_next(&left, NULL, &event);
+	ck_assert_int_eq(event.kind, RIPC_EV_PEER);
+	ck_assert_int_eq(event.status, 0);
+	for (uint32_t i = 0; i < taken; i++)
+		ck_assert_uint_eq(end_number(&right, &left), i);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* A completion says that it went nowhere: the route is lost, and a new one works. */
+START_TEST(send__fails_by_its_completion)
+{
+	struct end left, right;
+	struct ripc__event event;
+
+	pair_open(&left, &right);
+	between.fails = true;
+	between.error = FI_EHOSTUNREACH;
+	for (uint32_t i = 0; i < 5; i++)
+		ck_assert_int_eq(end_send(&left, i, LEN), 1);
+	end_next(&left, NULL, &event);
+	ck_assert_int_eq(event.kind, RIPC_EV_PEER);
+	ck_assert_int_eq(end_send(&left, 9, LEN), -ECONNRESET);
+	expect_all_free(&left);
+	between.fails = false;
+	ripc__ofi_peer_close(&left.port, &left.peer);
+	end_route(&left, &right);
+	ck_assert_int_eq(end_send(&left, 10, LEN), 1);
+	ck_assert_uint_eq(end_number(&right, &left), 10);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* The partner had no buffer: that is a lost datagram, and no more. */
+START_TEST(send__not_ready_is_a_loss)
+{
+	struct end left, right;
+	struct ripc__event event;
+
+	pair_open(&left, &right);
+	between.fails = true;
+	between.error = FI_ENORX;
+	ck_assert_int_eq(end_send(&left, 3, LEN), 1);
+	ck_assert_int_eq(ripc__ofi_poll(&left.port, &event, 1), 0);
+	between.fails = false;
+	ck_assert_int_eq(end_send(&left, 4, LEN), 1);
+	ck_assert_uint_eq(end_number(&right, &left), 4);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* What comes and is cut off is counted, and its buffer is posted again. */
+START_TEST(recv__cut_off)
+{
+	struct end left, right;
+
+	pair_open(&right, &left);
+	between.cut = true;
+	ck_assert_int_eq(end_send(&left, 3, LEN), 1);
+	ck_assert_int_eq(end_send(&left, 4, LEN), 1);
+	ck_assert_uint_eq(end_number(&right, &left), 4);
+	ck_assert_uint_eq(ripc__ofi_overflows(&right.port), 1);
+	ck_assert_uint_eq(ripc__ofi_overflows(&right.port), 0);
+	ck_assert_ptr_null(right.port.idle);
+	pair_close(&right, &left);
+}
+END_TEST
+
+static ssize_t eq_error(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	(void)eq;
+	(void)event;
+	(void)buf;
+	(void)len;
+	(void)flags;
+	return -FI_EAVAIL;
+}
+
+static ssize_t eq_error_read(struct fid_eq *eq, struct fi_eq_err_entry *entry, uint64_t flags)
+{
+	(void)eq;
+	(void)flags;
+	entry->err = FI_EIO;
+	return (ssize_t)sizeof(*entry);
+}
+
+/* The endpoint itself has failed: nothing goes any more, and core hears of it. */
+START_TEST(poll__endpoint_fails)
+{
+	struct end left, right;
+	struct ripc__event event;
+	struct ofi_peer peer;
+	struct ripc__addr addr;
+	struct fi_ops_eq *real;
+
+	pair_open(&left, &right);
+	real = left.port.net->eq->ops;
+	between.eq = *real;
+	between.eq.read = eq_error;
+	between.eq.readerr = eq_error_read;
+	left.port.net->eq->ops = &between.eq;
+	for (uint32_t i = 0; i < 5000 && !left.port.is_lost; i++)
+		ripc__ofi_poll(&left.port, &event, 0);
+	ck_assert_int_eq(end_send(&left, 3, LEN), -ECONNRESET);
+	end_addr(&right, &left, &addr);
+	ck_assert_int_lt(ripc__ofi_peer_open(&left.port, &peer, &addr), 0);
+	left.port.net->eq->ops = real;
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* Strangers come and go: no more of them are kept than OFI_LINKS_KEPT. */
+START_TEST(links__are_bounded)
+{
+	struct end left, right;
+	struct ripc__addr addr;
+	struct ofi_peer peer;
+
+	pair_open(&left, &right);
+	end_addr(&right, &left, &addr);
+	for (uint32_t i = 1; i < 1000; i++) {
+		addr.blob[OFI_ADDR_HEAD + 2] = (uint8_t)(i >> 8);
+		addr.blob[OFI_ADDR_HEAD + 3] = (uint8_t)i;
+		ck_assert_int_eq(ripc__ofi_peer_open(&left.port, &peer, &addr), 0);
+		ripc__ofi_peer_close(&left.port, &peer);
+		ck_assert_uint_le(left.port.n_unused, OFI_LINKS_KEPT);
+	}
+	ck_assert_uint_eq(left.port.links_by_name.count, left.port.n_unused + 1);
+	ck_assert_int_eq(end_send(&left, 3, LEN), 1);
+	ck_assert_uint_eq(end_number(&right, &left), 3);
+	pair_close(&left, &right);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop tests[] = {
+		{send__outlasts_storms, 10},
+		{recv__outlasts_storms, 10},
+		{send__dead_partner_delays_nobody, 1},
+		{send__tells_when_it_takes_again, 1},
+		{send__fails_by_its_completion, 1},
+		{send__not_ready_is_a_loss, 1},
+		{recv__cut_off, 1},
+		{poll__endpoint_fails, 1},
+		{links__are_bounded, 1},
+		{NULL, 0},
+	};
+
+	return world_can() ? suite_run_loops("ofi", tests) : SKIPPED;
+}
