@@ -18,12 +18,11 @@
 #define ACKS_ROOM_MAX (1 << 20)
 #define PSN_NEAR      (1 << 20) /* farther than this apart is another life of the sender */
 
-static uint8_t payload_buffer[SOFTEFA_CHUNK];
-
 struct arrived {
 	struct softefa_peer from;
 	struct softefa_header header;
-	uint32_t length; /* of the payload, in payload_buffer */
+	const uint8_t *payload;
+	uint32_t length; /* of the payload */
 };
 
 static void acknowledge(struct softefa_qp *qp, const struct arrived *arrived, uint32_t status)
@@ -43,7 +42,7 @@ static void acknowledge(struct softefa_qp *qp, const struct arrived *arrived, ui
 	}
 	ack = &qp->acks[qp->n_acks++];
 	ack->peer = arrived->from;
-	ack->entry = (struct softefa_ack_entry){arrived->header.slot, arrived->header.psn, status};
+	ack->entry = (struct softefa_ack_entry){arrived->header.name, status};
 }
 
 static void unknown(void)
@@ -57,26 +56,26 @@ static void count_order(struct softefa_qp *qp, const struct arrived *arrived)
 	uint32_t index = (arrived->from.qpn + gid[13] * 31u + gid[14] * 7u + gid[15]) %
 		SOFTEFA_N_SOURCES;
 	struct softefa_source *source = &qp->sources[index];
-	int32_t ahead = (int32_t)(arrived->header.psn - source->highest_psn);
+	int32_t ahead = (int32_t)(arrived->header.name.psn - source->highest_psn);
 
 	if (!source->used || !softefa_peer_same(&source->peer, &arrived->from) ||
 		ahead > PSN_NEAR || ahead < -PSN_NEAR) {
 		source->used = true;
 		source->peer = arrived->from;
-		source->highest_psn = arrived->header.psn;
+		source->highest_psn = arrived->header.name.psn;
 	} else if (ahead < 0) {
 		softefa_counters.reordered++;
 	} else {
-		source->highest_psn = arrived->header.psn;
+		source->highest_psn = arrived->header.name.psn;
 	}
 }
 
 /* Copies to memory that is registered for it, from a place within the list on. Returns a status. */
 static uint32_t scatter(const struct softefa_qp *qp, const struct ibv_sge *sges, int n_sge,
-	uint64_t offset, uint32_t length)
+	uint64_t offset, const struct arrived *arrived)
 {
 	const struct ibv_qp *base = &qp->ex.qp_base;
-	uint32_t done = 0;
+	uint32_t done = 0, length = arrived->length;
 
 	for (int i = 0; i < n_sge && done < length; i++) {
 		uint64_t address = sges[i].addr + offset;
@@ -92,7 +91,7 @@ static uint32_t scatter(const struct softefa_qp *qp, const struct ibv_sge *sges,
 		if (!softefa_memory_allows(base->context, base->pd, sges[i].lkey, address, now,
 			    IBV_ACCESS_LOCAL_WRITE))
 			return SOFTEFA_LOCAL_INVALID_LKEY;
-		memcpy((void *)(uintptr_t)address, payload_buffer + done, now);
+		memcpy((void *)(uintptr_t)address, arrived->payload + done, now);
 		done += now;
 	}
 	return done == length ? SOFTEFA_OK : SOFTEFA_LOCAL_BAD_LENGTH;
@@ -134,7 +133,7 @@ static uint32_t deliver(struct softefa_qp *qp, const struct arrived *arrived)
 		return SOFTEFA_REMOTE_RNR;
 	}
 	status = scatter(qp, receive->sge, receive->n_sge, qp->is_srd ? 0 : SOFTEFA_GRH_LEN,
-		arrived->length);
+		arrived);
 	if (!status) {
 		count_order(qp, arrived);
 		softefa_counters.received++;
@@ -198,8 +197,7 @@ static void on_read(struct softefa_qp *qp, const struct arrived *arrived)
 		return;
 	}
 	serve->peer = arrived->from;
-	serve->slot = header->slot;
-	serve->psn = header->psn;
+	serve->name = header->name;
 	serve->key = header->key;
 	serve->address = header->address;
 	serve->length = header->length;
@@ -208,16 +206,21 @@ static void on_read(struct softefa_qp *qp, const struct arrived *arrived)
 	softefa_counters.reads_served++;
 }
 
+static bool name_same(const struct softefa_name *a, const struct softefa_name *b)
+{
+	return a->slot == b->slot && a->psn == b->psn && a->attempt == b->attempt;
+}
+
 /* The request that an answer belongs to, if the one who answers is the one who was asked. */
 static struct softefa_request *find_request(struct softefa_qp *qp,
-	const struct softefa_peer *from, uint32_t slot, uint32_t psn)
+	const struct softefa_peer *from, const struct softefa_name *name)
 {
 	struct softefa_request *request;
 
-	if (slot >= qp->n_requests)
+	if (name->slot >= qp->n_requests)
 		return NULL;
-	request = &qp->requests[slot];
-	if (request->list != &qp->sent || request->psn != psn ||
+	request = &qp->requests[name->slot];
+	if (request->list != &qp->sent || !name_same(&request->name, name) ||
 		!softefa_peer_same(&request->peer, from))
 		return NULL;
 	return request;
@@ -225,8 +228,8 @@ static struct softefa_request *find_request(struct softefa_qp *qp,
 
 static void on_data(struct softefa_qp *qp, const struct arrived *arrived)
 {
-	struct softefa_request *request = find_request(qp, &arrived->from, arrived->header.slot,
-		arrived->header.psn);
+	struct softefa_request *request = find_request(qp, &arrived->from,
+		&arrived->header.name);
 	uint32_t status;
 
 	if (!request || request->kind != SOFTEFA_READ || !arrived->length ||
@@ -235,7 +238,7 @@ static void on_data(struct softefa_qp *qp, const struct arrived *arrived)
 		unknown();
 		return;
 	}
-	status = scatter(qp, request->sge, request->n_sge, request->n_received, arrived->length);
+	status = scatter(qp, request->sge, request->n_sge, request->n_received, arrived);
 	request->n_received += arrived->length;
 	request->asked_ns = softefa_now_ns();
 	if (status || request->n_received == request->length)
@@ -245,7 +248,7 @@ static void on_data(struct softefa_qp *qp, const struct arrived *arrived)
 static void on_ack_entry(struct softefa_qp *qp, const struct softefa_peer *from,
 	const struct softefa_ack_entry *entry)
 {
-	struct softefa_request *request = find_request(qp, from, entry->slot, entry->psn);
+	struct softefa_request *request = find_request(qp, from, &entry->name);
 	bool is_done_by_ack;
 
 	if (!request) {
@@ -275,7 +278,7 @@ static void on_ack(struct softefa_qp *qp, const struct arrived *arrived)
 		return;
 	}
 	for (uint32_t at = 0; at < arrived->length; at += sizeof(entry)) {
-		memcpy(&entry, payload_buffer + at, sizeof(entry));
+		memcpy(&entry, arrived->payload + at, sizeof(entry));
 		on_ack_entry(qp, &arrived->from, &entry);
 	}
 }
@@ -290,7 +293,7 @@ static void on_probe(struct softefa_qp *qp, const struct arrived *arrived)
 	const struct softefa_serve *serve;
 
 	TAILQ_FOREACH (serve, &qp->serves, entry)
-		if (serve->slot == arrived->header.slot && serve->psn == arrived->header.psn &&
+		if (name_same(&serve->name, &arrived->header.name) &&
 			softefa_peer_same(&serve->peer, &arrived->from))
 			return;
 	acknowledge(qp, arrived, SOFTEFA_REMOTE_ABORT);
@@ -322,14 +325,13 @@ static void dispatch(struct softefa_qp *qp, const struct arrived *arrived)
 	}
 }
 
-void softefa_receive(struct softefa_qp *qp)
+void softefa_receive(struct softefa_qp *qp, bool all)
 {
-	struct iovec payload = {payload_buffer, sizeof(payload_buffer)};
 	struct arrived arrived;
 
 	for (int i = 0; i < DATAGRAMS_MAX; i++) {
-		int length = softefa_wire_receive(softefa_settings()->fabric, qp->fd, &arrived.from,
-			&arrived.header, &payload);
+		int length = softefa_link_receive(&qp->link, &arrived.from, &arrived.header,
+			&arrived.payload, all);
 
 		if (length == -EAGAIN)
 			return;
@@ -347,8 +349,8 @@ static int serve_chunk(struct softefa_qp *qp, struct softefa_serve *serve)
 {
 	const struct ibv_qp *base = &qp->ex.qp_base;
 	uint32_t left = serve->length - serve->offset;
-	struct softefa_header header = {.kind = SOFTEFA_DATA, .slot = serve->slot,
-		.psn = serve->psn, .address = serve->offset};
+	struct softefa_header header = {.kind = SOFTEFA_DATA, .name = serve->name,
+		.address = serve->offset};
 	struct iovec part = {(void *)(uintptr_t)(serve->address + serve->offset),
 		left < SOFTEFA_CHUNK ? left : SOFTEFA_CHUNK};
 	int result;
@@ -356,7 +358,7 @@ static int serve_chunk(struct softefa_qp *qp, struct softefa_serve *serve)
 	if (!softefa_memory_allows(base->context, base->pd, serve->key, serve->address,
 		    serve->length, IBV_ACCESS_REMOTE_READ))
 		return -EACCES;
-	result = softefa_wire_send(softefa_settings()->fabric, qp->fd, &serve->peer, &header, &part,
+	result = softefa_link_send(&qp->link, &serve->peer, &header, &part,
 		1);
 	if (!result)
 		serve->offset += (uint32_t)part.iov_len;
@@ -366,7 +368,7 @@ static int serve_chunk(struct softefa_qp *qp, struct softefa_serve *serve)
 static void serve_end(struct softefa_qp *qp, struct softefa_serve *serve, int result)
 {
 	const struct arrived arrived = {.from = serve->peer,
-		.header = {.slot = serve->slot, .psn = serve->psn}};
+		.header = {.name = serve->name}};
 
 	if (result == -EACCES || result == -EFAULT)
 		acknowledge(qp, &arrived, SOFTEFA_REMOTE_BAD_ADDRESS);
@@ -395,9 +397,9 @@ static void serve_reads(struct softefa_qp *qp)
 	}
 }
 
-/* Sends what is for the same partner as the first one not yet tried, in one datagram. Returns how
- * many acknowledgements have left the list from "from" on; the rest keeps its order. */
-static uint32_t send_acks(struct softefa_qp *qp, uint32_t from)
+/* Sends what there is for one partner, up to a datagram's worth, the first of it at "from". What
+ * stays keeps its order. Returns false if the partner's queue is full. */
+static bool send_acks(struct softefa_qp *qp, uint32_t from)
 {
 	struct softefa_header header = {.kind = SOFTEFA_ACK};
 	struct softefa_ack_entry entries[SOFTEFA_ACKS_MAX];
@@ -409,9 +411,8 @@ static uint32_t send_acks(struct softefa_qp *qp, uint32_t from)
 		if (softefa_peer_same(&qp->acks[i].peer, &to))
 			entries[n++] = qp->acks[i].entry;
 	part.iov_len = n * sizeof(entries[0]);
-	if (softefa_wire_send(softefa_settings()->fabric, qp->fd, &to, &header, &part, 1) ==
-		-EAGAIN)
-		return 0;
+	if (softefa_link_send(&qp->link, &to, &header, &part, 1) == -EAGAIN)
+		return false;
 	for (uint32_t i = from, left = n; i < qp->n_acks; i++) {
 		if (left && softefa_peer_same(&qp->acks[i].peer, &to))
 			left--;
@@ -419,7 +420,16 @@ static uint32_t send_acks(struct softefa_qp *qp, uint32_t from)
 			qp->acks[kept++] = qp->acks[i];
 	}
 	qp->n_acks = kept;
-	return n;
+	return true;
+}
+
+/* Whether an earlier one for the same partner had to stay, so that this one must as well. */
+static bool is_behind(const struct softefa_qp *qp, uint32_t index)
+{
+	for (uint32_t i = 0; i < index; i++)
+		if (softefa_peer_same(&qp->acks[i].peer, &qp->acks[index].peer))
+			return true;
+	return false;
 }
 
 void softefa_answer(struct softefa_qp *qp)
@@ -428,15 +438,10 @@ void softefa_answer(struct softefa_qp *qp)
 
 	if (!TAILQ_EMPTY(&qp->serves))
 		serve_reads(qp);
-	/* One whose queue is full keeps its acknowledgements, and others are served before it is
-	 * tried again. */
 	while (from < qp->n_acks) {
-		const struct softefa_peer peer = qp->acks[from].peer;
-
-		if (send_acks(qp, from))
+		if (!is_behind(qp, from) && send_acks(qp, from))
 			continue;
 		softefa_counters.busy++;
-		while (from < qp->n_acks && softefa_peer_same(&qp->acks[from].peer, &peer))
-			from++;
+		from++;
 	}
 }

@@ -22,13 +22,11 @@
 #define RETRY_NS   (50 * 1000ull)  /* while a partner's queue is full */
 #define PROBE_NS   (5 * 1000000ull)
 #define NEVER	   UINT64_MAX
-#define EVENTS_MAX 64
 
 pthread_mutex_t softefa_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	TAILQ_HEAD(, softefa_qp) qps;
-	uint32_t n_qps;
 	uint64_t n_polls;
 	int epoll_fd, wake_fd; /* made with the first queue pair */
 	bool has_thread, sleeps; /* sleeps: until something comes or wakes it */
@@ -55,29 +53,20 @@ static void work(struct softefa_qp *qp)
 	softefa_probe(qp, now_ns);
 }
 
-static void progress(void)
+static void progress(bool all)
 {
-	struct epoll_event events[EVENTS_MAX];
 	struct softefa_qp *qp;
-	int n;
 
-	if (engine.n_qps == 1) {
-		softefa_receive(TAILQ_FIRST(&engine.qps));
-	} else {
-		n = epoll_wait(engine.epoll_fd, events, EVENTS_MAX, 0);
-		for (int i = 0; i < n; i++)
-			if (events[i].data.ptr)
-				softefa_receive(events[i].data.ptr);
-	}
-	TAILQ_FOREACH (qp, &engine.qps, entry)
+	TAILQ_FOREACH (qp, &engine.qps, entry) {
+		softefa_receive(qp, all);
 		work(qp);
+	}
 }
 
 void softefa_engine_poll(void)
 {
 	engine.n_polls++;
-	if (engine.n_qps)
-		progress();
+	progress(false);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -120,6 +109,8 @@ static void thread_turn(uint64_t *n_polls_seen)
 {
 	uint64_t now_ns, due_ns, wait_ns, value;
 	int epoll_fd = engine.epoll_fd;
+	struct softefa_qp *qp;
+	bool is_quiet = true;
 
 	if (engine.n_polls != *n_polls_seen) {
 		*n_polls_seen = engine.n_polls;
@@ -128,8 +119,10 @@ static void thread_turn(uint64_t *n_polls_seen)
 		pthread_mutex_lock(&softefa_lock);
 		return;
 	}
+	TAILQ_FOREACH (qp, &engine.qps, entry)
+		is_quiet = softefa_link_sleep(&qp->link) && is_quiet;
 	now_ns = softefa_now_ns();
-	due_ns = next_due_ns(now_ns);
+	due_ns = is_quiet ? next_due_ns(now_ns) : now_ns;
 	wait_ns = due_ns == NEVER ? NEVER : due_ns > now_ns ? due_ns - now_ns : 1;
 	engine.sleeps = due_ns == NEVER;
 	pthread_mutex_unlock(&softefa_lock);
@@ -138,8 +131,8 @@ static void thread_turn(uint64_t *n_polls_seen)
 	engine.sleeps = false;
 	if (read(engine.wake_fd, &value, sizeof(value)) < 0 && errno != EAGAIN)
 		softefa_counters.busy++;
-	if (engine.n_polls == *n_polls_seen && engine.n_qps)
-		progress();
+	if (engine.n_polls == *n_polls_seen)
+		progress(true);
 }
 
 static void *thread_main(void *unused)
@@ -206,8 +199,7 @@ static void fork_child(void)
 	struct softefa_qp *qp;
 
 	TAILQ_FOREACH (qp, &engine.qps, entry) {
-		close(qp->fd);
-		qp->fd = -1;
+		softefa_link_forget(&qp->link);
 	}
 	TAILQ_INIT(&engine.qps);
 	if (engine.epoll_fd >= 0) {
@@ -215,7 +207,6 @@ static void fork_child(void)
 		close(engine.wake_fd);
 	}
 	engine.epoll_fd = engine.wake_fd = -1;
-	engine.n_qps = 0;
 	engine.has_thread = engine.sleeps = false;
 	memset(&softefa_counters, 0, sizeof(softefa_counters));
 	pthread_mutex_unlock(&softefa_lock);
@@ -235,19 +226,17 @@ int softefa_engine_add(struct softefa_qp *qp)
 		error = open_descriptors();
 	if (!error && !engine.has_thread)
 		error = start_thread();
-	if (!error && epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, qp->fd, &event))
+	if (!error && epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, qp->link.fd, &event))
 		error = errno;
 	if (error)
 		return error;
 	TAILQ_INSERT_TAIL(&engine.qps, qp, entry);
-	engine.n_qps++;
 	return 0;
 }
 
 void softefa_engine_remove(struct softefa_qp *qp)
 {
 	TAILQ_REMOVE(&engine.qps, qp, entry);
-	engine.n_qps--;
 }
 
 void softefa_engine_wake(void)

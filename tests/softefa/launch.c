@@ -63,7 +63,8 @@ void softefa_enqueue(struct softefa_qp *qp, struct softefa_request *request, uin
 {
 	const struct softefa_settings *settings = softefa_settings();
 
-	request->psn = qp->psn++;
+	request->name.psn = qp->psn++;
+	request->name.attempt = 0;
 	request->n_rnr = 0;
 	request->n_received = 0;
 	request->refused_ns = 0;
@@ -123,8 +124,7 @@ static int transmit(struct softefa_qp *qp, const struct softefa_request *request
 	struct softefa_header header = {
 		.kind = (uint8_t)request->kind,
 		.has_imm = request->has_imm,
-		.slot = request->slot,
-		.psn = request->psn,
+		.name = request->name,
 		.qkey = request->qkey,
 		.imm = request->imm,
 		.length = request->length,
@@ -144,7 +144,7 @@ static int transmit(struct softefa_qp *qp, const struct softefa_request *request
 	}
 	if (!qp->is_srd)
 		header.kind = SOFTEFA_UD_SEND;
-	return softefa_wire_send(softefa_settings()->fabric, qp->fd, &request->peer, &header,
+	return softefa_link_send(&qp->link, &request->peer, &header,
 		parts, n);
 }
 
@@ -253,6 +253,7 @@ void softefa_not_ready(struct softefa_qp *qp, struct softefa_request *request)
 		softefa_complete(qp, request, SOFTEFA_REMOTE_RNR);
 		return;
 	}
+	request->name.attempt++;
 	if (request->n_rnr < UINT8_MAX)
 		request->n_rnr++;
 	request->due_ns = softefa_now_ns() + softefa_settings()->rnr_us * 1000ull;
@@ -261,9 +262,8 @@ void softefa_not_ready(struct softefa_qp *qp, struct softefa_request *request)
 
 static void probe_one(struct softefa_qp *qp, struct softefa_request *request, uint64_t now_ns)
 {
-	struct softefa_header header = {.kind = SOFTEFA_PROBE, .slot = request->slot,
-		.psn = request->psn};
-	int result = softefa_wire_send(softefa_settings()->fabric, qp->fd, &request->peer, &header,
+	struct softefa_header header = {.kind = SOFTEFA_PROBE, .name = request->name};
+	int result = softefa_link_send(&qp->link, &request->peer, &header,
 		NULL, 0);
 
 	if (!result)

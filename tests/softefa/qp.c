@@ -32,18 +32,17 @@ static void first_number(void)
 static int open_socket(struct softefa_qp *qp)
 {
 	const struct softefa_settings *settings = softefa_settings();
-	int fd = -EADDRINUSE;
+	int error = -EADDRINUSE;
 
 	if (!next_qpn)
 		first_number();
 	softefa_gid(softefa_device_index(qp->ex.qp_base.context), qp->self.gid);
-	for (uint32_t i = 1; i < settings->max_qp && fd == -EADDRINUSE; i++) {
+	for (uint32_t i = 1; i < settings->max_qp && error == -EADDRINUSE; i++) {
 		qp->self.qpn = next_qpn;
 		next_qpn = next_qpn + 1 < settings->max_qp ? next_qpn + 1 : 1;
-		fd = softefa_wire_open(settings->fabric, &qp->self);
+		error = softefa_link_open(&qp->link, settings->fabric, &qp->self);
 	}
-	qp->fd = fd;
-	return fd < 0 ? -fd : 0;
+	return -error;
 }
 
 static int check_attr(const struct ibv_qp_init_attr_ex *attr, bool is_srd)
@@ -114,7 +113,7 @@ static int make_queues(struct softefa_qp *qp, const struct ibv_qp_cap *cap)
 	if (!qp->requests || !qp->receives)
 		return ENOMEM;
 	for (uint32_t i = 0; i < qp->n_requests; i++) {
-		qp->requests[i].slot = i;
+		qp->requests[i].name.slot = i;
 		qp->requests[i].list = &qp->free;
 		TAILQ_INSERT_TAIL(&qp->free, &qp->requests[i], entry);
 	}
@@ -153,8 +152,8 @@ static int connect_to_engine(struct softefa_qp *qp)
 	error = open_socket(qp);
 	if (!error)
 		error = softefa_engine_add(qp);
-	if (error && qp->fd >= 0)
-		close(qp->fd);
+	if (error && qp->link.fd >= 0)
+		softefa_link_close(&qp->link);
 	if (!error) {
 		qp->ex.qp_base.qp_num = qp->ex.qp_base.handle = qp->self.qpn;
 		count_on_queues(qp, 1);
@@ -176,7 +175,7 @@ struct ibv_qp *softefa_qp_create(struct ibv_context *context,
 	if (!qp)
 		return NULL;
 	fill_base(qp, context, attr);
-	qp->fd = -1;
+	qp->link.fd = -1;
 	qp->is_srd = is_srd;
 	qp->mtu = is_srd ? settings->srd_mtu : settings->ud_mtu;
 	qp->rnr_retry = SOFTEFA_RNR_INFINITE;
@@ -236,10 +235,10 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	struct softefa_qp *qp = of(ibv);
 
 	pthread_mutex_lock(&softefa_lock);
-	if (qp->fd >= 0) {
+	if (qp->link.fd >= 0) {
 		softefa_answer(qp);
 		softefa_engine_remove(qp);
-		close(qp->fd);
+		softefa_link_close(&qp->link);
 	}
 	count_on_queues(qp, -1);
 	pthread_mutex_unlock(&softefa_lock);
@@ -361,7 +360,7 @@ static int post_one(struct softefa_qp *qp, const struct ibv_recv_wr *wr)
 	enum ibv_qp_state state = qp->ex.qp_base.state;
 	struct softefa_receive *receive;
 
-	if (qp->fd < 0 || state == IBV_QPS_RESET || state == IBV_QPS_ERR)
+	if (qp->link.fd < 0 || state == IBV_QPS_RESET || state == IBV_QPS_ERR)
 		return EINVAL;
 	if (!qp->n_receives || wr->num_sge > qp->max_recv_sge || wr->num_sge < 0)
 		return EINVAL;

@@ -29,7 +29,7 @@ static void build_request(struct softefa_qp *qp, enum softefa_kind kind, uint64_
 
 	if (qp->build_error)
 		return;
-	if (qp->fd < 0 || qp->ex.qp_base.state != IBV_QPS_RTS ||
+	if (qp->link.fd < 0 || qp->ex.qp_base.state != IBV_QPS_RTS ||
 		flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED)) {
 		qp->build_error = EINVAL;
 		return;

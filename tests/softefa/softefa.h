@@ -23,6 +23,7 @@
 #include <infiniband/efadv.h>
 #pragma GCC visibility pop
 
+#include "link.h"
 #include "wire.h"
 
 #define SOFTEFA_INLINE_MAX 32  /* bytes, as EFA's */
@@ -126,7 +127,8 @@ struct softefa_request {
 	uint64_t wr_id;
 	struct softefa_peer peer;
 	enum softefa_kind kind; /* SOFTEFA_SEND or SOFTEFA_READ */
-	uint32_t slot, psn, qkey, remote_key;
+	struct softefa_name name;
+	uint32_t qkey, remote_key;
 	uint64_t remote_address;
 	uint32_t length, n_received; /* bytes */
 	uint32_t n_may_pass;	     /* of those behind it: then it is held back no longer */
@@ -143,7 +145,8 @@ struct softefa_request {
 struct softefa_serve {
 	TAILQ_ENTRY(softefa_serve) entry;
 	struct softefa_peer peer;
-	uint32_t slot, psn, key, length, offset;
+	struct softefa_name name;
+	uint32_t key, length, offset;
 	uint64_t address;
 };
 
@@ -165,7 +168,7 @@ struct softefa_qp {
 	struct ibv_qp_ex ex;
 	TAILQ_ENTRY(softefa_qp) entry;
 	struct softefa_peer self;
-	int fd; /* -1 in the child of a fork */
+	struct softefa_link link; /* its fd is -1 in the child of a fork */
 	bool is_srd;
 	uint32_t qkey, mtu;
 	uint8_t rnr_retry;
@@ -243,7 +246,7 @@ void softefa_complete(struct softefa_qp *qp, struct softefa_request *request, ui
 void softefa_not_ready(struct softefa_qp *qp, struct softefa_request *request);
 
 /* deliver.c, locked: from the wire to memory, and the answers. */
-void softefa_receive(struct softefa_qp *qp);
+void softefa_receive(struct softefa_qp *qp, bool all); /* all: see softefa_link_receive() */
 void softefa_answer(struct softefa_qp *qp);
 
 /* engine.c, locked but for the first. */

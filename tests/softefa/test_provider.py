@@ -7,6 +7,7 @@ read, with short queues, and with a partner that dies.
 
 usage: test_provider.py BUILD_DIRECTORY [unittest arguments]
 """
+import glob
 import os
 import re
 import shutil
@@ -78,7 +79,8 @@ class Pair:
         self.counters = os.path.join(self.folder, 'counters')
         self.port = free_port()
         self.fabric = 'test%d' % self.port
-        self.environment = environment(FABRIC=self.fabric, COUNTERS=self.counters, **settings)
+        self.environment = environment(FABRIC=self.fabric, COUNTERS=self.counters,
+                                       HOST=self.port, **settings)
         self.words = [*PINGPONG, *arguments]
         self.server = self.start('-B', str(self.port))
         end = time.monotonic() + DEADLINE_S
@@ -112,6 +114,11 @@ class Pair:
                 process.kill()
             process.wait()
         shutil.rmtree(self.folder)
+        # The provider makes a region for its shm partners by the name of its address, whether it
+        # may use them or not, and leaves it when it is killed.
+        gid = 'fe80::2ef:a0ff:fe%02x:%x_' % (self.port >> 8, (self.port & 255) << 8)
+        for name in glob.glob(f'/dev/shm/{gid}*'):
+            os.unlink(name)
 
 
 class Provider(unittest.TestCase):

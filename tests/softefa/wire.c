@@ -114,6 +114,18 @@ int softefa_wire_open(const char *fabric, const struct softefa_peer *self)
 	return error;
 }
 
+union control {
+	struct cmsghdr header;
+	uint8_t bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static int send_message(int fd, const struct msghdr *message)
+{
+	if (sendmsg(fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == EWOULDBLOCK || errno == ENOBUFS || errno == EINTR ? -EAGAIN : -errno;
+}
+
 int softefa_wire_send(const char *fabric, int fd, const struct softefa_peer *to,
 	struct softefa_header *header, const struct iovec *parts, int n_parts)
 {
@@ -128,22 +140,55 @@ int softefa_wire_send(const char *fabric, int fd, const struct softefa_peer *to,
 		all[1 + i] = parts[i];
 	message.msg_namelen = name_of(fabric, to, &name);
 	message.msg_iovlen = 1 + (size_t)n_parts;
-	if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return 0;
-	return errno == EWOULDBLOCK || errno == ENOBUFS || errno == EINTR ? -EAGAIN : -errno;
+	return send_message(fd, &message);
+}
+
+int softefa_wire_pass(const char *fabric, int fd, const struct softefa_peer *to,
+	struct softefa_header *header, int passed_fd)
+{
+	union control control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+		.cmsg_len = CMSG_LEN(sizeof(int))}};
+	struct sockaddr_un name;
+	struct iovec part = {header, sizeof(*header)};
+	struct msghdr message = {.msg_name = &name, .msg_iov = &part, .msg_iovlen = 1};
+
+	header->magic = MAGIC;
+	message.msg_namelen = name_of(fabric, to, &name);
+	if (passed_fd >= 0) {
+		memcpy(CMSG_DATA(&control.header), &passed_fd, sizeof(passed_fd));
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+	}
+	return send_message(fd, &message);
+}
+
+/* There is room for one descriptor: of more, the kernel closes the rest. */
+static int passed(struct msghdr *message)
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
+		control->cmsg_len >= CMSG_LEN(sizeof(fd)))
+		memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+	return fd;
 }
 
 int softefa_wire_receive(const char *fabric, int fd, struct softefa_peer *from,
-	struct softefa_header *header, struct iovec *payload)
+	struct softefa_header *header, struct iovec *payload, int *passed_fd)
 {
+	union control control;
 	struct sockaddr_un name;
 	struct iovec parts[2] = {{header, sizeof(*header)}, *payload};
 	struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name),
-		.msg_iov = parts, .msg_iovlen = 2};
-	ssize_t len = recvmsg(fd, &message, MSG_DONTWAIT);
+		.msg_iov = parts, .msg_iovlen = 2, .msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	ssize_t len = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
+	*passed_fd = -1;
 	if (len < 0)
 		return -EAGAIN;
+	*passed_fd = passed(&message);
 	if ((size_t)len < sizeof(*header) || message.msg_flags & MSG_TRUNC)
 		return -EBADMSG;
 	if (header->magic != MAGIC || header->has_imm > 1 || header->zero[0] || header->zero[1])
