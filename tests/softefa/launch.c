@@ -20,7 +20,7 @@
 #define PROBE_AFTER_NS (20 * 1000000ull) /* since it was sent or last asked for */
 #define PROBE_EVERY_NS (5 * 1000000ull)
 #define REFUSED_RETRY_NS (2 * 1000000ull)
-#define PROBES_MAX     32 /* in one go */
+#define PROBES_MAX     256 /* in one go */
 #define BLOCKED_MAX    16
 
 /* Partners whose queue is full: nothing more goes to them in this pass. */
@@ -266,9 +266,9 @@ static void probe_one(struct softefa_qp *qp, struct softefa_request *request, ui
 	int result = softefa_link_send(&qp->link, &request->peer, &header,
 		NULL, 0);
 
-	if (!result)
-		request->asked_ns = now_ns;
-	else if (result == -ECONNREFUSED)
+	/* In any case others have their turn before it is asked for again. */
+	request->asked_ns = now_ns;
+	if (result == -ECONNREFUSED)
 		refused(qp, request, now_ns);
 }
 
