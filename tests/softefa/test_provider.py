@@ -147,13 +147,13 @@ class Provider(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
 
     def test_short_messages(self):
-        for size in (1, 64, 4096, 8760):
+        for size in (1, 4096, 8760):
             with self.subTest(size=size):
                 counted = self.pingpong('-e', 'rdm', '-c', '-I', '100', '-S', str(size))
                 self.assertGreaterEqual(counted['received'], 200)
 
     def test_long_messages_shuffled(self):
-        for seed in range(1, 6):
+        for seed in range(1, 4):
             with self.subTest(seed=seed):
                 counted = self.pingpong('-e', 'rdm', '-c', '-I', '10', '-S', '500000',
                                         SEED=seed, SHUFFLE=50, RDMA_READ=0)
@@ -161,7 +161,7 @@ class Provider(unittest.TestCase):
                 self.assertEqual(counted['reads'], 0)
 
     def test_medium_messages_shuffled(self):
-        for seed in range(1, 6):
+        for seed in range(1, 4):
             with self.subTest(seed=seed):
                 counted = self.pingpong('-e', 'rdm', '-c', '-I', '50', '-S', '60000',
                                         SEED=seed, SHUFFLE=50)
@@ -173,7 +173,7 @@ class Provider(unittest.TestCase):
         self.assertGreaterEqual(counted['read_bytes'], 20 << 20)
 
     def test_datagrams(self):
-        for size in (1, 1024, 8192):
+        for size in (1, 8192):
             with self.subTest(size=size):
                 counted = self.pingpong('-e', 'dgram', '-c', '-I', '100', '-S', str(size))
                 self.assertEqual(counted['ud_lost'], 0)
