@@ -131,6 +131,70 @@ START_TEST(sender__refuses)
 }
 END_TEST
 
+/* The next one of the same, and whatever may be different in another's. */
+static void check_recent(const struct verbs_addr *self, bool v4)
+{
+	static const struct {
+		uint8_t at, byte;
+	} others[] = {
+		{VERBS_GRH, 2}, {VERBS_GRH + 1, IBV_MTU_4096}, {VERBS_GRH + 2, 1},
+		{VERBS_GRH + 4, 0x12}, {VERBS_GRH + 7, 0x01},
+	};
+	struct verbs_sender recent = {.qpn = 0};
+	struct ibv_wc wc, other;
+	uint8_t bytes[64];
+
+	datagram(bytes, &wc, v4);
+	bytes[VERBS_GRH] = 1;
+	wc.slid = 12;
+	ck_assert(!ripc__verbs_is_recent(self, &recent, &wc, bytes));
+	ripc__verbs_sender_note(self, &wc, bytes, &recent);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		uint8_t kept = bytes[others[i].at];
+
+		bytes[others[i].at] = others[i].byte;
+		ck_assert(!ripc__verbs_is_recent(self, &recent, &wc, bytes));
+		bytes[others[i].at] = kept;
+	}
+	for (int i = 0; i < 4; i++) {
+		bool is_same = i == 3 && self->kind != RIPC__RDMA_INFINIBAND;
+
+		other = wc;
+		other.wc_flags = i == 0 ? 0 : IBV_WC_GRH;
+		other.byte_len = i == 1 ? 47 : 48;
+		other.src_qp += i == 2;
+		other.slid += i == 3;
+		ck_assert(ripc__verbs_is_recent(self, &recent, &other, bytes) == is_same);
+	}
+	bytes[v4 ? 35 : 23] ^= 1;
+	ck_assert(!ripc__verbs_is_recent(self, &recent, &wc, bytes));
+	bytes[v4 ? 35 : 23] ^= 1;
+	bytes[v4 ? 20 : 0] ^= 0x10;
+	ck_assert(!ripc__verbs_is_recent(self, &recent, &wc, bytes));
+	bytes[v4 ? 20 : 0] ^= 0x10;
+	bytes[v4 ? 25 : 3] ^= 1; /* of the header, but not of the sender */
+	ck_assert(ripc__verbs_is_recent(self, &recent, &wc, bytes));
+}
+
+START_TEST(is_recent__same_words)
+{
+	check_recent(&roce, true);
+	check_recent(&infiniband, false);
+}
+END_TEST
+
+/* What nobody has sent is not what one without any name sends. */
+START_TEST(is_recent__nobody)
+{
+	const struct verbs_sender nobody = {.qpn = 0};
+	const struct verbs_addr self = {.gid = {0xfd}, .kind = RIPC__RDMA_ROCE_V2};
+	const struct ibv_wc wc = {.wc_flags = IBV_WC_GRH, .byte_len = 64};
+	const uint8_t bytes[64] = {0x60};
+
+	ck_assert(!ripc__verbs_is_recent(&self, &nobody, &wc, bytes));
+}
+END_TEST
+
 START_TEST(setup_decode__reads_what_was_encoded)
 {
 	const struct verbs_setup setup = {.type = VERBS_REQUEST, .mtu = IBV_MTU_2048, .reads = 16,
@@ -180,6 +244,8 @@ int main(void)
 		sender__by_ipv4,
 		sender__by_routing_header,
 		sender__refuses,
+		is_recent__same_words,
+		is_recent__nobody,
 		setup_decode__reads_what_was_encoded,
 		setup_decode__refuses,
 		NULL,

@@ -140,6 +140,27 @@ int ripc__verbs_sender(const struct verbs_addr *self, const struct ibv_wc *wc,
 	return 0;
 }
 
+void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc *wc,
+		const uint8_t *bytes, struct verbs_sender *sender)
+{
+	(void)read_gid(self, bytes, sender->gid);
+	sender->preamble = get64(bytes + VERBS_GRH);
+	sender->qpn = wc->src_qp;
+	sender->slid = self->kind == RIPC__RDMA_INFINIBAND ? wc->slid : 0;
+}
+
+bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
+		const struct ibv_wc *wc, const uint8_t *bytes)
+{
+	uint8_t gid[16];
+
+	return recent->preamble && wc->wc_flags & IBV_WC_GRH &&
+		wc->byte_len >= VERBS_GRH + VERBS_PREAMBLE &&
+		get64(bytes + VERBS_GRH) == recent->preamble && wc->src_qp == recent->qpn &&
+		(self->kind != RIPC__RDMA_INFINIBAND || wc->slid == recent->slid) &&
+		read_gid(self, bytes, gid) == 0 && memcmp(gid, recent->gid, sizeof(gid)) == 0;
+}
+
 /* ---- messages about connections ---------------------------------------------------------- */
 
 void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN])

@@ -35,6 +35,15 @@ struct verbs_addr {
 	uint8_t mtu;  /* enum ibv_mtu */
 };
 
+/* Who sent a datagram for core: as the datagram says it, and as core hears it. */
+struct verbs_sender {
+	uint8_t gid[16];
+	uint64_t preamble; /* 0: nobody has */
+	uint32_t qpn;
+	uint16_t slid;     /* InfiniBand; else 0 */
+	struct ripc__addr addr;
+};
+
 /* What a message about a connection says. */
 enum verbs_setup_type {
 	VERBS_REQUEST = 1, /* client: build a queue pair that answers mine */
@@ -189,6 +198,7 @@ struct verbs_port {
 	uint32_t at, n_wcs;        /* completions taken and not yet looked at */
 	struct ibv_wc wcs[VERBS_BATCH];
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
+	struct verbs_sender recent; /* whose datagram was handed over last */
 };
 
 /* ---- addr.c: bytes of addresses and messages, which come from outside ---------------------- */
@@ -207,6 +217,12 @@ void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
  */
 int ripc__verbs_sender(const struct verbs_addr *self, const struct ibv_wc *wc,
 		const uint8_t *bytes, struct verbs_addr *sender, bool *is_setup);
+/* For ripc__verbs_is_recent(): addr is the rest. */
+void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc *wc,
+		const uint8_t *bytes, struct verbs_sender *sender);
+/* Is this one more datagram for core from the same? It says of whom it is in the same words. */
+bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
+		const struct ibv_wc *wc, const uint8_t *bytes);
 bool ripc__verbs_is_v4(const uint8_t gid[16]);
 void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);
 int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup);
