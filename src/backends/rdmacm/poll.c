@@ -182,11 +182,30 @@ static void look(struct rdmacm_port *port)
 	ripc__rdmacm_links_run(port, now_us);
 }
 
+/*
+ * Has anything but a completion happened? One system call tells, where a look takes three. What is
+ * told of completions stays, for whoever sleeps on it.
+ */
+static bool has_happened(const struct rdmacm_port *port)
+{
+	struct epoll_event events[5];
+	int n = epoll_wait(port->epoll_fd, events, 5, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.fd != port->completions->fd)
+			return true;
+	}
+	return is_left_behind(port);
+}
+
 static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
 {
-	if (n == 0 || port->look || port->polls % LOOK_EVERY == 0)
+	if (n == 0 || port->look)
 		return true;
-	return port->n_unready && port->polls % HASTY_EVERY == 0;
+	if (port->polls % (port->n_unready ? HASTY_EVERY : LOOK_EVERY) == 0 && has_happened(port))
+		return true;
+	return port->due_us != UINT64_MAX && port->polls % CLOCK_EVERY == 0 &&
+		port->due_us <= ripc__rdma_now_us();
 }
 
 int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
@@ -198,9 +217,6 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 	port->polls++;
 	ripc__rdma_worker_done(port->worker, port);
 	if (is_time_to_look(port, n))
-		look(port);
-	else if (port->due_us != UINT64_MAX && port->polls % CLOCK_EVERY == 0 &&
-			port->due_us <= ripc__rdma_now_us())
 		look(port);
 	ripc__rdma_ring_refill(&port->ring);
 	if (port->at == port->n_arrivals || !ripc__rdma_ring_may_hand(&port->ring))
