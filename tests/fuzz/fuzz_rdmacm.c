@@ -7,6 +7,7 @@
 
 #include "backends/rdmacm/rdmacm.h"
 #include "fuzz.h"
+#include "util/blocksum.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 
@@ -45,13 +46,16 @@ static void decode_hello(const uint8_t *data, size_t len)
 
 static void decode_preamble(const uint8_t *data, size_t len)
 {
-	uint8_t again[RDMACM_PREAMBLE];
+	uint8_t again[RDMACM_BUFFER];
 	struct rdmacm_preamble preamble;
 
-	if (ripc__rdmacm_preamble_decode(data, len, &preamble))
+	if (len > sizeof(again) || ripc__rdmacm_preamble_decode(data, len, &preamble))
 		return;
-	ripc__rdmacm_preamble_encode(&preamble, again);
-	CLAIM(len >= sizeof(again) && memcmp(again, data, sizeof(again)) == 0);
+	CLAIM(len >= RDMACM_PREAMBLE);
+	memset(again, 0xee, RDMACM_PREAMBLE);
+	memcpy(again + RDMACM_PREAMBLE, data + RDMACM_PREAMBLE, len - RDMACM_PREAMBLE);
+	ripc__rdmacm_preamble_encode(&preamble, again, len);
+	CLAIM(memcmp(again, data, len) == 0);
 	CLAIM(preamble.type == RDMACM_DATAGRAM || len == RDMACM_PREAMBLE);
 }
 
@@ -68,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		put32(bytes + 52, ripc__crc32c(0, bytes, 52));
 	decode_hello(bytes, len);
 	if (len >= RDMACM_PREAMBLE)
-		put32(bytes + 12, ripc__crc32c(0, bytes, 12));
+		put32(bytes + 12, ripc__blocksum_told(ripc__blocksum(bytes, 12, 0) +
+			ripc__blocksum(bytes + 16, len - 16, len)));
 	decode_preamble(bytes, len);
 	return 0;
 }

@@ -340,7 +340,7 @@ static void claim_more(uint8_t *bytes, uint32_t *len)
 		return;
 	preamble.received += 1000;
 	preamble.limit += 1000;
-	ripc__rdmacm_preamble_encode(&preamble, bytes);
+	ripc__rdmacm_preamble_encode(&preamble, bytes, *len);
 	fake_iwarp.message = NULL;
 }
 

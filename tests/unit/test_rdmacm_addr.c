@@ -177,13 +177,37 @@ START_TEST(preamble_decode__reads_what_was_encoded)
 	const struct rdmacm_preamble sent = {.type = RDMACM_DATAGRAM, .received = 0xfffffff0,
 		.limit = 20};
 	struct rdmacm_preamble preamble;
-	uint8_t bytes[RDMACM_PREAMBLE + 1] = {0};
+	uint8_t bytes[RDMACM_PREAMBLE + 100] = {0};
 
-	ripc__rdmacm_preamble_encode(&sent, bytes);
+	memset(bytes + RDMACM_PREAMBLE, 7, 100);
+	ripc__rdmacm_preamble_encode(&sent, bytes, sizeof(bytes));
 	ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, sizeof(bytes), &preamble), 0);
 	ck_assert_mem_eq(&preamble, &sent, sizeof(sent));
 	/* An empty datagram. */
+	ripc__rdmacm_preamble_encode(&sent, bytes, RDMACM_PREAMBLE);
 	ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, RDMACM_PREAMBLE, &preamble), 0);
+}
+END_TEST
+
+/* Of a message any bit is altered, also behind the preamble; it is longer or shorter. */
+START_TEST(preamble_decode__altered)
+{
+	const struct rdmacm_preamble sent = {.type = RDMACM_DATAGRAM, .received = 1, .limit = 2};
+	struct rdmacm_preamble preamble;
+	uint8_t bytes[RDMACM_PREAMBLE + 150];
+
+	for (uint32_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7);
+	ripc__rdmacm_preamble_encode(&sent, bytes, sizeof(bytes));
+	for (uint32_t bit = 0; bit < 8 * sizeof(bytes); bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, sizeof(bytes), &preamble),
+			-EBADMSG);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	for (uint32_t len = 0; len < sizeof(bytes); len++)
+		ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, len, &preamble), -EBADMSG);
+	ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, sizeof(bytes), &preamble), 0);
 }
 END_TEST
 
@@ -197,16 +221,16 @@ START_TEST(preamble_decode__refuses)
 	uint8_t bytes[RDMACM_PREAMBLE + 1] = {0};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		ripc__rdmacm_preamble_encode(&wrong[i], bytes);
+		ripc__rdmacm_preamble_encode(&wrong[i], bytes, RDMACM_PREAMBLE);
 		ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, RDMACM_PREAMBLE, &preamble),
 			-EBADMSG);
 	}
-	ripc__rdmacm_preamble_encode(&credit, bytes);
+	ripc__rdmacm_preamble_encode(&credit, bytes, sizeof(bytes));
 	ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, sizeof(bytes), &preamble), -EBADMSG);
 	for (uint32_t len = 0; len < RDMACM_PREAMBLE; len++)
 		ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, len, &preamble), -EBADMSG);
 	for (uint32_t bit = 0; bit < 8 * RDMACM_PREAMBLE; bit++) {
-		ripc__rdmacm_preamble_encode(&credit, bytes);
+		ripc__rdmacm_preamble_encode(&credit, bytes, RDMACM_PREAMBLE);
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		ck_assert_int_eq(ripc__rdmacm_preamble_decode(bytes, RDMACM_PREAMBLE, &preamble),
 			-EBADMSG);
@@ -226,6 +250,7 @@ int main(void)
 		hello_decode__reads_what_was_encoded,
 		hello_decode__refuses,
 		preamble_decode__reads_what_was_encoded,
+		preamble_decode__altered,
 		preamble_decode__refuses,
 		NULL,
 	};

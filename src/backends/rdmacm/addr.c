@@ -3,7 +3,7 @@
  * The bytes of the rdmacm backend: address blobs, the private data of connection requests and
  * their answers, and the preamble of every message (docs/protocol.md). All of it comes from
  * outside and is checked here. Each has a checksum of its own, as iWARP's may be switched off and
- * what is said here decides how much may be sent.
+ * what is said here decides how much may be sent. A preamble's is also that of what follows it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "rdmacm.h"
+#include "util/blocksum.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 
 #define MAGIC      0x43504952u /* "RIPC" */
 #define WINDOW_MAX 0xffffu     /* messages; whoever says more is garbled */
+#define SUM_AT     12u         /* where a message's checksum lies */
 
 static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 
@@ -168,13 +170,20 @@ int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_he
 
 /* ---- preambles --------------------------------------------------------------------------- */
 
-void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble,
-		uint8_t bytes[RDMACM_PREAMBLE])
+/* Of all but itself. */
+static uint32_t message_sum(const uint8_t *bytes, size_t len)
+{
+	return ripc__blocksum_told(ripc__blocksum(bytes, SUM_AT, 0) +
+		ripc__blocksum(bytes + RDMACM_PREAMBLE, len - RDMACM_PREAMBLE, len));
+}
+
+void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble, uint8_t *bytes,
+		size_t len)
 {
 	put32(bytes, preamble->type);
 	put32(bytes + 4, preamble->received);
 	put32(bytes + 8, preamble->limit);
-	put32(bytes + 12, ripc__crc32c(0, bytes, 12));
+	put32(bytes + SUM_AT, message_sum(bytes, len));
 }
 
 int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
@@ -182,7 +191,7 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 {
 	struct rdmacm_preamble read;
 
-	if (len < RDMACM_PREAMBLE || get32(bytes + 12) != ripc__crc32c(0, bytes, 12))
+	if (len < RDMACM_PREAMBLE || get32(bytes + SUM_AT) != message_sum(bytes, len))
 		return -EBADMSG;
 	read = (struct rdmacm_preamble){.type = get32(bytes), .received = get32(bytes + 4),
 		.limit = get32(bytes + 8)};

@@ -7,7 +7,8 @@
  * context of it serves all of a process, and is of no use to its children after a fork.
  *
  * The network's own checksum may be switched off (iWARP in software has it so), and bytes may be
- * sent again from memory that has changed since, so core checks all bytes itself.
+ * sent again from memory that has changed since. So every message has a checksum (addr.c), and core
+ * checks what is read.
  */
 #include "rdmacm.h"
 
@@ -258,7 +259,8 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	dev->reads_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
 	ripc__rdma_keys_init(&dev->keys, host->context);
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED,
+		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT |
+			RIPC_CAP_DUBIOUS,
 		.datagram_max = RDMACM_BUFFER - RDMACM_PREAMBLE,
 		/* Credit bounds what is under way; more than this would only wait here. */
 		.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),

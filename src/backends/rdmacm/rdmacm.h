@@ -234,8 +234,10 @@ void ripc__rdmacm_to_socket(const struct rdmacm_addr *addr, struct sockaddr_stor
 int ripc__rdmacm_from_socket(const struct sockaddr *name, struct rdmacm_addr *addr);
 void ripc__rdmacm_hello_encode(const struct rdmacm_hello *hello, uint8_t bytes[RDMACM_HELLO_LEN]);
 int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_hello *hello);
-void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble,
-		uint8_t bytes[RDMACM_PREAMBLE]);
+/* For a message of len bytes with its preamble: what follows that is there already. */
+void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble, uint8_t *bytes,
+		size_t len);
+/* -EBADMSG: it is none, or the message was altered. */
 int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 		struct rdmacm_preamble *preamble);
 

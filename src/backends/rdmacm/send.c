@@ -146,7 +146,7 @@ static void add(struct rdmacm_conn *conn, struct list_of_sends *list, enum rdmac
 	conn->told = conn->received;
 	conn->data = 0;
 	ripc__rdmacm_preamble_encode(&(struct rdmacm_preamble){.type = type,
-		.received = conn->received, .limit = conn->given}, bytes);
+		.received = conn->received, .limit = conn->given}, bytes, RDMACM_PREAMBLE + len);
 	*piece = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = RDMACM_PREAMBLE + len,
 		.lkey = conn->mr->lkey};
 	*wr = (struct ibv_send_wr){
