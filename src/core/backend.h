@@ -71,6 +71,7 @@ enum ripc__cap {
 	RIPC_CAP_REGISTERED = 16, /* memory must be registered (mem_reg) before use */
 	RIPC_CAP_INTACT = 32,    /* no byte is altered on the way: datagrams go without checksum */
 	RIPC_CAP_MAP = 64,       /* what was opened can be mapped: mem_hand, map and unmap work */
+	RIPC_CAP_SIZED = 256,    /* what peer_mtu allows passes: nothing is lost for its length */
 	RIPC_CAP_DUBIOUS = 128,  /* reads and writes may end well and not have moved all bytes */
 };
 

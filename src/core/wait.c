@@ -420,7 +420,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 		ctx->expect_sleep |= fds[i].revents != 0;
 		ctx->quiet &= fds[i].revents == 0;
 	}
-	ripc__progress(ctx);
+	ctx->glance_us = ripc__progress(ctx) ? 0 : ctx->glance_us;
 }
 
 /* May the reader sleep on the hot port alone, and for long? */

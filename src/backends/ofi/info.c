@@ -144,6 +144,14 @@ uint32_t ripc__ofi_message_max(const struct fi_info *info)
 	return most < len ? (uint32_t)most : len;
 }
 
+bool ripc__ofi_connects(const struct fi_info *info)
+{
+	uint32_t protocol = info->ep_attr->protocol;
+
+	return protocol == FI_PROTO_RXM || protocol == FI_PROTO_RXM_TCP ||
+		protocol == FI_PROTO_XNET;
+}
+
 /* Those that check bytes from end to end by more than the sums of IP. */
 bool ripc__ofi_is_intact(const struct fi_info *info)
 {

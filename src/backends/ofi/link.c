@@ -51,6 +51,7 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 	}
 	list_append(&port->links_unused, &made->node);
 	port->n_unused++;
+	made->is_new = true;
 	*link = made;
 	return 0;
 }
@@ -89,6 +90,22 @@ static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struc
 	return 0;
 }
 
+/*
+ * Where there must be a connection, what is sent meanwhile would pile up, and what core repeats
+ * come at once: it waits for the connection. One that failed may have stood before.
+ */
+static int link_begin(struct ofi_port *port, struct ofi_link *link)
+{
+	int error = 0;
+
+	if (ripc__ofi_connects(port->net->info) && (link->failed || link->is_new))
+		error = ripc__ofi_knock(port, link);
+	link->failed = error && error != -EAGAIN;
+	link->opening |= error == -EAGAIN;
+	link->is_new = false;
+	return link->failed ? error : 0;
+}
+
 /* One more route to it. */
 static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
 {
@@ -97,7 +114,8 @@ static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct
 
 	if (error)
 		return error;
-	link->failed = false;
+	if (link_begin(port, link))
+		return -EHOSTUNREACH;
 	if (link->n_routes++ == 0) {
 		list_remove(&link->node);
 		list_append(&port->links, &link->node);
@@ -183,7 +201,13 @@ uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events,
 		struct ofi_link *link = list_entry(list_pop(&port->told), struct ofi_link, told);
 
 		port->from[at] = link->addr;
-		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at]};
+		events[at] = (struct ripc__event){
+			.kind = RIPC_EV_PEER,
+			.status = link->opening && link->failed ? -EHOSTUNREACH : 0,
+			.peer = link->opener,
+			.from = &port->from[at],
+		};
+		link->opening = false;
 		at++;
 	}
 	return at;
@@ -227,7 +251,8 @@ int ripc__ofi_peer_open(void *state, void *peer_state, const struct ripc__addr *
 	if (error)
 		return error;
 	*peer = (struct ofi_peer){.link = link, .resets = link->resets};
-	return 0;
+	link->opener = peer_state;
+	return link->opening ? -EINPROGRESS : 0;
 }
 
 void ripc__ofi_peer_close(void *port, void *peer)

@@ -75,7 +75,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	if (error)
 		return error;
 	*attr = (struct ripc__attr){
-		.caps = is_intact ? RIPC_CAP_INTACT : 0,
+		.caps = RIPC_CAP_SIZED | (is_intact ? RIPC_CAP_INTACT : 0),
 		.datagram_max = dev->datagram_max,
 		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
 		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,

@@ -100,6 +100,9 @@ struct ofi_link {
 	uint32_t resets;       /* how often it has failed */
 	bool missed;           /* a datagram was not taken: core waits to hear */
 	bool failed;           /* what was sent went nowhere */
+	bool is_new;           /* no route has led to it */
+	bool opening;          /* a connection is being made */
+	void *opener;          /* the route that was opened last */
 	struct ripc__addr addr;
 };
 
@@ -169,6 +172,8 @@ int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char 
 /* Bytes of the longest datagram that goes as one, with our head. */
 uint32_t ripc__ofi_message_max(const struct fi_info *info);
 bool ripc__ofi_is_intact(const struct fi_info *info);
+/* Does it make a connection to each partner? */
+bool ripc__ofi_connects(const struct fi_info *info);
 
 /* ---- net.c ------------------------------------------------------------------------------- */
 /* Takes the info. */
@@ -227,6 +232,8 @@ int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
 /* Tries again what waits. */
 void ripc__ofi_sends_push(struct ofi_port *port);
+/* Sends nothing but our head: makes a connection. 0: there is one; -EAGAIN: it is being made. */
+int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link);
 /* Nothing of it will be sent. */
 void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link);
 

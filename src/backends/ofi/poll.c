@@ -99,19 +99,35 @@ static bool is_receive(const struct ofi_port *port, const void *context)
 		(const struct ofi_receive *)context < receives + port->n_receives;
 }
 
+/* Nothing but a head has made a connection, and is for nobody. */
+static bool is_knock(const struct ofi_port *port, const struct ofi_receive *receive, size_t len)
+{
+	uint32_t index = (uint32_t)(receive - port->net->receives);
+	struct ofi_name name;
+
+	return len <= OFI_HEAD_MAX && ripc__ofi_head_decode(buffer_of(port, index)->data, len,
+		&port->self, &name) == (int)len;
+}
+
+static void take_receive(struct ofi_port *port, struct ofi_receive *receive, size_t len)
+{
+	if (is_knock(port, receive, len)) {
+		keep(port, receive);
+		return;
+	}
+	port->arrivals[port->n_arrivals++] = (struct ofi_arrival){
+		.index = (uint32_t)(receive - port->net->receives),
+		.len = (uint32_t)len,
+	};
+}
+
 /* There is room in port->arrivals. */
 static void take(struct ofi_port *port, const struct fi_cq_msg_entry *entry)
 {
-	if (is_send(port, entry->op_context)) {
+	if (is_send(port, entry->op_context))
 		ripc__ofi_send_end(port, entry->op_context);
-	} else if (is_receive(port, entry->op_context)) {
-		struct ofi_receive *receive = entry->op_context;
-
-		port->arrivals[port->n_arrivals++] = (struct ofi_arrival){
-			.index = (uint32_t)(receive - port->net->receives),
-			.len = (uint32_t)entry->len,
-		};
-	}
+	else if (is_receive(port, entry->op_context))
+		take_receive(port, entry->op_context, entry->len);
 }
 
 /* Only the datagram is lost then: the partner has no room for it, or it was taken back. */

@@ -44,12 +44,21 @@ static void send_free(struct ofi_port *port, struct ofi_send *send)
 	port->n_free++;
 }
 
+/* Core has given up sending by it, and there is room for a batch again. */
+static void tell_if_missed(struct ofi_port *port, struct ofi_link *link)
+{
+	if (link->missed && link->n_waiting < WAITING_MAX / 2 &&
+			link->n_posted + link->n_waiting + OFI_BATCH <= port->n_free)
+		ripc__ofi_link_tell(port, link);
+}
+
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 {
 	struct ofi_link *link = send->link;
 
 	send_free(port, send);
 	link->n_posted--;
+	tell_if_missed(port, link);
 }
 
 /* ---- posting ----------------------------------------------------------------------------- */
@@ -113,8 +122,9 @@ static bool push(struct ofi_port *port, struct ofi_link *link)
 	}
 	if (link->n_waiting != before)
 		link->stuck_us = now_us();
-	if (link->missed && link->n_waiting < WAITING_MAX / 2)
+	if (link->opening && link->n_waiting != before)
 		ripc__ofi_link_tell(port, link);
+	tell_if_missed(port, link);
 	return link->n_waiting == 0;
 }
 
@@ -173,6 +183,19 @@ static int send_one(struct ofi_port *port, struct ofi_link *link, const struct r
 		ripc__ofi_link_fail(port, link);
 	}
 	return error;
+}
+
+int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link)
+{
+	struct ripc__tx nothing = {0};
+	int error;
+
+	if (link->n_waiting)
+		return -EAGAIN;
+	if (!has_room(port, link))
+		return 0;
+	error = send_one(port, link, &nothing);
+	return error ? error : link->n_waiting ? -EAGAIN : 0;
 }
 
 int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
