@@ -79,6 +79,24 @@ static void free_report(struct report *report)
 
 /* ---- what surrounds the library ---- */
 
+/* What libfabric heeds, if it is set. */
+static void add_libfabric(struct report *report)
+{
+	static const char *const names[] = {
+		"FI_PROVIDER", "FI_EFA_ENABLE_SHM_TRANSFER", "FI_EFA_FORK_SAFE",
+		"FI_EFA_USE_DEVICE_RDMA", "FI_EFA_USE_HUGE_PAGE", "FI_EFA_RX_SIZE",
+		"FI_EFA_TX_SIZE"};
+	struct ripc_finding finding = {.kind = "environment", .usable = -1, .remedy = ""};
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		finding.name = names[i];
+		finding.detail = getenv(names[i]);
+		if (finding.detail)
+			add(report, &finding);
+	}
+}
+
 static void add_environment(struct report *report)
 {
 	static const char *const names[] = {
@@ -238,6 +256,7 @@ static int examine(int json)
 		return tool_failed(PROGRAM, "cannot look", err);
 	}
 	add_environment(&report);
+	add_libfabric(&report);
 	add_limits(&report);
 	status = has_usable(&report, "backend") && has_usable(&report, "resolver") ? TOOL_OK
 										   : TOOL_FAILED;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -27,6 +28,23 @@ static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct
 	return error ? error : ripc__ofi_info_get(wish, info, why, remedy);
 }
 
+/* What most often goes wrong, though all seems to be there. */
+static const char *hint_for(const struct fi_info *info)
+{
+	const char *shm = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
+
+	if (info->ep_attr->protocol == FI_PROTO_SHM)
+		return "libfabric's shm may end a process when its partner ends; the library's own "
+			"needs no provider: leave ofi.provider out";
+	if (info->ep_attr->protocol != FI_PROTO_EFA)
+		return "";
+	if (!shm || strcmp(shm, "0") != 0)
+		return "set FI_EFA_ENABLE_SHM_TRANSFER=0: else libfabric sends to partners on this "
+			"host by its shm, which may end a process when its partner ends";
+	return "if nobody is reached: the security group must allow all traffic from and to "
+		"itself, and all hosts be in one subnet (docs/efa.md)";
+}
+
 static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	uint32_t version = fi_version();
@@ -38,9 +56,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		return error;
 	snprintf(why, 256, "libfabric %u.%u, provider %.60s, domain %.60s", FI_MAJOR(version),
 		FI_MINOR(version), info->fabric_attr->prov_name, info->domain_attr->name);
-	snprintf(remedy, 256, "%s", info->ep_attr->protocol != FI_PROTO_EFA ? "" :
-		"if nobody is reached: the security group must allow all traffic from and to "
-		"itself, and all hosts be in one subnet (docs/efa.md)");
+	snprintf(remedy, 256, "%s", hint_for(info));
 	fi_freeinfo(info);
 	return 0;
 }
