@@ -65,7 +65,7 @@ static int count_settled(int expected)
 {
 	int n = count_descriptors();
 
-	for (int i = 0; conformance_under_test->later && n != expected && i < 10000; i++) {
+	for (int i = 0; conformance_under_test->later && n > expected && i < 20000; i++) {
 		poll(NULL, 0, 1);
 		n = count_descriptors();
 	}
@@ -90,7 +90,8 @@ START_TEST(port_close__leaves_nothing)
 		side_expect(&right, 100, 1);
 		pair_close(&left, &right);
 	}
-	ck_assert_int_eq(count_settled(before), before);
+	/* Fewer: what the first pair had was closed since. */
+	ck_assert_int_le(count_settled(before), before);
 }
 END_TEST
 

@@ -28,7 +28,7 @@ struct conformance {
 	bool both_ends;
 	/*
 	 * Somebody else moves the datagrams, or both ends must poll for it: what was sent arrives
-	 * a while later, and what was taken is not lost.
+	 * a while later.
 	 */
 	bool later;
 	/* Who sends to a port that is gone may be gone, too: a fault of the library beneath. */

@@ -9,10 +9,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define DEVICES "/sys/class/infiniband"
+#define DEVICES "class/infiniband"
+
+/* Where libibverbs looks, too. */
+static const char *sysfs(void)
+{
+	const char *path = secure_getenv("SYSFS_PATH");
+
+	return path && path[0] ? path : "/sys";
+}
 
 /* The driver is the last part of what a link of the device leads to. */
 static bool is_efa(const char *device)
@@ -21,7 +30,8 @@ static bool is_efa(const char *device)
 	const char *slash;
 	ssize_t len;
 
-	if (snprintf(path, sizeof(path), DEVICES "/%s/device/driver", device) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/" DEVICES "/%s/device/driver", sysfs(), device) >=
+			(int)sizeof(path))
 		return false;
 	len = readlink(path, driver, sizeof(driver) - 1);
 	if (len < 0)
@@ -33,7 +43,9 @@ static bool is_efa(const char *device)
 
 static bool has_efa(void)
 {
-	DIR *devices = opendir(DEVICES);
+	char path[PATH_MAX];
+	DIR *devices = snprintf(path, sizeof(path), "%s/" DEVICES, sysfs()) < (int)sizeof(path) ?
+		opendir(path) : NULL;
 	struct dirent *entry;
 	bool found = false;
 
