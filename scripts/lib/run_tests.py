@@ -68,7 +68,9 @@ def meson_test(path, *options):
     log = os.path.join(path, 'meson-logs/testlog.json')
     if os.path.exists(log):
         os.unlink(log)
-    status, output = run(['meson', 'test', '-C', path, '--no-rebuild', *options])
+    # Many wait most of the time.
+    status, output = run(['meson', 'test', '-C', path, '--no-rebuild', '--num-processes',
+                          str(len(os.sched_getaffinity(0)) + 1), *options])
     if not os.path.exists(log):
         raise Failed(f'meson test: exit status {status}\n{output}')
     tally = meson_log.read(log)
