@@ -146,8 +146,15 @@ static void endpoint_close(struct ofi_net *net)
 		ripc__buffers_close(net->send_buffers);
 	free(net->receives);
 	free(net->sends);
-	*net = (struct ofi_net){.info = net->info, .fabric = net->fabric, .domain = net->domain,
-		.closing = net->closing}; /* which was set before there was a thread */
+	/* Each by itself: who closes the device may be looking at net->closing. */
+	net->ep = NULL;
+	net->av = NULL;
+	net->cq = NULL;
+	net->eq = NULL;
+	net->receive_mr = net->send_mr = NULL;
+	net->receive_buffers = net->send_buffers = NULL;
+	net->receives = NULL;
+	net->sends = NULL;
 }
 
 static void device_close(struct ofi_net *net)
