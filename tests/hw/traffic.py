@@ -31,6 +31,7 @@ import time
 FULL = os.environ.get('RIPC_TEST_FULL', '0') not in ('', '0')
 PATIENCE_S = 60   # for what has no limit of its own; the guest is slow and may stand still
 FORGET_S = 120    # a partner is forgotten after a minute, an idle queue pair after 20 s
+SETTLE_S = 3      # and each end has its connection to the other one by then
 RESUME_S = 5      # after the link is up again
 LIMIT = 16        # queue pairs
 PARTNER_BYTES = 512
@@ -241,6 +242,7 @@ class Cycles:
     def block(self, victim, survivor, count):
         """Restarts one of them so often; the other one must not keep anything of them."""
         owned = Owned(self.setting, survivor, self.peers[survivor].popen.pid)
+        time.sleep(SETTLE_S)
         before = owned.counts()
         for _ in range(count):
             self.cycle(victim, survivor)
