@@ -20,12 +20,24 @@ static const uint64_t constants[LANES] = {
 	0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3, 0x589965cc75374cc3,
 };
 
+#ifdef __SIZEOF_INT128__
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
 	unsigned __int128 product = (unsigned __int128)a * b;
 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
+#else /* processors of 32 bits */
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+	uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX);
+	uint64_t one = (a >> 32) * (b & UINT32_MAX) + (low >> 32);
+	uint64_t other = (a & UINT32_MAX) * (b >> 32) + (one & UINT32_MAX);
+	uint64_t high = (a >> 32) * (b >> 32) + (one >> 32) + (other >> 32);
+
+	return high ^ (other << 32 | (low & UINT32_MAX));
+}
+#endif
 
 static inline void take(uint64_t lanes[LANES], const uint8_t *from)
 {
