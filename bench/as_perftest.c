@@ -12,8 +12,9 @@
  *            writes them
  *
  * Who moves the bytes polls, and the other one sleeps, as with perftest; for latency both poll.
- * With --sleep all sleep, as perftest with -e. Bytes per second count from the first message until
- * the last one has come, which its sender or its asker knows.
+ * With --sleep all sleep, as perftest with -e; with --poll nobody does, as with ofi_stream. Bytes
+ * per second count from the first message until the last one has come, which its sender or its
+ * asker knows.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <ripc/ripc.h>
-#include "../examples/service_id.h"
+#include "../examples/command_line.h"
 
 #define DEPTH_MAX 64
 #define COUNT_MAX 1000000
@@ -42,7 +43,7 @@ enum test { LATENCY, READ, WRITE };
 struct job {
 	enum test test;
 	uint64_t size, count, warm_up, depth;
-	bool sleep;
+	bool sleep, poll;
 };
 
 struct end {
@@ -53,7 +54,8 @@ struct end {
 };
 
 static const char usage_text[] =
-	"usage: as_perftest latency|read|write [--size N] [--count N] [--depth N] [--sleep]\n"
+	"usage: as_perftest latency|read|write [--size N] [--count N] [--depth N]\n"
+	"       [--sleep|--poll]\n"
 	"\n"
 	"Measures libripc as ib_send_lat, ib_read_bw or ib_write_bw measure a device; prints one\n"
 	"JSON object. RIPC_BACKENDS chooses the network.\n"
@@ -62,6 +64,7 @@ static const char usage_text[] =
 	"  --count N  messages that are measured (default 1000 or 100)\n"
 	"  --depth N  long messages under way (default 8)\n"
 	"  --sleep    nobody polls\n"
+	"  --poll     both ends poll\n"
 	"  --help     this text\n";
 
 static void check(int error, const char *what)
@@ -99,7 +102,7 @@ static void pattern_check(const struct iovec *item, uint64_t len)
 static void end_open(const struct job *job, bool polls, struct end *end)
 {
 	const struct ripc_config config = {.size = sizeof(config),
-		.spin_us = polls && !job->sleep ? POLL_US : RIPC_SPIN_NEVER};
+		.spin_us = (polls && !job->sleep) || job->poll ? POLL_US : RIPC_SPIN_NEVER};
 	void *buffer;
 
 	alarm(RUN_S);
@@ -379,8 +382,8 @@ static int parse_option(int option, const char *text, struct job *job)
 {
 	uint64_t value = 0;
 
-	if (option == 'z') {
-		job->sleep = true;
+	if (option == 'z' || option == 'p') {
+		*(option == 'z' ? &job->sleep : &job->poll) = true;
 		return 0;
 	}
 	if (option == '?' || parse_bytes(text, &value) < 0 || value == 0)
@@ -402,6 +405,7 @@ int main(int argc, char **argv)
 		{"count", required_argument, NULL, 'c'},
 		{"depth", required_argument, NULL, 'd'},
 		{"sleep", no_argument, NULL, 'z'},
+		{"poll", no_argument, NULL, 'p'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};

@@ -5,7 +5,8 @@ and 30 % (of packets, both ways), and side by side on a link of 100 Mbit/s.
 
 Runs are interleaved (theirs, ours, theirs, ours) and both wait until the other end has all; but at
 30 % loss TCP, which stands still for longer and longer, is measured by what it gets through in
-20 s. Side by side they have 12 s to settle before 20 s are counted.
+20 s, and ours by ten messages in a row. Side by side they have 12 s to settle before 20 s are
+counted.
 Prints a table: medians, their ratio, the lowest and highest ratio of neighbouring runs. Needs root.
 
 usage: net_ratios.py [BUILD] [--rounds N] [--congestion NAME] [--json] [CASE...]
@@ -29,6 +30,7 @@ import xfer  # noqa: E402
 LOSSES = {0: ('80M', 0.8, 1.1), 1: ('80M', 0.5, 1), 10: ('20M', 1, 5), 30: ('40M', 5, 50)}
 SIZES = {'80M': 80 << 20, '20M': 20 << 20, '40M': 40 << 20}
 STREAM_S = 20
+MESSAGES = 10  # one after the other, beside such a stream
 # BBR takes the shortest round trip of the last 10 s for that of the empty link.
 SETTLE_S = 12
 BESIDE_S = 20
@@ -43,6 +45,11 @@ def one(process, server=None):
     if server:
         netlab.check(server.json()['right'], 'wrong bytes arrived')
     return sent['mbs']
+
+
+def messages_in_a_row(process, server):
+    """MB/s of MESSAGES in a row."""
+    return statistics.harmonic_mean([one(process, server) for _ in range(MESSAGES)])
 
 
 def start_tcp(a, b, size, congestion):
@@ -87,7 +94,7 @@ def loss(percent, options):
             one(theirs)
             runs = [(one(theirs), one(ours, server)) for _ in range(options.rounds)]
         else:
-            runs = [(stream(a, b, 5001 + i, options.congestion), one(ours, server))
+            runs = [(stream(a, b, 5001 + i, options.congestion), messages_in_a_row(ours, server))
                     for i in range(max(options.rounds // 2, 1))]
         ours.end()
     return summary(f'{size}iB at {percent} % loss', runs, must, want)

@@ -7,7 +7,11 @@
  *   send  fi_send to buffers that the other end has posted, so many under way; counted there
  *   read  fi_read of memory that the other end has registered, so many under way
  *
- * One buffer, used again and again, as fabtests does it; what came last is compared.
+ * What is sent is one buffer, used again and again; each message under way has a place of its own
+ * where it comes to, as those of any program that reads them do. (With --one-place all come into
+ * one, which then stays in the processor's cache, as fabtests has it unless told otherwise.) Memory
+ * of large pages is asked for where the library's pool does so. What came last is compared; with
+ * --verify each message is, as it comes: its bytes are read once, the least that any check takes.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -35,10 +40,13 @@
 #define SIZE_MAX_BYTES ((uint64_t)1 << 30)
 #define RUN_S	       300 /* no process lives longer */
 #define STALL_S	       30
+#define LARGE_PAGE     ((uint64_t)2 << 20)
+#define PATTERN	       0x5a
+#define BLOCK	       4096 /* bytes that are compared at once */
 
 struct job {
 	const char *provider;
-	bool reads;
+	bool reads, one_place, verify;
 	uint64_t size, count, warm_up, depth;
 };
 
@@ -59,8 +67,12 @@ struct end {
 	struct fid_mr *mr;
 	fi_addr_t partner;
 	struct word theirs;
-	struct fi_context2 contexts[DEPTH_MAX];
+	struct fi_context2 contexts[DEPTH_MAX]; /* of messages under way, each with its place */
+	uint64_t idle[DEPTH_MAX];		/* a ring of those that are free, so */
+	uint64_t idle_at, n_idle;		/* that all take turns */
+	uint64_t n_places, len;			/* of buffer; bytes */
 	uint8_t *buffer;
+	bool is_wrong; /* a message that came was */
 };
 
 static const char usage_text[] =
@@ -72,6 +84,8 @@ static const char usage_text[] =
 	"  --size N         bytes of a message (default 1048576)\n"
 	"  --count N        messages that are measured (default 100)\n"
 	"  --depth N        messages under way (default 8)\n"
+	"  --one-place      all come into the same memory\n"
+	"  --verify         each message is compared as it comes\n"
 	"  --help           this text\n";
 
 static void check(ssize_t result, const char *what)
@@ -108,7 +122,20 @@ static void find_provider(struct end *end, const struct job *job)
 	fi_freeinfo(hints);
 }
 
-static void open_end(struct end *end, const struct job *job)
+/* As the library's pool: large pages for what holds whole ones. */
+static void take_memory(struct end *end, const struct job *job, uint64_t n_places)
+{
+	end->n_places = n_places;
+	end->len = (job->size * n_places + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+	end->buffer = aligned_alloc(LARGE_PAGE, end->len);
+	if (!end->buffer)
+		check(-FI_ENOMEM, "taking memory");
+	if (job->size >= LARGE_PAGE)
+		madvise(end->buffer, end->len, MADV_HUGEPAGE);
+	memset(end->buffer, 0, end->len);
+}
+
+static void open_end(struct end *end, const struct job *job, uint64_t n_places)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .size = 2 * DEPTH_MAX};
@@ -122,11 +149,10 @@ static void open_end(struct end *end, const struct job *job)
 	check(fi_ep_bind(end->ep, &end->av->fid, 0), "fi_ep_bind");
 	check(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
 	check(fi_enable(end->ep), "fi_enable");
-	end->buffer = malloc(job->size);
-	if (!end->buffer)
-		check(-FI_ENOMEM, "taking memory");
-	memset(end->buffer, 0, job->size);
-	check(fi_mr_reg(end->domain, end->buffer, job->size,
+	take_memory(end, job, n_places);
+	for (; end->n_idle < job->depth; end->n_idle++)
+		end->idle[end->n_idle] = end->n_idle;
+	check(fi_mr_reg(end->domain, end->buffer, end->len,
 		      FI_SEND | FI_RECV | (job->reads ? FI_READ | FI_REMOTE_READ : 0), 0,
 		      (uint64_t)getpid(), 0, &end->mr, NULL),
 		"fi_mr_reg");
@@ -167,21 +193,57 @@ static void close_end(struct end *end)
 
 enum action { SEND, RECV, READ };
 
-/* -FI_EAGAIN: not now. */
-static ssize_t begin(struct end *end, const struct job *job, enum action action, uint64_t n)
+static uint8_t *place_of(const struct end *end, const struct job *job, uint64_t slot)
 {
-	void *context = &end->contexts[n % job->depth], *desc = fi_mr_desc(end->mr);
+	return end->buffer + slot % end->n_places * job->size;
+}
+
+/* One more, where one is idle. -FI_EAGAIN: not now. */
+static ssize_t begin(struct end *end, const struct job *job, enum action action)
+{
+	uint64_t slot = end->idle[end->idle_at];
+	void *place = place_of(end, job, slot), *desc = fi_mr_desc(end->mr);
+	void *context = &end->contexts[slot];
+	ssize_t result;
 
 	if (action == SEND)
-		return fi_send(end->ep, end->buffer, job->size, desc, end->partner, context);
-	if (action == RECV)
-		return fi_recv(end->ep, end->buffer, job->size, desc, end->partner, context);
-	return fi_read(end->ep, end->buffer, job->size, desc, end->partner, end->theirs.address,
-		end->theirs.key, context);
+		result = fi_send(end->ep, place, job->size, desc, end->partner, context);
+	else if (action == RECV)
+		result = fi_recv(end->ep, place, job->size, desc, end->partner, context);
+	else
+		result = fi_read(end->ep, place, job->size, desc, end->partner,
+			end->theirs.address, end->theirs.key, context);
+	if (!result) {
+		end->idle_at = (end->idle_at + 1) % job->depth;
+		end->n_idle--;
+	}
+	return result;
+}
+
+/* Is it what is sent? */
+static bool is_right(const uint8_t *message, uint64_t size)
+{
+	uint8_t block[BLOCK];
+	bool right = true;
+
+	memset(block, PATTERN, sizeof(block));
+	for (uint64_t at = 0; right && at < size; at += BLOCK)
+		right = memcmp(message + at, block, size - at < BLOCK ? size - at : BLOCK) == 0;
+	return right;
+}
+
+/* One has ended: its place may be used again. */
+static void end_one(struct end *end, const struct job *job, const void *context, bool verify)
+{
+	uint64_t slot = (uint64_t)((const struct fi_context2 *)context - end->contexts);
+
+	if (verify && !is_right(place_of(end, job, slot), job->size))
+		end->is_wrong = true;
+	end->idle[(end->idle_at + end->n_idle++) % job->depth] = slot;
 }
 
 /* Drives the provider; returns how many have ended. */
-static uint64_t ended(struct end *end)
+static uint64_t ended(struct end *end, const struct job *job, bool verify)
 {
 	struct fi_cq_entry entries[DEPTH_MAX];
 	struct fi_cq_err_entry error = {0};
@@ -192,6 +254,8 @@ static uint64_t ended(struct end *end)
 	if (n == -FI_EAGAIN)
 		return 0;
 	check(n, "fi_cq_read");
+	for (ssize_t i = 0; i < n; i++)
+		end_one(end, job, entries[i].op_context, verify);
 	return (uint64_t)n;
 }
 
@@ -202,15 +266,15 @@ static double move(struct end *end, const struct job *job, enum action action)
 	double began = now_s(), progress = began;
 
 	while (done < all) {
-		while (begun < all && begun - done < job->depth) {
-			ssize_t result = begin(end, job, action, begun);
+		while (begun < all && end->n_idle) {
+			ssize_t result = begin(end, job, action);
 
 			if (result == -FI_EAGAIN)
 				break;
 			check(result, action == READ ? "fi_read" : "fi_send or fi_recv");
 			begun++;
 		}
-		now_done = ended(end);
+		now_done = ended(end, job, job->verify && action != SEND);
 		if (now_done)
 			progress = now_s();
 		else if (now_s() - progress > STALL_S)
@@ -223,12 +287,12 @@ static double move(struct end *end, const struct job *job, enum action action)
 }
 
 /* Works for the other end, whose transfers may need it, until that says that it has all. */
-static void attend(struct end *end, int fd)
+static void attend(struct end *end, const struct job *job, int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
 
 	while (poll(&one, 1, 0) == 0)
-		ended(end);
+		ended(end, job, false);
 }
 
 static void serve(const struct job *job, int fd)
@@ -238,12 +302,12 @@ static void serve(const struct job *job, int fd)
 
 	alarm(RUN_S);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	open_end(&end, job);
-	memset(end.buffer, 0x5a, job->size);
+	open_end(&end, job, 1);
+	memset(end.buffer, PATTERN, job->size);
 	introduce(&end, fd);
 	if (!job->reads)
 		move(&end, job, SEND);
-	attend(&end, fd);
+	attend(&end, job, fd);
 	exchange(fd, &byte, &byte, 1);
 	close_end(&end);
 }
@@ -256,11 +320,11 @@ static int measure(const struct job *job, int fd)
 	bool right;
 
 	alarm(RUN_S);
-	open_end(&end, job);
+	open_end(&end, job, job->one_place ? 1 : job->depth);
 	introduce(&end, fd);
 	seconds = move(&end, job, job->reads ? READ : RECV);
 	exchange(fd, &byte, &byte, 1);
-	right = end.buffer[0] == 0x5a && memcmp(end.buffer, end.buffer + 1, job->size - 1) == 0;
+	right = !end.is_wrong && is_right(end.buffer, job->size * end.n_places);
 	printf("{\"provider\": \"%s\", \"size\": %" PRIu64 ", \"count\": %" PRIu64
 	       ", \"mib_per_s\": %.2f}\n",
 		end.info->fabric_attr->prov_name, job->size, job->count,
@@ -294,6 +358,8 @@ static bool parse_option(int option, const char *value, struct job *job)
 {
 	if (option == 'p')
 		job->provider = value;
+	else if (option == 'o' || option == 'v')
+		*(option == 'o' ? &job->one_place : &job->verify) = true;
 	else if (option == 's')
 		return parse_number(value, SIZE_MAX_BYTES, &job->size);
 	else if (option == 'c')
@@ -308,6 +374,7 @@ int main(int argc, char **argv)
 	static const struct option long_options[] = {
 		{"provider", required_argument, NULL, 'p'}, {"size", required_argument, NULL, 's'},
 		{"count", required_argument, NULL, 'c'}, {"depth", required_argument, NULL, 'd'},
+		{"one-place", no_argument, NULL, 'o'}, {"verify", no_argument, NULL, 'v'},
 		{"help", no_argument, NULL, 'h'}, {0}};
 	struct job job = {.size = 1 << 20, .count = 100, .depth = 8};
 	int option, pair[2], status;

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "command_line.h"
 #include "fileget.h"
-#include "service_id.h"
 
 #define DEPTH_MAX  1024
 #define LEVELS_MAX 64 /* of directories below each other */
@@ -35,12 +35,13 @@ static const char usage_text[] =
 	"\n"
 	"  --id N             the server's service ID, decimal or 0x...\n"
 	"  --name S           the same by its name\n"
-	"  -o, --output FILE  where it goes: a file, a directory, or - for standard output\n"
+	"  -o, --output FILE  where it goes: a file, a directory, a pipe or device, or - for\n"
+	"                     standard output\n"
 	"  -l, --list         list a directory instead\n"
 	"  -r, --recursive    fetch a directory with all that is below it\n"
 	"  --files-from LIST  fetch the files named in LIST, one a line\n"
 	"  --depth N          requests under way at a time (default 4)\n"
-	"  --piece BYTES      large files are fetched in pieces of this size (default 8M)\n"
+	"  --piece BYTES      most bytes asked for at once; it may be given less (default 64M)\n"
 	"  --discard          read and sum up the bytes, write nothing\n"
 	"  --stats            say on standard error how fast it was and by which path\n"
 	"  --timeout MS       give up when the server is silent for so long (default 10000)\n"
@@ -285,7 +286,7 @@ static int add_one(struct fileget_fetch *fetch, const struct options *options, c
 	char *local = NULL;
 	int err;
 
-	if (!options->discard && !fetch->to_stdout) {
+	if (!options->discard && fetch->stream_fd < 0) {
 		local = local_name(options, remote);
 		if (!local)
 			return failed("no memory", -ENOMEM);
@@ -350,6 +351,34 @@ static void print_summary(const struct fileget_fetch *fetch)
 		(double)fetch->bytes / 1e6, fetch->end_seconds - fetch->begin_seconds, path);
 }
 
+/* Sets *fd to the pipe or device that one file is to go to, or -1. 0 or a negative errno. */
+static int open_stream(const struct options *options, int *fd)
+{
+	int stream = -1;
+
+	if (options->output && strcmp(options->output, "-") == 0)
+		stream = STDOUT_FILENO;
+	else if (options->output && !options->discard && !options->recursive &&
+		 !options->files_from && fileget_output_is_stream(options->output))
+		stream = fileget_stream_open(options->output);
+	else {
+		*fd = -1;
+		return 0;
+	}
+	if (stream < 0)
+		return stream;
+	*fd = stream;
+	return 0;
+}
+
+/* Closing tells of what some devices could not keep. 0, or 1, having said so. */
+static int close_stream(const struct options *options, int fd)
+{
+	if (fd < 0 || fd == STDOUT_FILENO || close(fd) == 0)
+		return 0;
+	return failed(options->output, -errno);
+}
+
 static int fetch_all(
 	struct fileget_client *client, const struct options *options, const char *remote)
 {
@@ -360,9 +389,11 @@ static int fetch_all(
 	fetch.depth = (unsigned int)options->depth;
 	fetch.piece_bytes = options->piece_bytes;
 	fetch.discard = options->discard;
-	fetch.to_stdout = options->output && strcmp(options->output, "-") == 0;
 	fetch.show = !options->quiet && isatty(STDERR_FILENO);
 	fetch.stop = &stopped;
+	err = open_stream(options, &fetch.stream_fd);
+	if (err < 0)
+		return failed(options->output, err);
 	if (options->files_from)
 		status = add_from_list(&fetch, options);
 	else if (options->recursive)
@@ -373,6 +404,7 @@ static int fetch_all(
 	err = fileget_fetch_run(&fetch);
 	if (err < 0)
 		status = failed("fetching ended", err);
+	status |= close_stream(options, fetch.stream_fd);
 	if (options->stats)
 		print_stats(&fetch);
 	else if (!options->quiet)
@@ -498,7 +530,8 @@ int main(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	struct options options = {.depth = 4, .piece_bytes = 8u << 20, .timeout_ms = 10000};
+	struct options options = {.depth = 4, .piece_bytes = FILE_PIECE_MAX, .timeout_ms = 10000};
+	char what[OPTION_WRONG_MAX];
 	const char *wrong;
 	int option;
 
@@ -508,7 +541,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (parse_option(option, optarg, &options) < 0)
-			return usage_error("an option cannot be understood");
+			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind < argc)
 		options.path = argv[optind++];

@@ -32,13 +32,16 @@ int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
 	const volatile int *stop, struct fileget_client **client);
 void fileget_client_close(struct fileget_client *client);
 
-/* Asks; path must stay until the answer was released. -EAGAIN: depth questions are under way. */
+/*
+ * Asks; path must stay until the answer was released. -EAGAIN: depth questions are under way.
+ * -EHOSTUNREACH: no network leads to the server.
+ */
 int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
 	struct fileget_piece *piece);
 
 /*
  * Waits for the next answer, in whatever order they come. -ENOENT: nothing was asked.
- * -ETIMEDOUT: the server is silent. -EINTR: *stop.
+ * -ETIMEDOUT: the server is silent. -EHOSTUNREACH: as above. -EINTR: *stop.
  */
 int fileget_wait(struct fileget_client *client, struct fileget_piece **piece);
 void fileget_release(struct fileget_client *client, struct fileget_piece *piece);
@@ -48,7 +51,10 @@ void fileget_path_text(struct fileget_client *client, char *text, size_t len);
 
 /* ---- writing ---- */
 
-/* A file that is written under another name first, so that its own name is never half a file. */
+/*
+ * A file that is written under another name first, so that its own name is never half a file. A
+ * symbolic link is followed; -EEXIST: what is there is no regular file.
+ */
 struct fileget_output {
 	int fd; /* -1: not open */
 	char temporary[PATH_MAX], final[PATH_MAX];
@@ -59,7 +65,11 @@ int fileget_output_open(struct fileget_output *output, const char *path);
 int fileget_output_write(int fd, const uint8_t *data, size_t len, uint64_t offset);
 int fileget_output_finish(struct fileget_output *output);
 void fileget_output_abort(struct fileget_output *output);
-/* For a descriptor that has no offsets: a pipe or a terminal. */
+
+/* A pipe or a device has no offsets and no size: what is written to it goes there in order. */
+int fileget_output_is_stream(const char *path);
+/* Returns a descriptor or a negative errno. Waits for the reader of a named pipe. */
+int fileget_stream_open(const char *path);
 int fileget_write_stream(int fd, const uint8_t *data, size_t len);
 
 /* ---- fetching ---- */
@@ -71,7 +81,7 @@ struct fileget_fetch {
 	unsigned int depth;
 	uint64_t piece_bytes;
 	int discard;   /* read and sum up, write nothing */
-	int to_stdout; /* one file, in order */
+	int stream_fd; /* where one file goes, in order; -1: files go to where each was said to */
 	int show;      /* a progress bar */
 	const volatile int *stop;
 	struct fileget_file *pending, **pending_tail, *active;

@@ -51,6 +51,18 @@ static void log_to_stderr(void *arg, int level, const char *text)
 		fprintf(stderr, "fileget: %s\n", text);
 }
 
+/* Whether the server can be reached at all; else says why by no network. 0 or a negative errno. */
+static int check_path(const struct fileget_client *client)
+{
+	struct ripc_path path = {.size = sizeof(path)};
+	int err = ripc_path_info(client->svc, client->server, &path);
+
+	if (err != -EHOSTUNREACH)
+		return 0;
+	fprintf(stderr, "fileget: no network leads to the server: %s\n", path.others);
+	return err;
+}
+
 int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
 	const volatile int *stop, struct fileget_client **client)
 {
@@ -70,6 +82,8 @@ int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
 	err = ripc_service_open(new->ctx, 0, 0, &new->svc);
 	if (err == 0)
 		err = ripc_resolve(new->ctx, server, timeout_ms);
+	if (err == 0)
+		err = check_path(new);
 	if (err < 0)
 		goto close_context;
 	*client = new;
@@ -128,22 +142,33 @@ static int send_question(struct fileget_client *client, const struct slot *slot)
 	return ripc_send_short(client->svc, client->server, &item, 1);
 }
 
-static void repeat(struct fileget_client *client, struct slot *slot, uint64_t now)
+/* A server that is gone may come again; where no network leads to it, waiting is in vain. */
+static int is_lasting(int err)
+{
+	return err == -EHOSTUNREACH || err == -EPROTONOSUPPORT || err == -EMSGSIZE ||
+	       err == -EINVAL;
+}
+
+/* 0, or a negative errno that no repetition would change. */
+static int repeat(struct fileget_client *client, struct slot *slot, uint64_t now)
 {
 	uint64_t wait_ms = REPEAT_FIRST_MS;
+	int err;
 
 	slot->attempt += slot->attempt < UINT8_MAX;
 	/* If the network takes no more now, this one counts as lost. */
-	send_question(client, slot);
+	err = send_question(client, slot);
 	if (slot->attempt < 6)
 		wait_ms <<= slot->attempt;
 	slot->repeat_at_ms = now + (wait_ms < REPEAT_MOST_MS ? wait_ms : REPEAT_MOST_MS);
+	return is_lasting(err) ? err : 0;
 }
 
 int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
 	struct fileget_piece *piece)
 {
 	struct slot *slot = client->slots;
+	int err;
 
 	if (strlen(path) > FILE_PATH_MAX)
 		return -ENAMETOOLONG;
@@ -156,12 +181,13 @@ int fileget_ask(struct fileget_client *client, enum file_what what, const char *
 	slot->piece = piece;
 	slot->number = ++client->last_number;
 	slot->attempt = 0;
+	err = send_question(client, slot);
+	if (is_lasting(err))
+		return err;
 	slot->state = SLOT_ASKED;
-	slot->repeat_at_ms = now_ms() + REPEAT_FIRST_MS;
+	/* Whatever else keeps it from leaving now, the repetition comes soon. */
+	slot->repeat_at_ms = now_ms() + (err < 0 ? TICK_MS : REPEAT_FIRST_MS);
 	client->n_asked++;
-	/* Whatever keeps it from leaving now, the repetition comes soon. */
-	if (send_question(client, slot) < 0)
-		slot->repeat_at_ms = now_ms() + TICK_MS;
 	return 0;
 }
 
@@ -222,13 +248,15 @@ static uint64_t next_repeat_ms(const struct fileget_client *client)
 	return next;
 }
 
-static void repeat_due(struct fileget_client *client, uint64_t now)
+static int repeat_due(struct fileget_client *client, uint64_t now)
 {
 	unsigned int i;
+	int err = 0;
 
-	for (i = 0; i < client->n_slots; i++)
+	for (i = 0; err == 0 && i < client->n_slots; i++)
 		if (client->slots[i].state == SLOT_ASKED && client->slots[i].repeat_at_ms <= now)
-			repeat(client, &client->slots[i], now);
+			err = repeat(client, &client->slots[i], now);
+	return err;
 }
 
 /* Handles what comes next. Returns the answered slot, or NULL and in *err whether to go on. */
@@ -249,10 +277,8 @@ static struct slot *step(struct fileget_client *client, int *err)
 	}
 	if (*err != -EAGAIN && *err != -ETIMEDOUT)
 		return NULL;
-	*err = 0;
-	if (due)
-		repeat_due(client, now);
-	if (now_ms() - client->sign_of_life_ms > (uint64_t)client->timeout_ms)
+	*err = due ? repeat_due(client, now) : 0;
+	if (*err == 0 && now_ms() - client->sign_of_life_ms > (uint64_t)client->timeout_ms)
 		*err = -ETIMEDOUT;
 	return NULL;
 }

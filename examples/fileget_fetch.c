@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fetching files with several questions under way; see fileget.h. Files are taken up in the
- * order in which they were added. A file's first question also tells its size; the pieces after
- * that are asked for as places get free, so a large file uses all of them. A file that changes
- * while it is fetched fails. Towards a pipe the pieces are kept until their turn comes.
+ * order in which they were added. The answer to a file's first question also tells its size, and
+ * how much the server gives at once: what may be left of a large file is asked for in pieces of
+ * that length as places get free, so it uses all of them. A file that changes while it is fetched
+ * fails. Towards a pipe the pieces are kept until their turn comes.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include "fileget.h"
 #include "sum.h"
 
-#define FIRST_BYTES (64u << 10) /* asked for first when the size is not known */
-
 struct fileget_file {
 	struct fileget_file *next;
-	char *remote, *local; /* local: NULL when the data goes nowhere, or to stdout */
+	char *remote, *local; /* local: NULL when the data goes nowhere, or to a stream */
 	uint64_t size, version;
 	uint64_t asked, done; /* bytes */
+	uint64_t most;        /* that the server gives at once; 0: not known */
 	unsigned int n_asked; /* pieces under way, or kept for their turn */
 	int has_size, has_version, ended, failed;
 	struct fileget_output *output;
 };
 
-/* A piece under way. For stdout: or waiting for its turn. */
+/* A piece under way. Towards a stream: or waiting for its turn. */
 struct place {
 	struct fileget_piece piece;
 	struct fileget_file *file;
+	uint64_t missing; /* bytes of it that did not come: they are asked for again */
 	int kept;
 };
 
@@ -45,6 +45,7 @@ void fileget_fetch_init(struct fileget_fetch *fetch, struct fileget_client *clie
 {
 	memset(fetch, 0, sizeof(*fetch));
 	fetch->client = client;
+	fetch->stream_fd = -1;
 	fetch->pending_tail = &fetch->pending;
 }
 
@@ -84,13 +85,25 @@ static void free_file(struct fileget_file *file)
 	free(file);
 }
 
-static void fail_file(struct fileget_fetch *fetch, struct fileget_file *file, const char *why)
+/* where: the end at which it failed. */
+static void fail_at(struct fileget_fetch *fetch, struct fileget_file *file, const char *where,
+	const char *why)
 {
 	if (file->failed)
 		return;
 	file->failed = file->ended = 1;
 	fetch->n_failed++;
-	fprintf(stderr, "%sfileget: %s: %s\n", fetch->show ? "\r\033[K" : "", file->remote, why);
+	fprintf(stderr, "%sfileget: %s: %s\n", fetch->show ? "\r\033[K" : "", where, why);
+}
+
+static void fail_file(struct fileget_fetch *fetch, struct fileget_file *file, const char *why)
+{
+	fail_at(fetch, file, file->remote, why);
+}
+
+static void fail_output(struct fileget_fetch *fetch, struct fileget_file *file, int err)
+{
+	fail_at(fetch, file, file->local ? file->local : "the output", strerror(-err));
 }
 
 static void finish_file(struct fileget_fetch *fetch, struct fileget_file *file)
@@ -101,7 +114,7 @@ static void finish_file(struct fileget_fetch *fetch, struct fileget_file *file)
 	if (file->output)
 		err = fileget_output_finish(file->output);
 	if (err < 0)
-		fail_file(fetch, file, strerror(-err));
+		fail_output(fetch, file, err);
 	else
 		fetch->n_done++;
 }
@@ -171,9 +184,20 @@ static struct fileget_file *next_file(struct fileget_fetch *fetch)
 
 static uint64_t next_len(const struct fileget_fetch *fetch, const struct fileget_file *file)
 {
-	uint64_t len = file->has_size ? file->size - file->asked : FIRST_BYTES;
+	uint64_t most = file->most ? file->most : fetch->piece_bytes;
 
-	return len < fetch->piece_bytes ? len : fetch->piece_bytes;
+	return file->has_size && file->size - file->asked < most ? file->size - file->asked : most;
+}
+
+static int ask_range(struct fileget_fetch *fetch, struct place *place, uint64_t offset,
+	uint64_t len)
+{
+	place->piece.user = place;
+	place->piece.offset = offset;
+	place->piece.len = len;
+	place->missing = 0;
+	place->kept = 0;
+	return fileget_ask(fetch->client, FILE_GET, place->file->remote, &place->piece);
 }
 
 /* Asks for one piece of file. 0 or a negative errno that no other file would fare better with. */
@@ -181,10 +205,10 @@ static int ask(struct fileget_fetch *fetch, struct fileget_file *file, struct pl
 {
 	int err;
 
-	place->piece.user = place;
-	place->piece.offset = file->asked;
-	place->piece.len = next_len(fetch, file);
-	err = fileget_ask(fetch->client, FILE_GET, file->remote, &place->piece);
+	place->file = file;
+	err = ask_range(fetch, place, file->asked, next_len(fetch, file));
+	if (err < 0)
+		place->file = NULL;
 	if (err == -ENAMETOOLONG) {
 		fail_file(fetch, file, strerror(-err));
 		drop_file(fetch, file);
@@ -192,7 +216,6 @@ static int ask(struct fileget_fetch *fetch, struct fileget_file *file, struct pl
 	}
 	if (err < 0)
 		return err;
-	place->file = file;
 	file->asked += place->piece.len;
 	file->n_asked++;
 	return 0;
@@ -220,6 +243,14 @@ static int ask_all(struct fileget_fetch *fetch, struct place *places)
 
 /* ---- answers ---- */
 
+/* How much of a piece is before the file's end. */
+static uint64_t expected_len(const struct fileget_file *file, const struct fileget_piece *piece)
+{
+	uint64_t left = piece->offset < file->size ? file->size - piece->offset : 0;
+
+	return left < piece->len ? left : piece->len;
+}
+
 /* Returns what is wrong with an answer, or NULL. Sets what is known of the file. */
 static const char *judge(struct fileget_file *file, const struct fileget_piece *piece)
 {
@@ -233,10 +264,22 @@ static const char *judge(struct fileget_file *file, const struct fileget_piece *
 	file->version = answer->version;
 	file->size = answer->size;
 	file->has_version = file->has_size = 1;
-	expected = piece->offset < answer->size ? answer->size - piece->offset : 0;
-	if (expected > piece->len)
-		expected = piece->len;
-	return answer->len == expected ? NULL : "it changed while it was fetched";
+	expected = expected_len(file, piece);
+	if (answer->len > expected || (answer->len == 0 && expected > 0))
+		return "the server answers nonsense";
+	return NULL;
+}
+
+/* The server gives less at once than was asked for: the rest is asked for when its turn comes. */
+static void take_less(struct fileget_file *file, struct place *place, uint64_t expected)
+{
+	uint64_t len = place->piece.answer.len;
+
+	file->most = len;
+	if (place->piece.offset + expected == file->asked)
+		file->asked = place->piece.offset + len;
+	else
+		place->missing = expected - len;
 }
 
 static int store(
@@ -245,8 +288,8 @@ static int store(
 	size_t len = (size_t)piece->answer.len;
 	int err = 0;
 
-	if (fetch->to_stdout)
-		err = fileget_write_stream(STDOUT_FILENO, piece->data, len);
+	if (fetch->stream_fd >= 0)
+		err = fileget_write_stream(fetch->stream_fd, piece->data, len);
 	else if (!fetch->discard)
 		err = open_output(file);
 	else
@@ -260,18 +303,23 @@ static int store(
 	return 0;
 }
 
-/* Stores a piece whose turn it is and gives its place free. */
+/* Stores a piece whose turn it is and gives its place free, unless there is a rest to ask for. */
 static void settle(struct fileget_fetch *fetch, struct place *place)
 {
 	struct fileget_file *file = place->file;
+	const struct fileget_piece *piece = &place->piece;
 	int err;
 
 	if (!file->ended) {
 		err = store(fetch, file, &place->piece);
 		if (err < 0)
-			fail_file(fetch, file, strerror(-err));
+			fail_output(fetch, file, err);
 	}
 	fileget_release(fetch->client, &place->piece);
+	if (!file->ended && place->missing) {
+		ask_range(fetch, place, piece->offset + piece->answer.len, place->missing);
+		return;
+	}
 	place->file = NULL;
 	place->kept = 0;
 	file->n_asked--;
@@ -297,16 +345,25 @@ static void settle_in_order(struct fileget_fetch *fetch, struct place *places)
 	}
 }
 
+/* Learns what an answer says, before its bytes are looked at. */
+static void note(struct fileget_fetch *fetch, struct place *place)
+{
+	struct fileget_file *file = place->file;
+	const char *wrong = judge(file, &place->piece);
+	uint64_t expected = expected_len(file, &place->piece);
+
+	/* The size was not known, or only from the listing: what was asked for may exceed it. */
+	if (file->asked > file->size)
+		file->asked = file->size;
+	if (wrong)
+		fail_file(fetch, file, wrong);
+	else if (place->piece.answer.len < expected)
+		take_less(file, place, expected);
+}
+
 static void take(struct fileget_fetch *fetch, struct place *places, struct place *place)
 {
-	const char *wrong = judge(place->file, &place->piece);
-
-	/* The size was only known from the listing: what was asked for may exceed it. */
-	if (place->file->asked > place->file->size)
-		place->file->asked = place->file->size;
-	if (wrong)
-		fail_file(fetch, place->file, wrong);
-	if (!fetch->to_stdout) {
+	if (fetch->stream_fd < 0) {
 		settle(fetch, place);
 		return;
 	}
@@ -352,6 +409,7 @@ int fileget_fetch_run(struct fileget_fetch *fetch)
 {
 	struct place *places = calloc(fetch->depth, sizeof(*places));
 	struct fileget_piece *piece;
+	struct place *place;
 	int err;
 
 	if (!places)
@@ -364,7 +422,13 @@ int fileget_fetch_run(struct fileget_fetch *fetch)
 		err = fileget_wait(fetch->client, &piece);
 		if (err < 0)
 			break;
-		take(fetch, places, piece->user);
+		place = piece->user;
+		note(fetch, place);
+		/* The server prepares what comes next while we look at this. */
+		err = ask_all(fetch, places);
+		if (err < 0)
+			break;
+		take(fetch, places, place);
 		show_progress(fetch);
 	}
 	fetch->end_seconds = now_seconds();

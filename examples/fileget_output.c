@@ -1,27 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writing to files under a temporary name, which becomes the final one when all is there; see
- * fileget.h.
+ * fileget.h. Only a regular file may be replaced so: a symbolic link stays, and what it leads to is
+ * replaced; a pipe or a device is written to as it is, and whatever else is there is left alone.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "fileget.h"
+
+static int is_stream(const struct stat *st)
+{
+	return S_ISFIFO(st->st_mode) || S_ISCHR(st->st_mode);
+}
+
+int fileget_output_is_stream(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && is_stream(&st);
+}
+
+int fileget_stream_open(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	/* Something else may have got that name since it was looked at. */
+	if (fstat(fd, &st) == 0 && is_stream(&st))
+		return fd;
+	close(fd);
+	return -EEXIST;
+}
+
+/*
+ * Fills final, of PATH_MAX bytes, with the name that the file is to have in the end: path, or what
+ * that leads to. -EEXIST: something is there that must not be replaced.
+ */
+static int find_final(const char *path, char *final)
+{
+	struct stat st;
+	int len;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+		/* A link that leads to nothing fails here, as it does with cp(1). */
+		if (!realpath(path, final))
+			return -errno;
+	} else {
+		len = snprintf(final, PATH_MAX, "%s", path);
+		if (len < 0 || len >= PATH_MAX)
+			return -ENAMETOOLONG;
+	}
+	if (lstat(final, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return S_ISREG(st.st_mode) ? 0 : -EEXIST;
+}
 
 int fileget_output_open(struct fileget_output *output, const char *path)
 {
 	static unsigned int n_opened;
-	const char *slash = strrchr(path, '/');
-	int dir_len = slash ? (int)(slash - path) + 1 : 0, len;
+	int err = find_final(path, output->final), dir_len, len;
+	const char *slash;
 
-	len = snprintf(output->final, sizeof(output->final), "%s", path);
-	if (len < 0 || (size_t)len >= sizeof(output->final))
-		return -ENAMETOOLONG;
+	if (err < 0)
+		return err;
+	slash = strrchr(output->final, '/');
+	dir_len = slash ? (int)(slash - output->final) + 1 : 0;
 	len = snprintf(output->temporary, sizeof(output->temporary), "%.*s.fileget-%ld-%u", dir_len,
-		path, (long)getpid(), n_opened++);
+		output->final, (long)getpid(), n_opened++);
 	if (len < 0 || (size_t)len >= sizeof(output->temporary))
 		return -ENAMETOOLONG;
 	output->fd =

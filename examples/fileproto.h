@@ -20,13 +20,16 @@
  * A listing has one entry after the other, directories and regular files only:
  *    0  1  'd' or 'f'      1  2  length of the name      3  8  size      11  name
  *
- * Numbers are little-endian. Either side checks all that comes from the other one.
+ * Numbers are little-endian. Either side checks all that comes from the other one; and as what
+ * comes may lie in memory of the other one, which can alter it meanwhile, it checks a copy.
  */
 #ifndef EXAMPLES_FILEPROTO_H
 #define EXAMPLES_FILEPROTO_H
 
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <ripc/ripc.h>
@@ -36,7 +39,7 @@
 #define FILE_ENTRY_HEADER   11
 /* A request passes as a short message on every path. */
 #define FILE_PATH_MAX (RIPC_SHORT_MIN - FILE_REQUEST_HEADER)
-/* The most bytes of one answer: a client asks for larger files in pieces. */
+/* The most bytes of one answer. A server may give less than it is asked for, if not nothing. */
 #define FILE_PIECE_MAX (64u << 20)
 
 enum file_what { FILE_GET = 1, FILE_LIST = 2 };
@@ -71,7 +74,7 @@ struct file_entry {
 	char type; /* 'd' or 'f' */
 	uint16_t name_len;
 	uint64_t size;
-	const char *name; /* in the listing, no zero byte at its end */
+	char name[NAME_MAX + 1]; /* ends with a zero byte */
 };
 
 static inline const char *file_status_text(unsigned int status)
@@ -118,6 +121,13 @@ static inline uint64_t file_get64(const uint8_t *from)
 
 	memcpy(&value, from, sizeof(value));
 	return le64toh(value);
+}
+
+/* Takes a copy, which the compiler does not look for in what was copied from. */
+static inline void file_copy(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+	atomic_signal_fence(memory_order_seq_cst);
 }
 
 /* Writes a request to bytes[RIPC_SHORT_MIN] and returns its length. path_len must be right. */
@@ -175,9 +185,12 @@ static inline void file_answer_encode(const struct file_answer *answer, uint8_t 
 /* Reads an answer's header out of one item of a message. 0, or -EBADMSG: *answer untouched. */
 static inline int file_answer_decode(const struct iovec *item, struct file_answer *answer)
 {
-	const uint8_t *bytes = item->iov_base;
+	uint8_t bytes[FILE_ANSWER_HEADER];
 
-	if (item->iov_len != FILE_ANSWER_HEADER || memcmp(bytes, "RFA1", 4) != 0)
+	if (item->iov_len != FILE_ANSWER_HEADER)
+		return -EBADMSG;
+	file_copy(bytes, item->iov_base, sizeof(bytes));
+	if (memcmp(bytes, "RFA1", 4) != 0)
 		return -EBADMSG;
 	answer->status = bytes[4];
 	answer->number = file_get64(bytes + 8);
@@ -198,30 +211,35 @@ static inline void file_entry_encode(const struct file_entry *entry, uint8_t *by
 
 /*
  * Reads the entry at *at and moves *at behind it. Returns 1, 0 at the end, or -EBADMSG. A name
- * that could lead out of a directory is not let through.
+ * that could lead out of a directory is not let through, nor one longer than a name can be here.
  */
 static inline int file_entry_decode(
 	const uint8_t **at, const uint8_t *end, struct file_entry *entry)
 {
-	const uint8_t *bytes = *at;
-	const char *name = (const char *)bytes + FILE_ENTRY_HEADER;
+	const uint8_t *from = *at;
+	uint8_t bytes[FILE_ENTRY_HEADER];
+	char *name = entry->name;
 	size_t name_len;
 
-	if (bytes == end)
+	if (from == end)
 		return 0;
-	if (end - bytes < FILE_ENTRY_HEADER || (bytes[0] != 'd' && bytes[0] != 'f'))
+	if (end - from < FILE_ENTRY_HEADER)
 		return -EBADMSG;
+	file_copy(bytes, from, sizeof(bytes));
 	name_len = file_get16(bytes + 1);
-	if (name_len == 0 || name_len > (size_t)(end - bytes) - FILE_ENTRY_HEADER)
+	if ((bytes[0] != 'd' && bytes[0] != 'f') || name_len == 0 || name_len > NAME_MAX ||
+		name_len > (size_t)(end - from) - FILE_ENTRY_HEADER)
 		return -EBADMSG;
+	file_copy(name, from + FILE_ENTRY_HEADER, name_len);
+	name[name_len] = '\0';
+	/* The name is copied by now: its owner can alter it no more. */
 	if (memchr(name, '/', name_len) || memchr(name, 0, name_len) ||
 		(name[0] == '.' && (name_len == 1 || (name_len == 2 && name[1] == '.'))))
 		return -EBADMSG;
 	entry->type = (char)bytes[0];
 	entry->name_len = (uint16_t)name_len;
 	entry->size = file_get64(bytes + 3);
-	entry->name = name;
-	*at = bytes + FILE_ENTRY_HEADER + name_len;
+	*at = from + FILE_ENTRY_HEADER + name_len;
 	return 1;
 }
 

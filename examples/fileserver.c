@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+#include "command_line.h"
 #include "fileserver.h"
-#include "service_id.h"
 
 #define REQUESTS_MAX	  2048	       /* waiting or being answered, of all clients */
 #define CLIENT_REQUESTS	  128	       /* of one client */
@@ -201,14 +201,24 @@ static void say_holders(struct server *server)
 	server->said = now;
 }
 
+static int shares_memory(const struct server *server, const struct client *client)
+{
+	struct ripc_path path = {.size = sizeof(path)};
+
+	return ripc_path_info(server->svc, client->id, &path) == 0 &&
+	       strcmp(path.bulk, "shm") == 0;
+}
+
 /* Prepares and sends. 0: being sent; 1: answered and over; -EAGAIN, -ENOMEM: try again later. */
 static int start_answer(struct server *server, struct request *request)
 {
 	enum file_status status = FILE_OK;
 	int err = 0;
 
-	if (!request->answer.header)
+	if (!request->answer.header) {
+		request->answer.in_place = shares_memory(server, request->client);
 		err = answer_prepare(&server->answers, &request->answer, &request->ask, &status);
+	}
 	/* With nothing under way nobody will give memory back: say it rather than wait. */
 	if (err < 0 && server->n_sending > 0)
 		return -ENOMEM;
@@ -611,6 +621,7 @@ int main(int argc, char **argv)
 		{0},
 	};
 	struct options options = {.cache_bytes = CACHE_BYTES};
+	char what[OPTION_WRONG_MAX];
 	int option;
 
 	while ((option = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
@@ -619,7 +630,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (parse_option(option, optarg, &options) < 0)
-			return usage_error("an option cannot be understood");
+			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind != argc - 1)
 		return usage_error("which directory?");

@@ -75,12 +75,13 @@ struct answer {
 	uint8_t *header; /* FILE_ANSWER_HEADER bytes; NULL: nothing is prepared */
 	uint8_t *data;
 	size_t len;
+	int in_place; /* the receiver reads where it is what it is given: it shares memory */
 	int is_given; /* send it with RIPC_GIVE; else it is to be freed when it was sent */
 };
 
 /*
- * Prepares what is asked for. 0: *answer is to be sent if *status is FILE_OK; else that status is
- * all there is to say. -ENOMEM: not now.
+ * Prepares what is asked for; in_place is set. 0: *answer is to be sent if *status is FILE_OK; else
+ * that status is all there is to say. -ENOMEM: not now.
  */
 int answer_prepare(struct answers *answers, struct answer *answer, const struct file_request *ask,
 	enum file_status *status);

@@ -13,6 +13,7 @@
 
 #define PIECE_MIN   (64u << 10) /* longer ones go into buffers that are used again, */
 #define PIECE_BYTES (1u << 20)	/* which are so long */
+#define PIECE_MOST  (8u << 20)	/* of one answer that is read or sent for it */
 
 /* ---- memory ---- */
 
@@ -112,12 +113,22 @@ static enum file_status read_piece(
 									       : FILE_CHANGED;
 }
 
+/* Who reads it where it is can have at once all that is there, as that costs the same. */
+static uint64_t piece_most(const struct answer *answer, int is_cached)
+{
+	return is_cached && answer->in_place ? FILE_PIECE_MAX : PIECE_MOST;
+}
+
 /* Finds len bytes of a file in the cache, or reads them. 0: see *status; -ENOMEM: not now. */
 static int find_piece(struct answers *answers, struct answer *answer, const struct tree_file *file,
-	const struct file_answer *what, enum file_status *status)
+	struct file_answer *what, enum file_status *status)
 {
 	uint8_t *whole = cache_get(&answers->cache, file->fd, &file->stat, what->offset == 0);
+	uint64_t most = piece_most(answer, whole != NULL);
 	int err;
+
+	if (what->len > most)
+		what->len = most;
 
 	if (whole) {
 		answer->data = whole + what->offset;
@@ -151,8 +162,6 @@ static int prepare_get(struct answers *answers, struct answer *answer,
 		what.len = what.size - ask->offset;
 	if (what.len > ask->len)
 		what.len = ask->len;
-	if (what.len > FILE_PIECE_MAX)
-		what.len = FILE_PIECE_MAX;
 	if (what.len > 0)
 		err = find_piece(answers, answer, &file, &what, status);
 	tree_put(&answers->tree, ask->path, &file, err < 0 || ask->offset + what.len < what.size);
@@ -190,7 +199,9 @@ static int prepare_list(struct answers *answers, struct answer *answer,
 int answer_prepare(struct answers *answers, struct answer *answer, const struct file_request *ask,
 	enum file_status *status)
 {
-	*answer = (struct answer){.is_given = 1};
+	answer->header = answer->data = NULL;
+	answer->len = 0;
+	answer->is_given = 1;
 	if (ask->what == FILE_LIST)
 		return prepare_list(answers, answer, ask, status);
 	return prepare_get(answers, answer, ask, status);

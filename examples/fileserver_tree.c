@@ -2,8 +2,8 @@
 /*
  * Implements fileserver.h. A path comes from a stranger: the kernel resolves it with openat2(2)
  * and RESOLVE_BENEATH, so that neither "..", nor an absolute path, nor a symbolic link leads out
- * of the tree, even if the tree is changed meanwhile. Where openat2 is missing, the path is walked
- * part by part and every symbolic link is refused.
+ * of the tree, even if the tree is changed meanwhile. Where openat2 is missing, or a container's
+ * filter forbids it, the path is walked part by part and every symbolic link is refused.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -103,12 +103,22 @@ static int open_beneath(struct tree *tree, const char *path, int flags)
 		fd = (int)syscall(SYS_openat2, tree->fd, path, &how, sizeof(how));
 		if (fd >= 0)
 			return fd;
-		if (errno == ENOSYS)
-			tree->no_openat2 = 1;
-		else if (errno != EAGAIN || races == RACES_MAX)
+		if (errno != EAGAIN || races == RACES_MAX)
 			return -errno;
 	}
 	return open_by_parts(tree, path, flags);
+}
+
+/* Asked of what we have open already: that it cannot be had there says nothing about a file. */
+static int lacks_openat2(int tree_fd)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+	int fd = (int)syscall(SYS_openat2, tree_fd, ".", &how, sizeof(how));
+
+	if (fd < 0)
+		return errno == ENOSYS || errno == EPERM;
+	close(fd);
+	return 0;
 }
 
 int tree_open(struct tree *tree, const char *dir)
@@ -118,7 +128,7 @@ int tree_open(struct tree *tree, const char *dir)
 	if (fd < 0)
 		return -errno;
 	tree->fd = fd;
-	tree->no_openat2 = 0;
+	tree->no_openat2 = lacks_openat2(fd);
 	tree->n_kept = 0;
 	for (i = 0; i < TREE_KEPT; i++)
 		tree->kept[i].fd = -1;
@@ -286,8 +296,9 @@ static int list_one(struct tree *tree, const char *dir, DIR *stream, struct list
 		return 0;
 	entry.type = S_ISDIR(st.st_mode) ? 'd' : 'f';
 	entry.size = S_ISDIR(st.st_mode) ? 0 : (uint64_t)st.st_size;
-	entry.name = dirent->d_name;
-	entry.name_len = (uint16_t)strlen(dirent->d_name);
+	entry.name_len = (uint16_t)strnlen(dirent->d_name, NAME_MAX);
+	memcpy(entry.name, dirent->d_name, entry.name_len);
+	entry.name[entry.name_len] = '\0';
 	return listing_add(listing, &entry);
 }
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <ripc/ripc.h>
-#include "service_id.h"
+#include "command_line.h"
 
 #define SIZES_MAX  1024
 #define SIZE_LIMIT (1ull << 32)
@@ -413,6 +413,7 @@ static const struct option long_options[] = {
 int main(int argc, char **argv)
 {
 	struct options options = {.count = 1000, .want_short = 1, .want_long = 1};
+	char what[OPTION_WRONG_MAX];
 	uint64_t server;
 	pid_t pid;
 	int option, status;
@@ -424,7 +425,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (parse_option(option, optarg, &options) < 0)
-			return usage_error("an option cannot be understood");
+			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind < argc || (!options.want_short && !options.want_long))
 		return usage_error("arguments make no sense");

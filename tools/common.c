@@ -154,6 +154,12 @@ void tool_json_string(FILE *stream, const char *text)
 	fputc('"', stream);
 }
 
+void tool_bad_value(const char *program, const char *arg)
+{
+	if (arg)
+		fprintf(stderr, "%s: \"%s\" is not what that option takes\n", program, arg);
+}
+
 int tool_failed(const char *program, const char *what, int err)
 {
 	fprintf(stderr, "%s: %s: %s\n", program, what, ripc_strerror(err));

@@ -35,6 +35,9 @@ double tool_percentile(const double *sorted, size_t n, double fraction);
 /* Prints text as a JSON string with its quotes. */
 void tool_json_string(FILE *stream, const char *text);
 
+/* Names an option's value that is wrong; arg is optarg: NULL if getopt_long() has said what is. */
+void tool_bad_value(const char *program, const char *arg);
+
 /* Prints "PROGRAM: what: why" on stderr and returns TOOL_FAILED. */
 int tool_failed(const char *program, const char *what, int err);
 

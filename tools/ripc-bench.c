@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <ripc/ripc.h>
 #include "bench.h"
 
@@ -110,6 +112,15 @@ static int parse_sizes(const char *text, struct bench_options *options)
 	return 0;
 }
 
+/* May this process run there? What sched_setaffinity() would refuse is found before measuring. */
+static int can_pin(int cpu)
+{
+	cpu_set_t set;
+
+	return cpu >= 0 && cpu < CPU_SETSIZE && sched_getaffinity(0, sizeof(set), &set) == 0 &&
+	       CPU_ISSET(cpu, &set);
+}
+
 static int parse_pin(const char *text, struct bench_options *options)
 {
 	char rest;
@@ -119,10 +130,10 @@ static int parse_pin(const char *text, struct bench_options *options)
 		return 0;
 	if (sscanf(text, "%d,%d%c", &options->cpus[0], &options->cpus[1], &rest) != 2)
 		return -EINVAL;
-	return options->cpus[0] < 0 || options->cpus[0] >= CPU_SETSIZE || options->cpus[1] < 0 ||
-			       options->cpus[1] >= CPU_SETSIZE
-		       ? -EINVAL
-		       : 0;
+	if (can_pin(options->cpus[0]) && can_pin(options->cpus[1]))
+		return 0;
+	fprintf(stderr, "%s: --pin %s: not processors that this process may use\n", PROGRAM, text);
+	return -EINVAL;
 }
 
 /*
@@ -194,6 +205,30 @@ static int set_test(const char *name, struct bench_options *options)
 	return 0;
 }
 
+/*
+ * Is there such a backend? Asked in a process of its own, as all that opens a context is. Returns
+ * TOOL_USAGE if not; whatever else keeps it from running is told by the run itself.
+ */
+static int check_backend(const char *names)
+{
+	struct ripc_config config = {
+		.size = sizeof(config), .log = tool_log, .log_arg = (void *)PROGRAM};
+	struct ripc_context *ctx;
+	int status, err;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("RIPC_BACKENDS", names, 1); /* which outdoes the configuration */
+		err = ripc_open(&config, &ctx);
+		if (err == 0)
+			ripc_close(ctx, 0);
+		_exit(err == -EINVAL ? TOOL_USAGE : TOOL_OK);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : TOOL_FAILED;
+}
+
 static int run(struct bench_options *options)
 {
 	char host[64];
@@ -249,8 +284,10 @@ int main(int argc, char **argv)
 			options.json = 1;
 		else if (option == 'S')
 			options.serve = 1;
-		else if (parse_option(option, optarg, &options) < 0)
+		else if (parse_option(option, optarg, &options) < 0) {
+			tool_bad_value(PROGRAM, optarg);
 			return usage_error("an option cannot be understood");
+		}
 	}
 	if (optind < argc)
 		return usage_error("an argument too many");
@@ -258,5 +295,7 @@ int main(int argc, char **argv)
 		return usage_error("which test?");
 	if (options.cpus[0] == -2)
 		pin_by_default(&options);
+	if (options.backend && check_backend(options.backend) == TOOL_USAGE)
+		return usage_error("--backend, or what the environment says, is wrong");
 	return run(&options);
 }

@@ -20,7 +20,8 @@ static const char usage_text[] =
 	"usage: ripc doctor [--json]\n"
 	"\n"
 	"Tells what can be used on this host, why the rest cannot, and what to do about it.\n"
-	"Exit status: 0 if there is a usable backend and a usable way to find services.\n";
+	"Exit status: 0 if there is a usable backend and a usable way to find services, and the\n"
+	"environment can be understood; else no program can open a context.\n";
 
 /* One line of the report. */
 struct finding {
@@ -31,6 +32,7 @@ struct finding {
 struct report {
 	struct finding *findings;
 	size_t n, capacity;
+	size_t n_refused; /* of n, the first ones: of kind "configuration" */
 	int no_memory;
 };
 
@@ -62,6 +64,35 @@ static void add(struct report *report, const struct ripc_finding *found)
 static void take_finding(void *arg, const struct ripc_finding *found)
 {
 	add(arg, found);
+}
+
+/* Moves what was added last to where it is read first. */
+static void put_first(struct report *report)
+{
+	struct finding last = report->findings[report->n - 1];
+	struct finding *to = &report->findings[report->n_refused++];
+
+	memmove(to + 1, to, (report->n - report->n_refused) * sizeof(*to));
+	*to = last;
+}
+
+/* What ripc_open() would refuse to start with; the rest of what is said is passed on. */
+static void take_log(void *arg, int level, const char *text)
+{
+	const struct ripc_finding finding = {
+		.kind = "configuration",
+		.name = "environment",
+		.detail = text,
+		.remedy = "correct this: no context can be opened until then",
+	};
+
+	if (level != RIPC_LOG_ERROR) {
+		tool_log((void *)PROGRAM, level, text);
+		return;
+	}
+	add(arg, &finding);
+	if (!((struct report *)arg)->no_memory)
+		put_first(arg);
 }
 
 static void free_report(struct report *report)
@@ -241,25 +272,27 @@ static int has_usable(const struct report *report, const char *kind)
 
 static int examine(int json)
 {
+	struct report report = {0};
 	struct ripc_config config = {
 		.size = sizeof(config),
-		.log = tool_log,
-		.log_arg = (void *)PROGRAM,
+		.log = take_log,
+		.log_arg = &report,
 	};
-	struct report report = {0};
 	int err = ripc_probe(&config, take_finding, &report), status;
 
-	if (err == 0 && report.no_memory)
+	if (report.no_memory)
 		err = -ENOMEM;
-	if (err < 0) {
+	/* What cannot be understood is among the findings. */
+	if (err < 0 && err != -EINVAL) {
 		free_report(&report);
 		return tool_failed(PROGRAM, "cannot look", err);
 	}
 	add_environment(&report);
 	add_libfabric(&report);
 	add_limits(&report);
-	status = has_usable(&report, "backend") && has_usable(&report, "resolver") ? TOOL_OK
-										   : TOOL_FAILED;
+	status = TOOL_FAILED;
+	if (!err && has_usable(&report, "backend") && has_usable(&report, "resolver"))
+		status = TOOL_OK;
 	if (report.no_memory)
 		status = tool_failed(PROGRAM, "cannot report", -ENOMEM);
 	else if (json)

@@ -79,6 +79,11 @@ static void keep_each_once(struct services *services)
 	services->n = n;
 }
 
+static const char *address_of(const struct service *service)
+{
+	return service->address[0] ? service->address : "(no network in common)";
+}
+
 static void print_table(const struct services *services)
 {
 	const struct service *service;
@@ -90,7 +95,7 @@ static void print_table(const struct services *services)
 		service = &services->list[i];
 		printf("0x%016" PRIx64 "  0x%016" PRIx64 "  %-6s  %-10s  %s\n", service->id,
 			service->incarnation, service->local ? "here" : "remote", service->source,
-			service->address);
+			address_of(service));
 	}
 }
 
@@ -156,10 +161,13 @@ int ripc_ls_main(int argc, char **argv)
 			fputs(usage_text, stdout);
 			return TOOL_OK;
 		}
-		if (option == 'j')
+		if (option == 'j') {
 			json = 1;
-		else if (option != 't' || tool_parse_number(optarg, 1, 3600000, &timeout_ms) < 0)
+		} else if (option != 't' ||
+				tool_parse_number(optarg, 1, 3600000, &timeout_ms) < 0) {
+			tool_bad_value(PROGRAM, optarg);
 			return usage_error(usage_text, "an option cannot be understood");
+		}
 	}
 	if (optind < argc)
 		return usage_error(usage_text, "no argument is needed");

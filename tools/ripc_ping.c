@@ -60,6 +60,7 @@ static void ping_once(struct ping *ping)
 	fflush(stdout);
 }
 
+/* path: NULL if nothing is known of it; without a backend if none leads there. */
 static void print_json(const struct ping *ping, const struct ripc_path *path)
 {
 	const double *rtts = ping->rtts_us;
@@ -75,14 +76,16 @@ static void print_json(const struct ping *ping, const struct ripc_path *path)
 			rtts[0], tool_median(rtts, n), tool_percentile(rtts, n, 0.9),
 			tool_percentile(rtts, n, 0.99), rtts[n - 1]);
 	if (path) {
+		fputs(",\"others\":", stdout);
+		tool_json_string(stdout, path->others);
+	}
+	if (path && path->backend[0]) {
 		fputs(",\"backend\":", stdout);
 		tool_json_string(stdout, path->backend);
 		fputs(",\"bulk\":", stdout);
 		tool_json_string(stdout, path->bulk);
 		fputs(",\"address\":", stdout);
 		tool_json_string(stdout, path->address);
-		fputs(",\"others\":", stdout);
-		tool_json_string(stdout, path->others);
 		printf(",\"short_max_bytes\":%" PRIu32 ",\"datagram_bytes\":%" PRIu32
 		       ",\"incarnation\":\"0x%016" PRIx64 "\"",
 			path->short_max_bytes, path->datagram_bytes, path->incarnation);
@@ -100,7 +103,7 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 		printf("round trip in us: min %.1f, median %.1f, p90 %.1f, p99 %.1f, max %.1f\n",
 			rtts[0], tool_median(rtts, n), tool_percentile(rtts, n, 0.9),
 			tool_percentile(rtts, n, 0.99), rtts[n - 1]);
-	if (path)
+	if (path && path->backend[0])
 		printf("path: %s, long messages by %s, to %s; shorts up to %" PRIu32
 		       " bytes, datagrams of %" PRIu32 "\n",
 			path->backend, path->bulk, path->address, path->short_max_bytes,
@@ -112,7 +115,8 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 static void print_result(struct ping *ping)
 {
 	struct ripc_path path = {.size = sizeof(path)};
-	int has_path = ripc_path_info(ping->svc, ping->id, &path) == 0;
+	int err = ripc_path_info(ping->svc, ping->id, &path);
+	int has_path = err == 0 || err == -EHOSTUNREACH;
 
 	tool_sort(ping->rtts_us, ping->n_answered);
 	if (ping->json)
@@ -200,8 +204,10 @@ int ripc_ping_main(int argc, char **argv)
 			fputs(usage_text, stdout);
 			return TOOL_OK;
 		}
-		if (parse_option(option, optarg, &ping) < 0)
+		if (parse_option(option, optarg, &ping) < 0) {
+			tool_bad_value(PROGRAM, optarg);
 			return usage_error(usage_text, "an option cannot be understood");
+		}
 	}
 	if (optind != argc - 1)
 		return usage_error(usage_text, "which service?");

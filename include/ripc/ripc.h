@@ -193,7 +193,8 @@ struct ripc_stats {
 	uint64_t sends_from_foreign_memory; /* items that were not in the pool */
 	uint64_t pool_bytes, pool_limit_bytes, pool_used_bytes; /* now: taken, limit, in use */
 	uint64_t partners, partner_bytes;   /* now: known partners, and the memory that they take,
-	                                       without that of long messages in progress */
+	                                       without long messages in progress, the resolver's
+	                                       records of services, and malloc's own */
 	uint64_t services;                  /* now */
 	/* the resolver */
 	uint64_t questions_sent, questions_answered, answers_received, resolver_dropped;
@@ -239,7 +240,8 @@ struct ripc_holder {
 
 /*
  * Opens a context. cfg may be NULL: all defaults. *ctx belongs to the caller until
- * ripc_close(). Does not block on the network.
+ * ripc_close(). Does not block on the network, unless peers has names: of each that is no IPv4
+ * address the name service is asked once, here, and it may take its time.
  *  -EINVAL   a field, an option or an environment variable cannot be understood (logged)
  *  -ENODEV   no backend can run here (logged, each with its reason)
  *  -ENOMEM, -EMFILE
@@ -381,11 +383,12 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * when it fails. With RIPC_NOWAIT, 0 means accepted: exactly one COMPLETION with the cookie
  * follows, and the items (not the array) stay untouched until then; a negative return means
  * that none follows and nothing was sent. -EAGAIN: too much is in progress to that partner; a
- * NOTICE with cookie 0 and status 0 says when to try again. With RIPC_GIVE each item must be
- * (in) a pool buffer; DELIVERED or UNKNOWN takes the reference, NOT_DELIVERED leaves it. Where the
- * network can map it (shm), a long message is then not copied: the receiver reads the buffer where
- * it is, and the buffer is in use until the receiver has freed it, or is gone. So whoever has given
- * a reference must not write to the buffer any more. ripc_stats.given_held_bytes is what is held.
+ * NOTICE with cookie 0 and status 0 says when to try again. With RIPC_GIVE each item must lie in
+ * a pool buffer, and takes a reference of it (two items in one buffer: two; else -EINVAL) when it
+ * is DELIVERED or UNKNOWN; NOT_DELIVERED leaves it. Where the network can map it (shm), a long
+ * message is then not copied: the receiver reads the buffer where it is, and the buffer is in use
+ * until the receiver has freed it, or is gone. So whoever has given a reference must not write to
+ * the buffer any more. ripc_stats.given_held_bytes is what is held.
  * returns are lent to the partner for the answer that names this message; a lent buffer comes
  * back in that answer's places, or by ripc_cancel().
  * Errors as ripc_send_short() and ripc_send_long().
@@ -398,13 +401,17 @@ RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send
  * buffers that were lent under it. The completions still come, with the true outcome; lent
  * buffers are the caller's on return: where the network is writing to one by itself, the call
  * waits until it has stopped.
- *  -ENOENT  no such send, nothing lent
+ *  -ENOENT  no such send, nothing lent, or the answer is in the queue already: then its places
+ *           are the lent buffers
  */
 RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
 
 /*
  * Takes the next message, completion or notice from the service's queue. Waits up to
  * timeout_ms: 0 not at all, -1 for ever. *msg is the caller's until ripc_msg_free().
+ * Items of a message that was given (RIPC_GIVE) may lie in the giver's memory: it alone can write
+ * there, but at any time. Who does not trust its partners copies what matters before checking it,
+ * and uses the copy; or posts windows, into which all is copied.
  * A NOTICE tells by its status and cookie:
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
@@ -419,7 +426,8 @@ RIPC_API void ripc_msg_free(struct ripc_msg *msg);
 
 /*
  * Says how messages from svc to a partner travel. Fills *path. Does not block.
- *  -ENOENT  not resolved yet (ripc_resolve() does that)
+ *  -ENOENT        not resolved yet (ripc_resolve() does that)
+ *  -EHOSTUNREACH  there is no network that both can use: path->others says why, the rest is zero
  */
 RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path);
 
@@ -427,6 +435,7 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
  * Sends an echo request that the partner's library answers (not its application) and waits
  * for the answer. *rtt_ns: the round trip in nanoseconds.
  *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time
+ *  -EHOSTUNREACH  there is no network that both can use (ripc_path_info())
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);
 
@@ -447,6 +456,7 @@ RIPC_API int ripc_holders(struct ripc_context *ctx,
  * Tells for each backend and resolver source whether it can run under this configuration
  * (NULL: defaults), calling report once for each; opens nothing. The strings are valid during
  * the call only.
+ *  -EINVAL  ripc_open() would return that (logged, or in a detail that was reported)
  */
 RIPC_API int ripc_probe(const struct ripc_config *cfg,
 		void (*report)(void *arg, const struct ripc_finding *finding), void *arg);
@@ -455,6 +465,7 @@ RIPC_API int ripc_probe(const struct ripc_config *cfg,
  * Looks for services for timeout_ms, calling found for each (perhaps twice if two sources know
  * it). Services of other users on this host, and hosts that cannot be asked, stay unseen.
  * Returns how many were found.
+ *  -EBUSY  another thread is in ripc_list() of this context
  */
 RIPC_API int ripc_list(struct ripc_context *ctx, int timeout_ms,
 		void (*found)(void *arg, const struct ripc_listing *listing), void *arg);

@@ -212,6 +212,22 @@ static bool take_home(struct ripc_context *ctx)
 	return held > 0;
 }
 
+/* Once: who asks until there is some asks often. */
+static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, size_t len)
+{
+	struct ripc__pool_stats stats;
+
+	if (atomic_exchange_explicit(&ctx->said_no_memory, true, memory_order_relaxed))
+		return;
+	ripc__pool_stats(pool, &stats);
+	ripc__log(ctx, RIPC_LOG_WARN, "no memory for a buffer of %zu bytes: the pool may take at "
+		"most %llu bytes, has taken %llu, and %llu of these are in use. Where this limit "
+		"is too low, free buffers or raise pool_bytes; where the pool is far below it, "
+		"the system has given no more: close other programs, or raise \"ulimit -v\"",
+		len, (unsigned long long)stats.limit, (unsigned long long)stats.taken,
+		(unsigned long long)stats.used);
+}
+
 int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
 {
 	struct ripc__pool *pool;
@@ -221,6 +237,8 @@ int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
 		error = ripc__pool_alloc(pool, len, buf);
 	if (error == -ENOMEM && take_home(ctx))
 		error = ripc__pool_alloc(pool, len, buf);
+	if (error == -ENOMEM)
+		say_no_memory(ctx, pool, len);
 	if (!error)
 		ripc__pool_fault(pool, *buf, len);
 	return error;
@@ -563,6 +581,8 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 	error = ripc__partner_for_call(svc, to, &partner);
 	if (!error)
 		error = ripc__path_fill(partner, path);
+	else if (error == -EHOSTUNREACH)
+		ripc__path_none(svc->ctx, to, path);
 	ripc__leave(svc->ctx);
 	return error;
 }
@@ -704,10 +724,18 @@ const char *ripc_strerror(int error)
 		return "not now: nothing there, or too much in progress";
 	case ETIMEDOUT:
 		return "not in time";
+	case ENOMEM:
+		return "no memory: the pool is full (pool_bytes), or the system has none";
+	case EBUSY:
+		return "in use: another thread or program is at it";
+	case EMFILE:
+		return "too many open files in this process: raise the limit (ulimit -n)";
+	case ENFILE:
+		return "too many open files on this host: raise fs.file-max (sysctl)";
 	case ECONNRESET:
 		return "the partner or the network failed: the outcome is unknown";
 	case EHOSTUNREACH:
-		return "the partner does not answer";
+		return "the partner does not answer, or no network leads to it";
 	case ECANCELED:
 		return "cancelled";
 	case ESHUTDOWN:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts: configuration and environment, opening and closing, the log, and what every object of
- * a context shares (nonces, timers, fork detection).
+ * Contexts: opening and closing, the log, and what every object of a context shares (nonces,
+ * timers, fork detection).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "core.h"
 #include "mapped.h"
 #include "memory.h"
@@ -131,31 +132,6 @@ static bool host_is_shared(void *arg, const struct ripc__shared *shared)
 	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
 }
 
-/* What RIPC_LOG=LEVEL asks for when the application has no log callback. */
-static void log_to_stderr(void *arg, int level, const char *text)
-{
-	static const char *const names[] = {"error", "warning", "info", "debug"};
-	intptr_t most = (intptr_t)arg;
-
-	if (level <= most)
-		dprintf(STDERR_FILENO, "ripc: %s: %s\n", names[level & 3], text);
-}
-
-static void log_from_environment(struct ripc_config *cfg)
-{
-	static const char *const names[] = {"error", "warn", "info", "debug"};
-	const char *wanted = getenv("RIPC_LOG");
-
-	if (cfg->log || !wanted)
-		return;
-	for (intptr_t i = 0; i < 4; i++) {
-		if (strcmp(wanted, names[i]) == 0) {
-			cfg->log = log_to_stderr;
-			cfg->log_arg = (void *)i;
-		}
-	}
-}
-
 uint64_t ripc__nonce(struct ripc_context *ctx)
 {
 	uint64_t count = ++ctx->counter;
@@ -195,94 +171,6 @@ int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total
 	}
 	*total = sum;
 	return 0;
-}
-
-/* ---- configuration ----------------------------------------------------------------------- */
-
-static int string_take(struct ripc_context *ctx, int at, const char **field, const char *variable)
-{
-	const char *environment = getenv(variable);
-	const char *value = environment ? environment : *field;
-
-	*field = NULL;
-	if (!value || !*value)
-		return 0;
-	ctx->strings[at] = strdup(value);
-	if (!ctx->strings[at])
-		return -ENOMEM;
-	*field = ctx->strings[at];
-	return 0;
-}
-
-/* "a=b,c=d" becomes "a\0b\0c\0d\0\0" in ctx->options. */
-static int options_split(struct ripc_context *ctx)
-{
-	const char *text = ctx->cfg.options ? ctx->cfg.options : "";
-	size_t len = strlen(text);
-	char *copy = calloc(1, len + 2);
-	bool has_value = false;
-
-	if (!copy)
-		return -ENOMEM;
-	for (size_t i = 0; i < len; i++) {
-		bool splits = text[i] == ',' || (text[i] == '=' && !has_value);
-
-		if (text[i] == ',' && !has_value)
-			goto err_free_copy;
-		has_value = text[i] == ',' ? false : has_value || text[i] == '=';
-		copy[i] = splits ? 0 : text[i];
-	}
-	if (len > 0 && !has_value)
-		goto err_free_copy;
-	ctx->options = copy;
-	return 0;
-err_free_copy:
-	free(copy);
-	ripc__log(ctx, RIPC_LOG_ERROR, "options \"%s\": write them as name=value,name=value", text);
-	return -EINVAL;
-}
-
-static const char *host_option(void *arg, const char *name)
-{
-	struct ripc_context *ctx = arg;
-	const char *at = ctx->options;
-
-	while (at && *at) {
-		const char *value = at + strlen(at) + 1;
-
-		if (strcmp(at, name) == 0)
-			return value;
-		at = value + strlen(value) + 1;
-	}
-	return NULL;
-}
-
-static int config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
-{
-	struct ripc_config *own = &ctx->cfg;
-	int error = 0;
-
-	if (cfg && (cfg->size < offsetof(struct ripc_config, flags) + sizeof(cfg->flags) ||
-			   cfg->size > 4096))
-		return -EINVAL;
-	if (cfg)
-		memcpy(own, cfg, cfg->size < sizeof(*own) ? cfg->size : sizeof(*own));
-	log_from_environment(own);
-	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD)) {
-		ripc__log(ctx, RIPC_LOG_ERROR, "config: unknown flags %#x", own->flags);
-		return -EINVAL;
-	}
-	if (own->flags & RIPC_SINGLE_THREAD)
-		own->flags |= RIPC_NO_THREAD;
-	if (!own->timeout_ms)
-		own->timeout_ms = 5000;
-	if (!own->peer_timeout_ms)
-		own->peer_timeout_ms = 10000;
-	error = error ? error : string_take(ctx, 0, &own->backends, "RIPC_BACKENDS");
-	error = error ? error : string_take(ctx, 1, &own->peers, "RIPC_PEERS");
-	error = error ? error : string_take(ctx, 2, &own->interfaces, "RIPC_INTERFACES");
-	error = error ? error : string_take(ctx, 3, &own->options, "RIPC_OPTIONS");
-	return error ? error : options_split(ctx);
 }
 
 /* ---- what the resolver asks of us -------------------------------------------------------- */
@@ -478,7 +366,7 @@ static int context_start(struct ripc_context *ctx)
 {
 	int error;
 
-	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
@@ -524,9 +412,14 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 	ctx->env = *env;
 	error = identity_draw(ctx);
 	lists_init(ctx);
-	error = error ? error : config_take(ctx, cfg);
+	error = error ? error : ripc__config_take(ctx, cfg);
+	error = error ? error : ripc__config_check(ctx);
 	error = error ? error : context_start(ctx);
 	if (error) {
+		/* Of the others somebody has said more. */
+		if (error != -EINVAL && error != -ENODEV)
+			ripc__log(ctx, RIPC_LOG_ERROR, "no context can be opened: %s",
+				ripc_strerror(error));
 		context_free(ctx);
 		return error;
 	}
@@ -583,27 +476,29 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 
 /* ---- probing without a context ----------------------------------------------------------- */
 
-static void probe_one(const struct ripc__host *host, const char *kind, const char *name,
+static int probe_one(const struct ripc__host *host, const char *kind, const char *name,
 		int (*probe)(const struct ripc__host *, char[256], char[256]),
 		struct ripc_finding *finding)
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
+	int error;
 
 	why[0] = remedy[0] = 0;
 	finding->kind = kind;
 	finding->name = name;
-	finding->usable = probe && probe(host, why, remedy) == 0;
+	error = probe ? probe(host, why, remedy) : -ENODEV;
+	finding->usable = error == 0;
+	return error;
 }
 
-static void probe_backend(struct ripc_context *ctx, const struct ripc__backend *named,
+static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *named,
 		struct ripc_finding *finding)
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	char missing[256] = "", missing_remedy[256] = "";
 	const struct ripc__backend *ops = ripc__backend_load(ctx, named, missing,
 		missing_remedy);
-
-	probe_one(&ctx->host, "backend", named->name, ops ? ops->probe : NULL, finding);
+	int error = probe_one(&ctx->host, "backend", named->name, ops ? ops->probe : NULL, finding);
 	if (!ops) {
 		memcpy(why, missing, sizeof(missing));
 		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
@@ -612,13 +507,38 @@ static void probe_backend(struct ripc_context *ctx, const struct ripc__backend *
 		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
 		snprintf(remedy, 256, "name it in RIPC_BACKENDS, or unset that");
 	}
+	return error;
+}
+
+/* -EINVAL: one of those that ripc_open() would open does not understand its configuration. */
+static int report_all(struct ripc_context *ctx,
+		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
+{
+	char why[256], remedy[256];
+	struct ripc_finding finding = {.detail = why, .remedy = remedy};
+	int error = 0;
+
+	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
+		const struct ripc__backend *ops = ctx->env.backends[i];
+
+		if (probe_backend(ctx, ops, &finding) == -EINVAL &&
+				ripc__backend_is_wanted(ctx, ops->name))
+			error = -EINVAL;
+		report(arg, &finding);
+	}
+	for (uint32_t i = 0; ctx->env.sources[i]; i++) {
+		const struct ripc__source *ops = ctx->env.sources[i];
+
+		if (probe_one(&ctx->host, "resolver", ops->name, ops->probe, &finding) == -EINVAL)
+			error = -EINVAL;
+		report(arg, &finding);
+	}
+	return error;
 }
 
 int ripc_probe(const struct ripc_config *cfg,
 		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
 {
-	char why[256], remedy[256];
-	struct ripc_finding finding = {.detail = why, .remedy = remedy};
 	struct ripc_context *ctx;
 	int error;
 
@@ -629,20 +549,12 @@ int ripc_probe(const struct ripc_config *cfg,
 		return -ENOMEM;
 	ripc__env_init(&ctx->env);
 	lists_init(ctx);
-	error = config_take(ctx, cfg);
-	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = host_option,
+	error = ripc__config_take(ctx, cfg);
+	error = error ? error : ripc__config_check(ctx);
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.identity = ctx->env.host_identity};
-	for (uint32_t i = 0; !error && ctx->env.backends[i]; i++) {
-		probe_backend(ctx, ctx->env.backends[i], &finding);
-		report(arg, &finding);
-	}
-	for (uint32_t i = 0; !error && ctx->env.sources[i]; i++) {
-		const struct ripc__source *ops = ctx->env.sources[i];
-
-		probe_one(&ctx->host, "resolver", ops->name, ops->probe, &finding);
-		report(arg, &finding);
-	}
+	error = error ? error : report_all(ctx, report, arg);
 	context_free(ctx);
 	return error;
 }

@@ -4,7 +4,7 @@
  * threads sleep without it (wait.c). Below the public calls nothing reads a clock (ctx->now_us is
  * set on entry) or draws random numbers (tokens and proofs come from ctx->secret and a counter).
  *
- *   api.c       public calls: check, lock, delegate       context.c  open, close, configuration
+ *   api.c       public calls: check, lock, delegate       context.c, config.c: open, close
  *   service.c   services, their queues, windows           wait.c     sleeping, progress thread
  *   input.c     one received packet to its place          partner.c  partners, acks
  *   short.c     short messages                            path.c     round trips, credit, windows
@@ -286,39 +286,6 @@ struct piece {
 	uint32_t seen_at;  /* incoming->arrivals then */
 };
 
-/* A read in progress; its address is the read's cookie. */
-struct read_slot {
-	struct reading *reading;
-	void *mem;
-	uint64_t end;  /* where it ends in the message */
-	size_t len;    /* 0: free */
-};
-
-/*
- * An attempt to get a long message by reading it. If the message is given up meanwhile, its places
- * live here until the last read has ended.
- */
-struct reading {
-	struct list node;          /* ctx->readings or ctx->lingering, or of its own */
-	struct incoming *incoming; /* NULL: given up */
-	struct ripc_service *service; /* given up: whose places they are; NULL: closed as well */
-	struct message *message;   /* given up: with the places */
-	struct lent *lent;
-	struct device *device;
-	uint64_t next;             /* bytes before this have been asked for */
-	uint64_t item_start;       /* where the item begins that contains it */
-	uint64_t got;
-	uint32_t item, n_items, n_busy;
-	uint64_t sum;              /* of the blocks that have come */
-	uint32_t told;             /* the sender's sum of all, where it is compared */
-	bool failed;
-	struct read_slot slots[READS_OF_ONE];
-	struct read_item {
-		struct ripc__key key;
-		void *region;
-	} items[];
-};
-
 /* A long message that we receive. */
 struct incoming {
 	struct list node;          /* partner->incoming */
@@ -437,6 +404,7 @@ struct ripc_context {
 	struct list mapped;        /* others' memory (mapped.c) */
 	struct list permits, offers, writings; /* returns.h */
 	uint32_t n_offers;
+	struct reading *reads[READS_MAX]; /* whose each read in progress is */
 	uint32_t n_reads, n_writes; /* in progress */
 	uint32_t n_orphans;        /* of closed services: what the network may still use */
 	uint32_t n_granted, picks;
@@ -478,8 +446,8 @@ struct ripc_context {
 	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
 	uint64_t resolver_us;      /* when the resolver's sources were last polled */
 	struct ping *pings;
-	char *strings[4];
-	char *options;
+	char *strings[4], *options;
+	atomic_bool said_no_memory; /* that the pool is full, or the system's memory */
 };
 
 struct ping {
@@ -709,12 +677,12 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 		struct device *device, const struct ripc__addr *from);
 void ripc__peer_candidate_free(struct peer *peer);
 int ripc__path_fill(struct partner *partner, struct ripc_path *path);
-/* others.c: what ripc_path.others says. */
+/* others.c: what ripc_path.others says; none: of a service that no network leads to. */
 void ripc__path_others(struct partner *partner, char *bytes, size_t size);
+void ripc__path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *path);
 
 /* ---- share.c ----------------------------------------------------------------------------- */
-/* After the pool was opened. */
-void ripc__shares_set(struct ripc_context *ctx);
+void ripc__shares_set(struct ripc_context *ctx); /* after the pool was opened */
 /* How much more this partner may take. */
 uint64_t ripc__share_left(const struct partner *partner, enum share share);
 /* Takes, or gives back. It does not look at what is left. */

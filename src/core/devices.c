@@ -65,6 +65,7 @@ static bool is_named(const char *at, size_t len, const char *name)
 	return strlen(name) == len && memcmp(at, name, len) == 0;
 }
 
+/* Exists: ripc__config_check() has seen to that. */
 static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
 		size_t len)
 {
@@ -114,14 +115,8 @@ static int devices_open_named(struct ripc_context *ctx)
 
 	while (*at && ctx->n_devices < 8) {
 		size_t len = strcspn(at, ",");
-		const struct ripc__backend *ops = backend_named(ctx, at, len);
 
-		if (!ops) {
-			ripc__log(ctx, RIPC_LOG_ERROR, "backends: there is no \"%.*s\" in \"%s\"",
-				(int)len, at, ctx->cfg.backends);
-			return -EINVAL;
-		}
-		error = device_open_named(ctx, ops);
+		error = device_open_named(ctx, backend_named(ctx, at, len));
 		if (error == -EINVAL)
 			return error;
 		at += len + (at[len] == ',');

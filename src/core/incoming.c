@@ -195,6 +195,11 @@ static void fire_reading(struct incoming *incoming)
 	struct ripc_context *ctx = context_of(incoming);
 	uint64_t wait_us = incoming->reading->n_busy ? incoming->wait_us : READ_AGAIN_US;
 
+	if (ripc__reading_is_stuck(incoming->reading)) {
+		ctx->stats.reads_failed++;
+		ripc__reading_fail(incoming->reading);
+		return;
+	}
 	ripc__timer_set(&ctx->timers, &incoming->timer, ctx->now_us + wait_us);
 	ripc__reads_post(ctx);
 }
@@ -563,7 +568,8 @@ void ripc__incoming_unreadable(struct incoming *incoming)
 	incoming->unreadable = true;
 	incoming->heard_us = incoming->arrived_us = context_of(incoming)->now_us;
 	timer_set(incoming, arrival_deadline(incoming));
-	if (incoming->limit < incoming->total)
+	/* Where the first read was refused at once it still waits for credit, or has some. */
+	if (incoming->limit < incoming->total && list_empty(&incoming->granted))
 		wait_for_grant(incoming);
 	if (incoming->limit)
 		pull(incoming, incoming->limit); /* what came before may have been overwritten */
@@ -574,6 +580,8 @@ static bool read_instead(struct incoming *incoming, const struct wire_packet *pa
 {
 	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet))
 		return false;
+	if (!incoming->reading)
+		return true; /* the first read has failed at once: it is pulled as before */
 	account(incoming, -(int64_t)incoming->in_flight);
 	list_remove(&incoming->granted);
 	context_of(incoming)->n_granted -= incoming->is_granted;
@@ -674,7 +682,19 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	return true;
 }
 
-/* Repeated: the sender has heard nothing for a while. */
+/* Of what was announced before, for which there are places. */
+static bool is_repeated(const struct incoming *incoming, const struct wire_packet *packet)
+{
+	const struct ripc_msg *public = &incoming->message->public;
+	bool same = packet->announce.total == incoming->total &&
+		packet->announce.n_items == public->n_items;
+
+	for (uint32_t i = 0; same && i < public->n_items; i++)
+		same = wire_item_len(packet, i) == public->items[i].iov_len;
+	return same;
+}
+
+/* The sender has heard nothing for a while. */
 static void announce_again(struct incoming *incoming, const struct wire_packet *packet)
 {
 	bool overdue;
@@ -721,6 +741,10 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 	} else if (partner->in_refused >> ahead & 1) {
 		ripc__ack_queue(partner, number, refusal(partner, number));
 	} else if ((incoming = find(partner, number))) {
+		if (!is_repeated(incoming, packet)) {
+			service->ctx->stats.drop_malformed++;
+			return;
+		}
 		ripc__offer_note(partner, packet);
 		announce_again(incoming, packet);
 	} else if (ripc__over_share(partner, packet)) {

@@ -60,12 +60,38 @@ static void mapped_free(struct mapped *mapped)
 
 /* ---- references -------------------------------------------------------------------------- */
 
-uint32_t ripc__buffer_refs(struct ripc_context *ctx, const void *buf)
+/* The end of the buffer that contains buf, and its references; NULL: none of ours. */
+static const uint8_t *buffer_end(struct ripc_context *ctx, const void *buf, uint32_t *refs)
 {
-	uint32_t refs = ripc__pool_refs(ctx->pool, buf);
-	const struct mapped *mapped = refs ? NULL : find(ctx, buf);
+	const struct mapped *mapped;
 
-	return mapped ? mapped->refs : refs;
+	*refs = ripc__pool_refs(ctx->pool, buf);
+	if (*refs)
+		return (const uint8_t *)buf + ripc__pool_room(ctx->pool, buf);
+	mapped = find(ctx, buf);
+	if (!mapped)
+		return NULL;
+	*refs = mapped->refs;
+	return mapped->base + mapped->len;
+}
+
+int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n)
+{
+	const uint8_t *ends[RIPC_ITEMS_MAX];
+	uint32_t refs;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const uint8_t *start = items[i].iov_base;
+
+		ends[i] = buffer_end(ctx, start, &refs);
+		if (!ends[i] || items[i].iov_len > (size_t)(ends[i] - start))
+			return -EINVAL;
+		for (uint32_t j = 0; j <= i; j++) {
+			if (ends[j] == ends[i] && refs-- == 0)
+				return -EINVAL;
+		}
+	}
+	return 0;
 }
 
 int ripc__buffer_ref(struct ripc_context *ctx, const void *buf)

@@ -13,8 +13,12 @@
 struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce);
 /* Before the devices close: what is still held. */
 void ripc__mapped_close(struct ripc_context *ctx);
-/* A buffer of the pool, or one that is mapped: references; one more; one less. */
-uint32_t ripc__buffer_refs(struct ripc_context *ctx, const void *buf);
+/*
+ * May they be given? Each lies in a buffer of the pool, or one that is mapped, of which there is a
+ * reference for each item in it; else -EINVAL.
+ */
+int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n);
+/* A buffer of the pool, or one that is mapped: one reference more; one less. */
 int ripc__buffer_ref(struct ripc_context *ctx, const void *buf);
 int ripc__buffer_free(struct ripc_context *ctx, const void *buf);
 

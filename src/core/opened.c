@@ -126,8 +126,9 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 	struct device *device = ripc__peer_device(outgoing->service->ctx,
 		outgoing->partner->peer);
 
+	/* What was given may have been mapped there, and delivered. */
 	if (outgoing->opened && outgoing->opened->device != device)
-		ripc__opened_close(outgoing);
+		ripc__opened_hand(outgoing, false);
 	if (room < ripc__opened_least(outgoing))
 		return false;
 	if (!outgoing->opened && (outgoing->exposed || !ripc__opened_may(outgoing) ||

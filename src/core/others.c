@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Why a partner is reached by the network that it is reached by, in words: what is wrong with each
- * of the others, as far as one of the two ends has them. Only looks; nobody is asked.
+ * of the others, as far as one of the two ends has them; and of all, where there is no network that
+ * both can use. Only looks; nobody is asked.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ static const char *unreachable(int error)
 	}
 }
 
-/* Why is a device of ours not used? */
+/* Why is a device of ours not used? peer: NULL if none is. */
 static const char *why_not(struct ripc_context *ctx, const struct peer *peer, uint32_t index,
 		const struct ripc__answer *answer)
 {
@@ -64,22 +65,20 @@ static const char *why_not(struct ripc_context *ctx, const struct peer *peer, ui
 		&addr);
 	if (error)
 		return unreachable(error);
-	return index > peer->device ? "not as good" : "works perhaps, is tried soon";
+	return peer && index > peer->device ? "not as good" : "works perhaps, is tried soon";
 }
 
-static void add_device(struct text *text, struct partner *partner, uint32_t index,
-		const struct ripc__answer *answer)
+static void add_device(struct text *text, struct ripc_context *ctx, const struct peer *peer,
+		uint32_t index, const struct ripc__answer *answer)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	const struct peer *peer = partner->peer;
 	const char *name = ctx->devices[index].ops->name;
 	char why[128];
 
-	if (peer->left == index + 1) {
+	if (peer && peer->left == index + 1) {
 		snprintf(why, sizeof(why), "failed (%s), is tried again",
 			ripc_strerror(-peer->why));
 		add(text, name, why);
-	} else if (peer->failed >> index & 1) {
+	} else if (peer && peer->failed >> index & 1) {
 		add(text, name, "failed, is tried again");
 	} else {
 		add(text, name, why_not(ctx, peer, index, answer));
@@ -113,6 +112,21 @@ static bool is_ours(const struct ripc_context *ctx, uint8_t id)
 	return false;
 }
 
+/* All but the one in use, if there is one. */
+static void add_all(struct text *text, struct ripc_context *ctx, const struct peer *peer,
+		const struct ripc__answer *answer)
+{
+	text->bytes[0] = '\0';
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		if (!peer || i != peer->device)
+			add_device(text, ctx, peer, i, answer);
+	}
+	for (uint32_t i = 0; answer && i < answer->record.n_addrs; i++) {
+		if (!is_ours(ctx, answer->record.addrs[i].backend))
+			add_foreign(text, ctx, answer->record.addrs[i].backend);
+	}
+}
+
 void ripc__path_others(struct partner *partner, char *bytes, size_t size)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -121,13 +135,14 @@ void ripc__path_others(struct partner *partner, char *bytes, size_t size)
 
 	if (answer && answer->record.incarnation != partner->incarnation)
 		answer = NULL;
-	bytes[0] = '\0';
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		if (i != partner->peer->device)
-			add_device(&text, partner, i, answer);
-	}
-	for (uint32_t i = 0; answer && i < answer->record.n_addrs; i++) {
-		if (!is_ours(ctx, answer->record.addrs[i].backend))
-			add_foreign(&text, ctx, answer->record.addrs[i].backend);
-	}
+	add_all(&text, ctx, partner->peer, answer);
+}
+
+void ripc__path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *path)
+{
+	struct ripc_path own = {.size = path->size};
+	struct text text = {own.others, sizeof(own.others), 0};
+
+	add_all(&text, ctx, NULL, ripc__resolver_recall(ctx->resolver, id));
+	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
 }

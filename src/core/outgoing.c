@@ -671,19 +671,14 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 
 /* ---- starting ---------------------------------------------------------------------------- */
 
-static int check_given(struct ripc_context *ctx, const struct ripc_send *request)
+static void count_foreign(struct ripc_context *ctx, const struct ripc_send *request)
 {
 	bool foreign = false;
 
-	for (uint32_t i = 0; i < request->n_items; i++) {
-		const struct iovec *item = &request->items[i];
-
-		foreign |= !ripc__pool_owns(ctx->pool, item->iov_base, item->iov_len);
-		if (request->flags & RIPC_GIVE && !ripc__buffer_refs(ctx, item->iov_base))
-			return -EINVAL;
-	}
+	for (uint32_t i = 0; i < request->n_items; i++)
+		foreign |= !ripc__pool_owns(ctx->pool, request->items[i].iov_base,
+			request->items[i].iov_len);
 	ctx->stats.sends_from_foreign_memory += foreign;
-	return 0;
 }
 
 static struct outgoing *outgoing_alloc(struct ripc_service *service,
@@ -767,7 +762,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	uint64_t total;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
-	error = error ? error : check_given(ctx, request);
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
 	error = error ? error : ripc__partner_for_call(service, request->to, &partner);
 	if (error)
 		return error;
@@ -786,6 +782,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		free(outgoing);
 		return error;
 	}
+	count_foreign(ctx, request);
 	outgoing->lends = lends;
 	ripc__partner_touch(partner);
 	begin(outgoing, partner);

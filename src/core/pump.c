@@ -136,6 +136,7 @@ void ripc__pump(struct outgoing *outgoing)
 	batch.device = ripc__peer_device(outgoing->service->ctx, outgoing->partner->peer);
 	batch.n = batch.n_iov = batch.bytes = 0;
 	batch.packet.lends = batch.packet.replies = 0;
+	batch.packet.n_returns = 0;
 	batch.packet.h.number = outgoing->number;
 	ripc__partner_header(outgoing->partner, &batch.packet, WIRE_DATA);
 	for (uint32_t i = 0; open && i < outgoing->n_holes; i++) {

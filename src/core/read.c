@@ -4,7 +4,9 @@
  * us, the items go straight to their places, with the keys of the announcement.
  *
  * Design notes. Messages take turns, a read at a time, so that a long one does not hold up a short
- * one. When a read fails, the message is pulled (incoming.c) as soon as none is in progress: until
+ * one. Reads may never end, if a partner wants it so: a host, and a peer, has no more of them than
+ * are left for others (as in share.c), also by messages that were given up. When a read fails, or
+ * none is taken for long, the message is pulled (incoming.c) as soon as none is in progress: until
  * then the places may be written to. For the same reason a message that is given up leaves its
  * places here. What the partner says is checked by the device: it can only spoil its own message.
  */
@@ -100,6 +102,9 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 	list_init(&reading->node);
 	reading->incoming = incoming;
 	reading->device = device;
+	reading->moved_us = ctx->now_us;
+	reading->host_key = incoming->partner->peer->host->key;
+	reading->peer_key = incoming->partner->peer->key;
 	if (!items_take(reading, announce)) {
 		reading_free(reading);
 		return false;
@@ -128,19 +133,32 @@ void ripc__reading_fail(struct reading *reading)
 		pull_instead(reading);
 }
 
+bool ripc__reading_is_stuck(const struct reading *reading)
+{
+	const struct ripc_context *ctx = reading->incoming->partner->service->ctx;
+
+	return reading->n_busy == 0 &&
+		ctx->now_us - reading->moved_us >= 125ull * ctx->cfg.peer_timeout_ms;
+}
+
 /* All has come. */
 static void complete(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
+	struct ripc_context *ctx = incoming->partner->service->ctx;
+	bool is_long = incoming->total >= READ_BYTES;
 
 	if (!ripc__moves_intact(&reading->device->attr) &&
 			ripc__blocksum_told(reading->sum) != reading->told) {
-		incoming->partner->service->ctx->stats.drop_checksum++;
+		ctx->stats.drop_checksum++;
 		ripc__reading_fail(reading);
 		return;
 	}
 	reading_free(reading);
 	ripc__incoming_read(incoming);
+	/* Its sender need not wait until the application has looked at so much. */
+	if (is_long)
+		ripc__acks_flush(ctx);
 }
 
 /* ---- given up ---------------------------------------------------------------------------- */
@@ -167,12 +185,15 @@ bool ripc__reading_leave(struct reading *reading)
 /* Nothing is written to its places any more. */
 static void places_leave(struct ripc_context *ctx, struct reading *reading)
 {
+	struct ripc_service *service = reading->service;
+	struct message *message = reading->message;
+
 	if (reading->lent)
 		reading->lent->in_use = false;
-	ctx->n_orphans -= reading->service == NULL;
+	ctx->n_orphans -= service == NULL;
 	ctx->changed = true;
-	ripc__places_release(reading->service, reading->message);
-	reading_free(reading);
+	reading_free(reading); /* first, as it is to be deregistered while it is still there */
+	ripc__places_release(service, message);
 }
 
 void ripc__readings_orphan(struct ripc_service *service)
@@ -230,6 +251,36 @@ static void item_find(struct reading *reading)
 		reading->item_start += items[reading->item++].iov_len;
 }
 
+/* May its partner have one more read in progress? */
+static bool has_share(const struct ripc_context *ctx, const struct reading *reading)
+{
+	uint32_t held = ctx->n_reads;
+
+	for (uint32_t i = 0; i < ctx->n_reads; i++) {
+		held += ctx->reads[i]->host_key == reading->host_key;
+		held += ctx->reads[i]->peer_key == reading->peer_key;
+	}
+	return held < READS_MAX;
+}
+
+static void read_begins(struct ripc_context *ctx, struct reading *reading)
+{
+	reading->n_busy++;
+	reading->moved_us = ctx->now_us;
+	ctx->reads[ctx->n_reads++] = reading;
+}
+
+static void read_ends(struct ripc_context *ctx, struct reading *reading)
+{
+	uint32_t i = 0;
+
+	while (ctx->reads[i] != reading)
+		i++;
+	ctx->reads[i] = ctx->reads[--ctx->n_reads];
+	reading->n_busy--;
+	reading->moved_us = ctx->now_us;
+}
+
 /* Asks for the next bytes of one item. */
 static int read_next(struct reading *reading, struct read_slot *slot)
 {
@@ -257,8 +308,7 @@ static int read_next(struct reading *reading, struct read_slot *slot)
 		return error;
 	}
 	reading->next = slot->end;
-	reading->n_busy++;
-	incoming->partner->service->ctx->n_reads++;
+	read_begins(incoming->partner->service->ctx, reading);
 	return 0;
 }
 
@@ -271,15 +321,19 @@ static bool take_turn(struct ripc_context *ctx, struct reading *reading)
 
 	if (reading->device == ripc__peer_device(ctx, incoming->partner->peer) &&
 			!incoming->partner->peer->opening)
-		error = slot ? read_next(reading, slot) : -EAGAIN;
+		error = slot && has_share(ctx, reading) ? read_next(reading, slot) : -EAGAIN;
 	if (error && error != -EAGAIN) {
 		ctx->stats.reads_failed++;
 		ripc__reading_fail(reading);
 		return false;
 	}
-	if (reading->next == incoming->total)
-		list_remove(&reading->node);
-	return error == 0;
+	if (error)
+		return false;
+	/* There may be more of them than reads: next time the others are first. */
+	list_remove(&reading->node);
+	if (reading->next < incoming->total)
+		list_append(&ctx->readings, &reading->node);
+	return true;
 }
 
 void ripc__reads_post(struct ripc_context *ctx)
@@ -315,8 +369,7 @@ void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status)
 	size_t len = slot->len;
 
 	slot->len = 0;
-	reading->n_busy--;
-	ctx->n_reads--;
+	read_ends(ctx, reading);
 	ctx->stats.reads_failed += status != 0;
 	if (!reading->incoming) {
 		if (reading->n_busy == 0)

@@ -7,11 +7,48 @@
 
 #include "core.h"
 
+/* A read in progress; its address is the read's cookie. */
+struct read_slot {
+	struct reading *reading;
+	void *mem;
+	uint64_t end;  /* where it ends in the message */
+	size_t len;    /* 0: free */
+};
+
+/*
+ * An attempt to get a long message by reading it. If the message is given up meanwhile, its places
+ * live here until the last read has ended.
+ */
+struct reading {
+	struct list node;          /* ctx->readings or ctx->lingering, or of its own */
+	struct incoming *incoming; /* NULL: given up */
+	struct ripc_service *service; /* given up: whose places they are; NULL: closed as well */
+	struct message *message;   /* given up: with the places */
+	struct lent *lent;
+	struct device *device;
+	uint64_t next;             /* bytes before this have been asked for */
+	uint64_t item_start;       /* where the item begins that contains it */
+	uint64_t got;
+	uint64_t moved_us;         /* when a read was last taken, or ended */
+	uint64_t host_key, peer_key; /* where it is read */
+	uint32_t item, n_items, n_busy;
+	uint64_t sum;              /* of the blocks that have come */
+	uint32_t told;             /* the sender's sum of all, where it is compared */
+	bool failed;
+	struct read_slot slots[READS_OF_ONE];
+	struct read_item {
+		struct ripc__key key;
+		void *region;
+	} items[];
+};
+
 /* ---- read.c ------------------------------------------------------------------------------ */
 /* Begins to read an announced message. False: it is to be pulled. */
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
 /* Asks for no more, and pulls the message when the last read has ended. */
 void ripc__reading_fail(struct reading *reading);
+/* The device has taken none of its reads for long. */
+bool ripc__reading_is_stuck(const struct reading *reading);
 /* The incoming is given up. True: its message and what was lent are released when the reads that
  * are in progress have ended. */
 bool ripc__reading_leave(struct reading *reading);

@@ -45,9 +45,9 @@ struct cached {
 	uint64_t id, expires_us;
 	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
 	uint64_t incarnation, stamp, host_identity, context, proof;
-	const char *source;
 	uint8_t host[16];
-	bool exists, suspect, local;
+	bool exists : 1, suspect : 1, local : 1;
+	uint8_t source; /* index */
 	uint8_t n_addrs;
 	uint8_t addrs[];
 };
@@ -80,7 +80,17 @@ static size_t addrs_len(const struct wire_record *record)
 	return len;
 }
 
-static void cached_fill(struct cached *cached, const struct ripc__answer *answer)
+static uint8_t source_named(const struct ripc__resolver *resolver, const char *name)
+{
+	uint8_t i = 0;
+
+	while (i + 1u < resolver->n_sources && resolver->sources[i].ops->name != name)
+		i++;
+	return i;
+}
+
+static void cached_fill(const struct ripc__resolver *resolver, struct cached *cached,
+		const struct ripc__answer *answer)
 {
 	const struct wire_record *record = &answer->record;
 	uint8_t *at = cached->addrs;
@@ -90,7 +100,7 @@ static void cached_fill(struct cached *cached, const struct ripc__answer *answer
 	cached->host_identity = record->host;
 	cached->context = record->context;
 	cached->proof = answer->proof;
-	cached->source = answer->source;
+	cached->source = source_named(resolver, answer->source);
 	cached->local = answer->local;
 	memcpy(cached->host, answer->host, sizeof(cached->host));
 	cached->n_addrs = (uint8_t)record->n_addrs;
@@ -102,13 +112,14 @@ static void cached_fill(struct cached *cached, const struct ripc__answer *answer
 	}
 }
 
-static void cached_answer(const struct cached *cached, struct ripc__answer *answer)
+static void cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
+		struct ripc__answer *answer)
 {
 	struct wire_record *record = &answer->record;
 	const uint8_t *at = cached->addrs;
 
 	*answer = (struct ripc__answer){.proof = cached->proof, .local = cached->local,
-		.source = cached->source};
+		.source = resolver->sources[cached->source].ops->name};
 	memcpy(answer->host, cached->host, sizeof(answer->host));
 	record->id = cached->id;
 	record->incarnation = cached->incarnation;
@@ -144,7 +155,7 @@ static void cache_store(struct ripc__resolver *resolver, uint64_t id,
 	cached->exists = answer;
 	cached->expires_us = resolver->now_us + (answer ? FOUND_US : NOBODY_US);
 	if (answer)
-		cached_fill(cached, answer);
+		cached_fill(resolver, cached, answer);
 	if (ripc__map_put(&resolver->cache, id, cached)) {
 		free(cached);
 		return;
@@ -430,7 +441,7 @@ int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t
 			cached && cached->suspect ? cached->incarnation : 0);
 	if (!cached->exists)
 		return -ENOENT;
-	cached_answer(cached, &resolver->found);
+	cached_answer(resolver, cached, &resolver->found);
 	*answer = &resolver->found;
 	return 0;
 }
@@ -443,7 +454,7 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
 		return &resolver->found;
 	if (!cached || !cached->exists)
 		return NULL;
-	cached_answer(cached, &resolver->found);
+	cached_answer(resolver, cached, &resolver->found);
 	return &resolver->found;
 }
 

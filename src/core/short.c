@@ -333,8 +333,8 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	uint64_t total, lends;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
-	for (uint32_t i = 0; !error && request->flags & RIPC_GIVE && i < request->n_items; i++)
-		error = ripc__buffer_refs(ctx, request->items[i].iov_base) ? 0 : -EINVAL;
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
 	if (error)
 		return error;
 	error = ripc__partner_for_call(service, request->to, &partner);

@@ -35,7 +35,7 @@ bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t h
 
 static int slots_grow(struct ripc_context *ctx)
 {
-	uint32_t n = ctx->n_slots ? ctx->n_slots * 2 : 16;
+	uint32_t n = ctx->n_slots ? ctx->n_slots + ctx->n_slots / 4 : 16;
 	struct partner **slots = realloc(ctx->slots, n * sizeof(*slots));
 	uint32_t *stack;
 

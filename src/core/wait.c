@@ -40,7 +40,7 @@
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
 #define YIELD_US       50u /* for which it yields before it sleeps */
 #define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
-#define POLLS_MAX      16
+#define POLLS_MAX      17 /* the kick, 8 of the resolver, 8 devices */
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
 #define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */

@@ -727,6 +727,16 @@ static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_res
 	return r->type == WIRE_WITHDRAWN && len == RESOLVE_GONE_END ? 0 : -EBADMSG;
 }
 
+/* Fields that another type of packet has are zero. */
+static bool has_only_its_own(const struct wire_resolve *r)
+{
+	static const uint8_t nowhere[sizeof(r->host)];
+	bool is_record = r->type == WIRE_RECORD, is_question = r->type == WIRE_QUESTION;
+
+	return r->hops <= is_question && (is_record || r->proof == 0) &&
+		(is_record || r->hops || memcmp(r->host, nowhere, sizeof(nowhere)) == 0);
+}
+
 int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r)
 {
 	const uint8_t *bytes = data;
@@ -745,7 +755,7 @@ int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r)
 	found.asker = get64(bytes + 16);
 	found.proof = get64(bytes + 24);
 	memcpy(found.host, bytes + 32, sizeof(found.host));
-	err = decode_resolve_body(bytes, len, &found);
+	err = has_only_its_own(&found) ? decode_resolve_body(bytes, len, &found) : -EBADMSG;
 	if (!err)
 		*r = found;
 	return err;

@@ -395,6 +395,16 @@ void ripc__writes_post(struct ripc_context *ctx)
 	}
 }
 
+/* The fence outlives the registrations, as what was given goes home with it. */
+static void end_left(struct writing *writing)
+{
+	struct fence fence = {.outgoing = writing->fence.outgoing};
+
+	list_init(&fence.node);
+	writing_free(writing);
+	ripc__fence_lift(&fence);
+}
+
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status)
 {
 	struct write_slot *slot = (struct write_slot *)(uintptr_t)cookie;
@@ -406,8 +416,7 @@ void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status)
 	writing->n_busy--;
 	ctx->n_writes--;
 	if (writing->left && writing->n_busy == 0) {
-		ripc__fence_lift(&writing->fence);
-		writing_free(writing);
+		end_left(writing);
 	} else if (!writing->left && status) {
 		fail(writing);
 	} else if (!writing->left) {

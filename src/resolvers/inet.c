@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,32 +15,22 @@
 #include "core/wire.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
+#include "util/options.h"
 
 #define REPLY_LEN 10
 
-int ripc__inet_number(const struct ripc__host *host, const char *option, int fallback,
-		const int range[2])
+int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_t fallback)
 {
-	const char *text = host->option ? host->option(host->arg, option) : NULL;
-	char *end;
-	long value;
+	uint32_t value = fallback;
+	const struct ripc__option wanted[] = {{option, &value, NULL}, {0}};
+	int error = ripc__options_read(host, wanted);
 
-	if (!text)
-		return fallback;
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < range[0] || value > range[1]) {
-		host->log(host->arg, RIPC_LOG_ERROR,
-			"option %s: \"%s\" is not a number from %d to %d", option, text, range[0],
-			range[1]);
-		return -EINVAL;
-	}
-	return (int)value;
+	return error ? error : (int)value;
 }
 
 int ripc__inet_port(const struct ripc__host *host)
 {
-	return ripc__inet_number(host, "resolver.port", INET_PORT, (int[]){1, 65535});
+	return ripc__inet_number(host, "resolver.port", INET_PORT);
 }
 
 int ripc__inet_socket(void)

@@ -11,9 +11,8 @@
 #define INET_PORT  15511          /* where every context listens (option "resolver.port") */
 #define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */
 
-/* The option's number, or fallback if it is not set. -EINVAL: no number in [min, max]. */
-int ripc__inet_number(const struct ripc__host *host, const char *option, int fallback,
-		const int range[2]);
+/* The option's number, or fallback if it is not set. -EINVAL: no number in its range (logged). */
+int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_t fallback);
 /* The port that contexts listen on. -EINVAL (logged). */
 int ripc__inet_port(const struct ripc__host *host);
 /* A non-blocking UDP socket that tells where each datagram was sent to, or a negative errno. */

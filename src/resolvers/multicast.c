@@ -116,6 +116,30 @@ static int interfaces_find(const char *wanted, struct interfaces *found, char na
 	return 0;
 }
 
+/*
+ * The wanted names that no interface has, in words: there may be such an interface later, so this
+ * is no reason to refuse them.
+ */
+static void interfaces_missing(const char *wanted, char names[128])
+{
+	size_t len = 0;
+
+	names[0] = '\0';
+	while (wanted && *wanted && len < 128) {
+		size_t n = strcspn(wanted, ", ");
+		char name[IF_NAMESIZE + 1];
+
+		/* One that is too long is cut, and nobody's all the same. */
+		snprintf(name, sizeof(name), "%.*s", (int)(n < IF_NAMESIZE ? n : IF_NAMESIZE),
+			wanted);
+		if (n && !if_nametoindex(name))
+			len += (size_t)snprintf(names + len, 128 - len, "%s%s", len ? ", " : "",
+				name);
+		wanted += n;
+		wanted += strspn(wanted, ", ");
+	}
+}
+
 static int group_parse(const struct ripc__host *host, struct sockaddr_in *group)
 {
 	const char *text = host->option ? host->option(host->arg, "resolver.group") : NULL;
@@ -161,37 +185,55 @@ static int port_try(in_port_t port)
 	return error;
 }
 
+/* What is to be said of the interfaces, where the rest is well. */
+static void say_interfaces(const struct ripc__host *host, int port, char why[256], char remedy[256])
+{
+	bool are_named = host->interfaces && *host->interfaces;
+	char names[128] = "", missing[128];
+	struct interfaces found;
+	int error = interfaces_find(host->interfaces, &found, names);
+
+	interfaces_missing(host->interfaces, missing);
+	if (!error && found.n)
+		snprintf(why, 256, "UDP port %d, multicast on %s", port, names);
+	else
+		snprintf(why, 256, "no multicast: no interface%s is up with an IPv4 address; "
+			"answers unicast questions on UDP port %d only",
+			are_named ? " of those named" : "", port);
+	if (*missing)
+		snprintf(why + strlen(why), 256 - strlen(why), "; there is no %s", missing);
+	if (*missing)
+		snprintf(remedy, 256, "correct RIPC_INTERFACES (\"ip link\" lists what there is)");
+	else if (error || !found.n)
+		snprintf(remedy, 256, "ip link set %s up, or name hosts in RIPC_PEERS",
+			are_named ? "one of them" : "lo");
+}
+
 static int multicast_probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
-	struct interfaces found;
 	struct sockaddr_in group;
-	char names[128] = "";
 	int error = group_parse(host, &group);
 
+	if (!error && ripc__inet_number(host, "resolver.ttl", 1) < 0)
+		error = -EINVAL;
 	remedy[0] = '\0';
 	if (error) {
 		snprintf(why, 256, "an option cannot be understood");
-		snprintf(remedy, 256, "correct resolver.port or resolver.group in RIPC_OPTIONS");
+		snprintf(remedy, 256, "correct resolver.port, resolver.group or resolver.ttl in "
+			"RIPC_OPTIONS");
 		return error;
 	}
 	error = port_try(group.sin_port);
 	if (error) {
 		snprintf(why, 256, "UDP port %d cannot be used: %s", ntohs(group.sin_port),
 			strerror(-error));
-		snprintf(remedy, 256, "end the program that holds it, or set "
+		snprintf(remedy, 256, "%s", error == -EMFILE || error == -ENFILE ?
+			"raise the limit of open files (ulimit -n)" :
+			"end the program that holds it, or set "
 			"RIPC_OPTIONS=resolver.port=N to the same number on all hosts");
 		return error;
 	}
-	error = interfaces_find(host->interfaces, &found, names);
-	if (!error && found.n) {
-		snprintf(why, 256, "UDP port %d, multicast on %s", ntohs(group.sin_port), names);
-		return 0;
-	}
-	snprintf(why, 256, "no multicast: no interface%s is up with an IPv4 address; "
-		"answers unicast questions on UDP port %d only",
-		host->interfaces && *host->interfaces ? " of those named" : "",
-		ntohs(group.sin_port));
-	snprintf(remedy, 256, "ip link set lo up, or name hosts in RIPC_PEERS");
+	say_interfaces(host, ntohs(group.sin_port), why, remedy);
 	return 0;
 }
 
@@ -318,7 +360,8 @@ static int watch_both(struct multicast *multicast)
 static int multicast_open(void *source, const struct ripc__host *host)
 {
 	struct multicast *multicast = source;
-	int ttl = ripc__inet_number(host, "resolver.ttl", 1, (int[]){0, 255});
+	char missing[128];
+	int ttl = ripc__inet_number(host, "resolver.ttl", 1);
 	int error;
 
 	if (ttl < 0)
@@ -335,6 +378,10 @@ static int multicast_open(void *source, const struct ripc__host *host)
 	if (error)
 		goto err_close_asker;
 	rescan(multicast, clock_ns());
+	interfaces_missing(host->interfaces, missing);
+	if (*missing)
+		host->log(host->arg, RIPC_LOG_WARN, "multicast: there is no interface %s now (of "
+			"\"%.80s\")", missing, host->interfaces);
 	if (!multicast->joined.n)
 		host->log(host->arg, RIPC_LOG_WARN, "multicast: no interface to join the group on; "
 			"only unicast questions are answered");

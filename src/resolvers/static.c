@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "core/wire.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
+#include "util/parse.h"
 
 #define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
 #define PEERS_MAX 256
@@ -46,18 +48,26 @@ struct static_source {
 static int entry_split(char *entry, int *port)
 {
 	char *colon = strchr(entry, ':');
-	char *end;
-	long value;
+	uint32_t number = 0;
 
 	if (colon) {
 		*colon = '\0';
-		errno = 0;
-		value = strtol(colon + 1, &end, 10);
-		if (errno || end == colon + 1 || *end || value < 1 || value > 65535)
+		if (ripc__parse_number(colon + 1, UINT16_MAX, &number) || !number)
 			return -EINVAL;
-		*port = (int)value;
+		*port = (int)number;
 	}
 	return *entry ? 0 : -EINVAL;
+}
+
+/* "::1" or "[::1]:80", which make no sense as host[:port]. */
+static bool is_ipv6(const char *entry)
+{
+	char address[INET6_ADDRSTRLEN];
+	struct in6_addr parsed;
+
+	entry += *entry == '[';
+	snprintf(address, sizeof(address), "%.*s", (int)strcspn(entry, "]%"), entry);
+	return inet_pton(AF_INET6, address, &parsed) == 1;
 }
 
 static int address_add(struct peers *peers, const struct sockaddr_in *address)
@@ -74,8 +84,9 @@ static int address_add(struct peers *peers, const struct sockaddr_in *address)
 }
 
 /*
- * Adds the IPv4 addresses of one entry. -EINVAL: it cannot be understood, or nobody has that
- * name; -EAGAIN: the name server does not answer now.
+ * Adds the IPv4 addresses of one entry. For a name, not for an address, the name service is asked,
+ * which may take long. -EINVAL: it cannot be understood, or is one too many; -EAGAIN: nobody has
+ * that name now, or the name service does not answer.
  */
 static int entry_add(struct peers *peers, const char *text, int port)
 {
@@ -85,16 +96,18 @@ static int entry_add(struct peers *peers, const char *text, int port)
 	int error;
 
 	snprintf(entry, sizeof(entry), "%s", text);
-	if (entry_split(entry, &port)) {
-		snprintf(peers->why_not, sizeof(peers->why_not),
-			"peers: \"%.80s\" is not host[:port]", text);
+	/* What fills the room has been cut, or is longer than any name. */
+	if (strlen(entry) == ENTRY_MAX - 1 || is_ipv6(text) || entry_split(entry, &port)) {
+		snprintf(peers->why_not, sizeof(peers->why_not), "peers: \"%.80s\" is %s", text,
+			is_ipv6(text) ? "an IPv6 address; hosts are asked over IPv4 only" :
+			"not host[:port]");
 		return -EINVAL;
 	}
 	error = getaddrinfo(entry, NULL, &hints, &found);
 	if (error) {
 		snprintf(peers->why_not, sizeof(peers->why_not),
 			"peers: no IPv4 address for \"%.80s\": %.40s", text, gai_strerror(error));
-		return error == EAI_AGAIN ? -EAGAIN : -EINVAL;
+		return error == EAI_MEMORY ? -ENOMEM : -EAGAIN;
 	}
 	for (struct addrinfo *info = found; info && !error; info = info->ai_next) {
 		struct sockaddr_in address;
@@ -124,7 +137,10 @@ static const char *entry_next(const char *at, char entry[ENTRY_MAX])
 	return *next ? next + 1 : next;
 }
 
-/* -EINVAL: an entry cannot be used, or the default port; why_not says which. */
+/*
+ * -EINVAL: an entry cannot be understood, or the default port; why_not says which. A name that has
+ * no address now is left out: hosts come and go, and so do their names.
+ */
 static int peers_parse(const struct ripc__host *host, struct peers *peers)
 {
 	const char *at = host->peers ? host->peers : "";
@@ -152,22 +168,23 @@ static int static_probe(const struct ripc__host *host, char why[256], char remed
 {
 	struct peers *peers = calloc(1, sizeof(*peers));
 	int error = peers ? peers_parse(host, peers) : -ENOMEM;
+	const char *why_not = peers ? peers->why_not : "";
 
 	remedy[0] = '\0';
 	if (error) {
-		snprintf(why, 256, "%s", peers && *peers->why_not ? peers->why_not :
-			strerror(-error));
+		snprintf(why, 256, "%s", *why_not ? why_not : strerror(-error));
 		snprintf(remedy, 256, "correct RIPC_PEERS: \"host[:port],...\"");
 	} else if (!peers->n) {
 		error = -ENOENT;
-		snprintf(why, 256, "%s",
-			*peers->why_not ? peers->why_not : "no peers are configured");
+		snprintf(why, 256, "%s", *why_not ? why_not : "no peers are configured");
 		snprintf(remedy, 256,
 			"where multicast does not pass, set RIPC_PEERS=host[:port],...");
 	} else {
-		snprintf(why, 256, "asks %u address%s by unicast", peers->n,
-			peers->n == 1 ? "" : "es");
+		snprintf(why, 256, "asks %u address%s by unicast%s%s", peers->n,
+			peers->n == 1 ? "" : "es", *why_not ? "; " : "", why_not);
 	}
+	if ((!error || error == -ENOENT) && *why_not)
+		snprintf(remedy, 256, "correct the name in RIPC_PEERS, or the name service");
 	free(peers);
 	return error;
 }

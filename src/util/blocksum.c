@@ -7,7 +7,7 @@
  * 64 bits and adds both halves of the product without carry, so that every bit of either reaches
  * all of the lane (Wang Yi, "wyhash", 2019).
  */
-#include <string.h>
+#include <stdbool.h>
 
 #include "util/blocksum.h"
 #include "util/bytes.h"
@@ -41,25 +41,54 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 
 static inline void take(uint64_t lanes[LANES], const uint8_t *from)
 {
+	/* gcc's -O2 does not by itself, and then the lanes wait for memory: 14 GiB/s, not 24. */
+#pragma GCC unroll 4
 	for (uint32_t i = 0; i < LANES; i++)
 		lanes[i] = mix(get64(from + 16 * i) ^ constants[i],
 			get64(from + 16 * i + 8) ^ lanes[i]);
 }
 
+/* The last bytes of a word, as if zeros followed. */
+static inline uint64_t part_of_word(const uint8_t *from, uint32_t len, bool follows_word)
+{
+	uint64_t word = 0;
+
+	if (follows_word)
+		return get64(from + len - 8) >> (64 - 8 * len);
+	for (uint32_t i = 0; i < len; i++)
+		word |= (uint64_t)from[i] << 8 * i;
+	return word;
+}
+
+/*
+ * The last bytes of a group, as if zeros followed. Most blocks of messages are that short: calls
+ * for a few bytes would cost more than the sum.
+ */
+static inline void take_rest(uint64_t lanes[LANES], const uint8_t *from, uint32_t len,
+		bool follows_word)
+{
+	uint64_t words[2 * LANES] = {0};
+	uint32_t n = len / 8;
+
+	for (uint32_t i = 0; i < n; i++)
+		words[i] = get64(from + 8 * i);
+	if (len % 8)
+		words[n] = part_of_word(from + 8 * n, len % 8, n || follows_word);
+	for (uint32_t i = 0; i < LANES; i++)
+		lanes[i] = mix(words[2 * i] ^ constants[i], words[2 * i + 1] ^ lanes[i]);
+}
+
 static uint64_t block(const uint8_t *from, uint32_t len, uint64_t offset)
 {
+	bool is_long = len >= GROUP;
 	uint64_t lanes[LANES];
-	uint8_t last[GROUP];
 
 	for (uint32_t i = 0; i < LANES; i++)
 		lanes[i] = offset ^ constants[LANES - 1 - i];
 	for (; len >= GROUP; len -= GROUP, from += GROUP)
 		take(lanes, from);
-	if (len) {
-		memcpy(last, from, len);
-		memset(last + len, 0, GROUP - len);
-		take(lanes, last);
-	}
+	if (len)
+		take_rest(lanes, from, len, is_long);
 	return mix(lanes[0] ^ constants[1], lanes[1]) + mix(lanes[2] ^ constants[3], lanes[3]);
 }
 

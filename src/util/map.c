@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash map of map.h. Owns the table, never the values. Invariants: at least a quarter of
- * the entries is free, so that every probe ends; between an entry and its home position no
- * entry is free, so that a probe may stop at the first free one. Removal moves later entries
- * back to keep that, and leaves no tombstones.
+ * The hash map of map.h. Owns the table, never the values. Invariants: a fifth of the entries,
+ * rounded down, is free, and at least one, so that every probe ends; between an entry and its home
+ * position no entry is free, so that a probe may stop at the first free one. Removal moves later
+ * entries back to keep that, and leaves no tombstones. A table grows by a quarter, not to its
+ * double: partners stand in three of them, at 20 to 25 bytes each. It is in the order of its
+ * hashes: to copy one into another of the same seed would make one long run.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,9 +28,21 @@ static inline uint64_t mix(uint64_t key, uint64_t seed)
 	return hash ^ hash >> 32;
 }
 
+/* The lower half of the hash, taken as a fraction of the table. */
 static inline uint32_t home(const struct ripc__map *map, uint64_t key)
 {
-	return (uint32_t)mix(key, map->seed) & (map->capacity - 1);
+	return (uint32_t)((uint64_t)(uint32_t)mix(key, map->seed) * map->capacity >> 32);
+}
+
+static inline uint32_t after(const struct ripc__map *map, uint32_t at)
+{
+	return at + 1 < map->capacity ? at + 1 : 0;
+}
+
+/* How far a probe goes from one entry to the other. */
+static inline uint32_t distance(const struct ripc__map *map, uint32_t from, uint32_t to)
+{
+	return to >= from ? to - from : to + map->capacity - from;
 }
 
 /* Where the key is, or where it would go. The table must exist. */
@@ -37,7 +51,7 @@ static inline struct ripc__map_entry *find(const struct ripc__map *map, uint64_t
 	uint32_t at = home(map, key);
 
 	while (map->entries[at].value && map->entries[at].key != key)
-		at = (at + 1) & (map->capacity - 1);
+		at = after(map, at);
 	return &map->entries[at];
 }
 
@@ -75,10 +89,11 @@ int ripc__map_put(struct ripc__map *map, uint64_t key, void *value)
 
 	if (ripc__map_get(map, key))
 		return -EEXIST;
-	if (map->count >= map->capacity - map->capacity / 4) {
-		if (map->capacity == CAPACITY_MAX)
+	if (map->count >= map->capacity - map->capacity / 5) {
+		if (map->capacity >= CAPACITY_MAX)
 			return -ENOMEM;
-		err = resize(map, map->capacity ? 2 * map->capacity : CAPACITY_MIN);
+		err = resize(map, map->capacity ? map->capacity + (map->capacity + 3) / 4 :
+			CAPACITY_MIN);
 		if (err)
 			return err;
 	}
@@ -97,12 +112,10 @@ void *ripc__map_get(const struct ripc__map *map, uint64_t key)
 /* Fills the gap at "hole" with later entries whose probes pass over it. */
 static void close_gap(struct ripc__map *map, uint32_t hole)
 {
-	uint32_t mask = map->capacity - 1;
+	for (uint32_t at = after(map, hole); map->entries[at].value; at = after(map, at)) {
+		uint32_t from_home = distance(map, home(map, map->entries[at].key), at);
 
-	for (uint32_t at = (hole + 1) & mask; map->entries[at].value; at = (at + 1) & mask) {
-		uint32_t distance = (at - home(map, map->entries[at].key)) & mask;
-
-		if (distance < ((at - hole) & mask))
+		if (from_home < distance(map, hole, at))
 			continue; /* its home lies behind the gap */
 		map->entries[hole] = map->entries[at];
 		hole = at;

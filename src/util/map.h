@@ -16,7 +16,7 @@ struct ripc__map_entry {
 
 struct ripc__map {
 	struct ripc__map_entry *entries; /* NULL while empty */
-	uint32_t capacity, count;        /* capacity: power of two, or 0 */
+	uint32_t capacity, count;
 	uint64_t seed;
 };
 

@@ -12,7 +12,8 @@
 
 #include <emmintrin.h>
 
-#define LINE 64u
+#define LINE  64u
+#define AHEAD 16 /* lines: so far ahead it is read */
 
 void ripc__copy_past_cache(void *to, const void *from, size_t len)
 {
@@ -31,6 +32,7 @@ void ripc__copy_past_cache(void *to, const void *from, size_t len)
 		__m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
 		__m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
 
+		_mm_prefetch((const char *)(source + AHEAD * LINE / sizeof(*source)), _MM_HINT_NTA);
 		_mm_stream_si128(line, a);
 		_mm_stream_si128(line + 1, b);
 		_mm_stream_si128(line + 2, c);

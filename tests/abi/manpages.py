@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Every public function has a man page that names it and gives its prototype, every alias leads
+Every public function has a man page that names it and gives its prototype and the errors that
+the header lists for it; the structs' members and the options have their entries; every alias leads
 to a page, every page is installed, and mandoc finds no fault. usage: manpages.py SOURCE_ROOT
 """
 import os
@@ -15,6 +16,9 @@ sys.path.insert(0, os.path.join(root, 'scripts/lib'))
 import csource
 
 folder = os.path.join(root, 'docs/man')
+# Where the members of a struct have entries.
+PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': 'ripc_path_info',
+         'ripc_stats': 'ripc_stats'}
 
 
 def read(path):
@@ -46,14 +50,54 @@ def documented(page, function):
     return len(re.findall(r'"[^"]*"', line.group(1)))
 
 
+def errors_of(header, function):
+    """The errors that the comment before the function's prototype lists."""
+    declared = re.search(rf'/\*((?:(?!\*/).)*)\*/\s*RIPC_API[^;/]*\b{function}\(', header, re.S)
+    return re.findall(r'(?<=[\s*])-(E[A-Z0-9]+)\b', declared.group(1)) if declared else []
+
+
+def members_missing(header):
+    """Members of a struct that the page of whoever takes it has no entry for."""
+    for struct, members in csource.structs(header):
+        if struct not in PAGES:
+            continue
+        entries = ' '.join(re.findall(r'^\.It Va (.*)$', page_of(PAGES[struct]), re.M))
+        for member in members:
+            if member != 'size' and member not in re.split(r'[ ,]+', entries):
+                yield f'{PAGES[struct]}: has no entry for {member} of struct {struct}'
+
+
+def options_missing():
+    """Options whose name, or the range of whose numbers, ripc_open(3) does not give."""
+    source = read(os.path.join(root, 'src/util/options.c'))
+    page = read(os.path.join(folder, 'ripc_open.3'))
+    found = re.findall(r'^\t\{"([a-z_.]+)", (\w+), (\d+), (\d+)\},$', source, re.M)
+    if not found:
+        yield 'src/util/options.c: no table of options found'
+    for name, kind, least, most in found:
+        entry = re.search(rf'^\.It Li {re.escape(name)}=.*\n((?:(?!\.It |\.El).*\n)*)', page, re.M)
+        if not entry:
+            yield f'ripc_open: has no entry for option {name}'
+        elif kind == 'NUMBER' and f'{least} to {most}' not in entry.group(0):
+            yield f'ripc_open: does not say that option {name} goes from {least} to {most}'
+    for name in re.findall(r'^\.It Li (\w+\.\w+)=', page, re.M):
+        if name not in [option[0] for option in found]:
+            yield f'ripc_open: there is no option {name}'
+
+
 def faults():
     header = read(os.path.join(root, 'include/ripc/ripc.h'))
+    for line in list(members_missing(header)) + list(options_missing()):
+        yield line
     for function, n_parameters in csource.prototypes(header):
         page = page_of(function)
         if page is None:
             yield f'{function}: no man page'
         elif documented(page, function) != n_parameters:
             yield f'{function}: its page does not name it with its {n_parameters} parameters'
+        for error in errors_of(header, function):
+            if page is not None and not re.search(rf'\bFl {error}\b', page):
+                yield f'{function}: its page does not speak of {error}'
     installed = read(os.path.join(root, 'docs/meson.build'))
     for name in sorted(os.listdir(folder)):
         if f"'man/{name}'" not in installed:

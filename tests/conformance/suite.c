@@ -36,7 +36,7 @@ int conformance_run(const struct conformance *backend)
 	add(suite, "buffer", conformance_buffer_cases);
 	if (backend->backend->wait_fd)
 		add(suite, "waiting", conformance_waiting_cases);
-	if (backend->backend->read)
+	if (backend->backend->read && !backend->readless)
 		add(suite, "read", conformance_read_cases);
 	if (backend->backend->read && backend->backend->write)
 		add(suite, "write", conformance_write_cases);

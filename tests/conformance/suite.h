@@ -33,6 +33,10 @@ struct conformance {
 	bool later;
 	/* Who sends to a port that is gone may be gone, too: a fault of the library beneath. */
 	bool mortal;
+	/* With the first variant's options it reads nothing, though others may. */
+	bool readless;
+	/* Who may write may read as well: a fault of the device (siw does not look at that). */
+	bool writers_read;
 };
 
 /* Returns the exit status of the program. */

@@ -3,7 +3,9 @@
  * The ofi backend against the contract, on one of libfabric's providers: with its defaults, and
  * with few buffers and short datagrams.
  *
- * usage: test_ofi PROVIDER
+ * usage: test_ofi PROVIDER [reads]
+ *
+ * With "reads" libfabric reads long messages, which must be possible there, and else nobody does.
  */
 #include <string.h>
 
@@ -12,9 +14,10 @@
 int main(int argc, char **argv)
 {
 	const char *provider = argc > 1 ? argv[1] : "efa";
-	const char *const plain[] = {"ofi.provider", provider, NULL};
-	const char *const small[] = {"ofi.provider", provider, "ofi.receives", "128",
-		"ofi.datagram", "2112", NULL};
+	const char *reads = argc > 2 && strcmp(argv[2], "reads") == 0 ? "1" : "0";
+	const char *const plain[] = {"ofi.provider", provider, "ofi.reads", reads, NULL};
+	const char *const small[] = {"ofi.provider", provider, "ofi.reads", reads,
+		"ofi.receives", "128", "ofi.datagram", "2112", NULL};
 	const conformance_options variants[] = {plain, small};
 	const struct conformance ofi = {
 		.backend = &ripc__ofi_backend,
@@ -22,6 +25,7 @@ int main(int argc, char **argv)
 		.n_variants = 2,
 		.both_ends = true,
 		.later = true,
+		.readless = reads[0] == '0',
 		.mortal = strcmp(provider, "shm") == 0, /* seen with libfabric 1.17 */
 	};
 

@@ -12,6 +12,7 @@ int main(void)
 		.variants = variants,
 		.n_variants = 2,
 		.both_ends = true,
+		.writers_read = true,
 	};
 
 	return conformance_run_on_device(&rdmacm);

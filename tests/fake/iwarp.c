@@ -494,11 +494,16 @@ static void deliver(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	fake_complete(remote->qp.recv_cq, &wc);
 }
 
-/* An error costs the connection, as on all such networks. */
+/*
+ * An error costs the connection, as on all such networks. Where nothing is read, nothing is looked
+ * at.
+ */
 static enum ibv_wc_status read_memory(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *piece = wr->sg_list;
 
+	if (piece->length == 0)
+		return IBV_WC_SUCCESS;
 	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length,
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE))
 		fake_fault("what is read into does not permit it");
@@ -511,11 +516,43 @@ static enum ibv_wc_status read_memory(struct fake_qp *qp, const struct ibv_send_
 	return IBV_WC_SUCCESS;
 }
 
+static enum ibv_wc_status write_memory(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *piece = wr->sg_list;
+	const void *from = (const void *)(uintptr_t)piece->addr;
+	void *to = (void *)(uintptr_t)wr->wr.rdma.remote_addr;
+	uint8_t *copy;
+
+	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length, 0))
+		fake_fault("what is written is not registered");
+	if (!(wr->send_flags & IBV_SEND_SIGNALED))
+		fake_fault("a write that nobody hears of");
+	if (!may_use(qp->remote->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length,
+			IBV_ACCESS_REMOTE_WRITE))
+		return IBV_WC_REM_ACCESS_ERR;
+	if (fake_iwarp.n_lies) {
+		fake_iwarp.n_lies--;
+	} else if (fake_iwarp.late_writes && qp->n_held < 64) {
+		copy = malloc(piece->length);
+		if (!copy)
+			abort();
+		memcpy(copy, from, piece->length);
+		qp->held[qp->n_held++] = (struct fake_move){.to = to, .from = copy,
+			.len = piece->length, .written = copy};
+	} else {
+		memcpy(to, from, piece->length);
+	}
+	return IBV_WC_SUCCESS;
+}
+
+/* One that asks for nothing ends behind what is moved to where it came from. */
 static bool hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
-	if ((!fake_iwarp.hold_reads && !fake_iwarp.late_reads) || qp->n_held == 64)
+	bool waits = wr->sg_list->length ? fake_iwarp.late_reads : qp->remote->n_held > 0;
+
+	if ((!fake_iwarp.hold_reads && !waits) || qp->n_held == 64)
 		return false;
-	qp->held[qp->n_held++] = (struct fake_read){.wr_id = wr->wr_id,
+	qp->held[qp->n_held++] = (struct fake_move){.wr_id = wr->wr_id,
 		.to = (void *)(uintptr_t)wr->sg_list->addr,
 		.from = (const void *)(uintptr_t)wr->wr.rdma.remote_addr,
 		.len = wr->sg_list->length};
@@ -525,11 +562,15 @@ static bool hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
 static void end_reads(struct fake_qp *qp)
 {
 	for (uint32_t i = 0; i < qp->n_held; i++) {
-		struct ibv_wc wc = {.wr_id = qp->held[i].wr_id, .qp_num = qp->qp.qp_num,
+		const struct fake_move *move = &qp->held[i];
+		struct ibv_wc wc = {.wr_id = move->wr_id, .qp_num = qp->qp.qp_num,
 			.opcode = IBV_WC_RDMA_READ};
 
-		memcpy(qp->held[i].to, qp->held[i].from, qp->held[i].len);
-		fake_complete(qp->qp.send_cq, &wc);
+		if (move->len)
+			memcpy(move->to, move->from, move->len);
+		if (!move->written)
+			fake_complete(qp->qp.send_cq, &wc);
+		free(move->written);
 	}
 	qp->n_held = 0;
 }
@@ -553,6 +594,9 @@ static void post_one(struct fake_qp *qp, const struct ibv_send_wr *wr)
 		wc.opcode = IBV_WC_RDMA_READ;
 		if (!wc.status && hold(qp, wr))
 			return;
+	} else if (wr->opcode == IBV_WR_RDMA_WRITE) {
+		wc.status = write_memory(qp, wr);
+		wc.opcode = IBV_WC_RDMA_WRITE;
 	} else if (!may_use(qp->qp.pd, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length,
 			0)) {
 		fake_fault("a message is not registered in its domain");

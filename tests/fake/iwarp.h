@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define FAKE_SIW 0x626d74 /* the vendor_id of siw, whose memory is fenced */
+
 /* Calls that can be made to fail. */
 enum fake_call {
 	FAKE_OPEN_DEVICE,
@@ -47,6 +49,8 @@ struct fake_iwarp {
 	bool mute;         /* requests arrive nowhere, and are never answered */
 	bool hold_reads;   /* reads that are posted do not end */
 	bool late_reads;   /* nor that, and what they read is sent later, as siw does */
+	bool late_writes;  /* what is written is placed later; the network has it, so it ends */
+	uint32_t n_lies;   /* writes that end well and place nothing */
 	uint32_t vendor_id;
 	bool taken_away;   /* what can be waited for is readable, and reading fails */
 	/* May change what arrives; called with the bytes and their length. NULL: nothing. */
@@ -59,6 +63,14 @@ struct fake_iwarp {
 extern struct fake_iwarp fake_iwarp;
 
 void fake_iwarp_reset(void);
+
+/* The next n of these calls fail, after those that succeed by "skip". */
+static inline void fake_iwarp_fail(enum fake_call call, uint32_t n, int error)
+{
+	fake_iwarp.fail[call].n = n;
+	fake_iwarp.fail[call].error = error;
+}
+
 /* Objects that exist. */
 uint32_t fake_iwarp_live(void);
 uint32_t fake_iwarp_qps(void);
@@ -66,7 +78,7 @@ uint32_t fake_iwarp_qps(void);
 uint32_t fake_iwarp_requests(void);
 /* Rules that were broken so far; *what: the last one. */
 uint32_t fake_iwarp_faults(const char **what);
-/* All late reads that are held end. */
+/* All late reads that are held end, and what is written late is placed. */
 void fake_iwarp_end_reads(void);
 /* All connections break, as when the network does. */
 void fake_iwarp_break(void);

@@ -315,7 +315,9 @@ static void flush(struct fake_qp *qp)
 
 	for (uint32_t i = 0; i < qp->n_held; i++) {
 		wc.wr_id = qp->held[i].wr_id;
-		fake_complete(qp->qp.send_cq, &wc);
+		if (!qp->held[i].written)
+			fake_complete(qp->qp.send_cq, &wc);
+		free(qp->held[i].written);
 	}
 	qp->n_held = 0;
 }

@@ -31,11 +31,13 @@ struct fake_srq {
 	uint32_t depth, first, n;
 };
 
-struct fake_read {
+/* A read that has not ended, or what a write brings that has. */
+struct fake_move {
 	uint64_t wr_id;
 	void *to;
 	const void *from;
 	uint32_t len;
+	uint8_t *written; /* NULL: it is a read */
 };
 
 struct fake_qp {
@@ -45,7 +47,7 @@ struct fake_qp {
 	struct fake_id *id;
 	bool is_server, was_connected, has_heard;
 	uint32_t max_send;
-	struct fake_read held[64];
+	struct fake_move held[64];
 	uint32_t n_held;
 };
 

@@ -62,6 +62,14 @@ struct fake_verbs {
 extern struct fake_verbs fake_verbs;
 
 void fake_verbs_reset(void);
+
+/* The next n of these calls fail, after those that succeed by "skip". */
+static inline void fake_verbs_fail(enum fake_call call, uint32_t n, int error)
+{
+	fake_verbs.fail[call].n = n;
+	fake_verbs.fail[call].error = error;
+}
+
 /* Objects that exist: contexts, domains, regions, queues, address handles. */
 uint32_t fake_verbs_live(void);
 /* Rules that were broken so far; *what: the last one. */

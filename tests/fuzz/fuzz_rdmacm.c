@@ -72,8 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		put32(bytes + 52, ripc__crc32c(0, bytes, 52));
 	decode_hello(bytes, len);
 	if (len >= RDMACM_PREAMBLE)
-		put32(bytes + 12, ripc__blocksum_told(ripc__blocksum(bytes, 12, 0) +
-			ripc__blocksum(bytes + 16, len - 16, len)));
+		put32(bytes, ripc__blocksum_told(ripc__blocksum(bytes + 4, len - 4, len)));
 	decode_preamble(bytes, len);
 	return 0;
 }

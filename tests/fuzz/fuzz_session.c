@@ -2,8 +2,9 @@
 /*
  * Partners and an application that do anything in any order to one context. Whatever they do:
  * each long message that was accepted ends exactly once, a window or return buffer comes back
- * at most once, no call outlives its deadline, what the context sends is well-formed, and at the
- * end nothing is left: no credit, buffers, partners, descriptors.
+ * at most once, and nobody else reaches it or what was sent any more; messages have the bytes that
+ * were sent, no call outlives its deadline, what the context sends is well-formed, and at the end
+ * nothing is left: no credit, buffers, partners, descriptors.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,12 +13,52 @@
 
 #define STEPS_MAX     256u
 #define LENDS_COOKIE  0x7000u
+#define ASKS_COOKIE   0x6000u
+#define WAITS_COOKIE  UINT64_MAX
+#define LENT_BYTES    (100u << 10) /* where others may write into it */
+#define SOURCE_BYTES  (256u << 10)
 #define WINDOW_COOKIE 0x8000u
 #define WINDOW_BYTES  8192u
 #define LATE_US       10000u   /* a tick */
+#define MOVES         128u     /* of the input's first byte: the next two say what the device can */
+#define FENCED_US     400000u  /* what closing takes at most; what was given waits for it */
 #define SETTLED_MS    10000u   /* after so long of silence everything has ended */
 
-static uint8_t memory[256 << 10], windows[WINDOWS][WINDOW_BYTES], lent[WINDOW_BYTES];
+/* What is sent, and lent, has memory of its own: for others it may be in use. */
+static uint8_t memory[SOURCE_BYTES], sources[LONGS][SOURCE_BYTES];
+static uint8_t windows[WINDOWS][WINDOW_BYTES], lent[LONGS + ASKS][LENT_BYTES];
+
+static bool is_within(const void *mem, size_t len, const void *whole, size_t whole_len)
+{
+	uintptr_t offset = (uintptr_t)mem - (uintptr_t)whole;
+
+	return offset < whole_len && len <= whole_len - offset;
+}
+
+bool session_app_owns(const void *mem, size_t len)
+{
+	bool owns = is_within(mem, len, memory, sizeof(memory));
+
+	for (uint32_t i = 0; i < LONGS; i++)
+		owns |= is_within(mem, len, sources[i], SOURCE_BYTES);
+	for (uint32_t i = 0; i < WINDOWS; i++)
+		owns |= is_within(mem, len, windows[i], WINDOW_BYTES);
+	for (uint32_t i = 0; i < LONGS + ASKS; i++)
+		owns |= is_within(mem, len, lent[i], LENT_BYTES);
+	return owns;
+}
+
+/* It is the application's again. */
+static void check_ours(const struct session *session, const void *mem, size_t len)
+{
+	CLAIM(!session_device_uses(session, mem, len));
+}
+
+static struct ripc_buffer lent_buffer(const struct session *session, uint32_t i)
+{
+	return (struct ripc_buffer){.cookie = LENDS_COOKIE + i,
+		.mem = {lent[i], session->mover.caps ? LENT_BYTES : WINDOW_BYTES}};
+}
 
 static struct ripc_service *service_choose(struct session *session, uint8_t how)
 {
@@ -63,24 +104,18 @@ static void send_short(struct session *session)
 		ripc_send_short(service, whom(session), items, 1 + (how >> 3 & 1));
 }
 
-/* Fills in a long message. Returns its pool buffer, if it is to be given. */
+/* Fills in a long message of that memory. Returns its pool buffer, if it is to be given. */
 static void *long_fill(struct session *session, uint8_t how, struct ripc_send *send,
-		struct iovec items[3])
+		struct iovec items[3], uint8_t *source)
 {
-	static const struct ripc_buffer returns[] = {{.mem = {lent, sizeof(lent)},
-		.cookie = LENDS_COOKIE}};
 	void *buffer = NULL;
 
 	*send = (struct ripc_send){.size = sizeof(*send), .flags = RIPC_SEND_LONG,
 		.to = whom(session), .items = items, .n_items = 1 + how % 3,
 		.timeout_ms = 1 + how * 5};
-	items[0] = (struct iovec){memory, length(session)};
-	items[1] = (struct iovec){memory, how};
-	items[2] = (struct iovec){memory, input16(&session->input)};
-	if (how & 8) {
-		send->returns = returns;
-		send->n_returns = 1;
-	}
+	items[0] = (struct iovec){source, length(session)};
+	items[1] = (struct iovec){source, how};
+	items[2] = (struct iovec){source, input16(&session->input)};
 	if (how & 16) {
 		send->reply_to = session->held[0] ? session->held[0]->reply : how;
 		send->to_incarnation = session->persons[how % PERSONS].incarnation;
@@ -99,20 +134,24 @@ static void send_nowait(struct session *session)
 	uint8_t how = input8(&session->input);
 	struct ripc_service *service = service_choose(session, how >> 6);
 	struct expected *expected = &session->longs[session->n_longs];
+	struct ripc_buffer returns = lent_buffer(session, session->n_longs);
 	struct iovec items[3];
 	struct ripc_send send;
 	void *given;
 
 	if (!service || session->n_longs == LONGS)
 		return;
-	given = long_fill(session, how, &send, items);
+	given = long_fill(session, how, &send, items, sources[session->n_longs]);
 	send.flags |= RIPC_NOWAIT;
 	send.cookie = session->n_longs;
+	send.returns = &returns;
+	send.n_returns = how >> 3 & 1 && !session_device_uses(session, returns.mem.iov_base,
+		returns.mem.iov_len);
 	if (ripc_sendmsg(service, &send, NULL)) {
 		ripc_buf_free(session->ctx, given);
 		return;
 	}
-	*expected = (struct expected){.service = service, .given = given,
+	*expected = (struct expected){.service = service, .sent_by = service, .given = given,
 		.lent = send.n_returns > 0};
 	session->n_longs++;
 }
@@ -130,14 +169,44 @@ static void send_waiting(struct session *session)
 
 	if (!service)
 		return;
-	given = long_fill(session, how & ~8, &send, items);
-	send.cookie = UINT64_MAX;
+	given = long_fill(session, how, &send, items, memory);
+	send.cookie = WAITS_COOKIE;
 	error = ripc_sendmsg(service, &send, &outcome);
 	check_time(session, began_us, send.timeout_ms);
 	CLAIM((error == 0) == (outcome == RIPC_DELIVERED));
 	CLAIM((error == -ECONNRESET) == (outcome == RIPC_UNKNOWN));
+	session->n_unknown += outcome == RIPC_UNKNOWN;
+	if (session->n_unknown == 0)
+		check_ours(session, memory, sizeof(memory));
 	if (outcome != RIPC_DELIVERED && outcome != RIPC_UNKNOWN)
 		ripc_buf_free(session->ctx, given);
+}
+
+/* A short question that lends, and waits for an answer; or what it has lent is taken back. */
+static void ask_short(struct session *session)
+{
+	uint8_t how = input8(&session->input);
+	struct ripc_service *service = service_choose(session, how >> 6);
+	struct ripc_service **asked = &session->asked[how % ASKS];
+	uint32_t i = LONGS + how % ASKS;
+	struct ripc_buffer returns = lent_buffer(session, i);
+	struct iovec item = {memory, how};
+	struct ripc_send send = {.size = sizeof(send), .items = &item, .n_items = 1,
+		.returns = &returns, .n_returns = 1, .cookie = ASKS_COOKIE + i};
+
+	if (*asked) {
+		/* Nothing is lent any more: the answer is there, or was. */
+		if (ripc_cancel(*asked, send.cookie) && !session->lent_back[i])
+			return;
+		check_ours(session, lent[i], LENT_BYTES);
+		*asked = NULL;
+	} else if (service && !session_device_uses(session, lent[i], LENT_BYTES)) {
+		/* Else a call that failed had opened it, for nobody, and it is being closed. */
+		send.to = whom(session);
+		session->lent_back[i] = false;
+		if (ripc_sendmsg(service, &send, NULL) == 0)
+			*asked = service;
+	}
 }
 
 /* ---- receiving ----------------------------------------------------------------------------- */
@@ -151,6 +220,7 @@ static void completion(struct session *session, const struct ripc_msg *msg)
 	CLAIM((msg->status == -ECONNRESET) == (msg->outcome == RIPC_UNKNOWN));
 	CLAIM(msg->outcome >= RIPC_NOT_DELIVERED && msg->outcome <= RIPC_UNKNOWN);
 	expected->ended = true;
+	check_ours(session, sources[msg->cookie], SOURCE_BYTES);
 	if (msg->outcome == RIPC_NOT_DELIVERED)
 		ripc_buf_free(session->ctx, expected->given);
 	expected->given = NULL;
@@ -158,13 +228,29 @@ static void completion(struct session *session, const struct ripc_msg *msg)
 
 static void check_place(struct session *session, const struct ripc_buffer *place)
 {
-	uint64_t i = place->cookie - WINDOW_COOKIE;
+	uint64_t i = place->cookie - WINDOW_COOKIE, at = place->cookie - LENDS_COOKIE;
 
+	if (place->place == RIPC_IN_RETURN) {
+		CLAIM(at < LONGS + ASKS && !session->lent_back[at]);
+		CLAIM(place->mem.iov_base == lent[at]);
+		check_ours(session, lent[at], LENT_BYTES);
+		session->lent_back[at] = true;
+	}
 	if (place->place != RIPC_IN_WINDOW)
 		return;
 	CLAIM(i < session->n_posted && session->posted[i]);
 	CLAIM(place->mem.iov_base == windows[i]);
+	check_ours(session, windows[i], WINDOW_BYTES);
 	session->posted[i] = false;
+}
+
+/* Whom nothing is compared for can be told that an answer was written that was not. */
+static bool may_be_wrong(const struct session *session, const struct ripc_msg *msg, uint32_t i)
+{
+	const uint32_t caps = session->mover.caps & (RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS);
+
+	return session->altered || (caps == RIPC_CAP_INTACT && msg->places &&
+		msg->places[i].place == RIPC_IN_RETURN);
 }
 
 static void message(struct session *session, const struct ripc_msg *msg)
@@ -172,12 +258,26 @@ static void message(struct session *session, const struct ripc_msg *msg)
 	CLAIM(msg->n_items <= RIPC_ITEMS_MAX);
 	for (uint32_t i = 0; i < msg->n_items; i++) {
 		const uint8_t *bytes = msg->items[i].iov_base;
+		bool is_known = !may_be_wrong(session, msg, i);
 
-		for (size_t at = 0; at < msg->items[i].iov_len; at += 512)
+		for (size_t at = 0; at < msg->items[i].iov_len; at += 512) {
 			session->read ^= bytes[at];
+			CLAIM(!is_known || bytes[at] == 0);
+		}
 		if (msg->places)
 			check_place(session, &msg->places[i]);
 	}
+}
+
+/* One message, completion or notice that the service had. */
+static void look_at(struct session *session, const struct ripc_msg *msg)
+{
+	if (msg->kind == RIPC_COMPLETION)
+		completion(session, msg);
+	else if (msg->kind != RIPC_NOTICE)
+		message(session, msg);
+	else if (msg->cookie == WAITS_COOKIE)
+		session->n_unknown--;
 }
 
 /* Takes one message and keeps it where another one was. Returns what receiving said. */
@@ -188,10 +288,7 @@ static int receive(struct session *session, struct ripc_service *service, uint8_
 
 	if (error)
 		return error;
-	if (msg->kind == RIPC_COMPLETION)
-		completion(session, msg);
-	else if (msg->kind != RIPC_NOTICE)
-		message(session, msg);
+	look_at(session, msg);
 	ripc_msg_free(*held);
 	*held = msg;
 	return 0;
@@ -206,10 +303,7 @@ static void receive_waiting(struct session *session, struct ripc_service *servic
 		check_time(session, began_us, timeout_ms);
 		return;
 	}
-	if (msg->kind == RIPC_COMPLETION)
-		completion(session, msg);
-	else if (msg->kind != RIPC_NOTICE)
-		message(session, msg);
+	look_at(session, msg);
 	ripc_msg_free(msg);
 }
 
@@ -251,11 +345,35 @@ static void post(struct session *session)
 	if (ripc_window_post(service, &mem, WINDOW_COOKIE + i))
 		return;
 	session->posted[i] = true;
+	session->posted_on[i] = service;
 	session->n_posted++;
+}
+
+/* What the application had lent to a service, or sent by it, nobody reaches when it is closed. */
+static void check_ended(struct session *session, const struct ripc_service *service)
+{
+	for (uint32_t i = 0; i < session->n_posted; i++) {
+		if (session->posted_on[i] == service)
+			check_ours(session, windows[i], WINDOW_BYTES);
+	}
+	for (uint32_t i = 0; i < session->n_longs; i++) {
+		if (session->longs[i].sent_by != service)
+			continue;
+		check_ours(session, sources[i], SOURCE_BYTES);
+		check_ours(session, lent[i], LENT_BYTES);
+	}
+	for (uint32_t i = 0; i < ASKS; i++) {
+		if (session->asked[i] != service)
+			continue;
+		check_ours(session, lent[LONGS + i], LENT_BYTES);
+		session->asked[i] = NULL;
+	}
 }
 
 static void service_end(struct session *session, uint32_t at)
 {
+	struct ripc_service *service = session->services[at];
+
 	for (uint32_t i = 0; i < session->n_longs; i++) {
 		struct expected *expected = &session->longs[i];
 
@@ -264,8 +382,9 @@ static void service_end(struct session *session, uint32_t at)
 		session->gave_and_closed |= expected->given != NULL;
 		expected->service = NULL;
 	}
-	CLAIM(ripc_service_close(session->services[at]) == 0);
-	session->services[at] = NULL;
+	session->services[at] = NULL; /* partners still talk while it waits */
+	CLAIM(ripc_service_close(service) == 0);
+	check_ended(session, service);
 }
 
 static void serve(struct session *session)
@@ -382,9 +501,12 @@ static void step(struct session *session)
 	static void (*const steps[])(struct session *) = {packet, packet, packet, packet, raw,
 		session_greet, session_greet, question, pass, pass, send_short, send_nowait,
 		send_nowait, send_waiting, receive_some, receive_some, post, serve, buffers, ask,
-		disturb, cancel};
+		disturb, cancel, ask_short, session_device_step, session_device_step,
+		session_device_step};
+	/* The last ones are for devices that move bytes. */
+	uint32_t n = sizeof(steps) / sizeof(steps[0]) - (session->mover.caps ? 0 : 4);
 
-	steps[input8(&session->input) % (sizeof(steps) / sizeof(steps[0]))](session);
+	steps[input8(&session->input) % n](session);
 }
 
 static bool all_ended(const struct session *session)
@@ -399,6 +521,8 @@ static bool all_ended(const struct session *session)
 /* The partners fall silent: what is in progress ends by itself. */
 static void settle(struct session *session)
 {
+	session->mover.silent = true;
+	session->mover.n_refusals = 0;
 	receive_all(session);
 	for (uint32_t ms = 0; !all_ended(session); ms += 100) {
 		CLAIM(ms < SETTLED_MS);
@@ -424,6 +548,7 @@ static void check_empty(const struct session *session)
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	CLAIM(ripc_stats(session->ctx, &stats) == 0);
+	CLAIM(stats.mapped_held_bytes == 0 && stats.given_held_bytes == 0);
 	CLAIM(stats.partners == 0 && stats.services == 0);
 	CLAIM(stats.granted_bytes == 0);
 	for (uint32_t i = 0; i < SHARES; i++)
@@ -436,11 +561,14 @@ static void check_empty(const struct session *session)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct session session = {.input = {data, data + len}};
+	struct session session = {.input = {data, data + len}, .pool_bytes = 2u << 20};
 	uint64_t fds = open_fds();
 	uint8_t ending = input8(&session.input);
 	int error;
 
+	list_init(&session.mover.uses);
+	if (ending & MOVES)
+		session_device_choose(&session);
 	session_open(&session);
 	for (uint32_t i = 0; i < STEPS_MAX && !input_ends(&session.input); i++)
 		step(&session);
@@ -448,6 +576,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (ending % 4) {
 		settle(&session);
 		give_back(&session);
+		session_pass(&session, FENCED_US);
 		check_empty(&session);
 	}
 	error = ripc_close(session.ctx, ending % 8 ? 0 : 500);

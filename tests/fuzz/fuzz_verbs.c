@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as an address blob, as a message about a connection, and as a received datagram of the
- * verbs backend. What is accepted encodes to the same bytes.
+ * Any bytes as an address blob, as a message about a connection, and as received datagrams of the
+ * verbs backend. What is accepted encodes to the same bytes, and a datagram that passes for
+ * another one's sender is from that sender.
  */
 #include <string.h>
 
@@ -35,20 +36,42 @@ static void decode_setup(const uint8_t *data, size_t len)
 	CLAIM(len == sizeof(again) && memcmp(again, data, len) == 0);
 }
 
-/* Receive buffers are longer than any header, whatever has come. */
+/* A received datagram. Receive buffers are longer than any header, whatever has come. */
+struct received {
+	struct ibv_wc wc;
+	uint8_t bytes[256];
+};
+
+static void receive(const uint8_t *data, size_t len, uint16_t lid, struct received *received)
+{
+	*received = (struct received){.wc = {.wc_flags = IBV_WC_GRH, .src_qp = 77, .slid = lid}};
+	if (len > sizeof(received->bytes))
+		len = sizeof(received->bytes);
+	received->wc.byte_len = (uint32_t)len;
+	memcpy(received->bytes, data, len);
+}
+
 static void read_sender(const uint8_t *data, size_t len, const struct verbs_addr *self)
 {
-	uint8_t bytes[4096] = {0};
-	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH, .src_qp = 77, .slid = self->lid};
-	struct verbs_addr sender;
+	struct verbs_addr sender, sender_again;
+	struct verbs_sender recent = {0};
+	struct received first, second;
+	size_t half = len / 2;
 	bool is_setup;
 
-	wc.byte_len = (uint32_t)(len < sizeof(bytes) ? len : sizeof(bytes));
-	memcpy(bytes, data, wc.byte_len);
-	if (ripc__verbs_sender(self, &wc, bytes, &sender, &is_setup))
+	receive(data, half, self->lid, &first);
+	receive(data + half, len - half, self->lid, &second);
+	if (ripc__verbs_sender(self, &first.wc, first.bytes, &sender, &is_setup))
 		return;
-	CLAIM(wc.byte_len >= VERBS_GRH + VERBS_PREAMBLE && sender.qpn == 77);
+	CLAIM(first.wc.byte_len >= VERBS_GRH + VERBS_PREAMBLE && sender.qpn == 77);
 	CLAIM(sender.kind == self->kind && sender.mtu >= 1 && sender.mtu <= 5);
+	CLAIM(!ripc__verbs_is_recent(self, &recent, &first.wc, first.bytes));
+	ripc__verbs_sender_note(self, &first.wc, first.bytes, &recent);
+	CLAIM(ripc__verbs_is_recent(self, &recent, &first.wc, first.bytes));
+	if (!ripc__verbs_is_recent(self, &recent, &second.wc, second.bytes))
+		return;
+	CLAIM(ripc__verbs_sender(self, &second.wc, second.bytes, &sender_again, &is_setup) == 0);
+	CLAIM(memcmp(&sender, &sender_again, sizeof(sender)) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

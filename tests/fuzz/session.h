@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A context alone with a fuzz input, which is its clock, its network, all of its partners and
- * its application. session_world.c is the world, session_packet.c what partners say, and
- * fuzz_session.c what the application does and what must hold.
+ * its application. session_world.c is the world, session_device.c what its device can move by
+ * itself, session_packet.c what partners say, and fuzz_session.c what the application does and what
+ * must hold.
  */
 #ifndef FUZZ_SESSION_H
 #define FUZZ_SESSION_H
@@ -18,14 +19,16 @@
 #define HELD          16u
 #define WINDOWS       16u
 #define BLOCKS        8u
+#define ASKS          8u    /* short questions that have lent a return buffer */
 #define WELL_KNOWN    0x3e11
+#define SEGMENTS      4u    /* of memory that partners let us map */
 
 /* A partner, as the context sees it, and what it has learned from the context's packets. */
 struct person {
 	uint64_t service, incarnation, context, token_in, token_out, proof, question;
 	uint64_t heard_long, heard_total; /* the last announcement to it */
 	uint64_t heard_lent;              /* what was lent with it */
-	uint64_t said_total;              /* of its own last announcement */
+	uint64_t said_total, said_before; /* of its own last announcements */
 	uint64_t echo, echo_stamp;        /* the last question whether it is there */
 	uint64_t to;                      /* the incarnation that talked to it last */
 	uint64_t next_short, next_long;
@@ -35,16 +38,62 @@ struct person {
 /* A long message that was accepted with RIPC_NOWAIT. */
 struct expected {
 	struct ripc_service *service; /* NULL: does not matter any more */
+	const struct ripc_service *sent_by;
 	bool ended, lent;
 	void *given; /* the pool buffer that goes with it, or NULL */
 };
 
+/* What the device has in hand. */
+enum use_kind {
+	USE_READ = 1, /* in progress; their memory is the device's */
+	USE_WRITE,
+	USE_REGION,   /* registered, to read into */
+	USE_SOURCE,   /* and to write from */
+	USE_OPEN,     /* partners reach it */
+	USE_CLOSING,  /* they still may; RIPC_EV_FENCED follows */
+	USE_HANDED,   /* one has mapped it; RIPC_EV_FENCED follows some time */
+	USE_MAPPED,   /* a partner's, by us */
+	USE_ROUTE     /* being made; RIPC_EV_PEER follows */
+};
+
+struct use {
+	struct list node; /* device.uses */
+	enum use_kind kind;
+	bool writable;
+	uint8_t host;     /* ROUTE */
+	uint8_t *mem;
+	size_t len;
+	uint64_t cookie, key, due_us; /* the time by which it ends at the latest */
+};
+
+/* A device that moves bytes by itself, as far as caps go. */
+struct mover {
+	uint32_t caps, read_max;
+	bool fences, opens_slowly; /* closing takes its time; so do routes */
+	bool silent;               /* partners are: what waits for them ends */
+	struct list uses;
+	uint32_t n_uses, n_refusals; /* so many calls get refusal */
+	int refusal;
+	uint64_t drawn;              /* keys */
+	uint32_t n_events;
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	struct ripc__addr froms[RIPC_EVENTS_MAX], told[RIPC_EVENTS_MAX];
+	uint8_t *segments[SEGMENTS]; /* partners' memory, as far as it is mapped */
+	uint32_t n_mapped[SEGMENTS];
+};
+
+/* The state of the device, and of its port. */
+struct port {
+	struct session *session;
+};
+
 struct session {
 	struct input input;
+	struct mover mover;
 	struct ripc__env env;
 	struct ripc_context *ctx;
 	uint64_t now_us, drawn;
-	uint32_t steps, idles;
+	uint32_t steps, idles, pool_bytes;
 	/* the network */
 	uint8_t in[MTU];
 	size_t in_len;
@@ -53,6 +102,7 @@ struct session {
 	uint32_t peers_open, refuses; /* so many datagrams are not taken */
 	int refusal;
 	uint32_t mtu;
+	const uint64_t *keys; /* of the announcement that is being made; NULL: none */
 	/* the partners */
 	struct person persons[PERSONS];
 	/* the application */
@@ -60,10 +110,15 @@ struct session {
 	struct expected longs[LONGS];
 	uint32_t n_longs;
 	struct ripc_msg *held[HELD];
+	uint32_t n_unknown; /* waiting sends that may still be using their memory */
+	struct ripc_service *asked[ASKS];
+	bool lent_back[LONGS + ASKS];
 	bool posted[WINDOWS];
+	const struct ripc_service *posted_on[WINDOWS];
 	uint32_t n_posted;
 	void *blocks[BLOCKS];
 	uint8_t read; /* of received items: so that they are looked at */
+	bool altered; /* partners may have sent bytes that are not 0 */
 	bool gave_and_closed; /* who has what was given is not known */
 };
 
@@ -73,6 +128,41 @@ void session_open(struct session *session);
 void session_work(struct session *session);
 /* Lets time pass, and timers run. */
 void session_pass(struct session *session, uint64_t us);
+
+/* session_device.c */
+/* Gives the device what the input says. */
+void session_device_choose(struct session *session);
+/* Something of what it has in hand ends, or its partners reach what they can reach. */
+void session_device_step(struct session *session);
+/* What is due ends. Up to n events. */
+int session_device_poll(struct session *session, struct ripc__event *events, uint32_t n);
+/* When the next one is due; UINT64_MAX: nothing is. */
+uint64_t session_device_next_us(const struct session *session);
+/* Can anybody but the application reach any byte of it? */
+bool session_device_uses(const struct session *session, const void *mem, size_t len);
+/* A route is to be made: 0 or -EINPROGRESS. peer has 8 bytes. */
+int session_route_open(struct session *session, uint8_t *peer);
+/* What the context has not given back by then it never will. */
+void session_port_closes(struct session *session);
+void session_dev_closes(struct session *session);
+/* Slots of the backend. */
+int session_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
+void session_mem_dereg(void *dev, void *region);
+int session_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int session_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
+int session_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie);
+int session_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset, void *mem,
+		size_t len, uint64_t cookie);
+int session_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie);
+int session_map(void *port, void *peer, const struct ripc__key *key, size_t len,
+		struct ripc__mapping *mapping);
+void session_unmap(void *port, void *handle);
+
+/* fuzz_session.c */
+/* Does it all belong to the application, and not to the pool? */
+bool session_app_owns(const void *mem, size_t len);
 
 /* session_packet.c */
 /* Makes the packet that the input describes: it is there at the next poll. */

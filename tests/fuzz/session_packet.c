@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "session.h"
+#include "util/blocksum.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 
 #define PAYLOAD_MAX 1200u
+#define KEYED_MAX   64u
 #define SUMMED_MAX  (256u << 10) /* longer messages have a wrong checksum */
 
 static const uint8_t zeros[4096];
@@ -40,6 +42,7 @@ void session_heard(struct session *session, uint8_t host, const uint8_t *data, s
 
 	(void)host;
 	CLAIM(wire_decode(data, len, &packet) == 0);
+	packet.intact = session->mover.caps & RIPC_CAP_INTACT;
 	CLAIM(wire_verify(&packet, ripc__crc32c(0, packet.payload, packet.payload_len)));
 	person = person_of(session, packet.h.dst);
 	if (!person)
@@ -125,6 +128,67 @@ static uint64_t total_of(struct session *session)
 	return input_number(&session->input);
 }
 
+/* The sum of what does not come along. */
+static uint32_t moved_sum(const struct wire_packet *packet, const uint64_t *lens)
+{
+	static const uint8_t many[SUMMED_MAX];
+	uint64_t sum = 0, start = 0;
+
+	if (packet->announce.total > SUMMED_MAX)
+		return 1;
+	for (uint32_t i = 0; i < packet->n_items; start += lens[i++]) {
+		uint64_t carried = packet->payload_len;
+		uint64_t skip = carried > start ? carried - start : 0;
+
+		if (skip < lens[i])
+			sum += ripc__blocksum(many, lens[i] - skip, start + skip);
+	}
+	return ripc__blocksum_told(sum);
+}
+
+/* Items of an announcement that others move: short ones first, or all alike. */
+static void items_split(struct wire_packet *packet, uint64_t *lens, uint8_t shape)
+{
+	static const uint8_t counts[] = {1, 2, 3, 4, 5, 8, 30, 50};
+	uint64_t left = packet->announce.total, each;
+
+	packet->n_items = counts[shape & 7];
+	each = shape & 8 ? 100 : left / packet->n_items;
+	for (uint32_t i = 0; i + 1 < packet->n_items; i++) {
+		lens[i] = each < left ? each : left;
+		left -= lens[i];
+	}
+	lens[packet->n_items - 1] = left;
+}
+
+/* The same, or another, message: with keys, or written already. They lie in segments. */
+static void announce_moved(struct session *session, struct wire_packet *packet,
+		struct person *person, uint64_t *lens)
+{
+	static uint64_t keys[2 * KEYED_MAX];
+	uint8_t how = input8(&session->input), shape = input8(&session->input);
+	struct wire_announce *announce = &packet->announce;
+
+	if (how & 4)
+		announce->total = person->said_total = person->said_before;
+	person->said_before = announce->total;
+	items_split(packet, lens, shape);
+	announce->keys = how & 3;
+	announce->unasked = how & 8 ? 65536 : 512;
+	packet->payload_len = shape & 16 ? 300 : 0;
+	if (packet->payload_len > announce->total)
+		packet->payload_len = (uint32_t)announce->total;
+	if (announce->keys == WIRE_KEYS_WRITTEN && !(packet->h.flags & WIRE_F_REPLIES))
+		announce->keys = 0;
+	announce->sum = (announce->keys ? moved_sum(packet, lens) :
+		sum_of_zeros(announce->total)) ^ (how >= 240);
+	for (uint32_t i = 0; i < packet->n_items; i++) {
+		keys[2 * i] = (uint64_t)(shape >> 6) << 32 | (shape & 32 ? 4096u * i : 0);
+		keys[2 * i + 1] = 1 + i;
+	}
+	session->keys = announce->keys && announce->keys <= WIRE_KEYS_GIVEN ? keys : NULL;
+}
+
 static void say_announce(struct session *session, struct wire_packet *packet,
 		struct person *person, uint64_t *lens)
 {
@@ -150,6 +214,8 @@ static void say_announce(struct session *session, struct wire_packet *packet,
 	if (packet->payload_len > announce->unasked)
 		packet->payload_len = announce->unasked;
 	announce->sum = sum_of_zeros(announce->total);
+	if (session->mover.caps)
+		announce_moved(session, packet, person, lens);
 }
 
 static void say_data(struct session *session, struct wire_packet *packet, struct person *person)
@@ -284,6 +350,7 @@ static void alter(struct session *session, bool seals)
 	uint32_t at = input8(&session->input);
 
 	session->in[at % session->in_len] ^= input8(&session->input);
+	session->altered = true;
 	if (seals)
 		seal_again(session);
 }
@@ -291,10 +358,13 @@ static void alter(struct session *session, bool seals)
 static void hand_over(struct session *session, const struct wire_packet *packet,
 		const uint64_t *lens)
 {
-	size_t len = wire_encode(session->in, packet, lens, NULL);
+	uint8_t prefix[WIRE_PREFIX_MAX];
+	size_t len = wire_encode(prefix, packet, lens, session->keys);
 
+	session->keys = NULL;
 	if (len + packet->payload_len > MTU)
 		return;
+	memcpy(session->in, prefix, len);
 	wire_seal(session->in, len, ripc__crc32c(0, zeros, packet->payload_len));
 	memset(session->in + len, 0, packet->payload_len);
 	session->in_len = len + packet->payload_len;
@@ -310,17 +380,34 @@ static uint64_t destination(struct session *session, const struct person *person
 	return service ? ripc_service_incarnation(service) : 0x9999;
 }
 
+/* What a partner lets the context write into. */
+static void offer(struct session *session, struct wire_packet *packet)
+{
+	static struct wire_return offers[WIRE_RETURNS_MAX];
+	uint8_t how = input8(&session->input);
+
+	packet->n_returns = 1 + how % WIRE_RETURNS_MAX;
+	packet->offers = offers;
+	for (uint32_t i = 0; i < packet->n_returns; i++)
+		offers[i] = (struct wire_return){how & 8 ? 300000 : 70000, 1 + i, how};
+	if (how & 16)
+		offers[how >> 5] = (struct wire_return){0};
+}
+
 void session_packet(struct session *session)
 {
 	uint8_t who = input8(&session->input), how = input8(&session->input);
 	uint8_t odd = how & 128 ? input8(&session->input) : 0;
 	struct person *person = &session->persons[who % PERSONS];
 	struct wire_packet packet = {0};
-	uint64_t lens[4];
+	uint64_t lens[KEYED_MAX];
 
 	packet.h.type = (uint8_t)(1 + who / PERSONS % (WIRE_TYPE_END - 1));
-	/* No offers: the network of this world writes to nobody. */
 	packet.h.flags = how >> 2 & (WIRE_F_KNOWN ^ WIRE_F_RETURNS);
+	if (session->mover.caps && packet.h.flags & WIRE_F_LENDS && how & 128) {
+		packet.h.flags |= WIRE_F_RETURNS;
+		offer(session, &packet);
+	}
 	packet.h.src = person->incarnation;
 	packet.h.dst = destination(session, person, odd);
 	packet.h.token = token(session, person, how);
@@ -349,6 +436,7 @@ void session_raw(struct session *session)
 
 	memcpy(session->in, bytes, len);
 	session->in_len = len;
+	session->altered = true;
 	arrive_from(session, (uint8_t)(1 + how % HOSTS));
 	session->in_is_question = how & 64;
 	if (how & 128)

@@ -10,10 +10,7 @@
 
 #define ARRIVAL_US 200u   /* until a packet is there, while a call waits */
 #define IDLES_MAX  100000u /* a call that waits longer hangs */
-
-struct port {
-	struct session *session;
-};
+#define WORKS_MAX  30000u  /* more than a full pool takes in reads of 1,000 bytes, one a poll */
 
 static int world_probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
@@ -24,8 +21,11 @@ static int world_probe(const struct ripc__host *host, char why[256], char remedy
 
 static int world_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	((struct port *)dev)->session = host->env;
-	*attr = (struct ripc__attr){.datagram_max = MTU, .receive_buffer = 1 << 20};
+	struct session *session = host->env;
+
+	((struct port *)dev)->session = session;
+	*attr = (struct ripc__attr){.datagram_max = MTU, .receive_buffer = 1 << 20,
+		.caps = session->mover.caps, .read_max = session->mover.read_max};
 	return 0;
 }
 
@@ -35,9 +35,14 @@ static int world_port_open(void *dev, void *port)
 	return 0;
 }
 
-static void world_close(void *state)
+static void world_dev_close(void *dev)
 {
-	(void)state;
+	session_dev_closes(((struct port *)dev)->session);
+}
+
+static void world_port_close(void *port)
+{
+	session_port_closes(((struct port *)port)->session);
 }
 
 static int world_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX])
@@ -68,7 +73,7 @@ static int world_peer_open(void *port, void *peer, const struct ripc__addr *addr
 		return -ENOMEM;
 	*(uint8_t *)peer = addr->blob[0];
 	session->peers_open++;
-	return 0;
+	return session_route_open(session, peer);
 }
 
 static void world_peer_close(void *port, void *peer)
@@ -124,10 +129,11 @@ static int world_send(void *port, void *peer, const struct ripc__tx *tx, uint32_
 static int world_poll(void *port, struct ripc__event *events, uint32_t n)
 {
 	struct session *session = ((struct port *)port)->session;
+	int moved = session_device_poll(session, events, n);
 
 	CLAIM(n > 0);
-	if (!session->in_len || session->in_is_question)
-		return 0;
+	if (moved || !session->in_len || session->in_is_question)
+		return moved;
 	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = session->in,
 		.len = (uint32_t)session->in_len, .from = &session->from};
 	session->in_len = 0;
@@ -143,16 +149,25 @@ static void world_release(void *port, void *handle)
 static const struct ripc__backend world_backend = {
 	.name = "world", .id = 99,
 	.dev_size = sizeof(struct port), .port_size = sizeof(struct port), .peer_size = 8,
-	.probe = world_probe, .dev_open = world_dev_open, .dev_close = world_close,
-	.port_open = world_port_open, .port_close = world_close, .port_addr = world_port_addr,
+	.probe = world_probe, .dev_open = world_dev_open, .dev_close = world_dev_close,
+	.port_open = world_port_open, .port_close = world_port_close, .port_addr = world_port_addr,
 	.addr_choose = world_addr_choose, .peer_open = world_peer_open,
 	.peer_close = world_peer_close, .peer_mtu = world_peer_mtu,
 	.peer_matches = world_peer_matches, .send = world_send, .poll = world_poll,
 	.release = world_release,
+	.mem_reg = session_mem_reg, .mem_dereg = session_mem_dereg,
+	.mem_open = session_mem_open, .mem_close = session_mem_close,
+	.mem_hand = session_mem_hand, .read = session_read, .write = session_write,
+	.map = session_map, .unmap = session_unmap,
 };
 static const struct ripc__backend *const world_backends[] = {&world_backend, NULL};
 
 /* ---- the resolver source ------------------------------------------------------------------- */
+
+static void source_close(void *source)
+{
+	(void)source;
+}
 
 static int source_open(void *source, const struct ripc__host *host)
 {
@@ -213,7 +228,7 @@ static int source_wait_fd(void *source)
 
 static const struct ripc__source world_source = {
 	.name = "world", .size = sizeof(struct port), .probe = world_probe, .open = source_open,
-	.close = world_close, .ask = source_ask, .reply = source_reply, .notify = source_notify,
+	.close = source_close, .ask = source_ask, .reply = source_reply, .notify = source_notify,
 	.poll = source_poll, .wait_fd = source_wait_fd,
 };
 static const struct ripc__source *const world_sources[] = {&world_source, NULL};
@@ -244,12 +259,16 @@ static void world_idle(void *arg, uint64_t until_us)
 {
 	struct session *session = arg;
 	uint8_t kind = session->in_len ? 0 : input8(&session->input);
+	uint64_t next_us = session_device_next_us(session);
 
 	CLAIM(++session->idles < IDLES_MAX);
 	if (kind & 1)
 		session_packet(session);
 	else if (kind & 2)
 		session_answer(session);
+	else if (kind & 4 && session->mover.caps)
+		session_device_step(session);
+	until_us = next_us < until_us ? next_us : until_us;
 	if (session->in_len && until_us > session->now_us + ARRIVAL_US)
 		session->now_us += ARRIVAL_US;
 	else if (until_us > session->now_us)
@@ -258,8 +277,8 @@ static void world_idle(void *arg, uint64_t until_us)
 
 void session_work(struct session *session)
 {
-	for (int i = 0; ripc_poll(session->ctx); i++)
-		CLAIM(i < 1000);
+	for (uint32_t i = 0; ripc_poll(session->ctx); i++)
+		CLAIM(i < WORKS_MAX);
 }
 
 void session_pass(struct session *session, uint64_t us)
@@ -268,10 +287,13 @@ void session_pass(struct session *session, uint64_t us)
 
 	for (uint32_t i = 0; session->now_us < end_us; i++) {
 		int64_t left = ripc_poll_timeout(session->ctx);
+		uint64_t next_us = session_device_next_us(session);
 
 		CLAIM(i < IDLES_MAX);
 		left = left < 0 || (uint64_t)left > end_us - session->now_us ?
 			(int64_t)(end_us - session->now_us) : left;
+		if (next_us < session->now_us + (uint64_t)left)
+			left = next_us > session->now_us ? (int64_t)(next_us - session->now_us) : 0;
 		session->now_us += left ? (uint64_t)left : 1;
 		ripc_poll(session->ctx);
 	}
@@ -279,7 +301,7 @@ void session_pass(struct session *session, uint64_t us)
 
 void session_open(struct session *session)
 {
-	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = 2u << 20,
+	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = session->pool_bytes,
 		.flags = RIPC_SINGLE_THREAD, .backends = "world", .timeout_ms = 1000,
 		.peer_timeout_ms = 2000};
 

@@ -12,6 +12,8 @@ import os
 import random
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -161,6 +163,92 @@ class Served(unittest.TestCase):
             self.assertEqual(digests(os.path.join(self.out, 'copy%d' % i)),
                              digests(os.path.join(self.tree, 'small')))
 
+    def assert_kept(self, path, kind, status, said=''):
+        """Whatever lay where the file should go is what it was, and nothing else was left."""
+        before = os.lstat(path)
+        done = self.get('small/file 5', '-o', path, status=status)
+        self.assertIn(said, done.stderr.decode())
+        after = os.lstat(path)
+        self.assertTrue(kind(after.st_mode))
+        self.assertEqual((before.st_dev, before.st_ino), (after.st_dev, after.st_ino))
+        self.assertEqual(os.listdir(os.path.dirname(path)), [os.path.basename(path)])
+
+    def make_folder(self, name):
+        folder = os.path.join(self.out, name)
+        os.mkdir(folder)
+        return folder
+
+    def test_fileget__over_link(self):
+        target = os.path.join(self.make_folder('targets'), 'target')
+        link = os.path.join(self.make_folder('links'), 'link')
+        os.symlink('../targets/target', link)
+        self.assert_kept(link, stat.S_ISLNK, 1)  # leads to nothing
+        with open(target, 'w') as stream:
+            stream.write('older')
+        self.assert_kept(link, stat.S_ISLNK, 0)
+        self.assertEqual(os.listdir(os.path.dirname(target)), ['target'])
+        self.assertEqual(digest(target), digest(os.path.join(self.tree, 'small', 'file 5')))
+
+    def test_fileget__to_named_pipe(self):
+        pipe = os.path.join(self.make_folder('pipes'), 'pipe')
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(['sha256sum', pipe], stdout=subprocess.PIPE)
+        self.addCleanup(reader.kill)
+        self.get('big', '-o', pipe, '--piece', '1M', '--depth', '5')
+        self.assertTrue(stat.S_ISFIFO(os.lstat(pipe).st_mode))
+        self.assertEqual(os.listdir(os.path.dirname(pipe)), ['pipe'])
+        said, _ = reader.communicate(timeout=DEADLINE_S)
+        self.assertEqual(said.decode().split()[0], digest(os.path.join(self.tree, 'big')))
+
+    def test_fileget__over_socket(self):
+        path = os.path.join(self.make_folder('sockets'), 'socket')
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            self.assert_kept(path, stat.S_ISSOCK, 1, 'File exists')
+
+    def test_fileget__to_device(self):
+        # Nodes of our own, with the numbers of what keeps nothing and of what is always full.
+        folder = self.make_folder('devices')
+        if os.statvfs(folder).f_flag & os.ST_NODEV:
+            self.skipTest('%s is mounted without devices' % folder)
+        path = os.path.join(folder, 'node')
+        for minor, status, said in ((3, 0, ''), (7, 1, 'No space left')):
+            try:
+                os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, minor))
+            except PermissionError:
+                self.skipTest('no device node can be made here')
+            self.assert_kept(path, stat.S_ISCHR, status, said)
+            os.unlink(path)
+
+    def test_fileget__output_is_blamed(self):
+        done = self.get('small/file 5', '-o', 'nowhere/file', status=1)
+        self.assertIn('fileget: nowhere/file: No such file', done.stderr.decode())
+
+    def test_fileget__option_is_named(self):
+        done = run('fileget', '--id', '5', 'x', '--piece', '64k')
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"64k"', done.stderr.decode())
+        done = run('fileserver', self.tree, '--id', '5', '--cache', 'much')
+        self.assertIn('"much"', done.stderr.decode())
+
+    def test_tools__option_is_named(self):
+        for command in (('ripc', 'ping', 'x', '--timeout', '5s'),
+                        ('ripc-bench', 'latency', '--count', '5s')):
+            done = run(*command)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn('"5s"', done.stderr.decode())
+
+    def test_fileget__recursive_over_pipe(self):
+        folder = self.make_folder('copy')
+        os.mkfifo(os.path.join(folder, 'file 1'))
+        done = self.get('-r', 'small', '-o', 'copy', status=1)
+        self.assertIn('File exists', done.stderr.decode())
+        self.assertTrue(stat.S_ISFIFO(os.lstat(os.path.join(folder, 'file 1')).st_mode))
+        os.unlink(os.path.join(folder, 'file 1'))
+        served = digests(os.path.join(self.tree, 'small'))
+        del served['file 1']
+        self.assertEqual(digests(folder), served)
+
     def test_fileget__list(self):
         listed = self.get('--list').stdout.decode().splitlines()
         self.assertEqual({line.split(None, 1)[1]: line.split(None, 1)[0] for line in listed},
@@ -184,11 +272,16 @@ class Served(unittest.TestCase):
         self.assert_refused('nothing', 'no such file')
 
     def test_fileget__without_openat2(self):
+        for error in ('ENOSYS', 'EPERM'):  # an old kernel; a container's filter
+            with self.subTest(error=error):
+                self.check_without_openat2(error)
+
+    def check_without_openat2(self, error):
         if not shutil.which('strace'):
             self.skipTest('strace is not installed')
-        name = self.name + '-old'
+        name = self.name + '-' + error
         server = start('strace', '-f', '-qq', '-o', '/dev/null',
-                       '-e', 'inject=openat2:error=ENOSYS',
+                       '-e', 'inject=openat2:error=' + error,
                        program('fileserver'), self.tree, '--name', name,
                        ASAN_OPTIONS='detect_leaks=0')  # that needs ptrace for itself
         try:
@@ -328,6 +421,50 @@ class OnOneHost(unittest.TestCase):
         self.assertNotIn(' 0.0 MB from memory', said)
 
 
+    def test_all__no_network_in_common(self):
+        why = 'udp: the partner does not have it; shm: left out by configuration'
+        with tempfile.TemporaryDirectory(prefix='ripc-test-') as top:
+            name = 'test-apart-%d' % os.getpid()
+            server = start(program('fileserver'), top, '--name', name, RIPC_BACKENDS='shm')
+            try:
+                done = run('ripc', 'ping', name, '-c', '1')
+                self.assertEqual(done.returncode, 1)
+                self.assertIn('not taken: ' + why, done.stdout.decode())
+                self.assertIn('no network leads to it', done.stderr.decode())
+                done = run('ripc', 'ping', name, '-c', '1', '--json')
+                self.assertEqual(json.loads(done.stdout)['others'], why)
+                # Long before it would take the server for silent.
+                done = run('fileget', '--name', name, 'x', '--timeout', '900000')
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(why, done.stderr.decode())
+            finally:
+                stop(server)
+
+    def test_fileget__network_gone(self):
+        # A server that comes again where no network leads is not waited for.
+        with tempfile.TemporaryDirectory(prefix='ripc-test-') as top:
+            name = 'test-moved-%d' % os.getpid()
+            with open(os.path.join(top, 'big'), 'wb') as stream:
+                stream.truncate(BIG_BYTES)
+            server = start(program('fileserver'), top, '--name', name)
+            client = subprocess.Popen(
+                [program('fileget'), '--name', name, 'big', '-o', '-', '--piece', '1M',
+                 '--timeout', '900000'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=ENVIRONMENT)
+            client.stdout.read(1 << 20)
+            server.kill()
+            server.wait()
+            server.stdout.close()
+            server = start(program('fileserver'), top, '--name', name, RIPC_BACKENDS='shm')
+            try:
+                _, said = client.communicate(timeout=DEADLINE_S)
+            finally:
+                client.kill()
+                stop(server)
+            self.assertEqual(client.returncode, 1)
+            self.assertIn('no network leads to it', said.decode())
+
+
 class Alone(unittest.TestCase):
     """Cases without a server."""
 
@@ -364,6 +501,8 @@ class Alone(unittest.TestCase):
             ('ripc', 'ping', '99999999999999999999'), ('ripc', 'id'),
             ('ripc-bench',), ('ripc-bench', 'smell'), ('ripc-bench', 'latency', '--size', '0'),
             ('ripc-bench', 'latency', '--size', '1X'), ('ripc-bench', 'bandwidth', '--vs', 'udp'),
+            ('ripc-bench', 'latency', '--backend', 'nope'),
+            ('ripc-bench', 'latency', '--pin', '0,%d' % (os.sysconf('SC_NPROCESSORS_CONF') + 90)),
             ('ripc-bench', 'latency', '--vs', 'pigeon'), ('ripc-bench', 'latency', 'more'),
             ('pingpong', '--sizes', '5-1:1'), ('pingpong', '--id', '0'), ('pingpong', 'x'),
             ('pingpong', '--count', '0'),
@@ -380,6 +519,15 @@ class Alone(unittest.TestCase):
             self.assertEqual(done.returncode, 2, (name, args))
             self.assertIn(b'usage: ', done.stderr)
             self.assertEqual(done.stdout, b'')
+
+    def test_all__wrong_values(self):
+        for name, *args in (('ripc', 'ping', 'x', '-c', 'much'),
+                            ('ripc-bench', 'latency', '--size', 'much'),
+                            ('pingpong', '--count', 'much'),
+                            ('fileserver', '/tmp', '--id', '5', '--cache', 'much'),
+                            ('fileget', '--id', '5', 'x', '--depth', 'much')):
+            said = run(name, *args).stderr
+            self.assertIn(b'"much" is not what that option takes', said, name)
 
     def test_hello__greets(self):
         # In a network namespace of its own, as the name "hello" may be taken here.

@@ -335,6 +335,10 @@ void softefa_receive(struct softefa_qp *qp, bool all)
 
 		if (length == -EAGAIN)
 			return;
+		if (length == -ENOLINK) {
+			softefa_send_again(qp, &arrived.from);
+			continue;
+		}
 		if (length < 0) {
 			softefa_counters.dropped_bad++;
 			continue;
@@ -436,12 +440,13 @@ void softefa_answer(struct softefa_qp *qp)
 {
 	uint32_t from = 0;
 
-	if (!TAILQ_EMPTY(&qp->serves))
-		serve_reads(qp);
+	/* First: what is read would leave them no room for as long as there is more of it. */
 	while (from < qp->n_acks) {
 		if (!is_behind(qp, from) && send_acks(qp, from))
 			continue;
 		softefa_counters.busy++;
 		from++;
 	}
+	if (!TAILQ_EMPTY(&qp->serves))
+		serve_reads(qp);
 }

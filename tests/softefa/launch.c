@@ -260,6 +260,21 @@ void softefa_not_ready(struct softefa_qp *qp, struct softefa_request *request)
 	softefa_request_move(request, &qp->queued);
 }
 
+void softefa_send_again(struct softefa_qp *qp, const struct softefa_peer *peer)
+{
+	struct softefa_request *request, *next;
+
+	for (request = TAILQ_FIRST(&qp->sent); request; request = next) {
+		next = TAILQ_NEXT(request, entry);
+		if (!softefa_peer_same(&request->peer, peer))
+			continue;
+		request->name.attempt++;
+		request->n_received = 0;
+		request->due_ns = 0;
+		softefa_request_move(request, &qp->queued);
+	}
+}
+
 static void probe_one(struct softefa_qp *qp, struct softefa_request *request, uint64_t now_ns)
 {
 	struct softefa_header header = {.kind = SOFTEFA_PROBE, .name = request->name};

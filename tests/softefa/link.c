@@ -9,6 +9,9 @@
  *
  * By the socket come: HELLO, with the ring; BELL, to wake a reader whose thread sleeps; NO_RING,
  * when the one who was to be woken knows no such ring, as another process had its name before.
+ *
+ * What was put into a ring whose reader has died, and is meant for another process that has its
+ * name now, must not be lost with it: a ring says who reads it (life), and HELLO who sends it.
  */
 #include "link.h"
 
@@ -36,6 +39,7 @@ struct shared {
 	uint8_t apart1[120];
 	_Atomic uint64_t head;
 	_Atomic uint32_t reader_sleeps, writer_left;
+	_Atomic uint32_t reader_life; /* 0: nobody has it yet */
 };
 
 struct softefa_ring {
@@ -107,6 +111,7 @@ int softefa_link_open(struct softefa_link *link, const char *fabric,
 	/* So that a ring of another process that had our name is not taken for ours. */
 	if (getrandom(&link->random, sizeof(link->random), 0) != (ssize_t)sizeof(link->random))
 		link->random = (uint64_t)getpid() << 32;
+	link->life = (uint32_t)link->random | 1;
 	link->fabric = fabric;
 	link->fd = fd;
 	TAILQ_INIT(&link->out);
@@ -144,7 +149,7 @@ void softefa_link_forget(struct softefa_link *link)
 static int tell(struct softefa_link *link, const struct softefa_peer *to, enum softefa_kind kind,
 	uint64_t id, int passed_fd)
 {
-	struct softefa_header header = {.kind = (uint8_t)kind, .address = id};
+	struct softefa_header header = {.kind = (uint8_t)kind, .key = link->life, .address = id};
 
 	return softefa_wire_pass(link->fabric, link->fd, to, &header, passed_fd);
 }
@@ -267,11 +272,24 @@ static bool on_hello(struct softefa_link *link, const struct softefa_peer *from,
 		return false;
 	TAILQ_INSERT_TAIL(&link->in, ring, entry);
 	link->n_in++;
+	atomic_store(&ring->shared->reader_life, link->life);
 	return true;
 }
 
-/* Returns false for what is no message between links. */
-static bool on_control(struct softefa_link *link, const struct softefa_peer *from,
+/* Gives up the ring to a partner if it was for another process of that name. Returns whether. */
+static bool drop_stale(struct softefa_link *link, const struct softefa_peer *to, uint32_t life)
+{
+	struct softefa_ring *ring = find(&link->out, to);
+	uint32_t reader = ring ? atomic_load(&ring->shared->reader_life) : 0;
+
+	if (!reader || reader == life)
+		return false;
+	ring_free(&link->out, ring);
+	return true;
+}
+
+/* Returns 1 for what is no message between links, and -ENOLINK as softefa_link_receive(). */
+static int on_control(struct softefa_link *link, const struct softefa_peer *from,
 	const struct softefa_header *header, int fd)
 {
 	struct softefa_ring *ring;
@@ -280,19 +298,20 @@ static bool on_control(struct softefa_link *link, const struct softefa_peer *fro
 	case SOFTEFA_HELLO:
 		if (fd >= 0)
 			on_hello(link, from, header->address, fd);
-		return true;
+		return drop_stale(link, from, header->key) ? -ENOLINK : 0;
 	case SOFTEFA_BELL:
 		ring = find(&link->in, from);
 		if (header->address && (!ring || ring->id != header->address))
 			tell(link, from, SOFTEFA_NO_RING, header->address, -1);
-		return true;
+		return 0;
 	case SOFTEFA_NO_RING:
 		ring = find(&link->out, from);
-		if (ring && ring->id == header->address)
-			ring_free(&link->out, ring);
-		return true;
+		if (!ring || ring->id != header->address)
+			return 0;
+		ring_free(&link->out, ring);
+		return -ENOLINK;
 	default:
-		return false;
+		return 1;
 	}
 }
 
@@ -300,17 +319,16 @@ static int socket_read(struct softefa_link *link, struct softefa_peer *from,
 	struct softefa_header *header, const uint8_t **payload)
 {
 	struct iovec room = {link->datagram, SOFTEFA_CHUNK};
-	int len, fd;
-	bool is_control;
+	int len, fd, result;
 
 	do {
 		len = softefa_wire_receive(link->fabric, link->fd, from, header, &room, &fd);
-		is_control = len >= 0 && on_control(link, from, header, fd);
+		result = len >= 0 ? on_control(link, from, header, fd) : 1;
 		if (fd >= 0)
 			close(fd);
-	} while (is_control);
+	} while (!result);
 	*payload = link->datagram;
-	return len;
+	return result < 0 ? result : len;
 }
 
 /* Looks at the first message, past a SKIP. Returns its length, 0 (none) or -EBADMSG. */

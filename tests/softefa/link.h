@@ -23,6 +23,7 @@ struct softefa_link {
 	struct softefa_ring *held; /* its first message is being read by the caller */
 	uint8_t *datagram;	   /* what came by the socket */
 	uint64_t random;	   /* for the names of rings */
+	uint32_t life;		   /* tells processes apart that have had one name */
 };
 
 /* Makes the socket. Returns 0, -EADDRINUSE and others. */
@@ -39,9 +40,10 @@ int softefa_link_send(struct softefa_link *link, const struct softefa_peer *to,
 	struct softefa_header *header, const struct iovec *parts, int n_parts);
 
 /*
- * Never blocks. Returns the payload's length, -EAGAIN (nothing there) or -EBADMSG (something was
- * thrown away). The payload is valid until the next call, and may change meanwhile if the sender
- * is hostile. With "all" the socket is looked at as well, else only now and then.
+ * Never blocks. Returns the payload's length, -EAGAIN (nothing there), -EBADMSG (something was
+ * thrown away) or -ENOLINK (what went to "from" and was not answered has reached nobody, as another
+ * process has that name now). The payload is valid until the next call, and may change meanwhile if
+ * the sender is hostile. With "all" the socket is looked at as well, else only now and then.
  */
 int softefa_link_receive(struct softefa_link *link, struct softefa_peer *from,
 	struct softefa_header *header, const uint8_t **payload, bool all);

@@ -104,6 +104,13 @@ void side_close(struct side *side)
 	free(side->bytes);
 }
 
+void side_register_again(struct side *side, int access)
+{
+	ck_assert_int_eq(ibv_dereg_mr(side->mr), 0);
+	side->mr = ibv_reg_mr(side->pd, side->bytes, SIDE_BYTES, access);
+	ck_assert_ptr_nonnull(side->mr);
+}
+
 void side_gid(struct side *side, union ibv_gid *gid)
 {
 	ck_assert_int_eq(ibv_query_gid(side->context, 1, 0, gid), 0);
@@ -204,4 +211,23 @@ void side_wait(struct side *side, struct side_completion *completion)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		ck_assert_msg(now.tv_sec < end, "nothing completes");
 	}
+}
+
+struct side_completion side_pair_send(struct side sides[2], uint32_t len)
+{
+	struct side_completion completion;
+
+	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, len, 1), 0);
+	side_wait(&sides[0], &completion);
+	return completion;
+}
+
+void side_pair_pass(struct side sides[2])
+{
+	struct side_completion completion;
+
+	side_receive(&sides[1], 0);
+	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 1, 1), 0);
+	side_wait(&sides[1], &completion);
+	ck_assert_int_eq(completion.status, IBV_WC_SUCCESS);
 }

@@ -49,10 +49,16 @@ void side_set(const char *name, const char *value);
 
 void side_open(struct side *side, const struct side_options *options);
 void side_close(struct side *side);
+/* Its memory is closed, and opened anew with what IBV_ACCESS_* allow. */
+void side_register_again(struct side *side, int access);
 void side_gid(struct side *side, union ibv_gid *gid);
 void side_aim(struct side *side, const union ibv_gid *gid);
 void side_pair(struct side sides[2], const struct side_options *options);
 void side_pair_close(struct side sides[2]);
+/* The first one sends so many bytes to the second one; returns how that ended for the first. */
+struct side_completion side_pair_send(struct side sides[2], uint32_t len);
+/* A byte from the first one arrives at the second one. */
+void side_pair_pass(struct side sides[2]);
 
 /* Posts the buffer of this number to receive to. */
 void side_receive(struct side *side, uint32_t slot);

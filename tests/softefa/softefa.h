@@ -244,6 +244,8 @@ void softefa_launch(struct softefa_qp *qp, uint64_t now_ns);
 void softefa_probe(struct softefa_qp *qp, uint64_t now_ns);
 void softefa_complete(struct softefa_qp *qp, struct softefa_request *request, uint32_t status);
 void softefa_not_ready(struct softefa_qp *qp, struct softefa_request *request);
+/* What waits for an answer of this partner has not reached it. */
+void softefa_send_again(struct softefa_qp *qp, const struct softefa_peer *peer);
 
 /* deliver.c, locked: from the wire to memory, and the answers. */
 void softefa_receive(struct softefa_qp *qp, bool all); /* all: see softefa_link_receive() */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/suite.h"
 #include "side.h"
 
 static const struct side_options plain = {.rnr_retry = -1};
@@ -218,8 +219,7 @@ START_TEST(send__wrong_qkey_fails)
 	side_pair(sides, &plain);
 	ck_assert_int_eq(ibv_modify_qp(sides[1].qp, &attr, IBV_QP_QKEY), 0);
 	side_receive(&sides[1], 0);
-	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 10, 1), 0);
-	side_wait(&sides[0], &completion);
+	completion = side_pair_send(sides, 10);
 	ck_assert_uint_eq(completion.vendor_err, 9);
 	ck_assert(!side_poll(&sides[1], &completion));
 	side_pair_close(sides);
@@ -237,8 +237,7 @@ START_TEST(send__receive_too_short_fails_for_both)
 	sge = (struct ibv_sge){(uintptr_t)sides[1].bytes, 9, sides[1].mr->lkey};
 	wr.sg_list = &sge;
 	ck_assert_int_eq(ibv_post_recv(sides[1].qp, &wr, &bad_wr), 0);
-	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 10, 1), 0);
-	side_wait(&sides[0], &completion);
+	completion = side_pair_send(sides, 10);
 	ck_assert_uint_eq(completion.vendor_err, 11);
 	side_wait(&sides[1], &completion);
 	ck_assert_int_eq(completion.status, IBV_WC_LOC_LEN_ERR);
@@ -252,11 +251,9 @@ START_TEST(send__closed_memory_fails)
 	struct side sides[2];
 
 	side_pair(sides, &plain);
-	ck_assert_int_eq(ibv_dereg_mr(sides[0].mr), 0);
-	sides[0].mr = ibv_reg_mr(sides[0].pd, sides[0].bytes, SIDE_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	side_register_again(&sides[0], IBV_ACCESS_LOCAL_WRITE);
 	ck_assert_uint_ne(sides[0].mr->lkey, sides[0].key);
-	ck_assert_int_eq(side_send(&sides[0], sides[1].qp->qp_num, 10, 1), 0);
-	side_wait(&sides[0], &completion);
+	completion = side_pair_send(sides, 10);
 	ck_assert_int_eq(completion.status, IBV_WC_LOC_PROT_ERR);
 	ck_assert_uint_eq(completion.vendor_err, 5);
 	side_pair_close(sides);
@@ -426,48 +423,37 @@ START_TEST(ibv_get_cq_event__wakes)
 }
 END_TEST
 
-static void add_limits(TCase *c)
-{
-	tcase_add_test(c, send__longest_arrives);
-	tcase_add_test(c, send__empty_arrives);
-	tcase_add_test(c, send__ud_leaves_room_for_a_header);
-	tcase_add_test(c, send__too_long_fails);
-	tcase_add_test(c, send__ud_limit_can_be_set);
-	tcase_add_test(c, send__ud_to_nobody_is_lost);
-	tcase_add_test(c, send__not_ready_receiver_in_the_end_fails);
-	tcase_add_test(c, send__not_ready_receiver_gets_it_later);
-	tcase_add_test(c, send__to_nobody_fails);
-	tcase_add_test(c, send__death_can_be_told_otherwise);
-	tcase_add_test(c, send__wrong_qkey_fails);
-	tcase_add_test(c, send__receive_too_short_fails_for_both);
-	tcase_add_test(c, send__closed_memory_fails);
-	tcase_add_test(c, send__full_queue_is_refused);
-	tcase_add_test(c, send__refusals_can_be_set);
-}
-
 int main(void)
 {
-	Suite *suite = suite_create("softefa device");
-	TCase *c = tcase_create("device");
-	SRunner *runner;
-	int n_failed;
+	const TTest *const tests[] = {
+		ibv_get_device_list__as_many_as_set,
+		efadv_query_device__with_read,
+		efadv_query_device__without_read,
+		ibv_query_port__tells_the_longest_datagram,
+		send__longest_arrives,
+		send__empty_arrives,
+		send__ud_leaves_room_for_a_header,
+		send__too_long_fails,
+		send__ud_limit_can_be_set,
+		send__ud_to_nobody_is_lost,
+		send__not_ready_receiver_in_the_end_fails,
+		send__not_ready_receiver_gets_it_later,
+		send__to_nobody_fails,
+		send__death_can_be_told_otherwise,
+		send__wrong_qkey_fails,
+		send__receive_too_short_fails_for_both,
+		send__closed_memory_fails,
+		send__full_queue_is_refused,
+		send__refusals_can_be_set,
+		wr_set_inline_data__up_to_32,
+		wr_abort__sends_nothing,
+		post_recv__full_queue_is_refused,
+		ibv_modify_qp__error_flushes,
+		ibv_create_qp__other_types_are_refused,
+		ibv_destroy_cq__in_use_is_refused,
+		ibv_get_cq_event__wakes,
+		NULL,
+	};
 
-	tcase_add_test(c, ibv_get_device_list__as_many_as_set);
-	tcase_add_test(c, efadv_query_device__with_read);
-	tcase_add_test(c, efadv_query_device__without_read);
-	tcase_add_test(c, ibv_query_port__tells_the_longest_datagram);
-	add_limits(c);
-	tcase_add_test(c, wr_set_inline_data__up_to_32);
-	tcase_add_test(c, wr_abort__sends_nothing);
-	tcase_add_test(c, post_recv__full_queue_is_refused);
-	tcase_add_test(c, ibv_modify_qp__error_flushes);
-	tcase_add_test(c, ibv_create_qp__other_types_are_refused);
-	tcase_add_test(c, ibv_destroy_cq__in_use_is_refused);
-	tcase_add_test(c, ibv_get_cq_event__wakes);
-	suite_add_tcase(suite, c);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("softefa device", tests);
 }

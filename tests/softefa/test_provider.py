@@ -114,11 +114,11 @@ class Pair:
                 process.kill()
             process.wait()
         shutil.rmtree(self.folder)
-        # The provider makes a region for its shm partners by the name of its address, whether it
-        # may use them or not, and leaves it when it is killed.
+
+    def regions(self):
+        """What the provider has left for its transfers within a host, by the name of its GID."""
         gid = 'fe80::2ef:a0ff:fe%02x:%x_' % (self.port >> 8, (self.port & 255) << 8)
-        for name in glob.glob(f'/dev/shm/{gid}*'):
-            os.unlink(name)
+        return glob.glob(f'/dev/shm/{gid}*')
 
 
 class Provider(unittest.TestCase):
@@ -204,6 +204,7 @@ class Provider(unittest.TestCase):
             # It may notice by its connection for control, too: what counts is that it ends.
             self.assertNotEqual(pair.client.wait(DEADLINE_S), 0, pair.output())
             self.assertEqual(names_in_use(pair.fabric), [])
+            self.assertEqual(pair.regions(), [])
         finally:
             pair.close()
 

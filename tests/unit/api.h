@@ -7,7 +7,6 @@
 #ifndef API_H
 #define API_H
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../util/process.h"
 #include "ripc/ripc.h"
 #include "suite.h"
 
@@ -206,20 +206,6 @@ static inline void pump_stop(struct pump *pump)
 {
 	atomic_store(&pump->stop, true);
 	ck_assert_int_eq(pthread_join(pump->thread, NULL), 0);
-}
-
-/* ---- the process ------------------------------------------------------------------------- */
-
-static inline int descriptors_open(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n - 3; /* ".", ".." and the directory itself */
 }
 
 static inline uint64_t clock_ms(void)

@@ -378,6 +378,18 @@ static inline void lone_introduce(struct lone *lone)
 	lone_say(lone, &hello, NULL, NULL); /* the token comes back */
 }
 
+/* From now on another partner speaks, of a context of its own, which lives on this host. */
+static inline void lone_newcomer(struct lone *lone, uint8_t host)
+{
+	lone->service++;
+	lone->incarnation++;
+	lone->context++;
+	lone->token_in++;
+	lone->token_out = lone->proof = 0;
+	lone->host = host;
+	lone_introduce(lone);
+}
+
 static inline void lone_close_all(struct lone *lone)
 {
 	int error = ripc_close(lone->ctx, 0);

@@ -3,12 +3,21 @@
 #ifndef MOVER_H
 #define MOVER_H
 
+#include "core/core.h"
+#include "core/pool.h"
 #include "lone.h"
 
 #define MIB        (1u << 20)
 #define MOVES_MAX  64
 #define KEY        0x4e1 /* of the first range that is opened */
 #define LENT       (2 * MIB)
+
+/* Memory that was registered: of the pool, or another's. */
+struct fake_region {
+	void *mem; /* NULL: free */
+	size_t len;
+	bool in_pool;
+};
 
 struct fake_move {
 	uint64_t offset, cookie;
@@ -27,10 +36,12 @@ static struct {
 	struct fake_move reads[MOVES_MAX], writes[MOVES_MAX]; /* in progress */
 	uint32_t n_reads, n_writes;
 	uint32_t n_full;  /* calls of read and write that get -EAGAIN */
+	int refusal;      /* what they get instead; 0: that */
 	uint32_t n_begun; /* answers of which the first byte was written */
 	struct ripc__event events[MOVES_MAX];
 	uint32_t n_events;
 	uint32_t n_open, n_writable, n_closed, n_regions;
+	struct fake_region regions[MOVES_MAX];
 	bool fences, opens_slowly, ends_when_waited_for;
 	uint64_t fence;
 } fake;
@@ -43,22 +54,34 @@ static inline int fake_dev_open(void *dev, const struct ripc__host *host, struct
 	return 0;
 }
 
+static inline bool is_in_pool(void *dev, const void *mem, size_t len)
+{
+	return ripc__pool_owns(((struct lone_port *)dev)->lone->ctx->pool, mem, len);
+}
+
 static inline int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source,
 		void **region)
 {
+	uint32_t i = 0;
+
 	ck_assert_int_eq(source, (fake.caps & RIPC_CAP_WRITE) != 0);
-	(void)dev;
 	(void)peer;
-	(void)len;
-	*region = mem;
+	while (fake.regions[i].mem)
+		ck_assert_uint_lt(++i, MOVES_MAX);
+	fake.regions[i] = (struct fake_region){mem, len, is_in_pool(dev, mem, len)};
+	*region = &fake.regions[i];
 	fake.n_regions++;
 	return 0;
 }
 
-static inline void fake_mem_dereg(void *dev, void *region)
+/* While it is there: what was of the pool must not have gone back. */
+static inline void fake_mem_dereg(void *dev, void *state)
 {
-	(void)dev;
-	(void)region;
+	struct fake_region *region = state;
+
+	ck_assert_ptr_nonnull(region->mem);
+	ck_assert_int_eq(is_in_pool(dev, region->mem, region->len), region->in_pool);
+	region->mem = NULL;
 	fake.n_regions--;
 }
 
@@ -93,7 +116,7 @@ static inline int move_begins(struct fake_move *moves, uint32_t *n, struct fake_
 {
 	if (fake.n_full > 0) {
 		fake.n_full--;
-		return -EAGAIN;
+		return fake.refusal ? fake.refusal : -EAGAIN;
 	}
 	ck_assert_uint_lt(*n, MOVES_MAX);
 	moves[(*n)++] = move;

@@ -32,9 +32,13 @@ static void log_nothing(void *arg, int level, const char *format, ...)
 	(void)format;
 }
 
+static const char *world_reads; /* the option ofi.reads */
+
 static const char *world_option(void *arg, const char *name)
 {
 	(void)arg;
+	if (strcmp(name, "ofi.reads") == 0)
+		return world_reads;
 	return strcmp(name, "ofi.provider") == 0 ? "tcp;ofi_rxm" :
 		strcmp(name, "ofi.receives") == 0 ? "128" : NULL;
 }

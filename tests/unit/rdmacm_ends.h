@@ -23,6 +23,7 @@ struct end {
 	struct ripc__attr attr;
 	struct ripc__event events[RIPC_EVENTS_MAX]; /* that came, without datagrams */
 	uint32_t n_events, n_datagrams;
+	bool is_stopped; /* its process is: nothing is polled */
 };
 
 static struct end ends[ENDS];
@@ -94,7 +95,8 @@ static void move(void)
 {
 	for (uint32_t i = 0; i < n_ends; i++) {
 		struct ripc__event events[RIPC_EVENTS_MAX];
-		int n = BACKEND->poll(&ends[i].port, events, RIPC_EVENTS_MAX);
+		int n = ends[i].is_stopped ? 0 :
+			BACKEND->poll(&ends[i].port, events, RIPC_EVENTS_MAX);
 
 		for (int k = 0; k < n; k++) {
 			if (events[k].kind == RIPC_EV_DATAGRAM) {
@@ -104,7 +106,8 @@ static void move(void)
 				ends[i].events[ends[i].n_events++ % RIPC_EVENTS_MAX] = events[k];
 			}
 		}
-		BACKEND->wait_arm(&ends[i].port);
+		if (!ends[i].is_stopped)
+			BACKEND->wait_arm(&ends[i].port);
 	}
 }
 

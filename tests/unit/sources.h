@@ -19,11 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../util/process.h"
 #include "core/backend.h"
 #include "core/wire.h"
 #include "suite.h"
@@ -40,6 +40,7 @@ struct side {
 	const char *options[3][2];
 	char port[8];
 	char logged[512];
+	char why[256], remedy[256]; /* as side_probe() got them */
 };
 
 static inline int test_port(int k)
@@ -96,6 +97,11 @@ static inline int side_try(struct side *side)
 		side->state = NULL;
 	}
 	return error;
+}
+
+static inline int side_probe(struct side *side)
+{
+	return side->ops->probe(&side->host, side->why, side->remedy);
 }
 
 static inline void side_open(struct side *side, const struct ripc__source *ops)
@@ -165,17 +171,15 @@ static inline int descriptors(bool kept_on_exec)
 /* Lets a source meet every point at which descriptors can run out. */
 static inline void open_without_descriptors(const struct ripc__source *ops, const char *peers)
 {
-	struct rlimit limit, old;
 	struct side side;
 	int before = descriptors(false), kept = descriptors(true);
 
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
 	for (int spare = 0; spare < 12; spare++) {
 		int top = dup(1), error;
+		rlim_t limit;
 
 		close(top);
-		limit = (struct rlimit){(rlim_t)(top + spare), old.rlim_max};
-		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		limit = descriptors_limit((rlim_t)(top + spare));
 		side_init(&side, ops);
 		side.host.peers = peers;
 		error = side_try(&side);
@@ -185,7 +189,7 @@ static inline void open_without_descriptors(const struct ripc__source *ops, cons
 			side_close(&side);
 		}
 		ck_assert(error == 0 || error == -EMFILE);
-		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+		descriptors_limit(limit);
 		ck_assert_int_eq(descriptors(false), before);
 		if (!spare && !peers)
 			ck_assert_int_eq(error, -EMFILE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts through the public calls: configuration, statistics, paths, finding and measuring. */
-#include <sys/resource.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "api.h"
 
@@ -85,6 +86,10 @@ START_TEST(open__cannot_be_understood)
 		{"udp", "resolver.group=10.0.0.1", "10.0.0.1"},
 		{"udp", "udp.port=frog", "frog"},
 		{"udp", "udp.gso=perhaps", "perhaps"},
+		{"udp", "udp.prot=5", "udp.prot"},
+		{"udp", "foo.bar=1", "foo.bar"},
+		/* Also where nobody would heed it. */
+		{"udp", "verbs.receives=1", "from 64 to 16384"},
 	};
 	struct ripc_config cfg;
 
@@ -122,6 +127,12 @@ START_TEST(open__environment_wins)
 	setenv("RIPC_PEERS", "127.0.0.1:0", 1);
 	check_refused(&cfg, -EINVAL, "127.0.0.1");
 	unsetenv("RIPC_PEERS");
+	setenv("RIPC_LOG", "verbose", 1);
+	check_refused(&cfg, -EINVAL, "error, warn, info or debug");
+	setenv("RIPC_LOG", "", 1);
+	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	unsetenv("RIPC_LOG");
 	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
 }
@@ -131,28 +142,66 @@ END_TEST
 START_TEST(open__no_descriptors)
 {
 	struct ripc_config cfg = api_config(0);
-	struct rlimit before, few;
 	struct ripc_context *ctx = NULL;
+	struct said said;
 	int n = descriptors_open();
 
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	cfg.log = hear;
+	cfg.log_arg = &said;
+
 	for (int more = 0; more < 12; more++) {
+		rlim_t before = descriptors_limit((rlim_t)(n + more));
 		int error;
 
-		few = before;
-		few.rlim_cur = (rlim_t)(n + more);
-		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		said = (struct said){0};
 		error = ripc_open(&cfg, &ctx);
-		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+		descriptors_limit(before);
 		if (error == 0)
 			ck_assert_int_eq(ripc_close(ctx, 0), 0);
 		else
 			ck_assert(error == -EMFILE || error == -ENODEV);
+		if (error == -EMFILE)
+			ck_assert_ptr_nonnull(strstr(said.text, "ulimit -n"));
 		if (more == 0)
 			ck_assert_int_lt(error, 0);
 		ck_assert_int_eq(descriptors_open(), n);
 	}
 	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+static void hear_last(void *arg, int level, const char *text)
+{
+	struct said *said = arg;
+
+	if (level <= RIPC_LOG_WARN) {
+		said->n++;
+		snprintf(said->text, sizeof(said->text), "%s", text);
+	}
+}
+
+/* What is too small is named, once, and by the error, too. */
+START_TEST(buf_alloc__full_pool_is_explained)
+{
+	struct ripc_config cfg = api_config(0);
+	struct ripc_context *ctx = NULL;
+	struct said said = {0};
+	void *buf = NULL;
+
+	cfg.pool_bytes = 1u << 20;
+	cfg.log = hear_last;
+	cfg.log_arg = &said;
+	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
+	said = (struct said){0};
+	ck_assert_int_eq(ripc_buf_alloc(ctx, 1u << 30, &buf), -ENOMEM);
+	ck_assert_int_eq(ripc_buf_alloc(ctx, 1u << 30, &buf), -ENOMEM);
+	ck_assert_ptr_null(buf);
+	ck_assert_int_eq(said.n, 1);
+	ck_assert_ptr_nonnull(strstr(said.text, "1073741824"));
+	ck_assert_ptr_nonnull(strstr(said.text, "raise pool_bytes"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOMEM), "pool_bytes"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EMFILE), "ulimit -n"));
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
 }
 END_TEST
@@ -343,6 +392,46 @@ START_TEST(list__finds_services)
 }
 END_TEST
 
+static void seen_nothing(void *arg, const struct ripc_listing *listing)
+{
+	(void)arg;
+	(void)listing;
+}
+
+struct lister {
+	struct ripc_context *ctx;
+	atomic_bool seen;
+};
+
+/* Lists, nearly all the time, until that has been seen. */
+static void *list_on(void *arg)
+{
+	struct lister *lister = arg;
+
+	while (!atomic_load(&lister->seen))
+		ripc_list(lister->ctx, 100, seen_nothing, NULL);
+	return NULL;
+}
+
+/* One at a time: the second one is told, and may look when the first one is done. */
+START_TEST(list__while_another_thread_lists)
+{
+	struct lister lister = {0};
+	struct pair pair;
+	pthread_t thread;
+
+	pair_open(&pair);
+	lister.ctx = pair.a.ctx;
+	ck_assert_int_eq(pthread_create(&thread, NULL, list_on, &lister), 0);
+	while (ripc_list(pair.a.ctx, 0, seen_nothing, NULL) != -EBUSY)
+		sched_yield();
+	atomic_store(&lister.seen, true);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_int_ge(ripc_list(pair.a.ctx, 0, seen_nothing, NULL), 0);
+	pair_close(&pair);
+}
+END_TEST
+
 struct findings {
 	int n, udp_usable, local_usable;
 };
@@ -373,6 +462,19 @@ START_TEST(probe__tells_of_each)
 	ck_assert_int_eq(descriptors_open(), n);
 	cfg.size = 1;
 	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -EINVAL);
+	/* Where opening would be refused, probing says so. */
+	cfg = api_config(0);
+	cfg.options = "udp.prot=5";
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -EINVAL);
+	cfg.options = NULL;
+	cfg.peers = "127.0.0.1:0";
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -EINVAL);
+	cfg.peers = NULL;
+	cfg.backends = "shm";
+	cfg.options = "shm.uids=joe";
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -EINVAL);
+	cfg.backends = "udp";
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), 0);
 	ck_assert_int_eq(ripc_probe(NULL, found, &findings), 0);
 }
 END_TEST
@@ -428,9 +530,11 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		open__defaults, open__size, open__cannot_be_understood, open__environment_wins,
-		open__no_descriptors, open__bad_arguments, close__negative_timeout,
+		open__no_descriptors, buf_alloc__full_pool_is_explained, open__bad_arguments,
+		close__negative_timeout,
 		receive__nothing_there, receive__spinning_first, resolve__found_or_not,
-		path_info__says_how, ping__measures, ping__silent_partner, list__finds_services,
+		path_info__says_how, ping__measures, ping__silent_partner,
+		list__finds_services, list__while_another_thread_lists,
 		probe__tells_of_each, stats__any_size, strerror__says_something, NULL,
 	};
 

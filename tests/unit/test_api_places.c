@@ -460,6 +460,48 @@ static struct ripc_send give(uint64_t to, const struct iovec *items, uint32_t n_
 	return send;
 }
 
+/* Beyond the buffer's end, more items in it than references, another's memory: all stays ours. */
+static void give_wrongly(bool is_long)
+{
+	static uint8_t foreign[100];
+	struct iovec items[3];
+	struct ripc_send send;
+	struct pair pair;
+	void *mem;
+
+	pair_open(&pair);
+	mem = pool_filled(pair.a.ctx, 300000, 0);
+	items[0] = item(mem, 300000);
+	items[1] = item((char *)mem + 100, 0);
+	send = give(pair.b.id, items, 1);
+	if (!is_long)
+		send.flags &= ~RIPC_SEND_LONG;
+	items[0].iov_len = 100000000;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	items[0].iov_len = 100;
+	send.n_items = 2;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	items[1] = item(foreign, sizeof(foreign));
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	/* With a reference for each it is taken. */
+	items[1] = items[2] = item((char *)mem + 200, 100);
+	send.n_items = 3;
+	ck_assert_int_eq(ripc_buf_ref(pair.a.ctx, mem), 0);
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_buf_ref(pair.a.ctx, mem), 0);
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	ck_assert_int_eq(ripc_buf_free(pair.a.ctx, mem), -EINVAL);
+	ripc_msg_free(take(pair.b.svc, is_long ? RIPC_LONG : RIPC_SHORT));
+	pair_close(&pair);
+}
+
+START_TEST(give__refused)
+{
+	give_wrongly(true);
+	give_wrongly(false);
+}
+END_TEST
+
 START_TEST(give__delivered_takes_the_reference)
 {
 	struct iovec items[2];
@@ -626,9 +668,10 @@ int main(void)
 		returns__not_used, returns__lent_to_one_partner, returns__cancelled,
 		returns__of_a_failed_send, buf_free__not_ours, buf_ref__counts,
 		buf_ref__item_outlives_its_message, buf_ref__item_of_a_short,
-		give__delivered_takes_the_reference, give__not_delivered_leaves_it,
-		give__only_pool_buffers, buf_register__no_longer_foreign,
-		buf_register__bad_arguments, buf_alloc__limit, NULL,
+		give__refused, give__delivered_takes_the_reference,
+		give__not_delivered_leaves_it, give__only_pool_buffers,
+		buf_register__no_longer_foreign, buf_register__bad_arguments, buf_alloc__limit,
+		NULL,
 	};
 
 	return suite_run("api_places", tests);

@@ -5,18 +5,6 @@
 
 #include "api.h"
 
-static int n_threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	int n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n - 2;
-}
-
 /* Both contexts are turned by this one thread until the message is there. */
 static struct ripc_msg *turn_until(const struct pair *pair, struct ripc_service *svc)
 {
@@ -36,7 +24,7 @@ static struct ripc_msg *turn_until(const struct pair *pair, struct ripc_service 
 static void both_ways(uint32_t flags)
 {
 	static const size_t lens[] = {0, 100, 5000, 100000, 2000000};
-	int before = n_threads();
+	int before = threads_running();
 	struct pair pair;
 
 	side_open(&pair.a, flags);
@@ -61,7 +49,7 @@ static void both_ways(uint32_t flags)
 		ripc_msg_free(msg);
 		free(one.iov_base);
 	}
-	ck_assert_int_eq(n_threads(), before);
+	ck_assert_int_eq(threads_running(), before);
 	pair_close(&pair);
 }
 

@@ -2,7 +2,6 @@
 /* Services through the public calls: IDs, moving, closing, descriptors, and a thousand of them. */
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include "api.h"
 #include "core/core.h"
@@ -537,16 +536,6 @@ END_TEST
 
 /* ---- many -------------------------------------------------------------------------------- */
 
-static rlim_t allow_descriptors(void)
-{
-	struct rlimit limit = {0};
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	return limit.rlim_cur;
-}
-
 /* A thousand services in one process, each of them found and spoken to: a thousand partners of
  * one service. */
 START_TEST(services__thousand_and_partners_of_one)
@@ -637,7 +626,7 @@ int main(void)
 	};
 	TCase *tcase = tcase_create("api_service");
 
-	if (allow_descriptors() < MANY + 200) {
+	if (descriptors_allow() < MANY + 200) {
 		printf("skipped: RLIMIT_NOFILE allows less than %d files\n", MANY + 200);
 		return 77;
 	}

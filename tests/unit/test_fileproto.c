@@ -118,7 +118,8 @@ END_TEST
 /* Encodes one entry and reads it back from memory that ends with it, less cut bytes. */
 static int entry_round_trip(const char *name, char type, size_t cut)
 {
-	struct file_entry entry = {type, (uint16_t)strlen(name), 77, name}, got;
+	struct file_entry entry = {.type = type, .name_len = (uint16_t)strlen(name), .size = 77};
+	struct file_entry got;
 	size_t len = FILE_ENTRY_HEADER + strlen(name) - cut;
 	uint8_t bytes[FILE_ENTRY_HEADER + 64], *copy = malloc(len);
 	const uint8_t *at = copy;
@@ -156,6 +157,37 @@ START_TEST(file_entry_decode__names_and_lengths)
 }
 END_TEST
 
+/* The listing may lie in memory of the server, which alters it once it was checked. */
+START_TEST(file_entry_decode__is_a_copy)
+{
+	uint8_t bytes[FILE_ENTRY_HEADER + 4] = {'f', 4};
+	const uint8_t *at = bytes;
+	struct file_entry got;
+
+	memcpy(bytes + FILE_ENTRY_HEADER, "name", 4);
+	ck_assert_int_eq(file_entry_decode(&at, bytes + sizeof(bytes), &got), 1);
+	memset(bytes, '/', sizeof(bytes));
+	ck_assert_int_eq(got.name_len, 4);
+	ck_assert_mem_eq(got.name, "name", 4);
+}
+END_TEST
+
+START_TEST(file_entry_decode__longest_name)
+{
+	uint8_t bytes[FILE_ENTRY_HEADER + NAME_MAX + 1] = {'f'};
+	const uint8_t *at = bytes, *end = bytes + sizeof(bytes);
+	struct file_entry got;
+
+	memset(bytes + FILE_ENTRY_HEADER, 'n', NAME_MAX + 1);
+	file_put16(bytes + 1, NAME_MAX + 1);
+	ck_assert_int_eq(file_entry_decode(&at, end, &got), -EBADMSG);
+	file_put16(bytes + 1, NAME_MAX);
+	ck_assert_int_eq(file_entry_decode(&at, end, &got), 1);
+	ck_assert_ptr_eq(at, end - 1);
+	ck_assert_uint_eq(strlen(got.name), NAME_MAX);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fileproto");
@@ -169,6 +201,8 @@ int main(void)
 	tcase_add_test(tcase, file_request_decode__longest_path);
 	tcase_add_test(tcase, file_answer_decode__round_trip_and_lengths);
 	tcase_add_test(tcase, file_entry_decode__names_and_lengths);
+	tcase_add_test(tcase, file_entry_decode__is_a_copy);
+	tcase_add_test(tcase, file_entry_decode__longest_name);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

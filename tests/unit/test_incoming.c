@@ -6,18 +6,6 @@
 
 static uint8_t junk[1200];
 
-/* From now on another partner speaks, of a context of its own, which lives on this host. */
-static void newcomer(struct lone *lone, uint8_t host)
-{
-	lone->service++;
-	lone->incarnation++;
-	lone->context++;
-	lone->token_in++;
-	lone->token_out = lone->proof = 0;
-	lone->host = host;
-	lone_introduce(lone);
-}
-
 static void say_short(struct lone *lone, uint64_t number, uint32_t len)
 {
 	struct wire_packet packet = {.h.type = WIRE_SHORT, .h.number = number, .n_items = 1,
@@ -131,13 +119,13 @@ START_TEST(announce__unasked_that_never_come)
 
 	lone_open(&lone);
 	for (int context = 0; context < 4; context++) {
-		newcomer(&lone, 2);
+		lone_newcomer(&lone, 2);
 		for (uint64_t number = 1; number <= 64; number++)
 			say_announce(&lone, number, 65536, 65536);
 	}
 	/* All that may be under way is 1 MiB. */
 	ck_assert_uint_le(lone_stats(&lone).granted_bytes, MIB / 2);
-	newcomer(&lone, 3);
+	lone_newcomer(&lone, 3);
 	since = lone.n_sent;
 	say_announce(&lone, 1, MIB, 0);
 	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
@@ -179,7 +167,7 @@ START_TEST(queue__has_room_for_the_next)
 	ck_assert_uint_eq(lone_stats(&lone).drop_queue_full, 5000 - n);
 	say_whole(&lone, 1, 10);
 	ck_assert_uint_eq(lone_stats(&lone).long_received, 0);
-	newcomer(&lone, 2);
+	lone_newcomer(&lone, 2);
 	for (uint64_t number = 1; number <= 64; number++)
 		say_whole(&lone, number, 10);
 	ck_assert_uint_eq(lone_stats(&lone).long_received, 64);
@@ -201,7 +189,7 @@ START_TEST(queue__takes_a_share_of_the_pool)
 
 	lone_open(&lone);
 	for (int context = 0; context < 20; context++) {
-		newcomer(&lone, 2);
+		lone_newcomer(&lone, 2);
 		for (uint64_t number = 1; number <= 3000; number++)
 			say_short(&lone, number, sizeof(junk));
 	}
@@ -209,7 +197,7 @@ START_TEST(queue__takes_a_share_of_the_pool)
 	n = lone_stats(&lone).long_received;
 	say_whole(&lone, 1, sizeof(junk));
 	ck_assert_uint_eq(lone_stats(&lone).long_received, n);
-	newcomer(&lone, 3);
+	lone_newcomer(&lone, 3);
 	say_whole(&lone, 1, sizeof(junk));
 	ck_assert_uint_eq(lone_stats(&lone).long_received, n + 1);
 	lone_close_all(&lone);
@@ -224,13 +212,13 @@ START_TEST(announce__many_contexts_of_one_host)
 
 	lone_open(&lone);
 	for (int context = 0; context < 10; context++) {
-		newcomer(&lone, 2);
+		lone_newcomer(&lone, 2);
 		for (uint64_t number = 1; number <= 4; number++)
 			say_announce(&lone, number, 7 * MIB, 0);
 	}
 	ck_assert_uint_ge(lone_stats(&lone).pool_used_bytes, 14 * MIB);
 	ck_assert_uint_le(lone_stats(&lone).pool_used_bytes, 36 * MIB);
-	newcomer(&lone, 3);
+	lone_newcomer(&lone, 3);
 	since = lone.n_sent;
 	say_announce(&lone, 1, 20 * MIB, 65536);
 	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
@@ -245,18 +233,18 @@ START_TEST(announce__one_that_takes_much)
 	uint32_t since;
 
 	lone_open(&lone);
-	newcomer(&lone, 2);
+	lone_newcomer(&lone, 2);
 	since = lone.n_sent;
 	say_announce(&lone, 1, 40 * MIB, 65536);
 	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
 	since = lone.n_sent;
 	say_announce(&lone, 2, MIB, 65536);
 	ck_assert_uint_eq(granted(&lone, since, 2), 0);
-	newcomer(&lone, 2);
+	lone_newcomer(&lone, 2);
 	since = lone.n_sent;
 	say_announce(&lone, 1, MIB, 65536);
 	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
-	newcomer(&lone, 3);
+	lone_newcomer(&lone, 3);
 	since = lone.n_sent;
 	say_announce(&lone, 1, 6 * MIB, 65536);
 	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
@@ -271,7 +259,7 @@ START_TEST(announce__too_long_beside_another)
 	uint64_t refused;
 
 	lone_open(&lone);
-	newcomer(&lone, 2);
+	lone_newcomer(&lone, 2);
 	say_announce(&lone, 1, MIB, 65536);
 	refused = lone_stats(&lone).messages_refused;
 	say_announce(&lone, 2, 65ull * MIB, 65536);
@@ -288,7 +276,7 @@ START_TEST(announce__more_than_are_received_at_once)
 
 	lone_open(&lone);
 	for (int context = 0; context < 100; context++) {
-		newcomer(&lone, 2);
+		lone_newcomer(&lone, 2);
 		for (uint64_t number = 1; number <= 64; number++) {
 			uint32_t since = lone.n_sent;
 
@@ -298,7 +286,7 @@ START_TEST(announce__more_than_are_received_at_once)
 	}
 	ck_assert_uint_ge(accepted, 1000);
 	ck_assert_uint_le(accepted, 2048);
-	newcomer(&lone, 3);
+	lone_newcomer(&lone, 3);
 	say_announce(&lone, 1, 2000, 1000);
 	ck_assert_uint_ge(granted(&lone, 0, 1), 1000);
 	lone_close_all(&lone);

@@ -290,7 +290,7 @@ START_TEST(number__what_it_takes)
 	static const struct {
 		const char *text;
 		int value;
-	} cases[] = {{"1", 1}, {"65535", 65535}, {"+7", 7}, {"007", 7}, {" 8", 8},
+	} cases[] = {{"1", 1}, {"65535", 65535}, {"007", 7}, {"+7", -EINVAL}, {" 8", -EINVAL},
 		{"0", -EINVAL}, {"65536", -EINVAL}, {"", -EINVAL}, {"x", -EINVAL},
 		{"80x", -EINVAL}, {"80 ", -EINVAL}, {"-1", -EINVAL}, {"1e3", -EINVAL},
 		{"0x10", -EINVAL}, {"99999999999999999999", -EINVAL},
@@ -329,7 +329,7 @@ START_TEST(number__not_set)
 	ck_assert_int_eq(ripc__inet_port(&side.host), INET_PORT);
 	side.host.option = NULL;
 	ck_assert_int_eq(ripc__inet_port(&side.host), INET_PORT);
-	ck_assert_int_eq(ripc__inet_number(&side.host, "x", -5, (int[]){0, INT_MAX}), -5);
+	ck_assert_int_eq(ripc__inet_number(&side.host, "resolver.ttl", 1), 1);
 }
 END_TEST
 

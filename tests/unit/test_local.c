@@ -350,14 +350,14 @@ END_TEST
 
 START_TEST(local__probe_says_what_it_finds)
 {
-	char why[256] = "", remedy[256] = "untouched";
 	int before = descriptors(false);
 	struct side side;
 
 	side_init(&side, &ripc__local_source);
-	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
-	ck_assert_ptr_nonnull(strstr(why, "abstract Unix sockets"));
-	ck_assert_str_eq(remedy, "");
+	strcpy(side.remedy, "untouched");
+	ck_assert_int_eq(side_probe(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.why, "abstract Unix sockets"));
+	ck_assert_str_eq(side.remedy, "");
 	ck_assert_int_eq(descriptors(false), before);
 }
 END_TEST

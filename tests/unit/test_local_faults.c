@@ -12,15 +12,14 @@ START_TEST(local__probe_names_the_remedy)
 		const char *remedy;
 	} cases[] = {{EMFILE, "ulimit -n"}, {ENFILE, "ulimit -n"}, {EAFNOSUPPORT, "AF_UNIX"},
 		{EACCES, "AF_UNIX"}};
-	char why[256], remedy[256];
 	struct side side;
 
 	side_init(&side, &ripc__local_source);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		plan_failure(CALL_SOCKET, 1, cases[i].error);
-		ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), -cases[i].error);
-		ck_assert_ptr_nonnull(strstr(why, strerror(cases[i].error)));
-		ck_assert_ptr_nonnull(strstr(remedy, cases[i].remedy));
+		ck_assert_int_eq(side_probe(&side), -cases[i].error);
+		ck_assert_ptr_nonnull(strstr(side.why, strerror(cases[i].error)));
+		ck_assert_ptr_nonnull(strstr(side.remedy, cases[i].remedy));
 	}
 }
 END_TEST

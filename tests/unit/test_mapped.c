@@ -411,6 +411,59 @@ START_TEST(give__goes_on)
 }
 END_TEST
 
+/* The only message that 0 has under way, once it has shown its items; NULL: not yet. */
+static struct outgoing *shown(const struct world *world)
+{
+	list_for_each(node, &world->ctx[0]->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+		struct outgoing *first = list_empty(&partner->outgoing) ? NULL :
+			list_entry(partner->outgoing.next, struct outgoing, node);
+
+		if (first && first->opened)
+			return first;
+	}
+	return NULL;
+}
+
+/* The route moves when the message has come, and its sender has not heard so yet. */
+START_TEST(give__moves_when_it_was_mapped)
+{
+	struct world world;
+	struct ripc_msg *msg = NULL, *completion;
+	struct iovec item = {.iov_len = LEN};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.timeout_ms = 20000, .flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE};
+	struct outgoing *outgoing;
+	uint64_t keys[2];
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 9);
+	send.to = ripc_service_id(world.svc[1]);
+	ck_assert_int_eq(ripc_sendmsg(world.svc[0], &send, NULL), 0);
+	for (int n = 0; n < PATIENCE && !shown(&world); n++)
+		pump(&world);
+	ck_assert_ptr_nonnull(shown(&world));
+	for (int n = 0; n < PATIENCE && ripc_receive(world.svc[1], 0, &msg); n++)
+		ripc_poll(world.ctx[1]);
+	ck_assert_ptr_nonnull(msg);
+	/* To another device, and back. */
+	world.ctx[0]->devices[1] = world.ctx[0]->devices[0];
+	outgoing = shown(&world);
+	outgoing->partner->peer->device = 1;
+	ck_assert(!ripc__opened_keys(outgoing, 1000, keys));
+	ck_assert_ptr_null(shown(&world));
+	outgoing->partner->peer->device = 0;
+	completion = take(&world, 0);
+	ck_assert_int_eq(completion->outcome, RIPC_DELIVERED);
+	ripc_msg_free(completion);
+	check_held(&world, LEN);
+	check_bytes(&msg->items[0], LEN, 9);
+	ripc_msg_free(msg);
+	check_held(&world, 0);
+	world_close(&world);
+}
+END_TEST
+
 /* A header in a small buffer, which is not shown, and an empty item after it: given, and lent. */
 START_TEST(give__header_goes_along)
 {
@@ -448,6 +501,7 @@ int main(void)
 		{ give__one_buffer_to_many, 2 }, { give__owner_out_of_memory, 2 },
 		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
 		{ give__into_a_window, 2 }, { give__goes_on, 2 },
+		{ give__moves_when_it_was_mapped, 2 },
 		{ give__header_goes_along, 2 }, { holders__by_service, 2 }, { NULL, 0 },
 	};
 

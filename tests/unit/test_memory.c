@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Mapping, faulting in and measuring memory, with and without the system's goodwill. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../util/process.h"
 #include "core/memory.h"
 #include "suite.h"
 
@@ -17,18 +16,6 @@
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 #define MIB ((size_t)1 << 20)
-
-static int n_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 /* Whether the kernel can read a byte there. */
 static bool is_mapped(const void *at)
@@ -58,7 +45,7 @@ static size_t resident_pages(void *memory, size_t len)
 START_TEST(memory_map__aligned_zeros_without_a_descriptor)
 {
 	size_t page = ripc__memory_round(1);
-	int before = n_descriptors();
+	int before = descriptors_open();
 
 	for (size_t len = page; len < 5 * MIB; len = ripc__memory_round(3 * len)) {
 		uint8_t *memory = NULL;
@@ -71,7 +58,7 @@ START_TEST(memory_map__aligned_zeros_without_a_descriptor)
 		ripc__memory_unmap(memory, len);
 		ck_assert(!is_mapped(memory));
 	}
-	ck_assert_int_eq(n_descriptors(), before);
+	ck_assert_int_eq(descriptors_open(), before);
 }
 END_TEST
 
@@ -95,28 +82,25 @@ END_TEST
 
 START_TEST(memory_map__no_descriptors)
 {
-	struct rlimit before, none;
+	rlim_t before = descriptors_limit(0);
 	int marker;
 	void *memory = &marker;
 
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
-	none = (struct rlimit){0, before.rlim_max};
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	ck_assert_int_eq(ripc__memory_map(2 * MIB, 2 * MIB, &memory), -EMFILE);
 	ck_assert_ptr_eq(memory, &marker); /* untouched */
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	descriptors_limit(before);
 }
 END_TEST
 
 START_TEST(memory_map__no_addresses)
 {
-	int before = n_descriptors();
+	int before = descriptors_open();
 	void *memory = NULL;
 
 	ck_assert_int_eq(ripc__memory_map((size_t)1 << 50, 2 * MIB, &memory), -ENOMEM);
 	ck_assert_int_lt(ripc__memory_map(SIZE_MAX - MIB + 1, 2 * MIB, &memory), 0);
 	ck_assert_ptr_null(memory);
-	ck_assert_int_eq(n_descriptors(), before);
+	ck_assert_int_eq(descriptors_open(), before);
 }
 END_TEST
 

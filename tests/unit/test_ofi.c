@@ -3,14 +3,13 @@
  * What the ofi backend does when libfabric takes nothing, or says that something has failed. The
  * tests come between it and the tcp provider.
  */
-#include "ofi_world.h"
+#include "ofi_work.h"
 #include "suite.h"
-#include "virtual_clock.h"
 
 #define MANY    3000u
 #define LEN     200u /* more than the provider injects */
 #define WINDOW  40u  /* under way at once */
-#define LONG_US 10000000u
+#define LONG    10u  /* seconds: enough to be given up */
 
 static struct {
 	struct fi_ops_msg msg, *real_msg;
@@ -19,6 +18,9 @@ static struct {
 	uint32_t refuse;       /* of 100 operations */
 	uint64_t refused;
 	fi_addr_t dead;        /* takes nothing */
+	fi_addr_t living;      /* FI_ADDR_NOTAVAIL: all; else of others no send completes */
+	void *swallowed[OFI_SENDS];
+	uint32_t n_swallowed;
 	bool fails;            /* sends are taken and fail by their completion, */
 	int error;             /* so */
 	void *failed[OFI_SENDS];
@@ -40,6 +42,10 @@ static ssize_t send_between(struct fid_ep *ep, const void *buf, size_t len, void
 {
 	if (refuses(to))
 		return -FI_EAGAIN;
+	if (between.living != FI_ADDR_NOTAVAIL && to != between.living) {
+		between.swallowed[between.n_swallowed++] = context;
+		return 0;
+	}
 	if (between.fails) {
 		between.failed[between.n_failed++] = context;
 		return 0;
@@ -93,7 +99,7 @@ static ssize_t readerr_between(struct fid_cq *cq, struct fi_cq_err_entry *entry,
 static void come_between(struct end *end)
 {
 	memset(&between, 0, sizeof(between));
-	between.dead = FI_ADDR_NOTAVAIL;
+	between.dead = between.living = FI_ADDR_NOTAVAIL;
 	between.real_msg = end->port.net->ep->msg;
 	between.msg = *between.real_msg;
 	between.msg.send = send_between;
@@ -232,7 +238,7 @@ START_TEST(send__dead_partner_delays_nobody)
 		ck_assert_int_eq(end_send(&left, i, LEN), 1);
 		ck_assert_uint_eq(end_number(&right, &left), i);
 	}
-	clock_pass(LONG_US);
+	work(&left, LONG);
 	end_next(&left, NULL, &event);
 	ck_assert_int_eq(event.kind, RIPC_EV_PEER);
 	ck_assert(ripc__ofi_peer_matches(&left.port, &dead, event.from));
@@ -242,6 +248,103 @@ START_TEST(send__dead_partner_delays_nobody)
 	expect_all_free(&left);
 	ripc__ofi_peer_close(&left.port, &dead);
 	end_close(&third);
+	pair_close(&left, &right);
+}
+END_TEST
+
+#define DEAD_MAX 20u
+
+static void send_all(struct end *end, struct ofi_peer *peer)
+{
+	struct ofi_peer before = end->peer;
+
+	end->peer = *peer;
+	while (end_send(end, 0, LEN) == 1)
+		;
+	end->peer = before;
+}
+
+/* What was swallowed fails after all. */
+static void give_back(struct end *end)
+{
+	memcpy(between.failed, between.swallowed, sizeof(between.failed));
+	between.n_failed = between.n_swallowed;
+	between.n_swallowed = 0;
+	between.error = FI_ECANCELED;
+	between.living = FI_ADDR_NOTAVAIL;
+	expect_all_free(end);
+}
+
+/* libfabric takes what many partners are sent, and never completes it: there is some for others. */
+START_TEST(send__never_completed_delays_nobody)
+{
+	static struct end left, right, third[DEAD_MAX];
+	struct ofi_peer dead[DEAD_MAX], again;
+	struct ripc__addr addr;
+
+	pair_open(&left, &right);
+	for (uint32_t i = 0; i < DEAD_MAX; i++)
+		end_third(&third[i], &left, &dead[i]);
+	between.living = left.peer.link->to;
+	for (uint32_t i = 0; i < DEAD_MAX; i++)
+		send_all(&left, &dead[i]);
+	ck_assert_uint_ge(between.n_swallowed, OFI_SENDS / 2);
+	for (uint32_t i = 0; i < 100; i++) {
+		ck_assert_int_eq(end_send(&left, i, LEN), 1);
+		ck_assert_uint_eq(end_number(&right, &left), i);
+		while (left.peer.link->n_posted)
+			ripc__ofi_progress(&left.port);
+	}
+	work(&left, LONG);
+	for (uint32_t i = 0; i < DEAD_MAX; i++) {
+		ck_assert(dead[i].link->silent);
+		end_addr(&third[i], &left, &addr);
+		ck_assert_int_eq(ripc__ofi_peer_open(&left.port, &again, &addr), -EHOSTUNREACH);
+	}
+	ck_assert_uint_eq(left.peer.resets, left.peer.link->resets);
+	give_back(&left);
+	for (uint32_t i = 0; i < DEAD_MAX; i++) {
+		ripc__ofi_peer_close(&left.port, &dead[i]);
+		end_route_by(&left, &third[i], &dead[i]);
+		ripc__ofi_peer_close(&left.port, &dead[i]);
+		end_close(&third[i]);
+	}
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* A long time in which nobody looked says nothing about a partner of which nothing completes, */
+START_TEST(send__nobody_looked)
+{
+	struct end left, right;
+
+	pair_open(&left, &right);
+	between.living = FI_ADDR_NOTAVAIL - 1;
+	ck_assert_int_eq(end_send(&left, 1, LEN), 1);
+	idle(&left, LONG);
+	work(&left, 1);
+	ck_assert(!left.peer.link->failed);
+	give_back(&left);
+	work(&left, LONG);
+	ck_assert(!left.peer.link->failed);
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* nor about one who takes nothing. */
+START_TEST(send__not_taken_and_nobody_looked)
+{
+	struct end left, right;
+
+	pair_open(&left, &right);
+	between.dead = left.peer.link->to;
+	ck_assert_int_eq(end_send(&left, 5, LEN), 1);
+	idle(&left, LONG);
+	work(&left, 1);
+	ck_assert_uint_eq(left.peer.link->n_waiting, 1);
+	ck_assert(!left.peer.link->failed);
+	between.dead = FI_ADDR_NOTAVAIL;
+	ck_assert_uint_eq(end_number(&right, &left), 5);
 	pair_close(&left, &right);
 }
 END_TEST
@@ -385,8 +488,7 @@ START_TEST(links__are_bounded)
 		addr.blob[OFI_ADDR_HEAD + 3] = (uint8_t)i;
 		ripc__ofi_peer_open(&left.port, &peer, &addr);
 		ripc__ofi_peer_close(&left.port, &peer);
-		clock_pass(LONG_US);
-		ripc__ofi_sends_push(&left.port);
+		work(&left, LONG);
 		ck_assert_uint_le(left.port.n_unused, OFI_LINKS_KEPT + 1);
 	}
 	ck_assert_uint_eq(left.port.links_by_name.count, left.port.n_unused + 1);
@@ -402,6 +504,9 @@ int main(void)
 		{send__outlasts_storms, 10},
 		{recv__outlasts_storms, 10},
 		{send__dead_partner_delays_nobody, 1},
+		{send__never_completed_delays_nobody, 1},
+		{send__nobody_looked, 1},
+		{send__not_taken_and_nobody_looked, 1},
 		{send__tells_when_it_takes_again, 1},
 		{send__fails_by_its_completion, 1},
 		{send__not_ready_is_a_loss, 1},

@@ -39,6 +39,39 @@ static bool names_equal(const struct ofi_name *one, const struct ofi_name *other
 		one->protocol == other->protocol && memcmp(one->bytes, other->bytes, one->len) == 0;
 }
 
+/* Who leaves checksums out only speaks with those who do so. */
+START_TEST(name_decode__checksums_must_agree)
+{
+	struct ofi_name name, other, read;
+	uint8_t blob[RIPC_ADDR_MAX], head[OFI_HEAD_MAX];
+	struct ripc__addr addr;
+	char text[64];
+	size_t len;
+
+	name_make(EFA, &name);
+	other = name;
+	other.unchecked = true;
+	for (int turn = 0; turn < 2; turn++) {
+		const struct ofi_name *self = turn ? &other : &name;
+		const struct ofi_name *stranger = turn ? &name : &other;
+
+		len = (size_t)ripc__ofi_name_encode(self, blob);
+		ck_assert_int_eq(ripc__ofi_name_decode(blob, len, self, &read), 0);
+		ck_assert_int_eq(read.unchecked, self->unchecked);
+		ck_assert_int_eq(ripc__ofi_name_decode(blob, len, stranger, &read), -EBADMSG);
+		ripc__ofi_addr_fill(self, stranger, &addr);
+		ripc__ofi_addr_text(&addr, text);
+		ck_assert_str_ne(text, "?");
+		len = ripc__ofi_head_encode(self, head);
+		ck_assert_int_eq(ripc__ofi_head_decode(head, len, self, &read), (int)len);
+		ck_assert_int_eq(read.unchecked, self->unchecked);
+		ck_assert_int_eq(ripc__ofi_head_decode(head, len, stranger, &read), -EBADMSG);
+	}
+	blob[3] = 2;
+	ck_assert_int_eq(ripc__ofi_name_decode(blob, sizeof(blob), &other, &read), -EBADMSG);
+}
+END_TEST
+
 /* What a pointer in an EFA address says is nobody else's business. */
 START_TEST(name_from__leaves_out_pointers)
 {
@@ -235,6 +268,27 @@ START_TEST(addr_fill__tells_the_host)
 }
 END_TEST
 
+/* Another process with the same queue pair has another key. */
+START_TEST(addr_same_place__tells_a_successor)
+{
+	struct ofi_name name, later, other, ip4;
+	struct ripc__addr addrs[4];
+
+	name_make(EFA, &name);
+	later = other = name;
+	later.bytes[20] ^= 1;
+	other.bytes[16] ^= 1;
+	name_make(IP4, &ip4);
+	ripc__ofi_addr_fill(&name, &name, &addrs[0]);
+	ripc__ofi_addr_fill(&later, &name, &addrs[1]);
+	ripc__ofi_addr_fill(&other, &name, &addrs[2]);
+	ripc__ofi_addr_fill(&ip4, &ip4, &addrs[3]);
+	ck_assert(ripc__ofi_addr_same_place(&addrs[0], &addrs[1]));
+	ck_assert(!ripc__ofi_addr_same_place(&addrs[0], &addrs[2]));
+	ck_assert(!ripc__ofi_addr_same_place(&addrs[3], &addrs[3]));
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -243,11 +297,13 @@ int main(void)
 		name_decode__reads_what_was_encoded,
 		name_decode__refuses_other_lengths,
 		name_decode__refuses_others_protocols,
+		name_decode__checksums_must_agree,
 		name_decode__refuses,
 		name_decode__survives_anything,
 		head_decode__reads_what_was_encoded,
 		head_decode__refuses,
 		addr_fill__tells_the_host,
+		addr_same_place__tells_a_successor,
 		NULL,
 	};
 

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "../util/process.h"
 #include "core/pool.h"
 #include "suite.h"
 
@@ -379,18 +379,16 @@ END_TEST
 
 START_TEST(alloc__no_descriptors)
 {
-	struct rlimit before, none;
+	rlim_t before;
 	void *buf = &buf;
 
 	open_pool(0);
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
-	none = (struct rlimit){0, before.rlim_max};
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	before = descriptors_limit(0);
 	ck_assert_int_eq(ripc__pool_alloc(pool, 10, &buf), -EMFILE);
 	ck_assert_int_eq(ripc__pool_alloc(pool, 10 * MIB, &buf), -EMFILE);
 	ck_assert_ptr_eq(buf, &buf);
 	ck_assert_uint_eq(stats().taken, 0);
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	descriptors_limit(before);
 	give(take(10));
 	close_pool();
 }

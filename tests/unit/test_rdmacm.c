@@ -24,8 +24,7 @@ START_TEST(probe__says_what_is_missing)
 	fake_iwarp.no_address = true;
 	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(remedy, "IP address"));
-	fake_iwarp.fail[FAKE_CREATE_CHANNEL].n = 1;
-	fake_iwarp.fail[FAKE_CREATE_CHANNEL].error = ENOENT;
+	fake_iwarp_fail(FAKE_CREATE_CHANNEL, 1, ENOENT);
 	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(remedy, "rdma_ucm"));
 	fake_iwarp.no_device = true;
@@ -68,8 +67,7 @@ START_TEST(port_open__gives_all_back_when_it_fails)
 		for (uint32_t skip = 0; skip < 8; skip++) {
 			fake_iwarp_reset();
 			fake_iwarp.fail[calls[i]].skip = skip;
-			fake_iwarp.fail[calls[i]].n = 100;
-			fake_iwarp.fail[calls[i]].error = EIO;
+			fake_iwarp_fail(calls[i], 100, EIO);
 			n_ends = end_open(&ends[0]) == 0;
 			finish();
 		}
@@ -82,8 +80,7 @@ START_TEST(port_open__little_memory)
 {
 	for (uint32_t n = 3; n <= 4; n++) {
 		fake_iwarp_reset();
-		fake_iwarp.fail[FAKE_REG_MR].n = n;
-		fake_iwarp.fail[FAKE_REG_MR].error = ENOMEM;
+		fake_iwarp_fail(FAKE_REG_MR, n, ENOMEM);
 		ck_assert_int_eq(end_open(&ends[0]), n == 3 ? 0 : -ENOMEM);
 		n_ends = n == 3;
 		if (n_ends) {
@@ -118,8 +115,7 @@ START_TEST(peer_open__fails)
 		FAKE_POST_SEND};
 
 	begin(2);
-	fake_iwarp.fail[calls[_i]].n = 2; /* a queue pair is tried twice */
-	fake_iwarp.fail[calls[_i]].error = EIO;
+	fake_iwarp_fail(calls[_i], 2, EIO); /* a queue pair is tried twice */
 	ck_assert_int_lt(connect_to(0, 1), 0);
 	fake_iwarp.fail[calls[_i]].n = 0;
 	ck_assert_int_eq(send_one(0, 1), -ECONNRESET);
@@ -131,8 +127,7 @@ END_TEST
 START_TEST(peer_open__accept_fails)
 {
 	begin(2);
-	fake_iwarp.fail[FAKE_ACCEPT].n = 1000;
-	fake_iwarp.fail[FAKE_ACCEPT].error = EIO;
+	fake_iwarp_fail(FAKE_ACCEPT, 1000, EIO);
 	turn_us = 20000;
 	ck_assert_int_lt(connect_to(0, 1), 0);
 	fake_iwarp.fail[FAKE_ACCEPT].n = 0;

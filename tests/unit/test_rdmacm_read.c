@@ -8,34 +8,8 @@
 #include <poll.h>
 #include <string.h>
 
-#include "rdmacm_ends.h"
+#include "rdmacm_memory.h"
 #include "suite.h"
-
-#define SIW 0x626d74
-
-static uint8_t theirs[100], ours[100];
-static struct ripc__key key;
-static void *region;
-
-/* The second end has something open, which the first one may read. */
-static void begin_open(uint32_t vendor_id)
-{
-	begin(0);
-	fake_iwarp.vendor_id = vendor_id;
-	for (; n_ends < 2; n_ends++)
-		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
-	ck_assert_int_eq(connect_to(0, 1), 0);
-	ck_assert_int_eq(connect_to(1, 0), 0);
-	pass(0, 1);
-	pass(1, 0);
-	memset(theirs, 7, sizeof(theirs));
-	memset(ours, 0, sizeof(ours));
-	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, false,
-		&key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, false,
-		&region), 0);
-	ends[0].n_events = ends[1].n_events = 0;
-}
 
 static void start_read(void)
 {
@@ -47,7 +21,7 @@ START_TEST(read__ends_when_the_connection_breaks)
 {
 	uint32_t before;
 
-	begin_open(0);
+	begin_open(0, false);
 	fake_iwarp.hold_reads = true;
 	before = ends[0].n_events;
 	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
@@ -62,9 +36,7 @@ START_TEST(read__ends_when_the_connection_breaks)
 	AWAIT(ends[0].n_events > before + 1);
 	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
 	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
-	finish();
+	finish_open();
 }
 END_TEST
 
@@ -73,9 +45,8 @@ START_TEST(read__cannot_be_posted)
 {
 	uint32_t before;
 
-	begin_open(0);
-	fake_iwarp.fail[FAKE_POST_SEND].n = 1;
-	fake_iwarp.fail[FAKE_POST_SEND].error = EINVAL;
+	begin_open(0, false);
+	fake_iwarp_fail(FAKE_POST_SEND, 1, EINVAL);
 	before = ends[0].n_events;
 	for (uint32_t i = 0; i < 2; i++)
 		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
@@ -84,16 +55,14 @@ START_TEST(read__cannot_be_posted)
 	ck_assert_int_lt(ends[0].events[before].status, 0);
 	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
 	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 0), 0);
-	finish();
+	finish_open();
 }
 END_TEST
 
 /* A read that comes when both ends are about to part waits for the next connection. */
 START_TEST(read__while_the_connection_is_closed)
 {
-	begin_open(0);
+	begin_open(0, false);
 	ripc__rdmacm_conn_close(link_of(0, 1)->conn);
 	ck_assert_uint_eq(link_of(0, 1)->conn->state, RDMACM_CLOSING);
 	fake_iwarp.hold_reads = true;
@@ -103,29 +72,20 @@ START_TEST(read__while_the_connection_is_closed)
 	AWAIT(ends[0].n_events == 1);
 	ck_assert_int_eq(ends[0].events[0].status, 0);
 	ck_assert_uint_eq(ours[0], 7);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
-	finish();
+	finish_open();
 }
 END_TEST
 
 /* ---- memory that is taken back ----------------------------------------------------------- */
 
-static void await_fence(uint64_t cookie)
-{
-	AWAIT(ends[1].n_events == 1);
-	ck_assert_int_eq(ends[1].events[0].kind, RIPC_EV_FENCED);
-	ck_assert_uint_eq(ends[1].events[0].cookie, cookie);
-}
-
 /* What the device is still sending then does not show what the memory holds afterwards. */
 START_TEST(mem_revoke__while_it_is_read)
 {
-	begin_open(SIW);
+	begin_open(FAKE_SIW, false);
 	fake_iwarp.late_reads = true;
 	start_read();
 	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 77), -EINPROGRESS);
-	await_fence(77);
+	await_fence(0, 77);
 	memset(theirs, 9, sizeof(theirs));
 	fake_iwarp_end_reads();
 	ck_assert_uint_eq(ours[0], 0);
@@ -134,36 +94,30 @@ START_TEST(mem_revoke__while_it_is_read)
 	fake_iwarp.late_reads = false;
 	pass(0, 1);
 	pass(1, 0);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	finish();
+	finish_closed();
 }
 END_TEST
 
 /* Who is done, or has a device that stops by itself, keeps its connection. */
 START_TEST(mem_close__needs_no_fence)
 {
-	uint64_t nonce;
-
-	begin_open(_i ? SIW : 0);
-	nonce = link_of(1, 0)->conn->nonce;
+	begin_open(_i ? FAKE_SIW : 0, false);
 	start_read();
 	AWAIT(ends[0].n_events == 1);
 	if (_i)
 		ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
 	else
 		ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 1), 0);
-	pass(0, 1);
-	ck_assert_uint_eq(link_of(1, 0)->conn->nonce, nonce);
+	ck_assert(is_same_connection());
 	ck_assert_uint_eq(ends[1].n_events, 0);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	finish();
+	finish_closed();
 }
 END_TEST
 
 /* There is no connection, or it is about to go; and a key is closed once. */
 START_TEST(mem_revoke__without_a_connection)
 {
-	begin_open(SIW);
+	begin_open(FAKE_SIW, false);
 	fake_iwarp.mute = true; /* no other one comes */
 	fake_iwarp_break();
 	if (_i)
@@ -172,30 +126,27 @@ START_TEST(mem_revoke__without_a_connection)
 			!link_of(1, 0)->conn->busy);
 	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
 	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINVAL);
-	await_fence(3);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	finish();
+	await_fence(0, 3);
+	finish_closed();
 }
 END_TEST
 
 /* Fences that wait when the port is closed. */
 START_TEST(port_close__while_fenced)
 {
-	begin_open(SIW);
+	begin_open(FAKE_SIW, false);
 	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	finish();
+	finish_closed();
 }
 END_TEST
 
 /* The device does not take memory back: nobody can read it all the same. */
 START_TEST(mem_close__device_fails)
 {
-	begin_open(0);
-	fake_iwarp.fail[FAKE_DEREG_MR].n = 1;
-	fake_iwarp.fail[FAKE_DEREG_MR].error = EIO;
+	begin_open(0, false);
+	fake_iwarp_fail(FAKE_DEREG_MR, 1, EIO);
 	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 4), -EINPROGRESS);
-	await_fence(4);
+	await_fence(0, 4);
 	memset(theirs, 9, sizeof(theirs));
 	start_read();
 	turn_us = 20000;
@@ -203,8 +154,7 @@ START_TEST(mem_close__device_fails)
 	ck_assert_int_lt(ends[0].events[0].status, 0);
 	ck_assert_uint_eq(ours[0], 0);
 	ck_assert_int_eq(send_one(1, 0), -ECONNRESET);
-	BACKEND->mem_dereg(&ends[0].dev, region);
-	finish();
+	finish_closed();
 }
 END_TEST
 

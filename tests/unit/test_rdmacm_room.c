@@ -34,6 +34,15 @@ static uint32_t n_not_ending(void)
 	return n;
 }
 
+static bool is_there(const struct rdmacm_conn *conn)
+{
+	list_for_each(node, &ends[0].port.conns) {
+		if (list_entry(node, struct rdmacm_conn, node) == conn)
+			return conn->state < RDMACM_CLOSING;
+	}
+	return false;
+}
+
 /* Where several are refused, as many make room at once, not one after the other. */
 START_TEST(connections__many_make_room)
 {
@@ -49,6 +58,38 @@ START_TEST(connections__many_make_room)
 	ck_assert_uint_eq(least, 0);
 	for (uint32_t k = 4; k < 7; k++)
 		pass(k, 0);
+	finish();
+}
+END_TEST
+
+/*
+ * One that acknowledges nothing, so that it cannot even be told that its connection ends, keeps
+ * nobody out, nor its connection when no route leads there.
+ */
+START_TEST(connections__one_cannot_be_told)
+{
+	struct rdmacm_conn *conn;
+	uint32_t sent = 0;
+
+	begin_hosts(5);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	conn = link_of(0, 1)->conn;
+	conn->limit += 1000;
+	ends[1].is_stopped = true;
+	while (send_one(0, 1) == 1)
+		ck_assert_uint_lt(++sent, 1000);
+	ck_assert(!ripc__rdmacm_say(conn, RDMACM_CREDIT));
+	if (_i) {
+		turn_us = 100000;
+		BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+		ends[0].peers[1].link = NULL;
+		AWAIT(!is_there(conn));
+	} else {
+		pass(2, 0);
+		pass(3, 0);
+		ck_assert_int_eq(connect_to(4, 0), 0);
+		ck_assert(!is_there(conn));
+	}
 	finish();
 }
 END_TEST
@@ -106,6 +147,7 @@ int main(void)
 	const struct suite_loop loops[] = {
 		{connections__many_make_room, 1},
 		{connections__all_are_in_use, 1},
+		{connections__one_cannot_be_told, 2},
 		{send__taken_when_there_is_a_connection, 1},
 		{NULL, 0},
 	};

@@ -16,11 +16,11 @@ static uint32_t sum_of_two(uint64_t end, uint64_t total)
 		ripc__blocksum(theirs + end, total - end, end));
 }
 
-/* Two items: of the first MiB but one byte, and the rest. */
-static void say_keyed(struct lone *lone, uint64_t number, uint64_t total, uint32_t sum)
+/* Two items: of the first MiB but one byte, and the rest. keys NULL: they cannot be read. */
+static void say_two(struct lone *lone, uint64_t number, uint64_t total, uint32_t sum,
+		const uint64_t *keys)
 {
 	const uint64_t lens[2] = {MIB - 1, total - (MIB - 1)};
-	const uint64_t keys[4] = {0, 77, MIB - 1, 78};
 	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = number,
 		.h.flags = sum ? WIRE_F_LAST : 0, .n_items = 2,
 		.announce = {.total = total, .oldest = 1, .n_items = 2, .sum = sum}};
@@ -28,6 +28,13 @@ static void say_keyed(struct lone *lone, uint64_t number, uint64_t total, uint32
 	lone->keys = keys;
 	lone_say(lone, &packet, lens, NULL);
 	lone->keys = NULL;
+}
+
+static void say_keyed(struct lone *lone, uint64_t number, uint64_t total, uint32_t sum)
+{
+	const uint64_t keys[4] = {0, 77, MIB - 1, 78};
+
+	say_two(lone, number, total, sum, keys);
 }
 
 static void end_all(struct lone *lone)
@@ -55,6 +62,28 @@ static void check_delivered(struct lone *lone, uint32_t since, uint64_t total)
 	ck_assert(lone_hear(lone, since, WIRE_ANSWER, &answer));
 	ck_assert_uint_eq(answer.ack.status, 0);
 }
+
+/*
+ * Its sender hears of a long one while the application has not looked at it yet; of a shorter one
+ * when nothing else is to be done, or with what is sent next.
+ */
+START_TEST(read__told_before_it_is_taken)
+{
+	static struct lone lone;
+	const uint64_t total = MIB - (uint64_t)_i;
+	struct wire_packet answer;
+	uint32_t since;
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	since = lone.n_sent;
+	say_keyed(&lone, 1, total, 0);
+	end_all(&lone);
+	ck_assert(lone_hear(&lone, since, WIRE_ANSWER, &answer) == !_i);
+	check_delivered(&lone, since, total);
+	lone_close_all(&lone);
+}
+END_TEST
 
 /* In pieces, so many at a time, which end in any order; registered where that is needed. */
 START_TEST(read__pieces_in_any_order)
@@ -153,6 +182,65 @@ START_TEST(read__nothing_left)
 }
 END_TEST
 
+/* Announced again with other items, by a partner who means harm: nothing is done about it. */
+START_TEST(read__announced_again_otherwise)
+{
+	static const uint64_t keys[8] = {0, 77, 0, 78, 0, 79, 0, 80};
+	static const uint64_t otherwise[][4] = {{2 * MIB}, {MIB, MIB / 2, MIB / 4, MIB / 4},
+		{MIB + 1, MIB - 1}, {MIB, MIB + 1}};
+	static const uint32_t n_otherwise[] = {1, 4, 2, 2};
+	static struct lone lone;
+	const uint64_t lens[2] = {MIB, MIB};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 2,
+		.announce = {.total = 2 * MIB, .oldest = 1, .n_items = 2}};
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT | RIPC_CAP_REGISTERED);
+	lone_introduce(&lone);
+	lone_say(&lone, &packet, lens, NULL);
+	lone.keys = keys;
+	packet.n_items = packet.announce.n_items = n_otherwise[_i];
+	packet.announce.total += _i == 3;
+	lone_say(&lone, &packet, otherwise[_i], NULL);
+	ck_assert_uint_eq(lone_stats(&lone).drop_malformed, 1);
+	ck_assert_uint_eq(fake.n_reads + fake.n_regions, 0);
+	/* As it was announced it is read. */
+	packet.n_items = packet.announce.n_items = 2;
+	packet.announce.total = 2 * MIB;
+	lone_say(&lone, &packet, lens, NULL);
+	lone.keys = NULL;
+	ck_assert_uint_eq(fake.n_reads, 2);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Being pulled, it is announced again with keys; the device refuses to read: the pull goes on. */
+START_TEST(read__announced_again_and_refused)
+{
+	static struct lone lone;
+	struct wire_packet pull;
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	say_two(&lone, 1, 2 * MIB, 0, NULL);
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_eq(lone.ctx->n_granted, 1);
+	fake.n_full = 1;
+	fake.refusal = -EACCES;
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	ck_assert_uint_eq(lone_stats(&lone).reads_failed, 1);
+	ck_assert_uint_eq(fake.n_reads, 0);
+	/* It stands in one list, once. */
+	ck_assert_uint_eq(lone.ctx->n_granted, 1);
+	ck_assert(list_empty(&lone.ctx->ungranted));
+	ck_assert(lone.ctx->granted.next->next == &lone.ctx->granted);
+	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	ck_assert_uint_eq(lone.ctx->n_granted, 0);
+	ck_assert(list_empty(&lone.ctx->granted));
+	lone.svc = NULL;
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* The device takes none at first. */
 START_TEST(read__again)
 {
@@ -167,6 +255,84 @@ START_TEST(read__again)
 	ck_assert_uint_eq(fake.n_reads, 3);
 	end_all(&lone);
 	check_delivered(&lone, 0, 2 * MIB);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A device that takes no read at all, as those of others do not end: it is pulled. */
+START_TEST(read__stuck)
+{
+	static struct lone lone;
+	struct wire_packet pull;
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	fake.n_full = UINT32_MAX;
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	lone_pass(&lone, 2000000);
+	ck_assert_uint_eq(fake.n_reads, 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
+	ck_assert_uint_gt(pull.pull.limit, 0);
+	ck_assert_uint_eq(lone_stats(&lone).reads_failed, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Whose reads do not end leaves some for others, whether it cancels or not. */
+START_TEST(read__others_have_a_share)
+{
+	static struct lone lone;
+	struct wire_packet cancel = {.h.type = WIRE_CANCEL};
+	uint32_t n_reads;
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	for (uint64_t number = 1; number <= 16; number++)
+		say_keyed(&lone, number, MIB, 0);
+	n_reads = fake.n_reads;
+	for (uint64_t number = 1; _i && number <= 16; number++) {
+		cancel.h.number = number;
+		cancel.announce.oldest = number;
+		lone_say(&lone, &cancel, NULL, NULL);
+		say_keyed(&lone, 16 + number, MIB, 0);
+	}
+	ck_assert_uint_ge(n_reads, 8);
+	ck_assert_uint_eq(fake.n_reads, n_reads);
+	lone_newcomer(&lone, lone.host + 1);
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	ck_assert_uint_eq(fake.n_reads, n_reads + 3);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Messages of which the first byte is being read. */
+static uint32_t n_begun(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < fake.n_reads; i++)
+		n += fake.reads[i].offset == 0 && fake.reads[i].key.key == 77;
+	return n;
+}
+
+/* A message for which no read is left waits for a turn, not for the end of another. */
+START_TEST(read__takes_turns)
+{
+	static struct lone lone;
+
+	mover_open_most(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT, MIB / 4);
+	lone_introduce(&lone);
+	for (uint64_t number = 1; number <= 3; number++)
+		say_keyed(&lone, number, 3 * MIB, 0);
+	ck_assert_uint_eq(n_begun(), 2);
+	for (uint32_t i = 1; i <= 3; i++) {
+		read_ends(i, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert_uint_eq(n_begun(), 3);
+	end_all(&lone);
+	ck_assert_uint_eq(lone_stats(&lone).read_bytes, 9 * MIB);
+	ck_assert_uint_eq(lone_stats(&lone).reads_failed, 0);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -206,14 +372,12 @@ END_TEST
 START_TEST(read__announced_without_keys)
 {
 	static struct lone lone;
-	const uint64_t lens[2] = {MIB - 1, MIB + 1};
-	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 2,
-		.announce = {.total = 2 * MIB, .oldest = 1, .n_items = 2}}, pull;
+	struct wire_packet pull;
 
 	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
 	lone_introduce(&lone);
 	say_keyed(&lone, 1, 2 * MIB, 0);
-	lone_say(&lone, &packet, lens, NULL);
+	say_two(&lone, 1, 2 * MIB, 0, NULL);
 	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
 	ck_assert_uint_eq(pull.pull.limit, 0);
 	end_all(&lone);
@@ -247,6 +411,25 @@ START_TEST(cancel__place_is_kept_until_reads_end)
 		ck_assert((msg->places != NULL) == (number == 3));
 		ripc_msg_free(msg);
 	}
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What is given up is deregistered before its memory goes back, when the last read has ended. */
+START_TEST(cancel__deregistered_while_it_is_there)
+{
+	static struct lone lone;
+	struct wire_packet cancel = {.h.type = WIRE_CANCEL, .h.number = 1,
+		.announce.oldest = 1};
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT | RIPC_CAP_REGISTERED);
+	lone_introduce(&lone);
+	say_keyed(&lone, 1, 2 * MIB, 0);
+	ck_assert_uint_eq(fake.n_regions, 2);
+	lone_say(&lone, &cancel, NULL, NULL);
+	ck_assert_uint_eq(fake.n_regions, 2);
+	end_all(&lone);
+	ck_assert_uint_eq(fake.n_regions, 0);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -507,8 +690,12 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ read__pieces_in_any_order, 2 }, { read__pieces_are_whole_blocks, 3 },
-		{ read__again, 1 }, { read__in_vain, 5 },
+		{ read__announced_again_otherwise, 4 },
+		{ read__announced_again_and_refused, 1 }, { read__again, 1 },
+		{ read__stuck, 1 }, { read__others_have_a_share, 2 }, { read__takes_turns, 1 },
+		{ read__in_vain, 5 }, { read__told_before_it_is_taken, 2 },
 		{ read__announced_without_keys, 1 }, { cancel__place_is_kept_until_reads_end, 1 },
+		{ cancel__deregistered_while_it_is_there, 1 },
 		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
 		{ open__unknown_then_notice, 1 },
 		{ open__repeated_when_reading_should_have_ended, 1 },

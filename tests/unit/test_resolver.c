@@ -568,6 +568,7 @@ static void notice(int type, uint64_t id, uint64_t incarnation)
 	struct wire_resolve packet = record_of(id, incarnation, 300);
 
 	packet.type = (uint8_t)type;
+	packet.proof = type == WIRE_RECORD ? packet.proof : 0;
 	arrive(world, NET, 3, &packet)->event.group = true;
 	step(world);
 }

@@ -427,6 +427,39 @@ START_TEST(write__fails)
 }
 END_TEST
 
+/* What was given goes back to the pool after the last write, deregistered while it is there. */
+START_TEST(write__of_what_was_given)
+{
+	static struct lone lone;
+	struct wire_packet announce, done = {.h.type = WIRE_ANSWER};
+	struct iovec items[2] = {{.iov_len = 1000000}, {.iov_len = 2000000}};
+	struct ripc_send send = {.size = sizeof(send), .items = items, .n_items = 2,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE, .timeout_ms = 5000};
+
+	writer_open(&lone, CAPS | RIPC_CAP_REGISTERED);
+	send.to = lone.service;
+	send.reply_to = asked(&lone, 1, 2, MIB);
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_buf_alloc(lone.ctx, items[i].iov_len, &items[i].iov_base),
+			0);
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	ck_assert_uint_eq(fake.n_regions, 2);
+	write_ends(1, -EACCES);
+	ripc_poll(lone.ctx);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	done.h.number = done.ack.number = announce.h.number;
+	lone_say(&lone, &done, NULL, NULL);
+	ck_assert_uint_gt(fake.n_writes, 0);
+	while (fake.n_writes) {
+		ck_assert_uint_eq(fake.n_regions, 2);
+		write_ends(0, 0);
+		ripc_poll(lone.ctx);
+	}
+	ck_assert_uint_eq(fake.n_regions, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* It does not fit, it fits but is the second answer, nothing was offered, it is short. */
 START_TEST(write__not_there)
 {
@@ -689,6 +722,7 @@ int main(void)
 		{ returns__answered_otherwise, 4 }, { returns__taken_back, 2 },
 		{ returns__of_a_refused_question, 1 }, { returns__partner_gone, 2 },
 		{ write__then_announced, 4 }, { write__fails, 2 }, { write__not_there, 4 },
+		{ write__of_what_was_given, 1 },
 		{ write__cancelled, 2 }, { write__pulled_after_all, 1 },
 		{ write__takes_turns, 1 }, { write__stuck, 1 },
 		{ returns__moved, 2 }, { write__moved, 1 },

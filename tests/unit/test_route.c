@@ -65,8 +65,8 @@ static int choose_or_fail(void *port, const uint8_t *blob, size_t len, const uin
 		ripc__loop_backend.addr_choose(port, blob, len, host, addr);
 }
 
-/* backends: which of them the second one has; NULL: all. */
-static void world_open_with(const char *backends)
+/* Which of the networks each of the two has; NULL: all. */
+static void world_open_both(const char *first, const char *second)
 {
 	static const struct ripc__source *const local_only[] = {&ripc__local_source, NULL};
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
@@ -96,7 +96,7 @@ static void world_open_with(const char *backends)
 		world.env.sources = local_only;
 	}
 	for (int i = 0; i < 2; i++) {
-		cfg.backends = i ? backends : NULL;
+		cfg.backends = i ? second : first;
 		ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &world.ctx[i]), 0);
 		ck_assert_int_eq(ripc_service_open(world.ctx[i], 0, 0, &world.svc[i]), 0);
 	}
@@ -104,7 +104,7 @@ static void world_open_with(const char *backends)
 
 static void world_open(void)
 {
-	world_open_with(NULL);
+	world_open_both(NULL, NULL);
 }
 
 static void world_close(void)
@@ -322,7 +322,7 @@ START_TEST(others__not_in_common)
 	const struct iovec item = {"hello", 5};
 
 	only_other[0] = &world.other;
-	world_open_with(_i == 0 ? "other" : NULL);
+	world_open_both(NULL, _i == 0 ? "other" : NULL);
 	world.better_is = WORKS;
 	world.choose_error = _i == 1 ? -EHOSTUNREACH : _i == 2 ? -EAFNOSUPPORT : 0;
 	for (int i = 0; i < 2; i++)
@@ -340,6 +340,38 @@ START_TEST(others__not_in_common)
 		ck_assert_str_eq(others_of(0), _i == 1 ?
 			"better: another host, or another network namespace" :
 			"better: no address family in common");
+	}
+	world_close();
+}
+END_TEST
+
+/* No network in common: every call says so, and why each one does not lead there. */
+START_TEST(others__no_network_in_common)
+{
+	static const char *const texts[] = {
+		"other: the partner does not have it; better: left out by configuration",
+		"better: the partner does not have it; other: left out by configuration"};
+	struct ripc_path path = {.size = sizeof(path), .rtt_us = 1};
+	struct ripc_path old = {.size = sizeof(old.size)};
+	struct iovec item = {"hello", 5};
+	uint64_t rtt_ns = 7;
+
+	world_open_both("other", "better");
+	for (int i = 0; i < 2; i++) {
+		uint64_t to = ripc_service_id(world.svc[!i]);
+
+		ck_assert_int_eq(ripc_send_short(world.svc[i], to, &item, 1), 0);
+		pass(100000);
+		ck_assert_int_eq(ripc_send_short(world.svc[i], to, &item, 1), -EHOSTUNREACH);
+		ck_assert_int_eq(ripc_ping(world.svc[i], to, 1000, &rtt_ns), -EHOSTUNREACH);
+		ck_assert_uint_eq(rtt_ns, 7);
+		ck_assert_int_eq(ripc_path_info(world.svc[i], to, &path), -EHOSTUNREACH);
+		ck_assert_str_eq(path.others, texts[i]);
+		ck_assert_uint_eq(path.size, sizeof(path));
+		ck_assert_str_eq(path.backend, "");
+		ck_assert_uint_eq(path.rtt_us, 0);
+		ck_assert_int_eq(ripc_path_info(world.svc[i], to, &old), -EHOSTUNREACH);
+		ck_assert_str_eq(old.others, "");
 	}
 	world_close();
 }
@@ -453,7 +485,8 @@ int main(void)
 		{ failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
 		{ answer__to_a_successor, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
-		{ others__not_in_common, 3 }, { others__not_known, 1 }, { NULL, 0 },
+		{ others__not_in_common, 3 }, { others__no_network_in_common, 1 },
+		{ others__not_known, 1 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("route", loops);

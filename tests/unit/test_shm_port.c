@@ -5,14 +5,21 @@
  * and a receiver that comes to its end.
  */
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../util/process.h"
 #include "backends/shm/segment.h"
 #include "backends/shm/shm.h"
 #include "suite.h"
@@ -100,7 +107,7 @@ static int drain(struct side *side)
 	return n;
 }
 
-/* As long as it can take until the sockets are looked at. */
+/* As long as it can take until the sockets are looked at, and rings are offered. */
 static int drain_all(struct side *side)
 {
 	int n = 0;
@@ -139,6 +146,49 @@ static bool is_closed(int fd)
 	struct pollfd poller = {.fd = fd, .events = POLLIN};
 
 	return poll(&poller, 1, 0) == 1 && poller.revents & POLLHUP;
+}
+
+/* A sender of its own making, which has said hello and has been given a ring. */
+struct stranger {
+	int fd;
+	struct shm_ring_memory *ring;
+};
+
+static struct stranger stranger_linked(struct side *to)
+{
+	const uint8_t hello[24] = {1, 1, [8] = 5};
+	struct stranger stranger = {.fd = connect_raw(to)};
+	struct shm_ring_offer offer;
+	void *ring;
+
+	ck_assert_int_eq(send(stranger.fd, hello, sizeof(hello), 0), sizeof(hello));
+	ck_assert_int_eq(drain_all(to), 0);
+	ck_assert_int_eq(ripc__shm_receive_offer(stranger.fd, &offer), SHM_RING);
+	ck_assert_int_eq(ripc__shm_segment_map(offer.ring_fd, SHM_RING_LEN, true, &ring), 0);
+	close(offer.ring_fd);
+	close(offer.board_fd);
+	close(offer.bits_fd);
+	stranger.ring = ring;
+	return stranger;
+}
+
+/* Makes the next slots ready, one byte in each. */
+static void stranger_write(const struct stranger *stranger, uint32_t first, uint32_t n)
+{
+	for (uint32_t i = first; i < first + n; i++)
+		atomic_store(&stranger->ring->slots[i % SHM_SLOTS].word,
+			(uint64_t)(i + 1) << 32 | 1);
+}
+
+/* It goes, and the one it was linked to sees that at once. */
+static void stranger_go(const struct stranger *stranger, struct side *to)
+{
+	struct shm_in *in = list_entry(to->port.ins.prev, struct shm_in, node);
+	struct ripc__event event;
+
+	close(stranger->fd);
+	ck_assert_uint_eq(ripc__shm_in_input(&to->port, in, &event, 1), 0);
+	ck_assert_int_eq(in->watch.fd, -1);
 }
 
 START_TEST(dev_open__refuses_wrong_options)
@@ -244,7 +294,7 @@ START_TEST(input__second_hello_ends_the_link)
 	int fd = connect_raw(&right);
 
 	send(fd, hello, sizeof(hello), 0);
-	ck_assert_int_eq(drain(&right), 0);
+	ck_assert_int_eq(drain_all(&right), 0);
 	ck_assert_uint_eq(right.port.n_rings, 1);
 	send(fd, hello, sizeof(hello), 0);
 	ck_assert_int_eq(drain_all(&right), 0);
@@ -252,6 +302,60 @@ START_TEST(input__second_hello_ends_the_link)
 	ck_assert_uint_eq(right.port.n_rings, 0);
 	ck_assert_uint_eq(right.port.n_ins, 0);
 	close(fd);
+}
+END_TEST
+
+/* Who says no hello is not waited for; who has said it is, however silent then. */
+START_TEST(accept__silent_links_end)
+{
+	const uint8_t hello[24] = {1, 1, [8] = 5};
+	int silent = connect_raw(&right), polite = connect_raw(&right);
+
+	ck_assert_int_eq(send(polite, hello, sizeof(hello), 0), sizeof(hello));
+	ck_assert_int_eq(drain_all(&right), 0);
+	ck_assert(right.port.clock_runs);
+	for (int strikes = 0; strikes < 10; strikes++)
+		ripc__shm_clock_strike(&right.port);
+	ck_assert_int_eq(drain_all(&right), 0);
+	ck_assert(is_closed(silent));
+	ck_assert(!is_closed(polite));
+	ck_assert_uint_eq(right.port.n_ins, 1);
+	ck_assert_uint_eq(right.port.n_silent, 0);
+	close(silent);
+	close(polite);
+}
+END_TEST
+
+/* One process takes all that it can get: another is heard, and the application can open files. */
+START_TEST(accept__from_who_wants_all)
+{
+	enum { FILES = 400, N = 120, SHARE = 67 };
+	uint32_t n_before;
+	int fds[N], child, status;
+	struct side other;
+
+	descriptors_limit(FILES);
+	for (int i = 0; i < N; i++) {
+		fds[i] = connect_raw(&right);
+		drain_all(&right);
+	}
+	n_before = right.port.n_ins;
+	ck_assert_uint_le(n_before, SHARE);
+	child = fork();
+	if (child == 0) {
+		struct shm_peer peer;
+
+		side_open(&other, NULL);
+		route(&other, &right, &peer);
+		_exit(send_byte(&other, &peer, 77) != 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	expect_byte(&right, 77);
+	for (int i = 0; i < N; i++)
+		close(fds[i]);
+	drain_all(&right);
+	ck_assert_uint_eq(right.port.n_ins, 0);
 }
 END_TEST
 
@@ -288,6 +392,62 @@ START_TEST(out_input__refuses_bad_memory)
 }
 END_TEST
 
+/* A message of len bytes of zero that brings as many descriptors as are taken at once. */
+static void send_descriptors(int fd, size_t len)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {0};
+	struct iovec iov = {(uint8_t[8]){0}, len};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		.msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(4 * sizeof(int));
+	memcpy(CMSG_DATA(c), (int[4]){fd, fd, fd, fd}, 4 * sizeof(int));
+	ck_assert_int_eq(sendmsg(fd, &message, 0), (int)len);
+}
+
+/* Nobody can fill our table of descriptors; not even by messages that look like the end. */
+START_TEST(input__unwanted_descriptors_are_closed)
+{
+	int before = descriptors_open();
+
+	for (size_t len = 0; len <= 8; len += 8) {
+		int fd = connect_raw(&right);
+
+		send_descriptors(fd, len);
+		ck_assert_int_eq(drain_all(&right), 0);
+		ck_assert(is_closed(fd));
+		close(fd);
+		ck_assert_int_eq(descriptors_open(), before);
+	}
+}
+END_TEST
+
+START_TEST(out_input__unwanted_descriptors_are_closed)
+{
+	uint8_t name[SHM_NAME_LEN] = "a receiver";
+	int listener = ripc__shm_listen(name), before = descriptors_open(), fd;
+	struct ripc__addr addr;
+	struct shm_peer peer;
+
+	ripc__shm_addr_fill(&left.port, name, &addr);
+	for (size_t len = 0; len <= 8; len += 8) {
+		ck_assert_int_eq(SHM->peer_open(&left.port, &peer, &addr), 0);
+		ck_assert_int_eq(send_byte(&left, &peer, 1), 1);
+		fd = accept(listener, NULL, NULL);
+		send_descriptors(fd, len);
+		drain_all(&left);
+		ck_assert(is_closed(fd));
+		SHM->peer_close(&left.port, &peer);
+		close(fd);
+		ck_assert_int_eq(descriptors_open(), before);
+	}
+	close(listener);
+}
+END_TEST
+
 /* Without memory for rings datagrams go over the socket. */
 START_TEST(send__without_a_ring)
 {
@@ -302,6 +462,74 @@ START_TEST(send__without_a_ring)
 	ck_assert_int_eq(peer.out->state, SHM_EARLY);
 	ck_assert_uint_eq(right.port.n_rings, 0);
 	SHM->peer_close(&left.port, &peer);
+}
+END_TEST
+
+/* Sends until there is a ring, up to n times; all of it arrives. */
+static void send_early(struct shm_peer *peer, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && peer->out->state != SHM_LINKED; i++) {
+		ck_assert_int_eq(send_byte(&left, peer, (uint8_t)i), 1);
+		expect_byte(&right, (uint8_t)i);
+	}
+}
+
+/* There was no memory for a ring, or no descriptor; later there is. */
+START_TEST(send__ring_at_the_next_try)
+{
+	const uint64_t ring_bytes_max = right.dev.ring_bytes_max;
+	rlim_t before;
+	struct shm_peer peer;
+	int next = dup(0);
+
+	close(next);
+	route(&left, &right, &peer);
+	send_early(&peer, 1);
+	before = descriptors_limit((rlim_t)next + 2); /* the two ends of the link */
+	ck_assert_int_eq(dup(0), -1);
+	send_early(&peer, 20);
+	ck_assert_int_eq(peer.out->state, SHM_EARLY);
+	descriptors_limit(before);
+	right.dev.ring_bytes_max = SHM_RING_LEN - 1;
+	send_early(&peer, 1000);
+	ck_assert_int_eq(peer.out->state, SHM_EARLY);
+	right.dev.ring_bytes_max = ring_bytes_max;
+	send_early(&peer, 2000);
+	ck_assert_int_eq(peer.out->state, SHM_LINKED);
+	ck_assert_uint_eq(right.port.n_rings, 1);
+	SHM->peer_close(&left.port, &peer);
+}
+END_TEST
+
+/* Who has just come is answered first; a ring is made for it later, or if there is never time. */
+START_TEST(poll__rings_come_later)
+{
+	struct shm_peer peer;
+	uint8_t i = 0;
+
+	route(&left, &right, &peer);
+	ck_assert_int_eq(send_byte(&left, &peer, i++), 1);
+	ck_assert_int_eq(drain(&right), 1);
+	ck_assert_int_eq(drain(&right), 0);
+	ck_assert_uint_eq(right.port.n_rings, 0);
+	ck_assert_int_eq(send_byte(&left, &peer, i++), 1);
+	ck_assert_int_eq(drain(&right), 1);
+	ck_assert_uint_eq(right.port.n_rings, 0);
+	ck_assert_int_eq(drain(&right), 0);
+	ck_assert_uint_eq(right.port.n_rings, 1);
+	SHM->peer_close(&left.port, &peer);
+	drain_all(&right);
+	ck_assert_uint_eq(right.port.n_ins, 0);
+
+	route(&left, &right, &peer);
+	for (; right.port.n_rings == 0; i++) {
+		ck_assert_int_lt(i, 100);
+		ck_assert_int_eq(send_byte(&left, &peer, i), 1);
+		ck_assert_int_eq(drain(&right), 1);
+	}
+	SHM->peer_close(&left.port, &peer);
+	drain_all(&right);
+	ck_assert_uint_eq(right.port.n_owed, 0);
 }
 END_TEST
 
@@ -327,6 +555,7 @@ START_TEST(poll__many_senders)
 		}
 		ck_assert_int_eq(got, 0);
 	}
+	ck_assert_int_eq(drain_all(&right), 0);
 	ck_assert_uint_eq(right.port.n_rings, N);
 	ck_assert_uint_eq(atomic_load(&right.port.board->crowded), 1);
 	for (int i = 0; i < N; i++) {
@@ -375,15 +604,52 @@ START_TEST(poll__last_words)
 	route(&left, &right, &peer);
 	ck_assert_int_eq(send_byte(&left, &peer, 1), 1);
 	expect_byte(&right, 1);
+	drain_all(&right);
 	for (uint8_t i = 0; i < 10; i++)
 		ck_assert_int_eq(send_byte(&left, &peer, i), 1);
 	ck_assert_int_eq(peer.out->state, SHM_LINKED);
 	SHM->peer_close(&left.port, &peer);
 	for (uint8_t i = 0; i < 10; i++)
 		expect_byte(&right, i);
-	drain(&right);
-	drain(&right);
+	drain_all(&right);
 	ck_assert_uint_eq(right.port.n_ins, 0);
+}
+END_TEST
+
+/* Who takes back its last words is not waited for. */
+START_TEST(poll__last_words_taken_back)
+{
+	struct stranger stranger = stranger_linked(&right);
+
+	stranger_write(&stranger, 0, 3);
+	stranger_go(&stranger, &right);
+	ck_assert_uint_eq(right.port.n_ins, 1);
+	atomic_store(&stranger.ring->slots[0].word, 0);
+	ck_assert_int_eq(drain(&right), 0);
+	ck_assert_uint_eq(right.port.n_ins, 0);
+	ck_assert_uint_eq(right.dev.ring_bytes, 0);
+	ripc__shm_segment_unmap(stranger.ring, SHM_RING_LEN);
+}
+END_TEST
+
+/* Who goes on writing after its end is heard no longer than its ring was long. */
+START_TEST(poll__last_words_without_end)
+{
+	struct stranger stranger = stranger_linked(&right);
+	uint32_t got = 0;
+
+	stranger_write(&stranger, 0, SHM_SLOTS);
+	stranger_go(&stranger, &right);
+	for (int polls = 0; polls < 1000 && right.port.n_ins; polls++) {
+		uint32_t n = (uint32_t)drain(&right);
+
+		got += n;
+		stranger_write(&stranger, got, SHM_SLOTS);
+	}
+	ck_assert_uint_ge(got, SHM_SLOTS);
+	ck_assert_uint_lt(got, 2 * SHM_SLOTS);
+	ck_assert_uint_eq(right.port.n_ins, 0);
+	ripc__shm_segment_unmap(stranger.ring, SHM_RING_LEN);
 }
 END_TEST
 
@@ -397,6 +663,7 @@ START_TEST(send__to_who_is_gone)
 	route(&left, &gone, &peer);
 	ck_assert_int_eq(send_byte(&left, &peer, 1), 1);
 	expect_byte(&gone, 1);
+	drain_all(&gone);
 	ck_assert_int_eq(send_byte(&left, &peer, 2), 1);
 	ck_assert_int_eq(peer.out->state, SHM_LINKED);
 	side_close(&gone);
@@ -436,6 +703,37 @@ START_TEST(peer_open__names_that_begin_alike)
 }
 END_TEST
 
+/* Sleeps on what wakes the left one, as anybody may who can write it. */
+static void *sleep_there(void *seen)
+{
+	syscall(SYS_futex, &left.port.bits->wakes, FUTEX_WAIT, *(uint32_t *)seen, NULL, NULL, 0);
+	return NULL;
+}
+
+/* Moved to where they are, they are only counted. */
+static long n_sleepers(void)
+{
+	_Atomic uint32_t *word = &left.port.bits->wakes;
+
+	return syscall(SYS_futex, word, FUTEX_REQUEUE, 0, (long)INT_MAX, word, 0);
+}
+
+/* A wake-up that somebody takes is not missed by whom it was meant for. */
+START_TEST(wake__others_sleep_there)
+{
+	uint32_t seen = atomic_load(&left.port.bits->wakes);
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, sleep_there, &seen), 0);
+	while (n_sleepers() < 4)
+		sched_yield();
+	SHM->wake(&left.port);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -445,13 +743,22 @@ int main(void)
 		addr_choose__refuses_other_hosts,
 		input__nonsense_ends_the_link,
 		input__second_hello_ends_the_link,
+		input__unwanted_descriptors_are_closed,
+		accept__silent_links_end,
+		accept__from_who_wants_all,
 		out_input__refuses_bad_memory,
+		out_input__unwanted_descriptors_are_closed,
 		send__without_a_ring,
+		send__ring_at_the_next_try,
+		poll__rings_come_later,
 		poll__many_senders,
 		poll__bits_that_somebody_clears,
 		poll__last_words,
+		poll__last_words_taken_back,
+		poll__last_words_without_end,
 		send__to_who_is_gone,
 		peer_open__names_that_begin_alike,
+		wake__others_sleep_there,
 		NULL,
 	};
 	TCase *tcase = tcase_create("shm_port");

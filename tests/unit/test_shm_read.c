@@ -4,9 +4,13 @@
  * whose tables lie.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "../util/process.h"
 #include "backends/shm/segment.h"
 #include "backends/shm/shm.h"
 #include "core/pool.h"
@@ -148,6 +152,21 @@ START_TEST(read__a_large_range)
 	ck_assert_int_eq(read_all(&key, 0, LEN - 100), 0);
 	ck_assert_mem_eq(taken, given + 100, LEN - 100);
 	ck_assert_int_eq(SHM->mem_close(&holder.dev, &key, 0), 0);
+}
+END_TEST
+
+/* As ripc_buf_alloc hands it out: there is memory behind all of it, though nobody wrote there. */
+START_TEST(read__what_was_never_written)
+{
+	const size_t len = 9 << 20;
+	uint8_t *fresh = new_buffer(len);
+	struct ripc__key key;
+
+	ck_assert_int_eq(ripc__pool_fault(pool, fresh, len), 0);
+	key = open_key(fresh, len);
+	taken[LEN - 1] = 1;
+	ck_assert_int_eq(read_all(&key, len - LEN, LEN), 0);
+	ck_assert_uint_eq(taken[LEN - 1], 0);
 }
 END_TEST
 
@@ -400,10 +419,203 @@ START_TEST(clock_strike__holder_is_dead)
 }
 END_TEST
 
+/* Hands over the file fd as the slab at, as the holder would. */
+static void send_slab(uint32_t at, uint64_t len, int fd)
+{
+	ck_assert_int_eq(ripc__shm_send_memory(holder.peer.out->watch.fd, SHM_SLAB, at, len, fd),
+		0);
+}
+
+static void poll_both(void)
+{
+	struct ripc__event event;
+
+	for (int polls = 0; polls < 200; polls++) {
+		ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+		ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 0);
+	}
+}
+
+/* A slab without memory is not mapped; what the reader has mapped stays, and is settled. */
+START_TEST(import__of_nothing)
+{
+	const uint64_t len = 1ull << 47; /* more addresses than there are */
+	struct ripc__mapping mapping = hand(3);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct ripc__event event;
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)len), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE),
+		0);
+	send_slab(SHM_SLABS - 1, len, fd);
+	poll_both();
+	ck_assert_uint_eq(n_mapped(), 1);
+	ck_assert_mem_eq(mapping.mem, given, LEN);
+	SHM->unmap(&reader.port, mapping.handle);
+	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
+	close(fd);
+}
+END_TEST
+
+START_TEST(import__without_descriptors)
+{
+	const size_t len = 1 << 20;
+	struct ripc__mapping mapping = hand(3);
+	void *lost = new_buffer(len), *other = new_buffer(len);
+	rlim_t before = descriptors_limit(0);
+	struct ripc__key key = open_key(lost, len);
+	struct ripc__event event;
+
+	ck_assert_int_eq(read_all(&key, 0, len), -EACCES);
+	descriptors_limit(before);
+	poll_both();
+	memset(other, 8, len);
+	key = open_key(other, len);
+	ck_assert_int_eq(read_all(&key, 0, len), 0);
+	ck_assert_mem_eq(taken, other, len);
+	SHM->unmap(&reader.port, mapping.handle);
+	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
+}
+END_TEST
+
+/* The holder's sleep, as core has it: without the lock, while others send and give. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool sleeps;
+
+static void *sleep_again_and_again(void *arg)
+{
+	bool goes_on = true;
+
+	while (goes_on) {
+		SHM->wait(&holder.port);
+		pthread_mutex_lock(&lock);
+		goes_on = sleeps;
+		pthread_mutex_unlock(&lock);
+	}
+	return arg;
+}
+
+static void sleep_end(pthread_t thread)
+{
+	pthread_mutex_lock(&lock);
+	sleeps = false;
+	pthread_mutex_unlock(&lock);
+	SHM->wake(&holder.port);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+/* What a send may do meanwhile: memory is handed, and the link is cut. For the thread sanitizer. */
+START_TEST(wait__while_memory_is_handed)
+{
+	for (int round = 0; round < 20; round++) {
+		struct ripc__mapping mapping;
+		struct ripc__event event;
+		pthread_t thread;
+
+		sleeps = true;
+		ck_assert_int_eq(pthread_create(&thread, NULL, sleep_again_and_again, NULL), 0);
+		pthread_mutex_lock(&lock);
+		mapping = hand(3);
+		pthread_mutex_unlock(&lock);
+		pthread_mutex_lock(&lock);
+		ripc__shm_out_cut(&holder.port, holder.peer.out);
+		pthread_mutex_unlock(&lock);
+		sleep_end(thread);
+		ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+		ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
+		SHM->unmap(&reader.port, mapping.handle);
+	}
+}
+END_TEST
+
+/* A slab of len bytes with memory behind it. */
+static int make_slab(size_t len)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	for (size_t at = 0; at < len; at += 4096)
+		ck_assert_int_eq(pwrite(fd, (char[4096]){0}, 4096, (off_t)at), 4096);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE),
+		0);
+	return fd;
+}
+
+/* A partner has at most half of what there is mapped by us; the rest is not there. */
+START_TEST(import__too_many_bytes)
+{
+	const size_t len = 65536;
+	struct ripc__key key = open_key(given, LEN);
+	int fd = make_slab(len);
+
+	reader.dev.host.memory = 5 * len;
+	ck_assert_int_eq(read_all(&key, 0, LEN), -EACCES);
+	ck_assert_uint_eq(n_mapped(), 0);
+	for (uint32_t at = 10; at < 20; at++)
+		send_slab(at, len, fd);
+	poll_both();
+	ck_assert_uint_eq(n_mapped(), 2);
+	ck_assert_uint_eq(reader.port.import_bytes, 2 * len);
+	/* One that goes makes room. */
+	send_slab(10, 0, -1);
+	send_slab(15, len, fd);
+	send_slab(16, len, fd);
+	poll_both();
+	ck_assert_uint_eq(n_mapped(), 2);
+	ck_assert_uint_eq(reader.port.import_bytes, 2 * len);
+	close(fd);
+}
+END_TEST
+
+/* As a partner that shows ever new slabs in one place, and takes back our claims. */
+static int map_another(int fd, uint64_t serial, struct ripc__mapping *mapping)
+{
+	struct shm_exports *exports = holder.peer.out->exports;
+	const struct ripc__key key = {.address = SHM_KEYS - 1, .key = serial};
+
+	send_slab(SHM_SLABS - 1, 4096, fd);
+	exports->table->entries[key.address].slab = serial << 8 | (SHM_SLABS - 1);
+	exports->table->entries[key.address].len = 4096;
+	atomic_store(&exports->table->entries[key.address].key, key.key);
+	atomic_store(&exports->claims->keys[key.address], 0);
+	return SHM->map(&reader.port, &reader.peer, &key, 4096, mapping);
+}
+
+/* What we hold of slabs that were replaced counts as long as we hold it, and no longer. */
+START_TEST(import__too_many_held)
+{
+	struct ripc__mapping mappings[SHM_SLABS];
+	struct ripc__key key = open_key(given, LEN);
+	int fd = make_slab(4096), n = SHM_SLABS - 1;
+	uint64_t serial = 2;
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	for (int i = 0; i < n; i++)
+		ck_assert_int_eq(map_another(fd, serial++, &mappings[i]), 0);
+	ck_assert_int_eq(map_another(fd, serial++, &mappings[n]), -EACCES);
+	ck_assert_uint_eq(reader.port.n_imports, SHM_SLABS);
+	SHM->unmap(&reader.port, mappings[0].handle);
+	ck_assert_int_eq(map_another(fd, serial++, &mappings[0]), 0);
+	side_close(&holder);
+	while (reader.port.n_ins)
+		ck_assert_int_eq(SHM->poll(&reader.port, &(struct ripc__event){0}, 1), 0);
+	ck_assert_uint_eq(reader.port.n_imports, n);
+	for (int i = 0; i < n; i++)
+		SHM->unmap(&reader.port, mappings[i].handle);
+	ck_assert_uint_eq(reader.port.n_imports, 0);
+	ck_assert_uint_eq(reader.port.import_bytes, 0);
+	side_open(&holder);
+	route(&holder, &reader);
+	close(fd);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
 		read__a_large_range,
+		read__what_was_never_written,
 		read__goes_in_steps,
 		mem_close__in_the_middle,
 		port_close__in_the_middle,
@@ -415,6 +627,11 @@ int main(void)
 		map__behind_a_wake_up,
 		clock_strike__holder_in_this_process,
 		clock_strike__holder_is_dead,
+		import__of_nothing,
+		import__without_descriptors,
+		import__too_many_bytes,
+		import__too_many_held,
+		wait__while_memory_is_handed,
 		NULL,
 	};
 	TCase *tcase = tcase_create("shm_read");

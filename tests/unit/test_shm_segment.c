@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,7 +93,11 @@ START_TEST(segment_map__refuses_what_could_go_away)
 	ck_assert_int_eq(ripc__shm_segment_map(file, LEN, false, &memory), -EBADMSG);
 	ck_assert_int_eq(ripc__shm_segment_map(ends[0], LEN, false, &memory), -EBADMSG);
 	ck_assert_int_eq(ripc__shm_segment_map(-1, LEN, false, &memory), -EBADMSG);
+	ck_assert_int_eq(pwrite(sealable, (char[LEN]){0}, LEN, 0), LEN);
 	ck_assert_int_eq(fcntl(sealable, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	ck_assert_int_eq(ripc__shm_segment_map(sealable, LEN, true, &memory), -EBADMSG);
+	ck_assert_int_eq(fcntl(sealable, F_ADD_SEALS, F_SEAL_GROW), 0);
+	ck_assert_int_eq(ripc__shm_segment_map(sealable, LEN, false, &memory), -EBADMSG);
 	ck_assert_int_eq(ripc__shm_segment_map(sealable, 2 * LEN, true, &memory), -EBADMSG);
 	ck_assert_int_eq(ripc__shm_segment_map(sealable, LEN / 2, true, &memory), -EBADMSG);
 	ck_assert_ptr_eq(memory, &plain);
@@ -103,6 +108,69 @@ START_TEST(segment_map__refuses_what_could_go_away)
 	close(file);
 	close(ends[0]);
 	close(ends[1]);
+}
+END_TEST
+
+/* len bytes of which n pages have memory, from that numbered first on; sealed. */
+static int make_holes(size_t len, size_t first, size_t n)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)len), 0);
+	for (size_t i = first; i < first + n; i++)
+		ck_assert_int_eq(pwrite(fd, "x", 1, (off_t)(i * page)), 1);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE),
+		0);
+	return fd;
+}
+
+/* Nobody makes us pay for his memory. */
+START_TEST(segment_map__takes_no_memory)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = 16 * page;
+	int empty = make_holes(all, 0, 0), late = make_holes(all, 1, 15);
+	int begun = make_holes(all, 0, 3);
+	struct stat status;
+	size_t len = all;
+	void *memory = &len;
+
+	ck_assert_int_eq(ripc__shm_segment_map(empty, all, false, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(late, all, false, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map(begun, all, false, &memory), -EBADMSG);
+	ck_assert_int_eq(ripc__shm_segment_map_filled(empty, &len, &memory), -ENODATA);
+	ck_assert_int_eq(ripc__shm_segment_map_filled(late, &len, &memory), -ENODATA);
+	ck_assert_int_eq(fstat(empty, &status), 0);
+	ck_assert_int_eq(status.st_blocks, 0);
+	ck_assert_uint_eq(len, all);
+	ck_assert_ptr_eq(memory, &len);
+	ck_assert_int_eq(ripc__shm_segment_map_filled(begun, &len, &memory), 0);
+	ck_assert_uint_eq(len, 3 * page);
+	ck_assert_int_eq(((char *)memory)[2 * page], 'x');
+	/* Nor can he make holes afterwards. */
+	ck_assert_int_eq(fallocate(begun, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		(off_t)page), -1);
+	ripc__shm_segment_unmap(memory, len);
+	close(empty);
+	close(late);
+	close(begun);
+}
+END_TEST
+
+/* No address stays reserved. */
+START_TEST(segment_map__refuses_parts_of_pages)
+{
+	const size_t len = LARGE_PAGE + 1;
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *memory = &fd;
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)len), 0);
+	ck_assert_int_eq(fallocate(fd, 0, 0, (off_t)len), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE),
+		0);
+	ck_assert_int_eq(ripc__shm_segment_map(fd, len, false, &memory), -EBADMSG);
+	ck_assert_ptr_eq(memory, &fd);
+	close(fd);
 }
 END_TEST
 
@@ -154,6 +222,8 @@ int main(void)
 		segment_make__keeps_its_length,
 		segment_make__read_only,
 		segment_map__refuses_what_could_go_away,
+		segment_map__takes_no_memory,
+		segment_map__refuses_parts_of_pages,
 		segment_make__is_not_inherited,
 		segment_map__large_ones_are_aligned,
 		NULL,

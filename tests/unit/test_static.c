@@ -86,17 +86,31 @@ END_TEST
 START_TEST(static__entries_that_cannot_be_used_are_named)
 {
 	static const char *const wrong[] = {"127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:",
-		"127.0.0.1:x", ":80", "127.0.0.1:1:2", "::1"};
-	char why[256], remedy[256], peers[64];
+		"127.0.0.1:x", ":80", "127.0.0.1:1:2", "127.0.0.1: 80", "127.0.0.1:+80"};
+	char peers[64];
 	struct side side;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		snprintf(peers, sizeof(peers), "127.0.0.1,%s,127.0.0.2", wrong[i]);
 		ck_assert_int_eq(static_try(&side, peers), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(side.logged, wrong[i]));
-		ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), -EINVAL);
-		ck_assert_ptr_nonnull(strstr(why, wrong[i]));
-		ck_assert_ptr_nonnull(strstr(remedy, "RIPC_PEERS"));
+		ck_assert_int_eq(side_probe(&side), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(side.why, wrong[i]));
+		ck_assert_ptr_nonnull(strstr(side.remedy, "RIPC_PEERS"));
+	}
+}
+END_TEST
+
+START_TEST(static__ipv6_is_refused_as_such)
+{
+	static const char *const wrong[] = {"::1", "[::1]", "[fe80::1]:80", "2001:db8::7",
+		"fe80::1%lo", "::ffff:127.0.0.1"};
+	struct side side;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		ck_assert_int_eq(static_try(&side, wrong[i]), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(side.logged, wrong[i]));
+		ck_assert_ptr_nonnull(strstr(side.logged, "IPv4 only"));
 	}
 }
 END_TEST
@@ -120,18 +134,17 @@ END_TEST
 
 START_TEST(static__without_peers_does_nothing)
 {
-	char why[256], remedy[256];
 	struct side side;
 
 	ck_assert_int_eq(static_try(&side, NULL), 0);
 	ck_assert_int_eq(side_ask(&side, 5, "who"), 0);
 	ck_assert_int_eq(side.ops->wait_fd(side.state), -1);
 	ck_assert_int_eq(side_poll(&side), 0);
-	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), -ENOENT);
-	ck_assert_ptr_nonnull(strstr(remedy, "RIPC_PEERS"));
+	ck_assert_int_eq(side_probe(&side), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(side.remedy, "RIPC_PEERS"));
 	side.host.peers = "127.0.0.1,127.0.0.2";
-	ck_assert_int_eq(side.ops->probe(&side.host, why, remedy), 0);
-	ck_assert_ptr_nonnull(strstr(why, "2 addresses"));
+	ck_assert_int_eq(side_probe(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.why, "2 addresses"));
 	side_close(&side);
 }
 END_TEST
@@ -383,6 +396,7 @@ int main(void)
 		static__the_answer_comes_back,
 		static__asks_from_four_ports_in_turn,
 		static__entries_that_cannot_be_used_are_named,
+		static__ipv6_is_refused_as_such,
 		static__more_than_256_peers_are_refused,
 		static__without_peers_does_nothing,
 		resolvers__a_peer_asks_its_host_for_us,

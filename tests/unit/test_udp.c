@@ -113,6 +113,7 @@ START_TEST(probe__says_why_not)
 	socket_error = EMFILE;
 	ck_assert_int_eq(UDP->probe(&host, why, remedy), -EMFILE);
 	ck_assert_ptr_nonnull(strstr(why, strerror(EMFILE)));
+	ck_assert_ptr_nonnull(strstr(remedy, "ulimit -n"));
 }
 END_TEST
 

@@ -39,8 +39,7 @@ START_TEST(probe__says_what_is_missing)
 	memset(fake_verbs.gids, 0, sizeof(fake_verbs.gids));
 	ck_assert_int_eq(probe(why, remedy), -EADDRNOTAVAIL);
 	fake_verbs_reset();
-	fake_verbs.fail[FAKE_OPEN_DEVICE].n = 1;
-	fake_verbs.fail[FAKE_OPEN_DEVICE].error = EACCES;
+	fake_verbs_fail(FAKE_OPEN_DEVICE, 1, EACCES);
 	ck_assert_int_eq(probe(why, remedy), -EACCES);
 	ck_assert_ptr_nonnull(strstr(remedy, "ib_uverbs"));
 	ends_finish();
@@ -100,8 +99,7 @@ START_TEST(open__each_step_fails)
 	for (int call = 0; call < FAKE_CALLS; call++) {
 		for (uint32_t skip = 0; skip < 40; skip++) {
 			fake_verbs.fail[call].skip = skip;
-			fake_verbs.fail[call].n = 1;
-			fake_verbs.fail[call].error = EIO;
+			fake_verbs_fail(call, 1, EIO);
 			if (end_open(&left) == 0)
 				end_close(&left);
 			else
@@ -126,8 +124,7 @@ START_TEST(open__little_locked_memory)
 
 	ends_begin();
 	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-	fake_verbs.fail[FAKE_REG_MR].n = 2;
-	fake_verbs.fail[FAKE_REG_MR].error = _i ? EPERM : ENOMEM;
+	fake_verbs_fail(FAKE_REG_MR, 2, _i ? EPERM : ENOMEM);
 	ck_assert_int_eq(end_open(&left), 0);
 	ck_assert_uint_eq(left.port.ring.count, VERBS_RING / 4);
 	ck_assert_ptr_nonnull(strstr(end_log, "RLIMIT_MEMLOCK is 1048576 bytes"));
@@ -144,8 +141,7 @@ START_TEST(peer_open__no_way)
 	ends_begin();
 	ck_assert_int_eq(end_open(&left), 0);
 	ck_assert_int_eq(end_open(&right), 0);
-	fake_verbs.fail[FAKE_CREATE_AH].n = 1;
-	fake_verbs.fail[FAKE_CREATE_AH].error = ETIMEDOUT;
+	fake_verbs_fail(FAKE_CREATE_AH, 1, ETIMEDOUT);
 	ck_assert_int_eq(end_route(&left, &right), -ETIMEDOUT);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	BACKEND->peer_close(&left.port, &left.peer);
@@ -225,8 +221,7 @@ START_TEST(peer_open__neighbour_is_silent)
 
 	ends_open(&left, &right);
 	clock_pass(6000000);
-	fake_verbs.fail[FAKE_CREATE_AH].n = 1;
-	fake_verbs.fail[FAKE_CREATE_AH].error = ETIMEDOUT;
+	fake_verbs_fail(FAKE_CREATE_AH, 1, ETIMEDOUT);
 	end_addr(&right, &addr);
 	ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
 	settle();
@@ -279,8 +274,7 @@ START_TEST(send__doorbell_fails)
 {
 	ends_open(&left, &right);
 	ck_assert_int_eq(end_send(&left, 5, 10), 5);
-	fake_verbs.fail[FAKE_DOORBELL].n = 1;
-	fake_verbs.fail[FAKE_DOORBELL].error = EACCES;
+	fake_verbs_fail(FAKE_DOORBELL, 1, EACCES);
 	ck_assert_int_eq(end_send(&left, 20, 10), -ECONNRESET);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	move_all(&right);
@@ -316,8 +310,7 @@ END_TEST
 START_TEST(send__device_is_short_of_memory)
 {
 	ends_open(&left, &right);
-	fake_verbs.fail[FAKE_POST_SEND].n = 1;
-	fake_verbs.fail[FAKE_POST_SEND].error = ENOMEM;
+	fake_verbs_fail(FAKE_POST_SEND, 1, ENOMEM);
 	ck_assert_int_eq(end_send(&left, 5, 100), 0);
 	/* In the middle of a list: those before are sent. */
 	for (uint32_t i = 0; i < 100; i++) {
@@ -326,8 +319,7 @@ START_TEST(send__device_is_short_of_memory)
 		ck_assert_int_eq(end_send(&left, 32, 100), (int)(1 + i % 31));
 		end_move(&right);
 	}
-	fake_verbs.fail[FAKE_POST_SEND].n = 1;
-	fake_verbs.fail[FAKE_POST_SEND].error = EINVAL;
+	fake_verbs_fail(FAKE_POST_SEND, 1, EINVAL);
 	ck_assert_int_eq(end_send(&left, 5, 100), -ECONNRESET);
 	ck_assert_int_eq(end_send(&left, 5, 100), 5);
 	end_close(&left);
@@ -439,8 +431,7 @@ START_TEST(wait__while_a_send_fails)
 	ends_open(&left, &right);
 	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_left, NULL), 0);
-	fake_verbs.fail[FAKE_DOORBELL].n = 1;
-	fake_verbs.fail[FAKE_DOORBELL].error = EIO;
+	fake_verbs_fail(FAKE_DOORBELL, 1, EIO);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	BACKEND->wake(&left.port);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
@@ -590,8 +581,7 @@ START_TEST(poll__queue_pair_is_lost)
 	ends_open(&left, &right);
 	if (_i == 1) {
 		fake_verbs.fail[FAKE_MODIFY_QP].skip = 2;
-		fake_verbs.fail[FAKE_MODIFY_QP].n = 1;
-		fake_verbs.fail[FAKE_MODIFY_QP].error = EIO;
+		fake_verbs_fail(FAKE_MODIFY_QP, 1, EIO);
 	}
 	fake_verbs.keep_receives = _i == 2;
 	for (int i = 0; i < 20 && !right.port.rdma->is_lost; i++) {

@@ -83,9 +83,8 @@ START_TEST(read__no_queue_pair)
 	};
 
 	begin();
-	fake_verbs.fail[cases[_i].call].n = 1;
 	fake_verbs.fail[cases[_i].call].skip = cases[_i].skip;
-	fake_verbs.fail[cases[_i].call].error = ENOMEM;
+	fake_verbs_fail(cases[_i].call, 1, ENOMEM);
 	ck_assert_int_eq(read_now(), cases[_i].status);
 	ck_assert_uint_eq(fake_verbs.fail[cases[_i].call].n, 0);
 	/* For a while nothing is tried; then it works. */
@@ -227,8 +226,7 @@ START_TEST(read__cannot_be_posted)
 {
 	begin();
 	ck_assert_int_eq(read_now(), 0);
-	fake_verbs.fail[FAKE_POST_SEND].n = 1;
-	fake_verbs.fail[FAKE_POST_SEND].error = ENOMEM;
+	fake_verbs_fail(FAKE_POST_SEND, 1, ENOMEM);
 	ck_assert_int_eq(read_now(), -ENOMEM);
 	ck_assert_int_eq(read_now(), 0);
 	fake_verbs.hold_reads = true;
@@ -474,8 +472,7 @@ START_TEST(mem_open__fails)
 	struct ripc__key other = {0};
 
 	begin();
-	fake_verbs.fail[FAKE_REG_MR].n = 3;
-	fake_verbs.fail[FAKE_REG_MR].error = EFAULT;
+	fake_verbs_fail(FAKE_REG_MR, 3, EFAULT);
 	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, false, &other),
 		-EFAULT);
 	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &other),
@@ -496,8 +493,7 @@ START_TEST(mem_close__device_fails)
 	begin();
 	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, 10, false, &other), 0);
 	ck_assert_int_eq(read_now(), 0);
-	fake_verbs.fail[FAKE_DEREG_MR].n = 1;
-	fake_verbs.fail[FAKE_DEREG_MR].error = EIO;
+	fake_verbs_fail(FAKE_DEREG_MR, 1, EIO);
 	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
 	ck_assert_ptr_nonnull(strstr(end_log, "take memory back"));
 	memset(theirs, 0x44, LEN);

@@ -17,6 +17,7 @@
 
 #define HEAD       4u /* of what goes before a datagram: before the name */
 #define EFA_NAME   32u
+#define EFA_PLACE  20u /* GID and queue pair, which others have had */
 #define EFA_USED   24u /* what follows is the provider's own, on its host */
 
 static const uint8_t zeros[16];
@@ -132,7 +133,7 @@ int ripc__ofi_name_encode(const struct ofi_name *name, uint8_t blob[RIPC_ADDR_MA
 	blob[0] = OFI_VERSION;
 	blob[1] = name->format;
 	blob[2] = name->len;
-	blob[3] = 0;
+	blob[3] = name->unchecked;
 	put32(blob + 4, name->protocol);
 	memcpy(blob + OFI_ADDR_HEAD, name->bytes, name->len);
 	return (int)(OFI_ADDR_HEAD + name->len);
@@ -143,8 +144,10 @@ int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name
 {
 	struct ofi_name read = {0};
 
-	if (len <= OFI_ADDR_HEAD || len > RIPC_ADDR_MAX || blob[0] != OFI_VERSION || blob[3])
+	if (len <= OFI_ADDR_HEAD || len > RIPC_ADDR_MAX || blob[0] != OFI_VERSION ||
+			blob[3] != self->unchecked)
 		return -EBADMSG;
+	read.unchecked = self->unchecked;
 	read.format = blob[1];
 	read.len = blob[2];
 	read.protocol = get32(blob + 4);
@@ -187,6 +190,12 @@ void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *sel
 	addr->len = (uint8_t)ripc__ofi_name_encode(name, addr->blob);
 }
 
+bool ripc__ofi_addr_same_place(const struct ripc__addr *a, const struct ripc__addr *b)
+{
+	return a->len == b->len && a->blob[1] == OFI_FORMAT_EFA && b->blob[1] == OFI_FORMAT_EFA &&
+		memcmp(a->blob + OFI_ADDR_HEAD, b->blob + OFI_ADDR_HEAD, EFA_PLACE) == 0;
+}
+
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64])
 {
 	char ip[INET6_ADDRSTRLEN] = "";
@@ -197,6 +206,7 @@ void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64])
 	if (addr->len <= OFI_ADDR_HEAD)
 		return;
 	self.format = addr->blob[1];
+	self.unchecked = addr->blob[3] == 1;
 	self.protocol = get32(addr->blob + 4);
 	if (ripc__ofi_name_decode(addr->blob, addr->len, &self, &name))
 		return;
@@ -247,6 +257,7 @@ uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEA
 	head[0] = OFI_VERSION;
 	head[1] = self->format;
 	head[2] = sent_len(self);
+	head[3] = self->unchecked;
 	memcpy(head + HEAD, self->bytes, head[2]);
 	return head_len(head[2]);
 }
@@ -254,11 +265,11 @@ uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEA
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
 		struct ofi_name *name)
 {
-	struct ofi_name read = {.protocol = self->protocol};
+	struct ofi_name read = {.protocol = self->protocol, .unchecked = self->unchecked};
 	uint32_t head;
 
-	if (len < HEAD || bytes[0] != OFI_VERSION || bytes[1] != self->format || bytes[3] ||
-			bytes[2] > OFI_NAME_MAX)
+	if (len < HEAD || bytes[0] != OFI_VERSION || bytes[1] != self->format ||
+			bytes[3] != self->unchecked || bytes[2] > OFI_NAME_MAX)
 		return -EBADMSG;
 	read.format = bytes[1];
 	read.len = bytes[2];
@@ -270,8 +281,8 @@ int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_nam
 			return -EBADMSG;
 	}
 	memcpy(read.bytes, bytes + HEAD, read.len);
-	if (read.format == OFI_FORMAT_EFA && read.len == EFA_USED)
-		read.len = EFA_NAME;
+	if (read.format == OFI_FORMAT_EFA)
+		read.len = read.len == EFA_USED ? EFA_NAME : 0; /* only in its short form */
 	if (!is_of_format(read.format, read.bytes, read.len))
 		return -EBADMSG;
 	*name = read;

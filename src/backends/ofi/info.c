@@ -7,13 +7,13 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "ripc/ripc.h"
-#include "util/parse.h"
+#include "util/options.h"
 
-#define RECEIVES_MIN 64u
-#define RECEIVES_MAX 8192u
 #define DATAGRAM_MIN 1536u /* with our head */
 #define MESSAGE_ANY  16384u /* where there is no reason for another length */
 /*
@@ -26,32 +26,22 @@
 
 int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish)
 {
-	const struct {
-		const char *name;
-		uint32_t min, max, *number;
-	} options[] = {
-		{"ofi.receives", RECEIVES_MIN, RECEIVES_MAX, &wish->receives},
-		{"ofi.datagram", DATAGRAM_MIN, RIPC_DATAGRAM_MAX, &wish->datagram},
+	const struct ripc__option wanted[] = {
+		{"ofi.receives", &wish->receives, NULL},
+		{"ofi.datagram", &wish->datagram, NULL},
+		{"ofi.checksum", &wish->checksum, NULL},
+		{"ofi.reads", &wish->reads, NULL},
+		{0},
 	};
 
 	*wish = (struct ofi_wish){
 		.provider = host->option(host->arg, "ofi.provider"),
 		.domain = host->option(host->arg, "ofi.domain"),
 		.receives = OFI_RECEIVES,
+		.checksum = 1,
+		.reads = OFI_READS_RULE,
 	};
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		const char *text = host->option(host->arg, options[i].name);
-		int error = ripc__parse_number(text, options[i].max, options[i].number);
-
-		if (!error && text && *options[i].number < options[i].min)
-			error = -EINVAL;
-		if (error) {
-			host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not in range",
-				options[i].name, text);
-			return error;
-		}
-	}
-	return 0;
+	return ripc__options_read(host, wanted);
 }
 
 static const char *provider_of(const struct ofi_wish *wish)
@@ -59,14 +49,14 @@ static const char *provider_of(const struct ofi_wish *wish)
 	return wish->provider && wish->provider[0] ? wish->provider : "efa";
 }
 
-/* What we ask for: nothing but messages, and that memory is registered by us. */
-static struct fi_info *hints_new(const struct ofi_wish *wish)
+/* What we ask for: nothing but messages, perhaps reads, and that memory is registered by us. */
+static struct fi_info *hints_new(const struct ofi_wish *wish, bool reads)
 {
 	struct fi_info *hints = fi_allocinfo();
 
 	if (!hints)
 		return NULL;
-	hints->caps = FI_MSG;
+	hints->caps = FI_MSG | (reads ? FI_RMA | FI_READ | FI_REMOTE_READ : 0);
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -94,20 +84,47 @@ static void say_missing(const struct ofi_wish *wish, int error, char why[256], c
 			"FI_LOG_LEVEL=warn makes libfabric say more");
 }
 
+/*
+ * libfabric 2.x also offers EFA's packets as they are: they keep no order, and nothing is sent
+ * again to who has no buffer for it.
+ */
+static bool is_raw(const struct fi_info *info)
+{
+	return info->fabric_attr->name && strcmp(info->fabric_attr->name, "efa-direct") == 0;
+}
+
 static bool fits(const struct fi_info *info, const struct ofi_wish *wish)
 {
-	if (info->ep_attr->msg_prefix_size || info->ep_attr->max_msg_size < DATAGRAM_MIN)
+	if (info->ep_attr->msg_prefix_size || info->ep_attr->max_msg_size < DATAGRAM_MIN ||
+			is_raw(info))
 		return false;
 	return !wish->domain || strcmp(info->domain_attr->name, wish->domain) == 0;
+}
+
+static int ask(const struct ofi_wish *wish, bool reads, struct fi_info **all)
+{
+	struct fi_info *hints = hints_new(wish, reads);
+	int error = hints ? fi_getinfo(OFI_API, NULL, NULL, 0, hints, all) : -ENOMEM;
+
+	fi_freeinfo(hints);
+	return error;
+}
+
+/* Elsewhere than on EFA a provider that can read may be another one than it would be else. */
+static bool may_read(const struct ofi_wish *wish)
+{
+	return wish->reads == 1 ||
+		(wish->reads == OFI_READS_RULE && strcmp(provider_of(wish), "efa") == 0);
 }
 
 int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],
 		char remedy[256])
 {
-	struct fi_info *hints = hints_new(wish), *all = NULL, *found;
-	int error = hints ? fi_getinfo(OFI_API, NULL, NULL, 0, hints, &all) : -ENOMEM;
+	struct fi_info *all = NULL, *found;
+	int error = may_read(wish) ? ask(wish, true, &all) : -ENODEV;
 
-	fi_freeinfo(hints);
+	if (error)
+		error = ask(wish, false, &all);
 	if (error) {
 		say_missing(wish, error, why, remedy);
 		return -ENODEV;
@@ -153,7 +170,52 @@ bool ripc__ofi_connects(const struct fi_info *info)
 }
 
 /* Within a host's memory; what EFA's own network checks from end to end nobody says for sure. */
-bool ripc__ofi_is_intact(const struct fi_info *info)
+bool ripc__ofi_is_intact(const struct ofi_wish *wish, const struct fi_info *info)
 {
-	return info->ep_attr->protocol == FI_PROTO_SHM;
+	return !wish->checksum || info->ep_attr->protocol == FI_PROTO_SHM;
+}
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+static bool is_kind(const struct fi_info *info, const char *kind)
+{
+	return strcasecmp(info->nic->device_attr->device_id, kind) == 0;
+}
+
+static bool has_kind(const struct fi_info *info)
+{
+	return info->nic && info->nic->device_attr && info->nic->device_attr->device_id;
+}
+
+/* The provider (1.17) lets all but the first two kinds of device read, unless told not to. */
+static bool reads_unasked(const struct fi_info *info)
+{
+	return has_kind(info) && !is_kind(info, "0xefa0") && !is_kind(info, "0xefa1");
+}
+
+bool ripc__ofi_may_be_told(const struct fi_info *info)
+{
+	return has_kind(info) && is_kind(info, "0xefa1") && !getenv("FI_EFA_USE_DEVICE_RDMA");
+}
+
+/*
+ * Does the device read by itself? The provider does not tell; else it would do the same in
+ * datagrams, by the processor of whoever holds the memory, and take an outdated key for an error of
+ * that one's endpoint. If it was told to let a device read that cannot, it has ended the process.
+ */
+static bool device_reads(const struct fi_info *info)
+{
+	const char *told = getenv("FI_EFA_USE_DEVICE_RDMA");
+
+	if (!told || !told[0])
+		return reads_unasked(info);
+	return strtol(told, NULL, 0) != 0 || strcasecmp(told, "true") == 0 ||
+		strcasecmp(told, "yes") == 0 || strcasecmp(told, "on") == 0;
+}
+
+bool ripc__ofi_has_reads(const struct ofi_wish *wish, const struct fi_info *info)
+{
+	if (!(info->caps & FI_RMA) || !wish->reads)
+		return false;
+	return info->ep_attr->protocol == FI_PROTO_EFA ? device_reads(info) : wish->reads == 1;
 }

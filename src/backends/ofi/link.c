@@ -4,6 +4,10 @@
  * An entry stays for a while when the last route is closed, as answers to strangers would make and
  * remove one each time; and at any rate until what was sent by it has completed. There are never
  * two entries of one address: not every provider tells them apart.
+ *
+ * Who is started again may have the queue pair of EFA that somebody dead had. The provider (1.17)
+ * then forgets the newer entry when the older one is removed, and uses what it has freed: so the
+ * newer one always goes first.
  */
 #include "ofi.h"
 
@@ -34,11 +38,15 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 	if (!made)
 		return -ENOMEM;
 	made->key = key_of(port, addr);
+	made->number = ++port->n_made;
 	made->addr = *addr;
 	list_init(&made->node);
 	list_init(&made->waiting);
 	list_init(&made->stuck);
 	list_init(&made->told);
+	list_init(&made->posting);
+	list_init(&made->reads);
+	list_init(&made->reading);
 	n = fi_av_insert(port->net->av, addr->blob + OFI_ADDR_HEAD, 1, &made->to, 0, NULL);
 	if (n != 1) {
 		free(made);
@@ -59,10 +67,32 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 /* Nobody uses it, and libfabric has nothing of it. */
 static bool is_idle(const struct ofi_link *link)
 {
-	return !link->n_routes && !link->n_posted && !link->n_waiting;
+	return !link->n_routes && !link->n_posted && !link->n_waiting && !link->n_reads &&
+		list_empty(&link->reads);
 }
 
-/* One that is idle, and in port->links_unused. */
+static bool has_later(const struct list *links, const struct ofi_link *link)
+{
+	for (const struct list *node = links->next; node != links; node = node->next) {
+		const struct ofi_link *other = list_entry(node, struct ofi_link, node);
+
+		if (other->number > link->number &&
+				ripc__ofi_addr_same_place(&other->addr, &link->addr))
+			return true;
+	}
+	return false;
+}
+
+/* May it be freed? */
+static bool may_go(const struct ofi_port *port, const struct ofi_link *link)
+{
+	if (!is_idle(link))
+		return false;
+	return port->net->info->ep_attr->protocol != FI_PROTO_EFA ||
+		(!has_later(&port->links, link) && !has_later(&port->links_unused, link));
+}
+
+/* One that may go; it is in port->links_unused. */
 static void link_free(struct ofi_port *port, struct ofi_link *link)
 {
 	ripc__map_remove(&port->links_by_name, link->key);
@@ -80,7 +110,7 @@ static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struc
 
 	if (link && !is_at(link, addr))
 		return -EADDRINUSE;
-	if (link && link->failed && is_idle(link)) {
+	if (link && link->failed && may_go(port, link)) {
 		link_free(port, link);
 		link = NULL;
 	}
@@ -114,7 +144,7 @@ static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct
 
 	if (error)
 		return error;
-	if (link_begin(port, link))
+	if (link->silent || link_begin(port, link))
 		return -EHOSTUNREACH;
 	if (link->n_routes++ == 0) {
 		list_remove(&link->node);
@@ -133,7 +163,7 @@ static void trim(struct ofi_port *port)
 
 		if (port->n_unused <= OFI_LINKS_KEPT)
 			return;
-		if (is_idle(link))
+		if (may_go(port, link))
 			link_free(port, link);
 	}
 }
@@ -147,7 +177,7 @@ static void link_put(struct ofi_port *port, struct ofi_link *link)
 	list_remove(&link->node);
 	list_append(&port->links_unused, &link->node);
 	port->n_unused++;
-	if (link->failed && is_idle(link))
+	if (link->failed && may_go(port, link))
 		link_free(port, link);
 	else
 		trim(port);
@@ -189,7 +219,9 @@ void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link)
 {
 	link->resets++;
 	link->failed = true;
+	link->greeted = false;
 	ripc__ofi_sends_drop(port, link);
+	ripc__ofi_reads_drop(port, link, -ECONNRESET);
 	/* What core sends next is answered by an error. */
 	ripc__ofi_link_tell(port, link);
 }

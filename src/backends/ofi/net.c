@@ -117,7 +117,8 @@ static int open_buffers(struct ofi_net *net, uint32_t receives, uint32_t len)
 
 	net->receives = calloc(receives, sizeof(net->receives[0]));
 	net->sends = calloc(OFI_SENDS, sizeof(net->sends[0]));
-	if (!net->receives || !net->sends)
+	net->reads = calloc(OFI_READS, sizeof(net->reads[0]));
+	if (!net->receives || !net->sends || !net->reads)
 		return -ENOMEM;
 	error = ripc__buffers_open(receives, len, &net->receive_buffers);
 	if (!error)
@@ -146,6 +147,7 @@ static void endpoint_close(struct ofi_net *net)
 		ripc__buffers_close(net->send_buffers);
 	free(net->receives);
 	free(net->sends);
+	free(net->reads);
 	/* Each by itself: who closes the device may be looking at net->closing. */
 	net->ep = NULL;
 	net->av = NULL;
@@ -155,6 +157,7 @@ static void endpoint_close(struct ofi_net *net)
 	net->receive_buffers = net->send_buffers = NULL;
 	net->receives = NULL;
 	net->sends = NULL;
+	net->reads = NULL;
 }
 
 static void device_close(struct ofi_net *net)
@@ -280,7 +283,7 @@ int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len)
 	int error = open_buffers(net, receives, len);
 
 	if (!error)
-		error = open_queues(net, receives + OFI_SENDS);
+		error = open_queues(net, receives + OFI_SENDS + OFI_READS);
 	if (!error)
 		error = open_endpoint(net);
 	if (error)

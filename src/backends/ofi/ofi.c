@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ofi backend, EFA and whatever else libfabric speaks: its table, its device and its port. Long
- * messages are pulled in datagrams by core.
+ * The ofi backend, EFA and whatever else libfabric speaks: its table, its device and its port.
+ * Where libfabric cannot read, or would do so by the holder's processor, core pulls long messages
+ * in datagrams.
  */
 #include "ofi.h"
 
@@ -14,6 +15,8 @@
 #include "present.h"
 #include "ripc/ripc.h"
 
+#define READ_MAX (1u << 30)
+
 static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct fi_info **info,
 		char why[256], char remedy[256])
 {
@@ -21,7 +24,8 @@ static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct
 
 	if (error) {
 		snprintf(why, 256, "an option of the ofi backend is wrong");
-		snprintf(remedy, 256, "correct ofi.receives or ofi.datagram");
+		snprintf(remedy, 256,
+			"correct ofi.receives, ofi.datagram, ofi.reads or ofi.checksum");
 		return error;
 	}
 	error = ripc__ofi_is_wanted(host, why, remedy);
@@ -41,6 +45,9 @@ static const char *hint_for(const struct fi_info *info)
 	if (!shm || strcmp(shm, "0") != 0)
 		return "set FI_EFA_ENABLE_SHM_TRANSFER=0: else libfabric sends to partners on this "
 			"host by its shm, which may end a process when its partner ends";
+	if (ripc__ofi_may_be_told(info))
+		return "if the instance has RDMA read (p4d ...), FI_EFA_USE_DEVICE_RDMA=1 lets "
+			"long messages be read; libfabric ends the process where it has not";
 	return "if nobody is reached: the security group must allow all traffic from and to "
 		"itself, and all hosts be in one subnet (docs/efa.md)";
 }
@@ -70,13 +77,35 @@ static uint32_t datagram_max(const struct ofi_wish *wish, const struct fi_info *
 	return len - ripc__ofi_head_room(info);
 }
 
+static uint32_t caps_of(const struct ofi_wish *wish, const struct fi_info *info)
+{
+	uint32_t caps = RIPC_CAP_SIZED;
+
+	if (ripc__ofi_is_intact(wish, info))
+		caps |= RIPC_CAP_INTACT;
+	if (!ripc__ofi_has_reads(wish, info))
+		return caps;
+	if (info->ep_attr->protocol == FI_PROTO_EFA)
+		caps |= RIPC_CAP_PASSIVE;
+	if (info->domain_attr->mr_mode & FI_MR_LOCAL)
+		caps |= RIPC_CAP_REGISTERED;
+	return caps | RIPC_CAP_READ;
+}
+
+static uint32_t read_max(const struct fi_info *info)
+{
+	size_t most = info->ep_attr->max_msg_size;
+
+	return most < READ_MAX ? (uint32_t)most : READ_MAX;
+}
+
 static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
 {
 	struct ofi_device *dev = state;
 	char why[256], remedy[256];
+	struct ripc__attr found;
 	struct fi_info *info;
 	int error = info_get(host, &dev->wish, &info, why, remedy);
-	bool is_intact;
 
 	if (error) {
 		host->log(host->arg, RIPC_LOG_WARN, "ofi: %s", why);
@@ -84,24 +113,29 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	}
 	dev->host = *host;
 	dev->datagram_max = datagram_max(&dev->wish, info);
-	is_intact = ripc__ofi_is_intact(info);
 	if (info->rx_attr->size && dev->wish.receives > info->rx_attr->size)
 		dev->wish.receives = (uint32_t)info->rx_attr->size;
-	error = ripc__ofi_net_open(info, &dev->net);
-	if (error)
-		return error;
-	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_SIZED | (is_intact ? RIPC_CAP_INTACT : 0),
+	found = (struct ripc__attr){
+		.caps = caps_of(&dev->wish, info),
 		.datagram_max = dev->datagram_max,
 		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
 		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,
+		.read_max = read_max(info),
 	};
+	error = ripc__ofi_net_open(info, &dev->net);
+	if (error)
+		return error;
+	ripc__ofi_memory_open(dev);
+	*attr = found;
 	return 0;
 }
 
 static void dev_close(void *state)
 {
-	ripc__ofi_net_close(((struct ofi_device *)state)->net);
+	struct ofi_device *dev = state;
+
+	ripc__ofi_memory_close(dev);
+	ripc__ofi_net_close(dev->net);
 }
 
 /* ---- the port ---------------------------------------------------------------------------- */
@@ -116,6 +150,7 @@ static int read_name(struct ofi_port *port)
 		error = ripc__ofi_name_from(port->net->info, name, len, &port->self);
 	if (error)
 		return error;
+	port->self.unchecked = !port->dev->wish.checksum;
 	port->head_len = ripc__ofi_head_encode(&port->self, port->head);
 	return 0;
 }
@@ -137,6 +172,7 @@ static int port_open(void *dev, void *state)
 	if (error)
 		return error;
 	ripc__ofi_sends_open(port);
+	ripc__ofi_reads_open(port);
 	error = read_name(port);
 	if (error)
 		goto err_stop;
@@ -159,6 +195,8 @@ static void port_close(void *state)
 	struct ofi_port *port = state;
 
 	ripc__ofi_wait_close(port);
+	/* First: what goes on closing alone writes nowhere. */
+	ripc__ofi_regions_close(port->dev);
 	ripc__ofi_net_stop(port->net);
 	ripc__ofi_receives_close(port);
 	ripc__ofi_links_close(port);
@@ -173,6 +211,10 @@ const struct ripc__backend ripc__ofi_backend = {
 	.probe = probe,
 	.dev_open = dev_open,
 	.dev_close = dev_close,
+	.mem_reg = ripc__ofi_mem_reg,
+	.mem_dereg = ripc__ofi_mem_dereg,
+	.mem_open = ripc__ofi_mem_open,
+	.mem_close = ripc__ofi_mem_close,
 	.port_open = port_open,
 	.port_close = port_close,
 	.port_addr = ripc__ofi_port_addr,
@@ -186,6 +228,7 @@ const struct ripc__backend ripc__ofi_backend = {
 	.send = ripc__ofi_send,
 	.poll = ripc__ofi_poll,
 	.release = ripc__ofi_release,
+	.read = ripc__ofi_read,
 	.wait_fd = ripc__ofi_wait_fd,
 	.wait_arm = ripc__ofi_wait_arm,
 	.overflows = ripc__ofi_overflows,

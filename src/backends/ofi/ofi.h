@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of the ofi backend share: the endpoint with all that libfabric keeps for it, links
- * to partners, datagrams being sent and receive buffers (docs/protocol.md has the bytes).
+ * to partners, datagrams being sent, receive buffers, memory that partners may read, and reads
+ * (docs/protocol.md has the bytes).
  *
  * One reliable-datagram endpoint (FI_EP_RDM) serves all partners, and one completion queue all of
  * its operations. A datagram that libfabric does not take at once (FI_EAGAIN: a connection is being
@@ -12,6 +13,8 @@
  *   net.c      opening and closing what libfabric has
  *   addr.c     bytes of addresses
  *   link.c     partners
+ *   memory.c   memory that a partner may read, or that is read into
+ *   reads.c    reads in progress
  *   send.c, poll.c, ofi.c: as they are called
  */
 #ifndef RIPC_OFI_H
@@ -22,12 +25,14 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 #include <stdatomic.h>
 
 #include "core/backend.h"
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/ranges.h"
 
 #define OFI_VERSION    1
 #define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */
@@ -36,13 +41,21 @@
 #define OFI_HEAD_MAX   64u  /* before every datagram: who sends it */
 #define OFI_RECEIVES   512u /* receive buffers, unless ofi.receives says otherwise */
 #define OFI_SENDS      256u /* datagrams that are being sent, or wait */
+#define OFI_READS      64u  /* that wait, are in progress, or ended and were not polled */
 #define OFI_BATCH      32u  /* completions taken, and datagrams sent, at once */
 #define OFI_LINKS_KEPT 64u  /* partners that no route leads to any more */
+/*
+ * For so long libfabric is let work (port->worked_us) before a partner of which nothing goes on has
+ * failed: longer than any connection takes to be made. While this process is stopped, or does
+ * something else, no partner fails.
+ */
+#define OFI_STUCK_US   3000000u
 
 /* A provider's name of an endpoint, in a form that can be compared. */
 struct ofi_name {
 	uint8_t format;   /* enum ofi_format */
 	uint8_t len;      /* of bytes */
+	bool unchecked;   /* checksums are left out: only who does so, too, can be reached */
 	uint32_t protocol; /* FI_PROTO_...: only who speaks the same can be reached */
 	uint8_t bytes[OFI_NAME_MAX];
 };
@@ -60,7 +73,11 @@ struct ofi_wish {
 	const char *domain;   /* NULL: the first one */
 	uint32_t receives;
 	uint32_t datagram;    /* bytes of one; 0: by rule */
+	uint32_t checksum;    /* 0: what the network brings is believed */
+	uint32_t reads;       /* 0: none; 1: wherever libfabric has them; OFI_READS_RULE */
 };
+
+#define OFI_READS_RULE 2u /* where the device has them */
 
 /* What libfabric has for one device and its port, perhaps for longer than they are open. */
 struct ofi_net {
@@ -75,7 +92,14 @@ struct ofi_net {
 	struct ripc__buffers *receive_buffers, *send_buffers;
 	struct ofi_receive *receives;
 	struct ofi_send *sends;
+	struct ofi_read *reads;
 	struct ofi_closing *closing;         /* NULL: nobody closes it */
+};
+
+/* Memory that is read into. */
+struct ofi_region {
+	struct fid_mr *mr;   /* NULL: it was closed with the port */
+	const void *mem;
 };
 
 struct ofi_device {
@@ -83,6 +107,9 @@ struct ofi_device {
 	struct ofi_wish wish;
 	struct ofi_net *net;
 	uint32_t datagram_max; /* bytes, without what we put before it */
+	struct ripc__map keys; /* struct ofi_key, by the key as it travels */
+	struct ripc__ranges regions; /* struct ofi_region, while they have a registration */
+	bool told_memory;      /* what is wrong with it was logged */
 };
 
 /* A partner at the other end of routes, or whose routes were closed a while ago. */
@@ -91,17 +118,27 @@ struct ofi_link {
 	struct list waiting;   /* struct ofi_send */
 	struct list stuck;     /* port->stuck, while any wait */
 	struct list told;      /* port->told, while core must hear of it */
+	struct list posting;   /* port->posting, while n_posted */
+	struct list reads;     /* struct ofi_read that wait */
+	struct list reading;   /* port->reading, while any wait */
+	uint64_t reading_us;   /* port->worked_us when one was taken or ended, while any wait */
+	uint32_t n_reads;      /* that libfabric has */
 	uint64_t key;          /* in port->links_by_name */
+	uint64_t number;       /* later ones have higher ones */
 	fi_addr_t to;
-	uint64_t stuck_us;     /* since when nothing was taken, while any wait */
+	uint64_t stuck_us;     /* port->worked_us when one was taken, while any wait */
 	uint32_t n_routes;
 	uint32_t n_posted;     /* sends that libfabric has and that were not completed */
 	uint32_t n_waiting;
+	uint64_t posted_us;    /* port->worked_us when none was posted, or one completed */
 	uint32_t resets;       /* how often it has failed */
 	bool missed;           /* a datagram was not taken: core waits to hear */
 	bool failed;           /* what was sent went nowhere */
+	bool silent;           /* none of what libfabric has completes: it gets no more */
 	bool is_new;           /* no route has led to it */
 	bool opening;          /* a connection is being made */
+	bool greeted;          /* libfabric knows what the other end can do */
+	bool greeting;         /* and is asking */
 	void *opener;          /* the route that was opened last */
 	struct ripc__addr addr;
 };
@@ -118,6 +155,19 @@ struct ofi_send {
 	struct list node;           /* port->free_sends or link->waiting */
 	struct ofi_link *link;
 	uint32_t len;
+	bool greets;                /* when it has come, link->greeted */
+};
+
+/* A read that libfabric has, or that waits for it, or has ended. */
+struct ofi_read {
+	struct fi_context2 context; /* likewise */
+	struct list node;           /* port->free_reads, link->reads or port->ended */
+	struct ofi_link *link;
+	uint64_t cookie, address, key;
+	uint8_t *mem;
+	size_t len;
+	void *desc;                 /* of the memory */
+	int status;
 };
 
 struct ofi_receive {
@@ -150,11 +200,18 @@ struct ofi_port {
 	/* sends */
 	struct list free_sends;
 	uint32_t n_free;
+	struct list posting;        /* longest without a completion first */
+	/* reads */
+	struct list free_reads, ended, reading;
 	/* partners */
 	struct list links, links_unused, stuck, told;
 	struct ripc__map links_by_name;
+	uint64_t n_made;
 	uint32_t n_unused;
 	uint32_t polls;
+	/* time */
+	uint64_t looked_us;         /* when worked_us was brought up to date */
+	uint64_t worked_us;         /* for how long libfabric was let work while anything waited */
 	/* waiting */
 	int epoll_fd, timer_fd;     /* -1: the provider has no descriptor */
 	bool timed;                 /* timer_fd is set */
@@ -171,7 +228,11 @@ int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char 
 		char remedy[256]);
 /* Bytes of the longest datagram that goes as one, with our head. */
 uint32_t ripc__ofi_message_max(const struct fi_info *info);
-bool ripc__ofi_is_intact(const struct fi_info *info);
+bool ripc__ofi_is_intact(const struct ofi_wish *wish, const struct fi_info *info);
+/* Might the device read if the provider were told to let it? */
+bool ripc__ofi_may_be_told(const struct fi_info *info);
+/* May long messages be read? */
+bool ripc__ofi_has_reads(const struct ofi_wish *wish, const struct fi_info *info);
 /* Does it make a connection to each partner? */
 bool ripc__ofi_connects(const struct fi_info *info);
 
@@ -197,6 +258,8 @@ int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name
 		struct ofi_name *name);
 void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *self,
 		struct ripc__addr *addr);
+/* Do both name one queue pair of EFA, of one process and of another that had it before? */
+bool ripc__ofi_addr_same_place(const struct ripc__addr *a, const struct ripc__addr *b);
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
 /* Bytes that what goes before every datagram has at most; before the name is known. */
 uint32_t ripc__ofi_head_room(const struct fi_info *info);
@@ -232,10 +295,45 @@ int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
 /* Tries again what waits. */
 void ripc__ofi_sends_push(struct ofi_port *port);
+/* All completions were seen: who has had none for long has failed. */
+void ripc__ofi_sends_look(struct ofi_port *port);
 /* Sends nothing but our head: makes a connection. 0: there is one; -EAGAIN: it is being made. */
 int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link);
 /* Nothing of it will be sent. */
 void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link);
+/* Sends our head so that its completion says that it was received. -EAGAIN: not now. */
+int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link);
+
+/* ---- memory.c ---------------------------------------------------------------------------- */
+void ripc__ofi_memory_open(struct ofi_device *dev);
+/* Takes back what is read into: nothing is written there any more. */
+void ripc__ofi_regions_close(struct ofi_device *dev);
+/* Nobody can reach anything any more. */
+void ripc__ofi_memory_close(struct ofi_device *dev);
+int ripc__ofi_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
+void ripc__ofi_mem_dereg(void *dev, void *region);
+int ripc__ofi_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int ripc__ofi_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
+/* How libfabric calls the memory; *desc is NULL where it need not be registered. */
+int ripc__ofi_region_find(const struct ofi_device *dev, const void *mem, size_t len, void **desc);
+/* What a partner's key and an offset mean to libfabric. -EINVAL: it is garbled, or not for us. */
+int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
+		uint64_t *address, uint64_t *key);
+
+/* ---- reads.c ----------------------------------------------------------------------------- */
+void ripc__ofi_reads_open(struct ofi_port *port);
+int ripc__ofi_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset, void *mem,
+		size_t len, uint64_t cookie);
+/* libfabric is done with it. */
+void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status);
+/* Tries again what waits. */
+void ripc__ofi_reads_push(struct ofi_port *port);
+/* What waits ends. */
+void ripc__ofi_reads_drop(struct ofi_port *port, struct ofi_link *link, int status);
+/* Fills events[at..n); returns where it ended. */
+uint32_t ripc__ofi_reads_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n);
 
 /* ---- poll.c ------------------------------------------------------------------------------ */
 int ripc__ofi_receives_open(struct ofi_port *port);

@@ -12,10 +12,17 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "ripc/ripc.h"
+
 #define STUCK_LOOK_NS 2000000 /* so long until what waits is tried again */
+#define STEP_US       100000  /* at most so much between two looks was libfabric's work */
 #define EQ_EVERY      1024u   /* of the polls, one looks for errors of the endpoint */
+/* Of EFA's completion statuses (efa_io_defs.h of the Linux driver), those about the other end. */
+#define EFA_REMOTE_FIRST 7  /* bad address */
+#define EFA_REMOTE_LAST  15 /* not reachable; before it: unknown peer, unresponsive, aborted ... */
 
 /* ---- receive buffers --------------------------------------------------------------------- */
 
@@ -99,7 +106,15 @@ static bool is_receive(const struct ofi_port *port, const void *context)
 		(const struct ofi_receive *)context < receives + port->n_receives;
 }
 
-/* Nothing but a head has made a connection, and is for nobody. */
+static bool is_read(const struct ofi_port *port, const void *context)
+{
+	const struct ofi_read *reads = port->net->reads;
+
+	return (const struct ofi_read *)context >= reads &&
+		(const struct ofi_read *)context < reads + OFI_READS;
+}
+
+/* Nothing but a head has made a connection or greeted, and is for nobody. */
 static bool is_knock(const struct ofi_port *port, const struct ofi_receive *receive, size_t len)
 {
 	uint32_t index = (uint32_t)(receive - port->net->receives);
@@ -121,11 +136,20 @@ static void take_receive(struct ofi_port *port, struct ofi_receive *receive, siz
 	};
 }
 
+static void take_send(struct ofi_port *port, struct ofi_send *send)
+{
+	if (send->greets)
+		send->link->greeted = true;
+	ripc__ofi_send_end(port, send);
+}
+
 /* There is room in port->arrivals. */
 static void take(struct ofi_port *port, const struct fi_cq_msg_entry *entry)
 {
 	if (is_send(port, entry->op_context))
-		ripc__ofi_send_end(port, entry->op_context);
+		take_send(port, entry->op_context);
+	else if (is_read(port, entry->op_context))
+		ripc__ofi_read_end(port, entry->op_context, 0);
 	else if (is_receive(port, entry->op_context))
 		take_receive(port, entry->op_context, entry->len);
 }
@@ -149,11 +173,23 @@ static void take_error(struct ofi_port *port)
 		if (!is_loss(entry.err))
 			ripc__ofi_link_fail(port, link);
 		ripc__ofi_send_end(port, send);
+	} else if (is_read(port, entry.op_context)) {
+		ripc__ofi_read_end(port, entry.op_context, entry.err > 0 ? -entry.err : -EIO);
 	} else if (is_receive(port, entry.op_context)) {
 		/* Too long for any of ours, or broken off. */
 		keep(port, entry.op_context);
 		port->dropped++;
 	}
+}
+
+/*
+ * The EFA provider also says here what became of packets of its own, which greet a partner that is
+ * gone by then: with a status of the device about the other end.
+ */
+static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_entry *entry)
+{
+	return port->net->info->ep_attr->protocol == FI_PROTO_EFA &&
+		entry->prov_errno >= EFA_REMOTE_FIRST && entry->prov_errno <= EFA_REMOTE_LAST;
 }
 
 /* An error of the endpoint itself: nothing goes any more. */
@@ -164,8 +200,24 @@ static void look_for_errors(struct ofi_port *port)
 
 	if (fi_eq_read(port->net->eq, &kind, &entry, sizeof(entry), 0) != -FI_EAVAIL)
 		return;
-	(void)fi_eq_readerr(port->net->eq, &entry, 0);
+	if (fi_eq_readerr(port->net->eq, &entry, 0) < 0 || is_of_partner(port, &entry))
+		return;
 	port->is_lost = true;
+	port->dev->host.log(port->dev->host.arg, RIPC_LOG_ERROR,
+		"ofi: the endpoint has failed: %s (%d)", fi_strerror(entry.err), entry.prov_errno);
+}
+
+/* A long time since it was noted last was spent elsewhere. */
+static void note_time(struct ofi_port *port)
+{
+	struct timespec time;
+	uint64_t now_us, passed_us;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now_us = (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+	passed_us = now_us - port->looked_us;
+	port->looked_us = now_us;
+	port->worked_us += passed_us < STEP_US ? passed_us : STEP_US;
 }
 
 void ripc__ofi_progress(struct ofi_port *port)
@@ -173,13 +225,21 @@ void ripc__ofi_progress(struct ofi_port *port)
 	struct fi_cq_msg_entry entries[OFI_BATCH];
 	uint32_t room = OFI_BATCH - port->n_arrivals;
 	ssize_t n = fi_cq_read(port->net->cq, room ? entries : NULL, room);
+	bool all_seen = room && n == -FI_EAGAIN;
 
 	if (n == -FI_EAVAIL)
 		take_error(port);
 	for (ssize_t i = 0; i < n; i++)
 		take(port, &entries[i]);
+	if (!list_empty(&port->stuck) || !list_empty(&port->reading) ||
+			(all_seen && !list_empty(&port->posting)))
+		note_time(port);
 	if (!list_empty(&port->stuck))
 		ripc__ofi_sends_push(port);
+	if (!list_empty(&port->reading))
+		ripc__ofi_reads_push(port);
+	if (all_seen && !list_empty(&port->posting))
+		ripc__ofi_sends_look(port);
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
@@ -252,6 +312,7 @@ int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n)
 	if (port->at == port->n_arrivals || !list_empty(&port->stuck) || n == 0)
 		ripc__ofi_progress(port);
 	filled = ripc__ofi_links_take(port, events, 0, n);
+	filled = ripc__ofi_reads_take(port, events, filled, n);
 	filled = take_arrivals(port, events, filled, n);
 	if (++port->polls % EQ_EVERY == 0)
 		look_for_errors(port);
@@ -313,7 +374,7 @@ int ripc__ofi_wait_fd(void *state)
 static void set_timer(struct ofi_port *port)
 {
 	struct itimerspec at = {0};
-	bool wanted = !list_empty(&port->stuck);
+	bool wanted = !list_empty(&port->stuck) || !list_empty(&port->reading);
 
 	if (!wanted && !port->timed)
 		return;
@@ -324,7 +385,8 @@ static void set_timer(struct ofi_port *port)
 
 static bool has_something(const struct ofi_port *port)
 {
-	return port->at < port->n_arrivals || !list_empty(&port->told);
+	return port->at < port->n_arrivals || !list_empty(&port->told) ||
+		!list_empty(&port->ended);
 }
 
 int ripc__ofi_wait_arm(void *state)

@@ -3,29 +3,23 @@
  * Sending datagrams. Each is copied into a registered buffer behind our head; short ones are then
  * copied once more by libfabric (fi_inject), and need no completion. What libfabric does not take
  * (FI_EAGAIN) waits at its link and is tried again whenever libfabric has worked. A partner that
- * takes nothing keeps only a share of the buffers, the smaller the fewer there are: so there is
- * always one for somebody else. One that has taken nothing for STUCK_US has failed.
+ * takes nothing keeps only a share of the buffers, the smaller the fewer there are, and the last
+ * ones go singly, to who has none. One that has taken nothing for OFI_STUCK_US has failed, and so
+ * has one of which libfabric has completed nothing for as long: that one gets no more until it
+ * does.
  */
 #include "ofi.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
-#define WAITING_MAX 32u     /* datagrams of one partner */
-#define STUCK_US    3000000 /* longer than any connection takes to be made */
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
+#define WAITING_MAX 32u /* datagrams of one partner */
+#define RESERVE     32u /* buffers for partners that have none */
 
 void ripc__ofi_sends_open(struct ofi_port *port)
 {
 	list_init(&port->free_sends);
+	list_init(&port->posting);
 	for (uint32_t i = 0; i < OFI_SENDS; i++)
 		list_append(&port->free_sends, &port->net->sends[i].node);
 	port->n_free = OFI_SENDS;
@@ -44,20 +38,36 @@ static void send_free(struct ofi_port *port, struct ofi_send *send)
 	port->n_free++;
 }
 
-/* Core has given up sending by it, and there is room for a batch again. */
+/* Core has given up sending by it, and there is room for a batch again, or all there can be. */
 static void tell_if_missed(struct ofi_port *port, struct ofi_link *link)
 {
+	uint32_t taken = link->n_posted + link->n_waiting;
+
 	if (link->missed && link->n_waiting < WAITING_MAX / 2 &&
-			link->n_posted + link->n_waiting + OFI_BATCH <= port->n_free)
+			(!taken || taken + OFI_BATCH + RESERVE <= port->n_free))
 		ripc__ofi_link_tell(port, link);
+}
+
+/* The first of it was posted, or one has completed. */
+static void note_posted(struct ofi_port *port, struct ofi_link *link)
+{
+	list_remove(&link->posting);
+	if (!link->n_posted)
+		return;
+	link->posted_us = port->worked_us;
+	list_append(&port->posting, &link->posting);
 }
 
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 {
 	struct ofi_link *link = send->link;
 
+	if (send->greets)
+		link->greeting = false;
 	send_free(port, send);
 	link->n_posted--;
+	link->silent = false;
+	note_posted(port, link);
 	tell_if_missed(port, link);
 }
 
@@ -78,7 +88,8 @@ static int post(struct ofi_port *port, struct ofi_send *send)
 		return (int)error;
 	}
 	error = fi_send(net->ep, bytes_of(port, send), send->len, desc, link->to, &send->context);
-	link->n_posted += !error;
+	if (!error && !link->n_posted++)
+		note_posted(port, link);
 	return (int)error;
 }
 
@@ -87,7 +98,7 @@ static void wait_in_line(struct ofi_port *port, struct ofi_send *send)
 	struct ofi_link *link = send->link;
 
 	if (!link->n_waiting++) {
-		link->stuck_us = now_us();
+		link->stuck_us = port->worked_us;
 		list_append(&port->stuck, &link->stuck);
 	}
 	list_append(&link->waiting, &send->node);
@@ -121,7 +132,7 @@ static bool push(struct ofi_port *port, struct ofi_link *link)
 		link->n_waiting--;
 	}
 	if (link->n_waiting != before)
-		link->stuck_us = now_us();
+		link->stuck_us = port->worked_us;
 	if (link->opening && link->n_waiting != before)
 		ripc__ofi_link_tell(port, link);
 	tell_if_missed(port, link);
@@ -130,16 +141,25 @@ static bool push(struct ofi_port *port, struct ofi_link *link)
 
 void ripc__ofi_sends_push(struct ofi_port *port)
 {
-	uint64_t now = list_empty(&port->stuck) ? 0 : now_us();
-
 	list_for_each_safe(node, &port->stuck) {
 		struct ofi_link *link = list_entry(node, struct ofi_link, stuck);
 
 		if (push(port, link))
 			list_remove(&link->stuck);
-		else if (now > link->stuck_us + STUCK_US)
+		else if (port->worked_us > link->stuck_us + OFI_STUCK_US)
 			ripc__ofi_link_fail(port, link);
 	}
+}
+
+void ripc__ofi_sends_look(struct ofi_port *port)
+{
+	struct ofi_link *link = list_entry(port->posting.next, struct ofi_link, posting);
+
+	if (port->worked_us <= link->posted_us + OFI_STUCK_US)
+		return;
+	list_remove(&link->posting);
+	link->silent = true;
+	ripc__ofi_link_fail(port, link);
 }
 
 /* ---- what core sends --------------------------------------------------------------------- */
@@ -147,7 +167,10 @@ void ripc__ofi_sends_push(struct ofi_port *port)
 /* May the partner have one more buffer? */
 static bool has_room(const struct ofi_port *port, const struct ofi_link *link)
 {
-	return link->n_waiting < WAITING_MAX && link->n_posted + link->n_waiting < port->n_free;
+	uint32_t taken = link->n_posted + link->n_waiting;
+
+	return link->n_waiting < WAITING_MAX &&
+		(taken ? taken + RESERVE < port->n_free : port->n_free > 0);
 }
 
 static struct ofi_send *fill(struct ofi_port *port, struct ofi_link *link,
@@ -158,6 +181,7 @@ static struct ofi_send *fill(struct ofi_port *port, struct ofi_link *link,
 
 	port->n_free--;
 	send->link = link;
+	send->greets = false;
 	send->len = port->head_len + tx->len;
 	memcpy(to, port->head, port->head_len);
 	to += port->head_len;
@@ -196,6 +220,33 @@ int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link)
 		return 0;
 	error = send_one(port, link, &nothing);
 	return error ? error : link->n_waiting ? -EAGAIN : 0;
+}
+
+int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link)
+{
+	void *desc = port->net->send_mr ? fi_mr_desc(port->net->send_mr) : NULL;
+	struct ripc__tx nothing = {0};
+	struct ofi_send *send;
+	struct iovec bytes;
+	struct fi_msg message = {.msg_iov = &bytes, .desc = &desc, .iov_count = 1,
+		.addr = link->to};
+	ssize_t error;
+
+	if (!has_room(port, link))
+		return -EAGAIN;
+	send = fill(port, link, &nothing);
+	send->greets = true;
+	bytes = (struct iovec){.iov_base = bytes_of(port, send), .iov_len = send->len};
+	message.context = &send->context;
+	error = fi_sendmsg(port->net->ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+	if (error) {
+		send_free(port, send);
+		return (int)error;
+	}
+	link->greeting = true;
+	if (!link->n_posted++)
+		note_posted(port, link);
+	return -EAGAIN;
 }
 
 int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)

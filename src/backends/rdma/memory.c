@@ -103,49 +103,17 @@ void ripc__rdma_space_put(struct ripc__rdma_space *space)
 	if (--space->refs > 0)
 		return;
 	ibv_dealloc_pd(space->pd);
-	free(space->regions);
+	ripc__ranges_free(&space->regions);
 	free(space);
 }
 
 /* ---- regions ----------------------------------------------------------------------------- */
 
-/* The index of the first region that begins behind mem. */
-static uint32_t index_behind(const struct ripc__rdma_space *space, const uint8_t *mem)
-{
-	uint32_t low = 0, high = space->n_regions;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (space->regions[middle]->mem <= mem)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int make_room(struct ripc__rdma_space *space)
-{
-	uint32_t capacity = space->capacity ? 2 * space->capacity : 8;
-	struct ripc__rdma_region **grown;
-
-	if (space->n_regions < space->capacity)
-		return 0;
-	grown = realloc(space->regions, capacity * sizeof(struct ripc__rdma_region *));
-	if (!grown)
-		return -ENOMEM;
-	space->regions = grown;
-	space->capacity = capacity;
-	return 0;
-}
-
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
 		struct ripc__rdma_region **region)
 {
 	struct ripc__rdma_region *made = malloc(sizeof(*made));
-	int error = made ? make_room(space) : -ENOMEM;
-	uint32_t at;
+	int error = made ? ripc__ranges_reserve(&space->regions) : -ENOMEM;
 
 	if (!error)
 		error = ripc__rdma_register(space->device, space->pd, mem, access, &made->mr);
@@ -155,13 +123,8 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 	}
 	made->space = space;
 	made->mem = mem->iov_base;
-	made->len = mem->iov_len;
-	made->access = access;
-	at = index_behind(space, made->mem);
-	memmove(space->regions + at + 1, space->regions + at,
-		(space->n_regions - at) * sizeof(struct ripc__rdma_region *));
-	space->regions[at] = made;
-	space->n_regions++;
+	ripc__ranges_put(&space->regions, &(struct ripc__range){.mem = made->mem,
+		.len = mem->iov_len, .uses = access, .owner = made});
 	ripc__rdma_space_get(space);
 	*region = made;
 	return 0;
@@ -170,14 +133,8 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 void ripc__rdma_region_close(struct ripc__rdma_region *region)
 {
 	struct ripc__rdma_space *space = region->space;
-	uint32_t at = index_behind(space, region->mem);
 
-	/* Several may begin there. */
-	while (space->regions[--at] != region)
-		;
-	space->n_regions--;
-	memmove(space->regions + at, space->regions + at + 1,
-		(space->n_regions - at) * sizeof(struct ripc__rdma_region *));
+	ripc__ranges_remove(&space->regions, region->mem, region);
 	(void)deregister(space->device, region->mr);
 	free(region);
 	ripc__rdma_space_put(space);
@@ -186,18 +143,7 @@ void ripc__rdma_region_close(struct ripc__rdma_region *region)
 const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_space *space,
 		const void *mem, size_t len, int access)
 {
-	const uint8_t *start = mem;
-
-	/* Regions seldom overlap, so it is nearly always the first one looked at. */
-	for (uint32_t at = index_behind(space, start); at-- > 0;) {
-		const struct ripc__rdma_region *region = space->regions[at];
-		size_t offset = (size_t)(start - region->mem);
-
-		if ((region->access & access) == access && offset <= region->len &&
-				len <= region->len - offset)
-			return region;
-	}
-	return NULL;
+	return ripc__ranges_find(&space->regions, mem, len, access);
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */

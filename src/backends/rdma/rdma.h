@@ -27,6 +27,7 @@
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/ranges.h"
 
 /* ---- device.c ---------------------------------------------------------------------------- */
 
@@ -97,17 +98,14 @@ struct ripc__rdma_space {
 	struct ibv_pd *pd;
 	uint32_t refs;
 	uint32_t n_keys;               /* open: the partner may be reading, or writing */
-	uint32_t n_regions, capacity;
-	struct ripc__rdma_region **regions; /* by address */
+	struct ripc__ranges regions;   /* struct ripc__rdma_region; uses: access */
 };
 
 /* Memory that a partner's bytes are read into, or that is written to it. */
 struct ripc__rdma_region {
 	struct ripc__rdma_space *space;
 	struct ibv_mr *mr;
-	int access;
-	uint8_t *mem;
-	size_t len;
+	const void *mem;
 };
 
 /* The keys of one device that are open. */

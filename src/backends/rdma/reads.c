@@ -4,7 +4,8 @@
  * until its flow has a queue pair with room, is posted, and ends: by its completion, by being
  * refused while it waits, or by the end of its queue pair. What waits when a queue pair fails goes
  * by the next one. After that nothing is done to its memory, and its event is handed over once. A
- * write completes when the other end has acknowledged it: then it is in its memory.
+ * write completes when the other end has acknowledged it: then it is in its memory. On iWARP it
+ * completes when the network has it: then it is there before whatever follows on that queue pair.
  *
  * All reads are signalled and there are at most RIPC__RDMA_READS of them, so a completion queue
  * with room for that many more entries is never overrun by them.

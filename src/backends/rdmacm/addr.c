@@ -17,7 +17,6 @@
 
 #define MAGIC      0x43504952u /* "RIPC" */
 #define WINDOW_MAX 0xffffu     /* messages; whoever says more is garbled */
-#define SUM_AT     12u         /* where a message's checksum lies */
 
 static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 
@@ -170,20 +169,19 @@ int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_he
 
 /* ---- preambles --------------------------------------------------------------------------- */
 
-/* Of all but itself. */
+/* Of all but itself, which comes first. */
 static uint32_t message_sum(const uint8_t *bytes, size_t len)
 {
-	return ripc__blocksum_told(ripc__blocksum(bytes, SUM_AT, 0) +
-		ripc__blocksum(bytes + RDMACM_PREAMBLE, len - RDMACM_PREAMBLE, len));
+	return ripc__blocksum_told(ripc__blocksum(bytes + 4, len - 4, len));
 }
 
 void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble, uint8_t *bytes,
 		size_t len)
 {
-	put32(bytes, preamble->type);
-	put32(bytes + 4, preamble->received);
-	put32(bytes + 8, preamble->limit);
-	put32(bytes + SUM_AT, message_sum(bytes, len));
+	put32(bytes + 4, preamble->type);
+	put32(bytes + 8, preamble->received);
+	put32(bytes + 12, preamble->limit);
+	put32(bytes, message_sum(bytes, len));
 }
 
 int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
@@ -191,10 +189,10 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 {
 	struct rdmacm_preamble read;
 
-	if (len < RDMACM_PREAMBLE || get32(bytes + SUM_AT) != message_sum(bytes, len))
+	if (len < RDMACM_PREAMBLE || get32(bytes) != message_sum(bytes, len))
 		return -EBADMSG;
-	read = (struct rdmacm_preamble){.type = get32(bytes), .received = get32(bytes + 4),
-		.limit = get32(bytes + 8)};
+	read = (struct rdmacm_preamble){.type = get32(bytes + 4), .received = get32(bytes + 8),
+		.limit = get32(bytes + 12)};
 	if (read.type < RDMACM_DATAGRAM || read.type > RDMACM_BYE ||
 			(read.type != RDMACM_DATAGRAM && len != RDMACM_PREAMBLE) ||
 			read.limit - read.received > WINDOW_MAX)

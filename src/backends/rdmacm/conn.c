@@ -329,6 +329,7 @@ static int conn_new(struct rdmacm_link *link, struct rdmacm_conn **conn)
 		goto err_free;
 	made->reads = reads_at_once(port->rdma);
 	ripc__rdma_space_get(made->space);
+	made->passed = port->n_fences;
 	port->n_conns++;
 	port->n_unready++;
 	ripc__rdmacm_window_take(made);
@@ -744,6 +745,8 @@ static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
 	case RDMACM_READY:
 		if (conn->port->rdma->is_lost)
 			ripc__rdmacm_conn_break(conn, -ENODEV);
+		else if (ripc__rdmacm_echo_is_late(conn, now_us))
+			ripc__rdmacm_conn_break(conn, -ECONNRESET);
 		else
 			watch_reads(conn, now_us);
 		break;

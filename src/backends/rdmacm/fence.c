@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that partners may read, and how it is taken back.
+ * Memory that partners may read or write, and how it is taken back.
  *
- * Design notes. iWARP in software (siw) looks at a registration when it begins to send what a read
- * asks for; it does not stop when that is deregistered meanwhile, and a partner may take its time.
- * A partner that has said that it is done has read all, so there is nothing to wait for. From one
- * that has not, memory is only taken back with the connection: it is broken off, and the memory is
- * the application's when the queue pair is gone. What has been handed to TCP by then still goes
- * out. The same is done if a device fails to deregister.
+ * Design notes. iWARP in software (siw) looks at a registration when it begins to send what a
+ * read asks for, and when it begins to place what a packet brings; it does not stop when that is
+ * deregistered meanwhile. A partner that has said that it is done has read or written all, so there
+ * is nothing to wait for. With one that has not, an echo goes to and fro once the memory is
+ * deregistered: a read of no bytes. It leaves behind what was being sent, and comes back behind
+ * what was being placed, as a connection is one stream each way; the partner's program has no part
+ * in it. When it is back nothing that began before is under way, and nothing can have begun since.
+ * If it is not back in ECHO_US, or the connection is not such that one can be sent, the connection
+ * is broken off, and the memory is the application's when the queue pair is gone; what has been
+ * handed to TCP by then still goes out. The same is done if a device fails to deregister.
  *
- * Closing must not fail for want of memory, so each key has a fence from its beginning.
+ * One echo at a time is enough for a connection: fences that are put up while it is under way wait
+ * for the next one. Closing must not fail for want of memory, so each key has a fence from its
+ * beginning.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "rdmacm.h"
+
+#define ECHO_US 100000u
 
 void ripc__rdmacm_fences_init(struct rdmacm_port *port)
 {
@@ -36,12 +44,15 @@ void ripc__rdmacm_fences_close(struct rdmacm_port *port)
 	free_all(&port->fenced);
 }
 
-static bool is_awaited(const struct rdmacm_port *port, const struct ripc__rdma_space *space)
+static bool holds_up(const struct rdmacm_conn *conn, const struct rdmacm_fence *fence)
+{
+	return conn->space == fence->space && fence->number > conn->passed;
+}
+
+static bool is_awaited(const struct rdmacm_port *port, const struct rdmacm_fence *fence)
 {
 	list_for_each(node, &port->conns) {
-		const struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
-
-		if (conn->fences && conn->space == space)
+		if (holds_up(list_entry(node, struct rdmacm_conn, node), fence))
 			return true;
 	}
 	return false;
@@ -50,7 +61,7 @@ static bool is_awaited(const struct rdmacm_port *port, const struct ripc__rdma_s
 void ripc__rdmacm_fences_check(struct rdmacm_port *port)
 {
 	list_for_each_safe(node, &port->fences) {
-		if (is_awaited(port, list_entry(node, struct rdmacm_fence, node)->space))
+		if (is_awaited(port, list_entry(node, struct rdmacm_fence, node)))
 			continue;
 		list_remove(node);
 		list_append(&port->fenced, node);
@@ -71,32 +82,96 @@ uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *
 	return at;
 }
 
-/* May the other end be reading by it? One that is still being made cannot have begun to. */
-static bool may_show(const struct rdmacm_conn *conn)
+/* ---- echoes ------------------------------------------------------------------------------ */
+
+/* Nothing is read, so neither end's memory matters. 0 or a negative errno. */
+static int echo_post(struct rdmacm_conn *conn)
+{
+	struct ibv_sge piece = {.addr = (uintptr_t)ripc__buffers_at(conn->buffers, 0)->data,
+		.lkey = conn->mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = RDMACM_WR_ECHO,
+		.sg_list = &piece,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	return -ibv_post_send(conn->id->qp, &wr, &bad);
+}
+
+/* Sends one, or breaks the connection: either way it holds up nothing for long. */
+static void echo_send(struct rdmacm_conn *conn)
+{
+	if (conn->echoing)
+		return;
+	if (conn->state != RDMACM_READY || echo_post(conn)) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		return;
+	}
+	conn->echoing = true;
+	conn->echoed = conn->port->n_fences;
+	conn->echo_us = ripc__rdma_now_us() + ECHO_US;
+	ripc__rdmacm_due_at(conn->port, conn->echo_us);
+}
+
+void ripc__rdmacm_echo_came(struct rdmacm_conn *conn, const struct ibv_wc *wc)
+{
+	conn->echoing = false;
+	if (wc->status != IBV_WC_SUCCESS) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		return;
+	}
+	conn->passed = conn->echoed;
+	ripc__rdmacm_fences_check(conn->port);
+	list_for_each(node, &conn->port->fences) {
+		if (!holds_up(conn, list_entry(node, struct rdmacm_fence, node)))
+			continue;
+		echo_send(conn);
+		return;
+	}
+}
+
+bool ripc__rdmacm_echo_is_late(const struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (!conn->echoing)
+		return false;
+	ripc__rdmacm_due_at(conn->port, conn->echo_us);
+	return conn->echo_us <= now_us;
+}
+
+/* ---- fences ------------------------------------------------------------------------------ */
+
+/* May the other end be at it? One that is still being made cannot have begun to. */
+static bool may_reach(const struct rdmacm_conn *conn)
 {
 	return conn->state >= RDMACM_ACCEPTING || (conn->state == RDMACM_CONNECTING && !conn->busy);
 }
 
-/* Breaks all connections by which this space can be read. */
+/* Sees to it that all connections by which this space can be reached pass the fence. */
 static int fence_off(struct rdmacm_port *port, const struct ripc__rdma_space *space,
-		struct rdmacm_fence *fence, uint64_t cookie)
+		struct rdmacm_fence *fence, bool is_closed)
 {
+	fence->space = space;
+	fence->number = ++port->n_fences;
+	list_append(&port->fences, &fence->node);
 	list_for_each(node, &port->conns) {
 		struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
 
-		if (conn->space != space || !(may_show(conn) || port->rdma->is_lost))
+		if (conn->space != space)
 			continue;
-		conn->fences = may_show(conn);
-		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		if (!may_reach(conn))
+			conn->passed = fence->number;
+		if (!is_closed || port->rdma->is_lost)
+			ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		else if (may_reach(conn))
+			echo_send(conn);
 	}
-	if (!is_awaited(port, space)) {
-		free(fence);
-		return 0;
-	}
-	fence->space = space;
-	fence->cookie = cookie;
-	list_append(&port->fences, &fence->node);
-	return -EINPROGRESS;
+	if (is_awaited(port, fence))
+		return -EINPROGRESS;
+	list_remove(&fence->node);
+	free(fence);
+	return 0;
 }
 
 /* ---- what core asks for ------------------------------------------------------------------ */
@@ -108,7 +183,7 @@ int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool w
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_device *dev = state;
 	struct rdmacm_fence *fence;
-	int error = writable ? -ENOTSUP : ripc__rdmacm_link_space(link);
+	int error = ripc__rdmacm_link_space(link);
 
 	if (error)
 		return error;
@@ -123,7 +198,7 @@ int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool w
 }
 
 static int key_close(struct rdmacm_device *dev, const struct ripc__key *key, uint64_t cookie,
-		bool may_be_read)
+		bool may_be_used)
 {
 	const struct ripc__rdma_space *space = ripc__rdma_key_space(&dev->keys, key);
 	int error = ripc__rdma_key_close(&dev->keys, key);
@@ -133,8 +208,9 @@ static int key_close(struct rdmacm_device *dev, const struct ripc__key *key, uin
 	if (error == -EINVAL || !dev->port)
 		return error == -EINVAL ? error : 0;
 	fence = list_entry(list_pop(&dev->port->spare), struct rdmacm_fence, node);
-	if (error || may_be_read)
-		return fence_off(dev->port, space, fence, cookie);
+	fence->cookie = cookie;
+	if (error || may_be_used)
+		return fence_off(dev->port, space, fence, !error);
 	free(fence);
 	return 0;
 }
@@ -146,5 +222,5 @@ int ripc__rdmacm_mem_close(void *dev, const struct ripc__key *key, uint64_t cook
 
 int ripc__rdmacm_mem_revoke(void *dev, const struct ripc__key *key, uint64_t cookie)
 {
-	return key_close(dev, key, cookie, ((struct rdmacm_device *)dev)->reads_late);
+	return key_close(dev, key, cookie, ((struct rdmacm_device *)dev)->is_late);
 }

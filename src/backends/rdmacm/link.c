@@ -182,12 +182,18 @@ static void remind(struct rdmacm_link *link)
 		ripc__rdma_opening_end(reminder, 0, &port->opened);
 }
 
+/* An echo is a read, too. */
+static uint32_t reads_of_flow(const struct rdmacm_conn *conn)
+{
+	return conn->port->dev->is_late && conn->reads > 1 ? conn->reads - 1u : conn->reads;
+}
+
 void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 {
 	list_remove(&link->wanting);
 	link->error = 0;
 	link->until_us = 0;
-	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, link->conn->reads);
+	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, reads_of_flow(link->conn));
 	check_flow(link);
 	ripc__rdma_openings_end(&link->openings, 0, &link->port->opened);
 	remind(link);
@@ -270,7 +276,15 @@ static bool may_end(const struct rdmacm_conn *conn)
 	const struct rdmacm_link *link = conn->link;
 
 	return conn->state == RDMACM_READY && link && ripc__rdma_flow_is_idle(&link->flow) &&
-		conn->space->n_keys == 0 && conn->used == conn->marked;
+		conn->space->n_keys == 0 && !conn->echoing && conn->used == conn->marked;
+}
+
+/* Whoever acknowledges nothing cannot be told that its connection ends: it ends all the same. */
+static void end_unused(struct rdmacm_conn *conn)
+{
+	ripc__rdmacm_conn_close(conn);
+	if (conn->state == RDMACM_READY)
+		ripc__rdmacm_conn_break(conn, 0);
 }
 
 /* Who has IPv6 has all addresses of a network. */
@@ -309,8 +323,8 @@ static bool end_one(struct rdmacm_port *port, const uint8_t *ip)
 			oldest = conn;
 	}
 	if (oldest)
-		ripc__rdmacm_conn_close(oldest);
-	return oldest && oldest->state != RDMACM_READY;
+		end_unused(oldest);
+	return oldest != NULL;
 }
 
 static uint32_t n_wanting(const struct rdmacm_port *port)
@@ -402,7 +416,7 @@ static void idle_run(struct rdmacm_link *link, uint64_t now_us)
 	}
 	conn->marked = link->idle_uses;
 	if (now_us - link->idle_us >= IDLE_US && may_end(conn))
-		ripc__rdmacm_conn_close(conn);
+		end_unused(conn);
 	ripc__rdmacm_due_at(link->port, now_us + IDLE_US);
 }
 
@@ -443,7 +457,7 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port)
 	ripc__map_free(&port->links_by_addr);
 }
 
-/* ---- memory and reads -------------------------------------------------------------------- */
+/* ---- memory, reads and writes ------------------------------------------------------------ */
 
 int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
 {
@@ -468,6 +482,16 @@ void ripc__rdmacm_mem_dereg(void *dev, void *region)
 	ripc__rdma_region_close(region);
 }
 
+/* A read or a write was taken: it needs a connection, and an eye on it. */
+static void taken(struct rdmacm_link *link)
+{
+	check_flow(link);
+	ripc__rdmacm_link_want(link);
+	if (link->conn)
+		link->conn->used = ++link->port->uses;
+	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
+}
+
 int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie)
 {
@@ -478,12 +502,22 @@ int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint
 	(void)state;
 	if (!error)
 		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
-	if (error)
-		return error;
-	check_flow(link);
-	ripc__rdmacm_link_want(link);
-	if (link->conn)
-		link->conn->used = ++link->port->uses;
-	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
-	return 0;
+	if (!error)
+		taken(link);
+	return error;
+}
+
+int ripc__rdmacm_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie)
+{
+	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
+	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
+	int error = ripc__rdmacm_link_space(link);
+
+	(void)state;
+	if (!error)
+		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
+	if (!error)
+		taken(link);
+	return error;
 }

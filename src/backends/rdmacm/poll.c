@@ -90,6 +90,14 @@ static void take_send(struct rdmacm_port *port, const struct ibv_wc *wc)
 	ripc__rdmacm_conn_check(conn);
 }
 
+static void take_echo(struct rdmacm_port *port, const struct ibv_wc *wc)
+{
+	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
+
+	if (conn)
+		ripc__rdmacm_echo_came(conn, wc);
+}
+
 bool ripc__rdmacm_fill(struct rdmacm_port *port)
 {
 	struct ibv_wc wcs[RDMACM_BATCH];
@@ -109,6 +117,8 @@ bool ripc__rdmacm_fill(struct rdmacm_port *port)
 			take_read(port, &wcs[i]);
 		else if (wcs[i].wr_id & RIPC__RDMA_WR_RECV)
 			take_receive(port, &wcs[i]);
+		else if (wcs[i].wr_id & RDMACM_WR_ECHO)
+			take_echo(port, &wcs[i]);
 		else
 			take_send(port, &wcs[i]);
 	}

@@ -8,7 +8,7 @@
  *
  * The network's own checksum may be switched off (iWARP in software has it so), and bytes may be
  * sent again from memory that has changed since. So every message has a checksum (addr.c), and core
- * checks what is read.
+ * checks what is read and written.
  */
 #include "rdmacm.h"
 
@@ -22,11 +22,8 @@
 #include <unistd.h>
 
 #include "ripc/ripc.h"
-#include "util/parse.h"
+#include "util/options.h"
 
-#define RECEIVES_MIN    256u
-#define RECEIVES_MAX    16384u
-#define CONNECTIONS_MAX 4096u
 #define BACKLOG         128
 #define SIW_VENDOR      0x626d74u /* of linux/drivers/infiniband/sw/siw/siw.h */
 #define PEER_DATAGRAMS  12u /* bytes under way to a partner that core knows of, in datagrams */
@@ -40,42 +37,19 @@ struct options {
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static int read_number(const struct ripc__host *host, const char *name, uint32_t min, uint32_t max,
-		uint32_t *number)
-{
-	const char *text = host->option(host->arg, name);
-	uint32_t read = *number;
-	int error = ripc__parse_number(text, max, &read);
-
-	if (!error && text && read < min)
-		error = -EINVAL;
-	if (error)
-		host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not in range", name,
-			text);
-	else
-		*number = read;
-	return error;
-}
-
 static int read_options(const struct ripc__host *host, struct options *options)
 {
-	const char *any = host->option(host->arg, "rdmacm.any");
-	int error;
+	const struct ripc__option wanted[] = {
+		{"rdmacm.connections", &options->connections, NULL},
+		{"rdmacm.receives", &options->receives, NULL},
+		{"rdmacm.port", &options->port, NULL},
+		{"rdmacm.any", NULL, &options->any},
+		{0},
+	};
 
 	*options = (struct options){.connections = RDMACM_CONNECTIONS, .receives = RDMACM_RECEIVES,
 		.device = host->option(host->arg, "rdmacm.device")};
-	error = read_number(host, "rdmacm.connections", 2, CONNECTIONS_MAX, &options->connections);
-	if (!error)
-		error = read_number(host, "rdmacm.receives", RECEIVES_MIN, RECEIVES_MAX,
-			&options->receives);
-	if (!error)
-		error = read_number(host, "rdmacm.port", 0, UINT16_MAX, &options->port);
-	if (!error)
-		error = ripc__parse_switch(any, &options->any);
-	if (error && any && ripc__parse_switch(any, &options->any))
-		host->log(host->arg, RIPC_LOG_ERROR,
-			"option rdmacm.any: \"%.40s\" is not on or off", any);
-	return error;
+	return ripc__options_read(host, wanted);
 }
 
 /* ---- the device -------------------------------------------------------------------------- */
@@ -256,11 +230,11 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	error = device_use(dev, why, remedy);
 	if (error)
 		goto err_close;
-	dev->reads_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
+	dev->is_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
 	ripc__rdma_keys_init(&dev->keys, host->context);
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT |
-			RIPC_CAP_DUBIOUS,
+		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED |
+			RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS,
 		.datagram_max = RDMACM_BUFFER - RDMACM_PREAMBLE,
 		/* Credit bounds what is under way; more than this would only wait here. */
 		.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
@@ -517,6 +491,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	.poll = ripc__rdmacm_poll,
 	.release = ripc__rdma_ring_release,
 	.read = ripc__rdmacm_read,
+	.write = ripc__rdmacm_write,
 	.wait_fd = ripc__rdmacm_wait_fd,
 	.wait_arm = ripc__rdmacm_wait_arm,
 };

@@ -26,10 +26,13 @@
 #define RDMACM_SIGNALLED   8u    /* one in so many */
 #define RDMACM_RESERVE     2u    /* of a window, only for messages without a datagram */
 #define RDMACM_WINDOW_MIN  4u    /* messages that every partner may have under way */
-#define RDMACM_QUEUE       (RDMACM_SENDS + RIPC__RDMA_READS_OF_QP)
+#define RDMACM_QUEUE       (RDMACM_SENDS + RIPC__RDMA_READS_OF_QP + 1) /* and an echo */
 #define RDMACM_BATCH       32u   /* completions taken, messages posted at once */
 #define RDMACM_RECEIVES    1024u /* receive buffers, unless rdmacm.receives says otherwise */
 #define RDMACM_CONNECTIONS 64u   /* unless rdmacm.connections says otherwise */
+
+/* wr_id of an echo (fence.c). */
+#define RDMACM_WR_ECHO (1ull << 61)
 
 /* Where a partner listens. */
 struct rdmacm_addr {
@@ -95,7 +98,7 @@ struct rdmacm_conn {
 	bool unwanted;               /* break it as soon as it is not busy */
 	bool waits;                  /* client: with its request, for a helper thread */
 	bool was_ready, bye_came, bye_gone;
-	bool fences;                 /* memory is not given back before it is gone */
+	bool echoing;                /* an echo is under way */
 	int error;                   /* why it is unwanted */
 	int job_error;
 	uint64_t nonce;
@@ -118,6 +121,9 @@ struct rdmacm_conn {
 	uint32_t taken;              /* port->taken when it was broken off */
 	uint32_t data;               /* datagrams since then */
 	uint64_t stalled_us;         /* since when no read has ended; 0: it is not known */
+	/* Fences by number: up to which it holds up none, and will not when the echo is back. */
+	uint64_t passed, echoed;
+	uint64_t echo_us;            /* when the echo must be back */
 	uint8_t hello[RDMACM_HELLO_LEN];
 };
 
@@ -160,14 +166,15 @@ struct rdmacm_device {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
 	uint32_t connections, receives;
-	bool reads_late;            /* what it is sending it sends, though the memory was closed */
+	bool is_late;               /* goes on with what it is moving when memory is closed */
 };
 
-/* Memory that a connection may still show. */
+/* Memory that a connection may still reach. */
 struct rdmacm_fence {
 	struct list node;                     /* port->spare, ->fences or ->fenced */
 	const struct ripc__rdma_space *space; /* not to be looked into: it may be gone */
 	uint64_t cookie;
+	uint64_t number;                      /* of port->n_fences */
 };
 
 /* A datagram that has come and was not handed over. */
@@ -213,6 +220,7 @@ struct rdmacm_port {
 	struct list opened;        /* struct ripc__rdma_opening that have ended */
 	struct list spare, fences, fenced; /* struct rdmacm_fence: unused, one for each key that
 	                              is open; waiting; to be polled */
+	uint64_t n_fences;         /* so far */
 	uint32_t opening;          /* the last number given to one */
 	uint32_t at, n_arrivals;
 	struct rdmacm_arrival arrivals[RDMACM_BATCH];
@@ -269,12 +277,18 @@ int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool sour
 void ripc__rdmacm_mem_dereg(void *dev, void *region);
 int ripc__rdmacm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie);
+int ripc__rdmacm_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie);
 
 /* ---- fence.c ----------------------------------------------------------------------------- */
 void ripc__rdmacm_fences_init(struct rdmacm_port *port);
 void ripc__rdmacm_fences_close(struct rdmacm_port *port);
 /* A connection is gone. */
 void ripc__rdmacm_fences_check(struct rdmacm_port *port);
+/* An echo has completed. */
+void ripc__rdmacm_echo_came(struct rdmacm_conn *conn, const struct ibv_wc *wc);
+/* Is one late? Else the connection is looked at again when it would be. */
+bool ripc__rdmacm_echo_is_late(const struct rdmacm_conn *conn, uint64_t now_us);
 /* Fills events[at..n); returns where it ended. */
 uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *events,
 		uint32_t at, uint32_t n);

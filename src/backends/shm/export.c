@@ -11,6 +11,10 @@
  * What is given may be mapped by core at the other end. The partner says so in its claims, a page
  * of its own: a word per entry, which it clears when the range is free. So no message can be lost,
  * and there is no limit to how long it takes. It is all settled when the link ends.
+ *
+ * All this is under core's lock. But who sleeps in wait() looks without it whether anything came
+ * home: so whatever changes the list of what is handed, or ends a link whose claims the list leads
+ * to, does so with handed_lock. Who only reads the list under core's lock needs no other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -223,6 +227,20 @@ int ripc__shm_mem_close(void *state, const struct ripc__key *key, uint64_t cooki
 	return 0;
 }
 
+/* In one step: who looks for what came home finds it in the list, or said before that it sleeps. */
+static bool handed_enter(struct shm_key *key)
+{
+	struct shm_port *port = key->out->port;
+	bool entered;
+
+	ripc__mutex_lock(&port->handed_lock);
+	entered = is_mapped(key);
+	if (entered)
+		list_append(&port->handed, &key->node);
+	ripc__mutex_unlock(&port->handed_lock);
+	return entered;
+}
+
 /*
  * A partner that maps the range claims it, then looks whether the key is still open; we close the
  * key, then look at the claim. With a full fence between, at least one of us sees the other.
@@ -236,36 +254,39 @@ int ripc__shm_mem_hand(void *state, const struct ripc__key *key, uint64_t cookie
 		return ripc__shm_mem_close(state, key, cookie);
 	entry_close(found->out->exports, found->index);
 	ripc__shm_point("hand_closed");
-	if (!is_mapped(found))
+	if (!handed_enter(found))
 		return ripc__shm_mem_close(state, key, cookie);
 	ripc__map_remove(&dev->keys, key->key);
 	found->cookie = cookie;
 	found->out->refs++; /* the link stays, so that its end tells of the partner's */
 	found->out->exports->n_handed++;
-	list_append(&found->out->port->handed, &found->node);
 	ripc__shm_clock_start(found->out->port);
 	ripc__shm_point("handed");
 	return -EINPROGRESS;
 }
 
-bool ripc__shm_any_home(const struct shm_port *port)
+bool ripc__shm_any_home(struct shm_port *port)
 {
-	list_for_each(node, &port->handed) {
-		if (!is_mapped(list_entry(node, struct shm_key, node)))
-			return true;
-	}
-	return false;
+	bool any = false;
+
+	ripc__mutex_lock(&port->handed_lock);
+	list_for_each(node, &port->handed)
+		any |= !is_mapped(list_entry(node, struct shm_key, node));
+	ripc__mutex_unlock(&port->handed_lock);
+	return any;
 }
 
 static void handed_free(struct shm_key *key)
 {
 	struct shm_peer peer = {key->out};
 
+	ripc__mutex_lock(&key->out->port->handed_lock);
+	list_remove(&key->node);
+	ripc__mutex_unlock(&key->out->port->handed_lock);
 	if (!key->ended) {
 		entry_free(key->out->exports, key->index);
 		key->out->exports->n_handed--;
 	}
-	list_remove(&key->node);
 	ripc__shm_peer_close(key->out->port, &peer);
 	free(key);
 }
@@ -310,11 +331,14 @@ void ripc__shm_exports_end(struct shm_out *out)
 			key->out = NULL;
 		}
 	}
+	/* From then on nobody looks at its claims. */
+	ripc__mutex_lock(&out->port->handed_lock);
 	list_for_each(node, &out->port->handed) {
 		struct shm_key *key = list_entry(node, struct shm_key, node);
 
 		key->ended |= key->out == out;
 	}
+	ripc__mutex_unlock(&out->port->handed_lock);
 	ripc__shm_point("keys_ended");
 	ripc__shm_segment_unmap(exports->claims, SHM_CLAIMS_LEN);
 	ripc__shm_segment_unmap(exports->table, SHM_TABLE_LEN);

@@ -14,18 +14,32 @@
 #include "util/stream.h"
 #include "util/bytes.h"
 
-#define FAR   ((uint64_t)16 << 20) /* of one item: what lies behind does not fit into the cache */
+#define FAR       ((uint64_t)16 << 20) /* of an item: what is behind does not fit the cache, */
+#define FAR_WHOLE ((uint64_t)32 << 20) /* and of a longer one nothing is left there */
 #define STEP      (1u << 20) /* bytes copied in one poll */
 #define LOOKS_MAX 16u
+/* Slabs mapped at once: a quarter of what Linux lets a process map (vm.max_map_count). */
+#define IMPORTS_MAX 16384u
 
 /* ---- what holders hand over -------------------------------------------------------------- */
+
+/*
+ * Maps a page that was handed over. -EBADMSG: it is nonsense, and the link ends. Any other error
+ * is our own lack: the link must go on, for its end would settle the claims of what we read in
+ * place.
+ */
+static int map_page(int fd, size_t len, bool writable, void **memory)
+{
+	return fd < 0 ? -EMFILE : ripc__shm_segment_map(fd, len, writable, memory);
+}
 
 static bool take_table(struct shm_imports *imports, int fd)
 {
 	void *table;
+	int error = imports->table ? -EBADMSG : map_page(fd, SHM_TABLE_LEN, false, &table);
 
-	if (imports->table || ripc__shm_segment_map(fd, SHM_TABLE_LEN, false, &table))
-		return false;
+	if (error)
+		return error != -EBADMSG;
 	imports->table = table;
 	ripc__shm_point("table_mapped");
 	return true;
@@ -35,9 +49,10 @@ static bool take_table(struct shm_imports *imports, int fd)
 static bool take_claims(struct shm_imports *imports, int *fd)
 {
 	void *claims;
+	int error = imports->claims ? -EBADMSG : map_page(*fd, SHM_CLAIMS_LEN, true, &claims);
 
-	if (imports->claims || ripc__shm_segment_map(*fd, SHM_CLAIMS_LEN, true, &claims))
-		return false;
+	if (error)
+		return error != -EBADMSG;
 	ripc__shm_point("claims_mapped");
 	if (ripc__shm_life_pledge(*fd)) {
 		ripc__shm_segment_unmap(claims, SHM_CLAIMS_LEN);
@@ -50,35 +65,75 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 	return true;
 }
 
-static void import_put(struct shm_import *import)
+static void import_put(struct shm_port *port, struct shm_import *import)
 {
 	if (!import || --import->refs > 0)
 		return;
+	port->import_bytes -= import->len;
+	port->n_imports--;
+	if (import->imports) {
+		import->imports->bytes -= import->len;
+		import->imports->n_mapped--;
+	}
 	ripc__shm_segment_unmap(import->memory, import->len);
 	free(import);
 }
 
-static bool take_slab(struct shm_imports *imports, uint32_t at, uint64_t len, int fd)
+/*
+ * May the link have another slab of len bytes mapped? What core holds of slabs that the partner
+ * has replaced counts, too. A link has at most half of what the others leave, and no more slabs
+ * than an honest partner shows at once.
+ */
+static bool has_room(const struct shm_port *port, const struct shm_imports *imports, uint64_t len)
 {
-	struct shm_import *made;
+	uint64_t memory = port->dev->host.memory ? port->dev->host.memory : UINT64_MAX;
+	uint64_t bytes_max = (memory - (port->import_bytes - imports->bytes)) / 2;
+	uint32_t n_max = (IMPORTS_MAX - (port->n_imports - imports->n_mapped)) / 2;
 
-	import_put(imports->slabs[at]);
+	return imports->n_mapped < SHM_SLABS && imports->n_mapped < n_max && len <= bytes_max &&
+		imports->bytes <= bytes_max - len;
+}
+
+/* Honest holders have filled a buffer before they show it: what is behind a hole is not read. */
+static int import_make(struct shm_imports *imports, uint64_t len, int fd,
+		struct shm_import **import)
+{
+	struct shm_import *made = calloc(1, sizeof(*made));
+	int error = !made ? -ENOMEM : fd < 0 ? -EMFILE : 0;
+
+	if (!error) {
+		made->len = len;
+		error = ripc__shm_segment_map_filled(fd, &made->len, &made->memory);
+	}
+	if (error) {
+		free(made);
+		return error;
+	}
+	made->refs = 1;
+	made->serial = imports->last_serial;
+	made->imports = imports;
+	*import = made;
+	return 0;
+}
+
+static bool take_slab(struct shm_port *port, struct shm_imports *imports, uint32_t at,
+		uint64_t len, int fd)
+{
+	int error;
+
+	import_put(port, imports->slabs[at]);
 	imports->slabs[at] = NULL;
 	imports->last_serial++;
 	ripc__shm_point("slab_dropped");
-	if (len == 0)
+	if (len == 0 || !has_room(port, imports, len))
 		return true;
-	made = calloc(1, sizeof(*made));
-	if (!made)
-		return false;
-	made->len = len;
-	made->refs = 1;
-	made->serial = imports->last_serial;
-	if (ripc__shm_segment_map(fd, len, false, &made->memory)) {
-		free(made);
-		return false;
-	}
-	imports->slabs[at] = made;
+	error = import_make(imports, len, fd, &imports->slabs[at]);
+	if (error)
+		return error != -EBADMSG;
+	port->import_bytes += imports->slabs[at]->len;
+	port->n_imports++;
+	imports->bytes += imports->slabs[at]->len;
+	imports->n_mapped++;
 	ripc__shm_point("slab_mapped");
 	return true;
 }
@@ -91,10 +146,10 @@ static bool is_foreign(const struct shm_in *in)
 	return ripc__shm_uid(in->watch.fd, &uid) || uid != geteuid();
 }
 
-bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *bytes,
-		const struct shm_received *received)
+bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,
+		const uint8_t *bytes, const struct shm_received *received)
 {
-	bool foreign = is_foreign(in), sound = foreign;
+	bool foreign = is_foreign(in), sound = true;
 	int fd = received->fd;
 
 	if (!foreign && !in->imports)
@@ -106,7 +161,7 @@ bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *b
 	else if (type == SHM_CLAIMS)
 		sound = take_claims(in->imports, &fd);
 	else
-		sound = take_slab(in->imports, received->number, get64(bytes), fd);
+		sound = take_slab(port, in->imports, received->number, get64(bytes), fd);
 close_memory:
 	if (fd >= 0)
 		close(fd);
@@ -128,11 +183,13 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 	list_for_each(node, &port->grips) {
 		struct shm_grip *grip = list_entry(node, struct shm_grip, node);
 
-		if (grip->in == in)
+		if (grip->in == in) {
 			grip->in = NULL;
+			grip->import->imports = NULL;
+		}
 	}
 	for (uint32_t i = 0; i < SHM_SLABS; i++)
-		import_put(in->imports->slabs[i]);
+		import_put(port, in->imports->slabs[i]);
 	if (in->imports->table)
 		ripc__shm_segment_unmap(in->imports->table, SHM_TABLE_LEN);
 	if (in->imports->claims) {
@@ -205,6 +262,14 @@ static const uint8_t *locate(const struct shm_in *in, uint64_t index, uint64_t f
 	return (const uint8_t *)found->memory + offset + from;
 }
 
+/* Will it have left the cache when the item is complete? The length is the holder's word. */
+static bool is_far(const struct shm_in *in, const struct shm_read *read)
+{
+	const volatile struct shm_entry *entry = &in->imports->table->entries[read->key.address];
+
+	return read->offset >= FAR || entry->len > FAR_WHOLE;
+}
+
 /* Copies a step. False: the read has ended. */
 static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 {
@@ -224,7 +289,7 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 		read->status = -EACCES;
 		return false;
 	}
-	if (read->offset >= FAR)
+	if (is_far(read->from, read))
 		ripc__copy_past_cache(read->to + read->done, from + read->done, n);
 	else
 		memcpy(read->to + read->done, from + read->done, n);
@@ -337,7 +402,7 @@ void ripc__shm_unmap(void *state, void *handle)
 		ripc__shm_out_rouse(port, grip->in->from.blob + 8);
 	}
 	list_remove(&grip->node);
-	import_put(grip->import);
+	import_put(port, grip->import);
 	ripc__shm_point("unmapped");
 	free(grip);
 }

@@ -16,34 +16,46 @@
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
 #define TAKES_MAX    32   /* datagrams taken from one ring in one go */
-#define INS_MAX      4096 /* connections */
+#define STRIKES_MAX  3    /* of the clock: a hello comes before, in a second at least */
+#define EARLY_MIN    2    /* datagrams over its socket, or */
+#define OWED_POLLS   128  /* polls since hello: then it gets a ring once nothing else is to do; */
+#define EARLY_MAX    16   /* after so many datagrams in any case; if there is none, after so many */
+#define TRIES_MAX    8    /* again, and after ever twice as many: they double so often */
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
 static int in_make(struct shm_port *port, int fd)
 {
 	struct shm_in *in;
-	uid_t uid;
-	int error = ripc__shm_uid(fd, &uid);
+	struct ucred who;
+	int error = ripc__shm_who(fd, &who);
 
 	if (error)
 		return error;
-	if (port->n_ins >= INS_MAX || !ripc__shm_uid_admitted(port->dev, uid))
+	if (!ripc__shm_uid_admitted(port->dev, who.uid))
 		return -EACCES;
 	in = calloc(1, sizeof(*in));
 	if (!in)
 		return -ENOMEM;
 	in->watch = (struct shm_watch){SHM_IN, fd};
 	in->index = SHM_RINGS_MAX;
+	error = ripc__shm_share_enter(port, in, &who);
+	if (error)
+		goto free_in;
 	error = ripc__shm_watch(port, &in->watch);
-	if (error) {
-		free(in);
-		return error;
-	}
+	if (error)
+		goto leave_share;
+	list_init(&in->end);
 	list_append(&port->ins, &in->node);
-	port->n_ins++;
 	port->n_socket_links++;
+	port->n_silent++;
+	ripc__shm_clock_start(port);
 	return 0;
+leave_share:
+	ripc__shm_share_leave(port, in);
+free_in:
+	free(in);
+	return error;
 }
 
 /*
@@ -87,6 +99,7 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 	in->ring.memory = NULL;
 	port->n_socket_links++;
 	port->dev->ring_bytes -= SHM_RING_LEN;
+	ripc__shm_share_take(in, SHM_SHARE_RINGS, -1);
 	port->rings[in->index] = NULL;
 	while (port->n_rings > 0 && !port->rings[port->n_rings - 1])
 		port->n_rings--;
@@ -94,14 +107,17 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 {
+	port->n_owed -= in->owed;
 	ring_close(port, in);
 	ripc__shm_point("ring_closed");
 	ripc__shm_imports_end(port, in);
 	ripc__shm_point("imports_ended");
 	ripc__shm_unwatch(port, &in->watch);
 	list_remove(&in->node);
-	port->n_ins--;
+	list_remove(&in->end);
+	port->n_silent -= in->from.len == 0;
 	port->n_socket_links--;
+	ripc__shm_share_leave(port, in);
 	free(in);
 }
 
@@ -109,11 +125,26 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 {
 	ripc__shm_unwatch(port, &in->watch);
 	ripc__shm_point("in_ended");
-	/* What is in its ring was sent before it went. */
-	if (in->ring.memory && ripc__shm_ring_ready(&in->ring))
-		return;
-	list_remove(&in->node);
-	list_append(&port->ended, &in->node);
+	in->head_at_end = in->ring.head;
+	list_remove(&in->end);
+	list_append(&port->ended, &in->end);
+}
+
+void ripc__shm_silent_end(struct shm_port *port)
+{
+	list_for_each(node, &port->ins) {
+		struct shm_in *in = list_entry(node, struct shm_in, node);
+
+		if (in->from.len == 0 && in->watch.fd >= 0 && ++in->n_strikes >= STRIKES_MAX)
+			ripc__shm_in_end(port, in);
+	}
+}
+
+/* It may still write there: no more counts than the ring can have held when it went. */
+bool ripc__shm_in_lasts(const struct shm_in *in)
+{
+	return in->ring.memory && in->ring.head - in->head_at_end < SHM_SLOTS &&
+		ripc__shm_ring_ready(&in->ring);
 }
 
 /* ---- the ring ---------------------------------------------------------------------------- */
@@ -127,22 +158,20 @@ static uint32_t free_index(const struct shm_port *port)
 	return i;
 }
 
-/*
- * Gives a sender its ring. Without memory, or beyond the limits, it goes on sending over the
- * socket, which is slower.
- */
-static void ring_offer(struct shm_port *port, struct shm_in *in)
+/* Gives a sender its ring. False: without memory, or beyond the limits, there is none now. */
+static bool ring_offer(struct shm_port *port, struct shm_in *in)
 {
-	struct shm_device *dev = port->dev;
 	struct shm_ring_offer offer = {free_index(port), -1, port->board_fd, port->bits_fd};
 	void *memory;
+	bool sent;
 
-	if (offer.index == SHM_RINGS_MAX || dev->ring_bytes + SHM_RING_LEN > dev->ring_bytes_max)
-		return;
+	if (offer.index == SHM_RINGS_MAX || !ripc__shm_share_left(port, in, SHM_SHARE_RINGS))
+		return false;
 	if (ripc__shm_segment_make(SHM_RING_LEN, false, &memory, &offer.ring_fd))
-		return;
+		return false;
 	ripc__shm_point("ring_made");
-	if (ripc__shm_send_offer(in->watch.fd, &offer) == 0) {
+	sent = ripc__shm_send_offer(in->watch.fd, &offer) == 0;
+	if (sent) {
 		ripc__shm_point("offer_sent");
 		in->ring = (struct shm_ring_in){.memory = memory};
 		in->index = offer.index;
@@ -152,12 +181,40 @@ static void ring_offer(struct shm_port *port, struct shm_in *in)
 			port->n_rings = in->index + 1;
 		if (port->n_rings > SHM_DIRECT_MAX)
 			atomic_store(&port->board->crowded, 1);
-		dev->ring_bytes += SHM_RING_LEN;
+		port->dev->ring_bytes += SHM_RING_LEN;
+		ripc__shm_share_take(in, SHM_SHARE_RINGS, 1);
 	} else {
 		ripc__shm_segment_unmap(memory, SHM_RING_LEN);
 	}
 	close(offer.ring_fd);
 	ripc__shm_point("ring_entered");
+	return sent;
+}
+
+/*
+ * If there is none, it goes on sending over the socket, which is slower, and its own datagrams
+ * bring it another try: who waits costs us nothing.
+ */
+static void offer_now(struct shm_port *port, struct shm_in *in)
+{
+	port->n_owed -= in->owed;
+	in->owed = false;
+	in->offer_at = 0;
+	if (in->watch.fd < 0 || ring_offer(port, in))
+		return;
+	in->offer_at = in->n_early + (EARLY_MAX << in->n_tries);
+	in->n_tries += in->n_tries < TRIES_MAX;
+}
+
+void ripc__shm_offer_owed(struct shm_port *port)
+{
+	list_for_each(node, &port->ins) {
+		struct shm_in *in = list_entry(node, struct shm_in, node);
+
+		if (in->owed && (in->n_early >= EARLY_MIN ||
+				port->polls - in->greeted_at >= OWED_POLLS))
+			offer_now(port, in);
+	}
 }
 
 static void hand_over(struct shm_in *in, struct ripc__buffer *buffer, uint32_t len,
@@ -190,8 +247,6 @@ uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc
 			return taken;
 		hand_over(in, buffer, (uint32_t)len, &events[taken++]);
 	} while (taken < n && ripc__shm_ring_ready(&in->ring));
-	if (in->watch.fd < 0 && !ripc__shm_ring_ready(&in->ring))
-		ripc__shm_in_end(port, in);
 	return taken;
 }
 
@@ -202,8 +257,12 @@ static bool greet(struct shm_port *port, struct shm_in *in, const uint8_t *bytes
 	if (in->from.len)
 		return false;
 	ripc__shm_addr_fill(port, bytes, &in->from);
+	port->n_silent--;
 	ripc__shm_point("greeted");
-	ring_offer(port, in);
+	in->owed = true;
+	in->offer_at = EARLY_MAX;
+	in->greeted_at = port->polls;
+	port->n_owed++;
 	return true;
 }
 
@@ -219,7 +278,7 @@ static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__
 	if (*got == SHM_HELLO)
 		sound = greet(port, in, buffer->data);
 	else if (*got == SHM_TABLE || *got == SHM_SLAB || *got == SHM_CLAIMS)
-		sound = ripc__shm_import(in, *got, buffer->data, received);
+		sound = ripc__shm_import(port, in, *got, buffer->data, received);
 	return sound;
 }
 
@@ -229,6 +288,11 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 	struct shm_received received;
 	uint32_t at = 0, taken = 0;
 
+	/* The clock may have ended it after the sockets were looked at. */
+	if (in->watch.fd < 0)
+		return 0;
+	if (in->offer_at && in->n_early >= in->offer_at)
+		offer_now(port, in);
 	for (uint32_t i = 0; i < MESSAGES_MAX; i++) {
 		struct ripc__buffer *buffer = taken < n ?
 			ripc__buffers_find(port->buffers, &at) : NULL;
@@ -245,6 +309,7 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 		ripc__shm_point("socket_taken");
 		if (got == SHM_DATAGRAM)
 			hand_over(in, buffer, received.len, &events[taken++]);
+		in->n_early += got == SHM_DATAGRAM;
 	}
 	port->look = true;
 	return taken;

@@ -19,7 +19,7 @@
 
 #include "shm.h"
 
-#define LOOK_MS 500 /* at those who hold something */
+#define LOOK_MS 500 /* at those who hold something, or have come without a word */
 
 static struct flock first_byte(void)
 {
@@ -80,6 +80,7 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			out->state = SHM_DEAD;
 		}
 	}
-	if (!list_empty(&port->handed))
+	ripc__shm_silent_end(port);
+	if (!list_empty(&port->handed) || port->n_silent)
 		ripc__shm_clock_start(port);
 }

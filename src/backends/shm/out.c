@@ -191,7 +191,8 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 	if (out->watch.fd < 0)
 		return;
 	got = ripc__shm_receive_offer(out->watch.fd, &offer);
-	if (got == SHM_NOTHING)
+	/* Without descriptors, as without memory, the socket goes on. */
+	if (got == SHM_NOTHING || got == -EMFILE)
 		return;
 	if (got == SHM_RING) {
 		ripc__shm_point("offer_taken");

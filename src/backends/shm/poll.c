@@ -178,12 +178,16 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 	return port->polls % SHM_SCAN_EVERY == 0 && (port->look || is_time(port));
 }
 
-/* Links that ended before the last poll: nothing refers to them any more. */
+/* Between polls, or when this one has found nothing: no event refers to a link any more. */
 static RIPC__RARE void reap(struct shm_port *port)
 {
 	ripc__shm_point("reap_due");
-	while (!list_empty(&port->ended))
-		ripc__shm_in_free(port, list_entry(port->ended.next, struct shm_in, node));
+	list_for_each_safe(node, &port->ended) {
+		struct shm_in *in = list_entry(node, struct shm_in, end);
+
+		if (!ripc__shm_in_lasts(in))
+			ripc__shm_in_free(port, in);
+	}
 }
 
 int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
@@ -207,6 +211,10 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 		filled += ripc__shm_read_step(port, events + filled, n - filled);
 	if (!list_empty(&port->handed) && (filled == 0 || port->polls % SHM_SCAN_EVERY == 0))
 		filled += ripc__shm_come_home(port, events + filled, n - filled);
+	if (filled == 0 && !list_empty(&port->ended))
+		reap(port);
+	if (filled == 0 && port->n_owed)
+		ripc__shm_offer_owed(port);
 	if (port->roused)
 		ripc__shm_rearm(port);
 	return (int)filled;

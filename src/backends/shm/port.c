@@ -125,6 +125,7 @@ int ripc__shm_port_open(void *dev, void *state)
 		return -EIO;
 	/* Keys are names that partners draw. */
 	ripc__map_init(&port->outs, get64(port->name) ^ port->dev->host.context);
+	ripc__map_init(&port->holders, get64(port->name) ^ port->dev->host.context);
 	error = ripc__buffers_open(SHM_BUFFERS, RIPC_DATAGRAM_MAX, &port->buffers);
 	if (error)
 		return error;
@@ -151,8 +152,6 @@ static void close_links(struct shm_port *port)
 		ripc__shm_unmap(port, list_entry(port->grips.next, struct shm_grip, node));
 	while (!list_empty(&port->ins))
 		ripc__shm_in_free(port, list_entry(port->ins.next, struct shm_in, node));
-	while (!list_empty(&port->ended))
-		ripc__shm_in_free(port, list_entry(port->ended.next, struct shm_in, node));
 	/* Routes that are still open keep their link, but it leads nowhere. */
 	while ((out = ripc__map_next(&port->outs, &at))) {
 		for (; out; out = out->next)
@@ -170,6 +169,7 @@ void ripc__shm_port_close(void *state)
 	close_links(port);
 	ripc__shm_point("links_closed");
 	ripc__map_free(&port->outs);
+	ripc__map_free(&port->holders);
 	ripc__shm_unwatch(port, &port->listener);
 	ripc__shm_unwatch(port, &port->clock);
 	ripc__shm_unwatch(port, &port->bell);

@@ -2,7 +2,8 @@
 /*
  * Memory shared by descriptor. Owns nothing. Whoever gets a descriptor could reopen it with more
  * rights than it bears, so rights are seals, set when the owner has its mapping. Without the seal
- * against shrinking, a partner could cut the memory off under us, which is SIGBUS.
+ * against shrinking, a partner could cut the memory off under us, which is SIGBUS; where the file
+ * has holes, reading them would take memory, and be charged to us.
  */
 #include "segment.h"
 
@@ -20,12 +21,13 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
-#define POPULATE_MAX (512u << 10) /* bytes that are mapped page by page at once: not slabs */
-
-/* Slabs have large pages, which can only be mapped as such at a multiple of their length. */
-static int map(int fd, size_t len, int protection, void **memory)
+/*
+ * populate: all pages are mapped at once. Slabs, which are not, have large pages, which can only
+ * be mapped as such at a multiple of their length.
+ */
+static int map(int fd, size_t len, int protection, bool populate, void **memory)
 {
-	int flags = MAP_SHARED | (len <= POPULATE_MAX ? MAP_POPULATE : 0), error = 0;
+	int flags = MAP_SHARED | (populate ? MAP_POPULATE : 0), error = 0;
 	uint8_t *reserved = NULL;
 	void *at;
 
@@ -57,10 +59,13 @@ int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_ou
 
 	if (fd < 0)
 		return fd;
-	/* Memory is taken here, where its lack is an error, and not at a first touch. */
+	/*
+	 * Memory is taken here, where its lack is an error, and not at a first touch. (What was
+	 * only allocated counts as a hole: whoever maps it looks for what was touched, too.)
+	 */
 	if (ftruncate(fd, (off_t)len) || fallocate(fd, 0, 0, (off_t)len))
 		error = errno == ENOSPC ? -ENOMEM : -errno;
-	error = error ? error : map(fd, len, PROT_READ | PROT_WRITE, &at);
+	error = error ? error : map(fd, len, PROT_READ | PROT_WRITE, true, &at);
 	if (error)
 		goto close_fd;
 	if (fcntl(fd, F_ADD_SEALS, read_only ? seals | F_SEAL_FUTURE_WRITE : seals)) {
@@ -77,18 +82,58 @@ close_fd:
 	return error;
 }
 
-int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory)
+/* Memory that nobody else writes cannot be punched, either. */
+static bool is_sealed(int fd, bool writable)
+{
+	int needed = F_SEAL_SHRINK | F_SEAL_GROW | (writable ? 0 : F_SEAL_FUTURE_WRITE);
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & needed) == needed;
+}
+
+/*
+ * How much of the file has memory behind it, from its beginning on; -EBADMSG: it is no such file.
+ * In a hole it would be our faults that take memory, or kill us where there is none.
+ */
+static int check(int fd, size_t len, bool writable, size_t *filled)
 {
 	struct stat status;
 	struct statfs system;
-	int seals = fcntl(fd, F_GET_SEALS);
+	off_t hole;
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) || fstatfs(fd, &system))
+	if (!is_sealed(fd, writable) || fstat(fd, &status) || fstatfs(fd, &system))
+		return -EBADMSG;
+	/* Part of a page would be mapped, but not unmapped with the addresses reserved for it. */
+	if (len & ((size_t)sysconf(_SC_PAGESIZE) - 1))
 		return -EBADMSG;
 	/* Memory of huge pages (MFD_HUGETLB) can be lacking when it is touched. */
 	if (system.f_type != TMPFS_MAGIC || (size_t)status.st_size != len)
 		return -EBADMSG;
-	return map(fd, len, writable ? PROT_READ | PROT_WRITE : PROT_READ, memory);
+	hole = lseek(fd, 0, SEEK_HOLE);
+	*filled = hole > 0 ? (size_t)hole : 0;
+	return 0;
+}
+
+int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory)
+{
+	size_t filled;
+
+	if (check(fd, len, writable, &filled) || filled < len)
+		return -EBADMSG;
+	return map(fd, len, writable ? PROT_READ | PROT_WRITE : PROT_READ, true, memory);
+}
+
+int ripc__shm_segment_map_filled(int fd, size_t *len, void **memory)
+{
+	size_t filled;
+	int error = check(fd, *len, false, &filled);
+
+	if (!error && !filled)
+		error = -ENODATA;
+	error = error ? error : map(fd, filled, PROT_READ, false, memory);
+	if (!error)
+		*len = filled;
+	return error;
 }
 
 void ripc__shm_segment_unmap(void *memory, size_t len)

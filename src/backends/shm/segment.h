@@ -14,9 +14,14 @@
 int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd);
 /*
  * Maps len bytes of somebody's descriptor, which stays the caller's. -EBADMSG: it is no such
- * memory, or it could be taken away under us.
+ * memory, it has holes, or it could be taken away under us.
  */
 int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory);
+/*
+ * The same, read only, of a file of *len bytes that need not be filled: as far as there is memory,
+ * which is then *len. -ENODATA: there is none.
+ */
+int ripc__shm_segment_map_filled(int fd, size_t *len, void **memory);
 void ripc__shm_segment_unmap(void *memory, size_t len);
 
 #endif

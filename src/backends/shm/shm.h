@@ -4,8 +4,8 @@
  * and messages through which two ports meet (docs/protocol.md has their bytes).
  *
  * A link leads one way. Its sender connects to the receiver's socket (abstract, SOCK_SEQPACKET)
- * and says hello; the first datagrams go over that socket, until the receiver, when it next
- * polls, has answered with a ring. So nobody waits for anybody.
+ * and says hello; the first datagrams go over that socket, until the receiver, when it has
+ * answered them, offers a ring. So nobody waits for anybody.
  */
 #ifndef RIPC_SHM_H
 #define RIPC_SHM_H
@@ -22,6 +22,7 @@
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/mutex.h"
 
 #define SHM_VERSION    1
 #define SHM_NAME_LEN   16
@@ -114,12 +115,13 @@ struct shm_key {
 	bool ended;          /* handed, and the link has ended */
 };
 
-/* A slab of another's, mapped. */
+/* A slab of another's, mapped as far as it is filled. */
 struct shm_import {
 	void *memory;
 	size_t len;
 	uint64_t serial;
 	uint32_t refs; /* of the slot that it came for, and of grips */
+	struct shm_imports *imports; /* it counts there; NULL: the link has ended */
 };
 
 /* The reader's side, for one holder. */
@@ -129,6 +131,8 @@ struct shm_imports {
 	int claims_fd;             /* while there are claims: we have it locked */
 	struct shm_import *slabs[SHM_SLABS]; /* NULL: none */
 	uint64_t last_serial;
+	uint64_t bytes;            /* of its slabs that are mapped, be it by grips alone */
+	uint32_t n_mapped;
 };
 
 /* A range of another's that core has mapped. */
@@ -159,12 +163,29 @@ struct shm_watch {
 	int fd; /* -1: closed */
 };
 
+enum shm_share { SHM_SHARE_INS, SHM_SHARE_RINGS, SHM_SHARES };
+
+/* A process that has connected to us, or a user. */
+struct shm_holder {
+	uint64_t key; /* in port->holders */
+	uint32_t held[SHM_SHARES];
+};
+
 /* A link from a sender to us. */
 struct shm_in {
 	struct shm_watch watch;
-	struct list node;         /* port->ended when nothing more can come */
+	struct list node;         /* port->ins */
+	struct list end;          /* port->ended, once nothing more can come over its socket */
+	uint32_t head_at_end;     /* of its ring, then */
 	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
 	uint32_t index;           /* in port->rings */
+	struct shm_holder *process, *user; /* whose it is; user NULL: ours, or as good as process */
+	uint32_t n_strikes;       /* of the clock, while it has not said hello */
+	uint32_t n_early;         /* datagrams that came over its socket */
+	uint32_t greeted_at;      /* port->polls when it said hello */
+	bool owed;                /* since then, until a ring for it was first tried */
+	uint32_t offer_at;        /* n_early: then a ring is tried in any case; 0: never */
+	uint32_t n_tries;         /* for which there was none */
 	struct shm_ring_in ring;
 	struct shm_imports *imports; /* NULL: none */
 };
@@ -210,11 +231,19 @@ struct shm_port {
 	uint32_t n_rings;           /* all in use are below this index */
 	uint32_t first;             /* where the next poll begins */
 	uint64_t todo[SHM_RINGS_MAX / 64]; /* rings that were not emptied */
-	uint32_t n_socket_links;    /* links of both kinds that use their sockets for datagrams */
+	/* Links of both kinds that use their sockets for datagrams; wait() reads it unlocked. */
+	_Atomic uint32_t n_socket_links;
 	uint32_t n_ins;
-	struct list ins, ended;     /* struct shm_in */
+	uint32_t n_silent;          /* of those: have not said hello */
+	struct ripc__map holders;   /* struct shm_holder: who holds any of those */
+	uint32_t n_owed;            /* of those: owed */
+	struct list ins;            /* struct shm_in */
+	struct list ended;          /* of those: without a socket */
 	struct list handed;         /* struct shm_key: mapped by partners */
+	struct ripc__mutex handed_lock; /* of that list: wait() looks through it, too */
 	struct list grips;          /* struct shm_grip */
+	uint64_t import_bytes;      /* of all slabs that are mapped */
+	uint32_t n_imports;
 	uint32_t polls, idle_polls;
 	bool look;                  /* the sockets may have something */
 	bool freed;                 /* handed memory may just have been freed */
@@ -250,12 +279,15 @@ enum shm_message {
 /* What came from a sender beside its bytes. */
 struct shm_received {
 	uint32_t len, number;
-	int fd; /* the caller's; -1: none */
+	int fd; /* the caller's; -1: none, or we could not get it */
 };
 /* A listening socket with this name, or with any that is free if it is NULL. */
 int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN]);
 /* -EAGAIN: too many wait to be accepted. Sends hello. */
 int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME_LEN]);
+/* The process at the other end: 0 in another PID namespace; and its user. */
+struct ucred;
+int ripc__shm_who(int fd, struct ucred *who);
 /* The user at the other end. */
 int ripc__shm_uid(int fd, uid_t *uid);
 /* Is this process at the other end, too? */
@@ -275,7 +307,10 @@ int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64
 int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
 /* The type of what comes next from there, SHM_NOTHING if there is nothing. */
 int ripc__shm_next(int fd);
-/* What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), or as above. */
+/*
+ * What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE (we could
+ * not get its descriptors), or as above.
+ */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 
 /* port.c */
@@ -311,9 +346,28 @@ uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc
 		uint32_t n);
 /* Takes what it has sent for reading, as far as no datagram is before it. */
 void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in);
-/* Nothing more will come over its socket. */
+/*
+ * Offers rings to those who are owed one, unless they have just come. Called when there is nothing
+ * else to do: making a ring takes longer (0.2 ms) than answering who comes with a question.
+ */
+void ripc__shm_offer_owed(struct shm_port *port);
+/* Nothing more will come over its socket: it is freed once its ring is empty. */
 void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
+/* Is there anything left in it that was sent before its end? */
+bool ripc__shm_in_lasts(const struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
+
+/* Who has not said hello for a second is not waited for. Called by each strike of the clock. */
+void ripc__shm_silent_end(struct shm_port *port);
+
+/* share.c */
+/* A connection is who's; -EUSERS, -EMFILE: it would be one too many. */
+int ripc__shm_share_enter(struct shm_port *port, struct shm_in *in, const struct ucred *who);
+void ripc__shm_share_leave(struct shm_port *port, struct shm_in *in);
+/* May it have one more? */
+bool ripc__shm_share_left(const struct shm_port *port, const struct shm_in *in,
+		enum shm_share share);
+void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
 
 /* life.c */
 /* This process holds what the file speaks of, as long as it lives and keeps the descriptor. */
@@ -321,7 +375,7 @@ int ripc__shm_life_pledge(int fd);
 /* Does another process? */
 bool ripc__shm_life_pledged(int fd);
 int ripc__shm_clock_open(void);
-/* From now on holders are looked at, as long as there are any. */
+/* From now on holders, and who is silent, are looked at, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
 /* Looks: the links to those that are dead end. */
 void ripc__shm_clock_strike(struct shm_port *port);
@@ -331,8 +385,9 @@ int ripc__shm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writab
 		struct ripc__key *key);
 int ripc__shm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
 int ripc__shm_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie);
-/* Is any handed key not mapped any more? And the events that say so, up to n. */
-bool ripc__shm_any_home(const struct shm_port *port);
+/* Is any handed key not mapped any more? Also without core's lock. */
+bool ripc__shm_any_home(struct shm_port *port);
+/* The events that say so, up to n. */
 uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n);
 /* The port closes: what was handed is forgotten. */
 void ripc__shm_handed_free(struct shm_port *port);
@@ -349,9 +404,12 @@ int ripc__shm_map(void *port, void *peer, const struct ripc__key *key, size_t le
 void ripc__shm_unmap(void *port, void *handle);
 /* Goes on with reads, for a while; up to n events. */
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
-/* SHM_TABLE, SHM_SLAB or SHM_CLAIMS came. False: it makes no sense. Closes the descriptor. */
-bool ripc__shm_import(struct shm_in *in, enum shm_message type, const uint8_t *bytes,
-		const struct shm_received *received);
+/*
+ * SHM_TABLE, SHM_SLAB or SHM_CLAIMS came. False: it makes no sense. Closes the descriptor. What we
+ * lack the means for is not there, and its bytes will be sent.
+ */
+bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,
+		const uint8_t *bytes, const struct shm_received *received);
 /* The link is freed: reads from it end. */
 void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 

@@ -105,24 +105,28 @@ int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME
 	return error;
 }
 
+int ripc__shm_who(int fd, struct ucred *who)
+{
+	socklen_t len = sizeof(*who);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len) ? -errno : 0;
+}
+
 int ripc__shm_uid(int fd, uid_t *uid)
 {
-	struct ucred credentials;
-	socklen_t len = sizeof(credentials);
+	struct ucred who;
+	int error = ripc__shm_who(fd, &who);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len))
-		return -errno;
-	*uid = credentials.uid;
-	return 0;
+	if (!error)
+		*uid = who.uid;
+	return error;
 }
 
 bool ripc__shm_is_self(int fd)
 {
-	struct ucred credentials;
-	socklen_t len = sizeof(credentials);
+	struct ucred who;
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) == 0 &&
-		credentials.pid == getpid();
+	return ripc__shm_who(fd, &who) == 0 && who.pid == getpid();
 }
 
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
@@ -192,6 +196,31 @@ int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer)
 }
 
 /*
+ * Hands over the n descriptors that a message should have, or closes all that it has. -EBADMSG:
+ * they are others, or none are wanted. -EMFILE: we could not get as many.
+ */
+static int take_descriptors(struct msghdr *message, int *fds, size_t n, bool wanted)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(message);
+	bool cut = message->msg_flags & MSG_CTRUNC;
+	int got[OFFER_FDS + 1];
+	size_t n_got = 0;
+
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		n_got = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	n_got = n_got < OFFER_FDS + 1 ? n_got : OFFER_FDS + 1;
+	if (n_got)
+		memcpy(got, CMSG_DATA(c), n_got * sizeof(int));
+	if (wanted && n_got == n && !cut) {
+		memcpy(fds, got, n * sizeof(int));
+		return 0;
+	}
+	for (size_t i = 0; i < n_got; i++)
+		close(got[i]);
+	return wanted && n_got < n && cut ? -EMFILE : -EBADMSG;
+}
+
+/*
  * The bytes received; 0: nothing now. Who closes without having read all resets the connection:
  * that is told once, before what it sent.
  */
@@ -207,28 +236,10 @@ static int pull(int fd, struct msghdr *message)
 	} while (again);
 	if (n > 0)
 		return (int)n;
+	/* A message without a byte looks like the end, but can bring descriptors. */
+	if (n == 0)
+		take_descriptors(message, NULL, 0, false);
 	return n < 0 && errno == EAGAIN ? 0 : -ECONNRESET;
-}
-
-/* Closes all descriptors of a message, or hands over the n that it should have. */
-static bool take_descriptors(struct msghdr *message, int *fds, size_t n, bool wanted)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(message);
-	int got[OFFER_FDS + 1];
-	size_t n_got = 0;
-
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		n_got = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	n_got = n_got < OFFER_FDS + 1 ? n_got : OFFER_FDS + 1;
-	if (n_got)
-		memcpy(got, CMSG_DATA(c), n_got * sizeof(int));
-	if (wanted && n_got == n && !(message->msg_flags & MSG_CTRUNC)) {
-		memcpy(fds, got, n * sizeof(int));
-		return true;
-	}
-	for (size_t i = 0; i < n_got; i++)
-		close(got[i]);
-	return false;
 }
 
 /* Has a message of a sender the bytes that its type has? n: after the head. */
@@ -273,10 +284,9 @@ int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received)
 	/* Memory that is taken back has no length, and no descriptor. */
 	has_memory = sound && (head[0] == SHM_TABLE || head[0] == SHM_CLAIMS ||
 		(head[0] == SHM_SLAB && get64(bytes)));
-	if (!take_descriptors(&message, &memory_fd, has_memory, sound))
+	if (take_descriptors(&message, &memory_fd, has_memory, sound) == -EBADMSG)
 		return -EBADMSG;
-	*received = (struct shm_received){(uint32_t)n, get32(head + 4),
-		has_memory ? memory_fd : -1};
+	*received = (struct shm_received){(uint32_t)n, get32(head + 4), memory_fd};
 	return head[0];
 }
 
@@ -294,7 +304,7 @@ int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
 		.msg_controllen = sizeof(control)};
-	int n = pull(fd, &message), fds[OFFER_FDS];
+	int n = pull(fd, &message), fds[OFFER_FDS], error;
 	bool sound = n == OFFER_LEN && !(message.msg_flags & MSG_TRUNC) &&
 		bytes[0] == SHM_RING && bytes[1] == SHM_VERSION && get16(bytes + 2) == 0 &&
 		get32(bytes + 4) < SHM_RINGS_MAX && get32(bytes + HEAD_LEN) == SHM_SLOTS &&
@@ -302,8 +312,9 @@ int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
 
 	if (n <= 0)
 		return n < 0 ? n : SHM_NOTHING;
-	if (!take_descriptors(&message, fds, OFFER_FDS, sound))
-		return -EBADMSG;
+	error = take_descriptors(&message, fds, OFFER_FDS, sound);
+	if (error)
+		return error;
 	*offer = (struct shm_ring_offer){get32(bytes + 4), fds[0], fds[1], fds[2]};
 	return SHM_RING;
 }

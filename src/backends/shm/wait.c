@@ -23,6 +23,8 @@
 #include "util/rare.h"
 
 #define FUTEX_MS 2
+/* Whom one wake-up wakes: all that may write the word can sleep on it, to take it from others. */
+#define SLEEPERS 16
 #define WAIT_MS  98
 
 /* ---- the sender's side ------------------------------------------------------------------- */
@@ -50,7 +52,7 @@ static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
 	ripc__shm_point("futex_due");
 	atomic_fetch_add(&out->bits->wakes, 1);
 	ripc__shm_point("futex_counted");
-	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0);
 	ripc__shm_point("futex_woken");
 }
 
@@ -119,11 +121,15 @@ void ripc__shm_wait(void *state)
 	struct shm_port *port = state;
 	uint32_t seen = atomic_load(&port->bits->wakes);
 	struct epoll_event ready;
+	bool done = false;
 
-	if (!arm(port, SHM_ASLEEP_ON_FUTEX))
-		return;
-	if (!atomic_load(&port->woken) && !futex_sleep(port, seen) &&
-			!atomic_load(&port->woken) && arm(port, SHM_ASLEEP_ON_SOCKETS))
+	/* What comes over sockets wakes nobody on a futex. */
+	if (port->n_socket_links == 0) {
+		if (!arm(port, SHM_ASLEEP_ON_FUTEX))
+			return;
+		done = atomic_load(&port->woken) || futex_sleep(port, seen);
+	}
+	if (!done && !atomic_load(&port->woken) && arm(port, SHM_ASLEEP_ON_SOCKETS))
 		(void)epoll_wait(port->epoll_fd, &ready, 1, WAIT_MS);
 	/* Who wakes us from now on finds us awake. */
 	ripc__shm_point("slept");
@@ -144,6 +150,6 @@ void ripc__shm_wake(void *state)
 
 	atomic_store(&port->woken, true);
 	atomic_fetch_add(&port->bits->wakes, 1);
-	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0);
 	ripc__shm_ring_bell(port);
 }

@@ -20,10 +20,9 @@
 #include <unistd.h>
 
 #include "ripc/ripc.h"
-#include "util/parse.h"
+#include "util/options.h"
 
 #define RCVBUF_DEFAULT (8u << 20)
-#define RCVBUF_MAX     (1u << 30)
 /*
  * Kernel memory that a datagram takes beside its bytes. Measured on Linux: 718 for 50 bytes,
  * 1,408 for 896, 1,104 for 1,200, 884 for 1,420 (buffers are rounded up to powers of two).
@@ -47,30 +46,16 @@ static void set_wait(int fd, long us)
 
 static int read_options(const struct ripc__host *host, struct udp_device *dev)
 {
-	const struct {
-		const char *name;
-		uint32_t *number, max;
-		bool *on;
-	} options[] = {
-		{"udp.port", &dev->port, UINT16_MAX, NULL},
-		{"udp.rcvbuf", &dev->rcvbuf, RCVBUF_MAX, NULL},
-		{"udp.gso", NULL, 0, &dev->gso},
-		{"udp.gro", NULL, 0, &dev->gro},
+	const struct ripc__option wanted[] = {
+		{"udp.port", &dev->port, NULL},
+		{"udp.rcvbuf", &dev->rcvbuf, NULL},
+		{"udp.gso", NULL, &dev->gso},
+		{"udp.gro", NULL, &dev->gro},
+		{0},
 	};
 
 	*dev = (struct udp_device){.rcvbuf = RCVBUF_DEFAULT, .gso = true, .gro = true};
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		const char *text = host->option(host->arg, options[i].name);
-		int rc = options[i].on ? ripc__parse_switch(text, options[i].on) :
-			ripc__parse_number(text, options[i].max, options[i].number);
-
-		if (rc) {
-			host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not %s",
-				options[i].name, text, options[i].on ? "on or off" : "in range");
-			return rc;
-		}
-	}
-	return 0;
+	return ripc__options_read(host, wanted);
 }
 
 /* A socket of one family, bound on all addresses; the descriptor or a negative errno. */
@@ -137,6 +122,9 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	fd = open_socket(0, &family);
 	if (fd < 0) {
 		snprintf(why, 256, "no UDP socket can be opened: %s", strerror(-fd));
+		snprintf(remedy, 256, "%s", fd == -EMFILE || fd == -ENFILE ?
+			"raise the limit of open files (ulimit -n)" :
+			"allow AF_INET or AF_INET6 sockets (seccomp or sandbox rules)");
 		return fd;
 	}
 	/* The kernel counts twice what was asked for, to allow for its own overhead. */

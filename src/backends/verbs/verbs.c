@@ -13,11 +13,8 @@
 #include <sys/random.h>
 
 #include "ripc/ripc.h"
-#include "util/parse.h"
+#include "util/options.h"
 
-#define RECEIVES_MIN    64u
-#define RECEIVES_MAX    16384u
-#define CONNECTIONS_MAX 4096u
 #define QKEY_MASK       0x7fffffffu
 #define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */
 
@@ -25,29 +22,19 @@ static int read_options(const struct ripc__host *host, struct verbs_device *dev,
 		struct ripc__rdma_wish *wish)
 {
 	uint32_t gid_index = UINT32_MAX;
-	const struct {
-		const char *name;
-		uint32_t min, max, *number;
-	} options[] = {
-		{"verbs.receives", RECEIVES_MIN, RECEIVES_MAX, &dev->receives},
-		{"verbs.connections", 2, CONNECTIONS_MAX, &dev->connections},
-		{"verbs.gid_index", 0, UINT8_MAX, &gid_index},
+	const struct ripc__option wanted[] = {
+		{"verbs.receives", &dev->receives, NULL},
+		{"verbs.connections", &dev->connections, NULL},
+		{"verbs.gid_index", &gid_index, NULL},
+		{0},
 	};
+	int error;
 
 	dev->receives = VERBS_RING;
 	dev->connections = VERBS_CONNECTIONS;
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		const char *text = host->option(host->arg, options[i].name);
-		int error = ripc__parse_number(text, options[i].max, options[i].number);
-
-		if (!error && text && *options[i].number < options[i].min)
-			error = -EINVAL;
-		if (error) {
-			host->log(host->arg, RIPC_LOG_ERROR, "option %s: \"%.40s\" is not in range",
-				options[i].name, text);
-			return error;
-		}
-	}
+	error = ripc__options_read(host, wanted);
+	if (error)
+		return error;
 	*wish = (struct ripc__rdma_wish){
 		.transport = IBV_TRANSPORT_IB,
 		.device = host->option(host->arg, "verbs.device"),

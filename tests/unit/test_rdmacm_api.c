@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The whole library over the rdmacm backend, on libraries of our own (tests/fake): long messages,
+ * answers that are written, and what becomes of them when the device does not do as it says.
+ */
+#include <errno.h>
+
+#include "../fake/iwarp.h"
+#include "parties.h"
+#include "suite.h"
+
+static void begin(uint32_t vendor_id)
+{
+	fake_iwarp_reset();
+	fake_iwarp.vendor_id = vendor_id;
+	parties_open("rdmacm");
+	acquaint();
+}
+
+static void finish(void)
+{
+	const char *what;
+
+	parties_close();
+	ck_assert_msg(fake_iwarp_faults(&what) == 0, "%s", what);
+	ck_assert_uint_eq(fake_iwarp_live(), 0);
+}
+
+START_TEST(sendmsg__long_is_read)
+{
+	begin(_i ? FAKE_SIW : 0);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_eq(stats_of(&right).read_bytes, LONG_LEN);
+	finish();
+}
+END_TEST
+
+START_TEST(sendmsg__answer_is_written)
+{
+	begin(_i ? FAKE_SIW : 0);
+	for (size_t i = 0; i < 5; i++)
+		ask_and_answer(LONG_LEN - i);
+	ck_assert_uint_eq(stats_of(&left).written_bytes, 5 * LONG_LEN - 10);
+	ck_assert_uint_eq(stats_of(&right).landed_bytes, 5 * LONG_LEN - 10);
+	finish();
+}
+END_TEST
+
+/* An answer that is not written takes the buffer back, which siw may need a moment for. */
+START_TEST(sendmsg__answer_goes_along)
+{
+	begin(_i ? FAKE_SIW : 0);
+	for (size_t i = 0; i < 5; i++)
+		ask_and_answer(1000);
+	ck_assert_uint_eq(stats_of(&left).written_bytes, 0);
+	ck_assert_uint_eq(fake_iwarp.n_accepts, 1);
+	finish();
+}
+END_TEST
+
+/* The network had all of a write, and lost it: the checksum tells, and it goes another way. */
+START_TEST(sendmsg__write_is_lost)
+{
+	begin(FAKE_SIW);
+	fake_iwarp.n_lies = 1;
+	ask_and_answer(LONG_LEN);
+	ck_assert_uint_eq(fake_iwarp.n_lies, 0);
+	ck_assert_uint_eq(stats_of(&right).landed_bytes, 0);
+	ck_assert_uint_eq(stats_of(&right).drop_checksum, 1);
+	finish();
+}
+END_TEST
+
+/* What is to be written cannot be registered. */
+START_TEST(sendmsg__answer_is_not_written)
+{
+	begin(FAKE_SIW);
+	fake_iwarp.fail[FAKE_REG_MR].skip = 1;
+	fake_iwarp_fail(FAKE_REG_MR, 1, ENOMEM);
+	ask_and_answer(LONG_LEN);
+	ck_assert_uint_eq(stats_of(&right).landed_bytes, 0);
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop tests[] = {
+		{sendmsg__long_is_read, 2},
+		{sendmsg__answer_is_written, 2},
+		{sendmsg__answer_goes_along, 2},
+		{sendmsg__write_is_lost, 1},
+		{sendmsg__answer_is_not_written, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("rdmacm_api", tests);
+}
