@@ -193,12 +193,15 @@ static int friend_main(char **argv)
 	return write(FAULT_READY_FD, text, strlen(text)) > 0 ? 0 : 1;
 }
 
-/* Returns to its sender what comes, until the friend has ended. */
-static int serve(struct ripc_service *svc, int friend)
+/*
+ * Returns to its sender what comes, until the partner has ended. The victim must do so while either
+ * lives: links to it are made by nobody else.
+ */
+static int serve(struct ripc_service *svc, int partner)
 {
 	int status;
 
-	while (waitpid(friend, &status, WNOHANG) == 0) {
+	while (waitpid(partner, &status, WNOHANG) == 0) {
 		struct ripc_msg *msg;
 		int error = ripc_receive(svc, 100, &msg);
 
@@ -251,8 +254,11 @@ static void run(uint64_t seed, const char *duration_ms)
 	foe = fault_spawn(foe_argv, &foe_ready);
 	friend = fault_spawn(friend_argv, &friend_ready);
 	status = serve(svc, friend);
-	if (status || fault_await(foe, PATIENCE_MS))
-		fault_fail("a partner ended with %#x", status);
+	if (status)
+		fault_fail("the friend ended with %#x", status);
+	status = serve(svc, foe);
+	if (status)
+		fault_fail("the foe ended with %#x", status);
 	read_said(foe_ready, "%llu %llu", &links, &writes);
 	read_said(friend_ready, "%llu", &messages, NULL);
 	ripc_stats(ctx, &stats);
