@@ -66,7 +66,7 @@ static void read_environment(void)
 	s->max_recv_wr = number32("SOFTEFA_RQ_WR", 1024, 1, 32768);
 	s->max_qp = number32("SOFTEFA_MAX_QP", 1024, 2, 65536);
 	s->rnr_us = number32("SOFTEFA_RNR_US", 100, 1, 10000000);
-	s->unresponsive_ms = number32("SOFTEFA_UNRESPONSIVE_MS", 500, 0, 600000);
+	s->unresponsive_ms = number32("SOFTEFA_UNRESPONSIVE_MS", 250, 0, 600000);
 	s->enomem_percent = number32("SOFTEFA_ENOMEM", 0, 0, 99);
 	s->ud_loss_percent = number32("SOFTEFA_UD_LOSS", 0, 0, 100);
 	s->dead_status = number32("SOFTEFA_DEAD_STATUS", SOFTEFA_LOCAL_UNRESP_REMOTE, 7, 13);

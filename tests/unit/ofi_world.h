@@ -32,6 +32,7 @@ static void log_nothing(void *arg, int level, const char *format, ...)
 	(void)format;
 }
 
+static const char *world_provider = "tcp;ofi_rxm";
 static const char *world_reads; /* the option ofi.reads */
 
 static const char *world_option(void *arg, const char *name)
@@ -39,7 +40,7 @@ static const char *world_option(void *arg, const char *name)
 	(void)arg;
 	if (strcmp(name, "ofi.reads") == 0)
 		return world_reads;
-	return strcmp(name, "ofi.provider") == 0 ? "tcp;ofi_rxm" :
+	return strcmp(name, "ofi.provider") == 0 ? world_provider :
 		strcmp(name, "ofi.receives") == 0 ? "128" : NULL;
 }
 

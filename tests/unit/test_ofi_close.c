@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Closing a port of the ofi backend while libfabric waits for somebody who is dead. */
+/* Ports of the ofi backend and the dead: whom libfabric waits for, and what they left behind. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 #include "ofi_world.h"
 #include "suite.h"
@@ -76,11 +78,55 @@ START_TEST(dev_close__finds_it_closed)
 }
 END_TEST
 
+static void region_path(uint32_t number, char path[64])
+{
+	snprintf(path, 64, "/dev/shm/%d:%u:%u", getpid(), getuid(), number);
+}
+
+/* What libfabric 1.17 leaves in /dev/shm when a process of this number dies: of it, its head. */
+static void leave_region(uint32_t number)
+{
+	const struct {
+		uint8_t version, unused[3];
+		int32_t pid;
+		uint8_t rest[8192];
+	} region = {.version = 1, .pid = getpid()};
+	char path[64];
+	int fd;
+
+	region_path(number, path);
+	fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq((int)write(fd, &region, sizeof(region)), (int)sizeof(region));
+	close(fd);
+}
+
+/* The names that libfabric's shm would take are those of a dead process that had our number. */
+START_TEST(port_open__after_the_dead)
+{
+	struct end end;
+	char path[64];
+
+	world_provider = "shm";
+	if (!world_can())
+		return;
+	for (uint32_t i = 0; i < 3; i++)
+		leave_region(i);
+	end_open(&end);
+	end_close(&end);
+	for (uint32_t i = 0; i < 3; i++) {
+		region_path(i, path);
+		(void)unlink(path);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
 		port_close__does_not_wait_for_ever,
 		dev_close__finds_it_closed,
+		port_open__after_the_dead,
 		NULL,
 	};
 

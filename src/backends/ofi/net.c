@@ -4,10 +4,14 @@
  * in it, without end, for what was sent to be acknowledged, perhaps by somebody who is dead. So a
  * thread closes it; whoever closes the port waits for that thread a moment, and then leaves it all
  * to it, with the memory that libfabric still uses.
+ *
+ * libfabric takes its own parts away when the process ends, also from under that thread. So it lets
+ * libfabric work only now and then until all of ours has completed, and closes the endpoint then.
  */
 #include "ofi.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,13 +19,16 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define CLOSE_MS 500 /* in which an endpoint is closed, or goes on closing alone */
+#define CLOSE_MS       500  /* in which an endpoint is closed, or goes on closing alone */
+#define LOOK_MS        5000 /* between two looks of who closes alone */
+#define ENDPOINT_TRIES 8
 
 /* Between the thread that closes and who has it close. */
 struct ofi_closing {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct ofi_net *net;
+	bool alone;  /* something of ours has not completed: nobody waits for the thread */
 	bool done;   /* the endpoint is closed; the thread is about to end */
 	bool orphan; /* the thread closes all the rest, too */
 };
@@ -83,7 +90,7 @@ static int open_queues(struct ofi_net *net, size_t entries)
 	return error;
 }
 
-static int open_endpoint(struct ofi_net *net)
+static int try_endpoint(struct ofi_net *net)
 {
 	int error = fi_endpoint(net->domain, net->info, &net->ep, NULL);
 
@@ -95,6 +102,22 @@ static int open_endpoint(struct ofi_net *net)
 	if (!error)
 		(void)fi_ep_bind(net->ep, &net->eq->fid, 0);
 	return error ? error : fi_enable(net->ep);
+}
+
+/*
+ * The shm provider (1.17) calls an endpoint by the number of its process. What another process of
+ * that number left behind it removes, and refuses once with -FI_EBUSY.
+ */
+static int open_endpoint(struct ofi_net *net)
+{
+	int error = try_endpoint(net);
+
+	for (int i = 1; error == -FI_EBUSY && i < ENDPOINT_TRIES; i++) {
+		CLOSE(net->ep);
+		net->ep = NULL;
+		error = try_endpoint(net);
+	}
+	return error;
 }
 
 static int register_buffers(struct ofi_net *net, struct ripc__buffers *buffers, uint64_t access,
@@ -168,6 +191,46 @@ static void device_close(struct ofi_net *net)
 	free(net);
 }
 
+static bool is_op(const struct ofi_net *net, const void *context)
+{
+	uintptr_t at = (uintptr_t)context;
+
+	return (at >= (uintptr_t)net->sends && at < (uintptr_t)(net->sends + OFI_SENDS)) ||
+		(at >= (uintptr_t)net->reads && at < (uintptr_t)(net->reads + OFI_READS));
+}
+
+/* Lets libfabric work. Has all that it had of ours completed? */
+static bool look(struct ofi_net *net)
+{
+	struct fi_cq_msg_entry entries[OFI_BATCH];
+	struct fi_cq_err_entry failed = {0};
+	ssize_t n;
+
+	do {
+		n = fi_cq_read(net->cq, entries, OFI_BATCH);
+		for (ssize_t i = 0; i < n; i++)
+			net->n_ops -= is_op(net, entries[i].op_context);
+		if (n != -FI_EAVAIL)
+			continue;
+		n = fi_cq_readerr(net->cq, &failed, 0);
+		net->n_ops -= n == 1 && is_op(net, failed.op_context);
+	} while (n > 0);
+	return net->n_ops == 0;
+}
+
+/* Only where closing would wait for it. False: it has not all completed within a moment. */
+static bool await_ops(struct ofi_net *net)
+{
+	if (net->info->ep_attr->protocol != FI_PROTO_EFA)
+		return true;
+	for (int i = 0; net->n_ops && !look(net); i++) {
+		if (i == CLOSE_MS)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
 static void closing_free(struct ofi_closing *closing)
 {
 	pthread_cond_destroy(&closing->changed);
@@ -180,6 +243,11 @@ static void *closing_main(void *arg)
 	struct ofi_closing *closing = arg;
 	bool orphan;
 
+	while (closing->alone) {
+		/* First: whoever has closed the port may be about to exit. */
+		poll(NULL, 0, LOOK_MS);
+		closing->alone = !look(closing->net);
+	}
 	endpoint_close(closing->net);
 	pthread_mutex_lock(&closing->lock);
 	closing->done = true;
@@ -244,12 +312,15 @@ static bool closing_wait(struct ofi_closing *closing)
 void ripc__ofi_net_stop(struct ofi_net *net)
 {
 	struct ofi_closing *closing = closing_new(net);
+	bool alone = !await_ops(net);
 	pthread_t thread;
 
 	net->closing = closing;
+	if (closing)
+		closing->alone = alone;
 	if (!closing || !closing_start(closing, &thread)) {
 		endpoint_close(net);
-	} else if (!closing_wait(closing)) {
+	} else if (alone || !closing_wait(closing)) {
 		pthread_detach(thread);
 		return;
 	} else {

@@ -164,7 +164,9 @@ static int port_open(void *dev, void *state)
 	port->net = port->dev->net;
 	port->n_receives = port->dev->wish.receives;
 	port->buffer_len = ripc__ofi_head_room(port->net->info) + port->dev->datagram_max;
-	port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
+	/* EFA's provider waits for what it has injected, too, when it closes: it must be known. */
+	if (port->net->info->ep_attr->protocol != FI_PROTO_EFA)
+		port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
 	ripc__ofi_links_open(port);
 	if (getrandom(port->secret, sizeof(port->secret), 0) != sizeof(port->secret))
 		return -EIO;

@@ -94,6 +94,7 @@ struct ofi_net {
 	struct ofi_send *sends;
 	struct ofi_read *reads;
 	struct ofi_closing *closing;         /* NULL: nobody closes it */
+	uint32_t n_ops;                      /* sends and reads that have not completed */
 };
 
 /* Memory that is read into. */
@@ -187,7 +188,7 @@ struct ofi_port {
 	uint8_t head[OFI_HEAD_MAX]; /* before every datagram that we send */
 	uint32_t head_len;
 	uint32_t buffer_len;        /* of each buffer: a head and a datagram */
-	uint32_t inject_max;        /* bytes that libfabric copies at once */
+	uint32_t inject_max;        /* bytes that libfabric copies and never completes */
 	uint8_t secret[16];         /* of hashes */
 	bool is_lost;               /* the endpoint is of no use any more */
 	/* receives */

@@ -32,6 +32,7 @@ void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status
 {
 	struct ofi_link *link = read->link;
 
+	port->net->n_ops--;
 	link->n_reads--;
 	if (!list_empty(&link->reads))
 		link->reading_us = port->worked_us;
@@ -54,6 +55,7 @@ static int post(struct ofi_port *port, struct ofi_read *read)
 	ssize_t error = fi_read(port->net->ep, read->mem, read->len, read->desc, link->to,
 		read->address, read->key, &read->context);
 
+	port->net->n_ops += !error;
 	link->n_reads += !error;
 	return (int)error;
 }

@@ -58,6 +58,14 @@ static void note_posted(struct ofi_port *port, struct ofi_link *link)
 	list_append(&port->posting, &link->posting);
 }
 
+/* libfabric has one more of it. */
+static void begun(struct ofi_port *port, struct ofi_link *link)
+{
+	port->net->n_ops++;
+	if (!link->n_posted++)
+		note_posted(port, link);
+}
+
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 {
 	struct ofi_link *link = send->link;
@@ -65,6 +73,7 @@ void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 	if (send->greets)
 		link->greeting = false;
 	send_free(port, send);
+	port->net->n_ops--;
 	link->n_posted--;
 	link->silent = false;
 	note_posted(port, link);
@@ -88,8 +97,8 @@ static int post(struct ofi_port *port, struct ofi_send *send)
 		return (int)error;
 	}
 	error = fi_send(net->ep, bytes_of(port, send), send->len, desc, link->to, &send->context);
-	if (!error && !link->n_posted++)
-		note_posted(port, link);
+	if (!error)
+		begun(port, link);
 	return (int)error;
 }
 
@@ -244,8 +253,7 @@ int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link)
 		return (int)error;
 	}
 	link->greeting = true;
-	if (!link->n_posted++)
-		note_posted(port, link);
+	begun(port, link);
 	return -EAGAIN;
 }
 
