@@ -6,7 +6,8 @@
  * to it, with the memory that libfabric still uses.
  *
  * libfabric takes its own parts away when the process ends, also from under that thread. So it lets
- * libfabric work only now and then until all of ours has completed, and closes the endpoint then.
+ * libfabric work only now and then until all of ours has completed, or a minute is over, and closes
+ * the endpoint then.
  */
 #include "ofi.h"
 
@@ -21,6 +22,7 @@
 
 #define CLOSE_MS       500  /* in which an endpoint is closed, or goes on closing alone */
 #define LOOK_MS        5000 /* between two looks of who closes alone */
+#define LOOKS          12   /* of those: libfabric forgets some of what partners left undone */
 #define ENDPOINT_TRIES 8
 
 /* Between the thread that closes and who has it close. */
@@ -105,8 +107,8 @@ static int try_endpoint(struct ofi_net *net)
 }
 
 /*
- * The shm provider (1.17) calls an endpoint by the number of its process. What another process of
- * that number left behind it removes, and refuses once with -FI_EBUSY.
+ * The shm provider (1.17) calls an endpoint by the number of its process. Where that name is taken,
+ * as a process of that number died here before, it removes what it finds, and says -FI_EBUSY.
  */
 static int open_endpoint(struct ofi_net *net)
 {
@@ -191,44 +193,63 @@ static void device_close(struct ofi_net *net)
 	free(net);
 }
 
-static bool is_op(const struct ofi_net *net, const void *context)
+/* Does one of ours end now? One that has ended has no link. */
+static bool is_end(const struct ofi_net *net, void *context)
 {
 	uintptr_t at = (uintptr_t)context;
+	struct ofi_link **link = NULL;
+	bool ends;
 
-	return (at >= (uintptr_t)net->sends && at < (uintptr_t)(net->sends + OFI_SENDS)) ||
-		(at >= (uintptr_t)net->reads && at < (uintptr_t)(net->reads + OFI_READS));
+	if (at >= (uintptr_t)net->sends && at < (uintptr_t)(net->sends + OFI_SENDS))
+		link = &((struct ofi_send *)context)->link;
+	if (at >= (uintptr_t)net->reads && at < (uintptr_t)(net->reads + OFI_READS))
+		link = &((struct ofi_read *)context)->link;
+	ends = link && *link;
+	if (ends)
+		*link = NULL;
+	return ends;
 }
 
 /* Lets libfabric work. Has all that it had of ours completed? */
 static bool look(struct ofi_net *net)
 {
 	struct fi_cq_msg_entry entries[OFI_BATCH];
-	struct fi_cq_err_entry failed = {0};
+	struct fi_cq_err_entry failed;
 	ssize_t n;
 
 	do {
 		n = fi_cq_read(net->cq, entries, OFI_BATCH);
 		for (ssize_t i = 0; i < n; i++)
-			net->n_ops -= is_op(net, entries[i].op_context);
+			net->n_ops -= is_end(net, entries[i].op_context);
 		if (n != -FI_EAVAIL)
 			continue;
+		failed = (struct fi_cq_err_entry){0}; /* what it says of room is read, too */
 		n = fi_cq_readerr(net->cq, &failed, 0);
-		net->n_ops -= n == 1 && is_op(net, failed.op_context);
+		net->n_ops -= n == 1 && is_end(net, failed.op_context);
 	} while (n > 0);
 	return net->n_ops == 0;
 }
 
-/* Only where closing would wait for it. False: it has not all completed within a moment. */
-static bool await_ops(struct ofi_net *net)
+/* Would closing wait for what has not completed? */
+static bool has_ops(const struct ofi_net *net)
 {
-	if (net->info->ep_attr->protocol != FI_PROTO_EFA)
-		return true;
-	for (int i = 0; net->n_ops && !look(net); i++) {
-		if (i == CLOSE_MS)
-			return false;
+	return net->info->ep_attr->protocol == FI_PROTO_EFA && net->n_ops;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void ripc__ofi_net_await(struct ofi_net *net)
+{
+	uint64_t until_ms = now_ms() + CLOSE_MS;
+
+	while (has_ops(net) && !look(net) && now_ms() < until_ms)
 		poll(NULL, 0, 1);
-	}
-	return true;
 }
 
 static void closing_free(struct ofi_closing *closing)
@@ -243,7 +264,7 @@ static void *closing_main(void *arg)
 	struct ofi_closing *closing = arg;
 	bool orphan;
 
-	while (closing->alone) {
+	for (int i = 0; closing->alone && i < LOOKS; i++) {
 		/* First: whoever has closed the port may be about to exit. */
 		poll(NULL, 0, LOOK_MS);
 		closing->alone = !look(closing->net);
@@ -312,14 +333,16 @@ static bool closing_wait(struct ofi_closing *closing)
 void ripc__ofi_net_stop(struct ofi_net *net)
 {
 	struct ofi_closing *closing = closing_new(net);
-	bool alone = !await_ops(net);
+	bool alone = has_ops(net);
 	pthread_t thread;
 
 	net->closing = closing;
 	if (closing)
 		closing->alone = alone;
 	if (!closing || !closing_start(closing, &thread)) {
-		endpoint_close(net);
+		/* With nobody who could wait for it, it stays open, and the device, too. */
+		if (!alone)
+			endpoint_close(net);
 	} else if (alone || !closing_wait(closing)) {
 		pthread_detach(thread);
 		return;
@@ -345,7 +368,7 @@ void ripc__ofi_net_close(struct ofi_net *net)
 		if (done)
 			closing_free(closing);
 	}
-	if (done)
+	if (done && !net->ep)
 		device_close(net);
 }
 

@@ -164,7 +164,7 @@ static int port_open(void *dev, void *state)
 	port->net = port->dev->net;
 	port->n_receives = port->dev->wish.receives;
 	port->buffer_len = ripc__ofi_head_room(port->net->info) + port->dev->datagram_max;
-	/* EFA's provider waits for what it has injected, too, when it closes: it must be known. */
+	/* EFA's provider waits at closing for what it has injected, too, and tells nobody of it. */
 	if (port->net->info->ep_attr->protocol != FI_PROTO_EFA)
 		port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
 	ripc__ofi_links_open(port);
@@ -180,7 +180,7 @@ static int port_open(void *dev, void *state)
 		goto err_stop;
 	error = ripc__ofi_receives_open(port);
 	if (error)
-		goto err_stop;
+		goto err_receives;
 	error = ripc__ofi_wait_open(port);
 	if (error)
 		goto err_receives;
@@ -197,7 +197,9 @@ static void port_close(void *state)
 	struct ofi_port *port = state;
 
 	ripc__ofi_wait_close(port);
-	/* First: what goes on closing alone writes nowhere. */
+	/* While there is memory for it: libfabric may have reads that it has yet to post. */
+	ripc__ofi_net_await(port->net);
+	/* What goes on closing alone writes nowhere. */
 	ripc__ofi_regions_close(port->dev);
 	ripc__ofi_net_stop(port->net);
 	ripc__ofi_receives_close(port);

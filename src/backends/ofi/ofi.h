@@ -154,7 +154,7 @@ struct ofi_peer {
 struct ofi_send {
 	struct fi_context2 context; /* libfabric's; completions name it */
 	struct list node;           /* port->free_sends or link->waiting */
-	struct ofi_link *link;
+	struct ofi_link *link;      /* NULL: it has ended */
 	uint32_t len;
 	bool greets;                /* when it has come, link->greeted */
 };
@@ -163,7 +163,7 @@ struct ofi_send {
 struct ofi_read {
 	struct fi_context2 context; /* likewise */
 	struct list node;           /* port->free_reads, link->reads or port->ended */
-	struct ofi_link *link;
+	struct ofi_link *link;      /* NULL: libfabric is done with it */
 	uint64_t cookie, address, key;
 	uint8_t *mem;
 	size_t len;
@@ -242,6 +242,8 @@ bool ripc__ofi_connects(const struct fi_info *info);
 int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net);
 /* Opens the endpoint, with so many buffers of so many bytes. */
 int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len);
+/* Lets libfabric finish what closing would wait for, for a moment. */
+void ripc__ofi_net_await(struct ofi_net *net);
 /*
  * Closes the endpoint, which may take long: whatever is not closed within a moment goes on in a
  * thread of its own.

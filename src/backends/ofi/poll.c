@@ -138,7 +138,7 @@ static void take_receive(struct ofi_port *port, struct ofi_receive *receive, siz
 
 static void take_send(struct ofi_port *port, struct ofi_send *send)
 {
-	if (send->greets)
+	if (send->greets && send->link)
 		send->link->greeted = true;
 	ripc__ofi_send_end(port, send);
 }
@@ -168,11 +168,12 @@ static void take_error(struct ofi_port *port)
 		return;
 	if (is_send(port, entry.op_context)) {
 		struct ofi_send *send = entry.op_context;
-		struct ofi_link *link = send->link;
-
-		if (!is_loss(entry.err))
-			ripc__ofi_link_fail(port, link);
+		if (send->link && !is_loss(entry.err))
+			ripc__ofi_link_fail(port, send->link);
 		ripc__ofi_send_end(port, send);
+		/* Last: that it has failed may be said twice. */
+		list_remove(&send->node);
+		list_append(&port->free_sends, &send->node);
 	} else if (is_read(port, entry.op_context)) {
 		ripc__ofi_read_end(port, entry.op_context, entry.err > 0 ? -entry.err : -EIO);
 	} else if (is_receive(port, entry.op_context)) {

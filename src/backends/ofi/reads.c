@@ -32,6 +32,9 @@ void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status
 {
 	struct ofi_link *link = read->link;
 
+	if (!link)
+		return;
+	read->link = NULL;
 	port->net->n_ops--;
 	link->n_reads--;
 	if (!list_empty(&link->reads))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending datagrams. Each is copied into a registered buffer behind our head; short ones are then
- * copied once more by libfabric (fi_inject), and need no completion. What libfabric does not take
- * (FI_EAGAIN) waits at its link and is tried again whenever libfabric has worked. A partner that
- * takes nothing keeps only a share of the buffers, the smaller the fewer there are, and the last
- * ones go singly, to who has none. One that has taken nothing for OFI_STUCK_US has failed, and so
- * has one of which libfabric has completed nothing for as long: that one gets no more until it
- * does.
+ * copied once more by libfabric (fi_inject; not on EFA), and need no completion. What libfabric
+ * does not take (FI_EAGAIN) waits at its link and is tried again whenever libfabric has worked. A
+ * partner that takes nothing keeps only a share of the buffers, the smaller the fewer there are,
+ * and the last ones go singly, to who has none. One that has taken nothing for OFI_STUCK_US has
+ * failed, and so has one of which libfabric has completed nothing for as long: that one gets no
+ * more until it does.
  */
 #include "ofi.h"
 
@@ -70,6 +70,10 @@ void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 {
 	struct ofi_link *link = send->link;
 
+	/* EFA (1.17) says of a message that went as two packets twice that it has failed. */
+	if (!link)
+		return;
+	send->link = NULL;
 	if (send->greets)
 		link->greeting = false;
 	send_free(port, send);
