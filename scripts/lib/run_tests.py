@@ -17,10 +17,12 @@ from meson_log import Tally
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-SANITIZERS = {
+SETTINGS = {
     'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1',
     'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
     'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1',
+    # Of Check's limits for a case.
+    'CK_TIMEOUT_MULTIPLIER': '2',
 }
 
 
@@ -30,7 +32,7 @@ class Failed(Exception):
 
 def run(command, **more):
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env=dict(os.environ, **SANITIZERS, **more))
+                          env=dict(os.environ, **SETTINGS, **more))
     return done.returncode, done.stdout.decode('utf-8', 'replace')
 
 

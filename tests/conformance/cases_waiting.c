@@ -26,6 +26,21 @@ static int arm(const struct side *side)
 	return BACKEND->wait_arm ? BACKEND->wait_arm(side->port) : 0;
 }
 
+/* 0: armed and quiet; where things come later, as soon as what is on its way has come. */
+static int arm_quietly(const struct side *side)
+{
+	struct ripc__event event;
+
+	for (int i = 0; conformance_under_test->later && i < 20000; i++) {
+		if (arm(side) == 0 && !side_readable(side))
+			break;
+		ck_assert_int_eq(BACKEND->poll(side->port, &event, 1), 0);
+		side_others_move(side);
+		poll(NULL, 0, 1);
+	}
+	return arm(side) || side_readable(side) ? -EAGAIN : 0;
+}
+
 START_TEST(wait_fd__becomes_readable)
 {
 	struct side left, right;
@@ -37,8 +52,7 @@ START_TEST(wait_fd__becomes_readable)
 		struct ripc__event event;
 
 		ck_assert_int_ge(fd.fd, 0);
-		ck_assert_int_eq(arm(&right), 0);
-		ck_assert(!side_readable(&right));
+		ck_assert_int_eq(arm_quietly(&right), 0);
 		side_send(&left, left.peer, 100, i);
 		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
 		side_expect(&right, 100, i);
@@ -83,8 +97,7 @@ START_TEST(wait_arm__tells_what_is_left)
 		ck_assert(arm(&right) == -EAGAIN || side_readable_soon(&right));
 		side_expect(&right, 100, 6);
 	}
-	ck_assert_int_eq(arm(&right), 0);
-	ck_assert(!side_readable(&right));
+	ck_assert_int_eq(arm_quietly(&right), 0);
 	pair_close(&left, &right);
 }
 END_TEST
@@ -98,7 +111,7 @@ START_TEST(wait_arm__outlasts_a_poll)
 	if (!sleepers_open(&left, &right, _i))
 		return;
 	for (uint32_t i = 0; i < 20; i++) {
-		ck_assert_int_eq(arm(&right), 0);
+		ck_assert_int_eq(arm_quietly(&right), 0);
 		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
 		side_send(&left, left.peer, 100, 2 * i);
 		ck_assert(side_readable_soon(&right));

@@ -156,7 +156,7 @@ class Provider(unittest.TestCase):
         for seed in range(1, 4):
             with self.subTest(seed=seed):
                 counted = self.pingpong('-e', 'rdm', '-c', '-I', '10', '-S', '500000',
-                                        SEED=seed, SHUFFLE=50, RDMA_READ=0)
+                                        SEED=seed, SHUFFLE=50, HOLD_US=2000, RDMA_READ=0)
                 self.assertGreater(counted['reordered'], 50)
                 self.assertEqual(counted['reads'], 0)
 
@@ -164,7 +164,7 @@ class Provider(unittest.TestCase):
         for seed in range(1, 4):
             with self.subTest(seed=seed):
                 counted = self.pingpong('-e', 'rdm', '-c', '-I', '50', '-S', '60000',
-                                        SEED=seed, SHUFFLE=50)
+                                        SEED=seed, SHUFFLE=50, HOLD_US=2000)
                 self.assertGreater(counted['reordered'], 50)
 
     def test_long_messages_by_read(self):
@@ -200,7 +200,7 @@ class Provider(unittest.TestCase):
                 time.sleep(0.02)  # between looks: there is nothing to be woken by
             pair.server.kill()
             pair.server.wait()
-            self.assertEqual(len(names_in_use(pair.fabric)), 1)
+            self.assertLess(len(names_in_use(pair.fabric)), 2)
             # It may notice by its connection for control, too: what counts is that it ends.
             self.assertNotEqual(pair.client.wait(DEADLINE_S), 0, pair.output())
             self.assertEqual(names_in_use(pair.fabric), [])

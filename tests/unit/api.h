@@ -38,7 +38,7 @@ static inline struct ripc_config api_config(uint32_t flags)
 	static char options[64]; /* the same in forked children, which so meet their parent */
 
 	if (!options[0])
-		snprintf(options, sizeof(options), "resolver.port=%d", 20000 + getpid() % 20000);
+		snprintf(options, sizeof(options), "resolver.port=%d", 20000 + getpid() % 12000);
 	return (struct ripc_config){.size = sizeof(struct ripc_config), .flags = flags,
 		.backends = "udp", .interfaces = "lo", .options = options};
 }

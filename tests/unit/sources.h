@@ -45,7 +45,7 @@ struct side {
 
 static inline int test_port(int k)
 {
-	return 20000 + (getpid() * 4 + k) % 20000;
+	return 20000 + (getpid() * 4 + k) % 12000;
 }
 
 static inline uint64_t test_id(int k)

@@ -197,14 +197,19 @@ START_TEST(send_short__nobody_there)
 {
 	const struct iovec one = item("x", 1);
 	struct side side;
+	uint32_t held;
 	int error;
 
 	side_open(&side, 0);
 	error = ripc_send_short(side.svc, NOBODY, &one, 1);
 	ck_assert(error == 0 || error == -ENOENT);
-	ck_assert_int_eq(ripc_resolve(side.ctx, NOBODY, PATIENCE_MS), -ENOENT);
-	ck_assert_int_eq(ripc_send_short(side.svc, NOBODY, &one, 1), -ENOENT);
-	ck_assert_uint_eq(stats_of(side.ctx).drop_send_unresolved, error == 0);
+	/* Known for a second: whoever was stopped for as long asks again. */
+	for (held = error == 0, error = 0; held < 10 && !error; held += !error) {
+		ck_assert_int_eq(ripc_resolve(side.ctx, NOBODY, PATIENCE_MS), -ENOENT);
+		error = ripc_send_short(side.svc, NOBODY, &one, 1);
+	}
+	ck_assert_int_eq(error, -ENOENT);
+	ck_assert_uint_eq(stats_of(side.ctx).drop_send_unresolved, held);
 	side_close(&side);
 }
 END_TEST
@@ -246,7 +251,7 @@ START_TEST(send_short__receiver_too_slow)
 
 		ck_assert(error == 0 || error == -EAGAIN);
 	}
-	while (ripc_receive(pair.b.svc, 200, &msg) == 0) {
+	while (ripc_receive(pair.b.svc, 2000, &msg) == 0) {
 		received++;
 		ripc_msg_free(msg);
 	}

@@ -528,6 +528,8 @@ static void send_until_delivered(const struct side *from, const struct side *to)
 		error = ripc_send_long(from->svc, to->id, &one, 1, 2000);
 		ck_assert(error == 0 || error == -ECONNRESET || error == -EHOSTUNREACH ||
 			error == -ETIMEDOUT || error == -ENOENT);
+		if (error == -ECONNRESET)
+			ripc_msg_free(take(from->svc, RIPC_NOTICE));
 	}
 	ck_assert_int_eq(error, 0);
 	ripc_msg_free(take(to->svc, RIPC_LONG));

@@ -33,7 +33,7 @@ static void world_open(struct world *world, int index)
 	};
 	struct ripc__env env;
 
-	snprintf(options, sizeof(options), "resolver.port=%d", 20000 + getpid() % 20000);
+	snprintf(options, sizeof(options), "resolver.port=%d", 20000 + getpid() % 12000);
 	ck_assert_int_eq(ripc__loop_hub_open(&world->hub), 0);
 	ripc__env_init(&env);
 	world->is_loop = index == 0;
