@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CHILDREN_MAX 64
+#define FIND_MS      20000
 
 static int children[CHILDREN_MAX];
 
@@ -115,6 +117,23 @@ uint64_t fault_id(uint32_t number)
 	return 0xfa01700000000000u | (uint64_t)run_number() << 16 | number;
 }
 
+void fault_find(struct ripc_context *ctx, uint64_t id)
+{
+	uint64_t began_ms = fault_now_ms();
+	int error = ripc_resolve(ctx, id, FIND_MS);
+
+	/* Who is silent for a second is taken to be nobody, but not sooner. */
+	if (error == -ENOENT && fault_now_ms() - began_ms < 500)
+		fault_fail("service %#llx was not looked for", (unsigned long long)id);
+	while (error == -ENOENT && fault_now_ms() - began_ms < FIND_MS) {
+		usleep(10000);
+		error = ripc_resolve(ctx, id, FIND_MS);
+	}
+	if (error)
+		fault_fail("service %#llx is not found: %s", (unsigned long long)id,
+			ripc_strerror(error));
+}
+
 bool fault_documented(int status, enum ripc_outcome outcome)
 {
 	switch (status) {
@@ -173,7 +192,7 @@ struct fault_left fault_left_now(void)
 
 void fault_left_check(const struct fault_left *before, const char *when)
 {
-	uint64_t until_ms = fault_now_ms() + 2000;
+	uint64_t until_ms = fault_now_ms() + 20000; /* an EFA endpoint may be closed 5 s later */
 	struct fault_left now;
 
 	do {
@@ -234,6 +253,8 @@ int fault_spawn(const char *const *argv, int *ready)
 	if (pid < 0)
 		fault_fail("fork: %s", strerror(errno));
 	if (pid == 0) {
+		/* Who is killed at a time-out leaves nobody behind, stopped or waiting. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(ends[1], FAULT_READY_FD);
 		fcntl(FAULT_READY_FD, F_SETFD, 0); /* if it had been that number already */
 		execv("/proc/self/exe", (char *const *)(uintptr_t)argv);

@@ -29,6 +29,8 @@ struct ripc_config fault_config(void);
 /* Opens with a hook at the named points. env must outlive the context. */
 void fault_open(struct ripc__env *env, const struct ripc_config *cfg, struct ripc_context **ctx);
 uint64_t fault_id(uint32_t number);
+/* Finds a service that is there, though the machine may have stopped its process for a while. */
+void fault_find(struct ripc_context *ctx, uint64_t id);
 
 /* May a waiting long send that ends so be explained by a partner that failed? */
 bool fault_documented(int status, enum ripc_outcome outcome);

@@ -15,10 +15,13 @@
 #define LETTERS    12u          /* conversations until the victim ends by itself */
 #define NUMBERS    100000u
 
+#define ANSWER       1u
+#define ANSWER_AGAIN 2u
+
 /* The first item of each long message; the second is filled by its number. */
 struct letter {
 	uint32_t number;
-	uint32_t is_answer;
+	uint32_t is_answer; /* ANSWER_AGAIN: the outcome of an earlier one is unknown */
 	uint32_t life; /* which of the victim's lives it belongs to; an answer has its letter's */
 };
 
@@ -42,7 +45,8 @@ void letter_pack(struct iovec items[2], struct letter *letter, void *bytes);
 /*
  * What was received, checked: -1 if it is not a whole letter, came before, or is of an earlier
  * life than one that has come. The first one of a new life begins a new tally: one that had been
- * delivered before the victim died may still have waited to be received.
+ * delivered before the victim died may still have waited to be received. ANSWER_AGAIN may be one
+ * that came before.
  */
 int letter_read(const struct ripc_msg *msg, struct tally *tally, struct letter *letter);
 

@@ -15,6 +15,7 @@
 #include "kill.h"
 
 #define PATIENCE_MS 5000
+#define AWAIT_MS    (4 * PATIENCE_MS) /* longer than the survivor tries to answer */
 
 struct victim {
 	const char *point; /* "none": live */
@@ -23,6 +24,7 @@ struct victim {
 	struct ripc_service *svc;
 	char *bytes;
 	uint32_t life;
+	uint32_t again; /* how many letters were not delivered at once */
 	struct tally tally;
 };
 
@@ -53,12 +55,14 @@ int letter_read(const struct ripc_msg *msg, struct tally *tally, struct letter *
 		memset(tally, 0, sizeof(*tally));
 		tally->life = letter->life;
 	}
-	if (letter->number >= NUMBERS || tally->seen[letter->number]++)
+	if (letter->number >= NUMBERS)
+		return -1;
+	if (tally->seen[letter->number]++ && letter->is_answer != ANSWER_AGAIN)
 		return -1;
 	return fault_filled(msg->items[1].iov_base, LETTER_LEN, letter->number) ? 0 : -1;
 }
 
-static void send_letter(struct victim *victim, uint64_t to, struct letter letter)
+static int send_letter(struct victim *victim, uint64_t to, struct letter letter)
 {
 	enum ripc_outcome outcome = 0;
 	struct iovec items[2];
@@ -70,6 +74,21 @@ static void send_letter(struct victim *victim, uint64_t to, struct letter letter
 	error = ripc_sendmsg(victim->svc, &send, &outcome);
 	if (!fault_documented(error, outcome))
 		fault_fail("victim: a send ended with %d, outcome %d", error, outcome);
+	return error;
+}
+
+/* Again, if the machine stops whoever asked, or us, for a while: each letter has its answer. */
+static void send_answer(struct victim *victim, uint64_t to, struct letter letter)
+{
+	uint64_t until_ms = fault_now_ms() + AWAIT_MS;
+	int error;
+
+	letter.is_answer = ANSWER;
+	while ((error = send_letter(victim, to, letter)) && fault_now_ms() < until_ms) {
+		if (error == -ECONNRESET)
+			letter.is_answer = ANSWER_AGAIN;
+		usleep(10000);
+	}
 }
 
 /* One for whom was here before may have been held until we came. */
@@ -97,8 +116,7 @@ static bool serve_one(struct victim *victim)
 	if (msg->kind == RIPC_LONG) {
 		if (letter_read(msg, &victim->tally, &letter))
 			fault_fail("victim: got a letter that is broken, or twice");
-		letter.is_answer = 1;
-		send_letter(victim, msg->from, letter);
+		send_answer(victim, msg->from, letter);
 	}
 	ripc_msg_free(msg);
 	return go_on;
@@ -114,7 +132,7 @@ static void await_answer(struct victim *victim, uint32_t number)
 	struct ripc_msg *msg;
 
 	while ((letter.number != number || letter.life != victim->life) &&
-			ripc_receive(victim->svc, PATIENCE_MS, &msg) == 0) {
+			ripc_receive(victim->svc, AWAIT_MS, &msg) == 0) {
 		if (msg->kind == RIPC_LONG && letter_read(msg, &victim->tally, &letter))
 			fault_fail("victim: got an answer that is broken, or twice");
 		ripc_msg_free(msg);
@@ -123,19 +141,41 @@ static void await_answer(struct victim *victim, uint32_t number)
 		fault_fail("victim: no answer to letter %u", number);
 }
 
+/*
+ * A letter there and its answer back; another one, if it was not delivered because the machine has
+ * stopped whoever answers, or us, for a while. Returns the number of the next.
+ */
+static uint32_t exchange(struct victim *victim, uint32_t number)
+{
+	uint64_t until_ms = fault_now_ms() + AWAIT_MS, to = fault_id(SERVICE_DRIVER);
+	uint32_t first = number;
+
+	while (send_letter(victim, to, (struct letter){.number = number, .life = victim->life})) {
+		if (fault_now_ms() > until_ms)
+			fault_fail("victim: letter %u cannot be delivered", number);
+		number++;
+		usleep(10000);
+	}
+	/* Of the few letters of a life not many meet that. */
+	victim->again += number > first;
+	if (victim->again > 3)
+		fault_fail("victim: too many letters were not delivered at once");
+	await_answer(victim, number);
+	return number + 1;
+}
+
 static void live(struct victim *victim, bool serve, uint32_t n_letters)
 {
+	uint32_t number = 1;
+
 	if (serve) {
 		victim->tally.life = victim->life; /* no letter to an earlier one is for us */
 		while (serve_one(victim))
 			;
 		return;
 	}
-	for (uint32_t i = 1; i <= n_letters; i++) {
-		send_letter(victim, fault_id(SERVICE_DRIVER),
-			(struct letter){.number = i, .life = victim->life});
-		await_answer(victim, i);
-	}
+	for (uint32_t i = 0; i < n_letters; i++)
+		number = exchange(victim, number);
 }
 
 int victim_main(char **argv)
