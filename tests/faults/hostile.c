@@ -109,7 +109,6 @@ static void service_open(struct ripc_context *ctx, struct ripc_service **svc)
 void stage_open(struct stage *stage)
 {
 	struct ripc_config cfg = fault_config();
-	int error;
 
 	cfg.pool_bytes = POOL_BYTES;
 	ripc__env_init(&stage->env_a);
@@ -121,9 +120,7 @@ void stage_open(struct stage *stage)
 	service_open(stage->a, &stage->a_finder);
 	service_open(stage->b, &stage->b_honest);
 	service_open(stage->b, &stage->b_target);
-	error = ripc_resolve(stage->a, ripc_service_id(stage->b_target), DEADLINE_MS);
-	if (error)
-		fault_fail("the target is not found: %s", ripc_strerror(error));
+	fault_find(stage->a, ripc_service_id(stage->b_target));
 	if (pthread_create(&stage->writer, NULL, writer_main, stage) ||
 			pthread_create(&stage->reader, NULL, reader_main, stage) ||
 			pthread_create(&stage->target_reader, NULL, target_main, stage))

@@ -122,6 +122,7 @@ void partner_replays(struct stage *stage)
 	static struct kept kept;
 	static struct raw raw;
 	unsigned int shorts, longs;
+	uint64_t until_ms;
 
 	raw_open(&raw, stage->a_finder, stage->b_target, stage->seed + 3);
 	make_valid(stage, &raw, &kept);
@@ -137,8 +138,13 @@ void partner_replays(struct stage *stage)
 	}
 	raw_rebind(&raw);
 	replay(&raw, &kept, times);
-	check_answers(&raw, "replays from another port");
-	now = stage_stats(stage->b);
+	/* On a busy machine the target may take them only now. */
+	until_ms = fault_now_ms() + 20000;
+	do {
+		check_answers(&raw, "replays from another port");
+		now = stage_stats(stage->b);
+	} while (now.drop_duplicate - before.drop_duplicate < (uint64_t)times / 10 &&
+		fault_now_ms() < until_ms);
 	check_no_more(stage, shorts, longs, "replays");
 	if (now.drop_duplicate - before.drop_duplicate < (uint64_t)times / 10)
 		fault_fail("only %llu replays were counted",
@@ -155,8 +161,9 @@ void partner_replays_after_restart(struct stage *stage)
 	static struct raw raw;
 	uint64_t id = fault_id(77);
 
-	if (ripc_service_open(stage->b, id, 0, &first) || ripc_resolve(stage->a, id, 5000))
+	if (ripc_service_open(stage->b, id, 0, &first))
 		fault_fail("no service to restart");
+	fault_find(stage->a, id);
 	raw_open(&raw, stage->a_finder, first, stage->seed + 4);
 	raw_introduce(&raw);
 	raw.token_out = 0;
@@ -202,13 +209,17 @@ static uint64_t greedy_total(uint64_t number)
 void partner_announces_much(struct stage *stage)
 {
 	uint64_t until_ms = fault_now_ms() + (stage->full ? 20000 : 2000);
+	uint64_t refused = 0;
 	static struct raw raw;
 
 	raw_open(&raw, stage->a_finder, stage->b_target, stage->seed + 5);
 	raw_introduce(&raw);
 	for (uint64_t number = 1; number <= 20; number++)
 		say_announce(&raw, number, 1, UINT64_MAX >> (number + 1), 1000);
-	if (refusals(&raw) == 0)
+	/* On a busy machine the target may take them only now. */
+	for (int tries = 0; tries < 100 && refused == 0; tries++)
+		refused = refusals(&raw);
+	if (refused == 0)
 		fault_fail("a message longer than the pool was not refused");
 	for (uint64_t number = 21; number <= 84; number++)
 		say_announce(&raw, number, 21, greedy_total(number - 21), 1000);

@@ -149,7 +149,7 @@ static void stream(uint64_t to)
 	uint64_t random = fault_seed(), number = 0;
 
 	must("open", ripc_service_open(ctx, 0, 0, &svc));
-	must("resolve", ripc_resolve(ctx, to, 10000));
+	fault_find(ctx, to);
 	say("ready");
 	while (poll(&input, 1, 0) == 0) {
 		send_one(to, ++number, length(&random));

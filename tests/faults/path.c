@@ -23,6 +23,7 @@
 #define PATIENCE_MS 30000u
 #define NOBODY      "65534"
 #define SKIPPED     77
+#define NOBODY_MOST 20u /* notes that find nobody at first, as the machine may stop the partner */
 
 struct driver;
 
@@ -41,7 +42,7 @@ struct driver {
 	int partner, said; /* the process, and what it says */
 	struct stream streams[STREAMS];
 	atomic_bool stop;
-	atomic_uint delivered;
+	atomic_uint delivered, nobody;
 	uint64_t random;
 };
 
@@ -93,11 +94,19 @@ static int send_note(struct driver *driver, struct note *note, void *bytes)
 	const struct iovec items[2] = {{note, sizeof(*note)}, {bytes, note->len}};
 	struct ripc_send send = {.size = sizeof(send), .to = fault_id(SERVICE_PARTNER),
 		.items = items, .n_items = 2, .flags = RIPC_SEND_LONG, .timeout_ms = DEADLINE_MS};
+	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
 	enum ripc_outcome outcome = 0;
 	int error;
 
 	fault_fill(bytes, note->len, note_seed(note));
 	error = ripc_sendmsg(driver->svc, &send, &outcome);
+	/* Who is silent for a second is taken to be nobody, if he has to be looked for anew. */
+	if (error == -ENOENT && atomic_fetch_add(&driver->nobody, 1) >= NOBODY_MOST)
+		fault_fail("too many notes found nobody");
+	while (error == -ENOENT && outcome == RIPC_NOT_DELIVERED && fault_now_ms() < until_ms) {
+		usleep(10000);
+		error = ripc_sendmsg(driver->svc, &send, &outcome);
+	}
 	if (error)
 		fault_fail("note %u of stream %u, %u bytes: %s, outcome %d", note->number,
 			note->stream, note->len, ripc_strerror(error), outcome);
@@ -188,6 +197,7 @@ static void driver_open(struct driver *driver, const char *partner_uid)
 	fault_open(&driver->env, &cfg, &driver->ctx);
 	if (ripc_service_open(driver->ctx, fault_id(SERVICE_DRIVER), 0, &driver->svc))
 		fault_fail("no service");
+	fault_find(driver->ctx, fault_id(SERVICE_PARTNER));
 }
 
 static void driver_close(struct driver *driver)
@@ -256,6 +266,7 @@ static int child_talks(uint32_t number)
 	fault_open(&own.env, &cfg, &own.ctx);
 	if (!bytes || ripc_service_open(own.ctx, fault_id(SERVICE_CHILD), 0, &own.svc))
 		return 3;
+	fault_find(own.ctx, fault_id(SERVICE_PARTNER));
 	send_note(&own, &note, bytes);
 	if (ripc_receive(own.svc, DEADLINE_MS, &msg))
 		return 4;

@@ -218,7 +218,7 @@ static void visit(struct driver *driver)
 
 static void serve_all(struct driver *driver)
 {
-	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
+	uint64_t until_ms = fault_now_ms() + 3 * PATIENCE_MS; /* it may ask each for one of them */
 	bool visited = false;
 
 	while (state_of(driver) == LIVES) {
@@ -233,7 +233,7 @@ static void serve_all(struct driver *driver)
 
 static void call_all(struct driver *driver)
 {
-	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
+	uint64_t until_ms;
 
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		if (!ask_all(driver, SERVICE_VICTIM))
@@ -241,6 +241,7 @@ static void call_all(struct driver *driver)
 		if (i == 0)
 			visit(driver);
 	}
+	until_ms = fault_now_ms() + PATIENCE_MS;
 	while (state_of(driver) == LIVES) {
 		talk_stop(&driver->talker, fault_id(SERVICE_VICTIM), driver->victim.pid);
 		for (int i = 0; i < 20 && state_of(driver) == LIVES; i++)
@@ -265,7 +266,7 @@ static enum state converse(struct driver *driver)
 /* What the victim has left is gone; all: not only what it held of our memory. */
 static void settle(struct driver *driver, bool all)
 {
-	uint64_t until_ms = fault_now_ms() + 5000;
+	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
 	struct left now, *before = &driver->before;
 
 	talk_drop_kept(&driver->talker);
@@ -400,10 +401,17 @@ static void driver_open(struct driver *driver)
 
 static void driver_close(struct driver *driver, const struct fault_left *before)
 {
+	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
+	siginfo_t info = {.si_pid = 0};
 	int error;
 
 	snprintf(driver->what, sizeof(driver->what), "the end");
-	talk_stop(&driver->talker, fault_id(SERVICE_COMPANION), driver->companion);
+	/* A short may get lost. */
+	do {
+		talk_stop(&driver->talker, fault_id(SERVICE_COMPANION), driver->companion);
+		talk_serve(&driver->talker, 50);
+	} while (waitid(P_PID, (id_t)driver->companion, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		info.si_pid == 0 && fault_now_ms() < until_ms);
 	if (fault_await(driver->companion, PATIENCE_MS))
 		fault_fail("the third partner has not ended well");
 	close(driver->companion_ready);

@@ -23,6 +23,9 @@
 
 #define LONG_LEN    100000u
 #define PATIENCE_MS 20000
+#define LINKS       50u  /* at least, and */
+#define MESSAGES    100u /* beside them, however long that takes */
+#define LATEST_MS   60000u
 
 /* ---- the hostile partner ----------------------------------------------------------------- */
 
@@ -67,12 +70,12 @@ static void write_anything(struct foe *foe)
 		atomic_store(&foe->bits->wakes, (uint32_t)(value >> 20));
 }
 
-/* Writes until it is thrown out. */
+/* Writes until it is thrown out, and once if its time is over. */
 static void scribble(struct foe *foe, uint64_t until_ms)
 {
 	struct pollfd poller = {.fd = foe->fd, .events = POLLIN};
 
-	while (poll(&poller, 1, 0) == 0 && fault_now_ms() < until_ms) {
+	do {
 		for (int i = 0; i < 2000; i++) {
 			if (i % 2)
 				write_slot(foe);
@@ -81,7 +84,7 @@ static void scribble(struct foe *foe, uint64_t until_ms)
 		}
 		foe->writes += 2000;
 		ripc__shm_send_wake(foe->fd);
-	}
+	} while (poll(&poller, 1, 0) == 0 && fault_now_ms() < until_ms);
 }
 
 /* One life of a link. */
@@ -95,7 +98,8 @@ static void attack(struct foe *foe, uint64_t until_ms)
 	if (getrandom(own, sizeof(own), 0) != sizeof(own))
 		fault_fail("no random numbers");
 	foe->fd = ripc__shm_connect(foe->victim, own);
-	if (foe->fd == -EAGAIN || foe->fd == -ECONNREFUSED)
+	/* Who is slow to say hello is not waited for. */
+	if (foe->fd == -EAGAIN || foe->fd == -ECONNREFUSED || foe->fd == -EPIPE)
 		return;
 	poller.fd = foe->fd;
 	if (foe->fd < 0 || poll(&poller, 1, PATIENCE_MS) != 1 ||
@@ -131,8 +135,11 @@ static int foe_main(char **argv)
 			fault_fail("the victim has no name");
 		foe.victim[i] = (uint8_t)byte;
 	}
-	while (fault_now_ms() < until_ms)
+	while (fault_now_ms() < until_ms || foe.links < LINKS) {
 		attack(&foe, until_ms);
+		if (fault_now_ms() > until_ms + LATEST_MS)
+			fault_fail("no more than %llu links", (unsigned long long)foe.links);
+	}
 	snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)foe.links,
 		(unsigned long long)foe.writes);
 	return write(FAULT_READY_FD, text, strlen(text)) > 0 ? 0 : 1;
@@ -184,7 +191,8 @@ static int friend_main(char **argv)
 	char text[32];
 
 	open_service(2, &env, &ctx, &svc);
-	while (fault_now_ms() < until_ms) {
+	fault_find(ctx, fault_id(1));
+	while (fault_now_ms() < until_ms || n < MESSAGES) {
 		exchange(svc, bytes, n % 16 == 15 ? LONG_LEN : 50 + n % 1000, n);
 		n++;
 	}
@@ -262,7 +270,7 @@ static void run(uint64_t seed, const char *duration_ms)
 	read_said(foe_ready, "%llu %llu", &links, &writes);
 	read_said(friend_ready, "%llu", &messages, NULL);
 	ripc_stats(ctx, &stats);
-	if (links < 2 || messages < 100 || stats.drop_malformed < 100)
+	if (links < LINKS || messages < MESSAGES || stats.drop_malformed < 100)
 		fault_fail("%llu links, %llu messages, %llu dropped: nobody was attacked", links,
 			messages, (unsigned long long)stats.drop_malformed);
 	if (ripc_close(ctx, PATIENCE_MS))
