@@ -29,6 +29,7 @@
 #include "xfer.h"
 
 #define SERVICES_MAX 16
+#define PATIENCE_S   10
 
 struct job {
 	struct ripc_context *ctx;
@@ -338,7 +339,10 @@ static int send_job(struct job *job)
 
 	if (error)
 		return fail("cannot open a service", error);
-	error = ripc_resolve(job->ctx, job->to, 10000);
+	/* Who is silent for a second is taken to be nobody: the machine may have stopped him. */
+	while ((error = ripc_resolve(job->ctx, job->to, 10000)) == -ENOENT &&
+			now_s() - began < PATIENCE_S)
+		usleep(10000);
 	if (error)
 		return fail("cannot find the service", error);
 	printf("found after %.3f s\n", now_s() - began);

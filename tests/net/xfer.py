@@ -53,7 +53,10 @@ def transfer(a, b, size, *arguments, during=None, env=None):
     env = env or {}
     arguments = [str(argument) for argument in arguments]
     count = int(arguments[arguments.index('--pieces') + 1]) if '--pieces' in arguments else 1
-    server = serve(b, **env)
+    # Both ends are as patient.
+    patience = [] if '--peer-timeout-ms' not in arguments else \
+        arguments[arguments.index('--peer-timeout-ms'):][:2]
+    server = serve(b, *patience, **env)
     client = send(a, size, *arguments, **env)
     if during:
         client.line('found')
