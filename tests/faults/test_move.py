@@ -2,8 +2,8 @@
 """A service moves between two hosts under a stream of numbered messages.
 
 It drains and closes at the one and opens at the other. No number arrives twice, none that was
-reported as delivered is missing, and the stream stands still for at most two seconds, half of the
-times.
+reported as delivered is missing, and the stream stands still for at most two seconds: each time
+when the big counts are asked for, else half of the times.
 """
 import os
 import sys
@@ -50,7 +50,8 @@ def judge(stream, places, moves):
     check(not missing, f'reported as delivered, but received by nobody: {missing[:5]}')
     unknown = sum(1 for status in stream.status.values() if status != 0)
     gaps = stream.gaps_ms(moves)
-    check(gaps[len(gaps) // 2] <= GAP_MS and gaps[0] <= GAP_MOST_MS,
+    most = GAP_MS if netlab.FULL else GAP_MOST_MS
+    check(gaps[len(gaps) // 2] <= GAP_MS and gaps[0] <= most,
           f'the stream stood still for {gaps} ms')
     return f'{len(stream.status)} sends, {unknown} not reported as delivered, ' \
            f'longest gap {gaps[0]} ms'
