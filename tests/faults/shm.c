@@ -23,9 +23,9 @@
 
 #define LONG_LEN    100000u
 #define PATIENCE_MS 20000
-#define LINKS       50u  /* at least, and */
+#define LINKS       20u  /* at least, and */
 #define MESSAGES    100u /* beside them, however long that takes */
-#define LATEST_MS   60000u
+#define LATEST_MS   120000u
 
 /* ---- the hostile partner ----------------------------------------------------------------- */
 
