@@ -32,7 +32,7 @@ class Failed(Exception):
 
 def run(command, **more):
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env=dict(os.environ, **SETTINGS, **more))
+                          env={**os.environ, **SETTINGS, **more})
     return done.returncode, done.stdout.decode('utf-8', 'replace')
 
 
