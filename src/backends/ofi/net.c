@@ -6,8 +6,8 @@
  * to it, with the memory that libfabric still uses.
  *
  * libfabric takes its own parts away when the process ends, also from under that thread. So it lets
- * libfabric work only now and then until all of ours has completed, or a minute is over, and closes
- * the endpoint then.
+ * libfabric work only now and then until all of ours has completed, or ten seconds are over, and
+ * closes the endpoint then.
  */
 #include "ofi.h"
 
@@ -22,7 +22,7 @@
 
 #define CLOSE_MS       500  /* in which an endpoint is closed, or goes on closing alone */
 #define LOOK_MS        5000 /* between two looks of who closes alone */
-#define LOOKS          12   /* of those: libfabric forgets some of what partners left undone */
+#define LOOKS          2    /* of those: libfabric forgets some of what partners left undone */
 #define ENDPOINT_TRIES 8
 
 /* Between the thread that closes and who has it close. */
