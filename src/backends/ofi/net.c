@@ -196,13 +196,12 @@ static void device_close(struct ofi_net *net)
 /* Does one of ours end now? One that has ended has no link. */
 static bool is_end(const struct ofi_net *net, void *context)
 {
-	uintptr_t at = (uintptr_t)context;
 	struct ofi_link **link = NULL;
 	bool ends;
 
-	if (at >= (uintptr_t)net->sends && at < (uintptr_t)(net->sends + OFI_SENDS))
+	if (ripc__ofi_is_send(net, context))
 		link = &((struct ofi_send *)context)->link;
-	if (at >= (uintptr_t)net->reads && at < (uintptr_t)(net->reads + OFI_READS))
+	else if (ripc__ofi_is_read(net, context))
 		link = &((struct ofi_read *)context)->link;
 	ends = link && *link;
 	if (ends)

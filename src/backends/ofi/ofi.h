@@ -242,6 +242,21 @@ bool ripc__ofi_connects(const struct fi_info *info);
 int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net);
 /* Opens the endpoint, with so many buffers of so many bytes. */
 int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len);
+/* What a completion is of. */
+static inline bool ripc__ofi_is_send(const struct ofi_net *net, const void *context)
+{
+	const struct ofi_send *send = context;
+
+	return send >= net->sends && send < net->sends + OFI_SENDS;
+}
+
+static inline bool ripc__ofi_is_read(const struct ofi_net *net, const void *context)
+{
+	const struct ofi_read *read = context;
+
+	return read >= net->reads && read < net->reads + OFI_READS;
+}
+
 /* Lets libfabric finish what closing would wait for, for a moment. */
 void ripc__ofi_net_await(struct ofi_net *net);
 /*

@@ -90,28 +90,12 @@ void ripc__ofi_release(void *port, void *handle)
 
 /* ---- completions ------------------------------------------------------------------------- */
 
-static bool is_send(const struct ofi_port *port, const void *context)
-{
-	const struct ofi_send *sends = port->net->sends;
-
-	return (const struct ofi_send *)context >= sends &&
-		(const struct ofi_send *)context < sends + OFI_SENDS;
-}
-
 static bool is_receive(const struct ofi_port *port, const void *context)
 {
 	const struct ofi_receive *receives = port->net->receives;
 
 	return (const struct ofi_receive *)context >= receives &&
 		(const struct ofi_receive *)context < receives + port->n_receives;
-}
-
-static bool is_read(const struct ofi_port *port, const void *context)
-{
-	const struct ofi_read *reads = port->net->reads;
-
-	return (const struct ofi_read *)context >= reads &&
-		(const struct ofi_read *)context < reads + OFI_READS;
 }
 
 /* Nothing but a head has made a connection or greeted, and is for nobody. */
@@ -146,9 +130,9 @@ static void take_send(struct ofi_port *port, struct ofi_send *send)
 /* There is room in port->arrivals. */
 static void take(struct ofi_port *port, const struct fi_cq_msg_entry *entry)
 {
-	if (is_send(port, entry->op_context))
+	if (ripc__ofi_is_send(port->net, entry->op_context))
 		take_send(port, entry->op_context);
-	else if (is_read(port, entry->op_context))
+	else if (ripc__ofi_is_read(port->net, entry->op_context))
 		ripc__ofi_read_end(port, entry->op_context, 0);
 	else if (is_receive(port, entry->op_context))
 		take_receive(port, entry->op_context, entry->len);
@@ -166,7 +150,7 @@ static void take_error(struct ofi_port *port)
 
 	if (fi_cq_readerr(port->net->cq, &entry, 0) != 1)
 		return;
-	if (is_send(port, entry.op_context)) {
+	if (ripc__ofi_is_send(port->net, entry.op_context)) {
 		struct ofi_send *send = entry.op_context;
 		if (send->link && !is_loss(entry.err))
 			ripc__ofi_link_fail(port, send->link);
@@ -174,7 +158,7 @@ static void take_error(struct ofi_port *port)
 		/* Last: that it has failed may be said twice. */
 		list_remove(&send->node);
 		list_append(&port->free_sends, &send->node);
-	} else if (is_read(port, entry.op_context)) {
+	} else if (ripc__ofi_is_read(port->net, entry.op_context)) {
 		ripc__ofi_read_end(port, entry.op_context, entry.err > 0 ? -entry.err : -EIO);
 	} else if (is_receive(port, entry.op_context)) {
 		/* Too long for any of ours, or broken off. */
