@@ -32,7 +32,7 @@ void ripc__copy_past_cache(void *to, const void *from, size_t len)
 		__m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
 		__m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
 
-		_mm_prefetch((const char *)(source + AHEAD * LINE / sizeof(*source)), _MM_HINT_NTA);
+		_mm_prefetch((const char *)(source + AHEAD * LINE / sizeof(*source)), _MM_HINT_T0);
 		_mm_stream_si128(line, a);
 		_mm_stream_si128(line + 1, b);
 		_mm_stream_si128(line + 2, c);

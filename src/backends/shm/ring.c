@@ -49,13 +49,16 @@ static bool find_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *s
 	return at + len - ring->area_head <= SHM_AREA;
 }
 
+/* From its end on: the first line, which the receiver looks at, is not kept for long. */
 static void gather(uint8_t *to, const struct ripc__tx *tx)
 {
-	const struct iovec *end = tx->iov + tx->n_iov;
+	const struct iovec *iov = tx->iov + tx->n_iov;
 
-	for (const struct iovec *iov = tx->iov; iov < end; iov++) {
+	to += tx->len;
+	while (iov-- > tx->iov) {
+		to -= iov->iov_len;
 		if (iov->iov_len)
-			to = mempcpy(to, iov->iov_base, iov->iov_len);
+			memcpy(to, iov->iov_base, iov->iov_len);
 	}
 }
 

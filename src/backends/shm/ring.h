@@ -53,12 +53,17 @@ struct shm_ring_in {
  */
 bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx);
 
-/* Is there a datagram? */
+/*
+ * Is there a datagram? Who waits for one has its slot's other cache lines on their way together
+ * with the first one, which says how long it is; else they would be asked for only after that.
+ */
 static inline bool ripc__shm_ring_ready(const struct shm_ring_in *ring)
 {
 	uint32_t head = ring->head;
 	const struct shm_slot *slot = &ring->memory->slots[head % SHM_SLOTS];
 
+	for (uint32_t line = 64; line < SHM_SLOT_LEN; line += 64)
+		__builtin_prefetch((const char *)slot + line);
 	return atomic_load_explicit(&slot->word, memory_order_acquire) >> 32 == head + 1;
 }
 
