@@ -174,7 +174,7 @@ static int send_answer(struct server *server, struct request *request)
 		.to_incarnation = request->client->incarnation,
 		.items = items,
 		.n_items = request->answer.len > 0 ? 2 : 1,
-		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | (request->answer.is_given ? RIPC_GIVE : 0),
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE,
 		.timeout_ms = ANSWER_TIMEOUT_MS,
 		.reply_to = request->reply,
 		.cookie = (uint64_t)(request - server->requests) + 1,
@@ -375,7 +375,7 @@ static void take_completion(struct server *server, const struct ripc_msg *msg)
 	if (!request->client || !request->sending)
 		return;
 	/* Otherwise the library took the buffers. */
-	if (msg->outcome == RIPC_NOT_DELIVERED || !request->answer.is_given)
+	if (msg->outcome == RIPC_NOT_DELIVERED)
 		answer_free(&server->answers, &request->answer);
 	if (msg->outcome == RIPC_DELIVERED)
 		tell_path(server, request->client);

@@ -65,18 +65,17 @@ struct answers {
 	struct ripc_context *ctx;
 	struct tree tree;
 	struct cache cache;
-	uint8_t *pieces[PIECES_KEPT]; /* free buffers */
+	uint8_t *pieces[PIECES_KEPT]; /* buffers that are given again and again */
 	unsigned int n_pieces;
 	uint64_t bytes, cached_bytes; /* of files, answered; of these, from the cache */
 };
 
-/* One answer, in buffers of the pool. */
+/* One answer, in buffers of the pool. A reference of each is the answer's, to be given away. */
 struct answer {
 	uint8_t *header; /* FILE_ANSWER_HEADER bytes; NULL: nothing is prepared */
 	uint8_t *data;
 	size_t len;
 	int in_place; /* the receiver reads where it is what it is given: it shares memory */
-	int is_given; /* send it with RIPC_GIVE; else it is to be freed when it was sent */
 };
 
 /*

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fileserver answers; see fileserver.h. The data of an answer is of one of three kinds. What
- * the cache has, and what is short, is given (RIPC_GIVE): from then on it is the library's, and on
- * this host its receiver reads it where it is. Other pieces are read into buffers that are used
- * again and again, which is faster than to take new memory for each; so these are not given, and
- * come back when the answer was delivered.
+ * What fileserver answers; see fileserver.h. All data is given (RIPC_GIVE): on this host its
+ * receiver reads it where it is. Files that the cache has are given as they are. Pieces of others
+ * are read into a few buffers that are given again once everybody has freed them, which is faster
+ * than to take, and to map, new memory for each. Who is given a piece can see the whole buffer, and
+ * so what it held for another client: it could have asked for that as well.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,54 +12,82 @@
 #include "fileserver.h"
 
 #define PIECE_MIN   (64u << 10) /* longer ones go into buffers that are used again, */
-#define PIECE_BYTES (1u << 20)	/* which are so long */
-#define PIECE_MOST  (8u << 20)	/* of one answer that is read or sent for it */
+#define PIECE_BYTES (2u << 20)	/* which are so long; no more of a file is read for one answer */
 
 /* ---- memory ---- */
-
-static void free_data(struct answers *answers, struct answer *answer)
-{
-	if (!answer->is_given && answers->n_pieces < PIECES_KEPT)
-		answers->pieces[answers->n_pieces++] = answer->data;
-	else
-		ripc_buf_free(answers->ctx, answer->data);
-	answer->data = NULL;
-	answer->is_given = 1;
-}
 
 void answer_free(struct answers *answers, struct answer *answer)
 {
 	ripc_buf_free(answers->ctx, answer->header);
-	answer->header = NULL;
-	free_data(answers, answer);
+	ripc_buf_free(answers->ctx, answer->data);
+	answer->header = answer->data = NULL;
 }
 
-/* Takes a buffer from the pool, if need be at the expense of what the cache has. */
+/* Index of a piece that nobody but us holds; n_pieces: none. */
+static unsigned int free_piece(const struct answers *answers)
+{
+	unsigned int i = 0;
+
+	while (i < answers->n_pieces && ripc_buf_refs(answers->ctx, answers->pieces[i]) != 1)
+		i++;
+	return i;
+}
+
+/* Gives the memory of a piece back. 0: all are in use. */
+static int shrink_pieces(struct answers *answers)
+{
+	unsigned int i = free_piece(answers);
+
+	if (i == answers->n_pieces)
+		return 0;
+	ripc_buf_free(answers->ctx, answers->pieces[i]);
+	answers->pieces[i] = answers->pieces[--answers->n_pieces];
+	return 1;
+}
+
+/* Takes a buffer from the pool, if need be at the expense of what is kept. */
 static int alloc_buffer(struct answers *answers, size_t len, void **buffer)
 {
 	int err;
 
 	do
 		err = ripc_buf_alloc(answers->ctx, len, buffer);
-	while (err == -ENOMEM && cache_shrink(&answers->cache));
+	while (err == -ENOMEM && (shrink_pieces(answers) || cache_shrink(&answers->cache)));
+	return err;
+}
+
+/* A buffer of PIECE_BYTES. Beyond those that are kept it is a new one. */
+static int alloc_piece(struct answers *answers, void **piece)
+{
+	unsigned int i = free_piece(answers);
+	int err = 0;
+
+	if (i < answers->n_pieces)
+		*piece = answers->pieces[i];
+	else
+		err = alloc_buffer(answers, PIECE_BYTES, piece);
+	if (err < 0 || i == PIECES_KEPT)
+		return err;
+	err = ripc_buf_ref(answers->ctx, *piece);
+	if (err == 0 && i == answers->n_pieces)
+		answers->pieces[answers->n_pieces++] = *piece;
 	return err;
 }
 
 /* Takes memory for len bytes of data. 0 or a negative errno. */
 static int alloc_data(struct answers *answers, struct answer *answer, size_t len)
 {
-	int is_piece = len > PIECE_MIN && len <= PIECE_BYTES, err = 0;
 	void *data = NULL;
+	int err = 0;
 
-	if (is_piece && answers->n_pieces > 0)
-		data = answers->pieces[--answers->n_pieces];
+	if (len > PIECE_MIN && len <= PIECE_BYTES)
+		err = alloc_piece(answers, &data);
 	else if (len > 0)
-		err = alloc_buffer(answers, is_piece ? PIECE_BYTES : len, &data);
+		err = alloc_buffer(answers, len, &data);
 	if (err < 0)
 		return err;
 	answer->data = data;
 	answer->len = len;
-	answer->is_given = !is_piece;
 	return 0;
 }
 
@@ -71,7 +99,7 @@ static int add_header(
 	int err = alloc_buffer(answers, FILE_ANSWER_HEADER, &header);
 
 	if (err < 0) {
-		free_data(answers, answer);
+		answer_free(answers, answer);
 		return err;
 	}
 	file_answer_encode(what, header);
@@ -116,7 +144,7 @@ static enum file_status read_piece(
 /* Who reads it where it is can have at once all that is there, as that costs the same. */
 static uint64_t piece_most(const struct answer *answer, int is_cached)
 {
-	return is_cached && answer->in_place ? FILE_PIECE_MAX : PIECE_MOST;
+	return is_cached && answer->in_place ? FILE_PIECE_MAX : PIECE_BYTES;
 }
 
 /* Finds len bytes of a file in the cache, or reads them. 0: see *status; -ENOMEM: not now. */
@@ -133,7 +161,6 @@ static int find_piece(struct answers *answers, struct answer *answer, const stru
 	if (whole) {
 		answer->data = whole + what->offset;
 		answer->len = what->len;
-		answer->is_given = 1;
 		answers->cached_bytes += what->len;
 		return 0;
 	}
@@ -142,7 +169,7 @@ static int find_piece(struct answers *answers, struct answer *answer, const stru
 		return err;
 	*status = read_piece(answer, file, what->offset);
 	if (*status != FILE_OK)
-		free_data(answers, answer);
+		answer_free(answers, answer);
 	return 0;
 }
 
@@ -201,7 +228,6 @@ int answer_prepare(struct answers *answers, struct answer *answer, const struct 
 {
 	answer->header = answer->data = NULL;
 	answer->len = 0;
-	answer->is_given = 1;
 	if (ask->what == FILE_LIST)
 		return prepare_list(answers, answer, ask, status);
 	return prepare_get(answers, answer, ask, status);

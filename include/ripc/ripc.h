@@ -329,6 +329,16 @@ RIPC_API int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf);
  */
 RIPC_API int ripc_buf_ref(struct ripc_context *ctx, void *buf);
 
+/*
+ * How many references the pool buffer that contains buf has: the application's, the library's
+ * while it sends, those of receivers that read it where it is (RIPC_GIVE). 1: if that is yours,
+ * the buffer may be written to again, and given again, which is cheaper than to give a new one:
+ * receivers keep it mapped. What they free is noticed when messages are, by a call or the
+ * progress thread. Does not block.
+ *  -EINVAL  not in a live buffer of this pool
+ */
+RIPC_API int ripc_buf_refs(struct ripc_context *ctx, const void *buf);
+
 /* Drops a reference; the last one frees. NULL is ignored. -EINVAL: not a live pool buffer. */
 RIPC_API int ripc_buf_free(struct ripc_context *ctx, void *buf);
 

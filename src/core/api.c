@@ -263,6 +263,17 @@ int ripc_buf_ref(struct ripc_context *ctx, void *buf)
 	return error;
 }
 
+int ripc_buf_refs(struct ripc_context *ctx, const void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+	uint32_t refs = error ? 0 : ripc__pool_refs(pool, buf);
+
+	if (error)
+		return error;
+	return refs ? (int)refs : -EINVAL;
+}
+
 int ripc_buf_free(struct ripc_context *ctx, void *buf)
 {
 	struct ripc__pool *pool;

@@ -376,6 +376,10 @@ START_TEST(buf_free__not_ours)
 	ck_assert_int_eq(ripc_buf_free(side.ctx, (void *)8), -EINVAL);
 	ck_assert_int_eq(ripc_buf_free(NULL, buf), -EINVAL);
 	ck_assert_int_eq(ripc_buf_ref(NULL, buf), -EINVAL);
+	ck_assert_int_eq(ripc_buf_refs(side.ctx, mine), -EINVAL);
+	ck_assert_int_eq(ripc_buf_refs(side.ctx, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_buf_refs(side.ctx, buf), -EINVAL);
+	ck_assert_int_eq(ripc_buf_refs(NULL, buf), -EINVAL);
 	ck_assert_int_eq(ripc_buf_alloc(NULL, 1, (void **)&buf), -EINVAL);
 	ck_assert_int_eq(ripc_buf_alloc(side.ctx, 1, NULL), -EINVAL);
 	ck_assert_int_eq(ripc_buf_alloc(side.ctx, SIZE_MAX, (void **)&buf), -ENOMEM);
@@ -390,8 +394,11 @@ START_TEST(buf_ref__counts)
 
 	side_open(&side, 0);
 	ck_assert_int_eq(ripc_buf_alloc(side.ctx, 5000, (void **)&buf), 0);
+	ck_assert_int_eq(ripc_buf_refs(side.ctx, buf), 1);
 	ck_assert_int_eq(ripc_buf_ref(side.ctx, buf + 4999), 0);
+	ck_assert_int_eq(ripc_buf_refs(side.ctx, buf + 4000), 2);
 	ck_assert_int_eq(ripc_buf_free(side.ctx, buf + 17), 0);
+	ck_assert_int_eq(ripc_buf_refs(side.ctx, buf), 1);
 	fill(buf, 5000, 0);
 	ck_assert_int_eq(ripc_buf_free(side.ctx, buf), 0);
 	ck_assert_int_eq(ripc_buf_free(side.ctx, buf), -EINVAL);

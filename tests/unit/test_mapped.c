@@ -218,6 +218,34 @@ START_TEST(give__one_buffer_to_many)
 }
 END_TEST
 
+/* When it has come home it can be written and given again; who reads it keeps it mapped. */
+START_TEST(give__the_same_buffer_again)
+{
+	struct world world;
+	struct ripc_msg *msg;
+	struct iovec item = {.iov_len = LEN};
+	const void *there = NULL;
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 0);
+	for (uint8_t i = 1; i <= 10; i++) {
+		ck_assert_int_eq(ripc_buf_refs(world.ctx[0], item.iov_base), 1);
+		memset(item.iov_base, i, LEN);
+		ck_assert_int_eq(ripc_buf_ref(world.ctx[0], item.iov_base), 0);
+		msg = give(&world, &item, 1);
+		ck_assert_int_eq(ripc_buf_refs(world.ctx[0], item.iov_base), 2);
+		check_bytes(&msg->items[0], LEN, i);
+		if (!world.is_loop && i > 1)
+			ck_assert_ptr_eq(msg->items[0].iov_base, there);
+		there = msg->items[0].iov_base;
+		ripc_msg_free(msg);
+		check_held(&world, 0);
+	}
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), 0);
+	world_close(&world);
+}
+END_TEST
+
 struct holders {
 	struct ripc_holder all[4];
 	int n;
@@ -498,7 +526,8 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ give__is_read_in_place, 2 }, { give__items_outlive_the_message, 2 },
-		{ give__one_buffer_to_many, 2 }, { give__owner_out_of_memory, 2 },
+		{ give__one_buffer_to_many, 2 }, { give__the_same_buffer_again, 2 },
+		{ give__owner_out_of_memory, 2 },
 		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
 		{ give__into_a_window, 2 }, { give__goes_on, 2 },
 		{ give__moves_when_it_was_mapped, 2 },
