@@ -637,9 +637,12 @@ void ripc__pair_remove(struct partner *partner);
 /* ---- peer.c ------------------------------------------------------------------------------ */
 /* NULL: nobody was met there. */
 struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr);
-/* The peer of a context that was met at an address: one reference more; NULL: no memory. */
-struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
-		const struct ripc__addr *addr);
+/*
+ * The peer of a context that was met at an address: one reference more. -ENOMEM; -ENETDOWN,
+ * -EHOSTUNREACH: the network makes no route there.
+ */
+int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+		const struct ripc__addr *addr, struct peer **peer);
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
 

@@ -186,11 +186,10 @@ static int partner_found(struct partner *partner, const struct ripc__answer *ans
 	uint8_t device;
 	int error = ripc__route_choose(ctx, answer, &device, &addr);
 
+	if (!error)
+		error = ripc__peer_get(ctx, device, answer->record.context, &addr, &peer);
 	if (error)
 		return error;
-	peer = ripc__peer_get(ctx, device, answer->record.context, &addr);
-	if (!peer)
-		return -ENOMEM;
 	error = partner_attach(partner, answer->record.incarnation, peer);
 	if (error) {
 		ripc__peer_put(ctx, peer);
@@ -467,7 +466,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner, *other;
 	struct peer *peer;
-	int error = -ENOMEM;
+	int error;
 
 	if (host_says_otherwise(ctx, packet, from)) {
 		ctx->stats.drop_token++;
@@ -480,8 +479,9 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	partner = partner_alloc(service, packet->hello.service);
 	if (!partner)
 		return -ENOMEM;
-	peer = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from);
-	if (!peer)
+	error = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from,
+		&peer);
+	if (error)
 		goto err_free;
 	error = partner_attach(partner, packet->h.src, peer);
 	if (error)
@@ -581,11 +581,12 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices),
-		partner->peer->context, to);
+	uint8_t device_index = (uint8_t)(device - ctx->devices);
+	struct peer *peer;
+	int error = ripc__peer_get(ctx, device_index, partner->peer->context, to, &peer);
 
-	if (!peer)
-		return -ENOMEM;
+	if (error)
+		return error;
 	ripc__peer_put(ctx, partner->peer);
 	partner->peer = peer;
 	token_renew(partner);

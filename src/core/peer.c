@@ -92,10 +92,51 @@ static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device
 		device->ops->peer_matches(device->port, peer->route, addr);
 }
 
-struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
-		const struct ripc__addr *addr)
+/* What whoever wanted the route is told: a network says more than means anything to others. */
+static int unreachable(int error)
+{
+	return error == -ENOMEM || error == -ENETDOWN ? error : -EHOSTUNREACH;
+}
+
+/* One that was not met yet. */
+static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct ripc__addr *addr,
+		struct peer **peer_out)
 {
 	struct device *device = &ctx->devices[device_index];
+	struct peer *peer = calloc(1, sizeof(*peer) + ctx->route_bytes);
+	int error = -ENOMEM;
+
+	if (!peer)
+		return -ENOMEM;
+	*peer = (struct peer){.partners = 1, .device = device_index, .slow_start = true,
+		.window = UNASKED_BYTES};
+	peer->host = host_get(ctx, addr);
+	if (!peer->host)
+		goto err_free;
+	error = device->ops->peer_open(device->port, peer->route, addr);
+	if (error && error != -EINPROGRESS)
+		goto err_put_host;
+	peer->opening = error == -EINPROGRESS;
+	*peer_out = peer;
+	return 0;
+err_put_host:
+	host_put(ctx, peer->host);
+err_free:
+	free(peer);
+	return unreachable(error);
+}
+
+static void peer_free(struct ripc_context *ctx, struct peer *peer)
+{
+	struct device *device = &ctx->devices[peer->device];
+
+	device->ops->peer_close(device->port, peer->route);
+	free(peer);
+}
+
+int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+		const struct ripc__addr *addr, struct peer **peer_out)
+{
 	uint64_t key = peer_key(ctx, context, addr, false);
 	struct peer *peer = ripc__map_get(&ctx->peers, key);
 	int error;
@@ -107,43 +148,31 @@ struct peer *ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint
 	if (peer) {
 		peer->partners++;
 		peer->host->partners++;
-		return peer;
+		*peer_out = peer;
+		return 0;
 	}
-	peer = calloc(1, sizeof(*peer) + ctx->route_bytes);
-	if (!peer)
-		return NULL;
-	*peer = (struct peer){.key = key, .context = context, .partners = 1, .device = device_index,
-		.slow_start = true, .window = UNASKED_BYTES};
-	peer->host = host_get(ctx, addr);
-	if (!peer->host)
-		goto err_free;
-	error = device->ops->peer_open(device->port, peer->route, addr);
-	if (error && error != -EINPROGRESS)
-		goto err_put_host;
-	peer->opening = error == -EINPROGRESS;
-	if (ripc__map_put(&ctx->peers, key, peer))
-		goto err_close;
-	return peer;
-err_close:
-	device->ops->peer_close(device->port, peer->route);
-err_put_host:
-	host_put(ctx, peer->host);
-err_free:
-	free(peer);
-	return NULL;
+	error = peer_new(ctx, device_index, addr, &peer);
+	if (error)
+		return error;
+	peer->key = key;
+	peer->context = context;
+	if (ripc__map_put(&ctx->peers, key, peer)) {
+		host_put(ctx, peer->host);
+		peer_free(ctx, peer);
+		return -ENOMEM;
+	}
+	*peer_out = peer;
+	return 0;
 }
 
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 {
-	struct device *device = &ctx->devices[peer->device];
-
 	host_put(ctx, peer->host);
 	if (--peer->partners > 0)
 		return;
 	ripc__map_remove(&ctx->peers, peer->key);
 	ripc__peer_candidate_free(peer);
-	device->ops->peer_close(device->port, peer->route);
-	free(peer);
+	peer_free(ctx, peer);
 }
 
 size_t ripc__peers_bytes(struct ripc_context *ctx)

@@ -21,8 +21,7 @@ static bool share(struct ripc_context *ctx, const char *a, const char *b)
 	bool shared;
 
 	for (int i = 0; i < 2; i++) {
-		peers[i] = ripc__peer_get(ctx, 0, 0xc0 + (uint64_t)i, &at[i]);
-		ck_assert_ptr_nonnull(peers[i]);
+		ck_assert_int_eq(ripc__peer_get(ctx, 0, 0xc0 + (uint64_t)i, &at[i], &peers[i]), 0);
 		ck_assert_ptr_eq(peers[i]->host, ripc__host_find(ctx, &at[i]));
 	}
 	shared = peers[0]->host == peers[1]->host;
@@ -50,9 +49,43 @@ START_TEST(host_find__what_counts_as_one)
 }
 END_TEST
 
+static int refuse_error;
+
+static int refuse(void *port, void *peer, const struct ripc__addr *addr)
+{
+	(void)port;
+	(void)peer;
+	(void)addr;
+	return refuse_error;
+}
+
+/* The network makes no route: that is no lack of memory, and nothing is kept. */
+START_TEST(peer_get__no_route)
+{
+	static const int errors[][2] = {{-ENOMEM, -ENOMEM}, {-ENETDOWN, -ENETDOWN},
+		{-EHOSTUNREACH, -EHOSTUNREACH}, {-EADDRINUSE, -EHOSTUNREACH},
+		{-ENETUNREACH, -EHOSTUNREACH}};
+	struct ripc__backend refusing = lone_backend;
+	const struct ripc__backend *const backends[] = {&refusing, NULL};
+	struct ripc__addr at = address("::ffff:10.0.0.1");
+	struct peer *peer = NULL;
+	static struct lone lone;
+
+	refusing.peer_open = refuse;
+	lone_open_on(&lone, backends);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		refuse_error = errors[i][0];
+		ck_assert_int_eq(ripc__peer_get(lone.ctx, 0, 1, &at, &peer), errors[i][1]);
+		ck_assert_ptr_null(peer);
+		ck_assert_ptr_null(ripc__host_find(lone.ctx, &at));
+	}
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {host_find__what_counts_as_one, NULL};
+	const TTest *const tests[] = {host_find__what_counts_as_one, peer_get__no_route, NULL};
 
 	return suite_run("peer", tests);
 }
