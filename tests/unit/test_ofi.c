@@ -452,6 +452,7 @@ static ssize_t eq_error_read(struct fid_eq *eq, struct fi_eq_err_entry *entry, u
 	(void)eq;
 	(void)flags;
 	entry->err = FI_EIO;
+	entry->prov_errno = between.error;
 	return (ssize_t)sizeof(*entry);
 }
 
@@ -475,6 +476,33 @@ START_TEST(poll__endpoint_fails)
 	ck_assert_int_eq(end_send(&left, 3, LEN), -ECONNRESET);
 	end_addr(&right, &left, &addr);
 	ck_assert_int_lt(ripc__ofi_peer_open(&left.port, &peer, &addr), 0);
+	left.port.net->eq->ops = real;
+	pair_close(&left, &right);
+}
+END_TEST
+
+/* What EFA's provider says of partners there is no end of the endpoint. */
+START_TEST(poll__partner_fails)
+{
+	static const int statuses[] = {7, 9, 13, 15, 4110};
+	struct end left, right;
+	struct ripc__event event;
+	struct fi_ops_eq *real;
+
+	pair_open(&left, &right);
+	real = left.port.net->eq->ops;
+	between.eq = *real;
+	between.eq.read = eq_error;
+	between.eq.readerr = eq_error_read;
+	left.port.net->eq->ops = &between.eq;
+	left.port.net->info->ep_attr->protocol = FI_PROTO_EFA;
+	for (size_t at = 0; at < sizeof(statuses) / sizeof(statuses[0]); at++) {
+		between.error = statuses[at];
+		for (uint32_t i = 0; i < 3000; i++)
+			ripc__ofi_poll(&left.port, &event, 0);
+		ck_assert(!left.port.is_lost);
+	}
+	left.port.net->info->ep_attr->protocol = right.port.net->info->ep_attr->protocol;
 	left.port.net->eq->ops = real;
 	pair_close(&left, &right);
 }
@@ -518,6 +546,7 @@ int main(void)
 		{send__not_ready_is_a_loss, 1},
 		{recv__cut_off, 1},
 		{poll__endpoint_fails, 1},
+		{poll__partner_fails, 1},
 		{links__are_bounded, 1},
 		{NULL, 0},
 	};

@@ -289,6 +289,26 @@ START_TEST(addr_same_place__tells_a_successor)
 }
 END_TEST
 
+/* Nobody is at the place of somebody, and cannot be named from outside. */
+START_TEST(addr_nobody__is_refused)
+{
+	static const uint32_t keys[] = {OFI_KEY_GUARD, OFI_KEY_LEVEL};
+	struct ripc__addr place, nobody;
+	struct ofi_name name, read;
+
+	name_make(EFA, &name);
+	ripc__ofi_addr_fill(&name, &name, &place);
+	for (size_t i = 0; i < 2; i++) {
+		ripc__ofi_addr_nobody(&place, keys[i], &nobody);
+		ck_assert(ripc__ofi_addr_same_place(&place, &nobody));
+		ck_assert_int_eq(ripc__ofi_name_decode(nobody.blob, nobody.len, &name, &read),
+			-EBADMSG);
+	}
+	ripc__ofi_addr_nobody(&place, OFI_KEY_LEVEL - 1, &nobody);
+	ck_assert_int_eq(ripc__ofi_name_decode(nobody.blob, nobody.len, &name, &read), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -304,6 +324,7 @@ int main(void)
 		head_decode__refuses,
 		addr_fill__tells_the_host,
 		addr_same_place__tells_a_successor,
+		addr_nobody__is_refused,
 		NULL,
 	};
 

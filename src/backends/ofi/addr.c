@@ -47,11 +47,20 @@ static bool is_ip6(const uint8_t *bytes, size_t len)
 		memcmp(&at.sin6_addr, zeros, sizeof(zeros)) != 0;
 }
 
+/* The key of a queue pair, as its host has it in memory. */
+static uint32_t efa_key(const uint8_t *bytes)
+{
+	uint32_t key;
+
+	memcpy(&key, bytes + EFA_PLACE, sizeof(key));
+	return key;
+}
+
 /* struct efa_ep_addr of libfabric: GID, number and key of a queue pair, a pointer (zero here). */
 static bool is_efa(const uint8_t *bytes, size_t len)
 {
 	return len == EFA_NAME && memcmp(bytes, zeros, 16) != 0 && bytes[0] != 0xff &&
-		get16(bytes + 16) && !get16(bytes + 18) &&
+		get16(bytes + 16) && !get16(bytes + 18) && efa_key(bytes) < OFI_KEY_LEVEL &&
 		memcmp(bytes + EFA_USED, zeros, EFA_NAME - EFA_USED) == 0;
 }
 
@@ -194,6 +203,12 @@ bool ripc__ofi_addr_same_place(const struct ripc__addr *a, const struct ripc__ad
 {
 	return a->len == b->len && a->blob[1] == OFI_FORMAT_EFA && b->blob[1] == OFI_FORMAT_EFA &&
 		memcmp(a->blob + OFI_ADDR_HEAD, b->blob + OFI_ADDR_HEAD, EFA_PLACE) == 0;
+}
+
+void ripc__ofi_addr_nobody(const struct ripc__addr *place, uint32_t key, struct ripc__addr *addr)
+{
+	*addr = *place;
+	memcpy(addr->blob + OFI_ADDR_HEAD + EFA_PLACE, &key, sizeof(key));
 }
 
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64])

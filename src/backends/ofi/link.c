@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners: each is an entry of libfabric's address vector, shared by all routes that lead to it.
- * An entry stays for a while when the last route is closed, as answers to strangers would make and
- * remove one each time; and at any rate until what was sent by it has completed. There are never
- * two entries of one address: not every provider tells them apart.
- *
- * Who is started again may have the queue pair of EFA that somebody dead had. The provider (1.17)
- * then forgets the newer entry when the older one is removed, and uses what it has freed: so the
- * newer one always goes first.
+ * Partners: each has an entry of libfabric's address vector, shared by all routes that lead to it.
+ * It stays for a while when the last route is closed, as answers to strangers would make and remove
+ * one each time; and at any rate until what was sent by it has completed.
  */
 #include "ofi.h"
 
@@ -16,6 +11,8 @@
 #include <string.h>
 
 #include "util/siphash.h"
+
+#define TRIM_LOOKS 4u
 
 static uint64_t key_of(const struct ofi_port *port, const struct ripc__addr *addr)
 {
@@ -33,12 +30,10 @@ static bool is_at(const struct ofi_link *link, const struct ripc__addr *addr)
 static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **link)
 {
 	struct ofi_link *made = calloc(1, sizeof(*made));
-	int n;
 
 	if (!made)
 		return -ENOMEM;
 	made->key = key_of(port, addr);
-	made->number = ++port->n_made;
 	made->addr = *addr;
 	list_init(&made->node);
 	list_init(&made->waiting);
@@ -47,13 +42,7 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 	list_init(&made->posting);
 	list_init(&made->reads);
 	list_init(&made->reading);
-	n = fi_av_insert(port->net->av, addr->blob + OFI_ADDR_HEAD, 1, &made->to, 0, NULL);
-	if (n != 1) {
-		free(made);
-		return -EHOSTUNREACH;
-	}
 	if (ripc__map_put(&port->links_by_name, made->key, made)) {
-		fi_av_remove(port->net->av, &made->to, 1, 0);
 		free(made);
 		return -ENOMEM;
 	}
@@ -65,42 +54,40 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 }
 
 /* Nobody uses it, and libfabric has nothing of it. */
-static bool is_idle(const struct ofi_link *link)
+static bool may_go(const struct ofi_link *link)
 {
-	return !link->n_routes && !link->n_posted && !link->n_waiting && !link->n_reads &&
-		list_empty(&link->reads);
+	return !link->n_routes && ripc__ofi_entry_is_quiet(link);
 }
 
-static bool has_later(const struct list *links, const struct ofi_link *link)
+/* One that may go. It stays where libfabric has no room to let it go. */
+static bool link_free(struct ofi_port *port, struct ofi_link *link)
 {
-	for (const struct list *node = links->next; node != links; node = node->next) {
-		const struct ofi_link *other = list_entry(node, struct ofi_link, node);
-
-		if (other->number > link->number &&
-				ripc__ofi_addr_same_place(&other->addr, &link->addr))
-			return true;
-	}
-	return false;
-}
-
-/* May it be freed? */
-static bool may_go(const struct ofi_port *port, const struct ofi_link *link)
-{
-	if (!is_idle(link))
+	if (!ripc__ofi_entry_remove(port, link))
 		return false;
-	return port->net->info->ep_attr->protocol != FI_PROTO_EFA ||
-		(!has_later(&port->links, link) && !has_later(&port->links_unused, link));
-}
-
-/* One that may go; it is in port->links_unused. */
-static void link_free(struct ofi_port *port, struct ofi_link *link)
-{
 	ripc__map_remove(&port->links_by_name, link->key);
 	list_remove(&link->node);
 	list_remove(&link->told);
-	(void)fi_av_remove(port->net->av, &link->to, 1, 0);
 	free(link);
 	port->n_unused--;
+	return true;
+}
+
+/*
+ * Those that were left first go first; a few at a time, as one more is left at a time. Who may live
+ * and must stay then is asked, and goes later if he is gone.
+ */
+void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept)
+{
+	for (uint32_t i = 0; i < TRIM_LOOKS && port->n_unused > n_kept; i++) {
+		struct ofi_link *link = list_entry(port->links_unused.next, struct ofi_link, node);
+
+		list_remove(&link->node);
+		list_append(&port->links_unused, &link->node);
+		if (may_go(link) && ripc__ofi_entry_is_needed(port, link))
+			(void)ripc__ofi_knock(port, link);
+		else if (may_go(link))
+			(void)link_free(port, link);
+	}
 }
 
 /* What is known to libfabric of one that has failed may not hold for who is there now. */
@@ -110,10 +97,9 @@ static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struc
 
 	if (link && !is_at(link, addr))
 		return -EADDRINUSE;
-	if (link && link->failed && may_go(port, link)) {
-		link_free(port, link);
+	if (link && link->failed && may_go(link) && !ripc__ofi_entry_is_needed(port, link) &&
+			link_free(port, link))
 		link = NULL;
-	}
 	if (!link)
 		return link_new(port, addr, found);
 	*found = link;
@@ -136,38 +122,6 @@ static int link_begin(struct ofi_port *port, struct ofi_link *link)
 	return link->failed ? error : 0;
 }
 
-/* One more route to it. */
-static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
-{
-	struct ofi_link *link;
-	int error = link_find(port, addr, &link);
-
-	if (error)
-		return error;
-	if (link->silent || link_begin(port, link))
-		return -EHOSTUNREACH;
-	if (link->n_routes++ == 0) {
-		list_remove(&link->node);
-		list_append(&port->links, &link->node);
-		port->n_unused--;
-	}
-	*found = link;
-	return 0;
-}
-
-/* Those that were left first go first. */
-static void trim(struct ofi_port *port)
-{
-	list_for_each_safe(node, &port->links_unused) {
-		struct ofi_link *link = list_entry(node, struct ofi_link, node);
-
-		if (port->n_unused <= OFI_LINKS_KEPT)
-			return;
-		if (may_go(port, link))
-			link_free(port, link);
-	}
-}
-
 /* What waits still goes: an answer to a stranger, whose route core closes at once. */
 static void link_put(struct ofi_port *port, struct ofi_link *link)
 {
@@ -177,10 +131,31 @@ static void link_put(struct ofi_port *port, struct ofi_link *link)
 	list_remove(&link->node);
 	list_append(&port->links_unused, &link->node);
 	port->n_unused++;
-	if (link->failed && may_go(port, link))
-		link_free(port, link);
+	if (link->failed && may_go(link) && !ripc__ofi_entry_is_needed(port, link))
+		(void)link_free(port, link);
 	else
-		trim(port);
+		ripc__ofi_links_trim(port, OFI_LINKS_KEPT);
+}
+
+/* One more route to it. */
+static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
+{
+	struct ofi_link *link;
+	int error = link_find(port, addr, &link);
+
+	if (error)
+		return error;
+	if (link->n_routes++ == 0) {
+		list_remove(&link->node);
+		list_append(&port->links, &link->node);
+		port->n_unused--;
+	}
+	if (link->silent || ripc__ofi_entry_make(port, link) || link_begin(port, link)) {
+		link_put(port, link);
+		return -EHOSTUNREACH;
+	}
+	*found = link;
+	return 0;
 }
 
 void ripc__ofi_links_open(struct ofi_port *port)
@@ -224,6 +199,7 @@ void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link)
 	ripc__ofi_reads_drop(port, link, -ECONNRESET);
 	/* What core sends next is answered by an error. */
 	ripc__ofi_link_tell(port, link);
+	ripc__ofi_entry_ended(port, link);
 }
 
 uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,

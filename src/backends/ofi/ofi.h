@@ -13,6 +13,7 @@
  *   net.c      opening and closing what libfabric has
  *   addr.c     bytes of addresses
  *   link.c     partners
+ *   entry.c    what libfabric knows of them
  *   memory.c   memory that a partner may read, or that is read into
  *   reads.c    reads in progress
  *   send.c, poll.c, ofi.c: as they are called
@@ -44,6 +45,10 @@
 #define OFI_READS      64u  /* that wait, are in progress, or ended and were not polled */
 #define OFI_BATCH      32u  /* completions taken, and datagrams sent, at once */
 #define OFI_LINKS_KEPT 64u  /* partners that no route leads to any more */
+#define OFI_PLACES     16u  /* where a guard stays though nobody is there any more (entry.c) */
+/* Keys of queue pairs that nobody has (entry.c): those from 0x80000000 on are privileged. */
+#define OFI_KEY_GUARD  0xffffffffu
+#define OFI_KEY_LEVEL  0xfffffffeu
 /*
  * For so long libfabric is let work (port->worked_us) before a partner of which nothing goes on has
  * failed: longer than any connection takes to be made. While this process is stopped, or does
@@ -125,8 +130,8 @@ struct ofi_link {
 	uint64_t reading_us;   /* port->worked_us when one was taken or ended, while any wait */
 	uint32_t n_reads;      /* that libfabric has */
 	uint64_t key;          /* in port->links_by_name */
-	uint64_t number;       /* later ones have higher ones */
-	fi_addr_t to;
+	fi_addr_t to;          /* its entry of the address vector, */
+	bool has_entry;        /* if there is one */
 	uint64_t stuck_us;     /* port->worked_us when one was taken, while any wait */
 	uint32_t n_routes;
 	uint32_t n_posted;     /* sends that libfabric has and that were not completed */
@@ -134,7 +139,8 @@ struct ofi_link {
 	uint64_t posted_us;    /* port->worked_us when none was posted, or one completed */
 	uint32_t resets;       /* how often it has failed */
 	bool missed;           /* a datagram was not taken: core waits to hear */
-	bool failed;           /* what was sent went nowhere */
+	bool failed;           /* what was sent went nowhere, or nobody knows where */
+	bool gone;             /* it went nowhere */
 	bool silent;           /* none of what libfabric has completes: it gets no more */
 	bool is_new;           /* no route has led to it */
 	bool opening;          /* a connection is being made */
@@ -207,8 +213,10 @@ struct ofi_port {
 	/* partners */
 	struct list links, links_unused, stuck, told;
 	struct ripc__map links_by_name;
-	uint64_t n_made;
 	uint32_t n_unused;
+	bool told_full;             /* that libfabric has no room for more was logged */
+	uint32_t n_guarded;
+	struct ripc__addr guarded[OFI_PLACES]; /* places of EFA, by one of their addresses */
 	uint32_t polls;
 	/* time */
 	uint64_t looked_us;         /* when worked_us was brought up to date */
@@ -278,6 +286,8 @@ void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *sel
 		struct ripc__addr *addr);
 /* Do both name one queue pair of EFA, of one process and of another that had it before? */
 bool ripc__ofi_addr_same_place(const struct ripc__addr *a, const struct ripc__addr *b);
+/* The same queue pair of EFA with another key. */
+void ripc__ofi_addr_nobody(const struct ripc__addr *place, uint32_t key, struct ripc__addr *addr);
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
 /* Bytes that what goes before every datagram has at most; before the name is known. */
 uint32_t ripc__ofi_head_room(const struct fi_info *info);
@@ -287,9 +297,23 @@ uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEA
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
 		struct ofi_name *name);
 
+/* ---- entry.c ----------------------------------------------------------------------------- */
+/* 0: there is one. -EHOSTUNREACH: libfabric has no room. */
+int ripc__ofi_entry_make(struct ofi_port *port, struct ofi_link *link);
+/* libfabric has nothing of the link. */
+bool ripc__ofi_entry_is_quiet(const struct ofi_link *link);
+/* The link is quiet. False: libfabric has no room, and the entry stays. */
+bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link);
+/* Does it lead to a partner of EFA who may live? */
+bool ripc__ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link);
+/* Something of the link has ended: of one that is gone, the entry goes with the last of it. */
+void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link);
+
 /* ---- link.c ------------------------------------------------------------------------------ */
 void ripc__ofi_links_open(struct ofi_port *port);
 void ripc__ofi_links_close(struct ofi_port *port);
+/* So many that nobody uses may stay. */
+void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept);
 /* It leads nowhere: what waits is dropped, and core hears of it. */
 void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link);
 /* Core must hear that it takes datagrams again. */

@@ -23,6 +23,7 @@
 /* Of EFA's completion statuses (efa_io_defs.h of the Linux driver), those about the other end. */
 #define EFA_REMOTE_FIRST 7  /* bad address */
 #define EFA_REMOTE_LAST  15 /* not reachable; before it: unknown peer, unresponsive, aborted ... */
+#define EFA_NO_ENTRY     4110 /* of libfabric: there is no room for who has sent something */
 
 /* ---- receive buffers --------------------------------------------------------------------- */
 
@@ -152,8 +153,10 @@ static void take_error(struct ofi_port *port)
 		return;
 	if (ripc__ofi_is_send(port->net, entry.op_context)) {
 		struct ofi_send *send = entry.op_context;
-		if (send->link && !is_loss(entry.err))
+		if (send->link && !is_loss(entry.err)) {
+			send->link->gone = true;
 			ripc__ofi_link_fail(port, send->link);
+		}
 		ripc__ofi_send_end(port, send);
 		/* Last: that it has failed may be said twice. */
 		list_remove(&send->node);
@@ -169,12 +172,15 @@ static void take_error(struct ofi_port *port)
 
 /*
  * The EFA provider also says here what became of packets of its own, which greet a partner that is
- * gone by then: with a status of the device about the other end.
+ * gone by then: with a status of the device about the other end; and whom it has no room for.
  */
 static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_entry *entry)
 {
+	int status = entry->prov_errno;
+
 	return port->net->info->ep_attr->protocol == FI_PROTO_EFA &&
-		entry->prov_errno >= EFA_REMOTE_FIRST && entry->prov_errno <= EFA_REMOTE_LAST;
+		((status >= EFA_REMOTE_FIRST && status <= EFA_REMOTE_LAST) ||
+			status == EFA_NO_ENTRY);
 }
 
 /* An error of the endpoint itself: nothing goes any more. */

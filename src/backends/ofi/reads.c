@@ -40,6 +40,7 @@ void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status
 	if (!list_empty(&link->reads))
 		link->reading_us = port->worked_us;
 	finish(port, read, status);
+	ripc__ofi_entry_ended(port, link);
 }
 
 void ripc__ofi_reads_drop(struct ofi_port *port, struct ofi_link *link, int status)

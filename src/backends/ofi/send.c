@@ -82,6 +82,7 @@ void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 	link->silent = false;
 	note_posted(port, link);
 	tell_if_missed(port, link);
+	ripc__ofi_entry_ended(port, link);
 }
 
 /* ---- posting ----------------------------------------------------------------------------- */
