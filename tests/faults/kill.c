@@ -581,6 +581,8 @@ int main(int argc, char **argv)
 	if (argc == 7 && strcmp(argv[1], "--victim") == 0)
 		return victim_main(argv);
 	open_once();
+	/* A software EFA device of the victims is on another host, as partners over EFA are. */
+	setenv("SOFTEFA_HOST", "2", 1);
 	if (argc >= 2 && strcmp(argv[1], "cycles") == 0) {
 		cycles(full ? 1000 : 60);
 		check_again();
