@@ -140,6 +140,32 @@ START_TEST(entry_remove__beside_a_stranger)
 }
 END_TEST
 
+/* While libfabric has something of somebody dead there is no new route to him. */
+START_TEST(peer_open__to_the_dead)
+{
+	struct ripc__event event;
+	struct ofi_peer again;
+	struct ripc__addr addr;
+
+	end_open(&stays);
+	meet(false);
+	talk(2);
+	leave();
+	addr = stays.peer.link->addr;
+	for (uint32_t i = 0; i < 5; i++)
+		ck_assert_int_eq(end_send(&stays, i, LEN), 1);
+	while (!stays.peer.link->gone)
+		ripc__ofi_poll(&stays.port, &event, 0);
+	ck_assert_uint_gt(stays.peer.link->n_posted, 0);
+	ck_assert_int_eq(ripc__ofi_peer_open(&stays.port, &again, &addr), -EHOSTUNREACH);
+	settle(0);
+	ck_assert_int_eq(ripc__ofi_peer_open(&stays.port, &again, &addr), 0);
+	ripc__ofi_peer_close(&stays.port, &again);
+	ripc__ofi_peer_close(&stays.port, &stays.peer);
+	end_close(&stays);
+}
+END_TEST
+
 /* Nobody has used a partner for long: it is there all the same. */
 START_TEST(links_trim__living_partner)
 {
@@ -167,6 +193,7 @@ int main(void)
 	tcase_add_loop_test(tcase, entry_make__after_the_dead, 0, 2);
 	tcase_add_test(tcase, entry_remove__older_and_newer);
 	tcase_add_test(tcase, entry_remove__beside_a_stranger);
+	tcase_add_test(tcase, peer_open__to_the_dead);
 	tcase_add_test(tcase, links_trim__living_partner);
 	return suite_finish("ofi_entry", tcase);
 }

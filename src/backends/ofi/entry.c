@@ -145,16 +145,21 @@ bool ripc__ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_lin
 	return is_efa(port) && link->has_entry && !link->gone;
 }
 
+void ripc__ofi_entry_lost(const struct ofi_port *port, struct ofi_link *link)
+{
+	link->gone = is_efa(port);
+}
+
 void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link)
 {
-	if (link->gone && is_efa(port) && ripc__ofi_entry_is_quiet(link))
+	if (link->gone && ripc__ofi_entry_is_quiet(link))
 		(void)ripc__ofi_entry_remove(port, link);
 }
 
 /* Once: who meets it will meet it again. */
 static void explain(struct ofi_port *port)
 {
-	if (!port->told_full)
+	if (is_efa(port) && !port->told_full)
 		port->dev->host.log(port->dev->host.arg, RIPC_LOG_WARN,
 			"ofi: libfabric cannot be told of a partner: its EFA provider has room "
 			"for 128 of its own host, ever, in 1.17; they are better reached by shm");

@@ -150,7 +150,8 @@ static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct
 		list_append(&port->links, &link->node);
 		port->n_unused--;
 	}
-	if (link->silent || ripc__ofi_entry_make(port, link) || link_begin(port, link)) {
+	if (link->silent || link->gone || ripc__ofi_entry_make(port, link) ||
+			link_begin(port, link)) {
 		link_put(port, link);
 		return -EHOSTUNREACH;
 	}

@@ -140,7 +140,7 @@ struct ofi_link {
 	uint32_t resets;       /* how often it has failed */
 	bool missed;           /* a datagram was not taken: core waits to hear */
 	bool failed;           /* what was sent went nowhere, or nobody knows where */
-	bool gone;             /* it went nowhere */
+	bool gone;             /* over EFA, it went nowhere: no route until the entry is removed */
 	bool silent;           /* none of what libfabric has completes: it gets no more */
 	bool is_new;           /* no route has led to it */
 	bool opening;          /* a connection is being made */
@@ -306,6 +306,8 @@ bool ripc__ofi_entry_is_quiet(const struct ofi_link *link);
 bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link);
 /* Does it lead to a partner of EFA who may live? */
 bool ripc__ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link);
+/* A message of the link has failed. */
+void ripc__ofi_entry_lost(const struct ofi_port *port, struct ofi_link *link);
 /* Something of the link has ended: of one that is gone, the entry goes with the last of it. */
 void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link);
 

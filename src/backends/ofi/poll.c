@@ -154,7 +154,7 @@ static void take_error(struct ofi_port *port)
 	if (ripc__ofi_is_send(port->net, entry.op_context)) {
 		struct ofi_send *send = entry.op_context;
 		if (send->link && !is_loss(entry.err)) {
-			send->link->gone = true;
+			ripc__ofi_entry_lost(port, send->link);
 			ripc__ofi_link_fail(port, send->link);
 		}
 		ripc__ofi_send_end(port, send);
