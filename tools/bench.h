@@ -4,56 +4,135 @@
  * sizes and the same way of waiting. This header is what its parts know of each other:
  *
  *   ripc-bench.c     the command line
+ *   bench_tests.c    the tests: what each measures, against what, and its defaults
  *   bench_run.c      one run: a server and a client process; many runs in turns
  *   bench_join.c     the same with the server on another host
- *   bench_report.c   medians, ratios, the table and JSON
- *   bench_ripc.c, _tcp.c, _udp.c, _unix.c, _shm.c, _memcpy.c
+ *   bench_samples.c  all that one series of runs brought; medians, percentiles, ratios
+ *   bench_report.c   the table, JSON lines, CSV, HdrHistogram files
+ *   bench_machine.c  what it was measured on
+ *   bench_rate.c     the clients of a rate run
+ *   bench_cost.c     processors' time and bytes on the wire
+ *   bench_ripc.c, bench_ripc_*.c, bench_tcp.c, ...
  *                    the peers: who exchanges messages
  *
- * A peer is added by a file with a struct bench_peer and a line in bench_peers[].
+ * A peer is added by a file with a struct bench_peer and a line in bench_peers[]; a test by a line
+ * in bench_tests[], and by a kind if no peer can do what it needs yet.
  *
- * The exchange is the same for every peer. Latency: the client writes the whole message, sends
- * it, the server sums up what came, writes an answer of the same size, the client sums that up;
- * the round trip lasts from before the write until after the sum. Bandwidth: the client writes
- * the message; the clock runs from the send until the client knows that all of it has arrived;
- * then the server sums it up and says whether it was right, before the next message.
+ * What a peer does is the same for every peer, by kind:
+ *
+ *   latency    the client writes the whole message, sends it, the server sums up what came, writes
+ *              an answer of the same size, the client sums that up; the round trip lasts from
+ *              before the write until after the sum. bench_pause() comes before each.
+ *   paced      the same exchange, but a message is due every 1/rate seconds whether or not the
+ *              last one was answered; it lasts from when it was due (bench_due_ns()), so that
+ *              waiting behind a late one counts.
+ *   bandwidth  the client writes a message; the clock runs from the send until it knows that all
+ *              of it has arrived; then the server sums it up and says whether it was right. With a
+ *              depth above 1 so many are on their way at once, and the run has one sample.
+ *   rate       each of job.threads clients streams short messages to its server (or all to one),
+ *              of which at most job.depth have not been acknowledged: the server acknowledges
+ *              every max(1, depth / 2) messages with how many it has received in all. Messages
+ *              that were received count, per second; a client that hears nothing for BENCH_ACK_MS
+ *              takes what was on its way for lost. One sample per run.
+ *   partners   round trips with job.partners services in turn.
+ *   resolve    how long it takes to find a service: see bench_ripc_resolve.c.
  */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "common.h"
 
 #define PROGRAM		  "ripc-bench"
-#define BENCH_SIZES_MAX	  64
-#define BENCH_PEERS_MAX	  8
+#define BENCH_LIST_MAX	  128 /* sizes, or values of what a test varies */
+#define BENCH_PEERS_MAX	  12
 #define BENCH_COUNT_MAX	  1000000
+#define BENCH_DEPTH_MAX	  4096
+#define BENCH_THREADS_MAX 64
+#define BENCH_THREADS_DEPTH 16 /* of each, if there are several */
+#define BENCH_PARTNERS_MAX 10000
 #define BENCH_WAIT_MS	  1000	/* for the answer to a message that may get lost */
+#define BENCH_ACK_MS	  100	/* for an acknowledgement of messages that may get lost */
 #define BENCH_STALL_MS	  60000 /* for anything else */
 #define BENCH_RUN_SECONDS 300	/* no process lives longer than a run can last */
-#define BENCH_WHERE_LEN	  64
+#define BENCH_WHERE_LEN	  96
 
-enum bench_test { BENCH_LATENCY, BENCH_BANDWIDTH };
+enum bench_kind {
+	BENCH_LATENCY,
+	BENCH_PACED,
+	BENCH_BANDWIDTH,
+	BENCH_RATE,
+	BENCH_PARTNERS,
+	BENCH_RESOLVE,
+	BENCH_KINDS
+};
+
+/* What a test varies besides the size; each is an option of that name. */
+enum bench_variable {
+	BENCH_NOTHING,
+	BENCH_DEPTH,	/* messages on their way at once */
+	BENCH_RATE_HZ,	/* messages per second */
+	BENCH_GAP_US,	/* idle time before each message */
+	BENCH_THREADS,	/* clients, each with a server of its own */
+	BENCH_SENDERS,	/* clients of one server */
+	BENCH_N_PARTNERS,
+	BENCH_VARIABLES
+};
+
+/* A test: what the first argument names. */
+struct bench_test {
+	const char *name, *about;
+	enum bench_kind kind;
+	enum bench_variable variable;
+	const char *sizes, *values, *peers; /* if none are given */
+	uint64_t pairs;
+};
+
+extern const struct bench_test bench_tests[];
+extern const unsigned int bench_n_tests;
+extern const char *const bench_variables[BENCH_VARIABLES]; /* their names */
+
+const struct bench_test *bench_find_test(const char *name);
+/* "us", "MB/s" or "messages/s". Of microseconds less is better. */
+const char *bench_unit(enum bench_kind kind);
+int bench_less_is_better(enum bench_kind kind);
 
 /* One run of one peer. */
 struct bench_job {
-	enum bench_test test;
+	enum bench_kind kind;
 	uint64_t size;		     /* bytes of a message */
 	uint64_t count, warm_up;     /* messages that are measured, and others before them */
+	uint64_t depth;		     /* at least 1 */
+	uint64_t rate_hz;	     /* of a paced run, else 0 */
+	uint64_t gap_us;	     /* before each message of a latency run */
+	uint64_t threads;	     /* clients of a rate run, at least 1 */
+	uint64_t services;	     /* which these send to: as many, or 1 */
+	uint64_t partners;	     /* at least 1 */
+	uint64_t untouched;	     /* 1: while the clock runs nobody sums up what came */
 	uint64_t spin_us;	     /* as in struct ripc_config; sockets: 0 is never */
 	uint32_t flags;		     /* as in struct ripc_config */
 	char host[64];		     /* the server's address, for peers that need one */
 	char where[BENCH_WHERE_LEN]; /* what the peer's server said: a port, an ID */
 };
 
+/* What a whole run cost: microseconds of processors, and what network interfaces sent. */
+struct bench_cost {
+	double client_user, client_system, server_user, server_system;
+	double softirq, steal, idle; /* of the machine, all processors */
+	double wire_bytes;	     /* of the machine, all interfaces, headers too */
+};
+
 /* What came out of a run; in memory that parent and child share. */
 struct bench_result {
 	uint64_t n, lost, wrong;
-	int err; /* negative errno: the run failed */
+	uint64_t messages; /* of the client, warm-up too: what cost belongs to */
+	int err;	     /* negative errno: the run failed */
 	char failed_at[64];
-	char note[112];	  /* the path that was taken, if that can differ */
-	double samples[]; /* latency: us; bandwidth: MB/s; n of at most job.count */
+	char note[112]; /* the path that was taken, if that can differ */
+	struct bench_cost cost;
+	double samples[]; /* in the kind's unit; n of at most job.count */
 };
 
 struct bench_half {
@@ -65,46 +144,44 @@ struct bench_half {
 
 struct bench_peer {
 	const char *name, *about;
-	struct bench_half latency, bandwidth; /* functions are NULL where it cannot do that */
+	const char *settings; /* what it is told beyond its defaults; NULL: nothing */
+	/* By kind; functions are NULL where it cannot do that. */
+	struct bench_half halves[BENCH_KINDS];
 };
 
-extern const struct bench_peer bench_ripc, bench_tcp, bench_udp, bench_unix, bench_shm,
-	bench_memcpy;
-extern const struct bench_peer *const bench_peers[];
+extern const struct bench_peer bench_ripc, bench_ripc_return, bench_ripc_window, bench_ripc_give,
+	bench_ripc_again, bench_ripc_absent;
+extern const struct bench_peer bench_tcp, bench_udp, bench_unix, bench_shm, bench_memcpy;
+extern const struct bench_peer *const bench_peers[]; /* [0] is ours */
 extern const unsigned int bench_n_peers;
 
 struct bench_options {
-	enum bench_test test;
+	const struct bench_test *test;
 	const struct bench_peer *peers[BENCH_PEERS_MAX]; /* [0] is ours */
 	unsigned int n_peers;
-	uint64_t sizes[BENCH_SIZES_MAX];
-	unsigned int n_sizes;
+	uint64_t sizes[BENCH_LIST_MAX], values[BENCH_LIST_MAX];
+	unsigned int n_sizes, n_values; /* at least 1; value 0 where nothing varies */
 	uint64_t count, pairs, spin_us; /* count 0: as fits the size */
+	uint64_t untouched;
 	uint32_t flags; /* as in struct ripc_config */
 	const char *backend, *host;
+	const char *out; /* files' names begin so; NULL: none */
 	uint64_t server_id, to; /* 0: none */
 	int json, serve;
 	int cpus[2]; /* client's and server's; -1: not pinned */
 };
 
-/* All runs of one size: [peer][pair]. */
-struct bench_series {
-	double *medians[BENCH_PEERS_MAX], *p99s[BENCH_PEERS_MAX];
-	uint64_t lost[BENCH_PEERS_MAX], wrong[BENCH_PEERS_MAX];
-	char note[112];
-	uint64_t pairs, size, count;
-};
-
-const struct bench_half *bench_half(const struct bench_peer *peer, enum bench_test test);
 const struct bench_peer *bench_find_peer(const char *name);
 
-/* bench_run.c. All return 0 or a negative errno, having said on stderr what failed. */
+/* ---- bench_run.c. All return 0 or a negative errno, having said on stderr what failed. ---- */
+
 int bench_run_all(const struct bench_options *options);
 /* Starts a server process. *pid is the caller's to end; job->where is filled. */
 int bench_start_server(const struct bench_peer *peer, struct bench_job *job, int cpu, int *pid);
 void bench_end_process(int pid);
 
-/* bench_join.c. bench_join_serve() returns only when it failed. */
+/* ---- bench_join.c. bench_join_serve() returns only when it failed. ---- */
+
 int bench_join_serve(const struct bench_options *options);
 /* Asks the host of the service `to`; *handle names the run to bench_join_stop(). */
 int bench_join_start(
@@ -113,12 +190,73 @@ int bench_join_start(
 int bench_join_host(uint64_t to, char *host, size_t len);
 void bench_join_stop(uint64_t to, int handle);
 
-/* bench_report.c */
-void bench_report_begin(const struct bench_options *options);
-void bench_report(const struct bench_options *options, const struct bench_series *series);
-void bench_progress(const struct bench_options *options, const char *text);
+/* ---- bench_samples.c ---- */
 
-/* For the peers. */
+/* What one peer's runs of one size and value brought. */
+struct bench_runs {
+	double *medians, *p99s; /* of each run */
+	double *all;		/* every sample; sorted by bench_series_end() */
+	size_t n_all, room;
+	uint64_t lost, wrong, messages;
+	struct bench_cost cost; /* sums */
+};
+
+struct bench_series {
+	struct bench_runs runs[BENCH_PEERS_MAX];
+	unsigned int n_peers;
+	uint64_t pairs, size, value, count;
+	char note[112];
+};
+
+/* Ours to a peer's: the median of the ratios of runs that took turns; the least and the greatest
+ * of these; and where that median lies in 95 of 100 resamplings (bootstrap, percentile method). */
+struct bench_ratio {
+	double median, least, most, low, high;
+};
+
+int bench_series_begin(struct bench_series *series, unsigned int n_peers, uint64_t pairs);
+int bench_series_add(struct bench_series *series, unsigned int peer, uint64_t pair,
+	struct bench_result *result);
+void bench_series_end(struct bench_series *series);
+void bench_series_free(struct bench_series *series);
+/* Of the medians, or the 99th percentiles, of the runs. */
+double bench_median(const double *of_runs, uint64_t pairs);
+void bench_ratio(const struct bench_series *series, unsigned int peer, struct bench_ratio *ratio);
+/* Are there 100 samples beyond this fraction? Others say nothing. */
+int bench_has_percentile(const struct bench_runs *runs, double fraction);
+
+/* ---- bench_report.c ---- */
+
+/* 0 or a negative errno: a file cannot be written. */
+int bench_report_begin(const struct bench_options *options);
+int bench_report(const struct bench_options *options, const struct bench_series *series);
+int bench_report_end(const struct bench_options *options);
+void bench_progress(const char *text);
+
+/* ---- bench_machine.c: what all this was measured on ---- */
+
+struct bench_machine {
+	char processor[96], kernel[96], date[32], host[64];
+	unsigned int processors;
+	double memory_gib, load;
+	double clock_ns;	   /* what reading the clock costs */
+	double gap_p99_us, gap_us; /* noise: for how long a spinning loop was held up, of 50 ms */
+};
+
+void bench_machine(struct bench_machine *machine);
+void bench_machine_json(FILE *stream, const struct bench_machine *machine);
+
+/* ---- bench_cost.c ---- */
+
+/* The machine's counters now; the processes' are 0. */
+void bench_cost_now(struct bench_cost *cost);
+/* *cost becomes what was added since it was taken. */
+void bench_cost_since(struct bench_cost *cost);
+/* User and system time of a child that is not waited for yet, microseconds so far. */
+void bench_cost_of(int pid, double *user, double *system);
+
+/* ---- for the peers ---- */
+
 int bench_ready(int ready_fd, const char *where);
 /* Writes every byte of a message, as seed says; the receiver finds seed in it. */
 void bench_fill(void *buffer, size_t size, uint64_t seed);
@@ -126,5 +264,34 @@ void bench_fill(void *buffer, size_t size, uint64_t seed);
 int bench_check(const void *buffer, size_t size, uint64_t *seed);
 /* Remembers where a run failed, for the message to the user; returns err. */
 int bench_failed(struct bench_result *result, const char *where, int err);
+/* Idles for the job's gap. */
+void bench_pause(const struct bench_job *job);
+/* When message i of a paced run that began then is due. */
+uint64_t bench_due_ns(const struct bench_job *job, uint64_t begin_ns, uint64_t i);
+/* Waits until then: asleep as long as that is exact enough, then in a loop. */
+void bench_await_ns(uint64_t due_ns);
+/*
+ * The client's side of a rate run, for any peer: job.threads threads that begin together. stream()
+ * sends so many messages and waits for the acknowledgements of all but those that it takes for
+ * lost; open() and close() are called in the thread, before and after. Fills the one sample.
+ */
+struct bench_sender {
+	const struct bench_job *job;
+	uint64_t index;		 /* of the thread; its server is index % job.services */
+	uint64_t received, lost; /* of what was sent in the last stream() */
+	int err;
+	void *state; /* open()'s */
+	int fd;	     /* open()'s */
+	char note[112];
+};
+struct bench_rate_calls {
+	int (*open)(struct bench_sender *sender);
+	int (*stream)(struct bench_sender *sender, uint64_t count);
+	void (*close)(struct bench_sender *sender);
+};
+int bench_measure_rate(const struct bench_job *job, const struct bench_rate_calls *calls,
+	struct bench_result *result);
+/* Of how many received messages each one is to be acknowledged. */
+uint64_t bench_ack_step(const struct bench_job *job);
 
 #endif

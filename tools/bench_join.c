@@ -6,7 +6,8 @@
  * each command to the parent through a pair of sockets.
  *
  * Commands and answers are lines of text in a long message each:
- *   start PEER TEST SIZE SPIN HOST   ->  ok HANDLE WHERE  |  no ERRNO
+ *   start PEER KIND SIZE SPIN DEPTH THREADS SERVICES PARTNERS UNTOUCHED HOST
+ *                                    ->  ok HANDLE WHERE  |  no ERRNO
  *   stop HANDLE                      ->  ok 0 -           |  no ERRNO
  */
 #include <errno.h>
@@ -22,7 +23,7 @@
 #include <ripc/ripc.h>
 #include "bench.h"
 
-#define LINE_MAX_BYTES 256
+#define LINE_MAX_BYTES 384
 #define SERVERS_MAX    4 /* at a time: what strangers can make us do is bounded */
 #define SIZE_LIMIT     (1ull << 32)
 #define CONTROL_MS     15000
@@ -43,20 +44,47 @@ static void reap(struct runs *runs)
 			runs->pids[i] = 0;
 }
 
+/* Reads a job; a stranger may have written it. */
+static int read_job(const char *line, char *peer, struct bench_job *job)
+{
+	unsigned int kind;
+
+	if (sscanf(line, "start %15s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+			 " %" SCNu64 " %" SCNu64 " %63s", peer, &kind, &job->size, &job->spin_us,
+		    &job->depth, &job->threads, &job->services, &job->partners, &job->untouched,
+		    job->host) != 10)
+		return -EBADMSG;
+	if (kind >= BENCH_KINDS || job->size > SIZE_LIMIT || job->depth < 1 ||
+		job->depth > BENCH_DEPTH_MAX || job->threads < 1 ||
+		job->threads > BENCH_THREADS_MAX || job->services < 1 ||
+		job->services > job->threads || job->partners < 1 ||
+		job->partners > BENCH_PARTNERS_MAX || job->untouched > 1)
+		return -EINVAL;
+	job->kind = (enum bench_kind)kind;
+	return 0;
+}
+
+static void write_job(char *line, const struct bench_peer *peer, const struct bench_job *job)
+{
+	snprintf(line, LINE_MAX_BYTES,
+		"start %s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+		" %" PRIu64 " %s",
+		peer->name, (unsigned int)job->kind, job->size, job->spin_us, job->depth,
+		job->threads, job->services, job->partners, job->untouched, job->host);
+}
+
 /* Returns the handle, which is not 0, or a negative errno. */
 static int start_run(struct runs *runs, const char *line, struct bench_job *job, int cpu)
 {
 	const struct bench_peer *peer;
-	char name[16], test[16];
 	unsigned int i = 0;
-	int pid, err;
+	char name[16];
+	int pid, err = read_job(line, name, job);
 
-	if (sscanf(line, "start %15s %15s %" SCNu64 " %" SCNu64 " %63s", name, test, &job->size,
-		    &job->spin_us, job->host) != 5)
-		return -EBADMSG;
-	job->test = strcmp(test, "latency") == 0 ? BENCH_LATENCY : BENCH_BANDWIDTH;
+	if (err < 0)
+		return err;
 	peer = bench_find_peer(name);
-	if (!peer || !bench_half(peer, job->test)->serve || job->size > SIZE_LIMIT)
+	if (!peer || !peer->halves[job->kind].serve)
 		return -EOPNOTSUPP;
 	while (i < SERVERS_MAX && runs->pids[i])
 		i++;
@@ -281,15 +309,13 @@ int bench_join_start(uint64_t to, const struct bench_peer *peer, struct bench_jo
 	char where[BENCH_WHERE_LEN];
 	int err, number;
 
-	snprintf(question.line, sizeof(question.line), "start %s %s %" PRIu64 " %" PRIu64 " %s",
-		peer->name, job->test == BENCH_LATENCY ? "latency" : "bandwidth", job->size,
-		job->spin_us, job->host);
+	write_job(question.line, peer, job);
 	err = put_question(to, &question);
 	if (err < 0)
 		return err;
 	if (sscanf(question.answer, "no %d", &number) == 1)
 		return number > 0 ? -number : -EBADMSG;
-	if (sscanf(question.answer, "ok %d %63s", &number, where) != 2)
+	if (sscanf(question.answer, "ok %d %95s", &number, where) != 2)
 		return -EBADMSG;
 	*handle = number;
 	memcpy(job->where, where, sizeof(where));

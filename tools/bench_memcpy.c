@@ -58,5 +58,7 @@ static int measure_bandwidth(const struct bench_job *job, struct bench_result *r
 const struct bench_peer bench_memcpy = {
 	.name = "memcpy",
 	.about = "a copy within the client (bandwidth only)",
-	.bandwidth = {serve_bandwidth, measure_bandwidth},
+	.halves = {
+		[BENCH_BANDWIDTH] = {serve_bandwidth, measure_bandwidth},
+	},
 };

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libripc in ripc-bench. Latency is measured with short messages as long as they fit the path,
- * else with long ones; bandwidth with long messages out of a pool buffer into wherever the
- * library puts them.
+ * libripc itself in ripc-bench: what all its tests share, and round trips: short messages as long
+ * as the path carries them, else long ones.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <ripc/ripc.h>
-#include "bench.h"
-
-struct end {
-	struct ripc_context *ctx;
-	struct ripc_service *svc;
-	uint64_t partner;
-	void *buffer; /* of the pool, job.size bytes, touched */
-};
+#include "bench_ripc.h"
 
 static void log_errors(void *arg, int level, const char *text)
 {
@@ -24,8 +15,7 @@ static void log_errors(void *arg, int level, const char *text)
 		fprintf(stderr, "%s: %s\n", PROGRAM, text);
 }
 
-/* The process ends soon after a failure: what was opened goes with it. */
-static int open_end(const struct bench_job *job, struct end *end)
+int bench_end_open(const struct bench_job *job, struct bench_end *end)
 {
 	struct ripc_config config = {
 		.size = sizeof(config),
@@ -44,20 +34,25 @@ static int open_end(const struct bench_job *job, struct end *end)
 	return err;
 }
 
-static int open_server(const struct bench_job *job, struct end *end, int ready_fd)
+int bench_end_tell(const struct bench_end *end, int ready_fd)
 {
 	char where[BENCH_WHERE_LEN];
-	int err = open_end(job, end);
 
-	if (err < 0)
-		return err;
 	snprintf(where, sizeof(where), "0x%016" PRIx64, ripc_service_id(end->svc));
 	return bench_ready(ready_fd, where);
 }
 
-static int open_client(const struct bench_job *job, struct end *end, struct bench_result *result)
+int bench_end_open_server(const struct bench_job *job, struct bench_end *end, int ready_fd)
 {
-	int err = open_end(job, end);
+	int err = bench_end_open(job, end);
+
+	return err < 0 ? err : bench_end_tell(end, ready_fd);
+}
+
+int bench_end_open_client(
+	const struct bench_job *job, struct bench_end *end, struct bench_result *result)
+{
+	int err = bench_end_open(job, end);
 
 	if (err < 0)
 		return bench_failed(result, "opening", err);
@@ -67,7 +62,7 @@ static int open_client(const struct bench_job *job, struct end *end, struct benc
 	return err < 0 ? bench_failed(result, "looking for the server", err) : 0;
 }
 
-static void note_path(const struct end *end, struct bench_result *result)
+void bench_note_path(const struct bench_end *end, struct bench_result *result)
 {
 	struct ripc_path path = {.size = sizeof(path)};
 
@@ -76,14 +71,13 @@ static void note_path(const struct end *end, struct bench_result *result)
 			path.address);
 }
 
-static int is_message(const struct ripc_msg *msg, uint64_t size)
+int bench_is_message(const struct ripc_msg *msg, uint64_t size)
 {
 	return (msg->kind == RIPC_SHORT || msg->kind == RIPC_LONG) && msg->n_items == 1 &&
 	       msg->items[0].iov_len == size;
 }
 
-/* Sends the buffer to a partner. 0 or a negative errno. */
-static int send_buffer(const struct end *end, uint64_t to, size_t size, int is_long)
+int bench_send_buffer(const struct bench_end *end, uint64_t to, size_t size, int is_long)
 {
 	struct iovec item = {end->buffer, size};
 
@@ -96,20 +90,20 @@ static int send_buffer(const struct end *end, uint64_t to, size_t size, int is_l
 
 static int serve_latency(const struct bench_job *job, int ready_fd)
 {
-	struct end end = {0};
+	struct bench_end end = {0};
 	struct ripc_msg *msg;
 	uint64_t seed;
-	int err = open_server(job, &end, ready_fd);
+	int err = bench_end_open_server(job, &end, ready_fd);
 
 	while (err == 0) {
 		err = ripc_receive(end.svc, -1, &msg);
 		if (err < 0)
 			break;
 		/* What arrived wrong is not answered, and so counts as lost at the client. */
-		if (is_message(msg, job->size) &&
+		if (bench_is_message(msg, job->size) &&
 			bench_check(msg->items[0].iov_base, job->size, &seed) == 0) {
 			bench_fill(end.buffer, job->size, seed);
-			send_buffer(&end, msg->from, job->size, msg->kind == RIPC_LONG);
+			bench_send_buffer(&end, msg->from, job->size, msg->kind == RIPC_LONG);
 		}
 		ripc_msg_free(msg);
 	}
@@ -117,7 +111,7 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 }
 
 /* Waits for the answer that bears seed. An older one, after its time was up, is passed over. */
-static int await_answer(const struct end *end, const struct bench_job *job, uint64_t seed,
+static int await_answer(const struct bench_end *end, const struct bench_job *job, uint64_t seed,
 	struct bench_result *result)
 {
 	struct ripc_msg *msg;
@@ -128,7 +122,7 @@ static int await_answer(const struct end *end, const struct bench_job *job, uint
 		err = ripc_receive(end->svc, BENCH_WAIT_MS, &msg);
 		if (err < 0)
 			return err;
-		is_right = is_message(msg, job->size);
+		is_right = bench_is_message(msg, job->size);
 		if (is_right && bench_check(msg->items[0].iov_base, job->size, &got) < 0) {
 			result->wrong++;
 			is_right = 0;
@@ -138,114 +132,72 @@ static int await_answer(const struct end *end, const struct bench_job *job, uint
 	return 0;
 }
 
-static int measure_latency(const struct bench_job *job, struct bench_result *result)
+/* One round trip, sent or due at begin_ns. 0, also if it was lost; or a negative errno. */
+static int exchange(const struct bench_end *end, const struct bench_job *job, uint64_t i,
+	int is_long, uint64_t begin_ns, struct bench_result *result)
 {
-	struct end end = {0};
+	int err;
+
+	bench_fill(end->buffer, job->size, i);
+	err = bench_send_buffer(end, end->partner, job->size, is_long);
+	if (err < 0 && err != -EAGAIN)
+		return bench_failed(result, "sending", err);
+	if (err == 0)
+		err = await_answer(end, job, i, result);
+	if (err < 0 && err != -EAGAIN && err != -ETIMEDOUT)
+		return bench_failed(result, "receiving", err);
+	result->messages++;
+	if (err < 0)
+		result->lost++;
+	else if (i >= job->warm_up)
+		result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
+	return 0;
+}
+
+static int open_for_latency(const struct bench_job *job, struct bench_end *end, int *is_long,
+	struct bench_result *result)
+{
 	struct ripc_path path = {.size = sizeof(path)};
-	uint64_t i, begin_ns;
-	int is_long, err = open_client(job, &end, result);
+	int err = bench_end_open_client(job, end, result);
 
 	if (err == 0)
-		err = ripc_path_info(end.svc, end.partner, &path);
+		err = ripc_path_info(end->svc, end->partner, &path);
+	*is_long = err == 0 && job->size > path.short_max_bytes;
+	return err;
+}
+
+static int measure_latency(const struct bench_job *job, struct bench_result *result)
+{
+	struct bench_end end = {0};
+	int is_long, err = open_for_latency(job, &end, &is_long, result);
+	uint64_t i;
+
+	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
+		bench_pause(job);
+		err = exchange(&end, job, i, is_long, tool_now_ns(), result);
+	}
 	if (err < 0)
 		return err;
-	is_long = job->size > path.short_max_bytes;
-	for (i = 0; i < job->count + job->warm_up; i++) {
-		begin_ns = tool_now_ns();
-		bench_fill(end.buffer, job->size, i);
-		err = send_buffer(&end, end.partner, job->size, is_long);
-		if (err < 0 && err != -EAGAIN)
-			return bench_failed(result, "sending", err);
-		if (err == 0)
-			err = await_answer(&end, job, i, result);
-		if (err < 0 && err != -EAGAIN && err != -ETIMEDOUT)
-			return bench_failed(result, "receiving", err);
-		if (err < 0)
-			result->lost++;
-		else if (i >= job->warm_up)
-			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
-	}
-	note_path(&end, result);
+	bench_note_path(&end, result);
 	ripc_close(end.ctx, 0);
 	return 0;
 }
 
-/* ---- bandwidth ---- */
-
-/* Says reliably whether the message was right. */
-static int send_verdict(const struct end *end, uint64_t to, int is_right)
+/* Whoever is late sends at once: what was due meanwhile has waited since then. */
+static int measure_paced(const struct bench_job *job, struct bench_result *result)
 {
-	char verdict = is_right ? 'y' : 'n';
-	struct iovec item = {&verdict, 1};
+	struct bench_end end = {0};
+	int is_long, err = open_for_latency(job, &end, &is_long, result);
+	uint64_t i, due_ns, begin_ns = tool_now_ns();
 
-	return ripc_send_long(end->svc, to, &item, 1, BENCH_STALL_MS);
-}
-
-static int serve_bandwidth(const struct bench_job *job, int ready_fd)
-{
-	struct end end = {0};
-	struct ripc_msg *msg;
-	uint64_t seed, from;
-	int is_right, err = open_server(job, &end, ready_fd);
-
-	while (err == 0) {
-		err = ripc_receive(end.svc, -1, &msg);
-		if (err < 0)
-			break;
-		if (msg->kind != RIPC_LONG) {
-			ripc_msg_free(msg);
-			continue;
-		}
-		from = msg->from;
-		is_right = is_message(msg, job->size) &&
-			   bench_check(msg->items[0].iov_base, job->size, &seed) == 0;
-		/* The memory is for the next message, before that is asked for. */
-		ripc_msg_free(msg);
-		send_verdict(&end, from, is_right);
+	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
+		due_ns = bench_due_ns(job, begin_ns, i);
+		bench_await_ns(due_ns);
+		err = exchange(&end, job, i, is_long, due_ns, result);
 	}
-	return err;
-}
-
-/* Waits for the verdict. 0: right; -EBADMSG: wrong; else what failed. */
-static int await_verdict(const struct end *end)
-{
-	struct ripc_msg *msg;
-	int err, verdict = 0;
-
-	while (!verdict) {
-		err = ripc_receive(end->svc, BENCH_STALL_MS, &msg);
-		if (err < 0)
-			return err;
-		if (msg->kind == RIPC_LONG && msg->n_items == 1 && msg->items[0].iov_len == 1)
-			verdict = *(const char *)msg->items[0].iov_base;
-		ripc_msg_free(msg);
-	}
-	return verdict == 'y' ? 0 : -EBADMSG;
-}
-
-static int measure_bandwidth(const struct bench_job *job, struct bench_result *result)
-{
-	struct end end = {0};
-	uint64_t i, begin_ns, ns;
-	int err = open_client(job, &end, result);
-
 	if (err < 0)
 		return err;
-	for (i = 0; i < job->count + job->warm_up; i++) {
-		bench_fill(end.buffer, job->size, i);
-		begin_ns = tool_now_ns();
-		err = send_buffer(&end, end.partner, job->size, 1);
-		ns = tool_now_ns() - begin_ns;
-		if (err < 0)
-			return bench_failed(result, "sending", err);
-		err = await_verdict(&end);
-		if (err < 0 && err != -EBADMSG)
-			return bench_failed(result, "waiting for the verdict", err);
-		result->wrong += err == -EBADMSG;
-		if (i >= job->warm_up)
-			result->samples[result->n++] = (double)job->size * 1e3 / (double)(ns + !ns);
-	}
-	note_path(&end, result);
+	bench_note_path(&end, result);
 	ripc_close(end.ctx, 0);
 	return 0;
 }
@@ -253,6 +205,12 @@ static int measure_bandwidth(const struct bench_job *job, struct bench_result *r
 const struct bench_peer bench_ripc = {
 	.name = "ripc",
 	.about = "libripc",
-	.latency = {serve_latency, measure_latency},
-	.bandwidth = {serve_bandwidth, measure_bandwidth},
+	.halves = {
+		[BENCH_LATENCY] = {serve_latency, measure_latency},
+		[BENCH_PACED] = {serve_latency, measure_paced},
+		[BENCH_BANDWIDTH] = {bench_ripc_serve_bandwidth, bench_ripc_measure_bandwidth},
+		[BENCH_RATE] = {bench_ripc_serve_rate, bench_ripc_measure_rate},
+		[BENCH_PARTNERS] = {bench_ripc_serve_partners, bench_ripc_measure_partners},
+		[BENCH_RESOLVE] = {bench_ripc_serve_resolve, bench_ripc_measure_resolve},
+	},
 };

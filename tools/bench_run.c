@@ -17,7 +17,8 @@
 #include <ripc/ripc.h>
 #include "bench.h"
 
-#define START_MS 10000 /* a server must be ready within this */
+#define START_MS       10000  /* a server must be ready within this */
+#define SLEEP_EARLY_NS 200000 /* a sleep may last so much longer than it should */
 
 /* ---- messages ---- */
 
@@ -55,6 +56,35 @@ int bench_failed(struct bench_result *result, const char *where, int err)
 	snprintf(result->failed_at, sizeof(result->failed_at), "%s", where);
 	result->err = err;
 	return err;
+}
+
+/* ---- time ---- */
+
+void bench_pause(const struct bench_job *job)
+{
+	if (job->gap_us)
+		tool_sleep_ns(job->gap_us * 1000);
+}
+
+uint64_t bench_due_ns(const struct bench_job *job, uint64_t begin_ns, uint64_t i)
+{
+	/* Not i times a rounded interval, which would add up. */
+	return begin_ns + (uint64_t)((double)i * 1e9 / (double)job->rate_hz);
+}
+
+void bench_await_ns(uint64_t due_ns)
+{
+	uint64_t now_ns = tool_now_ns();
+
+	if (now_ns + SLEEP_EARLY_NS < due_ns)
+		tool_sleep_ns(due_ns - SLEEP_EARLY_NS - now_ns);
+	while (tool_now_ns() < due_ns)
+		;
+}
+
+uint64_t bench_ack_step(const struct bench_job *job)
+{
+	return job->depth > 1 ? job->depth / 2 : 1;
 }
 
 /* ---- processes ---- */
@@ -105,7 +135,7 @@ static void server_process(
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(BENCH_RUN_SECONDS);
 	pin(cpu);
-	err = bench_half(peer, job->test)->serve(job, ready_fd);
+	err = peer->halves[job->kind].serve(job, ready_fd);
 	fprintf(stderr, "%s: %s server: %s\n", PROGRAM, peer->name, ripc_strerror(err));
 	_exit(TOOL_FAILED);
 }
@@ -134,13 +164,24 @@ int bench_start_server(const struct bench_peer *peer, struct bench_job *job, int
 	return err;
 }
 
+/* Waits for the client, and leaves it there to be asked what it cost. 0 or a negative errno. */
+static int await_client(int pid, int *status)
+{
+	siginfo_t info;
+
+	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0)
+		if (errno != EINTR)
+			return -errno;
+	*status = info.si_code == CLD_EXITED ? info.si_status : -1;
+	return 0;
+}
+
 /* Runs the client in a process of its own. result is in shared memory. */
 static int run_client(const struct bench_peer *peer, const struct bench_job *job, int cpu,
 	struct bench_result *result)
 {
-	int pid, status;
+	int pid, status = -1, err;
 
-	memset(result, 0, sizeof(*result));
 	pid = fork();
 	if (pid < 0)
 		return -errno;
@@ -148,15 +189,15 @@ static int run_client(const struct bench_peer *peer, const struct bench_job *job
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		alarm(BENCH_RUN_SECONDS);
 		pin(cpu);
-		result->err = bench_half(peer, job->test)->measure(job, result);
+		result->err = peer->halves[job->kind].measure(job, result);
 		_exit(TOOL_OK);
 	}
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (!WIFEXITED(status))
-		return -ECHILD;
-	return result->err;
+	err = await_client(pid, &status);
+	bench_cost_of(pid, &result->cost.client_user, &result->cost.client_system);
+	waitpid(pid, NULL, 0);
+	if (err == 0 && status != TOOL_OK)
+		err = -ECHILD;
+	return err < 0 ? err : result->err;
 }
 
 static int run_once(const struct bench_options *options, const struct bench_peer *peer,
@@ -164,120 +205,146 @@ static int run_once(const struct bench_options *options, const struct bench_peer
 {
 	int server, err;
 
+	memset(result, 0, sizeof(*result));
 	if (options->to)
 		err = bench_join_start(options->to, peer, job, &server);
 	else
 		err = bench_start_server(peer, job, options->cpus[1], &server);
 	if (err < 0)
 		return bench_failed(result, "start of the server", err);
+	bench_cost_now(&result->cost);
 	err = run_client(peer, job, options->cpus[0], result);
-	if (options->to)
+	bench_cost_since(&result->cost);
+	if (options->to) {
 		bench_join_stop(options->to, server);
-	else
-		bench_end_process(server);
+		return err;
+	}
+	bench_cost_of(server, &result->cost.server_user, &result->cost.server_system);
+	bench_end_process(server);
 	return err;
 }
 
 /* ---- in turns ---- */
 
-static void free_series(struct bench_series *series)
-{
-	unsigned int i;
+#define COUNT_BYTES (256u << 20) /* of bulk in a run */
+#define PACED_RUN_S 0.5
 
-	for (i = 0; i < BENCH_PEERS_MAX; i++) {
-		free(series->medians[i]);
-		free(series->p99s[i]);
+static uint64_t within(uint64_t least, uint64_t value, uint64_t most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+/* Enough for a median, but none that lasts for more than seconds. */
+static uint64_t default_count(const struct bench_job *job)
+{
+	uint64_t at_once = job->depth * job->threads;
+
+	switch (job->kind) {
+	case BENCH_LATENCY:
+		if (job->gap_us)
+			return within(50, 1000000 / job->gap_us, 2000);
+		return job->size <= 65536 ? 2000 : job->size <= (1u << 20) ? 200 : 10;
+	case BENCH_PACED:
+		return within(200, (uint64_t)(PACED_RUN_S * (double)job->rate_hz), 50000);
+	case BENCH_BANDWIDTH:
+		return within(3, COUNT_BYTES / job->size, 1000) + 3 * (at_once - 1);
+	case BENCH_RATE:
+		return within(2 * at_once, 50000 / job->threads, 50000);
+	case BENCH_PARTNERS:
+		return within(2000, 5 * job->partners, BENCH_COUNT_MAX);
+	default:
+		return 200;
 	}
 }
 
-static int alloc_series(const struct bench_options *options, struct bench_series *series)
-{
-	unsigned int i;
-
-	series->pairs = options->pairs;
-	for (i = 0; i < options->n_peers; i++) {
-		series->medians[i] = calloc(options->pairs, sizeof(double));
-		series->p99s[i] = calloc(options->pairs, sizeof(double));
-		if (!series->medians[i] || !series->p99s[i]) {
-			free_series(series);
-			return -ENOMEM;
-		}
-	}
-	return 0;
-}
-
-static void keep_result(
-	struct bench_series *series, unsigned int peer, uint64_t pair, struct bench_result *result)
-{
-	tool_sort(result->samples, result->n);
-	series->medians[peer][pair] = tool_median(result->samples, result->n);
-	series->p99s[peer][pair] = tool_percentile(result->samples, result->n, 0.99);
-	series->lost[peer] += result->lost;
-	series->wrong[peer] += result->wrong;
-	if (result->note[0])
-		memcpy(series->note, result->note, sizeof(series->note));
-}
-
-/* The same number for every peer: enough for a median, and about a quarter GiB of bulk. */
+/* The same number for every peer. */
 static void choose_count(const struct bench_options *options, struct bench_job *job)
 {
-	uint64_t count = options->count;
+	job->count = options->count ? options->count : default_count(job);
+	job->warm_up = job->count / (job->kind == BENCH_BANDWIDTH ? 20 : 10) + 1;
+}
 
-	if (count == 0 && job->test == BENCH_LATENCY)
-		count = job->size <= 65536 ? 2000 : job->size <= (1u << 20) ? 200 : 10;
-	else if (count == 0) {
-		count = (256u << 20) / (job->size ? job->size : 1);
-		count = count < 3 ? 3 : count > 1000 ? 1000 : count;
+static void set_value(const struct bench_options *options, uint64_t value, struct bench_job *job)
+{
+	job->depth = job->threads = job->services = job->partners = 1;
+	switch (options->test->variable) {
+	case BENCH_DEPTH:
+		job->depth = value;
+		break;
+	case BENCH_RATE_HZ:
+		job->rate_hz = value;
+		break;
+	case BENCH_GAP_US:
+		job->gap_us = value;
+		break;
+	case BENCH_THREADS:
+		job->services = value;
+		/* fall through */
+	case BENCH_SENDERS:
+		job->threads = value;
+		job->depth = BENCH_THREADS_DEPTH;
+		break;
+	case BENCH_N_PARTNERS:
+		job->partners = value;
+		break;
+	default:
+		break;
 	}
-	job->count = count;
-	job->warm_up = job->test == BENCH_LATENCY ? count / 10 + 1 : count / 20 + 1;
 }
 
 static int run_pair(const struct bench_options *options, struct bench_job *job, uint64_t pair,
 	struct bench_series *series, struct bench_result *result)
 {
-	char text[96];
+	char text[128];
 	unsigned int i;
 	int err;
 
 	for (i = 0; i < options->n_peers; i++) {
-		snprintf(text, sizeof(text), "%llu bytes, pair %llu of %llu, %s",
-			(unsigned long long)job->size, (unsigned long long)pair + 1,
+		snprintf(text, sizeof(text), "%s, %llu bytes, %s %llu, pair %llu of %llu, %s",
+			options->test->name, (unsigned long long)job->size,
+			bench_variables[options->test->variable],
+			(unsigned long long)series->value, (unsigned long long)pair + 1,
 			(unsigned long long)options->pairs, options->peers[i]->name);
-		bench_progress(options, text);
+		bench_progress(text);
 		err = run_once(options, options->peers[i], job, result);
-		bench_progress(options, NULL);
+		bench_progress(NULL);
 		if (err == 0 && result->n == 0)
 			err = bench_failed(result, "all messages were lost", -ETIMEDOUT);
+		if (err == 0)
+			err = bench_series_add(series, i, pair, result);
 		if (err < 0) {
 			fprintf(stderr, "%s: %s, %llu bytes: %s: %s\n", PROGRAM,
 				options->peers[i]->name, (unsigned long long)job->size,
 				result->failed_at, ripc_strerror(err));
 			return err;
 		}
-		keep_result(series, i, pair, result);
 	}
 	return 0;
 }
 
-static int run_size(const struct bench_options *options, uint64_t size, struct bench_result *result)
+static int run_point(const struct bench_options *options, uint64_t size, uint64_t value,
+	struct bench_result *result)
 {
-	struct bench_job job = {.test = options->test, .size = size, .spin_us = options->spin_us,
-		.flags = options->flags};
-	struct bench_series series = {.size = size};
+	struct bench_job job = {.kind = options->test->kind, .size = size,
+		.spin_us = options->spin_us, .flags = options->flags,
+		.untouched = options->untouched};
+	struct bench_series series = {.size = size, .value = value};
 	uint64_t pair;
-	int err = alloc_series(options, &series);
+	int err = bench_series_begin(&series, options->n_peers, options->pairs);
 
 	if (err < 0)
 		return err;
 	snprintf(job.host, sizeof(job.host), "%s", options->host ? options->host : "127.0.0.1");
+	set_value(options, value, &job);
 	choose_count(options, &job);
 	series.count = job.count;
 	for (pair = 0; err == 0 && pair < options->pairs; pair++)
 		err = run_pair(options, &job, pair, &series, result);
-	if (err == 0)
-		bench_report(options, &series);
-	free_series(&series);
+	if (err == 0) {
+		bench_series_end(&series);
+		err = bench_report(options, &series);
+	}
+	bench_series_free(&series);
 	return err;
 }
 
@@ -285,8 +352,8 @@ int bench_run_all(const struct bench_options *options)
 {
 	size_t len = sizeof(struct bench_result) + BENCH_COUNT_MAX * sizeof(double);
 	struct bench_result *result;
-	unsigned int i;
-	int err = 0;
+	unsigned int i, j;
+	int err, end_err;
 
 	/* Pages of it are only taken when a sample is written there. */
 	result = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -295,9 +362,11 @@ int bench_run_all(const struct bench_options *options)
 		return -errno;
 	if (options->backend)
 		setenv("RIPC_BACKENDS", options->backend, 1);
-	bench_report_begin(options);
+	err = bench_report_begin(options);
 	for (i = 0; err == 0 && i < options->n_sizes; i++)
-		err = run_size(options, options->sizes[i], result);
+		for (j = 0; err == 0 && j < options->n_values; j++)
+			err = run_point(options, options->sizes[i], options->values[j], result);
+	end_err = bench_report_end(options);
 	munmap(result, len);
-	return err;
+	return err < 0 ? err : end_err;
 }

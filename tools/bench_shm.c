@@ -108,5 +108,7 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 const struct bench_peer bench_shm = {
 	.name = "shm",
 	.about = "two processes that spin on shared memory (latency only)",
-	.latency = {serve_latency, measure_latency},
+	.halves = {
+		[BENCH_LATENCY] = {serve_latency, measure_latency},
+	},
 };

@@ -6,6 +6,7 @@
  * messages are counted that arrived; a second byte says later whether the content was right.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -65,28 +66,52 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 	return err;
 }
 
+/* One round trip, sent or due at begin_ns. */
+static int exchange(const struct bench_job *job, int fd, void *buffer, uint64_t i,
+	uint64_t begin_ns, struct bench_result *result)
+{
+	uint64_t seed;
+	int err;
+
+	bench_fill(buffer, job->size, i);
+	err = bench_socket_send_all(fd, buffer, job->size);
+	if (err == 0)
+		err = bench_socket_recv_all(fd, buffer, job->size, job->spin_us);
+	if (err < 0)
+		return bench_failed(result, "the stream", err);
+	if (bench_check(buffer, job->size, &seed) < 0)
+		result->wrong++;
+	result->messages++;
+	if (i >= job->warm_up)
+		result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
+	return 0;
+}
+
 static int measure_latency(const struct bench_job *job, struct bench_result *result)
 {
 	void *buffer;
-	uint64_t i, seed, begin_ns;
-	int fd = open_client(job, result, &buffer), err;
+	uint64_t i;
+	int fd = open_client(job, result, &buffer), err = 0;
 
-	if (fd < 0)
-		return fd;
-	for (i = 0; i < job->count + job->warm_up; i++) {
-		begin_ns = tool_now_ns();
-		bench_fill(buffer, job->size, i);
-		err = bench_socket_send_all(fd, buffer, job->size);
-		if (err == 0)
-			err = bench_socket_recv_all(fd, buffer, job->size, job->spin_us);
-		if (err < 0)
-			return bench_failed(result, "the stream", err);
-		if (bench_check(buffer, job->size, &seed) < 0)
-			result->wrong++;
-		if (i >= job->warm_up)
-			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
+	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
+		bench_pause(job);
+		err = exchange(job, fd, buffer, i, tool_now_ns(), result);
 	}
-	return 0;
+	return fd < 0 ? fd : err;
+}
+
+static int measure_paced(const struct bench_job *job, struct bench_result *result)
+{
+	void *buffer;
+	int fd = open_client(job, result, &buffer), err = 0;
+	uint64_t i, due_ns, begin_ns = tool_now_ns();
+
+	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
+		due_ns = bench_due_ns(job, begin_ns, i);
+		bench_await_ns(due_ns);
+		err = exchange(job, fd, buffer, i, due_ns, result);
+	}
+	return fd < 0 ? fd : err;
 }
 
 /* ---- bandwidth ---- */
@@ -104,7 +129,7 @@ static int serve_bandwidth(const struct bench_job *job, int ready_fd)
 			err = bench_socket_send_all(fd, "a", 1);
 		if (err < 0)
 			break;
-		verdict = bench_check(buffer, job->size, &seed) == 0 ? 'y' : 'n';
+		verdict = job->untouched || bench_check(buffer, job->size, &seed) == 0 ? 'y' : 'n';
 		err = bench_socket_send_all(fd, &verdict, 1);
 	}
 	while (err == -ECONNRESET)
@@ -112,15 +137,13 @@ static int serve_bandwidth(const struct bench_job *job, int ready_fd)
 	return err;
 }
 
-static int measure_bandwidth(const struct bench_job *job, struct bench_result *result)
+static int measure_each(
+	const struct bench_job *job, int fd, void *buffer, struct bench_result *result)
 {
-	void *buffer;
 	uint64_t i, begin_ns, ns;
 	char byte;
-	int fd = open_client(job, result, &buffer), err;
+	int err;
 
-	if (fd < 0)
-		return fd;
 	for (i = 0; i < job->count + job->warm_up; i++) {
 		bench_fill(buffer, job->size, i);
 		begin_ns = tool_now_ns();
@@ -132,6 +155,7 @@ static int measure_bandwidth(const struct bench_job *job, struct bench_result *r
 			err = bench_socket_recv_all(fd, &byte, 1, 0);
 		if (err < 0)
 			return bench_failed(result, "the stream", err);
+		result->messages++;
 		result->wrong += byte != 'y';
 		if (i >= job->warm_up)
 			result->samples[result->n++] = (double)job->size * 1e3 / (double)(ns + !ns);
@@ -139,9 +163,154 @@ static int measure_bandwidth(const struct bench_job *job, struct bench_result *r
 	return 0;
 }
 
+/* Two bytes come back for each message. */
+static int take_verdict(
+	const struct bench_job *job, int fd, uint64_t *judged, struct bench_result *result)
+{
+	char bytes[2];
+	int err = bench_socket_recv_all(fd, bytes, sizeof(bytes), job->spin_us);
+
+	*judged += err == 0;
+	result->wrong += err == 0 && bytes[1] != 'y';
+	return err;
+}
+
+static int measure_stream(
+	const struct bench_job *job, int fd, void *buffer, struct bench_result *result)
+{
+	uint64_t all = job->count + job->warm_up, sent = 0, judged = 0, begin_ns = 0;
+	int err = 0;
+
+	while (err == 0 && judged < all) {
+		if (!begin_ns && judged >= job->warm_up)
+			begin_ns = tool_now_ns();
+		while (err == 0 && sent < all && sent < judged + job->depth) {
+			bench_fill(buffer, job->size, sent++);
+			err = bench_socket_send_all(fd, buffer, job->size);
+		}
+		if (err == 0)
+			err = take_verdict(job, fd, &judged, result);
+	}
+	if (err < 0)
+		return bench_failed(result, "the stream", err);
+	result->messages = all;
+	result->samples[result->n++] =
+		(double)job->size * (double)job->count * 1e3 / (double)(tool_now_ns() - begin_ns);
+	return 0;
+}
+
+static int measure_bandwidth(const struct bench_job *job, struct bench_result *result)
+{
+	void *buffer;
+	int fd = open_client(job, result, &buffer);
+
+	if (fd < 0)
+		return fd;
+	return job->depth > 1 ? measure_stream(job, fd, buffer, result) :
+				measure_each(job, fd, buffer, result);
+}
+
+/* ---- rate ---- */
+
+struct connection {
+	const struct bench_job *job;
+	int fd;
+};
+
+/* Acknowledges every so many messages by one byte: none is lost. */
+static int serve_stream(const struct bench_job *job, int fd)
+{
+	uint64_t received = 0, seed, step = bench_ack_step(job);
+	void *buffer;
+	int err = alloc_touched(job, &buffer);
+
+	while (err == 0) {
+		err = bench_socket_recv_all(fd, buffer, job->size, job->spin_us);
+		if (err == 0 && !job->untouched)
+			err = bench_check(buffer, job->size, &seed);
+		if (err == 0 && ++received % step == 0)
+			err = bench_socket_send_all(fd, "a", 1);
+	}
+	return err;
+}
+
+static void *run_connection(void *arg)
+{
+	struct connection *connection = arg;
+
+	serve_stream(connection->job, connection->fd);
+	return NULL;
+}
+
+/* A thread for each client, whether they are said to have one service or several. */
+static int serve_rate(const struct bench_job *job, int ready_fd)
+{
+	static struct connection connections[BENCH_THREADS_MAX];
+	int listener = bench_socket_serve(job, SOCK_STREAM, ready_fd), err = listener;
+	pthread_t thread;
+	uint64_t i;
+
+	for (i = 0; err >= 0 && i < job->threads; i++) {
+		err = accept(listener, NULL, NULL);
+		if (err < 0)
+			return -errno;
+		connections[i] = (struct connection){job, err};
+		err = -pthread_create(&thread, NULL, run_connection, &connections[i]);
+	}
+	while (err == 0)
+		pause();
+	return err;
+}
+
+static int rate_open(struct bench_sender *sender)
+{
+	int fd = bench_socket_connect(sender->job, SOCK_STREAM);
+	int err = fd < 0 ? fd : alloc_touched(sender->job, &sender->state);
+
+	sender->fd = fd;
+	return err;
+}
+
+static void rate_close(struct bench_sender *sender)
+{
+	close(sender->fd);
+	free(sender->state);
+}
+
+static int rate_stream(struct bench_sender *sender, uint64_t count)
+{
+	const struct bench_job *job = sender->job;
+	uint64_t step = bench_ack_step(job), sent = 0, acked = 0;
+	char byte;
+	int err = 0;
+
+	while (err == 0 && acked + step <= count) {
+		while (err == 0 && sent < count && sent < acked + job->depth) {
+			bench_fill(sender->state, job->size, sent++);
+			err = bench_socket_send_all(sender->fd, sender->state, job->size);
+		}
+		if (err == 0)
+			err = bench_socket_recv_all(sender->fd, &byte, 1, job->spin_us);
+		acked += step;
+	}
+	sender->received = acked;
+	return err;
+}
+
+static int measure_rate(const struct bench_job *job, struct bench_result *result)
+{
+	static const struct bench_rate_calls calls = {rate_open, rate_stream, rate_close};
+
+	return bench_measure_rate(job, &calls, result);
+}
+
 const struct bench_peer bench_tcp = {
 	.name = "tcp",
 	.about = "a TCP stream with TCP_NODELAY",
-	.latency = {serve_latency, measure_latency},
-	.bandwidth = {serve_bandwidth, measure_bandwidth},
+	.halves = {
+		[BENCH_LATENCY] = {serve_latency, measure_latency},
+		[BENCH_PACED] = {serve_latency, measure_paced},
+		[BENCH_RATE] = {serve_rate, measure_rate},
+		[BENCH_BANDWIDTH] = {serve_bandwidth, measure_bandwidth},
+	},
 };

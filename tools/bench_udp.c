@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 #include "bench_socket.h"
 
 #define DATAGRAM_MAX 65507
@@ -96,33 +97,168 @@ static int await_answer(int fd, const struct bench_job *job, uint64_t *buffer, u
 	}
 }
 
-static int measure_latency(const struct bench_job *job, struct bench_result *result)
+/* One round trip, sent or due at begin_ns. */
+static int exchange(const struct bench_job *job, int fd, uint64_t *buffer, uint64_t i,
+	uint64_t begin_ns, struct bench_result *result)
 {
-	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
-	uint64_t i, begin_ns;
-	int fd = bench_socket_connect(job, SOCK_DGRAM), err;
+	int err;
+
+	bench_fill(buffer, job->size, i);
+	if (send(fd, buffer, job->size, 0) < 0)
+		return bench_failed(result, "sending", -errno);
+	err = await_answer(fd, job, buffer, i, result);
+	if (err < 0 && err != -ETIMEDOUT)
+		return bench_failed(result, "receiving", err);
+	result->messages++;
+	if (err < 0)
+		result->lost++;
+	else if (i >= job->warm_up)
+		result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
+	return result->lost < LOST_MAX ? 0 : bench_failed(result, "too much is lost", -ETIMEDOUT);
+}
+
+static int open_client(const struct bench_job *job, struct bench_result *result)
+{
+	int fd = bench_socket_connect(job, SOCK_DGRAM);
 
 	if (fd < 0)
 		return bench_failed(result, "connecting", fd);
 	start_timer();
-	for (i = 0; i < job->count + job->warm_up && result->lost < LOST_MAX; i++) {
-		begin_ns = tool_now_ns();
-		bench_fill(buffer, job->size, i);
-		if (send(fd, buffer, job->size, 0) < 0)
-			return bench_failed(result, "sending", -errno);
-		err = await_answer(fd, job, buffer, i, result);
-		if (err < 0 && err != -ETIMEDOUT)
-			return bench_failed(result, "receiving", err);
-		if (err < 0)
-			result->lost++;
-		else if (i >= job->warm_up)
-			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
+	return fd;
+}
+
+static int measure_latency(const struct bench_job *job, struct bench_result *result)
+{
+	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
+	uint64_t i;
+	int fd = open_client(job, result), err = 0;
+
+	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
+		bench_pause(job);
+		err = exchange(job, fd, buffer, i, tool_now_ns(), result);
 	}
+	return fd < 0 ? fd : err;
+}
+
+static int measure_paced(const struct bench_job *job, struct bench_result *result)
+{
+	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
+	int fd = open_client(job, result), err = 0;
+	uint64_t i, due_ns, begin_ns = tool_now_ns();
+
+	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
+		due_ns = bench_due_ns(job, begin_ns, i);
+		bench_await_ns(due_ns);
+		err = exchange(job, fd, buffer, i, due_ns, result);
+	}
+	return fd < 0 ? fd : err;
+}
+
+/* ---- rate ---- */
+
+/* Acknowledges with how many have come in all. There is one client. */
+static int serve_rate(const struct bench_job *job, int ready_fd)
+{
+	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
+	uint64_t received = 0, told = 0, seed;
+	ssize_t got;
+	int fd = job->size > DATAGRAM_MAX ? -EMSGSIZE : await_client(job, ready_fd);
+
+	while (fd >= 0) {
+		got = bench_socket_recv(fd, buffer, sizeof(buffer), job->spin_us);
+		if (got < 0 && got != -ECONNREFUSED)
+			return (int)got;
+		if (got != (ssize_t)job->size ||
+			(!job->untouched && bench_check(buffer, job->size, &seed) < 0))
+			continue;
+		if (++received - told < bench_ack_step(job))
+			continue;
+		told = received;
+		send(fd, &received, sizeof(received), 0);
+	}
+	return fd;
+}
+
+struct udp_client {
+	uint64_t acked;
+	uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
+};
+
+static int rate_open(struct bench_sender *sender)
+{
+	struct timeval patience = {.tv_usec = BENCH_ACK_MS * 1000};
+	struct udp_client *client = calloc(1, sizeof(*client));
+
+	sender->state = client;
+	sender->fd = bench_socket_connect(sender->job, SOCK_DGRAM);
+	if (sender->fd < 0 || !client)
+		return sender->fd < 0 ? sender->fd : -ENOMEM;
+	if (setsockopt(sender->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+		return -errno;
 	return 0;
+}
+
+static void rate_close(struct bench_sender *sender)
+{
+	close(sender->fd);
+	free(sender->state);
+}
+
+/* Notes what the server has received. -EAGAIN: nothing came in time. */
+static int take_ack(struct bench_sender *sender)
+{
+	struct udp_client *client = sender->state;
+	uint64_t received;
+	ssize_t got = bench_socket_recv(sender->fd, &received, sizeof(received),
+		sender->job->spin_us);
+
+	if (got < 0)
+		return (int)got;
+	if (got == sizeof(received) && received > client->acked)
+		client->acked = received;
+	return 0;
+}
+
+static int rate_stream(struct bench_sender *sender, uint64_t count)
+{
+	struct udp_client *client = sender->state;
+	const struct bench_job *job = sender->job;
+	uint64_t began = client->acked, sent = 0, settled = 0; /* settled: received or lost */
+	int err = 0;
+
+	sender->lost = 0;
+	while (err == 0 && settled + bench_ack_step(job) <= count) {
+		for (; sent < count && sent < settled + job->depth; sent++) {
+			bench_fill(client->buffer, job->size, sent);
+			if (send(sender->fd, client->buffer, job->size, 0) < 0)
+				return -errno;
+		}
+		err = take_ack(sender);
+		if (err == -EAGAIN) {
+			sender->lost = sent - (client->acked - began);
+			err = 0;
+		}
+		settled = client->acked - began + sender->lost;
+	}
+	sender->received = client->acked - began;
+	return err;
+}
+
+static int measure_rate(const struct bench_job *job, struct bench_result *result)
+{
+	static const struct bench_rate_calls calls = {rate_open, rate_stream, rate_close};
+
+	if (job->threads > 1)
+		return bench_failed(result, "one client is all it serves", -EOPNOTSUPP);
+	return bench_measure_rate(job, &calls, result);
 }
 
 const struct bench_peer bench_udp = {
 	.name = "udp",
-	.about = "a pair of connected UDP sockets (latency only)",
-	.latency = {serve_latency, measure_latency},
+	.about = "a pair of connected UDP sockets (latency, saturation, rate)",
+	.halves = {
+		[BENCH_PACED] = {serve_latency, measure_paced},
+		[BENCH_RATE] = {serve_rate, measure_rate},
+		[BENCH_LATENCY] = {serve_latency, measure_latency},
+	},
 };

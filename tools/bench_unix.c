@@ -129,5 +129,7 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 const struct bench_peer bench_unix = {
 	.name = "unix",
 	.about = "a pair of connected Unix datagram sockets (latency only)",
-	.latency = {serve_latency, measure_latency},
+	.halves = {
+		[BENCH_LATENCY] = {serve_latency, measure_latency},
+	},
 };

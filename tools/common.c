@@ -56,23 +56,55 @@ int tool_parse_bytes(const char *text, uint64_t *value)
 	return 0;
 }
 
+/* FROM:TO:STEP, both ends included. Returns how many, or a negative errno. */
+static int parse_range(char *text, uint64_t *values, unsigned int max)
+{
+	uint64_t from, to, step;
+	char *to_text = strchr(text, ':'), *step_text = to_text ? strchr(to_text + 1, ':') : NULL;
+	unsigned int n = 0;
+
+	if (!step_text)
+		return -EINVAL;
+	*to_text++ = *step_text++ = '\0';
+	if (tool_parse_bytes(text, &from) < 0 || tool_parse_bytes(to_text, &to) < 0 ||
+		tool_parse_bytes(step_text, &step) < 0 || step == 0 || from > to)
+		return -EINVAL;
+	for (; from <= to; from += step) {
+		if (n == max)
+			return -E2BIG;
+		values[n++] = from;
+		if (to - from < step)
+			break;
+	}
+	return (int)n;
+}
+
+static int parse_one_or_range(char *word, uint64_t *values, unsigned int max)
+{
+	int err;
+
+	if (strchr(word, ':'))
+		return parse_range(word, values, max);
+	err = max ? tool_parse_bytes(word, values) : -E2BIG;
+	return err < 0 ? err : 1;
+}
+
 int tool_parse_sizes(const char *text, uint64_t *sizes, unsigned int max)
 {
 	char *copy = strdup(text), *word, *state;
 	unsigned int n = 0;
-	int err = 0;
+	int got = 0;
 
 	if (!copy)
 		return -ENOMEM;
-	for (word = strtok_r(copy, ",", &state); word && !err; word = strtok_r(NULL, ",", &state)) {
-		if (n == max)
-			err = -E2BIG;
-		else
-			err = tool_parse_bytes(word, &sizes[n++]);
+	for (word = strtok_r(copy, ",", &state); word && got >= 0;
+		word = strtok_r(NULL, ",", &state)) {
+		got = parse_one_or_range(word, sizes + n, max - n);
+		n += got > 0 ? (unsigned int)got : 0;
 	}
 	free(copy);
-	if (err < 0)
-		return err;
+	if (got < 0)
+		return got;
 	return n > 0 ? (int)n : -EINVAL;
 }
 

@@ -17,7 +17,7 @@ enum tool_status { TOOL_OK, TOOL_FAILED, TOOL_USAGE };
 int tool_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 /* A number of bytes: 50, 64K, 8M, 1G. */
 int tool_parse_bytes(const char *text, uint64_t *value);
-/* Up to max numbers of bytes, separated by commas. Returns how many. */
+/* Up to max numbers of bytes, or ranges FROM:TO:STEP, separated by commas. Returns how many. */
 int tool_parse_sizes(const char *text, uint64_t *sizes, unsigned int max);
 /* A service: a number if it reads like one, else a name. 0 is not a service. */
 int tool_parse_service(const char *text, uint64_t *id);

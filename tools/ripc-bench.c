@@ -13,33 +13,37 @@
 #include <ripc/ripc.h>
 #include "bench.h"
 
-const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_tcp, &bench_udp,
-	&bench_unix, &bench_shm, &bench_memcpy};
+const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_ripc_return,
+	&bench_ripc_window, &bench_ripc_give, &bench_ripc_again, &bench_ripc_absent, &bench_tcp,
+	&bench_udp, &bench_unix, &bench_shm, &bench_memcpy};
 const unsigned int bench_n_peers = sizeof(bench_peers) / sizeof(bench_peers[0]);
 
-static const char usage_text[] =
-	"usage: ripc-bench latency|bandwidth [OPTION...]\n"
+static const char usage_head[] =
+	"usage: ripc-bench TEST [OPTION...]\n"
 	"       ripc-bench --server [--id ID|NAME] [--backend NAME]\n"
 	"\n"
 	"Starts a client and a server process by itself, or joins one on another host, and\n"
 	"measures libripc and its peers in turns.\n"
+	"\n";
+static const char usage_options[] =
 	"\n"
-	"  latency            round trips; short messages while they fit, else long ones\n"
-	"  bandwidth          long messages one after the other, until each has arrived\n"
-	"  --size N,N,...     bytes of a message (default 50,1400 or 64K,1M,80M)\n"
-	"  --vs NAME,...      peers to compare with: tcp; for latency also udp, and on one host\n"
-	"                     unix and shm (datagrams; spinning on shared memory); for\n"
-	"                     bandwidth memcpy; none (default tcp,udp or tcp)\n"
+	"  --size N,N,...     bytes of a message; A:B:STEP is a range\n"
+	"  --depth, --rate, --gap, --threads, --senders, --partners N,N,...\n"
+	"                     what the test varies, as it says above\n"
+	"  --vs NAME,...      peers to compare with, of those below; none\n"
 	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0:\n"
 	"                     sockets sleep at once, libripc polls for up to 50 while that pays)\n"
 	"  --sleep            libripc, too, sleeps at once\n"
 	"  --single           libripc without locks (RIPC_SINGLE_THREAD), on this host\n"
+	"  --untouched        while the clock runs nobody sums up what came\n"
 	"  --count N          messages per run (default: as fits the size)\n"
-	"  --pairs N          runs per size and peer (default 20 or 7)\n"
+	"  --pairs N          runs per size, value and peer\n"
 	"  --pin A,B | none   processors of client and server (default: none; with --spin on\n"
 	"                     one host the first two)\n"
-	"  --json             one JSON object per size and peer\n"
+	"  --json             one JSON object per size, value and peer\n"
+	"  --out PREFIX       also writes PREFIX.jsonl, PREFIX.csv and, for times,\n"
+	"                     PREFIX-TEST-PEER-SIZE-VALUE.hgrm (HdrHistogram percentiles)\n"
 	"  --server           wait for a client on another host; --id registers a known ID\n"
 	"  --to ID|NAME       measure with the server that is registered there\n"
 	"  --host ADDRESS     where sockets find it (default: where libripc does)\n"
@@ -49,9 +53,24 @@ static const char usage_text[] =
 	"runs from the send until the sender knows that all has arrived.\n"
 	"Exit status: 0 success, 1 failure, 2 usage.\n";
 
-const struct bench_half *bench_half(const struct bench_peer *peer, enum bench_test test)
+static void print_usage(FILE *stream)
 {
-	return test == BENCH_LATENCY ? &peer->latency : &peer->bandwidth;
+	const struct bench_test *test;
+	unsigned int i;
+
+	fputs(usage_head, stream);
+	for (i = 0; i < bench_n_tests; i++) {
+		test = &bench_tests[i];
+		fprintf(stream, "  %-18s %s\n%21s(--size %s", test->name, test->about, "",
+			test->sizes);
+		if (test->variable)
+			fprintf(stream, " --%s %s", bench_variables[test->variable], test->values);
+		fprintf(stream, " --vs %s)\n", test->peers);
+	}
+	fputs(usage_options, stream);
+	fputs("\nPeers:\n", stream);
+	for (i = 1; i < bench_n_peers; i++)
+		fprintf(stream, "  %-18s %s\n", bench_peers[i]->name, bench_peers[i]->about);
 }
 
 const struct bench_peer *bench_find_peer(const char *name)
@@ -66,7 +85,8 @@ const struct bench_peer *bench_find_peer(const char *name)
 
 static int usage_error(const char *what)
 {
-	fprintf(stderr, "%s: %s\n%s", PROGRAM, what, usage_text);
+	fprintf(stderr, "%s: %s\n", PROGRAM, what);
+	print_usage(stderr);
 	return TOOL_USAGE;
 }
 
@@ -74,7 +94,7 @@ static int add_peer(struct bench_options *options, const char *name)
 {
 	const struct bench_peer *peer = bench_find_peer(name);
 
-	if (!peer || peer == &bench_ripc || !bench_half(peer, options->test)->measure)
+	if (!peer || peer == bench_peers[0] || !peer->halves[options->test->kind].measure)
 		return -EINVAL;
 	if (options->n_peers == BENCH_PEERS_MAX)
 		return -E2BIG;
@@ -101,7 +121,7 @@ static int parse_peers(const char *text, struct bench_options *options)
 
 static int parse_sizes(const char *text, struct bench_options *options)
 {
-	int n = tool_parse_sizes(text, options->sizes, BENCH_SIZES_MAX), i;
+	int n = tool_parse_sizes(text, options->sizes, BENCH_LIST_MAX), i;
 
 	for (i = 0; i < n; i++)
 		if (options->sizes[i] == 0 || options->sizes[i] > 1ull << 32)
@@ -109,6 +129,43 @@ static int parse_sizes(const char *text, struct bench_options *options)
 	if (n < 0)
 		return n;
 	options->n_sizes = (unsigned int)n;
+	return 0;
+}
+
+static uint64_t value_most(enum bench_variable variable)
+{
+	switch (variable) {
+	case BENCH_DEPTH:
+		return BENCH_DEPTH_MAX;
+	case BENCH_THREADS:
+	case BENCH_SENDERS:
+		return BENCH_THREADS_MAX;
+	case BENCH_N_PARTNERS:
+		return BENCH_PARTNERS_MAX;
+	default:
+		return 10000000;
+	}
+}
+
+/* What the test varies; variable: the option that was used. */
+static int parse_values(
+	const char *text, enum bench_variable variable, struct bench_options *options)
+{
+	int n, i;
+
+	if (!options->test || options->test->variable != variable) {
+		fprintf(stderr, "%s: --%s is not what this test varies\n", PROGRAM,
+			bench_variables[variable]);
+		return -EINVAL;
+	}
+	n = tool_parse_sizes(text, options->values, BENCH_LIST_MAX);
+	for (i = 0; i < n; i++)
+		if ((options->values[i] == 0 && variable != BENCH_GAP_US) ||
+			options->values[i] > value_most(variable))
+			return -EINVAL;
+	if (n < 0)
+		return n;
+	options->n_values = (unsigned int)n;
 	return 0;
 }
 
@@ -183,6 +240,21 @@ static int parse_option(int option, const char *arg, struct bench_options *optio
 		return tool_parse_service(arg, &options->server_id);
 	case 't':
 		return tool_parse_service(arg, &options->to);
+	case 'd':
+		return parse_values(arg, BENCH_DEPTH, options);
+	case 'r':
+		return parse_values(arg, BENCH_RATE_HZ, options);
+	case 'g':
+		return parse_values(arg, BENCH_GAP_US, options);
+	case 'T':
+		return parse_values(arg, BENCH_THREADS, options);
+	case 'n':
+		return parse_values(arg, BENCH_SENDERS, options);
+	case 'N':
+		return parse_values(arg, BENCH_N_PARTNERS, options);
+	case 'O':
+		options->out = arg;
+		return arg[0] && strlen(arg) < 256 ? 0 : -EINVAL;
 	case 'H':
 		options->host = arg;
 		return strlen(arg) < 64 && !strchr(arg, ' ') ? 0 : -EINVAL;
@@ -193,15 +265,18 @@ static int parse_option(int option, const char *arg, struct bench_options *optio
 
 static int set_test(const char *name, struct bench_options *options)
 {
-	int is_latency = strcmp(name, "latency") == 0;
+	const struct bench_test *test = bench_find_test(name);
 
-	if (!is_latency && strcmp(name, "bandwidth") != 0)
+	if (!test)
 		return -EINVAL;
-	options->test = is_latency ? BENCH_LATENCY : BENCH_BANDWIDTH;
-	options->pairs = is_latency ? 20 : 7;
-	options->peers[0] = &bench_ripc;
-	parse_peers(is_latency ? "tcp,udp" : "tcp", options);
-	parse_sizes(is_latency ? "50,1400" : "64K,1M,80M", options);
+	options->test = test;
+	options->pairs = test->pairs;
+	options->peers[0] = bench_peers[0];
+	parse_peers(test->peers, options);
+	parse_sizes(test->sizes, options);
+	options->n_values = 1;
+	if (test->variable)
+		parse_values(test->values, test->variable, options);
 	return 0;
 }
 
@@ -259,6 +334,14 @@ int main(int argc, char **argv)
 		{"count", required_argument, NULL, 'c'},
 		{"pairs", required_argument, NULL, 'p'},
 		{"pin", required_argument, NULL, 'P'},
+		{"depth", required_argument, NULL, 'd'},
+		{"rate", required_argument, NULL, 'r'},
+		{"gap", required_argument, NULL, 'g'},
+		{"threads", required_argument, NULL, 'T'},
+		{"senders", required_argument, NULL, 'n'},
+		{"partners", required_argument, NULL, 'N'},
+		{"out", required_argument, NULL, 'O'},
+		{"untouched", no_argument, NULL, 'U'},
 		{"json", no_argument, NULL, 'j'},
 		{"server", no_argument, NULL, 'S'},
 		{"id", required_argument, NULL, 'i'},
@@ -267,21 +350,23 @@ int main(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	struct bench_options options = {.cpus = {-2, -2}};
+	static struct bench_options options = {.cpus = {-2, -2}};
 	int option, has_test = argc > 1 && argv[1][0] != '-';
 
 	/* The test comes first, as the meaning of the options depends on it. */
 	if (has_test && set_test(argv[1], &options) < 0)
-		return usage_error("the test is latency or bandwidth");
+		return usage_error("there is no such test");
 	argc -= has_test;
 	argv += has_test;
 	while ((option = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
 		if (option == 'h') {
-			fputs(usage_text, stdout);
+			print_usage(stdout);
 			return TOOL_OK;
 		}
 		if (option == 'j')
 			options.json = 1;
+		else if (option == 'U')
+			options.untouched = 1;
 		else if (option == 'S')
 			options.serve = 1;
 		else if (parse_option(option, optarg, &options) < 0) {

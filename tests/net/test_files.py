@@ -7,6 +7,7 @@ with real files, the ripc command, pingpong, and ripc-bench with small counts.
 usage: test_files.py BUILD_DIRECTORY [unittest arguments]
 """
 import hashlib
+import csv
 import json
 import os
 import random
@@ -521,6 +522,8 @@ class Alone(unittest.TestCase):
             ('ripc-bench', 'latency', '--size', '1X'), ('ripc-bench', 'bandwidth', '--vs', 'udp'),
             ('ripc-bench', 'latency', '--backend', 'nope'),
             ('ripc-bench', 'latency', '--pin', '0,%d' % (os.sysconf('SC_NPROCESSORS_CONF') + 90)),
+            ('ripc-bench', 'latency', '--depth', '2'), ('ripc-bench', 'rate', '--depth', '0'),
+            ('ripc-bench', 'rate', '--depth', '1:9'), ('ripc-bench', 'latency', '--size', '9:1:2'),
             ('ripc-bench', 'latency', '--vs', 'pigeon'), ('ripc-bench', 'latency', 'more'),
             ('pingpong', '--sizes', '5-1:1'), ('pingpong', '--id', '0'), ('pingpong', 'x'),
             ('pingpong', '--count', '0'),
@@ -572,9 +575,15 @@ class Alone(unittest.TestCase):
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         for line in lines:
             self.assertEqual(line['ripc']['wrong'], 0)
+            if 'peer' not in line:
+                continue
             self.assertEqual(line['peer']['wrong'], 0)
-            self.assertGreater(line['ratio']['median'], 0)
-        return [(line['size'], line['vs']) for line in lines]
+            ratio = line['ratio']
+            self.assertGreater(ratio['least'], 0)
+            for less, more in (('least', 'low'), ('low', 'median'), ('median', 'high'),
+                               ('high', 'most')):
+                self.assertLessEqual(ratio[less], ratio[more])
+        return [(line['size'], line.get('vs', '')) for line in lines]
 
     def test_bench__latency(self):
         done = self.bench('latency', '--size', '3,50,100000', '--count', '20', '--vs', 'tcp')
@@ -588,12 +597,50 @@ class Alone(unittest.TestCase):
         done = self.bench('bandwidth', '--size', '8M', '--count', '3', '--vs', 'memcpy')
         self.assertEqual(done, [(8 << 20, 'memcpy')])
 
+    def test_bench__other_tests(self):
+        for test, options, peers in (
+                ('idle-gap', ('--gap', '0,100', '--count', '20'), ['tcp', 'udp'] * 2),
+                ('segmentation', ('--size', '8500:9000:250', '--count', '5'), [''] * 3),
+                ('saturation', ('--rate', '2000', '--count', '200'), ['tcp', 'udp']),
+                ('bandwidth', ('--size', '64K', '--depth', '4', '--count', '20'), ['tcp']),
+                ('oneway', ('--size', '1M', '--count', '3'),
+                 ['ripc-return', 'ripc-window', 'ripc-give', 'memcpy']),
+                ('rate', ('--depth', '1,16', '--count', '500'), ['tcp', 'udp'] * 2),
+                ('threads', ('--threads', '2', '--count', '500'), ['tcp']),
+                ('incast', ('--senders', '3', '--count', '500'), ['tcp']),
+                ('cpu', ('--size', '64', '--count', '20'), ['tcp', 'udp']),
+                ('partners', ('--partners', '20', '--count', '100'), ['']),
+                ('resolve', ('--vs', 'ripc-again', '--count', '20'), ['ripc-again'])):
+            self.assertEqual([vs for _, vs in self.bench(test, *options)], peers, test)
+
+    def test_bench__out(self):
+        with tempfile.TemporaryDirectory() as top:
+            self.bench('latency', '--size', '50', '--count', '1000', '--vs', 'udp',
+                       '--out', top + '/x')
+            with open(top + '/x.jsonl', encoding='utf-8') as stream:
+                first, second = map(json.loads, stream)
+            self.assertGreater(first['machine']['processors'], 0)
+            self.assertEqual((second['size'], second['ripc']['n']), (50, 2000))
+            self.assertIn('p90', second['ripc'])
+            self.assertNotIn('p9999', second['ripc'])  # too few samples
+            with open(top + '/x.csv', encoding='utf-8') as stream:
+                rows = list(csv.DictReader(line for line in stream if line[0] != '#'))
+            self.assertEqual([row['peer'] for row in rows], ['ripc', 'udp'])
+            self.assertEqual({row['n'] for row in rows}, {'2000'})
+            with open(top + '/x-latency-ripc-50-0.hgrm', encoding='utf-8') as stream:
+                lines = [line.split() for line in stream if line[:1] != '#' and line.strip()]
+            shares = [float(line[1]) for line in lines[1:]]
+            self.assertEqual(shares, sorted(shares))
+            self.assertEqual((shares[-1], lines[-1][2]), (1.0, '2000'))
+        self.assertEqual(run('ripc-bench', 'latency', '--out', '/nowhere/x').returncode, 1)
+
     def test_bench__joined(self):
         name = 'bench-%d' % os.getpid()
         server = start(program('ripc-bench'), '--server', '--id', name)
         try:
             self.bench('latency', '--to', name, '--size', '50', '--count', '20')
             self.bench('bandwidth', '--to', name, '--size', '64K', '--count', '3')
+            self.bench('rate', '--to', name, '--depth', '8', '--count', '500', '--vs', 'none')
         finally:
             server.terminate()
             server.wait(DEADLINE_S)
