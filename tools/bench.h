@@ -35,7 +35,10 @@
  *              that were received count, per second; a client that hears nothing for BENCH_ACK_MS
  *              takes what was on its way for lost. One sample per run.
  *   partners   round trips with job.partners services in turn.
- *   resolve    how long it takes to find a service: see bench_ripc_resolve.c.
+ *   resolve    how long it takes to find a service: see bench_ripc_find.c.
+ *
+ * With job.untouched nobody writes or sums up, while the clock runs, more of a message than its
+ * first eight bytes, which are its number: bench_put(), bench_take().
  */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
@@ -47,7 +50,7 @@
 
 #define PROGRAM		  "ripc-bench"
 #define BENCH_LIST_MAX	  128 /* sizes, or values of what a test varies */
-#define BENCH_PEERS_MAX	  12
+#define BENCH_PEERS_MAX	  24
 #define BENCH_COUNT_MAX	  1000000
 #define BENCH_DEPTH_MAX	  4096
 #define BENCH_THREADS_MAX 64
@@ -110,7 +113,7 @@ struct bench_job {
 	uint64_t threads;	     /* clients of a rate run, at least 1 */
 	uint64_t services;	     /* which these send to: as many, or 1 */
 	uint64_t partners;	     /* at least 1 */
-	uint64_t untouched;	     /* 1: while the clock runs nobody sums up what came */
+	uint64_t untouched;	     /* 1: while the clock runs nobody writes or sums up messages */
 	uint64_t spin_us;	     /* as in struct ripc_config; sockets: 0 is never */
 	uint32_t flags;		     /* as in struct ripc_config */
 	char host[64];		     /* the server's address, for peers that need one */
@@ -262,6 +265,9 @@ int bench_ready(int ready_fd, const char *where);
 void bench_fill(void *buffer, size_t size, uint64_t seed);
 /* Reads every byte. 0 if it is what bench_fill() wrote for *seed, else -EBADMSG; sets *seed. */
 int bench_check(const void *buffer, size_t size, uint64_t *seed);
+/* The same for a message of the job; if it is to be untouched, of its first eight bytes only. */
+void bench_put(const struct bench_job *job, void *buffer, uint64_t seed);
+int bench_take(const struct bench_job *job, const void *buffer, uint64_t *seed);
 /* Remembers where a run failed, for the message to the user; returns err. */
 int bench_failed(struct bench_result *result, const char *where, int err);
 /* Idles for the job's gap. */

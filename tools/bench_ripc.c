@@ -101,8 +101,8 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 			break;
 		/* What arrived wrong is not answered, and so counts as lost at the client. */
 		if (bench_is_message(msg, job->size) &&
-			bench_check(msg->items[0].iov_base, job->size, &seed) == 0) {
-			bench_fill(end.buffer, job->size, seed);
+			bench_take(job, msg->items[0].iov_base, &seed) == 0) {
+			bench_put(job, end.buffer, seed);
 			bench_send_buffer(&end, msg->from, job->size, msg->kind == RIPC_LONG);
 		}
 		ripc_msg_free(msg);
@@ -123,7 +123,7 @@ static int await_answer(const struct bench_end *end, const struct bench_job *job
 		if (err < 0)
 			return err;
 		is_right = bench_is_message(msg, job->size);
-		if (is_right && bench_check(msg->items[0].iov_base, job->size, &got) < 0) {
+		if (is_right && bench_take(job, msg->items[0].iov_base, &got) < 0) {
 			result->wrong++;
 			is_right = 0;
 		}
@@ -138,7 +138,7 @@ static int exchange(const struct bench_end *end, const struct bench_job *job, ui
 {
 	int err;
 
-	bench_fill(end->buffer, job->size, i);
+	bench_put(job, end->buffer, i);
 	err = bench_send_buffer(end, end->partner, job->size, is_long);
 	if (err < 0 && err != -EAGAIN)
 		return bench_failed(result, "sending", err);

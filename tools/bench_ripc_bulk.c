@@ -29,7 +29,7 @@ static int is_right(const struct bench_job *job, const struct ripc_msg *msg)
 
 	if (!bench_is_message(msg, job->size))
 		return 0;
-	return job->untouched || bench_check(msg->items[0].iov_base, job->size, &seed) == 0;
+	return bench_take(job, msg->items[0].iov_base, &seed) == 0;
 }
 
 int bench_ripc_serve_bandwidth(const struct bench_job *job, int ready_fd)
@@ -195,7 +195,7 @@ static int stream_send(struct stream *stream, uint64_t slot)
 		.timeout_ms = BENCH_STALL_MS, .cookie = slot + 1};
 	int err;
 
-	bench_fill(stream->buffers[slot], stream->job->size, stream->sent);
+	bench_put(stream->job, stream->buffers[slot], stream->sent);
 	err = ripc_sendmsg(stream->end->svc, &send, NULL);
 	if (err == 0) {
 		stream->busy[slot] = 1;

@@ -61,8 +61,8 @@ static void take(struct rate_server *server, const struct ripc_msg *msg)
 
 	if (msg->kind == RIPC_LONG)
 		answer_ids(server, msg->from);
-	else if (bench_is_message(msg, server->job->size) && (server->job->untouched ||
-			bench_check(msg->items[0].iov_base, server->job->size, &seed) == 0))
+	else if (bench_is_message(msg, server->job->size) &&
+		 bench_take(server->job, msg->items[0].iov_base, &seed) == 0)
 		count_message(server, msg->from);
 }
 
@@ -184,7 +184,7 @@ static int send_window(struct bench_sender *sender, uint64_t *sent, uint64_t mos
 	int err = 0;
 
 	while (err == 0 && *sent < most) {
-		bench_fill(client->end.buffer, sender->job->size, *sent);
+		bench_put(sender->job, client->end.buffer, *sent);
 		err = bench_send_buffer(&client->end, client->end.partner, sender->job->size, 0);
 		*sent += err == 0;
 	}

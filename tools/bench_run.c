@@ -33,22 +33,47 @@ void bench_fill(void *buffer, size_t size, uint64_t seed)
 	memset((char *)buffer + n * sizeof(uint64_t), (int)(seed & 0xff), size % sizeof(uint64_t));
 }
 
+static uint64_t first_word(const uint8_t *bytes, size_t size)
+{
+	uint64_t word = size ? bytes[0] : 0;
+
+	if (size >= sizeof(word))
+		memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
 int bench_check(const void *buffer, size_t size, uint64_t *seed)
 {
-	const uint64_t *words = buffer;
 	const uint8_t *bytes = buffer;
 	size_t n = size / sizeof(uint64_t), i;
-	uint64_t sum = 0, expected;
+	uint64_t sum = 0, expected, word;
 
-	*seed = n ? words[0] : size ? bytes[0] : 0;
-	for (i = 0; i < n; i++)
-		sum += words[i];
+	*seed = first_word(buffer, size);
+	/* Some libraries put messages anywhere. */
+	for (i = 0; i < n; i++) {
+		memcpy(&word, bytes + i * sizeof(word), sizeof(word));
+		sum += word;
+	}
 	for (i = n * sizeof(uint64_t); i < size; i++)
 		sum += bytes[i];
 	/* n consecutive numbers from seed on; n * (n - 1) is even, so that nothing is lost. */
 	expected = n ? n * *seed + n * (n - 1) / 2 : 0;
 	expected += (size % sizeof(uint64_t)) * (*seed & 0xff);
 	return sum == expected ? 0 : -EBADMSG;
+}
+
+void bench_put(const struct bench_job *job, void *buffer, uint64_t seed)
+{
+	bench_fill(buffer, job->untouched && job->size > sizeof(seed) ? sizeof(seed) : job->size,
+		seed);
+}
+
+int bench_take(const struct bench_job *job, const void *buffer, uint64_t *seed)
+{
+	if (!job->untouched)
+		return bench_check(buffer, job->size, seed);
+	*seed = first_word(buffer, job->size);
+	return 0;
 }
 
 int bench_failed(struct bench_result *result, const char *where, int err)

@@ -72,9 +72,9 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 	for (number = 1;; number++) {
 		while (!await_number(&table->there, number))
 			continue; /* the client has not begun, or has ended; we are ended, too */
-		if (bench_check(table->there.bytes, job->size, &seed) < 0)
+		if (bench_take(job, table->there.bytes, &seed) < 0)
 			return -EBADMSG;
-		bench_fill(table->back.bytes, job->size, seed);
+		bench_put(job, table->back.bytes, seed);
 		atomic_store_explicit(&table->back.number, number, memory_order_release);
 	}
 }
@@ -93,11 +93,11 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 		return bench_failed(result, "mapping", err);
 	for (i = 0; i < job->count + job->warm_up; i++) {
 		begin_ns = tool_now_ns();
-		bench_fill(table->there.bytes, job->size, i);
+		bench_put(job, table->there.bytes, i);
 		atomic_store_explicit(&table->there.number, i + 1, memory_order_release);
 		if (!await_number(&table->back, i + 1))
 			return bench_failed(result, "waiting for the answer", -ETIMEDOUT);
-		if (bench_check(table->back.bytes, job->size, &seed) < 0)
+		if (bench_take(job, table->back.bytes, &seed) < 0)
 			result->wrong++;
 		if (i >= job->warm_up)
 			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;

@@ -54,10 +54,10 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 	while (err >= 0) {
 		err = bench_socket_recv_all(fd, buffer, job->size, job->spin_us);
 		if (err == 0)
-			err = bench_check(buffer, job->size, &seed);
+			err = bench_take(job, buffer, &seed);
 		if (err < 0)
 			break;
-		bench_fill(buffer, job->size, seed);
+		bench_put(job, buffer, seed);
 		err = bench_socket_send_all(fd, buffer, job->size);
 	}
 	/* The client closed: wait to be ended, as all servers do. */
@@ -73,13 +73,13 @@ static int exchange(const struct bench_job *job, int fd, void *buffer, uint64_t 
 	uint64_t seed;
 	int err;
 
-	bench_fill(buffer, job->size, i);
+	bench_put(job, buffer, i);
 	err = bench_socket_send_all(fd, buffer, job->size);
 	if (err == 0)
 		err = bench_socket_recv_all(fd, buffer, job->size, job->spin_us);
 	if (err < 0)
 		return bench_failed(result, "the stream", err);
-	if (bench_check(buffer, job->size, &seed) < 0)
+	if (bench_take(job, buffer, &seed) < 0)
 		result->wrong++;
 	result->messages++;
 	if (i >= job->warm_up)
@@ -129,7 +129,7 @@ static int serve_bandwidth(const struct bench_job *job, int ready_fd)
 			err = bench_socket_send_all(fd, "a", 1);
 		if (err < 0)
 			break;
-		verdict = job->untouched || bench_check(buffer, job->size, &seed) == 0 ? 'y' : 'n';
+		verdict = bench_take(job, buffer, &seed) == 0 ? 'y' : 'n';
 		err = bench_socket_send_all(fd, &verdict, 1);
 	}
 	while (err == -ECONNRESET)
@@ -185,7 +185,7 @@ static int measure_stream(
 		if (!begin_ns && judged >= job->warm_up)
 			begin_ns = tool_now_ns();
 		while (err == 0 && sent < all && sent < judged + job->depth) {
-			bench_fill(buffer, job->size, sent++);
+			bench_put(job, buffer, sent++);
 			err = bench_socket_send_all(fd, buffer, job->size);
 		}
 		if (err == 0)
@@ -226,8 +226,8 @@ static int serve_stream(const struct bench_job *job, int fd)
 
 	while (err == 0) {
 		err = bench_socket_recv_all(fd, buffer, job->size, job->spin_us);
-		if (err == 0 && !job->untouched)
-			err = bench_check(buffer, job->size, &seed);
+		if (err == 0)
+			err = bench_take(job, buffer, &seed);
 		if (err == 0 && ++received % step == 0)
 			err = bench_socket_send_all(fd, "a", 1);
 	}
@@ -286,7 +286,7 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 
 	while (err == 0 && acked + step <= count) {
 		while (err == 0 && sent < count && sent < acked + job->depth) {
-			bench_fill(sender->state, job->size, sent++);
+			bench_put(job, sender->state, sent++);
 			err = bench_socket_send_all(sender->fd, sender->state, job->size);
 		}
 		if (err == 0)

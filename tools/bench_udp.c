@@ -49,9 +49,9 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 		/* A client that has ended refuses what came late; we are ended soon, too. */
 		if (got < 0 && got != -ECONNREFUSED)
 			return (int)got;
-		if (got != (ssize_t)job->size || bench_check(buffer, job->size, &seed) < 0)
+		if (got != (ssize_t)job->size || bench_take(job, buffer, &seed) < 0)
 			continue;
-		bench_fill(buffer, job->size, seed);
+		bench_put(job, buffer, seed);
 		send(fd, buffer, job->size, 0);
 	}
 }
@@ -90,7 +90,7 @@ static int await_answer(int fd, const struct bench_job *job, uint64_t *buffer, u
 			return (int)got;
 		if (got != (ssize_t)job->size)
 			continue;
-		if (bench_check(buffer, job->size, &got_seed) < 0)
+		if (bench_take(job, buffer, &got_seed) < 0)
 			result->wrong++;
 		else if (got_seed == seed || job->size < sizeof(seed))
 			return 0;
@@ -103,7 +103,7 @@ static int exchange(const struct bench_job *job, int fd, uint64_t *buffer, uint6
 {
 	int err;
 
-	bench_fill(buffer, job->size, i);
+	bench_put(job, buffer, i);
 	if (send(fd, buffer, job->size, 0) < 0)
 		return bench_failed(result, "sending", -errno);
 	err = await_answer(fd, job, buffer, i, result);
@@ -169,7 +169,7 @@ static int serve_rate(const struct bench_job *job, int ready_fd)
 		if (got < 0 && got != -ECONNREFUSED)
 			return (int)got;
 		if (got != (ssize_t)job->size ||
-			(!job->untouched && bench_check(buffer, job->size, &seed) < 0))
+			bench_take(job, buffer, &seed) < 0)
 			continue;
 		if (++received - told < bench_ack_step(job))
 			continue;
@@ -229,7 +229,7 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 	sender->lost = 0;
 	while (err == 0 && settled + bench_ack_step(job) <= count) {
 		for (; sent < count && sent < settled + job->depth; sent++) {
-			bench_fill(client->buffer, job->size, sent);
+			bench_put(job, client->buffer, sent);
 			if (send(sender->fd, client->buffer, job->size, 0) < 0)
 				return -errno;
 		}

@@ -93,9 +93,9 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 		got = bench_socket_recv(fd, buffer, sizeof(buffer), job->spin_us);
 		if (got < 0)
 			return (int)got;
-		if (got != (ssize_t)job->size || bench_check(buffer, job->size, &seed) < 0)
+		if (got != (ssize_t)job->size || bench_take(job, buffer, &seed) < 0)
 			return -EBADMSG;
-		bench_fill(buffer, job->size, seed);
+		bench_put(job, buffer, seed);
 		if (send(fd, buffer, job->size, MSG_NOSIGNAL) < 0)
 			return -errno;
 	}
@@ -112,13 +112,13 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 		return bench_failed(result, "connecting", fd);
 	for (i = 0; i < job->count + job->warm_up; i++) {
 		begin_ns = tool_now_ns();
-		bench_fill(buffer, job->size, i);
+		bench_put(job, buffer, i);
 		if (send(fd, buffer, job->size, MSG_NOSIGNAL) < 0)
 			return bench_failed(result, "sending", -errno);
 		got = bench_socket_recv(fd, buffer, sizeof(buffer), job->spin_us);
 		if (got < 0)
 			return bench_failed(result, "receiving", (int)got);
-		if (got != (ssize_t)job->size || bench_check(buffer, job->size, &seed) < 0)
+		if (got != (ssize_t)job->size || bench_take(job, buffer, &seed) < 0)
 			result->wrong++;
 		if (i >= job->warm_up)
 			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;

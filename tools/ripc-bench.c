@@ -36,7 +36,7 @@ static const char usage_options[] =
 	"                     sockets sleep at once, libripc polls for up to 50 while that pays)\n"
 	"  --sleep            libripc, too, sleeps at once\n"
 	"  --single           libripc without locks (RIPC_SINGLE_THREAD), on this host\n"
-	"  --untouched        while the clock runs nobody sums up what came\n"
+	"  --untouched        while the clock runs nobody writes or sums up messages\n"
 	"  --count N          messages per run (default: as fits the size)\n"
 	"  --pairs N          runs per size, value and peer\n"
 	"  --pin A,B | none   processors of client and server (default: none; with --spin on\n"
