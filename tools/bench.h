@@ -12,11 +12,14 @@
  *   bench_machine.c  what it was measured on
  *   bench_rate.c     the clients of a rate run
  *   bench_cost.c     processors' time and bytes on the wire
+ *   bench_peers.c.in the table of the peers: who exchanges messages
  *   bench_ripc.c, bench_ripc_*.c, bench_tcp.c, ...
- *                    the peers: who exchanges messages
+ *                    the peers themselves
+ *   bench_link.c     what those share that are other libraries of messages
  *
- * A peer is added by a file with a struct bench_peer and a line in bench_peers[]; a test by a line
- * in bench_tests[], and by a kind if no peer can do what it needs yet.
+ * A peer is added by a file with a struct bench_peer and its name in bench_peers[], or in
+ * meson.build if it needs a foreign library; a test by a line in bench_tests[], and by a kind if no
+ * peer can do what it needs yet.
  *
  * What a peer does is the same for every peer, by kind:
  *

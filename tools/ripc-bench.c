@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ripc-bench: measures libripc beside plain sockets. This file owns the command line and the
- * table of peers; see bench.h for the rest.
+ * ripc-bench: measures libripc beside plain sockets and other libraries. This file owns the
+ * command line; see bench.h for the rest.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -12,11 +12,6 @@
 #include <unistd.h>
 #include <ripc/ripc.h>
 #include "bench.h"
-
-const struct bench_peer *const bench_peers[] = {&bench_ripc, &bench_ripc_return,
-	&bench_ripc_window, &bench_ripc_give, &bench_ripc_again, &bench_ripc_absent, &bench_tcp,
-	&bench_udp, &bench_unix, &bench_shm, &bench_memcpy};
-const unsigned int bench_n_peers = sizeof(bench_peers) / sizeof(bench_peers[0]);
 
 static const char usage_head[] =
 	"usage: ripc-bench TEST [OPTION...]\n"

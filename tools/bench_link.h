@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the peers of ripc-bench share that are libraries of messages: ZeroMQ, nng, UCX, libfabric.
+ * Such a library offers links, each between one client and one server; bench_link.c does with them
+ * what the contract in bench.h says. The ends of a link find each other by a plain TCP connection
+ * to job.host, over which they tell each other an address of up to BENCH_ADDRESS_LEN bytes.
+ *
+ * Messages of one direction all have the same size: job.size, or BENCH_ACK_LEN where a server only
+ * acknowledges. Nothing gets lost. A link is used by one thread only. All functions return 0 or a
+ * negative errno.
+ */
+#ifndef TOOLS_BENCH_LINK_H
+#define TOOLS_BENCH_LINK_H
+
+#include "bench.h"
+
+#define BENCH_ADDRESS_LEN 4096
+#define BENCH_ACK_LEN	  sizeof(uint64_t)
+#define BENCH_POLLS	  32 /* looks for a message between two looks at the clock */
+
+struct bench_link;
+
+struct bench_link_calls {
+	/* Makes this end, and fills in its address. */
+	int (*open)(struct bench_link *link, char *address, size_t *len);
+	/* Begins to reach the end that has this address. */
+	int (*connect)(struct bench_link *link, const char *address, size_t len);
+	/* Memory of out_size bytes for the next message, as soon as there is some. */
+	int (*buffer)(struct bench_link *link, void **buffer);
+	/* Sends that memory: it is no longer the caller's. */
+	int (*send)(struct bench_link *link);
+	/* The next message of in_size bytes. With timeout_ms 0 looks once, and -EAGAIN is that
+	 * there is none; else waits as the library does it, asleep if it can, or -ETIMEDOUT. */
+	int (*recv)(struct bench_link *link, int timeout_ms, const void **message);
+	/* That message is needed no more: each one is released before the next is received. */
+	void (*release)(struct bench_link *link);
+	void (*close)(struct bench_link *link);
+};
+
+struct bench_link {
+	const struct bench_link_calls *calls;
+	const char *variant; /* which of a library's transports */
+	const struct bench_job *job;
+	int serves;
+	uint64_t index;		  /* of the client, or of whom the server serves */
+	size_t in_size, out_size; /* bytes of a message */
+	unsigned int n_in, n_out; /* how many messages are worth having memory for */
+	int fd;			  /* the TCP connection */
+	void *state;		  /* open()'s */
+};
+
+/* The halves of a peer, of any kind of those in BENCH_LINK_HALVES. */
+int bench_link_serve(const struct bench_link_calls *calls, const char *variant,
+	const struct bench_job *job, int ready_fd);
+int bench_link_measure(const struct bench_link_calls *calls, const char *variant,
+	const struct bench_job *job, struct bench_result *result);
+
+#define BENCH_LINK_HALVES(serve, measure)                                                          \
+	{                                                                                          \
+		[BENCH_LATENCY] = {serve, measure}, [BENCH_PACED] = {serve, measure},              \
+		[BENCH_BANDWIDTH] = {serve, measure}, [BENCH_RATE] = {serve, measure},             \
+	}
+
+/* "tcp://HOST:PORT"; host NULL: all addresses, of the family that job.host has. */
+void bench_link_url(const struct bench_link *link, const char *host, const char *port, char *url);
+#define BENCH_URL_LEN 128
+
+#endif
