@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Implements bench_link.h: how links begin, and what is measured with them. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -88,8 +90,13 @@ static int open_link(struct bench_link *link)
 	return err;
 }
 
+/* A server that still ran would complain that its client has gone: it stands still first. */
 static void close_link(struct bench_link *link)
 {
+	struct pollfd poll_fd = {.fd = link->fd, .events = POLLRDHUP};
+
+	shutdown(link->fd, SHUT_WR);
+	poll(&poll_fd, 1, BENCH_WAIT_MS);
 	link->calls->close(link);
 	close(link->fd);
 }
@@ -250,6 +257,22 @@ static void *run_link(void *arg)
 	_exit(TOOL_FAILED);
 }
 
+/* Waits until all clients have ended what they measure, tells them, and waits to be killed. */
+static void stand_still(const struct bench_link *links, uint64_t n)
+{
+	struct pollfd poll_fd = {.events = POLLRDHUP};
+	uint64_t i;
+
+	for (i = 0; i < n; i++) {
+		poll_fd.fd = links[i].fd;
+		while (poll(&poll_fd, 1, -1) < 0 && errno == EINTR)
+			;
+	}
+	for (i = 0; i < n; i++)
+		shutdown(links[i].fd, SHUT_WR);
+	raise(SIGSTOP);
+}
+
 /* A thread for each client, whether they are said to have one service or several. */
 int bench_link_serve(const struct bench_link_calls *calls, const char *variant,
 	const struct bench_job *job, int ready_fd)
@@ -271,6 +294,8 @@ int bench_link_serve(const struct bench_link_calls *calls, const char *variant,
 			.fd = err};
 		err = -pthread_create(&thread, NULL, run_link, &links[i]);
 	}
+	if (err == 0)
+		stand_still(links, job->threads);
 	while (err == 0)
 		pause();
 	return err;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 #include "bench_link.h"
 
 #define TAG	    1
@@ -203,6 +204,8 @@ static int open_end(struct bench_link *link, char *address, size_t *len)
 	if (!end)
 		return -ENOMEM;
 	link->state = end;
+	/* UCX warns on the standard output, which is the report's. */
+	dup2(STDERR_FILENO, STDOUT_FILENO);
 	err = failure(open_context(link, end));
 	if (err == 0)
 		err = failure(open_worker(end, address, len));

@@ -613,6 +613,36 @@ class Alone(unittest.TestCase):
                 ('resolve', ('--vs', 'ripc-again', '--count', '20'), ['ripc-again'])):
             self.assertEqual([vs for _, vs in self.bench(test, *options)], peers, test)
 
+    def bench_other_library(self, *peers):
+        """Small runs of every kind beside the peers of a library that may be missing."""
+        listed = {line.split()[0] for line in run('ripc-bench', '--help').stdout.decode()
+                  .split('\nPeers:\n')[1].splitlines()}
+        if not listed & set(peers):
+            self.skipTest('ripc-bench was built without ' + ' and '.join(peers))
+        peers = list(peers)
+        vs = ('--vs', ','.join(peers))
+        for test, *options in (('latency', '--size', '3,100000', '--count', '20'),
+                               ('latency', '--size', '64', '--count', '20', '--spin', '50',
+                                '--untouched'),
+                               ('bandwidth', '--size', '1M', '--count', '3'),
+                               ('bandwidth', '--size', '64K', '--depth', '4', '--count', '20'),
+                               ('rate', '--depth', '16', '--count', '100'),
+                               ('incast', '--senders', '3', '--count', '100')):
+            done = [vs for _, vs in self.bench(test, *options, *vs)]
+            self.assertEqual(done, peers * (len(done) // len(peers)), (test, options))
+
+    def test_bench__zmq(self):
+        self.bench_other_library('zmq', 'zmq-ipc')
+
+    def test_bench__nng(self):
+        self.bench_other_library('nng', 'nng-ipc')
+
+    def test_bench__ucx(self):
+        self.bench_other_library('ucx', 'ucx-tcp')
+
+    def test_bench__libfabric(self):
+        self.bench_other_library('fi-tcp', 'fi-shm')
+
     def test_bench__out(self):
         with tempfile.TemporaryDirectory() as top:
             self.bench('latency', '--size', '50', '--count', '1000', '--vs', 'udp',
