@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "rdma.h"
+#include "util/rare.h"
 
 struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
 		const struct ripc__addr *addr)
@@ -56,7 +57,7 @@ void ripc__rdma_openings_free(struct list *list)
 		free(list_entry(list_pop(list), struct ripc__rdma_opening, node));
 }
 
-uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
+RIPC__RARE uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
 		struct ripc__event *events, uint32_t at, uint32_t n)
 {
 	while (at < n && !list_empty(ended)) {

@@ -261,10 +261,10 @@ static inline bool ripc__rdma_ring_may_hand(const struct ripc__rdma_ring *ring)
 {
 	return ring->n_handed < ring->count / 2;
 }
-/* The buffer of a completed receive, handed over (release it), or kept for the ring. */
-struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, const struct ibv_wc *wc);
-const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, const struct ibv_wc *wc);
-void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, const struct ibv_wc *wc);
+/* The buffer of a completed receive (its wr_id), handed over (release it), or kept for the ring. */
+struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, uint64_t wr_id);
+const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, uint64_t wr_id);
+void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id);
 /* Takes back what was released and posts it, if there is a batch of it. */
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
 /* As ripc__backend.release. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "rdma.h"
+#include "util/rare.h"
 
 void ripc__rdma_reads_init(struct ripc__rdma_reads *reads)
 {
@@ -205,8 +206,8 @@ struct ripc__rdma_flow *ripc__rdma_read_completed(struct ripc__rdma_reads *reads
 	return flow;
 }
 
-uint32_t ripc__rdma_reads_events(struct ripc__rdma_reads *reads, struct ripc__event *events,
-		uint32_t n)
+RIPC__RARE uint32_t ripc__rdma_reads_events(struct ripc__rdma_reads *reads,
+		struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled = 0;
 

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "rdma.h"
+#include "util/rare.h"
 
 #define BATCH_MAX 32u
 #define COUNT_MIN 64u
@@ -112,32 +113,32 @@ void ripc__rdma_ring_close(struct ripc__rdma_ring *ring)
 	free(ring->idle);
 }
 
-static struct ripc__buffer *buffer_of(const struct ripc__rdma_ring *ring, const struct ibv_wc *wc)
+static struct ripc__buffer *buffer_of(const struct ripc__rdma_ring *ring, uint64_t wr_id)
 {
-	return ripc__buffers_at(ring->buffers, (uint32_t)(wc->wr_id & ~RIPC__RDMA_WR_RECV));
+	return ripc__buffers_at(ring->buffers, (uint32_t)(wr_id & ~RIPC__RDMA_WR_RECV));
 }
 
-const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, const struct ibv_wc *wc)
+const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, uint64_t wr_id)
 {
-	return buffer_of(ring, wc)->data;
+	return buffer_of(ring, wr_id)->data;
 }
 
-struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, const struct ibv_wc *wc)
+struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, uint64_t wr_id)
 {
-	struct ripc__buffer *buffer = buffer_of(ring, wc);
+	struct ripc__buffer *buffer = buffer_of(ring, wr_id);
 
 	ripc__buffer_hold(buffer, 1);
-	ring->handed[ring->n_handed++] = (uint32_t)(wc->wr_id & ~RIPC__RDMA_WR_RECV);
+	ring->handed[ring->n_handed++] = (uint32_t)(wr_id & ~RIPC__RDMA_WR_RECV);
 	return buffer;
 }
 
-void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, const struct ibv_wc *wc)
+void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id)
 {
-	ring->idle[ring->n_idle++] = (uint32_t)(wc->wr_id & ~RIPC__RDMA_WR_RECV);
+	ring->idle[ring->n_idle++] = (uint32_t)(wr_id & ~RIPC__RDMA_WR_RECV);
 }
 
 /* Those that were released become idle. */
-static void collect(struct ripc__rdma_ring *ring)
+static RIPC__RARE void collect(struct ripc__rdma_ring *ring)
 {
 	uint32_t kept = 0;
 
@@ -154,8 +155,10 @@ static void collect(struct ripc__rdma_ring *ring)
 
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring)
 {
-	if (ring->n_handed)
-		collect(ring);
+	/* Before there is a batch of them nobody need know which have been released. */
+	if (ring->n_idle + ring->n_handed < ring->batch)
+		return;
+	collect(ring);
 	while (ring->n_idle >= ring->batch && post_batch(ring))
 		; /* what fails is tried again next time */
 }

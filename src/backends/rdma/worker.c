@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "rdma.h"
+#include "util/rare.h"
 
 struct ripc__rdma_worker {
 	pthread_mutex_t lock;
@@ -198,17 +199,21 @@ static void hand_back(struct ripc__rdma_worker *worker, struct list *from, void 
 	}
 }
 
-void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
+static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker, void *owner)
 {
 	uint64_t count;
 
-	if (!atomic_load_explicit(&worker->any_finished, memory_order_relaxed))
-		return;
 	/* What finishes from here on is announced anew. */
 	atomic_store(&worker->any_finished, false);
 	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	hand_back(worker, &worker->finished, owner);
+}
+
+void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
+{
+	if (atomic_load_explicit(&worker->any_finished, memory_order_relaxed))
+		take_finished(worker, owner);
 }
 
 void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)

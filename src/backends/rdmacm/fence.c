@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "rdmacm.h"
+#include "util/rare.h"
 
 #define ECHO_US 100000u
 
@@ -68,7 +69,7 @@ void ripc__rdmacm_fences_check(struct rdmacm_port *port)
 	}
 }
 
-uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *events,
+RIPC__RARE uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *events,
 		uint32_t at, uint32_t n)
 {
 	while (at < n && !list_empty(&port->fenced)) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "rdmacm.h"
+#include "util/rare.h"
 
 #define LOOK_EVERY   256u /* of the polls, one looks at everything; */
 #define HASTY_EVERY  16u  /* while connections are made or end */
@@ -41,7 +42,7 @@ static bool take_message(struct rdmacm_port *port, struct rdmacm_conn *conn,
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 		return false;
 	}
-	rc = ripc__rdmacm_came(conn, ripc__rdma_ring_bytes(&port->ring, wc), wc->byte_len);
+	rc = ripc__rdmacm_came(conn, ripc__rdma_ring_bytes(&port->ring, wc->wr_id), wc->byte_len);
 	if (rc < 0) {
 		ripc__rdmacm_conn_break(conn, rc);
 		return false;
@@ -60,12 +61,13 @@ static void take_receive(struct rdmacm_port *port, const struct ibv_wc *wc)
 	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
 
 	if (conn && take_message(port, conn, wc))
-		port->arrivals[port->n_arrivals++] = (struct rdmacm_arrival){*wc, conn->remote};
+		port->arrivals[port->n_arrivals++] = (struct rdmacm_arrival){wc->wr_id,
+			wc->byte_len, conn->remote};
 	else
-		ripc__rdma_ring_keep(&port->ring, wc);
+		ripc__rdma_ring_keep(&port->ring, wc->wr_id);
 }
 
-static void take_read(struct rdmacm_port *port, const struct ibv_wc *wc)
+static RIPC__RARE void take_read(struct rdmacm_port *port, const struct ibv_wc *wc)
 {
 	struct ripc__rdma_flow *flow = ripc__rdma_read_completed(&port->reads, wc);
 	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
@@ -90,7 +92,7 @@ static void take_send(struct rdmacm_port *port, const struct ibv_wc *wc)
 	ripc__rdmacm_conn_check(conn);
 }
 
-static void take_echo(struct rdmacm_port *port, const struct ibv_wc *wc)
+static RIPC__RARE void take_echo(struct rdmacm_port *port, const struct ibv_wc *wc)
 {
 	struct rdmacm_conn *conn = conn_of(port, wc->qp_num);
 
@@ -132,15 +134,15 @@ static uint32_t hand_over(struct rdmacm_port *port, struct ripc__event *events, 
 	while (filled < n && port->at < port->n_arrivals &&
 			ripc__rdma_ring_may_hand(&port->ring)) {
 		const struct rdmacm_arrival *arrival = &port->arrivals[port->at++];
+		struct ripc__event *event = &events[filled];
 
 		ripc__rdmacm_addr_fill(&arrival->from, &port->from[filled]);
-		events[filled] = (struct ripc__event){
-			.kind = RIPC_EV_DATAGRAM,
-			.data = ripc__rdma_ring_bytes(&port->ring, &arrival->wc) + RDMACM_PREAMBLE,
-			.len = arrival->wc.byte_len - RDMACM_PREAMBLE,
-			.handle = ripc__rdma_ring_hand(&port->ring, &arrival->wc),
-			.from = &port->from[filled],
-		};
+		/* One by one: to clear all of it first takes longer. */
+		event->kind = RIPC_EV_DATAGRAM;
+		event->data = ripc__rdma_ring_bytes(&port->ring, arrival->wr_id) + RDMACM_PREAMBLE;
+		event->len = arrival->len - RDMACM_PREAMBLE;
+		event->handle = ripc__rdma_ring_hand(&port->ring, arrival->wr_id);
+		event->from = &port->from[filled];
 		filled++;
 	}
 	return filled;
@@ -175,7 +177,7 @@ static bool is_left_behind(const struct rdmacm_port *port)
 }
 
 /* Everything that is not a completion. */
-static void look(struct rdmacm_port *port)
+static RIPC__RARE void look(struct rdmacm_port *port)
 {
 	uint64_t now_us;
 
@@ -196,7 +198,7 @@ static void look(struct rdmacm_port *port)
  * Has anything but a completion happened? One system call tells, where a look takes three. What is
  * told of completions stays, for whoever sleeps on it.
  */
-static bool has_happened(const struct rdmacm_port *port)
+static RIPC__RARE bool has_happened(const struct rdmacm_port *port)
 {
 	struct epoll_event events[5];
 	int n = epoll_wait(port->epoll_fd, events, 5, 0);
@@ -232,9 +234,13 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 	if (port->at == port->n_arrivals || !ripc__rdma_ring_may_hand(&port->ring))
 		ripc__rdmacm_fill(port);
 	filled = hand_over(port, events, n);
-	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
-	filled = ripc__rdmacm_fences_take(port, events, filled, n);
-	return (int)ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
+	if (!list_empty(&port->reads.ended))
+		filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
+	if (!list_empty(&port->fenced))
+		filled = ripc__rdmacm_fences_take(port, events, filled, n);
+	if (!list_empty(&port->opened))
+		filled = ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
+	return (int)filled;
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */

@@ -392,6 +392,7 @@ static int port_init(struct rdmacm_port *port, struct rdmacm_device *dev)
 	ripc__map_init(&port->links_by_addr, dev->rdma.host.context);
 	ripc__map_init(&port->conns_by_qpn, dev->rdma.host.context);
 	ripc__rdma_reads_init(&port->reads);
+	ripc__rdmacm_list_init(&port->list);
 	return draw_secret(port);
 }
 

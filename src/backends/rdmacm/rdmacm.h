@@ -179,8 +179,17 @@ struct rdmacm_fence {
 
 /* A datagram that has come and was not handed over. */
 struct rdmacm_arrival {
-	struct ibv_wc wc;
+	uint64_t wr_id;
+	uint32_t len;
 	struct rdmacm_addr from;
+};
+
+/* What is posted next; what never changes is in it. */
+struct rdmacm_list {
+	struct ibv_send_wr wr[RDMACM_BATCH];
+	struct ibv_sge pieces[RDMACM_BATCH];
+	uint32_t n;
+	uint32_t unsignalled, told, data; /* of the connection, before it */
 };
 
 struct rdmacm_port {
@@ -217,6 +226,7 @@ struct rdmacm_port {
 	uint64_t marked_us;        /* when connections were marked; 0: they are not */
 	struct ripc__map links_by_addr, conns_by_qpn;
 	struct rdmacm_conn *recent; /* whose message came last */
+	struct rdmacm_list list;
 	struct list opened;        /* struct ripc__rdma_opening that have ended */
 	struct list spare, fences, fenced; /* struct rdmacm_fence: unused, one for each key that
 	                              is open; waiting; to be polled */
@@ -326,6 +336,7 @@ void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
 
 /* ---- send.c ------------------------------------------------------------------------------ */
+void ripc__rdmacm_list_init(struct rdmacm_list *list);
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn);
 void ripc__rdmacm_sends_close(struct rdmacm_conn *conn);
 int ripc__rdmacm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);

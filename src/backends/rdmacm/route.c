@@ -5,8 +5,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rdmacm.h"
+#include "util/bytes.h"
 
 int ripc__rdmacm_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
@@ -98,9 +100,11 @@ uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer)
 
 bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
 {
-	struct rdmacm_addr own;
+	const struct rdmacm_addr *remote = &((const struct rdmacm_peer *)peer)->link->remote;
+	const uint8_t *blob = from->blob;
 
 	(void)port;
-	return ripc__rdmacm_addr_decode(from->blob, from->len, &own) == 0 &&
-		ripc__rdmacm_addr_is(&own, &((const struct rdmacm_peer *)peer)->link->remote);
+	return from->len == RDMACM_ADDR_LEN && blob[0] == RDMACM_VERSION && !blob[1] &&
+		get16(blob + 2) == remote->port &&
+		memcmp(blob + 4, remote->ip, sizeof(remote->ip)) == 0;
 }

@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 
 #include "rdmacm.h"
+#include "util/rare.h"
 
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)
 {
@@ -96,19 +97,22 @@ static void window_adjust(struct rdmacm_conn *conn)
 
 /* ---- posting ----------------------------------------------------------------------------- */
 
-struct list_of_sends {
-	struct ibv_send_wr wr[RDMACM_BATCH];
-	struct ibv_sge pieces[RDMACM_BATCH];
-	uint32_t n;
-	uint32_t unsignalled, told, data; /* of the connection, before it */
-};
-
-static void list_begin(const struct rdmacm_conn *conn, struct list_of_sends *list)
+void ripc__rdmacm_list_init(struct rdmacm_list *list)
 {
+	for (uint32_t i = 0; i < RDMACM_BATCH; i++)
+		list->wr[i] = (struct ibv_send_wr){.sg_list = &list->pieces[i], .num_sge = 1,
+			.opcode = IBV_WR_SEND};
+}
+
+static struct rdmacm_list *list_begin(const struct rdmacm_conn *conn)
+{
+	struct rdmacm_list *list = &conn->port->list;
+
 	list->n = 0;
 	list->unsignalled = conn->unsignalled;
 	list->told = conn->told;
 	list->data = conn->data;
+	return list;
 }
 
 /* Buffers that may be written to. */
@@ -128,13 +132,13 @@ static uint32_t credit(const struct rdmacm_conn *conn, uint32_t reserve)
 	return left < most ? left : most;
 }
 
-static uint8_t *next_bytes(const struct rdmacm_conn *conn, const struct list_of_sends *list)
+static uint8_t *next_bytes(const struct rdmacm_conn *conn, const struct rdmacm_list *list)
 {
 	return ripc__buffers_at(conn->buffers, (conn->head + list->n) % RDMACM_SENDS)->data;
 }
 
 /* The next message, whose bytes behind the preamble are in its buffer already. */
-static void add(struct rdmacm_conn *conn, struct list_of_sends *list, enum rdmacm_message type,
+static void add(struct rdmacm_conn *conn, struct rdmacm_list *list, enum rdmacm_message type,
 		uint32_t len)
 {
 	uint8_t *bytes = next_bytes(conn, list);
@@ -147,15 +151,12 @@ static void add(struct rdmacm_conn *conn, struct list_of_sends *list, enum rdmac
 	conn->data = 0;
 	ripc__rdmacm_preamble_encode(&(struct rdmacm_preamble){.type = type,
 		.received = conn->received, .limit = conn->given}, bytes, RDMACM_PREAMBLE + len);
-	*piece = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = RDMACM_PREAMBLE + len,
-		.lkey = conn->mr->lkey};
-	*wr = (struct ibv_send_wr){
-		.wr_id = conn->head + list->n,
-		.sg_list = piece,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = piece->length <= conn->inline_max ? IBV_SEND_INLINE : 0,
-	};
+	piece->addr = (uintptr_t)bytes;
+	piece->length = RDMACM_PREAMBLE + len;
+	piece->lkey = conn->mr->lkey;
+	wr->wr_id = conn->head + list->n;
+	wr->next = NULL;
+	wr->send_flags = piece->length <= conn->inline_max ? IBV_SEND_INLINE : 0;
 	if (++conn->unsignalled >= RDMACM_SIGNALLED || type == RDMACM_BYE) {
 		wr->send_flags |= IBV_SEND_SIGNALED;
 		conn->unsignalled = 0;
@@ -169,44 +170,51 @@ static void add(struct rdmacm_conn *conn, struct list_of_sends *list, enum rdmac
  * How many were posted. Where the doorbell failed, nothing of the list is bad, and nothing more can
  * be posted either: all count, and the connection breaks.
  */
-static uint32_t n_posted(const struct list_of_sends *list, const struct ibv_send_wr *bad)
+static uint32_t n_posted(const struct rdmacm_list *list, const struct ibv_send_wr *bad)
 {
 	return bad >= list->wr && bad < list->wr + list->n ? (uint32_t)(bad - list->wr) : list->n;
 }
 
 /* Returns how many were posted. */
-static uint32_t post(struct rdmacm_conn *conn, struct list_of_sends *list)
+static RIPC__RARE uint32_t post_failed(struct rdmacm_conn *conn, const struct rdmacm_list *list,
+		const struct ibv_send_wr *bad, int error)
 {
-	struct ibv_send_wr *bad = NULL;
-	uint32_t posted = list->n;
-	int error = ibv_post_send(conn->id->qp, list->wr, &bad);
+	uint32_t posted = n_posted(list, bad);
 
-	if (error) {
-		posted = n_posted(list, bad);
-		conn->unsignalled = list->unsignalled;
-		for (uint32_t i = 0; i < posted; i++)
-			conn->unsignalled = list->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 :
-				conn->unsignalled + 1;
-	}
+	conn->unsignalled = list->unsignalled;
+	for (uint32_t i = 0; i < posted; i++)
+		conn->unsignalled = list->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 :
+			conn->unsignalled + 1;
 	conn->head += posted;
 	if (posted == 0) {
 		conn->told = list->told;
 		conn->data = list->data;
 	}
-	if (error && (posted == list->n || (error != ENOMEM && error != EAGAIN)))
+	if (posted == list->n || (error != ENOMEM && error != EAGAIN))
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 	return posted;
 }
 
+/* The same. */
+static uint32_t post(struct rdmacm_conn *conn, struct rdmacm_list *list)
+{
+	struct ibv_send_wr *bad = NULL;
+	int error = ibv_post_send(conn->id->qp, list->wr, &bad);
+
+	if (error)
+		return post_failed(conn, list, bad, error);
+	conn->head += list->n;
+	return list->n;
+}
+
 bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type)
 {
-	struct list_of_sends list;
+	struct rdmacm_list *list = list_begin(conn);
 
 	if (credit(conn, 0) == 0)
 		return false;
-	list_begin(conn, &list);
-	add(conn, &list, type, 0);
-	return post(conn, &list) == 1;
+	add(conn, list, type, 0);
+	return post(conn, list) == 1;
 }
 
 void ripc__rdmacm_try(struct rdmacm_conn *conn)
@@ -228,15 +236,14 @@ static void copy(uint8_t *to, const struct ripc__tx *tx)
 
 static int send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n)
 {
-	struct list_of_sends list;
+	struct rdmacm_list *list = list_begin(conn);
 
-	list_begin(conn, &list);
-	while (list.n < n && tx[list.n].len <= RDMACM_BUFFER - RDMACM_PREAMBLE) {
-		copy(next_bytes(conn, &list) + RDMACM_PREAMBLE, &tx[list.n]);
-		add(conn, &list, RDMACM_DATAGRAM, tx[list.n].len);
+	for (uint32_t i = 0; i < n && tx[i].len <= RDMACM_BUFFER - RDMACM_PREAMBLE; i++) {
+		copy(next_bytes(conn, list) + RDMACM_PREAMBLE, &tx[i]);
+		add(conn, list, RDMACM_DATAGRAM, tx[i].len);
 	}
 	conn->used = ++conn->port->uses;
-	return (int)post(conn, &list);
+	return (int)post(conn, list);
 }
 
 static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)

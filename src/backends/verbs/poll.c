@@ -17,10 +17,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "util/rare.h"
 #include "verbs.h"
 
-#define LOOK_EVERY  1024u /* of the polls, one looks at everything */
-#define CLOCK_EVERY 16u   /* of them, one looks at the clock, while anything is timed */
+#define CLOCK_EVERY 16u   /* of the polls, one looks at the clock, while anything is timed */
+#define LOOK_EVERY  (64u * CLOCK_EVERY) /* one looks at everything */
 #define WAIT_MS     100   /* a wait ends then */
 #define ACK_EVERY   64u   /* events of the channel are acknowledged together */
 
@@ -61,27 +62,23 @@ static void hand_over(struct verbs_port *port, const struct ibv_wc *wc, struct r
 	uint32_t head = VERBS_GRH + VERBS_PREAMBLE;
 
 	*from = port->recent.addr;
-	*event = (struct ripc__event){
-		.kind = RIPC_EV_DATAGRAM,
-		.data = ripc__rdma_ring_bytes(&port->ring, wc) + head,
-		.len = wc->byte_len - head,
-		.handle = ripc__rdma_ring_hand(&port->ring, wc),
-		.from = from,
-	};
+	/* One by one: to clear all of it first takes longer. */
+	event->kind = RIPC_EV_DATAGRAM;
+	event->data = ripc__rdma_ring_bytes(&port->ring, wc->wr_id) + head;
+	event->len = wc->byte_len - head;
+	event->handle = ripc__rdma_ring_hand(&port->ring, wc->wr_id);
+	event->from = from;
 }
 
 /*
- * Who sent it: mostly the one who sent the last one, which is found out with a tenth of the work.
- * False: nobody who speaks as we do. sender is set for a message about a connection, for another
- * one port->recent.
+ * Who sent it. False: nobody who speaks as we do. sender is set for a message about a connection,
+ * for another one port->recent.
  */
 static bool find_sender(struct verbs_port *port, const struct ibv_wc *wc, const uint8_t *bytes,
 		struct verbs_addr *sender, bool *is_setup)
 {
 	struct verbs_sender *recent = &port->recent;
 
-	if (ripc__verbs_is_recent(&port->self, recent, wc, bytes))
-		return true;
 	if (ripc__verbs_sender(&port->self, wc, bytes, sender, is_setup))
 		return false;
 	if (!*is_setup) {
@@ -91,11 +88,11 @@ static bool find_sender(struct verbs_port *port, const struct ibv_wc *wc, const 
 	return true;
 }
 
-/* A receive; event NULL: there is no room for one. */
-static enum taken take_datagram(struct verbs_port *port, const struct ibv_wc *wc,
+/* A receive that is not one more of the same; event NULL: there is no room for one. */
+static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ibv_wc *wc,
 		struct ripc__event *event, struct ripc__addr *from)
 {
-	const uint8_t *bytes = ripc__rdma_ring_bytes(&port->ring, wc);
+	const uint8_t *bytes = ripc__rdma_ring_bytes(&port->ring, wc->wr_id);
 	uint32_t head = VERBS_GRH + VERBS_PREAMBLE;
 	bool may_hand = ripc__rdma_ring_may_hand(&port->ring);
 	struct verbs_addr sender;
@@ -114,17 +111,38 @@ static enum taken take_datagram(struct verbs_port *port, const struct ibv_wc *wc
 		ripc__verbs_qp_failed(port);
 	if (is_good && is_setup)
 		take_setup(port, &sender, bytes + head, wc->byte_len - head);
-	ripc__rdma_ring_keep(&port->ring, wc);
+	ripc__rdma_ring_keep(&port->ring, wc->wr_id);
 	return TAKEN;
 }
 
-static void take_read(struct verbs_port *port, const struct ibv_wc *wc)
+static RIPC__RARE void take_read(struct verbs_port *port, const struct ibv_wc *wc)
 {
 	struct ripc__rdma_flow *flow = ripc__rdma_read_completed(&port->reads, wc);
 
 	if (flow)
 		ripc__verbs_link_completed((struct verbs_link *)((char *)flow -
 			offsetof(struct verbs_link, flow)));
+}
+
+static RIPC__RARE enum taken take_unusual(struct verbs_port *port, const struct ibv_wc *wc,
+		struct ripc__event *event, struct ripc__addr *from)
+{
+	if (!(wc->wr_id & RIPC__RDMA_WR_READ))
+		return take_other(port, wc, event, from);
+	take_read(port, wc);
+	return TAKEN;
+}
+
+/*
+ * A datagram that can be handed over, of the one who sent the last one: mostly it is, which is
+ * found out with a tenth of the work.
+ */
+static bool is_usual(const struct verbs_port *port, const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_SUCCESS && !(wc->wr_id & RIPC__RDMA_WR_READ) &&
+		ripc__rdma_ring_may_hand(&port->ring) &&
+		ripc__verbs_is_recent(&port->self, &port->recent, wc,
+			ripc__rdma_ring_bytes(&port->ring, wc->wr_id));
 }
 
 /* Datagrams and reads, until there are n events or no more of the batch. */
@@ -134,12 +152,12 @@ static uint32_t take_batch(struct verbs_port *port, struct ripc__event *events, 
 
 	for (; port->at < port->n_wcs; port->at++) {
 		const struct ibv_wc *wc = &port->wcs[port->at];
-		enum taken taken = TAKEN;
+		enum taken taken = TAKEN_OUT;
 
-		if (wc->wr_id & RIPC__RDMA_WR_READ)
-			take_read(port, wc);
+		if (at < n && is_usual(port, wc))
+			hand_over(port, wc, &events[at], &port->from[at]);
 		else
-			taken = take_datagram(port, wc, at < n ? &events[at] : NULL,
+			taken = take_unusual(port, wc, at < n ? &events[at] : NULL,
 				&port->from[at]);
 		if (taken == NOT_TAKEN)
 			break;
@@ -200,26 +218,34 @@ static void refill(struct verbs_port *port)
 		ripc__rdma_ring_refill(&port->ring);
 }
 
+/* What need not be looked at each time. */
+static RIPC__RARE void look_now_and_then(struct verbs_port *port)
+{
+	if (port->polls % LOOK_EVERY == 0) {
+		look_at_device(port);
+		ripc__verbs_paths_run(port);
+	}
+	look_at_clock(port);
+}
+
 int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct verbs_port *port = state;
 	uint32_t filled;
 
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
-	port->polls++;
-	if (port->polls % LOOK_EVERY == 0) {
-		look_at_device(port);
-		ripc__verbs_paths_run(port);
-	}
-	if (port->polls % CLOCK_EVERY == 0)
-		look_at_clock(port);
+	if (++port->polls % CLOCK_EVERY == 0)
+		look_now_and_then(port);
 	ripc__rdma_worker_done(port->worker, port);
 	refill(port);
 	filled = take_completions(port, events, n);
 	if (port->failed)
 		ripc__verbs_qp_revive(port);
-	filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
-	return (int)ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
+	if (!list_empty(&port->reads.ended))
+		filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
+	if (!list_empty(&port->opened))
+		filled = ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
+	return (int)filled;
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */

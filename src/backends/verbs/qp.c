@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "ripc/ripc.h"
+#include "util/rare.h"
 #include "verbs.h"
 
 #define INLINE_WISHED 256u     /* bytes; devices that offer less say so */
@@ -70,7 +71,7 @@ int ripc__verbs_qp_open(struct verbs_port *port)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-void ripc__verbs_qp_failed(struct verbs_port *port)
+RIPC__RARE void ripc__verbs_qp_failed(struct verbs_port *port)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	uint64_t now_us;
@@ -113,7 +114,7 @@ static int reset(struct verbs_port *port)
 	return error ? error : ripc__rdma_ring_start(&port->ring, port->qp, NULL);
 }
 
-void ripc__verbs_qp_revive(struct verbs_port *port)
+RIPC__RARE void ripc__verbs_qp_revive(struct verbs_port *port)
 {
 	uint64_t now_us = ripc__rdma_now_us(), until_us = port->failed_us + FLUSH_US;
 	bool is_out = port->ring.n_idle + port->ring.n_handed == port->ring.count;

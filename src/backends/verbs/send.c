@@ -12,10 +12,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "util/rare.h"
 #include "verbs.h"
 
-#define LIST_MAX  VERBS_BATCH
 #define FINISH_MS 50 /* in which what was sent last goes out */
+
+/* What is the same in all that is posted. */
+static void prepare(struct verbs_sends *sends)
+{
+	for (uint32_t i = 0; i < VERBS_BATCH; i++) {
+		sends->pieces[i] = (struct ibv_sge){.lkey = sends->mr->lkey};
+		sends->wr[i] = (struct ibv_send_wr){.sg_list = &sends->pieces[i], .num_sge = 1,
+			.opcode = IBV_WR_SEND};
+	}
+}
 
 int ripc__verbs_sends_open(struct verbs_port *port)
 {
@@ -35,6 +45,7 @@ int ripc__verbs_sends_open(struct verbs_port *port)
 		error = -ENOMEM;
 		goto err_deregister;
 	}
+	prepare(sends);
 	return 0;
 err_deregister:
 	ibv_dereg_mr(sends->mr);
@@ -88,9 +99,8 @@ static uint32_t room(struct verbs_port *port, uint32_t wanted)
 	return port->failed ? 0 : VERBS_SENDS - (port->sends.head - port->sends.tail);
 }
 
+/* The first n of sends->wr. */
 struct list_of_sends {
-	struct ibv_send_wr wr[LIST_MAX];
-	struct ibv_sge pieces[LIST_MAX];
 	uint32_t n;
 	uint32_t unsignalled; /* before it */
 };
@@ -112,60 +122,60 @@ static uint8_t *next_bytes(struct verbs_port *port, const struct list_of_sends *
 static void add(struct verbs_port *port, struct list_of_sends *list, uint8_t *bytes, uint32_t len)
 {
 	struct verbs_sends *sends = &port->sends;
-	struct ibv_send_wr *wr = &list->wr[list->n];
-	struct ibv_sge *piece = &list->pieces[list->n];
+	struct ibv_send_wr *wr = &sends->wr[list->n];
+	struct ibv_sge *piece = &sends->pieces[list->n];
 
-	*piece = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = len, .lkey = sends->mr->lkey};
-	*wr = (struct ibv_send_wr){
-		.wr_id = sends->head + list->n,
-		.sg_list = piece,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = len <= sends->inline_max ? IBV_SEND_INLINE : 0,
-	};
+	piece->addr = (uintptr_t)bytes;
+	piece->length = len;
+	wr->wr_id = sends->head + list->n;
+	wr->next = NULL;
+	wr->send_flags = len <= sends->inline_max ? IBV_SEND_INLINE : 0;
 	if (++sends->unsignalled == VERBS_SIGNALLED) {
 		wr->send_flags |= IBV_SEND_SIGNALED;
 		sends->unsignalled = 0;
 	}
 	if (list->n)
-		list->wr[list->n - 1].next = wr;
+		wr[-1].next = wr;
 	list->n++;
-}
-
-static bool is_of(const struct list_of_sends *list, const struct ibv_send_wr *wr)
-{
-	return wr >= list->wr && wr < list->wr + list->n;
 }
 
 /*
  * Returns how many were posted, or a negative errno. Where the doorbell failed (in a forked child,
  * after setuid, when the device is gone), none of the list is bad, and nothing more can be posted.
  */
-static int post(struct verbs_port *port, struct list_of_sends *list)
+static RIPC__RARE int post_failed(struct verbs_port *port, const struct list_of_sends *list,
+		const struct ibv_send_wr *bad, int error)
 {
-	struct ibv_send_wr *bad = list->wr;
-	uint32_t posted = list->n;
-	int error = ibv_post_send(port->qp, list->wr, &bad);
+	struct verbs_sends *sends = &port->sends;
+	uint32_t posted = (uint32_t)(bad - sends->wr);
 
-	if (error && !is_of(list, bad)) {
+	if (bad < sends->wr || bad >= sends->wr + list->n) {
 		port->rdma->is_lost = true;
 		return -ECONNRESET;
 	}
-	if (error) {
-		posted = (uint32_t)(bad - list->wr);
-		port->sends.unsignalled = list->unsignalled;
-		for (uint32_t i = 0; i < posted; i++)
-			port->sends.unsignalled = list->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 :
-				port->sends.unsignalled + 1;
-	}
-	port->sends.head += posted;
-	if (posted || !error)
+	sends->unsignalled = list->unsignalled;
+	for (uint32_t i = 0; i < posted; i++)
+		sends->unsignalled = sends->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 :
+			sends->unsignalled + 1;
+	sends->head += posted;
+	if (posted)
 		return (int)posted;
 	return error == ENOMEM || error == EAGAIN ? 0 : -ECONNRESET;
 }
 
+static int post(struct verbs_port *port, const struct list_of_sends *list)
+{
+	struct ibv_send_wr *bad = port->sends.wr;
+	int error = ibv_post_send(port->qp, port->sends.wr, &bad);
+
+	if (error)
+		return post_failed(port, list, bad, error);
+	port->sends.head += list->n;
+	return (int)list->n;
+}
+
 /* The device may look the way up until the send has completed. */
-static int post_to(struct verbs_path *path, struct list_of_sends *list)
+static int post_to(struct verbs_path *path, const struct list_of_sends *list)
 {
 	int posted = post(path->port, list);
 
@@ -197,7 +207,8 @@ static bool is_dead(const struct verbs_port *port, const struct verbs_path *path
 
 /* ---- while the way is looked for ----------------------------------------------------------- */
 
-static int park(struct verbs_port *port, const struct verbs_peer *peer, const struct ripc__tx *tx)
+static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *peer,
+		const struct ripc__tx *tx)
 {
 	struct verbs_parked *parked;
 
@@ -241,7 +252,7 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 	struct list_of_sends list;
 
 	list_begin(port, &list);
-	n = n < LIST_MAX ? n : LIST_MAX;
+	n = n < VERBS_BATCH ? n : VERBS_BATCH;
 	if (tx[0].len > mtu)
 		return -EMSGSIZE;
 	if (peer->path->busy)
@@ -258,7 +269,7 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 		ripc__verbs_preamble_encode(false, port->self.mtu, port->self.qkey, bytes);
 		copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
 		add(port, &list, bytes, VERBS_PREAMBLE + tx[list.n].len);
-		address(&list.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
+		address(&port->sends.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
 	}
 	return list.n ? post_to(peer->path, &list) : 0;
 }
@@ -276,7 +287,7 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 	ripc__verbs_preamble_encode(true, port->self.mtu, port->self.qkey, bytes);
 	ripc__verbs_setup_encode(setup, bytes + VERBS_PREAMBLE);
 	add(port, &list, bytes, VERBS_PREAMBLE + VERBS_SETUP_LEN);
-	address(&list.wr[0], link->path, link->remote.qpn, link->remote.qkey);
+	address(&port->sends.wr[0], link->path, link->remote.qpn, link->remote.qkey);
 	(void)post_to(link->path, &list);
 }
 
@@ -300,7 +311,7 @@ static void post_last(struct verbs_port *port)
 	ripc__verbs_preamble_encode(true, port->self.mtu, port->self.qkey, bytes);
 	port->sends.unsignalled = VERBS_SIGNALLED - 1;
 	add(port, &list, bytes, VERBS_PREAMBLE);
-	address(&list.wr[0], &path, port->self.qpn, port->self.qkey);
+	address(&port->sends.wr[0], &path, port->self.qpn, port->self.qkey);
 	(void)post_to(&path, &list);
 }
 

@@ -156,6 +156,8 @@ struct verbs_sends {
 	uint32_t head, tail;       /* posted and completed so far, modulo 2^32 */
 	uint32_t unsignalled;
 	uint32_t inline_max;       /* bytes that need no buffer */
+	struct ibv_send_wr wr[VERBS_BATCH]; /* of the list that is posted next; what never */
+	struct ibv_sge pieces[VERBS_BATCH]; /* changes is in them */
 };
 
 struct verbs_port {
