@@ -62,7 +62,7 @@ int bench_socket_serve(const struct bench_job *job, int type, int ready_fd)
 		err = -errno;
 	else if (bind(fd, (struct sockaddr *)&any, list->ai_addrlen) < 0)
 		err = -errno;
-	else if (type == SOCK_STREAM && listen(fd, 1) < 0)
+	else if (type == SOCK_STREAM && listen(fd, BENCH_THREADS_MAX) < 0)
 		err = -errno;
 	else
 		err = set_no_delay(fd, type); /* what accept() returns inherits it */
