@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page that bench/report writes, and the lines of what ripc-bench does not measure itself."""
+import os
+
+import plan
+
+TESTS = sorted({row.test for row in plan.PLAN})
+BACKENDS = {'shm': 'Shared memory, one host', 'udp': 'UDP over loopback',
+            'ofi': 'libfabric', 'verbs': 'RDMA verbs', 'rdmacm': 'RDMA, iWARP'}
+
+HEAD = """# Benchmarks
+
+Written by `bench/report`; every figure in here is what it measured, on the machine that the table
+names. It runs libripc and its peers in turns, with the same sizes, the same way of waiting and the
+same work: each message is written before it is sent and summed up when it has come. `bench/report`
+makes the same page from your machine in ten minutes; `bench/report --only NAME --backends
+BACKEND` measures one part of it again.
+
+Lines are medians. Grey lines are other people's, from their publications, measured on their
+hardware: they say what is usual, not who is faster. Their figures are in `bench/published_*.csv`.
+
+"""
+READING = """
+Absolute times on a shared virtual machine say little; the ratios of neighbouring runs, which the
+tables have with their 95 % intervals, say more. Nothing in here went over a network card, so
+nothing in here says how fast a network is.
+"""
+
+
+def files_depth(size):
+    """Of requests at once: pieces of 1 MiB, at most four."""
+    return max(1, min(4, size >> 20))
+
+
+def files_line(said, size, rounds):
+    """As ripc-bench would say it; bench/files has rates, their ratio is that of times reversed."""
+    def of_peer(rate):
+        return {'median': 1e3 / rate, 'p99': 1e3 / rate}
+    return {
+        'test': 'files', 'size': size, 'pairs': rounds, 'spin_us': 0, 'unit': 'ms',
+        'less_is_better': True, 'variable': '', 'value': 0, 'path': said['path'], 'vs': 'tcp',
+        'ripc': of_peer(said['ripc_files_per_s']), 'peer': of_peer(said['tcp_files_per_s']),
+        'ratio': {'median': 1 / said['ratio'], 'low': 1 / said['most'],
+                  'high': 1 / said['least']}}
+
+
+def section(measurement, rows, pictures, folder):
+    """rows: [(backend, what was kept of it)]"""
+    yield f'\n## {measurement.title}\n'
+    for backend, kept in rows:
+        name = f'{backend}-{measurement.name}'
+        yield f'\n{BACKENDS.get(backend, backend)}:\n\n'
+        yield f'    {kept["command"]}\n\n'
+        if kept['quick']:
+            yield 'Measured with `--quick`: do not believe these.\n\n'
+        if kept['failed']:
+            yield f'**Failed:** {kept["failed"]}. What came before that is shown.\n\n'
+        for picture in pictures.get(name, []):
+            yield f'![{measurement.title}, {backend}]({folder}{picture})\n'
+        yield f'\n[Table]({folder}{name}.txt)\n'
+    yield f'\n**What this does not show:** {measurement.not_shown}\n'
+
+
+def write(out, standard_out, kept, pictures, machine):
+    """Returns the path of the page."""
+    if os.path.abspath(out) == standard_out:
+        path, folder = standard_out + '.md', os.path.basename(standard_out) + '/'
+    else:
+        path, folder = os.path.join(out, 'benchmarks.md'), ''
+    lines = [HEAD, '| | |\n| --- | --- |\n']
+    lines += [f'| {name} | {value} |\n' for name, value in machine.items()]
+    lines.append(READING)
+    for measurement in plan.PLAN:
+        rows = [(backend, kept[f'{backend}-{measurement.name}']) for backend in BACKENDS
+                if f'{backend}-{measurement.name}' in kept]
+        if rows:
+            lines += section(measurement, rows, pictures, folder)
+    with open(path, 'w', encoding='utf-8') as stream:
+        stream.write(''.join(lines))
+    return path

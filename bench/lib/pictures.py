@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The pictures of each test of ripc-bench. Each function takes Results and returns a Frame, or None
+where the file does not have what it would show.
+"""
+import published
+from look import (Frame, draw_published, log_x, log_y, number_text, peer_name, peer_style,
+                  shown_x, size_text, size_x, steps)
+from matplotlib.ticker import FuncFormatter
+from results import SPIN_NEVER
+
+US = 'round trip (us)'
+BAND = 'line: median; band: up to the 99th percentile'
+MOST_PANELS = 6
+
+
+def chosen(values, at_most):
+    """So many of them, the first and the last one among them."""
+    if len(values) <= at_most:
+        return list(values)
+    return [values[i * (len(values) - 1) // (at_most - 1)] for i in range(at_most)]
+
+
+def band(axis, results, peer, x, points):
+    style = peer_style(peer)
+    axis.plot(x, [p.median for p in points], label=peer_name(peer, results), **style)
+    axis.fill_between(x, [p.median for p in points],
+                      [max(p.median, p.p99) for p in points], color=style['color'], alpha=0.13,
+                      linewidth=0)
+
+
+def line(axis, results, peer, x, y):
+    axis.plot(x, y, label=peer_name(peer, results), **peer_style(peer))
+
+
+# ---- times ----------------------------------------------------------------------------------
+
+
+def latency(results):
+    if len(results.sizes()) < 2:
+        return None
+    frame = Frame(results, 'Latency: a message there and back', note=BAND)
+    axis, = frame.panels
+    for peer, points in results.points().items():
+        band(axis, results, peer, [p.size for p in points], points)
+    draw_published(axis, published.latency(results.sizes()))
+    frame.describe(axis, 'by size', US, True)
+    size_x(axis)
+    log_y(axis)
+    return frame
+
+
+def percentiles(results):
+    """From the .hgrm files."""
+    sizes = chosen(results.sizes(), 3)
+    value = results.values()[0]
+    found = {(size, peer): results.histogram(peer, size, value)
+             for size in sizes for peer in results.points()}
+    if not any(found.values()):
+        return None
+    frame = Frame(results, 'Latency: how long the slowest ones take', len(sizes))
+    for axis, size in zip(frame.panels, sizes):
+        most = 10
+        for peer in results.points():
+            curve = found[size, peer] or []
+            axis.plot([x for x, _ in curve], [us for _, us in curve],
+                      label=peer_name(peer, results), **{**peer_style(peer), 'marker': ''})
+            most = max([most] + [x for x, _ in curve])
+        frame.describe(axis, size_text(size), US, True)
+        percentile_x(axis, most)
+        log_y(axis)
+    return frame
+
+
+def percentile_x(axis, most):
+    ticks = [2] + [10 ** i for i in range(1, 8) if 10 ** i <= most]
+    log_x(axis, lambda x: f'{100 - 100 / x:.10g} %', ticks)
+    axis.set_xlim(left=1)
+    axis.set_xlabel('percentile of the messages (%)')
+
+
+def idle_gap(results):
+    size = results.sizes()[0]
+    frame = Frame(results, 'Latency after silence', note=BAND)
+    axis, = frame.panels
+    gaps = results.values()
+    for peer, points in results.points().items():
+        points = [p for p in points if p.size == size]
+        band(axis, results, peer, [gaps.index(p.value) for p in points], points)
+    axis.set_xticks(range(len(gaps)), [f'{gap:,}' for gap in gaps])
+    axis.set_xlabel('idle time before each message (us)')
+    frame.describe(axis, f'messages of {size_text(size)}', US, True)
+    log_y(axis)
+    return frame
+
+
+def segmentation(results):
+    frame = Frame(results, 'Latency in small steps of size', note='medians')
+    axis, = frame.panels
+    for peer, points in results.points().items():
+        line(axis, results, peer, [p.size for p in points], [p.median for p in points])
+    frame.describe(axis, 'a step is where messages are cut', US, True)
+    axis.set_ylim(bottom=0)
+    size_x(axis)
+    return frame
+
+
+def saturation(results):
+    sizes = chosen(results.sizes(), MOST_PANELS)
+    frame = Frame(results, 'Latency under load', len(sizes),
+                  BAND + '; counted from when a message was due, so that waiting for others counts')
+    for axis, size in zip(frame.panels, sizes):
+        for peer, points in results.points().items():
+            points = [p for p in points if p.size == size]
+            band(axis, results, peer, [p.value for p in points], points)
+        draw_published(axis, published.saturation(size))
+        frame.describe(axis, f'messages of {size_text(size)}', US, True)
+        log_x(axis, number_text, steps(shown_x(axis)))
+        axis.set_xlabel('offered load (messages/s)')
+        log_y(axis)
+    return frame
+
+
+def partners(results):
+    frame = Frame(results, 'Latency with many partners in turn', note=BAND)
+    axis, = frame.panels
+    for peer, points in results.points().items():
+        band(axis, results, peer, [p.value for p in points], points)
+    frame.describe(axis, f'messages of {size_text(results.sizes()[0])}', US, True)
+    log_x(axis, number_text)
+    axis.set_xlabel('partners (services)')
+    log_y(axis)
+    return frame
+
+
+def files(results):
+    frame = Frame(results, 'File transfer')
+    axis, = frame.panels
+    for peer, points in results.points().items():
+        name = {'ripc': 'fileserver, libripc', 'tcp': 'the same over TCP'}.get(peer, peer)
+        axis.plot([p.size for p in points], [p.median for p in points],
+                  label=name, **peer_style(peer))
+    draw_published(axis, published.files())
+    frame.describe(axis, 'whole files', 'time per file (ms)', True)
+    size_x(axis)
+    axis.set_xlabel('file size (bytes)')
+    log_y(axis)
+    return frame
+
+
+# ---- rates and bandwidths -------------------------------------------------------------------
+
+
+def bandwidth(results):
+    depths = chosen(results.values(), MOST_PANELS)
+    frame = Frame(results, 'Bandwidth by message size', len(depths))
+    for axis, depth in zip(frame.panels, depths):
+        for peer, points in results.points().items():
+            points = [p for p in points if p.value == depth]
+            line(axis, results, peer, [p.size for p in points], [p.median for p in points])
+        draw_published(axis, published.parallelism(max(depth, 1)))
+        frame.describe(axis, f'{max(depth, 1)} at once', 'bandwidth (MB/s)', False)
+        size_x(axis)
+        log_y(axis)
+    return frame
+
+
+def against_value(results, title, x, curves, in_bytes=False, theirs=None):
+    """A panel per size; curves are against the value that the test varies."""
+    sizes = chosen(results.sizes(), 4)
+    frame = Frame(results, title, len(sizes))
+    for axis, size in zip(frame.panels, sizes):
+        scale = size / 1e6 if in_bytes else 1
+        for peer, points in curves.items():
+            points = [p for p in points if p.size == size]
+            line(axis, results, peer, [p.value for p in points],
+                 [p.median * scale for p in points])
+        draw_published(axis, theirs(size, in_bytes) if theirs else [])
+        frame.describe(axis, f'messages of {size_text(size)}',
+                       'bandwidth (MB/s)' if in_bytes else 'rate (messages/s)', False)
+        log_x(axis, number_text)
+        axis.set_xlabel(x)
+        log_y(axis)
+    return frame
+
+
+AT_ONCE = 'depth (messages on their way at once)'
+
+
+def bandwidth_depth(results):
+    if len(results.values()) < 2:
+        return None
+    sizes = chosen(results.sizes(), 4)
+    frame = Frame(results, 'Bandwidth by depth', len(sizes))
+    for axis, size in zip(frame.panels, sizes):
+        for peer, points in results.points().items():
+            points = [p for p in points if p.size == size]
+            line(axis, results, peer, [p.value for p in points], [p.median for p in points])
+        frame.describe(axis, f'messages of {size_text(size)}', 'bandwidth (MB/s)', False)
+        log_x(axis, number_text)
+        axis.set_xlabel(AT_ONCE)
+        log_y(axis)
+    return frame
+
+
+def rate(results):
+    return against_value(results, 'Short messages per second, by depth', AT_ONCE,
+                         results.points(), False, published.depth)
+
+
+def rate_bytes(results):
+    return against_value(results, 'Bandwidth of short messages, by depth', AT_ONCE,
+                         results.points(), True, published.depth)
+
+
+def rate_size(results):
+    if len(results.sizes()) < 2:
+        return None
+    depths = chosen(results.values(), 3)
+    frame = Frame(results, 'Short messages per second, by size', len(depths))
+    for axis, depth in zip(frame.panels, depths):
+        for peer, points in results.points().items():
+            points = [p for p in points if p.value == depth]
+            line(axis, results, peer, [p.size for p in points], [p.median for p in points])
+        frame.describe(axis, f'{depth} at once', 'rate (messages/s)', False)
+        size_x(axis)
+        log_y(axis)
+    return frame
+
+
+THREADS = 'threads (each with a client and a server)'
+
+
+def threads(results):
+    return against_value(results, 'Short messages per second, by threads', THREADS,
+                         results.points(), False, published.threads)
+
+
+def threads_bytes(results):
+    return against_value(results, 'Bandwidth of short messages, by threads', THREADS,
+                         results.points(), True, published.threads)
+
+
+def incast(results):
+    return against_value(results, 'Many senders to one receiver', 'senders (clients)',
+                         results.points())
+
+
+# ---- bars -----------------------------------------------------------------------------------
+
+
+def bars(frame, axis, results, groups, text):
+    """groups: {peer: {x: height}}; text names an x."""
+    names = sorted({x for heights in groups.values() for x in heights})
+    width = 0.8 / len(groups)
+    for i, (peer, heights) in enumerate(groups.items()):
+        found = [x for x in names if x in heights]
+        axis.bar([names.index(x) + (i - (len(groups) - 1) / 2) * width for x in found],
+                 [heights[x] for x in found], width * 0.92, color=peer_style(peer)['color'],
+                 label=peer_name(peer, results))
+    axis.set_xticks(range(len(names)), [text(x) for x in names])
+    axis.grid(axis='x', visible=False)
+
+
+def oneway(results):
+    frame = Frame(results, 'Long messages: three ways to hand them over')
+    axis, = frame.panels
+    groups = {peer: {p.size: p.median for p in points}
+              for peer, points in results.points().items()}
+    bars(frame, axis, results, groups, size_text)
+    frame.describe(axis, 'by message size', 'bandwidth (MB/s)', False)
+    axis.set_xlabel('message size (bytes)')
+    log_y(axis)
+    return frame
+
+
+RESOLVE = {'ripc': 'for the\nfirst time', 'ripc-again': 'again',
+           'ripc-absent': 'one that is\nnot there'}
+
+
+def resolve(results):
+    frame = Frame(results, 'Finding a service by its ID')
+    axis, = frame.panels
+    for i, (peer, points) in enumerate(results.points().items()):
+        median = points[0].median
+        axis.bar(i, median, 0.6, color=peer_style(peer)['color'],
+                 label=RESOLVE.get(peer, peer).replace('\n', ' '))
+        axis.annotate(f'{median:,.3g} us' if median < 1000 else f'{median:,.0f} us', (i, median),
+                      ha='center', va='bottom', xytext=(0, 2), textcoords='offset points')
+    axis.set_xticks(range(len(results.points())),
+                    [RESOLVE.get(peer, peer) for peer in results.points()])
+    axis.set_xlabel('which service')
+    axis.grid(axis='x', visible=False)
+    frame.describe(axis, '', 'time until the call is back (us)', True)
+    log_y(axis)
+    axis.set_ylim(top=axis.get_ylim()[1] * 2)
+    return frame
+
+
+# Of a processor: name, key, colour, hatch.
+PARTS = [('client, user', 'client_user', '#0072B2', ''),
+         ('client, system', 'client_system', '#56B4E9', ''),
+         ('server, user', 'server_user', '#D55E00', ''),
+         ('server, system', 'server_system', '#E69F00', ''),
+         ('interrupts (softirq), whole machine', 'softirq', '#999999', '//')]
+
+
+def cpu(results):
+    sizes = results.sizes()
+    if not any(p.cost[key] for points in results.points().values() for p in points
+               for _, key, _, _ in PARTS):
+        return None  # it was over before the kernel's next tick
+    frame = Frame(results, 'Processor time per message there and back', len(sizes),
+                  'counted in ticks of the kernel, which gives some of softirq to system as well')
+    for axis, size in zip(frame.panels, sizes):
+        rows = [(peer, p) for peer, points in results.points().items()
+                for p in points if p.size == size]
+        bottoms = [0] * len(rows)
+        for name, key, colour, hatch in PARTS:
+            heights = [p.cost[key] for _, p in rows]
+            axis.bar(range(len(rows)), heights, 0.6, bottoms, color=colour, hatch=hatch,
+                     label=name, edgecolor='white', linewidth=0.5)
+            bottoms = [a + b for a, b in zip(bottoms, heights)]
+        name_bars(axis, [peer_name(peer, results) for peer, _ in rows])
+        frame.describe(axis, f'messages of {size_text(size)}', 'processor time (us/message)', True)
+    return frame
+
+
+def name_bars(axis, names):
+    axis.set_xticks(range(len(names)), [name.replace(', ', ',\n') for name in names],
+                    rotation=35 if len(names) > 3 else 0,
+                    ha='right' if len(names) > 3 else 'center', fontsize=8)
+    axis.grid(axis='x', visible=False)
+    axis.set_xlabel('who exchanges messages')
+
+
+def share_rows(results, size):
+    rows = []
+    for peer, points in results.points().items():
+        for p in points:
+            user = p.cost['client_user'] + p.cost['server_user']
+            system = p.cost['client_system'] + p.cost['server_system']
+            if p.size == size and user + system > 0:
+                rows.append((peer_name(peer, results), (user, system, p.cost['idle'])))
+    return rows
+
+
+def cpu_share(results):
+    """User, system and idle time as the libfabric report has it."""
+    spin = results.spin_us()
+    size = results.sizes()[0]
+    rows = share_rows(results, size)
+    if not rows:
+        return None
+    if spin:
+        rows += published.shares(spin != SPIN_NEVER).items()
+    frame = Frame(results, 'Where the processors\' time goes', note=(
+        'ours: both ends, idle of the whole machine; published: one end, on other hardware'))
+    axis, = frame.panels
+    bottoms = [0] * len(rows)
+    for i, (name, colour) in enumerate((('user', '#0072B2'), ('system', '#E69F00'),
+                                        ('idle', '#dddddd'))):
+        heights = [100 * parts[i] / sum(parts) for _, parts in rows]
+        axis.bar(range(len(rows)), heights, 0.6, bottoms, color=colour, label=name)
+        bottoms = [a + b for a, b in zip(bottoms, heights)]
+    name_bars(axis, [name for name, _ in rows])
+    frame.describe(axis, f'messages of {size_text(size)}', 'share of processor time (%)', True)
+    axis.set_title('↑ more idle is better', loc='right', fontsize=8, style='italic')
+    return frame
+
+
+# ---- ours to theirs -------------------------------------------------------------------------
+
+FASTER = {True: 'below 1: libripc is faster', False: 'above 1: libripc is faster'}
+WHAT = {'us': 'Latency', 'ms': 'Time', 'mb_per_s': 'Bandwidth', 'messages_per_s': 'Rate'}
+
+
+def ratio_rows(results):
+    rows = {}
+    for row in results.rows:
+        if 'ratio' in row:
+            rows.setdefault(row['vs'], []).append(row)
+    return rows
+
+
+def ratio(results):
+    """Against size, or against what the test varies where there is one size only."""
+    by_peer = ratio_rows(results)
+    key = 'size' if len(results.sizes()) > 1 else 'value'
+    first = results.values()[0]
+    if not by_peer or len({row[key] for row in results.rows}) < 2:
+        return None
+    value_text = f', {first} at once' if results.variable == 'depth' else ''
+    what = WHAT.get(results.unit, results.unit)
+    frame = Frame(results, f'{what} of libripc as a multiple of each peer\'s', note=(
+        'bars: 95 % interval of the median of the ratios of neighbouring runs (bootstrap)'))
+    axis, = frame.panels
+    axis.axhline(1, color=peer_style('ripc')['color'], linewidth=2, gid='everywhere',
+                 label='1: as fast as the peer')
+    for peer, rows in by_peer.items():
+        rows = [row for row in rows if key == 'value' or row['value'] == first]
+        draw_ratio(axis, results, peer, key, rows)
+    frame.describe(axis, FASTER[results.less_is_better] + value_text, 'ratio (libripc / peer)',
+                   results.less_is_better)
+    if key == 'size':
+        size_x(axis)
+    else:
+        axis.set_xlabel(f'{results.variable}')
+        log_x(axis, number_text)
+    log_y(axis)
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:g}'))
+    return frame
+
+
+def draw_ratio(axis, results, peer, key, rows):
+    middles = [row['ratio']['median'] for row in rows]
+    below = [max(0, row['ratio']['median'] - row['ratio']['low']) for row in rows]
+    above = [max(0, row['ratio']['high'] - row['ratio']['median']) for row in rows]
+    axis.errorbar([max(row[key], 1) for row in rows], middles, [below, above], capsize=3,
+                  label=peer_name(peer, results), **peer_style(peer))
+
+
+# What each test's files are drawn as: what is added to the file's name, and how.
+OF_TEST = {
+    'latency': [('', latency), ('-percentiles', percentiles), ('-ratio', ratio)],
+    'idle-gap': [('', idle_gap)],
+    'segmentation': [('', segmentation)],
+    'saturation': [('', saturation)],
+    'bandwidth': [('', bandwidth), ('-depth', bandwidth_depth), ('-ratio', ratio)],
+    'oneway': [('', oneway)],
+    'rate': [('', rate), ('-bytes', rate_bytes), ('-size', rate_size)],
+    'threads': [('', threads), ('-bytes', threads_bytes)],
+    'incast': [('', incast)],
+    'cpu': [('', cpu), ('-share', cpu_share)],
+    'partners': [('', partners)],
+    'resolve': [('', resolve)],
+    'files': [('', files)],
+}
+
+
+def draw(results):
+    """[(what is added to the name, Frame)]"""
+    drawn = [(name, function(results)) for name, function in OF_TEST.get(results.test, [])]
+    return [(name, frame) for name, frame in drawn if frame]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What bench/report measures: the commands, and what is said of their pictures."""
+from collections import namedtuple
+
+# name: of files; test: ripc-bench's; sizes, values: lists for its options; peers: by kind of
+# backend; count, pairs: its options; more: further ones; says: what the picture is; not_shown.
+Measurement = namedtuple(
+    'Measurement', 'name test sizes variable values peers count pairs more title not_shown')
+
+SOCKETS = {'shm': 'unix,tcp', 'net': 'tcp,udp'}
+# Other libraries, where ripc-bench has them: those that stay on one host, and those over TCP.
+LIBRARIES = {'shm': 'zmq-ipc,nng-ipc,ucx,fi-shm', 'net': 'zmq,nng,ucx-tcp,fi-tcp'}
+TCP = {'shm': 'tcp', 'net': 'tcp'}
+NONE = {'shm': 'none', 'net': 'none'}
+RAW = {'shm': 'shm', 'net': 'udp,tcp'}
+ONE_WAYS = dict.fromkeys(('shm', 'net'), 'ripc-return,ripc-window,ripc-give,memcpy')
+# Tests in which other libraries take part.
+WITH_LIBRARIES = ('latency', 'percentiles', 'bandwidth', 'rate')
+# Tests that a peer takes part in where it does in this one, by which ripc-bench names what it can.
+KINDS = {'idle-gap': 'latency', 'segmentation': 'latency', 'cpu': 'latency',
+         'oneway': 'bandwidth', 'threads': 'rate', 'incast': 'rate'}
+UNITS = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+QUICK_COUNTS = {'idle-gap': 10, 'bandwidth': None, 'oneway': None, 'resolve': 2}
+ONE_HOST = ('Client and server are on one host: no network card, no cable and no switch is in '
+            'these times. ')
+
+
+def plan(name, test, sizes, peers, title, not_shown, **more):
+    return Measurement(name, test, sizes, more.get('variable'), more.get('values'), peers,
+                       more.get('count'), more.get('pairs', 3), more.get('options', []), title,
+                       not_shown)
+
+
+PLAN = [
+    plan('pingpong', 'latency', '50,200,500,800,1100,1400', SOCKETS,
+         'Ping-pong, 50 to 1,400 bytes', ONE_HOST + 'The published round trips went over a '
+         'network of 2012. Sockets sleep here, and waking up is most of their time.', pairs=7),
+    plan('latency', 'latency', '16,32,64,128,256,512,1K,2K,4K,8K', SOCKETS,
+         'Latency by size', ONE_HOST + 'The thesis gives half round trips; they are doubled here. '
+         'Its hosts poll.', pairs=5),
+    plan('percentiles', 'latency', '64,1400', SOCKETS, 'Latency, the slowest messages',
+         'What the machine did besides is in the tail: the small print has its load. '
+         'With two processors, whatever else runs takes one from the test.',
+         count=20000, pairs=3),
+    plan('raw', 'latency', '16,64,256,1K,1400,4K', RAW, 'Latency beside the raw network',
+         'Both poll, so neither pays for waking up; see the other pictures for that. Shared memory '
+         'has no protocol, no check and one partner at the peer.', pairs=7,
+         options=['--spin', '100']),
+    plan('idle-gap', 'idle-gap', '64', SOCKETS, 'Latency after silence',
+         'Processors of a virtual machine do not say how deep they sleep.', variable='gap',
+         values='0,100,1000,10000', count=100),
+    plan('segmentation', 'segmentation', '7000:12000:250', TCP, 'Latency in small steps of size',
+         'The step depends on the longest datagram: on a real network it is at its MTU.'),
+    plan('saturation', 'saturation', '64,4096', SOCKETS, 'Latency under load',
+         'One client asks and one server answers. The published figures are of EFA, one way, with '
+         'many messages on their way at once.', variable='rate',
+         values='2000,5000,10000,20000,50000,100000', count=1000),
+    plan('bandwidth', 'bandwidth', '1,64,1K,4K,16K,128K,1M', TCP,
+         'Bandwidth by size and parallelism', ONE_HOST + 'The published ones are a '
+         '100 Gbit/s InfiniBand. A message counts when it has arrived and that is known, which '
+         'short ones wait for one by one.', variable='depth', values='1,16,64', count=200),
+    plan('long', 'bandwidth', '128K,1M,8M,80M,128M', TCP, 'Bandwidth of long messages',
+         'Memory is the limit here, not a network.', variable='depth', values='1', pairs=3),
+    plan('raw-bandwidth', 'bandwidth', '64K,1M,16M,80M', {'shm': 'memcpy,tcp', 'net': 'tcp'},
+         'Bandwidth beside the raw network', 'memcpy copies within one process, from memory that '
+         'it has just written: no message passing can be as fast where it must copy.',
+         options=['--spin', '100']),
+    plan('oneway', 'oneway', '64K,1M,80M', ONE_WAYS, 'Return buffers, windows, given buffers',
+         'What the receiver does with the bytes afterwards, and how it lent its buffer before.'),
+    plan('files', 'files', '128K,512K,2M,8M,32M,80M', TCP, 'File transfer',
+         'The files are in memory at both ends, and no disk takes part. The published ones went '
+         'over a network of 2012.'),
+    plan('rate', 'rate', '16,512,4096,8192', TCP, 'Rate and bandwidth by depth',
+         'libripc acknowledges nothing by itself here: the test does. The published devices take '
+         'messages without a system call.', variable='depth', values='1,2,8,32,128,512',
+         count=20000),
+    plan('threads', 'threads', '64,4096', TCP, 'Rate and bandwidth by threads',
+         'There are as many processors as the small print says, not as many as threads. The '
+         'published ones had some tens.', variable='threads', values='1,2,4,8,16,32',
+         count=2000),
+    plan('incast', 'incast', '64', TCP, 'Many senders to one receiver',
+         'No switch drops anything here, as it would with many hosts.', variable='senders',
+         values='1,2,4,8,16', count=5000),
+    plan('cpu', 'cpu', '64', SOCKETS, 'Processor time, waiting by default',
+         'The kernel counts ticks, so that a few us are lost or won.', count=50000),
+    plan('cpu-spin', 'cpu', '64', SOCKETS, 'Processor time, polling',
+         'The kernel counts ticks. The published ones sent messages of another size.',
+         count=50000, options=['--spin', '1000']),
+    plan('cpu-sleep', 'cpu', '64', SOCKETS, 'Processor time, sleeping',
+         'The kernel counts ticks. Idle time is of the whole machine.', count=20000,
+         options=['--sleep']),
+    plan('partners', 'partners', '64', NONE, 'Many partners',
+         'All of them are in one process on this host.', variable='partners',
+         values='1,10,100,1000', pairs=5),
+    plan('resolve', 'resolve', '64', dict.fromkeys(('shm', 'net'), 'ripc-again,ripc-absent'),
+         'Finding a service', 'How long it takes on a network with many hosts.'),
+]
+
+
+def kind_of(backend):
+    return 'shm' if backend == 'shm' else 'net'
+
+
+def peers_of(measurement, backend, known):
+    """Those that this ripc-bench has, joined by commas."""
+    kind = kind_of(backend)
+    wanted = measurement.peers[kind].split(',')
+    if measurement.name in WITH_LIBRARIES:
+        wanted += LIBRARIES[kind].split(',')
+    test = KINDS.get(measurement.test, measurement.test)
+    return ','.join(peer for peer in wanted if test in known.get(peer, ())) or 'none'
+
+
+def bytes_of(text):
+    return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def quick_sizes(text):
+    """Two of them, none above 1 MiB."""
+    if ':' in text:
+        return '7000:9000:1000'
+    items = [item for item in text.split(',') if bytes_of(item) <= 1 << 20]
+    return ','.join(items[:1] + items[1:][-1:])
+
+
+def quick_values(text):
+    """The first and another one that is not large."""
+    items = text.split(',')
+    return ','.join(items[:1] + items[1:4][-1:])
+
+
+def arguments(measurement, backend, known, quick):
+    """Of ripc-bench, without --out."""
+    sizes, values = measurement.sizes, measurement.values
+    count, pairs = measurement.count, measurement.pairs
+    if quick:
+        sizes, values = quick_sizes(sizes), values and quick_values(values)
+        count, pairs = QUICK_COUNTS.get(measurement.test, 100), 2
+    found = [measurement.test, '--backend', backend, '--size', sizes]
+    if values:
+        found += [f'--{measurement.variable}', values]
+    found += ['--vs', peers_of(measurement, backend, known), '--pairs', str(pairs)]
+    if count:
+        found += ['--count', str(count)]
+    return found + measurement.more
+
+
+def is_picture_of(picture, name, names):
+    """latency-ratio is latency's, but raw-bandwidth is not raw's."""
+    def fits(other):
+        return picture == other or picture.startswith(other + '-')
+    return fits(name) and not any(len(other) > len(name) and fits(other) for other in names)
