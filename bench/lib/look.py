@@ -104,6 +104,8 @@ def log_ticks(least, most):
     decades = 0
     while least * 10 ** decades < most:
         decades += 1
+    if decades <= 1:
+        return (1, 1.5, 2, 3, 5, 7)
     return (1, 2, 5) if decades <= 3 else (1,)
 
 
@@ -214,9 +216,17 @@ def is_published(name):
     return ':\n' in name
 
 
-def draw_published(axis, curves):
-    for (colour, marker, line), curve in zip(GREY_LINES, curves):
-        axis.plot(curve.x, curve.y, color=colour, marker=marker, linestyle=line, linewidth=1.1,
+def within(axis, curve):
+    """What of it is not far from what was measured here: within a factor of 4."""
+    shown = shown_x(axis)
+    near = [(x, y) for x, y in zip(curve.x, curve.y) if shown[0] / 4 <= x <= shown[-1] * 4]
+    return [x for x, _ in near], [y for _, y in near]
+
+
+def draw_published(axis, curves, is_near=True):
+    near = [within(axis, curve) if is_near else (curve.x, curve.y) for curve in curves]
+    for (colour, marker, line), curve, (x, y) in zip(GREY_LINES, curves, near):
+        axis.plot(x, y, color=colour, marker=marker, linestyle=line, linewidth=1.1,
                   markersize=5, zorder=2, label=curve.name)
 
 

@@ -44,6 +44,13 @@ def files_line(said, size, rounds):
                   'high': 1 / said['least']}}
 
 
+def shown(measurement, name, pictures):
+    if measurement.shows is None:
+        return pictures
+    return [picture for picture in pictures if picture in
+            [f'{name}{suffix}.svg' for suffix in measurement.shows]]
+
+
 def section(measurement, rows, pictures, folder):
     """rows: [(backend, what was kept of it)]"""
     yield f'\n## {measurement.title}\n'
@@ -55,7 +62,7 @@ def section(measurement, rows, pictures, folder):
             yield 'Measured with `--quick`: do not believe these.\n\n'
         if kept['failed']:
             yield f'**Failed:** {kept["failed"]}. What came before that is shown.\n\n'
-        for picture in pictures.get(name, []):
+        for picture in shown(measurement, name, pictures.get(name, [])):
             yield f'![{measurement.title}, {backend}]({folder}{picture})\n'
         yield f'\n[Table]({folder}{name}.txt)\n'
     yield f'\n**What this does not show:** {measurement.not_shown}\n'

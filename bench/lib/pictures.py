@@ -7,7 +7,7 @@ import published
 from look import (Frame, draw_published, log_x, log_y, number_text, peer_name, peer_style,
                   shown_x, size_text, size_x, steps)
 from matplotlib.ticker import FuncFormatter
-from results import SPIN_NEVER
+from results import SPIN_NEVER, Malformed
 
 US = 'round trip (us)'
 BAND = 'line: median; band: up to the 99th percentile'
@@ -113,7 +113,7 @@ def saturation(results):
         for peer, points in results.points().items():
             points = [p for p in points if p.size == size]
             band(axis, results, peer, [p.value for p in points], points)
-        draw_published(axis, published.saturation(size))
+        draw_published(axis, published.saturation(size), is_near=False)
         frame.describe(axis, f'messages of {size_text(size)}', US, True)
         log_x(axis, number_text, steps(shown_x(axis)))
         axis.set_xlabel('offered load (messages/s)')
@@ -140,7 +140,7 @@ def files(results):
         name = {'ripc': 'fileserver, libripc', 'tcp': 'the same over TCP'}.get(peer, peer)
         axis.plot([p.size for p in points], [p.median for p in points],
                   label=name, **peer_style(peer))
-    draw_published(axis, published.files())
+    draw_published(axis, published.files(), is_near=False)
     frame.describe(axis, 'whole files', 'time per file (ms)', True)
     size_x(axis)
     axis.set_xlabel('file size (bytes)')
@@ -175,7 +175,7 @@ def against_value(results, title, x, curves, in_bytes=False, theirs=None):
             points = [p for p in points if p.size == size]
             line(axis, results, peer, [p.value for p in points],
                  [p.median * scale for p in points])
-        draw_published(axis, theirs(size, in_bytes) if theirs else [])
+        draw_published(axis, theirs(size, in_bytes) if theirs else [], is_near=False)
         frame.describe(axis, f'messages of {size_text(size)}',
                        'bandwidth (MB/s)' if in_bytes else 'rate (messages/s)', False)
         log_x(axis, number_text)
@@ -270,7 +270,6 @@ def oneway(results):
     bars(frame, axis, results, groups, size_text)
     frame.describe(axis, 'by message size', 'bandwidth (MB/s)', False)
     axis.set_xlabel('message size (bytes)')
-    log_y(axis)
     return frame
 
 
@@ -440,5 +439,7 @@ OF_TEST = {
 
 def draw(results):
     """[(what is added to the name, Frame)]"""
-    drawn = [(name, function(results)) for name, function in OF_TEST.get(results.test, [])]
+    if results.test not in OF_TEST:
+        raise Malformed(f'{results.path}:2: nothing is known of a test "{results.test}"')
+    drawn = [(name, function(results)) for name, function in OF_TEST[results.test]]
     return [(name, frame) for name, frame in drawn if frame]

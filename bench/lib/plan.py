@@ -3,9 +3,10 @@
 from collections import namedtuple
 
 # name: of files; test: ripc-bench's; sizes, values: lists for its options; peers: by kind of
-# backend; count, pairs: its options; more: further ones; says: what the picture is; not_shown.
+# backend; count, pairs: its options; more: further ones; shows: which of the pictures are on the
+# page, by what is added to their names; None: all.
 Measurement = namedtuple(
-    'Measurement', 'name test sizes variable values peers count pairs more title not_shown')
+    'Measurement', 'name test sizes variable values peers count pairs more title not_shown shows')
 
 SOCKETS = {'shm': 'unix,tcp', 'net': 'tcp,udp'}
 # Other libraries, where ripc-bench has them: those that stay on one host, and those over TCP.
@@ -24,28 +25,35 @@ QUICK_COUNTS = {'idle-gap': 10, 'bandwidth': None, 'oneway': None, 'resolve': 2}
 ONE_HOST = ('Client and server are on one host: no network card, no cable and no switch is in '
             'these times. ')
 
+DEPTH = ('libripc acknowledges nothing by itself here: the test does. The published devices take '
+         'messages without a system call. ')
+
 
 def plan(name, test, sizes, peers, title, not_shown, **more):
     return Measurement(name, test, sizes, more.get('variable'), more.get('values'), peers,
                        more.get('count'), more.get('pairs', 3), more.get('options', []), title,
-                       not_shown)
+                       not_shown, more.get('shows'))
 
 
 PLAN = [
     plan('pingpong', 'latency', '50,200,500,800,1100,1400', SOCKETS,
          'Ping-pong, 50 to 1,400 bytes', ONE_HOST + 'The published round trips went over a '
-         'network of 2012. Sockets sleep here, and waking up is most of their time.', pairs=7),
+         'network of 2012. Sockets sleep here, and waking up is most of their time.', pairs=7,
+         shows=['']),
     plan('latency', 'latency', '16,32,64,128,256,512,1K,2K,4K,8K', SOCKETS,
          'Latency by size', ONE_HOST + 'The thesis gives half round trips; they are doubled here. '
-         'Its hosts poll.', pairs=5),
+         'Its hosts poll.', pairs=5,
+         shows=['', '-ratio']),
     plan('percentiles', 'latency', '64,1400', SOCKETS, 'Latency, the slowest messages',
          'What the machine did besides is in the tail: the small print has its load. '
          'With two processors, whatever else runs takes one from the test.',
-         count=20000, pairs=3),
+         count=20000, pairs=3,
+         shows=['-percentiles']),
     plan('raw', 'latency', '16,64,256,1K,1400,4K', RAW, 'Latency beside the raw network',
          'Both poll, so neither pays for waking up; see the other pictures for that. Shared memory '
          'has no protocol, no check and one partner at the peer.', pairs=7,
-         options=['--spin', '100']),
+         options=['--spin', '100'],
+         shows=['-ratio']),
     plan('idle-gap', 'idle-gap', '64', SOCKETS, 'Latency after silence',
          'Processors of a virtual machine do not say how deep they sleep.', variable='gap',
          values='0,100,1000,10000', count=100),
@@ -58,22 +66,28 @@ PLAN = [
     plan('bandwidth', 'bandwidth', '1,64,1K,4K,16K,128K,1M', TCP,
          'Bandwidth by size and parallelism', ONE_HOST + 'The published ones are a '
          '100 Gbit/s InfiniBand. A message counts when it has arrived and that is known, which '
-         'short ones wait for one by one.', variable='depth', values='1,16,64', count=200),
+         'short ones wait for one by one.', variable='depth', values='1,16,64', count=200,
+         shows=['', '-depth']),
     plan('long', 'bandwidth', '128K,1M,8M,80M,128M', TCP, 'Bandwidth of long messages',
-         'Memory is the limit here, not a network.', variable='depth', values='1', pairs=3),
+         'Memory is the limit here, not a network.', variable='depth', values='1', pairs=3,
+         shows=['']),
     plan('raw-bandwidth', 'bandwidth', '64K,1M,16M,80M', {'shm': 'memcpy,tcp', 'net': 'tcp'},
          'Bandwidth beside the raw network', 'memcpy copies within one process, from memory that '
          'it has just written: no message passing can be as fast where it must copy.',
-         options=['--spin', '100']),
+         options=['--spin', '100'],
+         shows=['-ratio']),
     plan('oneway', 'oneway', '64K,1M,80M', ONE_WAYS, 'Return buffers, windows, given buffers',
          'What the receiver does with the bytes afterwards, and how it lent its buffer before.'),
     plan('files', 'files', '128K,512K,2M,8M,32M,80M', TCP, 'File transfer',
          'The files are in memory at both ends, and no disk takes part. The published ones went '
          'over a network of 2012.'),
-    plan('rate', 'rate', '16,512,4096,8192', TCP, 'Rate and bandwidth by depth',
-         'libripc acknowledges nothing by itself here: the test does. The published devices take '
-         'messages without a system call.', variable='depth', values='1,2,8,32,128,512',
-         count=20000),
+    plan('rate', 'rate', '16,512', TCP, 'Rate and bandwidth by depth', DEPTH, variable='depth',
+         values='1,2,8,32,128,512', count=20000),
+    plan('rate-large', 'rate', '4096,8192', TCP, 'Rate and bandwidth by depth, larger messages',
+         DEPTH + 'Short messages may get lost: where more are on their way than the receiver has '
+         'room for, as in shared memory, the time that the test waits for them is most of it.',
+         variable='depth', values='1,2,8,32,128,512', count=1500,
+         shows=['', '-bytes']),
     plan('threads', 'threads', '64,4096', TCP, 'Rate and bandwidth by threads',
          'There are as many processors as the small print says, not as many as threads. The '
          'published ones had some tens.', variable='threads', values='1,2,4,8,16,32',

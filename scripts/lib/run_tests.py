@@ -206,6 +206,13 @@ def step_mutants(_):
     return Tally(programs=1, passed=found, failed=max(missed, 1), failures=[('mutants', output)])
 
 
+def step_speed(_):
+    """Instructions of a short message beside those of bench/baseline.json; no times."""
+    if not shutil.which('valgrind'):
+        return Tally(skipped=[('instructions of a short message', 'there is no valgrind')])
+    return program('instructions', ['bench/check', '--build', build('gcc'), '--instructions'])
+
+
 def step_hw(options):
     """Soft RDMA devices in a guest kernel: the lab itself, and what the lists in tests/hw say."""
     if not options.all and 'hw' not in options.step:
@@ -224,6 +231,7 @@ STEPS = [
     ('sim', 'simulator, both compilers', step_simulator),
     ('mutants', 'planted bugs are found', step_mutants),
     ('fuzz', 'fuzz targets', step_fuzz),
+    ('speed', 'instructions of a short message', step_speed),
     ('hw', 'soft RDMA in a guest', step_hw),
 ]
 

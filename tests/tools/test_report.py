@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+bench/report --quick --only: all files come out, the page names what there is, and what fails.
+
+usage: test_report.py ROOT BUILD [unittest arguments]
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import test_plot
+
+BUILD = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else os.getcwd()
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.TemporaryDirectory()
+        self.addCleanup(self.top.cleanup)
+
+    def report(self, *arguments, build=BUILD):
+        return subprocess.run(
+            [os.path.join(test_plot.ROOT, 'bench/report'), '--build', build, '--out',
+             self.top.name, '--quick', *arguments], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+
+    def page(self):
+        with open(os.path.join(self.top.name, 'benchmarks.md'), encoding='utf-8') as stream:
+            return stream.read()
+
+    def test_latency(self):
+        done = self.report('--only', 'latency', '--backends', 'udp')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        page, names = self.page(), os.listdir(self.top.name)
+        for kind in ('.jsonl', '.csv', '.txt', '.svg', '.png'):
+            self.assertIn('udp-latency' + kind, names)
+        self.assertTrue([name for name in names if name.endswith('.hgrm')])
+        self.assertIn('](udp-latency.svg)', page)
+        self.assertIn('ripc-bench latency --backend udp', page)
+        self.assertIn('What this does not show', page)
+
+    def test_what_fails_is_named(self):
+        done = self.report('--only', 'raw,partners', '--backends', 'nonsense')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn('failed: nonsense-raw: ', done.stdout)
+        self.assertIn('failed: nonsense-partners: ', done.stdout)
+
+    def test_unknown_measurement(self):
+        done = self.report('--only', 'dance')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('no such measurement: dance', done.stdout)
+
+
+if __name__ == '__main__':
+    if not test_plot.is_drawable():
+        print('skipped: there is no matplotlib (apt-get install python3-matplotlib)')
+        sys.exit(77)
+    unittest.main()
