@@ -270,6 +270,7 @@ def oneway(results):
     bars(frame, axis, results, groups, size_text)
     frame.describe(axis, 'by message size', 'bandwidth (MB/s)', False)
     axis.set_xlabel('message size (bytes)')
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.0f}'))
     return frame
 
 

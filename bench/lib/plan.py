@@ -82,12 +82,16 @@ PLAN = [
          'The files are in memory at both ends, and no disk takes part. The published ones went '
          'over a network of 2012.'),
     plan('rate', 'rate', '16,512', TCP, 'Rate and bandwidth by depth', DEPTH, variable='depth',
-         values='1,2,8,32,128,512', count=20000),
+         values='1,2,8,32,128,512', count=6000,
+         shows=['', '-bytes']),
     plan('rate-large', 'rate', '4096,8192', TCP, 'Rate and bandwidth by depth, larger messages',
          DEPTH + 'Short messages may get lost: where more are on their way than the receiver has '
          'room for, as in shared memory, the time that the test waits for them is most of it.',
          variable='depth', values='1,2,8,32,128,512', count=1500,
          shows=['', '-bytes']),
+    plan('rate-size', 'rate', '16,64,256,1K,4K,8K', TCP, 'Rate by size', DEPTH, variable='depth',
+         values='1,16', count=5000,
+         shows=['-size']),
     plan('threads', 'threads', '64,4096', TCP, 'Rate and bandwidth by threads',
          'There are as many processors as the small print says, not as many as threads. The '
          'published ones had some tens.', variable='threads', values='1,2,4,8,16,32',
