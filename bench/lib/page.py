@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page that bench/report writes, and the lines of what ripc-bench does not measure itself."""
 import os
+import textwrap
 
 import plan
 
@@ -44,6 +45,13 @@ def files_line(said, size, rounds):
                   'high': 1 / said['least']}}
 
 
+def is_shown(picture, name):
+    """Is that picture of the measurement of that name on the page?"""
+    measurement = next((row for row in plan.PLAN if name.endswith('-' + row.name)
+                        and name[:-len(row.name) - 1] in BACKENDS), None)
+    return not measurement or picture in shown(measurement, name, [picture])
+
+
 def shown(measurement, name, pictures):
     if measurement.shows is None:
         return pictures
@@ -65,7 +73,8 @@ def section(measurement, rows, pictures, folder):
         for picture in shown(measurement, name, pictures.get(name, [])):
             yield f'![{measurement.title}, {backend}]({folder}{picture})\n'
         yield f'\n[Table]({folder}{name}.txt)\n'
-    yield f'\n**What this does not show:** {measurement.not_shown}\n'
+    text = f'**What this does not show:** {measurement.not_shown.strip()}'
+    yield '\n' + textwrap.fill(text, 100, break_on_hyphens=False) + '\n'
 
 
 def write(out, standard_out, kept, pictures, machine):

@@ -352,16 +352,19 @@ def cpu_share(results):
     rows = share_rows(results, size)
     if not rows:
         return None
+    n_ours = len(rows)
     if spin:
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
-        'ours: both ends, idle of the whole machine; published: one end, on other hardware'))
+        'ours: both ends, idle of the whole machine; pale: published, one end, other hardware'))
     axis, = frame.panels
     bottoms = [0] * len(rows)
     for i, (name, colour) in enumerate((('user', '#0072B2'), ('system', '#E69F00'),
                                         ('idle', '#dddddd'))):
         heights = [100 * parts[i] / sum(parts) for _, parts in rows]
-        axis.bar(range(len(rows)), heights, 0.6, bottoms, color=colour, label=name)
+        drawn = axis.bar(range(len(rows)), heights, 0.6, bottoms, color=colour, label=name)
+        for bar in drawn[n_ours:]:
+            bar.set_alpha(0.45)
         bottoms = [a + b for a, b in zip(bottoms, heights)]
     name_bars(axis, [name for name, _ in rows])
     frame.describe(axis, f'messages of {size_text(size)}', 'share of processor time (%)', True)

@@ -38,7 +38,8 @@ def plan(name, test, sizes, peers, title, not_shown, **more):
 PLAN = [
     plan('pingpong', 'latency', '50,200,500,800,1100,1400', SOCKETS,
          'Ping-pong, 50 to 1,400 bytes', ONE_HOST + 'The published round trips went over a '
-         'network of 2012. Sockets sleep here, and waking up is most of their time.', pairs=7,
+         'network of 2012. Sockets sleep here; what waking up costs depends on the processors '
+         'on which the two ends happen to run.', pairs=7,
          shows=['']),
     plan('latency', 'latency', '16,32,64,128,256,512,1K,2K,4K,8K', SOCKETS,
          'Latency by size', ONE_HOST + 'The thesis gives half round trips; they are doubled here. '
@@ -89,7 +90,7 @@ PLAN = [
          'room for, as in shared memory, the time that the test waits for them is most of it.',
          variable='depth', values='1,2,8,32,128,512', count=1500,
          shows=['', '-bytes']),
-    plan('rate-size', 'rate', '16,64,256,1K,4K,8K', TCP, 'Rate by size', DEPTH, variable='depth',
+    plan('rate-by-size', 'rate', '16,64,256,1K,4K,8K', TCP, 'Rate by size', DEPTH, variable='depth',
          values='1,16', count=5000,
          shows=['-size']),
     plan('threads', 'threads', '64,4096', TCP, 'Rate and bandwidth by threads',
