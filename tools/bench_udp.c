@@ -223,7 +223,8 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 {
 	struct udp_client *client = sender->state;
 	const struct bench_job *job = sender->job;
-	uint64_t began = client->acked, sent = 0, settled = 0; /* settled: received or lost */
+	uint64_t began = client->acked, sent = 0, received;
+	uint64_t settled = 0; /* received or lost */
 	int err = 0;
 
 	sender->lost = 0;
@@ -235,7 +236,8 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 		}
 		err = take_ack(sender);
 		if (err == -EAGAIN) {
-			sender->lost = sent - (client->acked - began);
+			received = client->acked - began; /* late ones of the warm-up, too */
+			sender->lost = received < sent ? sent - received : 0;
 			err = 0;
 		}
 		settled = client->acked - began + sender->lost;
