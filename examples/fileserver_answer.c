@@ -60,16 +60,17 @@ static int alloc_buffer(struct answers *answers, size_t len, void **buffer)
 static int alloc_piece(struct answers *answers, void **piece)
 {
 	unsigned int i = free_piece(answers);
-	int err = 0;
+	int err;
 
-	if (i < answers->n_pieces)
+	if (i < answers->n_pieces) {
 		*piece = answers->pieces[i];
-	else
-		err = alloc_buffer(answers, PIECE_BYTES, piece);
-	if (err < 0 || i == PIECES_KEPT)
+		return ripc_buf_ref(answers->ctx, *piece);
+	}
+	err = alloc_buffer(answers, PIECE_BYTES, piece);
+	if (err < 0 || answers->n_pieces == PIECES_KEPT)
 		return err;
 	err = ripc_buf_ref(answers->ctx, *piece);
-	if (err == 0 && i == answers->n_pieces)
+	if (err == 0)
 		answers->pieces[answers->n_pieces++] = *piece;
 	return err;
 }
