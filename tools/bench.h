@@ -101,7 +101,7 @@ extern const unsigned int bench_n_tests;
 extern const char *const bench_variables[BENCH_VARIABLES]; /* their names */
 
 const struct bench_test *bench_find_test(const char *name);
-/* "us", "MB/s" or "messages/s". Of microseconds less is better. */
+/* As JSON and CSV name it: "us", "mb_per_s" or "messages_per_s". Of times less is better. */
 const char *bench_unit(enum bench_kind kind);
 int bench_less_is_better(enum bench_kind kind);
 

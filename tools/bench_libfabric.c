@@ -392,25 +392,8 @@ static const struct bench_link_calls calls = {
 	.close = close_end,
 };
 
-static int serve_tcp(const struct bench_job *job, int ready_fd)
-{
-	return bench_link_serve(&calls, "tcp", job, ready_fd);
-}
-
-static int measure_tcp(const struct bench_job *job, struct bench_result *result)
-{
-	return bench_link_measure(&calls, "tcp", job, result);
-}
-
-static int serve_shm(const struct bench_job *job, int ready_fd)
-{
-	return bench_link_serve(&calls, "shm", job, ready_fd);
-}
-
-static int measure_shm(const struct bench_job *job, struct bench_result *result)
-{
-	return bench_link_measure(&calls, "shm", job, result);
-}
+BENCH_LINK_FUNCTIONS(calls, tcp)
+BENCH_LINK_FUNCTIONS(calls, shm)
 
 #define SETTINGS                                                                                   \
 	"FI_EP_RDM, FI_THREAD_DOMAIN, fi_inject() as far as it goes, receives posted beforehand, " \
@@ -420,12 +403,12 @@ const struct bench_peer bench_fi_tcp = {
 	.name = "fi-tcp",
 	.about = "libfabric over TCP (tcp;ofi_rxm)",
 	.settings = SETTINGS,
-	.halves = BENCH_LINK_HALVES(serve_tcp, measure_tcp),
+	.halves = BENCH_LINK_HALVES(tcp),
 };
 
 const struct bench_peer bench_fi_shm = {
 	.name = "fi-shm",
 	.about = "libfabric over shared memory (shm), which never sleeps",
 	.settings = SETTINGS ", yields instead of sleeping",
-	.halves = BENCH_LINK_HALVES(serve_shm, measure_shm),
+	.halves = BENCH_LINK_HALVES(shm),
 };

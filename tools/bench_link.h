@@ -49,16 +49,30 @@ struct bench_link {
 	void *state;		  /* open()'s */
 };
 
-/* The halves of a peer, of any kind of those in BENCH_LINK_HALVES. */
+/* Both halves of a peer, of any kind of those in BENCH_LINK_HALVES. */
 int bench_link_serve(const struct bench_link_calls *calls, const char *variant,
 	const struct bench_job *job, int ready_fd);
 int bench_link_measure(const struct bench_link_calls *calls, const char *variant,
 	const struct bench_job *job, struct bench_result *result);
 
-#define BENCH_LINK_HALVES(serve, measure)                                                          \
+/* Defines serve_VARIANT() and measure_VARIANT() of a peer whose links are made by calls. */
+#define BENCH_LINK_FUNCTIONS(calls, variant)                                                       \
+	static int serve_##variant(const struct bench_job *job, int ready_fd)                      \
 	{                                                                                          \
-		[BENCH_LATENCY] = {serve, measure}, [BENCH_PACED] = {serve, measure},              \
-		[BENCH_BANDWIDTH] = {serve, measure}, [BENCH_RATE] = {serve, measure},             \
+		return bench_link_serve(&(calls), #variant, job, ready_fd);                        \
+	}                                                                                          \
+	static int measure_##variant(const struct bench_job *job, struct bench_result *result)     \
+	{                                                                                          \
+		return bench_link_measure(&(calls), #variant, job, result);                        \
+	}
+
+/* The halves of that peer. */
+#define BENCH_LINK_HALVES(variant)                                                                 \
+	{                                                                                          \
+		[BENCH_LATENCY] = {serve_##variant, measure_##variant},                            \
+		[BENCH_PACED] = {serve_##variant, measure_##variant},                              \
+		[BENCH_BANDWIDTH] = {serve_##variant, measure_##variant},                          \
+		[BENCH_RATE] = {serve_##variant, measure_##variant},                               \
 	}
 
 /* "tcp://HOST:PORT"; host NULL: all addresses, of the family that job.host has. */

@@ -210,25 +210,8 @@ static const struct bench_link_calls calls = {
 	.close = close_end,
 };
 
-static int serve_tcp(const struct bench_job *job, int ready_fd)
-{
-	return bench_link_serve(&calls, "tcp", job, ready_fd);
-}
-
-static int measure_tcp(const struct bench_job *job, struct bench_result *result)
-{
-	return bench_link_measure(&calls, "tcp", job, result);
-}
-
-static int serve_ipc(const struct bench_job *job, int ready_fd)
-{
-	return bench_link_serve(&calls, "ipc", job, ready_fd);
-}
-
-static int measure_ipc(const struct bench_job *job, struct bench_result *result)
-{
-	return bench_link_measure(&calls, "ipc", job, result);
-}
+BENCH_LINK_FUNCTIONS(calls, tcp)
+BENCH_LINK_FUNCTIONS(calls, ipc)
 
 #define SETTINGS                                                                                   \
 	"pair0, nng_sendmsg() and nng_recvmsg(), NNG_OPT_TCP_NODELAY, queues as long as the "      \
@@ -238,12 +221,12 @@ const struct bench_peer bench_nng = {
 	.name = "nng",
 	.about = "nng over TCP",
 	.settings = SETTINGS,
-	.halves = BENCH_LINK_HALVES(serve_tcp, measure_tcp),
+	.halves = BENCH_LINK_HALVES(tcp),
 };
 
 const struct bench_peer bench_nng_ipc = {
 	.name = "nng-ipc",
 	.about = "nng over Unix stream sockets",
 	.settings = SETTINGS,
-	.halves = BENCH_LINK_HALVES(serve_ipc, measure_ipc),
+	.halves = BENCH_LINK_HALVES(ipc),
 };

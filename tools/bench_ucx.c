@@ -356,25 +356,8 @@ static const struct bench_link_calls calls = {
 	.close = close_end,
 };
 
-static int serve_any(const struct bench_job *job, int ready_fd)
-{
-	return bench_link_serve(&calls, "any", job, ready_fd);
-}
-
-static int measure_any(const struct bench_job *job, struct bench_result *result)
-{
-	return bench_link_measure(&calls, "any", job, result);
-}
-
-static int serve_tcp(const struct bench_job *job, int ready_fd)
-{
-	return bench_link_serve(&calls, "tcp", job, ready_fd);
-}
-
-static int measure_tcp(const struct bench_job *job, struct bench_result *result)
-{
-	return bench_link_measure(&calls, "tcp", job, result);
-}
+BENCH_LINK_FUNCTIONS(calls, any)
+BENCH_LINK_FUNCTIONS(calls, tcp)
 
 #define SETTINGS                                                                                   \
 	"tagged messages, UCS_THREAD_MODE_SINGLE, memory by ucp_mem_map(), receives posted "       \
@@ -384,12 +367,12 @@ const struct bench_peer bench_ucx = {
 	.name = "ucx",
 	.about = "UCX (UCP), over the transports that it chooses",
 	.settings = SETTINGS,
-	.halves = BENCH_LINK_HALVES(serve_any, measure_any),
+	.halves = BENCH_LINK_HALVES(any),
 };
 
 const struct bench_peer bench_ucx_tcp = {
 	.name = "ucx-tcp",
 	.about = "UCX (UCP) over TCP",
 	.settings = SETTINGS ", UCX_TLS=tcp",
-	.halves = BENCH_LINK_HALVES(serve_tcp, measure_tcp),
+	.halves = BENCH_LINK_HALVES(tcp),
 };
