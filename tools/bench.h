@@ -25,9 +25,9 @@
  *
  *   latency    the client writes the whole message, sends it, the server sums up what came, writes
  *              an answer of the same size, the client sums that up; the round trip lasts from
- *              before the write until after the sum. bench_pause() comes before each.
+ *              before the write until after the sum. bench_turn_ns() comes before each.
  *   paced      the same exchange, but a message is due every 1/rate seconds whether or not the
- *              last one was answered; it lasts from when it was due (bench_due_ns()), so that
+ *              last one was answered; it lasts from when it was due (bench_turn_ns()), so that
  *              waiting behind a late one counts.
  *   bandwidth  the client writes a message; the clock runs from the send until it knows that all
  *              of it has arrived; then the server sums it up and says whether it was right. With a
@@ -273,12 +273,11 @@ void bench_put(const struct bench_job *job, void *buffer, uint64_t seed);
 int bench_take(const struct bench_job *job, const void *buffer, uint64_t *seed);
 /* Remembers where a run failed, for the message to the user; returns err. */
 int bench_failed(struct bench_result *result, const char *where, int err);
-/* Idles for the job's gap. */
-void bench_pause(const struct bench_job *job);
-/* When message i of a paced run that began then is due. */
-uint64_t bench_due_ns(const struct bench_job *job, uint64_t begin_ns, uint64_t i);
-/* Waits until then: asleep as long as that is exact enough, then in a loop. */
-void bench_await_ns(uint64_t due_ns);
+/*
+ * Waits until round trip i may begin, and returns from when it counts. Paced: when it is due, which
+ * is over for whoever is late; else idles for the job's gap. began_ns: when the run began.
+ */
+uint64_t bench_turn_ns(const struct bench_job *job, uint64_t began_ns, uint64_t i);
 /*
  * The client's side of a rate run, for any peer: job.threads threads that begin together. stream()
  * sends so many messages and waits for the acknowledgements of all but those that it takes for

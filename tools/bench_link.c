@@ -328,27 +328,11 @@ static int exchange(
 static int measure_latency(struct bench_link *link, struct bench_result *result)
 {
 	const struct bench_job *job = link->job;
-	uint64_t i;
+	uint64_t i, began_ns = tool_now_ns();
 	int err = 0;
 
-	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
-		bench_pause(job);
-		err = exchange(link, i, tool_now_ns(), result);
-	}
-	return err;
-}
-
-static int measure_paced(struct bench_link *link, struct bench_result *result)
-{
-	const struct bench_job *job = link->job;
-	uint64_t i, due_ns, begin_ns = tool_now_ns();
-	int err = 0;
-
-	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
-		due_ns = bench_due_ns(job, begin_ns, i);
-		bench_await_ns(due_ns);
-		err = exchange(link, i, due_ns, result);
-	}
+	for (i = 0; err == 0 && i < job->count + job->warm_up; i++)
+		err = exchange(link, i, bench_turn_ns(job, began_ns, i), result);
 	return err;
 }
 
@@ -476,8 +460,7 @@ int bench_link_measure(const struct bench_link_calls *calls, const char *variant
 	if (job->kind == BENCH_BANDWIDTH)
 		err = job->depth > 1 ? measure_stream(&link, result) : measure_each(&link, result);
 	else
-		err = job->kind == BENCH_PACED ? measure_paced(&link, result)
-					       : measure_latency(&link, result);
+		err = measure_latency(&link, result);
 	if (err == 0)
 		close_link(&link);
 	return err;

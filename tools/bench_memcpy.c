@@ -49,6 +49,7 @@ static int measure_bandwidth(const struct bench_job *job, struct bench_result *r
 		ns = tool_now_ns() - begin_ns;
 		if (bench_check(to, job->size, &seed) < 0 || seed != i)
 			result->wrong++;
+		result->messages++;
 		if (i >= job->warm_up)
 			result->samples[result->n++] = (double)job->size * 1e3 / (double)(ns + !ns);
 	}

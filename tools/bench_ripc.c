@@ -170,31 +170,10 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 {
 	struct bench_end end = {0};
 	int is_long, err = open_for_latency(job, &end, &is_long, result);
-	uint64_t i;
+	uint64_t i, began_ns = tool_now_ns();
 
-	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
-		bench_pause(job);
-		err = exchange(&end, job, i, is_long, tool_now_ns(), result);
-	}
-	if (err < 0)
-		return err;
-	bench_note_path(&end, result);
-	ripc_close(end.ctx, 0);
-	return 0;
-}
-
-/* Whoever is late sends at once: what was due meanwhile has waited since then. */
-static int measure_paced(const struct bench_job *job, struct bench_result *result)
-{
-	struct bench_end end = {0};
-	int is_long, err = open_for_latency(job, &end, &is_long, result);
-	uint64_t i, due_ns, begin_ns = tool_now_ns();
-
-	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
-		due_ns = bench_due_ns(job, begin_ns, i);
-		bench_await_ns(due_ns);
-		err = exchange(&end, job, i, is_long, due_ns, result);
-	}
+	for (i = 0; err == 0 && i < job->count + job->warm_up; i++)
+		err = exchange(&end, job, i, is_long, bench_turn_ns(job, began_ns, i), result);
 	if (err < 0)
 		return err;
 	bench_note_path(&end, result);
@@ -207,7 +186,7 @@ const struct bench_peer bench_ripc = {
 	.about = "libripc",
 	.halves = {
 		[BENCH_LATENCY] = {serve_latency, measure_latency},
-		[BENCH_PACED] = {serve_latency, measure_paced},
+		[BENCH_PACED] = {serve_latency, measure_latency},
 		[BENCH_BANDWIDTH] = {bench_ripc_serve_bandwidth, bench_ripc_measure_bandwidth},
 		[BENCH_RATE] = {bench_ripc_serve_rate, bench_ripc_measure_rate},
 		[BENCH_PARTNERS] = {bench_ripc_serve_partners, bench_ripc_measure_partners},

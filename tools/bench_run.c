@@ -85,19 +85,8 @@ int bench_failed(struct bench_result *result, const char *where, int err)
 
 /* ---- time ---- */
 
-void bench_pause(const struct bench_job *job)
-{
-	if (job->gap_us)
-		tool_sleep_ns(job->gap_us * 1000);
-}
-
-uint64_t bench_due_ns(const struct bench_job *job, uint64_t begin_ns, uint64_t i)
-{
-	/* Not i times a rounded interval, which would add up. */
-	return begin_ns + (uint64_t)((double)i * 1e9 / (double)job->rate_hz);
-}
-
-void bench_await_ns(uint64_t due_ns)
+/* Asleep as long as that is exact enough, then in a loop. */
+static void await_ns(uint64_t due_ns)
 {
 	uint64_t now_ns = tool_now_ns();
 
@@ -105,6 +94,21 @@ void bench_await_ns(uint64_t due_ns)
 		tool_sleep_ns(due_ns - SLEEP_EARLY_NS - now_ns);
 	while (tool_now_ns() < due_ns)
 		;
+}
+
+uint64_t bench_turn_ns(const struct bench_job *job, uint64_t began_ns, uint64_t i)
+{
+	/* Not i times a rounded interval, which would add up. */
+	uint64_t due_ns = job->rate_hz ?
+		began_ns + (uint64_t)((double)i * 1e9 / (double)job->rate_hz) : 0;
+
+	if (due_ns) {
+		await_ns(due_ns);
+		return due_ns;
+	}
+	if (job->gap_us)
+		tool_sleep_ns(job->gap_us * 1000);
+	return tool_now_ns();
 }
 
 uint64_t bench_ack_step(const struct bench_job *job)

@@ -82,7 +82,7 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 static int measure_latency(const struct bench_job *job, struct bench_result *result)
 {
 	struct table *table = NULL;
-	uint64_t i, begin_ns, seed;
+	uint64_t i, begin_ns, seed, began_ns = tool_now_ns();
 	int fd = open(job->where, O_RDWR | O_CLOEXEC), err;
 
 	if (fd < 0)
@@ -92,13 +92,14 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 	if (err < 0)
 		return bench_failed(result, "mapping", err);
 	for (i = 0; i < job->count + job->warm_up; i++) {
-		begin_ns = tool_now_ns();
+		begin_ns = bench_turn_ns(job, began_ns, i);
 		bench_put(job, table->there.bytes, i);
 		atomic_store_explicit(&table->there.number, i + 1, memory_order_release);
 		if (!await_number(&table->back, i + 1))
 			return bench_failed(result, "waiting for the answer", -ETIMEDOUT);
 		if (bench_take(job, table->back.bytes, &seed) < 0)
 			result->wrong++;
+		result->messages++;
 		if (i >= job->warm_up)
 			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
 	}

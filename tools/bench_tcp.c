@@ -90,27 +90,11 @@ static int exchange(const struct bench_job *job, int fd, void *buffer, uint64_t 
 static int measure_latency(const struct bench_job *job, struct bench_result *result)
 {
 	void *buffer;
-	uint64_t i;
 	int fd = open_client(job, result, &buffer), err = 0;
+	uint64_t i, began_ns = tool_now_ns();
 
-	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
-		bench_pause(job);
-		err = exchange(job, fd, buffer, i, tool_now_ns(), result);
-	}
-	return fd < 0 ? fd : err;
-}
-
-static int measure_paced(const struct bench_job *job, struct bench_result *result)
-{
-	void *buffer;
-	int fd = open_client(job, result, &buffer), err = 0;
-	uint64_t i, due_ns, begin_ns = tool_now_ns();
-
-	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
-		due_ns = bench_due_ns(job, begin_ns, i);
-		bench_await_ns(due_ns);
-		err = exchange(job, fd, buffer, i, due_ns, result);
-	}
+	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++)
+		err = exchange(job, fd, buffer, i, bench_turn_ns(job, began_ns, i), result);
 	return fd < 0 ? fd : err;
 }
 
@@ -309,7 +293,7 @@ const struct bench_peer bench_tcp = {
 	.about = "a TCP stream with TCP_NODELAY",
 	.halves = {
 		[BENCH_LATENCY] = {serve_latency, measure_latency},
-		[BENCH_PACED] = {serve_latency, measure_paced},
+		[BENCH_PACED] = {serve_latency, measure_latency},
 		[BENCH_RATE] = {serve_rate, measure_rate},
 		[BENCH_BANDWIDTH] = {serve_bandwidth, measure_bandwidth},
 	},

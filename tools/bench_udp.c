@@ -130,27 +130,11 @@ static int open_client(const struct bench_job *job, struct bench_result *result)
 static int measure_latency(const struct bench_job *job, struct bench_result *result)
 {
 	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
-	uint64_t i;
 	int fd = open_client(job, result), err = 0;
+	uint64_t i, began_ns = tool_now_ns();
 
-	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
-		bench_pause(job);
-		err = exchange(job, fd, buffer, i, tool_now_ns(), result);
-	}
-	return fd < 0 ? fd : err;
-}
-
-static int measure_paced(const struct bench_job *job, struct bench_result *result)
-{
-	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t) + 1];
-	int fd = open_client(job, result), err = 0;
-	uint64_t i, due_ns, begin_ns = tool_now_ns();
-
-	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++) {
-		due_ns = bench_due_ns(job, begin_ns, i);
-		bench_await_ns(due_ns);
-		err = exchange(job, fd, buffer, i, due_ns, result);
-	}
+	for (i = 0; fd >= 0 && err == 0 && i < job->count + job->warm_up; i++)
+		err = exchange(job, fd, buffer, i, bench_turn_ns(job, began_ns, i), result);
 	return fd < 0 ? fd : err;
 }
 
@@ -259,7 +243,7 @@ const struct bench_peer bench_udp = {
 	.name = "udp",
 	.about = "a pair of connected UDP sockets (latency, saturation, rate)",
 	.halves = {
-		[BENCH_PACED] = {serve_latency, measure_paced},
+		[BENCH_PACED] = {serve_latency, measure_latency},
 		[BENCH_RATE] = {serve_rate, measure_rate},
 		[BENCH_LATENCY] = {serve_latency, measure_latency},
 	},

@@ -104,14 +104,14 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 static int measure_latency(const struct bench_job *job, struct bench_result *result)
 {
 	static uint64_t buffer[DATAGRAM_MAX / sizeof(uint64_t)];
-	uint64_t i, begin_ns, seed;
+	uint64_t i, begin_ns, seed, began_ns = tool_now_ns();
 	int fd = open_client(job);
 	ssize_t got;
 
 	if (fd < 0)
 		return bench_failed(result, "connecting", fd);
 	for (i = 0; i < job->count + job->warm_up; i++) {
-		begin_ns = tool_now_ns();
+		begin_ns = bench_turn_ns(job, began_ns, i);
 		bench_put(job, buffer, i);
 		if (send(fd, buffer, job->size, MSG_NOSIGNAL) < 0)
 			return bench_failed(result, "sending", -errno);
@@ -120,6 +120,7 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 			return bench_failed(result, "receiving", (int)got);
 		if (got != (ssize_t)job->size || bench_take(job, buffer, &seed) < 0)
 			result->wrong++;
+		result->messages++;
 		if (i >= job->warm_up)
 			result->samples[result->n++] = (double)(tool_now_ns() - begin_ns) / 1e3;
 	}
