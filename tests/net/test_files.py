@@ -570,7 +570,7 @@ class Alone(unittest.TestCase):
                          ['1', '50', '1400', '100000'])
 
     def bench(self, *args):
-        done = run('ripc-bench', *args, '--pairs', '2', '--json')
+        done = run('ripc-bench', args[0], '--pairs', '2', '--json', *args[1:])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         for line in lines:
@@ -642,6 +642,17 @@ class Alone(unittest.TestCase):
 
     def test_bench__libfabric(self):
         self.bench_other_library('fi-tcp', 'fi-shm')
+
+    def test_bench__keeps_gap_and_rate(self):
+        """Nobody begins early: two runs last at least as long as their gaps, or rate, ask."""
+        for peer in ('unix', 'tcp', 'udp'):
+            began = time.monotonic()
+            self.bench('idle-gap', '--gap', '20000', '--vs', peer, '--count', '30', '--pairs', '1')
+            self.assertGreaterEqual(time.monotonic() - began, 2 * 30 * 0.02, peer)
+        for peer in ('tcp', 'udp'):
+            began = time.monotonic()
+            self.bench('saturation', '--rate', '50', '--vs', peer, '--count', '30', '--pairs', '1')
+            self.assertGreaterEqual(time.monotonic() - began, 2 * 30 / 50, peer)
 
     def test_bench__out(self):
         with tempfile.TemporaryDirectory() as top:
