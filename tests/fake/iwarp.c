@@ -242,9 +242,14 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr *own = (struct fake_mr *)mr;
 
-	own->stuck = fake_fails(FAKE_DEREG_MR);
-	if (own->stuck)
-		return errno;
+	if (fake_fails(FAKE_DEREG_MR)) {
+		int error = errno;
+
+		pthread_mutex_lock(&fake_world.lock);
+		own->stuck = true;
+		pthread_mutex_unlock(&fake_world.lock);
+		return error;
+	}
 	pthread_mutex_lock(&fake_world.lock);
 	list_remove(&own->node);
 	pthread_mutex_unlock(&fake_world.lock);
@@ -646,23 +651,31 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &context->context;
 }
 
-static void drop_stuck(const struct ibv_context *context)
+/* Takes away one region of @context that could not be deregistered. */
+static struct fake_mr *take_stuck(const struct ibv_context *context)
 {
+	struct fake_mr *taken = NULL;
+
+	pthread_mutex_lock(&fake_world.lock);
 	list_for_each_safe(node, &fake_world.mrs) {
 		struct fake_mr *mr = list_entry(node, struct fake_mr, node);
 
-		if (!mr->stuck || mr->mr.context != context)
+		if (taken || !mr->stuck || mr->mr.context != context)
 			continue;
 		list_remove(node);
-		fake_gone(mr);
+		taken = mr;
 	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return taken;
 }
 
 int ibv_close_device(struct ibv_context *context)
 {
 	struct fake_context *own = (struct fake_context *)context;
+	struct fake_mr *stuck;
 
-	drop_stuck(context);
+	while ((stuck = take_stuck(context)))
+		fake_gone(stuck);
 	close(own->pipe[0]);
 	close(own->pipe[1]);
 	return fake_gone(own);

@@ -164,7 +164,9 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	if (fake_fails(FAKE_BIND))
 		return -1;
+	pthread_mutex_lock(&fake_world.lock);
 	use_device(id, addr);
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 
@@ -173,7 +175,9 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 	(void)backlog;
 	if (fake_fails(FAKE_LISTEN))
 		return -1;
+	pthread_mutex_lock(&fake_world.lock);
 	((struct fake_id *)id)->listens = true;
+	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
 }
 

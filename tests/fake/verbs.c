@@ -239,9 +239,14 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr *own = (struct fake_mr *)mr;
 
-	own->stuck = fake_fails(FAKE_DEREG_MR);
-	if (own->stuck)
-		return errno;
+	if (fake_fails(FAKE_DEREG_MR)) {
+		int error = errno;
+
+		pthread_mutex_lock(&fake_world.lock);
+		own->stuck = true;
+		pthread_mutex_unlock(&fake_world.lock);
+		return error;
+	}
 	pthread_mutex_lock(&fake_world.lock);
 	list_remove(&own->node);
 	fake_gone(own);
