@@ -8,8 +8,8 @@ no seed. Each case checks that what arrives is what was sent, and comes once.
 
 usage: soak.py BUILD_DIRECTORY [FIRST_SEED LAST_SEED [JOBS]]
 
-Without seeds: 1, or with RIPC_TEST_FULL=1 those up to 1,000. JOBS seeds run at a time (default: twice
-as many as there are processors, as the cases wait most of the time).
+Without seeds: 1, or with RIPC_TEST_FULL=1 those up to 1,000. JOBS seeds run at a time (default:
+twice as many as there are processors, as the cases wait most of the time).
 """
 import concurrent.futures
 import os
