@@ -577,9 +577,12 @@ void ripc__partner_header_bare(struct partner *partner, struct wire_packet *pack
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
 
 /* route.c: by which device, and to which address */
-/* The best device, and the address there, of who answered. */
-int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answer,
-		uint8_t *device_index, struct ripc__addr *addr);
+/*
+ * The peer of who answered, by the best device that makes a route there: one reference more. Those
+ * that refuse are tried again later. -ENOMEM; what the best one said; -EHOSTUNREACH: there is none.
+ */
+int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
+		struct peer **peer);
 /* Sends datagrams to a partner; returns what send said. A broken route is replaced soon. */
 int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n);
 /* The peer's device says (a negative errno) that it leads nowhere, or nothing is heard by it. */

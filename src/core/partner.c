@@ -181,13 +181,9 @@ void ripc__partner_free(struct partner *partner)
 static int partner_found(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct ripc__addr addr;
 	struct peer *peer;
-	uint8_t device;
-	int error = ripc__route_choose(ctx, answer, &device, &addr);
+	int error = ripc__route_find(ctx, answer, &peer);
 
-	if (!error)
-		error = ripc__peer_get(ctx, device, answer->record.context, &addr, &peer);
 	if (error)
 		return error;
 	error = partner_attach(partner, answer->record.incarnation, peer);
@@ -200,17 +196,31 @@ static int partner_found(struct partner *partner, const struct ripc__answer *ans
 	return 0;
 }
 
+/* What was sent with the old one and comes late has no effect any more. Cannot fail. */
+static void token_renew(struct partner *partner)
+{
+	ripc__token_take_back(partner);
+	(void)ripc__token_give(partner); /* the slot just given back is free */
+	partner->known = false;
+}
+
+/* Takes over the caller's reference. */
+static void peer_replace(struct partner *partner, struct peer *peer)
+{
+	ripc__peer_put(partner->service->ctx, partner->peer);
+	partner->peer = peer;
+	token_renew(partner);
+}
+
 /* The resolver names one that was taken for dead: it begins anew, but for its numbers. */
 static int dead_found(struct partner *partner, const struct ripc__answer *answer)
 {
-	struct ripc__addr addr;
-	uint8_t device;
-	int error = ripc__route_choose(partner->service->ctx, answer, &device, &addr);
+	struct peer *peer;
+	int error = ripc__route_find(partner->service->ctx, answer, &peer);
 
-	error = error ? error : ripc__partner_reroute(partner,
-		&partner->service->ctx->devices[device], &addr);
 	if (error)
 		return error;
+	peer_replace(partner, peer);
 	partner->dead = false;
 	partner->token_out = 0;
 	partner->state = PARTNER_HELLO;
@@ -556,14 +566,6 @@ void ripc__partner_retire(struct partner *partner)
 	partner->suspect = false; /* what its ID means now is no longer its concern */
 }
 
-/* What was sent with the old one and comes late has no effect any more. Cannot fail. */
-static void token_renew(struct partner *partner)
-{
-	ripc__token_take_back(partner);
-	(void)ripc__token_give(partner); /* the slot just given back is free */
-	partner->known = false;
-}
-
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	ripc__partner_retire(partner);
@@ -587,9 +589,7 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 
 	if (error)
 		return error;
-	ripc__peer_put(ctx, partner->peer);
-	partner->peer = peer;
-	token_renew(partner);
+	peer_replace(partner, peer);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core.h"
 #include "util/rare.h"
@@ -40,9 +41,9 @@ static uint32_t index_of(const struct ripc_context *ctx, const struct device *de
 	return (uint32_t)(device - ctx->devices);
 }
 
-static bool has_failed(const struct peer *peer, uint32_t index)
+static uint8_t bit_of(const struct ripc_context *ctx, const struct device *device)
 {
-	return peer->failed >> index & 1;
+	return (uint8_t)(1u << index_of(ctx, device));
 }
 
 /* ---- changing the route ------------------------------------------------------------------ */
@@ -97,7 +98,7 @@ bool ripc__route_is_lost(const struct partner *partner)
 
 RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
-	if (peer->broken || has_failed(peer, peer->device))
+	if (peer->broken || peer->failed >> peer->device & 1)
 		return;
 	peer->broken = ctx->any_broken = true;
 	peer->failed |= (uint8_t)(1u << peer->device);
@@ -121,7 +122,7 @@ int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, u
 }
 
 /* The best way to who answered, over devices below end that have not failed. */
-static struct device *choose(struct ripc_context *ctx, const struct peer *peer, uint32_t end,
+static struct device *choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr)
 {
 	const struct wire_record *record = &answer->record;
@@ -129,7 +130,7 @@ static struct device *choose(struct ripc_context *ctx, const struct peer *peer, 
 	for (uint32_t d = 0; d < end; d++) {
 		struct device *device = &ctx->devices[d];
 
-		for (uint32_t a = 0; a < record->n_addrs && !(peer && has_failed(peer, d)); a++) {
+		for (uint32_t a = 0; a < record->n_addrs && !(failed >> d & 1); a++) {
 			if (record->addrs[a].backend == device->ops->id &&
 					device->ops->addr_choose(device->port,
 						record->addrs[a].blob, record->addrs[a].len,
@@ -140,15 +141,34 @@ static struct device *choose(struct ripc_context *ctx, const struct peer *peer, 
 	return NULL;
 }
 
-int ripc__route_choose(struct ripc_context *ctx, const struct ripc__answer *answer,
-		uint8_t *device_index, struct ripc__addr *addr)
+/* A better device than the one in use makes no route there. */
+static void refused(struct ripc_context *ctx, struct peer *peer, uint8_t devices, int why)
 {
-	struct device *device = choose(ctx, NULL, ctx->n_devices, answer, addr);
+	peer->failed |= devices;
+	peer->left = (uint8_t)(ffs(devices));
+	peer->why = (uint8_t)-why;
+	retry_later(ctx, peer);
+}
 
-	if (!device)
-		return -EHOSTUNREACH;
-	*device_index = (uint8_t)index_of(ctx, device);
-	return 0;
+int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
+		struct peer **peer)
+{
+	uint8_t refusing = 0;
+	struct device *device;
+	struct ripc__addr addr;
+	int error, why = 0;
+
+	while ((device = choose(ctx, refusing, ctx->n_devices, answer, &addr))) {
+		error = ripc__peer_get(ctx, (uint8_t)index_of(ctx, device), answer->record.context,
+			&addr, peer);
+		if (!error && refusing)
+			refused(ctx, *peer, refusing, why);
+		if (!error || error == -ENOMEM)
+			return error;
+		refusing |= bit_of(ctx, device);
+		why = why ? why : error;
+	}
+	return why ? why : -EHOSTUNREACH;
 }
 
 /* What had to wait for the route. */
@@ -167,13 +187,20 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	struct peer *peer = partner->peer;
 	struct ripc__addr addr;
 	struct device *device, *old;
+	uint8_t refusing = 0;
+	int error = 0;
 
 	if (!peer || !peer->broken)
 		return;
 	old = ripc__peer_device(ctx, peer);
-	device = choose(ctx, peer, ctx->n_devices, answer, &addr);
-	if (!device || route_change(ctx, peer, device, &addr))
-		return;
+	do {
+		refusing |= error ? bit_of(ctx, device) : 0;
+		device = choose(ctx, peer->failed | refusing, ctx->n_devices, answer, &addr);
+		if (!device)
+			return;
+		error = route_change(ctx, peer, device, &addr);
+	} while (error);
+	peer->failed |= refusing;
 	if (device != old)
 		ripc__log(ctx, RIPC_LOG_INFO, "service 0x%llx: %s failed, goes on by %s",
 			(unsigned long long)partner->id, old->ops->name, device->ops->name);
@@ -343,7 +370,7 @@ static void retry(struct partner *partner)
 		return;
 	}
 	peer->failed = 0;
-	device = choose(ctx, peer, peer->device, answer, &addr);
+	device = choose(ctx, 0, peer->device, answer, &addr);
 	if (device)
 		ripc__peer_moved(partner, device, &addr, ECHO_LEN);
 	else

@@ -19,7 +19,7 @@ static struct {
 	struct ripc_context *ctx[2];
 	struct ripc_service *svc[2];
 	uint64_t now_us;
-	int better_is, other_is, choose_error;
+	int better_is, other_is, choose_error, open_error, other_open_error;
 	bool is_plain; /* one network, and nobody tells when a service ends */
 	bool is_real;  /* its time is */
 	struct ripc__addr gone; /* what goes there vanishes */
@@ -65,6 +65,18 @@ static int choose_or_fail(void *port, const uint8_t *blob, size_t len, const uin
 		ripc__loop_backend.addr_choose(port, blob, len, host, addr);
 }
 
+static int open_or_fail(void *port, void *peer, const struct ripc__addr *addr)
+{
+	return world.open_error ? world.open_error :
+		ripc__loop_backend.peer_open(port, peer, addr);
+}
+
+static int other_open(void *port, void *peer, const struct ripc__addr *addr)
+{
+	return world.other_open_error ? world.other_open_error :
+		ripc__loop_backend.peer_open(port, peer, addr);
+}
+
 /* Which of the networks each of the two has; NULL: all. */
 static void world_open_both(const char *first, const char *second)
 {
@@ -80,10 +92,13 @@ static void world_open_both(const char *first, const char *second)
 	world.better.send = send_or_fail;
 	world.better.read = read_or_fail;
 	world.better.addr_choose = choose_or_fail;
-	world.choose_error = 0;
+	world.better.peer_open = open_or_fail;
+	world.choose_error = world.open_error = 0;
 	world.other.name = "other";
 	world.other.id = 102;
 	world.other.send = other_send;
+	world.other.peer_open = other_open;
+	world.other_open_error = 0;
 	world.backends[0] = &world.better;
 	world.backends[1] = &world.other;
 	ripc__env_init(&world.env);
@@ -227,6 +242,83 @@ START_TEST(failed__at_first)
 	send_longs(0, 1);
 	pass(2000000);
 	ck_assert_uint_eq(world.delivered, 1);
+	ck_assert_str_eq(path_of(0), "other");
+	world_close();
+}
+END_TEST
+
+/* It makes no route: the next one is taken at once, and it is tried again later. */
+START_TEST(refused__at_first)
+{
+	const struct iovec item = {"hello", 5};
+
+	world_open();
+	world.open_error = -EMFILE;
+	ck_assert_int_eq(ripc_send_short(world.svc[0], ripc_service_id(world.svc[1]), &item, 1), 0);
+	send_longs(0, 3);
+	pass(1000000);
+	ck_assert_uint_eq(world.delivered, 3);
+	ck_assert_uint_eq(world.received, 3);
+	ck_assert_str_eq(path_of(0), "other");
+	ck_assert_str_eq(others_of(0), "better: failed (the partner does not "
+		"answer, or no network leads to it), is tried again");
+	world.open_error = 0;
+	pass(12000000);
+	send_longs(3, 1);
+	pass(1000000);
+	ck_assert_uint_eq(world.delivered, 4);
+	ck_assert_str_eq(path_of(0), "better");
+	world_close();
+}
+END_TEST
+
+/* What became of a long message. */
+static int status_of_next(void)
+{
+	struct ripc_msg *msg;
+	int status;
+
+	for (; ripc_receive(world.svc[0], 0, &msg); world.now_us += 100) {
+		ripc_poll(world.ctx[0]);
+		ripc_poll(world.ctx[1]);
+	}
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	status = msg->status;
+	ripc_msg_free(msg);
+	return status;
+}
+
+/* None makes one: what the best one said is told, and it is asked again next time. */
+START_TEST(refused__by_all)
+{
+	world_open();
+	world.open_error = -ENETDOWN;
+	world.other_open_error = -EMFILE;
+	send_longs(0, 1);
+	ck_assert_int_eq(status_of_next(), -ENETDOWN);
+	world.open_error = world.other_open_error = 0;
+	send_longs(1, 1);
+	ck_assert_int_eq(status_of_next(), 0);
+	ck_assert_str_eq(path_of(0), "better");
+	world_close();
+}
+END_TEST
+
+/* What is in use breaks, and the next one makes no route: neither is the end. */
+START_TEST(refused__after_a_failure)
+{
+	world_open();
+	world.better_is = WORKS;
+	send_longs(0, 2);
+	pass(1000000);
+	world.better_is = RESETS;
+	world.other_open_error = -EMFILE;
+	send_longs(2, 2);
+	pass(300000);
+	ck_assert_uint_eq(world.delivered, 2);
+	world.other_open_error = 0;
+	pass(8000000);
+	ck_assert_uint_eq(world.delivered, 4);
 	ck_assert_str_eq(path_of(0), "other");
 	world_close();
 }
@@ -482,6 +574,7 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
+		{ refused__at_first, 1 }, { refused__by_all, 1 }, { refused__after_a_failure, 1 },
 		{ failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
 		{ answer__to_a_successor, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
