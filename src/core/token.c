@@ -163,9 +163,8 @@ void ripc__pair_remove(struct partner *partner)
 	if (place == UINT32_MAX)
 		return;
 	ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx, local, remote, n - 1));
-	if (last == partner)
-		return;
-	/* The last one fills the gap. Without memory for it, it is found by its token only. */
-	ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx, local, remote, place));
-	(void)ripc__map_put(&ctx->partners_by_pair, pair_key(ctx, local, remote, place), last);
+	/* The last one fills the gap. */
+	if (last != partner)
+		ripc__map_replace(&ctx->partners_by_pair, pair_key(ctx, local, remote, place),
+			last);
 }

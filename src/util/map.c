@@ -109,6 +109,16 @@ void *ripc__map_get(const struct ripc__map *map, uint64_t key)
 	return map->count ? find(map, key)->value : NULL;
 }
 
+void *ripc__map_replace(struct ripc__map *map, uint64_t key, void *value)
+{
+	struct ripc__map_entry *entry = map->count ? find(map, key) : NULL;
+	void *before = entry ? entry->value : NULL;
+
+	if (before)
+		entry->value = value;
+	return before;
+}
+
 /* Fills the gap at "hole" with later entries whose probes pass over it. */
 static void close_gap(struct ripc__map *map, uint32_t hole)
 {

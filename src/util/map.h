@@ -25,6 +25,8 @@ void ripc__map_free(struct ripc__map *map); /* frees the table, not the values *
 /* 0; -ENOMEM; -EEXIST if the key is there (nothing is changed). value must not be NULL. */
 int ripc__map_put(struct ripc__map *map, uint64_t key, void *value);
 void *ripc__map_get(const struct ripc__map *map, uint64_t key);
+/* Returns what was there; NULL: nothing, and nothing is there now. Cannot fail otherwise. */
+void *ripc__map_replace(struct ripc__map *map, uint64_t key, void *value);
 /* Returns what was there, or NULL. Shrinks the table when it is nearly empty. */
 void *ripc__map_remove(struct ripc__map *map, uint64_t key);
 /* Iteration: start with *at = 0; returns NULL at the end. The map must not change meanwhile. */

@@ -70,6 +70,26 @@ START_TEST(map__like_an_array)
 }
 END_TEST
 
+/* In its place: no memory is needed. */
+START_TEST(map_replace__keeps_the_rest)
+{
+	struct ripc__map map;
+	int first, second, third;
+
+	ripc__map_init(&map, 1);
+	ck_assert_ptr_null(ripc__map_replace(&map, 7, &first));
+	ck_assert_ptr_null(ripc__map_get(&map, 7));
+	ck_assert_int_eq(ripc__map_put(&map, 7, &first), 0);
+	ck_assert_int_eq(ripc__map_put(&map, 8, &second), 0);
+	ck_assert_ptr_eq(ripc__map_replace(&map, 7, &third), &first);
+	ck_assert_ptr_null(ripc__map_replace(&map, 9, &first));
+	ck_assert_ptr_eq(ripc__map_get(&map, 7), &third);
+	ck_assert_ptr_eq(ripc__map_get(&map, 8), &second);
+	ck_assert_uint_eq(map.count, 2);
+	ripc__map_free(&map);
+}
+END_TEST
+
 START_TEST(map_put__key_is_there)
 {
 	struct ripc__map map;
@@ -157,8 +177,9 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		map__like_an_array, map_put__key_is_there, map_remove__empty_takes_no_memory,
-		map__regular_keys_spread, map__seed_changes_places, NULL,
+		map__like_an_array, map_put__key_is_there, map_replace__keeps_the_rest,
+		map_remove__empty_takes_no_memory, map__regular_keys_spread,
+		map__seed_changes_places, NULL,
 	};
 
 	return suite_run("map", tests);

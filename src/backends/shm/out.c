@@ -46,10 +46,10 @@ static void drop(struct shm_port *port, struct shm_out *out)
 		first->next = out->next;
 		return;
 	}
-	ripc__map_remove(&port->outs, get64(out->name));
-	/* There is room for its successor: an entry has just been taken out. */
 	if (out->next)
-		(void)ripc__map_put(&port->outs, get64(out->name), out->next);
+		ripc__map_replace(&port->outs, get64(out->name), out->next);
+	else
+		ripc__map_remove(&port->outs, get64(out->name));
 }
 
 int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
