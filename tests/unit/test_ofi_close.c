@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports of the ofi backend and the dead: whom libfabric waits for, and what they left behind. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ofi_world.h"
@@ -13,6 +16,7 @@ static struct {
 	struct fi_ops_cq cq_ops;
 	void *op; /* completes as soon as it may */
 	sem_t may_go, gone, may_complete;
+	int pipe;
 } between;
 
 static int close_late(struct fid *fid)
@@ -62,6 +66,51 @@ START_TEST(port_close__does_not_wait_for_ever)
 	ripc__ofi_release(NULL, event.handle);
 	ripc__ofi_peer_close(&left.port, &left.peer);
 	end_close(&left);
+}
+END_TEST
+
+static bool read_now(int fd)
+{
+	struct pollfd there = {.fd = fd, .events = POLLIN};
+
+	return poll(&there, 1, 0) == 1;
+}
+
+static int close_slowly(struct fid *fid)
+{
+	int error;
+
+	poll(NULL, 0, 1500);
+	error = between.real->close(fid);
+	ck_assert_int_eq((int)write(between.pipe, "!", 1), 1);
+	return error;
+}
+
+/* Who exits meanwhile waits for it: libfabric is not taken down from under who closes. */
+START_TEST(exit__waits_for_who_closes)
+{
+	int fds[2], status;
+	struct end end;
+	char mark = 0;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		end_open(&end);
+		come_between(&end);
+		between.ops.close = close_slowly;
+		between.pipe = fds[1];
+		end_close(&end);
+		exit(read_now(fds[0]) ? 1 : 0); /* it was not waited for */
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	close(fds[1]);
+	ck_assert_int_eq((int)read(fds[0], &mark, 1), 1);
+	ck_assert_int_eq(mark, '!');
+	close(fds[0]);
 }
 END_TEST
 
@@ -165,6 +214,7 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		port_close__does_not_wait_for_ever,
+		exit__waits_for_who_closes,
 		dev_close__finds_it_closed,
 		port_close__leaves_alone_what_was_sent,
 		port_open__after_the_dead,

@@ -15,15 +15,28 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CLOSE_MS       500  /* in which an endpoint is closed, or goes on closing alone */
 #define LOOK_MS        5000 /* between two looks of who closes alone */
 #define LOOKS          2    /* of those: libfabric forgets some of what partners left undone */
+#define EXIT_MS	       5000 /* for which a process that exits waits for those that close alone */
 #define ENDPOINT_TRIES 8
+
+/*
+ * Of all contexts of the process. libfabric's destructors free what fi_close works with: before
+ * they run, whoever closes alone has to be out of libfabric, and nobody may go in any more.
+ */
+static struct {
+	atomic_uint inside;
+	atomic_bool exits;
+	_Atomic pid_t pid; /* a child has none of the threads */
+} process;
 
 /* Between the thread that closes and who has it close. */
 struct ofi_closing {
@@ -258,6 +271,33 @@ static void closing_free(struct ofi_closing *closing)
 	free(closing);
 }
 
+/* Does not return if the process exits. */
+static void libfabric_enter(void)
+{
+	atomic_store(&process.pid, getpid());
+	atomic_fetch_add(&process.inside, 1);
+	if (!atomic_load(&process.exits))
+		return;
+	atomic_fetch_sub(&process.inside, 1);
+	for (;;)
+		pause();
+}
+
+static void libfabric_leave(void)
+{
+	atomic_fetch_sub(&process.inside, 1);
+}
+
+/* Before libfabric's own, as libfabric was loaded for us. */
+static __attribute__((destructor)) void process_exits(void)
+{
+	uint64_t until_ms = now_ms() + EXIT_MS;
+
+	atomic_store(&process.exits, true);
+	while (atomic_load(&process.inside) && process.pid == getpid() && now_ms() < until_ms)
+		poll(NULL, 0, 1);
+}
+
 static void *closing_main(void *arg)
 {
 	struct ofi_closing *closing = arg;
@@ -266,8 +306,11 @@ static void *closing_main(void *arg)
 	for (int i = 0; closing->alone && i < LOOKS; i++) {
 		/* First: whoever has closed the port may be about to exit. */
 		poll(NULL, 0, LOOK_MS);
+		libfabric_enter();
 		closing->alone = !look(closing->net);
+		libfabric_leave();
 	}
+	libfabric_enter();
 	endpoint_close(closing->net);
 	pthread_mutex_lock(&closing->lock);
 	closing->done = true;
@@ -278,6 +321,7 @@ static void *closing_main(void *arg)
 		device_close(closing->net);
 		closing_free(closing);
 	}
+	libfabric_leave();
 	return NULL;
 }
 
