@@ -542,31 +542,47 @@ static bool is_answered(struct ripc_context *ctx, struct ripc_service *svc)
 
 /*
  * Of one whose end nobody tells (its route swallows all) it is just known that nobody has its ID,
- * when another one with that ID speaks: answers go to that one.
+ * when another one with that ID speaks: answers go to that one. False: before its end there was a
+ * silence that was long enough to ask for it, and it is remembered.
  */
-START_TEST(answer__to_a_successor)
+static bool successor_is_answered(void)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,
 		.pool_bytes = 64u << 20};
 	uint64_t id = 0x123456789;
 	struct ripc_service *svc;
 	struct ripc_context *ctx;
+	int error;
 
-	world.is_plain = world.is_real = true;
 	world_open();
 	world.better_is = WORKS;
+	world.gone.len = 0;
 	ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &ctx), 0);
 	ck_assert_int_eq(ripc_service_open(ctx, id, 0, &svc), 0);
 	ck_assert(is_answered(ctx, svc));
 	world.gone.len = (uint8_t)ctx->devices[0].blob_len;
 	memcpy(world.gone.blob, ctx->devices[0].blob, world.gone.len);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
-	ck_assert_int_eq(ripc_resolve(world.ctx[0], id, 3000), -ENOENT);
-	ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &ctx), 0);
-	ck_assert_int_eq(ripc_service_open(ctx, id, 0, &svc), 0);
-	ck_assert(is_answered(ctx, svc));
-	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	error = ripc_resolve(world.ctx[0], id, 3000);
+	if (error) {
+		ck_assert_int_eq(error, -ENOENT);
+		ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &ctx), 0);
+		ck_assert_int_eq(ripc_service_open(ctx, id, 0, &svc), 0);
+		ck_assert(is_answered(ctx, svc));
+		ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	}
 	world_close();
+	return error;
+}
+
+START_TEST(answer__to_a_successor)
+{
+	bool is_shown = false;
+
+	world.is_plain = world.is_real = true;
+	for (int i = 0; !is_shown && i < 10; i++)
+		is_shown = successor_is_answered();
+	ck_assert(is_shown);
 }
 END_TEST
 
