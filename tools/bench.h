@@ -12,14 +12,15 @@
  *   bench_machine.c  what it was measured on
  *   bench_rate.c     the clients of a rate run
  *   bench_cost.c     processors' time and bytes on the wire
- *   bench_peers.c.in the table of the peers: who exchanges messages
+ *   bench_peers.c    finds the peers, who exchange messages, and loads modules
+ *   bench_common.c   what every peer does alike
  *   bench_ripc.c, bench_ripc_*.c, bench_tcp.c, ...
  *                    the peers themselves
  *   bench_link.c     what those share that are other libraries of messages
  *
- * A peer is added by a file with a struct bench_peer and its name in bench_peers[], or in
- * meson.build if it needs a foreign library; a test by a line in bench_tests[], and by a kind if no
- * peer can do what it needs yet.
+ * A peer is added by a file with a struct bench_peer, and a line in bench_peers.c; if it needs a
+ * foreign library, the file is a module, which meson.build has. A test is added by a line in
+ * bench_tests[], and by a kind if no peer can do what it needs yet.
  *
  * What a peer does is the same for every peer, by kind:
  *
@@ -51,19 +52,19 @@
 #include <stdio.h>
 #include "common.h"
 
-#define PROGRAM		  "ripc-bench"
-#define BENCH_LIST_MAX	  128 /* sizes, or values of what a test varies */
-#define BENCH_PEERS_MAX	  24
-#define BENCH_COUNT_MAX	  1000000
-#define BENCH_DEPTH_MAX	  4096
-#define BENCH_THREADS_MAX 64
+#define PROGRAM		    "ripc-bench"
+#define BENCH_LIST_MAX	    128 /* sizes, or values of what a test varies */
+#define BENCH_PEERS_MAX	    24
+#define BENCH_COUNT_MAX	    1000000
+#define BENCH_DEPTH_MAX	    4096
+#define BENCH_THREADS_MAX   64
 #define BENCH_THREADS_DEPTH 16 /* of each, if there are several */
-#define BENCH_PARTNERS_MAX 10000
-#define BENCH_WAIT_MS	  1000	/* for the answer to a message that may get lost */
-#define BENCH_ACK_MS	  100	/* for an acknowledgement of messages that may get lost */
-#define BENCH_STALL_MS	  60000 /* for anything else */
-#define BENCH_RUN_SECONDS 300	/* no process lives longer than a run can last */
-#define BENCH_WHERE_LEN	  96
+#define BENCH_PARTNERS_MAX  10000
+#define BENCH_WAIT_MS	    1000  /* for the answer to a message that may get lost */
+#define BENCH_ACK_MS	    100	  /* for an acknowledgement of messages that may get lost */
+#define BENCH_STALL_MS	    60000 /* for anything else */
+#define BENCH_RUN_SECONDS   300	  /* no process lives longer than a run can last */
+#define BENCH_WHERE_LEN	    96
 
 enum bench_kind {
 	BENCH_LATENCY,
@@ -78,11 +79,11 @@ enum bench_kind {
 /* What a test varies besides the size; each is an option of that name. */
 enum bench_variable {
 	BENCH_NOTHING,
-	BENCH_DEPTH,	/* messages on their way at once */
-	BENCH_RATE_HZ,	/* messages per second */
-	BENCH_GAP_US,	/* idle time before each message */
-	BENCH_THREADS,	/* clients, each with a server of its own */
-	BENCH_SENDERS,	/* clients of one server */
+	BENCH_DEPTH,   /* messages on their way at once */
+	BENCH_RATE_HZ, /* messages per second */
+	BENCH_GAP_US,  /* idle time before each message */
+	BENCH_THREADS, /* clients, each with a server of its own */
+	BENCH_SENDERS, /* clients of one server */
 	BENCH_N_PARTNERS,
 	BENCH_VARIABLES
 };
@@ -134,7 +135,7 @@ struct bench_cost {
 struct bench_result {
 	uint64_t n, lost, wrong;
 	uint64_t messages; /* of the client, warm-up too: what cost belongs to */
-	int err;	     /* negative errno: the run failed */
+	int err;	   /* negative errno: the run failed */
 	char failed_at[64];
 	char note[112]; /* the path that was taken, if that can differ */
 	struct bench_cost cost;
@@ -149,7 +150,8 @@ struct bench_half {
 };
 
 struct bench_peer {
-	const char *name, *about;
+	const char *name;
+	const char *about;    /* bench_peers.c has that of those in modules */
 	const char *settings; /* what it is told beyond its defaults; NULL: nothing */
 	/* By kind; functions are NULL where it cannot do that. */
 	struct bench_half halves[BENCH_KINDS];
@@ -158,8 +160,18 @@ struct bench_peer {
 extern const struct bench_peer bench_ripc, bench_ripc_return, bench_ripc_window, bench_ripc_give,
 	bench_ripc_again, bench_ripc_absent;
 extern const struct bench_peer bench_tcp, bench_udp, bench_unix, bench_shm, bench_memcpy;
-extern const struct bench_peer *const bench_peers[]; /* [0] is ours */
-extern const unsigned int bench_n_peers;
+
+/* A module has peers that need a foreign library; this is the one symbol that it exports. Its copy
+ * of what peers share is its own: it uses nothing of the program. */
+#define BENCH_MODULE_PEERS 4
+struct bench_module {
+	const char *version; /* of libripc: what modules and program share goes with it */
+	const struct bench_peer *peers[BENCH_MODULE_PEERS]; /* the rest is NULL */
+};
+#define BENCH_MODULE(...)                                                                          \
+	extern __attribute__((visibility("default")))                                              \
+	const struct bench_module ripc__bench_module;                                              \
+	const struct bench_module ripc__bench_module = {RIPC_BENCH_VERSION, {__VA_ARGS__}}
 
 struct bench_options {
 	const struct bench_test *test;
@@ -171,13 +183,18 @@ struct bench_options {
 	uint64_t untouched;
 	uint32_t flags; /* as in struct ripc_config */
 	const char *backend, *host;
-	const char *out; /* files' names begin so; NULL: none */
+	const char *out;	/* files' names begin so; NULL: none */
 	uint64_t server_id, to; /* 0: none */
 	int json, serve;
 	int cpus[2]; /* client's and server's; -1: not pinned */
 };
 
-const struct bench_peer *bench_find_peer(const char *name);
+/* ---- bench_peers.c ---- */
+
+/* 0; -EINVAL: there is no such peer; -ENOPKG: stderr says what it lacks. */
+int bench_find_peer(const char *name, const struct bench_peer **peer);
+/* Names those that are here, and what others lack. */
+void bench_print_peers(FILE *stream);
 
 /* ---- bench_run.c. All return 0 or a negative errno, having said on stderr what failed. ---- */
 
@@ -221,8 +238,8 @@ struct bench_ratio {
 };
 
 int bench_series_begin(struct bench_series *series, unsigned int n_peers, uint64_t pairs);
-int bench_series_add(struct bench_series *series, unsigned int peer, uint64_t pair,
-	struct bench_result *result);
+int bench_series_add(
+	struct bench_series *series, unsigned int peer, uint64_t pair, struct bench_result *result);
 void bench_series_end(struct bench_series *series);
 void bench_series_free(struct bench_series *series);
 /* Of the medians, or the 99th percentiles, of the runs. */
@@ -261,7 +278,7 @@ void bench_cost_since(struct bench_cost *cost);
 /* User and system time of a child that is not waited for yet, microseconds so far. */
 void bench_cost_of(int pid, double *user, double *system);
 
-/* ---- for the peers ---- */
+/* ---- bench_common.c, bench_rate.c: for the peers ---- */
 
 int bench_ready(int ready_fd, const char *where);
 /* Writes every byte of a message, as seed says; the receiver finds seed in it. */

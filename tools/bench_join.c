@@ -49,10 +49,11 @@ static int read_job(const char *line, char *peer, struct bench_job *job)
 {
 	unsigned int kind;
 
-	if (sscanf(line, "start %15s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-			 " %" SCNu64 " %" SCNu64 " %63s", peer, &kind, &job->size, &job->spin_us,
-		    &job->depth, &job->threads, &job->services, &job->partners, &job->untouched,
-		    job->host) != 10)
+	if (sscanf(line,
+		    "start %15s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+		    " %" SCNu64 " %" SCNu64 " %63s",
+		    peer, &kind, &job->size, &job->spin_us, &job->depth, &job->threads,
+		    &job->services, &job->partners, &job->untouched, job->host) != 10)
 		return -EBADMSG;
 	if (kind >= BENCH_KINDS || job->size > SIZE_LIMIT || job->depth < 1 ||
 		job->depth > BENCH_DEPTH_MAX || job->threads < 1 ||
@@ -83,8 +84,10 @@ static int start_run(struct runs *runs, const char *line, struct bench_job *job,
 
 	if (err < 0)
 		return err;
-	peer = bench_find_peer(name);
-	if (!peer || !peer->halves[job->kind].serve)
+	err = bench_find_peer(name, &peer);
+	if (err < 0)
+		return err;
+	if (!peer->halves[job->kind].serve)
 		return -EOPNOTSUPP;
 	while (i < SERVERS_MAX && runs->pids[i])
 		i++;

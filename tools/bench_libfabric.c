@@ -399,16 +399,16 @@ BENCH_LINK_FUNCTIONS(calls, shm)
 	"FI_EP_RDM, FI_THREAD_DOMAIN, fi_inject() as far as it goes, receives posted beforehand, " \
 	"registered memory where the provider asks for it"
 
-const struct bench_peer bench_fi_tcp = {
+static const struct bench_peer fi_tcp = {
 	.name = "fi-tcp",
-	.about = "libfabric over TCP (tcp;ofi_rxm)",
 	.settings = SETTINGS,
 	.halves = BENCH_LINK_HALVES(tcp),
 };
 
-const struct bench_peer bench_fi_shm = {
+static const struct bench_peer fi_shm = {
 	.name = "fi-shm",
-	.about = "libfabric over shared memory (shm), which never sleeps",
 	.settings = SETTINGS ", yields instead of sleeping",
 	.halves = BENCH_LINK_HALVES(shm),
 };
+
+BENCH_MODULE(&fi_tcp, &fi_shm);

@@ -217,16 +217,16 @@ BENCH_LINK_FUNCTIONS(calls, ipc)
 	"pair0, nng_sendmsg() and nng_recvmsg(), NNG_OPT_TCP_NODELAY, queues as long as the "      \
 	"depth if that is above 1, no limit of size; its threads never poll"
 
-const struct bench_peer bench_nng = {
+static const struct bench_peer nng_tcp = {
 	.name = "nng",
-	.about = "nng over TCP",
 	.settings = SETTINGS,
 	.halves = BENCH_LINK_HALVES(tcp),
 };
 
-const struct bench_peer bench_nng_ipc = {
+static const struct bench_peer nng_ipc = {
 	.name = "nng-ipc",
-	.about = "nng over Unix stream sockets",
 	.settings = SETTINGS,
 	.halves = BENCH_LINK_HALVES(ipc),
 };
+
+BENCH_MODULE(&nng_tcp, &nng_ipc);

@@ -17,113 +17,9 @@
 #include <ripc/ripc.h>
 #include "bench.h"
 
-#define START_MS       10000  /* a server must be ready within this */
-#define SLEEP_EARLY_NS 200000 /* a sleep may last so much longer than it should */
-
-/* ---- messages ---- */
-
-/* A message is words of seed, seed + 1, ... and, if it is shorter than a word, one byte of it. */
-void bench_fill(void *buffer, size_t size, uint64_t seed)
-{
-	size_t n = size / sizeof(uint64_t), i;
-	uint64_t *words = buffer;
-
-	for (i = 0; i < n; i++)
-		words[i] = seed + i;
-	memset((char *)buffer + n * sizeof(uint64_t), (int)(seed & 0xff), size % sizeof(uint64_t));
-}
-
-static uint64_t first_word(const uint8_t *bytes, size_t size)
-{
-	uint64_t word = size ? bytes[0] : 0;
-
-	if (size >= sizeof(word))
-		memcpy(&word, bytes, sizeof(word));
-	return word;
-}
-
-int bench_check(const void *buffer, size_t size, uint64_t *seed)
-{
-	const uint8_t *bytes = buffer;
-	size_t n = size / sizeof(uint64_t), i;
-	uint64_t sum = 0, expected, word;
-
-	*seed = first_word(buffer, size);
-	/* Some libraries put messages anywhere. */
-	for (i = 0; i < n; i++) {
-		memcpy(&word, bytes + i * sizeof(word), sizeof(word));
-		sum += word;
-	}
-	for (i = n * sizeof(uint64_t); i < size; i++)
-		sum += bytes[i];
-	/* n consecutive numbers from seed on; n * (n - 1) is even, so that nothing is lost. */
-	expected = n ? n * *seed + n * (n - 1) / 2 : 0;
-	expected += (size % sizeof(uint64_t)) * (*seed & 0xff);
-	return sum == expected ? 0 : -EBADMSG;
-}
-
-void bench_put(const struct bench_job *job, void *buffer, uint64_t seed)
-{
-	bench_fill(buffer, job->untouched && job->size > sizeof(seed) ? sizeof(seed) : job->size,
-		seed);
-}
-
-int bench_take(const struct bench_job *job, const void *buffer, uint64_t *seed)
-{
-	if (!job->untouched)
-		return bench_check(buffer, job->size, seed);
-	*seed = first_word(buffer, job->size);
-	return 0;
-}
-
-int bench_failed(struct bench_result *result, const char *where, int err)
-{
-	snprintf(result->failed_at, sizeof(result->failed_at), "%s", where);
-	result->err = err;
-	return err;
-}
-
-/* ---- time ---- */
-
-/* Asleep as long as that is exact enough, then in a loop. */
-static void await_ns(uint64_t due_ns)
-{
-	uint64_t now_ns = tool_now_ns();
-
-	if (now_ns + SLEEP_EARLY_NS < due_ns)
-		tool_sleep_ns(due_ns - SLEEP_EARLY_NS - now_ns);
-	while (tool_now_ns() < due_ns)
-		;
-}
-
-uint64_t bench_turn_ns(const struct bench_job *job, uint64_t began_ns, uint64_t i)
-{
-	/* Not i times a rounded interval, which would add up. */
-	uint64_t due_ns = job->rate_hz ?
-		began_ns + (uint64_t)((double)i * 1e9 / (double)job->rate_hz) : 0;
-
-	if (due_ns) {
-		await_ns(due_ns);
-		return due_ns;
-	}
-	if (job->gap_us)
-		tool_sleep_ns(job->gap_us * 1000);
-	return tool_now_ns();
-}
-
-uint64_t bench_ack_step(const struct bench_job *job)
-{
-	return job->depth > 1 ? job->depth / 2 : 1;
-}
+#define START_MS 10000 /* a server must be ready within this */
 
 /* ---- processes ---- */
-
-int bench_ready(int ready_fd, const char *where)
-{
-	size_t len = strlen(where) + 1;
-
-	return write(ready_fd, where, len) == (ssize_t)len ? 0 : -EPIPE;
-}
 
 static void pin(int cpu)
 {
@@ -331,9 +227,9 @@ static int run_pair(const struct bench_options *options, struct bench_job *job, 
 	for (i = 0; i < options->n_peers; i++) {
 		snprintf(text, sizeof(text), "%s, %llu bytes, %s %llu, pair %llu of %llu, %s",
 			options->test->name, (unsigned long long)job->size,
-			bench_variables[options->test->variable],
-			(unsigned long long)series->value, (unsigned long long)pair + 1,
-			(unsigned long long)options->pairs, options->peers[i]->name);
+			bench_variables[options->test->variable], (unsigned long long)series->value,
+			(unsigned long long)pair + 1, (unsigned long long)options->pairs,
+			options->peers[i]->name);
 		bench_progress(text);
 		err = run_once(options, options->peers[i], job, result);
 		bench_progress(NULL);
@@ -354,8 +250,10 @@ static int run_pair(const struct bench_options *options, struct bench_job *job, 
 static int run_point(const struct bench_options *options, uint64_t size, uint64_t value,
 	struct bench_result *result)
 {
-	struct bench_job job = {.kind = options->test->kind, .size = size,
-		.spin_us = options->spin_us, .flags = options->flags,
+	struct bench_job job = {.kind = options->test->kind,
+		.size = size,
+		.spin_us = options->spin_us,
+		.flags = options->flags,
 		.untouched = options->untouched};
 	struct bench_series series = {.size = size, .value = value};
 	uint64_t pair;

@@ -363,16 +363,16 @@ BENCH_LINK_FUNCTIONS(calls, tcp)
 	"tagged messages, UCS_THREAD_MODE_SINGLE, memory by ucp_mem_map(), receives posted "       \
 	"beforehand, UCP_FEATURE_WAKEUP"
 
-const struct bench_peer bench_ucx = {
+static const struct bench_peer ucx_any = {
 	.name = "ucx",
-	.about = "UCX (UCP), over the transports that it chooses",
 	.settings = SETTINGS,
 	.halves = BENCH_LINK_HALVES(any),
 };
 
-const struct bench_peer bench_ucx_tcp = {
+static const struct bench_peer ucx_tcp = {
 	.name = "ucx-tcp",
-	.about = "UCX (UCP) over TCP",
 	.settings = SETTINGS ", UCX_TLS=tcp",
 	.halves = BENCH_LINK_HALVES(tcp),
 };
+
+BENCH_MODULE(&ucx_any, &ucx_tcp);

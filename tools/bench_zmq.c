@@ -225,16 +225,16 @@ BENCH_LINK_FUNCTIONS(calls, ipc)
 	"DEALER at both ends, one I/O thread per link, no high-water mark, ZMQ_IMMEDIATE, "        \
 	"from 8 KiB on zmq_msg_init_data(); the I/O thread never polls"
 
-const struct bench_peer bench_zmq = {
+static const struct bench_peer zmq_tcp = {
 	.name = "zmq",
-	.about = "ZeroMQ over TCP",
 	.settings = SETTINGS,
 	.halves = BENCH_LINK_HALVES(tcp),
 };
 
-const struct bench_peer bench_zmq_ipc = {
+static const struct bench_peer zmq_ipc = {
 	.name = "zmq-ipc",
-	.about = "ZeroMQ over Unix stream sockets",
 	.settings = SETTINGS,
 	.halves = BENCH_LINK_HALVES(ipc),
 };
+
+BENCH_MODULE(&zmq_tcp, &zmq_ipc);

@@ -63,19 +63,7 @@ static void print_usage(FILE *stream)
 		fprintf(stream, " --vs %s)\n", test->peers);
 	}
 	fputs(usage_options, stream);
-	fputs("\nPeers:\n", stream);
-	for (i = 1; i < bench_n_peers; i++)
-		fprintf(stream, "  %-18s %s\n", bench_peers[i]->name, bench_peers[i]->about);
-}
-
-const struct bench_peer *bench_find_peer(const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < bench_n_peers; i++)
-		if (strcmp(bench_peers[i]->name, name) == 0)
-			return bench_peers[i];
-	return NULL;
+	bench_print_peers(stream);
 }
 
 static int usage_error(const char *what)
@@ -87,9 +75,12 @@ static int usage_error(const char *what)
 
 static int add_peer(struct bench_options *options, const char *name)
 {
-	const struct bench_peer *peer = bench_find_peer(name);
+	const struct bench_peer *peer;
+	int err = bench_find_peer(name, &peer);
 
-	if (!peer || peer == bench_peers[0] || !peer->halves[options->test->kind].measure)
+	if (err < 0)
+		return err;
+	if (peer == &bench_ripc || !peer->halves[options->test->kind].measure)
 		return -EINVAL;
 	if (options->n_peers == BENCH_PEERS_MAX)
 		return -E2BIG;
@@ -111,7 +102,7 @@ static int parse_peers(const char *text, struct bench_options *options)
 	for (word = strtok_r(copy, ",", &state); word && !err; word = strtok_r(NULL, ",", &state))
 		err = add_peer(options, word);
 	free(copy);
-	return options->n_peers > 1 ? err : -EINVAL;
+	return err == 0 && options->n_peers == 1 ? -EINVAL : err;
 }
 
 static int parse_sizes(const char *text, struct bench_options *options)
@@ -199,8 +190,8 @@ static void pin_by_default(struct bench_options *options)
 
 	options->cpus[0] = options->cpus[1] = -1;
 	if (!options->spin_us || options->spin_us == RIPC_SPIN_NEVER || options->to ||
-		options->serve ||
-		sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 2)
+		options->serve || sched_getaffinity(0, sizeof(set), &set) < 0 ||
+		CPU_COUNT(&set) < 2)
 		return;
 	for (cpu = 0; n < 2 && cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &set))
@@ -224,6 +215,15 @@ static int parse_option(int option, const char *arg, struct bench_options *optio
 		return 0;
 	case 'o':
 		options->flags = RIPC_SINGLE_THREAD;
+		return 0;
+	case 'j':
+		options->json = 1;
+		return 0;
+	case 'U':
+		options->untouched = 1;
+		return 0;
+	case 'S':
+		options->serve = 1;
 		return 0;
 	case 'c':
 		return tool_parse_number(arg, 1, BENCH_COUNT_MAX, &options->count);
@@ -266,7 +266,7 @@ static int set_test(const char *name, struct bench_options *options)
 		return -EINVAL;
 	options->test = test;
 	options->pairs = test->pairs;
-	options->peers[0] = bench_peers[0];
+	options->peers[0] = &bench_ripc;
 	parse_peers(test->peers, options);
 	parse_sizes(test->sizes, options);
 	options->n_values = 1;
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 		{0},
 	};
 	static struct bench_options options = {.cpus = {-2, -2}};
-	int option, has_test = argc > 1 && argv[1][0] != '-';
+	int option, err, has_test = argc > 1 && argv[1][0] != '-';
 
 	/* The test comes first, as the meaning of the options depends on it. */
 	if (has_test && set_test(argv[1], &options) < 0)
@@ -358,13 +358,10 @@ int main(int argc, char **argv)
 			print_usage(stdout);
 			return TOOL_OK;
 		}
-		if (option == 'j')
-			options.json = 1;
-		else if (option == 'U')
-			options.untouched = 1;
-		else if (option == 'S')
-			options.serve = 1;
-		else if (parse_option(option, optarg, &options) < 0) {
+		err = parse_option(option, optarg, &options);
+		if (err == -ENOPKG)
+			return TOOL_USAGE;
+		if (err < 0) {
 			tool_bad_value(PROGRAM, optarg);
 			return usage_error("an option cannot be understood");
 		}

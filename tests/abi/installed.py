@@ -47,20 +47,45 @@ def hello(root, prefix, source, static):
     print(f'{os.path.basename(binary)}: {" ".join(flags)}: runs')
 
 
+def no_foreign(binary):
+    needed = re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', binary))
+    foreign = [name for name in needed if not re.match(r'lib(ripc|c|m|dl|pthread)\.so', name)]
+    if foreign:
+        sys.exit(f'{os.path.basename(binary)} needs {", ".join(foreign)}')
+
+
 def check_modules(prefix):
     """Nothing foreign is loaded with the library; each module exports its one symbol, and loads."""
     library = glob.glob(f'{prefix}/lib*/**/libripc.so.0', recursive=True)[0]
     version = os.path.basename(os.path.realpath(library)).replace('libripc.so.', '')
-    needed = re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', library))
-    foreign = [name for name in needed if not re.match(r'lib(c|dl|pthread)\.so', name)]
-    if foreign:
-        sys.exit(f'libripc.so needs {", ".join(foreign)}')
+    no_foreign(library)
+    ctypes.CDLL(library)  # which those of ripc-bench need
     for path in glob.glob(os.path.dirname(library) + '/libripc/ripc-*.so'):
+        name = os.path.basename(path)
+        symbol = 'ripc__bench_module' if name.startswith('ripc-bench-') else 'ripc__module'
         symbols = run('nm', '-D', '--defined-only', path).split()[2::3]
-        module = ctypes.c_char_p.in_dll(ctypes.CDLL(path), 'ripc__module')
-        if symbols != ['ripc__module'] or module.value.decode() != version:
+        module = ctypes.c_char_p.in_dll(ctypes.CDLL(path), symbol)
+        if symbols != [symbol] or module.value.decode() != version:
             sys.exit(f'{path}: exports {symbols}, of version {module.value}, not {version}')
-        print(f'{os.path.basename(path)}: version {version}')
+        print(f'{name}: version {version}')
+
+
+def check_peers(prefix):
+    """ripc-bench needs no foreign library until a peer does, and says what a missing one lacks."""
+    library = glob.glob(f'{prefix}/lib*/**/libripc.so.0', recursive=True)[0]
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library), RIPC_BACKENDS='udp')
+    bench = prefix + '/bin/ripc-bench'
+    no_foreign(bench)
+    measure = [bench, 'latency', '--size', '64', '--pairs', '1', '--count', '9', '--vs']
+    for path in glob.glob(os.path.dirname(library) + '/libripc/ripc-bench-*.so'):
+        peer = re.search('ripc-bench-(.*).so', path)[1].replace('libfabric', 'fi-tcp')
+        run(*measure, peer, env=environment)
+        print(f'{peer}: runs')
+        os.unlink(path)
+    done = subprocess.run([*measure, 'zmq'], env=environment, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 2 or len(done.stderr.splitlines()) != 1 or \
+            'install libzmq3-dev' not in done.stderr:
+        sys.exit(f'without its module zmq: exit status {done.returncode}: {done.stderr}')
 
 
 def main():
@@ -76,6 +101,7 @@ def main():
         if missing:
             sys.exit(f'not installed: {", ".join(missing)}')
         check_modules(prefix)
+        check_peers(prefix)
         hello(folder, prefix, source, static=False)
         hello(folder, prefix, source, static=True)
     return 0
