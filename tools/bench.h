@@ -16,7 +16,7 @@
  *   bench_common.c   what every peer does alike
  *   bench_ripc.c, bench_ripc_*.c, bench_tcp.c, ...
  *                    the peers themselves
- *   bench_link.c     what those share that are other libraries of messages
+ *   bench_link.c     what those share in which nothing gets lost: TCP and other libraries
  *
  * A peer is added by a file with a struct bench_peer, and a line in bench_peers.c; if it needs a
  * foreign library, the file is a module, which meson.build has. A test is added by a line in

@@ -245,7 +245,7 @@ static int serve_link(struct bench_link *link)
 	}
 }
 
-/* The process ends as soon as one link has failed. */
+/* Does not return: the process ends as soon as one link has failed. */
 static void *run_link(void *arg)
 {
 	struct bench_link *link = arg;
@@ -292,6 +292,8 @@ int bench_link_serve(const struct bench_link_calls *calls, const char *variant,
 			.serves = 1,
 			.index = i,
 			.fd = err};
+		if (calls->stands_still && job->threads == 1)
+			run_link(&links[i]);
 		err = -pthread_create(&thread, NULL, run_link, &links[i]);
 	}
 	if (err == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the peers of ripc-bench share that are libraries of messages: ZeroMQ, nng, UCX, libfabric.
- * Such a library offers links, each between one client and one server; bench_link.c does with them
- * what the contract in bench.h says. The ends of a link find each other by a plain TCP connection
- * to job.host, over which they tell each other an address of up to BENCH_ADDRESS_LEN bytes.
+ * What the peers of ripc-bench share in which nothing gets lost: TCP, ZeroMQ, nng, UCX, libfabric.
+ * Each offers links, between one client and one server; bench_link.c does with them what the
+ * contract in bench.h says. The ends of a link find each other by a plain TCP connection to
+ * job.host, over which they tell each other an address of up to BENCH_ADDRESS_LEN bytes.
  *
  * Messages of one direction all have the same size: job.size, or BENCH_ACK_LEN where a server only
- * acknowledges. Nothing gets lost. A link is used by one thread only. All functions return 0 or a
+ * acknowledges. A link is used by one thread only. All functions return 0 or a
  * negative errno.
  */
 #ifndef TOOLS_BENCH_LINK_H
@@ -35,6 +35,9 @@ struct bench_link_calls {
 	/* That message is needed no more: each one is released before the next is received. */
 	void (*release)(struct bench_link *link);
 	void (*close)(struct bench_link *link);
+	/* 1: a server's recv() stands still by itself when the client has ended. So a single link
+	 * is served by the first thread: a second one makes all calls of the kernel slower. */
+	int stands_still;
 };
 
 struct bench_link {
