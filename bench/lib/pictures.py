@@ -151,99 +151,86 @@ def files(results):
 # ---- rates and bandwidths -------------------------------------------------------------------
 
 
-def bandwidth(results):
-    depths = chosen(results.values(), MOST_PANELS)
-    frame = Frame(results, 'Bandwidth by message size', len(depths))
+RATE, BANDWIDTH = 'rate (messages/s)', 'bandwidth (MB/s)'
+AT_ONCE = 'depth (messages on their way at once)'
+THREADS = 'threads (each with a client and a server)'
+
+
+def against_size(results, title, quantity, at_most, theirs=None):
+    """A panel per depth."""
+    depths = chosen(results.values(), at_most)
+    frame = Frame(results, title, len(depths))
     for axis, depth in zip(frame.panels, depths):
         for peer, points in results.points().items():
             points = [p for p in points if p.value == depth]
             line(axis, results, peer, [p.size for p in points], [p.median for p in points])
-        draw_published(axis, published.parallelism(max(depth, 1)))
-        frame.describe(axis, f'{max(depth, 1)} at once', 'bandwidth (MB/s)', False)
+        draw_published(axis, theirs(max(depth, 1)) if theirs else [])
+        frame.describe(axis, f'{max(depth, 1)} at once', quantity, False)
         size_x(axis)
         log_y(axis)
     return frame
 
 
-def against_value(results, title, x, curves, in_bytes=False, theirs=None):
-    """A panel per size; curves are against the value that the test varies."""
+def against_value(results, title, x, quantity, scale=lambda size: 1, theirs=None):
+    """A panel per size; x: what the test varies. What was measured is drawn times scale(size)."""
     sizes = chosen(results.sizes(), 4)
     frame = Frame(results, title, len(sizes))
     for axis, size in zip(frame.panels, sizes):
-        scale = size / 1e6 if in_bytes else 1
-        for peer, points in curves.items():
+        for peer, points in results.points().items():
             points = [p for p in points if p.size == size]
             line(axis, results, peer, [p.value for p in points],
-                 [p.median * scale for p in points])
-        draw_published(axis, theirs(size, in_bytes) if theirs else [], is_near=False)
-        frame.describe(axis, f'messages of {size_text(size)}',
-                       'bandwidth (MB/s)' if in_bytes else 'rate (messages/s)', False)
+                 [p.median * scale(size) for p in points])
+        draw_published(axis, theirs(size, quantity == BANDWIDTH) if theirs else [], is_near=False)
+        frame.describe(axis, f'messages of {size_text(size)}', quantity, False)
         log_x(axis, number_text)
         axis.set_xlabel(x)
         log_y(axis)
     return frame
 
 
-AT_ONCE = 'depth (messages on their way at once)'
+def megabytes(size):
+    return size / 1e6
+
+
+def bandwidth(results):
+    return against_size(results, 'Bandwidth by message size', BANDWIDTH, MOST_PANELS,
+                        published.parallelism)
 
 
 def bandwidth_depth(results):
     if len(results.values()) < 2:
         return None
-    sizes = chosen(results.sizes(), 4)
-    frame = Frame(results, 'Bandwidth by depth', len(sizes))
-    for axis, size in zip(frame.panels, sizes):
-        for peer, points in results.points().items():
-            points = [p for p in points if p.size == size]
-            line(axis, results, peer, [p.value for p in points], [p.median for p in points])
-        frame.describe(axis, f'messages of {size_text(size)}', 'bandwidth (MB/s)', False)
-        log_x(axis, number_text)
-        axis.set_xlabel(AT_ONCE)
-        log_y(axis)
-    return frame
+    return against_value(results, 'Bandwidth by depth', AT_ONCE, BANDWIDTH)
 
 
 def rate(results):
-    return against_value(results, 'Short messages per second, by depth', AT_ONCE,
-                         results.points(), False, published.depth)
+    return against_value(results, 'Short messages per second, by depth', AT_ONCE, RATE,
+                         theirs=published.depth)
 
 
 def rate_bytes(results):
-    return against_value(results, 'Bandwidth of short messages, by depth', AT_ONCE,
-                         results.points(), True, published.depth)
+    return against_value(results, 'Bandwidth of short messages, by depth', AT_ONCE, BANDWIDTH,
+                         megabytes, published.depth)
 
 
 def rate_size(results):
     if len(results.sizes()) < 2:
         return None
-    depths = chosen(results.values(), 3)
-    frame = Frame(results, 'Short messages per second, by size', len(depths))
-    for axis, depth in zip(frame.panels, depths):
-        for peer, points in results.points().items():
-            points = [p for p in points if p.value == depth]
-            line(axis, results, peer, [p.size for p in points], [p.median for p in points])
-        frame.describe(axis, f'{depth} at once', 'rate (messages/s)', False)
-        size_x(axis)
-        log_y(axis)
-    return frame
-
-
-THREADS = 'threads (each with a client and a server)'
+    return against_size(results, 'Short messages per second, by size', RATE, 3)
 
 
 def threads(results):
-    return against_value(results, 'Short messages per second, by threads', THREADS,
-                         results.points(), False, published.threads)
+    return against_value(results, 'Short messages per second, by threads', THREADS, RATE,
+                         theirs=published.threads)
 
 
 def threads_bytes(results):
-    return against_value(results, 'Bandwidth of short messages, by threads', THREADS,
-                         results.points(), True, published.threads)
+    return against_value(results, 'Bandwidth of short messages, by threads', THREADS, BANDWIDTH,
+                         megabytes, published.threads)
 
 
 def incast(results):
-    return against_value(results, 'Many senders to one receiver', 'senders (clients)',
-                         results.points())
+    return against_value(results, 'Many senders to one receiver', 'senders (clients)', RATE)
 
 
 # ---- bars -----------------------------------------------------------------------------------
