@@ -41,8 +41,9 @@
  *   partners   round trips with job.partners services in turn.
  *   resolve    how long it takes to find a service: see bench_ripc_find.c.
  *
- * With job.untouched nobody writes or sums up, while the clock runs, more of a message than its
- * first eight bytes, which are its number: bench_put(), bench_take().
+ * Messages are numbered from 0, the warm-up first. With job.untouched nobody writes or sums up,
+ * while the clock runs, more of a message than its first eight bytes, which are its number; the
+ * messages of the warm-up are written and summed up all the same: bench_put(), bench_take().
  */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
@@ -285,9 +286,10 @@ int bench_ready(int ready_fd, const char *where);
 void bench_fill(void *buffer, size_t size, uint64_t seed);
 /* Reads every byte. 0 if it is what bench_fill() wrote for *seed, else -EBADMSG; sets *seed. */
 int bench_check(const void *buffer, size_t size, uint64_t *seed);
-/* The same for a message of the job; if it is to be untouched, of its first eight bytes only. */
-void bench_put(const struct bench_job *job, void *buffer, uint64_t seed);
-int bench_take(const struct bench_job *job, const void *buffer, uint64_t *seed);
+/* The same for a message of the job, with its number as the seed. If the job is to be untouched,
+ * from the end of the warm-up on only with the first eight bytes. */
+void bench_put(const struct bench_job *job, void *buffer, uint64_t number);
+int bench_take(const struct bench_job *job, const void *buffer, uint64_t *number);
 /* Remembers where a run failed, for the message to the user; returns err. */
 int bench_failed(struct bench_result *result, const char *where, int err);
 /*
@@ -303,6 +305,7 @@ uint64_t bench_turn_ns(const struct bench_job *job, uint64_t began_ns, uint64_t 
 struct bench_sender {
 	const struct bench_job *job;
 	uint64_t index;		 /* of the thread; its server is index % job.services */
+	uint64_t first;		 /* number of the first message of this stream() */
 	uint64_t received, lost; /* of what was sent in the last stream() */
 	int err;
 	void *state; /* open()'s */

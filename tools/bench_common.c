@@ -49,18 +49,21 @@ int bench_check(const void *buffer, size_t size, uint64_t *seed)
 	return sum == expected ? 0 : -EBADMSG;
 }
 
-void bench_put(const struct bench_job *job, void *buffer, uint64_t seed)
+/* A message of the warm-up is, in any case. */
+static int is_touched(const struct bench_job *job, uint64_t number)
 {
-	bench_fill(buffer, job->untouched && job->size > sizeof(seed) ? sizeof(seed) : job->size,
-		seed);
+	return !job->untouched || number < job->warm_up || job->size <= sizeof(number);
 }
 
-int bench_take(const struct bench_job *job, const void *buffer, uint64_t *seed)
+void bench_put(const struct bench_job *job, void *buffer, uint64_t number)
 {
-	if (!job->untouched)
-		return bench_check(buffer, job->size, seed);
-	*seed = first_word(buffer, job->size);
-	return 0;
+	bench_fill(buffer, is_touched(job, number) ? job->size : sizeof(number), number);
+}
+
+int bench_take(const struct bench_job *job, const void *buffer, uint64_t *number)
+{
+	*number = first_word(buffer, job->size);
+	return is_touched(job, *number) ? bench_check(buffer, job->size, number) : 0;
 }
 
 /* ---- how it went ---- */

@@ -6,7 +6,7 @@
  * each command to the parent through a pair of sockets.
  *
  * Commands and answers are lines of text in a long message each:
- *   start PEER KIND SIZE SPIN DEPTH THREADS SERVICES PARTNERS UNTOUCHED HOST
+ *   start PEER KIND SIZE WARM_UP SPIN DEPTH THREADS SERVICES PARTNERS UNTOUCHED HOST
  *                                    ->  ok HANDLE WHERE  |  no ERRNO
  *   stop HANDLE                      ->  ok 0 -           |  no ERRNO
  */
@@ -49,11 +49,10 @@ static int read_job(const char *line, char *peer, struct bench_job *job)
 {
 	unsigned int kind;
 
-	if (sscanf(line,
-		    "start %15s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-		    " %" SCNu64 " %" SCNu64 " %63s",
-		    peer, &kind, &job->size, &job->spin_us, &job->depth, &job->threads,
-		    &job->services, &job->partners, &job->untouched, job->host) != 10)
+	if (sscanf(line, "start %15s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+			 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %63s", peer, &kind, &job->size,
+		    &job->warm_up, &job->spin_us, &job->depth, &job->threads, &job->services,
+		    &job->partners, &job->untouched, job->host) != 11)
 		return -EBADMSG;
 	if (kind >= BENCH_KINDS || job->size > SIZE_LIMIT || job->depth < 1 ||
 		job->depth > BENCH_DEPTH_MAX || job->threads < 1 ||
@@ -69,9 +68,9 @@ static void write_job(char *line, const struct bench_peer *peer, const struct be
 {
 	snprintf(line, LINE_MAX_BYTES,
 		"start %s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-		" %" PRIu64 " %s",
-		peer->name, (unsigned int)job->kind, job->size, job->spin_us, job->depth,
-		job->threads, job->services, job->partners, job->untouched, job->host);
+		" %" PRIu64 " %" PRIu64 " %s",
+		peer->name, (unsigned int)job->kind, job->size, job->warm_up, job->spin_us,
+		job->depth, job->threads, job->services, job->partners, job->untouched, job->host);
 }
 
 /* Returns the handle, which is not 0, or a negative errno. */

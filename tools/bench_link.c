@@ -429,7 +429,7 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 
 	while (err == 0 && acked + step <= count) {
 		while (err == 0 && sent < count && sent < acked + job->depth)
-			err = send_message(link, sent++);
+			err = send_message(link, sender->first + sent++);
 		if (err == 0)
 			err = receive_ack(link, &value);
 		acked += step;

@@ -22,6 +22,7 @@ static void *run_member(void *arg)
 	struct member *member = arg;
 	struct bench_sender *sender = member->sender;
 	const struct bench_rate_calls *calls = member->crew->calls;
+	uint64_t lost;
 	int opened;
 
 	sender->err = calls->open(sender);
@@ -31,9 +32,12 @@ static void *run_member(void *arg)
 	/* Whoever has failed comes along, or the others would wait for ever. */
 	pthread_barrier_wait(&member->crew->barrier);
 	member->crew->begin_ns[sender->index] = tool_now_ns();
+	lost = sender->lost; /* or arrived wrong */
+	sender->first = sender->job->warm_up;
 	if (sender->err == 0)
 		sender->err = calls->stream(sender, sender->job->count);
 	member->crew->end_ns[sender->index] = tool_now_ns();
+	sender->lost += lost;
 	if (opened)
 		calls->close(sender);
 	return NULL;

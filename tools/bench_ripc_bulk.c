@@ -83,7 +83,7 @@ static int serve_window(const struct bench_job *job, int ready_fd)
 	return err;
 }
 
-/* Each question is answered with the buffer, written anew as its number says. */
+/* Each question is answered with the buffer as it is from the beginning, of seed 0. */
 static int serve_return(const struct bench_job *job, int ready_fd)
 {
 	struct bench_end end = {0};
@@ -314,12 +314,13 @@ static int measure_return(const struct bench_job *job, struct bench_result *resu
 	int err = bench_end_open_client(job, &end, result);
 
 	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
+		bench_fill(end.buffer, job->size, 1 + i); /* or an old answer would do, too */
 		begin_ns = tool_now_ns();
 		err = ask(&end, job);
 		ns = tool_now_ns() - begin_ns;
 		if (err < 0)
 			return bench_failed(result, "waiting for the answer", err);
-		if (bench_check(end.buffer, job->size, &seed) < 0)
+		if (bench_check(end.buffer, job->size, &seed) < 0 || seed != 0)
 			result->wrong++;
 		result->messages++;
 		if (i >= job->warm_up)

@@ -56,8 +56,8 @@ static int serve_one(const struct bench_job *job, struct many *many, uint64_t i,
 	if (msg->kind == RIPC_LONG) {
 		ripc_send_long(many->svcs[i], msg->from, &item, 1, BENCH_STALL_MS);
 	} else if (bench_is_message(msg, job->size) &&
-		   bench_check(msg->items[0].iov_base, job->size, &seed) == 0) {
-		bench_fill(many->end.buffer, job->size, seed);
+		   bench_take(job, msg->items[0].iov_base, &seed) == 0) {
+		bench_put(job, many->end.buffer, seed);
 		item = (struct iovec){many->end.buffer, job->size};
 		ripc_send_short(many->svcs[i], msg->from, &item, 1);
 	}
@@ -107,14 +107,14 @@ static int go_round(const struct bench_end *end, const struct bench_job *job, ui
 	uint64_t got;
 	int err;
 
-	bench_fill(end->buffer, job->size, seed);
+	bench_put(job, end->buffer, seed);
 	err = bench_send_buffer(end, to, job->size, 0);
 	if (err == 0)
 		err = ripc_receive(end->svc, BENCH_WAIT_MS, &msg);
 	if (err < 0)
 		return err;
 	if (!bench_is_message(msg, job->size) ||
-		bench_check(msg->items[0].iov_base, job->size, &got) < 0)
+		bench_take(job, msg->items[0].iov_base, &got) < 0)
 		result->wrong++;
 	ripc_msg_free(msg);
 	return 0;

@@ -185,7 +185,7 @@ static int send_window(struct bench_sender *sender, uint64_t *sent, uint64_t mos
 	int err = 0;
 
 	while (err == 0 && *sent < most) {
-		bench_put(sender->job, client->end.buffer, *sent);
+		bench_put(sender->job, client->end.buffer, sender->first + *sent);
 		err = bench_send_buffer(&client->end, client->end.partner, sender->job->size, 0);
 		*sent += err == 0;
 	}

@@ -214,7 +214,7 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 	sender->lost = 0;
 	while (err == 0 && settled + bench_ack_step(job) <= count) {
 		for (; sent < count && sent < settled + job->depth; sent++) {
-			bench_put(job, client->buffer, sent);
+			bench_put(job, client->buffer, sender->first + sent);
 			if (send(sender->fd, client->buffer, job->size, 0) < 0)
 				return -errno;
 		}

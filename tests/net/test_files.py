@@ -681,6 +681,7 @@ class Alone(unittest.TestCase):
         try:
             self.bench('latency', '--to', name, '--size', '50', '--count', '20')
             self.bench('bandwidth', '--to', name, '--size', '64K', '--count', '3')
+            self.bench('latency', '--to', name, '--size', '500', '--count', '20', '--untouched')
             self.bench('rate', '--to', name, '--depth', '8', '--count', '500', '--vs', 'none')
         finally:
             server.terminate()
