@@ -246,6 +246,8 @@ void bench_series_free(struct bench_series *series);
 /* Of the medians, or the 99th percentiles, of the runs. */
 double bench_median(const double *of_runs, uint64_t pairs);
 void bench_ratio(const struct bench_series *series, unsigned int peer, struct bench_ratio *ratio);
+/* The cost of a message, on average; of none: all. */
+struct bench_cost bench_cost_each(const struct bench_runs *runs);
 /* Are there 100 samples beyond this fraction? Others say nothing. */
 int bench_has_percentile(const struct bench_runs *runs, double fraction);
 
@@ -276,8 +278,8 @@ void bench_machine_json(FILE *stream, const struct bench_machine *machine);
 void bench_cost_now(struct bench_cost *cost);
 /* *cost becomes what was added since it was taken. */
 void bench_cost_since(struct bench_cost *cost);
-/* User and system time of a child that is not waited for yet, microseconds so far. */
-void bench_cost_of(int pid, double *user, double *system);
+/* Waits for the end of a child: its user and system time, microseconds. 0 or a negative errno. */
+int bench_cost_wait(int pid, int *status, double *user, double *system);
 
 /* ---- bench_common.c, bench_rate.c: for the peers ---- */
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a run costs, from the kernel's own accounts: /proc/PID/stat for the two processes (in ticks
- * of 10 ms: only long runs tell), /proc/stat for the machine (proc(5)), /proc/net/dev for bytes.
+ * What a run costs, from the kernel's own accounts: wait4(2) for the two processes, from their
+ * beginning to their end, /proc/stat for the machine (proc(5), in ticks of 10 ms: only long runs
+ * tell), /proc/net/dev for bytes.
  * A kernel may charge the work of receiving to whoever runs, as softirq: so the machine's share is
  * there, too. All that cannot be read counts as 0.
  */
+#include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "bench.h"
 
@@ -65,23 +69,19 @@ void bench_cost_since(struct bench_cost *cost)
 	cost->wire_bytes = now.wire_bytes - cost->wire_bytes;
 }
 
-void bench_cost_of(int pid, double *user, double *system)
+static double us_of(const struct timeval *time)
 {
-	unsigned long long user_ticks, system_ticks;
-	char path[64], line[1024], *after_name;
-	FILE *stream;
+	return (double)time->tv_sec * 1e6 + (double)time->tv_usec;
+}
 
-	*user = *system = 0;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	stream = fopen(path, "r");
-	if (!stream)
-		return;
-	/* The second field is a name in parentheses, which may hold anything; utime is the 14th. */
-	after_name = fgets(line, sizeof(line), stream) ? strrchr(line, ')') : NULL;
-	if (after_name && sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
-				 "%llu %llu", &user_ticks, &system_ticks) == 2) {
-		*user = (double)user_ticks * tick_us();
-		*system = (double)system_ticks * tick_us();
-	}
-	fclose(stream);
+int bench_cost_wait(int pid, int *status, double *user, double *system)
+{
+	struct rusage used;
+
+	while (wait4(pid, status, 0, &used) < 0)
+		if (errno != EINTR)
+			return -errno;
+	*user = us_of(&used.ru_utime);
+	*system = us_of(&used.ru_stime);
+	return 0;
 }

@@ -49,13 +49,12 @@ static void print_heading(const struct bench_options *options)
 
 static void print_cost(const struct bench_runs *runs)
 {
-	double n = runs->messages ? (double)runs->messages : 1;
-	const struct bench_cost *cost = &runs->cost;
+	struct bench_cost each = bench_cost_each(runs);
 
 	printf("%10s  us of a processor for each: client %.2f user, %.2f system; server %.2f, "
-	       "%.2f; machine %.2f softirq, %.2f idle\n", "", cost->client_user / n,
-		cost->client_system / n, cost->server_user / n, cost->server_system / n,
-		cost->softirq / n, cost->idle / n);
+	       "%.2f; machine %.2f softirq, %.2f idle\n", "", each.client_user,
+		each.client_system, each.server_user, each.server_system, each.softirq,
+		each.idle);
 }
 
 static void print_row(
@@ -106,16 +105,14 @@ static const char *const percentile_names[] = {"p50", "p90", "p99_all", "p999", 
 
 static void json_cost(FILE *stream, const struct bench_runs *runs)
 {
-	double n = runs->messages ? (double)runs->messages : 1;
-	const struct bench_cost *cost = &runs->cost;
+	struct bench_cost each = bench_cost_each(runs);
 
 	fprintf(stream,
 		",\"cpu_us\":{\"client_user\":%.4f,\"client_system\":%.4f,\"server_user\":%.4f,"
 		"\"server_system\":%.4f,\"softirq\":%.4f,\"steal\":%.4f,\"idle\":%.4f},"
 		"\"wire_bytes\":%.1f",
-		cost->client_user / n, cost->client_system / n, cost->server_user / n,
-		cost->server_system / n, cost->softirq / n, cost->steal / n, cost->idle / n,
-		cost->wire_bytes / n);
+		each.client_user, each.client_system, each.server_user, each.server_system,
+		each.softirq, each.steal, each.idle, each.wire_bytes);
 }
 
 static void json_peer(FILE *stream, const struct bench_series *series, unsigned int peer)
@@ -245,7 +242,7 @@ static void csv_row(const struct bench_options *options, const struct bench_seri
 	unsigned int peer)
 {
 	const struct bench_runs *runs = &series->runs[peer];
-	double n = runs->messages ? (double)runs->messages : 1;
+	struct bench_cost each = bench_cost_each(runs);
 
 	fprintf(csv_file, "%s,%s,%s,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%zu,%" PRIu64 ",%" PRIu64
 		",%.4f,%.4f", options->test->name, options->peers[peer]->name,
@@ -258,9 +255,8 @@ static void csv_row(const struct bench_options *options, const struct bench_seri
 	csv_percentile(runs, 0.999);
 	fprintf(csv_file, ",%.4f,%" PRIu64 ",%.1f,%.4f,%.4f,%.4f,%.4f,%.4f\n",
 		runs->n_all ? runs->all[runs->n_all - 1] : 0, series->size,
-		runs->cost.wire_bytes / n, runs->cost.client_user / n,
-		runs->cost.client_system / n, runs->cost.server_user / n,
-		runs->cost.server_system / n, runs->cost.softirq / n);
+		each.wire_bytes, each.client_user, each.client_system, each.server_user,
+		each.server_system, each.softirq);
 }
 
 /* Percentiles that come ever closer to 1: half of what is left, in five steps. */

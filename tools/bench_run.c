@@ -89,23 +89,11 @@ int bench_start_server(const struct bench_peer *peer, struct bench_job *job, int
 	return err;
 }
 
-/* Waits for the client, and leaves it there to be asked what it cost. 0 or a negative errno. */
-static int await_client(int pid, int *status)
-{
-	siginfo_t info;
-
-	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0)
-		if (errno != EINTR)
-			return -errno;
-	*status = info.si_code == CLD_EXITED ? info.si_status : -1;
-	return 0;
-}
-
 /* Runs the client in a process of its own. result is in shared memory. */
 static int run_client(const struct bench_peer *peer, const struct bench_job *job, int cpu,
 	struct bench_result *result)
 {
-	int pid, status = -1, err;
+	int pid, status, err;
 
 	pid = fork();
 	if (pid < 0)
@@ -117,10 +105,9 @@ static int run_client(const struct bench_peer *peer, const struct bench_job *job
 		result->err = peer->halves[job->kind].measure(job, result);
 		_exit(TOOL_OK);
 	}
-	err = await_client(pid, &status);
-	bench_cost_of(pid, &result->cost.client_user, &result->cost.client_system);
-	waitpid(pid, NULL, 0);
-	if (err == 0 && status != TOOL_OK)
+	err = bench_cost_wait(
+		pid, &status, &result->cost.client_user, &result->cost.client_system);
+	if (err == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != TOOL_OK))
 		err = -ECHILD;
 	return err < 0 ? err : result->err;
 }
@@ -128,7 +115,7 @@ static int run_client(const struct bench_peer *peer, const struct bench_job *job
 static int run_once(const struct bench_options *options, const struct bench_peer *peer,
 	struct bench_job *job, struct bench_result *result)
 {
-	int server, err;
+	int server, status, err;
 
 	memset(result, 0, sizeof(*result));
 	if (options->to)
@@ -144,8 +131,9 @@ static int run_once(const struct bench_options *options, const struct bench_peer
 		bench_join_stop(options->to, server);
 		return err;
 	}
-	bench_cost_of(server, &result->cost.server_user, &result->cost.server_system);
-	bench_end_process(server);
+	kill(server, SIGKILL);
+	bench_cost_wait(
+		server, &status, &result->cost.server_user, &result->cost.server_system);
 	return err;
 }
 

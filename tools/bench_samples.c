@@ -158,6 +158,23 @@ void bench_ratio(const struct bench_series *series, unsigned int peer, struct be
 	free(ratios);
 }
 
+struct bench_cost bench_cost_each(const struct bench_runs *runs)
+{
+	double n = runs->messages ? (double)runs->messages : 1;
+	const struct bench_cost *sum = &runs->cost;
+
+	return (struct bench_cost){
+		.client_user = sum->client_user / n,
+		.client_system = sum->client_system / n,
+		.server_user = sum->server_user / n,
+		.server_system = sum->server_system / n,
+		.softirq = sum->softirq / n,
+		.steal = sum->steal / n,
+		.idle = sum->idle / n,
+		.wire_bytes = sum->wire_bytes / n,
+	};
+}
+
 int bench_has_percentile(const struct bench_runs *runs, double fraction)
 {
 	return (double)runs->n_all * (1 - fraction) >= BEYOND;

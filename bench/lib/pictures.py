@@ -298,7 +298,8 @@ def cpu(results):
                for _, key, _, _ in PARTS):
         return None  # it was over before the kernel's next tick
     frame = Frame(results, 'Processor time per message there and back', len(sizes),
-                  'counted in ticks of the kernel, which gives some of softirq to system as well')
+                  'the kernel tells user, system and softirq apart by its ticks, and gives some of '
+                  'softirq to system as well')
     for axis, size in zip(frame.panels, sizes):
         rows = [(peer, p) for peer, points in results.points().items()
                 for p in points if p.size == size]

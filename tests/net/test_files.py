@@ -654,6 +654,27 @@ class Alone(unittest.TestCase):
             self.bench('saturation', '--rate', '50', '--vs', peer, '--count', '30', '--pairs', '1')
             self.assertGreaterEqual(time.monotonic() - began, 2 * 30 / 50, peer)
 
+    def test_bench__cpu_is_what_the_kernel_says(self):
+        """What all messages cost is what all processes together used, but for the first one."""
+        count, keys = 20000, ('client_user', 'client_system', 'server_user', 'server_system')
+        before = os.times()
+        done = run('ripc-bench', 'cpu', '--size', '64', '--vs', 'tcp', '--pairs', '1', '--count',
+                   str(count), '--json')
+        after = os.times()
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        used_s = (after.children_user + after.children_system - before.children_user -
+                  before.children_system)
+        line = json.loads(done.stdout)
+        messages = count + count // 10 + 1
+        told_s = sum(line[who]['cpu_us'][key] for who in ('ripc', 'peer') for key in keys
+                     ) * messages / 1e6
+        self.assertLessEqual(told_s, used_s + 0.1)
+        self.assertGreaterEqual(told_s, used_s / 2)
+        for who in ('ripc', 'peer'):
+            for end in ('client', 'server'):
+                self.assertGreater(sum(line[who]['cpu_us'][f'{end}_{mode}']
+                                       for mode in ('user', 'system')), 0, (who, end))
+
     def test_bench__out(self):
         with tempfile.TemporaryDirectory() as top:
             self.bench('latency', '--size', '50', '--count', '1000', '--vs', 'udp',
