@@ -14,7 +14,7 @@ HEAD = """# Benchmarks
 Written by `bench/report`; every figure in here is what it measured, on the machine that the table
 names. It runs libripc and its peers in turns, with the same sizes, the same way of waiting and the
 same work: each message is written before it is sent and summed up when it has come. `bench/report`
-makes the same page from your machine in a quarter of an hour; `bench/report --only NAME --backends
+makes the same page from your machine in less than ten minutes; `bench/report --only NAME --backends
 BACKEND` measures one part of it again.
 
 Lines are medians. Grey lines are other people's, from their publications, measured on their

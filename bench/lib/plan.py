@@ -43,12 +43,12 @@ PLAN = [
          shows=['']),
     plan('latency', 'latency', '16,32,64,128,256,512,1K,2K,4K,8K', SOCKETS,
          'Latency by size', ONE_HOST + 'The thesis gives half round trips; they are doubled here. '
-         'Its hosts poll.', pairs=5,
+         'Its hosts poll.', count=1000, pairs=5,
          shows=['', '-ratio']),
     plan('percentiles', 'latency', '64,1400', SOCKETS, 'Latency, the slowest messages',
          'What the machine did besides is in the tail: the small print has its load. '
          'With two processors, whatever else runs takes one from the test.',
-         count=20000, pairs=3,
+         count=8000, pairs=3,
          shows=['-percentiles']),
     plan('raw', 'latency', '16,64,256,1K,1400,4K', RAW, 'Latency beside the raw network',
          'Both poll, so neither pays for waking up; see the other pictures for that. Shared memory '
@@ -59,7 +59,8 @@ PLAN = [
          'Processors of a virtual machine do not say how deep they sleep.', variable='gap',
          values='0,100,1000,10000', count=100),
     plan('segmentation', 'segmentation', '7000:12000:250', TCP, 'Latency in small steps of size',
-         'The step depends on the longest datagram: on a real network it is at its MTU.'),
+         'The step depends on the longest datagram: on a real network it is at its MTU.',
+         count=1000),
     plan('saturation', 'saturation', '64,4096', SOCKETS, 'Latency under load',
          'One client asks and one server answers. The published figures are of EFA, one way, with '
          'many messages on their way at once.', variable='rate',
@@ -83,7 +84,7 @@ PLAN = [
          'The files are in memory at both ends, and no disk takes part. The published ones went '
          'over a network of 2012.'),
     plan('rate', 'rate', '16,512', TCP, 'Rate and bandwidth by depth', DEPTH, variable='depth',
-         values='1,2,8,32,128,512', count=6000,
+         values='1,2,8,32,128,512', count=5000,
          shows=['', '-bytes']),
     plan('rate-large', 'rate', '4096,8192', TCP, 'Rate and bandwidth by depth, larger messages',
          DEPTH + 'Short messages may get lost: where more are on their way than the receiver has '
@@ -101,18 +102,18 @@ PLAN = [
          'No switch drops anything here, as it would with many hosts.', variable='senders',
          values='1,2,4,8,16', count=5000),
     plan('cpu', 'cpu', '64', SOCKETS, 'Processor time, waiting by default',
-         'The kernel counts ticks, so that a few us are lost or won.', count=50000),
+         'What is user and what is system time the kernel estimates, by its ticks.',
+         count=50000, pairs=2),
     plan('cpu-spin', 'cpu', '64', SOCKETS, 'Processor time, polling',
-         'The kernel counts ticks. The published ones sent messages of another size.',
-         count=50000, options=['--spin', '1000']),
+         'The published ones sent messages of another size.', count=50000, pairs=2,
+         options=['--spin', '1000']),
     plan('cpu-sleep', 'cpu', '64', SOCKETS, 'Processor time, sleeping',
-         'The kernel counts ticks. Idle time is of the whole machine.', count=20000,
-         options=['--sleep']),
+         'Idle time is of the whole machine.', count=20000, pairs=2, options=['--sleep']),
     plan('partners', 'partners', '64', NONE, 'Many partners',
          'All of them are in one process on this host.', variable='partners',
          values='1,10,100,1000', pairs=5),
     plan('resolve', 'resolve', '64', dict.fromkeys(('shm', 'net'), 'ripc-again,ripc-absent'),
-         'Finding a service', 'How long it takes on a network with many hosts.'),
+         'Finding a service', 'How long it takes on a network with many hosts.', count=100),
 ]
 
 
