@@ -21,6 +21,19 @@ Lines are medians. Grey lines are other people's, from their publications, measu
 hardware: they say what is usual, not who is faster. Their figures are in `bench/published_*.csv`.
 
 """
+ELSEWHERE = """
+Of RDMA and EFA devices made of software the same is measured so; the first one runs in an emulated
+machine, where only ratios mean anything, and pictures take too long to draw:
+
+    tests/hw/guest --timeout 7200 --memory 4096 --out docs/benchmarks \\
+        env RIPC_OPTIONS=verbs.device=rxe0,rdmacm.device=siw0 \\
+        bench/report --build build/report --backends verbs,rdmacm --few --measure
+    tests/softefa/run --build build --shuffle 0 \\
+        bench/report --build build/report --backends ofi --measure
+    bench/report --draw
+
+`build/report` is what `bench/report` builds by itself, `build` an ordinary build with the tests.
+"""
 READING = """
 Absolute times on a shared virtual machine say little; the ratios of neighbouring runs, which the
 tables have with their 95 % intervals, say more. Nothing in here went over a network card, so
@@ -85,7 +98,7 @@ def write(out, standard_out, kept, pictures, machine):
         path, folder = os.path.join(out, 'benchmarks.md'), ''
     lines = [HEAD, '| | |\n| --- | --- |\n']
     lines += [f'| {name} | {value} |\n' for name, value in machine.items()]
-    lines.append(READING)
+    lines += [READING, ELSEWHERE]
     for measurement in plan.PLAN:
         rows = [(backend, kept[f'{backend}-{measurement.name}']) for backend in BACKENDS
                 if f'{backend}-{measurement.name}' in kept]

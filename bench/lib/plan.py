@@ -121,11 +121,11 @@ def kind_of(backend):
     return 'shm' if backend == 'shm' else 'net'
 
 
-def peers_of(measurement, backend, known):
+def peers_of(measurement, backend, known, few):
     """Those that this ripc-bench has, joined by commas."""
     kind = kind_of(backend)
     wanted = measurement.peers[kind].split(',')
-    if measurement.name in WITH_LIBRARIES:
+    if measurement.name in WITH_LIBRARIES and not few:
         wanted += LIBRARIES[kind].split(',')
     test = KINDS.get(measurement.test, measurement.test)
     return ','.join(peer for peer in wanted if test in known.get(peer, ())) or 'none'
@@ -149,17 +149,19 @@ def quick_values(text):
     return ','.join(items[:1] + items[1:4][-1:])
 
 
-def arguments(measurement, backend, known, quick):
+def arguments(measurement, backend, known, quick=False, few=False):
     """Of ripc-bench, without --out."""
     sizes, values = measurement.sizes, measurement.values
     count, pairs = measurement.count, measurement.pairs
     if quick:
         sizes, values = quick_sizes(sizes), values and quick_values(values)
         count, pairs = QUICK_COUNTS.get(measurement.test, 100), 2
+    elif few:
+        count, pairs = count and count // 2, 2
     found = [measurement.test, '--backend', backend, '--size', sizes]
     if values:
         found += [f'--{measurement.variable}', values]
-    found += ['--vs', peers_of(measurement, backend, known), '--pairs', str(pairs)]
+    found += ['--vs', peers_of(measurement, backend, known, few), '--pairs', str(pairs)]
     if count:
         found += ['--count', str(count)]
     return found + measurement.more

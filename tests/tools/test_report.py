@@ -48,6 +48,15 @@ class Report(unittest.TestCase):
         self.assertIn('failed: nonsense-raw: ', done.stdout)
         self.assertIn('failed: nonsense-partners: ', done.stdout)
 
+    def test_measured_here_drawn_there(self):
+        done = self.report('--only', 'raw', '--backends', 'udp', '--measure')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn('udp-raw.jsonl', os.listdir(self.top.name))
+        self.assertNotIn('benchmarks.md', os.listdir(self.top.name))
+        done = self.report('--draw')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn('](udp-raw-ratio.svg)', self.page())
+
     def test_unknown_measurement(self):
         done = self.report('--only', 'dance')
         self.assertEqual(done.returncode, 1)
