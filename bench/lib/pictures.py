@@ -429,9 +429,10 @@ OF_TEST = {
 }
 
 
-def draw(results):
+def draw(results, is_wanted=lambda name: True):
     """[(what is added to the name, Frame)]"""
     if results.test not in OF_TEST:
         raise Malformed(f'{results.path}:2: nothing is known of a test "{results.test}"')
-    drawn = [(name, function(results)) for name, function in OF_TEST[results.test]]
+    drawn = [(name, function(results)) for name, function in OF_TEST[results.test]
+             if is_wanted(name)]
     return [(name, frame) for name, frame in drawn if frame]
