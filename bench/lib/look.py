@@ -24,9 +24,9 @@ BLUE, RED, ORANGE, GREEN, PURPLE, SKY, BLACK, OLIVE, WINE = (
 # Name in words, colour, marker, line.
 PEERS = {
     'ripc': ('libripc', BLUE, 'o', '-'),
-    'ripc-return': ('libripc, return buffers', SKY, 's', '-'),
-    'ripc-window': ('libripc, windows', GREEN, '^', '-'),
-    'ripc-give': ('libripc, buffers given', PURPLE, 'D', '-'),
+    'ripc-return': ('libripc, return buffers\n(to a place that was lent)', SKY, 's', '-'),
+    'ripc-window': ('libripc, windows\n(to a place that stays open)', GREEN, '^', '-'),
+    'ripc-give': ('libripc, buffers given\n(mapped, not copied)', PURPLE, 'D', '-'),
     'ripc-again': ('found before', SKY, 's', '-'),
     'ripc-absent': ('nobody has it', RED, '^', '-'),
     'tcp': ('TCP socket', RED, 's', '-'),
@@ -38,7 +38,7 @@ PEERS = {
     'zmq-ipc': ('ZeroMQ over Unix sockets', PURPLE, 'P', '--'),
     'nng': ('nng over TCP', SKY, 'X', '-'),
     'nng-ipc': ('nng over Unix sockets', SKY, 'X', '--'),
-    'ucx': ('UCX, its own choice', OLIVE, 'p', '-'),
+    'ucx': ('UCX, by what it chooses itself', OLIVE, 'p', '-'),
     'ucx-tcp': ('UCX over TCP', OLIVE, 'p', '--'),
     'fi-tcp': ('libfabric, tcp', WINE, 'h', '-'),
     'fi-shm': ('libfabric, shm', WINE, 'h', '--'),
@@ -73,7 +73,7 @@ def size_text(size):
 
 def number_text(value):
     for unit, name in ((1e9, ' G'), (1e6, ' M'), (1e3, ' k')):
-        if value >= unit and (unit > 1e3 or value >= 1e4):
+        if value >= unit:
             return f'{value / unit:g}{name}'
     return f'{value:,g}'
 
@@ -85,6 +85,15 @@ def waits_text(results):
     if spin:
         return f'all poll for up to {spin} us before they sleep'
     return 'sockets sleep until something comes, libripc polls for up to 50 us while that pays'
+
+
+def how_text(results):
+    """By which network, and how they wait: pictures of one test differ in that."""
+    by = BACKENDS.get(results.backend(), results.backend())
+    spin = results.spin_us()
+    waits = 'all sleep' if spin == SPIN_NEVER else 'all poll' if spin else \
+        'libripc polls, sockets sleep'
+    return f'over {by}, {waits}' if by else waits
 
 
 def machine_text(results):
@@ -110,8 +119,13 @@ def log_ticks(least, most):
 
 
 def log_y(axis):
+    """With a tick below whatever is drawn."""
     axis.set_yscale('log')
+    axis.set_ylabel(f'{axis.get_ylabel()}, log scale')
     least, most = axis.get_ylim()
+    power = 10 ** math.floor(math.log10(least))
+    steps_down = [step * power for step in log_ticks(least, most) if step * power <= least]
+    axis.set_ylim(bottom=0.97 * steps_down[-1])
     axis.yaxis.set_major_locator(LogLocator(subs=log_ticks(least, most)))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     axis.yaxis.set_minor_formatter(NullFormatter())
@@ -127,6 +141,8 @@ def spread(ticks, at_most=8):
     for tick in ticks[1:]:
         if math.log(tick / found[-1]) >= room * 0.99:
             found.append(tick)
+    if found[-1] != ticks[-1]:
+        found[-1:] = [ticks[-1]] if len(found) > 1 else [found[0], ticks[-1]]
     return found
 
 
@@ -153,12 +169,12 @@ def log_x(axis, text, ticks=None):
         axis.tick_params(axis='x', labelrotation=35)
 
 
-def size_x(axis):
+def size_x(axis, sizes=None):
     """The logarithm of bytes, unless they are within a factor of 32: then bytes."""
     axis.set_xlabel('message size (bytes)')
-    sizes = shown_x(axis)
+    sizes = sizes or shown_x(axis)
     if sizes[-1] > 32 * sizes[0]:
-        log_x(axis, size_text)
+        log_x(axis, size_text, sizes)
     else:
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.0f}'))
 
@@ -186,7 +202,7 @@ class Frame:
                        for i in range(n_panels)]
         self.beside = self.figure.add_subplot(grid[:, columns])
         self.beside.axis('off')
-        self.figure.suptitle(title, fontsize=12, fontweight='bold', x=0.012, ha='left')
+        self.figure.suptitle(f'{title}: {how_text(results)}', fontsize=11, fontweight='bold', x=0.012, ha='left')
         small = machine_text(results) + (f'\n{note}' if note else '')
         self.figure.supxlabel(small, fontsize=SMALL, color='#444444', x=0.012, ha='left')
 

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter
 from results import SPIN_NEVER, Malformed
 
 US = 'round trip (us)'
-BAND = 'line: median; band: up to the 99th percentile'
+BAND = 'thick line: median; band up to the thin line of the same colour: 99th percentile'
 MOST_PANELS = 6
 
 
@@ -24,9 +24,11 @@ def chosen(values, at_most):
 def band(axis, results, peer, x, points):
     style = peer_style(peer)
     axis.plot(x, [p.median for p in points], label=peer_name(peer, results), **style)
-    axis.fill_between(x, [p.median for p in points],
-                      [max(p.median, p.p99) for p in points], color=style['color'], alpha=0.13,
+    upper = [max(p.median, p.p99) for p in points]
+    axis.fill_between(x, [p.median for p in points], upper, color=style['color'], alpha=0.08,
                       linewidth=0)
+    axis.plot(x, upper, color=style['color'], linestyle=style['linestyle'], linewidth=0.7,
+              alpha=0.8)
 
 
 def line(axis, results, peer, x, y):
@@ -66,7 +68,7 @@ def percentiles(results):
             axis.plot([x for x, _ in curve], [us for _, us in curve],
                       label=peer_name(peer, results), **{**peer_style(peer), 'marker': ''})
             most = max([most] + [x for x, _ in curve])
-        frame.describe(axis, size_text(size), US, True)
+        frame.describe(axis, f'messages of {size_text(size)}', US, True)
         percentile_x(axis, most)
         log_y(axis)
     return frame
@@ -152,29 +154,33 @@ def files(results):
 
 
 RATE, BANDWIDTH = 'rate (messages/s)', 'bandwidth (MB/s)'
+TOGETHER = 'rate of all together (messages/s)'
+LONG = 'each message is a long one: its sender waits to hear that it has arrived whole'
+SHORT = 'each message is one datagram, or one write to a socket; what gets lost does not count'
+APART = '; published rates and bandwidths come from runs of their own'
 AT_ONCE = 'depth (messages on their way at once)'
-THREADS = 'threads (each with a client and a server)'
+THREADS = 'threads at each end (pairs of a client and a server)'
 
 
-def against_size(results, title, quantity, at_most, theirs=None):
+def against_size(results, title, quantity, at_most, note, theirs=None):
     """A panel per depth."""
     depths = chosen(results.values(), at_most)
-    frame = Frame(results, title, len(depths))
+    frame = Frame(results, title, len(depths), note)
     for axis, depth in zip(frame.panels, depths):
         for peer, points in results.points().items():
             points = [p for p in points if p.value == depth]
             line(axis, results, peer, [p.size for p in points], [p.median for p in points])
         draw_published(axis, theirs(max(depth, 1)) if theirs else [])
-        frame.describe(axis, f'{max(depth, 1)} at once', quantity, False)
+        frame.describe(axis, f'depth {max(depth, 1)}', quantity, False)
         size_x(axis)
         log_y(axis)
     return frame
 
 
-def against_value(results, title, x, quantity, scale=lambda size: 1, theirs=None):
+def against_value(results, title, x, quantity, note, scale=lambda size: 1, theirs=None):
     """A panel per size; x: what the test varies. What was measured is drawn times scale(size)."""
     sizes = chosen(results.sizes(), 4)
-    frame = Frame(results, title, len(sizes))
+    frame = Frame(results, title, len(sizes), note)
     for axis, size in zip(frame.panels, sizes):
         for peer, points in results.points().items():
             points = [p for p in points if p.size == size]
@@ -193,44 +199,45 @@ def megabytes(size):
 
 
 def bandwidth(results):
-    return against_size(results, 'Bandwidth by message size', BANDWIDTH, MOST_PANELS,
-                        published.parallelism)
+    return against_size(results, 'Bandwidth of long messages, by size', BANDWIDTH, MOST_PANELS,
+                        LONG, published.parallelism)
 
 
 def bandwidth_depth(results):
     if len(results.values()) < 2:
         return None
-    return against_value(results, 'Bandwidth by depth', AT_ONCE, BANDWIDTH)
+    return against_value(results, 'Bandwidth of long messages, by depth', AT_ONCE, BANDWIDTH, LONG)
 
 
 def rate(results):
-    return against_value(results, 'Short messages per second, by depth', AT_ONCE, RATE,
+    return against_value(results, 'Short messages per second, by depth', AT_ONCE, RATE, SHORT,
                          theirs=published.depth)
 
 
 def rate_bytes(results):
     return against_value(results, 'Bandwidth of short messages, by depth', AT_ONCE, BANDWIDTH,
-                         megabytes, published.depth)
+                         SHORT + APART, megabytes, published.depth)
 
 
 def rate_size(results):
     if len(results.sizes()) < 2:
         return None
-    return against_size(results, 'Short messages per second, by size', RATE, 3)
+    return against_size(results, 'Short messages per second, by size', RATE, 3, SHORT)
 
 
 def threads(results):
-    return against_value(results, 'Short messages per second, by threads', THREADS, RATE,
-                         theirs=published.threads)
+    return against_value(results, 'Short messages per second, by threads', THREADS, TOGETHER,
+                         SHORT, theirs=published.threads)
 
 
 def threads_bytes(results):
     return against_value(results, 'Bandwidth of short messages, by threads', THREADS, BANDWIDTH,
-                         megabytes, published.threads)
+                         SHORT + APART, megabytes, published.threads)
 
 
 def incast(results):
-    return against_value(results, 'Many senders to one receiver', 'senders (clients)', RATE)
+    return against_value(results, 'Many senders to one receiver', 'senders (clients)', TOGETHER,
+                         SHORT)
 
 
 # ---- bars -----------------------------------------------------------------------------------
@@ -250,7 +257,7 @@ def bars(frame, axis, results, groups, text):
 
 
 def oneway(results):
-    frame = Frame(results, 'Long messages: three ways to hand them over')
+    frame = Frame(results, 'Long messages: ways to hand them over')
     axis, = frame.panels
     groups = {peer: {p.size: p.median for p in points}
               for peer, points in results.points().items()}
@@ -262,7 +269,7 @@ def oneway(results):
 
 
 RESOLVE = {'ripc': 'for the\nfirst time', 'ripc-again': 'again',
-           'ripc-absent': 'one that is\nnot there'}
+           'ripc-absent': 'one that is not there:\ngiven up after 1 s'}
 
 
 def resolve(results):
@@ -272,8 +279,7 @@ def resolve(results):
         median = points[0].median
         axis.bar(i, median, 0.6, color=peer_style(peer)['color'],
                  label=RESOLVE.get(peer, peer).replace('\n', ' '))
-        axis.annotate(f'{median:,.3g} us' if median < 1000 else f'{median:,.0f} us', (i, median),
-                      ha='center', va='bottom', xytext=(0, 2), textcoords='offset points')
+        over_bar(axis, i, median, f'{median:,.3g} us' if median < 1000 else f'{median:,.0f} us')
     axis.set_xticks(range(len(results.points())),
                     [RESOLVE.get(peer, peer) for peer in results.points()])
     axis.set_xlabel('which service')
@@ -309,9 +315,17 @@ def cpu(results):
             axis.bar(range(len(rows)), heights, 0.6, bottoms, color=colour, hatch=hatch,
                      label=name, edgecolor='white', linewidth=0.5)
             bottoms = [a + b for a, b in zip(bottoms, heights)]
+        for x, total in enumerate(bottoms):
+            over_bar(axis, x, total, f'{total:.3g} us')
+        axis.margins(y=0.08)
         name_bars(axis, [peer_name(peer, results) for peer, _ in rows])
         frame.describe(axis, f'messages of {size_text(size)}', 'processor time (us/message)', True)
     return frame
+
+
+def over_bar(axis, x, y, text):
+    axis.annotate(text, (x, y), ha='center', va='bottom', xytext=(0, 2), fontsize=8,
+                  textcoords='offset points')
 
 
 def name_bars(axis, names):
@@ -344,7 +358,8 @@ def cpu_share(results):
     if spin:
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
-        'ours: both ends, idle of the whole machine; pale: published, one end, other hardware'))
+        'idle: of the whole machine; who polls leaves little of it' +
+        ('; pale: published, one end, other hardware' if len(rows) > n_ours else '')))
     axis, = frame.panels
     bottoms = [0] * len(rows)
     for i, (name, colour) in enumerate((('user', '#0072B2'), ('system', '#E69F00'),
@@ -354,8 +369,13 @@ def cpu_share(results):
         for bar in drawn[n_ours:]:
             bar.set_alpha(0.45)
         bottoms = [a + b for a, b in zip(bottoms, heights)]
+    for x, (_, parts) in enumerate(rows[:n_ours]):
+        per_second = results.machine['processors'] * 1e6 / sum(parts)
+        over_bar(axis, x, 100, f'{number_text(float(f"{per_second:.2g}"))}/s')
+    axis.set_ylim(top=108)
     name_bars(axis, [name for name, _ in rows])
-    frame.describe(axis, f'messages of {size_text(size)}', 'share of processor time (%)', True)
+    frame.describe(axis, f'messages of {size_text(size)}, so many there and back per second',
+                   'share of processor time (%)', True)
     axis.set_title('↑ more idle is better', loc='right', fontsize=8, style='italic')
     return frame
 
@@ -386,28 +406,28 @@ def ratio(results):
     frame = Frame(results, f'{what} of libripc as a multiple of each peer\'s', note=(
         'bars: 95 % interval of the median of the ratios of neighbouring runs (bootstrap)'))
     axis, = frame.panels
-    axis.axhline(1, color=peer_style('ripc')['color'], linewidth=2, gid='everywhere',
-                 label='1: as fast as the peer')
-    for peer, rows in by_peer.items():
+    axis.axhline(1, color='black', linewidth=1, gid='everywhere', label='1: as fast as the peer')
+    for i, (peer, rows) in enumerate(by_peer.items()):
         rows = [row for row in rows if key == 'value' or row['value'] == first]
-        draw_ratio(axis, results, peer, key, rows)
+        draw_ratio(axis, results, peer, key, rows, 1 + 0.05 * (i - (len(by_peer) - 1) / 2))
     frame.describe(axis, FASTER[results.less_is_better] + value_text, 'ratio (libripc / peer)',
                    results.less_is_better)
     if key == 'size':
-        size_x(axis)
+        size_x(axis, [max(size, 1) for size in results.sizes()])
     else:
         axis.set_xlabel(f'{results.variable}')
-        log_x(axis, number_text)
+        log_x(axis, number_text, [max(value, 1) for value in results.values()])
     log_y(axis)
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:g}'))
     return frame
 
 
-def draw_ratio(axis, results, peer, key, rows):
+def draw_ratio(axis, results, peer, key, rows, aside):
+    """aside: a factor, lest the intervals of all peers stand on one another."""
     middles = [row['ratio']['median'] for row in rows]
     below = [max(0, row['ratio']['median'] - row['ratio']['low']) for row in rows]
     above = [max(0, row['ratio']['high'] - row['ratio']['median']) for row in rows]
-    axis.errorbar([max(row[key], 1) for row in rows], middles, [below, above], capsize=3,
+    axis.errorbar([max(row[key], 1) * aside for row in rows], middles, [below, above], capsize=3,
                   label=peer_name(peer, results), **peer_style(peer))
 
 

@@ -9,7 +9,7 @@ from collections import namedtuple
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EFA = 'EFA thesis (KIT)'
-FABRICS = {'rdma': 'RDMA (RC), ConnectX-5', 'efa': 'EFA, 2 × c5n.18xlarge'}
+FABRICS = {'rdma': 'RDMA, ConnectX-5', 'efa': 'EFA, 2 × c5n.18xlarge'}
 REPORT = 'libfabric report'
 IWARP = 'LibRIPC thesis (KIT, 2012)'
 
@@ -43,7 +43,7 @@ def latency(sizes):
     table = rows('efa')
     names = {'rc_rdma_us': FABRICS['rdma'], 'srd_us': FABRICS['efa'],
              'tcp_us': 'TCP, 2 × c5n.18xlarge'}
-    return [Curve(f'{EFA}, 2 × half:\n{name}', *columns(table, 'bytes', column, 2))
+    return [Curve(f'{EFA}, twice the half:\n{name}', *columns(table, 'bytes', column, 2))
             for column, name in names.items()]
 
 
