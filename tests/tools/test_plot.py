@@ -43,9 +43,9 @@ TESTS = {
         '-bytes': ['bandwidth (MB/s)', 'EFA thesis'],
         '-size': ['message size (bytes)', 'rate (messages/s)']}),
     'threads': (PER_S, 'threads', [64], [1, 4], ['tcp'], {
-        '': ['threads', 'rate (messages/s)'], '-bytes': ['bandwidth (MB/s)']}),
+        '': ['threads', 'rate of all together (messages/s)'], '-bytes': ['bandwidth (MB/s)']}),
     'incast': (PER_S, 'senders', [64], [1, 4], ['tcp'], {
-        '': ['senders (clients)', 'rate (messages/s)']}),
+        '': ['senders (clients)', 'rate of all together (messages/s)']}),
     'cpu': (US, '', [64], [0], ['tcp'], {
         '': ['processor time (us/message)', 'client, user', 'softirq'],
         '-share': ['share of processor time (%)', 'idle']}),
@@ -118,7 +118,7 @@ class Plot(unittest.TestCase):
     def text_of(self, name):
         root = xml.etree.ElementTree.parse(os.path.join(self.out, name)).getroot()
         self.assertEqual(root.tag, '{http://www.w3.org/2000/svg}svg')
-        return ' '.join(root.itertext())
+        return ' '.join(' '.join(root.itertext()).split())
 
     def test_each_test(self):
         done = self.plot(*[self.results(test) for test in TESTS])
