@@ -18,19 +18,6 @@
 
 #define DEVICES "/sys/class/infiniband"
 
-static bool has_devices(void)
-{
-	DIR *devices = opendir(DEVICES);
-	struct dirent *entry;
-	bool found = false;
-
-	while (devices && !found && (entry = readdir(devices)))
-		found = entry->d_name[0] != '.';
-	if (devices)
-		closedir(devices);
-	return found;
-}
-
 /* Beside this library, wherever it lies; false: nobody knows where that is. */
 static bool module_path(const char *name, char path[PATH_MAX])
 {
@@ -73,7 +60,9 @@ static const struct ripc__module *module_load(const char *path, char why[256], c
 	return module;
 }
 
-static const struct ripc__backend *load(const char *name, char why[256], char remedy[256])
+/* Unused where every backend was left out. */
+static __attribute__((unused)) const struct ripc__backend *load(const char *name, char why[256],
+		char remedy[256])
 {
 	const struct ripc__module *module;
 	char path[PATH_MAX];
@@ -87,6 +76,20 @@ static const struct ripc__backend *load(const char *name, char why[256], char re
 	return module ? module->backend : NULL;
 }
 
+#if defined(RIPC_VERBS) || defined(RIPC_RDMACM)
+static bool has_devices(void)
+{
+	DIR *devices = opendir(DEVICES);
+	struct dirent *entry;
+	bool found = false;
+
+	while (devices && !found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.';
+	if (devices)
+		closedir(devices);
+	return found;
+}
+
 /* One that uses the kernel's RDMA devices. */
 static const struct ripc__backend *load_rdma(const char *name, char why[256], char remedy[256])
 {
@@ -96,6 +99,7 @@ static const struct ripc__backend *load_rdma(const char *name, char why[256], ch
 	snprintf(remedy, 256, "if there is one, load its driver");
 	return NULL;
 }
+#endif
 
 #ifdef RIPC_VERBS
 static const struct ripc__backend *load_verbs(const struct ripc__host *host, char why[256],
