@@ -178,25 +178,33 @@ static void victim_end(struct driver *driver)
 
 /* ---- conversations ----------------------------------------------------------------------- */
 
+/* Until it is answered; each time that it is not, there is more time for the next answer. */
+static int ask(struct driver *driver, uint32_t service, enum kind kind)
+{
+	struct talker *talker = &driver->talker;
+	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
+	int error = -ENOMSG;
+
+	while (error && (service != SERVICE_VICTIM || state_of(driver) == LIVES)) {
+		error = talk_ask(talker, fault_id(service), kind);
+		driver->tried_again += error != 0;
+		if (error == -ENOENT)
+			talk_serve(talker, 5);
+		if (error && talker->deadline_ms < PATIENCE_MS / 8)
+			talker->deadline_ms *= 2;
+		if (error && fault_now_ms() > until_ms)
+			fault_fail("%s: service %u does not answer question %u: %s", driver->what,
+				service, (uint32_t)kind, ripc_strerror(error));
+	}
+	talker->deadline_ms = DEADLINE_MS;
+	return error;
+}
+
 /* Asks a partner in all ways. False: the victim has died or stopped; a companion does neither. */
 static bool ask_all(struct driver *driver, uint32_t service)
 {
-	bool is_victim = service == SERVICE_VICTIM;
-
 	for (uint32_t kind = 0; kind < KINDS; kind++) {
-		uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
-		int error = -ENOMSG;
-
-		while (error && (!is_victim || state_of(driver) == LIVES)) {
-			error = talk_ask(&driver->talker, fault_id(service), kind);
-			driver->tried_again += error != 0;
-			if (error == -ENOENT)
-				talk_serve(&driver->talker, 5);
-			if (error && fault_now_ms() > until_ms)
-				fault_fail("%s: service %u does not answer: %s", driver->what,
-					service, ripc_strerror(error));
-		}
-		if (error)
+		if (ask(driver, service, kind))
 			return false;
 	}
 	return true;
