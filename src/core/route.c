@@ -88,6 +88,15 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 
 /* ---- failing over ------------------------------------------------------------------------ */
 
+/* For this peer; why is of the best of them. */
+static void have_failed(struct ripc_context *ctx, struct peer *peer, uint8_t devices, int why)
+{
+	peer->failed |= devices;
+	peer->left = (uint8_t)ffs(devices);
+	peer->why = (uint8_t)-why;
+	retry_later(ctx, peer);
+}
+
 bool ripc__route_is_lost(const struct partner *partner)
 {
 	const struct ripc_context *ctx = partner->service->ctx;
@@ -98,13 +107,12 @@ bool ripc__route_is_lost(const struct partner *partner)
 
 RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
-	if (peer->broken || peer->failed >> peer->device & 1)
+	uint8_t device = (uint8_t)(1u << peer->device);
+
+	if (peer->broken || peer->failed & device)
 		return;
 	peer->broken = ctx->any_broken = true;
-	peer->failed |= (uint8_t)(1u << peer->device);
-	peer->left = (uint8_t)(peer->device + 1);
-	peer->why = (uint8_t)-why;
-	retry_later(ctx, peer);
+	have_failed(ctx, peer, device, why);
 }
 
 int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
@@ -141,15 +149,6 @@ static struct device *choose(struct ripc_context *ctx, uint8_t failed, uint32_t 
 	return NULL;
 }
 
-/* A better device than the one in use makes no route there. */
-static void refused(struct ripc_context *ctx, struct peer *peer, uint8_t devices, int why)
-{
-	peer->failed |= devices;
-	peer->left = (uint8_t)(ffs(devices));
-	peer->why = (uint8_t)-why;
-	retry_later(ctx, peer);
-}
-
 int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
 		struct peer **peer)
 {
@@ -162,7 +161,7 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 		error = ripc__peer_get(ctx, (uint8_t)index_of(ctx, device), answer->record.context,
 			&addr, peer);
 		if (!error && refusing)
-			refused(ctx, *peer, refusing, why);
+			have_failed(ctx, *peer, refusing, why);
 		if (!error || error == -ENOMEM)
 			return error;
 		refusing |= bit_of(ctx, device);

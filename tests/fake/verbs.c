@@ -238,20 +238,16 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr *own = (struct fake_mr *)mr;
+	int error = fake_fails(FAKE_DEREG_MR) ? errno : 0;
 
-	if (fake_fails(FAKE_DEREG_MR)) {
-		int error = errno;
-
-		pthread_mutex_lock(&fake_world.lock);
-		own->stuck = true;
-		pthread_mutex_unlock(&fake_world.lock);
-		return error;
-	}
 	pthread_mutex_lock(&fake_world.lock);
-	list_remove(&own->node);
-	fake_gone(own);
+	own->stuck = error != 0;
+	if (!error) {
+		list_remove(&own->node);
+		fake_gone(own);
+	}
 	pthread_mutex_unlock(&fake_world.lock);
-	return 0;
+	return error;
 }
 
 /* May a queue pair of this domain use that memory so? */

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The ofi backend's conformance cases that move datagrams and read memory, again and again: over
-libfabric's EFA provider on softefa, shuffled by one seed after the other, every other one without
-RDMA read; and beside every tenth seed, and the first, over libfabric's own providers, which have
-no seed. Each case checks that what arrives is what was sent, and comes once.
+libfabric's EFA provider on softefa, each time shuffled by another seed, every other one without
+RDMA read; and beside every tenth seed, and the first, over libfabric's own providers, which have no
+seed. Each case checks that what arrives is what was sent, and comes once.
 
 usage: soak.py BUILD_DIRECTORY [FIRST_SEED LAST_SEED [JOBS]]
 

@@ -10,35 +10,33 @@
 
 static const struct bench_job untouched = {.size = SIZE, .warm_up = 3, .untouched = 1};
 
-START_TEST(bench_take__finds_what_arrived_wrong)
+/* The first n messages: as they are written they are right, and with another last byte wrong. */
+static void check_verified(const struct bench_job *job, uint64_t n)
 {
-	const struct bench_job job = {.size = SIZE, .warm_up = 3};
 	uint64_t number;
 	uint8_t buffer[SIZE];
 
-	for (uint64_t i = 0; i < 10; i++) {
-		bench_put(&job, buffer, i);
-		ck_assert_int_eq(bench_take(&job, buffer, &number), 0);
+	for (uint64_t i = 0; i < n; i++) {
+		memset(buffer, 0xee, SIZE);
+		bench_put(job, buffer, i);
+		ck_assert_int_eq(bench_take(job, buffer, &number), 0);
 		ck_assert_uint_eq(number, i);
 		buffer[SIZE - 1] ^= 1;
-		ck_assert_int_eq(bench_take(&job, buffer, &number), -EBADMSG);
+		ck_assert_int_eq(bench_take(job, buffer, &number), -EBADMSG);
 	}
+}
+
+START_TEST(bench_take__finds_what_arrived_wrong)
+{
+	const struct bench_job job = {.size = SIZE, .warm_up = 3};
+
+	check_verified(&job, 10);
 }
 END_TEST
 
 START_TEST(bench_take__verifies_the_warm_up_of_untouched_messages)
 {
-	uint64_t number;
-	uint8_t buffer[SIZE];
-
-	for (uint64_t i = 0; i < untouched.warm_up; i++) {
-		memset(buffer, 0xee, SIZE);
-		bench_put(&untouched, buffer, i);
-		ck_assert_int_eq(bench_take(&untouched, buffer, &number), 0);
-		ck_assert_uint_eq(number, i);
-		buffer[SIZE - 1] ^= 1;
-		ck_assert_int_eq(bench_take(&untouched, buffer, &number), -EBADMSG);
-	}
+	check_verified(&untouched, untouched.warm_up);
 }
 END_TEST
 

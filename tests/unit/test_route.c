@@ -13,8 +13,8 @@ enum { WORKS, RESETS, SWALLOWS };
 
 static struct {
 	struct ripc__loop_hub *hub;
-	struct ripc__backend better, other;
-	const struct ripc__backend *backends[3];
+	struct ripc__backend better, other, last;
+	const struct ripc__backend *backends[4];
 	struct ripc__env env;
 	struct ripc_context *ctx[2];
 	struct ripc_service *svc[2];
@@ -22,6 +22,7 @@ static struct {
 	int better_is, other_is, choose_error, open_error, other_open_error;
 	bool is_plain; /* one network, and nobody tells when a service ends */
 	bool is_real;  /* its time is */
+	bool has_last; /* a third network, which always works */
 	struct ripc__addr gone; /* what goes there vanishes */
 	uint32_t delivered, received;
 	bool seen[1000];
@@ -101,6 +102,10 @@ static void world_open_both(const char *first, const char *second)
 	world.other_open_error = 0;
 	world.backends[0] = &world.better;
 	world.backends[1] = &world.other;
+	world.last = ripc__loop_backend;
+	world.last.name = "last";
+	world.last.id = 103;
+	world.backends[2] = world.has_last ? &world.last : NULL;
 	ripc__env_init(&world.env);
 	world.env.arg = world.hub;
 	world.env.backends = world.backends;
@@ -320,6 +325,24 @@ START_TEST(refused__after_a_failure)
 	pass(8000000);
 	ck_assert_uint_eq(world.delivered, 4);
 	ck_assert_str_eq(path_of(0), "other");
+	world_close();
+}
+END_TEST
+
+/* What is in use breaks, and the next one makes no route: the one after it does, at once. */
+START_TEST(refused__after_a_failure__goes_on_by_the_last)
+{
+	world.has_last = true;
+	world_open();
+	world.better_is = WORKS;
+	send_longs(0, 2);
+	pass(1000000);
+	world.better_is = RESETS;
+	world.other_open_error = -EMFILE;
+	send_longs(2, 2);
+	pass(300000);
+	ck_assert_uint_eq(world.delivered, 4);
+	ck_assert_str_eq(path_of(0), "last");
 	world_close();
 }
 END_TEST
@@ -591,6 +614,7 @@ int main(void)
 	const struct suite_loop loops[] = {
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
 		{ refused__at_first, 1 }, { refused__by_all, 1 }, { refused__after_a_failure, 1 },
+		{ refused__after_a_failure__goes_on_by_the_last, 1 },
 		{ failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
 		{ answer__to_a_successor, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
