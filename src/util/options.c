@@ -35,6 +35,7 @@ static const struct option options[] = {
 	{"rdmacm.device", WORD, 0, 0},
 	{"rdmacm.port", NUMBER, 0, 65535},
 	{"rdmacm.receives", NUMBER, 256, 16384},
+	{"rdmacm.udp", SWITCH, 0, 0},
 	{"resolver.group", WORD, 0, 0},
 	{"resolver.port", NUMBER, 1, 65535},
 	{"resolver.ttl", NUMBER, 0, 255},

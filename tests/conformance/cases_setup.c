@@ -44,7 +44,8 @@ START_TEST(dev_open__fills_attr)
 	ck_assert_uint_le(side.attr.datagram_max, RIPC_DATAGRAM_MAX);
 	ck_assert(!(side.attr.caps & RIPC_CAP_READ) ==
 		(!BACKEND->read || conformance_under_test->readless));
-	ck_assert(!(side.attr.caps & RIPC_CAP_WRITE) == !BACKEND->write);
+	ck_assert(BACKEND->write || !(side.attr.caps & RIPC_CAP_WRITE));
+	ck_assert(_i > 0 || !(side.attr.caps & RIPC_CAP_WRITE) == !BACKEND->write);
 	side_close(&side);
 }
 END_TEST

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The rdmacm backend against the contract, on the libraries of tests/fake: it must break no rule of
- * the device and leave nothing behind. With its default, and with few buffers and connections.
+ * the device and leave nothing behind. With its default, with few buffers and connections, and with
+ * datagrams over UDP.
  */
 #include <check.h>
 
@@ -27,13 +28,16 @@ int main(void)
 {
 	static const char *const few[] = {"rdmacm.receives", "256", "rdmacm.connections", "6",
 		NULL};
-	static const conformance_options variants[] = {NULL, few};
+	static const char *const udp[] = {"rdmacm.udp", "on", NULL};
+	static const char *const small[] = {"udp.rcvbuf", "32768", NULL};
+	static const conformance_options variants[] = {NULL, few, udp};
 	static const struct conformance rdmacm = {
 		.backend = &ripc__rdmacm_backend,
 		.world_open = open_world,
 		.world_close = close_world,
 		.variants = variants,
-		.n_variants = 2,
+		.n_variants = 3,
+		.small_buffer = small,
 		.both_ends = true,
 	};
 

@@ -19,10 +19,12 @@ struct party {
 };
 
 static struct party left, right;
+static const char *party_options; /* struct ripc_config.options */
 
 static void party_open(struct party *party, const char *backend, uint64_t id)
 {
-	struct ripc_config config = {.size = sizeof(config), .backends = backend};
+	struct ripc_config config = {.size = sizeof(config), .backends = backend,
+		.options = party_options};
 
 	ck_assert_int_eq(ripc_open(&config, &party->ctx), 0);
 	ck_assert_int_eq(ripc_service_open(party->ctx, id, 0, &party->service), 0);

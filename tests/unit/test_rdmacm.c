@@ -20,7 +20,7 @@ START_TEST(probe__says_what_is_missing)
 
 	fake_iwarp_reset();
 	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), 0);
-	ck_assert_str_eq(why, "fake0 port 1, iWARP, address 10.77.1.1");
+	ck_assert_str_eq(why, "fake0 port 1, iWARP, address 127.77.1.1");
 	fake_iwarp.no_address = true;
 	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(remedy, "IP address"));

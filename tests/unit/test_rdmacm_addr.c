@@ -18,7 +18,7 @@ START_TEST(addr_decode__reads_what_was_encoded)
 	static const uint8_t expected[RDMACM_ADDR_LEN] = {1, 0, 0x67, 0x12, [14] = 0xff, 0xff, 10,
 		77, 1, 1};
 	uint8_t blob[RDMACM_ADDR_LEN];
-	struct rdmacm_addr addr;
+	struct rdmacm_addr addr, by_udp = v4;
 
 	ripc__rdmacm_addr_encode(&v4, blob);
 	ck_assert_mem_eq(blob, expected, sizeof(expected));
@@ -27,6 +27,12 @@ START_TEST(addr_decode__reads_what_was_encoded)
 	ripc__rdmacm_addr_encode(&v6, blob);
 	ck_assert_int_eq(ripc__rdmacm_addr_decode(blob, sizeof(blob), &addr), 0);
 	ck_assert(ripc__rdmacm_addr_is(&addr, &v6));
+	ck_assert(!ripc__rdmacm_addr_is(&addr, &v4));
+	by_udp.by_udp = true;
+	ripc__rdmacm_addr_encode(&by_udp, blob);
+	ck_assert_uint_eq(blob[1], 1);
+	ck_assert_int_eq(ripc__rdmacm_addr_decode(blob, sizeof(blob), &addr), 0);
+	ck_assert(ripc__rdmacm_addr_is(&addr, &by_udp));
 	ck_assert(!ripc__rdmacm_addr_is(&addr, &v4));
 }
 END_TEST
@@ -49,7 +55,7 @@ START_TEST(addr_decode__refuses)
 	for (uint8_t at = 0; at < 4; at++) {
 		ripc__rdmacm_addr_encode(&v4, blob);
 		blob[at] = at == 0 ? 2 : 0;
-		blob[1] = at == 1;
+		blob[1] = at == 1 ? 2 : 0;
 		if (at >= 2)
 			put16(blob + 2, 0);
 		ck_assert_int_eq(ripc__rdmacm_addr_decode(blob, sizeof(blob), &addr), -EBADMSG);

@@ -83,6 +83,67 @@ START_TEST(sendmsg__answer_is_not_written)
 }
 END_TEST
 
+static void begin_udp(void)
+{
+	party_options = "rdmacm.udp=on";
+	begin(FAKE_SIW);
+	party_options = NULL;
+}
+
+/* Datagrams need no connection; the first long message makes one. */
+START_TEST(udp__only_reads_need_a_connection)
+{
+	begin_udp();
+	for (uint32_t i = 0; i < 20; i++)
+		exchange(1000, 0);
+	ck_assert_uint_eq(fake_iwarp.n_requests, 0);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_eq(stats_of(&right).read_bytes, LONG_LEN);
+	ck_assert_uint_eq(fake_iwarp.n_accepts, 1);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_eq(stats_of(&right).read_bytes, 2 * LONG_LEN);
+	ck_assert_uint_eq(fake_iwarp.n_accepts, 1);
+	finish();
+}
+END_TEST
+
+START_TEST(udp__connection_breaks)
+{
+	begin_udp();
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	fake_iwarp_break();
+	exchange(1000, 0);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_ge(stats_of(&right).read_bytes, 2 * LONG_LEN);
+	finish();
+}
+END_TEST
+
+/* No connection can be had: what would be read is pulled by datagrams. */
+START_TEST(udp__no_connection)
+{
+	begin_udp();
+	fake_iwarp_fail(FAKE_RESOLVE_ADDR, UINT32_MAX, ENETUNREACH);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_uint_eq(stats_of(&right).read_bytes, 0);
+	ck_assert_uint_eq(stats_of(&right).path_changes, 0);
+	finish();
+}
+END_TEST
+
+/* An answer is read where it could be written: nothing that goes over UDP may rely on a write. */
+START_TEST(udp__answer_is_read)
+{
+	begin_udp();
+	for (size_t i = 0; i < 3; i++)
+		ask_and_answer(LONG_LEN - i);
+	ck_assert_uint_eq(stats_of(&left).written_bytes, 0);
+	ck_assert_uint_eq(stats_of(&right).read_bytes, 3 * LONG_LEN - 3);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop tests[] = {
@@ -91,6 +152,10 @@ int main(void)
 		{sendmsg__answer_goes_along, 2},
 		{sendmsg__write_is_lost, 1},
 		{sendmsg__answer_is_not_written, 1},
+		{udp__only_reads_need_a_connection, 1},
+		{udp__connection_breaks, 1},
+		{udp__no_connection, 1},
+		{udp__answer_is_read, 1},
 		{NULL, 0},
 	};
 

@@ -41,16 +41,17 @@ static bool is_host(const uint8_t ip[16])
 void ripc__rdmacm_addr_encode(const struct rdmacm_addr *addr, uint8_t blob[RDMACM_ADDR_LEN])
 {
 	blob[0] = RDMACM_VERSION;
-	blob[1] = 0;
+	blob[1] = addr->by_udp;
 	put16(blob + 2, addr->port);
 	memcpy(blob + 4, addr->ip, sizeof(addr->ip));
 }
 
 int ripc__rdmacm_addr_decode(const uint8_t *blob, size_t len, struct rdmacm_addr *addr)
 {
-	if (len != RDMACM_ADDR_LEN || blob[0] != RDMACM_VERSION || blob[1] || !get16(blob + 2) ||
-			!is_host(blob + 4))
+	if (len != RDMACM_ADDR_LEN || blob[0] != RDMACM_VERSION || blob[1] > 1 ||
+			!get16(blob + 2) || !is_host(blob + 4))
 		return -EBADMSG;
+	addr->by_udp = blob[1];
 	addr->port = get16(blob + 2);
 	memcpy(addr->ip, blob + 4, sizeof(addr->ip));
 	return 0;
@@ -65,7 +66,8 @@ void ripc__rdmacm_addr_fill(const struct rdmacm_addr *own, struct ripc__addr *ad
 
 bool ripc__rdmacm_addr_is(const struct rdmacm_addr *one, const struct rdmacm_addr *other)
 {
-	return one->port == other->port && memcmp(one->ip, other->ip, sizeof(one->ip)) == 0;
+	return one->port == other->port && one->by_udp == other->by_udp &&
+		memcmp(one->ip, other->ip, sizeof(one->ip)) == 0;
 }
 
 bool ripc__rdmacm_addr_before(const struct rdmacm_addr *one, const struct rdmacm_addr *other)
@@ -109,7 +111,7 @@ void ripc__rdmacm_to_socket(const struct rdmacm_addr *addr, struct sockaddr_stor
 
 int ripc__rdmacm_from_socket(const struct sockaddr *name, struct rdmacm_addr *addr)
 {
-	struct rdmacm_addr read;
+	struct rdmacm_addr read = {0};
 
 	if (name->sa_family == AF_INET) {
 		memcpy(read.ip, mapped, sizeof(mapped));

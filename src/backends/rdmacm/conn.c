@@ -509,6 +509,7 @@ static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_even
 
 	port->look = true; /* a link that is made for it may be of no use */
 	if (port->closing || port->rdma->is_lost || read_request(event, &hello) ||
+			hello.addr.by_udp != port->self.by_udp ||
 			!is_our_device(port->rdma, event->id)) {
 		(void)rdma_reject(event->id, NULL, 0);
 		return false;

@@ -180,12 +180,14 @@ static int fence_off(struct rdmacm_port *port, const struct ripc__rdma_space *sp
 int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_device *dev = state;
 	struct rdmacm_fence *fence;
-	int error = ripc__rdmacm_link_space(link);
+	struct rdmacm_link *link;
+	int error = ripc__rdmacm_peer_link(dev->port, peer, &link);
 
+	if (!error)
+		error = ripc__rdmacm_link_space(link);
 	if (error)
 		return error;
 	fence = calloc(1, sizeof(*fence));

@@ -5,9 +5,9 @@
  *
  * Design notes. A link asks for a connection when a route is opened, when there is something to
  * send or to read, and when one has broken while there are routes: if the partner has died, that
- * is how it is noticed at once. An attempt lasts no longer than ATTEMPT_US after the partner was
- * last heard of, with repetitions, and BUSY_US in all; when it has failed, those who wait are told,
- * every route says so once, and for HOLD_US nothing is tried.
+ * is how it is noticed at once. (Over UDP only reads ask for one.) An attempt lasts no longer than
+ * ATTEMPT_US after the partner was last heard of, with repetitions, and BUSY_US in all; when it has
+ * failed, those who wait are told, every route says so once, and for HOLD_US nothing is tried.
  *
  * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
  * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
@@ -31,7 +31,7 @@
 #define AGAIN_MAX  160000u   /* each further one, up to this */
 #define MOMENT_US  50000u    /* a connection that was not used for so long may end */
 #define WATCH_US   1000000u  /* when to see whether reads get on */
-#define IDLE_US    10000000u /* one that no route leads to ends */
+#define IDLE_US    10000000u /* one by which no datagrams go ends */
 
 void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us)
 {
@@ -140,6 +140,12 @@ static bool is_waited_for(const struct rdmacm_link *link)
 	return !list_empty(&link->openings) || !list_empty(&link->flow.waiting);
 }
 
+/* Routes that have their datagrams go by its connection. */
+static bool has_users(const struct rdmacm_link *link)
+{
+	return link->n_routes && !link->remote.by_udp;
+}
+
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link)
 {
 	return link->error && link->hold_us > ripc__rdma_now_us();
@@ -197,7 +203,7 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 	check_flow(link);
 	ripc__rdma_openings_end(&link->openings, 0, &link->port->opened);
 	remind(link);
-	if (link->n_routes == 0)
+	if (!has_users(link))
 		link->port->look = true; /* it ends when nobody uses it */
 }
 
@@ -264,7 +270,7 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status
 		ripc__rdmacm_due_at(port, link->hold_us);
 	} else if (status && !was_ready) {
 		fail(link, status == -EAGAIN ? -EBUSY : status);
-	} else if (is_waited_for(link) || (status && link->n_routes)) {
+	} else if (is_waited_for(link) || (status && has_users(link))) {
 		ripc__rdmacm_link_want(link);
 	}
 }
@@ -401,12 +407,12 @@ static bool is_unused(const struct rdmacm_link *link)
 		link->flow.n_posted == 0;
 }
 
-/* A connection to which no route leads ends when the other end does not use it either. */
+/* A connection by which no route's datagrams go ends when the other end does not use it either. */
 static void idle_run(struct rdmacm_link *link, uint64_t now_us)
 {
 	struct rdmacm_conn *conn = link->conn;
 
-	if (link->n_routes || !conn || conn->state != RDMACM_READY) {
+	if (has_users(link) || !conn || conn->state != RDMACM_READY) {
 		link->idle_us = 0;
 		return;
 	}
@@ -428,7 +434,7 @@ static void link_run(struct rdmacm_link *link, uint64_t now_us)
 		fail(link, -ETIMEDOUT);
 	} else if (link->until_us) {
 		ripc__rdmacm_due_at(link->port, link->until_us);
-		if (is_waited_for(link) || link->n_routes)
+		if (is_waited_for(link) || has_users(link))
 			ripc__rdmacm_link_want(link);
 	}
 	idle_run(link, now_us);
@@ -459,14 +465,20 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port)
 
 /* ---- memory, reads and writes ------------------------------------------------------------ */
 
+static int link_and_space(struct rdmacm_port *port, void *peer, struct rdmacm_link **link)
+{
+	int error = ripc__rdmacm_peer_link(port, peer, link);
+
+	return error ? error : ripc__rdmacm_link_space(*link);
+}
+
 int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
 {
-	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ripc__rdma_region *made;
-	int error = ripc__rdmacm_link_space(link);
+	struct rdmacm_link *link;
+	int error = link_and_space(((struct rdmacm_device *)dev)->port, peer, &link);
 
-	(void)dev;
 	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
 	if (!error)
 		error = ripc__rdma_region_open(link->space, &range, source ? 0 :
@@ -495,11 +507,10 @@ static void taken(struct rdmacm_link *link)
 int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
 		void *mem, size_t len, uint64_t cookie)
 {
-	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
 	struct iovec to = {.iov_base = mem, .iov_len = len};
-	int error = ripc__rdmacm_link_space(link);
+	struct rdmacm_link *link;
+	int error = link_and_space(state, peer, &link);
 
-	(void)state;
 	if (!error)
 		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
 	if (!error)
@@ -510,11 +521,10 @@ int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint
 int ripc__rdmacm_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
 		const void *mem, size_t len, uint64_t cookie)
 {
-	struct rdmacm_link *link = ((struct rdmacm_peer *)peer)->link;
 	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
-	int error = ripc__rdmacm_link_space(link);
+	struct rdmacm_link *link;
+	int error = link_and_space(state, peer, &link);
 
-	(void)state;
 	if (!error)
 		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
 	if (!error)

@@ -6,7 +6,8 @@
  * looked at before sleeping and now and then: a look costs system calls.
  *
  * The descriptor is an epoll set of the completion channel, the connections' events, the device's,
- * the helper threads' eventfd and a timer, so that it stays the same for the life of the port.
+ * the helper threads' eventfd, a timer and the UDP socket, if there is one, so that it stays the
+ * same for the life of the port.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@
 #define HASTY_EVERY  16u  /* while connections are made or end */
 #define CLOCK_EVERY  16u  /* one looks at the clock, while anything is timed */
 #define ACK_EVERY    64u  /* events of the channel are acknowledged together */
+#define WATCHED      6    /* descriptors */
 
 /* ---- completions ------------------------------------------------------------------------- */
 
@@ -194,17 +196,22 @@ static RIPC__RARE void look(struct rdmacm_port *port)
 	ripc__rdmacm_links_run(port, now_us);
 }
 
+static bool is_udp(const struct rdmacm_port *port, const struct epoll_event *event)
+{
+	return port->self.by_udp && event->data.fd == port->udp.fd;
+}
+
 /*
- * Has anything but a completion happened? One system call tells, where a look takes three. What is
- * told of completions stays, for whoever sleeps on it.
+ * Has anything but a completion or a datagram happened? One system call tells, where a look takes
+ * three. What is told of completions stays, for whoever sleeps on it.
  */
 static RIPC__RARE bool has_happened(const struct rdmacm_port *port)
 {
-	struct epoll_event events[5];
-	int n = epoll_wait(port->epoll_fd, events, 5, 0);
+	struct epoll_event events[WATCHED];
+	int n = epoll_wait(port->epoll_fd, events, WATCHED, 0);
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.fd != port->completions->fd)
+		if (events[i].data.fd != port->completions->fd && !is_udp(port, &events[i]))
 			return true;
 	}
 	return is_left_behind(port);
@@ -234,6 +241,8 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 	if (port->at == port->n_arrivals || !ripc__rdma_ring_may_hand(&port->ring))
 		ripc__rdmacm_fill(port);
 	filled = hand_over(port, events, n);
+	if (port->self.by_udp)
+		filled = ripc__rdmacm_udp_poll(port, events, filled, n);
 	if (!list_empty(&port->reads.ended))
 		filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
 	if (!list_empty(&port->fenced))
@@ -270,6 +279,8 @@ static int watch_all(struct rdmacm_port *port)
 		error = watch(port, port->timer_fd);
 	if (!error)
 		error = watch(port, ripc__rdma_worker_fd(port->worker));
+	if (!error && port->self.by_udp)
+		error = watch(port, port->udp.fd);
 	return error;
 }
 
@@ -328,16 +339,18 @@ static void take_channel_event(struct rdmacm_port *port)
 /* Whatever made the descriptor readable has been looked at afterwards. */
 static void quieten(struct rdmacm_port *port)
 {
-	struct epoll_event events[5];
-	int n = epoll_wait(port->epoll_fd, events, 5, 0);
+	struct epoll_event events[WATCHED];
+	int n = epoll_wait(port->epoll_fd, events, WATCHED, 0);
+	bool any = false;
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd == port->completions->fd)
 			take_channel_event(port);
 		else if (events[i].data.fd == port->timer_fd)
 			port->timer_us = 0; /* has fired: setting it again makes it quiet */
+		any |= !is_udp(port, &events[i]);
 	}
-	if (n > 0 || port->look || is_left_behind(port))
+	if (any || port->look || is_left_behind(port))
 		look(port);
 }
 
@@ -355,10 +368,12 @@ static void set_timer(struct rdmacm_port *port)
 	port->timer_us = port->due_us;
 }
 
-static bool has_something(const struct rdmacm_port *port)
+static bool has_something(struct rdmacm_port *port)
 {
 	if (port->look || !list_empty(&port->opened) || !list_empty(&port->reads.ended) ||
 			!list_empty(&port->fenced))
+		return true;
+	if (port->self.by_udp && ripc__udp_wait_arm(&port->udp))
 		return true;
 	return port->at < port->n_arrivals && ripc__rdma_ring_may_hand(&port->ring);
 }

@@ -28,10 +28,11 @@
 #define SIW_VENDOR      0x626d74u /* of linux/drivers/infiniband/sw/siw/siw.h */
 #define PEER_DATAGRAMS  12u /* bytes under way to a partner that core knows of, in datagrams */
 #define GOODBYE_MS      50  /* in which what was sent last goes out */
+#define UDP_TRIES       16  /* ports whose number somebody may have */
 
 struct options {
 	uint32_t connections, receives, port;
-	bool any;
+	bool any, udp;
 	const char *device;
 };
 
@@ -44,6 +45,7 @@ static int read_options(const struct ripc__host *host, struct options *options)
 		{"rdmacm.receives", &options->receives, NULL},
 		{"rdmacm.port", &options->port, NULL},
 		{"rdmacm.any", NULL, &options->any},
+		{"rdmacm.udp", NULL, &options->udp},
 		{0},
 	};
 
@@ -115,6 +117,7 @@ static int find_address(const struct options *options, struct rdmacm_device *dev
 			continue;
 		dev->self = addr;
 		dev->self.port = (uint16_t)options->port;
+		dev->self.by_udp = options->udp;
 		error = 0;
 	}
 	freeifaddrs(list);
@@ -172,8 +175,8 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 
 	if (error) {
 		snprintf(why, 256, "an option of the rdmacm backend is wrong");
-		snprintf(remedy, 256, "correct rdmacm.connections, rdmacm.receives, rdmacm.port or "
-			"rdmacm.any");
+		snprintf(remedy, 256, "correct rdmacm.connections, rdmacm.receives, rdmacm.port, "
+			"rdmacm.any or rdmacm.udp");
 		return error;
 	}
 	error = device_find(&options, &dev, why, remedy);
@@ -183,10 +186,10 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	ripc__rdmacm_addr_fill(&dev.self, &addr);
 	ripc__rdmacm_addr_text(&addr, text);
 	*strrchr(text, ':') = '\0';
-	snprintf(why, 256, "%.32s port %u, %s, address %s",
+	snprintf(why, 256, "%.32s port %u, %s, address %s%s",
 		ibv_get_device_name(dev.id->verbs->device), dev.id->port_num,
 		dev.id->verbs->device->transport_type == IBV_TRANSPORT_IWARP ? "iWARP" :
-		"InfiniBand or RoCE", text);
+		"InfiniBand or RoCE", text, options.udp ? ", short messages over UDP" : "");
 	remedy[0] = '\0';
 	device_close(&dev);
 	return 0;
@@ -231,16 +234,24 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	if (error)
 		goto err_close;
 	dev->is_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
+	error = dev->self.by_udp ? ripc__rdmacm_udp_dev_open(dev, attr) : 0;
+	if (error)
+		goto err_use;
+	if (!dev->self.by_udp)
+		*attr = (struct ripc__attr){
+			.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE |
+				RIPC_CAP_REGISTERED | RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS,
+			.datagram_max = RDMACM_BUFFER - RDMACM_PREAMBLE,
+			/* Credit bounds what is under way; more would only wait here. */
+			.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
+			.read_max = dev->rdma.message_max,
+		};
 	ripc__rdma_keys_init(&dev->keys, host->context);
-	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED |
-			RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS,
-		.datagram_max = RDMACM_BUFFER - RDMACM_PREAMBLE,
-		/* Credit bounds what is under way; more than this would only wait here. */
-		.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
-		.read_max = dev->rdma.message_max,
-	};
 	return 0;
+err_use:
+	snprintf(why, sizeof(why), "no UDP socket can be opened");
+	ibv_dealloc_pd(dev->rdma.pd);
+	ripc__rdma_device_close(&dev->rdma);
 err_close:
 	device_close(dev);
 err_log:
@@ -380,6 +391,36 @@ err_channel:
 	return error;
 }
 
+static void listen_end(struct rdmacm_port *port)
+{
+	rdma_destroy_id(port->listener);
+	rdma_destroy_event_channel(port->channel);
+}
+
+/* If datagrams go over UDP, at a number that is free there, too. */
+static int open_sockets(struct rdmacm_port *port)
+{
+	uint32_t tries = UDP_TRIES;
+	int error;
+
+	do {
+		error = listen_on(port);
+		if (error || !port->self.by_udp)
+			return error;
+		error = ripc__rdmacm_udp_open(port);
+		if (error)
+			listen_end(port);
+	} while (error == -EADDRINUSE && !port->dev->self.port && --tries > 0);
+	return error;
+}
+
+static void close_sockets(struct rdmacm_port *port)
+{
+	if (port->self.by_udp)
+		ripc__rdmacm_udp_close(port);
+	listen_end(port);
+}
+
 static int port_init(struct rdmacm_port *port, struct rdmacm_device *dev)
 {
 	port->dev = dev;
@@ -409,17 +450,16 @@ static int port_open(void *state, void *port_state)
 	error = open_queues(port);
 	if (error)
 		goto err_worker;
-	error = listen_on(port);
+	error = open_sockets(port);
 	if (error)
 		goto err_queues;
 	error = ripc__rdmacm_wait_open(port);
 	if (error)
-		goto err_listener;
+		goto err_sockets;
 	dev->port = port;
 	return 0;
-err_listener:
-	rdma_destroy_id(port->listener);
-	rdma_destroy_event_channel(port->channel);
+err_sockets:
+	close_sockets(port);
 err_queues:
 	close_queues(port);
 err_worker:
@@ -458,8 +498,7 @@ static void port_close(void *state)
 	ripc__rdmacm_links_close(port);
 	ripc__rdmacm_fences_close(port);
 	ripc__rdmacm_wait_close(port);
-	rdma_destroy_id(port->listener);
-	rdma_destroy_event_channel(port->channel);
+	close_sockets(port);
 	close_queues(port);
 	port->dev->port = NULL;
 }
@@ -490,9 +529,11 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	.peer_matches = ripc__rdmacm_peer_matches,
 	.send = ripc__rdmacm_send,
 	.poll = ripc__rdmacm_poll,
-	.release = ripc__rdma_ring_release,
+	.release = ripc__rdma_ring_release, /* of either kind of buffer */
 	.read = ripc__rdmacm_read,
 	.write = ripc__rdmacm_write,
 	.wait_fd = ripc__rdmacm_wait_fd,
 	.wait_arm = ripc__rdmacm_wait_arm,
+	.overflows = ripc__rdmacm_overflows,
+	.fallbacks = ripc__rdmacm_fallbacks,
 };

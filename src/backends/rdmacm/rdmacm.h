@@ -7,6 +7,8 @@
  * that its memory is read by, too. All queue pairs share the receive buffers and the completion
  * queue of the port. A shared receive queue that is empty would cost a connection, so nobody may
  * send more than it has been given credit for (send.c).
+ *
+ * Or datagrams go over UDP (rdmacm.udp, datagrams.c), and a connection is made for reads alone.
  */
 #ifndef RIPC_RDMACM_H
 #define RIPC_RDMACM_H
@@ -16,6 +18,7 @@
 #include <sys/socket.h>
 
 #include "backends/rdma/rdma.h"
+#include "backends/udp/udp.h"
 
 #define RDMACM_VERSION     1
 #define RDMACM_ADDR_LEN    20
@@ -34,10 +37,11 @@
 /* wr_id of an echo (fence.c). */
 #define RDMACM_WR_ECHO (1ull << 61)
 
-/* Where a partner listens. */
+/* Where a partner listens; and over UDP, at the same number. */
 struct rdmacm_addr {
 	uint8_t ip[16];
 	uint16_t port;
+	bool by_udp; /* datagrams go over UDP */
 };
 
 enum rdmacm_hello_type { RDMACM_REQUEST = 1, RDMACM_ACCEPT, RDMACM_REFUSE };
@@ -153,9 +157,15 @@ struct rdmacm_link {
 
 /* What core keeps for a partner. */
 struct rdmacm_peer {
-	struct rdmacm_link *link;
-	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
-	uint32_t resets;  /* of the link, as far as it was told */
+	struct rdmacm_link *link; /* over UDP NULL, until a connection is needed */
+	union {
+		struct {
+			uint32_t opening; /* number of its struct ripc__rdma_opening, or of one
+			                     that was */
+			uint32_t resets;  /* of the link, as far as it was told */
+		};
+		struct udp_peer udp; /* where datagrams go over UDP */
+	};
 };
 
 struct rdmacm_device {
@@ -163,6 +173,7 @@ struct rdmacm_device {
 	struct ripc__rdma_keys keys;
 	struct rdmacm_port *port;
 	struct rdmacm_addr self;    /* its port: to listen on; 0: any */
+	struct udp_device udp;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
 	uint32_t connections, receives;
@@ -198,6 +209,7 @@ struct rdmacm_port {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
 	struct rdmacm_addr self;
+	struct udp_port udp;
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
@@ -259,8 +271,6 @@ void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble, uint8_
 int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 		struct rdmacm_preamble *preamble);
 
-/* ---- rdmacm.c ---------------------------------------------------------------------------- */
-
 /* ---- link.c ------------------------------------------------------------------------------ */
 /* The link to a partner, made if need be. is_mirror: our own end of a connection to ourselves. */
 int ripc__rdmacm_link_get(struct rdmacm_port *port, const struct rdmacm_addr *remote,
@@ -316,6 +326,22 @@ void ripc__rdmacm_peer_close(void *port, void *peer);
 void ripc__rdmacm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
 uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer);
 bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+/* Its link, made if need be. */
+int ripc__rdmacm_peer_link(struct rdmacm_port *port, void *peer, struct rdmacm_link **link);
+
+/* ---- datagrams.c: over UDP --------------------------------------------------------------- */
+int ripc__rdmacm_udp_dev_open(struct rdmacm_device *dev, struct ripc__attr *attr);
+/* -EADDRINUSE: somebody has the number of the port. */
+int ripc__rdmacm_udp_open(struct rdmacm_port *port);
+void ripc__rdmacm_udp_close(struct rdmacm_port *port);
+int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct rdmacm_addr *remote);
+void ripc__rdmacm_udp_peer_addr(const struct rdmacm_peer *peer, struct rdmacm_addr *remote);
+/* Fills events[at..n); returns where it ended. */
+uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n);
+uint32_t ripc__rdmacm_overflows(void *port);
+uint32_t ripc__rdmacm_fallbacks(void *port);
 
 /* ---- conn.c ------------------------------------------------------------------------------ */
 /* Asks the partner of a link for a connection; it becomes the link's. */

@@ -2,6 +2,7 @@
 /*
  * Partners as core knows them. A route is a link (link.c) that several routes share; it is ready as
  * soon as there is a connection, and stays when the connection is closed because nobody uses it.
+ * Where datagrams go over UDP it is ready at once, and has a link only when memory is lent or read.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ int ripc__rdmacm_addr_choose(void *state, const uint8_t *blob, size_t len, const
 	(void)host; /* the answer may have come by another network */
 	if (error)
 		return error;
-	if (ripc__rdmacm_is_v4(own.ip) != ripc__rdmacm_is_v4(port->self.ip))
+	if (ripc__rdmacm_is_v4(own.ip) != ripc__rdmacm_is_v4(port->self.ip) ||
+			own.by_udp != port->self.by_udp)
 		return -EHOSTUNREACH;
 	ripc__rdmacm_addr_fill(&own, addr);
 	return 0;
@@ -39,21 +41,18 @@ static bool is_ready(const struct rdmacm_link *link)
 	return link->conn && link->conn->state == RDMACM_READY;
 }
 
-int ripc__rdmacm_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+/* Its first datagram goes by a connection. */
+static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct ripc__addr *addr, const struct rdmacm_addr *remote)
 {
-	struct rdmacm_port *port = state;
-	struct rdmacm_peer *peer = peer_state;
 	struct ripc__rdma_opening *opening = NULL;
-	struct rdmacm_addr own;
 	struct rdmacm_link *link;
-	int error = ripc__rdmacm_addr_decode(addr->blob, addr->len, &own);
+	int error = ripc__rdmacm_link_get(port, remote, false, &link);
 
-	if (!error)
-		error = ripc__rdmacm_link_get(port, &own, false, &link);
 	if (error)
 		return error;
 	if (!is_ready(link)) {
-		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
+		opening = ripc__rdma_opening_new(&port->opening, peer, addr);
 		port->look |= !opening; /* the link may be of no use */
 		if (!opening)
 			return -ENOMEM;
@@ -70,13 +69,53 @@ int ripc__rdmacm_peer_open(void *state, void *peer_state, const struct ripc__add
 	return opening ? -EINPROGRESS : 0;
 }
 
+int ripc__rdmacm_peer_open(void *state, void *peer, const struct ripc__addr *addr)
+{
+	struct rdmacm_port *port = state;
+	struct rdmacm_addr remote;
+	int error = ripc__rdmacm_addr_decode(addr->blob, addr->len, &remote);
+
+	if (error)
+		return error;
+	return port->self.by_udp ? ripc__rdmacm_udp_peer_open(port, peer, &remote) :
+		open_by_link(port, peer, addr, &remote);
+}
+
+static void remote_of(const struct rdmacm_port *port, const struct rdmacm_peer *peer,
+		struct rdmacm_addr *remote)
+{
+	if (port->self.by_udp)
+		ripc__rdmacm_udp_peer_addr(peer, remote);
+	else
+		*remote = peer->link->remote;
+}
+
+int ripc__rdmacm_peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_link **link)
+{
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_addr remote;
+	int error;
+
+	if (!peer->link) {
+		remote_of(port, peer, &remote);
+		error = ripc__rdmacm_link_get(port, &remote, false, &peer->link);
+		if (error)
+			return error;
+		peer->link->n_routes++;
+	}
+	*link = peer->link;
+	return 0;
+}
+
 void ripc__rdmacm_peer_close(void *state, void *peer_state)
 {
 	struct rdmacm_port *port = state;
 	struct rdmacm_peer *peer = peer_state;
 	struct rdmacm_link *link = peer->link;
 
-	if (peer->opening) {
+	if (!link)
+		return;
+	if (!port->self.by_udp && peer->opening) {
 		ripc__rdma_opening_forget(&link->openings, peer->opening);
 		ripc__rdma_opening_forget(&port->opened, peer->opening);
 	}
@@ -87,24 +126,28 @@ void ripc__rdmacm_peer_close(void *state, void *peer_state)
 
 void ripc__rdmacm_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
 {
-	(void)port;
-	ripc__rdmacm_addr_fill(&((const struct rdmacm_peer *)peer)->link->remote, addr);
+	struct rdmacm_addr remote;
+
+	remote_of(port, peer, &remote);
+	ripc__rdmacm_addr_fill(&remote, addr);
 }
 
-uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer)
+uint32_t ripc__rdmacm_peer_mtu(void *state, void *peer)
 {
-	(void)port;
-	(void)peer;
+	struct rdmacm_port *port = state;
+
+	if (port->self.by_udp)
+		return ripc__udp_peer_mtu(&port->udp, &((struct rdmacm_peer *)peer)->udp);
 	return RDMACM_BUFFER - RDMACM_PREAMBLE;
 }
 
 bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
 {
-	const struct rdmacm_addr *remote = &((const struct rdmacm_peer *)peer)->link->remote;
 	const uint8_t *blob = from->blob;
+	struct rdmacm_addr remote;
 
-	(void)port;
-	return from->len == RDMACM_ADDR_LEN && blob[0] == RDMACM_VERSION && !blob[1] &&
-		get16(blob + 2) == remote->port &&
-		memcmp(blob + 4, remote->ip, sizeof(remote->ip)) == 0;
+	remote_of(port, peer, &remote);
+	return from->len == RDMACM_ADDR_LEN && blob[0] == RDMACM_VERSION &&
+		blob[1] == remote.by_udp && get16(blob + 2) == remote.port &&
+		memcmp(blob + 4, remote.ip, sizeof(remote.ip)) == 0;
 }

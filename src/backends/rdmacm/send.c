@@ -256,11 +256,14 @@ int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, 
 	struct rdmacm_port *port = state;
 	struct rdmacm_peer *peer = peer_state;
 	struct rdmacm_link *link = peer->link;
-	struct rdmacm_conn *conn = ready_conn(link);
+	struct rdmacm_conn *conn;
 	uint32_t most;
 
 	if (port->rdma->is_lost)
 		return -ECONNRESET;
+	if (port->self.by_udp)
+		return ripc__udp_send(&port->udp, &peer->udp, tx, n);
+	conn = ready_conn(link);
 	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
 		peer->resets = link->resets;
 		return -ECONNRESET;
@@ -310,7 +313,8 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 		return -EPROTO;
 	if (ripc__rdmacm_preamble_decode(bytes, len, &preamble) ||
 			!is_between(conn->acked, preamble.received, conn->head) ||
-			(int32_t)(preamble.limit - conn->limit) < 0)
+			(int32_t)(preamble.limit - conn->limit) < 0 ||
+			(preamble.type == RDMACM_DATAGRAM && conn->remote.by_udp))
 		return -EPROTO;
 	conn->received++;
 	conn->acked = preamble.received;

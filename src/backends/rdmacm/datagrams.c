@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: so one
+ * address says where either kind goes. They cost no connection, and have UDP's checksum and
+ * losses; memory is read by a connection, which is made for the first read.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+#define UDP (&ripc__udp_backend)
+
+int ripc__rdmacm_udp_dev_open(struct rdmacm_device *dev, struct ripc__attr *attr)
+{
+	int error = UDP->dev_open(&dev->udp, &dev->rdma.host, attr);
+
+	if (error)
+		return error;
+	/* A write has ended when the network has it, and what goes over UDP would overtake it. */
+	attr->caps |= RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
+	attr->read_max = dev->rdma.message_max;
+	return 0;
+}
+
+int ripc__rdmacm_udp_open(struct rdmacm_port *port)
+{
+	port->dev->udp.port = port->self.port;
+	return UDP->port_open(&port->dev->udp, &port->udp);
+}
+
+void ripc__rdmacm_udp_close(struct rdmacm_port *port)
+{
+	UDP->port_close(&port->udp);
+}
+
+int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct rdmacm_addr *remote)
+{
+	struct udp_addr own = {.at = {.sin6_family = AF_INET6, .sin6_port = htons(remote->port)}};
+	struct ripc__addr addr;
+
+	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
+	memcpy(&own.local, port->self.ip, sizeof(own.local)); /* by which the partner knows us */
+	ripc__udp_addr_fill(&addr, &own);
+	*peer = (struct rdmacm_peer){0};
+	return UDP->peer_open(&port->udp, &peer->udp, &addr);
+}
+
+static void addr_of(const struct sockaddr_in6 *at, struct rdmacm_addr *addr)
+{
+	*addr = (struct rdmacm_addr){.port = ntohs(at->sin6_port), .by_udp = true};
+	memcpy(addr->ip, &at->sin6_addr, sizeof(addr->ip));
+}
+
+void ripc__rdmacm_udp_peer_addr(const struct rdmacm_peer *peer, struct rdmacm_addr *remote)
+{
+	addr_of(&peer->udp.to, remote);
+}
+
+uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n)
+{
+	uint32_t end = at + (uint32_t)UDP->poll(&port->udp, events + at, n - at);
+
+	for (; at < end; at++) {
+		struct rdmacm_addr addr;
+		struct udp_addr own;
+
+		memcpy(&own, events[at].from->blob, sizeof(own));
+		addr_of(&own.at, &addr);
+		ripc__rdmacm_addr_fill(&addr, &port->from[at]);
+		events[at].from = &port->from[at];
+	}
+	return end;
+}
+
+uint32_t ripc__rdmacm_overflows(void *state)
+{
+	struct rdmacm_port *port = state;
+
+	return port->self.by_udp ? UDP->overflows(&port->udp) : 0;
+}
+
+uint32_t ripc__rdmacm_fallbacks(void *state)
+{
+	struct rdmacm_port *port = state;
+
+	return port->self.by_udp ? UDP->fallbacks(&port->udp) : 0;
+}
