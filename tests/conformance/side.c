@@ -284,8 +284,11 @@ void side_send(const struct side *side, void *peer, uint32_t len, uint32_t numbe
 	int rc;
 
 	pattern_fill(bytes, len, number);
-	while ((rc = backend()->send(side->port, peer, &tx, 1)) == 0)
+	while ((rc = backend()->send(side->port, peer, &tx, 1)) == 0) {
+		if (conformance_under_test->both_ends)
+			side_others_move(side);
 		poll(NULL, 0, 1);
+	}
 	ck_assert_int_eq(rc, 1);
 	memset(bytes, 0xee, len); /* the bytes are ours again */
 }

@@ -18,6 +18,7 @@ int main(void)
 		.n_variants = 3,
 		.small_buffer = small,
 		.both_ends = true,
+		.later = true,
 		.writers_read = true,
 	};
 

@@ -39,6 +39,7 @@ int main(void)
 		.n_variants = 3,
 		.small_buffer = small,
 		.both_ends = true,
+		.later = true,
 	};
 
 	return conformance_run(&rdmacm);

@@ -20,7 +20,7 @@ static struct ripc__key open_theirs(bool writable)
 }
 
 /* The first end may write to it what it has, or read it: 7 everywhere. */
-static void begin_open(uint32_t vendor_id, bool writable)
+static inline void begin_open(uint32_t vendor_id, bool writable)
 {
 	begin(0);
 	fake_iwarp.vendor_id = vendor_id;
@@ -40,26 +40,26 @@ static void begin_open(uint32_t vendor_id, bool writable)
 }
 
 /* When the memory was closed or taken back. */
-static void finish_closed(void)
+static inline void finish_closed(void)
 {
 	BACKEND->mem_dereg(&ends[0].dev, region);
 	finish();
 }
 
-static void finish_open(void)
+static inline void finish_open(void)
 {
 	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
 	finish_closed();
 }
 
-static void await_fence(uint32_t number, uint64_t cookie)
+static inline void await_fence(uint32_t number, uint64_t cookie)
 {
 	AWAIT(ends[1].n_events > number);
 	ck_assert_int_eq(ends[1].events[number].kind, RIPC_EV_FENCED);
 	ck_assert_uint_eq(ends[1].events[number].cookie, cookie);
 }
 
-static bool is_same_connection(void)
+static inline bool is_same_connection(void)
 {
 	pass(0, 1);
 	pass(1, 0);

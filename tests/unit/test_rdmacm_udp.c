@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ends of the rdmacm backend whose datagrams go over UDP, on libraries of our own (tests/fake):
- * which numbers they take, and whom they do not speak to.
+ * which numbers they take, whom they do not speak to, and when they have a connection.
  */
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rdmacm_ends.h"
+#include "rdmacm_memory.h"
 #include "suite.h"
+
+#define TRAIN 64 /* datagrams that arrive as one */
 
 static const char *const over_udp[] = {"rdmacm.udp", "on", NULL};
 
@@ -163,6 +166,193 @@ START_TEST(send__comes_from_the_address)
 }
 END_TEST
 
+/* ---- connections ------------------------------------------------------------------------- */
+
+/* Two ends; what the first one reads into is registered. */
+static void begin_reading(void)
+{
+	begin_udp(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	memset(theirs, 7, sizeof(theirs));
+	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, false,
+		&region), 0);
+	key = open_theirs(false);
+}
+
+static void read_begin(void)
+{
+	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+		0);
+}
+
+static int read_end(uint32_t before)
+{
+	AWAIT(ends[0].n_events > before);
+	ck_assert_int_eq(ends[0].events[before % RIPC_EVENTS_MAX].kind, RIPC_EV_READ);
+	return ends[0].events[before % RIPC_EVENTS_MAX].status;
+}
+
+static int read_now(void)
+{
+	uint32_t before = ends[0].n_events;
+
+	read_begin();
+	return read_end(before);
+}
+
+static void close_theirs(void)
+{
+	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+}
+
+/* Now and then something is read, for a minute: by one connection. An idle one ends. */
+START_TEST(connection__stays_while_it_is_read_by)
+{
+	begin_reading();
+	for (uint32_t i = 0; i < 600; i++) {
+		ck_assert_int_eq(read_now(), 0);
+		close_theirs();
+		clock_pass(100000);
+		for (uint32_t k = 0; k < 20; k++)
+			move();
+		key = open_theirs(false);
+	}
+	ck_assert_uint_eq(fake_iwarp.n_accepts, 1);
+	close_theirs();
+	turn_us = 100000;
+	AWAIT(!link_of(0, 1)->conn && !link_of(1, 0)->conn);
+	finish_closed();
+}
+END_TEST
+
+/* The other end ends the connection, and tells of more to read before that is heard of. */
+START_TEST(connection__ends_after_what_is_being_read)
+{
+	uint32_t before;
+
+	begin_reading();
+	ck_assert_int_eq(read_now(), 0);
+	ripc__rdmacm_conn_close(link_of(1, 0)->conn);
+	fake_iwarp.late_reads = true;
+	before = ends[0].n_events;
+	read_begin();
+	ck_assert_uint_eq(link_of(0, 1)->flow.n_posted, 1);
+	for (uint32_t i = 0; i < 50; i++) {
+		move();
+		poll(NULL, 0, 1);
+	}
+	fake_iwarp.late_reads = false;
+	fake_iwarp_end_reads();
+	ck_assert_int_eq(read_end(before), 0);
+	ck_assert_int_eq(read_now(), 0); /* by the next one */
+	ck_assert_uint_eq(fake_iwarp.n_accepts, 2);
+	finish_open();
+}
+END_TEST
+
+/* None can be had: that is known soon, and is not found out again for each read. */
+START_TEST(connection__cannot_be_had)
+{
+	uint64_t from_us;
+	uint32_t n;
+
+	begin_reading();
+	fake_iwarp.mute = true;
+	for (uint32_t hold = 2; hold <= 8; hold *= 2) {
+		from_us = ripc__rdma_now_us();
+		ck_assert_int_lt(read_now(), 0);
+		ck_assert_uint_le(ripc__rdma_now_us() - from_us, 1500000);
+		n = fake_iwarp.n_requests;
+		clock_pass((hold - 1) * 1000000);
+		from_us = ripc__rdma_now_us();
+		ck_assert_int_lt(read_now(), 0);
+		ck_assert_uint_le(ripc__rdma_now_us() - from_us, 100000);
+		ck_assert_uint_eq(fake_iwarp.n_requests, n);
+		clock_pass(1000000);
+	}
+	fake_iwarp.mute = false;
+	clock_pass(60000000);
+	ck_assert_int_eq(read_now(), 0);
+	finish_open();
+}
+END_TEST
+
+/* A third partner wants a connection where two may be: those that are in use stay. */
+START_TEST(connection__in_use_does_not_make_room)
+{
+	static const char *const two[] = {"rdmacm.udp", "on", "rdmacm.connections", "2", NULL};
+	static uint8_t into[4][100];
+	struct ripc__key keys[4];
+	void *regions[4];
+
+	options = two;
+	begin(4);
+	for (uint32_t k = 1; k < 4; k++) {
+		ends[k].port.self.ip[15] += (uint8_t)k; /* a host of its own */
+		ck_assert_int_eq(connect_to(k, 0), 0);
+		ck_assert_int_eq(BACKEND->mem_open(&ends[k].dev, &ends[k].peers[0], theirs, 100,
+			false, &keys[k]), 0);
+		ck_assert_int_eq(connect_to(0, k), 0);
+		ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[k], into[k], 100,
+			false, &regions[k]), 0);
+	}
+	for (uint32_t ms = 0; ms < 400; ms++) {
+		for (uint32_t k = 1; k < 4; k++) {
+			if (k < 3 || ms == 200)
+				ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[k],
+					&keys[k], 0, into[k], 100, k), 0);
+		}
+		for (uint32_t k = 0; ms < 100 && k < 20; k++)
+			move();
+		move();
+		clock_pass(1000);
+		poll(NULL, 0, 1);
+		for (uint32_t k = 1; ms > 150 && k < 3; k++)
+			ck_assert(link_of(0, k)->conn &&
+				link_of(0, k)->conn->state == RDMACM_READY);
+	}
+	for (uint32_t k = 1; k < 4; k++) {
+		ck_assert_int_eq(BACKEND->mem_close(&ends[k].dev, &keys[k], 1), 0);
+		BACKEND->mem_dereg(&ends[0].dev, regions[k]);
+	}
+	finish();
+}
+END_TEST
+
+/* Somebody sends more than is taken at a time, and goes on: that a read has ended is told. */
+START_TEST(flood__holds_up_no_read)
+{
+	static const uint8_t bytes[TRAIN * 20];
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	struct sockaddr_storage to;
+	int segment = 20, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
+	uint32_t n_reads = 0, n_datagrams = 0;
+
+	begin_reading();
+	ck_assert_int_eq(read_now(), 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment)), 0);
+	ripc__rdmacm_to_socket(&ends[0].port.self, &to);
+	read_begin();
+	for (uint32_t i = 0; i < 20 && n_reads == 0; i++) {
+		for (uint32_t k = 0; k < 4; k++)
+			ck_assert_int_gt(sendto(fd, bytes, sizeof(bytes), 0,
+				(struct sockaddr *)&to, sizeof(struct sockaddr_in)), 0);
+		n = BACKEND->poll(&ends[0].port, events, RIPC_EVENTS_MAX);
+		for (int k = 0; k < n; k++) {
+			n_reads += events[k].kind == RIPC_EV_READ;
+			n_datagrams += events[k].kind == RIPC_EV_DATAGRAM;
+			if (events[k].kind == RIPC_EV_DATAGRAM)
+				BACKEND->release(&ends[0].port, events[k].handle);
+		}
+	}
+	ck_assert_uint_eq(n_reads, 1);
+	ck_assert_uint_gt(n_datagrams, 0);
+	close(fd);
+	finish_open();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop tests[] = {
@@ -172,6 +362,11 @@ int main(void)
 		{addr_choose__other_kind, 1},
 		{request__other_kind, 1},
 		{send__comes_from_the_address, 1},
+		{connection__stays_while_it_is_read_by, 1},
+		{connection__ends_after_what_is_being_read, 1},
+		{connection__cannot_be_had, 1},
+		{connection__in_use_does_not_make_room, 1},
+		{flood__holds_up_no_read, 1},
 		{NULL, 0},
 	};
 

@@ -707,6 +707,12 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn)
 
 void ripc__rdmacm_conn_check(struct rdmacm_conn *conn)
 {
+	struct ripc__rdma_flow *flow = flow_of(conn);
+
+	if (conn->bye_came && conn->state == RDMACM_READY && flow && flow->n_posted) {
+		ripc__rdma_flow_fail(flow); /* over UDP they may have been told of since */
+		return;
+	}
 	if (conn->bye_came && conn->state == RDMACM_READY)
 		ripc__rdmacm_conn_close(conn);
 	if (conn->bye_came && conn->state == RDMACM_READY)

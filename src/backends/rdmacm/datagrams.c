@@ -25,6 +25,7 @@ int ripc__rdmacm_udp_dev_open(struct rdmacm_device *dev, struct ripc__attr *attr
 
 int ripc__rdmacm_udp_open(struct rdmacm_port *port)
 {
+	memcpy(&port->dev->udp.ip, port->self.ip, sizeof(port->self.ip));
 	port->dev->udp.port = port->self.port;
 	return UDP->port_open(&port->dev->udp, &port->udp);
 }
@@ -41,7 +42,6 @@ int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *pee
 	struct ripc__addr addr;
 
 	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
-	memcpy(&own.local, port->self.ip, sizeof(own.local)); /* by which the partner knows us */
 	ripc__udp_addr_fill(&addr, &own);
 	*peer = (struct rdmacm_peer){0};
 	return UDP->peer_open(&port->udp, &peer->udp, &addr);

@@ -193,11 +193,13 @@ int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool w
 	fence = calloc(1, sizeof(*fence));
 	error = fence ? ripc__rdma_key_open(&dev->keys, link->space, &range, writable, key) :
 		-ENOMEM;
-	if (error)
+	if (error) {
 		free(fence);
-	else
-		list_append(&link->port->spare, &fence->node);
-	return error;
+		return error;
+	}
+	list_append(&link->port->spare, &fence->node);
+	ripc__rdmacm_link_used(link);
+	return 0;
 }
 
 static int key_close(struct rdmacm_device *dev, const struct ripc__key *key, uint64_t cookie,

@@ -8,6 +8,7 @@
  * is how it is noticed at once. (Over UDP only reads ask for one.) An attempt lasts no longer than
  * ATTEMPT_US after the partner was last heard of, with repetitions, and BUSY_US in all; when it has
  * failed, those who wait are told, every route says so once, and for HOLD_US nothing is tried.
+ * (Over UDP it is given up sooner, and tried again later and later: messages do not need it.)
  *
  * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
  * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
@@ -27,6 +28,8 @@
 #define ATTEMPT_US 3000000u
 #define BUSY_US    10000000u /* while the partner says that it has no room, or we have none */
 #define HOLD_US    1000000u
+#define ATTEMPT_UDP_US 1000000u /* in all: what is to be read can be pulled instead; */
+#define HOLDS_UDP  6u      /* and the next attempt is made after 2, 4 ... 64 times HOLD_US */
 #define AGAIN_US   20000u    /* after a refusal, and as much again by chance; twice that after */
 #define AGAIN_MAX  160000u   /* each further one, up to this */
 #define MOMENT_US  50000u    /* a connection that was not used for so long may end */
@@ -140,10 +143,12 @@ static bool is_waited_for(const struct rdmacm_link *link)
 	return !list_empty(&link->openings) || !list_empty(&link->flow.waiting);
 }
 
-/* Routes that have their datagrams go by its connection. */
+/* Routes whose datagrams go by its connection; over UDP, memory that the other end may read. */
 static bool has_users(const struct rdmacm_link *link)
 {
-	return link->n_routes && !link->remote.by_udp;
+	if (link->remote.by_udp)
+		return link->space && link->space->n_keys;
+	return link->n_routes > 0;
 }
 
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link)
@@ -155,7 +160,9 @@ static void fail(struct rdmacm_link *link, int status)
 {
 	list_remove(&link->wanting);
 	link->error = status;
-	link->hold_us = ripc__rdma_now_us() + HOLD_US;
+	if (link->remote.by_udp && link->n_failed < HOLDS_UDP)
+		link->n_failed++;
+	link->hold_us = ripc__rdma_now_us() + ((uint64_t)HOLD_US << link->n_failed);
 	link->until_us = 0;
 	link->resets++;
 	ripc__rdma_flow_refuse(&link->flow, status);
@@ -198,6 +205,7 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 {
 	list_remove(&link->wanting);
 	link->error = 0;
+	link->n_failed = 0;
 	link->until_us = 0;
 	ripc__rdma_flow_start(&link->flow, link->conn->id->qp, reads_of_flow(link->conn));
 	check_flow(link);
@@ -210,7 +218,7 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 /* What it waits for is room: nobody is dead. */
 static void prolong(struct rdmacm_link *link, uint64_t now_us)
 {
-	uint64_t end_us = link->begun_us + BUSY_US;
+	uint64_t end_us = link->begun_us + (link->remote.by_udp ? ATTEMPT_UDP_US : BUSY_US);
 
 	link->until_us = now_us + ATTEMPT_US < end_us ? now_us + ATTEMPT_US : end_us;
 }
@@ -420,9 +428,11 @@ static void idle_run(struct rdmacm_link *link, uint64_t now_us)
 		link->idle_us = now_us;
 		link->idle_uses = conn->used;
 	}
-	conn->marked = link->idle_uses;
-	if (now_us - link->idle_us >= IDLE_US && may_end(conn))
-		end_unused(conn);
+	if (now_us - link->idle_us >= IDLE_US) {
+		conn->marked = link->idle_uses;
+		if (may_end(conn))
+			end_unused(conn);
+	}
 	ripc__rdmacm_due_at(link->port, now_us + IDLE_US);
 }
 
@@ -494,13 +504,18 @@ void ripc__rdmacm_mem_dereg(void *dev, void *region)
 	ripc__rdma_region_close(region);
 }
 
+void ripc__rdmacm_link_used(struct rdmacm_link *link)
+{
+	if (link->conn)
+		link->conn->used = ++link->port->uses;
+}
+
 /* A read or a write was taken: it needs a connection, and an eye on it. */
 static void taken(struct rdmacm_link *link)
 {
 	check_flow(link);
 	ripc__rdmacm_link_want(link);
-	if (link->conn)
-		link->conn->used = ++link->port->uses;
+	ripc__rdmacm_link_used(link);
 	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
 }
 

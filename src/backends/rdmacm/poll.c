@@ -78,7 +78,9 @@ static RIPC__RARE void take_read(struct rdmacm_port *port, const struct ibv_wc *
 		return;
 	conn->stalled_us = 0;
 	conn->used = ++port->uses;
-	if (flow->failed)
+	if (conn->bye_came)
+		ripc__rdmacm_conn_check(conn);
+	else if (flow->failed)
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 	if (conn->state != RDMACM_READY)
 		port->look = true;
@@ -241,14 +243,15 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
 	if (port->at == port->n_arrivals || !ripc__rdma_ring_may_hand(&port->ring))
 		ripc__rdmacm_fill(port);
 	filled = hand_over(port, events, n);
-	if (port->self.by_udp)
-		filled = ripc__rdmacm_udp_poll(port, events, filled, n);
 	if (!list_empty(&port->reads.ended))
 		filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
 	if (!list_empty(&port->fenced))
 		filled = ripc__rdmacm_fences_take(port, events, filled, n);
 	if (!list_empty(&port->opened))
 		filled = ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
+	/* Last: whoever sends us many must not hold up the rest. */
+	if (port->self.by_udp)
+		filled = ripc__rdmacm_udp_poll(port, events, filled, n);
 	return (int)filled;
 }
 

@@ -249,7 +249,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	ripc__rdma_keys_init(&dev->keys, host->context);
 	return 0;
 err_use:
-	snprintf(why, sizeof(why), "no UDP socket can be opened");
+	snprintf(why, sizeof(why), "no UDP socket can be opened: %s", strerror(-error));
 	ibv_dealloc_pd(dev->rdma.pd);
 	ripc__rdma_device_close(&dev->rdma);
 err_close:

@@ -147,11 +147,12 @@ struct rdmacm_link {
 	uint64_t begun_us;         /* when the attempt began that, */
 	uint64_t until_us;         /* by then, must have succeeded; 0: there is none */
 	uint32_t again_us;         /* how long it waited after it was refused; 0: it was not */
-	uint64_t idle_us;          /* since when there is no route */
+	uint64_t idle_us;          /* since when nobody uses it */
 	uint32_t idle_uses;        /* of its connection, then */
 	int error;                 /* why it is on hold */
 	bool missed;               /* a datagram was not taken for want of a connection */
-	uint32_t n_routes;
+	uint32_t n_failed;         /* attempts over UDP, since there was a connection */
+	uint32_t n_routes;         /* over UDP only those that have lent memory, or read */
 	uint32_t resets;           /* how often it has failed */
 };
 
@@ -285,6 +286,8 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link);
 /* Makes its protection domain if there is none. */
 int ripc__rdmacm_link_space(struct rdmacm_link *link);
+/* Its connection, if there is one, is of use. */
+void ripc__rdmacm_link_used(struct rdmacm_link *link);
 /* May somebody at this host have one more connection? */
 bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote);
 /* Sees to room for one more connection: somebody who does nothing leaves. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The udp backend: its table, its options and its socket. One socket per port serves all
- * partners, over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off. It is a blocking
+ * partners, over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off, at all addresses of
+ * the host (at one for the rdmacm backend, whose datagrams may go by it, too). It is a blocking
  * one, for the sake of wait; every other call says MSG_DONTWAIT.
  *
  * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load
@@ -58,12 +59,13 @@ static int read_options(const struct ripc__host *host, struct udp_device *dev)
 	return ripc__options_read(host, wanted);
 }
 
-/* A socket of one family, bound on all addresses; the descriptor or a negative errno. */
-static int open_family(int family, uint32_t port)
+/* A socket of one family; the descriptor or a negative errno. */
+static int open_family(int family, const struct in6_addr *ip, uint32_t port)
 {
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	struct sockaddr_in6 self = {.sin6_family = AF_INET6, .sin6_addr = *ip,
+		.sin6_port = htons((uint16_t)port)};
 	struct sockaddr_in6 name;
-	socklen_t len = ripc__udp_sockaddr(&any, family, &name);
+	socklen_t len = ripc__udp_sockaddr(&self, family, &name);
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int rc = 0;
 
@@ -80,13 +82,13 @@ static int open_family(int family, uint32_t port)
 	return fd;
 }
 
-static int open_socket(uint32_t port, int *family)
+static int open_socket(const struct in6_addr *ip, uint32_t port, int *family)
 {
-	int fd = open_family(AF_INET6, port);
+	int fd = open_family(AF_INET6, ip, port);
 
 	*family = AF_INET6;
 	if (fd == -EAFNOSUPPORT || fd == -EPROTONOSUPPORT || fd == -EADDRNOTAVAIL) {
-		fd = open_family(AF_INET, port);
+		fd = open_family(AF_INET, ip, port);
 		*family = AF_INET;
 	}
 	return fd;
@@ -119,7 +121,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		snprintf(remedy, 256, "correct udp.port, udp.rcvbuf, udp.gso or udp.gro");
 		return rc;
 	}
-	fd = open_socket(0, &family);
+	fd = open_socket(&in6addr_any, 0, &family);
 	if (fd < 0) {
 		snprintf(why, 256, "no UDP socket can be opened: %s", strerror(-fd));
 		snprintf(remedy, 256, "%s", fd == -EMFILE || fd == -ENFILE ?
@@ -148,7 +150,7 @@ static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr 
 	if (rc)
 		return rc;
 	/* Core wants to know now what the port will be granted, so a first socket finds out. */
-	fd = open_socket(0, &family);
+	fd = open_socket(&in6addr_any, 0, &family);
 	if (fd < 0)
 		return fd;
 	granted = grow_receive_buffer(fd, options.rcvbuf);
@@ -214,7 +216,7 @@ static int port_open(void *dev, void *state)
 	rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
 	if (rc)
 		return rc;
-	port->fd = rc = open_socket(port->dev->port, &port->family);
+	port->fd = rc = open_socket(&port->dev->ip, port->dev->port, &port->family);
 	if (rc < 0)
 		goto close_buffers;
 	rc = set_options(port);

@@ -24,7 +24,8 @@
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
 
 struct udp_device {
-	uint32_t port;   /* to bind to; 0: any */
+	struct in6_addr ip; /* to bind to; zero: all of this host */
+	uint32_t port;   /* the same; 0: any */
 	uint32_t rcvbuf; /* bytes to ask for */
 	bool gso, gro;   /* allowed by the options */
 };
