@@ -26,6 +26,8 @@ static const struct foreign {
 	{"nng-ipc", "nng over Unix stream sockets", "nng", "libnng-dev"},
 	{"ucx", "UCX (UCP), over the transports that it chooses", "ucx", "libucx-dev"},
 	{"ucx-tcp", "UCX (UCP) over TCP", "ucx", "libucx-dev"},
+	{"ucx-one", "UCX, all --untouched messages in one place (bandwidth only)", "ucx",
+		"libucx-dev"},
 	{"fi-tcp", "libfabric over TCP, tcp;ofi_rxm", "libfabric", "libfabric-dev"},
 	{"fi-shm", "libfabric over shared memory, shm, which never sleeps", "libfabric",
 		"libfabric-dev"},

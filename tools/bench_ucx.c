@@ -3,6 +3,10 @@
  * UCX in ripc-bench: tagged messages of UCP from and into memory that UCX allocates and registers,
  * receives posted before the messages come. Each link has a context and a worker of its own. Who
  * polls calls ucp_worker_progress(), who sleeps arms the worker and waits for its descriptor.
+ *
+ * ucx-one has all messages in one place at each end, where ucx_perftest has them, so that
+ * bench/fairness can compare the two. They overwrite one another, so nobody may look at them: what
+ * is sent was written once, before, and the client writes its numbers elsewhere.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,8 +16,9 @@
 #include <unistd.h>
 #include "bench_link.h"
 
-#define TAG	    1
-#define DRAIN_TRIES 100000
+#define TAG	      1
+#define DRAIN_TRIES   100000
+#define NOT_SUMMED_UP (1ull << 32) /* of no message of a warm-up is this the number */
 
 struct slot {
 	void *request; /* under way, or NULL */
@@ -24,7 +29,9 @@ struct slot {
 struct ring {
 	char *memory;
 	ucp_mem_h handle;
+	int one_place;	    /* all lie where the first one does */
 	size_t step;	    /* from one message to the next */
+	char *aside;	    /* with one_place: where messages are written, and never sent from */
 	unsigned int n, at; /* at: the one that is next to be used */
 	struct slot *slots;
 };
@@ -74,23 +81,25 @@ static int open_ring(struct end *end, struct ring *ring, unsigned int n, size_t 
 			      UCP_MEM_MAP_PARAM_FIELD_FLAGS,
 		.flags = UCP_MEM_MAP_ALLOCATE,
 	};
+	size_t room = (size + 63) & ~(size_t)63;
 	ucs_status_t status;
 	unsigned int i;
 
 	ring->n = n;
-	ring->step = (size + 63) & ~(size_t)63;
+	ring->step = ring->one_place ? 0 : room;
 	ring->slots = calloc(n, sizeof(ring->slots[0]));
 	if (!ring->slots)
 		return -ENOMEM;
-	params.length = ring->step * n;
+	params.length = ring->one_place ? 2 * room : n * room;
 	status = ucp_mem_map(end->context, &params, &ring->handle);
 	if (status == UCS_OK)
 		status = ucp_mem_query(ring->handle, &attr);
 	if (status != UCS_OK)
 		return failure(status);
 	ring->memory = attr.address;
+	ring->aside = ring->memory + room;
 	for (i = 0; i < n; i++)
-		bench_fill(slot_memory(ring, i), size, 0);
+		bench_fill(slot_memory(ring, i), size, ring->one_place ? NOT_SUMMED_UP : 0);
 	return 0;
 }
 
@@ -197,13 +206,17 @@ static int post_receive(struct end *end, size_t size, unsigned int i)
 
 static int open_end(struct bench_link *link, char *address, size_t *len)
 {
-	struct end *end = calloc(1, sizeof(*end));
+	int err, one_place = strcmp(link->variant, "one") == 0;
+	struct end *end;
 	unsigned int i;
-	int err;
 
+	if (one_place && !link->job->untouched)
+		return -EOPNOTSUPP;
+	end = calloc(1, sizeof(*end));
 	if (!end)
 		return -ENOMEM;
 	link->state = end;
+	*(link->serves ? &end->in.one_place : &end->out.one_place) = one_place;
 	/* UCX warns on the standard output, which is the report's. */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	err = failure(open_context(link, end));
@@ -259,7 +272,7 @@ static int get_buffer(struct bench_link *link, void **buffer)
 		if (tool_now_ns() > end_ns)
 			return -ETIMEDOUT;
 	}
-	*buffer = slot_memory(&end->out, end->out.at);
+	*buffer = end->out.one_place ? end->out.aside : slot_memory(&end->out, end->out.at);
 	return 0;
 }
 
@@ -358,6 +371,7 @@ static const struct bench_link_calls calls = {
 
 BENCH_LINK_FUNCTIONS(calls, any)
 BENCH_LINK_FUNCTIONS(calls, tcp)
+BENCH_LINK_FUNCTIONS(calls, one)
 
 #define SETTINGS                                                                                   \
 	"tagged messages, UCS_THREAD_MODE_SINGLE, memory by ucp_mem_map(), receives posted "       \
@@ -375,4 +389,10 @@ static const struct bench_peer ucx_tcp = {
 	.halves = BENCH_LINK_HALVES(tcp),
 };
 
-BENCH_MODULE(&ucx_any, &ucx_tcp);
+static const struct bench_peer ucx_one = {
+	.name = "ucx-one",
+	.settings = SETTINGS ", all messages in one place",
+	.halves[BENCH_BANDWIDTH] = {serve_one, measure_one},
+};
+
+BENCH_MODULE(&ucx_any, &ucx_tcp, &ucx_one);
