@@ -26,7 +26,7 @@ PEERS = {
     'ripc': ('libripc', BLUE, 'o', '-'),
     'ripc-return': ('libripc, return buffers\n(to a place that was lent)', SKY, 's', '-'),
     'ripc-window': ('libripc, windows\n(to a place that stays open)', GREEN, '^', '-'),
-    'ripc-give': ('libripc, buffers given\n(mapped, not copied)', PURPLE, 'D', '-'),
+    'ripc-give': ('libripc, buffers given\n(freed when delivered)', PURPLE, 'D', '-'),
     'ripc-again': ('found before', SKY, 's', '-'),
     'ripc-absent': ('nobody has it', RED, '^', '-'),
     'tcp': ('TCP socket', RED, 's', '-'),
@@ -40,20 +40,32 @@ PEERS = {
     'nng-ipc': ('nng over Unix sockets', SKY, 'X', '--'),
     'ucx': ('UCX, by what it chooses itself', OLIVE, 'p', '-'),
     'ucx-tcp': ('UCX over TCP', OLIVE, 'p', '--'),
+    'ucx-one': ('UCX, all messages in one place', OLIVE, 'p', ':'),
     'fi-tcp': ('libfabric, tcp', WINE, 'h', '-'),
     'fi-shm': ('libfabric, shm', WINE, 'h', '--'),
 }
+GIVEN_ON_ONE_HOST = 'libripc, buffers given\n(above 512 KiB mapped, not copied)'
 BACKENDS = {'shm': 'shared memory', 'udp': 'UDP', 'ofi': 'libfabric', 'verbs': 'RDMA verbs',
             'rdmacm': 'RDMA, iWARP', 'loop': 'one process'}
-GREY_LINES = [('#555555', 'x', '-'), ('#8a8a8a', '+', '--'), ('#6e6e6e', '1', ':'),
-              ('#a0a0a0', '2', '-.')]
+# Told apart by dashes and hollow markers: there are hardly more than two greys that the eye knows.
+GREY_LINES = [('#444444', 'o', '-'), ('#777777', 's', (0, (6, 2.5))),
+              ('#444444', '^', (0, (1, 1.7))), ('#777777', 'D', (0, (7, 2, 1, 2, 1, 2)))]
+LIBRARIES = ('zmq', 'nng', 'ucx', 'fi-')  # how those peers' names begin
 SMALL = 7.5
 PANEL_WIDTH, PANEL_HEIGHT, LEGEND_WIDTH = 4.3, 3.4, 2.75
 
 
+def network(results):
+    """What libripc's messages went by, in words. Where no path is noted, as files' names begin."""
+    by = results.backend()
+    return BACKENDS.get(by or results.stem.split('-')[0], by)
+
+
 def peer_name(peer, results):
+    if peer == 'ripc-give' and results.backend() == 'shm':
+        return GIVEN_ON_ONE_HOST
     name = PEERS.get(peer, (peer,))[0]
-    by = BACKENDS.get(results.backend(), results.backend())
+    by = network(results)
     return f'{name}, {by}' if peer == 'ripc' and by else name
 
 
@@ -78,22 +90,36 @@ def number_text(value):
     return f'{value:,g}'
 
 
+def who_sleeps(results):
+    """Which of the peers sleep at once by default: (in short, at length); empty: there are none."""
+    peers = results.points()
+    kinds = [words for words, found in (
+        ('sockets', {'tcp', 'udp', 'unix'} & set(peers)),
+        ('other libraries', [peer for peer in peers if peer.startswith(LIBRARIES)])) if found]
+    at_length = ' and '.join(kinds) + (' (not libfabric\'s shm)' if 'fi-shm' in peers else '')
+    return kinds[0] if kinds else '', at_length
+
+
 def waits_text(results):
     spin = results.spin_us()
+    who = 'all' if len(results.points()) > 1 else 'libripc'
     if spin == SPIN_NEVER:
-        return 'all sleep until something comes'
+        return f'{who} {"sleep" if who == "all" else "sleeps"} until something comes'
     if spin:
-        return f'all poll for up to {spin} us before they sleep'
-    return 'sockets sleep until something comes, libripc polls for up to 50 us while that pays'
+        return f'{who} {"poll" if who == "all" else "polls"} for up to {spin} us before sleeping'
+    ours = 'libripc polls for up to 50 us while that pays'
+    _, others = who_sleeps(results)
+    return f'{ours}, {others} sleep until something comes' if others else ours
 
 
 def how_text(results):
     """By which network, and how they wait: pictures of one test differ in that."""
-    by = BACKENDS.get(results.backend(), results.backend())
+    by = network(results)
     spin = results.spin_us()
+    sleeper, _ = who_sleeps(results)
     waits = 'all sleep' if spin == SPIN_NEVER else 'all poll' if spin else \
-        'libripc polls, sockets sleep'
-    return f'over {by}, {waits}' if by else waits
+        'libripc polls' + (f', {sleeper} sleep' if sleeper else '')
+    return f'over {by}; {waits}' if by else waits
 
 
 def machine_text(results):
@@ -202,7 +228,8 @@ class Frame:
                        for i in range(n_panels)]
         self.beside = self.figure.add_subplot(grid[:, columns])
         self.beside.axis('off')
-        self.figure.suptitle(f'{title}: {how_text(results)}', fontsize=11, fontweight='bold', x=0.012, ha='left')
+        self.figure.suptitle(f'{title}, {how_text(results)}', fontsize=11, fontweight='bold',
+                             x=0.012, ha='left')
         small = machine_text(results) + (f'\n{note}' if note else '')
         self.figure.supxlabel(small, fontsize=SMALL, color='#444444', x=0.012, ha='left')
 
@@ -225,7 +252,7 @@ class Frame:
             self.beside.add_artist(first)
             self.beside.legend(theirs.values(), theirs.keys(), loc='lower left', frameon=False,
                                borderaxespad=0, title='published, other hardware',
-                               alignment='left', labelcolor='#444444')
+                               alignment='left', labelcolor='#444444', handlelength=3.2)
 
 
 def is_published(name):
@@ -243,7 +270,7 @@ def draw_published(axis, curves, is_near=True):
     near = [within(axis, curve) if is_near else (curve.x, curve.y) for curve in curves]
     for (colour, marker, line), curve, (x, y) in zip(GREY_LINES, curves, near):
         axis.plot(x, y, color=colour, marker=marker, linestyle=line, linewidth=1.1,
-                  markersize=5, zorder=2, label=curve.name)
+                  markersize=5, markerfacecolor='white', zorder=2, label=curve.name)
 
 
 def write(figure, path):

@@ -60,7 +60,7 @@ def percentiles(results):
              for size in sizes for peer in results.points()}
     if not any(found.values()):
         return None
-    frame = Frame(results, 'Latency: how long the slowest ones take', len(sizes))
+    frame = Frame(results, 'Latency: the slowest messages', len(sizes))
     for axis, size in zip(frame.panels, sizes):
         most = 10
         for peer in results.points():
@@ -101,7 +101,7 @@ def segmentation(results):
     axis, = frame.panels
     for peer, points in results.points().items():
         line(axis, results, peer, [p.size for p in points], [p.median for p in points])
-    frame.describe(axis, 'a step is where messages are cut', US, True)
+    frame.describe(axis, 'a step, if there is one, is where messages are cut', US, True)
     axis.set_ylim(bottom=0)
     size_x(axis)
     return frame
@@ -257,7 +257,7 @@ def bars(frame, axis, results, groups, text):
 
 
 def oneway(results):
-    frame = Frame(results, 'Long messages: ways to hand them over')
+    frame = Frame(results, 'Long messages: bandwidth by way of delivery')
     axis, = frame.panels
     groups = {peer: {p.size: p.median for p in points}
               for peer, points in results.points().items()}
