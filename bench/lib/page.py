@@ -86,8 +86,11 @@ def section(measurement, rows, pictures, folder):
         for picture in shown(measurement, name, pictures.get(name, [])):
             yield f'![{measurement.title}, {backend}]({folder}{picture})\n'
         yield f'\n[Table]({folder}{name}.txt)\n'
-    text = f'**What this does not show:** {measurement.not_shown.strip()}'
-    yield '\n' + textwrap.fill(text, 100, break_on_hyphens=False) + '\n'
+    for title, text in (('Where curves jump', measurement.jumps),
+                        ('What this does not show', measurement.not_shown)):
+        if text:
+            yield '\n' + textwrap.fill(f'**{title}:** {text.strip()}', 100,
+                                       break_on_hyphens=False, break_long_words=False) + '\n'
 
 
 def write(out, standard_out, kept, pictures, machine):

@@ -3,10 +3,11 @@
 from collections import namedtuple
 
 # name: of files; test: ripc-bench's; sizes, values: lists for its options; peers: by kind of
-# backend; count, pairs: its options; more: further ones; shows: which of the pictures are on the
-# page, by what is added to their names; None: all.
+# backend; count, pairs: its options; more: further ones; jumps: why curves jump, where that is
+# known; shows: which of the pictures are on the page, by what is added to their names; None: all.
 Measurement = namedtuple(
-    'Measurement', 'name test sizes variable values peers count pairs more title not_shown shows')
+    'Measurement',
+    'name test sizes variable values peers count pairs more title not_shown jumps shows')
 
 SOCKETS = {'shm': 'unix,tcp', 'net': 'tcp,udp'}
 # Other libraries, where ripc-bench has them: those that stay on one host, and those over TCP.
@@ -25,6 +26,10 @@ QUICK_COUNTS = {'idle-gap': 10, 'bandwidth': None, 'oneway': None, 'resolve': 2}
 ONE_HOST = ('Client and server are on one host: no network card, no cable and no switch is in '
             'these times. ')
 
+PLACES = ('A socket\'s curve jumps between 3 to 5 us and 40 to 90 where the kernel ran both ends on '
+          'one processor, or on two, of which each message has to wake one: `--pin 0,0` and '
+          '`--pin 0,1` show either alone. ')
+
 DEPTH = ('libripc acknowledges nothing by itself here: the test does. The published devices take '
          'messages without a system call. ')
 
@@ -32,7 +37,7 @@ DEPTH = ('libripc acknowledges nothing by itself here: the test does. The publis
 def plan(name, test, sizes, peers, title, not_shown, **more):
     return Measurement(name, test, sizes, more.get('variable'), more.get('values'), peers,
                        more.get('count'), more.get('pairs', 3), more.get('options', []), title,
-                       not_shown, more.get('shows'))
+                       not_shown, more.get('jumps', ''), more.get('shows'))
 
 
 PLAN = [
@@ -40,10 +45,12 @@ PLAN = [
          'Ping-pong, 50 to 1,400 bytes', ONE_HOST + 'The published round trips went over a '
          'network of 2012. Sockets sleep here; what waking up costs depends on the processors '
          'on which the two ends happen to run.', pairs=7,
-         shows=['']),
+         jumps=PLACES, shows=['']),
     plan('latency', 'latency', '16,32,64,128,256,512,1K,2K,4K,8K', SOCKETS,
          'Latency by size', ONE_HOST + 'The thesis gives half round trips; they are doubled here. '
          'Its hosts poll.', count=1000, pairs=5,
+         jumps=PLACES + 'Over both kinds of RDMA a message of 4 KiB and its header do not fit '
+         'into one datagram any more: from there on libripc\'s go as long ones.',
          shows=['', '-ratio']),
     plan('percentiles', 'latency', '64,1400', SOCKETS, 'Latency, the slowest messages',
          'What the machine did besides is in the tail: the small print has its load. '
@@ -57,18 +64,30 @@ PLAN = [
          shows=['-ratio']),
     plan('idle-gap', 'idle-gap', '64', SOCKETS, 'Latency after silence',
          'Processors of a virtual machine do not say how deep they sleep.', variable='gap',
-         values='0,100,1000,10000', count=100),
+         values='0,100,1000,10000', count=100,
+         jumps='libripc polls for at most 50 us: after a silence of 100 it sleeps, as sockets do, '
+         'and has to be woken.'),
     plan('segmentation', 'segmentation', '7000:12000:250', TCP, 'Latency in small steps of size',
          'The step depends on the longest datagram: on a real network it is at its MTU.',
-         count=1000),
+         count=1000,
+         jumps='Over libfabric\'s EFA what is longer than about 8,500 bytes is more than one '
+         'datagram, and goes as a long message ([efa.md](efa.md)). A short message through shared '
+         'memory or over loopback has up to some 65,000, so libripc has no step there. ' + PLACES),
     plan('saturation', 'saturation', '64,4096', SOCKETS, 'Latency under load',
          'One client asks and one server answers. The published figures are of EFA, one way, with '
          'many messages on their way at once.', variable='rate',
-         values='2000,5000,10000,20000,50000,100000', count=1000),
+         values='2000,5000,10000,20000,50000,100000', count=1000,
+         jumps='From 20,000 messages a second on the next one comes within the 50 us for which '
+         'libripc polls, so nobody has to be woken. A curve rises steeply where messages are due '
+         'about as fast as one client exchanges them one after the other, or faster: then each '
+         'waits for those before it.'),
     plan('bandwidth', 'bandwidth', '1,64,1K,4K,16K,128K,1M', TCP,
          'Bandwidth by size and parallelism', ONE_HOST + 'The published ones are a '
          '100 Gbit/s InfiniBand. A message counts when it has arrived and that is known, which '
          'short ones wait for one by one.', variable='depth', values='1,16,64', count=200,
+         jumps='From depth 1 to 16 the clock changes: at depth 1 it stops when the message has '
+         'arrived; with several on their way it goes on while messages are written, summed up '
+         'and answered with a verdict, which with libripc is a long message, too.',
          shows=['', '-depth']),
     plan('long', 'bandwidth', '128K,1M,8M,80M,128M', TCP, 'Bandwidth of long messages',
          'Memory is the limit here, not a network.', variable='depth', values='1', pairs=3,
@@ -79,7 +98,11 @@ PLAN = [
          options=['--spin', '100'],
          shows=['-ratio']),
     plan('oneway', 'oneway', '64K,1M,80M', ONE_WAYS, 'Return buffers, windows, given buffers',
-         'What the receiver does with the bytes afterwards, and how it lent its buffer before.'),
+         'What the receiver does with the bytes afterwards, and how it lent its buffer before.',
+         jumps='Shared memory: only buffers of more than 512 KiB are shown to the receiver, which '
+         'copies from there, or reads there what was given; shorter ones go through a ring in '
+         'pieces. The answer into a return buffer is the same one each time, while messages of '
+         'the other ways are written anew.'),
     plan('files', 'files', '128K,512K,2M,8M,32M,80M', TCP, 'File transfer',
          'The files are in memory at both ends, and no disk takes part. The published ones went '
          'over a network of 2012.'),
@@ -111,7 +134,10 @@ PLAN = [
          'Idle time is of the whole machine.', count=20000, pairs=2, options=['--sleep']),
     plan('partners', 'partners', '64', NONE, 'Many partners',
          'All of them are in one process on this host.', variable='partners',
-         values='1,10,100,1000', pairs=5),
+         values='1,10,100,1000', pairs=5,
+         jumps='Shared memory: a round trip takes about 1 us where the two processes run on two '
+         'processors, 2 where on one, with 1 partner as with 1,000: `--pin 0,1` and `--pin 0,0` '
+         'show either alone.'),
     plan('resolve', 'resolve', '64', dict.fromkeys(('shm', 'net'), 'ripc-again,ripc-absent'),
          'Finding a service', 'How long it takes on a network with many hosts.', count=100),
 ]
