@@ -87,8 +87,7 @@ PLAN = [
          'short ones wait for one by one.', variable='depth', values='1,16,64', count=200,
          jumps='From depth 1 to 16 the clock changes: at depth 1 it stops when the message has '
          'arrived; with several on their way it goes on while messages are written, summed up '
-         'and answered with a verdict. With libripc that is a long message, too, and the server '
-         'takes the next one only when it has been delivered.',
+         'and answered with a verdict.',
          shows=['', '-depth']),
     plan('long', 'bandwidth', '128K,1M,8M,80M,128M', TCP, 'Bandwidth of long messages',
          'Memory is the limit here, not a network.', variable='depth', values='1', pairs=3,
