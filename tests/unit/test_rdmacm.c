@@ -384,6 +384,24 @@ static void break_all(void)
 		(link_of(1, 0)->conn != right || right->state != RDMACM_READY));
 }
 
+/* Who asked says something once more, unless it has heard something by then. */
+START_TEST(silence__is_broken_once)
+{
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	if (_i)
+		pass(1, 0);
+	for (uint32_t i = 0; i < 300; i++) {
+		move();
+		clock_pass(1000);
+	}
+	ck_assert_uint_eq(link_of(1, 0)->conn->received, _i ? 1 : 2);
+	pass(0, 1);
+	finish();
+}
+END_TEST
+
 START_TEST(break__is_mended)
 {
 	begin(2);
@@ -737,6 +755,7 @@ int main(void)
 		{message__is_garbled_or_short, 1},
 		{message__claims_what_was_not_sent, 1},
 		{glare__leaves_one_connection, 1},
+		{silence__is_broken_once, 2},
 		{break__is_mended, 1},
 		{partner__is_gone, 1},
 		{credit__never_locks_up, 1},

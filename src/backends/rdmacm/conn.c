@@ -4,20 +4,12 @@
  * helper threads, one job at a time for each connection; while it is busy nobody else does anything
  * to it but note that it is unwanted.
  *
- * Design notes. Both ends may ask each other at once. Then the request wins that gives the number
- * of the last connection; if both do or none does, that of the end whose address comes first. That
- * end refuses the other's request (glare), and the other one drops its own when it sees the
- * winner's. Who is refused waits, and asks again if nothing has come. A request that meets a
- * connection that stands is glare, too, unless it names that connection's number: then the other
- * end knew it and has lost it. So nobody who does not know that number can end a connection. Nor
- * can they become the partner whose connection has ended: while routes lead there or it may read
- * memory, a request that names another number is refused, and the partner is asked instead, at its
- * address. Who is refused so forgets the number, so that ends that know different ones come
- * together.
+ * Design notes. A queue pair number may be given out again as soon as the queue pair is destroyed.
+ * Therefore all of its completions are taken first: it is disconnected, the completion queue is
+ * emptied, and only then is it forgotten and destroyed.
  *
- * A queue pair number may be given out again as soon as the queue pair is destroyed. Therefore all
- * of its completions are taken first: it is disconnected, the completion queue is emptied, and
- * only then is it forgotten and destroyed.
+ * siw (Linux 6.1, siw_accept()) may not notice what comes right behind the request's answer, until
+ * more comes. So who asked says something once more, unless it has heard something meanwhile.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -28,6 +20,7 @@
 
 #define RESOLVE_MS    1500
 #define CONNECT_US    3000000u /* from the beginning to where it is ready */
+#define NUDGE_US      20000u   /* until who asked has heard something */
 #define CLOSE_US      1000000u /* in which both ends say BYE */
 #define FLUSH_US      500000u  /* in which a broken connection gives everything back */
 #define FLUSH_LOOK_US 2000u
@@ -391,7 +384,7 @@ int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
 	return 0;
 }
 
-static int accept_request(struct rdmacm_link *link, struct rdma_cm_id *id,
+int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
 		const struct rdmacm_hello *hello)
 {
 	struct rdmacm_conn *conn;
@@ -410,128 +403,6 @@ static int accept_request(struct rdmacm_link *link, struct rdma_cm_id *id,
 	return 0;
 }
 
-static bool is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id)
-{
-	return id->verbs && id->port_num == rdma->port &&
-		strcmp(ibv_get_device_name(id->verbs->device),
-			ibv_get_device_name(rdma->context->device)) == 0;
-}
-
-/* Whose request it is: whoever says so must ask from the host where it listens. */
-static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *hello)
-{
-	struct rdmacm_addr from;
-	int error = ripc__rdmacm_hello_decode(event->param.conn.private_data,
-		event->param.conn.private_data_len, hello);
-
-	if (!error)
-		error = ripc__rdmacm_from_socket(rdma_get_peer_addr(event->id), &from);
-	if (!error && (hello->type != RDMACM_REQUEST ||
-			memcmp(from.ip, hello->addr.ip, sizeof(from.ip)) != 0))
-		error = -EBADMSG;
-	return error;
-}
-
-/* Somebody else at the partner's host may ask, while there is something to take from it. */
-static bool is_unknown(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
-{
-	return (link->n_routes || (link->space && link->space->n_keys)) && link->last &&
-		hello->last != link->last;
-}
-
-/* Our own end of a connection to ourselves: nobody else can know its number. */
-static bool is_own(struct rdmacm_port *port, const struct rdmacm_hello *hello)
-{
-	struct rdmacm_link *link;
-
-	return ripc__rdmacm_link_get(port, &port->self, false, &link) == 0 && link->conn &&
-		!link->conn->is_server && link->conn->nonce == hello->nonce;
-}
-
-/*
- * Of two requests, is it ours that wins? Not if only theirs gives a number: the other end would go
- * on refusing ours.
- */
-static bool is_ours_first(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
-{
-	if (!link->last != !hello->last)
-		return link->last != 0;
-	return ripc__rdmacm_addr_before(&link->port->self, &link->remote);
-}
-
-/* What stands in the way of a request: 0: nothing any more, or enum rdmacm_reason. */
-static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello, bool is_mirror)
-{
-	struct rdmacm_conn *conn = link->conn;
-	bool is_known = conn && hello->last == conn->nonce;
-
-	if (!is_mirror && (!conn || (!conn->was_ready && conn->state != RDMACM_ACCEPTING)) &&
-			is_unknown(link, hello)) {
-		ripc__rdmacm_link_want(link);
-		return RDMACM_UNKNOWN;
-	}
-	if (!conn)
-		return 0;
-	if (conn->was_ready && (conn->state >= RDMACM_BREAKING || conn->unwanted))
-		return RDMACM_BUSY;
-	if (!conn->was_ready && conn->state != RDMACM_ACCEPTING) {
-		if (!is_known && !conn->unwanted && !conn->is_server && !conn->waits &&
-				is_ours_first(link, hello))
-			return RDMACM_GLARE;
-		ripc__rdmacm_conn_leave(conn);
-		return 0;
-	}
-	if (is_known) {
-		ripc__rdmacm_conn_break(conn, -ECONNRESET);
-		return RDMACM_BUSY;
-	}
-	/* If that connection is dead after all, this finds it out. */
-	if (conn->state == RDMACM_READY)
-		ripc__rdmacm_try(conn);
-	return RDMACM_GLARE;
-}
-
-static void refuse(struct rdmacm_port *port, struct rdma_cm_id *id, uint8_t reason)
-{
-	struct rdmacm_hello hello = {.type = RDMACM_REFUSE, .reason = reason, .addr = port->self};
-	uint8_t bytes[RDMACM_HELLO_LEN];
-
-	ripc__rdmacm_hello_encode(&hello, bytes);
-	(void)rdma_reject(id, bytes, sizeof(bytes));
-}
-
-static bool accept_or_refuse(struct rdmacm_port *port, const struct rdma_cm_event *event)
-{
-	struct rdmacm_hello hello;
-	struct rdmacm_link *link;
-	uint8_t reason;
-	bool is_mirror;
-
-	port->look = true; /* a link that is made for it may be of no use */
-	if (port->closing || port->rdma->is_lost || read_request(event, &hello) ||
-			hello.addr.by_udp != port->self.by_udp ||
-			!is_our_device(port->rdma, event->id)) {
-		(void)rdma_reject(event->id, NULL, 0);
-		return false;
-	}
-	is_mirror = ripc__rdmacm_addr_is(&hello.addr, &port->self);
-	if (is_mirror && !is_own(port, &hello)) {
-		(void)rdma_reject(event->id, NULL, 0);
-		return false;
-	}
-	reason = RDMACM_BUSY;
-	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
-		reason = settle(link, &hello, is_mirror);
-	if (!reason && !ripc__rdmacm_room_is(port, &hello.addr)) {
-		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
-		reason = RDMACM_BUSY;
-	}
-	if (!reason && accept_request(link, event->id, &hello) == 0)
-		return true;
-	refuse(port, event->id, reason ? reason : RDMACM_BUSY);
-	return false;
-}
-
 /* ---- events ------------------------------------------------------------------------------ */
 
 void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
@@ -548,6 +419,10 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 	if (!conn->is_server && !ripc__rdmacm_say(conn, RDMACM_CREDIT)) {
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 		return;
+	}
+	if (!conn->is_server) {
+		conn->nudge_us = ripc__rdma_now_us() + NUDGE_US;
+		ripc__rdmacm_due_at(conn->port, conn->nudge_us);
 	}
 	conn->was_ready = true;
 	ripc__rdmacm_link_ready(link);
@@ -586,7 +461,7 @@ static void resolved(struct rdmacm_conn *conn, enum rdma_cm_event_type what)
 {
 	if (conn->state != RDMACM_RESOLVING || conn->unwanted)
 		return;
-	if (!is_our_device(conn->port->rdma, conn->id)) {
+	if (!ripc__rdmacm_is_our_device(conn->port->rdma, conn->id)) {
 		ripc__rdmacm_conn_break(conn, -EHOSTUNREACH);
 	} else if (what == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		if (rdma_resolve_route(conn->id, RESOLVE_MS))
@@ -675,7 +550,7 @@ void ripc__rdmacm_events(struct rdmacm_port *port)
 		if (said.event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
 			if (said.conn)
 				take_event(said.conn, &said.event);
-		} else if (!accept_or_refuse(port, &said.event)) {
+		} else if (!ripc__rdmacm_request_came(port, &said.event)) {
 			rdma_destroy_id(said.event.id);
 		}
 	}
@@ -746,16 +621,36 @@ static void watch_reads(struct rdmacm_conn *conn, uint64_t now_us)
 		ripc__rdmacm_due_at(conn->port, now_us + STALL_LOOK_US);
 }
 
+static void nudge(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (!conn->nudge_us)
+		return;
+	if (conn->received == 0 && now_us < conn->nudge_us) {
+		ripc__rdmacm_due_at(conn->port, conn->nudge_us);
+		return;
+	}
+	conn->nudge_us = 0;
+	if (conn->received == 0)
+		ripc__rdmacm_try(conn);
+}
+
+static void ready_run(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (conn->port->rdma->is_lost) {
+		ripc__rdmacm_conn_break(conn, -ENODEV);
+	} else if (ripc__rdmacm_echo_is_late(conn, now_us)) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	} else {
+		nudge(conn, now_us);
+		watch_reads(conn, now_us);
+	}
+}
+
 static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
 {
 	switch (conn->state) {
 	case RDMACM_READY:
-		if (conn->port->rdma->is_lost)
-			ripc__rdmacm_conn_break(conn, -ENODEV);
-		else if (ripc__rdmacm_echo_is_late(conn, now_us))
-			ripc__rdmacm_conn_break(conn, -ECONNRESET);
-		else
-			watch_reads(conn, now_us);
+		ready_run(conn, now_us);
 		break;
 	case RDMACM_FLUSHING:
 		if (is_flushed(conn, now_us))

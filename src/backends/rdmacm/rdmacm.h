@@ -107,6 +107,7 @@ struct rdmacm_conn {
 	int job_error;
 	uint64_t nonce;
 	uint64_t due_us;             /* when its state must have changed */
+	uint64_t nudge_us;           /* client: when to say something once more; 0: never */
 	uint32_t used;               /* port->uses when it was last used */
 	uint32_t marked;             /* the same when room was last looked for */
 	uint8_t reads;               /* in flight at once */
@@ -363,6 +364,13 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn);
 /* Looks whether it can go a step further towards its end. */
 void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
+int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
+		const struct rdmacm_hello *hello);
+
+/* ---- request.c --------------------------------------------------------------------------- */
+/* False: it was refused, and its identifier is the caller's. */
+bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event);
+bool ripc__rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id);
 
 /* ---- send.c ------------------------------------------------------------------------------ */
 void ripc__rdmacm_list_init(struct rdmacm_list *list);
