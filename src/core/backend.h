@@ -181,7 +181,10 @@ struct ripc__backend {
 	int (*port_open)(void *dev, void *port);
 	/* Closes it; buffers still held stay valid until released. Never blocks long. */
 	void (*port_close)(void *port);
-	/* My address for the resolver's record, at most RIPC_ADDR_MAX bytes. Returns its length. */
+	/*
+	 * My address for the resolver's record, at most RIPC_ADDR_MAX bytes. Returns its length, or
+	 * an error if I have none any more. Asked for each record.
+	 */
 	int (*port_addr)(void *port, uint8_t blob[RIPC_ADDR_MAX]);
 	/*
 	 * Turns a blob of a record into the address of a partner. host: where the resolver's

@@ -185,6 +185,26 @@ static uint64_t owner_proof(void *arg, uint64_t asker, const uint8_t host[16])
 	return ripc__proof(arg, asker, host, 0);
 }
 
+/* Devices that have an address now; if none has, the last one's of before. */
+static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+		int len = device->ops->port_addr(device->port, device->blob);
+
+		if (len > 0)
+			device->blob_len = len;
+		else if (n > 0 || i + 1 < ctx->n_devices)
+			continue;
+		record->addrs[n].backend = device->ops->id;
+		record->addrs[n].len = (uint8_t)device->blob_len;
+		memcpy(record->addrs[n++].blob, device->blob, RIPC_ADDR_MAX);
+	}
+	record->n_addrs = n;
+}
+
 static int owner_record(void *arg, uint64_t id, struct wire_record *record)
 {
 	struct ripc_context *ctx = arg;
@@ -195,12 +215,8 @@ static int owner_record(void *arg, uint64_t id, struct wire_record *record)
 	ripc__point(ctx, "in_resolve");
 	*record = (struct wire_record){.id = id, .incarnation = service->incarnation,
 		.stamp = service->stamp, .host = ctx->env.host_identity,
-		.context = ctx->incarnation, .n_addrs = ctx->n_devices};
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		record->addrs[i].backend = ctx->devices[i].ops->id;
-		record->addrs[i].len = (uint8_t)ctx->devices[i].blob_len;
-		memcpy(record->addrs[i].blob, ctx->devices[i].blob, RIPC_ADDR_MAX);
-	}
+		.context = ctx->incarnation};
+	fill_addresses(ctx, record);
 	return 0;
 }
 

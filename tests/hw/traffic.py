@@ -9,6 +9,7 @@ usage: traffic.py BUILD CASE siw|rxe|wire   as root in a guest of tests/hw/guest
 cases: soak      many messages of all sizes there and back, byte-exact
        kill      partners are killed while they talk, and restarted: nothing is left behind
        flap      the link goes down and up: traffic resumes within 5 s
+       move      the address of a host changes: traffic resumes within 10 s
        crowd     64 partners, 16 queue pairs
        choice    without being told, over the device
        loss      1 % of the packets get lost
@@ -33,6 +34,7 @@ PATIENCE_S = 60   # for what has no limit of its own; the guest is slow and may 
 FORGET_S = 120    # a partner is forgotten after a minute, an idle queue pair after 20 s
 SETTLE_S = 3      # and each end has its connection to the other one by then
 RESUME_S = 5      # after the link is up again
+MOVE_S = 10       # after the address changed: that may show by silence alone
 LIMIT = 16        # queue pairs
 PARTNER_BYTES = 512
 KINDS = ('qp', 'cq', 'mr', 'pd', 'cm_id', 'srq', 'ctx')
@@ -301,6 +303,22 @@ def check_tallies(ends):
              f'ones; the longest send took {sent["slowest_ms"]} ms')
 
 
+def resume(peers):
+    """How long each takes until a long message is delivered again, in ms."""
+    for peer in peers:
+        peer.tell('mark')
+    return [int(peer.line('resumed')) for peer in peers]
+
+
+def check_resumed(resumed_ms, limit_s, what):
+    # The guest itself may have stood still once.
+    slow = [ms for ms in resumed_ms if ms > limit_s * 1000]
+    check(len(slow) <= (0 if FULL else 1) and max(resumed_ms) <= 4 * limit_s * 1000,
+          f'traffic resumed only after {resumed_ms} ms')
+    tell(f'{what}; traffic resumed after {statistics.median(resumed_ms):.0f} ms (median), '
+         f'{max(resumed_ms)} ms (most)')
+
+
 def flap_link(where, peers, count):
     """where: the options of ip that name the side whose link flaps."""
     resumed_ms = []
@@ -310,16 +328,25 @@ def flap_link(where, peers, count):
         run('ip', *ip, 'link', 'set', link, 'down')
         time.sleep(random.uniform(0.1, 1.5))
         run('ip', *ip, 'link', 'set', link, 'up')
-        for peer in peers:
-            peer.tell('mark')
-        for peer in peers:
-            resumed_ms.append(int(peer.line('resumed')))
-    # The guest itself may have stood still once.
-    slow = [ms for ms in resumed_ms if ms > RESUME_S * 1000]
-    check(len(slow) <= (0 if FULL else 1) and max(resumed_ms) <= 4 * RESUME_S * 1000,
-          f'traffic resumed only after {resumed_ms} ms')
-    tell(f'{count} times down and up; traffic resumed after '
-         f'{statistics.median(resumed_ms):.0f} ms (median), {max(resumed_ms)} ms (most)')
+        resumed_ms += resume(peers)
+    check_resumed(resumed_ms, RESUME_S, f'{count} times down and up')
+
+
+def talking(setting):
+    """Two that have heard of each other."""
+    peers = [setting.peer(host) for host in 'ab']
+    for peer, other in (peers, peers[::-1]):
+        peer.line(f'from {other.incarnation}')
+    return peers
+
+
+def end_talk(peers):
+    quiet(*peers)
+    for peer in peers:
+        peer.popen.stdin.close()
+    check_tallies([(peer.incarnation, peer.json()) for peer in peers])
+    for peer in peers:
+        peer.end()
 
 
 def flap(setting):
@@ -327,17 +354,29 @@ def flap(setting):
     if setting.name.startswith('wire'):
         return flap_over_wire(setting, count)
     check(setting.name == 'siw', 'the link of rxe on one host carries nothing')
-    peers = [setting.peer(host) for host in 'ab']
-    for peer, other in (peers, peers[::-1]):
-        peer.line(f'from {other.incarnation}')
+    peers = talking(setting)
     flap_link([(('-n', host), 'wire') for host in 'ab'], peers, count)
-    quiet(*peers)
-    for peer in peers:
-        peer.popen.stdin.close()
-    check_tallies([(peer.incarnation, peer.json()) for peer in peers])
-    for peer in peers:
-        peer.end()
+    end_talk(peers)
     return None
+
+
+def move(setting):
+    """A host has another address, where its device may not be reached; and the old one again."""
+    where, link, addresses = ('-n', 'b'), 'wire', ('10.77.2.2/24', '10.77.2.3/24')
+    if setting.name == 'rxe':
+        where, link, addresses = (), 'rxenet', ('10.77.0.1/24', '10.77.0.3/24')
+    count = 20 if FULL else 3
+    setting.env['RIPC_BACKENDS'] += ',udp'
+    peers = talking(setting)
+    resumed_ms = []
+    for old, new in (addresses, addresses[::-1]) * count:
+        time.sleep(random.uniform(0.1, 1))
+        run('ip', *where, 'addr', 'del', old, 'dev', link)
+        run('ip', *where, 'addr', 'add', new, 'dev', link)
+        resumed_ms += resume(peers)
+    check_resumed(resumed_ms, MOVE_S, f'{2 * count} changes of address')
+    setting.start('a', 'tools/ripc', 'ping', 1002, '-c', 1).line(f'path: {setting.backend()}')
+    end_talk(peers)
 
 
 class Meeting:
@@ -517,7 +556,7 @@ def loss(setting):
     tell(client.said[-1])
 
 
-CASES = {case.__name__: case for case in (soak, kill, flap, crowd, choice, loss)}
+CASES = {case.__name__: case for case in (soak, kill, flap, move, crowd, choice, loss)}
 
 
 def main():

@@ -166,6 +166,22 @@ START_TEST(send__comes_from_the_address)
 }
 END_TEST
 
+/* The device's address is taken away: nobody is told of it, and the route leads nowhere. */
+START_TEST(port_addr__is_gone)
+{
+	static const uint8_t not_ours[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1}; /* RFC 5737 */
+	uint8_t blob[RIPC_ADDR_MAX], ours_ip[16];
+
+	begin_udp(1);
+	memcpy(ours_ip, ends[0].port.self.ip, 16);
+	memcpy(ends[0].port.self.ip, not_ours, 16);
+	ck_assert_int_eq(BACKEND->port_addr(&ends[0].port, blob), -EADDRNOTAVAIL);
+	memcpy(ends[0].port.self.ip, ours_ip, 16);
+	ck_assert_int_eq(BACKEND->port_addr(&ends[0].port, blob), RDMACM_ADDR_LEN);
+	finish();
+}
+END_TEST
+
 /* ---- connections ------------------------------------------------------------------------- */
 
 /* Two ends; what the first one reads into is registered. */
@@ -362,6 +378,7 @@ int main(void)
 		{addr_choose__other_kind, 1},
 		{request__other_kind, 1},
 		{send__comes_from_the_address, 1},
+		{port_addr__is_gone, 1},
 		{connection__stays_while_it_is_read_by, 1},
 		{connection__ends_after_what_is_being_read, 1},
 		{connection__cannot_be_had, 1},

@@ -23,6 +23,7 @@ static struct {
 	bool is_plain; /* one network, and nobody tells when a service ends */
 	bool is_real;  /* its time is */
 	bool has_last; /* a third network, which always works */
+	bool has_no_address; /* the better one */
 	struct ripc__addr gone; /* what goes there vanishes */
 	uint32_t delivered, received;
 	bool seen[1000];
@@ -66,6 +67,11 @@ static int choose_or_fail(void *port, const uint8_t *blob, size_t len, const uin
 		ripc__loop_backend.addr_choose(port, blob, len, host, addr);
 }
 
+static int addr_or_gone(void *port, uint8_t blob[RIPC_ADDR_MAX])
+{
+	return world.has_no_address ? -EADDRNOTAVAIL : ripc__loop_backend.port_addr(port, blob);
+}
+
 static int open_or_fail(void *port, void *peer, const struct ripc__addr *addr)
 {
 	return world.open_error ? world.open_error :
@@ -94,6 +100,8 @@ static void world_open_both(const char *first, const char *second)
 	world.better.read = read_or_fail;
 	world.better.addr_choose = choose_or_fail;
 	world.better.peer_open = open_or_fail;
+	world.better.port_addr = addr_or_gone;
+	world.has_no_address = false;
 	world.choose_error = world.open_error = 0;
 	world.other.name = "other";
 	world.other.id = 102;
@@ -343,6 +351,20 @@ START_TEST(refused__after_a_failure__goes_on_by_the_last)
 	pass(300000);
 	ck_assert_uint_eq(world.delivered, 4);
 	ck_assert_str_eq(path_of(0), "last");
+	world_close();
+}
+END_TEST
+
+/* A network without an address is not told of: nobody tries it. */
+START_TEST(address__is_gone)
+{
+	world_open();
+	world.better_is = SWALLOWS;
+	world.has_no_address = true;
+	send_longs(0, 1);
+	pass(100000);
+	ck_assert_uint_eq(world.delivered, 1);
+	ck_assert_str_eq(path_of(0), "other");
 	world_close();
 }
 END_TEST
@@ -615,7 +637,7 @@ int main(void)
 		{ failed__goes_on_by_the_next, 2 }, { failed__at_first, 1 },
 		{ refused__at_first, 1 }, { refused__by_all, 1 }, { refused__after_a_failure, 1 },
 		{ refused__after_a_failure__goes_on_by_the_last, 1 },
-		{ failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
+		{ address__is_gone, 1 }, { failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
 		{ answer__to_a_successor, 1 },
 		{ retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
 		{ others__not_in_common, 3 }, { others__no_network_in_common, 1 },

@@ -5,6 +5,7 @@
  * losses; memory is read by a connection, which is made for the first read.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #include "rdmacm.h"
@@ -45,6 +46,17 @@ int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *pee
 	ripc__udp_addr_fill(&addr, &own);
 	*peer = (struct rdmacm_peer){0};
 	return UDP->peer_open(&port->udp, &peer->udp, &addr);
+}
+
+int ripc__rdmacm_udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct ripc__tx *tx, uint32_t n)
+{
+	int sent = UDP->send(&port->udp, &peer->udp, tx, n);
+
+	/* The address that the socket is bound to is not this host's any more. */
+	if (sent == -EINVAL || sent == -EADDRNOTAVAIL || sent == -ENETUNREACH)
+		return -ECONNRESET;
+	return sent;
 }
 
 static void addr_of(const struct sockaddr_in6 *at, struct rdmacm_addr *addr)

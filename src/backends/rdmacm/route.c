@@ -7,14 +7,35 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rdmacm.h"
 #include "util/bytes.h"
+
+/* It may have been taken from the device since. */
+static bool is_of_this_host(const struct rdmacm_addr *addr)
+{
+	struct rdmacm_addr any_port = *addr;
+	struct sockaddr_storage name;
+	bool gone;
+	int fd;
+
+	any_port.port = 0;
+	ripc__rdmacm_to_socket(&any_port, &name);
+	fd = socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true; /* not known to be gone */
+	gone = bind(fd, (struct sockaddr *)&name, sizeof(name)) && errno == EADDRNOTAVAIL;
+	close(fd);
+	return !gone;
+}
 
 int ripc__rdmacm_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
 	const struct rdmacm_port *port = state;
 
+	if (!is_of_this_host(&port->self))
+		return -EADDRNOTAVAIL;
 	ripc__rdmacm_addr_encode(&port->self, blob);
 	return RDMACM_ADDR_LEN;
 }

@@ -262,7 +262,7 @@ int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, 
 	if (port->rdma->is_lost)
 		return -ECONNRESET;
 	if (port->self.by_udp)
-		return ripc__udp_send(&port->udp, &peer->udp, tx, n);
+		return ripc__rdmacm_udp_send(port, peer, tx, n);
 	conn = ready_conn(link);
 	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
 		peer->resets = link->resets;
