@@ -30,7 +30,8 @@ void fake_iwarp_reset(void)
 	list_init(&fake_world.mrs);
 	list_init(&fake_world.ids);
 	fake_world.live = fake_world.faults = fake_world.n_qps = 0;
-	fake_world.next_port = PORT_FIRST;
+	/* Elsewhere than others that run now: UDP sockets have these numbers, too. */
+	fake_world.next_port = (uint16_t)(PORT_FIRST + getpid() % PORTS_OF * 32);
 	strcpy(fake_world.device.name, "fake0");
 	fake_world.device.transport_type = IBV_TRANSPORT_IWARP;
 	fake_world.shared.context.device = &fake_world.device;

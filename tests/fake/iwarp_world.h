@@ -10,6 +10,7 @@
 
 #define IP         0x7f4d0101u /* 127.77.1.1, so that datagrams over UDP arrive */
 #define PORT_FIRST 20000
+#define PORTS_OF   1000 /* processes, with 32 each */
 #define PRIVATE    64
 
 struct fake_cq {
