@@ -14,7 +14,8 @@
  * Who moves the bytes polls, and the other one sleeps, as with perftest; for latency both poll.
  * With --sleep all sleep, as perftest with -e; with --poll nobody does, as with ofi_stream. Bytes
  * per second count from the first message until the last one has come, which its sender or its
- * asker knows.
+ * asker knows; with --steady, from when the warm-up has come, which goes on into what is counted,
+ * as with ofi_stream.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -43,7 +44,7 @@ enum test { LATENCY, READ, WRITE };
 struct job {
 	enum test test;
 	uint64_t size, count, warm_up, depth;
-	bool sleep, poll;
+	bool sleep, poll, steady;
 };
 
 struct end {
@@ -55,7 +56,7 @@ struct end {
 
 static const char usage_text[] =
 	"usage: as_perftest latency|read|write [--size N] [--count N] [--depth N]\n"
-	"       [--sleep|--poll]\n"
+	"       [--sleep|--poll] [--steady]\n"
 	"\n"
 	"Measures libripc as ib_send_lat, ib_read_bw or ib_write_bw measure a device; prints one\n"
 	"JSON object. RIPC_BACKENDS chooses the network.\n"
@@ -65,6 +66,7 @@ static const char usage_text[] =
 	"  --depth N  long messages under way (default 8)\n"
 	"  --sleep    nobody polls\n"
 	"  --poll     both ends poll\n"
+	"  --steady   of read: the clock starts when the warm-up has come, without a pause\n"
 	"  --help     this text\n";
 
 static void check(int error, const char *what)
@@ -247,18 +249,23 @@ static void await_completion(const struct end *end)
 	ripc_msg_free(msg);
 }
 
-/* Sends so many, and returns when all have come. */
-static void stream_read(const struct job *job, const struct end *end, uint64_t count)
+/* Sends so many, and returns when all have come: the time when so many had ("from"). */
+static double stream_read(const struct job *job, const struct end *end, uint64_t count,
+		uint64_t from)
 {
+	double from_us = 0;
 	uint64_t sent = 0;
 
 	for (uint64_t ended = 0; ended < count; ended++) {
+		if (ended == from)
+			from_us = now_us();
 		while (sent < count && sent - ended < job->depth) {
 			send_one(job, end);
 			sent++;
 		}
 		await_completion(end);
 	}
+	return from_us;
 }
 
 static void ask(const struct job *job, const struct end *end, const struct iovec *place)
@@ -313,10 +320,12 @@ static void measure_long(const struct job *job, const struct end *end)
 		places[i].iov_len = job->size;
 		memset(places[i].iov_base, 0, job->size);
 	}
-	for (int round = 0; round < 2; round++, count = job->count) {
+	if (job->steady)
+		began_us = stream_read(job, end, job->warm_up + job->count, job->warm_up);
+	for (int round = 0; round < 2 && !job->steady; round++, count = job->count) {
 		began_us = now_us();
 		if (job->test == READ)
-			stream_read(job, end, count);
+			(void)stream_read(job, end, count, 0);
 		else
 			stream_write(job, end, places, count);
 	}
@@ -382,9 +391,16 @@ static int parse_option(int option, const char *text, struct job *job)
 {
 	uint64_t value = 0;
 
-	if (option == 'z' || option == 'p') {
-		*(option == 'z' ? &job->sleep : &job->poll) = true;
+	switch (option) {
+	case 'z':
+		job->sleep = true;
 		return 0;
+	case 'p':
+		job->poll = true;
+		return 0;
+	case 't':
+		job->steady = true;
+		return job->test == READ ? 0 : -EINVAL;
 	}
 	if (option == '?' || parse_bytes(text, &value) < 0 || value == 0)
 		return -EINVAL;
@@ -406,6 +422,7 @@ int main(int argc, char **argv)
 		{"depth", required_argument, NULL, 'd'},
 		{"sleep", no_argument, NULL, 'z'},
 		{"poll", no_argument, NULL, 'p'},
+		{"steady", no_argument, NULL, 't'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
