@@ -170,7 +170,7 @@ START_TEST(send__comes_from_the_address)
 }
 END_TEST
 
-/* The device's address is taken away: nobody is told of it, and the route leads nowhere. */
+/* The device's address is taken away: nobody is told of it. */
 START_TEST(port_addr__is_gone)
 {
 	static const uint8_t not_ours[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1}; /* RFC 5737 */

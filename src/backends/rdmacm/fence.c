@@ -186,8 +186,6 @@ int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool w
 	struct rdmacm_link *link;
 	int error = ripc__rdmacm_peer_link(dev->port, peer, &link);
 
-	if (!error)
-		error = ripc__rdmacm_link_space(link);
 	if (error)
 		return error;
 	fence = calloc(1, sizeof(*fence));

@@ -475,19 +475,12 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port)
 
 /* ---- memory, reads and writes ------------------------------------------------------------ */
 
-static int link_and_space(struct rdmacm_port *port, void *peer, struct rdmacm_link **link)
-{
-	int error = ripc__rdmacm_peer_link(port, peer, link);
-
-	return error ? error : ripc__rdmacm_link_space(*link);
-}
-
 int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
 {
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ripc__rdma_region *made;
 	struct rdmacm_link *link;
-	int error = link_and_space(((struct rdmacm_device *)dev)->port, peer, &link);
+	int error = ripc__rdmacm_peer_link(((struct rdmacm_device *)dev)->port, peer, &link);
 
 	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
 	if (!error)
@@ -524,7 +517,7 @@ int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint
 {
 	struct iovec to = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_link *link;
-	int error = link_and_space(state, peer, &link);
+	int error = ripc__rdmacm_peer_link(state, peer, &link);
 
 	if (!error)
 		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
@@ -538,7 +531,7 @@ int ripc__rdmacm_write(void *state, void *peer, const struct ripc__key *key, uin
 {
 	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
 	struct rdmacm_link *link;
-	int error = link_and_space(state, peer, &link);
+	int error = ripc__rdmacm_peer_link(state, peer, &link);
 
 	if (!error)
 		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);

@@ -330,7 +330,7 @@ void ripc__rdmacm_peer_close(void *port, void *peer);
 void ripc__rdmacm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
 uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer);
 bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
-/* Its link, made if need be. */
+/* Its link, for memory: it and its protection domain are made if need be. */
 int ripc__rdmacm_peer_link(struct rdmacm_port *port, void *peer, struct rdmacm_link **link);
 
 /* ---- datagrams.c: over UDP --------------------------------------------------------------- */
@@ -366,12 +366,14 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn);
 /* Looks whether it can go a step further towards its end. */
 void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
+/* Makes a connection of a request, which becomes the link's; then id is the connection's. */
 int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
 		const struct rdmacm_hello *hello);
 
 /* ---- request.c --------------------------------------------------------------------------- */
 /* False: it was refused, and its identifier is the caller's. */
 bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event);
+/* Is it at the device, and the port of it, that we have opened? */
 bool ripc__rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id);
 
 /* ---- send.c ------------------------------------------------------------------------------ */

@@ -125,7 +125,7 @@ int ripc__rdmacm_peer_link(struct rdmacm_port *port, void *peer_state, struct rd
 		peer->link->n_routes++;
 	}
 	*link = peer->link;
-	return 0;
+	return ripc__rdmacm_link_space(peer->link);
 }
 
 void ripc__rdmacm_peer_close(void *state, void *peer_state)
