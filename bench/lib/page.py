@@ -72,25 +72,54 @@ def shown(measurement, name, pictures):
             [f'{name}{suffix}.svg' for suffix in measurement.shows]]
 
 
+def wrapped(text):
+    return textwrap.fill(text, 100, break_on_hyphens=False, break_long_words=False) + '\n'
+
+
+def left_out(measurement, backend):
+    """Why the plan has no messages of some sizes for that backend; '': it has them all."""
+    sizes = ' and '.join(f'{size:,}' for size in plan.left_out(measurement, backend))
+    return sizes and wrapped(
+        f'Not measured with messages of {sizes} bytes: a short one and libripc\'s header have to '
+        f'fit into {plan.SHORT_ROOM[backend]:,} there.')
+
+
+def rows_of(measurement, kept):
+    """[(backend, what was kept of it)]; None: the plan has nothing for that backend."""
+    met = {name.split('-')[0] for name in kept}
+    rows = [(backend, kept.get(f'{backend}-{measurement.name}')) for backend in BACKENDS
+            if backend in met]
+    return [(backend, row) for backend, row in rows
+            if row or not plan.sizes_of(measurement, backend)]
+
+
+def of_backend(measurement, backend, kept, pictures, folder):
+    name = f'{backend}-{measurement.name}'
+    yield f'    {kept["command"]}\n\n'
+    if left_out(measurement, backend):
+        yield left_out(measurement, backend) + '\n'
+    if kept['quick']:
+        yield 'Measured with `--quick`: do not believe these.\n\n'
+    if kept['failed']:
+        yield f'**Failed:** {kept["failed"]}. What came before that is shown.\n\n'
+    for picture in shown(measurement, name, pictures.get(name, [])):
+        yield f'![{measurement.title}, {backend}]({folder}{picture})\n'
+    yield f'\n[Table]({folder}{name}.txt)\n'
+
+
 def section(measurement, rows, pictures, folder):
-    """rows: [(backend, what was kept of it)]"""
+    """rows: as of rows_of()"""
     yield f'\n## {measurement.title}\n'
     for backend, kept in rows:
-        name = f'{backend}-{measurement.name}'
         yield f'\n{BACKENDS.get(backend, backend)}:\n\n'
-        yield f'    {kept["command"]}\n\n'
-        if kept['quick']:
-            yield 'Measured with `--quick`: do not believe these.\n\n'
-        if kept['failed']:
-            yield f'**Failed:** {kept["failed"]}. What came before that is shown.\n\n'
-        for picture in shown(measurement, name, pictures.get(name, [])):
-            yield f'![{measurement.title}, {backend}]({folder}{picture})\n'
-        yield f'\n[Table]({folder}{name}.txt)\n'
+        if kept:
+            yield from of_backend(measurement, backend, kept, pictures, folder)
+        else:
+            yield left_out(measurement, backend)
     for title, text in (('Where curves jump', measurement.jumps),
                         ('What this does not show', measurement.not_shown)):
         if text:
-            yield '\n' + textwrap.fill(f'**{title}:** {text.strip()}', 100,
-                                       break_on_hyphens=False, break_long_words=False) + '\n'
+            yield '\n' + wrapped(f'**{title}:** {text.strip()}')
 
 
 def write(out, standard_out, kept, pictures, machine):
@@ -103,8 +132,7 @@ def write(out, standard_out, kept, pictures, machine):
     lines += [f'| {name} | {value} |\n' for name, value in machine.items()]
     lines += [READING, ELSEWHERE]
     for measurement in plan.PLAN:
-        rows = [(backend, kept[f'{backend}-{measurement.name}']) for backend in BACKENDS
-                if f'{backend}-{measurement.name}' in kept]
+        rows = rows_of(measurement, kept)
         if rows:
             lines += section(measurement, rows, pictures, folder)
     with open(path, 'w', encoding='utf-8') as stream:

@@ -22,6 +22,10 @@ WITH_LIBRARIES = ('latency', 'percentiles', 'bandwidth', 'rate')
 KINDS = {'idle-gap': 'latency', 'segmentation': 'latency', 'cpu': 'latency',
          'oneway': 'bandwidth', 'threads': 'rate', 'incast': 'rate'}
 UNITS = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+# Tests of short messages only, and how long one and libripc's header can be: as a datagram of verbs,
+# and as the receive buffer of rdmacm.
+OF_SHORT = ('rate', 'threads', 'incast')
+SHORT_ROOM = {'verbs': 4096, 'rdmacm': 4096}
 QUICK_COUNTS = {'idle-gap': 10, 'bandwidth': None, 'oneway': None, 'resolve': 2}
 ONE_HOST = ('Client and server are on one host: no network card, no cable and no switch is in '
             'these times. ')
@@ -161,6 +165,23 @@ def bytes_of(text):
     return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
 
 
+def has_room(measurement, backend, size):
+    """Does that backend take it as one short message, where the test has no others?"""
+    return measurement.test not in OF_SHORT or bytes_of(size) < SHORT_ROOM.get(backend, 1 << 32)
+
+
+def sizes_of(measurement, backend):
+    """Joined by commas; '': there are none, so it is not in the plan for that backend."""
+    return ','.join(size for size in measurement.sizes.split(',')
+                    if has_room(measurement, backend, size))
+
+
+def left_out(measurement, backend):
+    """In bytes."""
+    return [bytes_of(size) for size in measurement.sizes.split(',')
+            if not has_room(measurement, backend, size)]
+
+
 def quick_sizes(text):
     """Two of them, none above 1 MiB."""
     if ':' in text:
@@ -177,7 +198,7 @@ def quick_values(text):
 
 def arguments(measurement, backend, known, quick=False, few=False):
     """Of ripc-bench, without --out."""
-    sizes, values = measurement.sizes, measurement.values
+    sizes, values = sizes_of(measurement, backend), measurement.values
     count, pairs = measurement.count, measurement.pairs
     if quick:
         sizes, values = quick_sizes(sizes), values and quick_values(values)

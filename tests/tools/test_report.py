@@ -5,6 +5,7 @@ bench/report --quick --only: all files come out, the page names what there is, a
 
 usage: test_report.py ROOT BUILD [unittest arguments]
 """
+import json
 import os
 import subprocess
 import sys
@@ -56,6 +57,25 @@ class Report(unittest.TestCase):
         done = self.report('--draw')
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn('](udp-raw-ratio.svg)', self.page())
+
+    def test_too_long_for_short(self):
+        """RDMA's short messages have less than 4 KiB: what asks for more is not in the plan."""
+        done = self.report('--only', 'rate-large', '--backends', 'verbs,rdmacm', '--measure')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(os.listdir(self.top.name), [])
+        done = self.report('--only', 'rate-by-size', '--backends', 'rdmacm', '--measure')
+        with open(os.path.join(self.top.name, 'report.json'), encoding='utf-8') as stream:
+            kept = json.load(stream)
+        self.assertIn(' --size 16,1K ', kept['rdmacm-rate-by-size']['command'])
+        for test in ('rate-large', 'latency'):
+            kept[f'verbs-{test}'] = {**kept['rdmacm-rate-by-size'], 'failed': f'no {test}'}
+        with open(os.path.join(self.top.name, 'report.json'), 'w', encoding='utf-8') as stream:
+            json.dump(kept, stream)
+        self.report('--draw')  # which says that without devices there is nothing to draw
+        page = self.page()
+        self.assertIn('**Failed:** no latency', page)
+        self.assertNotIn('no rate-large', page)
+        self.assertEqual(page.count('Not measured with messages of 4,096 and 8,192 bytes: '), 3)
 
     def test_unknown_measurement(self):
         done = self.report('--only', 'dance')
