@@ -4,10 +4,11 @@ from collections import namedtuple
 
 # name: of files; test: ripc-bench's; sizes, values: lists for its options; peers: by kind of
 # backend; count, pairs: its options; more: further ones; jumps: why curves jump, where that is
-# known; shows: which of the pictures are on the page, by what is added to their names; None: all.
+# known; shows: which of the pictures are on the page, by what is added to their names; None: all;
+# few: values that suit a slow machine better; None: they are the same.
 Measurement = namedtuple(
     'Measurement',
-    'name test sizes variable values peers count pairs more title not_shown jumps shows')
+    'name test sizes variable values peers count pairs more title not_shown jumps shows few')
 
 SOCKETS = {'shm': 'unix,tcp', 'net': 'tcp,udp'}
 # Other libraries, where ripc-bench has them: those that stay on one host, and those over TCP.
@@ -22,8 +23,8 @@ WITH_LIBRARIES = ('latency', 'percentiles', 'bandwidth', 'rate')
 KINDS = {'idle-gap': 'latency', 'segmentation': 'latency', 'cpu': 'latency',
          'oneway': 'bandwidth', 'threads': 'rate', 'incast': 'rate'}
 UNITS = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
-# Tests of short messages only, and how long one and libripc's header can be: as a datagram of verbs,
-# and as the receive buffer of rdmacm.
+# Tests of short messages only, and how long one and libripc's header can be: as long as a datagram
+# of verbs, and as a receive buffer of rdmacm.
 OF_SHORT = ('rate', 'threads', 'incast')
 SHORT_ROOM = {'verbs': 4096, 'rdmacm': 4096}
 QUICK_COUNTS = {'idle-gap': 10, 'bandwidth': None, 'oneway': None, 'resolve': 2}
@@ -41,7 +42,7 @@ DEPTH = ('libripc acknowledges nothing by itself here: the test does. The publis
 def plan(name, test, sizes, peers, title, not_shown, **more):
     return Measurement(name, test, sizes, more.get('variable'), more.get('values'), peers,
                        more.get('count'), more.get('pairs', 3), more.get('options', []), title,
-                       not_shown, more.get('jumps', ''), more.get('shows'))
+                       not_shown, more.get('jumps', ''), more.get('shows'), more.get('few'))
 
 
 PLAN = [
@@ -80,7 +81,7 @@ PLAN = [
     plan('saturation', 'saturation', '64,4096', SOCKETS, 'Latency under load',
          'One client asks and one server answers. The published figures are of EFA, one way, with '
          'many messages on their way at once.', variable='rate',
-         values='2000,5000,10000,20000,50000,100000', count=1000,
+         values='2000,5000,10000,20000,50000,100000', few='200,500,1000,2000,5000', count=1000,
          jumps='From 20,000 messages a second on the next one comes within the 50 us for which '
          'libripc polls, so nobody has to be woken. A curve rises steeply where messages are due '
          'about as fast as one client exchanges them one after the other, or faster: then each '
@@ -124,7 +125,7 @@ PLAN = [
     plan('threads', 'threads', '64,4096', TCP, 'Rate and bandwidth by threads',
          'There are as many processors as the small print says, not as many as threads. The '
          'published ones had some tens.', variable='threads', values='1,2,4,8,16,32',
-         count=2000),
+         few='1,2,4,8,16', count=2000),
     plan('incast', 'incast', '64', TCP, 'Many senders to one receiver',
          'No switch drops anything here, as it would with many hosts.', variable='senders',
          values='1,2,4,8,16', count=5000),
@@ -204,7 +205,7 @@ def arguments(measurement, backend, known, quick=False, few=False):
         sizes, values = quick_sizes(sizes), values and quick_values(values)
         count, pairs = QUICK_COUNTS.get(measurement.test, 100), 2
     elif few:
-        count, pairs = count and count // 2, 2
+        values, count, pairs = measurement.few or values, count and count // 2, 2
     found = [measurement.test, '--backend', backend, '--size', sizes]
     if values:
         found += [f'--{measurement.variable}', values]

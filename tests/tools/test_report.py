@@ -14,6 +14,9 @@ import unittest
 
 import test_plot
 
+sys.path.insert(0, os.path.join(test_plot.ROOT, 'bench/lib'))
+import plan  # noqa: E402
+
 BUILD = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else os.getcwd()
 
 
@@ -22,11 +25,15 @@ class Report(unittest.TestCase):
         self.top = tempfile.TemporaryDirectory()
         self.addCleanup(self.top.cleanup)
 
-    def report(self, *arguments, build=BUILD):
+    def report(self, *arguments, build=BUILD, **environment):
         return subprocess.run(
             [os.path.join(test_plot.ROOT, 'bench/report'), '--build', build, '--out',
              self.top.name, '--quick', *arguments], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+            stderr=subprocess.STDOUT, text=True, env={**os.environ, **environment})
+
+    def kept(self):
+        with open(os.path.join(self.top.name, 'report.json'), encoding='utf-8') as stream:
+            return json.load(stream)
 
     def page(self):
         with open(os.path.join(self.top.name, 'benchmarks.md'), encoding='utf-8') as stream:
@@ -58,14 +65,29 @@ class Report(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn('](udp-raw-ratio.svg)', self.page())
 
+    def test_files_in_a_guest(self):
+        """What is written in there stays where the command of the page says so."""
+        done = self.report('--only', 'files', '--backends', 'udp', '--measure', LAB_SHARED='/run')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        command = self.kept()['udp-files']['command']
+        self.assertRegex(command, '^tests/hw/guest .*--out docs/benchmarks .*bench/report --only '
+                         'files --backends udp .*--measure --build ')
+
+    def test_few_is_for_a_slow_machine(self):
+        rows = {row.name: row for row in plan.PLAN}
+        for name, words in (('saturation', '--rate 200,500,'), ('threads', '--threads 1,2,4,8,16 '),
+                            ('rate', '--depth 1,2,8,32,128,512 ')):
+            arguments = ' '.join(plan.arguments(rows[name], 'udp', {}, few=True))
+            self.assertIn(words, arguments)
+            self.assertIn(f'--count {rows[name].count // 2}', arguments)
+
     def test_too_long_for_short(self):
         """RDMA's short messages have less than 4 KiB: what asks for more is not in the plan."""
         done = self.report('--only', 'rate-large', '--backends', 'verbs,rdmacm', '--measure')
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(os.listdir(self.top.name), [])
         done = self.report('--only', 'rate-by-size', '--backends', 'rdmacm', '--measure')
-        with open(os.path.join(self.top.name, 'report.json'), encoding='utf-8') as stream:
-            kept = json.load(stream)
+        kept = self.kept()
         self.assertIn(' --size 16,1K ', kept['rdmacm-rate-by-size']['command'])
         for test in ('rate-large', 'latency'):
             kept[f'verbs-{test}'] = {**kept['rdmacm-rate-by-size'], 'failed': f'no {test}'}
