@@ -613,12 +613,16 @@ class Alone(unittest.TestCase):
                 ('resolve', ('--vs', 'ripc-again', '--count', '20'), ['ripc-again'])):
             self.assertEqual([vs for _, vs in self.bench(test, *options)], peers, test)
 
-    def bench_other_library(self, *peers):
-        """Small runs of every kind beside the peers of a library that may be missing."""
+    def skip_without(self, *peers):
+        """Of a library that may be missing."""
         listed = {line.split()[0] for line in run('ripc-bench', '--help').stdout.decode()
                   .split('\nPeers:\n')[1].splitlines()}
         if not listed & set(peers):
             self.skipTest('ripc-bench was built without ' + ' and '.join(peers))
+
+    def bench_other_library(self, *peers):
+        """Small runs of every kind beside its peers."""
+        self.skip_without(*peers)
         peers = list(peers)
         vs = ('--vs', ','.join(peers))
         for test, *options in (('latency', '--size', '3,100000', '--count', '20'),
@@ -639,6 +643,18 @@ class Alone(unittest.TestCase):
 
     def test_bench__ucx(self):
         self.bench_other_library('ucx', 'ucx-tcp')
+
+    def test_bench__ucx_one(self):
+        """Its messages overwrite one another, so nobody may look at them."""
+        self.skip_without('ucx-one')
+        options = ('--size', '64K', '--depth', '4', '--count', '20', '--vs', 'ucx-one')
+        done = self.bench('bandwidth', '--untouched', *options)
+        self.assertEqual(done, [(65536, 'ucx-one')])
+        done = run('ripc-bench', 'bandwidth', '--pairs', '1', *options)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b'ucx-one, 65536 bytes: opening a link: Operation not supported', done.stderr)
+        self.assertEqual(run('ripc-bench', 'latency', '--untouched', '--vs', 'ucx-one').returncode,
+                         2)
 
     def test_bench__libfabric(self):
         self.bench_other_library('fi-tcp', 'fi-shm')

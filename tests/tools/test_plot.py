@@ -131,6 +131,14 @@ class Plot(unittest.TestCase):
                 for word in words + ['better']:
                     self.assertIn(word, text, f'{test}{suffix}')
 
+    def test_no_sockets_where_there_are_none(self):
+        tests = ['oneway', 'partners', 'resolve']
+        self.assertEqual(self.plot(*[self.results(test) for test in tests]).returncode, 0)
+        for test in tests:
+            text = self.text_of(f'my-{test}.svg')
+            self.assertIn('libripc polls for up to 50 us', text)
+            self.assertNotIn('socket', text.lower(), test)
+
     def test_same_bytes(self):
         path = self.results('latency')
         found = []
