@@ -499,7 +499,10 @@ int ripc__wait_open(struct ripc_context *ctx);
 void ripc__wait_close(struct ripc_context *ctx);
 int ripc__thread_start(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
-uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms);
+static inline uint64_t ripc__deadline(const struct ripc_context *ctx, int64_t timeout_ms)
+{
+	return timeout_ms < 0 ? UINT64_MAX : ctx->now_us + (uint64_t)timeout_ms * 1000;
+}
 
 /* ---- input.c ----------------------------------------------------------------------------- */
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);

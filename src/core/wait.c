@@ -176,11 +176,6 @@ void ripc__leave(struct ripc_context *ctx)
 	ripc__mutex_unlock(&ctx->lock);
 }
 
-uint64_t ripc__deadline(struct ripc_context *ctx, int64_t timeout_ms)
-{
-	return timeout_ms < 0 ? UINT64_MAX : ctx->now_us + (uint64_t)timeout_ms * 1000;
-}
-
 uint64_t ripc__next_deadline(struct ripc_context *ctx)
 {
 	uint64_t next = ripc__timers_next(&ctx->timers);
@@ -547,9 +542,13 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 		reader_sleep(ctx, self, until_us);
 }
 
-/* While another call reads. */
+/* While another call reads, which has to learn of our timers: by the thread, within a tick. */
 static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
+	if (ctx->thread_parked)
+		kick_thread(ctx);
+	else if (!ctx->thread_runs)
+		wake_for_timers(ctx);
 	self->asleep_beside = true;
 	ripc__sleep(&self->sleep, &ctx->lock, deadline_us);
 	self->asleep_beside = false;

@@ -280,6 +280,40 @@ START_TEST(receive__woken_by_another_thread)
 }
 END_TEST
 
+/*
+ * While one call sleeps until something comes, another one sends to who does not answer: what it
+ * sent is repeated, though the sleeper knew of no timer when it fell asleep, and the library's
+ * thread rests.
+ */
+START_TEST(send__repeats_beside_a_sleeping_reader)
+{
+	const struct iovec one = item("anybody?", 8);
+	struct waiter waiter = {.status = 1};
+	struct pair pair;
+	pthread_t thread;
+	uint64_t before;
+
+	side_open(&pair.a, _i ? RIPC_NO_THREAD : 0);
+	side_open(&pair.b, RIPC_NO_THREAD); /* answers while it is called */
+	ck_assert_int_eq(ripc_send_short(pair.b.svc, pair.a.id, &one, 1), 0);
+	while (ripc_receive(pair.a.svc, 0, &waiter.msg) == -EAGAIN)
+		ripc_poll(pair.b.ctx);
+	ripc_msg_free(waiter.msg);
+	waiter.svc = pair.a.svc;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_main, &waiter), 0);
+	usleep(200000); /* else the thread does not rest yet, and this shows nothing */
+	before = stats_of(pair.a.ctx).announcements_repeated;
+	ck_assert_int_ne(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 1000), 0);
+	ck_assert_uint_gt(stats_of(pair.a.ctx).announcements_repeated, before);
+	ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.a.id, &one, 1), 0);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(waiter.status, 0);
+	ripc_msg_free(waiter.msg);
+	ck_assert_int_eq(ripc_close(pair.a.ctx, 0), 0);
+	side_close(&pair.b);
+}
+END_TEST
+
 /* ---- everything at once ------------------------------------------------------------------ */
 
 struct bustle {
@@ -593,16 +627,17 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		threads__share_two_services, threads__share_one_context, threads__a_service_each,
-		receive__woken_by_another_thread, threads__all_calls_at_once,
-		fork__child_is_refused, fork__child_outlives_the_parents_context,
-		exec__leaks_no_descriptor,
+	const struct suite_loop loops[] = {
+		{ threads__share_two_services, 1 }, { threads__share_one_context, 1 },
+		{ threads__a_service_each, 1 }, { receive__woken_by_another_thread, 1 },
+		{ send__repeats_beside_a_sleeping_reader, 2 }, { threads__all_calls_at_once, 1 },
+		{ fork__child_is_refused, 1 }, { fork__child_outlives_the_parents_context, 1 },
+		{ exec__leaks_no_descriptor, 1 },
 #ifndef __SANITIZE_ADDRESS__
-		fork__child_opens_its_own,
+		{ fork__child_opens_its_own, 1 },
 #endif
-		NULL,
+		{ NULL, 0 },
 	};
 
-	return suite_run("api_threads", tests);
+	return suite_run_loops("api_threads", loops);
 }
