@@ -366,6 +366,8 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request, 
 	enum ripc_outcome result;
 	int error = ripc__outgoing_start(svc, request, lends, &outgoing);
 
+	if (!error)
+		ripc__opened_sum_follows(outgoing);
 	if (error || request->flags & RIPC_NOWAIT)
 		return error;
 	/* The deadline is a timer, which ends it: so this wait needs none, but has one tick more

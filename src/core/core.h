@@ -227,6 +227,7 @@ struct opened {
 	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
 	uint32_t carried;      /* bytes of items not opened */
 	bool given;            /* the receiver may map them */
+	bool is_summing;       /* the receiver was told that their checksum follows */
 	struct opened_item {
 		struct ripc__key key;
 		size_t len;    /* 0: nothing was opened */
@@ -269,6 +270,7 @@ struct outgoing {
 	bool reported;          /* its message is queued or with the application */
 	bool announced, busy, held; /* held: given, and mapped by who got it (ended.c) */
 	bool summed;
+	bool sums;              /* the call that sends it computes that, if it is announced now */
 	bool written;           /* all but what goes along is in the partner's return buffers */
 	bool exposed;           /* this partner was told how to read it: it may have all */
 	bool unopenable;        /* the device cannot open its memory to this partner */
@@ -766,8 +768,12 @@ bool ripc__opened_may(const struct outgoing *outgoing);
 /* Bytes of the first items that go along with such an announcement; what it takes, with these. */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing);
 uint32_t ripc__opened_least(const struct outgoing *outgoing);
-/* Adds the checksum of what does not come in datagrams to an announcement, where it is needed. */
+/* Adds the checksum of what does not come in datagrams to an announcement, where it is needed; or
+ * says that it follows, as that takes long. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
+/* Computes that, if it was announced so, without the lock; then it is told. Whoever calls may send
+ * it, and only uses it afterwards if a call waits for it. */
+void ripc__opened_sum_follows(struct outgoing *outgoing);
 /* From now on nobody may read them; outgoing->fencing tells whether somebody still can. */
 void ripc__opened_close(struct outgoing *outgoing);
 void ripc__opened_fenced(uint64_t cookie);

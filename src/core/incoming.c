@@ -608,7 +608,7 @@ static void accept_announced(struct partner *partner, const struct wire_packet *
 		incoming->limit = incoming->total;
 	expect(incoming);
 	timer_set(incoming, arrival_deadline(incoming));
-	if (ripc__has_keys(packet) && ripc__reading_start(incoming, packet))
+	if (wire_has_keys(packet->announce.keys) && ripc__reading_start(incoming, packet))
 		return;
 	take(incoming, packet, 0);
 	if (incoming->got == incoming->total) {
@@ -700,12 +700,14 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 	bool overdue;
 
 	incoming->heard_us = context_of(incoming)->now_us;
-	if (ripc__has_keys(packet) &&
+	if (wire_has_keys(packet->announce.keys) &&
 			(map_instead(incoming, packet) || read_instead(incoming, packet)))
 		return;
 	if (incoming->reading) {
+		if (ripc__reading_told(incoming->reading, packet))
+			return;
 		pull(incoming, 0);
-		if (!ripc__has_keys(packet))
+		if (!wire_has_keys(packet->announce.keys))
 			ripc__reading_fail(incoming->reading);
 		return;
 	}

@@ -7,7 +7,8 @@
  * closed, and the receiver asks for the bytes. A key that a device cannot close at once may be
  * used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c). A message often
  * begins with a header of the application, in memory that is not to be shown: the first items, as
- * far as they are short, go along with each announcement.
+ * far as they are short, go along with each announcement. The checksum of a long message is
+ * computed while it is being read already, by the call that sends it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -156,6 +157,13 @@ uint32_t ripc__moved_sum(const struct iovec *items, uint32_t n_items, uint64_t c
 	return ripc__blocksum_told(sum);
 }
 
+/* Another announcement, of which less fits into a datagram, will have room for the keys. */
+static bool may_follow(const struct outgoing *outgoing)
+{
+	return outgoing->sums && !outgoing->summed && outgoing->opened &&
+		!outgoing->opened->given && ripc__opened_least(outgoing) <= DATAGRAM_BASE;
+}
+
 /* Where bytes may be altered on the way, the receiver compares what is moved. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 {
@@ -164,12 +172,69 @@ void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 
 	if (ripc__moves_intact(&device->attr))
 		return;
+	if (may_follow(outgoing)) {
+		packet->announce.keys = WIRE_KEYS_SUMMING;
+		outgoing->opened->is_summing = true;
+		return;
+	}
 	if (!outgoing->summed)
 		outgoing->sum = ripc__moved_sum(outgoing->items, outgoing->n_items,
 			packet->payload_len);
 	outgoing->summed = true;
 	packet->h.flags |= WIRE_F_LAST;
 	packet->announce.sum = outgoing->sum;
+}
+
+/* Neither other threads nor the devices wait for it. False: the message has ended meanwhile. */
+static bool sum_part(struct outgoing *outgoing, const struct iovec *part, uint64_t start,
+		uint64_t *sum)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+
+	ripc__leave(ctx);
+	*sum += ripc__blocksum(part->iov_base, part->iov_len, start);
+	(void)ripc__enter(ctx); /* it is no child that was forked: that would not be in here */
+	ripc__progress(ctx);
+	return outgoing->state == OUT_ACTIVE || outgoing->state == OUT_WAITING;
+}
+
+static bool sum_all(struct outgoing *outgoing, uint64_t *sum)
+{
+	uint64_t carried = ripc__opened_carried(outgoing), start = 0;
+
+	for (uint32_t i = 0; i < outgoing->n_items; start += outgoing->items[i++].iov_len) {
+		const struct iovec *item = &outgoing->items[i];
+		struct iovec part = {.iov_base = item->iov_base};
+
+		for (size_t at = 0; start >= carried && at < item->iov_len; at += part.iov_len) {
+			part.iov_base = (char *)item->iov_base + at;
+			part.iov_len = item->iov_len - at < READ_BYTES ? item->iov_len - at :
+				READ_BYTES;
+			if (!sum_part(outgoing, &part, start + at, sum))
+				return false;
+		}
+	}
+	return true;
+}
+
+void ripc__opened_sum_follows(struct outgoing *outgoing)
+{
+	struct fence fence = {.outgoing = outgoing};
+	bool is_awaited = outgoing->opened && outgoing->opened->is_summing;
+	uint64_t sum = 0;
+
+	if (is_awaited) /* so it does not end before we are done with its items */
+		list_append(&outgoing->fencing, &fence.node);
+	if (is_awaited && sum_all(outgoing, &sum)) {
+		outgoing->sum = ripc__blocksum_told(sum);
+		outgoing->summed = true;
+	}
+	outgoing->sums = false;
+	if (!is_awaited)
+		return;
+	if (outgoing->summed && outgoing->state == OUT_ACTIVE && outgoing->opened)
+		ripc__outgoing_tell(outgoing);
+	ripc__fence_lift(&fence);
 }
 
 void ripc__opened_close(struct outgoing *outgoing)

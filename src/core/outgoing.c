@@ -256,7 +256,7 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
 	if (at.what)
 		ripc__opened_sum(outgoing, &packet);
-	announce_send(outgoing, &packet, ripc__has_keys(&packet) ? at.keys : NULL, batch);
+	announce_send(outgoing, &packet, wire_has_keys(at.what) ? at.keys : NULL, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
 	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
@@ -418,7 +418,7 @@ static void heard(struct outgoing *outgoing)
 	outgoing->heard_us = ctx->now_us;
 }
 
-static void say_again(struct outgoing *outgoing)
+void ripc__outgoing_tell(struct outgoing *outgoing)
 {
 	wait_reset(outgoing);
 	if (outgoing->state == OUT_CANCELLING)
@@ -442,7 +442,7 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 		outgoing->written = false;
 	/* Now that it has answered it can be told how to read. */
 	if (!outgoing->exposed && ripc__opened_may(outgoing)) {
-		say_again(outgoing);
+		ripc__outgoing_tell(outgoing);
 		if (outgoing->exposed)
 			return;
 	}
@@ -460,11 +460,6 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	else
 		outgoing->wait_us = RTO_CAP_US;
 	timer_set(outgoing);
-}
-
-void ripc__outgoing_written(struct outgoing *outgoing)
-{
-	say_again(outgoing);
 }
 
 static void begin(struct outgoing *outgoing, struct partner *partner)
@@ -608,7 +603,7 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 			continue;
 		}
 		if (repeat)
-			say_again(outgoing);
+			ripc__outgoing_tell(outgoing);
 	}
 }
 
@@ -618,7 +613,7 @@ void ripc__outgoing_hasten(struct partner *partner)
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->state != OUT_WAITING && outgoing->announced)
-			say_again(outgoing);
+			ripc__outgoing_tell(outgoing);
 	}
 }
 
@@ -704,6 +699,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->replies = request->reply_to;
 	outgoing->flags = request->flags;
 	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
+	outgoing->sums = total > READ_BYTES;
 	outgoing->started_us = service->ctx->now_us;
 	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
 	outgoing->n_items = request->n_items;

@@ -9,6 +9,7 @@
  * none is taken for long, the message is pulled (incoming.c) as soon as none is in progress: until
  * then the places may be written to. For the same reason a message that is given up leaves its
  * places here. What the partner says is checked by the device: it can only spoil its own message.
+ * The checksum may come when all has been read, as its sender computes it meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,6 +75,12 @@ static void take_carried(struct reading *reading, const struct wire_packet *anno
 	incoming->have = incoming->got = incoming->high = 0;
 	ripc__collect(incoming, announce, 0);
 	reading->next = reading->got = incoming->got;
+}
+
+static void take_sum(struct reading *reading, const struct wire_packet *announce)
+{
+	reading->is_told = announce->announce.keys != WIRE_KEYS_SUMMING ||
+		ripc__moves_intact(&reading->device->attr);
 	reading->told = announce->announce.sum;
 }
 
@@ -82,7 +89,8 @@ static bool is_checkable(const struct device *device, const struct wire_packet *
 {
 	const struct ripc__attr *attr = &device->attr;
 
-	return ripc__moves_intact(attr) || (announce->h.flags & WIRE_F_LAST &&
+	return ripc__moves_intact(attr) || ((announce->h.flags & WIRE_F_LAST ||
+		announce->announce.keys == WIRE_KEYS_SUMMING) &&
 		(!attr->read_max || attr->read_max >= RIPC__BLOCK));
 }
 
@@ -111,6 +119,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 	}
 	incoming->reading = reading;
 	take_carried(reading, announce);
+	take_sum(reading, announce);
 	list_append(&ctx->readings, &reading->node);
 	ripc__reads_post(ctx);
 	return true;
@@ -137,8 +146,11 @@ bool ripc__reading_is_stuck(const struct reading *reading)
 {
 	const struct ripc_context *ctx = reading->incoming->partner->service->ctx;
 
+	/* Who computes for long says so again and again. */
+	uint64_t patience = reading->got == reading->incoming->total ? 500 : 125;
+
 	return reading->n_busy == 0 &&
-		ctx->now_us - reading->moved_us >= 125ull * ctx->cfg.peer_timeout_ms;
+		ctx->now_us - reading->moved_us >= patience * ctx->cfg.peer_timeout_ms;
 }
 
 /* All has come. */
@@ -148,6 +160,8 @@ static void complete(struct reading *reading)
 	struct ripc_context *ctx = incoming->partner->service->ctx;
 	bool is_long = incoming->total >= READ_BYTES;
 
+	if (!reading->is_told)
+		return; /* that sum will come */
 	if (!ripc__moves_intact(&reading->device->attr) &&
 			ripc__blocksum_told(reading->sum) != reading->told) {
 		ctx->stats.drop_checksum++;
@@ -159,6 +173,21 @@ static void complete(struct reading *reading)
 	/* Its sender need not wait until the application has looked at so much. */
 	if (is_long)
 		ripc__acks_flush(ctx);
+}
+
+bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce)
+{
+	const struct incoming *incoming = reading->incoming;
+	bool is_told;
+
+	if (reading->is_told || !is_checkable(reading->device, announce))
+		return false;
+	take_sum(reading, announce);
+	reading->moved_us = incoming->partner->service->ctx->now_us;
+	is_told = reading->is_told;
+	if (reading->got == incoming->total)
+		complete(reading);
+	return is_told;
 }
 
 /* ---- given up ---------------------------------------------------------------------------- */

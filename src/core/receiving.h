@@ -34,6 +34,7 @@ struct reading {
 	uint32_t item, n_items, n_busy;
 	uint64_t sum;              /* of the blocks that have come */
 	uint32_t told;             /* the sender's sum of all, where it is compared */
+	bool is_told;              /* it need not be waited for */
 	bool failed;
 	struct read_slot slots[READS_OF_ONE];
 	struct read_item {
@@ -45,6 +46,8 @@ struct reading {
 /* ---- read.c ------------------------------------------------------------------------------ */
 /* Begins to read an announced message. False: it is to be pulled. */
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
+/* It was announced again. True: with the checksum that was still missing; it may be at its end. */
+bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce);
 /* Asks for no more, and pulls the message when the last read has ended. */
 void ripc__reading_fail(struct reading *reading);
 /* The device has taken none of its reads for long. */

@@ -8,12 +8,6 @@
 
 #include "core.h"
 
-/* Does an announcement say where the items can be read? */
-static inline bool ripc__has_keys(const struct wire_packet *packet)
-{
-	return packet->announce.keys == WIRE_KEYS_READ || packet->announce.keys == WIRE_KEYS_GIVEN;
-}
-
 typedef int ripc__key_closer(void *dev, const struct ripc__key *key, uint64_t cookie);
 
 /* What closes the key of a partner that may be using it now. */
@@ -24,8 +18,9 @@ static inline ripc__key_closer *ripc__revoker(const struct ripc__backend *ops)
 
 /* ---- outgoing.c -------------------------------------------------------------------------- */
 
-/* Announces it, now that it is in the partner's return buffers, or cannot be written there. */
-void ripc__outgoing_written(struct outgoing *outgoing);
+/* Announces it, perhaps again, as there is news of it: it is in the partner's return buffers, for
+ * instance, or cannot be written there. One that is being cancelled is asked for again. */
+void ripc__outgoing_tell(struct outgoing *outgoing);
 
 /* ---- returns.c: ours, that partners may write into ----------------------------------------- */
 
@@ -96,7 +91,7 @@ bool ripc__offer_is_here(const struct outgoing *outgoing);
 /* The partner is gone, or forgotten. */
 void ripc__offers_forget(struct partner *partner);
 
-/* Begins to write an answer; ripc__outgoing_written() follows. False: it is to be announced. */
+/* Begins to write an answer; ripc__outgoing_tell() follows. False: it is to be announced. */
 bool ripc__writing_start(struct outgoing *outgoing);
 /* Stops that. What was asked for and has not ended keeps the message's memory. */
 void ripc__writing_leave(struct outgoing *outgoing);

@@ -203,16 +203,13 @@ static bool sum_allowed(const struct wire_packet *p, uint32_t sum)
 	return sum == 0 || p->h.flags & WIRE_F_LAST;
 }
 
-/* Which keys there can be: those of return buffers only in an answer. */
+/* Which keys there can be: those of return buffers only in an answer, and no checksum with what
+ * says that it comes later. */
 static bool keys_allowed(const struct wire_packet *p, uint32_t keys)
 {
 	return keys <= WIRE_KEYS_GIVEN ||
-		(keys == WIRE_KEYS_WRITTEN && p->h.flags & WIRE_F_REPLIES);
-}
-
-static bool has_keys(uint32_t keys)
-{
-	return keys == WIRE_KEYS_READ || keys == WIRE_KEYS_GIVEN;
+		(keys == WIRE_KEYS_WRITTEN && p->h.flags & WIRE_F_REPLIES) ||
+		(keys == WIRE_KEYS_SUMMING && !(p->h.flags & WIRE_F_LAST));
 }
 
 static int check_announced_lengths(const struct wire_packet *p)
@@ -244,7 +241,7 @@ static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 			!keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
 	p->n_items = announce->n_items;
-	p->lengths = take(cursor, p->n_items * (has_keys(announce->keys) ? 24u : 8u));
+	p->lengths = take(cursor, p->n_items * (wire_has_keys(announce->keys) ? 24u : 8u));
 	if (!p->lengths)
 		return -EBADMSG;
 	payload_len = (size_t)(cursor->end - cursor->at);
@@ -504,7 +501,7 @@ static uint32_t keys_of(const struct wire_packet *p, const uint64_t *keys)
 
 	if (!keys)
 		return without;
-	return p->announce.keys == WIRE_KEYS_GIVEN ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+	return wire_has_keys(p->announce.keys) ? p->announce.keys : WIRE_KEYS_READ;
 }
 
 static uint8_t *encode_announce(uint8_t *at, const struct wire_packet *p,

@@ -103,7 +103,14 @@ enum wire_keys {
 	WIRE_KEYS_READ = 1, /* for reads */
 	WIRE_KEYS_GIVEN,    /* the items are given: they may be mapped */
 	WIRE_KEYS_WRITTEN,  /* no keys: all but the payload is in the return buffers */
+	WIRE_KEYS_SUMMING,  /* for reads; the checksum comes with another announcement */
 };
+
+/* Do an address and a key for each item follow the lengths? */
+static inline bool wire_has_keys(uint32_t keys)
+{
+	return keys && keys != WIRE_KEYS_WRITTEN;
+}
 
 /* A return buffer that the answer may be written into. */
 struct wire_return {

@@ -8,12 +8,14 @@
  * byte; until then nothing of it is known to the partner, and whatever goes wrong, it is announced
  * as if there had been no offer. Writes that are still in progress then keep the message's memory,
  * not the message: what they may still do to the return buffer is the partner's care (returns.c).
+ * A part is summed up when it is under way, as the device works meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core.h"
 #include "returns.h"
+#include "util/blocksum.h"
 
 #define OFFERS_MAX 1024u /* that are kept; then the oldest goes */
 #define OFFERS_OF_ONE LONGS_MAX
@@ -42,6 +44,7 @@ struct writing {
 	uint64_t next;       /* bytes before this have been asked for */
 	uint64_t item_start; /* where the item begins that contains it */
 	uint64_t ended;      /* bytes that have arrived or went along */
+	uint64_t sum;        /* of the blocks before next */
 	uint32_t item, n_items, n_busy;
 	bool left;           /* given up */
 	struct write_slot slots[READS_OF_ONE];
@@ -264,7 +267,7 @@ static void fail(struct writing *writing)
 
 	writing->ctx->stats.writes_failed++;
 	ripc__writing_leave(outgoing);
-	ripc__outgoing_written(outgoing);
+	ripc__outgoing_tell(outgoing);
 }
 
 bool ripc__writing_give_up(struct outgoing *outgoing)
@@ -278,13 +281,24 @@ bool ripc__writing_give_up(struct outgoing *outgoing)
 	return true;
 }
 
+/* By whole blocks, which are written at once. */
+static bool is_summed(const struct device *device)
+{
+	return !ripc__moves_intact(&device->attr) &&
+		(!device->attr.read_max || device->attr.read_max >= RIPC__BLOCK);
+}
+
 static void complete(struct writing *writing)
 {
 	struct outgoing *outgoing = writing->fence.outgoing;
 
+	if (is_summed(writing->device)) {
+		outgoing->sum = ripc__blocksum_told(writing->sum);
+		outgoing->summed = true;
+	}
 	ripc__writing_leave(outgoing);
 	outgoing->written = true;
-	ripc__outgoing_written(outgoing);
+	ripc__outgoing_tell(outgoing);
 }
 
 void ripc__writings_deregister(struct ripc_context *ctx, const struct device *device)
@@ -345,6 +359,8 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 	offset = writing->next - writing->item_start;
 	left = item->iov_len - offset;
 	most = most && most < READ_BYTES ? most : READ_BYTES;
+	if (is_summed(device))
+		most -= most % RIPC__BLOCK;
 	*slot = (struct write_slot){.writing = writing, .len = left < most ? left : most};
 	error = device->ops->write(device->port, outgoing->partner->peer->route,
 		&writing->items[writing->item].key, offset, (char *)item->iov_base + offset,
@@ -353,6 +369,9 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 		slot->len = 0;
 		return error;
 	}
+	if (is_summed(device))
+		writing->sum += ripc__blocksum((const char *)item->iov_base + offset, slot->len,
+			writing->next);
 	writing->next += slot->len;
 	writing->n_busy++;
 	writing->ctx->n_writes++;

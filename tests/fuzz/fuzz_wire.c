@@ -12,8 +12,7 @@
 
 static bool has_keys(const struct wire_packet *p)
 {
-	return p->h.type == WIRE_ANNOUNCE && (p->announce.keys == WIRE_KEYS_READ ||
-		p->announce.keys == WIRE_KEYS_GIVEN);
+	return p->h.type == WIRE_ANNOUNCE && wire_has_keys(p->announce.keys);
 }
 
 static void read_items(const struct wire_packet *p, uint64_t *lens, uint64_t *keys)

@@ -180,13 +180,15 @@ static void announce_moved(struct session *session, struct wire_packet *packet,
 		packet->payload_len = (uint32_t)announce->total;
 	if (announce->keys == WIRE_KEYS_WRITTEN && !(packet->h.flags & WIRE_F_REPLIES))
 		announce->keys = 0;
+	if (how & 16 && announce->keys == WIRE_KEYS_READ && !(packet->h.flags & WIRE_F_LAST))
+		announce->keys = WIRE_KEYS_SUMMING;
 	announce->sum = (announce->keys ? moved_sum(packet, lens) :
 		sum_of_zeros(announce->total)) ^ (how >= 240);
 	for (uint32_t i = 0; i < packet->n_items; i++) {
 		keys[2 * i] = (uint64_t)(shape >> 6) << 32 | (shape & 32 ? 4096u * i : 0);
 		keys[2 * i + 1] = 1 + i;
 	}
-	session->keys = announce->keys && announce->keys <= WIRE_KEYS_GIVEN ? keys : NULL;
+	session->keys = wire_has_keys(announce->keys) ? keys : NULL;
 }
 
 static void say_announce(struct session *session, struct wire_packet *packet,

@@ -96,11 +96,18 @@ class Program:
                 raise Failure(f'{self.name} does not say "{wanted}" within {seconds} s:\n'
                               + '\n'.join(self.said[-20:])) from None
             if line is None:
+                self.lines.put(None)
                 raise Failure(f'{self.name} ended with {self.popen.wait()} instead of saying '
                               f'"{wanted}":\n' + '\n'.join(self.said[-20:]))
             self.said.append(line)
             if line.startswith(wanted):
                 return line[len(wanted):].strip()
+
+    def last_words(self):
+        while (line := self.lines.get()) is not None:
+            self.said.append(line)
+        self.lines.put(None)
+        return self.said[-20:]
 
     def tell(self, text):
         try:
@@ -116,9 +123,8 @@ class Program:
         """Closes its input and waits until it has ended well."""
         self.popen.stdin.close()
         status = self.popen.wait(seconds)
-        while (line := self.lines.get()) is not None:
-            self.said.append(line)
-        check(status == 0, f'{self.name} ended with {status}:\n' + '\n'.join(self.said[-20:]))
+        words = '\n'.join(self.last_words())
+        check(status == 0, f'{self.name} ended with {status}:\n{words}')
 
     def kill(self):
         self.popen.kill()
@@ -150,6 +156,11 @@ class Setting:
         peer = self.start(host, 'tests/hw/hw-peer', '--id', ids[0], '--to', ids[1], *arguments)
         peer.incarnation = peer.line('ready')
         return peer
+
+    def ended_badly(self):
+        """Of those that nobody has killed: who failed may have waited for one of them."""
+        return [program for program in self.programs
+                if program.popen.poll() not in (None, 0, -signal.SIGKILL)]
 
     def stop(self):
         for program in self.programs:
@@ -573,6 +584,9 @@ def main():
         CASES[sys.argv[2]](setting)
     except (Failure, subprocess.TimeoutExpired, BrokenPipeError) as failure:
         print(f'failed (RIPC_TEST_SEED={seed}): {failure}')
+        for program in setting.ended_badly():
+            print(f'{program.name} ended with {program.popen.poll()}:',
+                  *program.last_words(), sep='\n')
         if setting.name.startswith('wire'):
             Meeting(setting, sys.argv[2]).put('failed')
         return 1

@@ -297,8 +297,8 @@ static inline void lone_pass(struct lone *lone, uint64_t us)
 
 /* ---- the partner ------------------------------------------------------------------------- */
 
-/* Fills in the header, with a hello while there is no token, and hands the packet over. */
-static inline void lone_say(struct lone *lone, struct wire_packet *packet, const uint64_t *lens,
+/* Fills in the header, with a hello while there is no token. The next poll hands it over. */
+static inline void lone_put(struct lone *lone, struct wire_packet *packet, const uint64_t *lens,
 		const void *payload)
 {
 	size_t len;
@@ -321,6 +321,12 @@ static inline void lone_say(struct lone *lone, struct wire_packet *packet, const
 	lone->in_len = len + packet->payload_len;
 	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
 	lone->from.host[15] = lone->house ? lone->house : lone->host;
+}
+
+static inline void lone_say(struct lone *lone, struct wire_packet *packet, const uint64_t *lens,
+		const void *payload)
+{
+	lone_put(lone, packet, lens, payload);
 	while (lone->in_len)
 		ripc_poll(lone->ctx);
 }

@@ -153,7 +153,7 @@ static void check_items(const struct wire_packet *p, const struct meaning *want)
 
 static bool has_keys(const struct wire_announce *announce)
 {
-	return announce->keys == WIRE_KEYS_READ || announce->keys == WIRE_KEYS_GIVEN;
+	return wire_has_keys(announce->keys);
 }
 
 static void check_returns(const struct wire_packet *p, const struct meaning *want)
@@ -400,7 +400,8 @@ static const struct lie lies[] = {
 	{ "short, offers a return buffer", "not zero", BODY + 12, 4, 1, -EBADMSG },
 	{ "short, offers a return buffer", "address of nothing", BODY + 24, 8, 1, -EBADMSG },
 	{ "short, offers a return buffer", "key of nothing", BODY + 32, 8, 1, -EBADMSG },
-	{ "announce, written", "keys 4", BODY + 8 + 28, 4, 4, -EBADMSG },
+	{ "announce, written", "keys 4 and a checksum", BODY + 8 + 28, 4, 4, -EBADMSG },
+	{ "announce, written", "keys 5", BODY + 8 + 28, 4, 5, -EBADMSG },
 	{ "announce, written", "keys beyond the end", BODY + 8 + 28, 4, 1, -EBADMSG },
 	{ "echo", "upper flag unknown", 2, 2, 0x0100, -EPROTONOSUPPORT },
 	{ "short, one item", "flag unknown", 2, 1, 0x80, -EPROTONOSUPPORT },
@@ -534,6 +535,8 @@ static void random_items(struct meaning *m, size_t *payload_len)
 		.n_items = m->p.n_items, .unasked = (uint32_t)(total + any() % 100),
 		.keys = any() % (m->p.h.flags & WIRE_F_REPLIES ? 4 : 3),
 		.sum = m->p.h.flags & WIRE_F_LAST ? (uint32_t)any() : 0};
+	if (!(m->p.h.flags & WIRE_F_LAST) && any() % 4 == 0)
+		m->p.announce.keys = WIRE_KEYS_SUMMING;
 	if (m->p.h.type == WIRE_ANNOUNCE)
 		*payload_len = any() % (total + 1);
 }
