@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -618,6 +619,8 @@ static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_
 		*bad = wr;
 		return errno;
 	}
+	if (fake_iwarp.raises)
+		raise(SIGPIPE);
 	pthread_mutex_lock(&fake_world.lock);
 	if (!qp->was_connected)
 		fake_fault("something is sent before there is a connection");

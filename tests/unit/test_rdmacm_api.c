@@ -4,6 +4,7 @@
  * answers that are written, and what becomes of them when the device does not do as it says.
  */
 #include <errno.h>
+#include <signal.h>
 
 #include "../fake/iwarp.h"
 #include "parties.h"
@@ -83,6 +84,33 @@ START_TEST(sendmsg__answer_is_not_written)
 }
 END_TEST
 
+static volatile sig_atomic_t n_raised;
+
+static void count_raised(int number)
+{
+	(void)number;
+	n_raised++;
+}
+
+/* siw raises SIGPIPE in who posts: nobody gets it but a handler, as a socket's may come as well. */
+START_TEST(post__raises_sigpipe)
+{
+	sigset_t pending;
+
+	signal(SIGPIPE, _i == 0 ? SIG_DFL : _i == 1 ? SIG_IGN : count_raised);
+	begin(FAKE_SIW);
+	fake_iwarp.raises = true;
+	for (uint32_t i = 0; i < 20; i++)
+		exchange(1000, 0);
+	exchange(LONG_LEN, RIPC_SEND_LONG);
+	ck_assert_int_eq(sigpending(&pending), 0);
+	ck_assert_int_eq(sigismember(&pending, SIGPIPE), 0);
+	ck_assert((n_raised > 0) == (_i == 2));
+	fake_iwarp.raises = false;
+	finish();
+}
+END_TEST
+
 static void begin_udp(void)
 {
 	party_options = "rdmacm.udp=on";
@@ -152,6 +180,7 @@ int main(void)
 		{sendmsg__answer_goes_along, 2},
 		{sendmsg__write_is_lost, 1},
 		{sendmsg__answer_is_not_written, 1},
+		{post__raises_sigpipe, 3},
 		{udp__only_reads_need_a_connection, 1},
 		{udp__connection_breaks, 1},
 		{udp__no_connection, 1},

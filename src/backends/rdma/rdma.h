@@ -152,6 +152,13 @@ const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys
 int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
 		uint32_t *rkey);
 
+/* ---- post.c ------------------------------------------------------------------------------ */
+/* ibv_post_send(). Guarded: it raises no SIGPIPE in the caller, for three system calls more. */
+int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
+		struct ibv_send_wr **bad);
+/* That would end the program, as it neither ignores nor handles it. */
+bool ripc__rdma_sigpipe_ends(void);
+
 /* ---- reads.c ----------------------------------------------------------------------------- */
 
 #define RIPC__RDMA_READS       64u /* and writes, of one port: waiting, in progress, or ended and
@@ -175,6 +182,7 @@ struct ripc__rdma_read {
 /* All reads of one port. */
 struct ripc__rdma_reads {
 	struct list free, ended;
+	bool guarded;          /* as for ripc__rdma_post() */
 	struct ripc__rdma_read slots[RIPC__RDMA_READS];
 };
 

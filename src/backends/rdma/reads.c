@@ -60,7 +60,7 @@ static int post(struct ripc__rdma_flow *flow, struct ripc__rdma_read *read)
 	};
 	struct ibv_send_wr *bad;
 
-	return -ibv_post_send(flow->qp, &wr, &bad);
+	return -ripc__rdma_post(flow->qp, flow->reads->guarded, &wr, &bad);
 }
 
 static void post_waiting(struct ripc__rdma_flow *flow)

@@ -414,6 +414,7 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 	conn->state = RDMACM_READY;
 	conn->used = ++conn->port->uses;
 	conn->port->n_unready--;
+	conn->port->reads.guarded = conn->port->dev->is_late && ripc__rdma_sigpipe_ends();
 	link->last = conn->nonce;
 	/* On iWARP the server may not send before it has heard of the client. */
 	if (!conn->is_server && !ripc__rdmacm_say(conn, RDMACM_CREDIT)) {

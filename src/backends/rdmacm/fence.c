@@ -98,7 +98,7 @@ static int echo_post(struct rdmacm_conn *conn)
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
-	return -ibv_post_send(conn->id->qp, &wr, &bad);
+	return -ripc__rdma_post(conn->id->qp, conn->port->reads.guarded, &wr, &bad);
 }
 
 /* Sends one, or breaks the connection: either way it holds up nothing for long. */

@@ -199,7 +199,7 @@ static RIPC__RARE uint32_t post_failed(struct rdmacm_conn *conn, const struct rd
 static uint32_t post(struct rdmacm_conn *conn, struct rdmacm_list *list)
 {
 	struct ibv_send_wr *bad = NULL;
-	int error = ibv_post_send(conn->id->qp, list->wr, &bad);
+	int error = ripc__rdma_post(conn->id->qp, conn->port->reads.guarded, list->wr, &bad);
 
 	if (error)
 		return post_failed(conn, list, bad, error);
