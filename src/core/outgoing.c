@@ -699,7 +699,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->replies = request->reply_to;
 	outgoing->flags = request->flags;
 	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
-	outgoing->sums = total > READ_BYTES;
+	outgoing->sums = true;
 	outgoing->started_us = service->ctx->now_us;
 	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
 	outgoing->n_items = request->n_items;
