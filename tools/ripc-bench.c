@@ -8,10 +8,13 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <ripc/ripc.h>
 #include "bench.h"
+
+#define DESCRIPTORS 65536u
 
 static const char usage_head[] =
 	"usage: ripc-bench TEST [OPTION...]\n"
@@ -318,6 +321,17 @@ static int run(struct bench_options *options)
 	return bench_run_all(options) < 0 ? TOOL_FAILED : TOOL_OK;
 }
 
+/* As many as there may be, within reason: a thousand partners take some thousands. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= DESCRIPTORS)
+		return;
+	limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -375,5 +389,6 @@ int main(int argc, char **argv)
 		pin_by_default(&options);
 	if (options.backend && check_backend(options.backend) == TOOL_USAGE)
 		return usage_error("--backend, or what the environment says, is wrong");
+	raise_descriptors();
 	return run(&options);
 }
