@@ -46,7 +46,7 @@ PEERS = {
 }
 GIVEN_ON_ONE_HOST = 'libripc, buffers given\n(above 512 KiB mapped, not copied)'
 BACKENDS = {'shm': 'shared memory', 'udp': 'UDP', 'ofi': 'libfabric', 'verbs': 'RDMA verbs',
-            'rdmacm': 'RDMA, iWARP', 'loop': 'one process'}
+            'rdmacm': 'iWARP', 'loop': 'one process'}
 # Told apart by dashes and hollow markers: there are hardly more than two greys that the eye knows.
 GREY_LINES = [('#444444', 'o', '-'), ('#777777', 's', (0, (6, 2.5))),
               ('#444444', '^', (0, (1, 1.7))), ('#777777', 'D', (0, (7, 2, 1, 2, 1, 2)))]

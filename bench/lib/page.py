@@ -7,7 +7,7 @@ import plan
 
 TESTS = sorted({row.test for row in plan.PLAN})
 BACKENDS = {'shm': 'Shared memory, one host', 'udp': 'UDP over loopback',
-            'ofi': 'libfabric', 'verbs': 'RDMA verbs', 'rdmacm': 'RDMA, iWARP'}
+            'ofi': 'libfabric', 'verbs': 'RDMA verbs', 'rdmacm': 'iWARP'}
 
 HEAD = """# Benchmarks
 
