@@ -210,8 +210,12 @@ static int open_end(struct bench_link *link, char *address, size_t *len)
 	struct end *end;
 	unsigned int i;
 
-	if (one_place && !link->job->untouched)
+	if (one_place && !link->job->untouched) {
+		fprintf(stderr,
+			"%s: ucx-one: messages overwrite each other: only with --untouched\n",
+			PROGRAM);
 		return -EOPNOTSUPP;
+	}
 	end = calloc(1, sizeof(*end));
 	if (!end)
 		return -ENOMEM;

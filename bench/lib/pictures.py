@@ -83,12 +83,17 @@ def percentile_x(axis, most):
 
 def idle_gap(results):
     size = results.sizes()[0]
-    frame = Frame(results, 'Latency after silence', note=BAND)
+    frame = Frame(results, 'Latency after silence',
+                  note='marker: median; bar up from it: 99th percentile')
     axis, = frame.panels
-    gaps = results.values()
-    for peer, points in results.points().items():
+    gaps, peers = results.values(), results.points()
+    for i, (peer, points) in enumerate(peers.items()):
         points = [p for p in points if p.size == size]
-        band(axis, results, peer, [gaps.index(p.value) for p in points], points)
+        aside = 0.09 * (i - (len(peers) - 1) / 2)
+        above = [max(0, p.p99 - p.median) for p in points]
+        axis.errorbar([gaps.index(p.value) + aside for p in points], [p.median for p in points],
+                      [[0] * len(points), above], capsize=3, elinewidth=1,
+                      label=peer_name(peer, results), **peer_style(peer))
     axis.set_xticks(range(len(gaps)), [f'{gap:,}' for gap in gaps])
     axis.set_xlabel('idle time before each message (us)')
     frame.describe(axis, f'messages of {size_text(size)}', US, True)
@@ -157,6 +162,7 @@ RATE, BANDWIDTH = 'rate (messages/s)', 'bandwidth (MB/s)'
 TOGETHER = 'rate of all together (messages/s)'
 LONG = 'each message is a long one: its sender waits to hear that it has arrived whole'
 SHORT = 'each message is one datagram, or one write to a socket; what gets lost does not count'
+EACH = '; 16 of each sender at once'
 APART = '; published rates and bandwidths come from runs of their own'
 AT_ONCE = 'depth (messages on their way at once)'
 THREADS = 'threads at each end (pairs of a client and a server)'
@@ -227,17 +233,17 @@ def rate_size(results):
 
 def threads(results):
     return against_value(results, 'Short messages per second, by threads', THREADS, TOGETHER,
-                         SHORT, theirs=published.threads)
+                         SHORT + EACH, theirs=published.threads)
 
 
 def threads_bytes(results):
     return against_value(results, 'Bandwidth of short messages, by threads', THREADS, BANDWIDTH,
-                         SHORT + APART, megabytes, published.threads)
+                         SHORT + EACH + APART, megabytes, published.threads)
 
 
 def incast(results):
     return against_value(results, 'Many senders to one receiver', 'senders (clients)', TOGETHER,
-                         SHORT)
+                         SHORT + EACH)
 
 
 # ---- bars -----------------------------------------------------------------------------------
@@ -269,7 +275,7 @@ def oneway(results):
 
 
 RESOLVE = {'ripc': 'for the\nfirst time', 'ripc-again': 'again',
-           'ripc-absent': 'one that is not there:\ngiven up after 1 s'}
+           'ripc-absent': 'not there: given up\nafter the 1 s allowed'}
 
 
 def resolve(results):
@@ -277,8 +283,10 @@ def resolve(results):
     axis, = frame.panels
     for i, (peer, points) in enumerate(results.points().items()):
         median = points[0].median
-        axis.bar(i, median, 0.6, color=peer_style(peer)['color'],
-                 label=RESOLVE.get(peer, peer).replace('\n', ' '))
+        is_chosen = peer == 'ripc-absent'
+        axis.bar(i, median, 0.6, color='#dddddd' if is_chosen else peer_style(peer)['color'],
+                 hatch='//' if is_chosen else '', edgecolor='white',
+                 label=RESOLVE.get(peer, peer))
         over_bar(axis, i, median, f'{median:,.3g} us' if median < 1000 else f'{median:,.0f} us')
     axis.set_xticks(range(len(results.points())),
                     [RESOLVE.get(peer, peer) for peer in results.points()])
@@ -290,31 +298,34 @@ def resolve(results):
     return frame
 
 
-# Of a processor: name, key, colour, hatch.
+# Of a process: name, key, colour, hatch.
 PARTS = [('client, user', 'client_user', '#0072B2', ''),
          ('client, system', 'client_system', '#56B4E9', ''),
          ('server, user', 'server_user', '#D55E00', ''),
-         ('server, system', 'server_system', '#E69F00', ''),
-         ('interrupts (softirq), whole machine', 'softirq', '#999999', '//')]
+         ('server, system', 'server_system', '#E69F00', '')]
+SOFTIRQ = ('interrupts (softirq)\nof the whole machine', 'softirq', '#999999', '//')
 
 
 def cpu(results):
     sizes = results.sizes()
     if not any(p.cost[key] for points in results.points().values() for p in points
-               for _, key, _, _ in PARTS):
+               for _, key, _, _ in PARTS + [SOFTIRQ]):
         return None  # it was over before the kernel's next tick
     frame = Frame(results, 'Processor time per message there and back', len(sizes),
-                  'the kernel tells user, system and softirq apart by its ticks, and gives some of '
-                  'softirq to system as well')
+                  'the sum is that of both processes; some softirq is in their system time as '
+                  'well, so it stands beside;\nthe kernel tells all of them apart by its ticks')
     for axis, size in zip(frame.panels, sizes):
         rows = [(peer, p) for peer, points in results.points().items()
                 for p in points if p.size == size]
         bottoms = [0] * len(rows)
         for name, key, colour, hatch in PARTS:
             heights = [p.cost[key] for _, p in rows]
-            axis.bar(range(len(rows)), heights, 0.6, bottoms, color=colour, hatch=hatch,
+            axis.bar(range(len(rows)), heights, 0.5, bottoms, color=colour, hatch=hatch,
                      label=name, edgecolor='white', linewidth=0.5)
             bottoms = [a + b for a, b in zip(bottoms, heights)]
+        name, key, colour, hatch = SOFTIRQ
+        axis.bar([x + 0.34 for x in range(len(rows))], [p.cost[key] for _, p in rows], 0.14,
+                 color=colour, hatch=hatch, label=name, edgecolor='white', linewidth=0.5)
         for x, total in enumerate(bottoms):
             over_bar(axis, x, total, f'{total:.3g} us')
         axis.margins(y=0.08)
@@ -358,7 +369,8 @@ def cpu_share(results):
     if spin:
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
-        'idle: of the whole machine; who polls leaves little of it' +
+        'idle: of the whole machine; who polls leaves little of it\nabove the bars: round trips per second, '
+        'each as fast as it can' +
         ('; pale: published, one end, other hardware' if len(rows) > n_ours else '')))
     axis, = frame.panels
     bottoms = [0] * len(rows)
@@ -374,9 +386,9 @@ def cpu_share(results):
         over_bar(axis, x, 100, f'{number_text(float(f"{per_second:.2g}"))}/s')
     axis.set_ylim(top=108)
     name_bars(axis, [name for name, _ in rows])
-    frame.describe(axis, f'messages of {size_text(size)}, so many there and back per second',
+    frame.describe(axis, f'messages of {size_text(size)}',
                    'share of processor time (%)', True)
-    axis.set_title('↑ more idle is better', loc='right', fontsize=8, style='italic')
+    axis.set_title('↑ at one rate, more idle is better', loc='right', fontsize=8, style='italic')
     return frame
 
 

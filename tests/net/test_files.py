@@ -653,6 +653,7 @@ class Alone(unittest.TestCase):
         done = run('ripc-bench', 'bandwidth', '--pairs', '1', *options)
         self.assertEqual(done.returncode, 1)
         self.assertIn(b'ucx-one, 65536 bytes: opening a link: Operation not supported', done.stderr)
+        self.assertIn(b'overwrite each other: only with --untouched', done.stderr)
         self.assertEqual(run('ripc-bench', 'latency', '--untouched', '--vs', 'ucx-one').returncode,
                          2)
 
