@@ -23,7 +23,11 @@ static int send_verdict(const struct bench_end *end, uint64_t to, int is_right)
 	struct ripc_send send = {.size = sizeof(send), .to = to, .items = &item, .n_items = 1,
 		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = BENCH_STALL_MS};
 
-	return ripc_sendmsg(end->svc, &send, NULL);
+	int err;
+
+	while ((err = ripc_sendmsg(end->svc, &send, NULL)) == -EAGAIN)
+		ripc_poll(end->ctx);
+	return err;
 }
 
 static int is_right(const struct bench_job *job, const struct ripc_msg *msg)
@@ -181,7 +185,7 @@ static int measure_each(const struct bench_job *job, struct bench_end *end,
 
 /* ---- several at once ---- */
 
-/* A buffer each; one is free again when its verdict has come. They come in any order. */
+/* A buffer each. So many, as with peers, are without a verdict; those come in any order. */
 struct stream {
 	struct bench_end *end;
 	const struct bench_job *job;
@@ -209,10 +213,12 @@ static int stream_send(struct stream *stream, uint64_t slot)
 
 static int stream_fill(struct stream *stream, uint64_t most)
 {
-	uint64_t slot;
+	uint64_t slot, depth = stream->job->depth;
 	int err = 0;
 
-	for (slot = 0; err == 0 && slot < stream->job->depth && stream->sent < most; slot++)
+	if (most > stream->judged + depth)
+		most = stream->judged + depth;
+	for (slot = 0; err == 0 && slot < depth && stream->sent < most; slot++)
 		if (!stream->busy[slot])
 			err = stream_send(stream, slot);
 	return err;

@@ -720,6 +720,10 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, 
 		uint32_t max, uint32_t *crc);
 /* Sends what the receiver asked for again, then what may come, as far as the network takes it. */
 void ripc__pump(struct outgoing *outgoing);
+/* Of its bytes, those that went unasked and may be under way still. */
+uint64_t ripc__unasked_bytes(const struct outgoing *outgoing);
+/* May those of one more message go, of so many in all? */
+bool ripc__unasked_has_room(const struct partner *partner, uint64_t under_way, uint64_t total);
 
 /* ---- resend.c ---------------------------------------------------------------------------- */
 /* Notes what of the asked-for bytes is to be sent again, for the pump. */

@@ -370,6 +370,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 void ripc__outgoing_advance(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t under_way = 0;
 	struct batch batch;
 
 	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
@@ -381,13 +382,16 @@ void ripc__outgoing_advance(struct partner *partner)
 	list_for_each_safe(node, &partner->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		if (outgoing->state != OUT_WAITING)
+		if (outgoing->state != OUT_WAITING) {
+			under_way += ripc__unasked_bytes(outgoing);
 			continue;
+		}
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation) {
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 			continue;
 		}
-		if (partner->long_next - oldest(partner) >= LONGS_MAX)
+		if (partner->long_next - oldest(partner) >= LONGS_MAX ||
+				!ripc__unasked_has_room(partner, under_way, outgoing->total))
 			break;
 		outgoing->number = partner->long_next++;
 		outgoing->state = OUT_ACTIVE;
@@ -401,6 +405,7 @@ void ripc__outgoing_advance(struct partner *partner)
 		announce(outgoing, &batch);
 		wait_reset(outgoing); /* now that it is known how the partner gets it */
 		timer_set(outgoing);
+		under_way += ripc__unasked_bytes(outgoing);
 	}
 	batch_send(partner, &batch);
 }
@@ -460,6 +465,7 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	else
 		outgoing->wait_us = RTO_CAP_US;
 	timer_set(outgoing);
+	ripc__outgoing_advance(partner);
 }
 
 static void begin(struct outgoing *outgoing, struct partner *partner)

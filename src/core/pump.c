@@ -154,3 +154,22 @@ void ripc__pump(struct outgoing *outgoing)
 	}
 	batch_flush(outgoing->partner, &batch);
 }
+
+/* ---- what goes unasked ------------------------------------------------------------------- */
+
+uint64_t ripc__unasked_bytes(const struct outgoing *outgoing)
+{
+	return outgoing->announced && outgoing->limit <= UNASKED_BYTES ? outgoing->sent : 0;
+}
+
+/* A partner that takes less than the usual of one message has told an eighth of its credit. */
+bool ripc__unasked_has_room(const struct partner *partner, uint64_t under_way, uint64_t total)
+{
+	uint64_t most = partner->unasked < UNASKED_BYTES ? 8ull * partner->unasked : UINT64_MAX;
+	uint32_t buffer = ripc__peer_device(partner->service->ctx, partner->peer)->attr.peer_buffer;
+
+	if (buffer && buffer < most)
+		most = buffer;
+	return under_way == 0 ||
+		under_way + (total < partner->unasked ? total : partner->unasked) <= most;
+}

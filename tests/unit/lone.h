@@ -26,6 +26,7 @@ struct lone {
 	/* The partner: who it is, where, and the tokens. */
 	uint64_t service, incarnation, context, token_in, token_out, proof;
 	const uint64_t *keys; /* of what it announces; NULL: none */
+	uint32_t unasked; /* what it takes unasked of a message; 0: 64 KiB */
 	uint8_t host, house; /* its address; which host that is, 0: of the same number */
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
@@ -311,7 +312,7 @@ static inline void lone_put(struct lone *lone, struct wire_packet *packet, const
 		packet->hello = (struct wire_hello){.token = lone->token_in,
 			.service = lone->service, .context = lone->context,
 			.to_service = ripc_service_id(lone->svc), .proof = lone->proof,
-			.unasked = 65536};
+			.unasked = lone->unasked ? lone->unasked : 65536};
 	}
 	len = wire_encode(lone->in, packet, lens, lone->keys);
 	ck_assert_uint_le(len + packet->payload_len, LONE_MTU);

@@ -4,14 +4,19 @@
 
 static uint8_t bytes[200000];
 
-static int send_long(struct lone *lone, uint64_t cookie)
+static int send_bytes(struct lone *lone, uint64_t cookie, size_t len)
 {
-	const struct iovec item = {bytes, sizeof(bytes)};
+	const struct iovec item = {bytes, len};
 	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
 		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 10000,
 		.cookie = cookie};
 
 	return ripc_sendmsg(lone->svc, &send, NULL);
+}
+
+static int send_long(struct lone *lone, uint64_t cookie)
+{
+	return send_bytes(lone, cookie, sizeof(bytes));
 }
 
 static void say_gone(struct lone *lone)
@@ -82,12 +87,7 @@ END_TEST
 
 static void send_small(struct lone *lone, uint64_t cookie)
 {
-	const struct iovec item = {bytes, 100};
-	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
-		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 10000,
-		.cookie = cookie};
-
-	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+	ck_assert_int_eq(send_bytes(lone, cookie, 100), 0);
 }
 
 /* So many requests are in the queue; takes one and answers it. */
@@ -209,6 +209,56 @@ START_TEST(answer__with_an_errno_of_ours)
 }
 END_TEST
 
+static void say_delivered(struct lone *lone, uint64_t number)
+{
+	struct wire_packet answer = {.h.type = WIRE_ANSWER, .h.number = number,
+		.ack.number = number};
+
+	lone_say(lone, &answer, NULL, NULL);
+}
+
+/* How many messages it was told of. */
+static uint64_t n_announced(struct lone *lone)
+{
+	struct wire_packet packet;
+	uint64_t n = 0;
+
+	ck_assert_uint_le(lone->n_sent, LONE_SENT_MAX);
+	for (uint32_t i = 0; i < lone->n_sent; i++)
+		n += wire_decode(lone->sent[i], lone->sent_len[i], &packet) == 0 &&
+			packet.h.type == WIRE_ANNOUNCE;
+	return n;
+}
+
+/*
+ * However many messages there are, no more of their bytes come unasked at once than a partner has
+ * credit for, who takes an eighth of that for one of them: what has no room would be lost.
+ */
+START_TEST(nowait__no_more_unasked_than_there_is_room_for)
+{
+	static struct lone lone;
+	struct wire_packet pull = {.h.type = WIRE_PULL, .pull.limit = sizeof(bytes)};
+
+	lone_open(&lone);
+	lone.unasked = 8000;
+	lone_introduce(&lone);
+	for (uint64_t cookie = 1; cookie <= 20; cookie++)
+		ck_assert_int_eq(send_bytes(&lone, cookie, _i ? sizeof(bytes) : 8000), 0);
+	ck_assert_uint_eq(n_announced(&lone), 8);
+	if (_i) {
+		pull.h.number = 3; /* these have come, and it asks for more */
+		lone_say(&lone, &pull, NULL, NULL);
+		ck_assert_uint_eq(n_announced(&lone), 9);
+	} else {
+		say_delivered(&lone, 2);
+		ck_assert_uint_eq(n_announced(&lone), 9);
+		say_delivered(&lone, 1);
+		ck_assert_uint_eq(n_announced(&lone), 10);
+	}
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -216,7 +266,8 @@ int main(void)
 		{ nowait__answers_to_queued_requests_go_together, 1 },
 		{ nowait__held_back_for_a_moment_only, 2 },
 		{ answer__says_what_else_was_delivered, 1 },
-		{ answer__with_an_errno_of_ours, 2 }, { NULL, 0 },
+		{ answer__with_an_errno_of_ours, 2 },
+		{ nowait__no_more_unasked_than_there_is_room_for, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("outgoing", loops);
