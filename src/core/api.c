@@ -358,79 +358,86 @@ static bool outgoing_ended(void *arg)
 	return outgoing->state == OUT_ENDED;
 }
 
-static int long_send(struct ripc_service *svc, const struct ripc_send *request, uint64_t lends,
+static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
 		enum ripc_outcome *outcome)
 {
-	struct ripc_context *ctx = svc->ctx;
-	struct outgoing *outgoing;
-	enum ripc_outcome result;
-	int error = ripc__outgoing_start(svc, request, lends, &outgoing);
+	int status;
 
-	if (!error)
-		ripc__opened_sum_follows(outgoing);
-	if (error || request->flags & RIPC_NOWAIT)
-		return error;
 	/* The deadline is a timer, which ends it: so this wait needs none, but has one tick more
 	 * so that a stopped clock of another thread cannot hold it. */
 	ripc__wait(ctx, outgoing_ended, outgoing, outgoing->deadline_us + TICK_US);
 	if (outgoing->state != OUT_ENDED)
 		ripc__outgoing_expire(outgoing);
-	error = outgoing->status;
-	result = outgoing->outcome;
+	status = outgoing->status;
+	*outcome = outgoing->outcome;
 	outgoing->waiter = false;
 	ripc__outgoing_put(outgoing);
-	if (outcome)
-		*outcome = result;
-	return error;
+	return status;
 }
 
+/* Sets the outcome if it has waited for it. */
+static int long_send(struct ripc_service *svc, const struct ripc_send *request,
+		enum ripc_outcome *outcome)
+{
+	struct outgoing *outgoing;
+	struct list *lent;
+	uint64_t lends;
+	int error = ripc__lend(svc, request, &lends);
+
+	if (error)
+		return error;
+	lent = lends ? svc->lent.prev : NULL;
+	error = ripc__outgoing_start(svc, request, lends, &outgoing);
+	if (error && lent)
+		ripc__lent_free(list_entry(lent, struct lent, node));
+	if (error)
+		return error;
+	ripc__opened_sum_follows(outgoing);
+	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(svc->ctx, outgoing, outcome);
+}
+
+/* Fills *request with what can be read of *send, also when it fails. */
 static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
 	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
 
-	if (!svc || !send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
-		return -EINVAL;
 	memset(request, 0, sizeof(*request));
+	if (!send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
+		return -EINVAL;
 	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
-	if (request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
+	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
 		return -EINVAL;
 	if (request->flags & RIPC_NOWAIT && !(request->flags & RIPC_SEND_LONG))
 		return -EINVAL;
 	return 0;
 }
 
+static int send_checked(struct ripc_service *svc, const struct ripc_send *request,
+		enum ripc_outcome *outcome)
+{
+	struct ripc_context *ctx = svc->ctx;
+	int error = ripc__enter(ctx);
+
+	if (error)
+		return error;
+	error = request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
+		ripc__short_send(svc, request);
+	ripc__leave(ctx);
+	return error;
+}
+
 int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
 		enum ripc_outcome *outcome)
 {
+	enum ripc_outcome result = RIPC_NOT_DELIVERED;
 	struct ripc_send request;
-	struct ripc_context *ctx;
-	uint64_t lends;
 	int error = check_send(svc, send, &request);
 
-	if (error)
-		return error;
-	ctx = svc->ctx;
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
-	if (!(request.flags & RIPC_SEND_LONG)) {
-		error = ripc__short_send(svc, &request);
-		ripc__leave(ctx);
-		return error;
-	}
-	error = ripc__lend(svc, &request, &lends);
-	if (!error) {
-		struct list *lent = lends ? svc->lent.prev : NULL;
-		enum ripc_outcome result = 0;
-
-		error = long_send(svc, &request, lends, &result);
-		if (error && !result && lent)
-			ripc__lent_free(list_entry(lent, struct lent, node));
-		if (outcome)
-			*outcome = result ? result : RIPC_NOT_DELIVERED;
-	}
-	ripc__leave(ctx);
+	if (!error)
+		error = send_checked(svc, &request, &result);
+	if (outcome && (request.flags & (RIPC_SEND_LONG | RIPC_NOWAIT)) == RIPC_SEND_LONG)
+		*outcome = result;
 	return error;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages through the public calls, over UDP loopback: contents, outcomes, deadlines. */
+#include <sys/wait.h>
+
 #include "api_long.h"
 
 START_TEST(send_long__one_item)
@@ -551,6 +553,97 @@ START_TEST(sendmsg__nowait_refused_at_once)
 }
 END_TEST
 
+/* ---- the outcome ------------------------------------------------------------------------- */
+
+/* One that nobody sets. */
+#define UNTOUCHED ((enum ripc_outcome)4711)
+
+START_TEST(sendmsg__outcome_of_no_nowait)
+{
+	const struct iovec one = item("x", 1);
+	enum ripc_outcome outcome = UNTOUCHED;
+	struct ripc_send send;
+	struct pair pair;
+
+	pair_open(&pair);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), 0);
+	ck_assert_int_eq(outcome, UNTOUCHED);
+	take_completion(pair.a.svc, 0, RIPC_DELIVERED, 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_LONG));
+	send.n_items = 0;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), -EINVAL);
+	ck_assert_int_eq(outcome, UNTOUCHED);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(sendmsg__outcome_of_no_short)
+{
+	const struct iovec one = item("x", 1);
+	enum ripc_outcome outcome = UNTOUCHED;
+	struct ripc_send send;
+	struct pair pair;
+
+	pair_open(&pair);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags = 0;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), 0);
+	ck_assert_int_eq(outcome, UNTOUCHED);
+	ripc_msg_free(take(pair.b.svc, RIPC_SHORT));
+	send.timeout_ms = -1;
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, &outcome), -EINVAL);
+	ck_assert_int_eq(outcome, UNTOUCHED);
+	pair_close(&pair);
+}
+END_TEST
+
+static void check_not_delivered(struct ripc_service *svc, const struct ripc_send *send, int error)
+{
+	enum ripc_outcome outcome = UNTOUCHED;
+
+	ck_assert_int_eq(ripc_sendmsg(svc, send, &outcome), error);
+	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
+}
+
+/* A long send that waits and fails before anything was sent. */
+START_TEST(sendmsg__outcome_of_what_cannot_begin)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_send good, send;
+	struct pair pair;
+	pid_t child;
+	int status;
+
+	pair_open(&pair);
+	good = send = long_send(pair.b.id, &one, 1);
+	check_not_delivered(NULL, &good, -EINVAL);
+	send.to = 0;
+	check_not_delivered(pair.a.svc, &send, -EINVAL);
+	send = good;
+	send.timeout_ms = -1;
+	check_not_delivered(pair.a.svc, &send, -EINVAL);
+	send = good;
+	send.n_items = 0;
+	check_not_delivered(pair.a.svc, &send, -EINVAL);
+	send = good;
+	send.n_returns = 1; /* but there are none */
+	check_not_delivered(pair.a.svc, &send, -EINVAL);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		enum ripc_outcome outcome = UNTOUCHED;
+
+		_exit(ripc_sendmsg(pair.a.svc, &good, &outcome) != -EOWNERDEAD ||
+			outcome != RIPC_NOT_DELIVERED);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -573,6 +666,9 @@ int main(void)
 		{ sendmsg__notice_after_a_move, 1 },
 		{ sendmsg__notice_after_a_first_word, 1 },
 		{ sendmsg__nowait_refused_at_once, 1 },
+		{ sendmsg__outcome_of_no_nowait, 1 },
+		{ sendmsg__outcome_of_no_short, 1 },
+		{ sendmsg__outcome_of_what_cannot_begin, 1 },
 		{ send_long__as_the_first_message, 4 },
 		{ NULL, 0 },
 	};
