@@ -10,7 +10,8 @@
  *  - Sizes and lengths are bytes. Times are milliseconds unless the name says otherwise. In an
  *    argument 0 means "do not wait" (ripc_send_long() always waits, and does not take it); in a
  *    struct 0 means "the default". Only ripc_receive() takes -1, for ever. A deadline may be
- *    missed by one tick (10 ms), not by more.
+ *    missed by one tick (10 ms), not by more, except that of ripc_close(): see there. What
+ *    takes no timeout and waits says so, too.
  *  - Every call is safe from any thread, unless the context was opened with
  *    RIPC_SINGLE_THREAD. After fork() every call on a context of the parent returns
  *    -EOWNERDEAD in the child (ripc_poll_timeout() -1), which may open contexts of its own.
@@ -75,7 +76,7 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 
 /* ripc_send.flags */
 #define RIPC_SEND_LONG 1u /* a long message; without it a short one */
-#define RIPC_NOWAIT    2u /* return at once; a COMPLETION follows through ripc_receive() */
+#define RIPC_NOWAIT    2u /* only with SEND_LONG: return at once; a COMPLETION follows */
 #define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
 
 /* Log levels of ripc_config.log. */
@@ -142,7 +143,8 @@ struct ripc_send {
 	uint32_t n_items, n_returns;
 	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT, RIPC_GIVE */
 	int32_t timeout_ms;                /* of a long send; 0: the context's timeout_ms */
-	uint64_t reply_to;                 /* ripc_msg.reply of the message that is answered */
+	uint64_t reply_to;                 /* ripc_msg.reply of the message that this answers; 0:
+	                                      none. Only so the answer finds its return buffers */
 	uint64_t cookie;                   /* names the send and its returns to ripc_cancel() */
 };
 
@@ -251,7 +253,8 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
 /*
  * Closes a context and all its services. Waits up to timeout_ms for sends in progress to end;
  * then ends them. Every buffer of the pool becomes invalid, also those in messages not yet
- * freed. No other call on the context may be in progress or follow. Never hangs.
+ * freed. No other call on the context may be in progress or follow. Never hangs, but to close a
+ * device can take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second.
  *  -ETIMEDOUT  closed, but sends in progress were cut off
  */
 RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
@@ -272,6 +275,7 @@ RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
  * in the network, which takes some 60 ms. flags must be 0. *svc belongs to the caller until
  * ripc_service_close().
  *  -EADDRINUSE  the ID is alive elsewhere
+ *  -ETIMEDOUT   not registered within 10 s: the process or the machine stood still
  *  -ENOMEM, -EMFILE
  */
 RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
@@ -289,7 +293,8 @@ RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
  * Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN.
  * Calls of other threads that wait in it return; ripc_receive() and ripc_ping() -ESHUTDOWN.
  * All that was lent or being sent is the caller's on return: where the network still reads or
- * writes it by itself, the call waits until it has stopped.
+ * writes it by itself, the call waits until it has stopped, which has no deadline: most often a
+ * tick, seconds where a partner has died.
  */
 RIPC_API int ripc_service_close(struct ripc_service *svc);
 
@@ -308,7 +313,9 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
 
 /*
  * Finds a service, so that the first send need not. Blocks up to timeout_ms.
- *  -ENOENT     nobody has it (asked, and no answer came)
+ *  -ENOENT     nobody has it: no answer came for a second. For another second that is remembered
+ *              and returned at once, also by sends, unless the service is heard of. Who waits for
+ *              one to start asks again.
  *  -ETIMEDOUT  not yet known
  */
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
@@ -366,7 +373,7 @@ RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem,
  * for, and a few messages are held meanwhile.
  *  -EMSGSIZE   longer than the path allows (ripc_path_info(); RIPC_SHORT_MIN always passes)
  *  -EAGAIN     the network takes no more now, or too many are held; nothing was sent
- *  -ENOENT     the service is known not to exist
+ *  -ENOENT     the service is known not to exist (ripc_resolve())
  */
 RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items);
@@ -374,7 +381,9 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
 /*
  * Sends a long message and waits for the outcome, up to timeout_ms. 0: delivered.
  * -ECONNRESET: unknown whether it was; any other error: certainly not delivered.
- *  -ENOENT     nobody has the service       -ETIMEDOUT  not delivered in time
+ *  -ENOENT     nobody has the service: after a second of asking, however long timeout_ms is
+ *              (ripc_resolve()); to wait for one that starts, send again
+ *  -ETIMEDOUT  not delivered in time
  *  -EMSGSIZE   too long for the receiver    -ENOBUFS    the receiver has no memory
  *  -EINVAL     a bad argument; timeout_ms is not more than 0
  *  -ECANCELED  ripc_cancel() or the service was closed
@@ -390,17 +399,20 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
 
 /*
  * Sends in full generality. outcome may be NULL and is only set by a waiting long send, also
- * when it fails. With RIPC_NOWAIT, 0 means accepted: exactly one COMPLETION with the cookie
+ * when it fails.
+ * With RIPC_NOWAIT (of a short: -EINVAL), 0 means accepted: exactly one COMPLETION with the cookie
  * follows, and the items (not the array) stay untouched until then; a negative return means
  * that none follows and nothing was sent. -EAGAIN: too much is in progress to that partner; a
- * NOTICE with cookie 0 and status 0 says when to try again. With RIPC_GIVE each item must lie in
- * a pool buffer, and takes a reference of it (two items in one buffer: two; else -EINVAL) when it
- * is DELIVERED or UNKNOWN; NOT_DELIVERED leaves it. Where the network can map it (shm), a long
- * message is then not copied: the receiver reads the buffer where it is, and the buffer is in use
- * until the receiver has freed it, or is gone. So whoever has given a reference must not write to
- * the buffer any more. ripc_stats.given_held_bytes is what is held.
- * returns are lent to the partner for the answer that names this message; a lent buffer comes
- * back in that answer's places, or by ripc_cancel().
+ * NOTICE with cookie 0 and status 0 says when to try again.
+ * With RIPC_GIVE each item must lie in a pool buffer, and takes a reference of it (two items in one
+ * buffer: two; else -EINVAL) when it is DELIVERED or UNKNOWN; NOT_DELIVERED leaves it. Where
+ * the network can map it (shm), a long message in buffers of more than 512 KiB is then not copied,
+ * but for first items of at most 512 bytes together (a header), which may lie in shorter ones: the
+ * receiver reads the buffer where it is, and the buffer is in use until the receiver has freed it,
+ * or is gone. So whoever has given a reference must not write to the buffer any more.
+ * ripc_stats.given_held_bytes is what is held.
+ * returns are lent to the partner for the answer that names this message, by reply_to = its
+ * ripc_msg.reply; a lent buffer comes back in that answer's places, or by ripc_cancel().
  * Errors as ripc_send_short() and ripc_send_long().
  */
 RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
@@ -410,7 +422,7 @@ RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send
  * Cancels the sends of svc with this cookie that are in progress, and takes back the return
  * buffers that were lent under it. The completions still come, with the true outcome; lent
  * buffers are the caller's on return: where the network is writing to one by itself, the call
- * waits until it has stopped.
+ * waits until it has stopped, as ripc_service_close() does.
  *  -ENOENT  no such send, nothing lent, or the answer is in the queue already: then its places
  *           are the lent buffers
  */
@@ -473,7 +485,8 @@ RIPC_API int ripc_probe(const struct ripc_config *cfg,
 
 /*
  * Looks for services for timeout_ms, calling found for each (perhaps twice if two sources know
- * it). Services of other users on this host, and hosts that cannot be asked, stay unseen.
+ * it). Services of other users on this host are found over the network only (multicast, peers);
+ * hosts that cannot be asked stay unseen. Nothing here keeps a service secret.
  * Returns how many were found.
  *  -EBUSY  another thread is in ripc_list() of this context
  */

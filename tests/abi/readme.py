@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Compiles the example that stands in README.md, runs it as its text says, once as the server and
-once as the client, and compares what it prints. usage: readme.py SOURCE_ROOT LIBRARY_DIR
+once as the client, and compares what it prints; a server that cannot print has to say so.
+usage: readme.py SOURCE_ROOT LIBRARY_DIR
 """
 import os
 import re
@@ -38,10 +39,15 @@ def main():
             rest = server.communicate(timeout=60)[0].decode()
         finally:
             server.kill()
+        with open('/dev/full', 'w') as full:
+            mute = subprocess.run([binary, 'serve'], env=environment, stdout=full,
+                                  stderr=subprocess.PIPE, timeout=60)
     said = [ready, rest, client.stdout.decode()]
-    print(f'server {said[0]!r} {said[1]!r}, client {said[2]!r}')
+    print(f'server {said[0]!r} {said[1]!r}, client {said[2]!r}, one that cannot write '
+          f'{mute.stderr!r}')
     expected = ['ready\n', 'server got: good morning\n', 'client got: good morning\n']
-    return 0 if said == expected and client.returncode == server.returncode == 0 else 1
+    good = said == expected and client.returncode == server.returncode == 0
+    return 0 if good and mute.returncode == 1 and mute.stderr else 1
 
 
 if __name__ == '__main__':
