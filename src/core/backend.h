@@ -6,8 +6,8 @@
  *
  * Rules for all slots:
  *  - Core calls the slots of one device from one thread at a time (it holds the context's
- *    lock), except release (any thread) and probe. Only wait_fd's descriptor is slept on
- *    without the lock.
+ *    lock), except release, probe and load (any thread). Without the lock one sleeps on
+ *    wait_fd's descriptor, or in wait, beside which others call send and wake.
  *  - A backend never calls back into core, except through struct ripc__host.
  *  - Hot slots (send, poll, release, read, write) never block, allocate, log or lock.
  *  - 0 or a count, or a negative errno; outputs untouched on failure.
