@@ -32,7 +32,8 @@ machine, where only ratios mean anything, and pictures take too long to draw:
         bench/report --build build/report --backends ofi --measure
     bench/report --draw
 
-`build/report` is what `bench/report` builds by itself, `build` an ordinary build with the tests.
+`build/report` is what `bench/report` builds by itself, `build` an ordinary build with the tests. The
+command of each measurement measures it alone.
 """
 READING = """
 Absolute times on a shared virtual machine say little; the ratios of neighbouring runs, which the

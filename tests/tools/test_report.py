@@ -47,7 +47,7 @@ class Report(unittest.TestCase):
             self.assertIn('udp-latency' + kind, names)
         self.assertTrue([name for name in names if name.endswith('.hgrm')])
         self.assertIn('](udp-latency.svg)', page)
-        self.assertIn('ripc-bench latency --backend udp', page)
+        self.assertIn('    build/report/tools/ripc-bench latency --backend udp', page)
         self.assertIn('What this does not show', page)
 
     def test_what_fails_is_named(self):
@@ -71,7 +71,21 @@ class Report(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         command = self.kept()['udp-files']['command']
         self.assertRegex(command, '^tests/hw/guest .*--out docs/benchmarks .*bench/report --only '
-                         'files --backends udp .*--measure --build ')
+                         'files --backends udp .*--measure --build build/report$')
+
+    def test_commands_on_soft_devices(self):
+        """They tell what the devices were told, and nothing of where this was built."""
+        softefa = {'LD_PRELOAD': '/nowhere/libsoftefa.so', 'SOFTEFA_SHUFFLE': '0'}
+        for name, command, environment in (
+                ('raw', 'tests/softefa/run --shuffle 0 build/report/tools/ripc-bench latency ',
+                 softefa),
+                ('raw', 'tests/hw/guest --memory 4096 build/report/tools/ripc-bench latency ',
+                 {'LAB_SHARED': '/run'}),
+                ('files', 'tests/softefa/run --shuffle 0 bench/report --only files --backends '
+                 'none --quick --measure --build build/report', softefa)):
+            # There is no such backend: what fails is recorded, too.
+            self.report('--only', name, '--backends', 'none', '--measure', **environment)
+            self.assertTrue(self.kept()[f'none-{name}']['command'].startswith(command))
 
     def test_few_is_for_a_slow_machine(self):
         rows = {row.name: row for row in plan.PLAN}
