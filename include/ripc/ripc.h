@@ -275,7 +275,7 @@ RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
  * in the network, which takes some 60 ms. flags must be 0. *svc belongs to the caller until
  * ripc_service_close().
  *  -EADDRINUSE  the ID is alive elsewhere
- *  -ETIMEDOUT   not registered within 10 s: the process or the machine stood still
+ *  -ETIMEDOUT   not registered within 10 s
  *  -ENOMEM, -EMFILE
  */
 RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
