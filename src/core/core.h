@@ -701,6 +701,9 @@ void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
 /* The same for a message, which gives back what it took. */
 struct holding ripc__share_hold(struct partner *partner, enum share share, uint64_t amount);
 void ripc__share_release(struct partner *partner, enum share share, struct holding held);
+/* The partner goes to another peer, where its unread messages count from now on, as much as they
+ * are; there may be nothing left then. It receives nothing. Returns its old peer. */
+struct peer *ripc__share_move(struct partner *partner, struct peer *peer);
 
 /* ---- short.c ----------------------------------------------------------------------------- */
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);

@@ -207,8 +207,7 @@ static void token_renew(struct partner *partner)
 /* Takes over the caller's reference. */
 static void peer_replace(struct partner *partner, struct peer *peer)
 {
-	ripc__peer_put(partner->service->ctx, partner->peer);
-	partner->peer = peer;
+	ripc__peer_put(partner->service->ctx, ripc__share_move(partner, peer));
 	token_renew(partner);
 }
 

@@ -69,6 +69,30 @@ void ripc__share_release(struct partner *partner, enum share share, struct holdi
 	peer->held[share] -= held.own;
 }
 
+/* The next of its unread messages, from one on; NULL: no more. */
+static struct message *unread(const struct partner *partner, struct list *node)
+{
+	const struct list *end = &partner->service->queue;
+
+	while (node != end && list_entry(node, struct message, node)->partner != partner)
+		node = node->next;
+	return node == end ? NULL : list_entry(node, struct message, node);
+}
+
+struct peer *ripc__share_move(struct partner *partner, struct peer *peer)
+{
+	struct list *first = partner->service->queue.next;
+	struct peer *old = partner->peer;
+	struct message *message;
+
+	for (struct list *at = first; (message = unread(partner, at)); at = message->node.next)
+		ripc__share_release(partner, message->share, message->held);
+	partner->peer = peer;
+	for (struct list *at = first; (message = unread(partner, at)); at = message->node.next)
+		message->held = ripc__share_hold(partner, message->share, message->held.all);
+	return old;
+}
+
 /* ---- one more long message --------------------------------------------------------------- */
 
 uint64_t ripc__whole_bytes(const struct wire_packet *packet)

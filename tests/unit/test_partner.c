@@ -253,12 +253,28 @@ static void check_received(struct lone *lone, bool any)
 	ripc_msg_free(msg);
 }
 
+/* One that was taken for dead says hello from elsewhere, with a short: it gets another token. */
+static void come_back(struct lone *lone, uint64_t number)
+{
+	struct wire_packet hello;
+	uint32_t since = lone->n_sent;
+
+	lone->token_out = 0;
+	lone->host = 3;
+	say_short(lone, number);
+	ck_assert(lone_hear(lone, since, WIRE_RETRY, &hello));
+	lone->proof = hello.value;
+	since = lone->n_sent;
+	say_short(lone, number);
+	ck_assert(lone_hear(lone, since, WIRE_HELLO_ONLY, &hello));
+	ck_assert_uint_eq(lone->sent_to[(lone->n_sent - 1) % LONE_SENT_MAX], 3);
+	lone->token_out = hello.hello.token;
+}
+
 /* Another host had its address and said that it is gone: it lives, and is heard again. */
 START_TEST(gone__was_a_mistake)
 {
 	static struct lone lone;
-	struct wire_packet hello;
-	uint32_t since;
 
 	lone_open(&lone);
 	lone_introduce(&lone);
@@ -268,26 +284,53 @@ START_TEST(gone__was_a_mistake)
 	/* What it has sent before and comes late has no effect, with its token or a hello. */
 	say_short(&lone, 2);
 	check_received(&lone, false);
-	lone.token_out = 0;
-	lone.host = 3;
-	since = lone.n_sent;
-	say_short(&lone, 3);
+	come_back(&lone, 3);
 	check_received(&lone, false);
-	ck_assert(lone_hear(&lone, since, WIRE_RETRY, &hello));
-	lone.proof = hello.value;
-	since = lone.n_sent;
-	say_short(&lone, 3);
-	check_received(&lone, false);
-	ck_assert(lone_hear(&lone, since, WIRE_HELLO_ONLY, &hello));
-	ck_assert_uint_eq(lone.sent_to[(lone.n_sent - 1) % LONE_SENT_MAX], 3);
 	/* What it sends with a token that was made afterwards has. */
-	lone.token_out = hello.hello.token;
 	say_short(&lone, 3);
 	check_received(&lone, true);
 	say_short(&lone, 1);
 	check_received(&lone, false);
 	check_short(&lone, 3, 0x70ce4);
 	lone_close_all(&lone);
+}
+END_TEST
+
+/* So does one of which something was still to be read, wherever it is found. */
+static void gone_unread(bool is_resolved)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_short(&lone, 1);
+	say_gone(&lone);
+	if (is_resolved) {
+		ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+		lone.host = 4;
+		lone_answer(&lone, lone.incarnation, lone.context, lone.host);
+		lone.token_out = 0;
+		lone_introduce(&lone);
+	} else {
+		come_back(&lone, 2);
+	}
+	check_received(&lone, true);
+	say_short(&lone, 2);
+	check_received(&lone, true);
+	ck_assert_uint_eq(lone_stats(&lone).drop_queue_full, 0);
+	lone_close_all(&lone);
+}
+
+START_TEST(gone__while_unread)
+{
+	gone_unread(false);
+}
+END_TEST
+
+START_TEST(gone__while_unread__and_resolved)
+{
+	gone_unread(true);
 }
 END_TEST
 
@@ -392,6 +435,8 @@ int main(void)
 		hello__of_known_incarnation_in_another_context,
 		hello__of_two_ids_at_once,
 		gone__was_a_mistake,
+		gone__while_unread,
+		gone__while_unread__and_resolved,
 		gone__but_the_resolver_names_it,
 		hello__of_a_hundred_thousand,
 		hello__of_more_than_there_is_room_for, NULL,
