@@ -8,6 +8,10 @@
  * then the outcome is UNKNOWN, and a notice says when the items are free. With a given message it
  * is otherwise: its references are not the application's any more. They are kept here, in
  * ctx->ended, as long as the receiver has the items mapped: the ledger of what others hold.
+ *
+ * What was lent for the answer comes back when the message was not delivered. So no answer is
+ * taken from when that is decided; and it is not decided while one is being received, since that
+ * goes into what was lent: the outcome is UNKNOWN then, which leaves it lent.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,17 +47,44 @@ static void count_outcome(struct outgoing *outgoing)
 	}
 }
 
-/* What was lent for the answer to a message that never arrived comes back. */
-static void take_back_lent(struct outgoing *outgoing)
+/* What is lent for its answer, or NULL. */
+static struct lent *lent_of(const struct outgoing *outgoing)
 {
+	if (!outgoing->lends || !outgoing->service)
+		return NULL;
 	list_for_each(node, &outgoing->service->lent) {
 		struct lent *lent = list_entry(node, struct lent, node);
 
-		if (lent->id == outgoing->lends && !lent->in_use) {
-			ripc__lent_free(lent);
-			return;
-		}
+		if (lent->id == outgoing->lends)
+			return lent;
 	}
+	return NULL;
+}
+
+/* Whoever says that it did not arrive is wrong, or lies: only its receiver can answer it. */
+static bool is_being_answered(const struct outgoing *outgoing)
+{
+	const struct lent *lent = lent_of(outgoing);
+
+	return lent && lent->in_use;
+}
+
+/* Nothing is to land any more in what was lent for its answer, which comes back with its end. */
+static void refuse_answer(struct outgoing *outgoing)
+{
+	struct lent *lent = lent_of(outgoing);
+
+	ripc__returns_close(outgoing);
+	if (lent)
+		lent->cancelled = true;
+}
+
+static void take_back_lent(struct outgoing *outgoing)
+{
+	struct lent *lent = lent_of(outgoing);
+
+	if (lent)
+		ripc__lent_free(lent);
 }
 
 /* Were its references taken, as nobody was certain not to have them? */
@@ -108,7 +139,7 @@ static void conclude(struct outgoing *outgoing)
 	outgoing->state = OUT_ENDED;
 	context_of(outgoing)->changed = true;
 	count_outcome(outgoing);
-	if (outgoing->outcome == RIPC_NOT_DELIVERED && outgoing->lends && outgoing->service)
+	if (outgoing->outcome == RIPC_NOT_DELIVERED)
 		take_back_lent(outgoing);
 }
 
@@ -117,11 +148,13 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	struct ripc_context *ctx = context_of(outgoing);
 	struct partner *partner = outgoing->partner;
 
+	if (outcome == RIPC_NOT_DELIVERED && is_being_answered(outgoing))
+		outcome = RIPC_UNKNOWN;
 	ripc__writing_leave(outgoing);
 	ripc__offer_free(outgoing);
 	if (outcome == RIPC_NOT_DELIVERED) {
 		ripc__opened_close(outgoing);
-		ripc__returns_close(outgoing);
+		refuse_answer(outgoing);
 	} else {
 		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
 	}

@@ -10,10 +10,11 @@
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* Asks the partner, short or long, with so many return buffers of LENT / 2 bytes. */
-static void ask(struct lone *lone, uint32_t n_returns, uint32_t flags, struct wire_packet *question)
+/* Asks the partner with so many bytes, and so many return buffers of LENT / 2 bytes. */
+static void ask_with(struct lone *lone, size_t len, uint32_t n_returns, uint32_t flags,
+		struct wire_packet *question)
 {
-	const struct iovec item = {ours, 20};
+	const struct iovec item = {ours, len};
 	struct ripc_buffer returns[2] = {{.mem = {lent, LENT / 2}, .cookie = 1},
 		{.mem = {lent + LENT / 2, LENT / 2}, .cookie = 2}};
 	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
@@ -23,6 +24,12 @@ static void ask(struct lone *lone, uint32_t n_returns, uint32_t flags, struct wi
 
 	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
 	ck_assert(lone_hear(lone, since, flags ? WIRE_ANNOUNCE : WIRE_SHORT, question));
+}
+
+/* The same in brief, short or long. */
+static void ask(struct lone *lone, uint32_t n_returns, uint32_t flags, struct wire_packet *question)
+{
+	ask_with(lone, 20, n_returns, flags, question);
 }
 
 /* Says that the answer has been written: two items, of which the first came along. */
@@ -246,24 +253,102 @@ START_TEST(returns__taken_back)
 }
 END_TEST
 
+static void refuse(struct lone *lone, const struct wire_packet *question)
+{
+	const uint64_t number = question->h.number;
+	struct wire_packet refusal = {.h.type = WIRE_ANSWER, .h.number = number,
+		.ack = {.number = number, .status = ENOBUFS}};
+
+	lone_say(lone, &refusal, NULL, NULL);
+}
+
 /* The question is refused: its end is told when nobody can write any more. */
 START_TEST(returns__of_a_refused_question)
 {
 	static struct lone lone;
-	struct wire_packet question, refusal = {.h.type = WIRE_ANSWER, .ack.status = ENOBUFS};
+	struct wire_packet question;
 	struct ripc_msg *msg;
 
 	writer_open(&lone, CAPS);
 	ask(&lone, 1, RIPC_SEND_LONG | RIPC_NOWAIT, &question);
-	refusal.h.number = refusal.ack.number = question.h.number;
 	fake.fences = true;
-	lone_say(&lone, &refusal, NULL, NULL);
+	refuse(&lone, &question);
 	ck_assert_uint_eq(fake.n_closed, 1);
 	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
 	fenced();
-	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
-	ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
-	ripc_msg_free(msg);
+	ripc_poll(lone.ctx);
+	check_completion(&lone, RIPC_NOT_DELIVERED);
+	ck_assert_int_eq(ripc_cancel(lone.svc, 9), -ENOENT);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Its answer, of 200,000 bytes, is to be read or pulled. */
+static void announce_answer(struct lone *lone, const struct wire_packet *question, bool is_read)
+{
+	const uint64_t len = 200000, keys[2] = {0, 77};
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .h.number = 1, .n_items = 1,
+		.h.flags = WIRE_F_REPLIES, .replies = question->lends, .announce = {.total = len,
+			.oldest = 1, .n_items = 1, .unasked = is_read ? 0 : 65536,
+			.keys = is_read ? WIRE_KEYS_READ : 0}};
+
+	lone->keys = is_read ? keys : NULL;
+	lone_say(lone, &packet, &len, NULL);
+	lone->keys = NULL;
+}
+
+/* The next bytes of that come. Do they land in what was lent? */
+static bool lands(struct lone *lone)
+{
+	struct wire_packet data = {.h.type = WIRE_DATA, .h.number = 1, .payload_len = 1000};
+
+	lone_say(lone, &data, NULL, ours);
+	return memcmp(lent, ours, 1000) == 0;
+}
+
+/* It says that the question did not arrive, and is answering it: what it has is still lent. */
+START_TEST(returns__of_a_question_being_answered)
+{
+	static struct lone lone;
+	struct wire_packet question, gone = {.h.type = WIRE_GONE};
+
+	writer_open(&lone, CAPS);
+	ask(&lone, 1, RIPC_SEND_LONG | RIPC_NOWAIT, &question);
+	announce_answer(&lone, &question, _i);
+	ck_assert_uint_eq(fake.n_reads, _i);
+	if (_i) {
+		gone.h.number = lone.token_in;
+		gone.value = lone.now_us / 2;
+		lone_say(&lone, &gone, NULL, NULL);
+		lone_pass(&lone, 3000000); /* nor is it anywhere else */
+	} else {
+		refuse(&lone, &question);
+	}
+	check_completion(&lone, RIPC_UNKNOWN);
+	fake.ends_when_waited_for = true;
+	ck_assert_int_eq(ripc_cancel(lone.svc, 9), 0);
+	ck_assert(!lands(&lone));
+	ck_assert_uint_eq(fake.n_reads, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* It refuses the question, and answers while the items are still being closed: too late. */
+START_TEST(returns__answered_after_a_refusal)
+{
+	static struct lone lone;
+	struct wire_packet question;
+
+	writer_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	ask_with(&lone, 200000, 1, RIPC_SEND_LONG | RIPC_NOWAIT, &question);
+	fake.fences = true;
+	refuse(&lone, &question);
+	ck_assert_uint_eq(fake.n_closed, 1);
+	announce_answer(&lone, &question, false);
+	ck_assert(!lands(&lone));
+	fenced();
+	ripc_poll(lone.ctx);
+	check_completion(&lone, RIPC_NOT_DELIVERED);
 	ck_assert_int_eq(ripc_cancel(lone.svc, 9), -ENOENT);
 	lone_close_all(&lone);
 }
@@ -387,6 +472,8 @@ int main(void)
 		{ returns__not_offered, 2 }, { returns__lies, 4 },
 		{ returns__answered_otherwise, 4 }, { returns__taken_back, 2 },
 		{ returns__of_a_refused_question, 1 }, { returns__partner_gone, 2 },
+		{ returns__of_a_question_being_answered, 2 },
+		{ returns__answered_after_a_refusal, 1 },
 		{ returns__moved, 2 }, { close__in_between, 2 },
 		{ loop__answers_are_written, 1 }, { NULL, 0 },
 	};
