@@ -27,6 +27,7 @@
 
 #include "backend.h"
 #include "env.h"
+#include "moves.h"
 #include "pool.h"
 #include "resolver.h"
 #include "ripc/ripc.h"
@@ -50,8 +51,6 @@
 #define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
 #define WINDOW_MAX         (1u << 20) /* bytes in flight from one peer: fits the cache */
 #define READ_BYTES         (1u << 20) /* that are read at once, unless the device takes less */
-#define READS_OF_ONE       8u     /* reads in progress of one message */
-#define READS_MAX          32u    /* and of one context */
 #define PULL_MAX           (2ull * WINDOW_MAX) /* bytes sent for one PULL */
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
@@ -406,8 +405,7 @@ struct ripc_context {
 	struct list mapped;        /* others' memory (mapped.c) */
 	struct list permits, offers, writings; /* returns.h */
 	uint32_t n_offers;
-	struct reading *reads[READS_MAX]; /* whose each read in progress is */
-	uint32_t n_reads, n_writes; /* in progress */
+	struct moves reads, writes; /* in progress */
 	uint32_t n_orphans;        /* of closed services: what the network may still use */
 	uint32_t n_granted, picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
@@ -653,6 +651,12 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		const struct ripc__addr *addr, struct peer **peer);
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
+
+/* Where something is read or written. */
+static inline struct remote ripc__peer_remote(const struct peer *peer)
+{
+	return (struct remote){peer->host->key, peer->key};
+}
 
 /* ---- path.c ------------------------------------------------------------------------------ */
 static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)

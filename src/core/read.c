@@ -3,13 +3,12 @@
  * Long messages that are read: where the network can read by itself what a partner has opened for
  * us, the items go straight to their places, with the keys of the announcement.
  *
- * Design notes. Messages take turns, a read at a time, so that a long one does not hold up a short
- * one. Reads may never end, if a partner wants it so: a host, and a peer, has no more of them than
- * are left for others (as in share.c), also by messages that were given up. When a read fails, or
- * none is taken for long, the message is pulled (incoming.c) as soon as none is in progress: until
- * then the places may be written to. For the same reason a message that is given up leaves its
- * places here. What the partner says is checked by the device: it can only spoil its own message.
- * The checksum may come when all has been read, as its sender computes it meanwhile.
+ * Design notes. Messages take turns, a read at a time, so that a long one does not hold up a
+ * short one; a partner has its share of all reads (moves.h). When a read fails, or none is taken
+ * for long, the message is pulled (incoming.c) as soon as none is in progress: until then the
+ * places may be written to. For the same reason a message that is given up leaves its places
+ * here. What the partner says is checked by the device: it can only spoil its own message. The
+ * checksum may come when all has been read, as its sender computes it meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,8 +110,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 	reading->incoming = incoming;
 	reading->device = device;
 	reading->moved_us = ctx->now_us;
-	reading->host_key = incoming->partner->peer->host->key;
-	reading->peer_key = incoming->partner->peer->key;
+	reading->remote = ripc__peer_remote(incoming->partner->peer);
 	if (!items_take(reading, announce)) {
 		reading_free(reading);
 		return false;
@@ -280,32 +278,16 @@ static void item_find(struct reading *reading)
 		reading->item_start += items[reading->item++].iov_len;
 }
 
-/* May its partner have one more read in progress? */
-static bool has_share(const struct ripc_context *ctx, const struct reading *reading)
-{
-	uint32_t held = ctx->n_reads;
-
-	for (uint32_t i = 0; i < ctx->n_reads; i++) {
-		held += ctx->reads[i]->host_key == reading->host_key;
-		held += ctx->reads[i]->peer_key == reading->peer_key;
-	}
-	return held < READS_MAX;
-}
-
 static void read_begins(struct ripc_context *ctx, struct reading *reading)
 {
 	reading->n_busy++;
 	reading->moved_us = ctx->now_us;
-	ctx->reads[ctx->n_reads++] = reading;
+	ripc__move_begins(&ctx->reads, &reading->remote);
 }
 
 static void read_ends(struct ripc_context *ctx, struct reading *reading)
 {
-	uint32_t i = 0;
-
-	while (ctx->reads[i] != reading)
-		i++;
-	ctx->reads[i] = ctx->reads[--ctx->n_reads];
+	ripc__move_ends(&ctx->reads, &reading->remote);
 	reading->n_busy--;
 	reading->moved_us = ctx->now_us;
 }
@@ -350,7 +332,8 @@ static bool take_turn(struct ripc_context *ctx, struct reading *reading)
 
 	if (reading->device == ripc__peer_device(ctx, incoming->partner->peer) &&
 			!incoming->partner->peer->opening)
-		error = slot && has_share(ctx, reading) ? read_next(reading, slot) : -EAGAIN;
+		error = slot && ripc__moves_left(&ctx->reads, &reading->remote) ?
+			read_next(reading, slot) : -EAGAIN;
 	if (error && error != -EAGAIN) {
 		ctx->stats.reads_failed++;
 		ripc__reading_fail(reading);
@@ -372,7 +355,7 @@ void ripc__reads_post(struct ripc_context *ctx)
 	while (any) {
 		any = false;
 		list_for_each_safe(node, &ctx->readings) {
-			if (ctx->n_reads == READS_MAX)
+			if (ctx->reads.n == READS_MAX)
 				return;
 			any |= take_turn(ctx, list_entry(node, struct reading, node));
 		}

@@ -30,7 +30,7 @@ struct reading {
 	uint64_t item_start;       /* where the item begins that contains it */
 	uint64_t got;
 	uint64_t moved_us;         /* when a read was last taken, or ended */
-	uint64_t host_key, peer_key; /* where it is read */
+	struct remote remote;      /* where it is read */
 	uint32_t item, n_items, n_busy;
 	uint64_t sum;              /* of the blocks that have come */
 	uint32_t told;             /* the sender's sum of all, where it is compared */

@@ -286,7 +286,7 @@ int ripc__progress(struct ripc_context *ctx)
  * and writes go on by being looked at. While shorts follow one another, what is due waits. */
 static int look(struct ripc_context *ctx, uint32_t times)
 {
-	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->n_reads || ctx->n_writes;
+	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->reads.n || ctx->writes.n;
 	struct device *hot = at_all ? NULL : hot_device(ctx);
 	int work = devices_progress(ctx, hot);
 

@@ -8,6 +8,8 @@
  * byte; until then nothing of it is known to the partner, and whatever goes wrong, it is announced
  * as if there had been no offer. Writes that are still in progress then keep the message's memory,
  * not the message: what they may still do to the return buffer is the partner's care (returns.c).
+ * Answers take turns, a write at a time; a partner has its share of all writes (moves.h), so that
+ * those to a dead one, which end late, leave some for others.
  * A part is summed up when it is under way, as the device works meanwhile.
  */
 #include <errno.h>
@@ -41,6 +43,7 @@ struct writing {
 	struct list node;    /* ctx->writings */
 	struct ripc_context *ctx;
 	struct device *device;
+	struct remote remote; /* where it is written */
 	uint64_t next;       /* bytes before this have been asked for */
 	uint64_t item_start; /* where the item begins that contains it */
 	uint64_t ended;      /* bytes that have arrived or went along */
@@ -228,6 +231,7 @@ bool ripc__writing_start(struct outgoing *outgoing)
 	writing->fence.outgoing = outgoing;
 	writing->ctx = ctx;
 	writing->device = ripc__peer_device(ctx, outgoing->partner->peer);
+	writing->remote = ripc__peer_remote(outgoing->partner->peer);
 	writing->next = writing->ended = ripc__opened_carried(outgoing);
 	list_init(&writing->fence.node);
 	list_init(&writing->node);
@@ -374,7 +378,7 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 			writing->next);
 	writing->next += slot->len;
 	writing->n_busy++;
-	writing->ctx->n_writes++;
+	ripc__move_begins(&writing->ctx->writes, &writing->remote);
 	return 0;
 }
 
@@ -389,7 +393,8 @@ static bool take_turn(struct writing *writing)
 		return false;
 	if (writing->device == ripc__peer_device(writing->ctx, outgoing->partner->peer) &&
 			!outgoing->partner->peer->opening)
-		error = slot ? write_next(writing, slot) : -EAGAIN;
+		error = slot && ripc__moves_left(&writing->ctx->writes, &writing->remote) ?
+			write_next(writing, slot) : -EAGAIN;
 	if (error && error != -EAGAIN)
 		fail(writing);
 	return error == 0;
@@ -402,7 +407,7 @@ void ripc__writes_post(struct ripc_context *ctx)
 	while (any) {
 		any = false;
 		list_for_each_safe(node, &ctx->writings) {
-			if (ctx->n_writes == READS_MAX)
+			if (ctx->writes.n == READS_MAX)
 				return;
 			if (!take_turn(list_entry(node, struct writing, node)))
 				continue;
@@ -433,7 +438,7 @@ void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status)
 
 	slot->len = 0;
 	writing->n_busy--;
-	ctx->n_writes--;
+	ripc__move_ends(&ctx->writes, &writing->remote);
 	if (writing->left && writing->n_busy == 0) {
 		end_left(writing);
 	} else if (!writing->left && status) {
