@@ -102,6 +102,12 @@ static bool may_be_complete(const struct outgoing *outgoing)
 	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
 }
 
+/* What to say of one that was not delivered: who cancelled it hears that. */
+static int status_of(const struct outgoing *outgoing, int status)
+{
+	return outgoing->cancel_status ? outgoing->cancel_status : status;
+}
+
 static void end_by_what_is_known(struct outgoing *outgoing, int status)
 {
 	ripc__outgoing_end(outgoing, may_be_complete(outgoing) ? RIPC_UNKNOWN :
@@ -605,7 +611,7 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 			continue;
 		if (age_us > PARTNER_IDLE_US / 2 &&
 				(forgotten || may_be_complete(outgoing))) {
-			end_by_what_is_known(outgoing, outgoing->cancel_status);
+			end_by_what_is_known(outgoing, status_of(outgoing, -EHOSTUNREACH));
 			continue;
 		}
 		if (repeat)
@@ -665,8 +671,8 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 		else if (was_found && may_move(outgoing))
 			move_on(outgoing);
 		else
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, outgoing->cancel_status ?
-				outgoing->cancel_status : status);
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
+				status_of(outgoing, status));
 	}
 }
 

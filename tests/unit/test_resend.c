@@ -5,16 +5,21 @@
 static uint8_t bytes[200000];
 
 /* A long message to the partner; returns its number. */
-static uint64_t announced(struct lone *lone, const struct iovec *item)
+static uint64_t announced_for(struct lone *lone, const struct iovec *item, int timeout_ms)
 {
 	struct ripc_send send = {.size = sizeof(send), .to = lone->service, .n_items = 1,
-		.items = item, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 10000};
+		.items = item, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = timeout_ms};
 	struct wire_packet announce;
 	uint32_t since = lone->n_sent;
 
 	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
 	ck_assert(lone_hear(lone, since, WIRE_ANNOUNCE, &announce));
 	return announce.h.number;
+}
+
+static uint64_t announced(struct lone *lone, const struct iovec *item)
+{
+	return announced_for(lone, item, 10000);
 }
 
 /* The receiver has been sent all, and asks for it again and again: it draws little. */
@@ -79,9 +84,37 @@ START_TEST(retry__again_and_again)
 }
 END_TEST
 
+/* Half of it has been sent for so long that it is not announced again: it was not delivered. */
+START_TEST(retry__when_half_is_sent)
+{
+	static struct lone lone;
+	const struct iovec item = {bytes, sizeof(bytes)};
+	struct wire_packet pull = {.h.type = WIRE_PULL, .pull.limit = sizeof(bytes) / 2};
+	struct wire_packet retry = {.h.type = WIRE_RETRY, .value = 1};
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	pull.h.number = announced_for(&lone, &item, 60000);
+	for (int i = 0; i < 7; i++) {
+		lone_say(&lone, &pull, NULL, NULL);
+		lone_pass(&lone, 5000000);
+	}
+	retry.h.number = lone.token_in;
+	lone_say(&lone, &retry, NULL, NULL);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
+	ck_assert_int_eq(msg->status, -EHOSTUNREACH);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {pull__asks_again_and_again, retry__again_and_again, NULL};
+	const TTest *const tests[] = {pull__asks_again_and_again, retry__again_and_again,
+		retry__when_half_is_sent, NULL};
 
 	return suite_run("resend", tests);
 }
