@@ -779,6 +779,8 @@ bool ripc__opened_may(const struct outgoing *outgoing);
 /* Bytes of the first items that go along with such an announcement; what it takes, with these. */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing);
 uint32_t ripc__opened_least(const struct outgoing *outgoing);
+/* Bytes of a repeated announcement, at most: more than usual if need be, where all lengths pass. */
+uint32_t ripc__opened_room(const struct outgoing *outgoing);
 /* Adds the checksum of what does not come in datagrams to an announcement, where it is needed; or
  * says that it follows, as that takes long. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);

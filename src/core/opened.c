@@ -82,6 +82,20 @@ uint32_t ripc__opened_least(const struct outgoing *outgoing)
 	return keyed_prefix(outgoing) + ripc__opened_carried(outgoing);
 }
 
+uint32_t ripc__opened_room(const struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+	struct peer *peer = outgoing->partner->peer;
+	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	uint32_t least = ripc__opened_least(outgoing);
+	uint32_t most = DATAGRAM_BASE; /* large datagrams may be what vanishes */
+
+	if (ripc__peer_device(ctx, peer)->attr.caps & (RIPC_CAP_RELIABLE | RIPC_CAP_SIZED) &&
+			least > most)
+		most = least;
+	return room < most ? room : most;
+}
+
 /* Opens all items but those that go along, or none. */
 static bool open_all(struct outgoing *outgoing, struct device *device)
 {
@@ -109,7 +123,8 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 
 /*
  * A message that mostly goes unasked needs no keys; nor does one that is under way already. Who
- * has not answered yet, or may be gone, gets none: then its end leaves nothing unknown.
+ * has not answered yet, or may be gone, gets none: then its end leaves nothing unknown. Who reads
+ * gives up when an announcement comes without keys: either all have room for them, or none has any.
  */
 bool ripc__opened_may(const struct outgoing *outgoing)
 {
@@ -119,7 +134,8 @@ bool ripc__opened_may(const struct outgoing *outgoing)
 	return device->attr.caps & RIPC_CAP_READ && !outgoing->unopenable &&
 		outgoing->state == OUT_ACTIVE &&
 		outgoing->total > UNASKED_BYTES && outgoing->limit <= UNASKED_BYTES &&
-		partner->token_out && partner->current;
+		partner->token_out && partner->current &&
+		ripc__opened_least(outgoing) <= ripc__opened_room(outgoing);
 }
 
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
@@ -157,11 +173,10 @@ uint32_t ripc__moved_sum(const struct iovec *items, uint32_t n_items, uint64_t c
 	return ripc__blocksum_told(sum);
 }
 
-/* Another announcement, of which less fits into a datagram, will have room for the keys. */
 static bool may_follow(const struct outgoing *outgoing)
 {
 	return outgoing->sums && !outgoing->summed && outgoing->opened &&
-		!outgoing->opened->given && ripc__opened_least(outgoing) <= DATAGRAM_BASE;
+		!outgoing->opened->given;
 }
 
 /* Where bytes may be altered on the way, the receiver compares what is moved. */

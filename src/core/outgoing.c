@@ -231,8 +231,8 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	uint64_t inline_bytes, unasked;
 
 	wire_clear(&packet);
-	if (outgoing->announced) /* large datagrams may be what vanishes */
-		room = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+	if (outgoing->announced)
+		room = ripc__opened_room(outgoing);
 	room = offer(outgoing, room, &packet);
 	inline_bytes = room > prefix ? room - prefix : 0;
 	unasked = partner->token_out ? partner->unasked : inline_bytes;
@@ -454,6 +454,7 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	/* Now that it has answered it can be told how to read. */
 	if (!outgoing->exposed && ripc__opened_may(outgoing)) {
 		ripc__outgoing_tell(outgoing);
+		outgoing->unopenable = !outgoing->exposed; /* once is enough */
 		if (outgoing->exposed)
 			return;
 	}

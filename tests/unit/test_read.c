@@ -491,6 +491,30 @@ static void send_to_partner(struct lone *lone, struct wire_packet *announce)
 	ck_assert(lone_hear(lone, 0, WIRE_ANNOUNCE, announce));
 }
 
+/* So many items that their keys have no room: that is not tried again and again. */
+START_TEST(open__keys_have_no_room)
+{
+	static struct lone lone;
+	struct iovec items[RIPC_ITEMS_MAX];
+	struct ripc_send send = {.size = sizeof(send), .n_items = RIPC_ITEMS_MAX, .items = items,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 5000};
+	struct wire_packet announce, pull = {.h.type = WIRE_PULL, .pull.busy = 1};
+
+	mover_open(&lone, RIPC_CAP_READ | (_i ? RIPC_CAP_SIZED : 0));
+	lone_introduce(&lone);
+	for (uint32_t i = 0; i < send.n_items; i++)
+		items[i] = (struct iovec){theirs + i * 2048, 2048};
+	send.to = lone.service;
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	pull.h.number = announce.h.number;
+	for (int i = 0; i < 100; i++)
+		lone_say(&lone, &pull, NULL, NULL);
+	ck_assert_uint_le(lone_stats(&lone).announcements_repeated, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* The items are told by their keys, and are ours again only when nobody can read them. */
 START_TEST(open__closed_before_the_end_is_told)
 {
@@ -702,7 +726,8 @@ int main(void)
 		{ open__said_again_when_the_route_is_back, 1 },
 		{ peer_open__takes_its_time, 2 },
 		{ loop__long_is_read, 1 }, { read__what_did_not_come_along, 2 },
-		{ read__nothing_left, 1 }, { open__what_does_not_go_along, 1 }, { NULL, 0 },
+		{ read__nothing_left, 1 }, { open__what_does_not_go_along, 1 },
+		{ open__keys_have_no_room, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("read", loops);
