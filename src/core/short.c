@@ -359,7 +359,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	}
 	count_sent(ctx, total);
 	for (uint32_t i = 0; request->flags & RIPC_GIVE && i < request->n_items; i++)
-		ripc__pool_free(ctx->pool, request->items[i].iov_base);
+		ripc__buffer_free(ctx, request->items[i].iov_base);
 	return 0;
 }
 

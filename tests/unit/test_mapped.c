@@ -439,6 +439,37 @@ START_TEST(give__goes_on)
 }
 END_TEST
 
+/* So do a few bytes of one, by a short message. */
+START_TEST(give__goes_on_as_a_short)
+{
+	struct world world;
+	struct iovec items[2] = {{.iov_len = LEN}, {.iov_len = 100}}, item;
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.flags = RIPC_GIVE};
+	struct ripc_msg *msg;
+
+	world_open(&world, _i);
+	for (int i = 0; i < 2; i++)
+		items[i].iov_base = buffer(&world, LEN, (uint8_t)i);
+	ck_assert_int_eq(ripc_buf_ref(world.ctx[0], items[1].iov_base), 0);
+	msg = give(&world, items, 2);
+	item = msg->items[1];
+	send.to = msg->from;
+	ck_assert_int_eq(ripc_buf_ref(world.ctx[1], item.iov_base), 0);
+	ripc_msg_free(msg);
+	check_bytes(&item, 100, 1);
+	ck_assert_uint_eq(stats_of(&world, 1).mapped_held_bytes, 100);
+	ck_assert_int_eq(ripc_sendmsg(world.svc[1], &send, NULL), 0);
+	check_held(&world, 0);
+	ck_assert_int_eq(ripc_buf_refs(world.ctx[0], items[1].iov_base), 1);
+	msg = take(&world, 0);
+	ck_assert_int_eq(msg->kind, RIPC_SHORT);
+	check_bytes(&msg->items[0], 100, 1);
+	ripc_msg_free(msg);
+	world_close(&world);
+}
+END_TEST
+
 /* The only message that 0 has under way, once it has shown its items; NULL: not yet. */
 static struct outgoing *shown(const struct world *world)
 {
@@ -530,6 +561,7 @@ int main(void)
 		{ give__owner_out_of_memory, 2 },
 		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
 		{ give__into_a_window, 2 }, { give__goes_on, 2 },
+		{ give__goes_on_as_a_short, 2 },
 		{ give__moves_when_it_was_mapped, 2 },
 		{ give__header_goes_along, 2 }, { holders__by_service, 2 }, { NULL, 0 },
 	};
