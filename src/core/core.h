@@ -679,6 +679,8 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful);
 /* It has read a message of ours, so long after it was told of it. */
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
+/* Or less, as several waits must fit into what a silent partner is given. */
+uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct peer *peer, uint32_t bytes);

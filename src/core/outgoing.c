@@ -76,7 +76,7 @@ static uint64_t cancel_at(const struct outgoing *outgoing)
 static void timer_set(struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = context_of(outgoing);
-	uint64_t at = ctx->now_us + outgoing->wait_us;
+	uint64_t at = ctx->now_us + ripc__wait_bound(ctx, outgoing->wait_us);
 
 	if (outgoing->state == OUT_ACTIVE && at > cancel_at(outgoing))
 		at = cancel_at(outgoing);

@@ -82,15 +82,22 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 	return (uint32_t)(rto > least ? rto : least);
 }
 
-/* The next wait after one that ended in silence. */
-uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
+uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us)
 {
 	uint64_t most = 1000ull * ctx->cfg.peer_timeout_ms / 8;
 
-	most = most < RTO_MAX_US ? most : RTO_MAX_US;
+	most = most > RTO_MIN_US ? most : RTO_MIN_US;
+	return wait_us < most ? wait_us : (uint32_t)most;
+}
+
+/* The next wait after one that ended in silence. */
+uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
+{
+	uint32_t most = ripc__wait_bound(ctx, RTO_MAX_US);
+
 	if (wait_us >= most)
 		return wait_us;
-	return (uint32_t)(2ull * wait_us < most ? 2ull * wait_us : most);
+	return 2 * wait_us < most ? 2 * wait_us : most;
 }
 
 /* Do our bytes, or somebody's, wait in a queue on the way? */

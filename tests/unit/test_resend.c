@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages to a partner who asks for the same again and again. */
-#include "lone.h"
+#include "mover.h"
 
 static uint8_t bytes[200000];
 
@@ -111,10 +111,44 @@ START_TEST(retry__when_half_is_sent)
 }
 END_TEST
 
+/*
+ * Partners are given up soon here, but this one answers each announcement: it is busy, or still
+ * reads. Once what it is asked, or its answer, is lost.
+ */
+START_TEST(pull__in_good_time)
+{
+	static struct lone lone;
+	const struct iovec item = {bytes, sizeof(bytes)};
+	struct wire_packet announce, pull = {.h.type = WIRE_PULL, .pull.busy = 1};
+	const uint32_t timeouts_ms[] = {200, 400, 200};
+	uint32_t since, n_heard = 0;
+	struct ripc_msg *msg;
+
+	mover_open(&lone, _i == 2 ? RIPC_CAP_READ : 0);
+	lone.ctx->cfg.peer_timeout_ms = timeouts_ms[_i];
+	lone_introduce(&lone);
+	pull.h.number = announced(&lone, &item);
+	since = lone.n_sent;
+	for (int ms = 0; ms < 1000; ms++) {
+		lone_pass(&lone, 1000);
+		if (!lone_hear(&lone, since, WIRE_ANNOUNCE, &announce))
+			continue;
+		since = lone.n_sent;
+		if (++n_heard != 2)
+			lone_say(&lone, &pull, NULL, NULL);
+	}
+	ck_assert_uint_ge(n_heard, 5);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {pull__asks_again_and_again, retry__again_and_again,
-		retry__when_half_is_sent, NULL};
+	const struct suite_loop loops[] = {
+		{ pull__asks_again_and_again, 1 }, { retry__again_and_again, 1 },
+		{ retry__when_half_is_sent, 1 }, { pull__in_good_time, 3 }, { NULL, 0 },
+	};
 
-	return suite_run("resend", tests);
+	return suite_run_loops("resend", loops);
 }
