@@ -15,6 +15,7 @@
  *   resend.c    what is sent again                ended.c    how they ended
  *   returns.c  what partners may write into ours   write.c   what we write into theirs
  *   opened.c    what partners may read of ours    read.c     what we read of theirs
+ *   cork.c      what goes together
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -723,8 +724,7 @@ void ripc__held_drop(struct partner *partner, bool count);
 size_t ripc__held_bytes(const struct partner *partner);
 
 /* ---- pump.c --------------------------------------------------------------------------------- */
-/* Fills iov with the bytes of range; returns how many iovecs, 0: more than max. Their checksum
- * is continued in *crc. */
+/* Fills iov with these bytes, continues *crc; returns how many iovecs, 0: more than max. */
 uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, struct iovec *iov,
 		uint32_t max, uint32_t *crc);
 /* Sends what the receiver asked for again, then what may come, as far as the network takes it. */
@@ -747,6 +747,8 @@ void ripc__outgoing_advance(struct partner *partner);
  * repeat: now; else when it is due anyway. */
 void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
+/* True: it is announced with others, soon. */
+bool ripc__cork(struct outgoing *outgoing);
 void ripc__corked_forget(struct partner *partner);
 /* Announces what has been held back for others to go along. */
 void ripc__corked_flush(struct ripc_context *ctx);

@@ -20,9 +20,7 @@
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* of each at most; others go alone */
-#define CORK_GAP_US     50u  /* who sends less often is not made to wait */
 #define WRITE_AGAIN_US  1000u /* after the device took no write at all */
-#define CORKED_US       200u /* then they go; if nobody calls, at the next tick */
 
 /* Announcements to one partner on their way to the network. */
 struct batch {
@@ -720,48 +718,6 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	return outgoing;
 }
 
-void ripc__corked_forget(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-
-	for (uint32_t i = 0; i < ctx->n_corked; i++) {
-		if (ctx->corked[i] == partner)
-			ctx->corked[i] = NULL;
-	}
-}
-
-void ripc__corked_flush(struct ripc_context *ctx)
-{
-	for (uint32_t i = 0; i < ctx->n_corked; i++) {
-		if (ctx->corked[i])
-			ripc__outgoing_advance(ctx->corked[i]);
-	}
-	ctx->n_corked = 0;
-}
-
-/*
- * A server that finds several requests in its queue answers them one after the other: the answers
- * go out together when it has taken the last one, or nearly at once if it is slow. A network that
- * can join datagrams then carries several for the price of one (docs/rationale.md).
- */
-static bool cork(struct outgoing *outgoing)
-{
-	struct ripc_context *ctx = context_of(outgoing);
-	struct partner *partner = outgoing->partner;
-	uint64_t gap_us = ctx->now_us - ctx->nowait_us;
-
-	if (!(outgoing->flags & RIPC_NOWAIT))
-		return false;
-	ctx->nowait_us = ctx->now_us;
-	if (outgoing->service->queued == 0 || gap_us > CORK_GAP_US || !partner->known ||
-			!partner->peer || outgoing->total > ripc__peer_payload(ctx, partner->peer))
-		return false;
-	if (ctx->n_corked == 0)
-		ctx->corked_due_us = ctx->now_us + CORKED_US;
-	ctx->corked[ctx->n_corked++] = partner;
-	return ctx->n_corked < CORKED_MAX;
-}
-
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
 		uint64_t lends, struct outgoing **outgoing_out)
 {
@@ -798,7 +754,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	if (request->reply_to)
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;
-	if (!cork(outgoing)) {
+	if (!ripc__cork(outgoing)) {
 		ripc__corked_flush(ctx);
 		ripc__outgoing_advance(partner);
 	}
