@@ -457,15 +457,25 @@ static void stop_receiving_into(struct ripc_service *svc, struct lent *lent)
 	}
 }
 
+struct cancelled {
+	struct ripc_service *svc;
+	uint64_t cookie;
+};
+
+static bool was_taken_back(const struct lent *lent, const struct cancelled *of)
+{
+	return lent->cancelled && lent->cookie == of->cookie;
+}
+
 /* Nothing that was taken back is still being written to. */
 static bool cancelled_are_idle(void *arg)
 {
-	const struct ripc_service *svc = arg;
+	const struct cancelled *of = arg;
 
-	list_for_each(node, &svc->lent) {
+	list_for_each(node, &of->svc->lent) {
 		const struct lent *lent = list_entry(node, struct lent, node);
 
-		if (lent->cancelled && (lent->in_use || lent->permit))
+		if (was_taken_back(lent, of) && (lent->in_use || lent->permit))
 			return false;
 	}
 	return true;
@@ -473,6 +483,7 @@ static bool cancelled_are_idle(void *arg)
 
 static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 {
+	struct cancelled of = {svc, cookie};
 	bool any = false;
 
 	list_for_each_safe(node, &svc->lent) {
@@ -487,11 +498,11 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 	}
 	if (!any)
 		return false;
-	ripc__wait(svc->ctx, cancelled_are_idle, svc, UINT64_MAX);
+	ripc__wait(svc->ctx, cancelled_are_idle, &of, UINT64_MAX);
 	list_for_each_safe(node, &svc->lent) {
 		struct lent *lent = list_entry(node, struct lent, node);
 
-		if (lent->cancelled)
+		if (was_taken_back(lent, &of))
 			ripc__lent_free(lent);
 	}
 	return true;

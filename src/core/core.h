@@ -189,8 +189,9 @@ struct partner {
 	uint64_t ack_number;      /* 0: none pending */
 	struct list ack_node;     /* ctx->acks */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
-	uint32_t unasked;         /* what it accepts unasked, bytes */
-	uint16_t queued;          /* messages of it that wait in the service's queue */
+	uint32_t unasked;         /* what it accepts unasked of a message, bytes */
+	uint32_t under_way;       /* what of that was sent and may be on its way, of all */
+	uint16_t n_outgoing, queued; /* messages of it that wait in the service's queue */
 	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
 	uint16_t asked_s;         /* not resolved: when the resolver was asked about it; 0: never */
 	uint16_t ack_status;
@@ -263,8 +264,8 @@ struct outgoing {
 	uint32_t crc;           /* of bytes [0, sent) */
 	uint32_t sum;           /* of what others move, if it was needed (summed) */
 	uint32_t wait_us;       /* of the repetition timer */
-	uint32_t n_items, n_holes;
-	uint32_t flags;
+	uint32_t unasked;       /* of partner->under_way */
+	uint32_t n_items, n_holes, flags;
 	uint8_t state, outcome;
 	bool waiter;            /* a call waits for it */
 	bool reported;          /* its message is queued or with the application */
@@ -554,8 +555,7 @@ void ripc__partner_hello(struct partner *partner, const struct wire_packet *pack
 /* It asks for what was said before: at most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
 void ripc__partner_touch(struct partner *partner);
-/* The partner is not there any more (status: why), and has not been since gone_us; its sends
- * end or move on. It stays, dead, as long as a packet of it may be under way. */
+/* Gone since gone_us (status: why); its sends end or move on. It stays a while, dead. */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
 /* A dead one says hello from there: its route leads there, and it has a new token. */
 int ripc__partner_reroute(struct partner *partner, struct device *device,
@@ -729,10 +729,9 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, 
 		uint32_t max, uint32_t *crc);
 /* Sends what the receiver asked for again, then what may come, as far as the network takes it. */
 void ripc__pump(struct outgoing *outgoing);
-/* Of its bytes, those that went unasked and may be under way still. */
-uint64_t ripc__unasked_bytes(const struct outgoing *outgoing);
-/* May those of one more message go, of so many in all? */
-bool ripc__unasked_has_room(const struct partner *partner, uint64_t under_way, uint64_t total);
+/* So many of its bytes went unasked and may be under way still. Is there room for them? */
+void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes);
+bool ripc__unasked_has_room(const struct outgoing *outgoing);
 
 /* ---- resend.c ---------------------------------------------------------------------------- */
 /* Notes what of the asked-for bytes is to be sent again, for the pump. */
@@ -743,8 +742,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		uint64_t lends, struct outgoing **outgoing);
 /* The partner became ready for announcements: number and start what waits. */
 void ripc__outgoing_advance(struct partner *partner);
-/* The partner asks to be told again; forgotten: it does not know any more what it received.
- * repeat: now; else when it is due anyway. */
+/* It asks to be told again; forgotten: what it received, too; repeat: now, not when it is due. */
 void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
 /* True: it is announced with others, soon. */
@@ -754,6 +752,8 @@ void ripc__corked_forget(struct partner *partner);
 void ripc__corked_flush(struct ripc_context *ctx);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
+void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
+void ripc__outgoing_unlink(struct outgoing *outgoing);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
 /* It has ended, but can still be read when its call must return. */
 void ripc__outgoing_unknown(struct outgoing *outgoing);

@@ -143,6 +143,21 @@ static void conclude(struct outgoing *outgoing)
 		take_back_lent(outgoing);
 }
 
+void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
+{
+	outgoing->partner = partner;
+	partner->n_outgoing++;
+	list_append(&partner->outgoing, &outgoing->node);
+}
+
+void ripc__outgoing_unlink(struct outgoing *outgoing)
+{
+	outgoing->partner->under_way -= outgoing->unasked;
+	outgoing->partner->n_outgoing--;
+	outgoing->unasked = 0;
+	list_remove(&outgoing->node);
+}
+
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
 {
 	struct ripc_context *ctx = context_of(outgoing);
@@ -162,8 +177,10 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;
 	outgoing->busy = false;
-	if (partner)
+	if (partner) {
 		outgoing->to_incarnation = partner->incarnation; /* who may hold it: holders.c */
+		ripc__outgoing_unlink(outgoing);
+	}
 	outgoing->partner = NULL;
 	list_remove(&outgoing->node);
 	list_append(&ctx->ended, &outgoing->node);

@@ -286,8 +286,11 @@ static void cancel_send(struct outgoing *outgoing)
 
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 {
+	struct partner *partner = outgoing->partner;
+
 	if (outgoing->state == OUT_WAITING || !outgoing->announced) {
 		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status);
+		ripc__outgoing_advance(partner); /* what had no room beside it */
 		return;
 	}
 	outgoing->cancel_status = status;
@@ -371,45 +374,63 @@ static void fire(void *owner, struct ripc__timer *timer)
 	timer_set(outgoing);
 }
 
+/* Those that wait are the last ones; the list's head: there are none. */
+static struct list *first_waiting(struct partner *partner)
+{
+	struct list *node = &partner->outgoing;
+
+	while (node->prev != &partner->outgoing &&
+			list_entry(node->prev, struct outgoing, node)->state == OUT_WAITING)
+		node = node->prev;
+	return node;
+}
+
+/* Is there a number for it, and room for what of it goes unasked? */
+static bool may_begin(const struct outgoing *outgoing)
+{
+	uint64_t n_begun = outgoing->partner->long_next - oldest(outgoing->partner);
+
+	return n_begun < LONGS_MAX && (n_begun == 0 || ripc__unasked_has_room(outgoing));
+}
+
+static void number(struct outgoing *outgoing, struct batch *batch)
+{
+	outgoing->number = outgoing->partner->long_next++;
+	outgoing->state = OUT_ACTIVE;
+	outgoing->heard_us = context_of(outgoing)->now_us;
+	wait_reset(outgoing);
+	if (ripc__writing_start(outgoing)) {
+		if (outgoing->writing)
+			writing_wait(outgoing);
+		return;
+	}
+	announce(outgoing, batch);
+	wait_reset(outgoing); /* now that it is known how the partner gets it */
+	timer_set(outgoing);
+	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->sent);
+}
+
 void ripc__outgoing_advance(struct partner *partner)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	uint64_t under_way = 0;
 	struct batch batch;
 
 	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
 		return;
-	batch.n = batch.n_iov = 0;
 	/* While its ID may mean somebody else, nothing new is begun. */
 	if (partner->suspect && !ripc__partner_settled(partner))
 		return;
-	list_for_each_safe(node, &partner->outgoing) {
+	batch.n = batch.n_iov = 0;
+	for (struct list *node = first_waiting(partner), *next; node != &partner->outgoing;
+			node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		if (outgoing->state != OUT_WAITING) {
-			under_way += ripc__unasked_bytes(outgoing);
-			continue;
-		}
-		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation) {
+		next = node->next;
+		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
-			continue;
-		}
-		if (partner->long_next - oldest(partner) >= LONGS_MAX ||
-				!ripc__unasked_has_room(partner, under_way, outgoing->total))
+		else if (may_begin(outgoing))
+			number(outgoing, &batch);
+		else
 			break;
-		outgoing->number = partner->long_next++;
-		outgoing->state = OUT_ACTIVE;
-		outgoing->heard_us = ctx->now_us;
-		wait_reset(outgoing);
-		if (ripc__writing_start(outgoing)) {
-			if (outgoing->writing)
-				writing_wait(outgoing);
-			continue;
-		}
-		announce(outgoing, &batch);
-		wait_reset(outgoing); /* now that it is known how the partner gets it */
-		timer_set(outgoing);
-		under_way += ripc__unasked_bytes(outgoing);
 	}
 	batch_send(partner, &batch);
 }
@@ -437,15 +458,10 @@ void ripc__outgoing_tell(struct outgoing *outgoing)
 	timer_set(outgoing);
 }
 
-void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
+static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 {
-	struct outgoing *outgoing = find(partner, packet->h.number);
-	const struct wire_pull *pull = &packet->pull;
 	uint64_t left, sent;
 
-	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing)
-		return;
-	heard(outgoing);
 	/* What was written did not get there; it asks for the bytes. */
 	if (pull->limit > outgoing->limit || pull->n_holes)
 		outgoing->written = false;
@@ -470,6 +486,17 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 	else
 		outgoing->wait_us = RTO_CAP_US;
 	timer_set(outgoing);
+}
+
+void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
+{
+	struct outgoing *outgoing = find(partner, packet->h.number);
+
+	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing)
+		return;
+	heard(outgoing);
+	ripc__unasked_count(outgoing, 0); /* it has come, or was dropped */
+	pulled(outgoing, &packet->pull);
 	ripc__outgoing_advance(partner);
 }
 
@@ -478,7 +505,7 @@ static void begin(struct outgoing *outgoing, struct partner *partner)
 	ripc__opened_close(outgoing);
 	ripc__writing_leave(outgoing);
 	ripc__offer_free(outgoing);
-	outgoing->partner = partner;
+	ripc__outgoing_link(outgoing, partner);
 	outgoing->state = OUT_WAITING;
 	outgoing->number = 0;
 	outgoing->announced = outgoing->exposed = outgoing->unopenable = false;
@@ -487,7 +514,6 @@ static void begin(struct outgoing *outgoing, struct partner *partner)
 	outgoing->crc = outgoing->n_holes = 0;
 	outgoing->resend_left = PULL_MAX;
 	busy_update(outgoing);
-	list_append(&partner->outgoing, &outgoing->node);
 	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
 }
 
@@ -509,7 +535,7 @@ static void move_on(struct outgoing *outgoing)
 		return;
 	}
 	ripc__outgoing_unblock(outgoing->partner);
-	list_remove(&outgoing->node);
+	ripc__outgoing_unlink(outgoing);
 	begin(outgoing, next);
 	ripc__outgoing_advance(next);
 }
@@ -634,18 +660,9 @@ static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
 	return !may_be_complete(outgoing) || outgoing->started_us > gone_us;
 }
 
-static uint32_t waiting(const struct partner *partner)
-{
-	uint32_t n = 0;
-
-	list_for_each(node, &partner->outgoing)
-		n++;
-	return n;
-}
-
 void ripc__outgoing_move(struct partner *partner)
 {
-	uint32_t n = waiting(partner);
+	uint32_t n = partner->n_outgoing;
 
 	/* Counted, as one may come back: its ID may mean the same partner again. */
 	for (struct list *node = partner->outgoing.next, *next; n > 0; n--, node = next) {
@@ -661,7 +678,7 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	bool was_found = partner->peer != NULL;
 
-	for (uint32_t n = waiting(partner); n > 0; n--) {
+	for (uint32_t n = partner->n_outgoing; n > 0; n--) {
 		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
 			node);
 
@@ -732,7 +749,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	error = error ? error : ripc__partner_for_call(service, request->to, &partner);
 	if (error)
 		return error;
-	if (request->flags & RIPC_NOWAIT && waiting(partner) >= WAITING_MAX) {
+	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= WAITING_MAX) {
 		partner->blocked = true;
 		return -EAGAIN;
 	}

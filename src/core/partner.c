@@ -237,9 +237,8 @@ static void hand_over(struct partner *from, struct partner *to)
 	list_for_each_safe(node, &from->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		list_remove(node);
-		list_append(&to->outgoing, node);
-		outgoing->partner = to;
+		ripc__outgoing_unlink(outgoing);
+		ripc__outgoing_link(outgoing, to);
 	}
 }
 

@@ -157,19 +157,31 @@ void ripc__pump(struct outgoing *outgoing)
 
 /* ---- what goes unasked ------------------------------------------------------------------- */
 
-uint64_t ripc__unasked_bytes(const struct outgoing *outgoing)
+void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes)
 {
-	return outgoing->announced && outgoing->limit <= UNASKED_BYTES ? outgoing->sent : 0;
+	outgoing->partner->under_way += (uint32_t)bytes - outgoing->unasked;
+	outgoing->unasked = (uint32_t)bytes;
+}
+
+/* Of what is read hardly anything goes unasked. */
+static uint64_t goes_unasked(const struct outgoing *outgoing, const struct device *device)
+{
+	const struct partner *partner = outgoing->partner;
+
+	if (outgoing->total > UNASKED_BYTES && device->attr.caps & RIPC_CAP_READ &&
+			partner->token_out)
+		return 0;
+	return outgoing->total < partner->unasked ? outgoing->total : partner->unasked;
 }
 
 /* A partner that takes less than the usual of one message has told an eighth of its credit. */
-bool ripc__unasked_has_room(const struct partner *partner, uint64_t under_way, uint64_t total)
+bool ripc__unasked_has_room(const struct outgoing *outgoing)
 {
+	const struct partner *partner = outgoing->partner;
+	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	uint64_t most = partner->unasked < UNASKED_BYTES ? 8ull * partner->unasked : UINT64_MAX;
-	uint32_t buffer = ripc__peer_device(partner->service->ctx, partner->peer)->attr.peer_buffer;
 
-	if (buffer && buffer < most)
-		most = buffer;
-	return under_way == 0 ||
-		under_way + (total < partner->unasked ? total : partner->unasked) <= most;
+	if (device->attr.peer_buffer && device->attr.peer_buffer < most)
+		most = device->attr.peer_buffer;
+	return partner->under_way + goes_unasked(outgoing, device) <= most;
 }

@@ -20,7 +20,8 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 	uint64_t apart_us = 2ull * peer->srtt_us < most_us ? 2ull * peer->srtt_us : most_us;
 	uint64_t missing = 0;
 
-	if (ripc__peer_device(ctx, peer)->attr.caps & RIPC_CAP_SIZED)
+	if (ripc__peer_device(ctx, peer)->attr.caps &
+			(RIPC_CAP_SIZED | RIPC_CAP_RELIABLE))
 		return;
 	for (uint32_t i = 0; i < pull->n_holes; i++)
 		missing += pull->holes[i].end - pull->holes[i].start;

@@ -243,9 +243,17 @@ START_TEST(nowait__no_more_unasked_than_there_is_room_for)
 	lone.unasked = 8000;
 	lone_introduce(&lone);
 	for (uint64_t cookie = 1; cookie <= 20; cookie++)
-		ck_assert_int_eq(send_bytes(&lone, cookie, _i ? sizeof(bytes) : 8000), 0);
+		ck_assert_int_eq(send_bytes(&lone, cookie, _i == 1 ? sizeof(bytes) : 8000), 0);
 	ck_assert_uint_eq(n_announced(&lone), 8);
-	if (_i) {
+	if (_i == 2) { /* what waits holds up nothing that has room when it is cancelled */
+		say_delivered(&lone, 2);
+		ck_assert_uint_eq(n_announced(&lone), 9);
+		ck_assert_int_eq(send_bytes(&lone, 21, 0), 0);
+		ck_assert_uint_eq(n_announced(&lone), 9);
+		for (uint64_t cookie = 10; cookie <= 20; cookie++)
+			ck_assert_int_eq(ripc_cancel(lone.svc, cookie), 0);
+		ck_assert_uint_eq(n_announced(&lone), 10);
+	} else if (_i) {
 		pull.h.number = 3; /* these have come, and it asks for more */
 		lone_say(&lone, &pull, NULL, NULL);
 		ck_assert_uint_eq(n_announced(&lone), 9);
@@ -267,7 +275,7 @@ int main(void)
 		{ nowait__held_back_for_a_moment_only, 2 },
 		{ answer__says_what_else_was_delivered, 1 },
 		{ answer__with_an_errno_of_ours, 2 },
-		{ nowait__no_more_unasked_than_there_is_room_for, 2 }, { NULL, 0 },
+		{ nowait__no_more_unasked_than_there_is_room_for, 3 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("outgoing", loops);
