@@ -15,7 +15,8 @@
 
 struct fake_iwarp fake_iwarp;
 
-struct fake_world fake_world = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct fake_world fake_world = {.lock = PTHREAD_MUTEX_INITIALIZER,
+	.answered = PTHREAD_COND_INITIALIZER};
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -453,6 +454,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	struct fake_qp *qp = (struct fake_qp *)id->qp;
 
 	pthread_mutex_lock(&fake_world.lock);
+	fake_await_answer((struct fake_id *)id);
 	fake_separate(qp);
 	list_remove(&qp->node);
 	fake_world.n_qps--;

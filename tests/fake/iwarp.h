@@ -46,7 +46,8 @@ struct fake_iwarp {
 	} fail[FAKE_CALLS];
 	bool addr_error;   /* addresses are not resolved, by an event */
 	bool block;        /* who connects is not answered by the network, and waits */
-	bool mute;         /* requests arrive nowhere, and are never answered */
+	bool mute;         /* requests arrive nowhere; whoever disconnects or destroys what has
+	                      asked waits until fake_iwarp_give_up() */
 	bool hold_reads;   /* reads that are posted do not end */
 	bool late_reads;   /* nor that, and what they read is sent later, as siw does */
 	bool late_writes;  /* what is written is placed later; the network has it, so it ends */
@@ -81,6 +82,8 @@ uint32_t fake_iwarp_requests(void);
 uint32_t fake_iwarp_faults(const char **what);
 /* All late reads that are held end, and what is written late is placed. */
 void fake_iwarp_end_reads(void);
+/* Whoever has asked while it was mute hears that nobody answers, as siw says after 10 s. */
+void fake_iwarp_give_up(void);
 /* All connections break, as when the network does. */
 void fake_iwarp_break(void);
 /* The device is gone, as when its driver is unloaded; a descriptor of this context says so. */

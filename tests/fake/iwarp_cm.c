@@ -11,6 +11,12 @@
 
 /* ---- events ------------------------------------------------------------------------------ */
 
+static bool is_answer(enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_REJECTED ||
+		type == RDMA_CM_EVENT_CONNECT_ERROR || type == RDMA_CM_EVENT_UNREACHABLE;
+}
+
 static void tell(struct fake_id *id, enum rdma_cm_event_type type, struct fake_id *listener,
 		const struct rdma_conn_param *param)
 {
@@ -29,6 +35,10 @@ static void tell(struct fake_id *id, enum rdma_cm_event_type type, struct fake_i
 	event->event.param.conn.private_data_len = len;
 	list_append(&channel->events, &event->node);
 	fake_signal_fd(channel->write_fd);
+	if (!is_answer(type))
+		return;
+	id->asks = id->is_mute = false;
+	pthread_cond_broadcast(&fake_world.answered);
 }
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -137,10 +147,13 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 	struct fake_id *own = (struct fake_id *)id;
 
 	pthread_mutex_lock(&fake_world.lock);
+	fake_await_answer(own);
 	if (own->unacknowledged)
 		fake_fault("an identifier is destroyed before its events are acknowledged");
 	if (id->qp)
 		fake_fault("an identifier is destroyed before its queue pair");
+	if (own->remote && own->remote->asks)
+		tell(own->remote, RDMA_CM_EVENT_CONNECT_ERROR, NULL, NULL);
 	if (own->remote)
 		own->remote->remote = NULL;
 	events_forget(own);
@@ -254,7 +267,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 		return -1;
 	pthread_mutex_lock(&fake_world.lock);
 	fake_iwarp.n_requests++;
-	is_mute = fake_iwarp.mute;
+	is_mute = own->is_mute = fake_iwarp.mute;
 	listener = listener_at(&id->route.addr.dst_sin);
 	pthread_mutex_unlock(&fake_world.lock);
 	if (is_mute)
@@ -269,6 +282,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	server->id.route.addr.dst_sin = id->route.addr.src_sin;
 	server->remote = own;
 	own->remote = server;
+	own->asks = true;
 	tell(server, RDMA_CM_EVENT_CONNECT_REQUEST, listener, param);
 	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
@@ -284,7 +298,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	pthread_mutex_lock(&fake_world.lock);
 	client = own->remote;
 	fake_iwarp.n_accepts++;
-	if (client && client->id.qp) {
+	if (client && client->id.qp && client->id.qp->state != IBV_QPS_ERR) {
 		qp->remote = (struct fake_qp *)client->id.qp;
 		qp->remote->remote = qp;
 		qp->is_server = qp->was_connected = qp->remote->was_connected = true;
@@ -292,6 +306,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 		tell(client, RDMA_CM_EVENT_ESTABLISHED, NULL, param);
 	} else {
 		tell(own, RDMA_CM_EVENT_CONNECT_ERROR, NULL, NULL);
+		if (client && client->asks)
+			tell(client, RDMA_CM_EVENT_CONNECT_ERROR, NULL, NULL);
 	}
 	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
@@ -345,10 +361,30 @@ void fake_separate(struct fake_qp *qp)
 int rdma_disconnect(struct rdma_cm_id *id)
 {
 	pthread_mutex_lock(&fake_world.lock);
+	fake_await_answer((struct fake_id *)id);
 	if (id->qp)
 		fake_separate((struct fake_qp *)id->qp);
 	pthread_mutex_unlock(&fake_world.lock);
 	return 0;
+}
+
+void fake_await_answer(struct fake_id *id)
+{
+	while (id->is_mute)
+		pthread_cond_wait(&fake_world.answered, &fake_world.lock);
+}
+
+void fake_iwarp_give_up(void)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	fake_iwarp.mute = false;
+	list_for_each(node, &fake_world.ids) {
+		struct fake_id *id = list_entry(node, struct fake_id, node);
+
+		if (id->is_mute)
+			tell(id, RDMA_CM_EVENT_UNREACHABLE, NULL, NULL);
+	}
+	pthread_mutex_unlock(&fake_world.lock);
 }
 
 void fake_iwarp_break(void)

@@ -87,10 +87,13 @@ struct fake_id {
 	struct fake_id *remote;
 	uint32_t unacknowledged;
 	bool listens;
+	bool asks;    /* and has had no answer, */
+	bool is_mute; /* as nobody hears it */
 };
 
 struct fake_world {
 	pthread_mutex_t lock;
+	pthread_cond_t answered;
 	struct list qps, mrs, ids;
 	uint32_t next_key, live, faults, n_qps;
 	uint16_t next_port;
@@ -112,5 +115,7 @@ void fake_signal_fd(int fd);
 void fake_complete(struct ibv_cq *to, const struct ibv_wc *wc);
 /* Breaks a connection; both ends hear of it. Under the lock. */
 void fake_separate(struct fake_qp *qp);
+/* Until what this one has asked is answered. Under the lock. */
+void fake_await_answer(struct fake_id *id);
 
 #endif

@@ -77,6 +77,7 @@ static void finish(void)
 {
 	const char *what;
 
+	fake_iwarp_give_up(); /* closing waits for that */
 	for (uint32_t i = 0; i < n_ends; i++) {
 		for (uint32_t k = 0; k < ENDS; k++) {
 			if (ends[i].peers[k].link)

@@ -151,7 +151,7 @@ START_TEST(peer_open__nobody_is_found_or_answers)
 	clock_pass(1000000);
 	turn_us = 20000;
 	ck_assert_int_eq(connect_to(0, 1), -ETIMEDOUT);
-	fake_iwarp.mute = false;
+	fake_iwarp_give_up();
 	recover();
 	finish();
 }

@@ -291,7 +291,8 @@ START_TEST(connection__cannot_be_had)
 		ck_assert_uint_eq(fake_iwarp.n_requests, n);
 		clock_pass(1000000);
 	}
-	fake_iwarp.mute = false;
+	fake_iwarp_give_up();
+	AWAIT(ends[0].port.n_conns == 0);
 	clock_pass(60000000);
 	ck_assert_int_eq(read_now(), 0);
 	finish_open();

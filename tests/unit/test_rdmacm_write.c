@@ -219,6 +219,20 @@ START_TEST(mem_revoke__echo_fails)
 }
 END_TEST
 
+/* One that nobody answers cannot come to stand any more: memory is taken back at once. */
+START_TEST(mem_revoke__while_nobody_answers)
+{
+	begin_open(FAKE_SIW, true);
+	fake_iwarp.mute = true;
+	fake_iwarp_break();
+	AWAIT(fake_iwarp_requests() > 1 && !link_of(1, 0)->conn->busy);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	await_fence(0, 3);
+	ck_assert_uint_eq(ends[1].port.n_conns, 1);
+	finish_closed();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -234,6 +248,7 @@ int main(void)
 		{mem_revoke__twice, 1},
 		{mem_revoke__echo_cannot_be_posted, 1},
 		{mem_revoke__echo_fails, 1},
+		{mem_revoke__while_nobody_answers, 1},
 		{NULL, 0},
 	};
 

@@ -8,6 +8,10 @@
  * Therefore all of its completions are taken first: it is disconnected, the completion queue is
  * emptied, and only then is it forgotten and destroyed.
  *
+ * A request cannot be given up: the kernel waits for its answer (iw_cm_disconnect()), which siw
+ * gives itself when there has been none for 10 s. What has asked is not disconnected or destroyed
+ * before that, or it would hold a helper thread; its queue pair is made useless meanwhile.
+ *
  * siw (Linux 6.1, siw_accept()) may not notice what comes right behind the request's answer, until
  * more comes. So who asked says something once more, unless it has heard something meanwhile.
  */
@@ -103,13 +107,18 @@ static void connect_run(struct ripc__rdma_job *job)
 	conn->job_error = ripc__rdma_may_be_left(connect_call, conn);
 }
 
-static void break_run(struct ripc__rdma_job *job)
+/* One that is not connected yet will not be any more. */
+static void spoil_run(struct ripc__rdma_job *job)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)rdma_disconnect(conn->id); /* the other end may have done it already */
-	(void)ibv_modify_qp(conn->id->qp, &attr, IBV_QP_STATE);
+	(void)ibv_modify_qp(conn_of(job)->id->qp, &attr, IBV_QP_STATE);
+}
+
+static void break_run(struct ripc__rdma_job *job)
+{
+	(void)rdma_disconnect(conn_of(job)->id); /* the other end may have done it already */
+	spoil_run(job);
 }
 
 static void destroy_run(struct ripc__rdma_job *job)
@@ -190,6 +199,27 @@ static void break_done(void *owner, struct ripc__rdma_job *job)
 	conn->port->look = true;
 }
 
+static void break_begin(struct rdmacm_conn *conn)
+{
+	conn->state = RDMACM_BREAKING;
+	submit(conn, break_run, break_done);
+}
+
+/* From here on nobody reaches anything by it. */
+static void spoil_done(void *owner, struct ripc__rdma_job *job)
+{
+	struct rdmacm_conn *conn = conn_of(job);
+
+	(void)owner;
+	conn->busy = false;
+	if (!job->ran || conn->port->closing)
+		return;
+	conn->passed = UINT64_MAX;
+	ripc__rdmacm_fences_check(conn->port);
+	if (!conn->asked)
+		break_begin(conn);
+}
+
 void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
 {
 	if (conn->state >= RDMACM_BREAKING || conn->unwanted)
@@ -207,8 +237,10 @@ void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
 		destroy(conn);
 		return;
 	}
-	conn->state = RDMACM_BREAKING;
-	submit(conn, break_run, break_done);
+	if (conn->asked)
+		submit(conn, spoil_run, spoil_done);
+	else
+		break_begin(conn);
 }
 
 /* After a job: it goes on, unless something went wrong meanwhile. */
@@ -252,6 +284,7 @@ static void connect_begin(struct rdmacm_conn *conn)
 	if (conn->waits)
 		return;
 	port->n_asking += !conn->is_server;
+	conn->asked = !conn->is_server;
 	prepare_hello(conn);
 	submit(conn, connect_run, connect_done);
 }
@@ -274,6 +307,7 @@ static void connect_done(void *owner, struct ripc__rdma_job *job)
 
 	(void)owner;
 	conn->port->n_asking -= !conn->is_server;
+	conn->asked &= job->ran && !conn->job_error;
 	(void)goes_on(conn, job);
 	if (!conn->port->closing)
 		connect_next(conn->port);
@@ -335,7 +369,7 @@ err_free:
 	return error;
 }
 
-/* An attempt that was given up holds a helper thread: another one would take the next. */
+/* An attempt that was given up takes a connection, perhaps a helper thread: one is enough. */
 static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *remote)
 {
 	uint64_t now_us = ripc__rdma_now_us();
@@ -343,8 +377,8 @@ static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *r
 	list_for_each(node, &port->conns) {
 		const struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
 
-		if (conn->busy && conn->unwanted && conn->state == RDMACM_CONNECTING &&
-				conn->due_us <= now_us &&
+		if ((conn->busy || conn->asked) && conn->unwanted &&
+				conn->state == RDMACM_CONNECTING && conn->due_us <= now_us &&
 				ripc__rdmacm_addr_is(&conn->remote, remote))
 			return true;
 	}
@@ -480,7 +514,7 @@ static void disconnected(struct rdmacm_conn *conn)
 	ripc__rdmacm_conn_break(conn, conn->bye_came || conn->bye ? 0 : -ECONNRESET);
 }
 
-static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+static void obey(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -511,6 +545,24 @@ static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *eve
 	default:
 		break; /* says nothing that matters */
 	}
+}
+
+/* The kernel has no more to say to a request: its end waits for nothing. */
+static bool is_answer(enum rdma_cm_event_type what)
+{
+	return what == RDMA_CM_EVENT_ESTABLISHED || what == RDMA_CM_EVENT_REJECTED ||
+		what == RDMA_CM_EVENT_UNREACHABLE || what == RDMA_CM_EVENT_CONNECT_ERROR ||
+		what == RDMA_CM_EVENT_DISCONNECTED || what == RDMA_CM_EVENT_DEVICE_REMOVAL;
+}
+
+static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	bool is_late = conn->asked && conn->unwanted && is_answer(event->event);
+
+	conn->asked &= !is_answer(event->event);
+	obey(conn, event);
+	if (is_late && !conn->busy)
+		break_begin(conn);
 }
 
 /* What an event says, which is gone when it is acknowledged. */

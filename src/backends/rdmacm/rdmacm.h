@@ -101,6 +101,7 @@ struct rdmacm_conn {
 	bool busy;                   /* a job runs, or waits to */
 	bool unwanted;               /* break it as soon as it is not busy */
 	bool waits;                  /* client: with its request, for a helper thread */
+	bool asked;                  /* client: and has had no answer */
 	bool was_ready, bye_came, bye_gone;
 	bool echoing;                /* an echo is under way */
 	int error;                   /* why it is unwanted */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The beginning and the end of connections of the rdmacm backend, where partners are silent, or
+ * say too much or the wrong thing.
+ */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "rdmacm_ends.h"
+#include "suite.h"
+
+/* ---- silence ----------------------------------------------------------------------------- */
+
+/* Requests that get no answer are given up, but the kernel does not yet give them back. */
+static void ask_the_silent(uint32_t n)
+{
+	begin(n + 2);
+	fake_iwarp.mute = true;
+	for (uint32_t k = 1; k <= n; k++)
+		ck_assert_int_eq(route(0, k), -EINPROGRESS);
+	AWAIT(fake_iwarp_requests() == n);
+	turn_us = 20000;
+	AWAIT(ends[0].n_events == n);
+	turn_us = 1000;
+	fake_iwarp.mute = false;
+}
+
+/* They do not hold up who answers. */
+START_TEST(peer_open__many_are_silent)
+{
+	ask_the_silent(2 * RIPC__RDMA_THREADS);
+	ck_assert_int_eq(connect_to(0, 2 * RIPC__RDMA_THREADS + 1), 0);
+	pass(0, 2 * RIPC__RDMA_THREADS + 1);
+	fake_iwarp_give_up();
+	AWAIT(ends[0].port.n_conns == 1);
+	finish();
+}
+END_TEST
+
+/* Who is silent is not asked again meanwhile, and can be reached when it has answered. */
+START_TEST(peer_open__still_silent)
+{
+	ask_the_silent(1);
+	ck_assert_int_eq(ends[0].events[0].status, -ETIMEDOUT);
+	ck_assert_ptr_null(link_of(0, 1)->conn);
+	clock_pass(1000000);
+	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
+	ck_assert_uint_eq(ends[0].port.n_conns, 1);
+	fake_iwarp_give_up();
+	AWAIT(ends[0].port.n_conns == 0);
+	clock_pass(1000000);
+	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	pass(0, 1);
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{peer_open__many_are_silent, 1},
+		{peer_open__still_silent, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("rdmacm_conn", loops);
+}
