@@ -51,6 +51,7 @@ struct fake_iwarp {
 	bool hold_reads;   /* reads that are posted do not end */
 	bool late_reads;   /* nor that, and what they read is sent later, as siw does */
 	bool late_writes;  /* what is written is placed later; the network has it, so it ends */
+	uint32_t n_flood;  /* requests that come again as soon as one is looked at */
 	uint32_t n_lies;   /* writes that end well and place nothing */
 	bool raises;       /* what is posted raises SIGPIPE, as by a TCP socket of the kernel's */
 	uint32_t vendor_id;

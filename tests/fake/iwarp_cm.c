@@ -73,6 +73,22 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	fake_gone(own);
 }
 
+static struct fake_id *id_new(struct rdma_event_channel *channel, void *context);
+
+/* The same request once more. */
+static void repeat(const struct fake_event *event)
+{
+	struct fake_id *again = id_new(event->event.id->channel, NULL);
+
+	again->id.route = event->event.id->route;
+	again->id.verbs = event->event.id->verbs;
+	again->id.port_num = 1;
+	pthread_mutex_lock(&fake_world.lock);
+	tell(again, RDMA_CM_EVENT_CONNECT_REQUEST, NULL, &event->event.param.conn);
+	fake_iwarp.n_flood--;
+	pthread_mutex_unlock(&fake_world.lock);
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct fake_channel *own = (struct fake_channel *)channel;
@@ -90,6 +106,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	next = list_entry(list_pop(&own->events), struct fake_event, node);
 	((struct fake_id *)next->event.id)->unacknowledged++;
 	pthread_mutex_unlock(&fake_world.lock);
+	if (fake_iwarp.n_flood && next->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		repeat(next);
 	*event = &next->event;
 	return 0;
 }

@@ -58,11 +58,41 @@ START_TEST(peer_open__still_silent)
 }
 END_TEST
 
+/* ---- too much ---------------------------------------------------------------------------- */
+
+static void garble(uint8_t *bytes, uint8_t *len)
+{
+	(void)len;
+	bytes[0] = 0;
+}
+
+/* However many requests come, who polls has its turn again. */
+START_TEST(requests__without_end)
+{
+	struct ripc__event events[1];
+
+	begin(2);
+	fake_iwarp.private_data = garble;
+	ck_assert_int_eq(route(1, 0), -EINPROGRESS);
+	ends[0].is_stopped = true;
+	AWAIT(fake_iwarp_requests() == 1);
+	fake_iwarp.n_flood = 1000;
+	ck_assert_int_eq(BACKEND->wait_arm(&ends[0].port), -EAGAIN);
+	ck_assert_uint_gt(fake_iwarp.n_flood, 900);
+	ck_assert_int_eq(BACKEND->poll(&ends[0].port, events, 1), 0);
+	ck_assert_uint_gt(fake_iwarp.n_flood, 800);
+	ends[0].is_stopped = false;
+	AWAIT(fake_iwarp.n_flood == 0);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{peer_open__many_are_silent, 1},
 		{peer_open__still_silent, 1},
+		{requests__without_end, 1},
 		{NULL, 0},
 	};
 

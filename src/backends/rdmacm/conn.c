@@ -31,6 +31,7 @@
 #define STALL_US      4000000u /* without the end of a read: the other host is gone */
 #define STALL_LOOK_US 1000000u
 #define INLINE_WISHED 256u
+#define EVENTS_MOST   32u     /* taken at once, as the other ends make more */
 #define RETRIES       7
 
 static struct rdmacm_conn *conn_of(struct ripc__rdma_job *job)
@@ -592,12 +593,14 @@ static void copy_event(const struct rdma_cm_event *event, struct said *said)
 }
 
 /* Acknowledged before anything is done: an identifier cannot be destroyed before that. */
-void ripc__rdmacm_events(struct rdmacm_port *port)
+bool ripc__rdmacm_events(struct rdmacm_port *port)
 {
 	struct rdma_cm_event *event;
 	struct said said;
 
-	while (rdma_get_cm_event(port->channel, &event) == 0) {
+	for (uint32_t i = 0; i < EVENTS_MOST; i++) {
+		if (rdma_get_cm_event(port->channel, &event))
+			return true;
 		copy_event(event, &said);
 		rdma_ack_cm_event(event);
 		if (said.event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -607,6 +610,7 @@ void ripc__rdmacm_events(struct rdmacm_port *port)
 			rdma_destroy_id(said.event.id);
 		}
 	}
+	return false;
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */

@@ -184,15 +184,16 @@ static bool is_left_behind(const struct rdmacm_port *port)
 static RIPC__RARE void look(struct rdmacm_port *port)
 {
 	uint64_t now_us;
+	bool is_all;
 
 	look_at_device(port);
 	ripc__rdma_worker_done(port->worker, port);
-	ripc__rdmacm_events(port);
-	port->look |= is_left_behind(port);
+	is_all = ripc__rdmacm_events(port);
+	port->look |= !is_all || is_left_behind(port);
 	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdma_now_us();
 	if (!port->look && port->due_us > now_us)
 		return;
-	port->look = false;
+	port->look = !is_all;
 	port->due_us = UINT64_MAX;
 	ripc__rdmacm_conns_run(port, now_us);
 	ripc__rdmacm_links_run(port, now_us);

@@ -353,8 +353,8 @@ uint32_t ripc__rdmacm_fallbacks(void *port);
 /* ---- conn.c ------------------------------------------------------------------------------ */
 /* Asks the partner of a link for a connection; it becomes the link's. */
 int ripc__rdmacm_conn_ask(struct rdmacm_link *link);
-/* What connections are made of comes and goes: events of the channel, late ones. */
-void ripc__rdmacm_events(struct rdmacm_port *port);
+/* What connections are made of comes and goes: events of the channel, late ones. False: not all. */
+bool ripc__rdmacm_events(struct rdmacm_port *port);
 void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
 /* It carries messages: the first one has come, or may go. */
 void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn);
