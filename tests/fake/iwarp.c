@@ -126,6 +126,12 @@ void fake_signal_fd(int fd)
 		fake_fault("a pipe is full");
 }
 
+void fake_raise(void)
+{
+	if (fake_iwarp.raises)
+		raise(SIGPIPE);
+}
+
 /* ---- devices ----------------------------------------------------------------------------- */
 
 struct ibv_device **ibv_get_device_list(int *n)
@@ -453,6 +459,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	struct fake_qp *qp = (struct fake_qp *)id->qp;
 
+	fake_raise();
 	pthread_mutex_lock(&fake_world.lock);
 	fake_await_answer((struct fake_id *)id);
 	fake_separate(qp);
@@ -621,8 +628,7 @@ static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_
 		*bad = wr;
 		return errno;
 	}
-	if (fake_iwarp.raises)
-		raise(SIGPIPE);
+	fake_raise();
 	pthread_mutex_lock(&fake_world.lock);
 	if (!qp->was_connected)
 		fake_fault("something is sent before there is a connection");

@@ -53,7 +53,8 @@ struct fake_iwarp {
 	bool late_writes;  /* what is written is placed later; the network has it, so it ends */
 	uint32_t n_flood;  /* requests that come again as soon as one is looked at */
 	uint32_t n_lies;   /* writes that end well and place nothing */
-	bool raises;       /* what is posted raises SIGPIPE, as by a TCP socket of the kernel's */
+	bool raises;       /* what is posted, and who refuses or ends connections, raises SIGPIPE,
+	                      as by a TCP socket of the kernel's */
 	uint32_t vendor_id;
 	bool taken_away;   /* what can be waited for is readable, and reading fails */
 	/* May change what arrives; called with the bytes and their length. NULL: nothing. */

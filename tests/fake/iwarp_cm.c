@@ -336,6 +336,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *bytes, uint8_t len)
 	struct rdma_conn_param param = {.private_data = bytes, .private_data_len = len};
 	struct fake_id *own = (struct fake_id *)id;
 
+	fake_raise();
 	pthread_mutex_lock(&fake_world.lock);
 	fake_iwarp.n_rejects++;
 	if (own->remote) {
@@ -378,6 +379,7 @@ void fake_separate(struct fake_qp *qp)
 
 int rdma_disconnect(struct rdma_cm_id *id)
 {
+	fake_raise();
 	pthread_mutex_lock(&fake_world.lock);
 	fake_await_answer((struct fake_id *)id);
 	if (id->qp)

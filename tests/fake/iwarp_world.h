@@ -112,6 +112,8 @@ bool fake_fails(enum fake_call call);
 void *fake_made(size_t len);
 int fake_gone(void *object);
 void fake_signal_fd(int fd);
+/* SIGPIPE, if the kernel sends by a socket in there. */
+void fake_raise(void);
 void fake_complete(struct ibv_cq *to, const struct ibv_wc *wc);
 /* Breaks a connection; both ends hear of it. Under the lock. */
 void fake_separate(struct fake_qp *qp);

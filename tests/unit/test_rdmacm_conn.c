@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "rdmacm_ends.h"
@@ -87,12 +88,38 @@ START_TEST(requests__without_end)
 }
 END_TEST
 
+static void begin_siw(uint32_t n)
+{
+	begin(0);
+	fake_iwarp.vendor_id = FAKE_SIW;
+	for (; n_ends < n; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+}
+
+/* siw raises SIGPIPE in who refuses, and in who closes: that ends nobody. */
+START_TEST(requests__raise_sigpipe)
+{
+	sigset_t pending;
+
+	signal(SIGPIPE, SIG_DFL);
+	begin_siw(2);
+	fake_iwarp.raises = true;
+	fake_iwarp.private_data = _i ? NULL : garble;
+	ck_assert_int_eq(connect_to(1, 0), _i ? 0 : -ECONNREFUSED);
+	ck_assert_uint_eq(fake_iwarp.n_rejects, !_i);
+	finish();
+	ck_assert_int_eq(sigpending(&pending), 0);
+	ck_assert_int_eq(sigismember(&pending, SIGPIPE), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{peer_open__many_are_silent, 1},
 		{peer_open__still_silent, 1},
 		{requests__without_end, 1},
+		{requests__raise_sigpipe, 2},
 		{NULL, 0},
 	};
 

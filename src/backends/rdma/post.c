@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting to queue pairs whose device sends by a TCP socket of the kernel, within the call: siw
- * (Linux 6.1, siw_post_send()) does not ask TCP for no SIGPIPE when the other end is gone. That
- * would end a program which has not arranged for it, as it knows nothing of a socket.
+ * Calls of devices that send by a TCP socket of the kernel, within the call: siw (Linux 6.1,
+ * siw_post_send(), siw_reject(), siw_send_terminate()) does not ask TCP for no SIGPIPE when the
+ * other end is gone. That would end a program which has not arranged for it, as it knows nothing of
+ * a socket.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,23 +19,43 @@ bool ripc__rdma_sigpipe_ends(void)
 	return sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL;
 }
 
+static void only_pipe(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGPIPE);
+}
+
+RIPC__RARE void ripc__rdma_guard_begin(sigset_t *before)
+{
+	sigset_t pipe;
+
+	only_pipe(&pipe);
+	pthread_sigmask(SIG_BLOCK, &pipe, before);
+}
+
 /* Where the thread has it blocked already it stays with the thread, as the program wants it. */
+RIPC__RARE void ripc__rdma_guard_end(const sigset_t *before)
+{
+	const struct timespec at_once = {0};
+	sigset_t pipe;
+
+	if (sigismember(before, SIGPIPE))
+		return;
+	only_pipe(&pipe);
+	while (sigtimedwait(&pipe, NULL, &at_once) < 0 && errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 static RIPC__RARE int post_guarded(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		struct ibv_send_wr **bad)
 {
-	const struct timespec at_once = {0};
-	sigset_t pipe, before;
+	sigset_t before;
 	int error;
 
-	sigemptyset(&pipe);
-	sigaddset(&pipe, SIGPIPE);
-	pthread_sigmask(SIG_BLOCK, &pipe, &before);
+	ripc__rdma_guard_begin(&before);
 	error = ibv_post_send(qp, wr, bad);
-	if (sigismember(&before, SIGPIPE))
-		return error;
-	while (sigtimedwait(&pipe, NULL, &at_once) < 0 && errno == EINTR)
-		;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	ripc__rdma_guard_end(&before);
 	return error;
 }
 

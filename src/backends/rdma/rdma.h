@@ -20,6 +20,7 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -158,6 +159,9 @@ int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
 		struct ibv_send_wr **bad);
 /* That would end the program, as it neither ignores nor handles it. */
 bool ripc__rdma_sigpipe_ends(void);
+/* Between these no call raises it; they may lie within one another. before: for the end. */
+void ripc__rdma_guard_begin(sigset_t *before);
+void ripc__rdma_guard_end(const sigset_t *before);
 
 /* ---- reads.c ----------------------------------------------------------------------------- */
 

@@ -440,6 +440,11 @@ int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
 
 /* ---- events ------------------------------------------------------------------------------ */
 
+bool ripc__rdmacm_is_guarded(const struct rdmacm_port *port)
+{
+	return port->dev->is_late && ripc__rdma_sigpipe_ends();
+}
+
 void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 {
 	struct rdmacm_link *link = conn->link;
@@ -449,7 +454,7 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 	conn->state = RDMACM_READY;
 	conn->used = ++conn->port->uses;
 	conn->port->n_unready--;
-	conn->port->reads.guarded = conn->port->dev->is_late && ripc__rdma_sigpipe_ends();
+	conn->port->reads.guarded = ripc__rdmacm_is_guarded(conn->port);
 	link->last = conn->nonce;
 	/* On iWARP the server may not send before it has heard of the client. */
 	if (!conn->is_server && !ripc__rdmacm_say(conn, RDMACM_CREDIT)) {
@@ -592,6 +597,19 @@ static void copy_event(const struct rdma_cm_event *event, struct said *said)
 	param->private_data_len = RDMACM_HELLO_LEN;
 }
 
+static void take_request(struct rdmacm_port *port, const struct rdma_cm_event *event)
+{
+	bool is_guarded = ripc__rdmacm_is_guarded(port);
+	sigset_t before;
+
+	if (is_guarded)
+		ripc__rdma_guard_begin(&before);
+	if (!ripc__rdmacm_request_came(port, event))
+		rdma_destroy_id(event->id);
+	if (is_guarded)
+		ripc__rdma_guard_end(&before);
+}
+
 /* Acknowledged before anything is done: an identifier cannot be destroyed before that. */
 bool ripc__rdmacm_events(struct rdmacm_port *port)
 {
@@ -603,12 +621,10 @@ bool ripc__rdmacm_events(struct rdmacm_port *port)
 			return true;
 		copy_event(event, &said);
 		rdma_ack_cm_event(event);
-		if (said.event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-			if (said.conn)
-				take_event(said.conn, &said.event);
-		} else if (!ripc__rdmacm_request_came(port, &said.event)) {
-			rdma_destroy_id(said.event.id);
-		}
+		if (said.event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			take_request(port, &said.event);
+		else if (said.conn)
+			take_event(said.conn, &said.event);
 	}
 	return false;
 }

@@ -487,11 +487,8 @@ static void say_goodbye(struct rdmacm_port *port)
 	}
 }
 
-static void port_close(void *state)
+static void port_end(struct rdmacm_port *port)
 {
-	struct rdmacm_port *port = state;
-
-	port->closing = true;
 	say_goodbye(port);
 	ripc__rdma_worker_close(port->worker, port);
 	ripc__rdmacm_conns_close(port);
@@ -500,6 +497,20 @@ static void port_close(void *state)
 	ripc__rdmacm_wait_close(port);
 	close_sockets(port);
 	close_queues(port);
+}
+
+static void port_close(void *state)
+{
+	struct rdmacm_port *port = state;
+	bool is_guarded = ripc__rdmacm_is_guarded(port);
+	sigset_t before;
+
+	port->closing = true;
+	if (is_guarded)
+		ripc__rdma_guard_begin(&before);
+	port_end(port);
+	if (is_guarded)
+		ripc__rdma_guard_end(&before);
 	port->dev->port = NULL;
 }
 

@@ -355,6 +355,8 @@ uint32_t ripc__rdmacm_fallbacks(void *port);
 int ripc__rdmacm_conn_ask(struct rdmacm_link *link);
 /* What connections are made of comes and goes: events of the channel, late ones. False: not all. */
 bool ripc__rdmacm_events(struct rdmacm_port *port);
+/* SIGPIPE must be kept from the caller: siw raises it, and it would end the program. */
+bool ripc__rdmacm_is_guarded(const struct rdmacm_port *port);
 void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
 /* It carries messages: the first one has come, or may go. */
 void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn);
