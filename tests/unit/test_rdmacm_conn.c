@@ -88,6 +88,31 @@ START_TEST(requests__without_end)
 }
 END_TEST
 
+static void garble_type(uint8_t *bytes, uint32_t *len)
+{
+	(void)len;
+	bytes[4] ^= 0x41;
+}
+
+/* Whoever accepts and breaks off at once is asked again, less and less often. */
+START_TEST(accept__is_followed_by_an_end)
+{
+	uint64_t end_us;
+
+	begin(2);
+	fake_iwarp.message = garble_type;
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	end_us = ripc__rdma_now_us() + 1000000;
+	AWAIT(ripc__rdma_now_us() >= end_us);
+	ck_assert_uint_gt(fake_iwarp_requests(), 3);
+	ck_assert_uint_lt(fake_iwarp_requests(), 12);
+	fake_iwarp.message = NULL;
+	pass(0, 1);
+	ck_assert_uint_eq(link_of(0, 1)->resets, 0);
+	finish();
+}
+END_TEST
+
 static void begin_siw(uint32_t n)
 {
 	begin(0);
@@ -120,6 +145,7 @@ int main(void)
 		{peer_open__still_silent, 1},
 		{requests__without_end, 1},
 		{requests__raise_sigpipe, 2},
+		{accept__is_followed_by_an_end, 1},
 		{NULL, 0},
 	};
 

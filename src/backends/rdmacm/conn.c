@@ -143,11 +143,18 @@ static void submit(struct rdmacm_conn *conn, void (*run)(struct ripc__rdma_job *
 	ripc__rdma_worker_submit(conn->port->worker, &conn->job);
 }
 
+static enum rdmacm_was what_was(const struct rdmacm_conn *conn)
+{
+	if (!conn->was_ready)
+		return RDMACM_WAS_NOTHING;
+	return conn->was_heard ? RDMACM_WAS_OF_USE : RDMACM_WAS_SILENT;
+}
+
 static void conn_free(struct rdmacm_conn *conn)
 {
 	struct rdmacm_port *port = conn->port;
 	struct rdmacm_link *link = conn->link;
-	bool was_ready = conn->was_ready;
+	enum rdmacm_was was = what_was(conn);
 	int error = conn->error;
 
 	list_remove(&conn->node);
@@ -163,7 +170,7 @@ static void conn_free(struct rdmacm_conn *conn)
 		return;
 	link->conn = NULL;
 	ripc__rdma_flow_stop(&link->flow, -ECONNRESET);
-	ripc__rdmacm_link_lost(link, was_ready, error);
+	ripc__rdmacm_link_lost(link, was, error);
 }
 
 static void destroy_done(void *owner, struct ripc__rdma_job *job)

@@ -30,8 +30,8 @@
 #define HOLD_US    1000000u
 #define ATTEMPT_UDP_US 1000000u /* in all: what is to be read can be pulled instead; */
 #define HOLDS_UDP  6u      /* and the next attempt is made after 2, 4 ... 64 times HOLD_US */
-#define AGAIN_US   20000u    /* after a refusal, and as much again by chance; twice that after */
-#define AGAIN_MAX  160000u   /* each further one, up to this */
+#define AGAIN_US   20000u    /* after a refusal, or a connection by which nothing came, and as */
+#define AGAIN_MAX  160000u   /* much by chance; twice that after each further one, up to this */
 #define MOMENT_US  50000u    /* a connection that was not used for so long may end */
 #define WATCH_US   1000000u  /* when to see whether reads get on */
 #define IDLE_US    10000000u /* one by which no datagrams go ends */
@@ -164,6 +164,7 @@ static void fail(struct rdmacm_link *link, int status)
 		link->n_failed++;
 	link->hold_us = ripc__rdma_now_us() + ((uint64_t)HOLD_US << link->n_failed);
 	link->until_us = 0;
+	link->again_us = 0;
 	link->resets++;
 	ripc__rdma_flow_refuse(&link->flow, status);
 	ripc__rdma_openings_end(&link->openings, status, &link->port->opened);
@@ -239,7 +240,6 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 	link->error = 0;
 	if (!link->until_us) {
 		link->begun_us = now_us;
-		link->again_us = 0;
 		prolong(link, now_us);
 	}
 	ripc__rdmacm_due_at(port, link->until_us);
@@ -262,7 +262,18 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status)
+/* No attempt for a while: twice as long as the last one. */
+static void pause_asking(struct rdmacm_link *link, uint64_t now_us)
+{
+	struct rdmacm_port *port = link->port;
+
+	link->again_us = least(link->again_us ? 2 * link->again_us : AGAIN_US, AGAIN_MAX);
+	link->hold_us = now_us + link->again_us +
+		ripc__rdma_nonce(port->secret, &port->counter) % link->again_us;
+	ripc__rdmacm_due_at(port, link->hold_us);
+}
+
+void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int status)
 {
 	struct rdmacm_port *port = link->port;
 	uint64_t now_us = ripc__rdma_now_us();
@@ -272,15 +283,19 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status
 	if (status == -EAGAIN && link->until_us > now_us) {
 		/* It is there. Perhaps it is asking us. */
 		prolong(link, now_us);
-		link->again_us = least(link->again_us ? 2 * link->again_us : AGAIN_US, AGAIN_MAX);
-		link->hold_us = now_us + link->again_us +
-			ripc__rdma_nonce(port->secret, &port->counter) % link->again_us;
-		ripc__rdmacm_due_at(port, link->hold_us);
-	} else if (status && !was_ready) {
-		fail(link, status == -EAGAIN ? -EBUSY : status);
-	} else if (is_waited_for(link) || (status && has_users(link))) {
-		ripc__rdmacm_link_want(link);
+		pause_asking(link, now_us);
+		return;
 	}
+	if (status && was == RDMACM_WAS_NOTHING) {
+		fail(link, status == -EAGAIN ? -EBUSY : status);
+		return;
+	}
+	if (status && was == RDMACM_WAS_SILENT)
+		pause_asking(link, now_us); /* it accepts, but to no use */
+	else
+		link->again_us = 0;
+	if (is_waited_for(link) || (status && has_users(link)))
+		ripc__rdmacm_link_want(link);
 }
 
 /* ---- room -------------------------------------------------------------------------------- */

@@ -49,6 +49,7 @@ static bool take_message(struct rdmacm_port *port, struct rdmacm_conn *conn,
 		ripc__rdmacm_conn_break(conn, rc);
 		return false;
 	}
+	conn->was_heard = true;
 	if (rc == 1)
 		conn->used = ++port->uses;
 	if (conn->state == RDMACM_ACCEPTING)
@@ -77,6 +78,7 @@ static RIPC__RARE void take_read(struct rdmacm_port *port, const struct ibv_wc *
 	if (!flow || !conn)
 		return;
 	conn->stalled_us = 0;
+	conn->was_heard |= wc->status == IBV_WC_SUCCESS;
 	conn->used = ++port->uses;
 	if (conn->bye_came)
 		ripc__rdmacm_conn_check(conn);

@@ -103,6 +103,7 @@ struct rdmacm_conn {
 	bool waits;                  /* client: with its request, for a helper thread */
 	bool asked;                  /* client: and has had no answer */
 	bool was_ready, bye_came, bye_gone;
+	bool was_heard;              /* something has come: a message, or what was read */
 	bool echoing;                /* an echo is under way */
 	int error;                   /* why it is unwanted */
 	int job_error;
@@ -148,7 +149,7 @@ struct rdmacm_link {
 	uint64_t hold_us;          /* no attempt before */
 	uint64_t begun_us;         /* when the attempt began that, */
 	uint64_t until_us;         /* by then, must have succeeded; 0: there is none */
-	uint32_t again_us;         /* how long it waited after it was refused; 0: it was not */
+	uint32_t again_us;         /* how long it waited last; 0: not, or the next one was of use */
 	uint64_t idle_us;          /* since when nobody uses it */
 	uint32_t idle_uses;        /* of its connection, then */
 	int error;                 /* why it is on hold */
@@ -282,8 +283,10 @@ int ripc__rdmacm_link_get(struct rdmacm_port *port, const struct rdmacm_addr *re
 void ripc__rdmacm_link_want(struct rdmacm_link *link);
 /* Its connection can carry messages. */
 void ripc__rdmacm_link_ready(struct rdmacm_link *link);
+/* What has become of a connection: it never stood, nothing came by it, something did. */
+enum rdmacm_was { RDMACM_WAS_NOTHING, RDMACM_WAS_SILENT, RDMACM_WAS_OF_USE };
 /* Its connection is gone; status: why, 0: both ends agreed on it. */
-void ripc__rdmacm_link_lost(struct rdmacm_link *link, bool was_ready, int status);
+void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int status);
 /* It failed a moment ago: nothing is tried. */
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link);
 /* Makes its protection domain if there is none. */
