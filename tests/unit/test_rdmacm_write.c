@@ -233,6 +233,69 @@ START_TEST(mem_revoke__while_nobody_answers)
 }
 END_TEST
 
+/* Nor is the partner given up for it: it is asked once more. */
+START_TEST(mem_revoke__while_a_connection_is_asked_for)
+{
+	uint32_t resets;
+
+	begin_open(FAKE_SIW, true);
+	resets = link_of(1, 0)->resets;
+	fake_iwarp.mute = true;
+	fake_iwarp_break();
+	AWAIT(fake_iwarp_requests() > 1 && !link_of(1, 0)->conn->busy);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	await_fence(0, 3);
+	fake_iwarp_give_up();
+	pass(1, 0);
+	ck_assert_uint_eq(link_of(1, 0)->resets, resets);
+	finish_closed();
+}
+END_TEST
+
+/* A request that waits for a helper thread has not been sent: nothing is in its way. */
+START_TEST(mem_revoke__while_a_request_waits)
+{
+	begin_open(FAKE_SIW, true);
+	for (; n_ends < 2 + RIPC__RDMA_THREADS; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+	fake_iwarp.block = true;
+	for (uint32_t k = 2; k < n_ends; k++)
+		ck_assert_int_eq(route(1, k), -EINPROGRESS);
+	AWAIT(ends[1].port.n_asking == RIPC__RDMA_THREADS - 1);
+	fake_iwarp_break();
+	AWAIT(link_of(1, 0)->conn && link_of(1, 0)->conn->waits);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), 0);
+	ck_assert(!link_of(1, 0)->conn->unwanted);
+	finish_closed();
+}
+END_TEST
+
+/* Who has been accepted and says nothing yet is not given up either. */
+START_TEST(mem_revoke__while_one_is_accepted)
+{
+	begin(0);
+	fake_iwarp.vendor_id = FAKE_SIW;
+	for (; n_ends < 2; n_ends++)
+		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
+	ck_assert_int_eq(route(0, 1), -EINPROGRESS);
+	AWAIT(fake_iwarp_requests() == 1);
+	ends[0].is_stopped = true;
+	AWAIT(ends[1].port.n_conns == 1 && !ripc__rdma_worker_pending(ends[1].port.worker));
+	ck_assert_int_eq(route(1, 0), -EINPROGRESS);
+	ck_assert_int_eq(link_of(1, 0)->conn->state, RDMACM_ACCEPTING);
+	key = open_theirs(true);
+	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	await_fence(0, 3);
+	ends[0].is_stopped = false;
+	AWAIT(ends[1].n_events == 2);
+	ck_assert_int_eq(ends[1].events[1].kind, RIPC_EV_PEER);
+	ck_assert_int_eq(ends[1].events[1].status, 0);
+	pass(1, 0);
+	pass(0, 1);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -249,6 +312,9 @@ int main(void)
 		{mem_revoke__echo_cannot_be_posted, 1},
 		{mem_revoke__echo_fails, 1},
 		{mem_revoke__while_nobody_answers, 1},
+		{mem_revoke__while_a_connection_is_asked_for, 1},
+		{mem_revoke__while_a_request_waits, 1},
+		{mem_revoke__while_one_is_accepted, 1},
 		{NULL, 0},
 	};
 

@@ -107,7 +107,8 @@ static void echo_send(struct rdmacm_conn *conn)
 	if (conn->echoing)
 		return;
 	if (conn->state != RDMACM_READY || echo_post(conn)) {
-		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		/* One that did not stand yet is asked for again: the partner has done nothing. */
+		ripc__rdmacm_conn_break(conn, conn->was_ready ? -ECONNRESET : -EAGAIN);
 		return;
 	}
 	conn->echoing = true;
@@ -146,7 +147,8 @@ bool ripc__rdmacm_echo_is_late(const struct rdmacm_conn *conn, uint64_t now_us)
 /* May the other end be at it? One that is still being made cannot have begun to. */
 static bool may_reach(const struct rdmacm_conn *conn)
 {
-	return conn->state >= RDMACM_ACCEPTING || (conn->state == RDMACM_CONNECTING && !conn->busy);
+	return conn->state >= RDMACM_ACCEPTING ||
+		(conn->state == RDMACM_CONNECTING && !conn->busy && !conn->waits);
 }
 
 /* Sees to it that all connections by which this space can be reached pass the fence. */

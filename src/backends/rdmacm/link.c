@@ -286,11 +286,12 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int s
 		pause_asking(link, now_us);
 		return;
 	}
-	if (status && was == RDMACM_WAS_NOTHING) {
+	/* Of one that was accepted nobody may have made an attempt here. */
+	if (status && was == RDMACM_WAS_NOTHING && (status != -EAGAIN || link->until_us)) {
 		fail(link, status == -EAGAIN ? -EBUSY : status);
 		return;
 	}
-	if (status && was == RDMACM_WAS_SILENT)
+	if (status && was != RDMACM_WAS_OF_USE)
 		pause_asking(link, now_us); /* it accepts, but to no use */
 	else
 		link->again_us = 0;
