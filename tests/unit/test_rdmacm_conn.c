@@ -113,6 +113,27 @@ START_TEST(accept__is_followed_by_an_end)
 }
 END_TEST
 
+/* What was not taken while both ends said goodbye is told of when it may be sent. */
+START_TEST(bye__is_answered_late)
+{
+	uint32_t before;
+
+	begin(2);
+	ck_assert_int_eq(connect_to(0, 1), 0);
+	ck_assert_int_eq(connect_to(1, 0), 0);
+	pass(0, 1);
+	pass(1, 0);
+	before = ends[0].n_events;
+	ripc__rdmacm_conn_close(link_of(0, 1)->conn);
+	ck_assert_int_eq(send_one(0, 1), 0);
+	AWAIT(ends[0].n_events > before);
+	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_PEER);
+	ck_assert_int_eq(ends[0].events[before].status, 0);
+	ck_assert_int_eq(send_one(0, 1), 1);
+	finish();
+}
+END_TEST
+
 static void begin_siw(uint32_t n)
 {
 	begin(0);
@@ -146,6 +167,7 @@ int main(void)
 		{requests__without_end, 1},
 		{requests__raise_sigpipe, 2},
 		{accept__is_followed_by_an_end, 1},
+		{bye__is_answered_late, 1},
 		{NULL, 0},
 	};
 

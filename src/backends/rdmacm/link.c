@@ -295,7 +295,7 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int s
 		pause_asking(link, now_us); /* it accepts, but to no use */
 	else
 		link->again_us = 0;
-	if (is_waited_for(link) || (status && has_users(link)))
+	if (is_waited_for(link) || ((status || link->missed) && has_users(link)))
 		ripc__rdmacm_link_want(link);
 }
 
