@@ -191,6 +191,7 @@ struct partner {
 	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* what it accepts unasked of a message, bytes */
 	uint32_t under_way;       /* what of that was sent and may be on its way, of all */
+	uint32_t heard;           /* when it last said something, in 1,024 us; wraps */
 	uint16_t n_outgoing, queued; /* messages of it that wait in the service's queue */
 	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
 	uint16_t asked_s;         /* not resolved: when the resolver was asked about it; 0: never */
@@ -428,8 +429,7 @@ struct ripc_context {
 		uint64_t incarnation, closed_us;
 	} closed[CLOSED_MAX];      /* our former services, a ring */
 	uint32_t n_closed;
-	uint64_t closed_floor_us;  /* incarnations that are neither here nor in the ring were not
-	                              here after this */
+	uint64_t closed_floor_us;  /* who is neither here nor in the ring was not here after this */
 	struct ripc_stats stats;
 	uint64_t stranger_tokens, stranger_us;
 

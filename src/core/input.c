@@ -16,6 +16,8 @@
 #include "util/crc32c.h"
 #include "util/rare.h"
 
+#define LATE_US 250000u /* what a packet may be late by, for all that is assumed here */
+
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 {
 	if (packet->intact ||
@@ -106,13 +108,26 @@ static void input_retry(struct ripc_context *ctx, const struct wire_packet *pack
 	}
 }
 
+/*
+ * Since when it has been gone. But if it is said to have been so long before we last heard it, some
+ * clock has leapt: then it is not known which messages came after its end.
+ */
+static uint64_t gone_since(const struct ripc_context *ctx, const struct partner *partner,
+		uint64_t gone_for_us)
+{
+	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+
+	if (partner->token_out && gone_for_us > ((uint64_t)silence << 10) + LATE_US)
+		return UINT64_MAX;
+	return gone_for_us < ctx->now_us ? ctx->now_us - gone_for_us : 0;
+}
+
 static void input_gone(struct ripc_context *ctx, const struct wire_packet *packet)
 {
 	struct partner *partner = meant(ctx, packet);
 
 	if (partner && !partner->dead)
-		ripc__partner_lost(partner, -ENOENT, packet->value < ctx->now_us ?
-			ctx->now_us - packet->value : 0);
+		ripc__partner_lost(partner, -ENOENT, gone_since(ctx, partner, packet->value));
 	else
 		ctx->stats.drop_token++;
 }
@@ -304,6 +319,7 @@ static struct partner *take_ack(struct partner *partner, const struct wire_packe
 static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
+	partner->heard = (uint32_t)(ctx->now_us >> 10);
 	/* A plain short is verified while it is copied; all others before they have effects. */
 	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
 			partner->known) {

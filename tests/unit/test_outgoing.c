@@ -19,9 +19,10 @@ static int send_long(struct lone *lone, uint64_t cookie)
 	return send_bytes(lone, cookie, sizeof(bytes));
 }
 
-static void say_gone(struct lone *lone)
+static void say_gone(struct lone *lone, uint64_t for_us)
 {
-	struct wire_packet gone = {.h.type = WIRE_GONE, .h.number = lone->token_in, .value = 1};
+	struct wire_packet gone = {.h.type = WIRE_GONE, .h.number = lone->token_in,
+		.value = for_us};
 	uint64_t token = lone->token_out;
 
 	lone->token_out = 1; /* no hello */
@@ -41,7 +42,7 @@ START_TEST(nowait__notice_after_move)
 	while (send_long(&lone, 7) == 0)
 		n_sent++;
 	ck_assert_uint_gt(n_sent, 64);
-	say_gone(&lone);
+	say_gone(&lone, 1);
 	lone_pass(&lone, 20000000);
 	while (ripc_receive(lone.svc, 0, &msg) == 0) {
 		n_notices += msg->kind == RIPC_NOTICE && msg->status == 0 && msg->cookie == 0;
@@ -209,6 +210,28 @@ START_TEST(answer__with_an_errno_of_ours)
 }
 END_TEST
 
+/* It has been gone for 2 ms or, as its clock has leapt, for longer than it has been silent. */
+START_TEST(gone__for_longer_than_it_was_silent)
+{
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	send_small(&lone, 1);
+	lone_pass(&lone, 1000);
+	say_gone(&lone, _i ? 8000000 : 2000);
+	if (!_i) /* it was not delivered: the next one gets it, whoever that is */
+		ck_assert_int_ne(ripc_receive(lone.svc, 0, &msg), 0);
+	lone_pass(&lone, 20000000);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(msg->outcome, _i ? RIPC_UNKNOWN : RIPC_NOT_DELIVERED);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
 static void say_delivered(struct lone *lone, uint64_t number)
 {
 	struct wire_packet answer = {.h.type = WIRE_ANSWER, .h.number = number,
@@ -275,6 +298,7 @@ int main(void)
 		{ nowait__held_back_for_a_moment_only, 2 },
 		{ answer__says_what_else_was_delivered, 1 },
 		{ answer__with_an_errno_of_ours, 2 },
+		{ gone__for_longer_than_it_was_silent, 2 },
 		{ nowait__no_more_unasked_than_there_is_room_for, 3 }, { NULL, 0 },
 	};
 
