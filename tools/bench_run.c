@@ -178,6 +178,9 @@ static void choose_count(const struct bench_options *options, struct bench_job *
 	/* Who counts what has been acknowledged counts nothing of less than a window. */
 	if (job->kind == BENCH_RATE && job->warm_up < job->depth)
 		job->warm_up = job->depth;
+	/* Until as many again have come it is seen how they begin, not how they go on. */
+	if (job->kind == BENCH_BANDWIDTH && job->depth > 1 && job->warm_up < 2 * job->depth)
+		job->warm_up = 2 * job->depth;
 }
 
 static void set_value(const struct bench_options *options, uint64_t value, struct bench_job *job)

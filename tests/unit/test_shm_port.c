@@ -112,7 +112,7 @@ static int drain_all(struct side *side)
 {
 	int n = 0;
 
-	for (int i = 0; i < 200; i++)
+	for (int i = 0; i < 400; i++)
 		n += drain(side);
 	return n;
 }
@@ -533,6 +533,35 @@ START_TEST(poll__rings_come_later)
 }
 END_TEST
 
+static void say(const struct stranger *stranger, const void *bytes, size_t len, uint32_t by_ring)
+{
+	ck_assert(!len || send(stranger->fd, bytes, len, 0) == (ssize_t)len);
+	drain_all(&right);
+	ck_assert_uint_eq(right.port.n_ring_links, by_ring);
+	ck_assert_uint_eq(right.port.n_socket_links, !by_ring);
+	ck_assert(by_ring || (right.port.n_offered == 1 && right.port.clock_runs));
+}
+
+/* Its datagrams may come by the socket until it says that it uses the ring, or is silent. */
+START_TEST(poll__ring_that_is_used_or_not)
+{
+	const uint8_t datagram[9] = {3, 1, [4] = 1}, wake[8] = {4, 1};
+	struct stranger stranger = stranger_linked(&right);
+
+	for (int i = 0; i < 3; i++) {
+		say(&stranger, datagram, i ? 0 : sizeof(datagram), 0);
+		ripc__shm_ins_strike(&right.port);
+	}
+	say(&stranger, NULL, 0, 1);
+	say(&stranger, datagram, sizeof(datagram), 0);
+	say(&stranger, wake, sizeof(wake), 1);
+	ck_assert_uint_eq(atomic_load(&right.port.board->asleep), 0);
+	stranger_go(&stranger, &right);
+	drain_all(&right);
+	ck_assert_uint_eq(right.port.n_socket_links + right.port.n_ring_links, 0);
+}
+END_TEST
+
 /* More senders than are looked at one by one: each is heard, and the bits are asked. */
 START_TEST(poll__many_senders)
 {
@@ -751,6 +780,7 @@ int main(void)
 		send__without_a_ring,
 		send__ring_at_the_next_try,
 		poll__rings_come_later,
+		poll__ring_that_is_used_or_not,
 		poll__many_senders,
 		poll__bits_that_somebody_clears,
 		poll__last_words,

@@ -359,6 +359,7 @@ START_TEST(map__behind_a_wake_up)
 	uint32_t asleep;
 
 	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	ck_assert_int_eq(SHM->wait_arm(&reader.port), 0);
 	asleep = atomic_load(&reader.port.board->asleep);
 	ck_assert_int_eq(ripc__shm_send_wake(holder.peer.out->watch.fd), 0);
 	memset(other, 5, len);

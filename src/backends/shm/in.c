@@ -16,7 +16,7 @@
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
 #define TAKES_MAX    32   /* datagrams taken from one ring in one go */
-#define STRIKES_MAX  3    /* of the clock: a hello comes before, in a second at least */
+#define STRIKES_MAX  3    /* of the clock, in a second at least: hello comes before, or WAKE */
 #define EARLY_MIN    2    /* datagrams over its socket, or */
 #define OWED_POLLS   128  /* polls since hello: then it gets a ring once nothing else is to do; */
 #define EARLY_MAX    16   /* after so many datagrams in any case; if there is none, after so many */
@@ -97,7 +97,10 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 		return;
 	ripc__shm_segment_unmap(in->ring.memory, SHM_RING_LEN);
 	in->ring.memory = NULL;
-	port->n_socket_links++;
+	port->n_socket_links += in->by_ring;
+	port->n_ring_links -= in->by_ring;
+	port->n_offered -= !in->by_ring;
+	in->by_ring = false;
 	port->dev->ring_bytes -= SHM_RING_LEN;
 	ripc__shm_share_take(in, SHM_SHARE_RINGS, -1);
 	port->rings[in->index] = NULL;
@@ -130,13 +133,43 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 	list_append(&port->ended, &in->end);
 }
 
-void ripc__shm_silent_end(struct shm_port *port)
+/* What it sends from now on comes by its ring. */
+static void ring_taken(struct shm_port *port, struct shm_in *in)
+{
+	if (!in->ring.memory || in->by_ring)
+		return;
+	in->by_ring = true;
+	port->n_offered--;
+	port->n_socket_links--;
+	port->n_ring_links++;
+}
+
+/* A datagram came by its socket: the ring is not used yet, or could not be mapped. */
+static void ring_waits(struct shm_port *port, struct shm_in *in)
+{
+	if (!in->ring.memory)
+		return;
+	in->n_strikes = 0;
+	if (!in->by_ring)
+		return;
+	in->by_ring = false;
+	port->n_offered++;
+	port->n_socket_links++;
+	port->n_ring_links--;
+	ripc__shm_clock_start(port);
+}
+
+void ripc__shm_ins_strike(struct shm_port *port)
 {
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
 
-		if (in->from.len == 0 && in->watch.fd >= 0 && ++in->n_strikes >= STRIKES_MAX)
+		if (in->by_ring || in->watch.fd < 0 || ++in->n_strikes < STRIKES_MAX)
+			continue;
+		if (in->from.len == 0)
 			ripc__shm_in_end(port, in);
+		else
+			ring_taken(port, in);
 	}
 }
 
@@ -175,7 +208,9 @@ static bool ring_offer(struct shm_port *port, struct shm_in *in)
 		ripc__shm_point("offer_sent");
 		in->ring = (struct shm_ring_in){.memory = memory};
 		in->index = offer.index;
-		port->n_socket_links--;
+		in->n_strikes = 0;
+		port->n_offered++;
+		ripc__shm_clock_start(port);
 		port->rings[in->index] = in;
 		if (in->index >= port->n_rings)
 			port->n_rings = in->index + 1;
@@ -274,7 +309,12 @@ static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__
 
 	*got = ripc__shm_receive(in->watch.fd, buffer->data, received);
 	sound = *got == SHM_NOTHING || *got == SHM_WAKE || (*got == SHM_DATAGRAM && in->from.len);
-	port->roused |= *got == SHM_WAKE;
+	if (*got == SHM_DATAGRAM)
+		ring_waits(port, in);
+	if (*got == SHM_WAKE) {
+		ring_taken(port, in);
+		port->roused |= atomic_load(&port->board->asleep) % 4 == SHM_ASLEEP_ON_SOCKETS;
+	}
 	if (*got == SHM_HELLO)
 		sound = greet(port, in, buffer->data);
 	else if (*got == SHM_TABLE || *got == SHM_SLAB || *got == SHM_CLAIMS)
@@ -320,7 +360,6 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 	struct shm_received received;
 	uint32_t at = 0;
 	struct ripc__buffer *buffer = ripc__buffers_find(port->buffers, &at);
-	bool roused = false;
 
 	for (uint32_t i = 0; buffer && in->watch.fd >= 0 && i < 2 * SHM_SLABS; i++) {
 		int next = ripc__shm_next(in->watch.fd), got;
@@ -330,9 +369,8 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 			break;
 		if (!take_message(port, in, buffer, &received, &got))
 			ripc__shm_in_end(port, in);
-		roused |= got == SHM_WAKE;
 	}
 	/* No poll will do it. */
-	if (roused)
+	if (port->roused)
 		ripc__shm_rearm(port);
 }

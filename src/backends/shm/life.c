@@ -80,7 +80,7 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			out->state = SHM_DEAD;
 		}
 	}
-	ripc__shm_silent_end(port);
-	if (!list_empty(&port->handed) || port->n_silent)
+	ripc__shm_ins_strike(port);
+	if (!list_empty(&port->handed) || port->n_silent || port->n_offered)
 		ripc__shm_clock_start(port);
 }

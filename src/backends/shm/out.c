@@ -200,6 +200,8 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
 			out->state = SHM_LINKED;
 			port->n_socket_links--;
+			/* Nothing more comes over the socket. If it cannot be told, time will. */
+			(void)ripc__shm_send_wake(out->watch.fd);
 		}
 		ripc__shm_point("linked");
 		close(offer.ring_fd);

@@ -16,7 +16,7 @@
 #include "shm.h"
 #include "util/rare.h"
 
-#define LOOK_AFTER 64u /* polls in a row that found nothing */
+#define LOOK_AFTER 256u /* polls in a row that found nothing: some 5 us */
 #define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
 #define LOOKS_MAX  3  /* at the sockets, in one poll */
 #define READY_MAX  16
@@ -171,7 +171,7 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 	if (port->n_reads && port->look)
 		return true;
 	if (filled == 0)
-		return port->look || port->n_socket_links || port->n_rings == 0 ||
+		return port->look || port->n_socket_links > port->n_offered || port->n_rings == 0 ||
 			++port->idle_polls >= LOOK_AFTER ||
 			(port->idle_polls % TIME_EVERY == 0 && is_time(port));
 	port->idle_polls = 0;

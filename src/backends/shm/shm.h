@@ -180,13 +180,14 @@ struct shm_in {
 	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
 	uint32_t index;           /* in port->rings */
 	struct shm_holder *process, *user; /* whose it is; user NULL: ours, or as good as process */
-	uint32_t n_strikes;       /* of the clock, while it has not said hello */
+	uint32_t n_strikes;       /* of the clock: before hello; and since a ring was offered */
 	uint32_t n_early;         /* datagrams that came over its socket */
 	uint32_t greeted_at;      /* port->polls when it said hello */
 	bool owed;                /* since then, until a ring for it was first tried */
 	uint32_t offer_at;        /* n_early: then a ring is tried in any case; 0: never */
 	uint32_t n_tries;         /* for which there was none */
 	struct shm_ring_in ring;
+	bool by_ring;             /* as far as we know its datagrams come there */
 	struct shm_imports *imports; /* NULL: none */
 };
 
@@ -231,8 +232,14 @@ struct shm_port {
 	uint32_t n_rings;           /* all in use are below this index */
 	uint32_t first;             /* where the next poll begins */
 	uint64_t todo[SHM_RINGS_MAX / 64]; /* rings that were not emptied */
-	/* Links of both kinds that use their sockets for datagrams; wait() reads it unlocked. */
+	/*
+	 * Links, in and out, on whose sockets datagrams or a ring may come; n_offered of
+	 * those in have a ring that is not used yet. n_ring_links: those in that are by_ring.
+	 * wait() reads without the lock what is atomic.
+	 */
 	_Atomic uint32_t n_socket_links;
+	_Atomic uint32_t n_ring_links;
+	uint32_t n_offered;
 	uint32_t n_ins;
 	uint32_t n_silent;          /* of those: have not said hello */
 	struct ripc__map holders;   /* struct shm_holder: who holds any of those */
@@ -357,8 +364,11 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
 bool ripc__shm_in_lasts(const struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
 
-/* Who has not said hello for a second is not waited for. Called by each strike of the clock. */
-void ripc__shm_silent_end(struct shm_port *port);
+/*
+ * Called by each strike of the clock. Who has not said hello for a second is closed; who has been
+ * silent for so long since it was offered a ring is taken to use it when it has something to say.
+ */
+void ripc__shm_ins_strike(struct shm_port *port);
 
 /* share.c */
 /* A connection is who's; -EUSERS, -EMFILE: it would be one too many. */
@@ -375,7 +385,7 @@ int ripc__shm_life_pledge(int fd);
 /* Does another process? */
 bool ripc__shm_life_pledged(int fd);
 int ripc__shm_clock_open(void);
-/* From now on holders, and who is silent, are looked at, as long as there are any. */
+/* From now on holders, and who ins_strike is about, are looked at, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
 /* Looks: the links to those that are dead end. */
 void ripc__shm_clock_strike(struct shm_port *port);

@@ -9,8 +9,8 @@
  *
  * On a descriptor the receiver sleeps in core, and a sender wakes it by a message on their
  * socket: a descriptor that a partner hands out, as an eventfd, could block who writes to it. In
- * wait() it sleeps on a futex, which no connection can end: so after a short while it goes on
- * sleeping on the sockets.
+ * wait() it sleeps on a futex, which no connection can end, nor a datagram over a socket: so only
+ * where all partners use their rings, and after a short while it goes on sleeping on the sockets.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -123,8 +123,7 @@ void ripc__shm_wait(void *state)
 	struct epoll_event ready;
 	bool done = false;
 
-	/* What comes over sockets wakes nobody on a futex. */
-	if (port->n_socket_links == 0) {
+	if (port->n_socket_links == 0 && port->n_ring_links > 0) {
 		if (!arm(port, SHM_ASLEEP_ON_FUTEX))
 			return;
 		done = atomic_load(&port->woken) || futex_sleep(port, seen);
