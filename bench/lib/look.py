@@ -119,7 +119,7 @@ def how_text(results):
     sleeper, _ = who_sleeps(results)
     waits = 'all sleep' if spin == SPIN_NEVER else 'all poll' if spin else \
         'libripc polls' + (f', {sleeper} sleep' if sleeper else '')
-    return f'over {by}; {waits}' if by else waits
+    return f'libripc over {by}; {waits}' if by else waits
 
 
 def machine_text(results):
@@ -127,7 +127,7 @@ def machine_text(results):
     words = [machine['processor'], f'{machine["processors"]} processors', machine['kernel'],
              machine['date'][:10]]
     if 'load' in machine:
-        words.append(f'load {machine["load"]:.1f}')
+        words.append(f'load average {machine["load"]:.1f} before')
     return ', '.join(words) + '\n' + waits_text(results)
 
 

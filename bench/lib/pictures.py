@@ -162,7 +162,8 @@ RATE, BANDWIDTH = 'rate (messages/s)', 'bandwidth (MB/s)'
 TOGETHER = 'rate of all together (messages/s)'
 LONG = 'each message is a long one: its sender waits to hear that it has arrived whole'
 SHORT = 'each message is one datagram, or one write to a socket; what gets lost does not count'
-EACH = '; 16 of each sender at once'
+EACH = '; each sender has 16 messages under way'
+BYTES = '; MB: a million bytes'
 APART = '; published rates and bandwidths come from runs of their own'
 AT_ONCE = 'depth (messages on their way at once)'
 THREADS = 'threads at each end (pairs of a client and a server)'
@@ -177,7 +178,7 @@ def against_size(results, title, quantity, at_most, note, theirs=None):
             points = [p for p in points if p.value == depth]
             line(axis, results, peer, [p.size for p in points], [p.median for p in points])
         draw_published(axis, theirs(max(depth, 1)) if theirs else [])
-        frame.describe(axis, f'depth {max(depth, 1)}', quantity, False)
+        frame.describe(axis, f'depth {max(depth, 1)} (messages at once)', quantity, False)
         size_x(axis)
         log_y(axis)
     return frame
@@ -206,13 +207,14 @@ def megabytes(size):
 
 def bandwidth(results):
     return against_size(results, 'Bandwidth of long messages, by size', BANDWIDTH, MOST_PANELS,
-                        LONG, published.parallelism)
+                        LONG + BYTES, published.parallelism)
 
 
 def bandwidth_depth(results):
     if len(results.values()) < 2:
         return None
-    return against_value(results, 'Bandwidth of long messages, by depth', AT_ONCE, BANDWIDTH, LONG)
+    return against_value(results, 'Bandwidth of long messages, by depth', AT_ONCE, BANDWIDTH,
+                         LONG + BYTES)
 
 
 def rate(results):
@@ -222,7 +224,7 @@ def rate(results):
 
 def rate_bytes(results):
     return against_value(results, 'Bandwidth of short messages, by depth', AT_ONCE, BANDWIDTH,
-                         SHORT + APART, megabytes, published.depth)
+                         SHORT + APART + BYTES, megabytes, published.depth)
 
 
 def rate_size(results):
@@ -238,7 +240,7 @@ def threads(results):
 
 def threads_bytes(results):
     return against_value(results, 'Bandwidth of short messages, by threads', THREADS, BANDWIDTH,
-                         SHORT + EACH + APART, megabytes, published.threads)
+                         SHORT + EACH + APART + BYTES, megabytes, published.threads)
 
 
 def incast(results):
@@ -290,7 +292,7 @@ def resolve(results):
         over_bar(axis, i, median, f'{median:,.3g} us' if median < 1000 else f'{median:,.0f} us')
     axis.set_xticks(range(len(results.points())),
                     [RESOLVE.get(peer, peer) for peer in results.points()])
-    axis.set_xlabel('which service')
+    axis.set_xlabel('the service is asked for')
     axis.grid(axis='x', visible=False)
     frame.describe(axis, '', 'time until the call is back (us)', True)
     log_y(axis)
@@ -369,8 +371,8 @@ def cpu_share(results):
     if spin:
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
-        'idle: of the whole machine; who polls leaves little of it\nabove the bars: round trips per second, '
-        'each as fast as it can' +
+        'each runs as fast as it can, so shares say what a machine does, not who needs less\n'
+        'above the bars: what a round trip takes, user and system time of both ends' +
         ('; pale: published, one end, other hardware' if len(rows) > n_ours else '')))
     axis, = frame.panels
     bottoms = [0] * len(rows)
@@ -382,13 +384,12 @@ def cpu_share(results):
             bar.set_alpha(0.45)
         bottoms = [a + b for a, b in zip(bottoms, heights)]
     for x, (_, parts) in enumerate(rows[:n_ours]):
-        per_second = results.machine['processors'] * 1e6 / sum(parts)
-        over_bar(axis, x, 100, f'{number_text(float(f"{per_second:.2g}"))}/s')
+        over_bar(axis, x, 100, f'{parts[0] + parts[1]:.2g} us')
     axis.set_ylim(top=108)
     name_bars(axis, [name for name, _ in rows])
     frame.describe(axis, f'messages of {size_text(size)}',
                    'share of processor time (%)', True)
-    axis.set_title('↑ at one rate, more idle is better', loc='right', fontsize=8, style='italic')
+    axis.set_title('↓ less time above the bars is better', loc='right', fontsize=8, style='italic')
     return frame
 
 

@@ -43,7 +43,7 @@ def latency(sizes):
     table = rows('efa')
     names = {'rc_rdma_us': FABRICS['rdma'], 'srd_us': FABRICS['efa'],
              'tcp_us': 'TCP, 2 × c5n.18xlarge'}
-    return [Curve(f'{EFA}, twice the half:\n{name}', *columns(table, 'bytes', column, 2))
+    return [Curve(f'{EFA}, half a round trip, doubled:\n{name}', *columns(table, 'bytes', column, 2))
             for column, name in names.items()]
 
 

@@ -52,7 +52,7 @@ TESTS = {
     'partners': (US, 'partners', [64], [1, 1000], [], {
         '': ['partners (services)', 'round trip (us)']}),
     'resolve': (US, '', [64], [0], ['ripc-again', 'ripc-absent'], {
-        '': ['time until the call is back (us)', 'which service']}),
+        '': ['time until the call is back (us)', 'the service is asked for']}),
     'files': (('ms', True), '', [1 << 17, 80 << 20], [0], ['tcp'], {
         '': ['file size (bytes)', 'time per file (ms)', 'LibRIPC thesis']}),
 }
@@ -178,7 +178,7 @@ class Plot(unittest.TestCase):
     def test_others_go_on(self):
         done = self.plot(self.file('bad.jsonl', ['x\n']), self.results('resolve'))
         self.assertEqual(done.returncode, 1)
-        self.assertIn('which service', self.text_of('my-resolve.svg'))
+        self.assertIn('the service is asked for', self.text_of('my-resolve.svg'))
 
 
 if __name__ == '__main__':

@@ -16,7 +16,7 @@
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
 #define TAKES_MAX    32   /* datagrams taken from one ring in one go */
-#define STRIKES_MAX  3    /* of the clock, in a second at least: hello comes before, or WAKE */
+#define STRIKES_MAX  3    /* of the clock, in a second at least: before them hello, or WAKE */
 #define EARLY_MIN    2    /* datagrams over its socket, or */
 #define OWED_POLLS   128  /* polls since hello: then it gets a ring once nothing else is to do; */
 #define EARLY_MAX    16   /* after so many datagrams in any case; if there is none, after so many */
@@ -91,16 +91,24 @@ void ripc__shm_accept(struct shm_port *port)
 	}
 }
 
+/* As far as we know: its datagrams come that way. */
+static void way_set(struct shm_port *port, struct shm_in *in, enum shm_way way)
+{
+	uint32_t rings = (uint32_t)((way == SHM_BY_RING) - (in->way == SHM_BY_RING));
+
+	port->n_ring_links += rings;
+	port->n_socket_links -= rings;
+	port->n_offered += (uint32_t)((way == SHM_OFFERED) - (in->way == SHM_OFFERED));
+	in->way = way;
+}
+
 static void ring_close(struct shm_port *port, struct shm_in *in)
 {
 	if (!in->ring.memory)
 		return;
 	ripc__shm_segment_unmap(in->ring.memory, SHM_RING_LEN);
 	in->ring.memory = NULL;
-	port->n_socket_links += in->by_ring;
-	port->n_ring_links -= in->by_ring;
-	port->n_offered -= !in->by_ring;
-	in->by_ring = false;
+	way_set(port, in, SHM_BY_SOCKET);
 	port->dev->ring_bytes -= SHM_RING_LEN;
 	ripc__shm_share_take(in, SHM_SHARE_RINGS, -1);
 	port->rings[in->index] = NULL;
@@ -133,43 +141,20 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 	list_append(&port->ended, &in->end);
 }
 
-/* What it sends from now on comes by its ring. */
-static void ring_taken(struct shm_port *port, struct shm_in *in)
-{
-	if (!in->ring.memory || in->by_ring)
-		return;
-	in->by_ring = true;
-	port->n_offered--;
-	port->n_socket_links--;
-	port->n_ring_links++;
-}
-
-/* A datagram came by its socket: the ring is not used yet, or could not be mapped. */
-static void ring_waits(struct shm_port *port, struct shm_in *in)
-{
-	if (!in->ring.memory)
-		return;
-	in->n_strikes = 0;
-	if (!in->by_ring)
-		return;
-	in->by_ring = false;
-	port->n_offered++;
-	port->n_socket_links++;
-	port->n_ring_links--;
-	ripc__shm_clock_start(port);
-}
-
 void ripc__shm_ins_strike(struct shm_port *port)
 {
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
 
-		if (in->by_ring || in->watch.fd < 0 || ++in->n_strikes < STRIKES_MAX)
+		bool is_silent = in->from.len == 0;
+
+		if (in->watch.fd < 0 || (!is_silent && in->way != SHM_OFFERED) ||
+				++in->n_strikes < STRIKES_MAX)
 			continue;
-		if (in->from.len == 0)
+		if (is_silent)
 			ripc__shm_in_end(port, in);
 		else
-			ring_taken(port, in);
+			way_set(port, in, SHM_BY_RING);
 	}
 }
 
@@ -209,7 +194,7 @@ static bool ring_offer(struct shm_port *port, struct shm_in *in)
 		in->ring = (struct shm_ring_in){.memory = memory};
 		in->index = offer.index;
 		in->n_strikes = 0;
-		port->n_offered++;
+		way_set(port, in, SHM_OFFERED);
 		ripc__shm_clock_start(port);
 		port->rings[in->index] = in;
 		if (in->index >= port->n_rings)
@@ -309,12 +294,11 @@ static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__
 
 	*got = ripc__shm_receive(in->watch.fd, buffer->data, received);
 	sound = *got == SHM_NOTHING || *got == SHM_WAKE || (*got == SHM_DATAGRAM && in->from.len);
-	if (*got == SHM_DATAGRAM)
-		ring_waits(port, in);
-	if (*got == SHM_WAKE) {
-		ring_taken(port, in);
+	/* A datagram was before the offer is mapped; or it could not be. */
+	if (in->ring.memory && (*got == SHM_DATAGRAM || *got == SHM_WAKE))
+		way_set(port, in, *got == SHM_WAKE ? SHM_BY_RING : SHM_BY_SOCKET);
+	if (*got == SHM_WAKE)
 		port->roused |= atomic_load(&port->board->asleep) % 4 == SHM_ASLEEP_ON_SOCKETS;
-	}
 	if (*got == SHM_HELLO)
 		sound = greet(port, in, buffer->data);
 	else if (*got == SHM_TABLE || *got == SHM_SLAB || *got == SHM_CLAIMS)

@@ -10,7 +10,8 @@
  * nobody else has another descriptor of it that he could make the partner close. Its own locks a
  * process does not see: who shares a process with its partner lives as long as that.
  *
- * Nobody is woken when a lock goes. A timer, which only runs while something is held, looks.
+ * Nobody is woken when a lock goes. A timer looks, while something is held; and at who is
+ * silent (ripc__shm_ins_strike).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 
 #include "shm.h"
 
-#define LOOK_MS 500 /* at those who hold something, or have come without a word */
+#define LOOK_MS 500
 
 static struct flock first_byte(void)
 {

@@ -183,6 +183,18 @@ unmap_ring:
 	return error;
 }
 
+/*
+ * No more datagrams come over the socket; if that cannot be told, time will. That wakes it, too:
+ * the first datagram in the ring need not.
+ */
+static void tell_linked(struct shm_out *out)
+{
+	uint32_t asleep = atomic_load(&out->board->asleep);
+
+	if (ripc__shm_send_wake(out->watch.fd) == 0 && asleep % 4 == SHM_ASLEEP_ON_SOCKETS)
+		out->rung = asleep;
+}
+
 void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 {
 	struct shm_ring_offer offer;
@@ -200,8 +212,7 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
 			out->state = SHM_LINKED;
 			port->n_socket_links--;
-			/* Nothing more comes over the socket. If it cannot be told, time will. */
-			(void)ripc__shm_send_wake(out->watch.fd);
+			tell_linked(out);
 		}
 		ripc__shm_point("linked");
 		close(offer.ring_fd);

@@ -171,6 +171,13 @@ struct shm_holder {
 	uint32_t held[SHM_SHARES];
 };
 
+/* How a sender's datagrams come. */
+enum shm_way {
+	SHM_BY_SOCKET,
+	SHM_OFFERED, /* a ring, and nothing has come by the socket since */
+	SHM_BY_RING,
+};
+
 /* A link from a sender to us. */
 struct shm_in {
 	struct shm_watch watch;
@@ -180,14 +187,14 @@ struct shm_in {
 	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
 	uint32_t index;           /* in port->rings */
 	struct shm_holder *process, *user; /* whose it is; user NULL: ours, or as good as process */
-	uint32_t n_strikes;       /* of the clock: before hello; and since a ring was offered */
+	uint32_t n_strikes;       /* of the clock: without hello; and since a ring was offered */
 	uint32_t n_early;         /* datagrams that came over its socket */
 	uint32_t greeted_at;      /* port->polls when it said hello */
 	bool owed;                /* since then, until a ring for it was first tried */
 	uint32_t offer_at;        /* n_early: then a ring is tried in any case; 0: never */
 	uint32_t n_tries;         /* for which there was none */
 	struct shm_ring_in ring;
-	bool by_ring;             /* as far as we know its datagrams come there */
+	enum shm_way way;
 	struct shm_imports *imports; /* NULL: none */
 };
 
@@ -234,8 +241,8 @@ struct shm_port {
 	uint64_t todo[SHM_RINGS_MAX / 64]; /* rings that were not emptied */
 	/*
 	 * Links, in and out, on whose sockets datagrams or a ring may come; n_offered of
-	 * those in have a ring that is not used yet. n_ring_links: those in that are by_ring.
-	 * wait() reads without the lock what is atomic.
+	 * them are SHM_OFFERED. n_ring_links: the other ones in, SHM_BY_RING. wait() reads
+	 * without the lock what is atomic.
 	 */
 	_Atomic uint32_t n_socket_links;
 	_Atomic uint32_t n_ring_links;
@@ -257,7 +264,7 @@ struct shm_port {
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
 	bool armed;                 /* and not polled since */
-	bool roused;                /* a wake-up was taken that was meant for a sleeper: rearm */
+	bool roused;                /* a wake-up was taken that a sleeper may have missed: rearm */
 	uint32_t first_read, n_reads;  /* a ring */
 	struct shm_read reads[SHM_READS];
 };
@@ -434,7 +441,7 @@ int ripc__shm_wait_fd(void *port);
 int ripc__shm_wait_arm(void *port);
 void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);
-/* Called by poll when it has taken a wake-up: whoever sleeps may not have seen it. */
+/* For who has taken a wake-up from a sleep on the sockets: a sleeper may not have seen it. */
 void ripc__shm_rearm(struct shm_port *port);
 /* Makes the descriptor readable. */
 void ripc__shm_ring_bell(const struct shm_port *port);

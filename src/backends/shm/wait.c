@@ -5,12 +5,14 @@
  * both have a full fence, so that at least one of them sees the other (Dekker).
  *
  * Core may poll while somebody sleeps on the descriptor: so polling does not end the sleep on the
- * board. Each sender wakes once for each sleep; a poll that takes a wake-up begins a new one.
+ * board. Each sender wakes once for each sleep; a poll that takes the wake-up from one on the
+ * sockets begins a new one. Nobody need sleep then: the board goes on saying so.
  *
  * On a descriptor the receiver sleeps in core, and a sender wakes it by a message on their
  * socket: a descriptor that a partner hands out, as an eventfd, could block who writes to it. In
  * wait() it sleeps on a futex, which no connection can end, nor a datagram over a socket: so only
- * where all partners use their rings, and after a short while it goes on sleeping on the sockets.
+ * where all partners use their rings, as far as is known, and after a short while it goes on
+ * sleeping on the sockets.
  */
 #include <errno.h>
 #include <linux/futex.h>
