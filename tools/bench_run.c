@@ -140,6 +140,7 @@ static int run_once(const struct bench_options *options, const struct bench_peer
 /* ---- in turns ---- */
 
 #define COUNT_BYTES (256u << 20) /* of bulk in a run */
+#define WARM_UP_BYTES (8u << 20)
 #define PACED_RUN_S 0.5
 
 static uint64_t within(uint64_t least, uint64_t value, uint64_t most)
@@ -178,9 +179,9 @@ static void choose_count(const struct bench_options *options, struct bench_job *
 	/* Who counts what has been acknowledged counts nothing of less than a window. */
 	if (job->kind == BENCH_RATE && job->warm_up < job->depth)
 		job->warm_up = job->depth;
-	/* Until as many again have come it is seen how they begin, not how they go on. */
-	if (job->kind == BENCH_BANDWIDTH && job->depth > 1 && job->warm_up < 2 * job->depth)
-		job->warm_up = 2 * job->depth;
+	/* Several under way count from when it is seen how they go on, not how they begin. */
+	if (job->kind == BENCH_BANDWIDTH && job->depth > 1)
+		job->warm_up = within(2 * job->depth, WARM_UP_BYTES / job->size, 1000);
 }
 
 static void set_value(const struct bench_options *options, uint64_t value, struct bench_job *job)
