@@ -181,7 +181,7 @@ static void choose_count(const struct bench_options *options, struct bench_job *
 		job->warm_up = job->depth;
 	/* Several under way count from when it is seen how they go on, not how they begin. */
 	if (job->kind == BENCH_BANDWIDTH && job->depth > 1)
-		job->warm_up = within(2 * job->depth, WARM_UP_BYTES / job->size, 1000);
+		job->warm_up = 2 * job->depth + within(0, WARM_UP_BYTES / job->size, 1000);
 }
 
 static void set_value(const struct bench_options *options, uint64_t value, struct bench_job *job)

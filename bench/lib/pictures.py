@@ -265,7 +265,8 @@ def bars(frame, axis, results, groups, text):
 
 
 def oneway(results):
-    frame = Frame(results, 'Long messages: bandwidth by way of delivery')
+    frame = Frame(results, 'Long messages: bandwidth by way of delivery',
+                  note='MB: a million bytes')
     axis, = frame.panels
     groups = {peer: {p.size: p.median for p in points}
               for peer, points in results.points().items()}
@@ -372,7 +373,7 @@ def cpu_share(results):
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
         'each runs as fast as it can, so shares say what a machine does, not who needs less\n'
-        'above the bars: what a round trip takes, user and system time of both ends' +
+        'above the bars: processor time of one round trip, user and system, both ends' +
         ('; pale: published, one end, other hardware' if len(rows) > n_ours else '')))
     axis, = frame.panels
     bottoms = [0] * len(rows)
@@ -384,12 +385,13 @@ def cpu_share(results):
             bar.set_alpha(0.45)
         bottoms = [a + b for a, b in zip(bottoms, heights)]
     for x, (_, parts) in enumerate(rows[:n_ours]):
-        over_bar(axis, x, 100, f'{parts[0] + parts[1]:.2g} us')
+        over_bar(axis, x, 100, f'{parts[0] + parts[1]:.2g} us busy')
     axis.set_ylim(top=108)
     name_bars(axis, [name for name, _ in rows])
     frame.describe(axis, f'messages of {size_text(size)}',
                    'share of processor time (%)', True)
-    axis.set_title('↓ less time above the bars is better', loc='right', fontsize=8, style='italic')
+    axis.set_title('↓ less processor time, above the bars, is better', loc='right', fontsize=8,
+                   style='italic')
     return frame
 
 

@@ -16,7 +16,7 @@
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
 #define TAKES_MAX    32   /* datagrams taken from one ring in one go */
-#define STRIKES_MAX  3    /* of the clock, in a second at least: before them hello, or WAKE */
+#define STRIKES_MAX  3    /* of the clock, 1 to 1.5 s: so long hello, or a WAKE, is waited for */
 #define EARLY_MIN    2    /* datagrams over its socket, or */
 #define OWED_POLLS   128  /* polls since hello: then it gets a ring once nothing else is to do; */
 #define EARLY_MAX    16   /* after so many datagrams in any case; if there is none, after so many */
@@ -145,16 +145,15 @@ void ripc__shm_ins_strike(struct shm_port *port)
 {
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
+		bool has_hello = in->from.len > 0;
 
-		bool is_silent = in->from.len == 0;
-
-		if (in->watch.fd < 0 || (!is_silent && in->way != SHM_OFFERED) ||
+		if (in->watch.fd < 0 || (has_hello && in->way != SHM_OFFERED) ||
 				++in->n_strikes < STRIKES_MAX)
 			continue;
-		if (is_silent)
-			ripc__shm_in_end(port, in);
-		else
+		if (has_hello)
 			way_set(port, in, SHM_BY_RING);
+		else
+			ripc__shm_in_end(port, in);
 	}
 }
 
@@ -294,7 +293,7 @@ static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__
 
 	*got = ripc__shm_receive(in->watch.fd, buffer->data, received);
 	sound = *got == SHM_NOTHING || *got == SHM_WAKE || (*got == SHM_DATAGRAM && in->from.len);
-	/* A datagram was before the offer is mapped; or it could not be. */
+	/* Before WAKE the sender has not mapped its ring yet, or cannot. */
 	if (in->ring.memory && (*got == SHM_DATAGRAM || *got == SHM_WAKE))
 		way_set(port, in, *got == SHM_WAKE ? SHM_BY_RING : SHM_BY_SOCKET);
 	if (*got == SHM_WAKE)

@@ -173,7 +173,7 @@ struct shm_holder {
 
 /* How a sender's datagrams come. */
 enum shm_way {
-	SHM_BY_SOCKET,
+	SHM_BY_SOCKET, /* there is no ring, or it is not used yet */
 	SHM_OFFERED, /* a ring, and nothing has come by the socket since */
 	SHM_BY_RING,
 };
@@ -441,7 +441,7 @@ int ripc__shm_wait_fd(void *port);
 int ripc__shm_wait_arm(void *port);
 void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);
-/* For who has taken a wake-up from a sleep on the sockets: a sleeper may not have seen it. */
+/* For who has taken a wake-up for the sockets, or the bell: a sleeper may have missed it. */
 void ripc__shm_rearm(struct shm_port *port);
 /* Makes the descriptor readable. */
 void ripc__shm_ring_bell(const struct shm_port *port);

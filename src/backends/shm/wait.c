@@ -6,7 +6,8 @@
  *
  * Core may poll while somebody sleeps on the descriptor: so polling does not end the sleep on the
  * board. Each sender wakes once for each sleep; a poll that takes the wake-up from one on the
- * sockets begins a new one. Nobody need sleep then: the board goes on saying so.
+ * sockets, or the bell, begins a new one. So the board may say "asleep" though nobody sleeps: that
+ * costs a message, never a wake-up.
  *
  * On a descriptor the receiver sleeps in core, and a sender wakes it by a message on their
  * socket: a descriptor that a partner hands out, as an eventfd, could block who writes to it. In
@@ -76,7 +77,9 @@ static void tell(struct shm_port *port, enum shm_asleep how)
 {
 	uint32_t now = atomic_load_explicit(&port->board->asleep, memory_order_relaxed);
 
-	atomic_store(&port->board->asleep, ((now | 3) + 1) | how);
+	/* One who waits and one who maps may do so at once. */
+	while (!atomic_compare_exchange_weak(&port->board->asleep, &now, ((now | 3) + 1) | how))
+		;
 }
 
 /* False: there is something already. */
