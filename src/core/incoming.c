@@ -629,6 +629,9 @@ static void deliver_at_once(struct partner *partner, const struct wire_packet *p
 	remember_delivered(partner, packet->h.number);
 	ripc__point(partner->service->ctx, "before_done");
 	ripc__ack_queue(partner, packet->h.number, 0);
+	/* Its sender need not wait until the application has looked at so much. */
+	if (packet->announce.total >= READ_BYTES)
+		ripc__acks_flush(partner->service->ctx);
 }
 
 static void announce_new(struct partner *partner, const struct wire_packet *packet)

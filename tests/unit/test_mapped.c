@@ -90,16 +90,24 @@ static void *buffer(const struct world *world, size_t len, uint8_t byte)
 	return buf;
 }
 
-/* Sends from 0 to 1 and sees it delivered. */
-static struct ripc_msg *pass(const struct world *world, const struct iovec *items, uint32_t n,
+/* From 0 to 1. */
+static void send_items(const struct world *world, const struct iovec *items, uint32_t n,
 		uint32_t flags)
 {
 	struct ripc_send send = {.size = sizeof(send), .n_items = n, .items = items,
 		.to = ripc_service_id(world->svc[1]), .timeout_ms = 20000,
 		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | flags};
-	struct ripc_msg *msg, *completion;
 
 	ck_assert_int_eq(ripc_sendmsg(world->svc[0], &send, NULL), 0);
+}
+
+/* Sends from 0 to 1 and sees it delivered. */
+static struct ripc_msg *pass(const struct world *world, const struct iovec *items, uint32_t n,
+		uint32_t flags)
+{
+	struct ripc_msg *msg, *completion;
+
+	send_items(world, items, n, flags);
 	msg = take(world, 1);
 	completion = take(world, 0);
 	ck_assert_int_eq(completion->kind, RIPC_COMPLETION);
@@ -153,6 +161,31 @@ START_TEST(give__is_read_in_place)
 		ck_assert_uint_eq(stats_of(&world, 1).mapped_bytes, (uint64_t)i * LEN);
 		ck_assert_uint_eq(stats_of(&world, 1).read_bytes, 0);
 	}
+	world_close(&world);
+}
+END_TEST
+
+/* Who gives much need not wait until the receiver has looked at it, and calls again. */
+START_TEST(give__is_acknowledged_at_once)
+{
+	struct world world;
+	struct ripc_msg *msg = NULL, *completion = NULL;
+	struct iovec item;
+
+	world_open(&world, _i);
+	ripc_msg_free(pass(&world, &(struct iovec){"x", 1}, 1, 0));
+	item = (struct iovec){buffer(&world, LEN, 1), LEN};
+	send_items(&world, &item, 1, RIPC_GIVE);
+	for (int n = 0; n < PATIENCE && ripc_receive(world.svc[1], 0, &msg); n++)
+		ripc_poll(world.ctx[0]);
+	ck_assert_ptr_nonnull(msg);
+	for (int n = 0; n < PATIENCE && ripc_receive(world.svc[0], 0, &completion); n++)
+		ripc_poll(world.ctx[0]);
+	ck_assert_ptr_nonnull(completion);
+	ck_assert_int_eq(completion->outcome, RIPC_DELIVERED);
+	ripc_msg_free(completion);
+	ripc_msg_free(msg);
+	check_held(&world, 0);
 	world_close(&world);
 }
 END_TEST
@@ -556,7 +589,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_loop loops[] = {
-		{ give__is_read_in_place, 2 }, { give__items_outlive_the_message, 2 },
+		{ give__is_read_in_place, 2 }, { give__is_acknowledged_at_once, 2 },
+		{ give__items_outlive_the_message, 2 },
 		{ give__one_buffer_to_many, 2 }, { give__the_same_buffer_again, 2 },
 		{ give__owner_out_of_memory, 2 },
 		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
