@@ -89,7 +89,7 @@ PLAN = [
     plan('bandwidth', 'bandwidth', '1,64,1K,4K,16K,128K,1M', TCP,
          'Bandwidth by size and parallelism', ONE_HOST + 'The published ones are a '
          '100 Gbit/s InfiniBand. A message counts when it has arrived and that is known, which '
-         'short ones wait for one by one.', variable='depth', values='1,16,64', count=500,
+         'short ones wait for one by one.', variable='depth', values='1,16,64', count=300,
          jumps='From depth 1 to 16 the clock changes: at depth 1 it stops when the message has '
          'arrived; with several on their way it goes on while messages are written, summed up '
          'and answered with a verdict.',
