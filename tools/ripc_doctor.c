@@ -114,9 +114,8 @@ static void free_report(struct report *report)
 static void add_libfabric(struct report *report)
 {
 	static const char *const names[] = {
-		"FI_PROVIDER", "FI_EFA_ENABLE_SHM_TRANSFER", "FI_EFA_FORK_SAFE",
-		"FI_EFA_USE_DEVICE_RDMA", "FI_EFA_USE_HUGE_PAGE", "FI_EFA_RX_SIZE",
-		"FI_EFA_TX_SIZE"};
+		"FI_PROVIDER", "FI_EFA_FORK_SAFE", "FI_EFA_USE_DEVICE_RDMA",
+		"FI_EFA_USE_HUGE_PAGE", "FI_EFA_RX_SIZE", "FI_EFA_TX_SIZE"};
 	struct ripc_finding finding = {.kind = "environment", .usable = -1, .remedy = ""};
 	size_t i;
 

@@ -163,7 +163,8 @@ TOGETHER = 'rate of all together (messages/s)'
 LONG = 'each message is a long one: its sender waits to hear that it has arrived whole'
 SHORT = 'each message is one datagram, or one write to a socket; what gets lost does not count'
 EACH = '; each sender has 16 messages under way'
-BYTES = '; MB: a million bytes'
+MEGABYTES = 'MB: a million bytes'
+BYTES = '; ' + MEGABYTES
 APART = '; published rates and bandwidths come from runs of their own'
 AT_ONCE = 'depth (messages on their way at once)'
 THREADS = 'threads at each end (pairs of a client and a server)'
@@ -266,7 +267,7 @@ def bars(frame, axis, results, groups, text):
 
 def oneway(results):
     frame = Frame(results, 'Long messages: bandwidth by way of delivery',
-                  note='MB: a million bytes')
+                  note=MEGABYTES)
     axis, = frame.panels
     groups = {peer: {p.size: p.median for p in points}
               for peer, points in results.points().items()}

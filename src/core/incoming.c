@@ -21,6 +21,7 @@
 #define GRANT_LOOK       64u /* so many of those that wait are compared for whose turn it is */
 #define READ_AGAIN_US    1000u /* after the device took no read at all */
 #define QUANTUM          (4 * 65536u) /* credit is given in pieces of a few offload batches */
+#define ACK_AT_ONCE      (1u << 20)   /* bytes of a message whose ack waits for nothing */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
 {
@@ -158,12 +159,23 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 		ripc__ack_queue(partner, number, status);
 }
 
+/* It is in its queue; from now on it is a duplicate. */
+static void delivered(struct partner *partner, uint64_t number, uint64_t total)
+{
+	remember_delivered(partner, number);
+	ripc__point(partner->service->ctx, "before_done");
+	ripc__ack_queue(partner, number, 0);
+	/* Its sender need not wait until the application has looked at so much. */
+	if (total >= ACK_AT_ONCE)
+		ripc__acks_flush(partner->service->ctx);
+}
+
 static void finish(struct incoming *incoming)
 {
 	struct partner *partner = incoming->partner;
 	struct ripc_context *ctx = context_of(incoming);
 	struct message *message = incoming->message;
-	uint64_t number = incoming->number;
+	uint64_t number = incoming->number, total = incoming->total;
 
 	ripc__point(ctx, "before_checksum");
 	if (!incoming->sum_known || incoming->crc != incoming->sum) {
@@ -174,12 +186,10 @@ static void finish(struct incoming *incoming)
 	if (incoming->lent)
 		ripc__lent_free(incoming->lent);
 	ripc__places_settle(message);
-	deliver(partner, NULL, message, incoming->total, &incoming->held);
+	deliver(partner, NULL, message, total, &incoming->held);
 	incoming->held = (struct holding){0}; /* the message has it */
-	remember_delivered(partner, number);
 	incoming_free(incoming);
-	ripc__point(ctx, "before_done");
-	ripc__ack_queue(partner, number, 0);
+	delivered(partner, number, total);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -626,12 +636,7 @@ static void deliver_at_once(struct partner *partner, const struct wire_packet *p
 {
 	ripc__point(partner->service->ctx, "before_checksum");
 	deliver(partner, packet, message, packet->announce.total, NULL);
-	remember_delivered(partner, packet->h.number);
-	ripc__point(partner->service->ctx, "before_done");
-	ripc__ack_queue(partner, packet->h.number, 0);
-	/* Its sender need not wait until the application has looked at so much. */
-	if (packet->announce.total >= READ_BYTES)
-		ripc__acks_flush(partner->service->ctx);
+	delivered(partner, packet->h.number, packet->announce.total);
 }
 
 static void announce_new(struct partner *partner, const struct wire_packet *packet)

@@ -156,7 +156,6 @@ static void complete(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
 	struct ripc_context *ctx = incoming->partner->service->ctx;
-	bool is_long = incoming->total >= READ_BYTES;
 
 	if (!reading->is_told)
 		return; /* that sum will come */
@@ -168,9 +167,6 @@ static void complete(struct reading *reading)
 	}
 	reading_free(reading);
 	ripc__incoming_read(incoming);
-	/* Its sender need not wait until the application has looked at so much. */
-	if (is_long)
-		ripc__acks_flush(ctx);
 }
 
 bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce)

@@ -38,6 +38,18 @@ static inline int suite_run(const char *name, const TTest *const *tests)
 	return suite_finish(name, tcase);
 }
 
+/* The same, between set_up and tear_down, which run with each test, in its process. */
+static inline int suite_run_between(const char *name, const TTest *const *tests,
+		SFun set_up, SFun tear_down)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	for (; *tests; tests++)
+		tcase_add_test(tcase, *tests);
+	return suite_finish(name, tcase);
+}
+
 static inline int suite_run_loops(const char *name, const struct suite_loop *loops)
 {
 	TCase *tcase = tcase_create(name);

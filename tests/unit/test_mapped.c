@@ -22,21 +22,23 @@ struct world {
 	bool is_loop;
 };
 
-/* index 0: loop; 1: shared memory. */
+enum { LOOP, SHM, UDP };
+
 static void world_open(struct world *world, int index)
 {
 	static char options[40];
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD | RIPC_NO_THREAD,
 		.pool_bytes = 64u << 20, .interfaces = "lo", .options = options};
 	static const struct ripc__backend *const backends[][2] = {
-		{ &ripc__loop_backend, NULL }, { &ripc__shm_backend, NULL },
+		[LOOP] = { &ripc__loop_backend, NULL }, [SHM] = { &ripc__shm_backend, NULL },
+		[UDP] = { &ripc__udp_backend, NULL },
 	};
 	struct ripc__env env;
 
 	snprintf(options, sizeof(options), "resolver.port=%d", 20000 + getpid() % 12000);
 	ck_assert_int_eq(ripc__loop_hub_open(&world->hub), 0);
 	ripc__env_init(&env);
-	world->is_loop = index == 0;
+	world->is_loop = index == LOOP;
 	if (world->is_loop)
 		env.arg = world->hub;
 	env.backends = backends[index];
@@ -165,17 +167,24 @@ START_TEST(give__is_read_in_place)
 }
 END_TEST
 
-/* Who gives much need not wait until the receiver has looked at it, and calls again. */
-START_TEST(give__is_acknowledged_at_once)
+/*
+ * Who sends much need not wait until the receiver has looked at it and calls again: what is given,
+ * what is read, and what is pulled.
+ */
+START_TEST(long__is_acknowledged_at_once)
 {
+	static const struct {
+		int world;
+		uint32_t flags;
+	} ways[] = {{LOOP, RIPC_GIVE}, {SHM, RIPC_GIVE}, {LOOP, 0}, {SHM, 0}, {UDP, 0}};
 	struct world world;
 	struct ripc_msg *msg = NULL, *completion = NULL;
 	struct iovec item;
 
-	world_open(&world, _i);
+	world_open(&world, ways[_i].world);
 	ripc_msg_free(pass(&world, &(struct iovec){"x", 1}, 1, 0));
 	item = (struct iovec){buffer(&world, LEN, 1), LEN};
-	send_items(&world, &item, 1, RIPC_GIVE);
+	send_items(&world, &item, 1, ways[_i].flags);
 	for (int n = 0; n < PATIENCE && ripc_receive(world.svc[1], 0, &msg); n++)
 		ripc_poll(world.ctx[0]);
 	ck_assert_ptr_nonnull(msg);
@@ -183,6 +192,8 @@ START_TEST(give__is_acknowledged_at_once)
 		ripc_poll(world.ctx[0]);
 	ck_assert_ptr_nonnull(completion);
 	ck_assert_int_eq(completion->outcome, RIPC_DELIVERED);
+	ck_assert_uint_eq(stats_of(&world, 1).read_bytes,
+		ways[_i].world == UDP || ways[_i].flags ? 0 : LEN);
 	ripc_msg_free(completion);
 	ripc_msg_free(msg);
 	check_held(&world, 0);
@@ -589,7 +600,7 @@ END_TEST
 int main(void)
 {
 	const struct suite_loop loops[] = {
-		{ give__is_read_in_place, 2 }, { give__is_acknowledged_at_once, 2 },
+		{ give__is_read_in_place, 2 }, { long__is_acknowledged_at_once, 5 },
 		{ give__items_outlive_the_message, 2 },
 		{ give__one_buffer_to_many, 2 }, { give__the_same_buffer_again, 2 },
 		{ give__owner_out_of_memory, 2 },

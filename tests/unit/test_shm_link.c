@@ -138,10 +138,6 @@ int main(void)
 		poll__ring_that_is_used_or_not,
 		NULL,
 	};
-	TCase *tcase = tcase_create("shm_link");
 
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	for (const TTest *const *test = tests; *test; test++)
-		tcase_add_test(tcase, *test);
-	return suite_finish("shm_link", tcase);
+	return suite_run_between("shm_link", tests, set_up, tear_down);
 }

@@ -7,21 +7,16 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../util/process.h"
-#include "backends/shm/segment.h"
-#include "backends/shm/shm.h"
 #include "shm_sides.h"
 
 START_TEST(dev_open__refuses_wrong_options)
@@ -506,10 +501,6 @@ int main(void)
 		wake__others_sleep_there,
 		NULL,
 	};
-	TCase *tcase = tcase_create("shm_port");
 
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	for (const TTest *const *test = tests; *test; test++)
-		tcase_add_test(tcase, *test);
-	return suite_finish("shm_port", tcase);
+	return suite_run_between("shm_port", tests, set_up, tear_down);
 }

@@ -635,10 +635,6 @@ int main(void)
 		wait__while_memory_is_handed,
 		NULL,
 	};
-	TCase *tcase = tcase_create("shm_read");
 
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	for (const TTest *const *test = tests; *test; test++)
-		tcase_add_test(tcase, *test);
-	return suite_finish("shm_read", tcase);
+	return suite_run_between("shm_read", tests, set_up, tear_down);
 }

@@ -181,10 +181,6 @@ int main(void)
 		put__survives_a_wrong_head,
 		NULL,
 	};
-	TCase *tcase = tcase_create("shm_ring");
 
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	for (const TTest *const *test = tests; *test; test++)
-		tcase_add_test(tcase, *test);
-	return suite_finish("shm_ring", tcase);
+	return suite_run_between("shm_ring", tests, set_up, tear_down);
 }

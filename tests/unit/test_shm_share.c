@@ -153,10 +153,6 @@ int main(void)
 		take__rings,
 		NULL,
 	};
-	TCase *tcase = tcase_create("shm_share");
 
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	for (const TTest *const *test = tests; *test; test++)
-		tcase_add_test(tcase, *test);
-	return suite_finish("shm_share", tcase);
+	return suite_run_between("shm_share", tests, set_up, tear_down);
 }

@@ -50,14 +50,24 @@ static const char *provider_of(const struct ofi_wish *wish)
 	return wish->provider && wish->provider[0] ? wish->provider : "efa";
 }
 
-/* What we ask for: nothing but messages, perhaps reads, and that memory is registered by us. */
+static bool wants_efa(const struct ofi_wish *wish)
+{
+	return strcmp(provider_of(wish), "efa") == 0;
+}
+
+/*
+ * What we ask for: nothing but messages, perhaps reads, and that memory is registered by us. Of EFA
+ * also that the device reaches partners on this host, too: libfabric's shm, which the provider else
+ * takes for them, may end a process when its partner ends.
+ */
 static struct fi_info *hints_new(const struct ofi_wish *wish, bool reads)
 {
 	struct fi_info *hints = fi_allocinfo();
 
 	if (!hints)
 		return NULL;
-	hints->caps = FI_MSG | (reads ? FI_RMA | FI_READ | FI_REMOTE_READ : 0);
+	hints->caps = FI_MSG | (reads ? FI_RMA | FI_READ | FI_REMOTE_READ : 0) |
+		(wants_efa(wish) ? FI_REMOTE_COMM : 0);
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -77,7 +87,7 @@ static void say_missing(const struct ofi_wish *wish, int error, char why[256], c
 
 	snprintf(why, 256, "libfabric %u.%u has no endpoint of provider \"%.60s\": %.80s",
 		FI_MAJOR(version), FI_MINOR(version), provider_of(wish), fi_strerror(-error));
-	if (strcmp(provider_of(wish), "efa") == 0)
+	if (wants_efa(wish))
 		snprintf(remedy, 256, "an EFA interface, the efa driver, libfabric's provider "
 			"(fi_info -p efa) and locked memory (ulimit -l) are needed: docs/efa.md");
 	else
@@ -120,8 +130,7 @@ static int ask(const struct ofi_wish *wish, bool reads, struct fi_info **all)
 /* Elsewhere than on EFA a provider that can read may be another one than it would be else. */
 static bool may_read(const struct ofi_wish *wish)
 {
-	return wish->reads == 1 ||
-		(wish->reads == OFI_READS_RULE && strcmp(provider_of(wish), "efa") == 0);
+	return wish->reads == 1 || (wish->reads == OFI_READS_RULE && wants_efa(wish));
 }
 
 int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],

@@ -35,16 +35,11 @@ static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct
 /* What most often goes wrong, though all seems to be there. */
 static const char *hint_for(const struct fi_info *info)
 {
-	const char *shm = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
-
 	if (info->ep_attr->protocol == FI_PROTO_SHM)
 		return "libfabric's shm may end a process when its partner ends; the library's own "
 			"needs no provider: leave ofi.provider out";
 	if (info->ep_attr->protocol != FI_PROTO_EFA)
 		return "";
-	if (!shm || strcmp(shm, "0") != 0)
-		return "set FI_EFA_ENABLE_SHM_TRANSFER=0: else libfabric sends to partners on this "
-			"host by its shm, which may end a process when its partner ends";
 	if (ripc__ofi_may_be_told(info))
 		return "if the instance has RDMA read (p4d ...), FI_EFA_USE_DEVICE_RDMA=1 lets "
 			"long messages be read; libfabric ends the process where it has not";

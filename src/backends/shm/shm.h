@@ -394,7 +394,7 @@ bool ripc__shm_life_pledged(int fd);
 int ripc__shm_clock_open(void);
 /* From now on holders, and who ins_strike is about, are looked at, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
-/* Looks: the links to those that are dead end. */
+/* Looks: the links to those that are dead end; then ripc__shm_ins_strike(). */
 void ripc__shm_clock_strike(struct shm_port *port);
 
 /* export.c: our memory for others */
