@@ -19,6 +19,8 @@
 #include "returns.h"
 #include "util/rare.h"
 
+#define ANSWERS_AGAIN 2 /* by who ends: where one packet in 100 is lost, all three are in 10^6 */
+
 /* ---- messages ---------------------------------------------------------------------------- */
 
 /* Only with the lock is one taken away, so that nobody else can have. */
@@ -551,6 +553,24 @@ static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 	*closed = (struct closed){incarnation, ctx->now_us};
 }
 
+/*
+ * Whoever repeats a message because its answer got lost finds nobody here any more. So who may lack
+ * an answer is told twice more.
+ */
+static void answers_repeat(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct device *device = ripc__peer_device(ctx, partner->peer);
+
+	if (!partner->in_delivered || partner->dead || device->attr.caps & RIPC_CAP_RELIABLE)
+		return;
+	for (int i = 0; i < ANSWERS_AGAIN; i++) {
+		ripc__ack_queue(partner, partner->in_oldest + 63 -
+			(uint64_t)__builtin_clzll(partner->in_delivered), 0);
+		ripc__acks_flush(ctx);
+	}
+}
+
 void ripc__service_end(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -566,6 +586,7 @@ void ripc__service_end(struct ripc_service *service)
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->service == service) {
+			answers_repeat(partner);
 			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
 			ripc__partner_free(partner);
 		}

@@ -154,6 +154,7 @@ static int serve(const struct job *job)
 	struct server server = {0};
 	pthread_t thread;
 	char line[16];
+	int error;
 
 	open_service(job->id, &server.ctx, &server.svc);
 	if (pthread_create(&thread, NULL, serve_main, &server))
@@ -164,7 +165,10 @@ static int serve(const struct job *job)
 		report(&server);
 	atomic_store(&server.end, true);
 	pthread_join(thread, NULL);
-	return ripc_close(server.ctx, 1000) ? 1 : 0;
+	error = ripc_close(server.ctx, 1000);
+	if (error)
+		fail("close", error);
+	return 0;
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */

@@ -83,6 +83,68 @@ START_TEST(data__fills_gap_before_many_pieces)
 }
 END_TEST
 
+/* Answers to a number since so many packets had gone out; each speaks of the other one, too. */
+static uint32_t answers(struct lone *lone, uint32_t since, uint64_t number, uint64_t also)
+{
+	struct wire_packet packet;
+	uint32_t n = 0;
+
+	for (uint32_t i = since; i < lone->n_sent; i++) {
+		if (wire_decode(lone->sent[i], lone->sent_len[i], &packet) == 0 &&
+				packet.h.type == WIRE_ANSWER && packet.ack.number == number) {
+			ck_assert_uint_eq(packet.ack.status, 0);
+			ck_assert_uint_eq(packet.ack.also >> (64 - (number - also)) & 1, 1);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* The sender could not ask again: what it may not have heard is said twice more. */
+START_TEST(close__repeats_answers)
+{
+	static struct lone lone;
+	struct ripc_msg *msg;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_whole(&lone, 1, 100);
+	say_whole(&lone, 2, 100);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+		ripc_msg_free(msg);
+	}
+	lone_pass(&lone, 100000);
+	ck_assert_uint_eq(answers(&lone, 0, 2, 1), 1);
+	since = lone.n_sent;
+	lone_close_all(&lone);
+	ck_assert_uint_eq(answers(&lone, since, 2, 1), 2);
+	ck_assert_uint_eq(lone.n_sent - since, 2);
+}
+END_TEST
+
+/* One that announces beyond them has heard of them. */
+START_TEST(close__repeats_no_answer_that_was_heard)
+{
+	static struct lone lone;
+	struct wire_packet cancel = {.h.type = WIRE_CANCEL, .h.number = 3, .announce.oldest = 3};
+	struct ripc_msg *msg;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_whole(&lone, 1, 100);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ripc_msg_free(msg);
+	lone_say(&lone, &cancel, NULL, NULL);
+	lone_pass(&lone, 100000);
+	since = lone.n_sent;
+	lone_close_all(&lone);
+	ck_assert_uint_eq(lone.n_sent, since);
+}
+END_TEST
+
 /* Up to where bytes of this message may come, as it was told last; 0: it must wait. */
 static uint64_t granted(struct lone *lone, uint32_t since, uint64_t number)
 {
@@ -301,6 +363,7 @@ int main(void)
 		queue__has_room_for_the_next, queue__takes_a_share_of_the_pool,
 		announce__many_contexts_of_one_host, announce__one_that_takes_much,
 		announce__too_long_beside_another, announce__more_than_are_received_at_once,
+		close__repeats_answers, close__repeats_no_answer_that_was_heard,
 		NULL,
 	};
 
