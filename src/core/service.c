@@ -19,7 +19,8 @@
 #include "returns.h"
 #include "util/rare.h"
 
-#define ANSWERS_AGAIN 2 /* by who ends: where one packet in 100 is lost, all three are in 10^6 */
+#define ANSWERS_AGAIN  2 /* by who ends: where one packet in 100 is lost, all three are in 10^6 */
+#define ASKS_AGAIN_US  1000000u /* who has been silent for so long lacks no answer */
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
@@ -562,7 +563,8 @@ static void answers_repeat(struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 	const struct device *device = ripc__peer_device(ctx, partner->peer);
 
-	if (!partner->in_delivered || partner->dead || device->attr.caps & RIPC_CAP_RELIABLE)
+	if (!partner->in_delivered || partner->dead || device->attr.caps & RIPC_CAP_RELIABLE ||
+			ctx->now_us - partner->used_us >= ASKS_AGAIN_US)
 		return;
 	for (int i = 0; i < ANSWERS_AGAIN; i++) {
 		ripc__ack_queue(partner, partner->in_oldest + 63 -

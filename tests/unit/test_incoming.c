@@ -124,7 +124,7 @@ START_TEST(close__repeats_answers)
 }
 END_TEST
 
-/* One that announces beyond them has heard of them. */
+/* One that speaks of later numbers only, or does not ask for long, has heard of them. */
 START_TEST(close__repeats_no_answer_that_was_heard)
 {
 	static struct lone lone;
@@ -137,8 +137,9 @@ START_TEST(close__repeats_no_answer_that_was_heard)
 	say_whole(&lone, 1, 100);
 	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
 	ripc_msg_free(msg);
-	lone_say(&lone, &cancel, NULL, NULL);
-	lone_pass(&lone, 100000);
+	if (_i)
+		lone_say(&lone, &cancel, NULL, NULL);
+	lone_pass(&lone, _i ? 100000 : 1100000);
 	since = lone.n_sent;
 	lone_close_all(&lone);
 	ck_assert_uint_eq(lone.n_sent, since);
@@ -357,15 +358,15 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		announce__unasked_beyond_total, data__fills_gap_before_many_pieces,
-		announce__unasked_that_never_come, data__after_a_silence,
-		queue__has_room_for_the_next, queue__takes_a_share_of_the_pool,
-		announce__many_contexts_of_one_host, announce__one_that_takes_much,
-		announce__too_long_beside_another, announce__more_than_are_received_at_once,
-		close__repeats_answers, close__repeats_no_answer_that_was_heard,
-		NULL,
+	const struct suite_loop loops[] = {
+		{ announce__unasked_beyond_total, 1 }, { data__fills_gap_before_many_pieces, 1 },
+		{ announce__unasked_that_never_come, 1 }, { data__after_a_silence, 1 },
+		{ queue__has_room_for_the_next, 1 }, { queue__takes_a_share_of_the_pool, 1 },
+		{ announce__many_contexts_of_one_host, 1 }, { announce__one_that_takes_much, 1 },
+		{ announce__too_long_beside_another, 1 },
+		{ announce__more_than_are_received_at_once, 1 }, { close__repeats_answers, 1 },
+		{ close__repeats_no_answer_that_was_heard, 2 }, { NULL, 0 },
 	};
 
-	return suite_run("incoming", tests);
+	return suite_run_loops("incoming", loops);
 }
