@@ -474,6 +474,7 @@ START_TEST(poll__endpoint_fails)
 	for (uint32_t i = 0; i < 5000 && !left.port.is_lost; i++)
 		ripc__ofi_poll(&left.port, &event, 0);
 	ck_assert_int_eq(end_send(&left, 3, LEN), -ECONNRESET);
+	ck_assert_int_lt(ripc__ofi_port_addr(&left.port, addr.blob), 0);
 	end_addr(&right, &left, &addr);
 	ck_assert_int_lt(ripc__ofi_peer_open(&left.port, &peer, &addr), 0);
 	left.port.net->eq->ops = real;
@@ -484,7 +485,8 @@ END_TEST
 /* What EFA's provider says of partners there is no end of the endpoint. */
 START_TEST(poll__partner_fails)
 {
-	static const int statuses[] = {7, 9, 13, 15, 4110};
+	static const int statuses[] = {7, 9, 13, 15, 4097, 4098, 4099, 4104, 4110, 4111, 4113,
+		4115};
 	struct end left, right;
 	struct ripc__event event;
 	struct fi_ops_eq *real;

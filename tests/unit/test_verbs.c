@@ -486,6 +486,64 @@ START_TEST(poll__queue_pair_fails_and_nobody_hears)
 }
 END_TEST
 
+/* Nobody polled for long, and what came before hides the receives that have come back. */
+START_TEST(poll__queue_pair_has_failed_long_ago)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+
+	ends_open(&left, &right);
+	ck_assert_int_eq(end_send(&left, 1, 10), 1);
+	ripc__verbs_qp_failed(&right.port);
+	clock_pass(1100000);
+	ck_assert_int_eq(BACKEND->poll(&right.port, events, RIPC_EVENTS_MAX), 1);
+	BACKEND->release(&right.port, events[0].handle);
+	ck_assert(!right.port.rdma->is_lost);
+	move_all(&right);
+	ck_assert(!right.port.failed);
+	ck_assert_int_eq(end_send(&left, 1, 10), 1);
+	move_all(&right);
+	ck_assert_uint_eq(right.n_datagrams, 1);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* It is to come back at a time that passes just before its reader goes to sleep. */
+START_TEST(wait__until_the_queue_pair_comes_back)
+{
+	ends_open(&left, &right);
+	for (int turn = 0; turn < 2; turn++) {
+		break_qp(&right);
+		move_all(&right);
+	}
+	ck_assert(right.port.failed);
+	clock_pass(100000);
+	(void)BACKEND->wait_arm(&right.port);
+	ck_assert_uint_ne(right.port.due_us, UINT64_MAX);
+	move_all(&right);
+	ck_assert(!right.port.failed);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* Who has lost the device has no address any more. */
+START_TEST(port_addr__device_is_lost)
+{
+	uint8_t blob[RIPC_ADDR_MAX];
+
+	ends_open(&left, &right);
+	ck_assert_int_gt(BACKEND->port_addr(&left.port, blob), 0);
+	left.port.rdma->is_lost = true;
+	ck_assert_int_lt(BACKEND->port_addr(&left.port, blob), 0);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
 /* Again and again, but each time the link is gone for a moment: it is not given up. */
 START_TEST(poll__queue_pair_fails_with_its_link)
 {
@@ -668,6 +726,9 @@ int main(void)
 		{wait_arm__device_was_taken_away, 1},
 		{wait__while_a_send_fails, 1},
 		{poll__queue_pair_fails, 1}, {poll__queue_pair_fails_and_nobody_hears, 1},
+		{poll__queue_pair_has_failed_long_ago, 1},
+		{wait__until_the_queue_pair_comes_back, 1},
+		{port_addr__device_is_lost, 1},
 		{poll__queue_pair_fails_with_its_link, 2},
 		{send__fails_with_its_queue_pair, 1},
 		{poll__queue_pair_fails_while_much_is_held, 1},

@@ -100,7 +100,7 @@ static bool remove_at_place(struct ofi_port *port, struct ofi_link *link)
 	if (nobody_pass(port, &link->addr, OFI_KEY_LEVEL))
 		return false;
 	(void)fi_av_remove(port->net->av, &link->to, 1, 0);
-	link->has_entry = false;
+	link->has_entry = link->greeted = false;
 	/* Anew: if it was there, it was not the newest. */
 	(void)nobody_pass(port, &link->addr, OFI_KEY_GUARD);
 	(void)nobody_put(port, &link->addr, OFI_KEY_GUARD, &guard);
@@ -136,7 +136,7 @@ bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link)
 		return false;
 	if (link->has_entry)
 		(void)fi_av_remove(port->net->av, &link->to, 1, 0);
-	link->has_entry = link->gone = false;
+	link->has_entry = link->gone = link->greeted = false;
 	return true;
 }
 

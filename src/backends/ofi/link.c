@@ -228,7 +228,7 @@ int ripc__ofi_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
 	const struct ofi_port *port = state;
 
-	return ripc__ofi_name_encode(&port->self, blob);
+	return port->is_lost ? -ENETDOWN : ripc__ofi_name_encode(&port->self, blob);
 }
 
 int ripc__ofi_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],

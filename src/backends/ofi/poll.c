@@ -23,7 +23,7 @@
 /* Of EFA's completion statuses (efa_io_defs.h of the Linux driver), those about the other end. */
 #define EFA_REMOTE_FIRST 7  /* bad address */
 #define EFA_REMOTE_LAST  15 /* not reachable; before it: unknown peer, unresponsive, aborted ... */
-#define EFA_NO_ENTRY     4110 /* of libfabric: there is no room for who has sent something */
+#define EQ_MOST          256u /* errors in one look, more than partners make in that time */
 
 /* ---- receive buffers --------------------------------------------------------------------- */
 
@@ -172,30 +172,52 @@ static void take_error(struct ofi_port *port)
 
 /*
  * The EFA provider also says here what became of packets of its own, which greet a partner that is
- * gone by then: with a status of the device about the other end; and whom it has no room for.
+ * gone by then: with a status of the device about the other end; whom it has no room for; and which
+ * packet that came it dropped, which anybody can bring about (efa_errno.h of libfabric).
  */
 static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_entry *entry)
 {
 	int status = entry->prov_errno;
 
-	return port->net->info->ep_attr->protocol == FI_PROTO_EFA &&
-		((status >= EFA_REMOTE_FIRST && status <= EFA_REMOTE_LAST) ||
-			status == EFA_NO_ENTRY);
+	if (port->net->info->ep_attr->protocol != FI_PROTO_EFA)
+		return false;
+	switch (status) {
+	case 4097: /* a type of packet that is out of use, */
+	case 4098: /* not valid, */
+	case 4099: /* or not known */
+	case 4104: /* the number of a packet that has come already */
+	case 4110: /* no room for who has sent something */
+	case 4111: /* a read or write of what is not open for it */
+	case 4113: /* who has sent something could not be greeted */
+	case 4115: /* pieces of different messages */
+		return true;
+	default:
+		return status >= EFA_REMOTE_FIRST && status <= EFA_REMOTE_LAST;
+	}
 }
 
-/* An error of the endpoint itself: nothing goes any more. */
-static void look_for_errors(struct ofi_port *port)
+/* After an error of the endpoint itself nothing goes any more. False: there was none. */
+static bool take_endpoint_error(struct ofi_port *port)
 {
 	struct fi_eq_err_entry entry = {0};
 	uint32_t kind;
 
-	if (fi_eq_read(port->net->eq, &kind, &entry, sizeof(entry), 0) != -FI_EAVAIL)
-		return;
-	if (fi_eq_readerr(port->net->eq, &entry, 0) < 0 || is_of_partner(port, &entry))
-		return;
+	if (fi_eq_read(port->net->eq, &kind, &entry, sizeof(entry), 0) != -FI_EAVAIL ||
+			fi_eq_readerr(port->net->eq, &entry, 0) < 0)
+		return false;
+	if (is_of_partner(port, &entry) || port->is_lost)
+		return true;
 	port->is_lost = true;
 	port->dev->host.log(port->dev->host.arg, RIPC_LOG_ERROR,
 		"ofi: the endpoint has failed: %s (%d)", fi_strerror(entry.err), entry.prov_errno);
+	return true;
+}
+
+/* The provider keeps them all until they are taken. */
+static void look_for_errors(struct ofi_port *port)
+{
+	for (uint32_t n = 0; n < EQ_MOST && take_endpoint_error(port); n++)
+		;
 }
 
 /* A long time since it was noted last was spent elsewhere. */

@@ -272,11 +272,11 @@ int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uin
 	if (tx[0].len > port->dev->datagram_max)
 		return -EMSGSIZE;
 	for (taken = 0; taken < n && tx[taken].len <= port->dev->datagram_max; taken++) {
-		if (port->is_lost || peer->resets != link->resets)
-			break;
 		if (!has_room(port, link))
 			ripc__ofi_progress(port);
-		if (!has_room(port, link) || send_one(port, link, &tx[taken]))
+		/* By which it may have become known that the partner is gone, with its entry. */
+		if (port->is_lost || peer->resets != link->resets || !has_room(port, link) ||
+				send_one(port, link, &tx[taken]))
 			break;
 	}
 	if (taken)

@@ -34,6 +34,8 @@ int ripc__rdmacm_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
 	const struct rdmacm_port *port = state;
 
+	if (port->rdma->is_lost)
+		return -ENETDOWN;
 	if (!is_of_this_host(&port->self))
 		return -EADDRNOTAVAIL;
 	ripc__rdmacm_addr_encode(&port->self, blob);

@@ -395,6 +395,8 @@ int ripc__verbs_wait_arm(void *state)
 	struct verbs_port *port = state;
 
 	quieten(port);
+	if (port->failed && port->due_us == UINT64_MAX)
+		ripc__verbs_due_at(port, port->revive_us); /* the look at the clock took it away */
 	refill(port);
 	set_timer(port);
 	if (!has_something(port) && !port->armed) {

@@ -114,12 +114,19 @@ static int reset(struct verbs_port *port)
 	return error ? error : ripc__rdma_ring_start(&port->ring, port->qp, NULL);
 }
 
+/* Was the completion queue empty when it was looked at last? */
+static bool all_is_taken(const struct verbs_port *port)
+{
+	return port->at == port->n_wcs && port->n_wcs < VERBS_BATCH;
+}
+
 RIPC__RARE void ripc__verbs_qp_revive(struct verbs_port *port)
 {
 	uint64_t now_us = ripc__rdma_now_us(), until_us = port->failed_us + FLUSH_US;
 	bool is_out = port->ring.n_idle + port->ring.n_handed == port->ring.count;
 
-	if (port->failures > FAILURES_MAX || (!is_out && now_us >= until_us)) {
+	if (port->failures > FAILURES_MAX ||
+			(!is_out && now_us >= until_us && all_is_taken(port))) {
 		give_up(port);
 	} else if (!is_out) {
 		ripc__verbs_due_at(port, until_us);
