@@ -561,10 +561,10 @@ static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 static void answers_repeat(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	const struct device *device = ripc__peer_device(ctx, partner->peer);
 
-	if (!partner->in_delivered || partner->dead || device->attr.caps & RIPC_CAP_RELIABLE ||
-			ctx->now_us - partner->used_us >= ASKS_AGAIN_US)
+	if (!partner->in_delivered || partner->dead ||
+			ctx->now_us - partner->used_us >= ASKS_AGAIN_US ||
+			ripc__peer_device(ctx, partner->peer)->attr.caps & RIPC_CAP_RELIABLE)
 		return;
 	for (int i = 0; i < ANSWERS_AGAIN; i++) {
 		ripc__ack_queue(partner, partner->in_oldest + 63 -
