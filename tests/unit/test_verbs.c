@@ -529,21 +529,6 @@ START_TEST(wait__until_the_queue_pair_comes_back)
 }
 END_TEST
 
-/* Who has lost the device has no address any more. */
-START_TEST(port_addr__device_is_lost)
-{
-	uint8_t blob[RIPC_ADDR_MAX];
-
-	ends_open(&left, &right);
-	ck_assert_int_gt(BACKEND->port_addr(&left.port, blob), 0);
-	left.port.rdma->is_lost = true;
-	ck_assert_int_lt(BACKEND->port_addr(&left.port, blob), 0);
-	end_close(&left);
-	end_close(&right);
-	ends_finish();
-}
-END_TEST
-
 /* Again and again, but each time the link is gone for a moment: it is not given up. */
 START_TEST(poll__queue_pair_fails_with_its_link)
 {
@@ -728,7 +713,6 @@ int main(void)
 		{poll__queue_pair_fails, 1}, {poll__queue_pair_fails_and_nobody_hears, 1},
 		{poll__queue_pair_has_failed_long_ago, 1},
 		{wait__until_the_queue_pair_comes_back, 1},
-		{port_addr__device_is_lost, 1},
 		{poll__queue_pair_fails_with_its_link, 2},
 		{send__fails_with_its_queue_pair, 1},
 		{poll__queue_pair_fails_while_much_is_held, 1},

@@ -295,8 +295,6 @@ int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
 	const struct verbs_port *port = state;
 
-	if (port->rdma->is_lost)
-		return -ENETDOWN;
 	ripc__verbs_addr_encode(&port->self, blob);
 	return VERBS_ADDR_LEN;
 }
