@@ -20,10 +20,10 @@
 #define STUCK_LOOK_NS 2000000 /* so long until what waits is tried again */
 #define STEP_US       100000  /* at most so much between two looks was libfabric's work */
 #define EQ_EVERY      1024u   /* of the polls, one looks for errors of the endpoint */
+#define EQ_MOST       256u    /* of these at a look: more than partners make between two */
 /* Of EFA's completion statuses (efa_io_defs.h of the Linux driver), those about the other end. */
 #define EFA_REMOTE_FIRST 7  /* bad address */
 #define EFA_REMOTE_LAST  15 /* not reachable; before it: unknown peer, unresponsive, aborted ... */
-#define EQ_MOST          256u /* errors in one look, more than partners make in that time */
 
 /* ---- receive buffers --------------------------------------------------------------------- */
 
