@@ -7,13 +7,12 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include "fileserver.h"
+#include "openat2.h"
 
 /* O_NONBLOCK: a FIFO in the tree must not stop us; O_NOCTTY: nor a terminal take us over. */
 #define FILE_FLAGS	(O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
@@ -91,16 +90,16 @@ static int open_by_parts(const struct tree *tree, const char *path, int flags)
 /* Opens a path below the tree. Returns a descriptor or a negative errno. */
 static int open_beneath(struct tree *tree, const char *path, int flags)
 {
-	struct open_how how = {
+	const struct openat2_how how = {
 		.flags = (uint64_t)flags,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+		.resolve = OPENAT2_BENEATH | OPENAT2_NO_MAGICLINKS,
 	};
 	int races, fd;
 
 	if (path[0] == '\0')
 		path = ".";
 	for (races = 0; !tree->no_openat2; races++) {
-		fd = (int)syscall(SYS_openat2, tree->fd, path, &how, sizeof(how));
+		fd = openat2_call(tree->fd, path, &how);
 		if (fd >= 0)
 			return fd;
 		if (errno != EAGAIN || races == RACES_MAX)
@@ -112,8 +111,8 @@ static int open_beneath(struct tree *tree, const char *path, int flags)
 /* Asked of what we have open already: that it cannot be had there says nothing about a file. */
 static int lacks_openat2(int tree_fd)
 {
-	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
-	int fd = (int)syscall(SYS_openat2, tree_fd, ".", &how, sizeof(how));
+	const struct openat2_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = OPENAT2_BENEATH};
+	int fd = openat2_call(tree_fd, ".", &how);
 
 	if (fd < 0)
 		return errno == ENOSYS || errno == EPERM;

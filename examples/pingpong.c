@@ -20,6 +20,7 @@
 #define SIZE_LIMIT (1ull << 32)
 #define WAIT_MS	   1000
 #define WARM_UP	   50
+#define STOPPED	   130 /* exit status: by a signal, as shells say it */
 
 struct options {
 	uint64_t id;
@@ -71,18 +72,52 @@ static int failed(const char *what, int err)
 	return 1;
 }
 
-/* ---- the server ---- */
+/* ---- Ctrl-C ---- */
 
-static int echo(struct ripc_service *svc, const struct ripc_msg *msg)
+static struct ripc_service *service_to_wake;
+
+static void stop(int signal)
 {
-	if (msg->kind == RIPC_SHORT)
-		return ripc_send_short(svc, msg->from, msg->items, msg->n_items);
-	if (msg->kind == RIPC_LONG)
-		return ripc_send_long(svc, msg->from, msg->items, msg->n_items, WAIT_MS);
-	return 0;
+	(void)signal;
+	ripc_wake(service_to_wake);
 }
 
-/* Serves until it is killed. The ID that was registered is told through id_fd, if that is >= 0. */
+/* From now on SIGINT and SIGTERM end what waits in this service, with -EINTR; NULL: they kill. */
+static void stop_by_signals(struct ripc_service *svc)
+{
+	struct sigaction action = {.sa_handler = svc ? stop : SIG_DFL};
+
+	service_to_wake = svc ? svc : service_to_wake;
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the server ---- */
+
+/*
+ * Answers a message with itself and does not wait for the outcome, so that a client that takes no
+ * answer keeps nobody else waiting. The items are in use until the COMPLETION, which frees them.
+ */
+static void echo(struct ripc_service *svc, struct ripc_msg *msg)
+{
+	struct ripc_send answer = {.size = sizeof(answer),
+		.to = msg->from,
+		.items = msg->items,
+		.n_items = msg->n_items,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT,
+		.timeout_ms = WAIT_MS,
+		.cookie = (uint64_t)(uintptr_t)msg};
+
+	if (msg->kind == RIPC_LONG && ripc_sendmsg(svc, &answer, NULL) == 0)
+		return;
+	if (msg->kind == RIPC_COMPLETION)
+		ripc_msg_free((struct ripc_msg *)(uintptr_t)msg->cookie);
+	if (msg->kind == RIPC_SHORT)
+		ripc_send_short(svc, msg->from, msg->items, msg->n_items);
+	ripc_msg_free(msg);
+}
+
+/* Serves until a signal ends it. The ID that was registered is told through id_fd, if there is. */
 static int serve(uint64_t id, int id_fd)
 {
 	struct ripc_context *ctx;
@@ -95,6 +130,7 @@ static int serve(uint64_t id, int id_fd)
 	err = ripc_service_open(ctx, id, 0, &svc);
 	if (err < 0)
 		return failed("cannot register the service", err);
+	stop_by_signals(svc);
 	id = ripc_service_id(svc);
 	if (id_fd >= 0 && write(id_fd, &id, sizeof(id)) != sizeof(id))
 		return failed("cannot tell the ID", -errno);
@@ -102,14 +138,13 @@ static int serve(uint64_t id, int id_fd)
 		printf("pingpong: serving as 0x%016llx\n", (unsigned long long)id);
 		fflush(stdout);
 	}
-	for (;;) {
-		err = ripc_receive(svc, -1, &msg);
-		if (err < 0)
-			return failed("cannot receive", err);
+	while ((err = ripc_receive(svc, -1, &msg)) == 0) {
 		/* A client that went away is no reason to stop serving the others. */
 		echo(svc, msg);
-		ripc_msg_free(msg);
 	}
+	stop_by_signals(NULL);
+	ripc_close(ctx, WAIT_MS);
+	return err == -EINTR ? 0 : failed("cannot receive", err);
 }
 
 /* Starts a server process before this one has a context. Returns its pid or a negative errno. */
@@ -259,6 +294,8 @@ static int measure_all(struct client *client, const struct options *options)
 			continue;
 		for (i = 0; i < options->n_sizes; i++) {
 			err = measure_row(client, options, options->sizes[i], is_long);
+			if (err == -EINTR)
+				return STOPPED;
 			if (err < 0)
 				return failed("round trips ended", err);
 		}
@@ -278,6 +315,7 @@ static int open_client(struct client *client, const struct options *options)
 	err = ripc_service_open(client->ctx, 0, 0, &client->svc);
 	if (err < 0)
 		return failed("cannot open a service", err);
+	stop_by_signals(client->svc);
 	err = ripc_resolve(client->ctx, client->server, 5000);
 	if (err < 0)
 		return failed("cannot find the server", err);
@@ -316,6 +354,7 @@ static int run_client(const struct options *options, uint64_t server)
 		status = measure_all(&client, options);
 	if (status == 0)
 		print_path(&client);
+	stop_by_signals(NULL);
 	ripc_close(client.ctx, 1000); /* gives back the service and the buffer too */
 	free(client.rtts_us);
 	return status;

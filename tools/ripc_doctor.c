@@ -15,6 +15,9 @@
 #define RECEIVE_BUFFER_GOOD (4u << 20)
 #define MEMLOCK_GOOD	    (64u << 20)
 #define DESCRIPTORS_GOOD    1024
+/* What docs/guarantees.md says, and tests/unit/test_descriptor.c shows. */
+#define DESCRIPTORS_CONTEXT 20
+#define DESCRIPTORS_PARTNER 6
 
 static const char usage_text[] =
 	"usage: ripc doctor [--json]\n"
@@ -192,7 +195,7 @@ static void add_limit(
 	};
 	struct rlimit limit;
 
-	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+	if (getrlimit(resource, &limit) < 0)
 		return;
 	if (limit.rlim_cur == RLIM_INFINITY)
 		snprintf(detail, sizeof(detail), "unlimited");
@@ -203,6 +206,29 @@ static void add_limit(
 	add(report, &finding);
 }
 
+/* What RLIMIT_NOFILE is to be compared with, and how far it goes. */
+static void add_descriptors(struct report *report)
+{
+	char detail[256];
+	const struct ripc_finding finding = {
+		.kind = "limit",
+		.name = "descriptors",
+		.usable = -1,
+		.detail = detail,
+		.remedy = "",
+	};
+	struct rlimit limit = {0};
+	uint64_t left;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	left = limit.rlim_cur > DESCRIPTORS_CONTEXT ? limit.rlim_cur - DESCRIPTORS_CONTEXT : 0;
+	snprintf(detail, sizeof(detail), "a context takes up to %d, each service 1 (2 with "
+		"ripc_service_fd()), each context of this host that it is in touch with up to "
+		"%d, until a minute of silence: RLIMIT_NOFILE is enough for %" PRIu64 " of these",
+		DESCRIPTORS_CONTEXT, DESCRIPTORS_PARTNER, left / DESCRIPTORS_PARTNER);
+	add(report, &finding);
+}
+
 static void add_limits(struct report *report)
 {
 	add_receive_buffer(report);
@@ -210,6 +236,7 @@ static void add_limits(struct report *report)
 		"only for RDMA devices: ulimit -l unlimited, or LimitMEMLOCK= in systemd");
 	add_limit(report, RLIMIT_NOFILE, "RLIMIT_NOFILE", DESCRIPTORS_GOOD,
 		"for many services in one process: ulimit -n 4096");
+	add_descriptors(report);
 }
 
 /* ---- output ---- */

@@ -125,13 +125,27 @@ static void print_result(struct ping *ping)
 		print_text(ping, has_path ? &path : NULL);
 }
 
+/* Why nobody was found, as far as that can be told. */
+static int not_found(const struct ping *ping, int err)
+{
+	unsigned int user;
+
+	if (!tool_foreign_user(ping->id, &user))
+		return tool_failed(PROGRAM, ping->name, err);
+	fprintf(stderr,
+		"%s: %s: another user (uid %u) of this host has it, and it was not found by the "
+		"network: let multicast pass, or set RIPC_PEERS=127.0.0.1\n",
+		PROGRAM, ping->name, user);
+	return TOOL_FAILED;
+}
+
 /* With the service open: finds the other one and measures. */
 static int measure(struct ping *ping)
 {
 	int err = ripc_resolve(ping->ctx, ping->id, (int)ping->timeout_ms);
 
 	if (err < 0)
-		return tool_failed(PROGRAM, ping->name, err);
+		return not_found(ping, err);
 	if (!ping->json)
 		printf("ping %s (0x%016" PRIx64 ")\n", ping->name, ping->id);
 	while (ping->n_sent < ping->count && !stopped) {

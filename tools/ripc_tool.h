@@ -16,6 +16,9 @@ int ripc_ls_main(int argc, char **argv);
 int ripc_ping_main(int argc, char **argv);
 int ripc_id_main(int argc, char **argv);
 
+/* Has another user of this host that service? 1: yes, *user. */
+int tool_foreign_user(uint64_t id, unsigned int *user);
+
 /* Says on stderr what is wrong and how the subcommand is used. Returns TOOL_USAGE. */
 int usage_error(const char *usage, const char *what);
 

@@ -18,7 +18,8 @@
  *    Pool buffers and received messages are not mapped there: the child must not touch them,
  *    nor ripc_msg_free() them.
  *  - Structs that the caller fills begin with their size, so that they can grow:
- *    struct ripc_config cfg = {.size = sizeof(cfg)};
+ *    struct ripc_config cfg = {.size = sizeof(cfg)}; in C++, too, and without a warning:
+ *    struct ripc_config cfg = RIPC_INIT(struct ripc_config);
  *  - The library installs no handlers, keeps no global state, and prints nothing, unless the
  *    environment asks for it: RIPC_LOG=error, warn, info or debug writes to standard error.
  *  - Callbacks (log, and found of ripc_list()) are called with the library's locks held: they
@@ -39,6 +40,22 @@ extern "C" {
 #define RIPC_API __attribute__((visibility("default")))
 #else
 #define RIPC_API
+#endif
+
+/* The initial value of a struct that begins with its size: all else is zero. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename Struct> inline Struct ripc_init()
+{
+	Struct made = Struct();
+
+	made.size = sizeof(Struct);
+	return made;
+}
+}
+#define RIPC_INIT(type) ripc_init<type>()
+#else
+#define RIPC_INIT(type) {.size = sizeof(type)}
 #endif
 
 #define RIPC_VERSION_MAJOR 0
@@ -67,17 +84,25 @@ enum ripc_kind {
 	RIPC_NOTICE      /* something to know: status and cookie say what (see ripc_receive) */
 };
 
+/* What is known of a received message's sender: of from and from_incarnation. */
+enum ripc_sender {
+	RIPC_SENDER_CLAIMED = 0, /* says so itself, as whoever writes to us for the first time */
+	RIPC_SENDER_RESOLVED	 /* it is the one whom sends to that ID reach: a record says so */
+};
+
 /* Where a received item landed. */
 enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 
 /* ripc_config.flags */
 #define RIPC_NO_THREAD     1u /* no progress thread: the application calls ripc_poll() */
 #define RIPC_SINGLE_THREAD 2u /* one thread uses the context: no locks; implies NO_THREAD */
+#define RIPC_INTERRUPTIBLE 4u /* signals end calls that wait (ripc_wake()) */
 
 /* ripc_send.flags */
 #define RIPC_SEND_LONG 1u /* a long message; without it a short one */
 #define RIPC_NOWAIT    2u /* only with SEND_LONG: return at once; a COMPLETION follows */
 #define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
+#define RIPC_ORDERED  16u /* only with SEND_LONG: handed out in the order of sending */
 
 /* Log levels of ripc_config.log. */
 #define RIPC_LOG_ERROR 0
@@ -94,7 +119,7 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
  */
 struct ripc_config {
 	size_t size;              /* sizeof(struct ripc_config) */
-	uint32_t flags;           /* RIPC_NO_THREAD, RIPC_SINGLE_THREAD */
+	uint32_t flags;           /* RIPC_NO_THREAD, RIPC_SINGLE_THREAD, RIPC_INTERRUPTIBLE */
 	/*
 	 * Microseconds for which a waiting call polls before it sleeps. 0: up to 50 while that
 	 * pays, as when a partner answers at once, letting others run in between.
@@ -131,6 +156,7 @@ struct ripc_msg {
 	uint64_t reply;                   /* hand to reply_to: the answer may use return buffers */
 	const struct iovec *items;
 	const struct ripc_buffer *places; /* one per item; NULL: all are in the pool */
+	enum ripc_sender sender;	  /* SHORT, LONG: how sure from is, when it arrived */
 };
 
 /* All that can be said of a send. */
@@ -141,7 +167,7 @@ struct ripc_send {
 	const struct iovec *items;
 	const struct ripc_buffer *returns; /* lent until the answer used them or ripc_cancel() */
 	uint32_t n_items, n_returns;
-	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT, RIPC_GIVE */
+	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT ... */
 	int32_t timeout_ms;                /* of a long send; 0: the context's timeout_ms */
 	uint64_t reply_to;                 /* ripc_msg.reply of the message that this answers; 0:
 	                                      none. Only so the answer finds its return buffers */
@@ -255,6 +281,8 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
  * then ends them. Every buffer of the pool becomes invalid, also those in messages not yet
  * freed. No other call on the context may be in progress or follow. Never hangs, but to close a
  * device can take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second.
+ * Says goodbye to partners. A process that ends without this call (_exit()) may take with it the
+ * word that messages it has received were delivered: their senders are told UNKNOWN.
  *  -ETIMEDOUT  closed, but sends in progress were cut off
  */
 RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
@@ -276,10 +304,21 @@ RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
  * ripc_service_close().
  *  -EADDRINUSE  the ID is alive elsewhere
  *  -ETIMEDOUT   not registered within 10 s
- *  -ENOMEM, -EMFILE
+ *  -ENOMEM      no memory, or no thread for the context (the log says which)
+ *  -EMFILE
  */
 RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 		struct ripc_service **svc);
+
+/*
+ * Registers n services in about the time that one takes: 10,000 in some two seconds. svcs[i] is the
+ * service of ids[i], the caller's as from ripc_service_open(), or NULL where that failed: to
+ * open that one alone tells why. Returns how many there are.
+ *  -EINVAL  a bad argument; flags must be 0
+ *  other errors, of ripc_service_open(): none could be registered
+ */
+RIPC_API int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n,
+		uint32_t flags, struct ripc_service **svcs);
 
 /*
  * Prepares to move or to end: the service can no longer be found, new messages are refused
@@ -302,21 +341,32 @@ RIPC_API uint64_t ripc_service_id(const struct ripc_service *svc);
 RIPC_API uint64_t ripc_service_incarnation(const struct ripc_service *svc);
 
 /*
- * A descriptor for poll, epoll and event loops, readable (level-triggered) when
- * ripc_receive(svc, 0) may have something to do; it can be readable for nothing. It belongs to
- * the service: do not read or close it. Costs two descriptors, made at the first call.
+ * A descriptor for poll, epoll and event loops: readable while ripc_receive(svc, 0) has something
+ * to hand out. Edge-triggered (EPOLLET), it says so for the next message after that has returned
+ * -EAGAIN. It is an eventfd, made at the first call; it belongs to the service: do not read or
+ * close it. While the application sleeps, the progress thread looks after the network; where there
+ * is none, or is to be none in between, ripc_context_fd() says when ripc_poll() has to.
  */
 RIPC_API int ripc_service_fd(struct ripc_service *svc);
+
+/*
+ * A descriptor of the whole context, readable (level-triggered) when ripc_poll() has something to
+ * do; it can be readable for nothing. Whoever asks for it promises to call ripc_poll() then: the
+ * progress thread leaves messages alone from now on, and only runs timers. So messages come
+ * without a hand-over between threads: put it into the loop once, beside the services' own. With
+ * RIPC_NO_THREAD ripc_poll() is also due after ripc_poll_timeout(). It belongs to the context.
+ */
+RIPC_API int ripc_context_fd(struct ripc_context *ctx);
 
 /* The well-known ID of a name: SipHash-2-4 of its bytes under the key 0; never 0. */
 RIPC_API uint64_t ripc_id_from_name(const char *name);
 
 /*
  * Finds a service, so that the first send need not. Blocks up to timeout_ms.
- *  -ENOENT     nobody has it: no answer came for a second. For another second that is remembered
- *              and returned at once, also by sends, unless the service is heard of. Who waits for
- *              one to start asks again.
- *  -ETIMEDOUT  not yet known
+ *  -ENOENT     nobody has it: said at once where only this host, or hosts of RIPC_PEERS, are
+ *              asked; where multicast is in use, after a second without an answer. For another
+ *              second short sends return it at once. Who waits for one to start asks again.
+ *  -ETIMEDOUT  not known by then: somebody has it, but is silent; or timeout_ms is below a second
  */
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 
@@ -362,10 +412,20 @@ RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
  * Lends mem as a place for one item of a future long message to svc. Windows are used in the
  * order they were posted, the first that fits; a message's items all find a place or none is
  * used; what a message used that fails is back in its old position. Until a window comes back
- * in ripc_msg.places (with the cookie), or the service is closed, its contents are undefined
- * and it must stay valid.
+ * in ripc_msg.places (with the cookie), is taken back, or the service is closed, its contents
+ * are undefined and it must stay valid.
+ *  -EINVAL  no such memory: it is at NULL, or longer than can be
  */
 RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie);
+
+/*
+ * Takes back all windows of svc with this cookie: they are the caller's on return, and come with no
+ * message any more. A message that is on its way into one is refused: its sender gets -ECANCELED.
+ * Where the network is writing into one by itself, the call waits until it has stopped, as
+ * ripc_cancel() does.
+ *  -ENOENT  none is posted; a message that is in the queue already has it in its places
+ */
+RIPC_API int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie);
 
 /*
  * Sends a short message: one datagram, unreliable, at most once, never partial. Never blocks.
@@ -381,15 +441,19 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
 /*
  * Sends a long message and waits for the outcome, up to timeout_ms. 0: delivered.
  * -ECONNRESET: unknown whether it was; any other error: certainly not delivered.
- *  -ENOENT     nobody has the service: after a second of asking, however long timeout_ms is
- *              (ripc_resolve()); to wait for one that starts, send again
- *  -ETIMEDOUT  not delivered in time
- *  -EMSGSIZE   too long for the receiver    -ENOBUFS    the receiver has no memory
+ *  -ENOENT     nobody has the service, after a second of asking at most, however long timeout_ms
+ *              is (ripc_resolve()); to wait for one that starts, send again
+ *  -ETIMEDOUT  not delivered in time; also: somebody has the service, but does not answer
+ *  -EMSGSIZE   too long for the receiver
+ *  -ENOBUFS    the receiver had no room to the last: messages that its application has read and
+ *              keeps fill its pool, or it has no descriptors for new memory; its log says which
  *  -EINVAL     a bad argument; timeout_ms is not more than 0
  *  -ECANCELED  ripc_cancel() or the service was closed
  *  -ENETDOWN, -EHOSTUNREACH  the partner cannot be reached
  *  -EPROTONOSUPPORT  the partner speaks another version of the protocol: both need the same libripc
- * While the receiver has much that it has not read yet, the message waits.
+ * While the receiver has much that it has not read yet, or that it has read and not freed, the
+ * message waits; so it does while 64 others of svc to that partner are under way. The deadline
+ * counts from the call on, also while it waits its turn.
  * After -ECONNRESET the items must not be changed until a NOTICE arrives at the service. Its
  * cookie is 0, as that of "try again" is: who needs to tell them apart gives a cookie to
  * ripc_sendmsg().
@@ -411,6 +475,12 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * receiver reads the buffer where it is, and the buffer is in use until the receiver has freed it,
  * or is gone. So whoever has given a reference must not write to the buffer any more.
  * ripc_stats.given_held_bytes is what is held.
+ * Long messages may overtake one another. With RIPC_ORDERED (of a short: -EINVAL) those of one
+ * service to one incarnation are handed out in the order in which they were sent; others pass by.
+ * When one of them fails, no later one is handed out: those that certainly were not end
+ * NOT_DELIVERED with -ECANCELED, and new ones are refused with -ECANCELED until all those
+ * COMPLETIONs were handed out (waiting sends: have returned). A later one whose fate must be asked
+ * for may end DELIVERED behind one that ended UNKNOWN: then both were.
  * returns are lent to the partner for the answer that names this message, by reply_to = its
  * ripc_msg.reply; a lent buffer comes back in that answer's places, or by ripc_cancel().
  * Errors as ripc_send_short() and ripc_send_long().
@@ -437,11 +507,27 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
  * A NOTICE tells by its status and cookie:
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
- *   -EADDRINUSE             an older registration of our ID is alive elsewhere and keeps it
+ *   -EADDRINUSE             an older registration of our ID is alive elsewhere and keeps it; the
+ *                           service is drained (ripc_service_drain()) and gets nothing new
  *  -EAGAIN     nothing there, timeout 0     -ETIMEDOUT  nothing came in time
  *  -ESHUTDOWN  drained, and nothing is left
+ *  -EINTR      ripc_wake(), or a signal; nothing is lost
  */
 RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg);
+
+/*
+ * Ends one call that waits in svc, ripc_receive() or ripc_ping(), with -EINTR; if none does, the
+ * next one that may wait, at once, be there messages or not. Each wake ends one call. Takes no
+ * lock: any thread and any signal handler may call it, as long as svc is open. What the caller
+ * set before is seen after the -EINTR. Sends, and what closes or drains, are not ended: they tell
+ * what became of them; ripc_cancel() ends sends.
+ * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
+ * ripc_receive(), ripc_ping(), ripc_resolve() or ripc_list() ends that call, too, also with
+ * SA_RESTART; ripc_list() returns what it has found. Signals are held back while such a call is
+ * awake, so none is missed; but one that comes just before the call does not end it: a handler that
+ * calls ripc_wake() does.
+ */
+RIPC_API int ripc_wake(struct ripc_service *svc);
 
 /* Gives a message and its memory back. NULL is ignored. */
 RIPC_API void ripc_msg_free(struct ripc_msg *msg);
@@ -456,13 +542,21 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
 /*
  * Sends an echo request that the partner's library answers (not its application) and waits
  * for the answer. *rtt_ns: the round trip in nanoseconds.
- *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time
+ *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  ripc_wake()
  *  -EHOSTUNREACH  there is no network that both can use (ripc_path_info())
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);
 
+/* Call and struct share a name, as stat(2) does; of that g++ -Wshadow warns. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 /* Fills *stats up to stats->size. Does not block. */
 RIPC_API int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats);
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /*
  * Tells who holds what of our pool: memory that was given (RIPC_GIVE), is read where it is, and is

@@ -4,11 +4,11 @@
  * ripc.h.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
+#include "order.h"
 #include "returns.h"
 #include "mapped.h"
 #include "receiving.h"
@@ -23,21 +23,6 @@ uint64_t ripc_id_from_name(const char *name)
 }
 
 /* ---- services ---------------------------------------------------------------------------- */
-
-int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
-		struct ripc_service **svc)
-{
-	int error;
-
-	if (!ctx || !svc || flags)
-		return -EINVAL;
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
-	error = ripc__service_begin(ctx, id, svc);
-	ripc__leave(ctx);
-	return error;
-}
 
 int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 {
@@ -75,22 +60,11 @@ uint64_t ripc_service_incarnation(const struct ripc_service *svc)
 	return svc ? svc->incarnation : 0;
 }
 
-int ripc_service_fd(struct ripc_service *svc)
-{
-	int fd = svc ? ripc__enter(svc->ctx) : -EINVAL;
-
-	if (fd)
-		return fd;
-	fd = ripc__service_fd(svc);
-	ripc__leave(svc->ctx);
-	return fd;
-}
-
 /* ---- the resolver ------------------------------------------------------------------------ */
 
 struct lookup {
 	struct ripc_context *ctx;
-	uint64_t id;
+	uint64_t id, deadline_us;
 	int status;
 };
 
@@ -101,6 +75,7 @@ static bool looked_up(void *arg)
 
 	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
 		lookup->ctx->now_us, &answer);
+	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us);
 	return lookup->status != -EINPROGRESS;
 }
 
@@ -118,8 +93,11 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 		error = ripc__thread_start(ctx);
 	/* What has come before this call counts, also when what is remembered is enough. */
 	ripc__resolver_step(ctx->resolver, ctx->now_us);
-	if (!error && !ripc__wait(ctx, looked_up, &lookup, ripc__deadline(ctx, timeout_ms)))
-		error = -ETIMEDOUT;
+	ripc__resolver_claimed(ctx->resolver, id);
+	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
+	if (!error)
+		error = ripc__wait_or_end(ctx, NULL, looked_up, &lookup, lookup.deadline_us);
+	error = error > 0 ? 0 : error < 0 ? error : -ETIMEDOUT;
 	ripc__leave(ctx);
 	return error ? error : lookup.status;
 }
@@ -178,7 +156,7 @@ int ripc_list(struct ripc_context *ctx, int timeout_ms,
 		error = ripc__thread_start(ctx);
 	error = error ? error : ripc__resolver_list(ctx->resolver, ctx->now_us, listed, &listing);
 	if (!error) {
-		ripc__wait(ctx, never, NULL, ripc__deadline(ctx, timeout_ms));
+		ripc__wait_or_end(ctx, NULL, never, NULL, ripc__deadline(ctx, timeout_ms));
 		ripc__resolver_list(ctx->resolver, ctx->now_us, NULL, NULL);
 	}
 	ripc__leave(ctx);
@@ -228,19 +206,33 @@ static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, siz
 		(unsigned long long)stats.used);
 }
 
+/* Also what is behind the first MiBs has its pages: to write there must not end the program. */
+static int alloc_whole(struct ripc__pool *pool, size_t len, void **buf)
+{
+	void *made;
+	int error = ripc__pool_alloc(pool, len, &made);
+
+	if (error)
+		return error;
+	error = ripc__pool_fault(pool, made, len);
+	if (error)
+		ripc__pool_free(pool, made);
+	else
+		*buf = made;
+	return error;
+}
+
 int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
 {
 	struct ripc__pool *pool;
 	int error = buf ? pool_of(ctx, &pool) : -EINVAL;
 
 	if (!error)
-		error = ripc__pool_alloc(pool, len, buf);
+		error = alloc_whole(pool, len, buf);
 	if (error == -ENOMEM && take_home(ctx))
-		error = ripc__pool_alloc(pool, len, buf);
+		error = alloc_whole(pool, len, buf);
 	if (error == -ENOMEM)
 		say_no_memory(ctx, pool, len);
-	if (!error)
-		ripc__pool_fault(pool, *buf, len);
 	return error;
 }
 
@@ -305,26 +297,6 @@ int ripc_buf_unregister(struct ripc_context *ctx, void *buf)
 	return error ? error : ripc__pool_unregister(pool, buf);
 }
 
-int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie)
-{
-	struct window *window;
-	int error;
-
-	if (!svc || !mem || (!mem->iov_base && mem->iov_len))
-		return -EINVAL;
-	error = ripc__enter(svc->ctx);
-	if (error)
-		return error;
-	window = malloc(sizeof(*window));
-	if (window) {
-		*window = (struct window){.mem = *mem, .cookie = cookie,
-			.order = svc->windows_posted++};
-		list_append(&svc->windows, &window->node);
-	}
-	ripc__leave(svc->ctx);
-	return window ? 0 : -ENOMEM;
-}
-
 /* ---- sending ----------------------------------------------------------------------------- */
 
 int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
@@ -371,6 +343,7 @@ static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
 	status = outgoing->status;
 	*outcome = outgoing->outcome;
 	outgoing->waiter = false;
+	ripc__order_told(outgoing);
 	ripc__outgoing_put(outgoing);
 	return status;
 }
@@ -400,7 +373,7 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
-	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
+	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED;
 
 	memset(request, 0, sizeof(*request));
 	if (!send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
@@ -408,7 +381,7 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
 	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
 		return -EINVAL;
-	if (request->flags & RIPC_NOWAIT && !(request->flags & RIPC_SEND_LONG))
+	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED) && !(request->flags & RIPC_SEND_LONG))
 		return -EINVAL;
 	return 0;
 }
@@ -577,8 +550,7 @@ int ripc_poll(struct ripc_context *ctx)
 	work = ripc__enter(ctx);
 	if (work)
 		return work;
-	ctx->activity++;
-	work = ripc__progress(ctx);
+	work = ripc__poll(ctx);
 	ripc__leave(ctx);
 	return work;
 }
@@ -628,13 +600,13 @@ static bool pinged(void *arg)
 static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 {
 	struct ripc_context *ctx = svc->ctx;
-	struct wire_packet packet = {.value = ping->nonce, .stamp = ctx->now_us};
+	struct wire_packet packet = {.value = ping->nonce};
 	struct partner *partner;
 	int error = ripc__partner_for_call(svc, to, &partner);
 
-	if (error || !partner->peer)
+	if (error || !partner->peer || !partner->resolved)
 		return error;
-	ping->sent_us = ctx->now_us;
+	packet.stamp = ctx->env.now_us(ctx->env.arg);
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
 	return 0;
@@ -651,9 +623,9 @@ static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us
 		uint64_t until_us = ctx->now_us + patience_us;
 
 		error = ping_once(svc, to, ping);
-		if (!error)
-			ripc__wait(ctx, pinged, ping,
-				until_us < deadline_us ? until_us : deadline_us);
+		until_us = until_us < deadline_us ? until_us : deadline_us;
+		if (!error && ripc__wait_or_end(ctx, svc, pinged, ping, until_us) < 0)
+			error = -EINTR;
 		patience_us = patience_us < 10 * TICK_US ? 2 * patience_us : patience_us;
 	}
 	if (!error && !ping->done)
@@ -674,6 +646,7 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	if (error)
 		return error;
 	ping.nonce = ripc__nonce(ctx);
+	ping.began_us = ctx->now_us;
 	ping.next = ctx->pings;
 	ctx->pings = &ping;
 	ripc__service_get(svc);
@@ -733,55 +706,4 @@ int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
 	own.size = size;
 	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
 	return 0;
-}
-
-const char *ripc_strerror(int error)
-{
-	int positive = error < 0 && error != INT_MIN ? -error : error;
-	const char *text;
-
-	switch (positive) {
-	case 0:
-		return "success";
-	case ENOENT:
-		return "nobody has that service";
-	case EADDRINUSE:
-		return "the service ID is alive elsewhere";
-	case EMSGSIZE:
-		return "the message is too long for the path or the receiver";
-	case ENOBUFS:
-		return "the receiver has no memory for the message";
-	case EAGAIN:
-		return "not now: nothing there, or too much in progress";
-	case ETIMEDOUT:
-		return "not in time";
-	case ENOMEM:
-		return "no memory: the pool is full (pool_bytes), or the system has none";
-	case EBUSY:
-		return "in use: another thread or program is at it";
-	case EMFILE:
-		return "too many open files in this process: raise the limit (ulimit -n)";
-	case ENFILE:
-		return "too many open files on this host: raise fs.file-max (sysctl)";
-	case ECONNRESET:
-		return "the partner or the network failed: the outcome is unknown";
-	case EHOSTUNREACH:
-		return "the partner does not answer, or no network leads to it";
-	case ECANCELED:
-		return "cancelled";
-	case ESHUTDOWN:
-		return "the service is drained or closing";
-	case EOWNERDEAD:
-		return "this context belongs to the parent process: open one after fork()";
-	case ENODEV:
-		return "no backend can run here: see \"ripc doctor\"";
-	case EBADMSG:
-		return "the message was altered on the way";
-	case EPROTONOSUPPORT:
-		return "the partner speaks another version of the protocol: "
-			"install the same libripc on both hosts";
-	default:
-		text = strerrordesc_np(positive);
-		return text ? text : "unknown error";
-	}
 }

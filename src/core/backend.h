@@ -49,11 +49,23 @@ struct ripc__host {
 	uint64_t identity;      /* of boot and network namespace; 0: unknown */
 	void *env;              /* struct ripc__env.arg: the simulator's world */
 	/*
-	 * What [mem, mem + len) lies in, which may be shown to others from now on; -EINVAL: it is
-	 * not the application's alone. And whether that still exists. NULL: nothing can be shown.
+	 * What [mem, mem + len) lies in, which may be shown to a reader (peer_reader; 0: to any)
+	 * from now on; -EINVAL: it is not the application's alone. And whether that still exists.
+	 * NULL: nothing can be shown.
 	 */
-	int (*share)(void *arg, const void *mem, size_t len, struct ripc__shared *shared);
+	int (*share)(void *arg, const void *mem, size_t len, uint64_t reader,
+			struct ripc__shared *shared);
 	bool (*is_shared)(void *arg, const struct ripc__shared *shared);
+	/*
+	 * From a source's poll and look: the kernel says that this context has ended; 0: perhaps
+	 * one is about to, look soon. NULL: not wanted.
+	 */
+	void (*gone)(void *arg, uint64_t context);
+	/*
+	 * With RIPC_CAP_LAZY: what a read is about to fill gets its pages. -ENOMEM: there are none,
+	 * and to write there may end the program. NULL: all memory has pages.
+	 */
+	int (*fault)(void *arg, const void *mem, size_t len);
 };
 
 /* Where a datagram came from, or where one is to go: what the backend needs to answer. */
@@ -72,6 +84,7 @@ enum ripc__cap {
 	RIPC_CAP_INTACT = 32,    /* no byte is altered on the way: datagrams go without checksum */
 	RIPC_CAP_MAP = 64,       /* what was opened can be mapped: mem_hand, map and unmap work */
 	RIPC_CAP_SIZED = 256,    /* what peer_mtu allows passes: nothing is lost for its length */
+	RIPC_CAP_LAZY = 512,     /* reads give pages to where they land (host->fault) */
 	RIPC_CAP_DUBIOUS = 128,  /* reads and writes may end well and not have moved all bytes */
 };
 
@@ -105,6 +118,7 @@ enum ripc__event_kind {
 	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: peer, from (its
 	                         address), status; or the route there takes again what send did
 	                         not take: from, 0 */
+	RIPC_EV_HINT,         /* nobody seems to listen at this address: from. May be a lie */
 	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
 };
 
@@ -216,8 +230,8 @@ struct ripc__backend {
 	 * many were taken; the bytes are the caller's again. 0: the network takes no more now;
 	 * where that may last longer than the repetition of a datagram, RIPC_EV_PEER follows.
 	 * -EMSGSIZE: the first one is too long for the route (peer_mtu has shrunk accordingly).
-	 * -ECONNRESET: the route leads nowhere any more; core looks for another one. Other errors:
-	 * the first one could not be sent.
+	 * -ECONNRESET: the route leads nowhere any more; core looks for another one. -EACCES: so
+	 * it is, as the partner is another user's. Other errors: the first one could not be sent.
 	 */
 	int (*send)(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 
@@ -265,6 +279,12 @@ struct ripc__backend {
 	void (*wait)(void *port);
 	void (*wake)(void *port);
 
+	/*
+	 * Who reads what is shown to this peer: a number, also of what comes from there; 0: not
+	 * known. NULL: nothing is shown.
+	 */
+	uint64_t (*peer_reader)(void *port, const void *peer);
+
 	/* What the kernel or device dropped for want of room since the last call; NULL: none. */
 	uint32_t (*overflows)(void *port);
 	/* How often offload had to be left since the last call; NULL: none. */
@@ -288,7 +308,10 @@ struct ripc__source_event {
 	struct ripc__addr reply;
 	bool local;            /* came from this host and network namespace, certainly */
 	bool group;            /* was sent to many: others on this host have got it too */
+	uint16_t peer;         /* which of n_peers hosts it came from, from 1; 0: none */
 };
+
+enum ripc__naming { RIPC_NAME_FIRST, RIPC_NAME_DISPLACE, RIPC_NAME_PRIVATE };
 
 /*
  * A resolver source carries the resolver's datagrams (questions, answers, notices) without
@@ -304,17 +327,29 @@ struct ripc__source {
 
 	/*
 	 * Makes an ID that lives here reachable through this source. 0; -EADDRINUSE: the name is
-	 * held by somebody (who may be dead: core asks, then calls again with displace set).
-	 * NULL: nothing to do per ID.
+	 * held by somebody (who may be dead: core asks, then calls again with RIPC_NAME_DISPLACE).
+	 * A private ID's name is never displaced. NULL: nothing to do per ID.
 	 */
-	int (*publish)(void *source, uint64_t id, bool displace);
+	int (*publish)(void *source, uint64_t id, enum ripc__naming naming);
 	void (*withdraw)(void *source, uint64_t id);
+	/*
+	 * An ID lives here, or is about to: from now on questions to many about it must be heard,
+	 * those about others need not. NULL: all are.
+	 */
+	void (*heed)(void *source, uint64_t id);
 
 	/*
 	 * Sends a question about an ID to whoever may know (0: to everybody). Returns to how many
 	 * it was sent; 0: nobody is there, certainly.
 	 */
 	int (*ask)(void *source, uint64_t id, const void *data, size_t len);
+	/* Sends a question to one host (v4-mapped) and nobody else. As ask; NULL: it cannot. */
+	int (*ask_host)(void *source, const uint8_t host[16], const void *data, size_t len);
+	/*
+	 * How many hosts a question goes to, each of which answers that nobody there has an ID; at
+	 * most PEERS_MAX. NULL: silence is all that can be had of some.
+	 */
+	uint32_t (*n_peers)(void *source);
 	/* Sends an answer to where a question came from. */
 	int (*reply)(void *source, const struct ripc__addr *to, const void *data, size_t len);
 	/* Sends a notice to everybody; NULL: this source cannot. */
@@ -325,9 +360,24 @@ struct ripc__source {
 	/* Readable when poll may have something. One descriptor for the life of the source; or
 	 * -1: nothing can ever arrive. */
 	int (*wait_fd)(void *source);
-	/* Calls found for each ID that this source sees without asking; NULL: it must ask. */
-	int (*list)(void *source, void (*found)(void *arg, uint64_t id), void *arg);
+	/*
+	 * Calls found for each ID that this source sees without asking, as of late; NULL: it must
+	 * ask.
+	 */
+	int (*list)(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
+			void *arg);
+
+	/*
+	 * host.gone tells of the end of this context, where there can be proof of that; counted.
+	 * look looks whether it is time to say so of some that is watched, where nothing wakes for
+	 * it; false: nothing is watched. All NULL: there is never proof.
+	 */
+	void (*watch)(void *source, uint64_t context);
+	void (*unwatch)(void *source, uint64_t context);
+	bool (*look)(void *source);
 };
+
+#define RIPC_PEERS_MAX 256
 
 extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend,
 	ripc__verbs_backend, ripc__rdmacm_backend, ripc__ofi_backend;

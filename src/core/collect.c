@@ -17,6 +17,7 @@
 #include "util/crc32c.h"
 
 #define PIECES_MAX 1024u
+#define AHEAD      65536u /* bytes that get pages at once: a step of the pool's */
 
 /* Copies bytes to their places; returns their checksum. */
 static uint32_t store(struct incoming *incoming, uint64_t offset, const uint8_t *bytes,
@@ -193,11 +194,29 @@ static bool is_missing(const struct incoming *incoming, struct wire_range range)
 	return at == incoming->n_pieces || incoming->pieces[at].start >= range.end;
 }
 
+/* Pages for what comes, a step ahead where bytes come in order. -ENOMEM. */
+static int make_ready(struct incoming *incoming, struct wire_range range)
+{
+	uint64_t end = (range.end + AHEAD - 1) / AHEAD * AHEAD;
+	int error;
+
+	if (range.end <= incoming->ready)
+		return 0;
+	end = end < incoming->total ? end : incoming->total;
+	error = ripc__places_fault(incoming, range.start, end);
+	if (!error && range.start <= incoming->ready)
+		incoming->ready = end;
+	return error;
+}
+
 int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet, uint64_t offset)
 {
 	struct wire_range range = {offset, offset + packet->payload_len};
 	uint64_t got = incoming->got;
 	uint32_t crc;
+
+	if (make_ready(incoming, range))
+		return -ENOMEM;
 
 	if (is_missing(incoming, range) && has_room(incoming, range)) {
 		crc = store(incoming, offset, packet->payload, packet->payload_len);

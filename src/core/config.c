@@ -118,7 +118,7 @@ int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	if (cfg)
 		memcpy(own, cfg, cfg->size < sizeof(*own) ? cfg->size : sizeof(*own));
 	log_from_environment(own);
-	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD)) {
+	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD | RIPC_INTERRUPTIBLE)) {
 		ripc__log(ctx, RIPC_LOG_ERROR, "config: unknown flags %#x", own->flags);
 		return -EINVAL;
 	}

@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "receiving.h"
 #include "returns.h"
+#include "token.h"
 #include "util/siphash.h"
 
 /* ---- the real world ---------------------------------------------------------------------- */
@@ -122,9 +123,15 @@ static void host_log(void *arg, int level, const char *format, ...)
 	va_end(args);
 }
 
-static int host_share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+static int host_share(void *arg, const void *mem, size_t len, uint64_t reader,
+		struct ripc__shared *shared)
 {
-	return ripc__pool_share(((struct ripc_context *)arg)->pool, mem, len, shared);
+	return ripc__pool_share(((struct ripc_context *)arg)->pool, mem, len, reader, shared);
+}
+
+static int host_fault(void *arg, const void *mem, size_t len)
+{
+	return ripc__pool_fault(((struct ripc_context *)arg)->pool, mem, len);
 }
 
 static bool host_is_shared(void *arg, const struct ripc__shared *shared)
@@ -259,21 +266,28 @@ static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 	struct ripc_context *ctx = arg;
 	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
 
-	if (service && service->incarnation != incarnation)
-		ripc__service_notice(service, &service->conflict, -EADDRINUSE);
+	if (!service || service->incarnation == incarnation)
+		return;
+	/* One rule for both: who is told to yield gets nothing new. */
+	service->draining = true;
+	ripc__service_notice(service, &service->conflict, -EADDRINUSE);
 }
 
-static void owner_moved(void *arg, uint64_t id, uint64_t incarnation)
+static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 {
 	struct ripc_context *ctx = arg;
+	bool concerned = false;
 
 	list_for_each(node, &ctx->services) {
 		struct ripc_service *service = list_entry(node, struct ripc_service, node);
 		struct partner *partner = ripc__map_get(&service->partners, id);
 
-		if (partner && partner->peer && partner->incarnation != incarnation)
-			ripc__partner_suspect(partner);
+		if (!partner || !partner->peer || partner->incarnation == incarnation)
+			continue;
+		ripc__partner_suspect(partner);
+		concerned = true;
 	}
+	return concerned;
 }
 
 static int resolver_open(struct ripc_context *ctx)
@@ -386,8 +400,11 @@ static int context_start(struct ripc_context *ctx)
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
-		.share = host_share, .is_shared = host_is_shared};
-	error = alive_open(ctx);
+		.share = host_share, .is_shared = host_is_shared, .gone = ripc__death_told,
+		.fault = host_fault};
+	error = ripc__death_open(ctx);
+	error = error ? error : ripc__hints_open(ctx);
+	error = error ? error : alive_open(ctx);
 	if (error)
 		return error;
 	error = ripc__pool_open(ctx->cfg.pool_bytes, !(ctx->cfg.flags & RIPC_SINGLE_THREAD),

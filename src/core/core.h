@@ -5,7 +5,9 @@
  * set on entry) or draws random numbers (tokens and proofs come from ctx->secret and a counter).
  *
  *   api.c       public calls: check, lock, delegate       context.c, config.c: open, close
- *   service.c   services, their queues, windows           wait.c     sleeping, progress thread
+ *   service.c   services, their queues, windows           wait.c     waiting, sleeping
+ *   thread.c    the progress thread                       interrupt.c ending waits early
+ *   readiness.c what to sleep on                          descriptor.c and for event loops
  *   input.c     one received packet to its place          partner.c  partners, acks
  *   short.c     short messages                            path.c     round trips, credit, windows
  *   outgoing.c  long messages we send                     incoming.c long messages we receive
@@ -15,7 +17,9 @@
  *   resend.c    what is sent again                ended.c    how they ended
  *   returns.c  what partners may write into ours   write.c   what we write into theirs
  *   opened.c    what partners may read of ours    read.c     what we read of theirs
- *   cork.c      what goes together
+ *   cork.c      what goes together                        death.c    ends that are proven
+ *   moving.c    where they begin anew             announced.c  accepted, refused, put off
+ *   order.c     in which order              hint.c     ends that are only said
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -27,7 +31,10 @@
 #include <stdint.h>
 
 #include "backend.h"
+#include "death.h"
 #include "env.h"
+#include "guess.h"
+#include "hint.h"
 #include "moves.h"
 #include "pool.h"
 #include "resolver.h"
@@ -35,10 +42,11 @@
 #include "util/list.h"
 #include "util/map.h"
 #include "util/mutex.h"
-#include "util/timers.h"
 #include "wire.h"
 
 #define TICK_US            10000u
+#define POOL_TURN_US       1000000u /* idle memory goes back after one to two of these, */
+#define POOL_SOON_US       100000u  /* and in pieces, so far apart */
 #define LONGS_MAX          64u    /* long messages in progress from one partner to another */
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
 #define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
@@ -49,13 +57,16 @@
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define INCOMING_MAX       4096u  /* long messages being received, of one context */
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
-#define GRANTED_SENDERS    4u     /* incoming messages that hold credit at once */
-#define WINDOW_MAX         (1u << 20) /* bytes in flight from one peer: fits the cache */
+#define GRANTED_OF_PEER    4u     /* messages of one peer that may send at once */
+#define GRANTED_MAX        64u    /* of all */
+#define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
+#define WINDOW_MAX         (64u << 20) /* the same on a long path */
 #define READ_BYTES         (1u << 20) /* that are read at once, unless the device takes less */
-#define PULL_MAX           (2ull * WINDOW_MAX) /* bytes sent for one PULL */
+#define PULL_MAX           (2ull << 20) /* bytes sent for one PULL */
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
-#define PARTNER_KEEP_US    40000000u  /* for want of room sooner, but never sooner than this: a
+#define PARTNER_KEEP_US                                                                            \
+	40000000u  /* for want of room sooner, but never sooner than this: a
                                          sender repeats what is PARTNER_IDLE_US / 2 old */
 #define PARTNERS_MAX       65536u
 #define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* the rest is for those whom we look for */
@@ -83,6 +94,7 @@ enum share {
 	SHARE_SMALL,      /* of the pool, in unread messages that came in one packet, bytes */
 	SHARE_LARGE,      /* of the pool, in longer ones, from their announcement, KiB */
 	SHARE_UNFINISHED, /* long messages being received */
+	SHARE_GRANTED,    /* those that may send now */
 	SHARES
 };
 
@@ -125,20 +137,30 @@ struct peer {
 	uint8_t failed;      /* bit i: devices[i] has */
 	bool broken : 1;     /* its device has, and nothing has taken its place */
 	bool opening : 1;    /* its device is still making the route: nothing is sent */
-	bool slow_start : 1, rtt_doubtful : 1;
+	bool slow_start : 1;
+	bool gone : 1;       /* its end is proven (death.c) */
+	bool hinted : 1;     /* somebody says that it has ended, so it is asked (hint.c) */
+	bool is_testing : 1; /* whose queue it is on the way (window.c) */
+	bool has_rival : 1;  /* somebody else's */
 	uint8_t cuts;        /* since the path last proved to reorder */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
 	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
+	uint32_t stamp, stamp_us; /* its last stamp, and when that came (path.h); 0: none */
 	uint32_t reading_us; /* that it lately took to read a message of ours; 0: not measured */
 	uint32_t window;     /* bytes that may be in flight from it to us */
+	uint32_t in_flight;  /* that are taken to be */
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
+	uint32_t round_min_us, round_bytes; /* of this round: shortest round trip, what came */
+	uint32_t rate;       /* that came, the most of the last rounds, bytes in a millisecond */
+	uint32_t queue_us;   /* on the way in the last round, or before the test, at least */
+	uint32_t round_us, phase_us; /* when the round, the test began; a rival's: ends; wrap */
 	uint64_t arrived_us; /* when bytes of a long message last came from it */
-	uint64_t cut_us;     /* when the window was last cut */
-	uint64_t shrunk_us;  /* when large datagrams were found to vanish; 0: they do not */
+	uint32_t cut_us;     /* when the window was last cut; wraps */
+	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
 	uint64_t failed_us;  /* the device last failed, changed, or was tried again; 0: never */
 	struct candidate *candidate; /* a new route, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
@@ -161,7 +183,9 @@ enum partner_state {
  *   known      our token comes back                   RETRY, a first packet, GONE
  *   current    a send to its ID; a first packet or    whatever retires it: GONE, a refusal by
  *              its return, if nobody is for its ID    a leaving service, another one resolved
- *   resolved   the resolver names it                  its return from the dead
+ *   resolved   the resolver names it, and where it    its return from the dead
+ *              lives, or an echo there shows it
+ *   liar       RETRY to such an echo
  *   suspect    a notice, a rival's hello, silence     the resolver's answer, being retired
  *   dead       GONE                                   the resolver names it; a token made since
  *                                                     then comes back
@@ -175,17 +199,18 @@ struct partner {
 	struct ripc_service *service;
 	struct peer *peer;        /* NULL while resolving */
 	uint64_t id, incarnation;
-	uint64_t token_in;        /* we gave it: slot in the upper half, nonce in the lower */
+	uint64_t token_in;        /* we gave it (token.h) */
 	uint64_t token_out;       /* it gave us; 0: none */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
-	uint64_t long_next;       /* number of our next long */
+	uint64_t long_next, ordered_top; /* number of our next long; see order.h */
 	uint64_t in_oldest;       /* its oldest unresolved long */
 	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
 	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */
 	struct list outgoing, incoming; /* in number's order; in order of arrival */
 	struct held *held;        /* shorts not certainly sent; usually NULL */
+	struct proving *proving;     /* it is being asked whether it is what it claims (claim.c) */
 	uint64_t ack_number;      /* 0: none pending */
 	struct list ack_node;     /* ctx->acks */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
@@ -194,15 +219,17 @@ struct partner {
 	uint32_t heard;           /* when it last said something, in 1,024 us; wraps */
 	uint16_t n_outgoing, queued; /* messages of it that wait in the service's queue */
 	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
-	uint16_t asked_s;         /* not resolved: when the resolver was asked about it; 0: never */
 	uint16_t ack_status;
 	uint8_t state;
 	bool known : 1;           /* it knows our token */
 	bool current : 1;         /* it is whom service->partners names for its ID */
 	bool suspect : 1;         /* heard that it moved: ask the resolver before the next send */
-	bool resolved : 1;        /* the resolver, too, says that its ID means it */
+	bool resolved : 1;        /* the resolver, too, says that its ID means it, there */
+	bool liar : 1;	    /* it is not what it claims to be */
+	bool misled : 1;    /* it does not know the token that a hello gave in its name */
+	bool rechecked : 1; /* everybody was asked about what it claims */
 	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
-	bool blocked : 1;         /* a send met -EAGAIN: a NOTICE is due */
+	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; some may wait for others */
 };
 
 enum outgoing_state {
@@ -250,11 +277,10 @@ struct outgoing {
 	struct offer *offer;    /* its return buffers; NULL: not to be written into */
 	struct writing *writing; /* it is being written there; NULL: it is not */
 	struct list fencing;    /* struct fence: what the network may still use */
-	uint64_t number, to, to_incarnation, total;
-	uint64_t cookie, lends, replies;
+	uint64_t number, previous, to, to_incarnation, total; /* previous: order.h */
+	uint64_t cookie, lends, replies, place; /* place: among all ordered ones (order.h) */
 	uint64_t started_us, deadline_us;
 	uint64_t heard_us;      /* last authentic word of the partner about this message */
-	uint64_t announced_us;  /* 0: repeated, so no round trip can be told */
 	uint64_t told_us;       /* when this partner was first told of it */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
 	uint64_t resend_left;   /* bytes that may be sent again before time has passed */
@@ -267,11 +293,13 @@ struct outgoing {
 	uint32_t wait_us;       /* of the repetition timer */
 	uint32_t unasked;       /* of partner->under_way */
 	uint32_t n_items, n_holes, flags;
-	uint8_t state, outcome;
+	uint8_t state, outcome, cut; /* cut: enum order_cut */
 	bool waiter;            /* a call waits for it */
 	bool reported;          /* its message is queued or with the application */
-	bool announced, busy, held; /* held: given, and mapped by who got it (ended.c) */
+	bool is_guess;          /* it is repeated by time, not because the partner asks */
+	bool announced, busy, no_room, gap, held; /* held: given, mapped by who got it (ended.c) */
 	bool summed;
+	bool direct;	 /* an answer to this very partner, whoever it is */
 	bool sums;              /* the call that sends it computes that, if it is announced now */
 	bool written;           /* all but what goes along is in the partner's return buffers */
 	bool exposed;           /* this partner was told how to read it: it may have all */
@@ -299,18 +327,19 @@ struct incoming {
 	struct message *message;   /* with places; NULL after it went to the queue */
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	struct reading *reading;   /* it is being read; NULL: it is pulled */
-	uint64_t number, total;
+	uint64_t number, total, previous; /* that must be handed out before it; 0: none */
 	struct holding held;       /* of the pool, by its places */
 	uint64_t have;             /* contiguous from 0 */
+	uint64_t ready;            /* so many bytes have pages where they land */
 	uint64_t got;              /* all bytes that arrived */
 	uint64_t high;             /* end of the furthest byte that arrived */
 	uint64_t limit;            /* bytes before this were granted */
 	uint64_t in_flight;        /* of limit - got: what is taken to be on its way */
+	uint64_t counted;          /* of SHARE_CREDIT for that */
 	uint64_t heard_us, started_us; /* heard_us: any word of the sender about it */
 	uint64_t arrived_us;       /* when bytes came last, or the wait for them began anew */
 	uint64_t resent_us;        /* when holes were last asked for; 0: that was judged */
 	uint64_t asked_us, asked_limit; /* outstanding request for holes; 0: none */
-	uint64_t probe_us, probe_at;    /* round trip: when byte probe_at was granted; 0: none */
 	uint32_t crc, sum;         /* of [0, have); the sender's of the whole, if it is known */
 	uint32_t wait_us;
 	uint32_t arrivals, arrivals_beyond;
@@ -319,8 +348,9 @@ struct incoming {
 	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
 	uint64_t cursor_start;
-	bool sum_known, is_granted, first_grant, probe_doubtful;
-	bool unreadable;           /* reading it was tried in vain */
+	bool sum_known, is_granted, first_grant;
+	bool unreadable, complete; /* reading it was tried in vain; it waits for its turn */
+	bool settled;              /* its message has no places that may be given back */
 	struct piece *pieces;
 };
 
@@ -340,9 +370,9 @@ struct lent {
 
 struct window {
 	struct list node;
-	uint64_t order; /* of posting: that of use */
+	uint64_t order, cookie; /* order: of posting, that of use */
 	struct iovec mem;
-	uint64_t cookie;
+	bool cancelled;         /* taken back (windows.c): serves no message any more */
 };
 
 struct ripc_service {
@@ -355,24 +385,18 @@ struct ripc_service {
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
 	struct partner *recent;    /* the one of them that was looked for last, or NULL */
+	struct askers *askers;	   /* who lent us return buffers (claim.c); or NULL */
 	struct list windows, lent;
 	uint64_t windows_posted;
 	struct message retry, conflict; /* built-in notices */
-	int epoll_fd, event_fd;    /* -1 until asked for */
-	bool event_set;            /* event_fd is readable */
+	int event_fd;              /* for event loops (descriptor.c); -1 until asked for */
+	bool event_set;            /* it is readable */
+	uint32_t n_takers;         /* calls that wait for a message */
 	bool draining, publishing, closing;
 	bool ended;                /* closed: the last call that waits in it frees it */
 	uint32_t n_waiting;        /* calls that wait in it */
 	int publish_status;
-};
-
-/* A thread that waits. */
-struct waiter {
-	struct list node;
-	bool (*ready)(void *arg);
-	void *arg;
-	struct ripc__sleep sleep;
-	bool asleep_beside, asleep_on_port;
+	_Atomic uint32_t wakes;    /* of ripc_wake(), that have ended no call yet */
 };
 
 struct ripc_context {
@@ -382,7 +406,7 @@ struct ripc_context {
 	struct ripc__host host;
 	uint64_t incarnation;
 	uint8_t secret[16];
-	uint64_t counter;          /* of nonces */
+	uint64_t counter, places;  /* of nonces; of ordered messages */
 	uint64_t now_us;
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
 	bool has_ticks;            /* the clock is the real one, to which they belong */
@@ -393,7 +417,8 @@ struct ripc_context {
 	bool any_broken, walking;  /* some peer is: ripc__routes_mend(); it goes through partners */
 	struct device *hot;        /* by which messages come (wait.c) */
 	uint32_t hot_run, hot_looks; /* how surely; looks at it */
-	struct device *waits_on;   /* the reader sleeps in this port's own wait; or NULL */
+	_Atomic(struct device *) waits_on; /* the reader sleeps in its port's own wait; or NULL */
+	atomic_bool woken;         /* by ripc_wake() (interrupt.c) */
 	_Atomic(struct device *) watch_beside; /* the thread watches all other ports; or NULL */
 	uint64_t retry_us;         /* when to try devices that failed again */
 	struct ripc__pool *pool;
@@ -409,8 +434,8 @@ struct ripc_context {
 	struct list permits, offers, writings; /* returns.h */
 	uint32_t n_offers;
 	struct moves reads, writes; /* in progress */
-	uint32_t n_orphans;        /* of closed services: what the network may still use */
-	uint32_t n_granted, picks;
+	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; order.h */
+	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct partner **slots;    /* by token */
 	uint32_t n_slots, free_slots, *slot_stack;
@@ -424,15 +449,18 @@ struct ripc_context {
 	uint32_t n_corked;
 	uint64_t corked_due_us;    /* until when they do */
 	uint64_t nowait_us;        /* when the last RIPC_NOWAIT long was sent */
-	uint64_t next_sweep_us;
+	uint64_t next_sweep_us, pool_due_us; /* partners; idle memory of the pool */
 	struct closed {
 		uint64_t incarnation, closed_us;
 	} closed[CLOSED_MAX];      /* our former services, a ring */
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* who is neither here nor in the ring was not here after this */
 	struct ripc_stats stats;
-	uint64_t stranger_tokens, stranger_us;
-
+	uint64_t stranger_tokens, stranger_us, no_room_us[2]; /* room.h */
+	uint64_t rechecks_us;				      /* claim.c */
+	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
+	struct death death;
+	struct hints hints;
 	struct list waiters;
 	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
 	bool changed;              /* something happened that a waiter may wait for */
@@ -440,9 +468,11 @@ struct ripc_context {
 	bool quiet;                /* that slot came back empty-handed: sleep in ppoll */
 	uint32_t looks, sleeps, yield_credit, glance_us;
 	int kick_fd, thread_kick_fd;
-	bool reader_kicked;
+	int ports_fd;              /* the application's, for all ports; -1 until asked for */
+	uint32_t n_event_fds;      /* services with a descriptor */
 	uint64_t reader_until_us;  /* while the reader is asleep: until when */
 	pthread_t thread;
+	bool reader_kicked;
 	bool thread_runs, thread_stop, thread_holds, thread_parked, thread_asleep, thread_kicked;
 	_Atomic uint64_t thread_until_us;
 	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
@@ -454,7 +484,7 @@ struct ripc_context {
 
 struct ping {
 	struct ping *next;
-	uint64_t nonce, sent_us, rtt_us;
+	uint64_t nonce, began_us, rtt_us;
 	bool done;
 };
 
@@ -482,29 +512,7 @@ bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);
 const struct ripc__backend *ripc__backend_load(const struct ripc_context *ctx,
 		const struct ripc__backend *ops, char why[256], char remedy[256]);
 
-/* ---- wait.c ------------------------------------------------------------------------------ */
-/* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
-int ripc__enter(struct ripc_context *ctx);
-/* The same; ctx->now_us may be some microseconds old: for who neither measures nor waits. */
-int ripc__enter_hastily(struct ripc_context *ctx);
-void ripc__leave(struct ripc_context *ctx);
-/* For what neither needs the time nor changes what anybody waits for. */
-void ripc__lock(struct ripc_context *ctx);
-void ripc__unlock(struct ripc_context *ctx);
-/* Waits until ready(arg) or the deadline, doing what there is to do. True: ready. */
-bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
-		uint64_t deadline_us);
-/* One look at the ports and the timers; returns the work done. */
-int ripc__progress(struct ripc_context *ctx);
-void ripc__wake_ready(struct ripc_context *ctx);
-int ripc__wait_open(struct ripc_context *ctx);
-void ripc__wait_close(struct ripc_context *ctx);
-int ripc__thread_start(struct ripc_context *ctx);
-uint64_t ripc__next_deadline(struct ripc_context *ctx);
-static inline uint64_t ripc__deadline(const struct ripc_context *ctx, int64_t timeout_ms)
-{
-	return timeout_ms < 0 ? UINT64_MAX : ctx->now_us + (uint64_t)timeout_ms * 1000;
-}
+#include "waiting.h"
 
 /* ---- input.c ----------------------------------------------------------------------------- */
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
@@ -513,11 +521,15 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
 
 /* ---- service.c --------------------------------------------------------------------------- */
-int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
+/* Begins to register; service->publishing says how long that goes on. Then finish it. */
+int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
+/* What came of it; ends the service if it is not registered. */
+int ripc__service_finish(struct ripc_service *service);
 int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
-int ripc__service_fd(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
+/* Its descriptor, if it has one, is as its queue is; not while a call waits, which takes first. */
+void ripc__service_tell(struct ripc_service *service);
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
 /* Nobody may use it afterwards but calls that wait in it: they find it closing. */
 void ripc__service_end(struct ripc_service *service);
@@ -568,7 +580,7 @@ void ripc__partner_aborted(struct partner *partner);
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_free(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
-/* False while a suspect is being asked for, or if its ID turned out to mean somebody else. */
+/* False while it is not known whether its ID means it, and if it does not. */
 bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
@@ -617,31 +629,9 @@ void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
 
-/* ---- token.c ----------------------------------------------------------------------------- */
-uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t age);
-bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t proof);
-/* Gives the partner its token_in, and takes it back: its packets do not count any more. */
-int ripc__token_give(struct partner *partner);
-void ripc__token_take_back(struct partner *partner);
-struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
-/*
- * By what it says of itself. Who claims an incarnation with another ID or in another context is
- * somebody else: a liar must not take the place of the true one.
- */
-struct partner *ripc__partner_by_claim(const struct ripc_service *service, uint64_t incarnation,
-		uint64_t id, uint64_t context);
-/* To whom we sent the packet that is answered: token_in or token_out was in it; 0: not told. */
-struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
-		uint64_t token_in, uint64_t token_out);
-/* Each of those that claim an incarnation, from place 0 on; NULL: no more. */
-struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
-		uint32_t place);
-int ripc__pair_insert(struct partner *partner);
-void ripc__pair_remove(struct partner *partner);
-
 /* ---- peer.c ------------------------------------------------------------------------------ */
+/* One number for all addresses that count as one host. */
+uint64_t ripc__host_key(const struct ripc_context *ctx, const struct ripc__addr *addr);
 /* NULL: nobody was met there. */
 struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr);
 /*
@@ -658,46 +648,6 @@ static inline struct remote ripc__peer_remote(const struct peer *peer)
 {
 	return (struct remote){peer->host->key, peer->key};
 }
-
-/* ---- path.c ------------------------------------------------------------------------------ */
-static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
-{
-	return &ctx->devices[peer->device];
-}
-
-static inline bool ripc__is_intact(const struct device *device)
-{
-	return device->attr.caps & RIPC_CAP_INTACT;
-}
-
-/* An encoded prefix gets its checksum, where the device needs one. */
-static inline void ripc__seal(const struct device *device, void *prefix, size_t len, uint32_t crc)
-{
-	if (!ripc__is_intact(device))
-		wire_seal(prefix, len, crc);
-}
-void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful);
-/* It has read a message of ours, so long after it was told of it. */
-void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
-uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
-/* Or less, as several waits must fit into what a silent partner is given. */
-uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
-uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
-/* New bytes arrived; bytes were found lost (0: silence). */
-void ripc__peer_grow(struct peer *peer, uint32_t bytes);
-uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
-void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
-/* What was taken for a loss had only been late. */
-void ripc__peer_reorders(struct peer *peer);
-uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
-/* A packet came from elsewhere than where the route leads: prove it, then go there. */
-void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
-		struct device *device, const struct ripc__addr *from);
-void ripc__peer_candidate_free(struct peer *peer);
-int ripc__path_fill(struct partner *partner, struct ripc_path *path);
-/* others.c: what ripc_path.others says; none: of a service that no network leads to. */
-void ripc__path_others(struct partner *partner, char *bytes, size_t size);
-void ripc__path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *path);
 
 /* ---- share.c ----------------------------------------------------------------------------- */
 void ripc__shares_set(struct ripc_context *ctx); /* after the pool was opened */
@@ -763,6 +713,10 @@ void ripc__fence_lift(struct fence *fence);
 void ripc__outgoing_fenced(struct outgoing *outgoing);
 /* Its service is closed: nobody is told of those that are fencing. */
 void ripc__outgoing_orphan(struct ripc_service *service);
+/* It is new to the partner, whom it is not linked to. */
+void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
+/* Refused, as we were silent, says its receiver: it begins again, if there is time. */
+bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status);
 /* Its deadline has passed. */
 void ripc__outgoing_expire(struct outgoing *outgoing);
 /* The call that waited, or the application with its message, is done with it. */
@@ -796,5 +750,7 @@ void ripc__opened_close(struct outgoing *outgoing);
 void ripc__opened_fenced(uint64_t cookie);
 /* The devices are closed. */
 void ripc__opened_forget(struct outgoing *outgoing);
+
+#include "path.h"
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "order.h"
 #include "returns.h"
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
@@ -29,6 +30,7 @@ void ripc__outgoing_put(struct outgoing *outgoing)
 {
 	if (outgoing->waiter || outgoing->reported || !list_empty(&outgoing->fencing))
 		return;
+	ripc__order_told(outgoing);
 	list_remove(&outgoing->node);
 	free(outgoing);
 }
@@ -148,6 +150,8 @@ void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
 	outgoing->partner = partner;
 	partner->n_outgoing++;
 	list_append(&partner->outgoing, &outgoing->node);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_link(outgoing, partner);
 }
 
 void ripc__outgoing_unlink(struct outgoing *outgoing)
@@ -165,6 +169,8 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 
 	if (outcome == RIPC_NOT_DELIVERED && is_being_answered(outgoing))
 		outcome = RIPC_UNKNOWN;
+	if (outgoing->flags & RIPC_ORDERED && partner)
+		ripc__order_ends(outgoing, outcome);
 	ripc__writing_leave(outgoing);
 	ripc__offer_free(outgoing);
 	if (outcome == RIPC_NOT_DELIVERED) {

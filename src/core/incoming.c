@@ -13,14 +13,15 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "numbers.h"
+#include "order.h"
 #include "receiving.h"
 #include "returns.h"
+#include "timing.h"
 
 #define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
-#define GRANT_LOOK       64u /* so many of those that wait are compared for whose turn it is */
 #define READ_AGAIN_US    1000u /* after the device took no read at all */
-#define QUANTUM          (4 * 65536u) /* credit is given in pieces of a few offload batches */
 #define ACK_AT_ONCE      (1u << 20)   /* bytes of a message whose ack waits for nothing */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
@@ -28,7 +29,7 @@ static struct ripc_context *context_of(const struct incoming *incoming)
 	return incoming->partner->service->ctx;
 }
 
-static struct incoming *find(struct partner *partner, uint64_t number)
+struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number)
 {
 	list_for_each(node, &partner->incoming) {
 		struct incoming *incoming = list_entry(node, struct incoming, node);
@@ -37,47 +38,6 @@ static struct incoming *find(struct partner *partner, uint64_t number)
 			return incoming;
 	}
 	return NULL;
-}
-
-/* ---- what is remembered of numbers ------------------------------------------------------- */
-
-static void remember_delivered(struct partner *partner, uint64_t number)
-{
-	partner->in_delivered |= 1ull << (number - partner->in_oldest);
-}
-
-static void remember_refused(struct partner *partner, uint64_t number, int status)
-{
-	if (!partner->reasons)
-		partner->reasons = calloc(1, LONGS_MAX);
-	if (partner->reasons)
-		partner->reasons[number % LONGS_MAX] = (uint8_t)-status;
-	partner->in_refused |= 1ull << (number - partner->in_oldest);
-}
-
-static int refusal(const struct partner *partner, uint64_t number)
-{
-	int reason = partner->reasons ? partner->reasons[number % LONGS_MAX] : 0;
-
-	return reason ? -reason : -ENOBUFS; /* 0: there was no memory to note it */
-}
-
-/* The sender has no interest any more in numbers below oldest. */
-static void advance_oldest(struct partner *partner, uint64_t oldest)
-{
-	uint64_t ahead = oldest - partner->in_oldest;
-
-	if (oldest <= partner->in_oldest)
-		return;
-	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;
-	partner->in_refused = ahead < 64 ? partner->in_refused >> ahead : 0;
-	partner->in_oldest = oldest;
-	list_for_each_safe(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
-		if (incoming->number < oldest)
-			ripc__incoming_forget(incoming);
-	}
 }
 
 /* ---- delivery ---------------------------------------------------------------------------- */
@@ -98,35 +58,14 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
 }
 
-/* Bytes that are taken to be on their way, or are no longer. */
-static void account(struct incoming *incoming, int64_t bytes)
-{
-	incoming->in_flight += (uint64_t)bytes;
-	ripc__share_take(incoming->partner, SHARE_CREDIT, bytes);
-}
-
-/*
- * What may come is taken to be on its way, as far as the sender's share of the credit goes: who
- * announces bytes and does not send them must not keep others from theirs.
- */
-static void expect(struct incoming *incoming)
-{
-	uint64_t more = incoming->limit - incoming->got - incoming->in_flight;
-	uint64_t left = ripc__share_left(incoming->partner, SHARE_CREDIT);
-
-	account(incoming, (int64_t)(more < left ? more : left));
-}
-
 /* Unlinks and frees, whatever became of it. Credit goes to who waits. */
 static void incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
-	account(incoming, -(int64_t)incoming->in_flight);
+	ripc__grant_end(incoming);
 	ripc__timer_dismiss(ctx, &incoming->timer);
 	list_remove(&incoming->node);
-	list_remove(&incoming->granted);
-	ctx->n_granted -= incoming->is_granted;
 	ripc__share_release(incoming->partner, SHARE_LARGE, incoming->held);
 	ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
 	incoming->partner->service->n_incoming--;
@@ -139,7 +78,9 @@ static void incoming_free(struct incoming *incoming)
 
 void ripc__incoming_forget(struct incoming *incoming)
 {
-	if (!incoming->reading || !ripc__reading_leave(incoming->reading)) {
+	if (incoming->settled) {
+		ripc__message_free(incoming->message);
+	} else if (!incoming->reading || !ripc__reading_leave(incoming->reading)) {
 		if (incoming->lent)
 			incoming->lent->in_use = false;
 		ripc__places_release(incoming->partner->service, incoming->message);
@@ -153,7 +94,7 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 	uint64_t number = incoming->number;
 
 	context_of(incoming)->stats.messages_refused++;
-	remember_refused(partner, number, status);
+	ripc__number_refused(partner, number, status);
 	ripc__incoming_forget(incoming);
 	if (tell)
 		ripc__ack_queue(partner, number, status);
@@ -162,15 +103,39 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 /* It is in its queue; from now on it is a duplicate. */
 static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 {
-	remember_delivered(partner, number);
+	ripc__number_delivered(partner, number);
 	ripc__point(partner->service->ctx, "before_done");
 	ripc__ack_queue(partner, number, 0);
 	/* Its sender need not wait until the application has looked at so much. */
 	if (total >= ACK_AT_ONCE)
 		ripc__acks_flush(partner->service->ctx);
+	ripc__order_delivered(partner, number);
 }
 
-static void finish(struct incoming *incoming)
+/* It holds no credit any more, and nobody's turn. */
+static void let_go(struct incoming *incoming)
+{
+	ripc__grant_end(incoming);
+	ripc__incoming_schedule(context_of(incoming));
+}
+
+/* All of it is here, but not yet what must be handed out before it. */
+static void wait_for_turn(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	incoming->complete = true;
+	let_go(incoming);
+	ripc__timer_set(&ctx->timers, &incoming->timer,
+		incoming->heard_us + ripc__silence_us(ctx));
+}
+
+static bool is_intact(const struct incoming *incoming)
+{
+	return incoming->settled || (incoming->sum_known && incoming->crc == incoming->sum);
+}
+
+void ripc__incoming_finish(struct incoming *incoming)
 {
 	struct partner *partner = incoming->partner;
 	struct ripc_context *ctx = context_of(incoming);
@@ -178,14 +143,19 @@ static void finish(struct incoming *incoming)
 	uint64_t number = incoming->number, total = incoming->total;
 
 	ripc__point(ctx, "before_checksum");
-	if (!incoming->sum_known || incoming->crc != incoming->sum) {
+	if (!is_intact(incoming)) {
 		ctx->stats.drop_checksum++;
 		ripc__incoming_refuse(incoming, -EBADMSG, true);
 		return;
 	}
+	if (!ripc__order_may_pass(partner, incoming->previous)) {
+		wait_for_turn(incoming);
+		return;
+	}
 	if (incoming->lent)
 		ripc__lent_free(incoming->lent);
-	ripc__places_settle(message);
+	if (!incoming->settled)
+		ripc__places_settle(message);
 	deliver(partner, NULL, message, total, &incoming->held);
 	incoming->held = (struct holding){0}; /* the message has it */
 	incoming_free(incoming);
@@ -219,8 +189,7 @@ static void timer_set(struct incoming *incoming, uint64_t at_us)
 	ripc__timer_set(&context_of(incoming)->timers, &incoming->timer, at_us);
 }
 
-/* Sends a PULL: what may come, and, up to holes_end, what is missing. */
-static void pull(struct incoming *incoming, uint64_t holes_end)
+void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end)
 {
 	struct ripc_context *ctx = context_of(incoming);
 	struct wire_packet packet = {.h.number = incoming->number};
@@ -234,8 +203,6 @@ static void pull(struct incoming *incoming, uint64_t holes_end)
 		incoming->asked_us = incoming->resent_us = ctx->now_us;
 		incoming->asked_limit = incoming->limit;
 		incoming->arrivals_beyond = 0;
-		if (holes_end > incoming->probe_at)
-			incoming->probe_doubtful = true; /* what comes may have been sent twice */
 	}
 	ctx->stats.pull_requests++;
 	ripc__partner_header(incoming->partner, &packet, WIRE_PULL);
@@ -243,44 +210,6 @@ static void pull(struct incoming *incoming, uint64_t holes_end)
 	if (incoming->first_grant)
 		ripc__point(ctx, "first_grant");
 	incoming->first_grant = false;
-}
-
-/* Raises the limit as far as windows and credit allow. True if it was raised. */
-static bool grant(struct incoming *incoming)
-{
-	struct ripc_context *ctx = context_of(incoming);
-	struct peer *peer = incoming->partner->peer;
-	uint64_t wanted = incoming->total - incoming->limit;
-	uint64_t in_flight = peer->held[SHARE_CREDIT], all = ctx->held[SHARE_CREDIT];
-	uint64_t most = ctx->held_max[SHARE_CREDIT];
-	uint64_t window = ripc__peer_window(ctx, peer);
-	uint64_t room = window > in_flight ? window - in_flight : 0;
-	uint64_t credit = most > all ? most - all : 0;
-	uint64_t least = window / 4 < QUANTUM ? window / 4 : QUANTUM;
-
-	if (!incoming->is_granted || wanted == 0)
-		return false;
-	room = room < credit ? room : credit;
-	/* Nothing under way: however small the window is, one datagram must come. */
-	if (room < least && incoming->limit == incoming->got)
-		room = ripc__peer_payload(ctx, peer);
-	else if (room < least && room < wanted)
-		return false;
-	if (room == 0)
-		return false;
-	if (incoming->probe_us == 0) {
-		incoming->probe_us = ctx->now_us;
-		incoming->probe_doubtful = false;
-		incoming->probe_at = incoming->limit;
-	}
-	/* Whole datagrams only, or the sender's batches end in odd ones. */
-	if (room < wanted && room > incoming->datagram_bytes && incoming->datagram_bytes)
-		room -= room % incoming->datagram_bytes;
-	room = room < wanted ? room : wanted;
-	ripc__places_fault(incoming, incoming->limit, incoming->limit + room);
-	incoming->limit += room;
-	account(incoming, (int64_t)room);
-	return true;
 }
 
 /*
@@ -306,7 +235,7 @@ static uint64_t ripe_end(const struct incoming *incoming)
 
 	/* One request at a time, until what was sent after its answer has come, or is overdue. */
 	if (incoming->asked_us && !passed &&
-			waited_us < ripc__peer_rto(context_of(incoming), peer))
+			waited_us < ripc__peer_patience(context_of(incoming), peer))
 		return 0;
 	for (uint32_t i = incoming->n_pieces; i-- > 0;) {
 		if (is_ripe(incoming, &incoming->pieces[i]))
@@ -332,15 +261,18 @@ static void update(struct incoming *incoming)
 	bool raised;
 
 	if (incoming->got == incoming->total) {
-		finish(incoming);
+		ripc__incoming_finish(incoming);
 		return;
 	}
+	/* Silent before, it takes its turn again. */
+	if (!incoming->is_granted && !list_empty(&incoming->granted))
+		ripc__incoming_schedule(ctx);
 	holes_end = ripe_end(incoming);
 	if (holes_end)
 		ripc__peer_cut(ctx, incoming->partner->peer, missing_before(incoming, holes_end));
-	raised = grant(incoming);
+	raised = ripc__grant(incoming);
 	if (raised || holes_end)
-		pull(incoming, holes_end);
+		ripc__incoming_pull(incoming, holes_end);
 }
 
 static void give_up(struct incoming *incoming)
@@ -350,27 +282,19 @@ static void give_up(struct incoming *incoming)
 	ripc__incoming_refuse(incoming, -ETIMEDOUT, true);
 }
 
-/* One that makes no progress must not keep others from their credit. */
-static void demote(struct incoming *incoming)
-{
-	struct ripc_context *ctx = context_of(incoming);
-
-	if (!incoming->is_granted || list_empty(&ctx->ungranted))
-		return;
-	incoming->is_granted = false;
-	ctx->n_granted--;
-	list_remove(&incoming->granted);
-	list_append(&ctx->ungranted, &incoming->granted);
-	ripc__incoming_schedule(ctx);
-}
-
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 	struct incoming *incoming = list_entry(timer, struct incoming, timer);
 
-	if (ctx->now_us - incoming->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
+	ripc__death_doubt(ctx);
+	incoming->heard_us = ripc__heard_us(ctx, timer, incoming->heard_us);
+	if (ctx->now_us - incoming->heard_us >= ripc__silence_us(ctx)) {
 		give_up(incoming);
+		return;
+	}
+	if (incoming->complete) {
+		wait_for_turn(incoming);
 		return;
 	}
 	if (incoming->reading) {
@@ -387,51 +311,14 @@ static void fire(void *owner, struct ripc__timer *timer)
 			ctx->now_us - incoming->partner->peer->arrived_us >= incoming->wait_us)
 		ripc__peer_cut(ctx, incoming->partner->peer, 0);
 	if (incoming->limit == incoming->got)
-		grant(incoming);
-	pull(incoming, incoming->limit);
-	if (incoming->silences > SILENCES_PLAIN) {
+		ripc__grant(incoming);
+	ripc__incoming_pull(incoming, incoming->limit);
+	if (incoming->silences > SILENCES_PLAIN)
 		incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
-		account(incoming, -(int64_t)incoming->in_flight); /* it is lost, or never was */
-	}
 	incoming->arrived_us = ctx->now_us; /* the wait begins anew */
 	timer_set(incoming, arrival_deadline(incoming));
-	demote(incoming);
-}
-
-/*
- * Whose turn is it: the shortest of those that have waited longest, and every fourth time the
- * one that has waited longest of all.
- */
-static struct incoming *next_to_grant(struct ripc_context *ctx)
-{
-	struct incoming *best = list_entry(ctx->ungranted.next, struct incoming, granted);
-	uint32_t n = 0;
-
-	if (++ctx->picks % 4 == 0)
-		return best;
-	list_for_each(node, &ctx->ungranted) {
-		struct incoming *incoming = list_entry(node, struct incoming, granted);
-
-		if (incoming->total - incoming->got < best->total - best->got)
-			best = incoming;
-		if (++n == GRANT_LOOK)
-			break;
-	}
-	return best;
-}
-
-void ripc__incoming_schedule(struct ripc_context *ctx)
-{
-	while (ctx->n_granted < GRANTED_SENDERS && !list_empty(&ctx->ungranted)) {
-		struct incoming *incoming = next_to_grant(ctx);
-
-		list_remove(&incoming->granted);
-		list_append(&ctx->granted, &incoming->granted);
-		incoming->is_granted = true;
-		ctx->n_granted++;
-		if (grant(incoming))
-			pull(incoming, 0);
-	}
+	/* What is silent must not keep others from their credit. */
+	ripc__grant_silent(incoming);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------- */
@@ -442,26 +329,19 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	struct ripc_context *ctx = context_of(incoming);
 	struct peer *peer = incoming->partner->peer;
 
-	account(incoming, -(int64_t)(bytes < incoming->in_flight ? bytes : incoming->in_flight));
-	if (incoming->silences > SILENCES_PLAIN)
-		expect(incoming);
+	ripc__grant_arrived(incoming, bytes);
 	incoming->arrivals++;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	incoming->silences = 0;
 	peer->arrived_us = ctx->now_us;
-	incoming->wait_us = ripc__peer_rto(ctx, peer);
+	incoming->wait_us = ripc__peer_patience(ctx, peer);
 	if (incoming->asked_us && end > incoming->asked_limit)
 		incoming->arrivals_beyond++;
 	if (incoming->n_pieces == 0)
 		incoming->asked_us = 0;
 	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
 		timer_set(incoming, ctx->now_us + (peer->srtt_us << peer->reorder >> 2) + 1);
-	if (incoming->probe_us && end > incoming->probe_at) {
-		ripc__peer_rtt(peer, ctx->now_us - incoming->probe_us,
-			incoming->probe_doubtful);
-		incoming->probe_us = 0;
-	}
-	ripc__peer_grow(peer, bytes);
+	ripc__peer_grow(ctx, peer, bytes);
 }
 
 /* These bytes are here already: what we asked for again was perhaps only late. */
@@ -475,16 +355,20 @@ static void unneeded(struct incoming *incoming)
 	incoming->resent_us = 0;
 }
 
-/* False: the packet was altered. */
+/* False: the packet was altered, or there is no memory, and the message was refused. */
 static bool take(struct incoming *incoming, const struct wire_packet *packet, uint64_t offset)
 {
 	struct ripc_stats *stats = &context_of(incoming)->stats;
 	int64_t taken = ripc__collect(incoming, packet, offset);
 
-	if (taken < 0) {
+	if (taken == -ENOMEM)
+		ripc__incoming_refuse(incoming, -ENOBUFS, true);
+	else if (taken < 0)
 		stats->drop_checksum++;
+	if (taken < 0)
 		return false;
-	}
+	if (packet->h.type == WIRE_DATA)
+		ripc__data_echo_take(context_of(incoming), incoming->partner->peer, packet->echo);
 	if (packet->payload_len > incoming->datagram_bytes && packet->h.type == WIRE_DATA)
 		incoming->datagram_bytes = packet->payload_len;
 	if (taken > 0)
@@ -496,10 +380,10 @@ static bool take(struct incoming *incoming, const struct wire_packet *packet, ui
 
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet)
 {
-	struct incoming *incoming = find(partner, packet->h.number);
+	struct incoming *incoming = ripc__incoming_find(partner, packet->h.number);
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
-	if (!incoming || incoming->reading) {
+	if (!incoming || incoming->reading || incoming->complete) {
 		stats->drop_duplicate++;
 		return;
 	}
@@ -514,7 +398,19 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 
 /* ---- announcements ----------------------------------------------------------------------- */
 
-static struct incoming *incoming_alloc(struct partner *partner, const struct wire_packet *packet)
+/* For what has come with an announcement; else the message is refused, and gone. */
+static bool has_memory(struct incoming *incoming, const struct wire_packet *packet)
+{
+	if (ripc__places_fault(incoming, 0, packet->payload_len) == 0)
+		return true;
+	ripc__incoming_refuse(incoming, -ENOBUFS, true);
+	return false;
+}
+
+/* message: NULL, or there already, as all of it came at once; then it stays the caller's if there
+ * is no memory. */
+static struct incoming *incoming_alloc(struct partner *partner, const struct wire_packet *packet,
+		struct message *message)
 {
 	struct ripc_service *service = partner->service;
 	struct ripc_context *ctx = service->ctx;
@@ -524,9 +420,11 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 		return NULL;
 	if (ripc__timer_admit(ctx))
 		goto err_free;
-	if (packet->replies)
+	if (packet->replies && !message)
 		incoming->lent = ripc__lent_find(service, packet->replies, partner->id);
-	incoming->message = ripc__places_find(partner, packet, incoming->lent);
+	incoming->settled = message;
+	incoming->message = message ? message :
+		ripc__places_find(partner, packet, incoming->lent);
 	if (!incoming->message)
 		goto err_dismiss;
 	incoming->message->public.reply = packet->lends;
@@ -535,13 +433,16 @@ static struct incoming *incoming_alloc(struct partner *partner, const struct wir
 	incoming->partner = partner;
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
-	incoming->held = ripc__share_hold(partner, SHARE_LARGE,
+	incoming->previous = wire_previous(packet);
+	partner->ordering |= incoming->previous != 0;
+	incoming->held = ripc__share_hold(partner, SHARE_LARGE, message ?
+		(ripc__whole_bytes(packet) + 1023) >> 10 :
 		ripc__places_kib(&incoming->message->public));
 	ripc__share_take(partner, SHARE_UNFINISHED, 1);
 	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
 	incoming->timer.fire = fire;
-	incoming->wait_us = ripc__peer_rto(ctx, partner->peer);
+	incoming->wait_us = ripc__peer_patience(ctx, partner->peer);
 	list_append(&partner->incoming, &incoming->node);
 	list_init(&incoming->granted);
 	service->n_incoming++;
@@ -554,23 +455,12 @@ err_free:
 	return NULL;
 }
 
-static void wait_for_grant(struct incoming *incoming)
-{
-	struct ripc_context *ctx = context_of(incoming);
-
-	list_append(&ctx->ungranted, &incoming->granted);
-	ripc__incoming_schedule(ctx);
-	/* Say at once that it has come, even if nothing can be granted yet. */
-	if (incoming->first_grant)
-		pull(incoming, 0);
-}
-
 void ripc__incoming_read(struct incoming *incoming)
 {
 	incoming->got = incoming->total;
 	incoming->sum = incoming->crc;
 	incoming->sum_known = true;
-	finish(incoming);
+	ripc__incoming_finish(incoming);
 }
 
 void ripc__incoming_unreadable(struct incoming *incoming)
@@ -580,9 +470,10 @@ void ripc__incoming_unreadable(struct incoming *incoming)
 	timer_set(incoming, arrival_deadline(incoming));
 	/* Where the first read was refused at once it still waits for credit, or has some. */
 	if (incoming->limit < incoming->total && list_empty(&incoming->granted))
-		wait_for_grant(incoming);
+		ripc__grant_wait(incoming);
+	/* What came before may have been overwritten. */
 	if (incoming->limit)
-		pull(incoming, incoming->limit); /* what came before may have been overwritten */
+		ripc__incoming_pull(incoming, incoming->limit);
 }
 
 /* Its sender has learnt who we are only after it had announced it, and now opens it for us. */
@@ -592,42 +483,41 @@ static bool read_instead(struct incoming *incoming, const struct wire_packet *pa
 		return false;
 	if (!incoming->reading)
 		return true; /* the first read has failed at once: it is pulled as before */
-	account(incoming, -(int64_t)incoming->in_flight);
-	list_remove(&incoming->granted);
-	context_of(incoming)->n_granted -= incoming->is_granted;
-	incoming->is_granted = false;
-	ripc__incoming_schedule(context_of(incoming));
+	let_go(incoming);
 	return true;
 }
 
-static void accept_announced(struct partner *partner, const struct wire_packet *packet)
+/* False: there is no room for it. */
+static bool accept_announced(struct partner *partner, const struct wire_packet *packet)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	struct incoming *incoming = incoming_alloc(partner, packet);
+	struct incoming *incoming = incoming_alloc(partner, packet, NULL);
 
-	if (!incoming) {
-		ctx->stats.messages_refused++;
-		remember_refused(partner, packet->h.number, -ENOBUFS);
-		ripc__ack_queue(partner, packet->h.number, -ENOBUFS);
-		return;
-	}
+	if (!incoming)
+		return false;
 	incoming->limit = packet->announce.unasked < UNASKED_BYTES ?
 		packet->announce.unasked : UNASKED_BYTES;
 	/* Nothing beyond the limit is taken, so that it must not be beyond the places. */
 	if (incoming->limit > incoming->total)
 		incoming->limit = incoming->total;
-	expect(incoming);
-	timer_set(incoming, arrival_deadline(incoming));
+	ripc__grant_expect(incoming);
+	if (!has_memory(incoming, packet))
+		return true;
+	/* A device that takes no read at first is asked again soon. */
+	timer_set(incoming, !wire_has_keys(packet->announce.keys) ? arrival_deadline(incoming) :
+		context_of(incoming)->now_us + READ_AGAIN_US);
 	if (wire_has_keys(packet->announce.keys) && ripc__reading_start(incoming, packet))
-		return;
+		return true;
 	take(incoming, packet, 0);
 	if (incoming->got == incoming->total) {
-		finish(incoming);
-		return;
+		ripc__incoming_finish(incoming);
+		return true;
 	}
-	if (incoming->limit == incoming->total)
-		return;
-	wait_for_grant(incoming);
+	/* It was announced before, in vain, and so these bytes were sent. */
+	if (packet->payload_len == 0 && incoming->limit)
+		ripc__incoming_pull(incoming, incoming->limit);
+	if (incoming->limit < incoming->total)
+		ripc__grant_wait(incoming);
+	return true;
 }
 
 /* All of it is here. */
@@ -639,39 +529,41 @@ static void deliver_at_once(struct partner *partner, const struct wire_packet *p
 	delivered(partner, packet->h.number, packet->announce.total);
 }
 
-static void announce_new(struct partner *partner, const struct wire_packet *packet)
+/* All of it is here, before its turn. Without memory it is as if it had not come. */
+static void keep(struct partner *partner, const struct wire_packet *packet,
+		struct message *message)
 {
-	struct ripc_service *service = partner->service;
-	bool came_whole = ripc__is_whole(partner, packet);
-	struct message *message = NULL;
-	int error = ripc__admit(service, packet);
+	struct incoming *incoming = incoming_alloc(partner, packet, message);
 
-	if (!error && came_whole) {
-		message = ripc__places_whole(partner, packet);
-		error = message ? 0 : -ENOBUFS;
-	} else if (!error && packet->announce.keys == WIRE_KEYS_WRITTEN) {
-		message = ripc__written_message(partner, packet);
-	} else if (!error) {
-		message = ripc__mapped_message(partner, packet);
+	if (!incoming) {
+		ripc__message_free(message);
+		return;
 	}
-	if (error) {
-		service->ctx->stats.messages_refused++;
-		remember_refused(partner, packet->h.number, error);
-		ripc__ack_queue(partner, packet->h.number, error);
-	} else if (message) {
-		deliver_at_once(partner, packet, message);
-	} else {
-		accept_announced(partner, packet);
-	}
+	/* As is said of what is read: its sender is to send nothing. */
+	incoming->limit = packet->announce.unasked < incoming->total ? packet->announce.unasked :
+		incoming->total;
+	incoming->got = incoming->total;
+	wait_for_turn(incoming);
 }
 
-/* Alive, but there is no room now: the sender keeps it, and asks again. */
-static void answer_busy(struct partner *partner, uint64_t number)
+bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet)
 {
-	struct wire_packet packet = {.h.number = number, .pull.busy = 1};
+	bool came_whole = ripc__is_whole(partner, packet);
+	struct message *message;
 
-	ripc__partner_header(partner, &packet, WIRE_PULL);
-	ripc__partner_send(partner, &packet);
+	if (came_whole)
+		message = ripc__places_whole(partner, packet);
+	else if (packet->announce.keys == WIRE_KEYS_WRITTEN)
+		message = ripc__written_message(partner, packet);
+	else
+		message = ripc__mapped_message(partner, packet);
+	if (!message)
+		return !came_whole && accept_announced(partner, packet);
+	if (ripc__order_may_pass(partner, wire_previous(packet)))
+		deliver_at_once(partner, packet, message);
+	else
+		keep(partner, packet, message);
+	return true;
 }
 
 /* Its sender has learnt only now who we are. Windows are for what was announced before them. */
@@ -681,7 +573,8 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	struct message *message = NULL;
 
 	if (!incoming->reading && incoming->got <= UNASKED_BYTES &&
-			partner->service->windows_posted == 0)
+			partner->service->windows_posted == 0 &&
+			ripc__order_may_pass(partner, incoming->previous))
 		message = ripc__mapped_message(partner, packet);
 	if (!message)
 		return false;
@@ -705,27 +598,37 @@ static bool is_repeated(const struct incoming *incoming, const struct wire_packe
 /* The sender has heard nothing for a while. */
 static void announce_again(struct incoming *incoming, const struct wire_packet *packet)
 {
+	uint32_t patience_us = ripc__peer_patience(context_of(incoming), incoming->partner->peer);
 	bool overdue;
 
 	incoming->heard_us = context_of(incoming)->now_us;
+	if (incoming->complete) {
+		ripc__incoming_pull(incoming, 0);
+		return;
+	}
 	if (wire_has_keys(packet->announce.keys) &&
 			(map_instead(incoming, packet) || read_instead(incoming, packet)))
 		return;
 	if (incoming->reading) {
 		if (ripc__reading_told(incoming->reading, packet))
 			return;
-		pull(incoming, 0);
+		ripc__incoming_pull(incoming, 0);
 		if (!wire_has_keys(packet->announce.keys))
 			ripc__reading_fail(incoming->reading);
 		return;
 	}
-	overdue = incoming->heard_us - incoming->arrived_us >= incoming->wait_us;
-	if (packet->payload_len && packet->payload_len <= incoming->limit)
+	/* A round trip may have become known since the wait began. */
+	overdue = incoming->heard_us - incoming->arrived_us >=
+		(incoming->wait_us < patience_us ? incoming->wait_us : patience_us);
+	if (packet->payload_len && packet->payload_len <= incoming->limit) {
+		if (!has_memory(incoming, packet))
+			return;
 		take(incoming, packet, 0);
+	}
 	if (incoming->got == incoming->total)
-		finish(incoming);
+		ripc__incoming_finish(incoming);
 	else
-		pull(incoming, overdue ? incoming->limit : 0);
+		ripc__incoming_pull(incoming, overdue ? incoming->limit : 0);
 }
 
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet)
@@ -738,7 +641,7 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		service->ctx->stats.drop_malformed++;
 		return;
 	}
-	advance_oldest(partner, packet->announce.oldest);
+	ripc__numbers_advance(partner, packet->announce.oldest);
 	ahead = number - partner->in_oldest;
 	if (number < partner->in_oldest) {
 		service->ctx->stats.drop_duplicate++;
@@ -749,44 +652,15 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		ripc__ack_queue(partner, number, 0);
 		ripc__acks_flush(service->ctx);
 	} else if (partner->in_refused >> ahead & 1) {
-		ripc__ack_queue(partner, number, refusal(partner, number));
-	} else if ((incoming = find(partner, number))) {
+		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
+	} else if ((incoming = ripc__incoming_find(partner, number))) {
 		if (!is_repeated(incoming, packet)) {
 			service->ctx->stats.drop_malformed++;
 			return;
 		}
 		ripc__offer_note(partner, packet);
 		announce_again(incoming, packet);
-	} else if (ripc__over_share(partner, packet)) {
-		answer_busy(partner, number);
-	} else if (ripc__answer_may_land(partner, packet)) {
-		ripc__offer_note(partner, packet);
-		announce_new(partner, packet);
-	}
-}
-
-/* The sender wants to know, finally, and will not send any more. */
-void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet)
-{
-	uint64_t number = packet->h.number, ahead;
-	struct incoming *incoming = find(partner, number);
-
-	if (packet->announce.oldest > number || number == 0)
-		return;
-	advance_oldest(partner, packet->announce.oldest);
-	ahead = number - partner->in_oldest;
-	if (number < partner->in_oldest || ahead >= LONGS_MAX)
-		return;
-	if (partner->in_delivered >> ahead & 1) {
-		ripc__ack_queue(partner, number, 0);
-		ripc__acks_flush(partner->service->ctx);
-	} else if (partner->in_refused >> ahead & 1) {
-		ripc__ack_queue(partner, number, refusal(partner, number));
-	} else if (incoming) {
-		ripc__incoming_refuse(incoming, -ECANCELED, true);
 	} else {
-		/* Never announced here: it must not be accepted when it comes late. */
-		remember_refused(partner, number, -ECANCELED);
-		ripc__ack_queue(partner, number, -ECANCELED);
+		ripc__announced_new(partner, packet);
 	}
 }

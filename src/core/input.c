@@ -9,9 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "claim.h"
 #include "core.h"
 #include "receiving.h"
 #include "returns.h"
+#include "timing.h"
+#include "token.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 #include "util/rare.h"
@@ -59,29 +62,64 @@ static void answer_gone(struct ripc_context *ctx, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
+/* The proof is for whoever asks: for its context, or, where no hello tells that, its service. */
 static void answer_retry(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct wire_packet answer = {.h.type = WIRE_RETRY};
-	uint64_t context = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : 0;
+	uint64_t asker = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : packet->h.src;
 
 	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
 		return;
 	swap_ends(packet, &answer);
-	answer.value = ripc__proof(ctx, context, event->from->host, 0);
+	answer.value = ripc__proof(ctx, asker, event->from->host, 0);
 	ctx->stats.retries++;
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
-/* Is this about a packet that we sent? RETRY and GONE give back what only its receiver saw. */
-static struct partner *meant(struct ripc_context *ctx, const struct wire_packet *packet)
+static bool is_answer(const struct wire_packet *packet)
 {
-	return ripc__partner_by_echo(ctx, &packet->h, packet->h.token, packet->h.number);
+	return packet->h.type == WIRE_RETRY || packet->h.type == WIRE_GONE ||
+		packet->h.type == WIRE_ABORT;
 }
 
-static void input_retry(struct ripc_context *ctx, const struct wire_packet *packet)
+/* Did it come from where the route to the partner leads? */
+static bool is_from_route(struct device *device, const struct partner *partner,
+		const struct ripc__event *event)
 {
-	struct partner *partner = meant(ctx, packet);
+	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
+		device->ops->peer_matches(device->port, partner->peer->route, event->from);
+}
+
+/* May it be a token that was guessed right at last? (guess.h) */
+static bool is_guessed(struct ripc_context *ctx, struct device *device,
+		const struct partner *partner, const struct ripc__event *event)
+{
+	return !is_from_route(device, partner, event) &&
+		ripc__guess_is_tried(ctx, device, event->from);
+}
+
+/*
+ * Which packet of ours is this about? RETRY and GONE give back what only its receiver saw: a token;
+ * ABORT the token of a hello.
+ */
+static struct partner *meant(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	bool is_abort = packet->h.type == WIRE_ABORT;
+	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h,
+		is_abort ? packet->h.number : packet->h.token, is_abort ? 0 : packet->h.number);
+
+	if (!partner)
+		ripc__guess_take(ctx, device, event->from);
+	else if (is_guessed(ctx, device, partner, event))
+		partner = NULL;
+	return partner;
+}
+
+static void input_retry(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet, bool from_route)
+{
 	bool forgotten = partner && packet->h.number && packet->h.number == partner->token_out;
 	bool repeat;
 
@@ -89,7 +127,11 @@ static void input_retry(struct ripc_context *ctx, const struct wire_packet *pack
 		ctx->stats.drop_token++;
 		return;
 	}
+	if (!from_route && ripc__claim_denied(partner))
+		return;
+	ripc__hint_answered(partner);
 	partner->proof = packet->value;
+	partner->misled |= forgotten && !partner->known;
 	partner->known = false;
 	if (forgotten) {
 		partner->token_out = 0;
@@ -122,10 +164,17 @@ static uint64_t gone_since(const struct ripc_context *ctx, const struct partner 
 	return gone_for_us < ctx->now_us ? ctx->now_us - gone_for_us : 0;
 }
 
-static void input_gone(struct ripc_context *ctx, const struct wire_packet *packet)
+static void input_gone(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet)
 {
-	struct partner *partner = meant(ctx, packet);
+	/* Who says goodbye unasked gives both tokens, and so does who answers a hello with one. */
+	bool both = packet->h.token && packet->h.number;
 
+	if (partner && both && (partner->token_in != packet->h.token ||
+			partner->token_out != packet->h.number))
+		partner = NULL;
+	if (partner)
+		ripc__hint_answered(partner);
 	if (partner && !partner->dead)
 		ripc__partner_lost(partner, -ENOENT, gone_since(ctx, partner, packet->value));
 	else
@@ -136,10 +185,9 @@ static void input_gone(struct ripc_context *ctx, const struct wire_packet *packe
  * Who does not understand our version gives back eight bytes of the packet that it has not
  * understood: of a first one, our token. Who does had an altered packet, and will get it again.
  */
-static void input_abort(struct ripc_context *ctx, const struct wire_packet *packet)
+static void input_abort(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet)
 {
-	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h, packet->h.number, 0);
-
 	if (partner && !partner->dead && !partner->token_out &&
 			!(packet->value >> WIRE_VERSION & 1))
 		ripc__partner_aborted(partner);
@@ -147,26 +195,17 @@ static void input_abort(struct ripc_context *ctx, const struct wire_packet *pack
 		ctx->stats.drop_token++;
 }
 
-/* Did it come from where the route to the partner leads? */
-static bool is_from_route(struct device *device, const struct partner *partner,
-		const struct ripc__event *event)
+static void input_answer(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->peer_matches(device->port, partner->peer->route, event->from);
-}
+	struct partner *partner = meant(ctx, device, packet, event);
 
-/*
- * A partner that talks to us from where its token came back from, and a hello of the same name
- * from elsewhere: its proof says who lives there, not that the partner does.
- */
-static bool is_intruder(struct device *device, const struct partner *partner,
-		const struct ripc__event *event)
-{
-	const struct ripc_context *ctx = partner->service->ctx;
-
-	return partner->known &&
-		ctx->now_us - partner->used_us < ctx->cfg.peer_timeout_ms * 1000ull &&
-		!is_from_route(device, partner, event);
+	if (packet->h.type == WIRE_RETRY)
+		input_retry(ctx, partner, packet, partner && is_from_route(device, partner, event));
+	else if (packet->h.type == WIRE_GONE)
+		input_gone(ctx, partner, packet);
+	else
+		input_abort(ctx, partner, packet);
 }
 
 /*
@@ -189,21 +228,25 @@ static void challenge(struct partner *partner, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &hello, event->len);
 }
 
-/* A valid first packet, from somebody new or somebody who has not got our token yet. */
+/*
+ * A valid first packet, from somebody new or somebody who has not got our token yet. One that may
+ * be from a partner that lives elsewhere, as both have said hello at once, counts only as a hello:
+ * the answer goes there, and its true sender repeats it with our token.
+ */
 static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_service *service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
-	struct partner *partner = ripc__partner_by_claim(service, packet->h.src,
-		packet->hello.service, packet->hello.context);
 	struct wire_packet hello = {0};
+	struct partner *partner = NULL;
+	enum claim claim = ripc__claim_find(service, device, packet, event->from, &partner);
 
-	if (partner && partner->dead) {
-		challenge(partner, device, packet, event);
+	if (claim == CLAIM_REFUSED) {
+		ctx->stats.drop_token++;
 		return NULL;
 	}
-	if (partner && is_intruder(device, partner, event)) {
-		ctx->stats.drop_token++;
+	if (partner && partner->dead) {
+		challenge(partner, device, packet, event);
 		return NULL;
 	}
 	if (!partner && ripc__partner_accept(service, device, packet, event->from, &partner))
@@ -214,7 +257,16 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	partner->known = false;
 	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
 	ripc__partner_send(partner, &hello);
-	return partner;
+	return claim == CLAIM_CROSSED ? NULL : partner;
+}
+
+static bool has_proof(struct ripc_context *ctx, const struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	const uint8_t *host = event->from->host;
+
+	return ripc__proof_valid(ctx, packet->hello.context, host, packet->hello.proof) ||
+		ripc__proof_valid(ctx, packet->h.src, host, packet->hello.proof);
 }
 
 /* A packet without a valid token. Returns the partner, if it made or found one. */
@@ -223,18 +275,15 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 {
 	struct ripc_service *service;
 
+	if (packet->h.token && !is_answer(packet) &&
+			ripc__guess_is_tried(ctx, device, event->from)) {
+		ctx->stats.drop_token++;
+		return NULL;
+	}
 	if (!verified(ctx, packet))
 		return NULL;
-	if (packet->h.type == WIRE_RETRY) {
-		input_retry(ctx, packet);
-		return NULL;
-	}
-	if (packet->h.type == WIRE_GONE) {
-		input_gone(ctx, packet);
-		return NULL;
-	}
-	if (packet->h.type == WIRE_ABORT) {
-		input_abort(ctx, packet);
+	if (is_answer(packet)) {
+		input_answer(ctx, device, packet, event);
 		return NULL;
 	}
 	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
@@ -245,16 +294,15 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	}
 	if (!(packet->h.flags & WIRE_F_HELLO) || packet->h.token) {
 		ctx->stats.drop_token++;
-		answer_retry(ctx, device, packet, event);
+		if (!packet->h.token || ripc__guess_take(ctx, device, event->from))
+			answer_retry(ctx, device, packet, event);
 		return NULL;
 	}
-	if (packet->hello.to_service != service->id || packet->hello.token == 0 ||
-			packet->hello.service == 0 || packet->h.src == 0) {
+	if (packet->hello.to_service != service->id) {
 		ctx->stats.drop_malformed++;
 		return NULL;
 	}
-	if (!ripc__proof_valid(ctx, packet->hello.context, event->from->host,
-			packet->hello.proof)) {
+	if (!has_proof(ctx, packet, event)) {
 		ctx->stats.drop_proof++;
 		answer_retry(ctx, device, packet, event);
 		return NULL;
@@ -309,11 +357,11 @@ static void dispatch(struct partner *partner, struct device *device,
 /* An ack can end sends and so lose or free the partner: look it up again afterwards. */
 static struct partner *take_ack(struct partner *partner, const struct wire_packet *packet)
 {
-	struct ripc_service *service = partner->service;
-	uint64_t id = partner->id, context = partner->peer->context;
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t token = partner->token_in;
 
 	ripc__outgoing_answer(partner, &packet->ack);
-	return ripc__partner_by_claim(service, packet->h.src, id, context);
+	return ripc__partner_by_token_in(ctx, token);
 }
 
 static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
@@ -334,8 +382,13 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 	}
 	if (!verified(ctx, packet))
 		return;
+	if (packet->h.flags & WIRE_F_HELLO && packet->hello.to_service != partner->service->id) {
+		ctx->stats.drop_malformed++;
+		return;
+	}
 	ripc__partner_touch(partner);
-	if (packet->h.flags & WIRE_F_HELLO && packet->hello.token)
+	ripc__stamps_take(ctx, partner->peer, packet);
+	if (packet->h.flags & WIRE_F_HELLO)
 		ripc__partner_hello(partner, packet);
 	if (packet->h.flags & WIRE_F_ACK)
 		partner = take_ack(partner, packet);
@@ -371,10 +424,28 @@ static RIPC__RARE void not_understood(struct ripc_context *ctx, struct device *d
 		ctx->stats.drop_malformed++;
 }
 
+/* Our token has come back for the first time. NULL: it does not count. */
+static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struct device *device,
+		struct partner *partner, const struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	if (is_guessed(ctx, device, partner, event)) {
+		ctx->stats.drop_token++;
+		return NULL;
+	}
+	if (!verified(ctx, packet))
+		return NULL;
+	partner->known = true;
+	if (partner->dead)
+		ripc__partner_revive(partner);
+	return partner;
+}
+
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
 {
 	struct wire_packet packet;
 	struct partner *partner;
+	bool from_route;
 	int error = wire_decode(event->data, event->len, &packet);
 
 	ctx->stats.datagrams_received++;
@@ -384,23 +455,18 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	}
 	packet.intact = ripc__is_intact(device);
 	partner = ripc__partner_by_token(ctx, &packet.h);
-	if (!partner || packet.h.type == WIRE_RETRY || packet.h.type == WIRE_GONE ||
-			packet.h.type == WIRE_ABORT) {
+	if (!partner || is_answer(&packet))
 		partner = stranger(ctx, device, &packet, event);
-		if (!partner)
-			return;
-	} else if (!partner->known) {
-		if (!verified(ctx, &packet))
-			return;
-		partner->known = true; /* our token came back */
-		if (partner->dead)
-			ripc__partner_revive(partner);
-	}
-	if (partner->dead) {
+	else if (!partner->known)
+		partner = token_returned(ctx, device, partner, &packet, event);
+	if (!partner)
+		return;
+	from_route = is_from_route(device, partner, event);
+	if (partner->dead || (!from_route && ripc__guess_is_tried(ctx, device, event->from))) {
 		ctx->stats.drop_token++;
 		return;
 	}
-	if (!is_from_route(device, partner, event)) {
+	if (!from_route) {
 		/* They are for the path by which they came. */
 		packet.announce.keys = packet.n_returns = 0;
 		if (packet.h.type != WIRE_ECHO_REPLY)
@@ -431,6 +497,9 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		break;
 	case RIPC_EV_PEER:
 		ripc__route_opened(ctx, device, event);
+		break;
+	case RIPC_EV_HINT:
+		ripc__hint(ctx, device, event->from);
 		break;
 	default:
 		break;

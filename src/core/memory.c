@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -31,17 +33,20 @@ static size_t page_len(void)
 
 size_t ripc__memory_round(size_t len)
 {
-	size_t page = page_len();
+	size_t page = page_len(), rounded = (len + page - 1) & ~(page - 1);
 
-	return (len + page - 1) & ~(page - 1);
+	return rounded < len ? SIZE_MAX & ~(page - 1) : rounded;
 }
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
 static int open_memfd(size_t len)
 {
-	int fd = ripc__memfd(), err;
+	int fd, err;
 
+	if (len > PTRDIFF_MAX)
+		return -ENOMEM; /* no mapping is so long */
+	fd = ripc__memfd();
 	if (fd < 0)
 		return fd;
 	if (ftruncate(fd, (off_t)len) < 0) {
@@ -117,13 +122,23 @@ void ripc__memory_unmap(void *memory, size_t len)
 
 /* ---- faulting in ------------------------------------------------------------------------- */
 
-/* Writes to each page what it holds; atomically, for other threads may use it. */
-static void touch(uint8_t *at, size_t len)
+/*
+ * Where the kernel is too old for MADV_POPULATE_WRITE. To touch a page would be a SIGBUS where
+ * there is no memory. So the kernel is asked to: FUTEX_WAKE_OP adds 0 to a word, atomically, as
+ * other threads may use it, and answers EFAULT where we would die (futex(2)). Nobody waits on
+ * the word; if the application does, that is one spurious wake-up.
+ */
+static int populate_by_word(uint8_t *at, size_t len)
 {
 	size_t page = page_len();
+	uint32_t none = 0;
 
-	for (size_t offset = 0; offset < len; offset += page)
-		__atomic_fetch_or(at + offset, 0, __ATOMIC_RELAXED);
+	for (size_t offset = 0; offset < len; offset += page) {
+		if (syscall(SYS_futex, &none, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0,
+				at + offset, FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int populate(void *memory, size_t len)
@@ -133,11 +148,9 @@ static int populate(void *memory, size_t len)
 	do
 		result = madvise(memory, len, MADV_POPULATE_WRITE);
 	while (result < 0 && (errno == EINTR || errno == EAGAIN));
-	if (result < 0 && errno != EINVAL)
-		return -ENOMEM;
-	if (result < 0)
-		touch(memory, len); /* the kernel cannot do it for us */
-	return 0;
+	if (result == 0)
+		return 0;
+	return errno == EINVAL || errno == ENOSYS ? populate_by_word(memory, len) : -ENOMEM;
 }
 
 /*

@@ -15,6 +15,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "order.h"
 #include "returns.h"
 #include "util/blocksum.h"
 
@@ -59,7 +60,8 @@ static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
 
 static uint32_t keyed_prefix(const struct outgoing *outgoing)
 {
-	return WIRE_HEADER_MAX + 32 + 24 * outgoing->n_items;
+	return WIRE_HEADER_MAX + ripc__order_bytes(outgoing) + WIRE_ANNOUNCE_BODY +
+		24 * outgoing->n_items;
 }
 
 /* Bytes of the first items that go along: whatever is repeated must fit into any datagram. */
@@ -135,7 +137,8 @@ bool ripc__opened_may(const struct outgoing *outgoing)
 		outgoing->state == OUT_ACTIVE &&
 		outgoing->total > UNASKED_BYTES && outgoing->limit <= UNASKED_BYTES &&
 		partner->token_out && partner->current &&
-		ripc__opened_least(outgoing) <= ripc__opened_room(outgoing);
+	       (partner->resolved || outgoing->direct) &&
+	       ripc__opened_least(outgoing) <= ripc__opened_room(outgoing);
 }
 
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)

@@ -43,6 +43,23 @@ static const char *unreachable(int error)
 		return "another host, or another network namespace";
 	case -EAFNOSUPPORT:
 		return "no address family in common";
+	case -EBADMSG:
+		return "its address makes no sense: is it another version of libripc?";
+	default:
+		return ripc_strerror(error);
+	}
+}
+
+/* Why has a way failed that was there? Of messages the same codes may say more. */
+static const char *broken(int error)
+{
+	switch (error) {
+	case -EACCES:
+		return "another user's: set shm.uids on both sides";
+	case -ECONNRESET:
+		return "the partner or the network between ended it";
+	case -ETIMEDOUT:
+		return "nothing came back by it";
 	default:
 		return ripc_strerror(error);
 	}
@@ -75,8 +92,8 @@ static void add_device(struct text *text, struct ripc_context *ctx, const struct
 	char why[128];
 
 	if (peer && peer->left == index + 1) {
-		snprintf(why, sizeof(why), "failed (%s), is tried again",
-			ripc_strerror(-peer->why));
+		snprintf(why, sizeof(why), peer->why == EACCES ? "%s" :
+			"failed (%s), is tried again", broken(-peer->why));
 		add(text, name, why);
 	} else if (peer && peer->failed >> index & 1) {
 		add(text, name, "failed, is tried again");

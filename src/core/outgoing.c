@@ -13,9 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "claim.h"
 #include "core.h"
+#include "finding.h"
 #include "mapped.h"
+#include "moving.h"
+#include "order.h"
 #include "returns.h"
+#include "timing.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
@@ -27,7 +32,8 @@ struct batch {
 	uint32_t n, n_iov;
 	struct ripc__tx tx[BATCH_MAX];
 	struct iovec iov[BATCH_MAX * (BATCH_ITEMS + 1)];
-	uint8_t prefixes[BATCH_MAX][WIRE_HEADER_MAX + 32 + 8 * BATCH_ITEMS];
+	uint8_t prefixes[BATCH_MAX][WIRE_HEADER_MAX + WIRE_ORDERED + WIRE_ANNOUNCE_BODY +
+		8 * BATCH_ITEMS];
 };
 
 static struct outgoing *find(struct partner *partner, uint64_t number)
@@ -49,16 +55,6 @@ static struct ripc_context *context_of(const struct outgoing *outgoing)
 static uint32_t rto_of(const struct outgoing *outgoing)
 {
 	return ripc__peer_rto(context_of(outgoing), outgoing->partner->peer);
-}
-
-/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
-static void busy_update(struct outgoing *outgoing)
-{
-	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
-		!(outgoing->announced && outgoing->sent == outgoing->total);
-
-	context_of(outgoing)->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
-	outgoing->busy = busy;
 }
 
 /* Time for the cancel's question and answer before the deadline: a few round trips, but never
@@ -94,21 +90,15 @@ static void wait_reset(struct outgoing *outgoing)
 		outgoing->wait_us += 2 * outgoing->partner->peer->reading_us;
 }
 
-/* The partner has, or may have had, all that it needs to deliver it. */
-static bool may_be_complete(const struct outgoing *outgoing)
+/* The deadline has come; not in time, as the partner's memory was full to the last. */
+static int too_late(const struct outgoing *outgoing)
 {
-	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
-}
-
-/* What to say of one that was not delivered: who cancelled it hears that. */
-static int status_of(const struct outgoing *outgoing, int status)
-{
-	return outgoing->cancel_status ? outgoing->cancel_status : status;
+	return outgoing->no_room ? -ENOBUFS : -ETIMEDOUT;
 }
 
 static void end_by_what_is_known(struct outgoing *outgoing, int status)
 {
-	ripc__outgoing_end(outgoing, may_be_complete(outgoing) ? RIPC_UNKNOWN :
+	ripc__outgoing_end(outgoing, ripc__may_be_complete(outgoing) ? RIPC_UNKNOWN :
 		RIPC_NOT_DELIVERED, status);
 }
 
@@ -225,7 +215,8 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 	struct wire_packet packet;
 	struct location at;
 	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
-	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
+	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
+		ripc__order_bytes(outgoing);
 	uint64_t inline_bytes, unasked;
 
 	wire_clear(&packet);
@@ -241,7 +232,10 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 		unasked = outgoing->total;
 	if (outgoing->announced) {
 		unasked = outgoing->sent;
-		inline_bytes = inline_bytes < outgoing->total ? 0 : inline_bytes;
+		/* On an unknown path, which may be long, it goes alone until told otherwise. */
+		if (inline_bytes < outgoing->total ||
+				(outgoing->is_guess && !partner->peer->srtt_us))
+			inline_bytes = 0;
 		ctx->stats.announcements_repeated++;
 	}
 	locate(outgoing, room, &at);
@@ -258,12 +252,13 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 		.unasked = (uint32_t)unasked, .keys = at.what};
 	packet.payload_len = (uint32_t)inline_bytes;
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_say(outgoing, &packet);
 	if (at.what)
 		ripc__opened_sum(outgoing, &packet);
 	announce_send(outgoing, &packet, wire_has_keys(at.what) ? at.keys : NULL, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;
-	outgoing->announced_us = outgoing->announced ? 0 : ctx->now_us;
 	if (!outgoing->announced)
 		outgoing->told_us = ctx->now_us;
 	outgoing->announced = true;
@@ -272,7 +267,7 @@ static void announce(struct outgoing *outgoing, struct batch *batch)
 			batch_send(partner, batch);
 		ripc__pump(outgoing);
 	}
-	busy_update(outgoing);
+	ripc__busy_update(outgoing);
 }
 
 static void cancel_send(struct outgoing *outgoing)
@@ -316,9 +311,9 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	}
 	/* Who is silent may have gone: who sends with short deadlines would never learn it. */
 	if (outgoing->announced && partner->peer &&
-			ctx->now_us - outgoing->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms / 16)
+			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
 		ripc__partner_suspect(partner);
-	end_by_what_is_known(outgoing, -ETIMEDOUT);
+	end_by_what_is_known(outgoing, too_late(outgoing));
 	ripc__outgoing_advance(partner);
 }
 
@@ -337,6 +332,10 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct outgoing *outgoing = list_entry(timer, struct outgoing, timer);
 	struct partner *partner = outgoing->partner;
 
+	if (outgoing->cut && outgoing->state < OUT_FENCING) {
+		ripc__order_cut(outgoing);
+		return;
+	}
 	if (ctx->now_us >= outgoing->deadline_us) {
 		ripc__outgoing_expire(outgoing);
 		return;
@@ -347,17 +346,19 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 	if (ripc__writing_give_up(outgoing))
 		return;
-	if (ctx->now_us - outgoing->heard_us >= 1000ull * ctx->cfg.peer_timeout_ms) {
+	ripc__death_doubt(ctx);
+	outgoing->heard_us = ripc__heard_us(ctx, timer, outgoing->heard_us);
+	if (ctx->now_us - outgoing->heard_us >= ripc__silence_us(ctx)) {
 		ripc__partner_suspect(partner);
 		end_by_what_is_known(outgoing, -EHOSTUNREACH);
 		ripc__outgoing_advance(partner);
 		return;
 	}
 	if (outgoing->state == OUT_ACTIVE && ctx->now_us >= cancel_at(outgoing)) {
-		ripc__outgoing_cancel(outgoing, -ETIMEDOUT);
+		ripc__outgoing_cancel(outgoing, too_late(outgoing));
 		return;
 	}
-	if (ctx->now_us - outgoing->heard_us >= 250ull * ctx->cfg.peer_timeout_ms &&
+	if (ctx->now_us - outgoing->heard_us >= ripc__silence_of_route_us(ctx) &&
 			ctx->n_devices > 1)
 		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
 	if (outgoing->writing) {
@@ -366,10 +367,12 @@ static void fire(void *owner, struct ripc__timer *timer)
 			writing_wait(outgoing);
 		return;
 	}
+	outgoing->is_guess = true;
 	if (outgoing->state == OUT_CANCELLING)
 		cancel_send(outgoing);
 	else
 		announce(outgoing, NULL);
+	outgoing->is_guess = false;
 	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
 	timer_set(outgoing);
 }
@@ -396,6 +399,8 @@ static bool may_begin(const struct outgoing *outgoing)
 static void number(struct outgoing *outgoing, struct batch *batch)
 {
 	outgoing->number = outgoing->partner->long_next++;
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_number(outgoing);
 	outgoing->state = OUT_ACTIVE;
 	outgoing->heard_us = context_of(outgoing)->now_us;
 	wait_reset(outgoing);
@@ -413,20 +418,24 @@ static void number(struct outgoing *outgoing, struct batch *batch)
 void ripc__outgoing_advance(struct partner *partner)
 {
 	struct batch batch;
+	bool settled;
 
 	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
 		return;
-	/* While its ID may mean somebody else, nothing new is begun. */
-	if (partner->suspect && !ripc__partner_settled(partner))
-		return;
+	/* While its ID may mean somebody else, nothing is begun but answers to it. */
+	settled = ripc__partner_settled(partner);
 	batch.n = batch.n_iov = 0;
 	for (struct list *node = first_waiting(partner), *next; node != &partner->outgoing;
 			node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		next = node->next;
+		if (!settled && !ripc__claim_answer_passes(outgoing, first_waiting(partner)))
+			continue;
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		else if (outgoing->cut)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 		else if (may_begin(outgoing))
 			number(outgoing, &batch);
 		else
@@ -439,17 +448,13 @@ void ripc__outgoing_advance(struct partner *partner)
 
 static void heard(struct outgoing *outgoing)
 {
-	struct ripc_context *ctx = context_of(outgoing);
-
-	if (outgoing->announced_us)
-		ripc__peer_rtt(outgoing->partner->peer, ctx->now_us - outgoing->announced_us,
-			outgoing->exposed); /* the answer may have waited for the reads */
-	outgoing->announced_us = 0;
-	outgoing->heard_us = ctx->now_us;
+	outgoing->heard_us = context_of(outgoing)->now_us;
 }
 
 void ripc__outgoing_tell(struct outgoing *outgoing)
 {
+	if (outgoing->cut)
+		return; /* it is about to end */
 	wait_reset(outgoing);
 	if (outgoing->state == OUT_CANCELLING)
 		cancel_send(outgoing);
@@ -462,6 +467,7 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 {
 	uint64_t left, sent;
 
+	outgoing->no_room = pull->busy == WIRE_NO_ROOM;
 	/* What was written did not get there; it asks for the bytes. */
 	if (pull->limit > outgoing->limit || pull->n_holes)
 		outgoing->written = false;
@@ -479,12 +485,15 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 		outgoing->limit = pull->limit < left ? pull->limit : left;
 	ripc__pump(outgoing);
 	outgoing->resend_left += 2 * (outgoing->sent - sent);
-	busy_update(outgoing);
-	/* While bytes are to be sent the receiver asks by itself. */
-	if (outgoing->sent == outgoing->total)
+	ripc__busy_update(outgoing);
+	/* While bytes are to be sent the receiver asks by itself; and it says no more of room. */
+	if (outgoing->no_room && outgoing->wait_us <= RTO_CAP_US)
+		return;
+	if (outgoing->sent == outgoing->total && !outgoing->no_room)
 		wait_reset(outgoing);
 	else
-		outgoing->wait_us = RTO_CAP_US;
+		outgoing->wait_us = 2 * rto_of(outgoing) > RTO_CAP_US ? 2 * rto_of(outgoing) :
+			RTO_CAP_US;
 	timer_set(outgoing);
 }
 
@@ -492,76 +501,11 @@ void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *pack
 {
 	struct outgoing *outgoing = find(partner, packet->h.number);
 
-	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing)
+	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing || outgoing->cut)
 		return;
 	heard(outgoing);
 	ripc__unasked_count(outgoing, 0); /* it has come, or was dropped */
 	pulled(outgoing, &packet->pull);
-	ripc__outgoing_advance(partner);
-}
-
-static void begin(struct outgoing *outgoing, struct partner *partner)
-{
-	ripc__opened_close(outgoing);
-	ripc__writing_leave(outgoing);
-	ripc__offer_free(outgoing);
-	ripc__outgoing_link(outgoing, partner);
-	outgoing->state = OUT_WAITING;
-	outgoing->number = 0;
-	outgoing->announced = outgoing->exposed = outgoing->unopenable = false;
-	outgoing->written = false;
-	outgoing->sent = outgoing->limit = 0;
-	outgoing->crc = outgoing->n_holes = 0;
-	outgoing->resend_left = PULL_MAX;
-	busy_update(outgoing);
-	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
-}
-
-static bool may_move(const struct outgoing *outgoing)
-{
-	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
-		!outgoing->service->closing &&
-		outgoing->deadline_us > context_of(outgoing)->now_us;
-}
-
-/* Begins anew with whoever has the ID now. It was certainly not delivered where it was. */
-static void move_on(struct outgoing *outgoing)
-{
-	struct partner *next;
-	int error = ripc__partner_for_send(outgoing->service, outgoing->to, &next);
-
-	if (error) {
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
-		return;
-	}
-	ripc__outgoing_unblock(outgoing->partner);
-	ripc__outgoing_unlink(outgoing);
-	begin(outgoing, next);
-	ripc__outgoing_advance(next);
-}
-
-/* What has not begun goes to the next holder of the ID at once. */
-static void move_waiting(struct partner *partner)
-{
-	list_for_each_safe(node, &partner->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		if (outgoing->state == OUT_WAITING && may_move(outgoing))
-			move_on(outgoing);
-	}
-}
-
-/* The service is leaving; unless this very incarnation was meant, look for the next one. */
-static void refused_by_move(struct outgoing *outgoing)
-{
-	struct partner *partner = outgoing->partner;
-
-	ripc__partner_retire(partner);
-	if (outgoing->to_incarnation || context_of(outgoing)->now_us >= outgoing->deadline_us)
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
-	else
-		move_on(outgoing);
-	move_waiting(partner);
 	ripc__outgoing_advance(partner);
 }
 
@@ -606,12 +550,12 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 			ripc__peer_has_read(partner->peer, partner->service->ctx->now_us -
 				outgoing->told_us);
 		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
-			refused_by_move(outgoing);
+			ripc__outgoing_refused(outgoing);
 			return;
 		}
 		if (status == 0)
 			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
-		else
+		else if (!ripc__outgoing_begins_again(outgoing, status))
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
 				outgoing->state == OUT_CANCELLING &&
 				(status == ECANCELED || status == ESHUTDOWN) ?
@@ -635,8 +579,8 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 		if (outgoing->state == OUT_WAITING || !outgoing->announced)
 			continue;
 		if (age_us > PARTNER_IDLE_US / 2 &&
-				(forgotten || may_be_complete(outgoing))) {
-			end_by_what_is_known(outgoing, status_of(outgoing, -EHOSTUNREACH));
+				(forgotten || ripc__may_be_complete(outgoing))) {
+			end_by_what_is_known(outgoing, ripc__status_of(outgoing, -EHOSTUNREACH));
 			continue;
 		}
 		if (repeat)
@@ -651,44 +595,6 @@ void ripc__outgoing_hasten(struct partner *partner)
 
 		if (outgoing->state != OUT_WAITING && outgoing->announced)
 			ripc__outgoing_tell(outgoing);
-	}
-}
-
-/* Certainly not delivered where it was, which has been gone since gone_us? */
-static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
-{
-	return !may_be_complete(outgoing) || outgoing->started_us > gone_us;
-}
-
-void ripc__outgoing_move(struct partner *partner)
-{
-	uint32_t n = partner->n_outgoing;
-
-	/* Counted, as one may come back: its ID may mean the same partner again. */
-	for (struct list *node = partner->outgoing.next, *next; n > 0; n--, node = next) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		next = node->next;
-		if (is_undelivered(outgoing, UINT64_MAX) && may_move(outgoing))
-			move_on(outgoing);
-	}
-}
-
-void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
-{
-	bool was_found = partner->peer != NULL;
-
-	for (uint32_t n = partner->n_outgoing; n > 0; n--) {
-		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
-			node);
-
-		if (!is_undelivered(outgoing, gone_us))
-			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
-		else if (was_found && may_move(outgoing))
-			move_on(outgoing);
-		else
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
-				status_of(outgoing, status));
 	}
 }
 
@@ -739,22 +645,29 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		uint64_t lends, struct outgoing **outgoing_out)
 {
 	struct ripc_context *ctx = service->ctx;
+	struct partner *asker = request->flags & RIPC_ORDERED ? NULL : /* it overtakes nothing */
+		ripc__claim_asker(service, request->to, request->reply_to);
+	struct partner *partner = asker;
 	struct outgoing *outgoing;
-	struct partner *partner;
 	uint64_t total;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
 	if (!error && request->flags & RIPC_GIVE)
 		error = ripc__buffers_check(ctx, request->items, request->n_items);
-	error = error ? error : ripc__partner_for_call(service, request->to, &partner);
+	if (!error && !asker)
+		error = ripc__find_for_long(service, request->to, &partner);
 	if (error)
 		return error;
+	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
+			ripc__order_has_gap(service, partner, request->to))
+		return -ECANCELED;
 	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= WAITING_MAX) {
 		partner->blocked = true;
 		return -EAGAIN;
 	}
-	if (request->to_incarnation && partner->peer &&
-			partner->incarnation != request->to_incarnation)
+	if (request->to_incarnation && (partner->peer ?
+			partner->incarnation != request->to_incarnation :
+			ripc__death_is_known(service, request->to_incarnation)))
 		return -ENOENT;
 	outgoing = outgoing_alloc(service, request, total);
 	if (!outgoing)
@@ -766,8 +679,11 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	}
 	count_foreign(ctx, request);
 	outgoing->lends = lends;
+	outgoing->direct = asker;
+	if (request->flags & RIPC_ORDERED)
+		ripc__order_begin(outgoing);
 	ripc__partner_touch(partner);
-	begin(outgoing, partner);
+	ripc__outgoing_begin(outgoing, partner);
 	if (request->reply_to)
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;

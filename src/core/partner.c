@@ -14,13 +14,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "claim.h"
 #include "core.h"
 #include "receiving.h"
 #include "returns.h"
+#include "token.h"
 #include "util/rare.h"
 
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
-#define ASK_AGAIN_S  60u /* the resolver, whether an ID means whom we know by a hello */
+#define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
 #define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 
@@ -62,14 +64,18 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 	return false;
 }
 
-/* Is there room for somebody new from there, whom we do not look for? */
+/*
+ * Is there room for somebody new from there, whom we do not look for? A host holds no more than it
+ * leaves free, so that a few hosts cannot take the room of those that come later.
+ */
 static bool room_for(struct ripc_context *ctx, const struct ripc__addr *from)
 {
 	const struct host *host = ripc__host_find(ctx, from);
+	uint64_t held = host ? host->partners : 0;
 
-	if (host && host->partners >= HOST_PARTNERS_MAX)
+	if (held >= HOST_PARTNERS_MAX)
 		return forget_one(ctx, host);
-	return ctx->stats.partners < PARTNERS_ACCEPTED || forget_one(ctx, NULL);
+	return ctx->stats.partners + held < PARTNERS_ACCEPTED || forget_one(ctx, NULL);
 }
 
 /* ---- making partners --------------------------------------------------------------------- */
@@ -137,7 +143,7 @@ static int partner_attach(struct partner *partner, uint64_t incarnation, struct 
 }
 
 /* The partner is whom its ID means from now on. */
-static int make_current(struct partner *partner)
+int ripc__partner_make_current(struct partner *partner)
 {
 	int error = ripc__map_put(&partner->service->partners, partner->id, partner);
 
@@ -147,7 +153,7 @@ static int make_current(struct partner *partner)
 	return error;
 }
 
-static void unmake_current(struct partner *partner)
+void ripc__partner_unmake_current(struct partner *partner)
 {
 	if (partner->current)
 		ripc__map_remove(&partner->service->partners, partner->id);
@@ -165,10 +171,11 @@ void ripc__partner_free(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
+	ripc__claim_forget(partner);
 	incoming_forget_all(partner);
 	ripc__offers_forget(partner);
 	ripc__permits_leave(partner);
-	unmake_current(partner);
+	ripc__partner_unmake_current(partner);
 	ripc__held_drop(partner, true);
 	if (partner->peer) {
 		ripc__pair_remove(partner);
@@ -221,6 +228,7 @@ static int dead_found(struct partner *partner, const struct ripc__answer *answer
 		return error;
 	peer_replace(partner, peer);
 	partner->dead = false;
+	partner->resolved = true;
 	partner->token_out = 0;
 	partner->state = PARTNER_HELLO;
 	return 0;
@@ -242,29 +250,29 @@ static void hand_over(struct partner *from, struct partner *to)
 	}
 }
 
-/* The resolver's answer makes a partner of what was only an ID, or names one that we know. */
+/*
+ * The resolver's answer makes a partner of what was only an ID, or names one that we know, as it
+ * has spoken to us before we asked: it may have to show yet that it lives there.
+ */
 static int partner_find(struct partner **partner, const struct ripc__answer *answer)
 {
-	struct partner *known = ripc__partner_by_claim((*partner)->service,
-		answer->record.incarnation, (*partner)->id, answer->record.context);
+	struct partner *known = ripc__claim_named((*partner)->service, (*partner)->id, answer);
 	int error;
 
 	if (!known)
 		return partner_found(*partner, answer);
-	/* It has spoken to us before we asked. */
 	error = known->dead ? dead_found(known, answer) : 0;
 	if (error)
 		return error;
-	unmake_current(*partner);
-	error = make_current(known);
+	ripc__partner_unmake_current(*partner);
+	error = ripc__partner_make_current(known);
 	if (error)
 		return error;
 	hand_over(*partner, known);
-	known->proof = answer->proof;
-	known->resolved = true;
 	known->suspect = false;
 	ripc__partner_free(*partner);
 	*partner = known;
+	ripc__claim_judge(known, answer);
 	return 0;
 }
 
@@ -272,9 +280,10 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 static void resolving_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
-	if (!status)
-		status = partner_find(&partner, answer);
-	if (status) {
+	status = ripc__death_reask(partner, status, &answer);
+	if (status == -EINPROGRESS)
+		return;
+	if (status || (status = partner_find(&partner, answer))) {
 		ripc__outgoing_lost(partner, status, UINT64_MAX);
 		ripc__partner_free(partner);
 		return;
@@ -283,47 +292,18 @@ static void resolving_answered(struct partner *partner, int status,
 	ripc__outgoing_advance(partner);
 }
 
-/* An answer for a partner of whom we heard that it moved, or only by its own hello. */
-static void suspect_answered(struct partner *partner, int status,
-		const struct ripc__answer *answer)
-{
-	partner->suspect = false;
-	/* Nobody else has the ID: what we know is the best there is, if it leads somewhere. */
-	if (status == -ENOENT && ripc__route_is_lost(partner))
-		unmake_current(partner);
-	if (status)
-		return;
-	if (answer->record.incarnation == partner->incarnation &&
-			answer->record.context == partner->peer->context) {
-		partner->proof = answer->proof;
-		partner->resolved = true;
-		ripc__route_answered(partner, answer);
-		return;
-	}
-	/* It may live on, as a rival that has not yet given way: what it says still counts. */
-	unmake_current(partner);
-	ripc__outgoing_move(partner);
-}
-
 bool ripc__partner_settled(struct partner *partner)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	const struct ripc__answer *answer;
-	int status;
-
-	if (!partner->suspect)
+	if (!partner->peer || (partner->resolved && !partner->suspect))
 		return true;
-	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
-	if (status == -EINPROGRESS)
-		return false;
-	suspect_answered(partner, status, answer);
-	return partner->current;
+	return ripc__claim_settled(partner);
 }
 
+/* An answer for a partner of whom we heard that it moved, or only by its own hello. */
 static void suspect_resolved(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
-	suspect_answered(partner, status, answer);
+	ripc__claim_answered(partner, status, answer);
 	ripc__outgoing_advance(partner);
 }
 
@@ -350,30 +330,8 @@ static int resolve(struct partner **partner)
 	const struct ripc__answer *answer;
 	int status = ripc__resolver_lookup(ctx->resolver, (*partner)->id, ctx->now_us, &answer);
 
-	if (status == -EINPROGRESS)
-		return 0;
-	return status ? status : partner_find(partner, answer);
-}
-
-/*
- * We know by its own hello only that its ID means this partner: is it so? Sends go on meanwhile:
- * most are answers, and their sender need not be known to any resolver of ours.
- */
-static void confirm(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	uint16_t now_s = (uint16_t)(ctx->now_us / 1000000 | 1); /* 0: never */
-	const struct ripc__answer *answer;
-	int status;
-
-	if (partner->asked_s && (uint16_t)(now_s - partner->asked_s) < ASK_AGAIN_S)
-		return;
-	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
-	if (status == -ENOMEM)
-		return; /* too many questions now: asked with a later send */
-	partner->asked_s = now_s;
-	if (status != -EINPROGRESS)
-		suspect_answered(partner, status, answer);
+	status = ripc__death_reask(*partner, status, &answer);
+	return status == -EINPROGRESS ? 0 : status ? status : partner_find(partner, answer);
 }
 
 /* Whom the ID means, or NULL; often the same as before. */
@@ -393,10 +351,6 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 		return -ESHUTDOWN;
 	if (partner && !ripc__partner_settled(partner))
 		partner = current_of(service, id);
-	if (partner && partner->peer && !partner->resolved && !partner->suspect) {
-		confirm(partner);
-		partner = current_of(service, id);
-	}
 	if (partner) {
 		*partner_out = partner;
 		return 0;
@@ -404,7 +358,7 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 	partner = partner_alloc(service, id);
 	if (!partner)
 		return -ENOMEM;
-	error = make_current(partner);
+	error = ripc__partner_make_current(partner);
 	error = error ? error : resolve(&partner);
 	if (error) {
 		ripc__partner_free(partner);
@@ -452,19 +406,14 @@ int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct par
 	return 0;
 }
 
-/* One incarnation has one ID, in one context: a host that claims two lies. */
-static bool host_says_otherwise(struct ripc_context *ctx, const struct wire_packet *packet,
-		const struct ripc__addr *from)
+/* Another one claims its ID: is it still there? Asked for now and then, or after a silence. */
+static void doubt(struct partner *partner)
 {
-	const struct host *host = ripc__host_find(ctx, from);
-	const struct partner *partner;
+	struct ripc_context *ctx = partner->service->ctx;
+	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
 
-	for (uint32_t place = 0; host && (partner = ripc__pair_at(ctx, packet->h.dst,
-			packet->h.src, place)); place++) {
-		if (partner->peer->host == host)
-			return true;
-	}
-	return false;
+	if (partner->resolved && (silence >= CLAIMED_US >> 10 || ripc__claim_may_ask(ctx)))
+		ripc__partner_suspect(partner);
 }
 
 int ripc__partner_accept(struct ripc_service *service, struct device *device,
@@ -476,10 +425,6 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	struct peer *peer;
 	int error;
 
-	if (host_says_otherwise(ctx, packet, from)) {
-		ctx->stats.drop_token++;
-		return -EEXIST;
-	}
 	if (!room_for(ctx, from)) {
 		ctx->stats.drop_partner_limit++;
 		return -ENOMEM;
@@ -496,9 +441,9 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		goto err_put_peer;
 	other = ripc__map_get(&service->partners, partner->id);
 	if (!other)
-		make_current(partner); /* without memory for it, it is found by its token only */
+		ripc__partner_make_current(partner); /* without memory: found by its token */
 	else if (other->peer)
-		ripc__partner_suspect(other);
+		doubt(other);
 	if (other)
 		ripc__resolver_claimed(ctx->resolver, partner->id);
 	*partner_out = partner;
@@ -560,7 +505,7 @@ void ripc__partner_suspect(struct partner *partner)
 void ripc__partner_retire(struct partner *partner)
 {
 	ripc__resolver_suspect(partner->service->ctx->resolver, partner->id, partner->incarnation);
-	unmake_current(partner);
+	ripc__partner_unmake_current(partner);
 	partner->suspect = false; /* what its ID means now is no longer its concern */
 }
 
@@ -568,6 +513,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	ripc__partner_retire(partner);
 	ripc__partner_touch(partner);
+	ripc__claim_forget(partner);
 	token_renew(partner);
 	partner->dead = true;
 	incoming_forget_all(partner);
@@ -593,10 +539,9 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 
 void ripc__partner_revive(struct partner *partner)
 {
-	partner->dead = partner->resolved = false;
-	partner->asked_s = 0;
+	partner->dead = partner->resolved = partner->rechecked = false;
 	if (!ripc__map_get(&partner->service->partners, partner->id))
-		make_current(partner); /* without memory for it, it is found by its token only */
+		ripc__partner_make_current(partner); /* without memory: found by its token */
 }
 
 /* It has understood nothing of what we sent: that was certainly not delivered. */
@@ -660,7 +605,7 @@ void ripc__partner_header_bare(struct partner *partner, struct wire_packet *pack
 /* The pending ack. It also speaks for all that were delivered shortly before. */
 static struct wire_ack ack_take(struct partner *partner)
 {
-	struct wire_ack ack = {partner->ack_number, partner->ack_status, 0};
+	struct wire_ack ack = {.number = partner->ack_number, .status = partner->ack_status};
 	int64_t shift = (int64_t)(partner->in_oldest + 64 - ack.number);
 
 	if (shift >= 0 && shift < 64)
@@ -698,6 +643,7 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		packet->ack = ack_take(partner);
 		ripc__point(ctx, "after_done");
 	}
+	ripc__stamps_put(ctx, partner->peer, packet);
 }
 
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet)

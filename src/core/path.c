@@ -7,49 +7,103 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "claim.h"
 #include "core.h"
+#include "timing.h"
 
-#define WINDOW_MIN  (8 * DATAGRAM_BASE)
-#define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
-#define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
-#define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
-#define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
-#define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
-#define REORDER_MOST   3u /* patience ends at two round trips */
-#define CUTS_TO_FORGET 16u
 #define SHRUNK_US  30000000u /* after so long the route's datagram size is tried again */
+#define ECHO_US    50000u    /* an older stamp is not given back */
+#define SAMPLE_MAX_US 10000000u /* a round trip that took longer is none */
 
-/* Does the path lose so much that lost requests, too, are everyday? */
-static bool is_lossy(const struct peer *peer)
+/* ---- round trips ------------------------------------------------------------------------- */
+
+static uint32_t clock_now(const struct ripc_context *ctx)
 {
-	return peer->loss > LOSSY;
+	return (uint32_t)ctx->env.now_us(ctx->env.arg);
 }
 
-/*
- * Jacobson and Karels, 1988; RFC 6298. A doubtful sample, of bytes that may have been sent twice,
- * is at worst too long: better than none, until there is a good one. Where requests get lost, a
- * sample may contain the wait for the next one: it counts as half as long again, so that waits do
- * not make the next waits longer, while a path that did become longer is soon known to be.
- */
-void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
+uint32_t ripc__stamp(const struct ripc_context *ctx)
 {
-	int64_t sample = sample_us < RTO_MAX_US ? (int64_t)sample_us : RTO_MAX_US;
-	int64_t most = peer->srtt_us + peer->srtt_us / 2 + 1;
+	uint32_t stamp = clock_now(ctx);
+
+	return stamp ? stamp : 1;
+}
+
+/* Two clocks may differ by some hundred microseconds in a second: what waited for long tells
+ * nothing of a short path. */
+uint32_t ripc__echo(const struct ripc_context *ctx, const struct peer *peer)
+{
+	uint32_t waited_us = clock_now(ctx) - peer->stamp_us, echo = peer->stamp + waited_us;
+
+	if (peer->stamp == 0 || waited_us > ECHO_US)
+		return 0;
+	return echo ? echo : 1;
+}
+
+void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
+		struct wire_packet *packet)
+{
+	if (packet->h.type == WIRE_ANNOUNCE) {
+		packet->announce.stamp = ripc__stamp(ctx);
+		packet->announce.echo = ripc__echo(ctx, peer);
+	} else if (packet->h.type == WIRE_PULL) {
+		packet->pull.stamp = ripc__stamp(ctx);
+		packet->pull.echo = ripc__echo(ctx, peer);
+	} else if (packet->h.type == WIRE_DATA) {
+		packet->echo = ripc__echo(ctx, peer);
+	}
+	if (packet->h.type == WIRE_ANSWER || packet->h.flags & WIRE_F_ACK)
+		packet->ack.echo = ripc__echo(ctx, peer);
+}
+
+static void stamp_take(const struct ripc_context *ctx, struct peer *peer, uint32_t stamp)
+{
+	peer->stamp = stamp;
+	peer->stamp_us = clock_now(ctx);
+}
+
+void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo)
+{
+	uint32_t sample_us = clock_now(ctx) - echo;
+
+	if (echo && sample_us <= SAMPLE_MAX_US)
+		ripc__peer_rtt(peer, sample_us);
+}
+
+void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo)
+{
+	if (echo && peer->arrived_us != ctx->now_us)
+		ripc__echo_take(ctx, peer, echo);
+}
+
+void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
+		const struct wire_packet *packet)
+{
+	if (packet->h.flags & WIRE_F_ACK || packet->h.type == WIRE_ANSWER)
+		ripc__echo_take(ctx, peer, packet->ack.echo);
+	if (packet->h.type == WIRE_ANNOUNCE) {
+		ripc__echo_take(ctx, peer, packet->announce.echo);
+		stamp_take(ctx, peer, packet->announce.stamp);
+	} else if (packet->h.type == WIRE_PULL) {
+		ripc__echo_take(ctx, peer, packet->pull.echo);
+		stamp_take(ctx, peer, packet->pull.stamp);
+	}
+}
+
+/* Jacobson and Karels, 1988; RFC 6298. */
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
+{
+	int64_t sample = sample_us < SAMPLE_MAX_US ? (int64_t)sample_us : SAMPLE_MAX_US;
 	int64_t off, far;
 
-	if (doubtful && peer->srtt_us)
-		return;
-	if (peer->srtt_us && is_lossy(peer) && sample > most)
-		sample = most;
 	if (sample == 0)
 		sample = 1;
 	off = sample - peer->srtt_us;
 	far = off < 0 ? -off : off;
-	if (peer->srtt_us == 0 || peer->rtt_doubtful) {
-		peer->rtt_doubtful = doubtful;
+	if (peer->srtt_us == 0) {
 		peer->srtt_us = (uint32_t)sample;
-		peer->rttvar_us = doubtful ? 0 : (uint32_t)sample / 2;
-		peer->rtt_min_us = (uint32_t)sample;
+		peer->rttvar_us = (uint32_t)sample / 2;
+		peer->rtt_min_us = peer->round_min_us = (uint32_t)sample;
 		return;
 	}
 	peer->srtt_us = (uint32_t)(peer->srtt_us + off / 8);
@@ -58,6 +112,8 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us, bool doubtful)
 		peer->srtt_us = 1;
 	if (sample < peer->rtt_min_us)
 		peer->rtt_min_us = (uint32_t)sample;
+	if (peer->round_min_us == 0 || sample < peer->round_min_us)
+		peer->round_min_us = (uint32_t)sample;
 }
 
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us)
@@ -73,18 +129,26 @@ void ripc__peer_has_read(struct peer *peer, uint64_t took_us)
  */
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 {
-	uint64_t most = 1000ull * ctx->cfg.peer_timeout_ms / 16;
-	uint64_t least = is_lossy(peer) ? RTO_MIN_US / 2 : RTO_MIN_US;
+	uint64_t most = ripc__rto_most_us(ctx);
+	uint64_t least = ripc__peer_is_lossy(peer) ? RTO_MIN_US / 2 : RTO_MIN_US;
 	uint64_t rto = peer->srtt_us ? 2ull * peer->srtt_us + 4ull * peer->rttvar_us : RTO_FIRST_US;
 
 	most = most < RTO_CAP_US ? most : RTO_CAP_US;
+	/* But never before an answer can have come. */
+	if (most < peer->srtt_us + peer->srtt_us / 4)
+		most = ripc__wait_bound(ctx, peer->srtt_us + peer->srtt_us / 4);
 	rto = rto < most ? rto : most;
 	return (uint32_t)(rto > least ? rto : least);
 }
 
+uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer)
+{
+	return peer->srtt_us ? ripc__peer_rto(ctx, peer) : ripc__wait_bound(ctx, RTO_CAP_US);
+}
+
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us)
 {
-	uint64_t most = 1000ull * ctx->cfg.peer_timeout_ms / 8;
+	uint64_t most = ripc__wait_most_us(ctx);
 
 	most = most > RTO_MIN_US ? most : RTO_MIN_US;
 	return wait_us < most ? wait_us : (uint32_t)most;
@@ -100,126 +164,12 @@ uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
 	return 2 * wait_us < most ? 2 * wait_us : most;
 }
 
-/* Do our bytes, or somebody's, wait in a queue on the way? */
-static bool is_queueing(const struct peer *peer)
-{
-	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
-}
-
-/*
- * Doubling until a queue builds up; then by one datagram a round trip beside others in the queue
- * (as TCP does: Jacobson, 1988), by a sixteenth where there is none.
- */
-void ripc__peer_grow(struct peer *peer, uint32_t bytes)
-{
-	uint32_t step = DATAGRAM_BASE;
-
-	peer->epoch_got += bytes;
-	peer->silences = 0;
-	if (peer->slow_start && is_queueing(peer))
-		peer->slow_start = false;
-	if (!is_queueing(peer) && peer->window / 16 > step)
-		step = peer->window / 16;
-	if (peer->slow_start)
-		peer->window += bytes;
-	else
-		peer->window += (uint32_t)((uint64_t)bytes * step / peer->window);
-	if (peer->window > WINDOW_MAX)
-		peer->window = WINDOW_MAX;
-}
-
-uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
-{
-	uint32_t most = ripc__peer_device(ctx, peer)->attr.peer_buffer;
-
-	return most && most < peer->window ? most : peer->window;
-}
-
-/* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
-static void loss_measure(struct peer *peer)
-{
-	uint64_t all = (uint64_t)peer->epoch_got + peer->epoch_lost;
-	int64_t share = all ? (int64_t)(1024ull * peer->epoch_lost / all) : 0;
-
-	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
-	peer->epoch_got = peer->epoch_lost = 0;
-}
-
-/*
- * Lost bytes are held against the window until they were asked for. One request must be able to
- * name all that a window loses, or what is lost fills the window and nothing new comes.
- */
-static void window_bound(struct ripc_context *ctx, struct peer *peer)
-{
-	uint64_t named = (uint64_t)WIRE_HOLES_MAX * ripc__peer_payload(ctx, peer);
-
-	if (is_lossy(peer) && peer->window > named * 1024 / peer->loss)
-		peer->window = (uint32_t)(named * 1024 / peer->loss);
-}
-
-/*
- * A loss means congestion if there is a queue, or if very much is lost; without either it is the
- * path that loses, and sending less would not help (docs/rationale.md). Nor does silence mean
- * congestion on a path that loses, unless it lasts: the request or its answer was lost.
- */
-static bool is_congestion(struct peer *peer, bool silence)
-{
-	if (is_queueing(peer))
-		return true;
-	if (!silence)
-		return peer->loss >= LOSS_MOST;
-	return !is_lossy(peer) || ++peer->silences >= SILENCES_MOST;
-}
-
-void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes)
-{
-	bool silence = lost_bytes == 0;
-
-	peer->epoch_lost += (uint32_t)lost_bytes;
-	/* Before the first round trip is known, silence may just be a long path. */
-	if (peer->srtt_us == 0 || ctx->now_us - peer->cut_us < peer->srtt_us)
-		return;
-	peer->cut_us = ctx->now_us;
-	/* Silence says nothing about the share. */
-	if (!silence) {
-		loss_measure(peer);
-		window_bound(ctx, peer);
-	}
-	if (++peer->cuts == CUTS_TO_FORGET) {
-		peer->cuts = peer->proofs = 0;
-		peer->reorder -= peer->reorder > 0;
-	}
-	if (!is_congestion(peer, silence))
-		return;
-	peer->slow_start = false;
-	peer->window_before = peer->window;
-	peer->window /= 2;
-	if (peer->window < WINDOW_MIN)
-		peer->window = WINDOW_MIN;
-}
-
-/*
- * On a path that loses, some requests are repeated too early whatever the path does: only several
- * proofs among CUTS_TO_FORGET losses count there. A path that reorders gives one for nearly each.
- */
-void ripc__peer_reorders(struct peer *peer)
-{
-	if (is_lossy(peer) && ++peer->proofs < PROOFS_MOST)
-		return;
-	peer->proofs = 0;
-	if (peer->reorder < REORDER_MOST)
-		peer->reorder++;
-	peer->cuts = 0;
-	if (peer->window < peer->window_before)
-		peer->window = peer->window_before;
-}
-
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 {
 	struct device *device = ripc__peer_device(ctx, peer);
 	uint32_t route;
 
-	if (peer->shrunk_us && ctx->now_us - peer->shrunk_us > SHRUNK_US) {
+	if (peer->shrunk_us && (uint32_t)ctx->now_us - peer->shrunk_us > SHRUNK_US) {
 		peer->shrunk_us = 0; /* perhaps it was only loss */
 		peer->datagram = 0;
 	}
@@ -234,14 +184,20 @@ void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *pa
 		struct device *device, const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t now_us = ctx->env.now_us(ctx->env.arg);
 
 	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
-		if (ping->nonce == packet->value && !ping->done) {
-			ping->rtt_us = ctx->now_us - ping->sent_us;
+		/* Each repetition has a stamp of its own, which is given back. */
+		if (ping->nonce == packet->value && !ping->done &&
+				packet->stamp >= ping->began_us && packet->stamp <= now_us) {
+			ping->rtt_us = now_us - packet->stamp;
 			ping->done = true;
 			ctx->changed = true;
+			ripc__peer_rtt(partner->peer, ping->rtt_us);
 		}
 	}
+	ripc__claim_echoed(partner, packet->value);
+	ripc__hint_echo(partner, packet->value);
 	ripc__route_proven(partner, packet->value, device, from);
 }
 

@@ -16,7 +16,7 @@
  * Who has an IPv6 network has all 2^64 addresses in it, so that it counts as one host. Not so
  * the link-local network, where all neighbours are, and not what begins with 64 zeros: IPv4.
  */
-static uint64_t host_key(struct ripc_context *ctx, const struct ripc__addr *addr)
+uint64_t ripc__host_key(const struct ripc_context *ctx, const struct ripc__addr *addr)
 {
 	static const uint8_t zeros[8];
 	uint8_t bound[16] = {0};
@@ -31,7 +31,7 @@ static uint64_t host_key(struct ripc_context *ctx, const struct ripc__addr *addr
 
 struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr)
 {
-	return ripc__map_get(&ctx->hosts, host_key(ctx, addr));
+	return ripc__map_get(&ctx->hosts, ripc__host_key(ctx, addr));
 }
 
 static struct host *host_get(struct ripc_context *ctx, const struct ripc__addr *addr)
@@ -42,7 +42,7 @@ static struct host *host_get(struct ripc_context *ctx, const struct ripc__addr *
 		host = calloc(1, sizeof(*host));
 		if (!host)
 			return NULL;
-		host->key = host_key(ctx, addr);
+		host->key = ripc__host_key(ctx, addr);
 		if (ripc__map_put(&ctx->hosts, host->key, host)) {
 			free(host);
 			return NULL;
@@ -161,6 +161,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		peer_free(ctx, peer);
 		return -ENOMEM;
 	}
+	ripc__death_watch(ctx, context);
 	*peer_out = peer;
 	return 0;
 }
@@ -171,7 +172,9 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 	if (--peer->partners > 0)
 		return;
 	ripc__map_remove(&ctx->peers, peer->key);
+	ripc__resolver_unwatch(ctx->resolver, peer->context);
 	ripc__peer_candidate_free(peer);
+	ripc__inquiry_end(ctx, peer);
 	peer_free(ctx, peer);
 }
 

@@ -17,7 +17,7 @@ static struct window *window_for(struct ripc_service *service, size_t len)
 	list_for_each(node, &service->windows) {
 		struct window *window = list_entry(node, struct window, node);
 
-		if (window->mem.iov_len >= len)
+		if (window->mem.iov_len >= len && !window->cancelled)
 			return window;
 	}
 	return NULL;
@@ -57,9 +57,10 @@ void ripc__places_release(struct ripc_service *service, struct message *message)
 }
 
 /* While a message is being received, a window's place holds the window itself as its cookie. */
-static int place_find(struct ripc_service *service, struct lent *lent, uint32_t i, uint64_t len,
+static int place_find(struct ripc_service *service, struct lent *lent, uint32_t i, uint64_t from,
 		struct ripc_buffer *place)
 {
+	size_t len = place->mem.iov_len;
 	struct window *window;
 
 	if (lent && i < lent->n && lent->buffers[i].mem.iov_len >= len) {
@@ -75,8 +76,16 @@ static int place_find(struct ripc_service *service, struct lent *lent, uint32_t 
 		return 0;
 	}
 	place->place = RIPC_IN_POOL;
-	place->mem.iov_len = len;
-	return ripc__pool_alloc(service->ctx->pool, len, &place->mem.iov_base);
+	return ripc__pool_promise(service->ctx->pool, len, from, &place->mem.iov_base);
+}
+
+/* Who sends it, for the pool. */
+static uint64_t reader_of(const struct partner *partner)
+{
+	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+
+	return device->ops->peer_reader && !partner->peer->opening ?
+		device->ops->peer_reader(device->port, partner->peer->route) : 0;
 }
 
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
@@ -96,7 +105,8 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t len = wire_item_len(packet, i);
 
-		if (place_find(service, lent, i, len, &places[i])) {
+		places[i].mem.iov_len = len;
+		if (place_find(service, lent, i, reader_of(partner), &places[i])) {
 			release(service, message, i);
 			return NULL;
 		}
@@ -155,18 +165,21 @@ void ripc__places_settle(struct message *message)
 		message->public.places = NULL;
 }
 
-void ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end)
+int ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end)
 {
 	const struct ripc_msg *public = &incoming->message->public;
 	struct ripc__pool *pool = incoming->message->ctx->pool;
 	uint64_t at = 0;
+	int error = 0;
 
-	for (uint32_t i = 0; i < public->n_items && at < end; i++) {
+	for (uint32_t i = 0; i < public->n_items && at < end && !error; i++) {
 		uint64_t len = public->items[i].iov_len;
 		uint64_t from = start > at ? start - at : 0, to = end - at < len ? end - at : len;
 
 		if (public->places[i].place == RIPC_IN_POOL && from < to)
-			ripc__pool_fault(pool, (char *)public->items[i].iov_base + from, to - from);
+			error = ripc__pool_fault(pool, (char *)public->items[i].iov_base + from,
+				to - from);
 		at += len;
 	}
+	return error;
 }

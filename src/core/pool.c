@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The buffer pool of pool.h. Owns the slabs (mappings of memfds, each at a multiple of 2 MiB),
- * what is known about their blocks, and the list of registered foreign memory.
+ * what is known about their blocks, and the registered foreign memory.
  *
  * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. What is
  * known about blocks lies apart from them in private memory, because slabs are to be shared
@@ -17,8 +17,13 @@
  *  - slab->blocks[i] is 0: never handed out (all from n_used on); 1..REFS_MAX: live, with so
  *    many references; FREE | next: in the slab's list of free blocks.
  *
+ *  - Bit i of pages[c] says that step i of chunk c has pages; blocks that are only promised have
+ *    none, until bytes come.
+ *
  *  - A big slab keeps its descriptor, as far as SHARED_MAX goes. Once its block has been shown to
- *    others (share_id is not 0) it serves no other buffer: it goes when that is freed.
+ *    others (share_id is not 0) it serves no other buffer: it goes when that is freed. But for what
+ *    comes from the only reader that it was shown to, and held nothing but what came from there
+ *    (from), it serves again: that reader has it mapped, and knows all that was in it.
  *
  * Calls into the kernel that take long (mapping, faulting in, unmapping) are made without the
  * lock: before a slab is published, after it was withdrawn, or by the new owner of a block.
@@ -30,6 +35,8 @@
 #include <unistd.h>
 
 #include "core/backend.h"
+#include "core/classes.h"
+#include "core/foreign.h"
 #include "core/memory.h"
 #include "core/pool.h"
 #include "util/list.h"
@@ -37,17 +44,21 @@
 
 #define CHUNK_BITS 21
 #define CHUNK      ((size_t)1 << CHUNK_BITS) /* LARGE_PAGE */
-#define UNIT       64u           /* blocks are multiples of this, and aligned to it */
-#define BLOCK_MAX  (512u << 10)  /* longest block of a small slab */
-#define CLASSES    26u           /* 1, 2, 3, 4, 6, 8, 12, 16 ... 8192 units */
 #define FREE       0x80000000u
 #define NO_BLOCK   (FREE - 1)
 #define REFS_MAX   (FREE - 1)
-#define FAULT_STEP ((size_t)64 << 10) /* of a small slab that is faulted in at once */
+#define STEP       ((size_t)64 << 10) /* that is faulted in at once, */
+#define STEPS      32u                /* of a chunk; */
+#define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
 #define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
 				       * a lock that others wait for */
 #define IDLE_MAX   ((size_t)256 << 20)
+#define IDLE_KEEP  ((size_t)16 << 20) /* that is kept for good */
+#define TURN_MOST  ((size_t)16 << 20) /* that goes in one turn */
+#define MANY       UINT64_MAX         /* readers, or one that is not known */
 #define SHARED_MAX 256u /* descriptors kept */
+/* Longest block: rounded up by an eighth it is still no longer than a mapping can be. */
+#define LEN_MAX    ((size_t)PTRDIFF_MAX / 8 * 7)
 
 struct slab {
 	struct list node;        /* small: in a partial list, or alone */
@@ -55,19 +66,17 @@ struct slab {
 	struct list idle_node;   /* in pool->idle, or alone */
 	uint8_t *base;
 	size_t len, block_len;   /* bytes; the same for a big slab */
-	size_t faulted;          /* bytes from base on that have pages */
+	size_t shown_len;        /* bytes that had pages when it was first shown */
 	uint64_t share_id;       /* not 0: others may have been shown it */
+	uint64_t reader, from;   /* shown to; from whom all came that was in it; 0, or MANY */
+	uint32_t *pages;         /* of each chunk: the steps that have pages */
 	int fd;                  /* -1: none */
 	bool reused;             /* its block was another buffer before */
+	bool aged;               /* it was idle at the last turn */
 	uint32_t n_blocks, n_live;
 	uint32_t n_used;         /* blocks from here on were never handed out */
 	uint32_t free;           /* first free block, NO_BLOCK if none */
 	uint32_t blocks[];
-};
-
-struct foreign {
-	uint8_t *base;
-	size_t len;
 };
 
 struct ripc__pool {
@@ -78,8 +87,7 @@ struct ripc__pool {
 	struct list partial[CLASSES];
 	struct list all, idle;
 	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */
-	struct foreign *foreign;   /* sorted by address, none overlapping */
-	uint32_t n_foreign, foreign_capacity;
+	struct ripc__foreign foreign;
 };
 
 /* A live block. */
@@ -100,41 +108,14 @@ static void unlock(struct ripc__pool *pool)
 		pthread_mutex_unlock(&pool->mutex);
 }
 
-/* ---- size classes ------------------------------------------------------------------------ */
-
-/* Powers of two and the midpoints between them, in units. */
-static uint32_t class_of(size_t len)
-{
-	uint32_t units = len ? (uint32_t)((len + UNIT - 1) / UNIT) : 1, bits;
-
-	if (units == 1)
-		return 0;
-	bits = 32 - (uint32_t)__builtin_clz(units - 1);
-	return 2 * bits - (units <= 3u << bits >> 2 && bits > 1 ? 2 : 1);
-}
-
-static size_t class_len(uint32_t class)
-{
-	if (class % 2 == 0)
-		return class ? (size_t)UNIT * (3u << (class / 2 - 1)) : UNIT;
-	return (size_t)UNIT << (class + 1) / 2;
-}
-
-/* Big blocks are rounded up by at most an eighth, so that one can serve again for another. */
-static size_t big_len(size_t len)
-{
-	size_t step = (size_t)1 << (63 - __builtin_clzll(len)) >> 3;
-
-	return (len + step - 1) & ~(step - 1);
-}
-
 /* ---- slabs ------------------------------------------------------------------------------- */
 
 /* keep: its descriptor. */
 static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 {
 	uint32_t n_blocks = (uint32_t)(len / block_len);
-	struct slab *s = calloc(1, sizeof(*s) + n_blocks * sizeof(s->blocks[0]));
+	size_t n_words = n_blocks + (len + CHUNK - 1) / CHUNK;
+	struct slab *s = calloc(1, sizeof(*s) + n_words * sizeof(s->blocks[0]));
 	int err;
 
 	if (!s)
@@ -151,6 +132,7 @@ static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 	s->len = len;
 	s->block_len = block_len;
 	s->n_blocks = n_blocks;
+	s->pages = s->blocks + n_blocks;
 	s->free = NO_BLOCK;
 	*slab = s;
 	return 0;
@@ -234,6 +216,7 @@ static void trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
 
 static void idle_enter(struct ripc__pool *pool, struct slab *slab)
 {
+	slab->aged = false;
 	list_append(&pool->idle, &slab->idle_node);
 	pool->idle_bytes += slab->len;
 }
@@ -332,7 +315,7 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 	if (--slab->n_live == 0) {
 		slab->reused = true;
 		idle_enter(pool, slab);
-		if (slab->share_id)
+		if (slab->share_id && (slab->reader != slab->from || slab->reader == MANY))
 			slab_withdraw(pool, slab, dead);
 		trim_idle(pool, IDLE_MAX, dead);
 	}
@@ -374,24 +357,33 @@ static int take_small(struct ripc__pool *pool, uint32_t class, struct place *pla
 	return 0;
 }
 
-/* The shortest idle big slab that has room and wastes at most a quarter, or NULL. */
-static struct slab *idle_big(struct ripc__pool *pool, size_t len)
+/* What was shown to its sender serves it again, as far as that sender has it mapped. */
+static bool is_shown_to(const struct slab *slab, uint64_t from, size_t len)
+{
+	return slab->share_id && from && slab->reader == from && slab->shown_len >= len;
+}
+
+/* Of idle big slabs that have room and waste at most a quarter the shortest, or NULL. */
+static struct slab *idle_big(struct ripc__pool *pool, size_t len, uint64_t from)
 {
 	struct slab *best = NULL;
 
 	list_for_each(node, &pool->idle) {
 		struct slab *slab = list_entry(node, struct slab, idle_node);
 
-		if (is_big(slab) && slab->len >= len && slab->len - len <= len / 4 &&
-				(!best || slab->len < best->len))
+		if (!is_big(slab) || slab->len < len || slab->len - len > len / 4)
+			continue;
+		if (is_shown_to(slab, from, len))
+			return slab;
+		if (!slab->share_id && (!best || slab->len < best->len))
 			best = slab;
 	}
 	return best;
 }
 
-static int take_big(struct ripc__pool *pool, size_t len, struct place *place)
+static int take_big(struct ripc__pool *pool, size_t len, uint64_t from, struct place *place)
 {
-	struct slab *slab = idle_big(pool, len);
+	struct slab *slab = idle_big(pool, len, from);
 	size_t rounded = big_len(len);
 	int err = 0;
 
@@ -402,85 +394,152 @@ static int take_big(struct ripc__pool *pool, size_t len, struct place *place)
 	if (err)
 		return err;
 	*place = block_take(pool, slab);
+	if (!slab->reused)
+		slab->from = from;
+	else if (slab->from != from)
+		slab->from = MANY;
 	return 0;
 }
 
-/*
- * What of the first len bytes of a block has no pages yet, a step at a time: of a big slab whole
- * large pages. It counts as faulted in from now on; the caller does it, without the lock.
- */
-static size_t fault_due(struct place place, size_t len, uint8_t **from)
-{
-	struct slab *slab = place.slab;
-	size_t step = is_big(slab) ? CHUNK : FAULT_STEP;
-	size_t end = place.index * slab->block_len + len, due;
+/* ---- pages ------------------------------------------------------------------------------- */
 
-	if (end <= slab->faulted)
-		return 0;
-	end = (end + step - 1) & ~(step - 1);
-	if (end > slab->len)
-		end = slab->len;
-	due = ripc__memory_round(end) - slab->faulted;
-	*from = slab->base + slab->faulted;
-	slab->faulted += due;
+/* Pieces of a slab that are to get pages. */
+struct due {
+	uint8_t *from;
+	size_t len;
+};
+
+/*
+ * What of a chunk's steps [first, end) has no pages yet, up to the first that has. Of a big slab's
+ * chunk with more than a few it is the whole: a large page. A sender of few bytes does not get us
+ * to take many. They count as faulted in from now on.
+ */
+static struct due chunk_due(struct slab *slab, size_t chunk, uint32_t first, uint32_t end)
+{
+	size_t start = chunk * CHUNK, left = slab->len - start;
+	uint32_t *pages = &slab->pages[chunk], had = *pages, n = first;
+
+	while (first < end && had >> first & 1)
+		first++;
+	for (n = first; n < end && !(had >> n & 1); n++)
+		*pages |= 1u << n;
+	if (n == first)
+		return (struct due){NULL, 0};
+	if (is_big(slab) && left >= CHUNK && (uint32_t)__builtin_popcount(*pages) > STEPS_FEW) {
+		*pages = UINT32_MAX;
+		return (struct due){slab->base + start, CHUNK};
+	}
+	left -= first * STEP;
+	return (struct due){slab->base + start + first * STEP,
+		(n - first) * STEP < left ? (n - first) * STEP : ripc__memory_round(left)};
+}
+
+/* The next piece of [offset, end) of a slab without pages; its len is 0: there is none. */
+static struct due next_due(struct slab *slab, size_t offset, size_t end)
+{
+	struct due due = {NULL, 0};
+
+	while (offset < end && !due.len) {
+		size_t chunk = offset / CHUNK, stop = (chunk + 1) * CHUNK;
+
+		stop = stop < end ? stop : end;
+		due = chunk_due(slab, chunk, (uint32_t)(offset % CHUNK / STEP),
+			(uint32_t)((stop - chunk * CHUNK + STEP - 1) / STEP));
+		offset = stop;
+	}
 	return due;
 }
 
-/* Gives a block back whose pages could not be had. */
-static void untake(struct ripc__pool *pool, struct place place, const uint8_t *from)
+/* What could not be had is due again, perhaps with some that was had. */
+static void undue(struct slab *slab, const struct due *due)
 {
-	struct list dead;
+	size_t offset = (size_t)(due->from - slab->base);
 
-	list_init(&dead);
+	for (size_t at = offset; at < offset + due->len; at += STEP)
+		slab->pages[at / CHUNK] &= ~(1u << at % CHUNK / STEP);
+}
+
+/* Gives pages to what is due, and to all else before end that is; without the lock. */
+static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, size_t end)
+{
+	int err = 0;
+
+	while (!err && due.len) {
+		err = ripc__memory_fault(due.from, due.len);
+		lock(pool);
+		if (err)
+			undue(slab, &due);
+		else
+			due = next_due(slab, (size_t)(due.from - slab->base) + due.len, end);
+		unlock(pool);
+	}
+	return err;
+}
+
+/* A block; due: what of its first len bytes is to be faulted in first; or NULL. */
+static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place *place,
+		struct due *due)
+{
+	size_t offset;
+	int err;
+
+	if (len > pool->limit || len > LEN_MAX)
+		return -ENOMEM;
 	lock(pool);
-	if (is_big(place.slab))
-		place.slab->faulted = (size_t)(from - place.slab->base);
-	block_give(pool, place, &dead);
+	if (len <= BLOCK_MAX)
+		err = take_small(pool, class_of(len), place);
+	else
+		err = take_big(pool, len, from, place);
+	if (!err && due) {
+		offset = place->index * place->slab->block_len;
+		*due = next_due(place->slab, offset, offset + len);
+	}
 	unlock(pool);
-	destroy_all(&dead);
+	return err;
+}
+
+int ripc__pool_promise(struct ripc__pool *pool, size_t len, uint64_t from, void **buf)
+{
+	struct place place;
+	int err = take(pool, len, from ? from : MANY, &place, NULL);
+
+	if (!err)
+		*buf = block_at(place);
+	return err;
 }
 
 int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
 {
 	struct place place;
-	uint8_t *from = NULL;
-	size_t due = 0;
-	int err;
+	struct due due;
+	int err = take(pool, len, MANY, &place, &due);
 
-	if (len > pool->limit)
-		return -ENOMEM;
-	lock(pool);
-	if (len <= BLOCK_MAX)
-		err = take_small(pool, class_of(len), &place);
-	else
-		err = take_big(pool, len, &place);
-	if (!err)
-		due = fault_due(place, len < FAULT_MOST ? len : FAULT_MOST, &from);
-	unlock(pool);
 	if (err)
 		return err;
-	err = due ? ripc__memory_fault(from, due) : 0;
-	if (err) {
-		untake(pool, place, from);
-		return err;
-	}
-	*buf = block_at(place);
-	return 0;
+	if (due.len)
+		err = fault(pool, place.slab, due, place.index * place.slab->block_len +
+			(len < FAULT_MOST ? len : FAULT_MOST));
+	if (err)
+		ripc__pool_free(pool, block_at(place));
+	else
+		*buf = block_at(place);
+	return err;
 }
 
 int ripc__pool_fault(struct ripc__pool *pool, const void *buf, size_t len)
 {
+	struct due due = {NULL, 0};
 	struct place place;
-	uint8_t *from = NULL;
-	size_t room, due = 0;
+	size_t offset = 0;
 
 	lock(pool);
 	place = find(pool, buf);
-	room = place.slab ? room_of(place, buf) : 0;
-	if (room && len <= room)
-		due = fault_due(place, place.slab->block_len - room + len, &from);
+	if (place.slab && len <= room_of(place, buf)) {
+		offset = (size_t)((const uint8_t *)buf - place.slab->base);
+		due = next_due(place.slab, offset, offset + len);
+	}
 	unlock(pool);
-	return due ? ripc__memory_fault(from, due) : 0;
+	return due.len ? fault(pool, place.slab, due, offset + len) : 0;
 }
 
 int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
@@ -527,18 +586,40 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
 	return refs;
 }
 
-int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len,
+/* Bytes from the beginning on that have pages: those that a reader finds there. */
+static size_t filled(const struct slab *slab)
+{
+	size_t len = 0;
+
+	while (len < slab->len && slab->pages[len / CHUNK] >> len % CHUNK / STEP & 1)
+		len += STEP;
+	return len < slab->len ? len : slab->len;
+}
+
+/* Nobody is shown what the block held before, but its sender. */
+static bool may_show(const struct slab *slab, uint64_t reader)
+{
+	return slab->fd >= 0 &&
+		(!slab->reused || (slab->from == reader && reader != MANY));
+}
+
+int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint64_t reader,
 		struct ripc__shared *shared)
 {
 	struct place place;
 	int err = -EINVAL;
 
+	reader = reader ? reader : MANY;
 	lock(pool);
 	place = find(pool, buf);
-	if (place.slab && place.slab->fd >= 0 && !place.slab->reused &&
-			len <= room_of(place, buf)) {
-		if (!place.slab->share_id)
+	if (place.slab && may_show(place.slab, reader) && len <= room_of(place, buf)) {
+		if (!place.slab->share_id) {
 			place.slab->share_id = ++pool->last_share_id;
+			place.slab->reader = reader;
+			place.slab->shown_len = filled(place.slab);
+		} else if (place.slab->reader != reader) {
+			place.slab->reader = MANY;
+		}
 		*shared = (struct ripc__shared){place.slab->share_id, place.slab->base,
 			place.slab->len, place.slab->fd};
 		err = 0;
@@ -549,12 +630,12 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len,
 
 bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared)
 {
-	struct place place;
+	const struct slab *slab;
 	bool is;
 
 	lock(pool);
-	place = find(pool, shared->base);
-	is = place.slab && place.slab->share_id == shared->id;
+	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
+	is = slab && slab->share_id == shared->id; /* also while it is idle */
 	unlock(pool);
 	return is;
 }
@@ -573,106 +654,37 @@ size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
 
 /* ---- foreign memory ---------------------------------------------------------------------- */
 
-/* How many registered pieces begin at or before at. */
-static uint32_t foreign_before(const struct ripc__pool *pool, uintptr_t at)
+static bool meets_slab(const struct ripc__pool *pool, const void *buf, size_t len)
 {
-	uint32_t low = 0, high = pool->n_foreign;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if ((uintptr_t)pool->foreign[middle].base <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static bool foreign_contains(const struct ripc__pool *pool, const void *buf, size_t len)
-{
-	uint32_t n = foreign_before(pool, (uintptr_t)buf);
-	const struct foreign *piece;
-	size_t offset;
-
-	if (!n)
-		return false;
-	piece = &pool->foreign[n - 1];
-	offset = (size_t)((uintptr_t)buf - (uintptr_t)piece->base);
-	return offset < piece->len && len <= piece->len - offset;
-}
-
-static bool overlap(const void *a, size_t a_len, const void *b, size_t b_len)
-{
-	return (uintptr_t)a < (uintptr_t)b + b_len && (uintptr_t)b < (uintptr_t)a + a_len;
-}
-
-/* Does [buf, buf + len) meet registered memory or a slab? n: pieces that begin before its end. */
-static bool is_known(const struct ripc__pool *pool, const void *buf, size_t len, uint32_t n)
-{
-	const struct foreign *last = n ? &pool->foreign[n - 1] : NULL;
-
-	if (last && overlap(buf, len, last->base, last->len))
-		return true;
 	list_for_each(node, &pool->all) {
 		const struct slab *slab = list_entry(node, struct slab, all_node);
 
-		if (overlap(buf, len, slab->base, slab->len))
+		if (ripc__foreign_overlap(buf, len, slab->base, slab->len))
 			return true;
 	}
 	return false;
 }
 
-static int foreign_reserve(struct ripc__pool *pool)
-{
-	uint32_t capacity = pool->foreign_capacity ? 2 * pool->foreign_capacity : 8;
-	struct foreign *foreign;
-
-	if (pool->n_foreign < pool->foreign_capacity)
-		return 0;
-	foreign = reallocarray(pool->foreign, capacity, sizeof(*foreign));
-	if (!foreign)
-		return -ENOMEM;
-	pool->foreign = foreign;
-	pool->foreign_capacity = capacity;
-	return 0;
-}
-
 int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 {
 	uintptr_t last;
-	uint32_t at;
 	int err;
 
 	if (!buf || !len || __builtin_add_overflow((uintptr_t)buf, len - 1, &last) ||
 			last == UINTPTR_MAX)
 		return -EINVAL;
 	lock(pool);
-	at = foreign_before(pool, last);
-	err = is_known(pool, buf, len, at) ? -EEXIST : foreign_reserve(pool);
-	if (!err) {
-		memmove(pool->foreign + at + 1, pool->foreign + at,
-			(pool->n_foreign - at) * sizeof(*pool->foreign));
-		pool->foreign[at] = (struct foreign){buf, len};
-		pool->n_foreign++;
-	}
+	err = meets_slab(pool, buf, len) ? -EEXIST : ripc__foreign_add(&pool->foreign, buf, len);
 	unlock(pool);
 	return err;
 }
 
 int ripc__pool_unregister(struct ripc__pool *pool, void *buf)
 {
-	int err = -ENOENT;
-	uint32_t n;
+	int err;
 
 	lock(pool);
-	n = foreign_before(pool, (uintptr_t)buf);
-	if (n && pool->foreign[n - 1].base == buf) {
-		memmove(pool->foreign + n - 1, pool->foreign + n,
-			(pool->n_foreign - n) * sizeof(*pool->foreign));
-		pool->n_foreign--;
-		err = 0;
-	}
+	err = ripc__foreign_remove(&pool->foreign, buf);
 	unlock(pool);
 	return err;
 }
@@ -684,7 +696,8 @@ bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len)
 
 	lock(pool);
 	place = find(pool, buf);
-	owns = place.slab ? len <= room_of(place, buf) : foreign_contains(pool, buf, len);
+	owns = place.slab ? len <= room_of(place, buf) :
+		ripc__foreign_contains(&pool->foreign, buf, len);
 	unlock(pool);
 	return owns;
 }
@@ -720,8 +733,46 @@ void ripc__pool_close(struct ripc__pool *pool)
 		slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
 	ripc__map_free(&pool->chunks);
 	pthread_mutex_destroy(&pool->mutex);
-	free(pool->foreign);
+	ripc__foreign_free(&pool->foreign);
 	free(pool);
+}
+
+bool ripc__pool_is_large(struct ripc__pool *pool)
+{
+	bool is;
+
+	lock(pool);
+	is = pool->taken > IDLE_KEEP;
+	unlock(pool);
+	return is;
+}
+
+/* Withdraws an idle slab that was so at the last turn, and no more than should go. */
+static bool turn_one(struct ripc__pool *pool, size_t *left, struct list *dead)
+{
+	struct slab *slab = list_entry(pool->idle.next, struct slab, idle_node);
+
+	if (pool->idle_bytes <= IDLE_KEEP || !slab->aged || !*left)
+		return false;
+	*left -= slab->len < *left ? slab->len : *left;
+	slab_withdraw(pool, slab, dead);
+	return true;
+}
+
+bool ripc__pool_turn(struct ripc__pool *pool)
+{
+	size_t left = TURN_MOST;
+	struct list dead;
+
+	list_init(&dead);
+	lock(pool);
+	while (turn_one(pool, &left, &dead))
+		;
+	list_for_each(node, &pool->idle)
+		list_entry(node, struct slab, idle_node)->aged = true;
+	unlock(pool);
+	destroy_all(&dead);
+	return !left;
 }
 
 void ripc__pool_stats(struct ripc__pool *pool, struct ripc__pool_stats *stats)

@@ -15,6 +15,7 @@
 
 #include "core.h"
 #include "receiving.h"
+#include "timing.h"
 #include "util/blocksum.h"
 
 static const struct iovec *items_of(const struct reading *reading)
@@ -145,10 +146,10 @@ bool ripc__reading_is_stuck(const struct reading *reading)
 	const struct ripc_context *ctx = reading->incoming->partner->service->ctx;
 
 	/* Who computes for long says so again and again. */
-	uint64_t patience = reading->got == reading->incoming->total ? 500 : 125;
+	uint64_t patience_us = reading->got == reading->incoming->total ?
+		ripc__silence_of_read_us(ctx) : ripc__silence_of_move_us(ctx);
 
-	return reading->n_busy == 0 &&
-		ctx->now_us - reading->moved_us >= patience * ctx->cfg.peer_timeout_ms;
+	return reading->n_busy == 0 && ctx->now_us - reading->moved_us >= patience_us;
 }
 
 /* All has come. */
@@ -307,9 +308,13 @@ static int read_next(struct reading *reading, struct read_slot *slot)
 	*slot = (struct read_slot){.reading = reading, .mem = (char *)item->iov_base + offset,
 		.len = left < most ? left : most};
 	slot->end = reading->next + slot->len;
-	ripc__places_fault(incoming, reading->next, slot->end);
-	error = device->ops->read(device->port, incoming->partner->peer->route,
-		&reading->items[reading->item].key, offset, slot->mem, slot->len, (uintptr_t)slot);
+	if (!(device->attr.caps & RIPC_CAP_LAZY) &&
+			ripc__places_fault(incoming, reading->next, slot->end))
+		error = -ENOMEM;
+	else
+		error = device->ops->read(device->port, incoming->partner->peer->route,
+			&reading->items[reading->item].key, offset, slot->mem, slot->len,
+			(uintptr_t)slot);
 	if (error) {
 		slot->len = 0;
 		return error;

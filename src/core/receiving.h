@@ -79,11 +79,12 @@ void ripc__places_release(struct ripc_service *service, struct message *message)
 void ripc__places_orphan(struct message *message);
 /* The message goes to the application: windows are used up. */
 void ripc__places_settle(struct message *message);
-/* Touches the pages where bytes [start, end) will land, before they are asked for. */
-void ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
+/* Gives pages to where bytes [start, end) will land. -ENOMEM. */
+int ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
 
 /* ---- collect.c --------------------------------------------------------------------------- */
-/* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; else how many were new. */
+/* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; -ENOMEM; else how many were
+ * new. */
 int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
 		uint64_t offset);
 /* Fills holes with what is missing before end; returns how many. */
@@ -100,10 +101,14 @@ bool ripc__is_whole(const struct partner *partner, const struct wire_packet *pac
 /* There is no room for it now. */
 bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet);
 
+/* ---- announced.c ------------------------------------------------------------------------- */
+/* Nothing is known of it yet. */
+void ripc__announced_new(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
+
 /* ---- incoming.c -------------------------------------------------------------------------- */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
-void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
 /* Ends it undelivered and remembers the refusal; tell: say so to the sender. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 void ripc__incoming_forget(struct incoming *incoming);
@@ -111,6 +116,29 @@ void ripc__incoming_forget(struct incoming *incoming);
 void ripc__incoming_read(struct incoming *incoming);
 /* It cannot be read: asks for its bytes. */
 void ripc__incoming_unreadable(struct incoming *incoming);
+/* NULL: nothing of that number is being received. */
+struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
+/* Takes in what was announced, or begins to. False: there is no room for it. */
+bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
+/* All of it is here: it is delivered, or waits for its turn, or was altered on the way. */
+void ripc__incoming_finish(struct incoming *incoming);
+/* Sends a PULL: what may come, and, up to holes_end, what is missing. */
+void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end);
+
+/* ---- grant.c ----------------------------------------------------------------------------- */
+/* It waits for its turn, which may come at once. Its sender hears of it. */
+void ripc__grant_wait(struct incoming *incoming);
+/* Raises the limit as far as windows and credit allow. True if it was raised. */
+bool ripc__grant(struct incoming *incoming);
+/* What may come unasked, or is missing after a silence, is taken to be on its way, as far as the
+ * share of its sender goes: who announces bytes and does not send them keeps nobody from his. */
+void ripc__grant_expect(struct incoming *incoming);
+/* New bytes of it have come. It may wait for its turn again: see to it (schedule). */
+void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes);
+/* Nothing has come for so long as it may take: it gives back what it holds. */
+void ripc__grant_silent(struct incoming *incoming);
+/* It holds nothing and waits for nothing any more. */
+void ripc__grant_end(struct incoming *incoming);
 /* Credit became free: grant it to who waits. */
 void ripc__incoming_schedule(struct ripc_context *ctx);
 

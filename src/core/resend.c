@@ -4,6 +4,7 @@
  * about the path.
  */
 #include "core.h"
+#include "timing.h"
 
 #define BLACK_HOLE_PULLS 2u     /* repetitions of the same request that tell one */
 #define RESEND_BYTES     65536u /* that may be sent again per time-out, besides what was sent */
@@ -16,12 +17,14 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 {
 	struct ripc_context *ctx = outgoing->service->ctx;
 	struct peer *peer = outgoing->partner->peer;
-	uint64_t most_us = 1000ull * ctx->cfg.peer_timeout_ms / 16;
+	uint64_t most_us = ripc__rto_most_us(ctx);
 	uint64_t apart_us = 2ull * peer->srtt_us < most_us ? 2ull * peer->srtt_us : most_us;
+	uint32_t now_us = (uint32_t)ctx->now_us;
 	uint64_t missing = 0;
 
-	if (ripc__peer_device(ctx, peer)->attr.caps &
-			(RIPC_CAP_SIZED | RIPC_CAP_RELIABLE))
+	/* Where no round trip is known what was sent may still be on its way. */
+	if (ripc__peer_device(ctx, peer)->attr.caps & (RIPC_CAP_SIZED | RIPC_CAP_RELIABLE) ||
+			peer->srtt_us == 0)
 		return;
 	for (uint32_t i = 0; i < pull->n_holes; i++)
 		missing += pull->holes[i].end - pull->holes[i].start;
@@ -37,7 +40,7 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= DATAGRAM_BASE)
 		return;
 	peer->datagram = DATAGRAM_BASE;
-	peer->shrunk_us = ctx->now_us;
+	peer->shrunk_us = now_us ? now_us : UINT32_MAX; /* 0 means never */
 	ctx->stats.datagram_size_fallbacks++;
 }
 

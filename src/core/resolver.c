@@ -18,32 +18,11 @@
 #define ANSWERS_PER_SECOND    2000u
 #define NOTICES_PER_SECOND    1000u
 #define VERIFY_PER_SECOND     20u
-
-/* ---- limits ------------------------------------------------------------------------------ */
-
-static void bucket_init(struct bucket *bucket, uint32_t per_second, uint32_t most)
-{
-	*bucket = (struct bucket){.tokens = most, .per_second = per_second, .most = most};
-}
-
-bool ripc__bucket_take(struct bucket *bucket, uint64_t now_us)
-{
-	uint64_t since = now_us > bucket->filled_us ? now_us - bucket->filled_us : 0;
-	uint64_t us_per_token = 1000000u / bucket->per_second;
-	uint64_t more = since / us_per_token;
-
-	if (more >= bucket->most - bucket->tokens) {
-		bucket->tokens = bucket->most;
-		bucket->filled_us = now_us > bucket->filled_us ? now_us : bucket->filled_us;
-	} else {
-		bucket->tokens += (uint32_t)more;
-		bucket->filled_us += more * us_per_token;
-	}
-	if (!bucket->tokens)
-		return false;
-	bucket->tokens--;
-	return true;
-}
+/* Bytes to the network that outsiders can cause: at most 60 kB in any second. */
+#define PROVOKED_PER_SECOND   31250u
+#define PROVOKED_AT_ONCE      25000u
+#define PROVOKED_SHARE        8u
+#define ANSWERS_SHARE         2u
 
 int ripc__timers_borrow(struct ripc__resolver *resolver)
 {
@@ -92,9 +71,16 @@ uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question)
 {
 	const struct source_slot *slot = &resolver->sources[source];
+	struct wire_resolve packet = *question;
 	uint8_t data[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(data, question);
-	int n = slot->ops->ask(slot->state, question->record.id, data, len);
+	size_t len;
+	int n;
+
+	/* Anybody on this host can have bound the name: what he reads is of no use elsewhere. */
+	if ((int)source == resolver->home)
+		packet.nonce ^= resolver->home_key;
+	len = wire_resolve_encode(data, &packet);
+	n = slot->ops->ask(slot->state, question->record.id, data, len);
 
 	if (n <= 0)
 		return 0;
@@ -102,11 +88,17 @@ uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 	return (uint32_t)n;
 }
 
+static struct wire_resolve question_of(const struct ripc__resolver *resolver,
+		const struct asked *asked)
+{
+	return (struct wire_resolve){.type = WIRE_QUESTION, .nonce = asked->nonce,
+		.asker = resolver->owner.context, .record.id = asked->id};
+}
+
 /* Asks this host's source, or all others. */
 static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, bool home)
 {
-	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = asked->nonce,
-		.asker = resolver->owner.context, .record.id = asked->id};
+	const struct wire_resolve question = question_of(resolver, asked);
 	uint32_t n = 0;
 
 	asked->sent_us = resolver->now_us;
@@ -124,7 +116,62 @@ uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked)
 
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked)
 {
-	return ask_some(resolver, asked, false);
+	resolver->n_network = ask_some(resolver, asked, false);
+	return resolver->n_network;
+}
+
+bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16])
+{
+	if (ripc__budget_has(&resolver->provoked, host, resolver->now_us))
+		return true;
+	resolver->stats.unasked++;
+	return false;
+}
+
+void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16])
+{
+	uint32_t n = resolver->n_network ? resolver->n_network : 1;
+
+	ripc__budget_spend(&resolver->provoked, host, resolver->now_us, n * WIRE_RECORD_MAX);
+}
+
+uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16])
+{
+	asked->sent_us = resolver->now_us;
+	if (!ripc__may_provoke(resolver, host))
+		return 0;
+	ripc__provoked(resolver, host);
+	return ripc__ask_network(resolver, asked);
+}
+
+static bool is_this_host(const uint8_t host[16])
+{
+	static const uint8_t loopback[13] = {[10] = 0xff, 0xff, 127}, nowhere[16];
+
+	return memcmp(host, loopback, sizeof(loopback)) == 0 ||
+		memcmp(host, nowhere, sizeof(nowhere)) == 0;
+}
+
+uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16])
+{
+	const struct wire_resolve question = question_of(resolver, asked);
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, &question);
+
+	if (is_this_host(host) || !ripc__budget_spend(&resolver->provoked, host, resolver->now_us,
+			WIRE_RECORD_MAX))
+		return 0;
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (!slot->ops->ask_host || slot->ops->ask_host(slot->state, host, data, len) <= 0)
+			continue;
+		resolver->stats.questions_sent++;
+		return 1;
+	}
+	return 0;
 }
 
 uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
@@ -177,9 +224,17 @@ int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_r
 	return resolver->owner.record(resolver->owner.arg, id, record);
 }
 
+static struct asked *asked_of(const struct ripc__resolver *resolver, const struct heard *heard)
+{
+	bool home = (int)heard->source == resolver->home;
+
+	return ripc__map_get(&resolver->asked,
+		heard->packet->nonce ^ (home ? resolver->home_key : 0));
+}
+
 static void answer_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	struct asked *asked = ripc__map_get(&resolver->asked, heard->packet->nonce);
+	struct asked *asked = asked_of(resolver, heard);
 
 	if (!asked || (asked->id && asked->id != heard->packet->record.id)) {
 		ripc__drop(resolver); /* late, forged, or a lie about another ID */
@@ -220,16 +275,14 @@ static void notice_heard(struct ripc__resolver *resolver, const struct heard *he
 	}
 }
 
-static bool record_plausible(const struct wire_resolve *packet)
+static void nobody_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	static const uint8_t nobody[16];
+	struct asked *asked = asked_of(resolver, heard);
 
-	if (!packet->record.id || !packet->record.incarnation)
-		return false;
-	/* Records on behalf of others are not part of this version: they would make us send to
-	 * whomever a liar names. */
-	return packet->type == WIRE_WITHDRAWN || (packet->record.n_addrs &&
-		memcmp(packet->host, nobody, sizeof(nobody)) == 0);
+	if (asked && asked->kind == ASKED_LOOKUP && asked->id == heard->packet->record.id)
+		ripc__lookup_denied(resolver, asked, heard);
+	else
+		ripc__drop(resolver);
 }
 
 static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
@@ -246,8 +299,8 @@ static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 		ripc__question_heard(resolver, &heard);
 		return;
 	}
-	if (!record_plausible(&packet)) {
-		ripc__drop(resolver);
+	if (packet.type == WIRE_NOBODY) {
+		nobody_heard(resolver, &heard);
 		return;
 	}
 	/* Our own notices come back to us. */
@@ -329,9 +382,13 @@ static void init(struct ripc__resolver *resolver)
 	ripc__map_init(&resolver->publications, draw(arg));
 	list_init(&resolver->lingering);
 	list_init(&resolver->cache_order);
-	bucket_init(&resolver->answers, ANSWERS_PER_SECOND, ANSWERS_PER_SECOND / 2);
-	bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
-	bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
+	ripc__budget_init(&resolver->answers, ANSWERS_PER_SECOND, ANSWERS_PER_SECOND / 2,
+		ANSWERS_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
+	resolver->home_key = draw(arg);
+	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
+	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
+	ripc__budget_init(&resolver->provoked, PROVOKED_PER_SECOND, PROVOKED_AT_ONCE,
+		PROVOKED_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
 }
 
 int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct ripc__host *host,
@@ -409,4 +466,36 @@ int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max)
 void ripc__resolver_stats(const struct ripc__resolver *resolver, struct ripc__resolver_stats *s)
 {
 	*s = resolver->stats;
+}
+
+void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->watch)
+			slot->ops->watch(slot->state, context);
+	}
+}
+
+void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->unwatch)
+			slot->ops->unwatch(slot->state, context);
+	}
+}
+
+bool ripc__resolver_look(struct ripc__resolver *resolver)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		any |= slot->ops->look && slot->ops->look(slot->state);
+	}
+	return any;
 }

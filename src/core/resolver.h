@@ -26,6 +26,7 @@ struct ripc__answer {
 
 struct ripc__resolver_stats {
 	uint64_t questions_sent, questions_answered, answers_received, dropped;
+	uint64_t unasked; /* questions to the network that outsiders would have caused */
 };
 
 /* What the resolver needs from its owner. Callbacks must not call back into the resolver,
@@ -41,17 +42,24 @@ struct ripc__resolver_owner {
 	int (*record)(void *arg, uint64_t id, struct wire_record *record);
 	/* All IDs that live here: returns how many, fills at most max. */
 	uint32_t (*ids)(void *arg, uint64_t *ids, uint32_t max);
-	/* A lookup that said -EINPROGRESS has ended: 0 and an answer, or -ENOENT. */
+	/*
+	 * A lookup that said -EINPROGRESS has ended: 0 and an answer, -ENOENT (nobody has the ID),
+	 * or -ETIMEDOUT (its name is bound, but who holds it is silent).
+	 */
 	void (*resolved)(void *arg, uint64_t id, int status, const struct ripc__answer *answer);
 	/* A publish has ended: 0, or -EADDRINUSE, or another error. */
 	void (*published)(void *arg, uint64_t id, int status);
-	/* An older registration of our published ID is alive elsewhere. */
+	/*
+	 * An older registration of our published ID is alive elsewhere: it keeps the ID, and ours
+	 * is withdrawn after this.
+	 */
 	void (*conflict)(void *arg, uint64_t id, uint64_t incarnation);
 	/*
 	 * A registration (incarnation) or withdrawal (0) was heard of, a hint: the partner may have
 	 * moved. Or a younger incarnation has answered than the one that resolved told of.
+	 * True: somebody here is concerned, and will ask.
 	 */
-	void (*moved)(void *arg, uint64_t id, uint64_t incarnation);
+	bool (*moved)(void *arg, uint64_t id, uint64_t incarnation);
 };
 
 /* sources: NULL-terminated table; those that cannot open are logged and left out. */
@@ -66,6 +74,13 @@ void ripc__resolver_close(struct ripc__resolver *resolver);
  */
 int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
 		const struct ripc__answer **answer);
+/*
+ * The same of an ID that somebody at host (v4-mapped; loopback: this host) claims to have. Where
+ * nothing is known this host and that one alone are asked; if they are silent for 20 ms, so are
+ * all others, but only as often as outsiders may cause (ripc__resolver_stats.unasked counts).
+ */
+int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
+		uint64_t now_us, const struct ripc__answer **answer);
 /* What was found last, however old it is, until the next call; nobody is asked. NULL: nothing. */
 const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id);
 /*
@@ -73,7 +88,14 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
  * again, and does not accept that incarnation unless it answers by itself.
  */
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
-/* Somebody says that he has the ID: that nobody had it is of no use any more. */
+/*
+ * Somebody wants to know until then, and longer than a second: if the holder is silent, it is
+ * asked again until then.
+ */
+void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us);
+/*
+ * Somebody says that he has the ID, or may wait for one: that nobody had it is of no use any more.
+ */
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id);
 
 /*
@@ -92,6 +114,12 @@ uint64_t ripc__resolver_deadline(const struct ripc__resolver *resolver); /* UINT
 /* The sources' descriptors to sleep on: returns how many, fills at most max. */
 int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max);
 void ripc__resolver_stats(const struct ripc__resolver *resolver, struct ripc__resolver_stats *s);
+
+/* Of the sources: they tell host.gone of the end of this context, where they can; counted. */
+void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context);
+void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context);
+/* They look for ends of which nothing wakes them. False: there is nothing to look at. */
+bool ripc__resolver_look(struct ripc__resolver *resolver);
 
 /*
  * Looks for all services until cancelled: found is called for each answer from _step.

@@ -11,7 +11,7 @@
 
 #include "resolver_internal.h"
 
-#define RELAYS_MAX     256u
+#define RELAYS_MAX     1024u
 #define RELAY_US       100000u /* so long the host's processes have to answer */
 #define IDS_PER_ANSWER 64u     /* answers to one "what do you have" */
 #define IDS_PER_RELAY  4u      /* IDs of other processes asked for one; half of it is for them */
@@ -34,6 +34,14 @@ static const uint8_t *asker_host(const struct ripc__resolver *resolver, const st
 	return relayed ? heard->packet->host : heard->event->host;
 }
 
+/* What comes by this host's own source is of our own user. */
+static bool may_answer(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	if ((int)heard->source == resolver->home)
+		return ripc__bucket_take(&resolver->answers.all, resolver->now_us);
+	return ripc__budget_spend(&resolver->answers, heard->event->host, resolver->now_us, 1);
+}
+
 /* Answers with one of our records. Returns how many bytes that took; 0: not answered. */
 static uint32_t answer(struct ripc__resolver *resolver, const struct heard *heard,
 		const struct wire_record *record)
@@ -43,7 +51,7 @@ static uint32_t answer(struct ripc__resolver *resolver, const struct heard *hear
 	struct wire_resolve packet = {.type = WIRE_RECORD, .nonce = question->nonce,
 		.record = *record};
 
-	if (!ripc__bucket_take(&resolver->answers, resolver->now_us)) {
+	if (!may_answer(resolver, heard)) {
 		ripc__drop(resolver);
 		return 0;
 	}
@@ -74,6 +82,7 @@ static void answer_all(struct ripc__resolver *resolver, const struct heard *hear
 	uint32_t n = owner->ids(owner->arg, NULL, 0);
 	uint64_t *ids = n ? calloc(n, sizeof(*ids)) : NULL;
 	uint32_t limit = answer_limit(resolver, heard);
+	bool outside = (int)heard->source != resolver->home || heard->packet->hops;
 	uint32_t sent = 0, longest = 0;
 
 	if (!ids)
@@ -84,7 +93,8 @@ static void answer_all(struct ripc__resolver *resolver, const struct heard *hear
 		struct wire_record record;
 		uint32_t len;
 
-		if (ripc__own_record(resolver, id, &record))
+		if ((outside && ripc__private_here(resolver, id)) ||
+				ripc__own_record(resolver, id, &record))
 			continue;
 		len = answer(resolver, heard, &record);
 		sent += len;
@@ -104,9 +114,24 @@ void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 	free(list_entry(asked, struct relay, asked));
 }
 
+/* Nobody has it; definite: that is the kernel's word, else its name is bound. */
+static void deny(struct ripc__resolver *resolver, uint32_t source, const struct ripc__addr *to,
+		struct wire_resolve packet)
+{
+	packet.type = WIRE_NOBODY;
+	resolver->stats.questions_answered++;
+	ripc__send_reply(resolver, source, to, &packet);
+}
+
+/* Who holds the name is silent. */
 static void relay_fire(void *owner, struct ripc__timer *timer)
 {
-	ripc__relay_free(owner, list_entry(timer, struct asked, timer));
+	struct relay *relay = list_entry(timer, struct relay, asked.timer);
+
+	if (relay->asked.id)
+		deny(owner, relay->source, &relay->reply, (struct wire_resolve){
+			.nonce = relay->asker_nonce, .record.id = relay->asked.id});
+	ripc__relay_free(owner, &relay->asked);
 }
 
 static struct relay *relay_alloc(struct ripc__resolver *resolver, const struct heard *heard)
@@ -156,18 +181,18 @@ static void relay_ask(struct relaying *relaying, uint64_t id)
 	relaying->reached += ripc__ask(resolver, (uint32_t)resolver->home, &question);
 }
 
-static void relay_count(void *arg, uint64_t id)
+static void relay_count(void *arg, uint64_t id, bool is_private)
 {
 	struct relaying *relaying = arg;
 
-	relaying->n_ids += !ripc__published_here(relaying->resolver, id);
+	relaying->n_ids += !is_private && !ripc__published_here(relaying->resolver, id);
 }
 
-static void relay_listed(void *arg, uint64_t id)
+static void relay_listed(void *arg, uint64_t id, bool is_private)
 {
 	struct relaying *relaying = arg;
 
-	if (ripc__published_here(relaying->resolver, id))
+	if (is_private || ripc__published_here(relaying->resolver, id))
 		return;
 	if (relaying->at >= relaying->first && relaying->at < relaying->first + IDS_PER_RELAY)
 		relay_ask(relaying, id);
@@ -197,7 +222,7 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 	struct relaying relaying = {.resolver = resolver};
 	struct relay *relay = NULL;
 
-	if (ripc__bucket_take(&resolver->answers, resolver->now_us))
+	if (may_answer(resolver, heard))
 		relay = relay_alloc(resolver, heard);
 	if (!relay) {
 		ripc__drop(resolver);
@@ -208,11 +233,16 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 		relay_ask(&relaying, relay->asked.id);
 	else
 		relay_ask_all(&relaying);
-	if (relaying.reached)
+	if (relaying.reached) {
 		ripc__timer_set(&resolver->timers, &relay->asked.timer,
 			resolver->now_us + RELAY_US);
-	else
-		ripc__relay_free(resolver, &relay->asked);
+		return;
+	}
+	if (relay->asked.id)
+		deny(resolver, heard->source, &heard->event->reply, (struct wire_resolve){
+			.definite = true, .nonce = heard->packet->nonce,
+			.record.id = relay->asked.id});
+	ripc__relay_free(resolver, &relay->asked);
 }
 
 void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
@@ -248,8 +278,10 @@ void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *h
 	const struct wire_resolve *question = heard->packet;
 	struct wire_record record;
 
-	if (question->asker == resolver->owner.context)
-		return; /* our own, come back */
+	/* Our own, come back; by unicast: we are one of the hosts that we ask. */
+	if (question->asker == resolver->owner.context &&
+			(!question->record.id || !for_the_host(resolver, heard)))
+		return;
 	if (!question->nonce || !question->asker) {
 		ripc__drop(resolver);
 		return;

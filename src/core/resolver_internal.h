@@ -14,6 +14,7 @@
 #ifndef RIPC_RESOLVER_INTERNAL_H
 #define RIPC_RESOLVER_INTERNAL_H
 
+#include "budget.h"
 #include "resolver.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -22,12 +23,6 @@
 #define SOURCES_MAX    8
 #define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
 #define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
-
-/* A limit on how often something may happen: fills with time, each happening takes one. */
-struct bucket {
-	uint64_t filled_us;
-	uint32_t tokens, per_second, most;
-};
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST };
 
@@ -71,12 +66,15 @@ struct ripc__resolver {
 	struct ripc__answer found; /* what lookup handed out last */
 	uint32_t n_relays;
 	uint32_t ids_turn, relay_turn; /* where the next answer to "what do you have" begins */
-	struct bucket answers, notices, verifications;
+	struct bucket notices, verifications;
+	struct budget answers;     /* to questions */
+	struct budget provoked;    /* bytes to the network that outsiders cause */
+	uint64_t home_key;         /* xored to the nonces of questions to this host */
+	uint32_t n_network;        /* datagrams of the last question to the network */
 	struct ripc__resolver_stats stats;
 };
 
 /* resolver.c */
-bool ripc__bucket_take(struct bucket *bucket, uint64_t now_us);
 /* Room for one more timer; ripc__timers_return gives it back. -ENOMEM. */
 int ripc__timers_borrow(struct ripc__resolver *resolver);
 void ripc__timers_return(struct ripc__resolver *resolver);
@@ -89,6 +87,15 @@ uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 /* Sends it to this host's source, or to all others. Returns how many it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);
+/* The same, if what outsiders may cause has room for it. host: who causes it. */
+uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16]);
+/* May what came from this host make us ask the network? And: it has. */
+bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
+void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
+/* Sends it to one other host alone. Returns how many it reached. */
+uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16]);
 /* Sends a datagram to where something came from. Returns its length, bytes. */
 uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
 		const struct ripc__addr *to, const struct wire_resolve *packet);
@@ -105,6 +112,9 @@ void ripc__drop(struct ripc__resolver *resolver);
 /* resolver_lookup.c */
 void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
+/* NOBODY has come. */
+void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
 /* A notice about an ID that is not ours. */
 void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
@@ -112,6 +122,7 @@ void ripc__lookups_close(struct ripc__resolver *resolver);
 
 /* resolver_publish.c */
 bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id);
+bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id);
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,

@@ -30,9 +30,11 @@ struct listing {
 	bool news;          /* in this round */
 };
 
-static void id_add(void *arg, uint64_t id)
+static void id_add(void *arg, uint64_t id, bool is_private)
 {
 	struct listing *listing = arg;
+
+	(void)is_private; /* of this host, for this host */
 
 	if (listing->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
 			ripc__published_here(listing->resolver, id))

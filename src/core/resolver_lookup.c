@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lookups and the cache of what they found. A lookup asks this host first and waits ROUND_US
- * for whoever was there; then it asks everybody, in rounds, until somebody answers or PATIENCE_US
- * have passed. The first answer is taken at once. The lookup lingers a while after that: if a
- * second incarnation answers too, both are alive, the younger is what later lookups get, and its
- * holder is told of the older one, which keeps the ID.
+ * for whoever was there, or HOME_ALONE_US where the name is bound; then it asks everybody, in
+ * rounds, until somebody answers. The first answer is taken at once. The lookup lingers a while
+ * after that: if a second incarnation answers too, both are alive, the younger is what later
+ * lookups get, and its holder is told of the older one, which keeps the ID.
+ *
+ * A no is definite, and ends the lookup with -ENOENT, where the kernel says so and nobody else is
+ * asked, or where every host that is asked by unicast has said so. A name that is bound, here or on
+ * such a host, but not answered for, is silence: whoever holds it may be stopped, or starved, so
+ * it is asked again until everybody who wants to know has given up (ripc__resolver_wanted), and
+ * then the lookup ends with -ETIMEDOUT. Over multicast nobody can say no for all: there silence
+ * of PATIENCE_US is taken for a no.
  *
  * A suspect incarnation that answers the new question is alive after all, but another one that
  * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
@@ -20,6 +27,7 @@
 #define CACHE_MAX    65536u
 #define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
 #define PATIENCE_US  1000000u  /* until nobody is taken to have the ID */
+#define HOME_ALONE_US 200000u  /* so long only this host is asked, where the name is bound */
 #define LINGER_US    200000u
 #define FOUND_US     60000000u /* a found record is used for so long without asking */
 #define NOBODY_US    1000000u
@@ -33,6 +41,13 @@ struct lookup {
 	uint64_t refused;         /* the suspect incarnation; 0: none */
 	bool ended;               /* was found; lingers */
 	bool held;                /* only the suspect one has answered so far */
+	bool provoked;            /* by who is at the host at, who claims to have the ID */
+	uint8_t at[16];
+	bool bound;               /* its name, on this host */
+	bool silent;              /* a host that was asked has said that its holder is silent */
+	uint64_t until_us;        /* somebody wants to know until then */
+	uint8_t denied[RIPC_PEERS_MAX / 8]; /* hosts that have said: nobody */
+	uint32_t n_denied, n_peers;
 	uint32_t rivals;
 	uint32_t source;          /* of the best answer */
 	struct ripc__addr reply;
@@ -203,16 +218,56 @@ err_free:
 	return NULL;
 }
 
-/* Asks everybody once more. The gaps: 20, 20, 40, 80, 160, 320 ms, and what is left. */
-static void ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
+static bool lookup_is_silent(const struct lookup *lookup)
+{
+	return lookup->bound || lookup->silent;
+}
+
+/* When a lookup ends that has found nobody. */
+static uint64_t end_of(const struct lookup *lookup)
+{
+	uint64_t end_us = lookup->asked.started_us + PATIENCE_US;
+
+	return lookup_is_silent(lookup) && lookup->until_us > end_us ? lookup->until_us : end_us;
+}
+
+/* Is it certain that nobody has it? reached: of the network. */
+static bool is_denied(const struct ripc__resolver *resolver, const struct lookup *lookup,
+		uint32_t reached)
+{
+	if (resolver->home < 0 || lookup->provoked || lookup_is_silent(lookup))
+		return false;
+	if (reached == 0)
+		return true;
+	return lookup->n_peers && lookup->n_denied == lookup->n_peers &&
+		(lookup->asked.round >= ROUNDS_FIRST || reached == lookup->n_peers);
+}
+
+/* Asks everybody once more. Returns how many of the network that reached. */
+static uint32_t ask_all(struct ripc__resolver *resolver, struct lookup *lookup)
 {
 	struct asked *asked = &lookup->asked;
-	uint64_t end_us = asked->started_us + PATIENCE_US;
+	uint32_t n = 0;
+
+	if (asked->sent_us != resolver->now_us)
+		lookup->bound = ripc__ask_home(resolver, asked);
+	if (lookup->bound && resolver->now_us < asked->started_us + HOME_ALONE_US)
+		return 0;
+	if (lookup->provoked)
+		n = ripc__ask_network_for(resolver, asked, lookup->at);
+	else
+		n = ripc__ask_network(resolver, asked);
+	return n;
+}
+
+/* The gaps: 20, 20, 40, 80, then 160 ms, and what is left. */
+static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	struct asked *asked = &lookup->asked;
+	uint32_t reached = ask_all(resolver, lookup);
+	uint64_t end_us = end_of(lookup);
 	uint64_t gap_us = ROUND_US;
 
-	if (asked->round && asked->sent_us != resolver->now_us)
-		ripc__ask_home(resolver, asked);
-	ripc__ask_network(resolver, asked);
 	asked->round++;
 	for (uint32_t i = ROUNDS_FIRST - 1; i < asked->round && gap_us < GAP_MAX_US; i++)
 		gap_us *= 2;
@@ -224,12 +279,41 @@ static void ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
 	if (gap_us < ROUND_US)
 		gap_us = ROUND_US;
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
+	return reached;
 }
 
-static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t refused)
+static uint32_t peers_of(const struct ripc__resolver *resolver)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
+	}
+	return n;
+}
+
+/* Forgets what was heard so far. */
+static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	lookup->ended = lookup->held = lookup->silent = false;
+	memset(lookup->denied, 0, sizeof(lookup->denied));
+	lookup->n_denied = 0;
+	lookup->n_peers = peers_of(resolver);
+	lookup->rivals = 0;
+	lookup->until_us = 0;
+	lookup->asked.started_us = resolver->now_us;
+	lookup->asked.round = 0;
+}
+
+/* at: the host of who claims to have it, or NULL. */
+static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t refused,
+		const uint8_t *at)
 {
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
 	struct asked *asked;
+	uint32_t n;
 
 	if (!lookup)
 		lookup = lookup_alloc(resolver, id);
@@ -241,16 +325,23 @@ static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t r
 		return -ENOMEM;
 	}
 	list_remove(&lookup->node);
-	lookup->ended = lookup->held = false;
-	lookup->rivals = 0;
+	lookup_reset(resolver, lookup);
 	lookup->refused = refused;
-	asked->started_us = resolver->now_us;
-	asked->round = 0;
-	if (ripc__ask_home(resolver, asked))
+	lookup->provoked = at;
+	if (at)
+		memcpy(lookup->at, at, sizeof(lookup->at));
+	n = ripc__ask_home(resolver, asked);
+	lookup->bound = n;
+	n += at ? ripc__ask_host(resolver, asked, at) : 0;
+	if (n) {
 		ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + ROUND_US);
-	else
-		ask_round(resolver, lookup);
-	return -EINPROGRESS;
+		return -EINPROGRESS;
+	}
+	if (!is_denied(resolver, lookup, ask_round(resolver, lookup)))
+		return -EINPROGRESS;
+	cache_store(resolver, id, NULL);
+	lookup_free(resolver, lookup);
+	return -ENOENT;
 }
 
 /* Ends a lookup with what it has found, or with nothing. */
@@ -260,7 +351,8 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	struct ripc__answer answer = lookup->best; /* the callback may make lookup go away */
 	uint64_t id = lookup->asked.id;
 
-	cache_store(resolver, id, status ? NULL : &answer);
+	if (status != -ETIMEDOUT)
+		cache_store(resolver, id, status ? NULL : &answer);
 	if (status) {
 		lookup_free(resolver, lookup);
 		owner->resolved(owner->arg, id, status, NULL);
@@ -282,11 +374,32 @@ static void lookup_fire(void *owner, struct ripc__timer *timer)
 		lookup_free(resolver, lookup);
 	else if (lookup->held)
 		lookup_end(resolver, lookup, 0);
-	else if (asked->round >= ROUNDS_FIRST &&
-			resolver->now_us >= asked->started_us + PATIENCE_US)
+	else if (asked->round >= ROUNDS_FIRST && resolver->now_us >= end_of(lookup))
+		lookup_end(resolver, lookup, lookup_is_silent(lookup) ? -ETIMEDOUT : -ENOENT);
+	else if (is_denied(resolver, lookup, ask_round(resolver, lookup)))
 		lookup_end(resolver, lookup, -ENOENT);
-	else
-		ask_round(resolver, lookup);
+}
+
+/* A host that was asked has nobody, or a holder that is silent. */
+void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct lookup *lookup = list_entry(asked, struct lookup, asked);
+	uint32_t peer = heard->event->peer, bit = 1u << (peer - 1) % 8;
+
+	resolver->stats.answers_received++;
+	if (lookup->ended || lookup->held || peer == 0 || peer > RIPC_PEERS_MAX)
+		return;
+	if (!heard->packet->definite) {
+		lookup->silent = true;
+		return;
+	}
+	if (lookup->denied[(peer - 1) / 8] & bit)
+		return;
+	lookup->denied[(peer - 1) / 8] |= (uint8_t)bit;
+	lookup->n_denied++;
+	if (is_denied(resolver, lookup, resolver->n_network))
+		lookup_end(resolver, lookup, -ENOENT);
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
@@ -349,7 +462,8 @@ void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 }
 
 /* A question that waits in a long gap is asked at once: somebody is there now. */
-static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup)
+static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup,
+		const struct heard *heard)
 {
 	struct asked *asked = &lookup->asked;
 	uint64_t at_us = asked->sent_us + ROUND_US;
@@ -358,8 +472,10 @@ static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup)
 		return;
 	if (at_us < resolver->now_us)
 		at_us = resolver->now_us;
-	if (at_us < asked->timer.at_us)
-		ripc__timer_set(&resolver->timers, &asked->timer, at_us);
+	if (at_us >= asked->timer.at_us || !ripc__may_provoke(resolver, heard->event->host))
+		return;
+	ripc__provoked(resolver, heard->event->host);
+	ripc__timer_set(&resolver->timers, &asked->timer, at_us);
 }
 
 /* Does the notice say that what is cached may have changed? Marks it, if so. */
@@ -378,6 +494,10 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		return false; /* said again, or another one has gone */
 	if (cached->suspect)
 		return true; /* asked for with the next lookup anyway */
+	if (!ripc__may_provoke(resolver, heard->event->host)) {
+		ripc__drop(resolver);
+		return false;
+	}
 	if (cached->hint_us > resolver->now_us + (HINTS_MAX - 1) * HINT_US) {
 		ripc__drop(resolver);
 		return false;
@@ -386,6 +506,7 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		cached->hint_us = resolver->now_us;
 	cached->hint_us += HINT_US;
 	cached->suspect = true;
+	ripc__provoked(resolver, heard->event->host);
 	return true;
 }
 
@@ -398,9 +519,13 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 	bool registered = heard->packet->type == WIRE_RECORD;
 
 	if (lookup && registered)
-		ask_sooner(resolver, lookup);
-	if (!cached || hint_take(resolver, cached, heard))
-		owner->moved(owner->arg, record->id, registered ? record->incarnation : 0);
+		ask_sooner(resolver, lookup, heard);
+	if (cached ? !hint_take(resolver, cached, heard) :
+			!ripc__may_provoke(resolver, heard->event->host))
+		return;
+	/* Who is concerned asks with the next message to that ID. */
+	if (owner->moved(owner->arg, record->id, registered ? record->incarnation : 0) && !cached)
+		ripc__provoked(resolver, heard->event->host);
 }
 
 /* ---- calls of the owner ------------------------------------------------------------------ */
@@ -421,29 +546,44 @@ static int lookup_own(struct ripc__resolver *resolver, uint64_t id)
 	return 0;
 }
 
-int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
+static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8_t *at,
 		const struct ripc__answer **answer)
 {
-	const struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
 	const struct cached *cached = ripc__map_get(&resolver->cache, id);
 
-	resolver->now_us = now_us;
 	if (!id)
 		return -ENOENT;
 	if (lookup_own(resolver, id) == 0) {
 		*answer = &resolver->found;
 		return 0;
 	}
-	if (lookup && !lookup->ended)
+	if (lookup && !lookup->ended) {
+		lookup->provoked &= at != NULL; /* now somebody here wants to know */
 		return -EINPROGRESS;
-	if (!cached || cached->suspect || now_us >= cached->expires_us)
+	}
+	if (!cached || cached->suspect || resolver->now_us >= cached->expires_us)
 		return lookup_begin(resolver, id,
-			cached && cached->suspect ? cached->incarnation : 0);
+			cached && cached->suspect ? cached->incarnation : 0, at);
 	if (!cached->exists)
 		return -ENOENT;
 	cached_answer(resolver, cached, &resolver->found);
 	*answer = &resolver->found;
 	return 0;
+}
+
+int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
+		const struct ripc__answer **answer)
+{
+	resolver->now_us = now_us;
+	return lookup_from(resolver, id, NULL, answer);
+}
+
+int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
+		uint64_t now_us, const struct ripc__answer **answer)
+{
+	resolver->now_us = now_us;
+	return lookup_from(resolver, id, host, answer);
 }
 
 const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id)
@@ -456,6 +596,14 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
 		return NULL;
 	cached_answer(resolver, cached, &resolver->found);
 	return &resolver->found;
+}
+
+void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+
+	if (lookup && !lookup->ended && until_us > lookup->until_us)
+		lookup->until_us = until_us;
 }
 
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "resolver_internal.h"
 
@@ -28,8 +29,10 @@ struct publication {
 	struct asked verify;  /* ASKED_VERIFY */
 	uint64_t verified_us; /* when last begun; 0: never */
 	uint32_t told;        /* younger ones, in this verification */
+	uint8_t rival[16];    /* the host that made us verify */
 	uint8_t state;
 	bool private_id;
+	bool displaced;       /* somebody silent, who holds a name of this ID on this host */
 };
 
 static void publish_fire(void *owner, struct ripc__timer *timer);
@@ -40,6 +43,13 @@ bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id)
 	const struct publication *publication = ripc__map_get(&resolver->publications, id);
 
 	return publication && publication->state == PUBLICATION_HERE;
+}
+
+bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct publication *publication = ripc__map_get(&resolver->publications, id);
+
+	return publication && publication->private_id;
 }
 
 static void asked_init(struct asked *asked, uint64_t id, enum asked_kind kind)
@@ -101,13 +111,26 @@ static void set_timer(struct ripc__resolver *resolver, struct asked *asked, uint
 
 /* ---- registering ------------------------------------------------------------------------- */
 
+/* Tells who was displaced on this host: if it lives, it finds this in its queue. */
+static void tell_displaced(struct ripc__resolver *resolver, const struct wire_resolve *notice)
+{
+	const struct source_slot *home = &resolver->sources[resolver->home];
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, notice);
+
+	home->ops->ask(home->state, notice->record.id, data, len);
+}
+
 static void announce(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *asked = &publication->asked;
 	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = resolver->owner.context};
 
-	if (ripc__own_record(resolver, asked->id, &notice.record) == 0)
+	if (ripc__own_record(resolver, asked->id, &notice.record) == 0) {
 		ripc__send_notice(resolver, &notice);
+		if (publication->displaced)
+			tell_displaced(resolver, &notice);
+	}
 	asked->round++;
 	set_timer(resolver, asked, asked->round == 1 ? ROUND_US : ANNOUNCE_US);
 }
@@ -155,8 +178,11 @@ static void take_name(struct ripc__resolver *resolver, struct publication *publi
 	if (resolver->home >= 0) {
 		const struct source_slot *home = &resolver->sources[resolver->home];
 
-		error = home->ops->publish(home->state, id, displace);
+		error = home->ops->publish(home->state, id,
+			publication->private_id ? RIPC_NAME_PRIVATE :
+			displace ? RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
 	}
+	publication->displaced = displace && resolver->home >= 0;
 	if (!error) {
 		publish_done(resolver, publication);
 	} else if (error == -EADDRINUSE && !displace && !publication->private_id) {
@@ -181,6 +207,16 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 		take_name(resolver, publication);
 }
 
+static void heed(struct ripc__resolver *resolver, uint64_t id)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->heed)
+			slot->ops->heed(slot->state, id);
+	}
+}
+
 void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool private_id,
 		uint64_t now_us)
 {
@@ -193,6 +229,7 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		return;
 	}
 	publication->private_id = private_id;
+	heed(resolver, id);
 	if (private_id) {
 		take_name(resolver, publication);
 		return;
@@ -237,9 +274,11 @@ void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint6
 
 static void verify_round(struct ripc__resolver *resolver, struct asked *verify)
 {
+	const struct publication *publication = list_entry(verify, struct publication, verify);
+
 	verify->round++;
 	ripc__ask_home(resolver, verify);
-	ripc__ask_network(resolver, verify);
+	ripc__ask_network_for(resolver, verify, publication->rival);
 	set_timer(resolver, verify, ROUND_US);
 }
 
@@ -269,6 +308,7 @@ void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard 
 	}
 	publication->verified_us = resolver->now_us;
 	publication->told = 0;
+	memcpy(publication->rival, heard->event->host, sizeof(publication->rival));
 	verify->round = 0;
 	verify_round(resolver, verify);
 }
@@ -285,9 +325,10 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 			notice.record.incarnation == rival->incarnation)
 		return;
 	if (ripc__record_older(rival, &notice.record)) {
-		ripc__timer_stop(&resolver->timers, &asked->timer);
-		ripc__asked_end(resolver, asked);
-		owner->conflict(owner->arg, asked->id, rival->incarnation);
+		uint64_t id = asked->id;
+
+		owner->conflict(owner->arg, id, rival->incarnation);
+		ripc__resolver_withdraw(resolver, id, notice.record.incarnation);
 	} else if (publication->told++ < YOUNGER_MAX) {
 		ripc__send_reply(resolver, heard->source, &heard->event->reply, &notice);
 	}

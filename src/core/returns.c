@@ -151,7 +151,7 @@ static bool may_open(const struct partner *partner, const struct lent *lent)
 			any |= i < WIRE_RETURNS_MAX;
 	}
 	return any && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
-		partner->current && !lent->in_use && !lent->cancelled &&
+		partner->current && partner->resolved && !lent->in_use && !lent->cancelled &&
 		lent->opened_for != partner->incarnation;
 }
 

@@ -124,9 +124,9 @@ int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, u
 
 	if (sent > 0)
 		ctx->stats.datagrams_sent += (uint32_t)sent;
-	else if (sent == -ECONNRESET)
+	else if (sent == -ECONNRESET || sent == -EACCES)
 		ripc__route_failed(ctx, peer, sent);
-	return sent;
+	return sent == -EACCES ? -ECONNRESET : sent;
 }
 
 /* The best way to who answered, over devices below end that have not failed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Services: registration, the queue that ripc_receive() takes from, the descriptor for event
- * loops, windows and lent return buffers, and the messages themselves.
+ * Services: registration, the queue that ripc_receive() takes from, windows and lent return
+ * buffers, and the messages themselves.
  *
  * A message is one pool block: struct message, items, places, and, where they are small, the
  * items' bytes. Built-in notices are part of the service and cannot fail to be delivered.
@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "claim.h"
 #include "core.h"
+#include "descriptor.h"
+#include "order.h"
+#include "interrupt.h"
+#include "windows.h"
 #include "mapped.h"
 #include "receiving.h"
 #include "returns.h"
@@ -205,17 +207,10 @@ static bool queue_ready(void *arg)
 		(service->draining && service->n_incoming == 0);
 }
 
-static void event_update(struct ripc_service *service)
+void ripc__service_tell(struct ripc_service *service)
 {
-	uint64_t value = 1;
-	bool wanted = queue_ready(service);
-
-	if (service->event_fd < 0 || wanted == service->event_set)
-		return;
-	if (wanted)
-		service->event_set = write(service->event_fd, &value, sizeof(value)) > 0;
-	else if (read(service->event_fd, &value, sizeof(value)) > 0 || errno == EAGAIN)
-		service->event_set = false;
+	if (service->event_fd >= 0 && service->n_takers == 0)
+		ripc__service_fd_tell(service, queue_ready(service));
 }
 
 void ripc__service_enqueue(struct ripc_service *service, struct message *message)
@@ -224,7 +219,7 @@ void ripc__service_enqueue(struct ripc_service *service, struct message *message
 	service->queued++;
 	service->ctx->changed = true;
 	if (service->event_fd >= 0)
-		event_update(service);
+		ripc__service_tell(service);
 }
 
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status)
@@ -245,11 +240,15 @@ bool ripc__queue_has_room(const struct partner *partner)
 	return partner->service->queued + partner->queued < QUEUE_MAX;
 }
 
-void ripc__service_deliver(struct partner *partner, struct message *message,
+/* Inline, as all that a short message passes through: a call costs as much as what it does. */
+extern inline void ripc__service_deliver(struct partner *partner, struct message *message,
 		const struct holding *large, uint64_t small_bytes)
 {
 	if (message->spare && small_bytes < SPARE_BYTES)
 		small_bytes = SPARE_BYTES;
+	message->public.sender = partner->resolved ? RIPC_SENDER_RESOLVED : RIPC_SENDER_CLAIMED;
+	if (message->public.reply && !partner->resolved)
+		ripc__claim_asks(partner, message->public.reply);
 	message->partner = partner;
 	message->share = large ? SHARE_LARGE : SHARE_SMALL;
 	message->held = large ? *large : ripc__share_hold(partner, SHARE_SMALL, small_bytes);
@@ -268,6 +267,8 @@ static struct message *queue_pop(struct ripc_service *service)
 		partner->queued--;
 		ripc__share_release(partner, message->share, message->held);
 		message->partner = NULL;
+	} else if (service->ctx->n_gaps) {
+		ripc__order_handed(message);
 	}
 	return message;
 }
@@ -276,14 +277,24 @@ int ripc__service_take(struct ripc_service *service, int timeout_ms, struct mess
 {
 	struct ripc_context *ctx = service->ctx;
 
+	/* Also where there is always something, so that it would never wait. */
+	if (timeout_ms && ripc__wake_pending(&service->wakes) && ripc__wake_take(&service->wakes))
+		return -EINTR;
 	if (list_empty(&service->queue)) {
 		uint64_t deadline = ripc__deadline(ctx, timeout_ms);
-		bool ready, empty;
+		bool empty;
+		int ready;
 
 		ripc__service_get(service);
-		ready = ripc__wait(ctx, queue_ready, service, deadline);
+		service->n_takers++;
+		ready = ripc__wait_or_end(ctx, service, queue_ready, service, deadline);
+		service->n_takers--;
 		empty = list_empty(&service->queue);
+		if (ready <= 0 || empty)
+			ripc__service_tell(service);
 		ripc__service_put(service);
+		if (ready < 0)
+			return ready;
 		if (!ready)
 			return timeout_ms == 0 ? -EAGAIN : -ETIMEDOUT;
 		if (empty)
@@ -291,58 +302,8 @@ int ripc__service_take(struct ripc_service *service, int timeout_ms, struct mess
 	}
 	*message = queue_pop(service);
 	if (service->event_fd >= 0)
-		event_update(service);
+		ripc__service_tell(service);
 	return 0;
-}
-
-/* ---- the descriptor ---------------------------------------------------------------------- */
-
-static int epoll_watch(int epoll_fd, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
-}
-
-static int watch_all(struct ripc_service *service, int epoll_fd)
-{
-	struct ripc_context *ctx = service->ctx;
-	int fds[8], n_fds, error = epoll_watch(epoll_fd, service->event_fd);
-
-	for (uint32_t i = 0; !error && i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
-
-		if (device->ops->wait_fd)
-			error = epoll_watch(epoll_fd, device->ops->wait_fd(device->port));
-	}
-	/* Without a progress thread the application is all there is to serve the resolver. */
-	n_fds = ctx->cfg.flags & RIPC_NO_THREAD ? ripc__resolver_fds(ctx->resolver, fds, 8) : 0;
-	for (int i = 0; !error && i < n_fds; i++)
-		error = epoll_watch(epoll_fd, fds[i]);
-	return error;
-}
-
-int ripc__service_fd(struct ripc_service *service)
-{
-	int error, epoll_fd;
-
-	if (service->epoll_fd >= 0)
-		return service->epoll_fd;
-	service->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (service->event_fd < 0)
-		return -errno;
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	error = epoll_fd < 0 ? -errno : watch_all(service, epoll_fd);
-	if (error) {
-		if (epoll_fd >= 0)
-			close(epoll_fd);
-		close(service->event_fd);
-		service->event_fd = -1;
-		return error;
-	}
-	service->epoll_fd = epoll_fd;
-	event_update(service);
-	return epoll_fd;
 }
 
 /* ---- lent memory ------------------------------------------------------------------------- */
@@ -358,7 +319,7 @@ int ripc__lend(struct ripc_service *service, const struct ripc_send *request, ui
 	if (request->n_returns > RIPC_ITEMS_MAX || !request->returns)
 		return -EINVAL;
 	for (uint32_t i = 0; i < request->n_returns; i++) {
-		if (!request->returns[i].mem.iov_base && request->returns[i].mem.iov_len)
+		if (!ripc__mem_is_sane(&request->returns[i].mem))
 			return -EINVAL;
 	}
 	lent = malloc(sizeof(*lent) + size);
@@ -407,7 +368,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 		return NULL;
 	service->ctx = ctx;
 	service->id = id;
-	service->epoll_fd = service->event_fd = -1;
+	service->event_fd = -1;
 	service->stamp = ctx->env.wall_ns(ctx->env.arg);
 	list_init(&service->node);
 	list_init(&service->queue);
@@ -417,13 +378,6 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	builtin_init(service, &service->conflict);
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
 	return service;
-}
-
-static bool published(void *arg)
-{
-	const struct ripc_service *service = arg;
-
-	return !service->publishing;
 }
 
 /* A random number that nobody can predict: private IDs and incarnations. */
@@ -454,9 +408,8 @@ static int service_register(struct ripc_service *service)
 	return 0;
 }
 
-int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
+int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
 {
-	const struct ripc__answer *answer;
 	bool is_private = id == 0;
 	struct ripc_service *service;
 	int error = is_private ? draw(ctx, &id) : 0;
@@ -478,15 +431,22 @@ int ripc__service_begin(struct ripc_context *ctx, uint64_t id, struct ripc_servi
 	service->publishing = true;
 	service->publish_status = -ETIMEDOUT;
 	ripc__resolver_publish(ctx->resolver, id, is_private, ctx->now_us);
-	ripc__wait(ctx, published, service, ctx->now_us + 10000000);
-	if (service->publish_status) {
-		error = service->publish_status;
+	*service_out = service;
+	return 0;
+}
+
+int ripc__service_finish(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+	const struct ripc__answer *answer;
+	int error = service->publish_status;
+
+	if (error) {
 		ripc__service_end(service);
 		return error;
 	}
-	if (ripc__resolver_lookup(ctx->resolver, id, ctx->now_us, &answer) == 0)
-		ripc__partner_resolved(ctx, id, 0, answer); /* those here who wait for it */
-	*service_out = service;
+	if (ripc__resolver_lookup(ctx->resolver, service->id, ctx->now_us, &answer) == 0)
+		ripc__partner_resolved(ctx, service->id, 0, answer); /* who waits for it here */
 	return 0;
 }
 
@@ -520,12 +480,12 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	}
 	ctx->changed = true;
-	event_update(service);
+	ripc__service_tell(service);
 	ripc__service_get(service);
 	in_time = ripc__wait(ctx, nothing_incoming, service, deadline);
 	if (!in_time)
 		refuse_incoming(service, -ESHUTDOWN);
-	event_update(service);
+	ripc__service_tell(service);
 	ripc__service_put(service);
 	return in_time ? 0 : -ETIMEDOUT;
 }
@@ -589,6 +549,7 @@ void ripc__service_end(struct ripc_service *service)
 
 		if (partner->service == service) {
 			answers_repeat(partner);
+			ripc__goodbye(partner);
 			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
 			ripc__partner_free(partner);
 		}
@@ -602,13 +563,11 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
 	closed_remember(ctx, service->incarnation);
 	ripc__map_free(&service->partners);
+	free(service->askers);
+	service->askers = NULL;
 	list_remove(&service->node);
 	ctx->stats.services--;
-	if (service->epoll_fd >= 0)
-		close(service->epoll_fd);
-	if (service->event_fd >= 0)
-		close(service->event_fd);
-	service->epoll_fd = service->event_fd = -1;
+	ripc__service_fd_close(service);
 	service->ended = true;
 	ctx->changed = true;
 	if (service->n_waiting == 0)

@@ -16,7 +16,9 @@
 #include "core.h"
 #include "receiving.h"
 
-#define SMALL_MAX (1u << 30) /* what a peer holds is counted in 32 bits */
+/* What a peer holds is counted in 32 bits: of bytes, and of KiB. */
+#define SMALL_MAX (1u << 30)
+#define LARGE_MAX (1u << 31)
 
 void ripc__shares_set(struct ripc_context *ctx)
 {
@@ -25,7 +27,10 @@ void ripc__shares_set(struct ripc_context *ctx)
 	ripc__pool_stats(ctx->pool, &pool);
 	ctx->held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
 	ctx->held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
+	if (ctx->held_max[SHARE_LARGE] > LARGE_MAX)
+		ctx->held_max[SHARE_LARGE] = LARGE_MAX;
 	ctx->held_max[SHARE_UNFINISHED] = INCOMING_MAX;
+	ctx->held_max[SHARE_GRANTED] = GRANTED_MAX;
 }
 
 uint64_t ripc__share_left(const struct partner *partner, enum share share)
@@ -109,6 +114,7 @@ int ripc__admit(const struct ripc_service *service, const struct wire_packet *pa
 	if (service->draining)
 		return -ESHUTDOWN;
 	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
+			packet->announce.total >> 10 > LARGE_MAX ||
 			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
 		return -EMSGSIZE;
 	return 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "claim.h"
 #include "core.h"
 #include "mapped.h"
 #include "returns.h"
@@ -118,8 +119,8 @@ static bool is_plain(const struct iovec *items, uint32_t n_items)
 /* and nothing else to be said to the partner. */
 static bool takes_plain(const struct partner *partner)
 {
-	return partner->state == PARTNER_READY && partner->known && !partner->ack_number &&
-		!partner->peer->opening;
+	return partner->state == PARTNER_READY && partner->known && partner->resolved &&
+		!partner->ack_number && !partner->peer->opening;
 }
 
 static int send_plain(struct partner *partner, const struct iovec *item)
@@ -201,7 +202,7 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 	return 0;
 }
 
-static int held_transmit(struct partner *partner, struct held_short *copy)
+static int held_transmit(struct partner *partner, struct held_short *copy, bool hello_apart)
 {
 	struct wire_packet packet = {.n_items = copy->n_items, .payload_len = copy->len,
 		.lends = copy->lends, .replies = copy->replies};
@@ -217,7 +218,7 @@ static int held_transmit(struct partner *partner, struct held_short *copy)
 		iov[i + 1] = (struct iovec){at, copy->lens[i]};
 		at += copy->lens[i];
 	}
-	return transmit(partner, &packet, iov, copy->lens, false);
+	return transmit(partner, &packet, iov, copy->lens, hello_apart);
 }
 
 static bool fits(struct partner *partner, const struct held_short *copy)
@@ -227,19 +228,32 @@ static bool fits(struct partner *partner, const struct held_short *copy)
 	return header_len(partner, copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
 }
 
+/* Does it fit once the hello has gone apart? A partner that has given its token need not wait. */
+static bool fits_apart(struct partner *partner, const struct held_short *copy)
+{
+	uint32_t n_replies = (copy->lends != 0) + (copy->replies != 0);
+
+	return partner->state == PARTNER_READY && !partner->known &&
+		header_least(copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
+}
+
 void ripc__held_send(struct partner *partner)
 {
 	struct held *held = partner->held;
 	bool sent = false;
 
-	if (!held || !partner->peer || partner->peer->opening)
+	if (!held || !partner->peer || partner->peer->opening || !partner->resolved)
 		return;
 	held_expire(partner);
 	for (uint32_t i = 0; i < held->n; i++) {
 		struct held_short *copy = held->shorts[i];
 
-		if (fits(partner, copy))
-			sent |= held_transmit(partner, copy) == 0;
+		if (fits(partner, copy)) {
+			sent |= held_transmit(partner, copy, false) == 0;
+		} else if (fits_apart(partner, copy)) {
+			hello_alone(partner);
+			sent |= held_transmit(partner, copy, true) == 0;
+		}
 	}
 	if (partner->state == PARTNER_READY) {
 		/* What was not transmitted even now does not fit this path. */
@@ -272,18 +286,18 @@ size_t ripc__held_bytes(const struct partner *partner)
 }
 
 /* To a partner that has not given us its token, or whose route is still being made: send if it can
- * be, and keep a copy. */
+ * be, and keep a copy. One that has only claimed its ID gets it when that is confirmed. */
 static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends)
 {
 	int error = hold(partner, request, len, lends, 0);
 	struct held_short *copy;
 
-	if (error || !partner->peer || partner->peer->opening)
+	if (error || !partner->peer || partner->peer->opening || !partner->resolved)
 		return error;
 	copy = partner->held->shorts[partner->held->n - 1];
 	if (fits(partner, copy))
-		held_transmit(partner, copy);
+		held_transmit(partner, copy, false);
 	else
 		hello_alone(partner);
 	return 0;
@@ -329,7 +343,8 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 static int send_any(struct ripc_service *service, const struct ripc_send *request)
 {
 	struct ripc_context *ctx = service->ctx;
-	struct partner *partner;
+	struct partner *asker = ripc__claim_asker(service, request->to, request->reply_to);
+	struct partner *partner = asker;
 	uint64_t total, lends;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
@@ -337,7 +352,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		error = ripc__buffers_check(ctx, request->items, request->n_items);
 	if (error)
 		return error;
-	error = ripc__partner_for_call(service, request->to, &partner);
+	error = asker ? 0 : ripc__partner_for_call(service, request->to, &partner);
 	if (error)
 		return error;
 	if (total > ripc__short_max(partner) && (partner->peer || total > RIPC_DATAGRAM_MAX / 8))
@@ -348,7 +363,8 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	if (request->reply_to)
 		ripc__offer_drop(partner, request->reply_to);
 	ripc__partner_touch(partner);
-	if (partner->state == PARTNER_READY && !partner->peer->opening)
+	if (partner->state == PARTNER_READY && !partner->peer->opening &&
+		(partner->resolved || asker))
 		error = send_ready(partner, request, (uint32_t)total, lends);
 	else
 		error = send_early(partner, request, (uint32_t)total, lends);

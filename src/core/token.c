@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How a packet's partner is found: by the token that we gave it, by what it claims to be, by what
- * it gives back; and the proofs that somebody lives at an address.
- */
+/* See token.h. There are at most PARTNERS_MAX slots, so that their numbers have 16 bits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "token.h"
 #include "util/siphash.h"
 
 /* ---- proofs and tokens ------------------------------------------------------------------- */
@@ -36,9 +33,13 @@ bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t h
 static int slots_grow(struct ripc_context *ctx)
 {
 	uint32_t n = ctx->n_slots ? ctx->n_slots + ctx->n_slots / 4 : 16;
-	struct partner **slots = realloc(ctx->slots, n * sizeof(*slots));
+	struct partner **slots;
 	uint32_t *stack;
 
+	n = n < PARTNERS_MAX ? n : PARTNERS_MAX;
+	if (n == ctx->n_slots)
+		return -ENOMEM;
+	slots = realloc(ctx->slots, n * sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
 	ctx->slots = slots;
@@ -58,32 +59,40 @@ int ripc__token_give(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	int error = ctx->free_slots ? 0 : slots_grow(ctx);
-	uint32_t slot, nonce;
+	uint64_t nonce;
+	uint32_t slot;
 
 	if (error)
 		return error;
 	slot = ctx->slot_stack[--ctx->free_slots];
-	nonce = (uint32_t)ripc__nonce(ctx) | 1; /* a token is never 0 */
+	nonce = ripc__nonce(ctx) & TOKEN_NONCE_MASK;
 	ctx->slots[slot] = partner;
-	partner->token_in = (uint64_t)slot << 32 | nonce;
+	partner->token_in = (uint64_t)slot << TOKEN_SLOT_SHIFT | (nonce ? nonce : 1);
 	return 0;
 }
 
 void ripc__token_take_back(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint32_t slot = (uint32_t)(partner->token_in >> 32);
+	uint32_t slot = (uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT);
 
 	ctx->slots[slot] = NULL;
 	ctx->slot_stack[ctx->free_slots++] = slot;
 }
 
-struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h)
+struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
 {
-	uint64_t slot = h->token >> 32;
+	uint64_t slot = token >> TOKEN_SLOT_SHIFT;
 	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
 
-	if (!partner || partner->token_in != h->token || partner->incarnation != h->src ||
+	return partner && partner->token_in == token ? partner : NULL;
+}
+
+struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h)
+{
+	struct partner *partner = ripc__partner_by_token_in(ctx, h->token);
+
+	if (!partner || partner->incarnation != h->src ||
 			partner->service->incarnation != h->dst || !partner->peer)
 		return NULL;
 	return partner;
@@ -108,19 +117,6 @@ struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t
 
 	if (!partner || partner->incarnation != remote || partner->service->incarnation != local)
 		return NULL;
-	return partner;
-}
-
-struct partner *ripc__partner_by_claim(const struct ripc_service *service, uint64_t incarnation,
-		uint64_t id, uint64_t context)
-{
-	struct partner *partner;
-
-	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
-			incarnation, place)); place++) {
-		if (partner->id == id && partner->peer->context == context)
-			break;
-	}
 	return partner;
 }
 

@@ -17,6 +17,8 @@
  * With several devices that is the hot one, by which the last messages came; meanwhile the thread
  * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
  *
+ * A call that can be ended before its time (interrupt.c) is done then, too, ready or not.
+ *
  * expect_sleep: the last looks, of a system call each, found nothing (a ping-pong): the reader lets
  * others run and looks after that while it pays (yield_and_look); else it sleeps at once.
  */
@@ -30,17 +32,16 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "descriptor.h"
+#include "interrupt.h"
+#include "readiness.h"
 #include "util/rare.h"
 #include "util/ticks.h"
 
-#define THREAD_TICK_US 1000u
 #define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */
-#define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
-#define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
 #define YIELD_US       50u /* for which it yields before it sleeps */
 #define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
-#define POLLS_MAX      17 /* the kick, 8 of the resolver, 8 devices */
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
 #define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
@@ -48,6 +49,9 @@
 #define GLANCES        8u  /* of a spinning reader at the hot device, between two at all */
 #define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
+#define POLL_LOOKS     8u  /* of one ripc_poll(), that more follow */
+#define SIGNALS_EVERY  64u /* of the turns of a spinning reader, one looks for signals */
+#define BESIDE_US      50000u /* after which one that sleeps beside looks for them */
 
 /* For how long a waiting call polls without giving way; 0: not at all. */
 static uint32_t spin_us(const struct ripc_context *ctx)
@@ -78,64 +82,37 @@ static void clock_read(struct ripc_context *ctx)
 	ctx->read_at = ripc__ticks();
 }
 
-static void lock(struct ripc_context *ctx)
+void ripc__lock_timely(struct ripc_context *ctx)
 {
 	ripc__lock(ctx);
 	clock_read(ctx);
 }
 
-static uint64_t activity_read(struct ripc_context *ctx)
-{
-	return atomic_load_explicit(&ctx->activity, memory_order_relaxed);
-}
-
 /* Only with the lock; it is just read without. */
 static void activity_count(struct ripc_context *ctx)
 {
-	atomic_store_explicit(&ctx->activity, activity_read(ctx) + 1, memory_order_relaxed);
-}
-
-static void kick(int fd)
-{
-	uint64_t one = 1;
-
-	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	atomic_store_explicit(&ctx->activity, ripc__activity(ctx) + 1, memory_order_relaxed);
 }
 
 /* Ends the reader's sleep. */
 static RIPC__RARE void kick_reader(struct ripc_context *ctx)
 {
+	struct device *device = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed);
+
 	if (ctx->reader_kicked)
 		return;
 	ctx->reader_kicked = true;
-	if (ctx->waits_on)
-		ctx->waits_on->ops->wake(ctx->waits_on->port);
+	if (device)
+		device->ops->wake(device->port);
 	else
-		kick(ctx->kick_fd);
-}
-
-static RIPC__RARE void kick_thread(struct ripc_context *ctx)
-{
-	if (ctx->thread_kicked)
-		return;
-	ctx->thread_kicked = true;
-	kick(ctx->thread_kick_fd);
-}
-
-static void kick_drain(int fd)
-{
-	uint64_t count;
-
-	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
+		ripc__kick(ctx->kick_fd);
 }
 
 int ripc__enter(struct ripc_context *ctx)
 {
 	if (!*ctx->alive)
 		return -EOWNERDEAD;
-	lock(ctx);
+	ripc__lock_timely(ctx);
 	return 0;
 }
 
@@ -153,7 +130,7 @@ int ripc__enter_hastily(struct ripc_context *ctx)
  * Who sleeps must learn of a timer that is due earlier than it thinks. The progress thread only
  * if it sleeps for long: while it ticks, a timer may be late by a tick.
  */
-static void wake_for_timers(struct ripc_context *ctx)
+void ripc__wake_for_timers(struct ripc_context *ctx)
 {
 	bool reads = ctx->reader && ctx->reader->asleep_on_port;
 	bool holds = !ctx->reader && ctx->thread_asleep && ctx->thread_holds;
@@ -161,10 +138,10 @@ static void wake_for_timers(struct ripc_context *ctx)
 	if (reads && ripc__next_deadline(ctx) < ctx->reader_until_us)
 		kick_reader(ctx);
 	else if (holds && ripc__next_deadline(ctx) < atomic_load(&ctx->thread_until_us))
-		kick_thread(ctx);
+		ripc__thread_kick(ctx);
 }
 
-void ripc__leave(struct ripc_context *ctx)
+extern inline void ripc__leave(struct ripc_context *ctx)
 {
 	if (ctx->any_broken)
 		ripc__routes_mend(ctx);
@@ -172,21 +149,35 @@ void ripc__leave(struct ripc_context *ctx)
 		ripc__wake_ready(ctx);
 	if (is_single(ctx))
 		return;
-	wake_for_timers(ctx);
+	ripc__wake_for_timers(ctx);
 	ripc__mutex_unlock(&ctx->lock);
+}
+
+/* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
+static uint64_t sweep_due(const struct ripc_context *ctx)
+{
+	uint64_t due;
+
+	if (list_empty(&ctx->partners))
+		return UINT64_MAX;
+	due = list_entry(ctx->partners.next, struct partner, node)->used_us + PARTNER_IDLE_US;
+	return due < ctx->next_sweep_us ? ctx->next_sweep_us : due;
 }
 
 uint64_t ripc__next_deadline(struct ripc_context *ctx)
 {
 	uint64_t next = ripc__timers_next(&ctx->timers);
-	uint64_t resolver = ripc__resolver_deadline(ctx->resolver);
+	uint64_t due = ripc__resolver_deadline(ctx->resolver);
 
-	next = resolver < next ? resolver : next;
+	next = due < next ? due : next;
 	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
 		next = ctx->acks_due_us;
 	if (ctx->n_corked && ctx->corked_due_us < next)
 		next = ctx->corked_due_us;
-	return next;
+	if (ctx->pool_due_us < next && ripc__pool_is_large(ctx->pool))
+		next = ctx->pool_due_us;
+	due = sweep_due(ctx);
+	return due < next ? due : next;
 }
 
 /* ---- the work ---------------------------------------------------------------------------- */
@@ -212,8 +203,8 @@ static void hot_update(struct ripc_context *ctx, struct device *device)
 static int device_progress(struct ripc_context *ctx, struct device *device)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
-	int n = ctx->waits_on == device ? 0 :
-		device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
+	bool waited_on = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed) == device;
+	int n = waited_on ? 0 : device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
 
 	if (n > 0)
 		hot_update(ctx, device);
@@ -228,7 +219,7 @@ static int device_progress(struct ripc_context *ctx, struct device *device)
 	return n > 0 ? n : 0;
 }
 
-static int timers_progress(struct ripc_context *ctx)
+int ripc__timers_progress(struct ripc_context *ctx)
 {
 	int work = 0;
 
@@ -236,6 +227,9 @@ static int timers_progress(struct ripc_context *ctx)
 		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
 	if (ctx->now_us >= ctx->next_sweep_us)
 		ripc__partners_sweep(ctx);
+	if (ctx->now_us >= ctx->pool_due_us)
+		ctx->pool_due_us = ctx->now_us +
+			(ripc__pool_turn(ctx->pool) ? POOL_SOON_US : POOL_TURN_US);
 	if (ctx->any_broken)
 		ripc__routes_mend(ctx);
 	if (ctx->retry_us <= ctx->now_us)
@@ -247,7 +241,7 @@ static int timers_progress(struct ripc_context *ctx)
 	return work;
 }
 
-static int resolver_progress(struct ripc_context *ctx)
+int ripc__resolver_progress(struct ripc_context *ctx)
 {
 	ctx->resolver_us = ctx->now_us;
 	return ripc__resolver_step(ctx->resolver, ctx->now_us);
@@ -268,12 +262,12 @@ static int devices_progress(struct ripc_context *ctx, struct device *only)
 /* After the devices, which have done so much work: what is due. */
 static int due_progress(struct ripc_context *ctx, int work)
 {
-	work += timers_progress(ctx);
+	work += ripc__timers_progress(ctx);
 	if (work == 0)
 		ripc__acks_flush(ctx);
 	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
-		work += resolver_progress(ctx);
+		work += ripc__resolver_progress(ctx);
 	return work;
 }
 
@@ -297,13 +291,19 @@ static int look(struct ripc_context *ctx, uint32_t times)
 	return due_progress(ctx, work);
 }
 
+static bool is_done(const struct waiter *waiter)
+{
+	return waiter->ready(waiter->arg) || waiter->signalled ||
+		(waiter->wakes && ripc__wake_pending(waiter->wakes));
+}
+
 void ripc__wake_ready(struct ripc_context *ctx)
 {
 	ctx->changed = false;
 	list_for_each(node, &ctx->waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
-		if (!waiter->ready(waiter->arg))
+		if (!is_done(waiter))
 			continue;
 		if (waiter->asleep_on_port)
 			kick_reader(ctx);
@@ -314,85 +314,23 @@ void ripc__wake_ready(struct ripc_context *ctx)
 
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
-static void sleep_until(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us)
-{
-	struct timespec left;
-	uint64_t us = until_us > now_us ? until_us - now_us : 0;
-
-	left.tv_sec = (time_t)(us / 1000000);
-	left.tv_nsec = (long)(us % 1000000) * 1000;
-	if (ppoll(fds, n, until_us == UINT64_MAX ? NULL : &left, NULL) <= 0) {
-		for (nfds_t i = 0; i < n; i++)
-			fds[i].revents = 0;
-	}
-}
-
-static bool any_revents(const struct pollfd *fds, nfds_t n)
-{
-	bool any = false;
-
-	for (nfds_t i = 0; i < n; i++)
-		any |= fds[i].revents != 0;
-	return any;
-}
-
-/* All but one, or NULL. */
-static nfds_t add_ports(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks,
-		const struct device *but)
-{
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
-		int fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
-
-		if (device == but)
-			continue;
-		if (fd >= 0)
-			fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
-		else
-			*ticks = true;
-	}
-	return n;
-}
-
-/* All but one, or NULL. False: something came in while arming. */
-static bool arm_ports(struct ripc_context *ctx, const struct device *but)
-{
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
-
-		if (device != but && device->ops->wait_arm &&
-				device->ops->wait_arm(device->port) == -EAGAIN)
-			return false;
-	}
-	return true;
-}
-
-static nfds_t add_resolver(struct ripc_context *ctx, struct pollfd *fds, nfds_t n)
-{
-	int resolver[8];
-	int n_resolver = ripc__resolver_fds(ctx->resolver, resolver, 8);
-
-	for (int i = 0; i < n_resolver && n < POLLS_MAX; i++)
-		fds[n++] = (struct pollfd){.fd = resolver[i], .events = POLLIN};
-	return n;
-}
-
 /* The reader sleeps until something comes in, a timer is due, or it is kicked. */
 static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
 {
 	uint64_t now_us = ctx->now_us;
 	struct pollfd fds[POLLS_MAX];
-	bool ticks = false;
 	nfds_t n = 1, n_ports;
+	bool ticks = false, undisturbed;
+	const sigset_t *mask;
 
 	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
-	n_ports = add_ports(ctx, fds, n, &ticks, NULL);
-	n = ctx->thread_runs ? n_ports : add_resolver(ctx, fds, n_ports);
+	n_ports = ripc__ports_add(ctx, fds, n, &ticks, NULL);
+	n = ctx->thread_runs ? n_ports : ripc__resolver_add(ctx, fds, n_ports);
 	ctx->glance_us = ctx->glance_us < THREAD_TICK_US ? 2 * ctx->glance_us + GLANCE_US :
 		THREAD_TICK_US;
 	if (ticks && until_us > now_us + ctx->glance_us)
 		until_us = now_us + ctx->glance_us;
-	if (!arm_ports(ctx, NULL)) {
+	if (!ripc__ports_arm(ctx, NULL)) {
 		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
 	}
@@ -401,16 +339,18 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	activity_count(ctx);
 	atomic_store(&ctx->watch_beside, NULL);
 	ripc__unlock(ctx);
-	sleep_until(fds, n, now_us, until_us);
-	lock(ctx);
+	mask = self->signals ? &self->signals->before : NULL;
+	undisturbed = ripc__sleep_on(fds, n, now_us, until_us, mask);
+	ripc__lock_timely(ctx);
+	self->signalled |= mask && !undisturbed;
 	self->asleep_on_port = false;
 	/* A kick that came after the sleep must not stand in the way of the next one. */
-	if (ctx->reader_kicked) {
-		kick_drain(ctx->kick_fd);
+	if (ctx->reader_kicked || fds[0].revents) {
+		ripc__kick_drain(ctx->kick_fd);
 		ctx->reader_kicked = false;
 	}
-	if (any_revents(fds + n_ports, n - n_ports))
-		resolver_progress(ctx);
+	if (ripc__any_revents(fds + n_ports, n - n_ports))
+		ripc__resolver_progress(ctx);
 	for (nfds_t i = 1; i < n_ports; i++) {
 		ctx->expect_sleep |= fds[i].revents != 0;
 		ctx->quiet &= fds[i].revents == 0;
@@ -419,11 +359,12 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 }
 
 /* May the reader sleep on the hot port alone, and for long? */
-static bool can_wait_on_port(struct ripc_context *ctx, uint64_t until_us)
+static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self,
+		uint64_t until_us)
 {
 	const struct device *hot = hot_device(ctx);
 
-	if (!hot || !hot->ops->wait || !ctx->thread_runs)
+	if (!hot || !hot->ops->wait || !ctx->thread_runs || self->signals)
 		return false;
 	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
 		until_us > ctx->now_us + PORT_WAIT_US;
@@ -433,21 +374,22 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 {
 	struct device *device = hot_device(ctx);
 
-	if (!arm_ports(ctx, NULL)) {
+	if (!ripc__ports_arm(ctx, NULL)) {
 		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
 	}
 	if (ctx->n_devices > 1 && atomic_exchange(&ctx->watch_beside, device) != device)
-		kick_thread(ctx);
+		ripc__thread_kick(ctx);
 	self->asleep_on_port = true;
-	ctx->waits_on = device;
+	atomic_store(&ctx->waits_on, device);
 	ctx->reader_until_us = until_us;
 	activity_count(ctx);
 	ripc__unlock(ctx);
-	device->ops->wait(device->port);
-	lock(ctx);
+	if (!atomic_load(&ctx->woken)) /* after waits_on was set: interrupt.c */
+		device->ops->wait(device->port);
+	ripc__lock_timely(ctx);
 	self->asleep_on_port = false;
-	ctx->waits_on = NULL;
+	atomic_store_explicit(&ctx->waits_on, NULL, memory_order_relaxed);
 	ctx->reader_kicked = false;
 	ctx->expect_sleep = true;
 	ctx->quiet = device->ops->wait_arm(device->port) == 0;
@@ -459,18 +401,31 @@ static void give_way(struct ripc_context *ctx)
 {
 	ripc__unlock(ctx);
 	ripc__mutex_give_way(&ctx->lock);
-	lock(ctx);
+	ripc__lock_timely(ctx);
+}
+
+static RIPC__RARE void signals_look(struct ripc_context *ctx, struct waiter *self)
+{
+	bool came;
+
+	ripc__unlock(ctx);
+	came = ripc__signals_came(self->signals);
+	ripc__lock_timely(ctx);
+	self->signalled |= came;
 }
 
 /* Polls for as long as the configuration says before sleeping. True: something came. */
-static bool spin(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg)
+static bool spin(struct ripc_context *ctx, struct waiter *self)
 {
 	uint64_t until_us = ctx->now_us + spin_us(ctx);
+	uint32_t turns = 0;
 
 	while (ctx->now_us < until_us) {
-		if (look(ctx, GLANCES) || ready(arg))
+		if (look(ctx, GLANCES) || is_done(self) || atomic_load(&ctx->woken))
 			return true;
 		give_way(ctx);
+		if (self->signals && ++turns % SIGNALS_EVERY == 0)
+			signals_look(ctx, self);
 	}
 	return false;
 }
@@ -480,8 +435,8 @@ static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 {
 	ripc__unlock(ctx);
 	sched_yield();
-	lock(ctx);
-	return look(ctx, 1) || self->ready(self->arg);
+	ripc__lock_timely(ctx);
+	return look(ctx, 1) || is_done(self);
 }
 
 /*
@@ -520,10 +475,10 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	activity_count(ctx);
 	if (ctx->thread_holds) {
 		ctx->thread_holds = false;
-		kick_thread(ctx);
+		ripc__thread_kick(ctx);
 	}
 	if (spin_us(ctx)) {
-		if (spin(ctx, self->ready, self->arg))
+		if (spin(ctx, self))
 			return;
 	} else if (looks_first(ctx)) {
 		ctx->expect_sleep = false;
@@ -532,11 +487,11 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	}
 	ripc__acks_flush(ctx);
 	/* Whatever was without the lock must look whether it still has to sleep. */
-	if (yield_and_look(ctx, self) || self->ready(self->arg))
+	if (yield_and_look(ctx, self) || is_done(self))
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
-	if (can_wait_on_port(ctx, deadline_us))
+	if (can_wait_on_port(ctx, self, deadline_us))
 		port_wait(ctx, self, until_us);
 	else
 		reader_sleep(ctx, self, until_us);
@@ -546,13 +501,18 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
 	if (ctx->thread_parked)
-		kick_thread(ctx);
+		ripc__thread_kick(ctx);
 	else if (!ctx->thread_runs)
-		wake_for_timers(ctx);
+		ripc__wake_for_timers(ctx);
+	/* A futex knows no mask of signals: they are looked for now and then. */
+	if (self->signals && ctx->now_us + BESIDE_US < deadline_us)
+		deadline_us = ctx->now_us + BESIDE_US;
 	self->asleep_beside = true;
 	ripc__sleep(&self->sleep, &ctx->lock, deadline_us);
 	self->asleep_beside = false;
 	clock_read(ctx);
+	if (self->signals)
+		signals_look(ctx, self);
 }
 
 /* Not inline, lest gcc 12 take the list for one that outlives its members (-Wdangling-pointer). */
@@ -579,7 +539,8 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 		}
 	}
 	if (ctx->thread_parked)
-		kick_thread(ctx);
+		ripc__thread_kick(ctx);
+	ripc__ports_leave(ctx);
 }
 
 /* In a simulated world: others move on, until something is here or time has passed. */
@@ -593,38 +554,48 @@ static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 	until_us = until_us < deadline_us ? until_us : deadline_us;
 	ripc__unlock(ctx);
 	ctx->env.idle(ctx->env.arg, until_us);
-	lock(ctx);
+	ripc__lock_timely(ctx);
 }
 
-static __attribute__((noinline)) bool wait_long(struct ripc_context *ctx,
-		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
+/* After ripc_wake(): whoever is meant is found. */
+static void wakes_spread(struct ripc_context *ctx)
 {
-	struct waiter self = {.ready = ready, .arg = arg};
-	bool is_ready = false;
+	if (!atomic_load_explicit(&ctx->woken, memory_order_relaxed))
+		return;
+	atomic_store(&ctx->woken, false);
+	ctx->changed = true;
+}
+
+static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct waiter *self,
+		uint64_t deadline_us)
+{
+	bool done = false;
 
 	ctx->glance_us = 0;
-	waiter_join(ctx, &self);
-	while (!is_ready && ctx->now_us < deadline_us) {
+	waiter_join(ctx, self);
+	while (!done && ctx->now_us < deadline_us) {
+		wakes_spread(ctx);
 		if (ctx->env.idle != NULL)
 			idle_step(ctx, deadline_us);
-		else if (!ctx->reader || ctx->reader == &self)
-			reader_step(ctx, &self, deadline_us);
+		else if (!ctx->reader || ctx->reader == self)
+			reader_step(ctx, self, deadline_us);
 		else
-			sleep_beside(ctx, &self, deadline_us);
-		is_ready = ready(arg);
+			sleep_beside(ctx, self, deadline_us);
+		done = is_done(self);
+		wakes_spread(ctx);
 		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
 			ripc__wake_ready(ctx);
-		if (!is_ready && ctx->env.idle == NULL) {
+		if (!done && ctx->env.idle == NULL) {
 			give_way(ctx); /* what we do not wait for may come without end */
-			is_ready = ready(arg);
+			done = is_done(self);
 		}
 	}
-	waiter_leave(ctx, &self);
-	return is_ready;
+	waiter_leave(ctx, self);
 }
 
-bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
-		uint64_t deadline_us)
+/* Often it is there already: then nobody need know that we came. */
+static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_context *ctx,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
 	if (ready(arg))
 		return true;
@@ -633,146 +604,85 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 	if (deadline_us <= ctx->now_us) {
 		activity_count(ctx);
 		ripc__progress(ctx);
-		return ready(arg);
-	}
-	/* Often it is there already: then nobody need know that we came. */
-	if (spin_us(ctx) && !ctx->reader && ctx->env.idle == NULL) {
-		activity_count(ctx);
-		if (look(ctx, 1) && ready(arg))
+		if (ready(arg))
 			return true;
-	}
-	return wait_long(ctx, ready, arg, deadline_us);
-}
-
-/* ---- the progress thread ----------------------------------------------------------------- */
-
-struct shift {
-	uint64_t activity; /* ctx->activity at the last tick */
-	uint32_t tick_us;
-	uint32_t idle_ticks;
-};
-
-/* True if calls have looked at the ports since the last tick; then the next one comes later. */
-static bool shift_is_active(struct ripc_context *ctx, struct shift *shift)
-{
-	uint64_t activity = activity_read(ctx);
-	bool active = shift->activity != activity;
-
-	shift->activity = activity;
-	shift->idle_ticks = active ? 0 : shift->idle_ticks + 1;
-	shift->tick_us = active && shift->tick_us < THREAD_TICK_MAX_US ? 2 * shift->tick_us :
-		active ? THREAD_TICK_MAX_US : THREAD_TICK_US;
-	return active;
-}
-
-/* Decides what this round watches and until when; returns whether it holds the ports. */
-static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t *until_us)
-{
-	bool active = shift_is_active(ctx, shift);
-
-	*until_us = ctx->now_us + shift->tick_us;
-	if (ctx->reader) {
-		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS && !ctx->waits_on;
-		if (ctx->thread_parked)
-			*until_us = UINT64_MAX;
+		ripc__ports_leave(ctx);
 		return false;
 	}
-	if (active)
+	if (!spin_us(ctx) || ctx->reader || ctx->env.idle != NULL)
 		return false;
-	*until_us = ripc__next_deadline(ctx);
-	return true;
+	activity_count(ctx);
+	return look(ctx, 1) && ready(arg);
 }
 
-/* Sleeps; while it only ticks, and calls keep looking at the ports, without taking the lock. */
-static void thread_sleep(struct ripc_context *ctx, struct shift *shift, struct pollfd *fds,
-		nfds_t n, uint64_t until_us)
+/* What sleeps has its state on the stack: kept out of the way of what need not. */
+static __attribute__((noinline)) bool wait_asleep(struct ripc_context *ctx,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
-	bool ticking = !ctx->thread_holds && !ctx->thread_parked;
-	uint64_t now_us = ctx->now_us;
+	struct waiter self = {.ready = ready, .arg = arg};
 
-	atomic_store(&ctx->thread_until_us, until_us);
-	ctx->thread_asleep = true;
-	ripc__unlock(ctx);
-	sleep_until(fds, n, now_us, until_us);
-	while (ticking && !any_revents(fds, n) && shift_is_active(ctx, shift)) {
-		now_us = ctx->env.now_us(ctx->env.arg);
-		atomic_store(&ctx->thread_until_us, now_us + shift->tick_us);
-		sleep_until(fds, n, now_us, now_us + shift->tick_us);
+	wait_long(ctx, &self, deadline_us);
+	return ready(arg);
+}
+
+bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us)
+{
+	if (wait_briefly(ctx, ready, arg, deadline_us))
+		return true;
+	return deadline_us > ctx->now_us && wait_asleep(ctx, ready, arg, deadline_us);
+}
+
+static __attribute__((noinline)) int wait_to_end(struct ripc_context *ctx,
+		struct ripc_service *service, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us)
+{
+	struct waiter self = {.ready = ready, .arg = arg,
+		.wakes = service ? &service->wakes : NULL};
+	struct signals signals;
+
+	if (ctx->cfg.flags & RIPC_INTERRUPTIBLE) {
+		ripc__signals_hold(&signals);
+		self.signals = &signals;
 	}
-	lock(ctx);
-	ctx->thread_asleep = ctx->thread_parked = false;
+	wait_long(ctx, &self, deadline_us);
+	if (self.signals)
+		ripc__signals_release(&signals);
+	if ((service && ripc__wake_take(&service->wakes)) || self.signalled)
+		return -EINTR;
+	return ready(arg);
 }
 
-static void thread_round(struct ripc_context *ctx, struct shift *shift)
+int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
-	uint64_t now_us = ctx->now_us, until_us;
-	struct pollfd fds[POLLS_MAX];
-	bool ticks = false;
-	const struct device *but;
-	nfds_t n_resolver, n;
-
-	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
-	/* Also between two calls: the next one takes it that the others are watched. */
-	but = ctx->thread_holds ? NULL : atomic_load(&ctx->watch_beside);
-	fds[0] = (struct pollfd){.fd = ctx->thread_kick_fd, .events = POLLIN};
-	n = n_resolver = add_resolver(ctx, fds, 1);
-	if ((ctx->thread_holds || but) && arm_ports(ctx, but))
-		n = add_ports(ctx, fds, n_resolver, &ticks, but);
-	else if (ctx->thread_holds || but)
-		until_us = now_us; /* something is there already */
-	if (ticks && until_us > now_us + THREAD_TICK_US)
-		until_us = now_us + THREAD_TICK_US;
-	thread_sleep(ctx, shift, fds, n, until_us);
-	if (fds[0].revents) {
-		kick_drain(ctx->thread_kick_fd);
-		ctx->thread_kicked = false;
-		shift->tick_us = THREAD_TICK_US;
-	}
-	if (any_revents(fds + 1, n_resolver - 1) ||
-			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
-		resolver_progress(ctx);
-	if (ctx->thread_holds || until_us == now_us ||
-			any_revents(fds + n_resolver, n - n_resolver))
-		ripc__progress(ctx);
-	else if (!ctx->reader || ctx->waits_on)
-		timers_progress(ctx);
-	ctx->thread_holds = false;
-	if (ctx->changed)
-		ripc__wake_ready(ctx);
-	wake_for_timers(ctx);
-}
-
-static void *thread_main(void *arg)
-{
-	struct ripc_context *ctx = arg;
-	struct shift shift = {.tick_us = THREAD_TICK_US};
-
-	lock(ctx);
-	while (!ctx->thread_stop)
-		thread_round(ctx, &shift);
-	ripc__unlock(ctx);
-	return NULL;
-}
-
-int ripc__thread_start(struct ripc_context *ctx)
-{
-	sigset_t all, before;
-	int error;
-
-	if (ctx->thread_runs)
+	if (wait_briefly(ctx, ready, arg, deadline_us))
+		return 1;
+	if (deadline_us <= ctx->now_us)
 		return 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&ctx->thread, NULL, thread_main, ctx);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	ctx->thread_runs = error == 0;
-	return -error;
+	return wait_to_end(ctx, service, ready, arg, deadline_us);
+}
+
+int ripc__poll(struct ripc_context *ctx)
+{
+	int work, more;
+
+	activity_count(ctx);
+	if (ctx->ports_fd >= 0 && !ctx->reader)
+		ripc__kick_drain(ctx->kick_fd);
+	work = more = ripc__progress(ctx);
+	/* Once more after the last: so that its descriptor is not readable for what is done. */
+	for (uint32_t i = 0; ctx->ports_fd >= 0 && more && i < POLL_LOOKS; i++)
+		work += more = ripc__progress(ctx);
+	ripc__ports_leave(ctx);
+	return work;
 }
 
 int ripc__wait_open(struct ripc_context *ctx)
 {
 	int error;
 
+	ctx->ports_fd = -1;
 	ctx->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ctx->kick_fd < 0)
 		return -errno;
@@ -787,13 +697,8 @@ int ripc__wait_open(struct ripc_context *ctx)
 
 void ripc__wait_close(struct ripc_context *ctx)
 {
-	if (ctx->thread_runs) {
-		lock(ctx);
-		ctx->thread_stop = true;
-		ripc__unlock(ctx);
-		kick(ctx->thread_kick_fd);
-		pthread_join(ctx->thread, NULL);
-	}
+	ripc__thread_end(ctx);
+	ripc__context_fd_close(ctx);
 	close(ctx->kick_fd);
 	close(ctx->thread_kick_fd);
 }

@@ -10,28 +10,27 @@
  * Every packet (offsets in bytes, numbers little-endian):
  *
  *    0 u8 version   1 u8 type   2 u16 flags   4 u32 crc   8 u64 src   16 u64 dst
- *   24 u64 token   32 u64 number
+ *   24 u64 token   32 u64 number (RETRY, GONE, ABORT: of the packet that is answered; HELLO_ONLY,
+ *      ECHO, ECHO_REPLY: 0; else not 0). Neither src nor dst is 0, but in an ABORT
  *   40 extensions, in this order, each if its flag is set:
  *      HELLO   u64 token, u64 service, u64 context, u64 to_service, u64 proof, u32 unasked,
- *              u32 zero
- *      ACK     u64 number, u32 status (an errno, below 4096), u64 also
- *      LENDS   u64 id
- *      REPLIES u64 id
+ *              u32 zero; the first four are not 0
+ *      ACK     u64 number (not 0), u32 status (an errno, below 4096), u64 also, u32 echo
+ *      LENDS   u64 id; REPLIES the same
  *      RETURNS (only with LENDS) u32 n (1 to 8), u32 zero, then u64 length, u64 address, u64 key
  *              per buffer; all zero if its length is
+ *      ORDERED u64 number of the ordered message before it, less than its own; 0: none
  *   then the body of the type:
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
  *      ANNOUNCE   u64 total, u64 oldest, u32 n_items (1 to 64), u32 unasked, u32 sum (zero
- *                 without LAST), u32 keys (0 to 2, with REPLIES 3), u64 length per item (their
- *                 sum is total); if keys is 1 or 2: u64 address, u64 key per item
- *      DATA       u64 offset, u32 sum (zero without LAST)
- *      PULL       u64 have, u64 limit, u32 n_holes (at most 48), u32 busy (0 or 1), then
- *                 u64 start, u64 end per hole, ascending, none empty, none overlapping
- *      ANSWER     u64 number, u32 status, u64 also, as in the ACK extension
- *      CANCEL     u64 oldest
- *      HELLO_ONLY nothing
- *      RETRY      u64 proof
+ *                 without LAST), u32 keys (0 to 2, with REPLIES 3), u32 stamp, u32 echo, u64
+ *                 length per item (sum: total); if keys is 1 or 2: u64 address, u64 key per item
+ *      DATA       u64 offset, u32 sum (with LAST; else echo)
+ *      PULL       u64 have, u64 limit, u32 n_holes (at most 48), u32 busy (0 to 2), u32 stamp,
+ *                 u32 echo, u64 start, u64 end per hole, ascending, none empty or overlapping
+ *      ANSWER     as the ACK extension, with the header's number
+ *      CANCEL     u64 oldest; RETRY: u64 proof; HELLO_ONLY: nothing
  *      ECHO, ECHO_REPLY  u64 nonce, u64 stamp
  *      GONE       u64 microseconds that it has not been here
  *      ABORT      u64: bit i is set if version i is understood
@@ -48,8 +47,7 @@
 
 #define CRC_AT        4u /* where the checksum lies, in packets and resolver packets */
 #define CRC_END       8u
-#define ANNOUNCE_BODY 32u
-#define PULL_BODY     24u
+#define PULL_BODY     32u
 #define STATUS_END    4096u /* errno values lie below, on every system (Linux: MAX_ERRNO) */
 #define EXTENSIONS    (WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LENDS | WIRE_F_REPLIES | WIRE_F_RETURNS)
 #define COUNT_SHIFT   8 /* SHORT: the number of items in flags */
@@ -57,7 +55,7 @@
 /* The flags that have a meaning on each type. */
 static const uint8_t flags_allowed[WIRE_TYPE_END] = {
 	[WIRE_SHORT] = EXTENSIONS,
-	[WIRE_ANNOUNCE] = EXTENSIONS | WIRE_F_LAST,
+	[WIRE_ANNOUNCE] = EXTENSIONS | WIRE_F_LAST | WIRE_F_ORDERED,
 	[WIRE_DATA] = WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LAST,
 	[WIRE_PULL] = WIRE_F_HELLO | WIRE_F_ACK,
 	[WIRE_ANSWER] = WIRE_F_HELLO,
@@ -108,7 +106,8 @@ static int decode_hello(struct cursor *cursor, struct wire_hello *hello)
 {
 	const uint8_t *at = take(cursor, WIRE_HELLO);
 
-	if (!at || get32(at + 44))
+	if (!at || !get64(at) || !get64(at + 8) || !get64(at + 16) || !get64(at + 24) ||
+			get32(at + 44))
 		return -EBADMSG;
 	hello->token = get64(at);
 	hello->service = get64(at + 8);
@@ -124,11 +123,12 @@ static int decode_ack(struct cursor *cursor, struct wire_ack *ack)
 {
 	const uint8_t *at = take(cursor, WIRE_ACK);
 
-	if (!at || get32(at + 8) >= STATUS_END)
+	if (!at || !get64(at) || get32(at + 8) >= STATUS_END)
 		return -EBADMSG;
 	ack->number = get64(at);
 	ack->status = get32(at + 8);
 	ack->also = get64(at + 12);
+	ack->echo = get32(at + 20);
 	return 0;
 }
 
@@ -177,7 +177,9 @@ static int decode_extensions(struct cursor *cursor, struct wire_packet *p)
 		err = decode_value(cursor, &p->replies);
 	if (!err && p->h.flags & WIRE_F_RETURNS)
 		err = decode_returns(cursor, p);
-	return err;
+	if (!err && p->h.flags & WIRE_F_ORDERED)
+		err = decode_value(cursor, &p->previous);
+	return !err && wire_previous(p) && p->previous >= p->h.number ? -EBADMSG : err;
 }
 
 static int decode_short(struct cursor *cursor, struct wire_packet *p, uint32_t n_items)
@@ -225,7 +227,7 @@ static int check_announced_lengths(const struct wire_packet *p)
 
 static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 {
-	const uint8_t *at = take(cursor, ANNOUNCE_BODY);
+	const uint8_t *at = take(cursor, WIRE_ANNOUNCE_BODY);
 	struct wire_announce *announce = &p->announce;
 	size_t payload_len;
 
@@ -237,6 +239,8 @@ static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 	announce->unasked = get32(at + 20);
 	announce->sum = get32(at + 24);
 	announce->keys = get32(at + 28);
+	announce->stamp = get32(at + 32);
+	announce->echo = get32(at + 36);
 	if (announce->n_items == 0 || announce->n_items > RIPC_ITEMS_MAX ||
 			!keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
@@ -257,10 +261,9 @@ static int decode_data(struct cursor *cursor, struct wire_packet *p)
 	if (!at)
 		return -EBADMSG;
 	p->offset = get64(at);
-	p->sum = get32(at + 8);
-	if (!sum_allowed(p, p->sum) || (size_t)(cursor->end - cursor->at) > UINT64_MAX - p->offset)
-		return -EBADMSG;
-	return 0;
+	p->sum = p->h.flags & WIRE_F_LAST ? get32(at + 8) : 0;
+	p->echo = p->h.flags & WIRE_F_LAST ? 0 : get32(at + 8);
+	return (size_t)(cursor->end - cursor->at) > UINT64_MAX - p->offset ? -EBADMSG : 0;
 }
 
 static int decode_holes(struct cursor *cursor, struct wire_pull *pull)
@@ -291,7 +294,9 @@ static int decode_pull(struct cursor *cursor, struct wire_pull *pull)
 	pull->limit = get64(at + 8);
 	pull->n_holes = get32(at + 16);
 	pull->busy = get32(at + 20);
-	if (pull->n_holes > WIRE_HOLES_MAX || pull->busy > 1)
+	pull->stamp = get32(at + 24);
+	pull->echo = get32(at + 28);
+	if (pull->n_holes > WIRE_HOLES_MAX || pull->busy > WIRE_NO_ROOM)
 		return -EBADMSG;
 	return decode_holes(cursor, pull);
 }
@@ -301,6 +306,14 @@ static int decode_echo(struct cursor *cursor, struct wire_packet *p)
 	int err = decode_value(cursor, &p->value);
 
 	return err ? err : decode_value(cursor, &p->stamp);
+}
+
+/* The number stands twice. */
+static int decode_answer(struct cursor *cursor, struct wire_packet *p)
+{
+	if (decode_ack(cursor, &p->ack) || p->ack.number != p->h.number)
+		return -EBADMSG;
+	return 0;
 }
 
 /* n_items: of a SHORT. */
@@ -316,7 +329,7 @@ static int decode_body(struct cursor *cursor, struct wire_packet *p, uint32_t n_
 	case WIRE_PULL:
 		return decode_pull(cursor, &p->pull);
 	case WIRE_ANSWER:
-		return decode_ack(cursor, &p->ack);
+		return decode_answer(cursor, p);
 	case WIRE_CANCEL:
 		return decode_value(cursor, &p->announce.oldest);
 	case WIRE_ECHO:
@@ -336,6 +349,18 @@ static bool has_payload(uint8_t type)
 	return type == WIRE_SHORT || type == WIRE_ANNOUNCE || type == WIRE_DATA;
 }
 
+/* Messages are numbered from 1, incarnations are not 0. */
+static bool numbers_allowed(const struct wire_header *h)
+{
+	if (h->type == WIRE_ABORT)
+		return true;
+	if (!h->src || !h->dst)
+		return false;
+	if (h->type == WIRE_RETRY || h->type == WIRE_GONE)
+		return true;
+	return (h->number != 0) == (h->type <= WIRE_CANCEL);
+}
+
 static int check_header(const struct wire_header *h)
 {
 	/* ABORT is the same in every version. */
@@ -345,7 +370,7 @@ static int check_header(const struct wire_header *h)
 		return -EBADMSG;
 	if (h->flags & ~WIRE_F_KNOWN)
 		return -EPROTONOSUPPORT;
-	return h->flags & ~flags_allowed[h->type] ? -EBADMSG : 0;
+	return h->flags & ~flags_allowed[h->type] || !numbers_allowed(h) ? -EBADMSG : 0;
 }
 
 /* Everything before the payload, so much, has been understood. */
@@ -389,7 +414,7 @@ int wire_decode(const void *data, size_t len, struct wire_packet *p)
 	if (memcmp(data, plain_short, sizeof(plain_short)) != 0)
 		return decode_rest(p, data, len);
 	split(p, data, len, WIRE_HEADER);
-	return 0;
+	return p->h.number && p->h.src && p->h.dst ? 0 : -EBADMSG;
 }
 
 /* CRC32C of what crc stands for, followed by bytes whose checksum field counts as zero. */
@@ -454,6 +479,7 @@ static uint8_t *encode_ack(uint8_t *at, const struct wire_ack *ack)
 	put64(at, ack->number);
 	put32(at + 8, ack->status);
 	put64(at + 12, ack->also);
+	put32(at + 20, ack->echo);
 	return at + WIRE_ACK;
 }
 
@@ -482,6 +508,8 @@ static uint8_t *encode_extensions(uint8_t *at, const struct wire_packet *p)
 		at = encode_u64(at, p->replies);
 	if (p->h.flags & WIRE_F_RETURNS)
 		at = encode_returns(at, p);
+	if (p->h.flags & WIRE_F_ORDERED)
+		at = encode_u64(at, p->previous);
 	return at;
 }
 
@@ -513,7 +541,9 @@ static uint8_t *encode_announce(uint8_t *at, const struct wire_packet *p,
 	put32(at + 20, p->announce.unasked);
 	put32(at + 24, p->h.flags & WIRE_F_LAST ? p->announce.sum : 0);
 	put32(at + 28, keys_of(p, keys));
-	at += ANNOUNCE_BODY;
+	put32(at + 32, p->announce.stamp);
+	put32(at + 36, p->announce.echo);
+	at += WIRE_ANNOUNCE_BODY;
 	for (uint32_t i = 0; i < p->n_items; i++)
 		at = encode_u64(at, item_lens[i]);
 	for (uint32_t i = 0; keys && i < 2 * p->n_items; i++)
@@ -524,7 +554,7 @@ static uint8_t *encode_announce(uint8_t *at, const struct wire_packet *p,
 static uint8_t *encode_data(uint8_t *at, const struct wire_packet *p)
 {
 	put64(at, p->offset);
-	put32(at + 8, p->h.flags & WIRE_F_LAST ? p->sum : 0);
+	put32(at + 8, p->h.flags & WIRE_F_LAST ? p->sum : p->echo);
 	return at + WIRE_DATA_BODY;
 }
 
@@ -534,6 +564,8 @@ static uint8_t *encode_pull(uint8_t *at, const struct wire_pull *pull)
 	put64(at + 8, pull->limit);
 	put32(at + 16, pull->n_holes);
 	put32(at + 20, pull->busy);
+	put32(at + 24, pull->stamp);
+	put32(at + 28, pull->echo);
 	at += PULL_BODY;
 	for (uint32_t i = 0; i < pull->n_holes; i++) {
 		at = encode_u64(at, pull->holes[i].start);
@@ -597,7 +629,7 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 		flags |= p->n_items << COUNT_SHIFT;
 	encode_header(at, &p->h, flags);
 	at += WIRE_HEADER;
-	if (flags & EXTENSIONS)
+	if (flags & (EXTENSIONS | WIRE_F_ORDERED))
 		at = encode_extensions(at, p);
 	at = encode_body(at, p, item_lens, keys);
 	return (size_t)(at - (uint8_t *)buffer);
@@ -615,6 +647,7 @@ void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc)
  *    0 u8 version   1 u8 type   2 u8 hops   3 u8 zero   4 u32 crc   8 u64 nonce
  *   16 u64 asker   24 u64 proof   32 u8[16] host   48 u64 id
  *   QUESTION: then zeros up to WIRE_RECORD_MAX bytes in all.
+ *   NOBODY:    2 u8 definite   nothing follows the id, which is not 0
  *   WITHDRAWN, RECORD: 56 u64 incarnation (id and incarnation are not 0)
  *   RECORD:   64 u64 stamp   72 u64 host identity   80 u64 context   88 u8 n_addrs, at most 8
  *             89 per address: u8 backend, u8 len (at most 64), len bytes
@@ -648,19 +681,20 @@ static size_t encode_record(uint8_t *bytes, const struct wire_record *record)
 
 size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r)
 {
-	size_t len = r->type == WIRE_QUESTION ? WIRE_RECORD_MAX : RESOLVE_GONE_END;
+	size_t len = r->type == WIRE_QUESTION ? WIRE_RECORD_MAX :
+		r->type == WIRE_NOBODY ? RESOLVE_ID_END : RESOLVE_GONE_END;
 	uint8_t *at = buffer;
 
 	memset(at, 0, len);
 	at[0] = WIRE_VERSION;
 	at[1] = r->type;
-	at[2] = r->hops;
+	at[2] = r->type == WIRE_NOBODY ? r->definite : r->hops;
 	put64(at + 8, r->nonce);
 	put64(at + 16, r->asker);
 	put64(at + 24, r->proof);
 	memcpy(at + 32, r->host, sizeof(r->host));
 	put64(at + RESOLVE_ID, r->record.id);
-	if (r->type != WIRE_QUESTION)
+	if (r->type == WIRE_RECORD || r->type == WIRE_WITHDRAWN)
 		put64(at + RESOLVE_ID_END, r->record.incarnation);
 	if (r->type == WIRE_RECORD)
 		len = encode_record(at, &r->record);
@@ -688,7 +722,7 @@ static int decode_record(const uint8_t *bytes, size_t len, struct wire_record *r
 {
 	struct cursor cursor = {bytes + RESOLVE_ADDRS, bytes + len};
 
-	if (len < RESOLVE_ADDRS || bytes[88] > ADDRS_MAX)
+	if (len < RESOLVE_ADDRS || !bytes[88] || bytes[88] > ADDRS_MAX)
 		return -EBADMSG;
 	record->stamp = get64(bytes + 64);
 	record->host = get64(bytes + 72);
@@ -714,6 +748,8 @@ static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_res
 	r->record.id = get64(bytes + RESOLVE_ID);
 	if (r->type == WIRE_QUESTION)
 		return decode_question(bytes, len);
+	if (r->type == WIRE_NOBODY)
+		return r->record.id && r->nonce && len == RESOLVE_ID_END ? 0 : -EBADMSG;
 	if (len < RESOLVE_GONE_END)
 		return -EBADMSG;
 	r->record.incarnation = get64(bytes + RESOLVE_ID_END);
@@ -728,10 +764,12 @@ static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_res
 static bool has_only_its_own(const struct wire_resolve *r)
 {
 	static const uint8_t nowhere[sizeof(r->host)];
-	bool is_record = r->type == WIRE_RECORD, is_question = r->type == WIRE_QUESTION;
+	bool is_question = r->type == WIRE_QUESTION;
+	bool is_answer = r->type == WIRE_NOBODY || (r->type == WIRE_RECORD && r->nonce);
 
-	return r->hops <= is_question && (is_record || r->proof == 0) &&
-		(is_record || r->hops || memcmp(r->host, nowhere, sizeof(nowhere)) == 0);
+	return r->hops <= is_question && (r->type == WIRE_RECORD || r->proof == 0) &&
+		(!is_answer || r->asker == 0) && (r->type != WIRE_WITHDRAWN || r->nonce == 0) &&
+		(r->hops || memcmp(r->host, nowhere, sizeof(nowhere)) == 0);
 }
 
 int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r)
@@ -747,7 +785,10 @@ int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r)
 	if (bytes[3] || crc_without_field(0, bytes, len) != get32(bytes + CRC_AT))
 		return -EBADMSG;
 	found.type = bytes[1];
-	found.hops = bytes[2];
+	found.hops = found.type == WIRE_NOBODY ? 0 : bytes[2];
+	found.definite = found.type == WIRE_NOBODY && bytes[2];
+	if (found.type == WIRE_NOBODY && bytes[2] > 1)
+		return -EBADMSG;
 	found.nonce = get64(bytes + 8);
 	found.asker = get64(bytes + 16);
 	found.proof = get64(bytes + 24);

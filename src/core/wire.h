@@ -18,20 +18,23 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION   1
+#define WIRE_VERSION   2
 #define WIRE_HEADER    40
 #define WIRE_HELLO     48
-#define WIRE_ACK       20
+#define WIRE_ACK       24
 #define WIRE_REPLY     8
 #define WIRE_RETURN    24
+#define WIRE_ORDERED   8
 #define WIRE_RETURNS_MAX 8 /* return buffers that one question opens */
 #define WIRE_DATA_BODY 12
-/* The longest header of a packet with all extensions but RETURNS, before body and payload. */
+#define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
+/* The longest header of a packet with all extensions but the last two, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
 #define WIRE_RETURNS_LEN(n) (8 + WIRE_RETURN * (n))
 /* Longest non-payload part of any packet: an announcement of RIPC_ITEMS_MAX items. */
 #define WIRE_PREFIX_MAX \
-	(WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + 32 + 8 * 64 + 16 * 64)
+	(WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + WIRE_ORDERED + \
+	WIRE_ANNOUNCE_BODY + 8 * 64 + 16 * 64)
 #define WIRE_HOLES_MAX  48 /* hole ranges in one PULL */
 #define WIRE_RECORD_MAX 1100
 
@@ -59,7 +62,8 @@ enum wire_flag {            /* every bit must be understood; unknown ones: ABORT
 	WIRE_F_LAST = 16,   /* DATA, ANNOUNCE: body.sum is the checksum of the whole message, or
 	                       of what does not come in datagrams */
 	WIRE_F_RETURNS = 32, /* returns extension: what the answer may be written into */
-	WIRE_F_KNOWN = 63
+	WIRE_F_ORDERED = 64, /* ordered extension: the message that comes before it */
+	WIRE_F_KNOWN = 127
 };
 
 struct wire_header {
@@ -67,7 +71,7 @@ struct wire_header {
 	uint16_t flags;
 	uint32_t crc;
 	uint64_t src, dst; /* incarnations of the services */
-	uint64_t token;    /* what dst gave src: slot and nonce; 0: none yet */
+	uint64_t token;    /* what dst gave src; 0: none yet */
 	uint64_t number;   /* shorts and longs count separately, from 1 */
 };
 
@@ -86,9 +90,10 @@ struct wire_ack {
 	uint64_t number;
 	uint32_t status; /* 0 delivered, else the errno of a refusal */
 	uint64_t also;   /* bit i: number - 64 + i has been delivered */
+	uint32_t echo;   /* of a stamp; 0: none */
 };
 
-/* Body of ANNOUNCE: 32 bytes, then 8 per item (its length). */
+/* Body of ANNOUNCE: 40 bytes, then 8 per item (its length). */
 struct wire_announce {
 	uint64_t total;  /* bytes of all items */
 	uint64_t oldest; /* sender's oldest unresolved long number */
@@ -97,6 +102,8 @@ struct wire_announce {
 	uint32_t sum;    /* with WIRE_F_LAST */
 	uint32_t keys;   /* enum wire_keys; with the first two 16 bytes per item follow the
 	                    lengths: address and key */
+	uint32_t stamp;  /* the sender's clock */
+	uint32_t echo;   /* of the receiver's stamp; 0: none */
 };
 
 enum wire_keys {
@@ -122,12 +129,18 @@ struct wire_range {
 	uint64_t start, end; /* bytes, [start, end) */
 };
 
-/* Body of PULL: 24 bytes, then 16 per hole. */
+enum wire_busy {
+	WIRE_BUSY = 1,  /* alive, but no credit for you now */
+	WIRE_NO_ROOM,   /* alive, but what it would lie in is full: nothing of it is kept */
+};
+
+/* Body of PULL: 32 bytes, then 16 per hole. */
 struct wire_pull {
 	uint64_t have;   /* all bytes before this have arrived */
 	uint64_t limit;  /* bytes before this may be sent */
 	uint32_t n_holes;
-	uint32_t busy;   /* 1: alive, but no credit for you now */
+	uint32_t busy;   /* enum wire_busy, or 0 */
+	uint32_t stamp, echo; /* as in ANNOUNCE */
 	struct wire_range holes[WIRE_HOLES_MAX]; /* send these again */
 };
 
@@ -140,11 +153,13 @@ struct wire_packet {
 	uint32_t n_returns;        /* WIRE_F_RETURNS: number of return buffers, else 0 */
 	const struct wire_return *offers; /* to encode: the return buffers */
 	const uint8_t *returns;    /* decoded: see wire_return_at() */
+	uint64_t previous;         /* WIRE_F_ORDERED: see wire_previous() */
 	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us; ABORT: bit i:
 	                              version i is understood */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
 	uint64_t offset;           /* DATA */
 	uint32_t sum;              /* DATA with WIRE_F_LAST */
+	uint32_t echo;             /* DATA without: of the last stamp; 0: none */
 	uint32_t n_items;          /* SHORT, ANNOUNCE */
 	struct wire_announce announce;
 	const uint8_t *lengths;    /* SHORT: u16 each; ANNOUNCE: u64 each; then keys */
@@ -160,6 +175,12 @@ struct wire_packet {
 static inline void wire_clear(struct wire_packet *packet)
 {
 	memset(packet, 0, offsetof(struct wire_packet, pull));
+}
+
+/* Number of the ordered message that must be handed out before this one; 0: none. */
+static inline uint64_t wire_previous(const struct wire_packet *packet)
+{
+	return packet->h.flags & WIRE_F_ORDERED ? packet->previous : 0;
 }
 
 /*
@@ -200,6 +221,7 @@ enum wire_resolve_type {
 	WIRE_QUESTION = 32, /* who has this ID? id 0: everybody, tell what you have */
 	WIRE_RECORD,        /* answer: a record; also notice of a registration */
 	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
+	WIRE_NOBODY,        /* answer to a unicast question: no record */
 };
 
 struct wire_record_addr {
@@ -212,19 +234,19 @@ struct wire_record {
 	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only */
 	uint64_t host;    /* hash of boot ID and network namespace */
 	uint64_t context; /* incarnation of the owning context */
-	uint32_t n_addrs; /* at most 8 */
+	uint32_t n_addrs; /* 1 to 8 */
 	struct wire_record_addr addrs[8];
 };
 
 struct wire_resolve {
 	uint8_t type;
 	uint8_t hops;     /* QUESTION: 1: already relayed for somebody */
+	bool definite;    /* NOBODY: nobody has it there; else the holder there is silent */
 	uint64_t nonce;   /* QUESTION: random; in the answer: the question's; notices: 0 */
 	uint64_t asker;   /* QUESTION: incarnation of the asking context */
 	uint64_t proof;   /* RECORD: address proof for the asker */
-	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; RECORD: who answers, if
-	                     not the sender itself (zero otherwise) */
-	struct wire_record record; /* QUESTION: id only */
+	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; else zero */
+	struct wire_record record; /* QUESTION, NOBODY: id only */
 };
 
 /* Encode returns the length (questions are padded to WIRE_RECORD_MAX); decode 0 or -EBADMSG,

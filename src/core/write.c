@@ -16,7 +16,9 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "order.h"
 #include "returns.h"
+#include "timing.h"
 #include "util/blocksum.h"
 
 #define OFFERS_MAX 1024u /* that are kept; then the oldest goes */
@@ -186,7 +188,8 @@ static bool may_write(const struct outgoing *outgoing)
 	struct peer *peer = outgoing->partner->peer;
 	const struct device *device = ripc__peer_device(ctx, peer);
 	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
-	uint32_t prefix = WIRE_HEADER_MAX + 32 + 8 * outgoing->n_items;
+	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
+		ripc__order_bytes(outgoing);
 
 	return ripc__offer_is_here(outgoing) &&
 		device->attr.caps & RIPC_CAP_WRITE && outgoing->partner->token_out &&
@@ -279,7 +282,7 @@ bool ripc__writing_give_up(struct outgoing *outgoing)
 	const struct ripc_context *ctx = outgoing->message.ctx;
 
 	if (!outgoing->writing || outgoing->writing->n_busy ||
-			ctx->now_us - outgoing->heard_us < 125ull * ctx->cfg.peer_timeout_ms)
+			ctx->now_us - outgoing->heard_us < ripc__silence_of_move_us(ctx))
 		return false;
 	fail(outgoing->writing);
 	return true;

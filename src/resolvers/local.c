@@ -3,10 +3,11 @@
  * The resolver source of one host: an abstract Unix datagram socket per published ID, so that
  * the kernel answers "nobody" at once and removes the name with the last process that holds it.
  *
- * The name is "\0ripc/<uid>/<id>/<k>" in hex. k is 0, unless the holder of a lower k is dead but
- * its name is not (a forked child has inherited the socket): then core displaces it with the
- * next k. A question goes to every k that exists. Whoever sends here must have our uid or be
- * root: the kernel vouches for that (SCM_CREDENTIALS), since anybody can send to such a socket.
+ * The name is "\0ripc/<uid>/<id>/<k>" in hex (names.h). k is 0, unless the holder of a lower k is
+ * dead but its name is not (a forked child has inherited the socket), or is another user: then core
+ * displaces it with the next k, and when all are taken, with one that nobody can have foreseen. A
+ * question goes to every k that exists. Whoever sends here must have our uid or be root: the kernel
+ * vouches for that (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,16 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "core/backend.h"
 #include "core/wire.h"
+#include "life.h"
+#include "resolvers/names.h"
+#include "ripc/ripc.h"
 #include "util/map.h"
+#include "util/uid.h"
 
-#define NAMES_PER_ID 8   /* k */
-#define READY_MAX    16  /* readable sockets fetched from the kernel at once */
+#define READY_MAX    16   /* readable sockets fetched from the kernel at once */
 #define ASK_ALL_MAX  1024 /* names that one question to everybody reaches */
 
 /* One socket: of a published ID, or the one that asks. */
@@ -36,25 +41,21 @@ struct endpoint {
 struct local {
 	struct ripc__host host;
 	uid_t uid;
+	bool is_user;                    /* uid is of one user, and not of everybody unknown */
 	int epoll_fd;
 	struct endpoint asker;
 	struct ripc__map endpoints;      /* by ID */
-	struct endpoint *ready[READY_MAX]; /* NULL: closed since it was fetched */
+	struct life life;
+	struct names names;
+	struct endpoint *ready[READY_MAX]; /* NULL: closed since it was fetched, or of life */
 	uint32_t n_ready, next_ready;
 	uint8_t buffer[WIRE_RECORD_MAX + 1]; /* one more, to see what is too long */
 };
 
-/* Returns the length for bind and sendto. */
-static socklen_t name_make(const struct local *local, uint64_t id, unsigned int k,
+static socklen_t name_make(const struct local *local, uint64_t id, uint64_t k,
 		struct sockaddr_un *name)
 {
-	int len;
-
-	memset(name, 0, sizeof(*name));
-	name->sun_family = AF_UNIX;
-	len = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "ripc/%x/%016" PRIx64 "/%x",
-		(unsigned int)local->uid, id, k);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+	return ripc__name_make(local->uid, &(struct name){id, k}, name);
 }
 
 static int socket_make(void)
@@ -92,7 +93,8 @@ static int local_probe(const struct ripc__host *host, char why[256], char remedy
 	}
 	close(fd);
 	snprintf(why, 256,
-		"abstract Unix sockets: finds services of uid %u in this network namespace",
+		"abstract Unix sockets: finds services of this user (uid %u) in this network "
+		"namespace; those of others are found by the next ones",
 		(unsigned int)getuid());
 	remedy[0] = '\0';
 	return 0;
@@ -104,7 +106,12 @@ static int local_open(void *source, const struct ripc__host *host)
 	struct local *local = source;
 	int error;
 
-	*local = (struct local){.host = *host, .uid = getuid()};
+	*local = (struct local){.host = *host, .uid = getuid(), .names.uid = getuid()};
+	local->is_user = ripc__uid_is_user(local->uid);
+	if (!local->is_user && host->log)
+		host->log(host->arg, RIPC_LOG_WARN, "local: uid %u stands for everybody who has no "
+			"number in this user namespace: only root's services are found",
+			(unsigned int)local->uid);
 	ripc__map_init(&local->endpoints, host->context);
 	local->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (local->epoll_fd < 0)
@@ -119,8 +126,10 @@ static int local_open(void *source, const struct ripc__host *host)
 		error = -errno;
 	else
 		error = watch(local, &local->asker);
+	ripc__life_open(&local->life, host, local->uid, local->epoll_fd);
 	if (!error)
 		return 0;
+	ripc__life_close(&local->life);
 	close(local->asker.fd);
 err_close_epoll:
 	close(local->epoll_fd);
@@ -139,9 +148,11 @@ static void local_close(void *source)
 	struct endpoint *endpoint;
 	uint32_t at = 0;
 
+	ripc__life_close(&local->life);
 	while ((endpoint = ripc__map_next(&local->endpoints, &at)))
 		endpoint_free(endpoint);
 	ripc__map_free(&local->endpoints);
+	ripc__names_free(&local->names);
 	close(local->asker.fd);
 	close(local->epoll_fd);
 }
@@ -168,6 +179,27 @@ static int others_held(const struct local *local, uint64_t id)
 	return held;
 }
 
+/* All names are taken: by others who were displaced, or by somebody who means no good. */
+static int bind_random(const struct local *local, uint64_t id, int fd)
+{
+	struct sockaddr_un name;
+	uint64_t k;
+	socklen_t len;
+
+	if (getrandom(&k, sizeof(k), 0) != sizeof(k))
+		return -EADDRINUSE;
+	len = name_make(local, id, k | 1ull << 63, &name);
+	return bind(fd, (struct sockaddr *)&name, len) ? -errno : 0;
+}
+
+static int bind_private(const struct local *local, uint64_t id, int fd)
+{
+	struct sockaddr_un name;
+	socklen_t len = name_make(local, id, NAME_PRIVATE, &name);
+
+	return bind(fd, (struct sockaddr *)&name, len) ? -errno : 0;
+}
+
 static int bind_first_free(const struct local *local, uint64_t id, int fd)
 {
 	struct sockaddr_un name;
@@ -180,7 +212,7 @@ static int bind_first_free(const struct local *local, uint64_t id, int fd)
 		if (errno != EADDRINUSE)
 			return -errno;
 	}
-	return -EADDRINUSE;
+	return bind_random(local, id, fd);
 }
 
 /* Binds name 0 only, and only if nobody holds any other (having displaced somebody once). */
@@ -197,7 +229,15 @@ static int bind_sole(const struct local *local, uint64_t id, int fd)
 	return held > 0 ? -EADDRINUSE : held;
 }
 
-static int local_publish(void *source, uint64_t id, bool displace)
+static int bind_as(const struct local *local, uint64_t id, int fd, enum ripc__naming naming)
+{
+	if (naming == RIPC_NAME_PRIVATE)
+		return bind_private(local, id, fd);
+	return naming == RIPC_NAME_DISPLACE ? bind_first_free(local, id, fd) :
+		bind_sole(local, id, fd);
+}
+
+static int local_publish(void *source, uint64_t id, enum ripc__naming naming)
 {
 	struct local *local = source;
 	struct endpoint *endpoint;
@@ -214,10 +254,13 @@ static int local_publish(void *source, uint64_t id, bool displace)
 		error = endpoint->fd;
 		goto err_free;
 	}
-	error = displace ? bind_first_free(local, id, endpoint->fd) :
-		bind_sole(local, id, endpoint->fd);
+	error = bind_as(local, id, endpoint->fd, naming);
 	error = error ? error : watch(local, endpoint);
 	error = error ? error : ripc__map_put(&local->endpoints, id, endpoint);
+	if (!error && naming == RIPC_NAME_DISPLACE && local->host.log)
+		local->host.log(local->host.arg, RIPC_LOG_WARN, "local: the name of service "
+			"%016" PRIx64 " is held by a process that does not answer, or by another "
+			"user's; it is registered by another name", id);
 	if (!error)
 		return 0;
 	close(endpoint->fd);
@@ -242,108 +285,73 @@ static void local_withdraw(void *source, uint64_t id)
 	endpoint_free(endpoint);
 }
 
-/* Returns to how many it was sent. A full queue counts: somebody is there. */
+/*
+ * Returns to how many it was sent. Only the kernel's word that nobody is there counts as such: a
+ * full queue is somebody's. A socket of another type is nobody's that we know.
+ */
 static int send_to(struct local *local, const struct sockaddr_un *name, socklen_t name_len,
 		const struct iovec *data)
 {
 	ssize_t n = sendto(local->asker.fd, data->iov_base, data->iov_len, MSG_NOSIGNAL,
 		(const struct sockaddr *)name, name_len);
 
-	return n >= 0 || errno == EAGAIN || errno == ENOBUFS;
-}
-
-/* ---- who is there: /proc/net/unix ------------------------------------------------------- */
-
-/* Takes "...  @ripc/<uid>/<id>/<k>" apart. */
-static bool line_parse(const struct local *local, const char *line, uint64_t *id, unsigned int *k)
-{
-	const char *at = strchr(line, '@');
-	unsigned int uid, number;
-	uint64_t found;
-	int end = 0;
-
-	if (!at || sscanf(at, "@ripc/%8x/%16" SCNx64 "/%1x%n", &uid, &found, &number, &end) != 3)
-		return false;
-	if ((at[end] != '\n' && at[end] != '\0') || uid != local->uid || !found ||
-			number >= NAMES_PER_ID)
-		return false;
-	*id = found;
-	*k = number;
-	return true;
-}
-
-/* Calls visit for each of our names until it returns false. */
-static int names_each(struct local *local, bool (*visit)(void *arg, uint64_t id, unsigned int k),
-		void *arg)
-{
-	FILE *file = fopen("/proc/net/unix", "re");
-	char *line = NULL;
-	size_t size = 0;
-	unsigned int k;
-	uint64_t id;
-
-	if (!file)
-		return -errno;
-	while (getline(&line, &size, file) >= 0) {
-		if (line_parse(local, line, &id, &k) && !visit(arg, id, k))
-			break;
-	}
-	free(line);
-	fclose(file);
-	return 0;
-}
-
-struct ask_all {
-	struct local *local;
-	struct iovec data;
-	int sent;
-};
-
-static bool ask_one(void *arg, uint64_t id, unsigned int k)
-{
-	struct ask_all *all = arg;
-	struct sockaddr_un name;
-	socklen_t len = name_make(all->local, id, k, &name);
-
-	all->sent += send_to(all->local, &name, len, &all->data);
-	return all->sent < ASK_ALL_MAX;
-}
-
-struct list_call {
-	void (*found)(void *arg, uint64_t id);
-	void *arg;
-};
-
-static bool list_one(void *arg, uint64_t id, unsigned int k)
-{
-	const struct list_call *call = arg;
-
-	(void)k;
-	call->found(call->arg, id);
-	return true;
-}
-
-static int local_list(void *source, void (*found)(void *arg, uint64_t id), void *arg)
-{
-	struct list_call call = {found, arg};
-
-	return names_each(source, list_one, &call);
+	return n >= 0 || (errno != ECONNREFUSED && errno != EPROTOTYPE);
 }
 
 /* ---- datagrams -------------------------------------------------------------------------- */
 
+static int ask_one(struct local *local, const struct name *at, const struct iovec *data)
+{
+	struct sockaddr_un name;
+	socklen_t len = ripc__name_make(local->uid, at, &name);
+
+	return send_to(local, &name, len, data);
+}
+
+/* Asks by the names that are bound: id 0: all of them; else this one's that cannot be foreseen. */
+static int ask_bound(struct local *local, uint64_t id, const struct iovec *data)
+{
+	int error = ripc__names_refresh(&local->names), sent = 0;
+
+	for (uint32_t i = 0; !error && i < local->names.n && sent < ASK_ALL_MAX; i++) {
+		const struct name *name = &local->names.at[i];
+
+		if (id ? name->id == id && name->k > NAME_PRIVATE : name->k != NAME_PRIVATE)
+			sent += ask_one(local, name, data);
+	}
+	return error ? error : sent;
+}
+
 static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 {
-	struct ask_all all = {source, {(void *)(uintptr_t)data, len}, 0};
+	const struct iovec iov = {(void *)(uintptr_t)data, len};
+	struct local *local = source;
+	uint32_t sent = 0, more;
 
-	if (!id) {
-		int error = names_each(source, ask_one, &all);
+	if (!id)
+		return ask_bound(local, 0, &iov);
+	for (uint64_t k = 0; k < NAMES_PER_ID; k++)
+		sent += (uint32_t)ask_one(local, &(struct name){id, k}, &iov);
+	more = sent == NAMES_PER_ID;
+	sent += (uint32_t)ask_one(local, &(struct name){id, NAME_PRIVATE}, &iov);
+	/* Without the list those that can be foreseen are all there is. */
+	if (more) {
+		int n = ask_bound(local, id, &iov);
 
-		return error ? error : all.sent;
+		sent += n > 0 ? (uint32_t)n : 0;
 	}
-	for (unsigned int k = 0; k < NAMES_PER_ID; k++)
-		ask_one(&all, id, k);
-	return all.sent;
+	return (int)sent;
+}
+
+static int local_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
+		void *arg)
+{
+	struct local *local = source;
+	int error = ripc__names_refresh(&local->names);
+
+	for (uint32_t i = 0; !error && i < local->names.n; i++)
+		found(arg, local->names.at[i].id, local->names.at[i].k == NAME_PRIVATE);
+	return error;
 }
 
 static int local_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
@@ -385,7 +393,8 @@ static bool sender_believed(const struct local *local, struct msghdr *message)
 		} else if (cmsg->cmsg_type == SCM_CREDENTIALS &&
 				cmsg->cmsg_len == CMSG_LEN(sizeof(credentials))) {
 			memcpy(&credentials, CMSG_DATA(cmsg), sizeof(credentials));
-			believed = credentials.uid == local->uid || credentials.uid == 0;
+			believed = credentials.uid == 0 ||
+				(credentials.uid == local->uid && local->is_user);
 		}
 	}
 	return believed;
@@ -422,12 +431,19 @@ static int receive(struct local *local, int fd, struct ripc__source_event *event
 static void ready_fetch(struct local *local)
 {
 	struct epoll_event events[READY_MAX];
-	int n = epoll_wait(local->epoll_fd, events, READY_MAX, 0);
+	int n;
 
+	ripc__life_tend(&local->life);
+	n = epoll_wait(local->epoll_fd, events, READY_MAX, 0);
 	local->next_ready = 0;
 	local->n_ready = n > 0 ? (uint32_t)n : 0;
-	for (uint32_t i = 0; i < local->n_ready; i++)
-		local->ready[i] = events[i].data.ptr;
+	for (uint32_t i = 0; i < local->n_ready; i++) {
+		bool is_life = ripc__life_owns(events[i].data.ptr);
+
+		if (is_life)
+			ripc__life_ready(&local->life, events[i].data.ptr);
+		local->ready[i] = is_life ? NULL : events[i].data.ptr;
+	}
 }
 
 /*
@@ -452,6 +468,21 @@ static int local_poll(void *source, struct ripc__source_event *event)
 	return 0;
 }
 
+static void local_watch(void *source, uint64_t context)
+{
+	ripc__life_watch(&((struct local *)source)->life, context);
+}
+
+static void local_unwatch(void *source, uint64_t context)
+{
+	ripc__life_unwatch(&((struct local *)source)->life, context);
+}
+
+static bool local_look(void *source)
+{
+	return ripc__life_look(&((struct local *)source)->life);
+}
+
 static int local_wait_fd(void *source)
 {
 	const struct local *local = source;
@@ -472,4 +503,7 @@ const struct ripc__source ripc__local_source = {
 	.poll = local_poll,
 	.wait_fd = local_wait_fd,
 	.list = local_list,
+	.watch = local_watch,
+	.unwatch = local_unwatch,
+	.look = local_look,
 };

@@ -23,6 +23,7 @@
 
 #include "core/backend.h"
 #include "core/wire.h"
+#include "resolvers/filter.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 
@@ -44,6 +45,7 @@ struct multicast {
 	struct ripc__host host;
 	struct sockaddr_in group;
 	struct interfaces joined;
+	struct filter filter;
 	int listener, asker, epoll_fd;
 	bool join_failed_logged;
 	bool asker_next; /* whose turn it is to be polled first: neither can starve the other */
@@ -229,8 +231,10 @@ static int multicast_probe(const struct ripc__host *host, char why[256], char re
 			strerror(-error));
 		snprintf(remedy, 256, "%s", error == -EMFILE || error == -ENFILE ?
 			"raise the limit of open files (ulimit -n)" :
+			error == -EADDRINUSE || error == -EACCES ?
 			"end the program that holds it, or set "
-			"RIPC_OPTIONS=resolver.port=N to the same number on all hosts");
+			"RIPC_OPTIONS=resolver.port=N (from 1024 on) to the same number on all "
+			"hosts" : "allow AF_INET sockets (seccomp or sandbox rules)");
 		return error;
 	}
 	say_interfaces(host, ntohs(group.sin_port), why, remedy);
@@ -292,20 +296,28 @@ static void rescan(struct multicast *multicast, uint64_t now_ns)
 	join_new(multicast, &found);
 }
 
+/*
+ * Hear only what was joined here, not what other sockets of the host have joined. A sandbox or an
+ * emulator may not have that; then there is more to hear, which harms nobody.
+ */
+static void hear_own_groups(int fd)
+{
+	int off = 0;
+
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
+}
+
 static int listener_open(struct multicast *multicast)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = multicast->group.sin_port};
 	const struct ripc__host *host = &multicast->host;
 	int fd = ripc__inet_socket();
-	int off = 0, error;
+	int error;
 
 	if (fd < 0)
 		return fd;
-	/* Hear only what was joined here, not what other sockets of the host have joined. */
-	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)))
-		error = -errno;
-	else
-		error = bind_shared(fd, &name);
+	hear_own_groups(fd);
+	error = bind_shared(fd, &name);
 	if (!error) {
 		multicast->listener = fd;
 		return 0;
@@ -323,13 +335,13 @@ static int asker_open(struct multicast *multicast, int ttl)
 {
 	int fd = ripc__inet_socket();
 	struct sockaddr_in any = {.sin_family = AF_INET};
-	int on = 1, off = 0, error;
+	int on = 1, error;
 
 	if (fd < 0)
 		return fd;
+	hear_own_groups(fd);
 	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &on, sizeof(on)) ||
 			setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &ttl, sizeof(ttl)) ||
-			setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) ||
 			bind(fd, (struct sockaddr *)&any, sizeof(any))) {
 		error = -errno;
 		close(fd);
@@ -449,6 +461,29 @@ static int multicast_ask(void *source, uint64_t id, const void *data, size_t len
 	return multicast_notify(source, data, len);
 }
 
+static int multicast_ask_host(void *source, const uint8_t host[16], const void *data, size_t len)
+{
+	static const uint8_t v4_mapped[12] = {[10] = 0xff, 0xff};
+	const struct multicast *multicast = source;
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = multicast->group.sin_port};
+
+	if (memcmp(host, v4_mapped, sizeof(v4_mapped)))
+		return 0;
+	memcpy(&name.sin_addr, host + sizeof(v4_mapped), sizeof(name.sin_addr));
+	return sendto(multicast->asker, data, len, MSG_NOSIGNAL, (const struct sockaddr *)&name,
+		sizeof(name)) >= 0 || errno == EAGAIN || errno == ENOBUFS;
+}
+
+/* Without a filter all questions come here, as they do where the kernel has none. */
+static void multicast_heed(void *source, uint64_t id)
+{
+	struct multicast *multicast = source;
+
+	if (ripc__filter_add(&multicast->filter, id))
+		ripc__filter_attach(&multicast->filter, multicast->listener,
+			multicast->group.sin_addr);
+}
+
 static int multicast_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
 {
 	const struct multicast *multicast = source;
@@ -483,6 +518,8 @@ const struct ripc__source ripc__multicast_source = {
 	.open = multicast_open,
 	.close = multicast_close,
 	.ask = multicast_ask,
+	.ask_host = multicast_ask_host,
+	.heed = multicast_heed,
 	.reply = multicast_reply,
 	.notify = multicast_notify,
 	.poll = multicast_poll,

@@ -27,7 +27,7 @@
 #include "util/parse.h"
 
 #define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
-#define PEERS_MAX 256
+#define PEERS_MAX RIPC_PEERS_MAX
 #define ASKERS    4
 
 struct peers {
@@ -173,7 +173,8 @@ static int static_probe(const struct ripc__host *host, char why[256], char remed
 	remedy[0] = '\0';
 	if (error) {
 		snprintf(why, 256, "%s", *why_not ? why_not : strerror(-error));
-		snprintf(remedy, 256, "correct RIPC_PEERS: \"host[:port],...\"");
+		snprintf(remedy, 256, "%s", error == -ENOMEM ? "close other programs" :
+			"correct RIPC_PEERS: \"host[:port],...\"");
 	} else if (!peers->n) {
 		error = -ENOENT;
 		snprintf(why, 256, "%s", *why_not ? why_not : "no peers are configured");
@@ -277,6 +278,26 @@ static int static_reply(void *source, const struct ripc__addr *to, const void *d
 	return ripc__inet_reply(state->askers[0], to, data, len);
 }
 
+static uint32_t static_n_peers(void *source)
+{
+	const struct static_source *state = source;
+
+	return state->peers.n;
+}
+
+/* Which of the hosts it came from, from 1; 0: none of them. */
+static uint16_t peer_of(const struct peers *peers, const struct ripc__source_event *event)
+{
+	for (uint32_t i = 0; i < peers->n; i++) {
+		const struct sockaddr_in *address = &peers->addresses[i];
+
+		if (memcmp(event->reply.blob, &address->sin_addr, 4) == 0 &&
+				memcmp(event->reply.blob + 4, &address->sin_port, 2) == 0)
+			return (uint16_t)(i + 1);
+	}
+	return 0;
+}
+
 static int static_poll(void *source, struct ripc__source_event *event)
 {
 	struct static_source *state = source;
@@ -286,8 +307,10 @@ static int static_poll(void *source, struct ripc__source_event *event)
 	for (uint32_t i = 0; i < ASKERS; i++) {
 		int fd = state->askers[state->poll_turn++ % ASKERS];
 
-		if (ripc__inet_receive(fd, state->buffer, event))
+		if (ripc__inet_receive(fd, state->buffer, event)) {
+			event->peer = peer_of(&state->peers, event);
 			return 1;
+		}
 	}
 	return 0;
 }
@@ -306,6 +329,7 @@ const struct ripc__source ripc__static_source = {
 	.open = static_open,
 	.close = static_close,
 	.ask = static_ask,
+	.n_peers = static_n_peers,
 	.reply = static_reply,
 	.notify = static_notify,
 	.poll = static_poll,

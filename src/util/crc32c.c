@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C in three forms: with tables, with the crc32 and carry-less multiply instructions of
- * x86-64, and with 512-bit carry-less multiplication. All give the same results; which one runs
- * is asked of the processor's feature word at each call, which costs a load or two. Owns
- * nothing but constants.
+ * CRC32C in four forms: with tables, with the crc32 instructions of x86-64 or arm64 one after the
+ * other, with these side by side and the carry-less multiply instruction, and with 512-bit
+ * carry-less multiplication. All give the same results; which one runs is asked of the processor's
+ * feature word at each call, which costs a load or two. Owns nothing but constants.
  *
  * Reflected polynomials throughout: bit 31 of a 32-bit value stands for x^0, bit 0 for x^31.
  * The crc32 instruction has a latency of three cycles and starts one per cycle, so three parts
@@ -163,55 +163,136 @@ static uint32_t table_shift(uint32_t crc, uint64_t len)
 
 /* ---- instructions ------------------------------------------------------------------------ */
 
+/*
+ * The instructions of a processor: what follows is written with FAST, which marks functions that
+ * use them, and these five. carryless() wants more of the processor than the others.
+ */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define X86        __attribute__((target("sse4.2,pclmul")))
-#define X86_INLINE static inline __attribute__((always_inline, target("sse4.2,pclmul")))
+#define FAST        __attribute__((target("sse4.2,pclmul")))
+#define FAST_INLINE static inline __attribute__((always_inline, target("sse4.2,pclmul")))
 
-/* Below this the parts would be too short to pay for joining them. */
-#define INTERLEAVE_MIN 96u
-
-static inline bool have_x86(void)
+static inline bool have_serial(void)
 {
-	return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+	return __builtin_cpu_supports("sse4.2");
 }
 
-X86_INLINE uint64_t carryless(uint32_t a, uint32_t b)
+static inline bool have_fast(void)
+{
+	return have_serial() && __builtin_cpu_supports("pclmul");
+}
+
+FAST_INLINE uint64_t crc_word(uint64_t crc, uint64_t word)
+{
+	return _mm_crc32_u64(crc, word);
+}
+
+FAST_INLINE uint32_t crc_half(uint32_t crc, uint32_t half)
+{
+	return _mm_crc32_u32(crc, half);
+}
+
+FAST_INLINE uint32_t crc_byte(uint32_t crc, uint8_t byte)
+{
+	return _mm_crc32_u8(crc, byte);
+}
+
+FAST_INLINE uint64_t carryless(uint32_t a, uint32_t b)
 {
 	return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(
 		_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b), 0));
 }
 
-/* a b x^33 mod P. */
-X86_INLINE uint32_t x86_multiply(uint32_t a, uint32_t b)
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+#define FAST
+#define FAST_INLINE static inline __attribute__((always_inline))
+
+/* As the kernel has them (asm/hwcap.h). */
+#define HAS_PMULL (1ul << 4)
+#define HAS_CRC32 (1ul << 7)
+
+static inline bool have_serial(void)
 {
-	return (uint32_t)_mm_crc32_u64(0, carryless(a, b));
+	return getauxval(AT_HWCAP) & HAS_CRC32;
+}
+
+static inline bool have_fast(void)
+{
+	return (getauxval(AT_HWCAP) & (HAS_CRC32 | HAS_PMULL)) == (HAS_CRC32 | HAS_PMULL);
+}
+
+FAST_INLINE uint64_t crc_word(uint64_t crc, uint64_t word)
+{
+	uint32_t sum = (uint32_t)crc;
+
+	__asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(sum) : "r"(word));
+	return sum;
+}
+
+FAST_INLINE uint32_t crc_half(uint32_t crc, uint32_t half)
+{
+	__asm__(".arch_extension crc\n\tcrc32cw %w0, %w0, %w1" : "+r"(crc) : "r"(half));
+	return crc;
+}
+
+FAST_INLINE uint32_t crc_byte(uint32_t crc, uint8_t byte)
+{
+	__asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"((uint32_t)byte));
+	return crc;
+}
+
+FAST_INLINE uint64_t carryless(uint32_t a, uint32_t b)
+{
+	typedef uint64_t vector __attribute__((vector_size(16)));
+	vector product, first = {a}, second = {b};
+
+	__asm__(".arch_extension crypto\n\tpmull %0.1q, %1.1d, %2.1d" : "=w"(product) :
+		"w"(first), "w"(second));
+	return product[0];
+}
+
+#else
+#define FAST_NONE
+#endif
+
+#ifndef FAST_NONE
+
+/* Below this the parts would be too short to pay for joining them. */
+#define INTERLEAVE_MIN 96u
+
+/* a b x^33 mod P. */
+FAST_INLINE uint32_t fast_multiply(uint32_t a, uint32_t b)
+{
+	return (uint32_t)crc_word(0, carryless(a, b));
 }
 
 /* x^(8 len - 33); len is not 0. */
-X86_INLINE uint32_t x86_power(uint32_t len)
+FAST_INLINE uint32_t fast_power(uint32_t len)
 {
 	uint32_t power = powers[0][len & 15];
 
 	len >>= 4;
 	for (int digit = 1; len; digit++, len >>= 4)
-		power = x86_multiply(power, powers[digit][len & 15]);
+		power = fast_multiply(power, powers[digit][len & 15]);
 	return power;
 }
 
 /* One word at offset "at"; "to" is used only if copy is set, here and below. */
-X86_INLINE uint64_t take(uint64_t crc, uint8_t *to, const uint8_t *from, size_t at, bool copy)
+FAST_INLINE uint64_t take(uint64_t crc, uint8_t *to, const uint8_t *from, size_t at, bool copy)
 {
 	uint64_t word = get64(from + at);
 
 	if (copy)
 		put64(to + at, word);
-	return _mm_crc32_u64(crc, word);
+	return crc_word(crc, word);
 }
 
 /* The last bytes, fewer than a word. */
-X86_INLINE uint32_t x86_tail(uint32_t crc, uint8_t *to, const uint8_t *from, size_t len, bool copy)
+FAST_INLINE uint32_t fast_tail(uint32_t crc, uint8_t *to, const uint8_t *from, size_t len,
+		bool copy)
 {
 	size_t at = 0;
 
@@ -220,22 +301,22 @@ X86_INLINE uint32_t x86_tail(uint32_t crc, uint8_t *to, const uint8_t *from, siz
 
 		if (copy)
 			put32(to, half);
-		crc = _mm_crc32_u32(crc, half);
+		crc = crc_half(crc, half);
 		at = 4;
 	}
 	for (; at < len; at++) {
 		if (copy)
 			to[at] = from[at];
-		crc = _mm_crc32_u8(crc, from[at]);
+		crc = crc_byte(crc, from[at]);
 	}
 	return crc;
 }
 
 /* Three parts of "part" bytes each, a multiple of WORD, not 0. */
-X86_INLINE uint32_t x86_parts(uint32_t start, uint8_t *to, const uint8_t *from, size_t part,
+FAST_INLINE uint32_t fast_parts(uint32_t start, uint8_t *to, const uint8_t *from, size_t part,
 		bool copy)
 {
-	uint32_t power = x86_power((uint32_t)part), power_2 = x86_multiply(power, power);
+	uint32_t power = fast_power((uint32_t)part), power_2 = fast_multiply(power, power);
 	uint64_t a = start, b = 0, c = 0;
 
 	for (size_t at = 0; at < part; at += WORD) {
@@ -243,14 +324,25 @@ X86_INLINE uint32_t x86_parts(uint32_t start, uint8_t *to, const uint8_t *from, 
 		b = take(b, to, from, part + at, copy);
 		c = take(c, to, from, 2 * part + at, copy);
 	}
-	return (uint32_t)(_mm_crc32_u64(0, carryless((uint32_t)a, power_2) ^
+	return (uint32_t)(crc_word(0, carryless((uint32_t)a, power_2) ^
 		carryless((uint32_t)b, power)) ^ c);
 }
 
 /* Longer parts would gain nothing, and shorter ones stay in the first-level cache. */
 #define PART_MAX 4096u
 
-X86_INLINE uint32_t x86_run(uint32_t start, uint8_t *to, const uint8_t *from, size_t len, bool copy)
+/* From at on, word after word: each waits for the one before it. */
+FAST_INLINE uint32_t serial_run(uint64_t crc, uint8_t *to, const uint8_t *from, size_t at,
+		size_t len, bool copy)
+{
+	for (; len - at >= WORD; at += WORD)
+		crc = take(crc, to, from, at, copy);
+	return at == len ? (uint32_t)crc :
+		fast_tail((uint32_t)crc, copy ? to + at : NULL, from + at, len - at, copy);
+}
+
+FAST_INLINE uint32_t fast_run(uint32_t start, uint8_t *to, const uint8_t *from, size_t len,
+		bool copy)
 {
 	uint64_t crc = start;
 	size_t at = 0;
@@ -260,34 +352,62 @@ X86_INLINE uint32_t x86_run(uint32_t start, uint8_t *to, const uint8_t *from, si
 
 		if (part > PART_MAX)
 			part = PART_MAX;
-		crc = x86_parts((uint32_t)crc, copy ? to + at : NULL, from + at, part, copy);
+		crc = fast_parts((uint32_t)crc, copy ? to + at : NULL, from + at, part, copy);
 		at += 3 * part;
 	}
-	for (; len - at >= WORD; at += WORD)
-		crc = take(crc, to, from, at, copy);
-	return at == len ? (uint32_t)crc :
-		x86_tail((uint32_t)crc, copy ? to + at : NULL, from + at, len - at, copy);
+	return serial_run(crc, to, from, at, len, copy);
 }
 
-X86 static uint32_t x86_crc(uint32_t crc, const uint8_t *from, size_t len)
+FAST static uint32_t serial_crc(uint32_t crc, const uint8_t *from, size_t len)
 {
-	return x86_run(crc, NULL, from, len, false);
+	return serial_run(crc, NULL, from, 0, len, false);
 }
 
-X86 static uint32_t x86_copy(uint32_t crc, uint8_t *to, const uint8_t *from, size_t len)
+FAST static uint32_t serial_copy(uint32_t crc, uint8_t *to, const uint8_t *from, size_t len)
 {
-	return x86_run(crc, to, from, len, true);
+	return serial_run(crc, to, from, 0, len, true);
 }
 
-X86 static uint32_t x86_shift(uint32_t crc, uint64_t len)
+FAST static uint32_t fast_crc(uint32_t crc, const uint8_t *from, size_t len)
+{
+	return fast_run(crc, NULL, from, len, false);
+}
+
+FAST static uint32_t fast_copy(uint32_t crc, uint8_t *to, const uint8_t *from, size_t len)
+{
+	return fast_run(crc, to, from, len, true);
+}
+
+FAST static uint32_t fast_shift(uint32_t crc, uint64_t len)
 {
 	uint32_t rest = reduce_len(len);
 
-	return rest ? x86_multiply(crc, x86_power(rest)) : crc;
+	return rest ? fast_multiply(crc, fast_power(rest)) : crc;
 }
+
+#else
+
+static inline bool have_serial(void)
+{
+	return false;
+}
+
+static inline bool have_fast(void)
+{
+	return false;
+}
+
+#define serial_crc  table_crc
+#define serial_copy table_copy
+#define fast_crc    table_crc
+#define fast_copy   table_copy
+#define fast_shift  table_shift
+
+#endif
 
 /* ---- wide folding ------------------------------------------------------------------------ */
 
+#if defined(__x86_64__)
 /*
  * Four vectors of 64 bytes are carried along; each is multiplied by what stands for the bytes
  * that follow before the next 64 bytes are added to it (Gopal et al., "Fast CRC Computation for
@@ -303,7 +423,7 @@ X86 static uint32_t x86_shift(uint32_t crc, uint64_t len)
 static inline bool have_wide(void)
 {
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq") &&
-		have_x86();
+		have_fast();
 }
 
 WIDE_INLINE __m512i wide_factor(uint32_t first, uint32_t second)
@@ -386,8 +506,8 @@ WIDE_INLINE uint32_t wide_run(uint32_t crc, uint8_t *to, const uint8_t *from, si
 	crc = wide_vectors(crc, to, from, whole, copy);
 	if (!rest)
 		return crc;
-	return x86_multiply(crc, x86_power((uint32_t)rest)) ^
-		x86_run(0, copy ? to + whole : NULL, from + whole, rest, copy);
+	return fast_multiply(crc, fast_power((uint32_t)rest)) ^
+		fast_run(0, copy ? to + whole : NULL, from + whole, rest, copy);
 }
 
 WIDE static uint32_t wide_crc(uint32_t crc, const uint8_t *from, size_t len)
@@ -402,20 +522,12 @@ WIDE static uint32_t wide_copy(uint32_t crc, uint8_t *to, const uint8_t *from, s
 
 #else
 
-static inline bool have_x86(void)
-{
-	return false;
-}
-
 static inline bool have_wide(void)
 {
 	return false;
 }
 
 #define WIDE_MIN  SIZE_MAX
-#define x86_crc   table_crc
-#define x86_copy  table_copy
-#define x86_shift table_shift
 #define wide_crc  table_crc
 #define wide_copy table_copy
 
@@ -425,17 +537,22 @@ uint32_t ripc__crc32c(uint32_t crc, const void *data, size_t len)
 {
 	if (len >= WIDE_MIN && have_wide())
 		return ~wide_crc(~crc, data, len);
-	return ~(have_x86() ? x86_crc(~crc, data, len) : table_crc(~crc, data, len));
+	if (have_fast())
+		return ~fast_crc(~crc, data, len);
+	return ~(have_serial() ? serial_crc(~crc, data, len) : table_crc(~crc, data, len));
 }
 
 uint32_t ripc__crc32c_copy(uint32_t crc, void *dest, const void *data, size_t len)
 {
 	if (len >= WIDE_MIN && have_wide())
 		return ~wide_copy(~crc, dest, data, len);
-	return ~(have_x86() ? x86_copy(~crc, dest, data, len) : table_copy(~crc, dest, data, len));
+	if (have_fast())
+		return ~fast_copy(~crc, dest, data, len);
+	return ~(have_serial() ? serial_copy(~crc, dest, data, len) :
+		table_copy(~crc, dest, data, len));
 }
 
 uint32_t ripc__crc32c_shift(uint32_t crc, uint64_t len)
 {
-	return have_x86() ? x86_shift(crc, len) : table_shift(crc, len);
+	return have_fast() ? fast_shift(crc, len) : table_shift(crc, len);
 }

@@ -24,11 +24,11 @@ struct option {
 
 /* By part, so that the names of one part stand together in what is said. */
 static const struct option options[] = {
-	{"ofi.checksum", NUMBER, 0, 1},
+	{"ofi.checksum", SWITCH, 0, 0},
 	{"ofi.datagram", NUMBER, 1536, 65536},
 	{"ofi.domain", WORD, 0, 0},
 	{"ofi.provider", WORD, 0, 0},
-	{"ofi.reads", NUMBER, 0, 1},
+	{"ofi.reads", SWITCH, 0, 0},
 	{"ofi.receives", NUMBER, 64, 8192},
 	{"rdmacm.any", SWITCH, 0, 0},
 	{"rdmacm.connections", NUMBER, 2, 4096},
@@ -105,10 +105,22 @@ static int switch_read(const char *name, const char *text, bool *value, char why
 	if (!find(name, why))
 		return -EINVAL;
 	if (ripc__parse_switch(text, value)) {
-		snprintf(why, OPTION_WHY, "option %s: \"%.40s\" is not on or off", name, text);
+		snprintf(why, OPTION_WHY, "option %s: \"%.40s\" is not on or off "
+			"(yes or no, true or false, 1 or 0)", name, text);
 		return -EINVAL;
 	}
 	return 0;
+}
+
+/* A switch that is something third as long as it is not configured. */
+static int third_read(const char *name, const char *text, uint32_t *value, char why[OPTION_WHY])
+{
+	bool on = false;
+	int error = switch_read(name, text, &on, why);
+
+	if (!error && text)
+		*value = on;
+	return error;
 }
 
 int ripc__options_read(const struct ripc__host *host, const struct ripc__option *wanted)
@@ -118,6 +130,7 @@ int ripc__options_read(const struct ripc__host *host, const struct ripc__option 
 		const char *text = host->option ? host->option(host->arg, name) : NULL;
 		char why[OPTION_WHY];
 		int error = wanted->on ? switch_read(name, text, wanted->on, why) :
+			wanted->third ? third_read(name, text, wanted->third, why) :
 			number_read(name, text, wanted->number, why);
 
 		if (error) {

@@ -13,11 +13,12 @@ struct ripc__host;
 
 #define OPTION_WHY 256 /* bytes of a sentence that says what is wrong */
 
-/* An option, and where its value goes: the other pointer is NULL. */
+/* An option, and where its value goes: the other pointers are NULL. */
 struct ripc__option {
 	const char *name;
 	uint32_t *number;
 	bool *on;
+	uint32_t *third; /* a switch: 0, 1, or what it is as long as it is not configured */
 };
 
 /*

@@ -24,10 +24,16 @@ int ripc__parse_number(const char *text, uint32_t max, uint32_t *value)
 
 int ripc__parse_switch(const char *text, bool *value)
 {
+	static const char words[][2][6] = {{"off", "on"}, {"no", "yes"}, {"false", "true"},
+		{"0", "1"}};
+
 	if (!text)
 		return 0;
-	if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-		return -EINVAL;
-	*value = strcmp(text, "on") == 0;
-	return 0;
+	for (size_t i = 0; i < 2 * sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(text, words[i / 2][i % 2]) == 0) {
+			*value = i % 2;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-ripc.h compiles without a warning as C11 and as C++17, strictly, and pulls in nothing but the C
-library. usage: header.py HEADER
+ripc.h compiles without a warning as C11 and as C++11 to C++20, strictly, what it offers to fill
+structs with does so, too, and it pulls in nothing but the C library. usage: header.py HEADER
 """
 import os
 import re
@@ -11,16 +11,21 @@ import subprocess
 import sys
 
 ALLOWED = {'stddef.h', 'stdint.h', 'sys/uio.h'}
-WARNINGS = ['-Wall', '-Wextra', '-pedantic', '-Wundef', '-Werror']
-DIALECTS = [('cc', '-std=c11', 'c'), ('cc', '-std=c17', 'c'), ('c++', '-std=c++17', 'c++'),
-            ('clang-14', '-std=c11', 'c'), ('clang++-14', '-std=c++17', 'c++')]
+WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wundef', '-Wshadow', '-Wcast-align', '-Werror']
+DIALECTS = [('cc', '-std=c11', 'c'), ('cc', '-std=c17', 'c'), ('clang-14', '-std=c11', 'c')]
+DIALECTS += [(compiler, f'-std=c++{year}', 'c++') for compiler in ('c++', 'clang++-14')
+             for year in ('11', '17', '20')]
+STRUCTS = ('ripc_config', 'ripc_send', 'ripc_path', 'ripc_stats')
+CODE = '#include <ripc/ripc.h>\nint main(void)\n{\n' + ''.join(
+    f'\tstruct {name} {name}_made = RIPC_INIT(struct {name});\n' for name in STRUCTS) + \
+    '\treturn ripc_open(&ripc_config_made, 0) + ripc_stats(0, &ripc_stats_made) +\n' \
+    '\t\tripc_sendmsg(0, &ripc_send_made, 0) + ripc_path_info(0, 1, &ripc_path_made);\n}\n'
 
 
 def compiles(header, compiler, standard, language):
     include = os.path.dirname(os.path.dirname(header))
-    code = '#include <ripc/ripc.h>\nint main(void) { return ripc_open(0, 0); }\n'
     done = subprocess.run([compiler, standard, *WARNINGS, '-I', include, '-x', language, '-c', '-',
-                           '-o', '/dev/null'], input=code.encode(), stdout=subprocess.PIPE,
+                           '-o', '/dev/null'], input=CODE.encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     print(f'{compiler} {standard}: {"compiles" if done.returncode == 0 else done.stdout.decode()}')
     return done.returncode == 0

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Installs the build into an empty directory and uses it from there as a stranger would: by
-pkg-config, once shared and once static. usage: installed.py BUILD_DIR HELLO_C
+pkg-config, once shared and once static. usage: installed.py BUILD_DIR shared|static|both HELLO_C
 """
 import ctypes
 import glob
@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-EXPECTED = ['include/ripc/ripc.h', 'lib*/**/libripc.so', 'lib*/**/libripc.so.0',
-            'lib*/**/libripc.a', 'lib*/**/pkgconfig/libripc.pc', 'bin/ripc', 'bin/ripc-bench',
+SHARED = ['lib*/**/libripc.so', 'lib*/**/libripc.so.0']
+STATIC = ['lib*/**/libripc.a']
+EXPECTED = ['include/ripc/ripc.h', 'lib*/**/pkgconfig/libripc.pc', 'bin/ripc', 'bin/ripc-bench',
             'share/man/man1/ripc.1*', 'share/man/man3/ripc_open.3*', 'share/man/man7/ripc.7*']
 
 
@@ -88,8 +89,18 @@ def check_peers(prefix):
         sys.exit(f'without its module zmq: exit status {done.returncode}: {done.stderr}')
 
 
+def check_files(prefix, kind):
+    """What is wanted is there, and of the libraries no other one."""
+    for names, wanted in ((EXPECTED, True), (SHARED, kind != 'static'),
+                          (STATIC, kind != 'shared')):
+        wrong = [name for name in names
+                 if bool(glob.glob(f'{prefix}/{name}', recursive=True)) != wanted]
+        if wrong:
+            sys.exit(f'{"not " if wanted else ""}installed: {", ".join(wrong)}')
+
+
 def main():
-    build, source = sys.argv[1:]
+    build, kind, source = sys.argv[1:]
     if sanitized(build):
         print('a build with sanitizers is not for installing: skipped')
         return 77
@@ -97,13 +108,13 @@ def main():
         run('meson', 'install', '-C', build, '--no-rebuild', '--destdir', folder)
         header = glob.glob(folder + '/**/include/ripc', recursive=True)[0]
         prefix = os.path.dirname(os.path.dirname(header))
-        missing = [name for name in EXPECTED if not glob.glob(f'{prefix}/{name}', recursive=True)]
-        if missing:
-            sys.exit(f'not installed: {", ".join(missing)}')
-        check_modules(prefix)
-        check_peers(prefix)
-        hello(folder, prefix, source, static=False)
-        hello(folder, prefix, source, static=True)
+        check_files(prefix, kind)
+        if kind != 'static':
+            check_modules(prefix)
+            check_peers(prefix)
+            hello(folder, prefix, source, static=False)
+        if kind != 'shared':
+            hello(folder, prefix, source, static=True)
     return 0
 
 

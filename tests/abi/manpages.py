@@ -80,6 +80,8 @@ def options_missing():
             yield f'ripc_open: has no entry for option {name}'
         elif kind == 'NUMBER' and f'{least} to {most}' not in entry.group(0):
             yield f'ripc_open: does not say that option {name} goes from {least} to {most}'
+        elif kind == 'SWITCH' and not entry.group(0).startswith(f'.It Li {name}=on\nor\n.Li off :'):
+            yield f'ripc_open: does not say that option {name} is on or off'
     for name in re.findall(r'^\.It Li (\w+\.\w+)=', page, re.M):
         if name not in [option[0] for option in found]:
             yield f'ripc_open: there is no option {name}'

@@ -49,11 +49,13 @@ static const char *get_option(void *arg, const char *name)
 	return value ? value : find_option(world.options, name);
 }
 
-static int share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+static int share(void *arg, const void *mem, size_t len, uint64_t reader,
+		struct ripc__shared *shared)
 {
 	size_t offset = (size_t)((const uint8_t *)mem - world.memory.base);
 
 	(void)arg;
+	(void)reader;
 	if (offset > world.memory.len || len > world.memory.len - offset)
 		return -EINVAL;
 	*shared = world.memory;
@@ -346,10 +348,10 @@ void side_expect(const struct side *side, uint32_t len, uint32_t number)
 {
 	struct ripc__event event;
 
-	/* That another route has failed, or takes again, may be told at any time. */
+	/* That another route has failed, leads nowhere, or takes again, may be told at any time. */
 	do {
 		side_wait(side, &event, 1);
-	} while (event.kind == RIPC_EV_PEER);
+	} while (event.kind == RIPC_EV_PEER || event.kind == RIPC_EV_HINT);
 	ck_assert_int_eq(event.kind, RIPC_EV_DATAGRAM);
 	ck_assert_uint_eq(event.len, len);
 	ck_assert(pattern_is(event.data, len, number));

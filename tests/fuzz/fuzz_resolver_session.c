@@ -110,12 +110,12 @@ static int source_notify(void *at, const void *data, size_t len)
 	return 1;
 }
 
-static int source_publish(void *at, uint64_t id, bool displace)
+static int source_publish(void *at, uint64_t id, enum ripc__naming naming)
 {
 	const struct world *world = ((struct source *)at)->world;
 
 	CLAIM(id > 0 && id <= IDS);
-	return world->name_is_held && !displace ? -EADDRINUSE : 0;
+	return world->name_is_held && naming != RIPC_NAME_DISPLACE ? -EADDRINUSE : 0;
 }
 
 static void source_withdraw(void *at, uint64_t id)
@@ -132,10 +132,16 @@ static int source_poll(void *at, struct ripc__source_event *event)
 	if (!world->in_len || world->in_source != source->which)
 		return 0;
 	*event = world->event;
+	event->peer = (uint16_t)(world->in_len % 3);
 	event->data = world->in;
 	event->len = (uint32_t)world->in_len;
 	world->in_len = 0;
 	return 1;
+}
+
+static uint32_t source_n_peers(void *at)
+{
+	return (uint32_t)((struct source *)at)->world->asked[NET];
 }
 
 static int source_wait_fd(void *at)
@@ -144,12 +150,12 @@ static int source_wait_fd(void *at)
 	return -1;
 }
 
-static int source_list(void *at, void (*found)(void *arg, uint64_t id), void *arg)
+static int source_list(void *at, void (*found)(void *arg, uint64_t id, bool is_private), void *arg)
 {
 	const struct world *world = ((struct source *)at)->world;
 
 	for (uint32_t i = 0; i < world->n_listed; i++)
-		found(arg, 1 + i % (2 * IDS));
+		found(arg, 1 + i % (2 * IDS), i % 3 == 0);
 	return 0;
 }
 
@@ -159,7 +165,8 @@ static const struct ripc__source home_source = {.name = "home", .size = sizeof(s
 	.poll = source_poll, .wait_fd = source_wait_fd, .list = source_list};
 static const struct ripc__source net_source = {.name = "net", .size = sizeof(struct source),
 	.open = net_open, .close = source_close, .ask = source_ask, .reply = source_reply,
-	.notify = source_notify, .poll = source_poll, .wait_fd = source_wait_fd};
+	.notify = source_notify, .n_peers = source_n_peers, .poll = source_poll,
+	.wait_fd = source_wait_fd};
 static const struct ripc__source *const sources[] = {&home_source, &net_source, NULL};
 
 /* ---- the owner ----------------------------------------------------------------------------- */
@@ -222,7 +229,8 @@ static void owner_resolved(void *arg, uint64_t id, int status, const struct ripc
 	uint8_t does = world->on_resolved;
 
 	CLAIM(id > 0 && id <= IDS && world->pending[id]);
-	CLAIM((status == 0) == (answer != NULL) && (status == 0 || status == -ENOENT));
+	CLAIM((status == 0) == (answer != NULL) &&
+		(status == 0 || status == -ENOENT || status == -ETIMEDOUT));
 	world->pending[id] = false;
 	world->on_resolved = 0;
 	if (answer)
@@ -246,16 +254,17 @@ static void owner_published(void *arg, uint64_t id, int status)
 
 static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 {
-	const struct world *world = arg;
+	struct world *world = arg;
 
 	CLAIM(id > 0 && id <= IDS && world->published[id] && incarnation != 0);
+	world->published[id] = false;
 }
 
-static void owner_moved(void *arg, uint64_t id, uint64_t incarnation)
+static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 {
 	(void)arg;
-	(void)incarnation;
 	CLAIM(id != 0);
+	return incarnation % 2;
 }
 
 static void listed(void *arg, const struct ripc__answer *answer)

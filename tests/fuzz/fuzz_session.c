@@ -142,7 +142,7 @@ static void send_nowait(struct session *session)
 	if (!service || session->n_longs == LONGS)
 		return;
 	given = long_fill(session, how, &send, items, sources[session->n_longs]);
-	send.flags |= RIPC_NOWAIT;
+	send.flags |= RIPC_NOWAIT | (how & 4 ? RIPC_ORDERED : 0);
 	send.cookie = session->n_longs;
 	send.returns = &returns;
 	send.n_returns = how >> 3 & 1 && !session_device_uses(session, returns.mem.iov_base,
@@ -553,8 +553,7 @@ static void check_empty(const struct session *session)
 	CLAIM(stats.granted_bytes == 0);
 	for (uint32_t i = 0; i < SHARES; i++)
 		CLAIM(session->ctx->held[i] == 0);
-	CLAIM(session->ctx->n_granted == 0);
-	CLAIM(session->ctx->n_busy == 0 && session->ctx->n_timers == 0);
+	CLAIM(session->ctx->n_busy == 0 && session->ctx->n_timers == DEATH_TIMERS + HINT_TIMERS);
 	CLAIM(session->gave_and_closed || stats.pool_used_bytes == 0);
 	CLAIM(session->peers_open == 0);
 }

@@ -76,7 +76,7 @@ static uint64_t token(struct session *session, const struct person *person, uint
 	case 1:
 		return person->token_out ^ 1;
 	case 2:
-		return person->token_out + ((uint64_t)1 << 32);
+		return person->token_out + ((uint64_t)1 << 48);
 	default:
 		return session->persons[how % PERSONS].token_out;
 	}
@@ -424,6 +424,10 @@ void session_packet(struct session *session)
 		say_ack(session, &packet, person);
 	packet.lends = who & 1 ? 7 : input8(&session->input);
 	packet.replies = person->heard_lent;
+	if (packet.h.type == WIRE_ANNOUNCE && how & 2) {
+		packet.h.flags |= WIRE_F_ORDERED;
+		packet.previous = packet.h.number - (odd ? odd & 7 : 1);
+	}
 	arrive_from(session, odd & 64 ? 1 + odd % HOSTS : person->host);
 	hand_over(session, &packet, lens);
 	if (odd & 128 && session->in_len)

@@ -15,13 +15,13 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "../net/xfer.h"
+#include "../util/heap.h"
 #include "ripc/ripc.h"
 
 #define CONTEXTS_MAX 256
@@ -137,13 +137,12 @@ static void *serve_main(void *arg)
 static void report(struct server *server)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
-	struct mallinfo2 heap = mallinfo2();
 
 	ripc_stats(server->ctx, &stats);
 	printf("{\"partners\":%llu,\"partner_bytes\":%llu,\"heap_bytes\":%zu,"
 		"\"shorts\":%llu,\"longs\":%llu,\"read_bytes\":%llu,\"reads_failed\":%llu}\n",
 		(unsigned long long)stats.partners, (unsigned long long)stats.partner_bytes,
-		heap.uordblks, (unsigned long long)stats.short_received,
+		heap_bytes(), (unsigned long long)stats.short_received,
 		(unsigned long long)stats.long_received, (unsigned long long)stats.read_bytes,
 		(unsigned long long)stats.reads_failed);
 	fflush(stdout);

@@ -40,7 +40,7 @@ struct relay {
 	int tun[2];
 	uint64_t random, order;
 	uint64_t delay_us, jitter_us, reorder_ppm, duplicate_ppm, alter_ppm, drop_ppm, cut_bytes;
-	uint64_t passed, reordered, duplicated, altered, dropped, overflowed;
+	uint64_t passed, bytes, reordered, duplicated, altered, dropped, overflowed;
 	uint32_t n_held;
 	struct held *held[HELD_MAX]; /* a heap by due_us, then order */
 };
@@ -176,6 +176,7 @@ static void pass(struct relay *relay, uint8_t *bytes, uint32_t len, int to)
 		return;
 	}
 	relay->passed++;
+	relay->bytes += len;
 	if (relay->jitter_us)
 		at_us += draw(relay) % relay->jitter_us;
 	if (happens(relay, relay->duplicate_ppm)) {
@@ -303,9 +304,11 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	loop(&relay);
 	let_go_all(&relay);
-	printf("{\"passed\":%llu,\"reordered\":%llu,\"duplicated\":%llu,\"altered\":%llu,"
-		"\"dropped\":%llu,\"overflowed\":%llu}\n", (unsigned long long)relay.passed,
-		(unsigned long long)relay.reordered, (unsigned long long)relay.duplicated,
+	printf("{\"passed\":%llu,\"bytes\":%llu,\"reordered\":%llu,\"duplicated\":%llu,"
+		"\"altered\":%llu,\"dropped\":%llu,\"overflowed\":%llu}\n",
+		(unsigned long long)relay.passed, (unsigned long long)relay.bytes,
+		(unsigned long long)relay.reordered,
+		(unsigned long long)relay.duplicated,
 		(unsigned long long)relay.altered, (unsigned long long)relay.dropped,
 		(unsigned long long)relay.overflowed);
 	return 0;

@@ -61,6 +61,23 @@ def start(*command, **environment):
     return process
 
 
+def handles(pid, number):
+    """Has the process a handler for that signal?"""
+    try:
+        with open('/proc/%d/status' % pid) as status:
+            caught = [line.split()[1] for line in status if line.startswith('SigCgt:')]
+    except OSError:
+        return False
+    return bool(caught) and int(caught[0], 16) >> number - 1 & 1 == 1
+
+
+def signal_when_handled(process, number):
+    """Before a process has its handler the signal would kill it."""
+    while process.poll() is None and not handles(process.pid, number):
+        time.sleep(0.01)
+    process.send_signal(number)
+
+
 def stop(process):
     process.send_signal(signal.SIGTERM)
     process.wait(DEADLINE_S)
@@ -504,6 +521,8 @@ class Alone(unittest.TestCase):
         usable = [f['name'] for f in findings if f.get('usable')]
         self.assertIn('udp', usable)
         self.assertNotIn('shm', usable)  # RIPC_BACKENDS is "udp"
+        said = [f['detail'] for f in findings if f['name'] == 'descriptors']
+        self.assertRegex(said[0], 'a context takes up to [0-9]+, .*RLIMIT_NOFILE is enough for ')
         self.assertEqual(run('ripc', 'doctor').returncode, 0)
 
     def test_all__help(self):
@@ -561,6 +580,25 @@ class Alone(unittest.TestCase):
             self.skipTest('no network namespace can be made here')
         done = subprocess.run(command, stdout=subprocess.PIPE, env=ENVIRONMENT, timeout=DEADLINE_S)
         self.assertEqual(done.stdout, b'Hello, Ann!\n')
+
+    def test_servers__end_by_a_signal(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = start(program('pingpong'), '--serve')
+            process.send_signal(number)
+            process.stdout.close()
+            self.assertEqual(process.wait(DEADLINE_S), 0)
+            process = subprocess.Popen((program('hello_server'),), env=ENVIRONMENT,
+                                       stderr=subprocess.PIPE)
+            signal_when_handled(process, number)
+            self.assertEqual(process.wait(DEADLINE_S), 0, process.stderr.read())
+            process.stderr.close()
+
+    def test_pingpong__stopped(self):
+        process = subprocess.Popen((program('pingpong'), '--count', '100000000', '--sizes', '50'),
+                                   env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        signal_when_handled(process, signal.SIGINT)
+        self.assertEqual(process.communicate(timeout=DEADLINE_S)[1], b'')
+        self.assertEqual(process.returncode, 130)
 
     def test_pingpong__few(self):
         done = run('pingpong', '--sizes', '1,50,1400,100000', '--count', '20')
@@ -652,7 +690,8 @@ class Alone(unittest.TestCase):
         self.assertEqual(done, [(65536, 'ucx-one')])
         done = run('ripc-bench', 'bandwidth', '--pairs', '1', *options)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(b'ucx-one, 65536 bytes: opening a link: Operation not supported', done.stderr)
+        self.assertIn(b'ucx-one, 65536 bytes: opening a link: this system or device cannot '
+                      b'do that', done.stderr)
         self.assertIn(b'overwrite each other: only with --untouched', done.stderr)
         self.assertEqual(run('ripc-bench', 'latency', '--untouched', '--vs', 'ucx-one').returncode,
                          2)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who finds whom: multicast, static peers, several services and processes on a host."""
+import os
+import signal
+import time
+
 import netlab
 from netlab import check
 from xfer import SERVICE, finish, serve, send, transfer
@@ -139,7 +143,88 @@ def ipv6_only():
         return f'not possible yet: {said}'
 
 
+def stopped_holder():
+    """A service that is stopped for longer than a second is silent, and not nobody."""
+    with netlab.Lab() as lab:
+        host = lab.host('a')
+        server = serve(host)
+        os.kill(server.popen.pid, signal.SIGSTOP)
+        client = crowd(host, 'clients', 1)
+        time.sleep(1.5)
+        os.kill(server.popen.pid, signal.SIGCONT)
+        found = client.end()
+        check(found['nobody'] + found['late'] + found['other'] == 0, f'not delivered: {found}')
+        received = server.end()
+        check(received['longs'] == 1, f'{received}')
+
+
+def stopped_holder_by_peers():
+    """The same on another host, where another process says that the name is bound."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab)
+        block_multicast(a, b)
+        server = serve(b)
+        os.kill(server.popen.pid, signal.SIGSTOP)
+        # Unicast questions go to one of those that listen, from four ports in turn.
+        others = [b.start(netlab.program('xfer'), 'serve', '--id', 100 + i) for i in range(4)]
+        for other in others:
+            other.line('ready')
+        client = crowd(a, 'clients', 1, RIPC_PEERS=b.addresses[4])
+        time.sleep(1.5)
+        os.kill(server.popen.pid, signal.SIGCONT)
+        found = client.end()
+        check(found['nobody'] + found['late'] + found['other'] == 0, f'not delivered: {found}')
+        received = server.end()
+        check(received['longs'] == 1, f'{received}')
+
+
+def two_holders_after_a_stop():
+    """Who registers while the holder is stopped yields when it goes on: messages reach the older."""
+    with netlab.Lab() as lab:
+        host = lab.host('a')
+        older = serve(host)
+        os.kill(older.popen.pid, signal.SIGSTOP)
+        younger = host.start(netlab.program('xfer'), 'serve', '--id', SERVICE)
+        younger.line('ready')
+        os.kill(older.popen.pid, signal.SIGCONT)
+        younger.line('yields')
+        # Of which each is refused by the one, or is for the other.
+        client = send(host, '100K', '--pieces', 10)
+        result = finish(client, older, 10)
+        check(younger.popen.poll() is None, 'the younger has ended')
+        received = younger.end()
+        check(received['longs'] == 0, f'the younger got something: {received}')
+        return result
+
+
+def crowd(host, what, n, **env):
+    return host.start(netlab.program('crowd'), what, n, SERVICE, **env)
+
+
+def crowd_at_once():
+    """Many clients that start at once find one idle server, all of them."""
+    n = 500 if netlab.FULL else 100
+    with netlab.Lab() as lab:
+        host = lab.host('a')
+        server = serve(host)
+        found = crowd(host, 'clients', n).end()
+        check(found['nobody'] == 0, f'told that there is nobody: {found}')
+        check(found['other'] == 0, f'{found}')
+        server.end()
+        return f'{n} clients: median {found["median_ms"]} ms, at most {found["max_ms"]}'
+
+
+def crowd_registers():
+    """Many services register at once."""
+    n = 500 if netlab.FULL else 100
+    with netlab.Lab() as lab:
+        found = crowd(lab.host('a'), 'services', n).end()
+        check(found['nobody'] + found['late'] + found['other'] == 0, f'{found}')
+        return f'{n} services: median {found["median_ms"]} ms, at most {found["max_ms"]}'
+
+
 if __name__ == '__main__':
     netlab.main([multicast, multicast_without_a_route, peers_without_multicast, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
-                 same_id_twice, two_addresses, ipv6_only], 'nft')
+                 same_id_twice, two_addresses, ipv6_only, stopped_holder, stopped_holder_by_peers,
+                 two_holders_after_a_stop, crowd_at_once, crowd_registers], 'nft')

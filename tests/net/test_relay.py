@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A network that reorders, duplicates, alters and delays: messages arrive whole, once, and right."""
+import json
+import os
+
 import netlab
 from netlab import check
-from xfer import finish, send, serve, transfer
+from xfer import SERVICE, finish, send, serve, transfer
 
 SIZE = '20M'
 
@@ -45,6 +48,51 @@ def delay():
     """A long path: 10 ms each way, and jitter of 5 ms, which reorders everything."""
     result, _ = through_relay('--delay-us', 10000, '--jitter-us', 5000, size='5M')
     return result
+
+
+def long_path(rtt_us, mtu, size):
+    """Nothing is sent twice, however long the path; and its length becomes known at once."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        relay = lab.relay(a, b, netlab.program('relay'), '--delay-us', rtt_us // 2, mtu=mtu)
+        result = transfer(a, b, size, '--pieces', 2)
+        did = relay.end()
+    stats, told = result.sent['stats'], result.sent['rtt_us']
+    # A busy machine makes any path longer, and the queue of a window counts, too.
+    check(0.8 * rtt_us <= told <= 2 * rtt_us + 20000, f'{told} us were told instead of {rtt_us}')
+    check(stats['datagram_size_fallbacks'] == 0, 'large datagrams were taken to vanish')
+    check(result.sent['datagram_bytes'] > mtu - 100, f'{result.sent["datagram_bytes"]} B')
+    ratio = did['bytes'] / result.bytes
+    # The machine's pauses look like losses on a short path. Headers and requests alone make 1.06.
+    check(did['overflowed'] or rtt_us < 10000 or ratio <= 1.1, f'{ratio:.3f} bytes on the wire for each')
+    return f'{told} us instead of {rtt_us}, {ratio:.3f} on the wire'
+
+
+def long_paths():
+    return '; '.join(long_path(rtt_us, 1500, '6M') for rtt_us in (1000, 10000, 40000, 200000))
+
+
+def long_path_large_datagrams():
+    return '; '.join(long_path(rtt_us, 9000, '6M') for rtt_us in (10000, 100000))
+
+
+def ping(rtt_us):
+    """What pings of a new process tell is the truth, also where an answer takes longer than repetitions."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.relay(a, b, netlab.program('relay'), '--delay-us', rtt_us // 2)
+        serve(b)
+        said = json.loads(a.run(os.path.join(netlab.PROGRAMS, '../../tools/ripc'), 'ping', SERVICE,
+                                '-c', 3, '-i', 0, '--json'))
+    check(said['answered'] == 3, f'not answered: {said}')
+    least, told = said['min_us'], said['median_us']
+    check(least >= 0.99 * rtt_us, f'a ping of {least} us, whose path takes {rtt_us}')
+    check(told <= 1.2 * rtt_us + 20000, f'a ping of {told} us instead of {rtt_us}')
+    return f'{told:.0f} us instead of {rtt_us}'
+
+
+def pings():
+    return '; '.join(ping(rtt_us) for rtt_us in (1000, 12000, 40000, 80000, 200000, 600000))
 
 
 def everything():
@@ -93,5 +141,5 @@ def altered_shorts():
 
 
 if __name__ == '__main__':
-    netlab.main([reordering, duplicates, altered, delay, everything, many_messages, shorts,
-                 altered_shorts])
+    netlab.main([reordering, duplicates, altered, delay, long_paths, long_path_large_datagrams, pings,
+                 everything, many_messages, shorts, altered_shorts])

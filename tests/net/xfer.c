@@ -120,6 +120,10 @@ static void take(struct receiver *receiver, const struct ripc_msg *msg)
 	uint64_t seed = 0, len = 0;
 	bool right = true;
 
+	if (msg->kind == RIPC_NOTICE && msg->status == -EADDRINUSE) {
+		printf("yields\n");
+		fflush(stdout);
+	}
 	if (msg->kind != RIPC_LONG && msg->kind != RIPC_SHORT)
 		return;
 	if (receiver->job->check)
@@ -154,7 +158,7 @@ static void *receive(void *arg)
 			take(receiver, msg);
 			ripc_msg_free(msg);
 		}
-	} while (error == 0 || !stopping);
+	} while (error != -ESHUTDOWN && (error == 0 || !stopping));
 	return NULL;
 }
 
@@ -332,7 +336,9 @@ static int send_all(struct job *job, struct ripc_service *service, char *bytes)
 
 static int send_job(struct job *job)
 {
+	struct ripc_path path = {.size = sizeof(path)};
 	struct ripc_service *service;
+	char text[128] = "";
 	void *bytes;
 	double began = now_s();
 	int error = ripc_service_open(job->ctx, job->n_ids ? job->ids[0] : 0, 0, &service);
@@ -352,7 +358,10 @@ static int send_job(struct job *job)
 		return fail("no memory", error);
 	job->seed = ripc_service_incarnation(service);
 	error = send_all(job, service, bytes);
-	print_stats("", job->ctx);
+	if (ripc_path_info(service, job->to, &path) == 0)
+		snprintf(text, sizeof(text), "\"rtt_us\":%llu,\"datagram_bytes\":%u,",
+			(unsigned long long)path.rtt_us, path.datagram_bytes);
+	print_stats(text, job->ctx);
 	ripc_buf_free(job->ctx, bytes);
 	return ripc_close(job->ctx, 1000) || error ? 1 : 0;
 }

@@ -59,7 +59,7 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 		.items = send->items, .n_items = send->n_items, .reply_to = wish->reply_to,
 		.cookie = send->number, .timeout_ms = (int32_t)wish->timeout_ms,
 		.flags = (wish->kind == RIPC_LONG ? RIPC_SEND_LONG | RIPC_NOWAIT : 0) |
-			(send->given ? RIPC_GIVE : 0),
+			(send->given ? RIPC_GIVE : 0) | (wish->ordered ? RIPC_ORDERED : 0),
 	};
 	int status;
 
@@ -76,12 +76,20 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 	return status;
 }
 
-int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish)
+/* What has patience must arrive, whatever becomes of others. */
+static bool draw_order(struct sim_world *world, const struct sim_wish *wish)
+{
+	return wish->kind == RIPC_LONG && wish->len >= 8 && !wish->patient &&
+		sim_chance(&world->random, world->plan.ordered);
+}
+
+int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wish)
 {
 	struct sim_world *world = app->world;
 	struct model_send plan = {.from = from->incarnation, .to = wish->to,
 		.to_incarnation = wish->to_incarnation, .len = wish->len, .kind = wish->kind,
 		.timeout_ms = wish->timeout_ms, .answers = wish->answers,
+		.ordered = wish->ordered = draw_order(world, wish),
 		.must_deliver = wish->must_deliver};
 	uint64_t number = model_plan(world->model, world->now_us, &plan);
 	bool give = sim_chance(&world->random, world->plan.give);
@@ -287,9 +295,11 @@ static void noticed(struct sim_app *app, struct sim_service *service, const stru
 	model_noticed(app->world->model, service->incarnation, msg);
 	if (send && send->limbo)
 		sim_send_end(app, send);
-	if (msg->status == -EADDRINUSE)
-		sim_at(app->world, app->world->now_us, sim_act_lose, app,
-				(uint64_t)(service - app->services));
+	if (msg->status != -EADDRINUSE)
+		return;
+	service->yields = true;
+	sim_at(app->world, app->world->now_us, sim_act_lose, app,
+			(uint64_t)(service - app->services));
 }
 
 static void got(struct sim_app *app, struct sim_service *service, struct ripc_msg *msg)
@@ -328,7 +338,7 @@ static void empty(struct sim_app *app, struct sim_service *service)
 		if (sim_failed(app->world))
 			return;
 	}
-	if (error == -ESHUTDOWN && service->busy)
+	if (error == -ESHUTDOWN && (service->busy || service->yields))
 		service->drained = true;
 	else if (error != -EAGAIN)
 		model_fail(app->world->model, "ripc_receive returned an undocumented code");

@@ -57,6 +57,7 @@ struct sim_service {
 	struct ripc_service *svc; /* NULL: nowhere */
 	bool busy;                /* opens, drains, closes */
 	bool drained;
+	bool yields;              /* to an older one, since a notice said so */
 	uint64_t opened_us;
 };
 
@@ -92,9 +93,10 @@ struct sim_wish {
 	uint32_t timeout_ms;
 	bool must_deliver;
 	bool patient; /* must not be cancelled */
+	bool ordered; /* sim_send() draws that */
 };
 /* Sends; returns what the call returned. */
-int sim_send(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish);
+int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wish);
 
 /* memory.c */
 struct sim_send *sim_send_new(struct sim_app *app, struct sim_service *from, uint64_t number,

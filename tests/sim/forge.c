@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "core/token.h"
 #include "core/wire.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
@@ -22,7 +23,7 @@ static uint64_t guess_token(struct sim_random *random, uint64_t right)
 	uint64_t guess = sim_next(random) | 1;
 
 	if (right != 0 && sim_chance(random, 750000))
-		guess = (right & 0xffffffff00000000u) | (guess & 0xffffffffu);
+		guess = (right & ~TOKEN_NONCE_MASK) | (guess & TOKEN_NONCE_MASK);
 	return guess != right ? guess : guess ^ 2;
 }
 
@@ -46,6 +47,8 @@ static void alter(struct sim_random *random, struct sim_packet *packet,
 	else if (choice == 1)
 		number += sim_between(random, 1, 3);
 	put64(packet->bytes + NUMBER_AT, number);
+	if (p->h.type == WIRE_ANSWER)
+		put64(packet->bytes + p->prefix_len - WIRE_ACK, number);
 	if (choice == 2 && p->payload_len > 0)
 		packet->bytes[p->prefix_len + sim_below(random, p->payload_len)] ^= 0x40;
 	wire_seal(packet->bytes, p->prefix_len,

@@ -63,7 +63,7 @@ static void service_up(struct sim_app *app, struct sim_service *service)
 		return;
 	}
 	service->svc = svc;
-	service->drained = false;
+	service->drained = service->yields = false;
 	service->opened_us = world->now_us;
 	service->previous = service->incarnation;
 	service->incarnation = ripc_service_incarnation(svc);

@@ -251,6 +251,7 @@ void model_sent(struct model *m, uint64_t number, int status)
 		m->totals.shorts++;
 		return;
 	}
+	send->refused = true;
 	m->totals.refused++;
 	m->tallies[send->tally].refused++;
 	if (status == -EAGAIN && send->is.kind == RIPC_LONG && from)
@@ -414,7 +415,7 @@ static bool fell_silent(const struct model *m, const struct send *send, uint64_t
 
 static bool may_be_cancelled(const struct model *m, const struct send *send)
 {
-	return send->cancelled ||
+	return send->cancelled || (send->is.ordered && order_was_broken(m, send)) ||
 		(send->is.answers && m->sends[send->is.answers - 1].recalled);
 }
 
@@ -482,6 +483,9 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 				(unsigned long long)msg->cookie, (unsigned long long)
 				(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
 	judge_outcome(m, send, msg, now_us);
+	send->delivered = msg->outcome == RIPC_DELIVERED;
+	send->failed = !send->delivered;
+	send->told_at = m->n_sends;
 	send->state = ENDED;
 	send->ended_us = now_us;
 	m->n_open--;

@@ -41,6 +41,8 @@ enum model_fault {
 	MODEL_NOTICE,          /* a notice without reason, or none where one was due */
 	MODEL_DUPLICATE,       /* registered though alive elsewhere, or refused without reason */
 	MODEL_NOT_GIVEN_UP,    /* waits for a partner that has been silent for too long */
+	MODEL_ORDER,           /* ordered ones were received out of order */
+	MODEL_GAP,             /* received, though one that it had to follow was not */
 	MODEL_OTHER,           /* what the driver itself found (model_fail) */
 };
 
@@ -59,6 +61,7 @@ struct model_send {
 	enum ripc_kind kind; /* RIPC_SHORT, RIPC_LONG */
 	uint32_t timeout_ms; /* of a long send */
 	uint64_t answers;   /* number of the question whose return buffers it may use; 0 */
+	bool ordered;       /* RIPC_ORDERED */
 	bool must_deliver;  /* nothing excuses another outcome than DELIVERED */
 };
 

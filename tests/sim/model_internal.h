@@ -20,6 +20,9 @@ struct send {
 	uint32_t place, tally;
 	enum send_state state;
 	bool cancelled;
+	bool refused, failed, delivered; /* by the call; as was told */
+	uint32_t told_at;     /* when it ended: so many sends had been planned */
+	uint64_t received_by; /* an incarnation; 0: nobody */
 	bool recalled; /* its return buffers were taken back: answers may be refused */
 };
 
@@ -64,5 +67,11 @@ struct service *service_of(const struct model *m, uint64_t incarnation);
 uint32_t tally_new(struct model *m, uint64_t key);
 /* The tally of small messages that look the same; with make it comes to be. */
 struct tally *tiny_tally(struct model *m, uint64_t key, bool make);
+
+/* model_order.c */
+/* It has been received; judges its place among those that are ordered. */
+void order_received(struct model *m, struct send *send, uint64_t incarnation);
+/* One that it had to follow has failed, or is not known to be delivered. */
+bool order_was_broken(const struct model *m, const struct send *send);
 
 #endif

@@ -123,6 +123,7 @@ static void judge_numbered(struct model *m, const struct service *at, const stru
 				(unsigned long long)number);
 	judge_incarnation(m, send, at);
 	judge_tally(m, &m->tallies[send->tally], number);
+	order_received(m, send, at->incarnation);
 }
 
 static void judge_tiny(struct model *m, const struct service *at, const struct ripc_msg *msg,

@@ -74,6 +74,8 @@ void sim_node_close(struct sim_node *node, bool crash)
 
 	sim_trace(world, "node %u %s", node->slot, crash ? "crashes" : "closes");
 	node->cut = crash;
+	if (crash)
+		sim_source_crashed(node);
 	sim_queue_clear(&node->datagrams);
 	sim_queue_clear(&node->questions);
 	ripc_close(node->ctx, 0);

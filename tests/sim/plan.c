@@ -109,6 +109,7 @@ static void draw_use(struct sim_random *random, struct sim_plan *plan)
 		plan->pause_us = sim_between(random, 50000000, 150000000);
 		plan->late_us = 160000000;
 	}
+	plan->ordered = sometimes(random, 50, 100 * PERCENT);
 	plan->burst = sometimes(random, 8, 400);
 	plan->timeout_ms = 5000;
 	plan->incast = sim_chance(random, 20 * PERCENT);

@@ -12,6 +12,8 @@
 
 #include "app.h"
 
+#define LATE_US 10000u /* sends wait 40 ms at least */
+
 #define STEP_US   50000
 #define SETTLE_US 1500000
 #define LIMIT_US  150000000 /* two announcements of a registration are 60 s apart */
@@ -47,9 +49,11 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	uint64_t start = world->now_us;
 
 	world->faults = true;
+	/* What is late by a quarter of the shortest timeout may be too late, as if lost. */
 	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
 			world->plan.send_full || world->plan.receive_buffer ||
-			world->plan.hole_bytes);
+			world->plan.hole_bytes ||
+			(world->plan.reorder && world->plan.reorder_us >= LATE_US));
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
 	for (uint32_t i = 0; i < options->shorts; i++)
@@ -187,6 +191,7 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
 		{"jump", &p->n_jumps}, {"stall", &p->n_stalls},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
+		{"ordered", &p->ordered},
 		{"cancel", &p->cancel}, {"hold", &p->hold}};
 
 	if (names && strstr(names, "pause"))
@@ -210,8 +215,9 @@ static void show_plan(const struct sim_plan *p)
 			(unsigned long long)p->pause_us,
 			p->mild ? " mild" : p->long_cut ? " long cut" : "",
 			p->incast ? " incast" : "");
-	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u per million\n",
-			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow);
+	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u ordered %u per "
+			"million\n",
+			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow, p->ordered);
 }
 
 /* Returns whether nothing was wrong. */

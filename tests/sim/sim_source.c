@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The resolver source of the simulation: like multicast, every question and notice goes to
- * every node, each on its own through the faulty network.
+ * every node, each on its own through the faulty network. It proves the end of a node that crashes
+ * to half of the others, as a source of one host does.
  */
 #include "world.h"
 
@@ -13,6 +14,7 @@
 #include "util/bytes.h"
 
 struct source {
+	struct ripc__host host;
 	struct sim_node *node;
 	struct sim_packet *last; /* the event's data, until the next poll */
 };
@@ -27,8 +29,34 @@ static int source_probe(const struct ripc__host *host, char why[256], char remed
 
 static int source_open(void *at, const struct ripc__host *host)
 {
-	((struct source *)at)->node = host->env;
+	struct source *source = at;
+
+	source->host = *host;
+	source->node = host->env;
+	source->node->context = host->context;
+	source->node->n_ended = 0;
 	return 0;
+}
+
+static void tell_end(struct sim_world *world, void *arg, uint64_t context)
+{
+	struct sim_node *node = arg;
+
+	if (!node->ctx || node->n_ended == SIM_ENDED_MAX)
+		return;
+	node->ended[node->n_ended++] = context;
+	sim_node_wake(node, world->now_us);
+}
+
+void sim_source_crashed(struct sim_node *node)
+{
+	struct sim_world *world = node->world;
+
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++) {
+		if (i != node->slot && (i + node->slot) % 2 == 0)
+			sim_at(world, world->now_us + 10, tell_end, &world->nodes[i],
+				node->context);
+	}
 }
 
 static void source_close(void *at)
@@ -58,6 +86,26 @@ static int source_ask(void *at, uint64_t id, const void *data, size_t len)
 	return 1;
 }
 
+/* A host may have several nodes, of which one hears it; here all do. */
+static int source_ask_host(void *at, const uint8_t host[16], const void *data, size_t len)
+{
+	struct sim_node *node = ((struct source *)at)->node;
+	struct iovec iov = {(void *)data, len};
+	int sent = 0;
+
+	for (uint32_t i = 0; i < node->world->plan.n_nodes; i++) {
+		const struct sim_node *to = &node->world->nodes[i];
+		uint8_t there[16];
+
+		sim_host(to->address, there);
+		if (!to->up || to->cut || memcmp(there, host, sizeof(there)))
+			continue;
+		sim_transmit(node, to->address, true, &iov, 1);
+		sent++;
+	}
+	return sent;
+}
+
 static int source_notify(void *at, const void *data, size_t len)
 {
 	to_all(((struct source *)at)->node, data, len);
@@ -79,6 +127,8 @@ static int source_poll(void *at, struct ripc__source_event *event)
 	struct source *source = at;
 	struct sim_packet *packet = sim_queue_pop(&source->node->questions);
 
+	while (source->node->n_ended)
+		source->host.gone(source->host.arg, source->node->ended[--source->node->n_ended]);
 	free(source->last);
 	source->last = packet;
 	if (!packet)
@@ -107,6 +157,7 @@ const struct ripc__source sim_source = {
 	.open = source_open,
 	.close = source_close,
 	.ask = source_ask,
+	.ask_host = source_ask_host,
 	.reply = source_reply,
 	.notify = source_notify,
 	.poll = source_poll,

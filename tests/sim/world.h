@@ -34,7 +34,7 @@ struct sim_plan {
 	uint32_t poll_delay_us;   /* how long a node takes to look at what came */
 	uint32_t n_partitions, n_crashes, n_moves, n_reopens, n_jumps, n_stalls, n_rivals;
 	uint32_t peer_timeout_ms;
-	uint32_t window, lend, give, cancel, hold, narrow; /* of sends or messages */
+	uint32_t window, lend, give, cancel, hold, narrow, ordered; /* of sends or messages */
 	uint64_t span_us;         /* of the phase with faults */
 	uint64_t pause_us;        /* in its middle nothing is sent for so long */
 	uint32_t late_us;         /* how late the late packets can be */
@@ -85,6 +85,8 @@ struct sim_done {
 	enum ripc__event_kind kind;
 };
 
+#define SIM_ENDED_MAX 16u
+
 struct sim_node {
 	struct sim_world *world;
 	uint32_t slot, generation;
@@ -100,6 +102,9 @@ struct sim_node {
 	uint64_t idle_at;
 	uint32_t n_idle;
 	struct sim_queue datagrams, questions;
+	uint64_t context;         /* its incarnation */
+	uint64_t ended[SIM_ENDED_MAX]; /* contexts whose end it is about to be told of */
+	uint32_t n_ended;
 	uint32_t overflows;
 	struct sim_region *regions;
 	uint32_t n_regions;
@@ -172,6 +177,8 @@ bool sim_forge(struct sim_random *random, struct sim_packet *packet);
 /* sim_net.c, sim_source.c, plan.c */
 extern const struct ripc__backend sim_backend, sim_native_backend;
 extern const struct ripc__source sim_source;
+/* The node has crashed: some of the others are told so by proof. */
+void sim_source_crashed(struct sim_node *node);
 void sim_plan_draw(struct sim_world *world, bool native);
 
 #endif

@@ -69,7 +69,7 @@ static void read_environment(void)
 	s->unresponsive_ms = number32("SOFTEFA_UNRESPONSIVE_MS", 250, 0, 600000);
 	s->enomem_percent = number32("SOFTEFA_ENOMEM", 0, 0, 99);
 	s->ud_loss_percent = number32("SOFTEFA_UD_LOSS", 0, 0, 100);
-	s->dead_status = number32("SOFTEFA_DEAD_STATUS", SOFTEFA_LOCAL_UNRESP_REMOTE, 7, 13);
+	s->dead_status = number32("SOFTEFA_DEAD_STATUS", SOFTEFA_REMOTE_BAD_DEST_QPN, 7, 13);
 	s->idle_polls = number32("SOFTEFA_IDLE_POLLS", 50, 0, 1000000000);
 	s->has_rdma_read = number32("SOFTEFA_RDMA_READ", 1, 0, 1);
 	s->has_rnr_retry = number32("SOFTEFA_RNR_RETRY", 1, 0, 1);

@@ -199,16 +199,16 @@ START_TEST(send__to_nobody_fails)
 
 	side_set("UNRESPONSIVE_MS", "20");
 	completion = send_alone(&plain, 10, NOBODY_QPN);
-	ck_assert_int_eq(completion.status, IBV_WC_RESP_TIMEOUT_ERR);
-	ck_assert_uint_eq(completion.vendor_err, 13);
+	ck_assert_int_eq(completion.status, IBV_WC_REM_INV_RD_REQ_ERR);
+	ck_assert_uint_eq(completion.vendor_err, 9);
 }
 END_TEST
 
 START_TEST(send__death_can_be_told_otherwise)
 {
 	side_set("UNRESPONSIVE_MS", "20");
-	side_set("DEAD_STATUS", "9");
-	ck_assert_uint_eq(send_alone(&plain, 10, NOBODY_QPN).vendor_err, 9);
+	side_set("DEAD_STATUS", "13");
+	ck_assert_uint_eq(send_alone(&plain, 10, NOBODY_QPN).vendor_err, 13);
 }
 END_TEST
 

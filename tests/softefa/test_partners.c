@@ -292,7 +292,7 @@ START_TEST(partner__killed_is_told)
 	end_process(child);
 	for (int i = 0; i < 4; i++) {
 		side_wait(&side, &completion);
-		ck_assert_uint_eq(completion.vendor_err, 13);
+		ck_assert_uint_eq(completion.vendor_err, 9);
 	}
 	side_close(&side);
 }
@@ -418,7 +418,7 @@ START_TEST(fork__child_does_not_keep_the_queue_pair)
 	side_close(&other);
 	ck_assert_int_eq(side_send(&side, qpn, 1, 1), 0);
 	side_wait(&side, &completion);
-	ck_assert_uint_eq(completion.vendor_err, 13);
+	ck_assert_uint_eq(completion.vendor_err, 9);
 	end_process(child);
 	side_close(&side);
 }

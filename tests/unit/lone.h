@@ -307,6 +307,8 @@ static inline void lone_put(struct lone *lone, struct wire_packet *packet, const
 	packet->h.src = lone->incarnation;
 	packet->h.dst = ripc_service_incarnation(lone->svc);
 	packet->h.token = lone->token_out;
+	if (packet->h.type == WIRE_ANSWER)
+		packet->h.number = packet->ack.number;
 	if (!lone->token_out) {
 		packet->h.flags |= WIRE_F_HELLO;
 		packet->hello = (struct wire_hello){.token = lone->token_in,
@@ -369,8 +371,18 @@ static inline bool lone_hear(struct lone *lone, uint32_t since, uint8_t type,
 	return false;
 }
 
-/* Gets a proof, says hello with it, and takes the token. */
-static inline void lone_introduce(struct lone *lone)
+/* The resolver says that the partner is what it claims to be. */
+static inline void lone_confirm(struct lone *lone)
+{
+	lone->asked_id = 0;
+	ripc_resolve(lone->ctx, lone->service, 0);
+	if (lone->asked_id == lone->service)
+		lone_answer(lone, lone->incarnation, lone->context, lone->host);
+	lone->n_asked = 0;
+}
+
+/* Gets a proof, says hello with it, and takes the token: a claim. */
+static inline void lone_claim(struct lone *lone)
 {
 	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY}, packet;
 	uint32_t since = lone->n_sent;
@@ -383,6 +395,12 @@ static inline void lone_introduce(struct lone *lone)
 	lone->token_out = packet.hello.token;
 	hello.h.flags = 0;
 	lone_say(lone, &hello, NULL, NULL); /* the token comes back */
+}
+
+static inline void lone_introduce(struct lone *lone)
+{
+	lone_claim(lone);
+	lone_confirm(lone);
 }
 
 /* From now on another partner speaks, of a context of its own, which lives on this host. */

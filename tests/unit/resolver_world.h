@@ -19,7 +19,7 @@
 #include "util/bytes.h"
 
 enum { HOME, NET, N_SOURCES };
-enum { ASK, REPLY, NOTIFY };
+enum { ASK, REPLY, NOTIFY, ASK_HOST };
 
 #define SELF       0x5e1f  /* the context under test */
 #define OTHER      0x07e4  /* the context of others' records */
@@ -27,6 +27,7 @@ enum { ASK, REPLY, NOTIFY };
 #define NOTED_MAX  8192
 #define ARRIVE_MAX 4096
 #define MS         1000u
+#define PRIVATE    0xff00000000000000u /* listed IDs from here on are */
 
 struct sent {
 	int kind;
@@ -49,7 +50,7 @@ struct fake {
 	int open_error, ask_result, publish_result;
 	uint32_t n_published, n_displaced, n_withdrawn, n_closed;
 	uint64_t listed[1024];
-	uint32_t n_listed;
+	uint32_t n_listed, n_peers;
 };
 
 /* What the owner was told: one of these per callback. */
@@ -123,10 +124,23 @@ static inline int fake_ask(void *at, uint64_t id, const void *data, size_t len)
 	return ((struct fake_state *)at)->fake->ask_result;
 }
 
+static inline int fake_ask_host(void *at, const uint8_t host[16], const void *data, size_t len)
+{
+	struct ripc__addr to = {.len = 1, .blob = {host[15]}};
+
+	record_sent(at, ASK_HOST, 0, &to, data, len);
+	return 1;
+}
+
 static inline int fake_reply(void *at, const struct ripc__addr *to, const void *data, size_t len)
 {
 	record_sent(at, REPLY, 0, to, data, len);
 	return 0;
+}
+
+static inline uint32_t fake_n_peers(void *at)
+{
+	return ((struct fake_state *)at)->fake->n_peers;
 }
 
 static inline int fake_notify(void *at, const void *data, size_t len)
@@ -135,8 +149,9 @@ static inline int fake_notify(void *at, const void *data, size_t len)
 	return 1;
 }
 
-static inline int fake_publish(void *at, uint64_t id, bool displace)
+static inline int fake_publish(void *at, uint64_t id, enum ripc__naming naming)
 {
+	bool displace = naming == RIPC_NAME_DISPLACE;
 	struct fake *fake = ((struct fake_state *)at)->fake;
 
 	(void)id;
@@ -170,12 +185,13 @@ static inline int fake_wait_fd(void *at)
 	return 100 + (int)(state->fake - state->world->fakes);
 }
 
-static inline int fake_list(void *at, void (*found)(void *arg, uint64_t id), void *arg)
+static inline int fake_list(void *at, void (*found)(void *arg, uint64_t id, bool is_private),
+		void *arg)
 {
 	const struct fake *fake = ((struct fake_state *)at)->fake;
 
 	for (uint32_t i = 0; i < fake->n_listed; i++)
-		found(arg, fake->listed[i]);
+		found(arg, fake->listed[i], fake->listed[i] >= PRIVATE);
 	return 0;
 }
 
@@ -184,8 +200,9 @@ static const struct ripc__source home_source = {.name = "home", .size = sizeof(s
 	.withdraw = fake_withdraw, .ask = fake_ask, .reply = fake_reply, .poll = fake_poll,
 	.wait_fd = fake_wait_fd, .list = fake_list};
 static const struct ripc__source net_source = {.name = "net", .size = sizeof(struct fake_state),
-	.open = net_open, .close = fake_close, .ask = fake_ask, .reply = fake_reply,
-	.notify = fake_notify, .poll = fake_poll, .wait_fd = fake_wait_fd};
+	.open = net_open, .close = fake_close, .ask = fake_ask, .ask_host = fake_ask_host,
+	.n_peers = fake_n_peers, .reply = fake_reply, .notify = fake_notify,
+	.poll = fake_poll, .wait_fd = fake_wait_fd};
 static const struct ripc__source *const both_sources[] = {&home_source, &net_source, NULL};
 
 /* ---- owner ------------------------------------------------------------------------------ */
@@ -262,9 +279,10 @@ static inline void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 	note(arg, 'c', id)->incarnation = incarnation;
 }
 
-static inline void owner_moved(void *arg, uint64_t id, uint64_t incarnation)
+static inline bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 {
 	note(arg, 'm', id)->incarnation = incarnation;
+	return true;
 }
 
 static inline void listed(void *arg, const struct ripc__answer *answer)
@@ -438,6 +456,17 @@ static inline void answer(struct world *world, int source, uint8_t sender, uint6
 	step(world);
 }
 
+/* A host that was asked says that nobody there has an ID. */
+static inline void deny(struct world *world, uint16_t peer, uint64_t nonce, uint64_t id,
+		bool definite)
+{
+	const struct wire_resolve packet = {.type = WIRE_NOBODY, .definite = definite,
+		.nonce = nonce, .record.id = id};
+
+	arrive(world, NET, (uint8_t)peer, &packet)->event.peer = peer;
+	step(world);
+}
+
 /* The nonce of the question about id that a source was given last. */
 static inline uint64_t asked_nonce(const struct world *world, int source, uint64_t id)
 {
@@ -446,8 +475,7 @@ static inline uint64_t asked_nonce(const struct world *world, int source, uint64
 	for (uint32_t i = fake->n_sent; i-- > 0;) {
 		const struct sent *sent = &fake->sent[i % SENT_MAX];
 
-		if (sent->kind == ASK && sent->packet.type == WIRE_QUESTION &&
-				sent->packet.record.id == id)
+		if (sent->packet.type == WIRE_QUESTION && sent->packet.record.id == id)
 			return sent->packet.nonce;
 	}
 	ck_abort_msg("no question about %llx", (unsigned long long)id);

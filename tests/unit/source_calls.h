@@ -17,6 +17,15 @@
 
 #define FORGED_LEN 3
 
+/* With glibc another symbol, as the files may be large ones. */
+#ifdef __GLIBC__
+#define REAL_FOPEN __real_fopen64
+#define WRAP_FOPEN __wrap_fopen64
+#else
+#define REAL_FOPEN __real_fopen
+#define WRAP_FOPEN __wrap_fopen
+#endif
+
 enum call {
 	CALL_SOCKET, CALL_SETSOCKOPT, CALL_BIND, CALL_CONNECT, CALL_EPOLL_CREATE1, CALL_EPOLL_CTL,
 	CALL_EPOLL_WAIT, CALL_GETIFADDRS, CALL_SENDTO, CALL_SENDMSG, CALL_RECVMSG, CALL_FOPEN,
@@ -97,8 +106,8 @@ ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
-FILE *__real_fopen64(const char *path, const char *mode);
-FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *REAL_FOPEN(const char *path, const char *mode);
+FILE *WRAP_FOPEN(const char *path, const char *mode);
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
@@ -199,12 +208,12 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 	return FORGED_LEN;
 }
 
-FILE *__wrap_fopen64(const char *path, const char *mode)
+FILE *WRAP_FOPEN(const char *path, const char *mode)
 {
 	if (fails(CALL_FOPEN))
 		return NULL;
 	if (!plan.names || strcmp(path, "/proc/net/unix") != 0)
-		return __real_fopen64(path, mode);
+		return REAL_FOPEN(path, mode);
 	return fmemopen((char *)(uintptr_t)plan.names, strlen(plan.names), "r");
 }
 

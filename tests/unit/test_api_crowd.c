@@ -3,23 +3,16 @@
  * What a thousand partners cost that were spoken to once: all memory that the process has from
  * the allocator, so with the resolver's records, what the backend keeps and the allocator adds.
  */
-#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include "../util/heap.h"
 #include "api.h"
 
 #define MANY       1000
 #define FIRST      20 /* partners before: tables, caches and buffers are there then */
 #define BYTES_EACH 512u
-
-static size_t heap_bytes(void)
-{
-	struct mallinfo2 info = mallinfo2();
-
-	return info.uordblks + info.hblkhd;
-}
 
 /* Another process: a thousand services that take what comes, until it is killed. */
 static void serve(const char *backends, int ids)
@@ -117,7 +110,7 @@ int main(void)
 
 	free(block);
 	if (!tells) {
-		printf("skipped: a sanitizer's allocator does not tell what it has given out\n");
+		printf("skipped: this allocator does not tell what it has given out\n");
 		return 77;
 	}
 	if (descriptors_allow() < MANY + 200) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Services through the public calls: IDs, moving, closing, descriptors, and a thousand of them. */
-#include <poll.h>
-#include <sys/epoll.h>
 
 #include "api.h"
 #include "core/core.h"
@@ -130,7 +128,8 @@ START_TEST(service_open__found_at_once_by_who_knew_of_nobody)
 	side_open_as(&asker, &cfg, 0);
 	for (int i = 0; i < 10 && error != -ENOENT; i++) { /* it is known for a second */
 		ck_assert_int_eq(ripc_resolve(asker.ctx, own_id(3), PATIENCE_MS), -ENOENT);
-		error = call_to(&asker, own_id(3), _i);
+		/* Who can wait, or resolves, asks again, and does not know yet. */
+		error = _i == 1 || _i == 4 ? -ENOENT : call_to(&asker, own_id(3), _i);
 	}
 	ck_assert_int_eq(error, -ENOENT);
 	cfg.flags = 0;
@@ -380,171 +379,8 @@ START_TEST(service_close__successor_gets_nothing_of_it)
 }
 END_TEST
 
-/* ---- the descriptor ---------------------------------------------------------------------- */
-
-static bool readable(int fd, int timeout_ms)
+START_TEST(service__bad_arguments)
 {
-	struct pollfd poller = {.fd = fd, .events = POLLIN};
-
-	return poll(&poller, 1, timeout_ms) == 1;
-}
-
-/* Waits for the descriptor, then receives, as often as it says so for nothing. */
-static struct ripc_msg *take_by_fd(struct ripc_service *svc, int fd)
-{
-	struct ripc_msg *msg = NULL;
-	uint64_t began_ms = clock_ms();
-	int error = -EAGAIN;
-
-	while (error == -EAGAIN && clock_ms() < began_ms + PATIENCE_MS) {
-		ck_assert(readable(fd, PATIENCE_MS));
-		error = ripc_receive(svc, 0, &msg);
-	}
-	ck_assert_int_eq(error, 0);
-	return msg;
-}
-
-static void use_by_fd(uint32_t flags)
-{
-	const struct iovec one = item("x", 1);
-	struct pair pair;
-	int fd;
-
-	side_open(&pair.a, 0);
-	side_open(&pair.b, flags);
-	fd = ripc_service_fd(pair.b.svc);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(ripc_service_fd(pair.b.svc), fd);
-	for (int i = 0; i < 5; i++) {
-		ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
-		ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
-		ripc_msg_free(take_by_fd(pair.b.svc, fd));
-		ripc_msg_free(take_by_fd(pair.b.svc, fd));
-	}
-	check_nothing(pair.b.svc);
-	/* Level-triggered: as long as something is queued, however often one looks. */
-	ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
-	for (int i = 0; i < 10; i++)
-		ck_assert(readable(fd, PATIENCE_MS));
-	ripc_msg_free(take_by_fd(pair.b.svc, fd));
-	pair_close(&pair);
-}
-
-START_TEST(service_fd__with_a_progress_thread)
-{
-	use_by_fd(0);
-}
-END_TEST
-
-START_TEST(service_fd__without_a_progress_thread)
-{
-	use_by_fd(RIPC_NO_THREAD);
-}
-END_TEST
-
-START_TEST(service_fd__single_thread)
-{
-	use_by_fd(RIPC_SINGLE_THREAD);
-}
-END_TEST
-
-/* It stops being readable when nothing is there and nothing comes. */
-START_TEST(service_fd__quiet_when_empty)
-{
-	struct pair pair;
-	bool quiet = false;
-	int fd;
-
-	pair_open(&pair);
-	fd = ripc_service_fd(pair.b.svc);
-	acquaint(&pair.a, &pair.b);
-	for (int i = 0; i < 1000 && !quiet; i++) {
-		check_nothing(pair.b.svc);
-		quiet = !readable(fd, 20);
-	}
-	ck_assert(quiet);
-	pair_close(&pair);
-}
-END_TEST
-
-/* One epoll loop serves several services, completions included, without a thread of ours. */
-START_TEST(service_fd__one_loop_for_all)
-{
-	const size_t len = 300000;
-	struct iovec one = item(filled(len, 0), len);
-	struct side sides[3];
-	uint32_t received = 0, completed = 0;
-	uint64_t began_ms = clock_ms();
-	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-
-	side_open(&sides[0], RIPC_NO_THREAD);
-	for (int i = 0; i < 3; i++) {
-		struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-
-		if (i > 0) {
-			sides[i].ctx = sides[0].ctx;
-			ck_assert_int_eq(ripc_service_open(sides[0].ctx, 0, 0, &sides[i].svc), 0);
-			sides[i].id = ripc_service_id(sides[i].svc);
-		}
-		ck_assert_int_eq(epoll_ctl(epoll_fd, EPOLL_CTL_ADD,
-			ripc_service_fd(sides[i].svc), &event), 0);
-	}
-	for (uint64_t i = 0; i < 3; i++) {
-		struct ripc_send send = long_send(sides[(i + 1) % 3].id, &one, 1);
-
-		send.flags |= RIPC_NOWAIT;
-		send.cookie = i;
-		ck_assert_int_eq(ripc_sendmsg(sides[i].svc, &send, NULL), 0);
-	}
-	while (received + completed < 6 && clock_ms() < began_ms + PATIENCE_MS) {
-		int64_t left_us = ripc_poll_timeout(sides[0].ctx);
-		struct epoll_event events[3];
-		int left_ms = left_us < 0 ? 1000 : (int)(left_us / 1000) + 1;
-		int n = epoll_wait(epoll_fd, events, 3, left_ms);
-		struct ripc_msg *msg;
-
-		ck_assert_int_ge(n, 0);
-		ripc_poll(sides[0].ctx);
-		for (int i = 0; i < n; i++) {
-			if (ripc_receive(sides[events[i].data.u32].svc, 0, &msg))
-				continue;
-			received += msg->kind == RIPC_LONG;
-			completed += msg->kind == RIPC_COMPLETION;
-			ck_assert_int_eq(msg->status, 0);
-			ripc_msg_free(msg);
-		}
-	}
-	ck_assert_uint_eq(received, 3);
-	ck_assert_uint_eq(completed, 3);
-	close(epoll_fd);
-	free(one.iov_base);
-	side_close(&sides[0]);
-}
-END_TEST
-
-START_TEST(service_fd__two_more_descriptors)
-{
-	struct ripc_service *svc;
-	struct side side;
-	int n;
-
-	side_open(&side, 0);
-	n = descriptors_open();
-	ck_assert_int_eq(ripc_service_open(side.ctx, 0, 0, &svc), 0);
-	ck_assert_int_eq(descriptors_open(), n + 1);
-	ck_assert_int_ge(ripc_service_fd(svc), 0);
-	ck_assert_int_eq(descriptors_open(), n + 3);
-	ck_assert_int_ge(ripc_service_fd(svc), 0);
-	ck_assert_int_eq(descriptors_open(), n + 3);
-	ck_assert_int_eq(ripc_service_close(svc), 0);
-	ck_assert_int_eq(descriptors_open(), n);
-	side_close(&side);
-}
-END_TEST
-
-START_TEST(service_fd__bad_arguments)
-{
-	ck_assert_int_eq(ripc_service_fd(NULL), -EINVAL);
 	ck_assert_int_eq(ripc_service_close(NULL), -EINVAL);
 	ck_assert_int_eq(ripc_service_drain(NULL, 0), -EINVAL);
 	ck_assert_uint_eq(ripc_service_id(NULL), 0);
@@ -635,10 +471,7 @@ int main(void)
 		id_from_name__is_siphash, service_drain__hands_out_what_is_queued,
 		service_drain__message_that_does_not_end, service_drain__then_elsewhere,
 		service_close__wakes_who_waits, service_close__frees_what_is_queued,
-		service_close__successor_gets_nothing_of_it, service_fd__with_a_progress_thread,
-		service_fd__without_a_progress_thread, service_fd__single_thread,
-		service_fd__quiet_when_empty, service_fd__one_loop_for_all,
-		service_fd__two_more_descriptors, service_fd__bad_arguments,
+		service_close__successor_gets_nothing_of_it, service__bad_arguments,
 		services__thousand_and_partners_of_one, services__partners_in_many_contexts,
 		close__gives_everything_back,
 	};

@@ -299,6 +299,8 @@ START_TEST(send__repeats_beside_a_sleeping_reader)
 	while (ripc_receive(pair.a.svc, 0, &waiter.msg) == -EAGAIN)
 		ripc_poll(pair.b.ctx);
 	ripc_msg_free(waiter.msg);
+	while (ripc_resolve(pair.a.ctx, pair.b.id, 0))
+		ripc_poll(pair.b.ctx);
 	waiter.svc = pair.a.svc;
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_main, &waiter), 0);
 	usleep(200000); /* else the thread does not rest yet, and this shows nothing */

@@ -102,7 +102,7 @@ START_TEST(buffers_open__refuses_too_much)
 {
 	struct ripc__buffers *set = (void *)1;
 
-	ck_assert_int_lt(ripc__buffers_open(64, SIZE_MAX / 256, &set), 0);
+	ck_assert_int_lt(ripc__buffers_open(192, SIZE_MAX / 256, &set), 0);
 	ck_assert_ptr_eq(set, (void *)1);
 }
 END_TEST

@@ -30,11 +30,11 @@ static void fill(uint8_t *data, size_t len, uint64_t seed)
 }
 
 /* Every form that runs here, and the one that is chosen. to NULL: without a copy. */
-enum form { TABLE_FORM, X86_FORM, WIDE_FORM, CHOSEN_FORM, FORMS };
+enum form { TABLE_FORM, SERIAL_FORM, FAST_FORM, WIDE_FORM, CHOSEN_FORM, FORMS };
 
 static bool form_runs(enum form form, size_t len)
 {
-	return (form != X86_FORM || have_x86()) &&
+	return (form != SERIAL_FORM || have_serial()) && (form != FAST_FORM || have_fast()) &&
 		(form != WIDE_FORM || (have_wide() && len >= WIDE_MIN));
 }
 
@@ -43,8 +43,10 @@ static uint32_t form_crc(enum form form, uint32_t crc, uint8_t *to, const uint8_
 	switch (form) {
 	case TABLE_FORM:
 		return ~(to ? table_copy(~crc, to, from, len) : table_crc(~crc, from, len));
-	case X86_FORM:
-		return ~(to ? x86_copy(~crc, to, from, len) : x86_crc(~crc, from, len));
+	case SERIAL_FORM:
+		return ~(to ? serial_copy(~crc, to, from, len) : serial_crc(~crc, from, len));
+	case FAST_FORM:
+		return ~(to ? fast_copy(~crc, to, from, len) : fast_crc(~crc, from, len));
 	case WIDE_FORM:
 		return ~(to ? wide_copy(~crc, to, from, len) : wide_crc(~crc, from, len));
 	default:

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages from partners who have a valid token and say what they like, alone or in crowds. */
+#include <stdio.h>
+
 #include "lone.h"
 
 #define MIB (1u << 20)
@@ -76,7 +78,7 @@ START_TEST(data__fills_gap_before_many_pieces)
 	since = lone.n_sent;
 	say_data(&lone, 1, 0, 1);
 	say_data(&lone, 1, 2, 1);
-	lone_pass(&lone, 100000);
+	lone_pass(&lone, 300000);
 	ck_assert(lone_hear(&lone, since, WIRE_PULL, &pull));
 	ck_assert_uint_eq(pull.pull.have, 4);
 	lone_close_all(&lone);
@@ -120,7 +122,7 @@ START_TEST(close__repeats_answers)
 	since = lone.n_sent;
 	lone_close_all(&lone);
 	ck_assert_uint_eq(answers(&lone, since, 2, 1), 2);
-	ck_assert_uint_eq(lone.n_sent - since, 2);
+	ck_assert_uint_eq(lone.n_sent - since, 3); /* and a goodbye */
 }
 END_TEST
 
@@ -142,7 +144,7 @@ START_TEST(close__repeats_no_answer_that_was_heard)
 	lone_pass(&lone, _i ? 100000 : 1100000);
 	since = lone.n_sent;
 	lone_close_all(&lone);
-	ck_assert_uint_eq(lone.n_sent, since);
+	ck_assert_uint_eq(lone.n_sent, since + 1); /* a goodbye */
 }
 END_TEST
 
@@ -192,8 +194,36 @@ START_TEST(announce__unasked_that_never_come)
 	since = lone.n_sent;
 	say_announce(&lone, 1, MIB, 0);
 	ck_assert_uint_ge(granted(&lone, since, 1), 65536);
-	lone_pass(&lone, 200000);
+	lone_pass(&lone, 1000000);
 	ck_assert_uint_le(lone_stats(&lone).granted_bytes, 65536);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Whoever announces and sends nothing delays nobody, not even while it may still be on its way. */
+START_TEST(announce__dead_ones_delay_nobody)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	for (int context = 0; context < 8; context++) {
+		lone_newcomer(&lone, 2);
+		for (uint64_t number = 1; number <= 8; number++)
+			say_announce(&lone, number, 100000, 0);
+	}
+	lone_newcomer(&lone, 3);
+	since = lone.n_sent;
+	say_announce(&lone, 1, 100000, 0);
+	ck_assert_uint_gt(granted(&lone, since, 1), 0);
+	/* When they have been silent, one from the same host finds all places free. */
+	lone_pass(&lone, 2000000);
+	lone_newcomer(&lone, 2);
+	since = lone.n_sent;
+	for (uint64_t number = 1; number <= 4; number++)
+		say_announce(&lone, number, 100000, 0);
+	ck_assert_uint_gt(granted(&lone, since, 1), 0);
+	ck_assert_uint_gt(granted(&lone, since, 4), 0);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -207,7 +237,7 @@ START_TEST(data__after_a_silence)
 	lone_introduce(&lone);
 	say_announce(&lone, 1, 65536, 65536);
 	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 65536);
-	lone_pass(&lone, 200000);
+	lone_pass(&lone, 1000000);
 	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 0);
 	say_data(&lone, 1, 0, 1000);
 	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 65536 - 1000);
@@ -356,14 +386,85 @@ START_TEST(announce__more_than_are_received_at_once)
 }
 END_TEST
 
+/* Memory of the pool that this process has, bytes. */
+static uint64_t resident(void)
+{
+	FILE *stream = fopen("/proc/self/status", "r");
+	unsigned long long kib = 0;
+	char line[256];
+
+	ck_assert_ptr_nonnull(stream);
+	while (fgets(line, sizeof(line), stream) && sscanf(line, "RssShmem: %llu", &kib) != 1)
+		;
+	fclose(stream);
+	return kib << 10;
+}
+
+/*
+ * 2,048 announcements take of the pool's limit, and no memory: that comes with the bytes. When they
+ * have ended what did come goes back to the system.
+ */
+START_TEST(announce__takes_no_memory)
+{
+	static const uint64_t lens[] = {130000, 500000, 3 * MIB};
+	static struct lone lone;
+	uint64_t before, used = 0;
+	uint32_t n = 0;
+
+	lone_open(&lone);
+	lone_newcomer(&lone, 2);
+	before = resident();
+	for (uint8_t host = 2; host < 34; host++) {
+		lone_newcomer(&lone, host);
+		for (uint64_t number = 1; number <= 64; number++, n++)
+			say_announce(&lone, number, lens[n % 3], 65536);
+		used = lone_stats(&lone).pool_used_bytes;
+	}
+	ck_assert_uint_ge(used, 32 * MIB);
+	ck_assert_uint_le(resident() - before, 4 * MIB);
+	lone_newcomer(&lone, 40);
+	say_announce(&lone, 1, 100000, 65536);
+	for (uint64_t at = 0; at < 60000; at += 1000)
+		say_data(&lone, 1, at, 1000);
+	ck_assert_uint_ge(lone_stats(&lone).pool_used_bytes, 32 * MIB);
+	ck_assert_uint_le(resident() - before, 5 * MIB);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Without a call that needs it, and within seconds. */
+START_TEST(progress__gives_idle_memory_back)
+{
+	static struct lone lone;
+	void *bufs[6];
+
+	lone_open(&lone);
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(ripc_buf_alloc(lone.ctx, 8 * MIB, &bufs[i]), 0);
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(ripc_buf_free(lone.ctx, bufs[i]), 0);
+	ck_assert_uint_ge(lone_stats(&lone).pool_bytes, 48 * MIB);
+	for (int i = 0; i < 100; i++) {
+		int64_t wait_us = ripc_poll_timeout(lone.ctx);
+
+		lone.now_us += wait_us < 0 || wait_us > 100000 ? 100000 : (uint64_t)wait_us + 1;
+		ripc_poll(lone.ctx);
+	}
+	ck_assert_uint_le(lone_stats(&lone).pool_bytes, 20 * MIB);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ announce__unasked_beyond_total, 1 }, { data__fills_gap_before_many_pieces, 1 },
-		{ announce__unasked_that_never_come, 1 }, { data__after_a_silence, 1 },
+		{ announce__unasked_that_never_come, 1 },
+		{ announce__dead_ones_delay_nobody, 1 }, { data__after_a_silence, 1 },
 		{ queue__has_room_for_the_next, 1 }, { queue__takes_a_share_of_the_pool, 1 },
 		{ announce__many_contexts_of_one_host, 1 }, { announce__one_that_takes_much, 1 },
-		{ announce__too_long_beside_another, 1 },
+		{ announce__too_long_beside_another, 1 }, { announce__takes_no_memory, 1 },
+		{ progress__gives_idle_memory_back, 1 },
 		{ announce__more_than_are_received_at_once, 1 }, { close__repeats_answers, 1 },
 		{ close__repeats_no_answer_that_was_heard, 2 }, { NULL, 0 },
 	};

@@ -62,11 +62,11 @@ START_TEST(abort__by_another_version)
 
 	lone_open(&lone);
 	token = announce(&lone);
-	say_abort(&lone, 2, token, 1 << 2 | 1 << 3);
+	say_abort(&lone, 3, token, 1 << 3 | 1 << 4);
 	check_ended(&lone, true);
 	send_long(&lone);
 	check_ended(&lone, false);
-	say_abort(&lone, 2, token, 1 << 2 | 1 << 3);
+	say_abort(&lone, 3, token, 1 << 3 | 1 << 4);
 	check_ended(&lone, true);
 	lone_close_all(&lone);
 }
@@ -80,10 +80,10 @@ START_TEST(abort__not_believed)
 
 	lone_open(&lone);
 	token = announce(&lone);
-	say_abort(&lone, 2, token + 1, 1 << 2);
-	say_abort(&lone, 2, 0, 1 << 2);
-	say_abort(&lone, 1, token, 1 << 1);
-	say_abort(&lone, 2, token, 1 << 1 | 1 << 2);
+	say_abort(&lone, 3, token + 1, 1 << 3);
+	say_abort(&lone, 3, 0, 1 << 3);
+	say_abort(&lone, 2, token, 1 << 2);
+	say_abort(&lone, 3, token, 1 << 2 | 1 << 3);
 	check_ended(&lone, false);
 	ck_assert_uint_eq(lone_stats(&lone).drop_token, 4);
 	lone_close_all(&lone);
@@ -98,7 +98,7 @@ START_TEST(abort__by_a_partner)
 	lone_open(&lone);
 	lone_introduce(&lone);
 	send_long(&lone);
-	say_abort(&lone, 2, lone.token_out, 1 << 2);
+	say_abort(&lone, 3, lone.token_out, 1 << 3);
 	check_ended(&lone, false);
 	lone_close_all(&lone);
 }
@@ -113,7 +113,7 @@ START_TEST(abort__answers_another_version)
 
 	lone_open(&lone);
 	lone.in_len = wire_encode(lone.in, &packet, NULL, NULL);
-	lone.in[0] = 2;
+	lone.in[0] = WIRE_VERSION + 1;
 	lone.from = (struct ripc__addr){.len = 1, .blob = {2}};
 	while (lone.in_len)
 		ripc_poll(lone.ctx);

@@ -44,6 +44,17 @@ static ssize_t local_send_raw(unsigned int uid, uint64_t id, size_t len, int des
 	return n;
 }
 
+static void count_ours(void *arg, uint64_t id, bool is_private)
+{
+	(void)is_private;
+	*(int *)arg += id >= test_id(0) && id < test_id(4);
+}
+
+static void count_private(void *arg, uint64_t id, bool is_private)
+{
+	*(int *)arg += id == test_id(0) && is_private;
+}
+
 START_TEST(local__question_and_answer)
 {
 	struct side holder, asker;
@@ -51,7 +62,7 @@ START_TEST(local__question_and_answer)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 0);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
 	side_expect(&holder, "who");
 	ck_assert(holder.event.local && !holder.event.group);
@@ -73,13 +84,15 @@ START_TEST(local__a_name_has_one_holder)
 
 	side_open(&first, &ripc__local_source);
 	side_open(&second, &ripc__local_source);
-	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), false), 0);
-	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), true), -EADDRINUSE);
-	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), false), -EADDRINUSE);
+	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), RIPC_NAME_DISPLACE),
+		-EADDRINUSE);
+	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), RIPC_NAME_FIRST),
+		-EADDRINUSE);
 	first.ops->withdraw(first.state, test_id(0));
 	first.ops->withdraw(first.state, test_id(0));
 	ck_assert_int_eq(side_ask(&first, test_id(0), "who"), 0);
-	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), false), 0);
+	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), RIPC_NAME_FIRST), 0);
 	side_close(&first);
 	side_close(&second);
 }
@@ -92,33 +105,58 @@ START_TEST(local__displaced_holder_and_the_next_both_hear)
 	side_open(&old, &ripc__local_source);
 	side_open(&next, &ripc__local_source);
 	side_open(&third, &ripc__local_source);
-	ck_assert_int_eq(old.ops->publish(old.state, test_id(0), false), 0);
-	ck_assert_int_eq(next.ops->publish(next.state, test_id(0), true), 0);
+	ck_assert_int_eq(old.ops->publish(old.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(next.ops->publish(next.state, test_id(0), RIPC_NAME_DISPLACE), 0);
 	ck_assert_int_eq(side_ask(&third, test_id(0), "who"), 2);
 	side_expect(&old, "who");
 	side_expect(&next, "who");
 	side_close(&old);
 	/* The first name is free now, but the second one's holder lives. */
-	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), false), -EADDRINUSE);
+	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), RIPC_NAME_FIRST), -EADDRINUSE);
 	ck_assert_int_eq(side_ask(&third, test_id(0), "who"), 1);
 	side_close(&next);
-	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), false), 0);
+	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), RIPC_NAME_FIRST), 0);
 	side_close(&third);
 }
 END_TEST
 
-START_TEST(local__at_most_eight_names)
+/* Somebody who takes all names that can be foreseen keeps nobody from registering. */
+START_TEST(local__all_eight_names_are_taken)
 {
-	struct side sides[9];
+	struct side sides[10], asker;
 
-	for (int i = 0; i < 9; i++) {
+	for (int i = 0; i < 10; i++) {
 		side_open(&sides[i], &ripc__local_source);
-		ck_assert_int_eq(sides[i].ops->publish(sides[i].state, test_id(0), true),
-			i < 8 ? 0 : -EADDRINUSE);
+		ck_assert_int_eq(sides[i].ops->publish(sides[i].state, test_id(0),
+			RIPC_NAME_DISPLACE), 0);
 	}
-	ck_assert_int_eq(side_ask(&sides[8], test_id(0), "who"), 8);
-	for (int i = 0; i < 9; i++)
+	side_open(&asker, &ripc__local_source);
+	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 10);
+	for (int i = 0; i < 10; i++)
+		side_expect(&sides[i], "who");
+	for (int i = 0; i < 10; i++)
 		side_close(&sides[i]);
+	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 0);
+	side_close(&asker);
+}
+END_TEST
+
+START_TEST(local__private_is_found_but_listed_as_such)
+{
+	struct side holder, asker;
+	int n = 0;
+
+	side_open(&holder, &ripc__local_source);
+	side_open(&asker, &ripc__local_source);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_PRIVATE), 0);
+	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
+	side_expect(&holder, "who");
+	asker.ops->list(asker.state, count_private, &n);
+	ck_assert_int_eq(n, 1);
+	ck_assert_int_eq(asker.ops->publish(asker.state, test_id(0), RIPC_NAME_PRIVATE),
+		-EADDRINUSE);
+	side_close(&holder);
+	side_close(&asker);
 }
 END_TEST
 
@@ -139,7 +177,7 @@ static pid_t publish_and_die(uint64_t id, bool leave_child)
 		struct side side;
 
 		side_open(&side, &ripc__local_source);
-		if (side.ops->publish(side.state, id, false))
+		if (side.ops->publish(side.state, id, RIPC_NAME_FIRST))
 			_exit(1);
 		if (leave_child) {
 			keeper = fork();
@@ -162,7 +200,7 @@ START_TEST(local__nothing_is_left_after_death)
 	side_open(&side, &ripc__local_source);
 	publish_and_die(test_id(0), false);
 	ck_assert_int_eq(side_ask(&side, test_id(0), "who"), 0);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), false), 0);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_FIRST), 0);
 	side_close(&side);
 }
 END_TEST
@@ -176,9 +214,9 @@ START_TEST(local__dead_holder_with_a_living_child_is_displaced)
 	side_open(&asker, &ripc__local_source);
 	keeper = publish_and_die(test_id(0), true);
 	ck_assert_int_gt(keeper, 0);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), false), -EADDRINUSE);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_FIRST), -EADDRINUSE);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), true), 0);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_DISPLACE), 0);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 2);
 	side_expect(&side, "who");
 	kill(keeper, SIGKILL);
@@ -194,7 +232,7 @@ START_TEST(local__full_queue_counts_as_sent)
 
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
 	for (int i = 0; i < 3000; i++)
 		ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
 	while (side_poll(&holder))
@@ -214,7 +252,7 @@ START_TEST(local__a_flood_at_one_id_does_not_starve_another)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	for (int k = 0; k < 2; k++)
-		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), false), 0);
+		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), RIPC_NAME_FIRST), 0);
 	for (int i = 0; i < 10; i++)
 		side_ask(&asker, test_id(0), "flood");
 	side_ask(&asker, test_id(1), "who");
@@ -236,7 +274,7 @@ START_TEST(local__withdrawn_between_two_polls)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	for (int k = 0; k < 8; k++) {
-		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), false), 0);
+		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), RIPC_NAME_FIRST), 0);
 		side_ask(&asker, test_id(k), "who");
 	}
 	ck_assert_int_eq(side_poll(&holder), 1);
@@ -255,7 +293,7 @@ START_TEST(local__too_long_is_dropped)
 	struct side holder;
 
 	side_open(&holder, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), WIRE_RECORD_MAX + 1, -1),
 		WIRE_RECORD_MAX + 1);
 	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), 4096, -1), 4096);
@@ -275,7 +313,7 @@ START_TEST(local__descriptors_that_come_along_are_closed)
 	int before;
 
 	side_open(&holder, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
 	before = descriptors(false);
 	for (int i = 0; i < 5; i++) {
 		ck_assert_int_eq(local_send_raw(getuid(), test_id(0), 10, 1), 10);
@@ -301,29 +339,28 @@ START_TEST(local__answers_go_to_abstract_names_only)
 }
 END_TEST
 
-static void count_ours(void *arg, uint64_t id)
-{
-	*(int *)arg += id >= test_id(0) && id < test_id(4);
-}
-
 START_TEST(local__list_sees_what_is_published)
 {
-	struct side side, other;
+	struct side side, other, late;
 	int n = 0;
 
 	side_open(&side, &ripc__local_source);
 	side_open(&other, &ripc__local_source);
 	for (int k = 0; k < 4; k++)
-		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), false), 0);
+		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(other.ops->list(other.state, count_ours, &n), 0);
 	ck_assert_int_eq(n, 4);
 	ck_assert_int_ge(side_ask(&other, 0, "all"), 4);
 	for (int k = 0; k < 4; k++)
 		side_expect(&side, "all");
 	side.ops->withdraw(side.state, test_id(0));
+	/* Who has read a moment ago does not read again; who has not sees what there is. */
 	n = 0;
 	other.ops->list(other.state, count_ours, &n);
-	ck_assert_int_eq(n, 3);
+	side_open(&late, &ripc__local_source);
+	late.ops->list(late.state, count_ours, &n);
+	ck_assert_int_eq(n, 4 + 3);
+	side_close(&late);
 	side_close(&side);
 	side_close(&other);
 }
@@ -337,7 +374,7 @@ START_TEST(local__one_descriptor_per_id_and_none_left)
 	side_open(&side, &ripc__local_source);
 	opened = descriptors(false);
 	for (int k = 0; k < 50; k++)
-		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), false), 0);
+		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(descriptors(false), opened + 50);
 	ck_assert_int_eq(descriptors(true), kept);
 	for (int k = 0; k < 25; k++)
@@ -378,7 +415,7 @@ START_TEST(local__other_users_are_not_heard)
 	pid_t child;
 
 	side_open(&holder, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
 	child = fork();
 	if (child == 0) {
 		if (setuid(12345))
@@ -408,7 +445,7 @@ START_TEST(local__root_is_heard_by_all)
 		if (setuid(12345))
 			_exit(2);
 		side_open(&holder, &ripc__local_source);
-		if (holder.ops->publish(holder.state, id, false))
+		if (holder.ops->publish(holder.state, id, RIPC_NAME_FIRST))
 			_exit(3);
 		fd.fd = holder.ops->wait_fd(holder.state);
 		if (write(ready[1], &byte, 1) != 1 || poll(&fd, 1, PATIENCE_MS) != 1)
@@ -428,7 +465,8 @@ int main(void)
 		local__question_and_answer,
 		local__a_name_has_one_holder,
 		local__displaced_holder_and_the_next_both_hear,
-		local__at_most_eight_names,
+		local__all_eight_names_are_taken,
+		local__private_is_found_but_listed_as_such,
 		local__nothing_is_left_after_death,
 		local__dead_holder_with_a_living_child_is_displaced,
 		local__full_queue_counts_as_sent,

@@ -15,7 +15,23 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 #define MIB ((size_t)1 << 20)
+
+/* The kernel is as old as the tests want it: what it does not know is -EINVAL. */
+static bool is_old_kernel;
+
+int __real_madvise(void *at, size_t len, int advice);
+int __wrap_madvise(void *at, size_t len, int advice);
+int __wrap_madvise(void *at, size_t len, int advice)
+{
+	if (!is_old_kernel || (advice != MADV_POPULATE_WRITE && advice != MADV_COLLAPSE))
+		return __real_madvise(at, len, advice);
+	errno = EINVAL;
+	return -1;
+}
 
 /* Whether the kernel can read a byte there. */
 static bool is_mapped(const void *at)
@@ -94,17 +110,19 @@ END_TEST
 
 START_TEST(memory_map__no_addresses)
 {
+	/* More than 64 bits of address can reach, and cut off more than 32 bits can. */
+	const size_t too_long = (size_t)(UINT64_C(1) << 50 | UINT64_C(3) << 30);
 	int before = descriptors_open();
 	void *memory = NULL;
 
-	ck_assert_int_eq(ripc__memory_map((size_t)1 << 50, 2 * MIB, &memory), -ENOMEM);
+	ck_assert_int_eq(ripc__memory_map(too_long, 2 * MIB, &memory), -ENOMEM);
 	ck_assert_int_lt(ripc__memory_map(SIZE_MAX - MIB + 1, 2 * MIB, &memory), 0);
 	ck_assert_ptr_null(memory);
 	ck_assert_int_eq(descriptors_open(), before);
 }
 END_TEST
 
-START_TEST(memory_fault__gives_pages_and_keeps_contents)
+static void check_fault(void)
 {
 	uint8_t *memory;
 
@@ -114,7 +132,20 @@ START_TEST(memory_fault__gives_pages_and_keeps_contents)
 	ck_assert_int_eq(ripc__memory_fault(memory, MIB), 0);
 	ck_assert_uint_eq(resident_pages(memory, MIB), MIB / ripc__memory_round(1));
 	ck_assert_uint_eq(memory[5000], 77);
+	ck_assert_uint_eq(memory[4096], 0);
 	ripc__memory_unmap(memory, 2 * MIB);
+}
+
+START_TEST(memory_fault__gives_pages_and_keeps_contents)
+{
+	check_fault();
+}
+END_TEST
+
+START_TEST(memory_fault__gives_pages_on_an_old_kernel)
+{
+	is_old_kernel = true;
+	check_fault();
 }
 END_TEST
 
@@ -168,7 +199,7 @@ START_TEST(memory_fault__large_pages)
 END_TEST
 
 /* Where an access would be a SIGBUS: beyond the end of what is mapped. */
-START_TEST(memory_fault__not_possible)
+static void check_fault_not_possible(void)
 {
 	int fd = memfd_create("empty", MFD_CLOEXEC);
 	void *memory = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -178,6 +209,18 @@ START_TEST(memory_fault__not_possible)
 	munmap(memory, MIB);
 	close(fd);
 	ck_assert_int_eq(ripc__memory_fault(memory, MIB), -ENOMEM);
+}
+
+START_TEST(memory_fault__not_possible)
+{
+	check_fault_not_possible();
+}
+END_TEST
+
+START_TEST(memory_fault__not_possible_on_an_old_kernel)
+{
+	is_old_kernel = true;
+	check_fault_not_possible();
 }
 END_TEST
 
@@ -198,6 +241,7 @@ START_TEST(memory_round__whole_pages)
 	ck_assert_uint_eq(ripc__memory_round(1), page);
 	ck_assert_uint_eq(ripc__memory_round(page), page);
 	ck_assert_uint_eq(ripc__memory_round(page + 1), 2 * page);
+	ck_assert_uint_ge(ripc__memory_round(SIZE_MAX), SIZE_MAX - page);
 }
 END_TEST
 
@@ -207,7 +251,8 @@ int main(void)
 		memory_map__aligned_zeros_without_a_descriptor, memory_map__child_has_no_part,
 		memory_map__no_descriptors, memory_map__no_addresses,
 		memory_fault__gives_pages_and_keeps_contents, memory_fault__large_pages,
-		memory_fault__not_possible,
+		memory_fault__not_possible, memory_fault__gives_pages_on_an_old_kernel,
+		memory_fault__not_possible_on_an_old_kernel,
 		memory_half__within_the_machine, memory_round__whole_pages, NULL,
 	};
 

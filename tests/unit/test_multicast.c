@@ -30,6 +30,57 @@ START_TEST(multicast__question_reaches_all_and_the_answer_one)
 }
 END_TEST
 
+/* A question as it goes over the wire, about an ID. */
+static void ask_about(struct side *asker, uint64_t id)
+{
+	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 1, .asker = 2,
+		.record.id = id};
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, &question);
+
+	ck_assert_int_ge(asker->ops->ask(asker->state, id, data, len), 1);
+}
+
+/* The ID of the next question that a side hears. */
+static uint64_t heard_about(struct side *side)
+{
+	struct pollfd fd = {.fd = side->ops->wait_fd(side->state), .events = POLLIN};
+	struct wire_resolve packet;
+
+	ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+	ck_assert_int_eq(side_poll(side), 1);
+	ck_assert_int_eq(wire_resolve_decode(side->event.data, side->event.len, &packet), 0);
+	return packet.record.id;
+}
+
+/* Of many questions only those about what lives here come, and those about all. */
+START_TEST(multicast__questions_about_others_are_not_heard)
+{
+	struct side holder, asker;
+	uint32_t n = 0;
+	uint64_t id;
+
+	side_open(&holder, &ripc__multicast_source);
+	side_open(&asker, &ripc__multicast_source);
+	for (uint64_t k = 1; k <= 3; k++)
+		holder.ops->heed(holder.state, k * 0x1234567890abcdef);
+	for (uint64_t other = 1; other <= 30; other++)
+		ask_about(&asker, other << 50 | other * 77);
+	for (uint64_t k = 1; k <= 3; k++)
+		ask_about(&asker, k * 0x1234567890abcdef);
+	ask_about(&asker, 0);
+	for (uint64_t k = 1; k <= 3;) {
+		id = heard_about(&holder);
+		n++;
+		k += id == k * 0x1234567890abcdef;
+	}
+	ck_assert_uint_le(n, 6); /* others may have the same hash */
+	ck_assert_uint_eq(heard_about(&holder), 0);
+	side_close(&holder);
+	side_close(&asker);
+}
+END_TEST
+
 START_TEST(multicast__unicast_reaches_one_and_is_no_group)
 {
 	struct side sides[3];
@@ -233,6 +284,7 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		multicast__question_reaches_all_and_the_answer_one,
+		multicast__questions_about_others_are_not_heard,
 		multicast__unicast_reaches_one_and_is_no_group,
 		multicast__answers_from_the_address_that_was_asked,
 		multicast__junk_is_passed_over,

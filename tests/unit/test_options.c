@@ -20,7 +20,14 @@ START_TEST(check__takes_and_refuses)
 		{"udp.port", "65536", "from 0 to 65535"},
 		{"udp.port", "frog", "frog"},
 		{"udp.gso", "on", NULL},
-		{"udp.gro", "1", "on or off"},
+		{"udp.gro", "1", NULL},
+		{"udp.gso", "0", NULL},
+		{"udp.gso", "maybe", "on or off (yes or no, true or false, 1 or 0)"},
+		{"ofi.checksum", "off", NULL},
+		{"ofi.checksum", "0", NULL},
+		{"ofi.reads", "true", NULL},
+		{"ofi.reads", "2", "on or off"},
+		{"rdmacm.any", "yes", NULL},
 		{"udp.rcvbuf", "1073741824", NULL},
 		{"verbs.receives", "63", "from 64 to 16384"},
 		{"rdmacm.connections", "1", "from 2 to 4096"},
@@ -147,13 +154,14 @@ END_TEST
 START_TEST(read__says_what_is_wrong)
 {
 	struct configured own = {.names = {"verbs.receives", "udp.gso", "udp.port"},
-		.texts = {"64", "no", "5"}, .host.option = configured_option};
+		.texts = {"64", "nay", "5"}, .host.option = configured_option};
 	uint32_t receives, port;
 	bool gso;
 
 	ck_assert_int_eq(read_three(&own, &receives, &port, &gso), -EINVAL);
 	ck_assert_int_eq(own.level, RIPC_LOG_ERROR);
-	ck_assert_str_eq(own.said, "option udp.gso: \"no\" is not on or off");
+	ck_assert_str_eq(own.said, "option udp.gso: \"nay\" is not on or off "
+		"(yes or no, true or false, 1 or 0)");
 	ck_assert_uint_eq(receives, 64);
 	ck_assert_uint_eq(port, 88);
 	ck_assert(gso);
@@ -163,6 +171,29 @@ START_TEST(read__says_what_is_wrong)
 		"option verbs.receives: \"1\" is not a number from 64 to 16384");
 	ck_assert_uint_eq(receives, 77);
 	ck_assert(gso);
+}
+END_TEST
+
+/* A switch with a default that is neither keeps that as long as nobody sets it. */
+START_TEST(read__third_state)
+{
+	struct configured own = {.names = {"ofi.reads"}, .host.option = configured_option};
+	uint32_t reads = 2;
+	const struct ripc__option wanted[] = {{"ofi.reads", .third = &reads}, {0}};
+
+	own.host.arg = &own;
+	own.host.log = configured_log;
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted), 0);
+	ck_assert_uint_eq(reads, 2);
+	own.texts[0] = "off";
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted), 0);
+	ck_assert_uint_eq(reads, 0);
+	own.texts[0] = "1";
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted), 0);
+	ck_assert_uint_eq(reads, 1);
+	own.texts[0] = "2";
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted), -EINVAL);
+	ck_assert_uint_eq(reads, 1);
 }
 END_TEST
 
@@ -188,7 +219,8 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		check__takes_and_refuses, check__long_words, read__takes_what_is_configured,
-		read__nothing_is_configured, read__says_what_is_wrong, read__knows_no_such_option,
+		read__nothing_is_configured, read__says_what_is_wrong, read__third_state,
+		 read__knows_no_such_option,
 		NULL,
 	};
 

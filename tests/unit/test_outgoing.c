@@ -23,11 +23,8 @@ static void say_gone(struct lone *lone, uint64_t for_us)
 {
 	struct wire_packet gone = {.h.type = WIRE_GONE, .h.number = lone->token_in,
 		.value = for_us};
-	uint64_t token = lone->token_out;
 
-	lone->token_out = 1; /* no hello */
 	lone_say(lone, &gone, NULL, NULL);
-	lone->token_out = token;
 }
 
 /* A send met -EAGAIN; then all that was in its way moves to another incarnation and ends there. */
@@ -232,6 +229,65 @@ START_TEST(gone__for_longer_than_it_was_silent)
 }
 END_TEST
 
+static void send_patiently(struct lone *lone)
+{
+	const struct iovec item = {bytes, 100};
+	const struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
+		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000};
+
+	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
+}
+
+/* We were stopped for longer than a partner may be silent: that is not the partner's silence. */
+START_TEST(stopped__is_not_the_partners_silence)
+{
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	send_patiently(&lone);
+	lone_pass(&lone, 100000);
+	lone.now_us += 15000000;
+	ripc_poll(lone.ctx);
+	lone_pass(&lone, 1000000);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	lone_pass(&lone, 20000000);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Nor does it end what there is time for that the receiver has given up meanwhile. */
+START_TEST(stopped__begins_again)
+{
+	static struct lone lone;
+	struct wire_packet answer = {.h.type = WIRE_ANSWER, .h.number = 1, .ack.number = 1,
+		.ack.status = ETIMEDOUT}, packet;
+	struct ripc_msg *msg;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	send_patiently(&lone);
+	lone_pass(&lone, 100000);
+	lone.now_us += 15000000;
+	since = lone.n_sent;
+	lone_say(&lone, &answer, NULL, NULL);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
+	ck_assert_uint_eq(packet.h.number, 2);
+	/* At once again it is not: that would have no end. */
+	answer.h.number = answer.ack.number = 2;
+	lone_say(&lone, &answer, NULL, NULL);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
+	ck_assert_int_eq(msg->status, -ETIMEDOUT);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
 static void say_delivered(struct lone *lone, uint64_t number)
 {
 	struct wire_packet answer = {.h.type = WIRE_ANSWER, .h.number = number,
@@ -299,6 +355,8 @@ int main(void)
 		{ answer__says_what_else_was_delivered, 1 },
 		{ answer__with_an_errno_of_ours, 2 },
 		{ gone__for_longer_than_it_was_silent, 2 },
+		{ stopped__is_not_the_partners_silence, 1 },
+		{ stopped__begins_again, 1 },
 		{ nowait__no_more_unasked_than_there_is_room_for, 3 }, { NULL, 0 },
 	};
 

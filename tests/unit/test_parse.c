@@ -37,17 +37,24 @@ END_TEST
 
 START_TEST(parse_switch__takes_on_and_off)
 {
+	static const char *const on[] = {"on", "yes", "true", "1"};
+	static const char *const off[] = {"off", "no", "false", "0"};
+	static const char *const neither[] = {"", "On", "on ", "2", "01", "y", "falsely"};
 	bool value = false;
 
-	ck_assert_int_eq(ripc__parse_switch("on", &value), 0);
-	ck_assert(value);
-	ck_assert_int_eq(ripc__parse_switch(NULL, &value), 0);
-	ck_assert(value);
-	ck_assert_int_eq(ripc__parse_switch("off", &value), 0);
-	ck_assert(!value);
-	ck_assert_int_eq(ripc__parse_switch("yes", &value), -EINVAL);
-	ck_assert_int_eq(ripc__parse_switch("", &value), -EINVAL);
-	ck_assert(!value);
+	for (size_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(ripc__parse_switch(on[i], &value), 0);
+		ck_assert(value);
+		ck_assert_int_eq(ripc__parse_switch(NULL, &value), 0);
+		ck_assert(value);
+		ck_assert_int_eq(ripc__parse_switch(off[i], &value), 0);
+		ck_assert(!value);
+	}
+	for (size_t i = 0; i < sizeof(neither) / sizeof(neither[0]); i++) {
+		value = i % 2;
+		ck_assert_int_eq(ripc__parse_switch(neither[i], &value), -EINVAL);
+		ck_assert(value == i % 2);
+	}
 }
 END_TEST
 

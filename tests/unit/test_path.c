@@ -18,7 +18,7 @@ static struct path path_begin(void)
 		.peer = {.window = 512 << 10, .datagram = DATAGRAM}};
 
 	for (int i = 0; i < 50; i++)
-		ripc__peer_rtt(&path.peer, 100, false);
+		ripc__peer_rtt(&path.peer, 100);
 	return path;
 }
 
@@ -27,7 +27,7 @@ static void path_lose(struct path *path, uint32_t percent, int round_trips)
 {
 	for (int i = 0; i < round_trips; i++) {
 		path->ctx.now_us += 200;
-		ripc__peer_grow(&path->peer, (100 - percent) * 1000);
+		ripc__peer_grow(&path->ctx, &path->peer, (100 - percent) * 1000);
 		ripc__peer_cut(&path->ctx, &path->peer, percent * 1000);
 	}
 }
@@ -41,43 +41,134 @@ static void path_fall_silent(struct path *path, int times)
 	}
 }
 
-START_TEST(rtt__lost_requests_do_not_count_whole)
+/* A path that did become longer is soon known, also where requests get lost. */
+START_TEST(rtt__follows_on_lossy_path)
 {
 	struct path path = path_begin();
-	uint32_t before;
 
 	path_lose(&path, 30, 20);
-	before = ripc__peer_rto(&path.ctx, &path.peer);
-	ripc__peer_rtt(&path.peer, 10000, false);
-	ck_assert_uint_le(path.peer.srtt_us, 110);
-	ck_assert_uint_le(ripc__peer_rto(&path.ctx, &path.peer), 2 * before);
-	/* But a path that did become longer is soon known. */
-	for (int i = 0; i < 100; i++)
-		ripc__peer_rtt(&path.peer, 10000, false);
+	for (int i = 0; i < 50; i++)
+		ripc__peer_rtt(&path.peer, 10000);
 	ck_assert_uint_ge(path.peer.srtt_us, 9000);
 }
 END_TEST
 
-START_TEST(rtt__counts_whole_without_loss)
-{
-	struct path path = path_begin();
+/* ---- stamps ------------------------------------------------------------------------------ */
 
-	ripc__peer_rtt(&path.peer, 10000, false);
-	ck_assert_uint_ge(path.peer.srtt_us, 1000);
+static uint64_t test_clock(void *now_us)
+{
+	return *(uint64_t *)now_us;
+}
+
+/* Of a peer that has just been met. */
+static struct path path_new(uint64_t *now_us)
+{
+	return (struct path){.ctx = {.cfg = {.peer_timeout_ms = 10000}, .now_us = *now_us,
+		.env = {.arg = now_us, .now_us = test_clock}}, .peer = {.datagram = DATAGRAM}};
+}
+
+/* The stamp comes there after half a round trip, waits, and is given back. */
+static void path_echo(uint64_t *now_us, uint32_t rtt_us, uint32_t waits_us)
+{
+	struct path here = path_new(now_us), there = path_new(now_us);
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE}, answer = {.h.type = WIRE_PULL};
+
+	ripc__stamps_put(&here.ctx, &here.peer, &packet);
+	*now_us += rtt_us / 2;
+	ripc__stamps_take(&there.ctx, &there.peer, &packet);
+	*now_us += waits_us;
+	ripc__stamps_put(&there.ctx, &there.peer, &answer);
+	*now_us += rtt_us - rtt_us / 2;
+	ripc__stamps_take(&here.ctx, &here.peer, &answer);
+	ck_assert_uint_eq(here.peer.srtt_us, rtt_us);
+	ck_assert_uint_eq(there.peer.srtt_us, 0);
+}
+
+START_TEST(stamps__tell_the_round_trip)
+{
+	static const uint32_t rtts_us[] = {50, 1000, 12000, 100000, 600000};
+	uint64_t now_us = 1;
+
+	for (size_t i = 0; i < sizeof(rtts_us) / sizeof(rtts_us[0]); i++) {
+		path_echo(&now_us, rtts_us[i], 0);
+		path_echo(&now_us, rtts_us[i], 20000);
+		/* The clock wraps under way, here or there. */
+		now_us = (1ull << 32) - rtts_us[i] / 4;
+		path_echo(&now_us, rtts_us[i], 0);
+		now_us = (1ull << 32) - rtts_us[i] / 4 * 3;
+		path_echo(&now_us, rtts_us[i], 1);
+		now_us = (1ull << 32) - rtts_us[i] / 2;
+		path_echo(&now_us, rtts_us[i], 0);
+	}
 }
 END_TEST
 
-/* The first sample is not measured against one that does not exist. */
-START_TEST(rtt__first_on_lossy_path)
+/* What has waited for long tells more of two clocks than of the path. */
+START_TEST(stamps__old_ones_are_not_given_back)
 {
-	struct path path = path_begin();
+	uint64_t now_us = 5000;
+	struct path path = path_new(&now_us);
+	struct wire_packet packet = {.h.type = WIRE_ANNOUNCE, .announce.stamp = 7};
 
-	path_lose(&path, 30, 20);
-	path.peer.srtt_us = 0; /* the peer has moved */
-	ripc__peer_rtt(&path.peer, 5000, false);
-	ck_assert_uint_eq(path.peer.srtt_us, 5000);
+	ck_assert_uint_eq(ripc__echo(&path.ctx, &path.peer), 0);
+	ripc__stamps_take(&path.ctx, &path.peer, &packet);
+	now_us += 50000;
+	ck_assert_uint_eq(ripc__echo(&path.ctx, &path.peer), 50007);
+	now_us++;
+	ck_assert_uint_eq(ripc__echo(&path.ctx, &path.peer), 0);
 }
 END_TEST
+
+/* Echoes of stamps that were never given: from the future, from long ago. */
+START_TEST(stamps__lies)
+{
+	uint64_t now_us = 100000000;
+	struct path path = path_new(&now_us);
+	struct wire_packet packet = {.h.type = WIRE_PULL};
+
+	packet.pull.echo = (uint32_t)now_us + 1;
+	ripc__stamps_take(&path.ctx, &path.peer, &packet);
+	packet.pull.echo = (uint32_t)now_us - 10000001;
+	ripc__stamps_take(&path.ctx, &path.peer, &packet);
+	packet.pull.echo = 0;
+	ripc__stamps_take(&path.ctx, &path.peer, &packet);
+	ck_assert_uint_eq(path.peer.srtt_us, 0);
+	packet.pull.echo = (uint32_t)now_us;
+	ripc__stamps_take(&path.ctx, &path.peer, &packet);
+	ck_assert_uint_eq(path.peer.srtt_us, 1);
+}
+END_TEST
+
+/* A repetition never comes before the answer can, however long the path; and where nothing is
+ * known of it bytes are waited for longer than an announcement is. */
+START_TEST(rto__longer_than_the_path)
+{
+	uint64_t now_us = 1000000;
+
+	for (uint32_t rtt_us = 50; rtt_us < 800000; rtt_us += rtt_us / 2) {
+		struct path path = path_new(&now_us);
+
+		for (int i = 0; i < 100; i++)
+			ripc__peer_rtt(&path.peer, rtt_us);
+		ck_assert_uint_gt(ripc__peer_rto(&path.ctx, &path.peer), rtt_us);
+	}
+}
+END_TEST
+
+START_TEST(patience__on_unknown_path)
+{
+	uint64_t now_us = 1000000;
+	struct path path = path_new(&now_us);
+
+	ck_assert_uint_ge(ripc__peer_patience(&path.ctx, &path.peer), 200000);
+	ck_assert_uint_lt(ripc__peer_rto(&path.ctx, &path.peer), 10000);
+	ripc__peer_rtt(&path.peer, 100);
+	ck_assert_uint_eq(ripc__peer_patience(&path.ctx, &path.peer),
+		ripc__peer_rto(&path.ctx, &path.peer));
+}
+END_TEST
+
+/* ---- the window -------------------------------------------------------------------------- */
 
 START_TEST(cut__silence_without_loss)
 {
@@ -111,7 +202,7 @@ START_TEST(cut__silences_apart)
 	for (int i = 0; i < 8; i++) {
 		uint32_t window;
 
-		ripc__peer_grow(&path.peer, 1000);
+		ripc__peer_grow(&path.ctx, &path.peer, 1000);
 		window = path.peer.window;
 		path_fall_silent(&path, 2);
 		ck_assert_uint_eq(path.peer.window, window);
@@ -127,7 +218,7 @@ START_TEST(cut__silence_with_queue)
 
 	path_lose(&path, 30, 20);
 	for (int i = 0; i < 100; i++)
-		ripc__peer_rtt(&path.peer, 20000, false);
+		ripc__peer_rtt(&path.peer, 20000);
 	window = path.peer.window;
 	path.ctx.now_us += 100000;
 	path_fall_silent(&path, 1);
@@ -156,7 +247,7 @@ START_TEST(cut__window_fits_a_request)
 	struct path path = path_begin();
 	uint64_t lost;
 
-	path.peer.window = WINDOW_MAX;
+	path.peer.window = WINDOW_NEAR;
 	path_lose(&path, 30, 20);
 	lost = (uint64_t)path.peer.window * path.peer.loss / 1024;
 	ck_assert_uint_le(lost, WIRE_HOLES_MAX * PAYLOAD);
@@ -170,6 +261,60 @@ START_TEST(cut__window_stays_at_little_loss)
 
 	path_lose(&path, 1, 20);
 	ck_assert_uint_ge(path.peer.window, 512 << 10);
+}
+END_TEST
+
+/* ---- whose queue it is ------------------------------------------------------------------- */
+
+/* A link of so many bytes per millisecond, whose queue is never full; rival_us: of its queue is
+ * somebody else's, who does not give way. */
+static void path_run(struct path *path, uint64_t rate, uint32_t base_us, uint32_t rival_us)
+{
+	struct peer *peer = &path->peer;
+	uint64_t in_pipe = rate * base_us / 1000;
+	uint32_t queue_us = rival_us;
+
+	for (int step = 0; step < 20000; step++) {
+		uint64_t own = peer->window > in_pipe ? peer->window - in_pipe : 0;
+
+		queue_us = rival_us + (rival_us ? 0 : (uint32_t)(own * 1000 / rate));
+		path->ctx.now_us += 1000;
+		ripc__peer_rtt(peer, base_us + queue_us);
+		ripc__peer_grow(&path->ctx, peer, (uint32_t)rate);
+	}
+}
+
+START_TEST(queue__of_our_own_stays_short)
+{
+	static const struct {
+		uint64_t rate;
+		uint32_t base_us;
+	} links[] = {{1250, 200}, {1250, 40000}, {12500, 10000}, {125000, 40000}};
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		uint64_t in_pipe = links[i].rate * links[i].base_us / 1000;
+		struct path path = path_begin();
+
+		path.peer = (struct peer){.window = 65536, .datagram = DATAGRAM,
+			.slow_start = true};
+		ripc__peer_rtt(&path.peer, links[i].base_us);
+		path_run(&path, links[i].rate, links[i].base_us, 0);
+		ck_assert_uint_ge(path.peer.window, in_pipe);
+		ck_assert_uint_lt((path.peer.window - in_pipe) * 1000 / links[i].rate, 40000);
+	}
+}
+END_TEST
+
+/* Who does not give way is not given way to. */
+START_TEST(queue__of_a_rival)
+{
+	struct path path = path_begin();
+
+	path.peer = (struct peer){.window = 1 << 20, .datagram = DATAGRAM};
+	ripc__peer_rtt(&path.peer, 40000);
+	path_run(&path, 12500, 40000, 45000);
+	while (path.peer.is_testing)
+		path_run(&path, 12500, 40000, 45000);
+	ck_assert_uint_ge(path.peer.window, 1 << 20);
 }
 END_TEST
 
@@ -202,10 +347,12 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		rtt__lost_requests_do_not_count_whole, rtt__counts_whole_without_loss,
-		rtt__first_on_lossy_path, cut__silence_without_loss, cut__silence_on_lossy_path,
+		rtt__follows_on_lossy_path, stamps__tell_the_round_trip,
+		stamps__old_ones_are_not_given_back, stamps__lies, rto__longer_than_the_path,
+		patience__on_unknown_path, cut__silence_without_loss, cut__silence_on_lossy_path,
 		cut__silences_apart, cut__silence_with_queue, cut__silence_keeps_the_loss,
 		cut__window_fits_a_request, cut__window_stays_at_little_loss,
+		queue__of_our_own_stays_short, queue__of_a_rival,
 		reorders__at_once_without_loss, reorders__needs_proofs_on_lossy_path, NULL,
 	};
 

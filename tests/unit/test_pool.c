@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../util/process.h"
+#include "core/backend.h"
 #include "core/pool.h"
 #include "suite.h"
 
@@ -292,6 +293,31 @@ START_TEST(alloc__limit_is_used_to_the_end)
 }
 END_TEST
 
+/* Lengths that would wrap to nothing when they are rounded up, whatever the limit is. */
+START_TEST(alloc__longer_than_memory)
+{
+	void *buf = &buf;
+
+	open_pool(UINT64_MAX);
+	for (size_t less = 0; less < 70; less++) {
+		/* Half of what 32 bits reach may be there. */
+		for (unsigned int shift = 0; shift < (SIZE_MAX > UINT32_MAX ? 4 : 1); shift++) {
+			size_t len = (SIZE_MAX >> shift) - less;
+
+			ck_assert_int_eq(ripc__pool_alloc(pool, len, &buf), -ENOMEM);
+			ck_assert_int_eq(ripc__pool_alloc(pool, len - 4096 * less, &buf), -ENOMEM);
+		}
+	}
+	ck_assert_ptr_eq(buf, &buf);
+	ck_assert_uint_eq(stats().taken, 0);
+	buf = take(10);
+	ck_assert(!ripc__pool_owns(pool, buf, SIZE_MAX));
+	ck_assert_int_eq(ripc__pool_fault(pool, buf, SIZE_MAX - 10), 0);
+	give(buf);
+	close_pool();
+}
+END_TEST
+
 START_TEST(open__limits)
 {
 	open_pool(1);
@@ -347,10 +373,12 @@ START_TEST(fault__as_far_as_asked)
 	buf = take(20 * MIB);
 	ck_assert_uint_eq(resident_bytes(buf, 4 * MIB), 4 * MIB);
 	ck_assert_int_eq(ripc__pool_fault(pool, buf + 5 * MIB, 2 * MIB), 0);
-	ck_assert_uint_eq(resident_bytes(buf, 7 * MIB), 7 * MIB);
+	ck_assert_uint_eq(resident_bytes(buf + 5 * MIB, 2 * MIB), 2 * MIB);
 	ck_assert_int_eq(ripc__pool_fault(pool, buf + 19 * MIB, MIB), 0);
-	ck_assert_uint_eq(resident_bytes(buf, 20 * MIB), 20 * MIB);
+	ck_assert_uint_eq(resident_bytes(buf + 19 * MIB, MIB), MIB);
+	ck_assert_uint_eq(resident_bytes(buf + 9 * MIB, 8 * MIB), 0);
 	ck_assert_int_eq(ripc__pool_fault(pool, buf, 20 * MIB), 0);
+	ck_assert_uint_eq(resident_bytes(buf, 20 * MIB), 20 * MIB);
 	ck_assert_int_eq(ripc__pool_fault(pool, buf, SIZE_MAX), 0);
 	small = take(100 * KIB);
 	ck_assert_int_eq(ripc__pool_fault(pool, small + 10, 100), 0);
@@ -358,6 +386,146 @@ START_TEST(fault__as_far_as_asked)
 	ck_assert_int_eq(ripc__pool_fault(pool, NULL, 1), 0);
 	give(small);
 	give(buf);
+	close_pool();
+}
+END_TEST
+
+/* What is promised takes of the limit, and no memory before bytes come: no more than these want. */
+START_TEST(promise__takes_no_memory)
+{
+	static const size_t lens[] = {100 * KIB, 500 * KIB, MIB, 20 * MIB};
+	uint8_t *buf;
+
+	for (size_t i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		size_t whole = lens[i] / (64 * KIB) * (64 * KIB);
+
+		open_pool(0);
+		ck_assert_int_eq(ripc__pool_promise(pool, lens[i], 0, (void **)&buf), 0);
+		ck_assert_uint_ge(stats().used, lens[i]);
+		ck_assert_uint_eq(resident_bytes(buf, whole), 0);
+		ck_assert_int_eq(ripc__pool_fault(pool, buf, 1), 0);
+		ck_assert_uint_eq(resident_bytes(buf, whole), 64 * KIB);
+		ck_assert_int_eq(ripc__pool_fault(pool, buf + lens[i] - 1, 1), 0);
+		ck_assert_uint_le(resident_bytes(buf, whole), 192 * KIB);
+		ck_assert_int_eq(ripc__pool_fault(pool, buf, lens[i]), 0);
+		ck_assert_uint_eq(resident_bytes(buf, whole), whole);
+		give(buf);
+		close_pool();
+	}
+}
+END_TEST
+
+/* Neighbours of a small slab: each has pages when its own bytes come. */
+START_TEST(promise__beside_others)
+{
+	uint8_t *bufs[8];
+
+	open_pool(0);
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(ripc__pool_promise(pool, 256 * KIB, 0, (void **)&bufs[i]), 0);
+	ck_assert_int_eq(ripc__pool_fault(pool, bufs[7], 256 * KIB), 0);
+	ck_assert_uint_eq(resident_bytes(bufs[7], 256 * KIB), 256 * KIB);
+	for (int i = 0; i < 7; i++)
+		ck_assert_uint_eq(resident_bytes(bufs[i], 256 * KIB), 0);
+	ck_assert_int_eq(ripc__pool_fault(pool, bufs[2], 256 * KIB), 0);
+	ck_assert_uint_eq(resident_bytes(bufs[2], 256 * KIB), 256 * KIB);
+	close_pool();
+}
+END_TEST
+
+#define READER 77u
+#define OTHER  78u
+
+static struct ripc__shared shown;
+
+static int show(const void *buf, uint64_t reader)
+{
+	return ripc__pool_share(pool, buf, MIB, reader, &shown);
+}
+
+static uint8_t *come(uint64_t from)
+{
+	uint8_t *buf = NULL;
+
+	ck_assert_int_eq(ripc__pool_promise(pool, MIB, from, (void **)&buf), 0);
+	ck_assert_int_eq(ripc__pool_fault(pool, buf, MIB), 0);
+	return buf;
+}
+
+/* What goes back to where all of it came from has the same memory each time, which is mapped. */
+START_TEST(share__again_with_its_sender)
+{
+	uint64_t id = 0;
+
+	open_pool(0);
+	for (int i = 0; i < 5; i++) {
+		uint8_t *buf = come(READER);
+
+		ck_assert_int_eq(show(buf, READER), 0);
+		ck_assert(i == 0 || shown.id == id);
+		id = shown.id;
+		give(buf);
+		ck_assert(ripc__pool_is_shared(pool, &shown));
+		ck_assert_uint_eq(stats().taken, MIB);
+	}
+	close_pool();
+}
+END_TEST
+
+/* Nobody else sees it, and its reader sees nothing else. */
+START_TEST(share__not_with_others)
+{
+	uint8_t *buf, *other;
+
+	open_pool(0);
+	buf = come(READER);
+	ck_assert_int_eq(show(buf, READER), 0);
+	give(buf);
+	other = come(OTHER);
+	ck_assert_ptr_ne(other, buf);
+	give(take(MIB));
+	ck_assert_uint_eq(stats().taken, 3 * MIB);
+	give(other);
+	buf = come(READER);
+	ck_assert_int_eq(show(buf, OTHER), -EINVAL); /* what it held before was another's */
+	ck_assert_int_eq(show(buf, 0), -EINVAL);
+	give(buf);
+	/* A buffer that two have seen, or one that did not send it, goes when it is freed. */
+	buf = take(3 * MIB);
+	ck_assert_int_eq(show(buf, READER), 0);
+	give(buf);
+	ck_assert(!ripc__pool_is_shared(pool, &shown));
+	ck_assert_int_eq(ripc__pool_promise(pool, 5 * MIB, READER, (void **)&buf), 0);
+	ck_assert_int_eq(show(buf, READER), 0);
+	ck_assert_int_eq(show(buf, OTHER), 0);
+	give(buf);
+	ck_assert(!ripc__pool_is_shared(pool, &shown));
+	close_pool();
+}
+END_TEST
+
+/* All but a little goes back to the system, in pieces, when it has been idle for a turn. */
+START_TEST(turn__gives_idle_memory_back)
+{
+	uint8_t *bufs[20];
+	int n_turns = 0;
+
+	open_pool((uint64_t)1024 * MIB);
+	ck_assert(!ripc__pool_is_large(pool));
+	for (int i = 0; i < 20; i++)
+		bufs[i] = take(8 * MIB);
+	ck_assert(ripc__pool_is_large(pool));
+	ck_assert(!ripc__pool_turn(pool));
+	for (int i = 1; i < 20; i++)
+		give(bufs[i]);
+	ck_assert(!ripc__pool_turn(pool)); /* not idle for long enough */
+	ck_assert_uint_eq(stats().taken, 160 * MIB);
+	while (ripc__pool_turn(pool))
+		ck_assert_int_lt(++n_turns, 20);
+	ck_assert_int_gt(n_turns, 2);
+	ck_assert_uint_le(stats().taken, (8 + 16) * MIB);
+	ck_assert_uint_eq(stats().used, 8 * MIB);
+	give(bufs[0]);
 	close_pool();
 }
 END_TEST
@@ -529,9 +697,12 @@ int main(void)
 	const TTest *const tests[] = {
 		alloc__every_size, alloc__blocks_keep_apart, free__twice, free__not_a_block,
 		room__from_inside, ref__as_many_as_can_be_counted, alloc__limit,
-		alloc__limit_is_used_to_the_end, open__limits, alloc__big_ones_are_used_again,
+		alloc__limit_is_used_to_the_end, alloc__longer_than_memory, open__limits,
+		alloc__big_ones_are_used_again,
 		fault__as_far_as_asked, free__idle_memory_is_bounded, alloc__no_descriptors,
-		register__pieces, register__refused, register__many_in_any_order,
+		promise__takes_no_memory, promise__beside_others, share__again_with_its_sender,
+		share__not_with_others, turn__gives_idle_memory_back, register__pieces,
+		register__refused, register__many_in_any_order,
 		pool__from_several_threads, NULL,
 	};
 

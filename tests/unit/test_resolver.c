@@ -91,12 +91,13 @@ START_TEST(lookup__goes_on_at_once_when_nobody_is_here)
 }
 END_TEST
 
-START_TEST(lookup__waits_20_ms_for_somebody_here)
+START_TEST(lookup__waits_200_ms_for_somebody_here)
 {
 	world->fakes[HOME].ask_result = 1;
 	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
-	pass(world, 20 * MS - 1);
+	pass(world, 340 * MS - 1); /* asked here after 0, 20, 40, 60, 100, 180 and 340 ms */
+	ck_assert_uint_eq(sent_count(world, HOME), 6);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
 	pass(world, 1);
 	ck_assert_uint_eq(sent_count(world, NET), 1);
@@ -674,7 +675,7 @@ START_TEST(notice__flood_makes_us_ask_ten_times_a_second)
 		}
 		pass(world, 1 * MS);
 	}
-	ck_assert_uint_ge(asked, 9);
+	ck_assert_uint_ge(asked, 4); /* one host may cause no more bytes */
 	ck_assert_uint_le(asked, 17); /* in 1.3 s; and a few at once */
 	ck_assert_uint_ge(stats(world).dropped, 900);
 }
@@ -732,7 +733,7 @@ int main(void)
 	const TTest *const tests[] = {
 		open__leaves_out_a_source_that_cannot, open__passes_on_a_wrong_configuration,
 		close__with_everything_under_way, fds__tells_how_many_there_are,
-		lookup__goes_on_at_once_when_nobody_is_here, lookup__waits_20_ms_for_somebody_here,
+		lookup__goes_on_at_once_when_nobody_is_here, lookup__waits_200_ms_for_somebody_here,
 		lookup__answer_from_here_asks_no_further,
 		lookup__gives_all_of_the_record_from_the_cache,
 		lookup__one_question_for_many_lookups,

@@ -24,13 +24,18 @@ static struct wire_resolve question_about(uint64_t id)
 		.record.id = id};
 }
 
-/* Somebody asks; group: by multicast. */
-static void ask(int source, uint64_t id, bool group)
+static void ask_from(uint8_t host, int source, uint64_t id, bool group)
 {
 	const struct wire_resolve question = question_about(id);
 
-	arrive(world, source, 9, &question)->event.group = group;
+	arrive(world, source, host, &question)->event.group = group;
 	step(world);
+}
+
+/* Somebody asks; group: by multicast. */
+static void ask(int source, uint64_t id, bool group)
+{
+	ask_from(9, source, id, group);
 }
 
 /* ---- for ourselves ---------------------------------------------------------------------- */
@@ -63,7 +68,7 @@ START_TEST(question__of_our_own_is_ignored)
 
 	own_publish(world, ID, 5, 100);
 	question.asker = SELF;
-	arrive(world, NET, 9, &question);
+	arrive(world, NET, 9, &question)->event.group = true;
 	arrive(world, HOME, 9, &question);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
@@ -125,8 +130,8 @@ START_TEST(question__flood_is_answered_2000_times_a_second)
 
 	own_publish(world, ID, 5, 100);
 	for (int ms = 0; ms < 1000; ms++) {
-		for (int i = 0; i < 10; i++)
-			ask(NET, ID, true);
+		for (uint8_t i = 0; i < 10; i++)
+			ask_from(i, NET, ID, true);
 		pass(world, 1 * MS);
 	}
 	answered = sent_count(world, NET);
@@ -140,6 +145,43 @@ START_TEST(question__flood_is_answered_2000_times_a_second)
 }
 END_TEST
 
+START_TEST(question__one_host_gets_half_of_the_answers)
+{
+	uint32_t answered;
+
+	own_publish(world, ID, 5, 100);
+	for (int ms = 0; ms < 1000; ms++) {
+		for (int i = 0; i < 10; i++)
+			ask_from(66, NET, ID, true);
+		pass(world, 1 * MS);
+	}
+	answered = sent_count(world, NET);
+	ck_assert_uint_ge(answered, 1000);
+	ck_assert_uint_le(answered, 1501);
+	ask_from(9, NET, ID, true);
+	ck_assert_uint_eq(sent_count(world, NET), answered + 1);
+}
+END_TEST
+
+/* Its number was drawn at random: who has not been told it does not get it. */
+START_TEST(question__private_ids_are_not_listed_to_other_hosts)
+{
+	own_add(world, ID, 5, 100);
+	publish(world, ID, true);
+	world->fakes[HOME].listed[world->fakes[HOME].n_listed++] = PRIVATE + 1;
+	world->fakes[HOME].ask_result = 1;
+	sent_skip(world);
+	ask(NET, 0, true);
+	ask(NET, 0, false);
+	ck_assert_uint_eq(sent_count(world, NET), 0);
+	ck_assert_uint_eq(sent_count(world, HOME), 0);
+	ask(HOME, 0, false);
+	ck_assert_uint_eq(sent_count(world, HOME), 1);
+	ask(NET, ID, true);
+	ck_assert_uint_eq(sent_count(world, NET), 1);
+}
+END_TEST
+
 START_TEST(question__what_is_there_gets_no_more_bytes_than_it_had)
 {
 	bool told[100] = {false};
@@ -147,11 +189,12 @@ START_TEST(question__what_is_there_gets_no_more_bytes_than_it_had)
 
 	for (uint64_t id = 0; id < 100; id++) {
 		own_add(world, 1 + id, 1000 + id, 100);
-		publish(world, 1 + id, true);
+		publish(world, 1 + id, false);
 	}
 	for (int i = 0; i < 40; i++) {
 		size_t bytes = 0;
 
+		pass(world, 100 * MS);
 		sent_skip(world);
 		ask(NET, 0, true);
 		ck_assert_uint_gt(sent_count(world, NET), 0);
@@ -268,30 +311,72 @@ START_TEST(relay__answer_counts_only_from_this_host)
 }
 END_TEST
 
-START_TEST(relay__waits_100_ms)
+START_TEST(relay__waits_100_ms_then_says_that_the_holder_is_silent)
 {
+	const struct sent *sent;
 	uint64_t nonce;
 
 	world->fakes[HOME].ask_result = 1;
 	ask(NET, ID, false);
 	nonce = asked_nonce(world, HOME, ID);
 	pass(world, 100 * MS);
+	sent = sent_next(world, NET);
+	ck_assert_int_eq(sent->packet.type, WIRE_NOBODY);
+	ck_assert(!sent->packet.definite);
+	ck_assert_uint_eq(sent->packet.nonce, NONCE);
+	ck_assert_uint_eq(sent->packet.record.id, ID);
 	answer(world, HOME, 4, nonce, record_of(ID, 6, 100));
 	ck_assert_uint_eq(sent_count(world, NET), 0);
 	ck_assert_uint_eq(ripc__resolver_deadline(world->resolver), UINT64_MAX);
 }
 END_TEST
 
-START_TEST(relay__at_most_256_at_once)
+START_TEST(relay__nobody_on_this_host_is_said_at_once)
+{
+	const struct sent *sent;
+
+	ask(NET, ID, false);
+	sent = sent_next(world, NET);
+	ck_assert_int_eq(sent->kind, REPLY);
+	ck_assert_uint_eq(sent->to.blob[0], 9);
+	ck_assert_int_eq(sent->packet.type, WIRE_NOBODY);
+	ck_assert(sent->packet.definite);
+	ck_assert_uint_eq(sent->packet.nonce, NONCE);
+	ck_assert_uint_eq(sent->packet.record.id, ID);
+	ask(NET, ID, true); /* nobody speaks for a whole network */
+	ask(NET, 0, false);
+	ck_assert_uint_eq(sent_count(world, NET), 0);
+}
+END_TEST
+
+/* We may be one of the hosts that we ask. */
+START_TEST(relay__our_own_question_by_unicast_is_answered)
+{
+	struct wire_resolve question = question_about(ID);
+
+	question.asker = SELF;
+	arrive(world, NET, 9, &question);
+	step(world);
+	ck_assert_int_eq(sent_next(world, NET)->packet.type, WIRE_NOBODY);
+	question.record.id = 0;
+	arrive(world, NET, 9, &question);
+	step(world);
+	ck_assert_uint_eq(sent_count(world, NET), 0);
+}
+END_TEST
+
+START_TEST(relay__at_most_1024_at_once)
 {
 	world->fakes[HOME].ask_result = 1;
-	for (uint64_t id = 1; id <= 300; id++)
-		ask(NET, id, false);
-	ck_assert_uint_eq(sent_count(world, HOME), 256);
-	ck_assert_uint_eq(stats(world).dropped, 44);
+	for (uint64_t id = 1; id <= 1100; id++) {
+		pass(world, 50);
+		ask_from((uint8_t)id, NET, id, false);
+	}
+	ck_assert_uint_eq(sent_count(world, HOME), 1024);
+	ck_assert_uint_eq(stats(world).dropped, 76);
 	pass(world, 100 * MS);
 	ask(NET, ID, false);
-	ck_assert_uint_eq(sent_count(world, HOME), 257);
+	ck_assert_uint_eq(sent_count(world, HOME), 1025);
 }
 END_TEST
 
@@ -535,14 +620,19 @@ int main(void)
 		question__without_nonce_or_asker_is_dropped,
 		question__shorter_than_an_answer_is_dropped,
 		question__flood_is_answered_2000_times_a_second,
+		question__one_host_gets_half_of_the_answers,
+		question__private_ids_are_not_listed_to_other_hosts,
 		question__what_is_there_gets_no_more_bytes_than_it_had,
 		question__what_is_there_on_this_host_tells_64,
 		question__what_is_there_when_nothing_is,
 		relay__unicast_question_goes_round_the_host_and_back,
 		relay__holder_proves_the_first_askers_address,
 		relay__not_for_multicast_nor_relayed_nor_this_hosts_questions,
-		relay__answer_counts_only_from_this_host, relay__waits_100_ms,
-		relay__at_most_256_at_once, relay__of_what_is_there_takes_turns_and_is_bounded,
+		relay__answer_counts_only_from_this_host,
+		relay__waits_100_ms_then_says_that_the_holder_is_silent,
+		relay__nobody_on_this_host_is_said_at_once,
+		relay__our_own_question_by_unicast_is_answered,
+		relay__at_most_1024_at_once, relay__of_what_is_there_takes_turns_and_is_bounded,
 		relay__notice_that_came_to_us_alone_is_passed_on,
 		list__reports_own_once_and_asks_three_times,
 		list__asks_each_of_this_host_until_it_answers,

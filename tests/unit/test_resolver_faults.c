@@ -234,7 +234,7 @@ START_TEST(rivals__of_many_ids_make_us_ask_twenty_times_a_second)
 	for (uint64_t id = 1; id <= IDS; id++) {
 		struct wire_resolve rival = record_of(id, 5, 50);
 
-		arrive(world, NET, 3, &rival)->event.group = true;
+		arrive(world, NET, (uint8_t)id, &rival)->event.group = true;
 		step(world);
 	}
 	while (sent_count(world, NET))
@@ -366,11 +366,12 @@ static void count_found(void *arg, const struct ripc__answer *answer)
 	n_found++;
 }
 
-static int list_very_many(void *at, void (*found)(void *arg, uint64_t id), void *arg)
+static int list_very_many(void *at, void (*found)(void *arg, uint64_t id, bool is_private),
+		void *arg)
 {
 	(void)at;
 	for (uint64_t id = 1; id <= 70000; id++)
-		found(arg, id);
+		found(arg, id, false);
 	return 0;
 }
 
@@ -387,7 +388,7 @@ START_TEST(list__is_bounded)
 	n_found = 0;
 	ck_assert_int_eq(ripc__resolver_list(odd->resolver, odd->now_us, count_found, odd), 0);
 	step(odd);
-	nonce = asked_nonce(odd, NET, 0);
+	nonce = asked_nonce(odd, HOME, 1);
 	for (uint64_t i = 1; i <= 66000; i++)
 		answer(odd, HOME, 1, nonce, record_of(i, 100 + i, 100));
 	ck_assert_uint_eq(n_found, 65536);

@@ -280,7 +280,59 @@ START_TEST(rival__older_that_answers_is_a_conflict)
 	ck_assert_uint_eq(noted->incarnation, 6);
 	pass(world, 200 * MS);
 	ck_assert_uint_eq(noted_count(world), 0);
-	ck_assert_uint_eq(cached(world, ID), 5); /* what to do is the owner's */
+	/* Who is told to yield is not found any more, and everybody hears of it. */
+	ck_assert_uint_eq(world->fakes[HOME].n_withdrawn, 1);
+	ck_assert_int_eq(world->fakes[NET].sent[world->fakes[NET].n_sent - 1].packet.type,
+		WIRE_WITHDRAWN);
+}
+END_TEST
+
+START_TEST(publish__tells_on_this_host_whom_it_displaced)
+{
+	uint32_t n = 0;
+
+	own_add(world, ID, 5, 100);
+	world->fakes[HOME].publish_result = -EADDRINUSE;
+	publish(world, ID, false);
+	pass(world, 200 * MS);
+	expect_published(0);
+	while (sent_count(world, HOME)) {
+		const struct sent *sent = sent_next(world, HOME);
+
+		if (sent->packet.type != WIRE_RECORD)
+			continue;
+		n++;
+		ck_assert_uint_eq(sent->packet.nonce, 0);
+		ck_assert_uint_eq(sent->packet.record.incarnation, 5);
+	}
+	ck_assert_uint_eq(n, 2);
+}
+END_TEST
+
+/* Each of 1,000 IDs once a second, and all that is sent for it is bounded all the same. */
+START_TEST(rival__forged_notices_cause_few_bytes)
+{
+	uint64_t bytes = 0, came = 0;
+	uint8_t forger = 0;
+
+	for (uint64_t id = 1; id <= 200; id++) {
+		own_add(world, id, 1000 + id, 100);
+		publish(world, id, false);
+	}
+	pass(world, 200 * MS);
+	sent_skip(world);
+	for (uint64_t i = 0; i < 10000; i++) {
+		struct wire_resolve packet = record_of(1 + i % 200, 77 + i, 50);
+		uint8_t data[WIRE_RECORD_MAX];
+
+		came += wire_resolve_encode(data, &packet);
+		arrive(world, NET, forger++, &packet);
+		pass(world, 1 * MS);
+		while (sent_count(world, NET))
+			bytes += sent_next(world, NET)->len;
+	}
+	ck_assert_uint_le(bytes, 25000 + 10 * 31250 + 2 * WIRE_RECORD_MAX);
+	ck_assert_uint_le(bytes, came + came / 2);
 }
 END_TEST
 
@@ -407,6 +459,8 @@ int main(void)
 		publish__many_at_once, withdraw__tells_everybody,
 		withdraw__of_what_is_not_published_is_harmless,
 		withdraw__while_asking_ends_it_in_silence,
+		publish__tells_on_this_host_whom_it_displaced,
+		rival__forged_notices_cause_few_bytes,
 		rival__older_that_answers_is_a_conflict, rival__that_does_not_answer_is_none,
 		rival__younger_is_told_of_us, rival__equal_stamps_only_one_gives_way,
 		rival__flood_of_notices_makes_us_ask_once_a_second,

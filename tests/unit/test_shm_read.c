@@ -44,10 +44,11 @@ static const char *no_option(void *arg, const char *name)
 	return NULL;
 }
 
-static int share(void *arg, const void *mem, size_t len, struct ripc__shared *shared)
+static int share(void *arg, const void *mem, size_t len, uint64_t to,
+		struct ripc__shared *shared)
 {
 	(void)arg;
-	return ripc__pool_share(pool, mem, len, shared);
+	return ripc__pool_share(pool, mem, len, to, shared);
 }
 
 static bool is_shared(void *arg, const struct ripc__shared *shared)

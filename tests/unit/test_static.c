@@ -215,6 +215,14 @@ static void node_published(void *arg, uint64_t id, int status)
 	((struct node *)arg)->published = status;
 }
 
+static bool node_moved(void *arg, uint64_t id, uint64_t incarnation)
+{
+	(void)arg;
+	(void)id;
+	(void)incarnation;
+	return false;
+}
+
 static void node_told(void *arg, uint64_t id, uint64_t incarnation)
 {
 	(void)arg;
@@ -229,7 +237,7 @@ static void node_open(struct node *node, const struct ripc__source *const *sourc
 	const struct ripc__resolver_owner owner = {.arg = node, .context = ++contexts,
 		.random = node_random, .proof = node_proof, .record = node_record,
 		.ids = node_ids, .resolved = node_resolved, .published = node_published,
-		.conflict = node_told, .moved = node_told};
+		.conflict = node_told, .moved = node_moved};
 
 	side_init(&node->side, NULL);
 	node->side.host.peers = peers;

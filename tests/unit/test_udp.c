@@ -87,7 +87,7 @@ START_TEST(dev_open__refuses_wrong_options)
 {
 	static const char *const wrong[][3] = {
 		{"udp.port", "65536"}, {"udp.port", "x"}, {"udp.rcvbuf", "9999999999"},
-		{"udp.rcvbuf", "-1"}, {"udp.gso", "maybe"}, {"udp.gro", "1"},
+		{"udp.rcvbuf", "-1"}, {"udp.gso", "maybe"}, {"udp.gro", "2"},
 	};
 	struct ripc__attr attr = {.caps = 99};
 	char why[256] = "", remedy[256] = "";
@@ -203,6 +203,28 @@ START_TEST(peer_open__out_of_descriptors)
 	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1232);
 	ck_assert_int_eq(udp_post(&left, 1232, 1), 1);
 	udp_expect(&right, 1232, 1);
+	udp_pair_close(&left, &right);
+}
+END_TEST
+
+/* A sandbox, or an emulator: nobody tells what the route takes. */
+START_TEST(peer_open__without_an_mtu)
+{
+	struct udp_side left, right;
+	struct ripc__addr addr;
+
+	refused.level = IPPROTO_IP;
+	refused.name = IP_MTU;
+	udp_pair_open(&left, &right, NULL);
+	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1232);
+	ck_assert(!left.peer.pinned);
+	ck_assert_int_eq(udp_post(&left, 1232, 3), 3);
+	udp_expect(&right, 1232, 3);
+	/* The address to send from is still found: it is named only where it is another one. */
+	udp_side_addr(&right, localhost, &addr);
+	memcpy(addr.blob + offsetof(struct udp_addr, local), localhost, sizeof(localhost));
+	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+	ck_assert(!left.peer.pinned);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -325,6 +347,7 @@ int main(void)
 	tcase_add_test(tcase, port_open__takes_the_port_of_the_option);
 	tcase_add_test(tcase, port_open__without_v6);
 	tcase_add_test(tcase, peer_open__out_of_descriptors);
+	tcase_add_test(tcase, peer_open__without_an_mtu);
 	tcase_add_test(tcase, port_open__without_an_option_that_it_needs);
 	tcase_add_test(tcase, port_open__without_an_option_that_only_helps);
 	tcase_add_test(tcase, probe__says_what_is_less_than_it_could_be);

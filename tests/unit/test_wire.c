@@ -32,14 +32,16 @@ struct golden {
 };
 
 #define HEADER(t, f, tok, num)                                                       \
-	.h = {.version = 1, .type = t, .flags = f, .src = 0x1122334455667788,        \
+	.h = {.version = WIRE_VERSION, .type = t, .flags = f, .src = 0x1122334455667788, \
 		.dst = 0x99aabbccddeeff00, .token = tok, .number = num}
 #define TOKEN 0x0102030405060708
 #define SOME_HELLO                                                                   \
 	.hello = {.token = 0x0a0b0c0d0e0f1011, .service = 0x1234,                    \
 		.context = 0x5151515151515151, .to_service = 0x4321,                 \
 		.proof = 0x7777777766666666, .unasked = 65536}
-#define SOME_ACK .ack = {.number = 41, .status = 105, .also = 0x8000000000000005}
+#define STAMPS   .stamp = 0x11223344, .echo = 0x55667788
+#define SOME_ACK .ack = {.number = 41, .status = 105, .also = 0x8000000000000005, \
+		.echo = 0x0e0d0c0b}
 
 static const struct golden golden[] = {
 	{ "short, one item", GOLDEN_SHORT_ONE,
@@ -58,45 +60,52 @@ static const struct golden golden[] = {
 	{ "announce, written", GOLDEN_ANNOUNCE_WRITTEN,
 	  { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_REPLIES | WIRE_F_LAST, TOKEN, 42),
 		   .replies = 0xbeef, .n_items = 2, .announce = {.total = 0x10000c, .oldest = 42,
-			   .n_items = 2, .unasked = 12, .sum = 0x3ad05b13, .keys = 3} },
+			   .n_items = 2, .unasked = 12, .sum = 0x3ad05b13, .keys = 3,
+			   STAMPS} },
 	    .lens = {12, 0x100000}, .payload = "here it is: " } },
 	{ "announce, alone", GOLDEN_ANNOUNCE,
 	  { .p = { HEADER(WIRE_ANNOUNCE, 0, 0, 42), .n_items = 2,
 		   .announce = {.total = 0x123456789a, .oldest = 40, .n_items = 2,
-			   .unasked = 65536} },
+			   .unasked = 65536, STAMPS} },
+	    .lens = {0x1234567890, 10} } },
+	{ "announce, ordered", GOLDEN_ANNOUNCE_ORDERED,
+	  { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_ORDERED, TOKEN, 42), .previous = 40, .n_items = 2,
+		   .announce = {.total = 0x123456789a, .oldest = 39, .n_items = 2,
+			   .unasked = 65536, STAMPS} },
 	    .lens = {0x1234567890, 10} } },
 	{ "announce, whole message, first contact", GOLDEN_ANNOUNCE_WHOLE,
 	  { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_HELLO | WIRE_F_LENDS | WIRE_F_LAST, 0, 42),
 		   SOME_HELLO, .lends = 0xbeef, .n_items = 3,
 		   .announce = {.total = 9, .oldest = 42, .n_items = 3, .unasked = 9,
-			   .sum = 0x44ec5a2e} },
+			   .sum = 0x44ec5a2e, STAMPS} },
 	    .lens = {4, 0, 5}, .payload = "long text" } },
 	{ "announce with keys", GOLDEN_ANNOUNCE_KEYS,
 	  { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_REPLIES, TOKEN, 42), .replies = 0xfeed,
 		   .n_items = 2, .announce = {.total = 0x30000, .oldest = 42, .n_items = 2,
-			   .keys = 1} },
+			   .keys = 1, STAMPS} },
 	    .lens = {0x10000, 0x20000},
 	    .keys = {0x7f0000200000, 0xabcd, 0x7f0000400000, 0xef01} } },
 	{ "data", GOLDEN_DATA,
-	  { .p = { HEADER(WIRE_DATA, 0, TOKEN, 42), .offset = 0x100000000 },
+	  { .p = { HEADER(WIRE_DATA, 0, TOKEN, 42), .offset = 0x100000000,
+		   .echo = 0x55667788 },
 	    .payload = "some bytes in the middle" } },
 	{ "data, last", GOLDEN_DATA_LAST,
 	  { .p = { HEADER(WIRE_DATA, WIRE_F_LAST, TOKEN, 42), .offset = 0x1000,
 		   .sum = 0xcafebabe }, .payload = "the end" } },
 	{ "pull, no holes", GOLDEN_PULL,
 	  { .p = { HEADER(WIRE_PULL, 0, TOKEN, 42),
-		   .pull = {.have = 0x10000, .limit = 0x30000} } } },
+		   .pull = {.have = 0x10000, .limit = 0x30000, STAMPS} } } },
 	{ "pull, two holes, ack", GOLDEN_PULL_HOLES,
 	  { .p = { HEADER(WIRE_PULL, WIRE_F_ACK, TOKEN, 42), SOME_ACK,
-		   .pull = {.have = 0x1000, .limit = 0x30000, .n_holes = 2,
+		   .pull = {.have = 0x1000, .limit = 0x30000, .n_holes = 2, STAMPS,
 			   .holes = {{0x1000, 0x1578}, {0x2000, 0x2001}}} } } },
 	{ "pull, busy", GOLDEN_PULL_BUSY,
 	  { .p = { HEADER(WIRE_PULL, WIRE_F_HELLO, TOKEN, 42), SOME_HELLO,
-		   .pull = {.busy = 1} } } },
+		   .pull = {.busy = 1, STAMPS} } } },
 	{ "answer, delivered", GOLDEN_ANSWER,
-	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {41, 0, 0xff} } } },
+	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {42, 0, 0xff, 0x0e0d0c0b} } } },
 	{ "answer, refused", GOLDEN_ANSWER_REFUSED,
-	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {41, 90, 0} } } },
+	  { .p = { HEADER(WIRE_ANSWER, 0, TOKEN, 42), .ack = {42, 90, 0, 0} } } },
 	{ "cancel", GOLDEN_CANCEL,
 	  { .p = { HEADER(WIRE_CANCEL, 0, TOKEN, 42), .announce = {.oldest = 39} } } },
 	{ "hello only", GOLDEN_HELLO_ONLY,
@@ -104,14 +113,14 @@ static const struct golden golden[] = {
 	{ "retry", GOLDEN_RETRY,
 	  { .p = { HEADER(WIRE_RETRY, 0, 0, 0), .value = 0xfedcba9876543210 } } },
 	{ "echo", GOLDEN_ECHO,
-	  { .p = { HEADER(WIRE_ECHO, 0, TOKEN, 42), .value = 0x0123456789abcdef,
+	  { .p = { HEADER(WIRE_ECHO, 0, TOKEN, 0), .value = 0x0123456789abcdef,
 		   .stamp = 0x0005f5e100000000 } } },
 	{ "echo reply", GOLDEN_ECHO_REPLY,
-	  { .p = { HEADER(WIRE_ECHO_REPLY, 0, TOKEN, 42), .value = 0x0123456789abcdef,
+	  { .p = { HEADER(WIRE_ECHO_REPLY, 0, TOKEN, 0), .value = 0x0123456789abcdef,
 		   .stamp = 0x0005f5e100000000 } } },
 	{ "gone", GOLDEN_GONE, { .p = { HEADER(WIRE_GONE, 0, 0, 0), .value = TOKEN } } },
 	{ "abort", GOLDEN_ABORT,
-	  { .p = { HEADER(WIRE_ABORT, 0, 0, 0x0a0b0c0d0e0f1011), .value = 2 } } },
+	  { .p = { HEADER(WIRE_ABORT, 0, 0, 0x0a0b0c0d0e0f1011), .value = 4 } } },
 };
 
 /* ---- comparing --------------------------------------------------------------------------- */
@@ -142,6 +151,7 @@ static void check_ack(const struct wire_ack *ack, const struct wire_ack *want)
 	ck_assert_uint_eq(ack->number, want->number);
 	ck_assert_uint_eq(ack->status, want->status);
 	ck_assert_uint_eq(ack->also, want->also);
+	ck_assert_uint_eq(ack->echo, want->echo);
 }
 
 static void check_items(const struct wire_packet *p, const struct meaning *want)
@@ -179,6 +189,8 @@ static void check_announce(const struct wire_packet *p, const struct meaning *wa
 	ck_assert_uint_eq(p->announce.unasked, announce->unasked);
 	ck_assert_uint_eq(p->announce.sum, announce->sum);
 	ck_assert_uint_eq(p->announce.keys, announce->keys);
+	ck_assert_uint_eq(p->announce.stamp, announce->stamp);
+	ck_assert_uint_eq(p->announce.echo, announce->echo);
 	for (uint32_t i = 0; has_keys(announce) && i < p->n_items; i++) {
 		uint64_t address, key;
 
@@ -194,6 +206,8 @@ static void check_pull(const struct wire_pull *pull, const struct wire_pull *wan
 	ck_assert_uint_eq(pull->limit, want->limit);
 	ck_assert_uint_eq(pull->n_holes, want->n_holes);
 	ck_assert_uint_eq(pull->busy, want->busy);
+	ck_assert_uint_eq(pull->stamp, want->stamp);
+	ck_assert_uint_eq(pull->echo, want->echo);
 	for (uint32_t i = 0; i < pull->n_holes; i++) {
 		ck_assert_uint_eq(pull->holes[i].start, want->holes[i].start);
 		ck_assert_uint_eq(pull->holes[i].end, want->holes[i].end);
@@ -241,6 +255,7 @@ static void check_meaning(const struct wire_packet *p, const struct meaning *wan
 		check_ack(&p->ack, &want->p.ack);
 	ck_assert_uint_eq(p->lends, want->p.lends);
 	ck_assert_uint_eq(p->replies, want->p.replies);
+	ck_assert_uint_eq(wire_previous(p), want->p.previous);
 	check_returns(p, want);
 	check_items(p, want);
 	check_body(p, want);
@@ -379,17 +394,17 @@ struct lie {
 	int result;
 };
 
-#define SHORT_LENGTHS 124 /* of "short, three items, all extensions" */
+#define SHORT_LENGTHS 128 /* of "short, three items, all extensions" */
 #define BODY          WIRE_HEADER
 
 static const struct lie lies[] = {
-	{ "echo", "version 2", 0, 1, 2, -EPROTONOSUPPORT },
+	{ "echo", "version 3", 0, 1, 3, -EPROTONOSUPPORT },
 	{ "echo", "version 0", 0, 1, 0, -EPROTONOSUPPORT },
-	{ "abort", "version 2", 0, 1, 2, 0 },
+	{ "abort", "version 3", 0, 1, 3, 0 },
 	{ "echo", "type 0", 1, 1, 0, -EBADMSG },
 	{ "echo", "type unknown", 1, 1, WIRE_TYPE_END, -EBADMSG },
 	{ "echo", "type of a resolver packet", 1, 1, WIRE_QUESTION, -EBADMSG },
-	{ "echo", "flag unknown", 2, 2, 0x40, -EPROTONOSUPPORT },
+	{ "echo", "flag unknown", 2, 2, 0x80, -EPROTONOSUPPORT },
 	{ "echo", "flag of a question", 2, 2, 0x20, -EBADMSG },
 	{ "short, offers a return buffer", "lends nothing", 2, 1, 0x20, -EBADMSG },
 	{ "short, offers a return buffer", "no buffers", BODY + 8, 4, 0, -EBADMSG },
@@ -430,12 +445,15 @@ static const struct lie lies[] = {
 	{ "announce, alone", "written, but no answer", BODY + 28, 4, 3, -EBADMSG },
 	{ "announce, alone", "keys beyond the end", BODY + 28, 4, 1, -EBADMSG },
 	{ "announce, alone", "total", BODY, 8, 0x1234567899, -EBADMSG },
-	{ "announce, alone", "lengths wrap", BODY + 32, 8, UINT64_MAX, -EBADMSG },
+	{ "announce, alone", "lengths wrap", BODY + 40, 8, UINT64_MAX, -EBADMSG },
+	{ "announce, ordered", "after itself", BODY, 8, 42, -EBADMSG },
+	{ "announce, ordered", "after a later one", BODY, 8, 43, -EBADMSG },
+	{ "announce, ordered", "after none", BODY, 8, 0, 0 },
 	{ "announce, whole message, first contact", "payload beyond unasked", BODY + 76, 4, 8,
 	  -EBADMSG },
 	{ "announce, whole message, first contact", "nothing unasked", BODY + 76, 4, 0, -EBADMSG },
 	{ "announce, whole message, first contact", "more unasked", BODY + 76, 4, 10, 0 },
-	{ "data", "sum without LAST", BODY + 8, 4, 1, -EBADMSG },
+	{ "data", "another echo", BODY + 8, 4, 1, 0 },
 	{ "data", "offset wraps", BODY, 8, UINT64_MAX - 23, -EBADMSG },
 	{ "data", "offset just does not wrap", BODY, 8, UINT64_MAX - 24, 0 },
 	{ "pull, no holes", "one hole, no bytes", BODY + 16, 4, 1, -EBADMSG },
@@ -443,12 +461,35 @@ static const struct lie lies[] = {
 	{ "pull, two holes, ack", "2^32 - 1 holes", BODY + WIRE_ACK + 16, 4, 0xffffffff, -EBADMSG },
 	{ "pull, two holes, ack", "2^28 + 2 holes", BODY + WIRE_ACK + 16, 4, 0x10000002, -EBADMSG },
 	{ "pull, two holes, ack", "one hole, bytes left", BODY + WIRE_ACK + 16, 4, 1, -EBADMSG },
-	{ "pull, two holes, ack", "busy 2", BODY + WIRE_ACK + 20, 4, 2, -EBADMSG },
-	{ "pull, two holes, ack", "empty hole", BODY + WIRE_ACK + 24 + 8, 8, 0x1000, -EBADMSG },
-	{ "pull, two holes, ack", "hole backwards", BODY + WIRE_ACK + 24 + 8, 8, 0xfff, -EBADMSG },
-	{ "pull, two holes, ack", "holes overlap", BODY + WIRE_ACK + 24 + 8, 8, 0x2001, -EBADMSG },
-	{ "pull, two holes, ack", "holes touch", BODY + WIRE_ACK + 24 + 8, 8, 0x2000, 0 },
-	{ "pull, two holes, ack", "holes descend", BODY + WIRE_ACK + 40, 8, 0x800, -EBADMSG },
+	{ "pull, two holes, ack", "busy 2", BODY + WIRE_ACK + 20, 4, 2, 0 },
+	{ "pull, two holes, ack", "busy 3", BODY + WIRE_ACK + 20, 4, 3, -EBADMSG },
+	{ "pull, two holes, ack", "empty hole", BODY + WIRE_ACK + 32 + 8, 8, 0x1000, -EBADMSG },
+	{ "pull, two holes, ack", "hole backwards", BODY + WIRE_ACK + 32 + 8, 8, 0xfff, -EBADMSG },
+	{ "pull, two holes, ack", "holes overlap", BODY + WIRE_ACK + 32 + 8, 8, 0x2001, -EBADMSG },
+	{ "pull, two holes, ack", "holes touch", BODY + WIRE_ACK + 32 + 8, 8, 0x2000, 0 },
+	{ "pull, two holes, ack", "holes descend", BODY + WIRE_ACK + 48, 8, 0x800, -EBADMSG },
+	{ "short, one item", "number 0", 32, 8, 0, -EBADMSG },
+	{ "short, three items, all extensions", "number 0", 32, 8, 0, -EBADMSG },
+	{ "short, one item", "from nobody", 8, 8, 0, -EBADMSG },
+	{ "short, one item", "to nobody", 16, 8, 0, -EBADMSG },
+	{ "retry", "from nobody", 8, 8, 0, -EBADMSG },
+	{ "gone", "to nobody", 16, 8, 0, -EBADMSG },
+	{ "abort", "from nobody", 8, 8, 0, 0 },
+	{ "announce, alone", "number 0", 32, 8, 0, -EBADMSG },
+	{ "data", "number 0", 32, 8, 0, -EBADMSG },
+	{ "pull, no holes", "number 0", 32, 8, 0, -EBADMSG },
+	{ "cancel", "number 0", 32, 8, 0, -EBADMSG },
+	{ "answer, delivered", "number 0", 32, 8, 0, -EBADMSG },
+	{ "answer, delivered", "two numbers", BODY, 8, 41, -EBADMSG },
+	{ "short, three items, all extensions", "ack of 0", BODY + 48, 8, 0, -EBADMSG },
+	{ "hello only", "number 1", 32, 8, 1, -EBADMSG },
+	{ "echo", "number 1", 32, 8, 1, -EBADMSG },
+	{ "echo reply", "number 1", 32, 8, 1, -EBADMSG },
+	{ "gone", "number 1", 32, 8, 1, 0 },
+	{ "hello only", "gives no token", BODY, 8, 0, -EBADMSG },
+	{ "hello only", "of no service", BODY + 8, 8, 0, -EBADMSG },
+	{ "hello only", "of no context", BODY + 16, 8, 0, -EBADMSG },
+	{ "hello only", "to no service", BODY + 24, 8, 0, -EBADMSG },
 	{ "answer, refused", "status no errno", BODY + 8, 4, 4096, -EBADMSG },
 	{ "answer, refused", "status 2^32 - 1", BODY + 8, 4, 0xffffffff, -EBADMSG },
 };
@@ -491,6 +532,7 @@ END_TEST
 START_TEST(encode__prefix_max_suffices)
 {
 	struct meaning m = { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_KNOWN, 1, 1), .n_items = 64,
+		SOME_HELLO, SOME_ACK,
 		.n_returns = WIRE_RETURNS_MAX,
 		.announce = {.n_items = 64, .keys = 1, .total = 64} } };
 	uint8_t bytes[WIRE_PREFIX_MAX];
@@ -534,7 +576,8 @@ static void random_items(struct meaning *m, size_t *payload_len)
 	m->p.announce = (struct wire_announce){.total = total, .oldest = any(),
 		.n_items = m->p.n_items, .unasked = (uint32_t)(total + any() % 100),
 		.keys = any() % (m->p.h.flags & WIRE_F_REPLIES ? 4 : 3),
-		.sum = m->p.h.flags & WIRE_F_LAST ? (uint32_t)any() : 0};
+		.sum = m->p.h.flags & WIRE_F_LAST ? (uint32_t)any() : 0,
+		.stamp = (uint32_t)any(), .echo = (uint32_t)any()};
 	if (!(m->p.h.flags & WIRE_F_LAST) && any() % 4 == 0)
 		m->p.announce.keys = WIRE_KEYS_SUMMING;
 	if (m->p.h.type == WIRE_ANNOUNCE)
@@ -560,6 +603,7 @@ static void random_holes(struct wire_pull *pull)
 	uint64_t at = any_size() / 2;
 
 	*pull = (struct wire_pull){.have = any_size(), .limit = any_size(), .busy = any() % 2,
+		.stamp = (uint32_t)any(), .echo = (uint32_t)any(),
 		.n_holes = any() % (WIRE_HOLES_MAX + 1)};
 	for (uint32_t i = 0; i < pull->n_holes; i++) {
 		pull->holes[i].start = at + any() % 3000;
@@ -573,13 +617,18 @@ static void random_meaning(struct meaning *m, size_t *payload_len)
 	uint8_t type = (uint8_t)(1 + any() % (WIRE_TYPE_END - 1));
 	struct wire_packet *p = &m->p;
 
-	*p = (struct wire_packet){.h = {.version = 1, .type = type,
+	*p = (struct wire_packet){.h = {.version = WIRE_VERSION, .type = type,
 			.flags = (uint16_t)any() & allowed[type], .src = any(), .dst = any(),
-			.token = any(), .number = any_size()},
+			.token = any(), .number = any_size() | 1},
 		.hello = {any(), any(), any(), any(), any(), (uint32_t)any(), 0},
-		.ack = {any_size(), any() % 4096, any()}, .value = any(), .stamp = any()};
+		.ack = {any_size() | 1, any() % 4096, any(), (uint32_t)any()},
+		.value = any(), .stamp = any()};
 	p->lends = p->h.flags & WIRE_F_LENDS ? any() : 0;
 	p->replies = p->h.flags & WIRE_F_REPLIES ? any() : 0;
+	if (type == WIRE_HELLO_ONLY || type == WIRE_ECHO || type == WIRE_ECHO_REPLY)
+		p->h.number = 0;
+	if (type == WIRE_ANSWER)
+		p->ack.number = p->h.number;
 	random_returns(m);
 	*payload_len = 0;
 	if (type == WIRE_SHORT || type == WIRE_ANNOUNCE)
@@ -587,7 +636,7 @@ static void random_meaning(struct meaning *m, size_t *payload_len)
 	if (type == WIRE_DATA) {
 		*payload_len = any() % 1400;
 		p->offset = any_size() / 2;
-		p->sum = p->h.flags & WIRE_F_LAST ? (uint32_t)any() : 0;
+		*(p->h.flags & WIRE_F_LAST ? &p->sum : &p->echo) = (uint32_t)any();
 	}
 	if (type == WIRE_PULL)
 		random_holes(&p->pull);

@@ -14,6 +14,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CONTEXT 0x5151515151515151
 #define RELAYED_FOR { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3 }
+#define UDP { 1, 4, { 1, 0, 0x3b, 0x97 } }
 #define RECORD                                                                       \
 	.id = 0x1234, .incarnation = 0x1122334455667788, .stamp = 0x17a0000000000000, \
 	.host = 0x9999000099990000, .context = CONTEXT
@@ -31,15 +32,23 @@ static const struct golden golden[] = {
 	{ "question, relayed, about everybody", GOLDEN_QUESTION_RELAYED, WIRE_RECORD_MAX,
 	  { .type = WIRE_QUESTION, .hops = 1, .nonce = 0x1111222233334444,
 	    .asker = 0x5555666677778888, .host = RELAYED_FOR } },
-	{ "record", GOLDEN_RECORD, 99,
+	{ "record", GOLDEN_RECORD, 121,
 	  { .type = WIRE_RECORD, .nonce = 0x1111222233334444, .proof = 0x0123456789abcdef,
 	    .record = { RECORD, .n_addrs = 2, .addrs = {
-		    { 2, 6, { 10, 1, 2, 3, 0x3b, 0x97 } }, { 1, 0, {0} } } } } },
-	{ "record without addresses", GOLDEN_RECORD_BARE, 89,
-	  { .type = WIRE_RECORD, .nonce = 0x1111222233334444, .asker = 0x5555666677778888,
-	    .host = RELAYED_FOR, .record = { RECORD } } },
+		    { 2, 24, { 0, 0, 0x99, 0x99, 0, 0, 0x99, 0x99, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+			    10, 11, 12, 13, 14, 15 } },
+		    UDP } } } },
+	{ "record, notice", GOLDEN_RECORD_NOTICE, 95,
+	  { .type = WIRE_RECORD, .asker = 0x5555666677778888,
+	    .record = { RECORD, .n_addrs = 1, .addrs = { UDP } } } },
 	{ "withdrawn", GOLDEN_WITHDRAWN, 64,
-	  { .type = WIRE_WITHDRAWN, .record = {.id = 0x1234, .incarnation = 0x1122334455667788} } },
+	  { .type = WIRE_WITHDRAWN, .asker = 0x5555666677778888,
+	    .record = {.id = 0x1234, .incarnation = 0x1122334455667788} } },
+	{ "nobody", GOLDEN_NOBODY, 56,
+	  { .type = WIRE_NOBODY, .definite = true, .nonce = 0x1111222233334444,
+	    .record = {.id = 0x1234} } },
+	{ "nobody that answers", GOLDEN_NOBODY_SILENT, 56,
+	  { .type = WIRE_NOBODY, .nonce = 0x1111222233334444, .record = {.id = 0x1234} } },
 };
 
 static size_t golden_bytes(const struct golden *g, uint8_t bytes[WIRE_RECORD_MAX])
@@ -75,6 +84,7 @@ static void check_same(const struct wire_resolve *r, const struct wire_resolve *
 {
 	ck_assert_uint_eq(r->type, want->type);
 	ck_assert_uint_eq(r->hops, want->hops);
+	ck_assert_int_eq(r->definite, want->definite);
 	ck_assert_uint_eq(r->nonce, want->nonce);
 	ck_assert_uint_eq(r->asker, want->asker);
 	ck_assert_uint_eq(r->proof, want->proof);
@@ -164,9 +174,9 @@ struct lie {
 };
 
 static const struct lie lies[] = {
-	{ 0, "version", 0, 2, -EPROTONOSUPPORT },
+	{ 0, "version", 0, WIRE_VERSION + 1, -EPROTONOSUPPORT },
 	{ 0, "type of another kind of packet", 1, WIRE_ECHO, -EBADMSG },
-	{ 4, "type unknown", 1, 35, -EBADMSG },
+	{ 4, "type unknown", 1, 36, -EBADMSG },
 	{ 0, "type and length disagree", 1, WIRE_WITHDRAWN, -EBADMSG },
 	{ 0, "reserved byte", 3, 1, -EBADMSG },
 	{ 0, "two hops", 2, 2, -EBADMSG },
@@ -178,7 +188,16 @@ static const struct lie lies[] = {
 	{ 0, "first byte of the padding", 56, 1, -EBADMSG },
 	{ 0, "last byte of the padding", WIRE_RECORD_MAX - 1, 1, -EBADMSG },
 	{ 0, "another ID", 55, 1, 0 },
-	{ 3, "one address, no bytes", 88, 1, -EBADMSG },
+	{ 3, "two addresses, bytes of one", 88, 2, -EBADMSG },
+	{ 3, "no address", 88, 0, -EBADMSG },
+	{ 2, "a record with a host", 47, 1, -EBADMSG },
+	{ 2, "an answer with an asker", 16, 1, -EBADMSG },
+	{ 4, "withdrawn, with a nonce", 8, 1, -EBADMSG },
+	{ 5, "nobody, neither definite nor silent", 2, 2, -EBADMSG },
+	{ 5, "nobody, with an asker", 16, 1, -EBADMSG },
+	{ 5, "nobody, with a proof", 24, 1, -EBADMSG },
+	{ 5, "nobody, and not definite", 2, 0, 0 },
+	{ 5, "nobody, as long as a withdrawal is not", 1, WIRE_WITHDRAWN, -EBADMSG },
 	{ 2, "nine addresses", 88, 9, -EBADMSG },
 	{ 2, "255 addresses", 88, 255, -EBADMSG },
 	{ 2, "one address, bytes left", 88, 1, -EBADMSG },
@@ -187,7 +206,7 @@ static const struct lie lies[] = {
 	{ 2, "blob of 65 bytes", 90, 65, -EBADMSG },
 	{ 2, "blob of 255 bytes", 90, 255, -EBADMSG },
 	{ 2, "blob shorter", 90, 4, -EBADMSG },
-	{ 2, "second blob longer than the rest", 98, 1, -EBADMSG },
+	{ 2, "second blob longer than the rest", 116, 5, -EBADMSG },
 };
 
 START_TEST(resolve_decode__lies)

@@ -213,10 +213,11 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	remedy[0] = '\0';
 	if (!get_hub(host)) {
-		snprintf(why, 256, "For tests inside one process, which bring the hub it needs.");
+		snprintf(why, 256,
+			"only for tests inside one process, which bring the hub that it needs");
 		return -ENODEV;
 	}
-	snprintf(why, 256, "A hub inside this process.");
+	snprintf(why, 256, "a hub inside this process");
 	return 0;
 }
 
@@ -563,7 +564,7 @@ static int map_key(struct loop_port *port, struct loop_key *key, size_t len,
 	const struct ripc__host *host = &key->dev->host;
 	struct ripc__shared shared;
 	int rc = !host->share ? -EINVAL : key->holder ? -EBUSY :
-		host->share(host->arg, key->mem, len, &shared);
+		host->share(host->arg, key->mem, len, 0, &shared);
 	void *base;
 
 	if (rc)

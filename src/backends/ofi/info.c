@@ -30,8 +30,8 @@ int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish)
 	const struct ripc__option wanted[] = {
 		{"ofi.receives", &wish->receives, NULL},
 		{"ofi.datagram", &wish->datagram, NULL},
-		{"ofi.checksum", &wish->checksum, NULL},
-		{"ofi.reads", &wish->reads, NULL},
+		{"ofi.checksum", NULL, &wish->checksum},
+		{"ofi.reads", .third = &wish->reads},
 		{0},
 	};
 
@@ -39,7 +39,7 @@ int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish)
 		.provider = host->option(host->arg, "ofi.provider"),
 		.domain = host->option(host->arg, "ofi.domain"),
 		.receives = OFI_RECEIVES,
-		.checksum = 1,
+		.checksum = true,
 		.reads = OFI_READS_RULE,
 	};
 	return ripc__options_read(host, wanted);

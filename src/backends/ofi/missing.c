@@ -10,7 +10,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	(void)host;
 	snprintf(why, 256, "not built in");
-	snprintf(remedy, 256, "install libfabric-dev and build again");
+	snprintf(remedy, 256, "install libfabric-dev, 1.17 or newer, and build again");
 	return -ENOSYS;
 }
 

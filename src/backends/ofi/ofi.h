@@ -78,7 +78,7 @@ struct ofi_wish {
 	const char *domain;   /* NULL: the first one */
 	uint32_t receives;
 	uint32_t datagram;    /* bytes of one; 0: by rule */
-	uint32_t checksum;    /* 0: what the network brings is believed */
+	bool checksum;        /* false: what the network brings is believed */
 	uint32_t reads;       /* 0: none; 1: wherever libfabric has them; OFI_READS_RULE */
 };
 

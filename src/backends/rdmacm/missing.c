@@ -10,7 +10,8 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	(void)host;
 	snprintf(why, 256, "not built in");
-	snprintf(remedy, 256, "install librdmacm-dev and libibverbs-dev and build again");
+	snprintf(remedy, 256,
+		"install librdmacm-dev and libibverbs-dev, 32 or newer, and build again");
 	return -ENOSYS;
 }
 

@@ -23,6 +23,7 @@
 
 #include "segment.h"
 #include "shm.h"
+#include "util/bytes.h"
 
 /* Makes a page and hands it over. */
 static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page,
@@ -171,8 +172,8 @@ int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writ
 	if (!error && out->uid != geteuid())
 		error = -EACCES;
 	if (!error)
-		error = dev->host.share ? dev->host.share(dev->host.arg, mem, len, &memory) :
-			-EINVAL;
+		error = dev->host.share ? dev->host.share(dev->host.arg, mem, len,
+			get64(out->name), &memory) : -EINVAL;
 	if (!error && !out->exports)
 		error = exports_open(out);
 	if (error)

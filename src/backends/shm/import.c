@@ -289,6 +289,11 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 		read->status = -EACCES;
 		return false;
 	}
+	if (port->dev->host.fault && port->dev->host.fault(port->dev->host.arg,
+			read->to + read->done, n)) {
+		read->status = -ENOMEM;
+		return false;
+	}
 	if (is_far(read->from, read))
 		ripc__copy_past_cache(read->to + read->done, from + read->done, n);
 	else

@@ -78,6 +78,7 @@ void ripc__shm_accept(struct shm_port *port)
 {
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
 		int fd = accept4(port->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int error;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
 			turn_away(port);
@@ -85,7 +86,10 @@ void ripc__shm_accept(struct shm_port *port)
 			return;
 		port->look = true; /* at what it says, and for more */
 		ripc__shm_point("accepted");
-		if (in_make(port, fd))
+		error = in_make(port, fd);
+		if (error == -EACCES)
+			ripc__shm_send_refused(fd);
+		if (error)
 			close(fd);
 		ripc__shm_point("admitted");
 	}

@@ -128,6 +128,12 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 	return from->len == SHM_ADDR_LEN && memcmp(from->blob + 8, out->name, SHM_NAME_LEN) == 0;
 }
 
+uint64_t ripc__shm_peer_reader(void *port, const void *peer)
+{
+	(void)port;
+	return get64(((const struct shm_peer *)peer)->out->name);
+}
+
 /* ---- connecting -------------------------------------------------------------------------- */
 
 /* 0; -EAGAIN: the receiver is behind with accepting; else nobody is there for us. */
@@ -222,6 +228,10 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		return;
 	}
 	ripc__shm_out_cut(port, out);
+	if (got == SHM_REFUSED) {
+		out->state = SHM_DEAD;
+		out->why = -EACCES;
+	}
 }
 
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
@@ -247,6 +257,8 @@ static uint32_t send_early(struct shm_port *port, struct shm_out *out, const str
 		int error = ripc__shm_send_datagram(out->watch.fd, &tx[taken]);
 
 		if (error && error != -EAGAIN)
+			ripc__shm_out_input(port, out); /* it may have said why */
+		if (error && error != -EAGAIN && out->state == SHM_EARLY)
 			ripc__shm_out_cut(port, out);
 		if (error)
 			break;
@@ -263,10 +275,12 @@ static bool advance(struct shm_port *port, struct shm_out *out)
 	if (out->state == SHM_IDLE) {
 		error = connect_to(port, out);
 		/* No other will ever have the name of a socket that is gone. */
-		if (error == -ECONNREFUSED || error == -EACCES)
+		if (error == -ECONNREFUSED || error == -EACCES) {
 			out->state = SHM_DEAD;
-		else if (error)
+			out->why = error == -EACCES ? error : -ECONNRESET;
+		} else if (error) {
 			return false;
+		}
 	} else if (out->state == SHM_EARLY) {
 		ripc__shm_out_input(port, out);
 	}
@@ -298,6 +312,7 @@ static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer
 		const struct ripc__tx *tx, uint32_t n)
 {
 	struct shm_out *out = peer->out;
+	uint32_t taken = 0;
 
 	if (!advance(port, out))
 		return 0;
@@ -307,8 +322,8 @@ static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer
 	if (out->state == SHM_LINKED)
 		return ripc__shm_send(port, peer, tx, n);
 	if (out->state == SHM_EARLY)
-		return (int)send_early(port, out, tx, n);
-	return out->state == SHM_DEAD ? -ECONNRESET : 0;
+		taken = send_early(port, out, tx, n);
+	return !taken && out->state == SHM_DEAD ? out->why : (int)taken;
 }
 
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)

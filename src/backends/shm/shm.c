@@ -92,7 +92,9 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		return error;
 	}
 	snprintf(why, 256, "shared memory with processes of %s in this network namespace",
-		dev.any_uid ? "any user" : dev.n_uids ? "our user and others named" : "our user");
+		dev.any_uid ? "all users that admit this one" :
+		dev.n_uids ? "this user, and of those in shm.uids that admit this one" :
+		"this user (others: option shm.uids, on both sides)");
 	return 0;
 }
 
@@ -109,7 +111,7 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	dev->ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
 	*attr = (struct ripc__attr){
 		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE |
-			RIPC_CAP_MAP,
+			RIPC_CAP_MAP | RIPC_CAP_LAZY,
 		.datagram_max = RIPC_DATAGRAM_MAX,
 		/* What the area holds, however it wraps, beside what comes unasked. */
 		.peer_buffer = 3 * SHM_AREA / 4,
@@ -151,6 +153,7 @@ const struct ripc__backend ripc__shm_backend = {
 	.peer_addr = ripc__shm_peer_addr,
 	.peer_mtu = ripc__shm_peer_mtu,
 	.peer_matches = ripc__shm_peer_matches,
+	.peer_reader = ripc__shm_peer_reader,
 	.send = ripc__shm_send,
 	.poll = ripc__shm_poll,
 	.release = ripc__shm_release,

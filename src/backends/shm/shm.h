@@ -218,6 +218,7 @@ struct shm_out {
 	const struct shm_board *board;
 	struct shm_bits *bits;
 	uid_t uid;                /* the receiver's */
+	int why;                  /* SHM_DEAD: what send says */
 	bool is_self;             /* it is in this process */
 	struct shm_port *port;    /* ours */
 	struct shm_exports *exports; /* NULL: none */
@@ -288,7 +289,7 @@ struct shm_ring_offer {
 };
 enum shm_message {
 	SHM_NOTHING, SHM_HELLO = 1, SHM_RING, SHM_DATAGRAM, SHM_WAKE, SHM_TABLE, SHM_SLAB,
-	SHM_CLAIMS,
+	SHM_CLAIMS, SHM_REFUSED,
 };
 /* What came from a sender beside its bytes. */
 struct shm_received {
@@ -312,6 +313,8 @@ int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
 /* 0; or an error: where the socket is full or ended, the receiver wakes for that. */
 int ripc__shm_send_wake(int fd);
 /* SHM_TABLE, SHM_SLAB and SHM_CLAIMS, with a descriptor unless it is -1. */
+/* Tells a sender of a user that is not admitted. */
+void ripc__shm_send_refused(int fd);
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
 /*
@@ -325,6 +328,7 @@ int ripc__shm_next(int fd);
  * What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE (we could
  * not get its descriptors), or as above.
  */
+/* (SHM_REFUSED: it does not admit our user.) */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 
 /* port.c */
@@ -339,6 +343,7 @@ int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__shm_peer_close(void *port, void *peer);
 void ripc__shm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
 uint32_t ripc__shm_peer_mtu(void *port, void *peer);
+uint64_t ripc__shm_peer_reader(void *port, const void *peer);
 bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 /* Connects if need be. 0, or why nothing can be sent over the socket now. */

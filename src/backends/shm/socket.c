@@ -13,6 +13,7 @@
 
 #include "shm.h"
 #include "util/bytes.h"
+#include "util/uid.h"
 
 #define BACKLOG   128
 #define HEAD_LEN  8 /* type, version, two bytes of zero, a number */
@@ -109,7 +110,10 @@ int ripc__shm_who(int fd, struct ucred *who)
 {
 	socklen_t len = sizeof(*who);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len) ? -errno : 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len))
+		return -errno;
+	/* One number for everybody who has none in our user namespace is nobody's. */
+	return ripc__uid_is_user(who->uid) ? 0 : -EACCES;
 }
 
 int ripc__shm_uid(int fd, uid_t *uid)
@@ -141,14 +145,24 @@ int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
 	return push(fd, &message);
 }
 
-int ripc__shm_send_wake(int fd)
+static int send_head(int fd, enum shm_message type)
 {
 	uint8_t head[HEAD_LEN];
 	struct iovec iov = {head, sizeof(head)};
 	const struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	make_head(head, SHM_WAKE, 0);
+	make_head(head, type, 0);
 	return push(fd, &message);
+}
+
+int ripc__shm_send_wake(int fd)
+{
+	return send_head(fd, SHM_WAKE);
+}
+
+void ripc__shm_send_refused(int fd)
+{
+	(void)send_head(fd, SHM_REFUSED);
 }
 
 /* Adds descriptors to a message. control: CMSG_SPACE of them. */
@@ -309,12 +323,13 @@ int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
 		bytes[0] == SHM_RING && bytes[1] == SHM_VERSION && get16(bytes + 2) == 0 &&
 		get32(bytes + 4) < SHM_RINGS_MAX && get32(bytes + HEAD_LEN) == SHM_SLOTS &&
 		get32(bytes + HEAD_LEN + 4) == SHM_AREA;
+	bool refused = n == HEAD_LEN && bytes[0] == SHM_REFUSED && bytes[1] == SHM_VERSION;
 
 	if (n <= 0)
 		return n < 0 ? n : SHM_NOTHING;
 	error = take_descriptors(&message, fds, OFFER_FDS, sound);
 	if (error)
-		return error;
+		return refused ? SHM_REFUSED : error;
 	*offer = (struct shm_ring_offer){get32(bytes + 4), fds[0], fds[1], fds[2]};
 	return SHM_RING;
 }

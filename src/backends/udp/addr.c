@@ -137,7 +137,8 @@ static int mtu_to_len(int mtu, bool v4)
 
 /*
  * How long a datagram the kernel's route to an address takes, and from which address it would
- * go. -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
+ * go. A sandbox or an emulator may not tell the MTU: then it is the least there is. -EMFILE,
+ * -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
  */
 static int ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in6_addr *source)
 {
@@ -147,14 +148,13 @@ static int ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in
 	struct sockaddr_in6 to;
 	socklen_t to_len = ripc__udp_sockaddr(at, family, &to), size = sizeof(int);
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int rc, mtu;
+	int rc, mtu = 0;
 
 	if (fd < 0)
 		return -errno;
-	rc = connect(fd, (struct sockaddr *)&to, to_len);
-	if (!rc)
-		rc = getsockopt(fd, level, name, &mtu, &size);
-	rc = rc ? -errno : read_source(fd, source);
+	rc = connect(fd, (struct sockaddr *)&to, to_len) ? -errno : read_source(fd, source);
+	if (!rc && getsockopt(fd, level, name, &mtu, &size))
+		mtu = 0;
 	close(fd);
 	if (!rc)
 		*len_max = (uint16_t)mtu_to_len(mtu, v4);

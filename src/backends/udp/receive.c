@@ -38,7 +38,7 @@ static void map_v4(struct in6_addr *ip, const struct in_addr *v4)
 	memcpy(&ip->s6_addr[12], v4, sizeof(*v4));
 }
 
-static void read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
+void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)name;
 
@@ -86,7 +86,7 @@ static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t
 	}
 	if (len == 0)
 		return;
-	read_name(message->msg_name, &own.at);
+	ripc__udp_read_name(message->msg_name, &own.at);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
 		read_control(port, c, &own, &segment);
 	arrival->buffer = buffer;
@@ -99,9 +99,20 @@ static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t
 	port->n_arrivals++;
 }
 
+static void note_error(struct udp_port *port)
+{
+	if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+		atomic_store_explicit(&port->failed, true, memory_order_relaxed);
+}
+
+static bool has_failed(const struct udp_port *port)
+{
+	return atomic_load_explicit(&port->failed, memory_order_relaxed);
+}
+
 /*
  * One recvmsg, to be filed later: so that wait, which runs without the lock, touches nothing
- * that other slots use. An error says that nothing was received; it is about no datagram.
+ * that other slots use. An error is about what was sent: the error queue tells (errors.c).
  */
 static void receive_one(struct udp_port *port, int flags)
 {
@@ -114,8 +125,10 @@ static void receive_one(struct udp_port *port, int flags)
 		return;
 	prepare(&received->message, &received->envelope, buffer);
 	len = recvmsg(port->fd, &received->message, flags);
-	if (len < 0)
+	if (len < 0) {
+		note_error(port);
 		return;
+	}
 	received->buffer = buffer;
 	received->len = (uint32_t)len;
 }
@@ -145,6 +158,8 @@ static void receive_many(struct udp_port *port)
 	if (!n)
 		return;
 	received = recvmmsg(port->fd, messages, n, MSG_DONTWAIT, NULL);
+	if (received < 0)
+		note_error(port);
 	for (int i = 0; i < received; i++)
 		file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i]);
 }
@@ -177,6 +192,14 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 	arrival->left--;
 }
 
+/* The call that failed may have received nothing though there was something. */
+static void after_failure(struct udp_port *port)
+{
+	ripc__udp_errors_read(port);
+	if (!port->received.buffer && !port->n_arrivals)
+		receive(port);
+}
+
 int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct udp_port *port = state;
@@ -186,8 +209,12 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n)
 		port->next = port->n_arrivals = 0;
 		if (!port->received.buffer)
 			receive(port);
+		if (has_failed(port))
+			after_failure(port);
 		file_received(port);
 	}
+	if (port->n_hints)
+		filled = ripc__udp_hints_tell(port, events, n);
 	while (filled < n && port->next < port->n_arrivals) {
 		struct udp_arrival *arrival = &port->arrivals[port->next];
 
@@ -209,7 +236,8 @@ int ripc__udp_wait_arm(void *state)
 	const struct udp_port *port = state;
 
 	/* What has left the socket but not been handed over does not make it readable. */
-	return port->received.buffer || port->next < port->n_arrivals ? -EAGAIN : 0;
+	return port->received.buffer || port->next < port->n_arrivals ||
+		port->n_hints > port->n_told || has_failed(port) ? -EAGAIN : 0;
 }
 
 /* Sleeps in recvmsg itself, which saves the call that only sleeps. */

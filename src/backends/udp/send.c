@@ -14,6 +14,7 @@
 #define RUN_DATAGRAMS 64  /* UDP_MAX_SEGMENTS of older kernels */
 #define RUN_IOVECS    256 /* header and few pieces for each; the kernel allows 1,024 */
 #define COPY_MAX      2048
+#define TRIES         4   /* while errors of earlier sends get in the way (errors.c) */
 /* Bytes of ancillary data of one sendmsg: source address and segment length. */
 #define CONTROL_MAX   (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t)))
 
@@ -43,7 +44,7 @@ static void add_source(struct msghdr *message, int family, const struct udp_peer
 }
 
 /* One sendmsg of iovecs that are cut into segments (0: one datagram). 0 or a negative errno. */
-static int transmit(const struct udp_port *port, const struct udp_peer *peer,
+static int transmit(struct udp_port *port, const struct udp_peer *peer,
 		const struct iovec *iov, uint32_t n_iov, uint16_t segment)
 {
 	_Alignas(struct cmsghdr) char control[CONTROL_MAX] = {0};
@@ -55,36 +56,43 @@ static int transmit(const struct udp_port *port, const struct udp_peer *peer,
 		.msg_iovlen = n_iov,
 		.msg_control = control,
 	};
+	int rc, tries = 0;
 
 	if (peer->pinned)
 		add_source(&message, port->family, peer);
 	if (segment)
 		add_control(&message, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
-	return sendmsg(port->fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
+	do
+		rc = sendmsg(port->fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
+	while (rc && tries++ < TRIES && ripc__udp_is_late(port, rc));
+	return rc;
 }
 
 /*
  * One small datagram to a partner on whose route nothing is special: copying it together is
  * cheaper than having the kernel fetch a message header and iovecs (0.2 us of 3.4, measured).
  */
-static int transmit_small(const struct udp_port *port, const struct udp_peer *peer,
+static int transmit_small(struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)
 {
 	uint8_t data[COPY_MAX];
 	struct sockaddr_in6 to;
 	socklen_t to_len = ripc__udp_sockaddr(&peer->to, port->family, &to);
 	size_t len = 0;
+	int rc, tries = 0;
 
 	for (uint32_t i = 0; i < tx->n_iov; i++) {
 		memcpy(data + len, tx->iov[i].iov_base, tx->iov[i].iov_len);
 		len += tx->iov[i].iov_len;
 	}
-	if (sendto(port->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&to, to_len) < 0)
-		return -errno;
-	return 0;
+	do
+		rc = sendto(port->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&to, to_len) < 0 ?
+			-errno : 0;
+	while (rc && tries++ < TRIES && ripc__udp_is_late(port, rc));
+	return rc;
 }
 
-static int transmit_one(const struct udp_port *port, const struct udp_peer *peer,
+static int transmit_one(struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)
 {
 	if (tx->len <= COPY_MAX && !peer->pinned)
@@ -102,7 +110,7 @@ static bool is_full(int rc)
  * one into fragments. It makes short messages work on odd links, and keeps a forged "too big"
  * from cutting a partner off. IPv6 has no such routes.
  */
-static int send_fragmented(const struct udp_port *port, const struct udp_peer *peer,
+static int send_fragmented(struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)
 {
 	int want = IP_PMTUDISC_DONT, usual = IP_PMTUDISC_DO, rc;
@@ -118,9 +126,6 @@ static int send_one(struct udp_port *port, struct udp_peer *peer, const struct r
 {
 	int rc = transmit_one(port, peer, tx);
 
-	/* Not about this datagram: an answer to an earlier one, which ends with being read. */
-	if (rc == -ECONNREFUSED)
-		rc = transmit_one(port, peer, tx);
 	/* The address that was asked may be ours no more: the kernel's choice will do. */
 	if (peer->pinned && (rc == -EINVAL || rc == -EADDRNOTAVAIL || rc == -ENETUNREACH)) {
 		peer->pinned = false;

@@ -7,6 +7,7 @@
 #define RIPC_UDP_H
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@
 #define UDP_BATCH     16 /* datagrams of one recvmmsg, and receive buffers of a port */
 #define UDP_BUFFER    65536
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
+#define UDP_HINTS     8   /* addresses where nobody listens, until core is told */
 
 struct udp_device {
 	struct in6_addr ip; /* to bind to; zero: all of this host */
@@ -75,6 +77,9 @@ struct udp_port {
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
 	struct udp_received received;
+	atomic_bool failed; /* a call did: the error queue is read with the next poll */
+	uint32_t n_hints, n_told; /* of the first core was told with the last poll */
+	struct ripc__addr hints[UDP_HINTS];
 };
 
 struct udp_peer {
@@ -104,7 +109,17 @@ void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
 /* send.c */
 int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 
+/* errors.c */
+/* Reads the error queue. Was there anything that the network has said? */
+bool ripc__udp_errors_read(struct udp_port *port);
+/* May this error of a send be about an earlier one, so that it is to be tried again? */
+bool ripc__udp_is_late(struct udp_port *port, int error);
+/* Up to n events of where nobody listens; returns how many. */
+uint32_t ripc__udp_hints_tell(struct udp_port *port, struct ripc__event *events, uint32_t n);
+
 /* receive.c */
+/* A name that the kernel has given, as IPv6. */
+void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n);
 void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);

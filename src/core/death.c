@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of others' contexts, of which a resolver source has proof: all partners that live there
+ * are lost at once.
+ *
+ * Design notes. What a context has sent before its end may still be on its way through the kernel,
+ * an answer to us among it: so its partners are lost a moment later (SETTLE_US), when the ports
+ * have been looked at. On a loaded machine 20 ms were too few for that: a partner that had taken an
+ * answer and closed was told of as UNKNOWN (faults-path fork, one run of 36). What comes later is
+ * not believed, and the outcome is UNKNOWN then. A send that began after the proof was there was
+ * certainly not delivered.
+ *
+ * Most proofs come by themselves. Of a context whose connection a forked child has kept nothing
+ * comes: while a partner is silent about a message, all locks are looked at again and again.
+ *
+ * Who closes says goodbye to its partners. They believe it because of the tokens: only the two of
+ * them know both. Where the kernel tells of the end, too, whatever comes first counts.
+ */
+#include <errno.h>
+
+#include "core.h"
+#include "token.h"
+
+#define SETTLE_US 35000u
+#define SOON_US   5000u
+#define LOOK_US   50000u
+#define GOODBYES_MAX 1024u
+#define DOUBT_US  (RTO_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
+
+static void settle(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+	struct peer *peer;
+	uint32_t at = 0;
+
+	(void)timer;
+	ctx->death.is_settling = false;
+	ctx->changed = ctx->walking = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer && partner->peer->gone && !partner->dead)
+			ripc__partner_lost(partner, -ENOENT, ctx->death.told_us);
+	}
+	ctx->walking = false;
+	while ((peer = ripc__map_next(&ctx->peers, &at)))
+		peer->gone = false;
+}
+
+static void look(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+	struct death *death = &ctx->death;
+
+	(void)timer;
+	death->is_looking = ripc__resolver_look(ctx->resolver) &&
+		ctx->now_us < death->doubt_until_us;
+	if (death->is_looking)
+		ripc__timer_set(&ctx->timers, &death->looking, ctx->now_us + LOOK_US);
+}
+
+int ripc__death_open(struct ripc_context *ctx)
+{
+	int error = 0;
+
+	ctx->death.settling.fire = settle;
+	ctx->death.looking.fire = look;
+	for (uint32_t i = 0; i < DEATH_TIMERS && !error; i++)
+		error = ripc__timer_admit(ctx);
+	return error;
+}
+
+static bool has_ended(const struct ripc_context *ctx, uint64_t context)
+{
+	for (uint32_t i = 0; i < ENDED_MAX; i++) {
+		if (ctx->death.ended[i] == context && context)
+			return true;
+	}
+	return false;
+}
+
+/* Somebody may be about to close. */
+static void look_soon(struct ripc_context *ctx)
+{
+	ctx->death.doubt_until_us = ctx->now_us + DOUBT_US;
+	ctx->death.is_looking = true;
+	ripc__timer_set(&ctx->timers, &ctx->death.looking, ctx->now_us + SOON_US);
+}
+
+static void mark_gone(struct ripc_context *ctx, uint64_t context)
+{
+	struct peer *peer;
+	bool any = false;
+	uint32_t at = 0;
+
+	while ((peer = ripc__map_next(&ctx->peers, &at))) {
+		if (peer->context == context)
+			any = peer->gone = true;
+	}
+	if (!any || ctx->death.is_settling)
+		return;
+	ctx->death.is_settling = true;
+	ctx->death.told_us = ctx->now_us;
+	ripc__timer_set(&ctx->timers, &ctx->death.settling, ctx->now_us + SETTLE_US);
+}
+
+void ripc__death_told(void *arg, uint64_t context)
+{
+	struct ripc_context *ctx = arg;
+
+	if (!context) {
+		look_soon(ctx);
+		return;
+	}
+	if (!has_ended(ctx, context))
+		ctx->death.ended[ctx->death.n_ended++ % ENDED_MAX] = context;
+	mark_gone(ctx, context);
+}
+
+void ripc__death_watch(struct ripc_context *ctx, uint64_t context)
+{
+	if (has_ended(ctx, context))
+		mark_gone(ctx, context);
+	else
+		ripc__resolver_watch(ctx->resolver, context);
+}
+
+int ripc__death_reask(const struct partner *partner, int status,
+		const struct ripc__answer **answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (status || !has_ended(ctx, (*answer)->record.context))
+		return status;
+	ripc__resolver_suspect(ctx->resolver, partner->id, (*answer)->record.incarnation);
+	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, answer);
+	return status == 0 && has_ended(ctx, (*answer)->record.context) ? -ENOENT : status;
+}
+
+bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnation)
+{
+	const struct partner *partner;
+	uint32_t place = 0;
+
+	/* Whoever else claims to be it may live. */
+	while ((partner = ripc__pair_at(service->ctx, service->incarnation, incarnation, place))) {
+		if (!partner->dead)
+			return false;
+		place++;
+	}
+	return place > 0;
+}
+
+void ripc__goodbye(struct partner *partner)
+{
+	struct wire_packet packet = {.h.number = partner->token_in};
+
+	if (!partner->peer || partner->dead || !partner->known || !partner->token_out ||
+			partner->service->partners.count > GOODBYES_MAX)
+		return;
+	ripc__partner_header_bare(partner, &packet, WIRE_GONE);
+	ripc__partner_send(partner, &packet);
+}
+
+void ripc__death_doubt(struct ripc_context *ctx)
+{
+	ctx->death.doubt_until_us = ctx->now_us + DOUBT_US;
+	if (!ctx->death.is_looking)
+		look(ctx, &ctx->death.looking);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of others' contexts, where there is proof of it (death.c). */
+#ifndef RIPC_DEATH_H
+#define RIPC_DEATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/timers.h"
+
+#define ENDED_MAX 64u /* contexts of which it is remembered that they have ended */
+#define DEATH_TIMERS 2u /* that every context has as long as it lives */
+
+struct ripc_context;
+struct ripc_service;
+struct ripc__answer;
+struct partner;
+
+struct death {
+	struct ripc__timer settling; /* then the partners there are lost */
+	struct ripc__timer looking;  /* then the sources look again */
+	uint64_t told_us;            /* when the first of those that settle was told of */
+	uint64_t doubt_until_us;
+	bool is_settling, is_looking;
+	uint32_t n_ended;
+	uint64_t ended[ENDED_MAX];   /* a ring */
+};
+
+/* -ENOMEM. */
+int ripc__death_open(struct ripc_context *ctx);
+/* ripc__host.gone. */
+void ripc__death_told(void *arg, uint64_t context);
+/* Somebody is silent: for a while the sources look whether it has ended. */
+void ripc__death_doubt(struct ripc_context *ctx);
+/* A peer of this context was made: its end is told from now on, if it has not ended already. */
+void ripc__death_watch(struct ripc_context *ctx, uint64_t context);
+/*
+ * The resolver's answer (status 0) about a partner's ID may come from a context that has ended
+ * meanwhile: then it is asked again. Returns the status, as ripc__resolver_lookup() does.
+ */
+int ripc__death_reask(const struct partner *partner, int status,
+		const struct ripc__answer **answer);
+/* Has this incarnation of a service been a partner, and said that it closes, or ended? */
+bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnation);
+/* The partner's service closes: it is told so, once, if it is one of those that were used last. */
+void ripc__goodbye(struct partner *partner);
+
+#endif

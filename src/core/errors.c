@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Errors in words: what a code means when this library returns it, and what to do about it. A code
+ * that stands for several causes names all of them; where the cause is known, as of a path, its
+ * owner has words of its own (others.c).
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "ripc/ripc.h"
+
+#define SYSTEM_MAX 133 /* the highest error that Linux has */
+
+static const struct sentence {
+	int code;
+	const char *text;
+} sentences[] = {
+	{0, "success"},
+	{ENOENT, "nobody has that service; of a cookie or memory: none such is known"},
+	{EADDRINUSE, "the service ID is alive elsewhere"},
+	{EMSGSIZE, "the message is too long for the path or the receiver"},
+	{ENOBUFS, "the receiver has no memory for the message: it must free what it has received, "
+		"or have a larger pool (pool_bytes)"},
+	{EAGAIN, "not now: nothing there, or too much in progress"},
+	{ETIMEDOUT, "not in time: the partner is slow or silent, or the timeout too short"},
+	{ENOMEM, "no memory: the pool is full (pool_bytes), or the system has none"},
+	{EBUSY, "in use: another thread or program is at it"},
+	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
+	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
+	{ECONNRESET, "the partner or the network failed after all was sent: whether it was "
+		"delivered is unknown"},
+	{EHOSTUNREACH, "the partner does not answer, or no network leads to it"},
+	{ECANCELED, "cancelled"},
+	{ESHUTDOWN, "the service is drained or closing"},
+	{EOWNERDEAD, "this context belongs to the parent process: open one after fork()"},
+	{ENODEV, "no backend can run here: see \"ripc doctor\""},
+	{EBADMSG, "the message was altered on the way"},
+	{EPROTONOSUPPORT, "the partner speaks another version of the protocol: "
+		"install the same libripc on both hosts"},
+	{EINVAL, "an argument, an option or a variable is wrong: the log says which of ripc_open() "
+		"(RIPC_LOG=error)"},
+	{EEXIST, "overlaps memory that is registered or the pool's"},
+	{EOVERFLOW, "too many references to one buffer"},
+	{EINTR, "ended early: by ripc_wake() or by a signal"},
+	{EINPROGRESS, "not finished yet"},
+	{EACCES, "access refused: the service is another user's, or a sandbox or firewall of this "
+		"host is in the way"},
+	{EPERM, "not permitted: a sandbox or firewall of this host is in the way"},
+	{ENETDOWN, "the network interface that leads to the partner is down"},
+	{ENETUNREACH, "this host has no route to the partner: see \"ip route\""},
+	{EADDRNOTAVAIL, "this host has no such address"},
+	{EAFNOSUPPORT, "no kind of address in common with the partner"},
+	{ECONNREFUSED, "nobody listens there: the partner has ended, or does not admit this user"},
+	{EPROTO, "the partner breaks the protocol"},
+	{EUSERS, "too many processes of one user are connected"},
+	{ENOSPC, "no space: the system has no memory left for shared files, or a limit is reached"},
+	{ENODATA, "nothing is known about it"},
+	{ENAMETOOLONG, "the name is too long"},
+	{ENOTSUP, "this system or device cannot do that"},
+	{ENOSYS, "this kernel cannot do that: a newer one can"},
+	{EFAULT, "memory that was named is not there"},
+	{EIO, "the system failed to read or write (input/output error)"},
+};
+
+const char *ripc_strerror(int error)
+{
+	int positive = error < 0 && error != INT_MIN ? -error : error;
+	const char *text;
+
+	for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++) {
+		if (sentences[i].code == positive)
+			return sentences[i].text;
+	}
+	/* Of errors that there are, the text is static in every C library. */
+	text = positive > 0 && positive <= SYSTEM_MAX && positive != 41 && positive != 58 ?
+		strerror(positive) : NULL;
+	return text ? text : "unknown error";
+}

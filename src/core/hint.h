@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of others' contexts, of which there is only a hint (hint.c). */
+#ifndef RIPC_HINT_H
+#define RIPC_HINT_H
+
+#include <stdint.h>
+
+#include "util/list.h"
+#include "util/timers.h"
+
+#define HINT_TIMERS 1u /* that every context has as long as it lives */
+
+struct ripc_context;
+struct ripc__addr;
+struct device;
+struct partner;
+struct peer;
+
+struct hints {
+	struct ripc__timer timer; /* when the first inquiry has something to do */
+	struct list inquiries;
+	uint32_t n;
+	uint64_t next_us;         /* until then no hint is heeded: to find its peer takes time */
+};
+
+/* -ENOMEM. */
+int ripc__hints_open(struct ripc_context *ctx);
+/* A network says that nobody listens there. */
+void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__addr *from);
+/* An ECHO_REPLY of this partner; anything else that only its context can have answered. */
+void ripc__hint_echo(const struct partner *partner, uint64_t nonce);
+void ripc__hint_answered(const struct partner *partner);
+/* Nothing is asked of it any more. */
+void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much may be in flight from a peer to us, by what comes and what does not: the window
+ * (protocol.md, congestion; rationale.md has the measurements).
+ *
+ * Design notes. Time goes by in rounds of a smoothed round trip. What the shortest round trip of
+ * a round has above the shortest of all is the queue on the way. When it is longer than QUEUE_US
+ * the window is cut to what the path holds without it, for a test: if the queue goes, it was
+ * ours, and the window then leaves half of that; if it stays, somebody else fills it, and for
+ * RIVAL_ROUNDS the window follows losses alone, as TCP's does. Else whoever minds queues would
+ * get nothing beside whoever does not.
+ */
+#include "core.h"
+
+#define WINDOW_MIN  (8 * DATAGRAM_BASE)
+#define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
+#define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
+#define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
+#define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
+#define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
+#define REORDER_MOST   3u /* patience ends at two round trips */
+#define CUTS_TO_FORGET 16u
+#define FAR_US      2000u /* a path of such a round trip is long */
+#define AT_ONCE_US  4000u /* what arrives in so long must have room in the receive buffer */
+#define QUEUE_US    25000u
+#define RIVAL_ROUNDS 24u
+#define RIVAL_MAX_US 3000000u
+
+bool ripc__peer_is_lossy(const struct peer *peer)
+{
+	return peer->loss > LOSSY;
+}
+
+static bool is_far(const struct peer *peer)
+{
+	return peer->rtt_min_us >= FAR_US;
+}
+
+uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight)
+{
+	return peer->rtt_min_us <= AT_ONCE_US ? in_flight :
+		in_flight * AT_ONCE_US / peer->rtt_min_us;
+}
+
+uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
+{
+	return peer->rtt_min_us <= AT_ONCE_US ? at_once :
+		at_once * peer->rtt_min_us / AT_ONCE_US;
+}
+
+/*
+ * Do our bytes, or somebody's, wait in a queue on the way? Of a long path only the shortest round
+ * trip of a round tells: some are longer as a processor had other things to do.
+ */
+static bool is_queueing(const struct peer *peer)
+{
+	if (is_far(peer))
+		return peer->queue_us > peer->rtt_min_us / 16 + 2 * QUEUEING_US;
+	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
+}
+
+/* The same of the round that is not over yet, so that a window that doubles ends in time. */
+static bool is_filled(const struct peer *peer)
+{
+	return is_queueing(peer) || (is_far(peer) && peer->round_bytes > peer->window / 4 &&
+		peer->round_min_us > peer->rtt_min_us + peer->rtt_min_us / 8 + QUEUEING_US);
+}
+
+/* ---- rounds ------------------------------------------------------------------------------ */
+
+static void window_set(struct peer *peer, uint64_t window)
+{
+	window = window > WINDOW_MIN ? window : WINDOW_MIN;
+	peer->window = window < WINDOW_MAX ? (uint32_t)window : WINDOW_MAX;
+}
+
+/* What of it fills the path, whose round trip is that long with the queue, and this without. */
+static uint64_t without_queue(uint64_t window, uint64_t with_us, uint64_t without_us)
+{
+	return with_us ? window * without_us / with_us : window;
+}
+
+static void test_begin(const struct ripc_context *ctx, struct peer *peer)
+{
+	peer->is_testing = true;
+	peer->slow_start = false;
+	peer->phase_us = (uint32_t)ctx->now_us;
+	peer->window_before = peer->window;
+	window_set(peer, without_queue(peer->window, peer->rtt_min_us + peer->queue_us,
+		peer->rtt_min_us));
+}
+
+/* The queue of a window that could not be made smaller is expected. */
+static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
+{
+	uint64_t with_us = peer->rtt_min_us + peer->queue_us;
+	uint64_t expected_us = with_us * peer->window / peer->window_before;
+	uint64_t rounds_us = (uint64_t)RIVAL_ROUNDS * peer->srtt_us;
+
+	peer->is_testing = false;
+	expected_us = expected_us > peer->rtt_min_us ? expected_us - peer->rtt_min_us : 0;
+	if (queue_us <= expected_us + peer->queue_us / 3) {
+		window_set(peer, without_queue(peer->window_before, with_us,
+			peer->rtt_min_us + QUEUE_US / 2));
+		return;
+	}
+	window_set(peer, peer->window_before);
+	peer->has_rival = true;
+	peer->phase_us = (uint32_t)(ctx->now_us +
+		(rounds_us < RIVAL_MAX_US ? rounds_us : RIVAL_MAX_US));
+}
+
+/* Whose turn of three it is: of a test, of whoever does not give way, or of growing as usual. */
+static void phase_step(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
+{
+	uint32_t since_us = (uint32_t)ctx->now_us - peer->phase_us;
+
+	if (peer->is_testing) {
+		/* What was sent before the test must have come. */
+		if (since_us > peer->rtt_min_us + peer->queue_us + peer->srtt_us)
+			test_end(ctx, peer, queue_us);
+		return;
+	}
+	peer->queue_us = queue_us;
+	if (peer->has_rival && (int32_t)since_us > 0)
+		peer->has_rival = false;
+	if (!peer->has_rival && queue_us > QUEUE_US && peer->window > WINDOW_MIN)
+		test_begin(ctx, peer);
+}
+
+static void round_end(const struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t took_us = (uint32_t)ctx->now_us - peer->round_us;
+	uint64_t rate = took_us ? 1000ull * peer->round_bytes / took_us : 0;
+
+	peer->rate -= peer->rate / 16;
+	if (rate > peer->rate)
+		peer->rate = (uint32_t)rate;
+	peer->round_us = (uint32_t)ctx->now_us;
+	peer->round_bytes = 0;
+	if (peer->round_min_us)
+		phase_step(ctx, peer, peer->round_min_us - peer->rtt_min_us);
+	peer->round_min_us = 0;
+}
+
+/* ---- growing ----------------------------------------------------------------------------- */
+
+/* What a peer may have in flight at most: near by what fits the cache, else by what has come. */
+static uint64_t window_bound_by_rate(const struct peer *peer)
+{
+	uint64_t round_trip = (uint64_t)peer->rate * peer->srtt_us / 1000;
+	uint64_t most = peer->slow_start ? 3 * round_trip : round_trip + round_trip / 4;
+
+	if (!is_far(peer) || most < WINDOW_NEAR)
+		return WINDOW_NEAR;
+	return most < WINDOW_MAX ? most : WINDOW_MAX;
+}
+
+/*
+ * In a round trip: a sixteenth where there is no queue, far away an eighth; beside others in one
+ * a datagram, as TCP's (Jacobson, 1988), or where that would take minutes as CUBIC's (RFC 9438),
+ * on the mean.
+ */
+static uint32_t step_of(const struct peer *peer)
+{
+	uint32_t step = peer->window / (is_queueing(peer) ? 512 : is_far(peer) ? 8 : 16);
+
+	return step > DATAGRAM_BASE ? step : DATAGRAM_BASE;
+}
+
+void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes)
+{
+	uint64_t window = peer->window, most = window_bound_by_rate(peer);
+
+	peer->epoch_got += bytes;
+	peer->round_bytes += bytes;
+	peer->silences = 0;
+	if (peer->slow_start && is_filled(peer))
+		peer->slow_start = false;
+	if (peer->slow_start)
+		window += bytes;
+	else
+		window += (uint64_t)bytes * step_of(peer) / peer->window;
+	if (!peer->is_testing && peer->window < most)
+		window_set(peer, window < most ? window : most);
+	if (peer->srtt_us && (uint32_t)ctx->now_us - peer->round_us >= peer->srtt_us)
+		round_end(ctx, peer);
+}
+
+uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t most = ripc__peer_device(ctx, peer)->attr.peer_buffer;
+
+	return most && most < peer->window ? most : peer->window;
+}
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
+/* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
+static void loss_measure(struct peer *peer)
+{
+	uint64_t all = (uint64_t)peer->epoch_got + peer->epoch_lost;
+	int64_t share = all ? (int64_t)(1024ull * peer->epoch_lost / all) : 0;
+
+	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
+	peer->epoch_got = peer->epoch_lost = 0;
+}
+
+/*
+ * Lost bytes are held against the window until they were asked for. One request must be able to
+ * name all that a window loses, or what is lost fills the window and nothing new comes.
+ */
+static void window_bound(struct ripc_context *ctx, struct peer *peer)
+{
+	uint64_t named = (uint64_t)WIRE_HOLES_MAX * ripc__peer_payload(ctx, peer);
+
+	if (ripc__peer_is_lossy(peer) && peer->window > named * 1024 / peer->loss)
+		peer->window = (uint32_t)(named * 1024 / peer->loss);
+}
+
+/*
+ * A loss means congestion if there is a queue, or if very much is lost; without either it is the
+ * path that loses, and sending less would not help (docs/rationale.md). Nor does silence mean
+ * congestion on a path that loses, unless it lasts: the request or its answer was lost.
+ */
+static bool is_congestion(struct peer *peer, bool silence)
+{
+	if (is_queueing(peer))
+		return true;
+	if (!silence)
+		return peer->loss >= LOSS_MOST;
+	return !ripc__peer_is_lossy(peer) || ++peer->silences >= SILENCES_MOST;
+}
+
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes)
+{
+	bool silence = lost_bytes == 0;
+
+	peer->epoch_lost += (uint32_t)lost_bytes;
+	/* Before the first round trip is known, silence may just be a long path. */
+	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->cut_us < peer->srtt_us)
+		return;
+	peer->cut_us = (uint32_t)ctx->now_us;
+	/* Silence says nothing about the share. */
+	if (!silence) {
+		loss_measure(peer);
+		window_bound(ctx, peer);
+	}
+	if (++peer->cuts == CUTS_TO_FORGET) {
+		peer->cuts = peer->proofs = 0;
+		peer->reorder -= peer->reorder > 0;
+	}
+	if (!is_congestion(peer, silence) || peer->is_testing)
+		return;
+	peer->slow_start = false;
+	peer->window_before = peer->window;
+	/* A long path takes long to fill again: by as much as CUBIC. */
+	window_set(peer, is_far(peer) ? peer->window / 10 * 7 : peer->window / 2);
+}
+
+/*
+ * On a path that loses, some requests are repeated too early whatever the path does: only several
+ * proofs among CUTS_TO_FORGET losses count there. A path that reorders gives one for nearly each.
+ */
+void ripc__peer_reorders(struct peer *peer)
+{
+	if (ripc__peer_is_lossy(peer) && ++peer->proofs < PROOFS_MOST)
+		return;
+	peer->proofs = 0;
+	if (peer->reorder < REORDER_MOST)
+		peer->reorder++;
+	peer->cuts = 0;
+	if (peer->window < peer->window_before && !peer->is_testing)
+		peer->window = peer->window_before;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A filter (classic BPF) for the socket on which questions come in. It sees the datagram from the
+ * UDP header on; the type and the ID lie where docs/protocol.md says. A hash of the ID chooses one
+ * of 512 bits, which are constants of the program.
+ */
+#include "resolvers/filter.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "util/bytes.h"
+
+#define UDP_HEADER  8u
+#define TYPE_AT     (UDP_HEADER + 1u)
+#define ID_AT       (UDP_HEADER + 48u)
+#define TO_AT       ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
+#define QUESTION    32u
+#define HASH        0x9e3779b1u
+#define HASH_SHIFT  23u /* leaves 9 bits */
+#define PROGRAM_MAX 80u
+
+struct program {
+	struct sock_filter at[PROGRAM_MAX];
+	uint16_t n;
+};
+
+static uint32_t big_endian(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+bool ripc__filter_add(struct filter *filter, uint64_t id)
+{
+	uint8_t bytes[8];
+	uint32_t hash, bit;
+
+	put64(bytes, id);
+	hash = (big_endian(bytes) ^ big_endian(bytes + 4)) * HASH >> HASH_SHIFT;
+	bit = 1u << hash % 32;
+	if (filter->bits[hash / 32] & bit)
+		return false;
+	filter->bits[hash / 32] |= bit;
+	return true;
+}
+
+static void add(struct program *program, uint16_t code, uint32_t k)
+{
+	program->at[program->n++] = (struct sock_filter)BPF_STMT(code, k);
+}
+
+static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t yes, uint8_t no)
+{
+	program->at[program->n++] = (struct sock_filter)BPF_JUMP(code, k, yes, no);
+}
+
+/* Lets pass what is no multicast question about one ID. */
+static void pass_others(struct program *program, struct in_addr group)
+{
+	add(program, BPF_LD | BPF_W | BPF_ABS, TO_AT);
+	branch(program, BPF_JMP | BPF_JEQ | BPF_K, ntohl(group.s_addr), 1, 0);
+	add(program, BPF_RET | BPF_K, UINT32_MAX);
+	add(program, BPF_LD | BPF_B | BPF_ABS, TYPE_AT);
+	branch(program, BPF_JMP | BPF_JEQ | BPF_K, QUESTION, 1, 0);
+	add(program, BPF_RET | BPF_K, UINT32_MAX);
+}
+
+/* Leaves the hash of the ID in M[0]; 0, which asks for all, and what looks like it, passes. */
+static void hash_id(struct program *program)
+{
+	add(program, BPF_LD | BPF_W | BPF_ABS, ID_AT);
+	add(program, BPF_MISC | BPF_TAX, 0);
+	add(program, BPF_LD | BPF_W | BPF_ABS, ID_AT + 4);
+	add(program, BPF_ALU | BPF_XOR | BPF_X, 0);
+	branch(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+	add(program, BPF_RET | BPF_K, UINT32_MAX);
+	add(program, BPF_ALU | BPF_MUL | BPF_K, HASH);
+	add(program, BPF_ALU | BPF_RSH | BPF_K, HASH_SHIFT);
+	add(program, BPF_ST, 0);
+}
+
+/* Chooses the word, then looks at its bit. */
+static void look_up(struct program *program, const struct filter *filter)
+{
+	add(program, BPF_ALU | BPF_AND | BPF_K, 31);
+	add(program, BPF_MISC | BPF_TAX, 0);
+	add(program, BPF_LD | BPF_MEM, 0);
+	add(program, BPF_ALU | BPF_RSH | BPF_K, 5);
+	for (uint32_t word = 0; word < FILTER_WORDS; word++) {
+		branch(program, BPF_JMP | BPF_JEQ | BPF_K, word, 0, 2);
+		add(program, BPF_LD | BPF_IMM, filter->bits[word]);
+		add(program, BPF_JMP | BPF_JA, 3 * (FILTER_WORDS - 1 - word));
+	}
+	add(program, BPF_ALU | BPF_RSH | BPF_X, 0);
+	branch(program, BPF_JMP | BPF_JSET | BPF_K, 1, 1, 0);
+	add(program, BPF_RET | BPF_K, 0);
+	add(program, BPF_RET | BPF_K, UINT32_MAX);
+}
+
+int ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group)
+{
+	struct program program = {.n = 0};
+	struct sock_fprog call = {.filter = program.at};
+
+	pass_others(&program, group);
+	hash_id(&program);
+	look_up(&program, filter);
+	call.len = program.n;
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &call, sizeof(call)) ? -errno : 0;
+}

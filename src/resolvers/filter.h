@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lets the kernel drop multicast questions about IDs that do not live here: else each question
+ * wakes every process of a host. What passes may still be about another ID.
+ */
+#ifndef RIPC_FILTER_H
+#define RIPC_FILTER_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FILTER_WORDS 16u
+
+struct filter {
+	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never taken back */
+};
+
+/* An ID lives here from now on. True: the filter has changed. */
+bool ripc__filter_add(struct filter *filter, uint64_t id);
+/* Puts it on a UDP socket, in place of what was there. Questions to other than the group pass. */
+int ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group);
+
+#endif

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who lives on this host. A context listens at an abstract Unix socket with its incarnation as the
+ * name, and holds a record lock (fcntl(2)) on a file without a name. Two contexts that have to do
+ * with each other are connected, and each has a descriptor of the other's file.
+ *
+ * Design notes. The end of the connection says "look now", the lock is the proof: the kernel takes
+ * it from a process that ends, however that ends, before it ends the process's sockets; a forked
+ * child inherits the connection, but not the lock. A connection that ends while the lock is held
+ * proves nothing: the other context needs us no more. A process loses its locks on a file with any
+ * descriptor of it that it closes: so a file that is our own is not taken from others, and the lock
+ * is taken anew if somebody hands it to us. Its own locks a process does not see: contexts of one
+ * process are not connected, they end together.
+ *
+ * Whoever can connect and has our uid is believed; it could end us, too. Two contexts that connect
+ * to each other at once keep the connection of the lesser incarnation.
+ */
+#include "life.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "util/bytes.h"
+
+#define MAGIC       0x4546494cu /* "LIFE" */
+#define VERSION     1u
+#define MESSAGE_LEN 16
+#define BACKLOG     128
+#define ACCEPTS_MAX 16
+#define UNNAMED_MAX 64u
+#define LOOKS_MAX   64u /* locks in one look */
+/* In a user namespace all that are not mapped: nobody in particular. */
+#define OVERFLOW_UID 65534u
+
+struct life_link {
+	struct list node;      /* life->unnamed, or life->closed */
+	struct life *life;
+	uint64_t context;      /* 0: unnamed */
+	uint32_t refs;         /* watches */
+	int fd, lock_fd;       /* -1: none */
+	bool ours;             /* we have connected */
+};
+
+/* ---- locks ------------------------------------------------------------------------------- */
+
+static struct flock first_byte(void)
+{
+	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+}
+
+static int pledge(int fd)
+{
+	struct flock lock = first_byte();
+
+	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
+}
+
+/* Does another process hold it? What cannot be told is not proven. */
+static bool is_pledged(int fd)
+{
+	struct flock lock = first_byte();
+
+	return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+static int lock_open(struct life *life)
+{
+	struct stat stat;
+	int fd = memfd_create("ripc-life", MFD_CLOEXEC), error;
+
+	if (fd < 0)
+		return -errno;
+	error = fstat(fd, &stat) ? -errno : pledge(fd);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	life->lock_fd = fd;
+	life->lock_dev = stat.st_dev;
+	life->lock_ino = stat.st_ino;
+	return 0;
+}
+
+/* Closes a descriptor that somebody has handed to us. */
+static void lock_drop(struct life *life, int fd)
+{
+	struct stat stat;
+	bool own = fstat(fd, &stat) == 0 && stat.st_dev == life->lock_dev &&
+		stat.st_ino == life->lock_ino;
+
+	close(fd);
+	if (own && life->lock_fd >= 0)
+		(void)pledge(life->lock_fd);
+}
+
+/* ---- sockets ----------------------------------------------------------------------------- */
+
+static socklen_t name_make(const struct life *life, uint64_t context, struct sockaddr_un *name)
+{
+	int len;
+
+	memset(name, 0, sizeof(*name));
+	name->sun_family = AF_UNIX;
+	len = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
+		"ripc-life/%x/%016" PRIx64, (unsigned int)life->uid, context);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int watch_fd(struct life *life, int fd, void *owner)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = (char *)owner + 1};
+
+	return epoll_ctl(life->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static void unwatch_fd(struct life *life, int fd)
+{
+	/* A forked child may keep the descriptor, and with it the entry in our set, alive. */
+	epoll_ctl(life->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	shutdown(fd, SHUT_RDWR);
+	close(fd);
+}
+
+/* The upper half of the descriptors is not for proofs. */
+static bool is_affordable(int fd)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+		(rlim_t)fd < limit.rlim_cur / 2;
+}
+
+static bool is_believed(const struct life *life, int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+		who.uid == life->uid && who.uid != OVERFLOW_UID && who.pid != getpid();
+}
+
+/* Says who we are, and shows our lock. */
+static int introduce(const struct life *life, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	uint8_t bytes[MESSAGE_LEN];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+
+	put32(bytes, MAGIC);
+	put32(bytes + 4, VERSION);
+	put64(bytes + 8, life->host.context);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &life->lock_fd, sizeof(int));
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Takes the one descriptor that a message should have: -1: it has another number of them. */
+static int take_descriptor(struct life *life, struct msghdr *message)
+{
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(message);
+	int fds[4], wanted = -1;
+	size_t n = 0;
+
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	n = n < 4 ? n : 4;
+	memcpy(fds, n ? CMSG_DATA(cmsg) : (void *)fds, n * sizeof(int));
+	if (n == 1 && !(message->msg_flags & MSG_CTRUNC))
+		wanted = fds[0];
+	for (size_t i = 0; i < n && wanted < 0; i++)
+		lock_drop(life, fds[i]);
+	return wanted;
+}
+
+/* Is it a file that can be locked, and not our own? */
+static bool is_lock(const struct life *life, int fd)
+{
+	struct stat stat;
+
+	return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) &&
+		(stat.st_dev != life->lock_dev || stat.st_ino != life->lock_ino);
+}
+
+/*
+ * What the other end says of itself. 1: its context and lock; 0: nothing yet; -ECONNRESET: the
+ * connection has ended; -EBADMSG: nonsense.
+ */
+static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+	} control;
+	uint8_t bytes[MESSAGE_LEN + 1];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -ECONNRESET;
+	*lock_fd = take_descriptor(life, &message);
+	if (n == 0 && *lock_fd < 0)
+		return -ECONNRESET;
+	if (n == MESSAGE_LEN && get32(bytes) == MAGIC && get32(bytes + 4) == VERSION &&
+			*lock_fd >= 0 && is_lock(life, *lock_fd)) {
+		*context = get64(bytes + 8);
+		return *context && *context != life->host.context ? 1 : -EBADMSG;
+	}
+	return -EBADMSG;
+}
+
+/* ---- links ------------------------------------------------------------------------------- */
+
+static void link_cut(struct life *life, struct life_link *link)
+{
+	if (link->fd >= 0) {
+		unwatch_fd(life, link->fd);
+		life->n_links--;
+	}
+	if (link->lock_fd >= 0)
+		lock_drop(life, link->lock_fd);
+	link->fd = link->lock_fd = -1;
+}
+
+static void link_end(struct life *life, struct life_link *link)
+{
+	link_cut(life, link);
+	if (link->context)
+		ripc__map_remove(&life->links, link->context);
+	list_remove(&link->node);
+	list_append(&life->closed, &link->node);
+}
+
+static struct life_link *link_make(struct life *life, uint64_t context)
+{
+	struct life_link *link = calloc(1, sizeof(*link));
+
+	if (!link)
+		return NULL;
+	*link = (struct life_link){.life = life, .context = context, .fd = -1, .lock_fd = -1};
+	list_init(&link->node);
+	if (context && ripc__map_put(&life->links, context, link)) {
+		free(link);
+		return NULL;
+	}
+	return link;
+}
+
+/* The lock is gone. The link stays while somebody counts on it, without a connection. */
+static void tell(struct life *life, struct life_link *link)
+{
+	uint64_t context = link->context;
+
+	if (link->refs)
+		link_cut(life, link);
+	else
+		link_end(life, link);
+	life->host.gone(life->host.arg, context);
+}
+
+/* The connection has ended, or there is doubt. */
+static void look_at(struct life *life, struct life_link *link, bool ended)
+{
+	if (link->lock_fd >= 0 && !is_pledged(link->lock_fd)) {
+		tell(life, link);
+		return;
+	}
+	if (!ended)
+		return;
+	if (!link->refs) {
+		link_end(life, link);
+		return;
+	}
+	/* It lives, and needs us no more; perhaps it is about to close. Its lock stays here. */
+	unwatch_fd(life, link->fd);
+	life->n_links--;
+	link->fd = -1;
+	life->host.gone(life->host.arg, 0);
+}
+
+static bool link_watch(struct life *life, struct life_link *link, int fd)
+{
+	if (life->n_links >= LIFE_LINKS_MAX || !is_affordable(fd) || watch_fd(life, fd, link))
+		return false;
+	link->fd = fd;
+	life->n_links++;
+	return true;
+}
+
+/* 0; -ECONNREFUSED: it is not on this host, or has ended. */
+static int link_connect(struct life *life, struct life_link *link)
+{
+	struct sockaddr_un name;
+	socklen_t len = name_make(life, link->context, &name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (fd < 0)
+		return -errno;
+	error = connect(fd, (struct sockaddr *)&name, len) ? -errno : 0;
+	if (!error && !is_believed(life, fd))
+		error = -EACCES;
+	error = error ? error : introduce(life, fd);
+	if (!error && link_watch(life, link, fd)) {
+		link->ours = true;
+		return 0;
+	}
+	close(fd);
+	return error ? error : -EMFILE;
+}
+
+/* Who has connected to us has said who it is. */
+static void name_link(struct life *life, struct life_link *link, uint64_t context, int lock_fd)
+{
+	struct life_link *other = ripc__map_get(&life->links, context);
+
+	/* Both have connected: that of the lesser incarnation stays. */
+	if (other && other->fd >= 0 && other->ours && life->host.context < context) {
+		lock_drop(life, lock_fd);
+		link_end(life, link);
+		return;
+	}
+	if (introduce(life, link->fd) || (!other && ripc__map_put(&life->links, context, link))) {
+		lock_drop(life, lock_fd);
+		link_end(life, link);
+		return;
+	}
+	list_remove(&link->node);
+	link->context = context;
+	link->lock_fd = lock_fd;
+	if (!other)
+		return;
+	link->refs = other->refs;
+	ripc__map_replace(&life->links, context, link);
+	link_cut(life, other);
+	list_append(&life->closed, &other->node);
+}
+
+static void link_input(struct life *life, struct life_link *link)
+{
+	uint64_t context = 0;
+	int lock_fd = -1, got = hear(life, link->fd, &context, &lock_fd);
+
+	if (got == 0)
+		return;
+	if (got == 1 && !link->context) {
+		name_link(life, link, context, lock_fd);
+		return;
+	}
+	if (got == 1 && link->ours && link->lock_fd < 0 && context == link->context) {
+		link->lock_fd = lock_fd;
+		return;
+	}
+	/* The end; or what does not belong there, which ends it. */
+	if (lock_fd >= 0)
+		lock_drop(life, lock_fd);
+	if (link->context)
+		look_at(life, link, true);
+	else
+		link_end(life, link);
+}
+
+static void drop_oldest_unnamed(struct life *life)
+{
+	uint32_t n = 0;
+
+	list_for_each(node, &life->unnamed)
+		n++;
+	if (n > UNNAMED_MAX)
+		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
+}
+
+static void accept_all(struct life *life)
+{
+	for (int i = 0; life->listener >= 0 && i < ACCEPTS_MAX; i++) {
+		int fd = accept4(life->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct life_link *link = NULL;
+
+		if (fd < 0)
+			return;
+		if (is_believed(life, fd))
+			link = link_make(life, 0);
+		if (!link || !link_watch(life, link, fd)) {
+			close(fd);
+			free(link);
+			continue;
+		}
+		list_append(&life->unnamed, &link->node);
+		drop_oldest_unnamed(life);
+		link_input(life, link);
+	}
+}
+
+/* ---- what the source calls --------------------------------------------------------------- */
+
+static int listener_open(struct life *life)
+{
+	struct sockaddr_un name;
+	socklen_t len = name_make(life, life->host.context, &name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
+
+	if (fd < 0)
+		return -errno;
+	error = bind(fd, (struct sockaddr *)&name, len) || listen(fd, BACKLOG) ? -errno :
+		watch_fd(life, fd, life);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	life->listener = fd;
+	return 0;
+}
+
+void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd)
+{
+	*life = (struct life){.host = *host, .uid = uid, .epoll_fd = epoll_fd, .listener = -1,
+		.lock_fd = -1};
+	ripc__map_init(&life->links, host->context);
+	list_init(&life->unnamed);
+	list_init(&life->closed);
+	if (!host->gone || lock_open(life))
+		return;
+	if (listener_open(life) == 0)
+		return;
+	close(life->lock_fd);
+	life->lock_fd = -1;
+}
+
+void ripc__life_close(struct life *life)
+{
+	struct life_link *link;
+	uint32_t at = 0;
+
+	/* First of all, so that who is told by the end of a connection finds it gone. */
+	if (life->lock_fd >= 0)
+		close(life->lock_fd);
+	life->lock_fd = -1;
+	while (!list_empty(&life->unnamed))
+		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
+	while ((link = ripc__map_next(&life->links, &at))) {
+		link_end(life, link);
+		at = 0;
+	}
+	ripc__life_tend(life);
+	ripc__map_free(&life->links);
+	if (life->listener >= 0)
+		unwatch_fd(life, life->listener);
+	life->listener = -1;
+}
+
+void ripc__life_watch(struct life *life, uint64_t context)
+{
+	struct life_link *link;
+
+	if (life->lock_fd < 0 || !context || context == life->host.context)
+		return;
+	link = ripc__map_get(&life->links, context);
+	if (!link) {
+		accept_all(life); /* perhaps it has just connected to us */
+		link = ripc__map_get(&life->links, context);
+	}
+	link = link ? link : link_make(life, context);
+	if (!link)
+		return;
+	link->refs++;
+	if (link->fd < 0)
+		(void)link_connect(life, link);
+}
+
+void ripc__life_unwatch(struct life *life, uint64_t context)
+{
+	struct life_link *link = context ? ripc__map_get(&life->links, context) : NULL;
+
+	if (link && link->refs && --link->refs == 0)
+		link_end(life, link);
+}
+
+bool ripc__life_look(struct life *life)
+{
+	uint32_t at = life->look_at, n = 0;
+	struct life_link *link;
+
+	while (n < LOOKS_MAX && (link = ripc__map_next(&life->links, &at))) {
+		if (link->lock_fd < 0)
+			continue;
+		n++;
+		look_at(life, link, false);
+	}
+	life->look_at = n < LOOKS_MAX ? 0 : at;
+	return n > 0 || life->look_at > 0;
+}
+
+void ripc__life_ready(struct life *life, void *data)
+{
+	void *owner = (char *)data - 1;
+	struct life_link *link = owner;
+
+	if (owner == life)
+		accept_all(life);
+	else if (link->fd >= 0)
+		link_input(life, link);
+}
+
+void ripc__life_tend(struct life *life)
+{
+	while (!list_empty(&life->closed))
+		free(list_entry(list_pop(&life->closed), struct life_link, node));
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The names that this host's processes have bound. They are read at most so often that it takes
+ * a fiftieth of a processor: questions from other hosts may cause it.
+ */
+#include "resolvers/names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LIFETIME_US 100000u
+#define COST_TIMES  50u
+#define NAMES_MAX   65536u
+
+socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_un *name)
+{
+	int len;
+
+	memset(name, 0, sizeof(*name));
+	name->sun_family = AF_UNIX;
+	len = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
+		"ripc/%x/%016" PRIx64 "/%" PRIx64, (unsigned int)uid, wanted->id, wanted->k);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static uint64_t clock_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+/* Takes "...  @ripc/<uid>/<id>/<k>" apart. */
+static bool line_parse(const struct names *names, const char *line, struct name *found)
+{
+	const char *at = strchr(line, '@');
+	struct sockaddr_un again;
+	unsigned int uid;
+	size_t len;
+
+	if (!at || sscanf(at, "@ripc/%8x/%16" SCNx64 "/%16" SCNx64, &uid, &found->id,
+			&found->k) != 3)
+		return false;
+	/* There is one way to write it. */
+	ripc__name_make(names->uid, found, &again);
+	len = strlen(again.sun_path + 1);
+	return found->id && strncmp(at + 1, again.sun_path + 1, len) == 0 &&
+		(at[1 + len] == '\n' || at[1 + len] == '\0');
+}
+
+static int name_add(struct names *names, const struct name *name)
+{
+	if (names->n == names->room) {
+		uint32_t room = names->room ? 2 * names->room : 64;
+		struct name *more = realloc(names->at, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		names->at = more;
+		names->room = room;
+	}
+	names->at[names->n++] = *name;
+	return 0;
+}
+
+int ripc__names_refresh(struct names *names)
+{
+	uint64_t now_us = clock_us(), patience_us = COST_TIMES * names->took_us;
+	struct name found;
+	char *line = NULL;
+	size_t size = 0;
+	int error = 0;
+	FILE *file;
+
+	patience_us = patience_us < LIFETIME_US ? LIFETIME_US : patience_us;
+	if (names->read_us && now_us - names->read_us < patience_us)
+		return 0;
+	file = fopen("/proc/net/unix", "re");
+	if (!file)
+		return -errno;
+	names->n = 0;
+	while (!error && names->n < NAMES_MAX && getline(&line, &size, file) >= 0) {
+		if (line_parse(names, line, &found))
+			error = name_add(names, &found);
+	}
+	free(line);
+	fclose(file);
+	names->read_us = clock_us();
+	names->took_us = names->read_us - now_us;
+	return error;
+}
+
+void ripc__names_free(struct names *names)
+{
+	free(names->at);
+	*names = (struct names){0};
+}

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the project's programs say to each other over UDP is captured and decoded by the text, whole.
+
+Five workloads on the loopback interface of a network namespace; every datagram, of contexts and of
+the resolver, is decoded strictly and encoded again to the same bytes.
+
+usage: test_captures.py BUILD_ROOT
+"""
+import collections
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+import protocol as p
+
+SKIP = 77
+PORT = 15511
+ETH_P_ALL, PACKET_OUTGOING, SOL_PACKET, PACKET_STATISTICS, SO_RCVBUFFORCE = 3, 4, 263, 6, 33
+# Segments of one send are to be captured one by one; questions by unicast as well.
+VARIABLES = {'RIPC_BACKENDS': 'udp', 'RIPC_OPTIONS': 'udp.gso=off,udp.gro=off',
+             'RIPC_PEERS': '127.0.0.1'}
+
+
+class Capture:
+    """The UDP datagrams of the loopback interface while the `with` block runs."""
+
+    def __init__(self):
+        self.datagrams, self.done, self.lost = [], False, 0
+
+    def __enter__(self):
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
+        self.socket.bind(('lo', 0))
+        self.socket.settimeout(0.2)
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done = True
+        self.thread.join()
+        self.lost = struct.unpack('II', self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[1]
+        self.socket.close()
+
+    def read(self):
+        while True:
+            try:
+                frame, sender = self.socket.recvfrom(70000)
+            except TimeoutError:
+                if self.done:
+                    return
+                continue
+            if sender[2] == PACKET_OUTGOING:  # each passes twice
+                self.datagrams += udp_of(frame[14:])
+
+
+def udp_of(packet):
+    """The ports and payload of an IP packet, if it is one of UDP."""
+    if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_UDP:
+        assert struct.unpack_from('>H', packet, 6)[0] & 0x3fff == 0, 'a fragment'
+        packet = packet[4 * (packet[0] & 15):]
+    elif packet[0] >> 4 == 6 and packet[6] == socket.IPPROTO_UDP:
+        packet = packet[40:]
+    else:
+        return []
+    source, to, length = struct.unpack_from('>HHH', packet)
+    return [(source, to, packet[8:length])]
+
+
+def check(datagram, counts):
+    """Decodes one; raises Malformed."""
+    source, to, data = datagram
+    if not data:
+        counts['empty'] += 1
+        return
+    if PORT in (source, to):
+        packet = p.decode_resolver(data)
+        p.want(all(p.is_address(*addr) for addr in packet.addrs or ()), 'an address that is none')
+        again = p.encode_resolver(packet)
+    else:
+        packet = p.decode(data)
+        again = p.encode(packet)
+    p.want(again == data, 'encoded otherwise')
+    counts[p.NAMES[packet.type]] += 1
+
+
+class Programs:
+    """The built programs; servers end with the block."""
+
+    def __init__(self, build):
+        self.build, self.servers = build, []
+        self.environment = dict(os.environ, **VARIABLES)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.send_signal(signal.SIGINT)
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+    def path(self, command):
+        return [os.path.join(self.build, command[0]), *command[1:]]
+
+    def serve(self, *command, **more):
+        server = subprocess.Popen(self.path(command), env=self.environment, stdin=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL, **more)
+        self.servers.append(server)
+        return server
+
+    def run(self, *command):
+        """Runs a client; one that does not find its server is run again."""
+        for _ in range(5):
+            done = subprocess.run(self.path(command), env=self.environment, timeout=120, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode == 0:
+                return
+        raise AssertionError(f'{command}: {done.returncode}: {done.stdout}')
+
+
+def hello(programs, _):
+    programs.serve('examples/hello_server')
+    for name in ('one', 'two', 'three'):
+        programs.run('examples/hello_client', name)
+
+
+def pingpong(programs, _):
+    programs.serve('examples/pingpong', '--serve', '--name', 'pong')
+    programs.run('examples/pingpong', '--name', 'pong', '--sizes', '50,500,1400,100000', '--count', '40')
+
+
+def files(programs, folder):
+    for name, size in (('small', 1000), ('large', 4 << 20)):
+        with open(os.path.join(folder, name), 'wb') as file:
+            file.write(os.urandom(size))
+    programs.serve('examples/fileserver', folder, '--name', 'files')
+    programs.run('examples/fileget', '--name', 'files', '--list')
+    programs.run('examples/fileget', '--name', 'files', '--recursive', '--discard')
+
+
+def finding(programs, _):
+    programs.serve('examples/pingpong', '--serve', '--name', 'pong')
+    programs.run('tools/ripc', 'ping', 'pong', '-c', '5')
+    programs.run('tools/ripc', 'ls')
+    subprocess.run(programs.path(['tools/ripc', 'ping', 'nobody']), env=programs.environment,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False)
+
+
+def loss(programs, _):
+    """One of ten datagrams is lost on its way in, after it was captured."""
+    rules = ('add table netdev lab\nadd chain netdev lab c { type filter hook ingress device "lo" '
+             'priority 0; }\nadd rule netdev lab c meta l4proto udp numgen random mod 10 < 1 drop\n')
+    subprocess.run(['nft', '-f', '-'], input=rules, text=True, check=True)
+    programs.serve('tests/net/net-xfer', 'serve', '--id', '4711')
+    xfer = ('tests/net/net-xfer', 'send', '--to', '4711', '--bytes')
+    programs.run(*xfer, '1000000', '--pieces', '4', '--items', '3')
+    programs.run(*xfer, '1000', '--shorts', '100')
+
+
+def capture(work, build):
+    with Capture() as taken, tempfile.TemporaryDirectory() as folder, Programs(build) as programs:
+        work(programs, folder)
+    counts, bad = collections.Counter(), []
+    for datagram in taken.datagrams:
+        try:
+            check(datagram, counts)
+        except p.Malformed as why:
+            bad.append((str(why), datagram))
+    print(f'{work.__name__}: {len(taken.datagrams)} datagrams, {len(bad)} undecodable, '
+          f'{taken.lost} not captured:', ', '.join(f'{n} {name}' for name, n in sorted(counts.items())),
+          flush=True)
+    for why, (source, to, data) in bad[:5]:
+        print(f'  {source} to {to}: {why}: {data[:100].hex()}')
+    return taken.datagrams and not bad, counts
+
+
+def main():
+    if '--inside' not in sys.argv:
+        if os.geteuid() != 0:
+            print('skipped: network namespaces need root')
+            sys.exit(SKIP)
+        sys.exit(subprocess.run(['unshare', '-n', sys.executable, *sys.argv, '--inside'],
+                                check=False).returncode)
+    subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+    total, good = collections.Counter(), True
+    for work in (hello, pingpong, files, finding, loss):
+        decoded, counts = capture(work, sys.argv[1])
+        total += counts
+        good = good and decoded
+    missing = {'SHORT', 'ANNOUNCE', 'DATA', 'PULL', 'ANSWER', 'HELLO_ONLY', 'ECHO', 'ECHO_REPLY', 'GONE',
+               'QUESTION', 'RECORD', 'WITHDRAWN', 'NOBODY'} - set(total)
+    print(f'in all: {sum(total.values())} decoded; never seen: {missing or "none"}')
+    sys.exit(0 if good and not missing else 1)
+
+
+if __name__ == '__main__':
+    main()

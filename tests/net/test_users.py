@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two users of one host: what keeps them from sharing memory is told, and nobody waits for it."""
+import os
+import shutil
+
+import netlab
+from netlab import check
+from xfer import SERVICE
+
+SERVER, CLIENT = 64001, 64002
+REMEDY = "shm: another user's: set shm.uids on both sides"
+
+
+def as_user(user, *command):
+    return ('setpriv', '--reuid', user, '--regid', user, '--clear-groups', *command)
+
+
+def tool():
+    return os.path.join(netlab.PROGRAMS, '..', '..', 'tools', 'ripc')
+
+
+def host_of_users(lab):
+    host = lab.host('a')
+    host.ip('route', 'add', '224.0.0.0/4', 'dev', 'lo')
+    probe = host.start(*as_user(CLIENT, 'test', '-x', tool()))
+    if probe.popen.wait() != 0:
+        netlab.skip('other users cannot run what was built here')
+    return host
+
+
+def start(host, serving, **env):
+    server = host.start(*as_user(SERVER, netlab.program('xfer'), 'serve', '--id', SERVICE),
+                        RIPC_INTERFACES='lo', RIPC_OPTIONS=serving, **env)
+    server.line('ready')
+    return server
+
+
+def ping(host, asking, status=0, **env):
+    """What it says. Who would wait until silence tells it loses the first pings of these."""
+    client = host.start(*as_user(CLIENT, tool(), 'ping', SERVICE, '-c', 3, '-i', 1, '--timeout',
+                                 2000), RIPC_INTERFACES='lo', RIPC_OPTIONS=asking, **env)
+    said = client.popen.stdout.read()
+    check(client.popen.wait() == status, said)
+    return said
+
+
+def pings_by_udp(serving, asking):
+    with netlab.Lab() as lab:
+        host = host_of_users(lab)
+        server = start(host, serving)
+        said = ping(host, asking)
+        check('3 sent, 3 answered' in said and 'path: udp' in said and REMEDY in said, said)
+        check('unknown' not in said, said)
+        sent = host.start(*as_user(CLIENT, netlab.program('xfer'), 'send', '--to', SERVICE,
+                                   '--bytes', '3M'), RIPC_INTERFACES='lo', RIPC_OPTIONS=asking)
+        sent.end()
+        check(server.end()['wrong'] == 0, 'bytes are wrong')
+
+
+def nobody_admits():
+    pings_by_udp(None, None)
+
+
+def server_admits():
+    pings_by_udp('shm.uids=any', None)
+
+
+def client_admits():
+    pings_by_udp(None, 'shm.uids=any')
+
+
+def both_admit():
+    with netlab.Lab() as lab:
+        host = host_of_users(lab)
+        start(host, f'shm.uids={CLIENT}')
+        said = ping(host, f'shm.uids={SERVER}')
+        check('3 sent, 3 answered' in said and 'path: shm' in said, said)
+
+
+def not_found():
+    """Neither multicast nor peers: a user's local names say who has it."""
+    with netlab.Lab() as lab:
+        host = host_of_users(lab)
+        host.nft('add table ip lab\n'
+                 'add chain ip lab out { type filter hook output priority 0; }\n'
+                 'add rule ip lab out ip daddr 224.0.0.0/4 counter drop\n')
+        start(host, None)
+        said = ping(host, None, status=1)
+        check(f'another user (uid {SERVER})' in said, said)
+
+
+if __name__ == '__main__':
+    if not shutil.which('setpriv'):
+        netlab.skip('there is no program "setpriv"')
+    netlab.main([nobody_admits, server_admits, client_admits, both_admit, not_found], 'nft')

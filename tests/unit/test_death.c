@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A partner whose end is proven: what becomes of what was under way, and of what it held. */
+#include "core/core.h"
+#include "lone.h"
+
+#define SETTLED_US 60000u
+
+static char bytes[100000];
+
+static int send_to(struct lone *lone, uint64_t incarnation, size_t len)
+{
+	const struct iovec item = {bytes, len};
+	const struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
+		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000,
+		.to_incarnation = incarnation};
+
+	return ripc_sendmsg(lone->svc, &send, NULL);
+}
+
+static void die(struct lone *lone)
+{
+	ripc__death_told(lone->ctx, lone->context);
+	lone_pass(lone, SETTLED_US);
+}
+
+static void expect_end(struct lone *lone, enum ripc_outcome outcome)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(msg->outcome, outcome);
+	ripc_msg_free(msg);
+}
+
+/* What was wholly sent may have been delivered; what was not was not; nor was what begins later. */
+START_TEST(death__ends_what_is_under_way)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, _i ? sizeof(bytes) : 100), 0);
+	lone_pass(&lone, 1000);
+	die(&lone);
+	expect_end(&lone, _i ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), -ENOENT);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What was certainly not delivered goes to the next holder of the ID. */
+START_TEST(death__next_holder_gets_what_is_left)
+{
+	static struct lone lone;
+	struct wire_packet packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_int_eq(send_to(&lone, 0, sizeof(bytes)), 0);
+	lone_pass(&lone, 1000);
+	die(&lone);
+	since = lone.n_sent;
+	lone_answer(&lone, lone.incarnation + 1, lone.context + 1, 2);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
+	ck_assert_uint_eq(packet.h.dst, lone.incarnation + 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* An answer that the dead has given before its end names nobody. */
+START_TEST(death__late_answer_is_asked_again)
+{
+	static struct lone lone;
+	uint32_t since, n_asked;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	die(&lone);
+	ck_assert_int_eq(send_to(&lone, 0, 100), 0);
+	since = lone.n_sent;
+	n_asked = lone.n_asked;
+	lone_answer(&lone, lone.incarnation, lone.context, 2);
+	lone_pass(&lone, 400000);
+	ck_assert_uint_eq(lone.n_sent, since);
+	ck_assert_uint_gt(lone.n_asked, n_asked);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Four that die in the middle of a message leave all that they held to others, at once. */
+START_TEST(death__gives_back_shares)
+{
+	static struct lone lone;
+	struct wire_packet packet = {.h = {.type = WIRE_ANNOUNCE, .number = 1}, .n_items = 1,
+		.announce = {.total = 5000000, .oldest = 1, .n_items = 1}};
+	uint64_t context;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	context = lone.context;
+	for (uint8_t i = 0; i < 4; i++) {
+		lone_newcomer(&lone, (uint8_t)(10 + i));
+		lone_say(&lone, &packet, &packet.announce.total, NULL);
+	}
+	ck_assert_uint_eq(lone.ctx->held[SHARE_UNFINISHED], 4);
+	while (lone.context > context)
+		ripc__death_told(lone.ctx, lone.context--);
+	lone_pass(&lone, SETTLED_US);
+	for (int share = 0; share < SHARES; share++)
+		ck_assert_uint_eq(lone.ctx->held[share], 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{death__ends_what_is_under_way, 2},
+		{death__next_holder_gets_what_is_left, 1},
+		{death__late_answer_is_asked_again, 1},
+		{death__gives_back_shares, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("death", loops);
+}

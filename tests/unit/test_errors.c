@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errors in words: each code that a call may return has a sentence of its own. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "ripc/ripc.h"
+#include "suite.h"
+
+/* What ripc.h and the man pages name, and what the parts below pass on. */
+static const int documented[] = {
+	0, EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EBADMSG, EBUSY, ECANCELED,
+	ECONNREFUSED, ECONNRESET, EEXIST, EFAULT, EHOSTUNREACH, EINPROGRESS, EINTR, EINVAL, EIO,
+	EMFILE, EMSGSIZE, ENAMETOOLONG, ENETDOWN, ENETUNREACH, ENFILE, ENOBUFS, ENODATA, ENODEV,
+	ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTSUP, EOVERFLOW, EOWNERDEAD, EPERM, EPROTO,
+	EPROTONOSUPPORT, ESHUTDOWN, ETIMEDOUT, EUSERS,
+};
+#define DOCUMENTED (sizeof(documented) / sizeof(documented[0]))
+
+START_TEST(strerror__own_sentences)
+{
+	for (size_t i = 0; i < DOCUMENTED; i++) {
+		const char *text = ripc_strerror(-documented[i]);
+
+		ck_assert_str_ne(text, "unknown error");
+		ck_assert_str_ne(text, strerror(documented[i])); /* it says what it means here */
+		ck_assert_str_eq(text, ripc_strerror(documented[i]));
+		for (size_t j = 0; j < i; j++)
+			ck_assert_str_ne(text, ripc_strerror(-documented[j]));
+	}
+}
+END_TEST
+
+START_TEST(strerror__remedies)
+{
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENODEV), "ripc doctor"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EMFILE), "ulimit -n"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOMEM), "pool_bytes"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOBUFS), "pool_bytes"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ECONNRESET), "unknown"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EACCES), "another user"));
+}
+END_TEST
+
+/* Whatever the number, there is a text, and it stays. */
+START_TEST(strerror__any_number)
+{
+	static const int odd[] = {INT_MIN, INT_MAX, -INT_MAX, -134, -4096, 41, 58, 100000};
+	const char *first = ripc_strerror(-ENOTTY);
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+		ck_assert_str_eq(ripc_strerror(odd[i]), "unknown error");
+	for (int code = -200; code <= 200; code++)
+		ck_assert_uint_gt(strlen(ripc_strerror(code)), 0);
+	ck_assert_str_eq(first, strerror(ENOTTY)); /* none of ours: the system's */
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		strerror__own_sentences, strerror__remedies, strerror__any_number, NULL,
+	};
+
+	return suite_run("errors", tests);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A partner of whom it is said that it has ended: asked, and only its silence counts. */
+#include "core/core.h"
+#include "lone.h"
+
+#define WINDOW_US 250000u /* the longest that a partner on a short path may be silent */
+
+static char bytes[100000];
+
+static int send_to(struct lone *lone, uint64_t incarnation, size_t len)
+{
+	const struct iovec item = {bytes, len};
+	const struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
+		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000,
+		.to_incarnation = incarnation};
+
+	return ripc_sendmsg(lone->svc, &send, NULL);
+}
+
+static void hint(struct lone *lone, uint8_t host)
+{
+	const struct ripc__addr from = {.len = 1, .blob = {host}};
+	const struct ripc__event event = {.kind = RIPC_EV_HINT, .from = &from};
+
+	ripc__input_event(lone->ctx, &lone->ctx->devices[0], &event);
+}
+
+static void expect_end(struct lone *lone, enum ripc_outcome outcome)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(msg->outcome, outcome);
+	ripc_msg_free(msg);
+}
+
+static void expect_nothing(struct lone *lone)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), -EAGAIN);
+}
+
+static uint32_t n_echoes(struct lone *lone, uint32_t since)
+{
+	struct wire_packet packet;
+	uint32_t n = 0;
+
+	for (uint32_t i = since; i < lone->n_sent; i++)
+		n += wire_decode(lone->sent[i % LONE_SENT_MAX], lone->sent_len[i % LONE_SENT_MAX],
+			&packet) == 0 && packet.h.type == WIRE_ECHO;
+	return n;
+}
+
+/* Asked three times; then what was wholly sent is unknown, and what was not was not delivered. */
+START_TEST(hint__then_silence)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	since = lone.n_sent;
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, _i ? sizeof(bytes) : 100), 0);
+	hint(&lone, lone.host);
+	lone_pass(&lone, WINDOW_US - 50000);
+	ck_assert_uint_eq(n_echoes(&lone, since), 3);
+	expect_nothing(&lone);
+	lone_pass(&lone, 60000);
+	expect_end(&lone, _i ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What is new, and what is left, goes to the next holder. */
+START_TEST(hint__next_holder_gets_what_is_left)
+{
+	static struct lone lone;
+	struct wire_packet packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	ck_assert_int_eq(send_to(&lone, 0, sizeof(bytes)), 0);
+	hint(&lone, lone.host);
+	lone_pass(&lone, WINDOW_US + 10000);
+	since = lone.n_sent;
+	lone_answer(&lone, lone.incarnation + 1, lone.context + 1, 3);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
+	ck_assert_uint_eq(packet.h.dst, lone.incarnation + 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* 0: it answers; 1: it says something else; 2: it answers with another nonce, and is lost. */
+START_TEST(hint__may_be_forged)
+{
+	static struct lone lone;
+	struct wire_packet echo, says = {.h.type = WIRE_ECHO_REPLY};
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	ck_assert_int_eq(send_to(&lone, 0, 100), 0);
+	hint(&lone, lone.host);
+	ck_assert(lone_hear(&lone, 0, WIRE_ECHO, &echo));
+	says.value = _i ? 1 : echo.value;
+	lone_pass(&lone, 10000);
+	lone.token_out += _i == 2;
+	lone_say(&lone, &says, NULL, NULL);
+	lone_pass(&lone, WINDOW_US);
+	if (_i == 2)
+		expect_end(&lone, RIPC_UNKNOWN);
+	else
+		expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* However many come, a partner is asked three times at most in that time, once if it answers. */
+START_TEST(hint__many)
+{
+	static struct lone lone;
+	struct wire_packet echo, reply = {.h.type = WIRE_ECHO_REPLY};
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	since = lone.n_sent;
+	hint(&lone, lone.host);
+	ck_assert(lone_hear(&lone, since, WIRE_ECHO, &echo));
+	reply.value = echo.value;
+	lone_say(&lone, &reply, NULL, NULL);
+	for (int i = 0; i < 100; i++) {
+		hint(&lone, lone.host);
+		hint(&lone, lone.host + 1); /* where nobody is known */
+		lone_pass(&lone, WINDOW_US / 200);
+	}
+	ck_assert_uint_eq(n_echoes(&lone, since), 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* This end was stopped for so long that it heard nothing: the partner is asked again. */
+START_TEST(hint__while_stopped)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	hint(&lone, lone.host);
+	lone_pass(&lone, WINDOW_US - 50000);
+	since = lone.n_sent;
+	lone.now_us += 2000000;
+	ripc_poll(lone.ctx);
+	ck_assert_uint_eq(n_echoes(&lone, since), 1);
+	expect_nothing(&lone);
+	lone_pass(&lone, WINDOW_US);
+	expect_end(&lone, RIPC_UNKNOWN);
+	lone_close_all(&lone);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{hint__then_silence, 2},
+		{hint__next_holder_gets_what_is_left, 1},
+		{hint__may_be_forged, 3},
+		{hint__many, 1},
+		{hint__while_stopped, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("hint", loops);
+}

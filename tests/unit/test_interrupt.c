@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ending calls that wait: by ripc_wake(), from threads and signal handlers, and by signals. */
+#include <signal.h>
+
+#include "api.h"
+
+/* The thread sanitizer holds back signals of a thread that sleeps on a futex by itself. */
+#ifdef __SANITIZE_THREAD__
+#define SIGNALS_COME false
+#else
+#define SIGNALS_COME true
+#endif
+
+/* One that waits in a thread of its own. */
+struct caller {
+	pthread_t thread;
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	enum { RECEIVES, PINGS, RESOLVES } what;
+	atomic_int result;
+	atomic_bool done;
+};
+
+static void *caller_main(void *arg)
+{
+	struct caller *caller = arg;
+	struct ripc_msg *msg = NULL;
+	uint64_t rtt_ns;
+	int result;
+
+	if (caller->what == PINGS)
+		result = ripc_ping(caller->svc, NOBODY, PATIENCE_MS, &rtt_ns);
+	else if (caller->what == RESOLVES)
+		result = ripc_resolve(caller->ctx, NOBODY, PATIENCE_MS);
+	else
+		result = ripc_receive(caller->svc, -1, &msg);
+	ripc_msg_free(msg);
+	atomic_store(&caller->result, result);
+	atomic_store(&caller->done, true);
+	return NULL;
+}
+
+static void caller_start(struct caller *caller, const struct side *side, int what)
+{
+	caller->ctx = side->ctx;
+	caller->svc = side->svc;
+	caller->what = what;
+	atomic_store(&caller->done, false);
+	ck_assert_int_eq(pthread_create(&caller->thread, NULL, caller_main, caller), 0);
+}
+
+static void caller_join(struct caller *caller, int result)
+{
+	ck_assert_int_eq(pthread_join(caller->thread, NULL), 0);
+	ck_assert_int_eq(atomic_load(&caller->result), result);
+}
+
+static void pass_time(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	nanosleep(&pause, NULL);
+}
+
+/* ---- ripc_wake() ------------------------------------------------------------------------- */
+
+static const struct kind {
+	const char *backend;
+	uint32_t flags, spin_us;
+	bool talks; /* before: then it sleeps in the port's own wait */
+} kinds[] = {
+	{"udp", 0, 0, false}, {"udp", 0, 0, true}, {"udp", 0, RIPC_SPIN_NEVER, true},
+	{"udp", 0, 50000000, false}, {"udp", RIPC_NO_THREAD, 0, false},
+	{"udp", RIPC_INTERRUPTIBLE, 0, true}, {"shm", 0, 0, false}, {"shm", 0, 0, true},
+	{"shm", 0, RIPC_SPIN_NEVER, true}, {"shm", 0, 50000000, true},
+	{"shm", RIPC_NO_THREAD, 0, false}, {"shm,udp", 0, 0, true},
+};
+
+static void kind_open(struct pair *pair, const struct kind *kind)
+{
+	struct ripc_config cfg = api_config(kind->flags);
+
+	cfg.backends = kind->backend;
+	cfg.spin_us = kind->spin_us;
+	side_open_as(&pair->a, &cfg, 0);
+	cfg.flags = cfg.spin_us = 0;
+	side_open_as(&pair->b, &cfg, 0);
+	for (int i = 0; kind->talks && i < 100; i++)
+		acquaint(&pair->b, &pair->a);
+}
+
+/* Wherever the call is: looking, yielding, about to sleep, asleep. */
+START_TEST(wake__ends_a_call)
+{
+	struct caller caller = {0};
+	struct pair pair;
+
+	kind_open(&pair, &kinds[_i]);
+	for (int i = 0; i < 60; i++) {
+		caller_start(&caller, &pair.a, RECEIVES);
+		for (int j = 0; j < i % 8; j++)
+			pass_time();
+		ck_assert_int_eq(ripc_wake(pair.a.svc), 0);
+		caller_join(&caller, -EINTR);
+	}
+	check_nothing(pair.a.svc);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(wake__before_the_call)
+{
+	struct ripc_msg *msg = NULL;
+	struct side side;
+
+	side_open(&side, _i ? RIPC_SINGLE_THREAD : 0);
+	ck_assert_int_eq(ripc_wake(side.svc), 0);
+	check_nothing(side.svc);
+	ck_assert_int_eq(ripc_receive(side.svc, -1, &msg), -EINTR);
+	ck_assert_int_eq(ripc_wake(side.svc), 0);
+	ck_assert_int_eq(ripc_wake(side.svc), 0);
+	ck_assert_int_eq(ripc_receive(side.svc, PATIENCE_MS, &msg), -EINTR);
+	ck_assert_int_eq(ripc_receive(side.svc, PATIENCE_MS, &msg), -EINTR);
+	ck_assert_int_eq(ripc_receive(side.svc, 10, &msg), -ETIMEDOUT);
+	ck_assert_int_eq(ripc_wake(NULL), -EINVAL);
+	side_close(&side);
+}
+END_TEST
+
+/* A server that always has something to do is ended, too, and nothing gets lost. */
+START_TEST(wake__while_messages_are_there)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_msg *msg = NULL;
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_wake(pair.b.svc), 0);
+	ck_assert_int_eq(ripc_receive(pair.b.svc, -1, &msg), -EINTR);
+	ck_assert_int_eq(ripc_receive(pair.b.svc, -1, &msg), 0);
+	ripc_msg_free(msg);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Of several that wait, in one service and in others of the context. */
+START_TEST(wake__each_ends_one)
+{
+	struct caller callers[4] = {0}, other = {0};
+	const struct iovec one = item("x", 1);
+	struct side sides[2];
+
+	side_open(&sides[0], _i ? RIPC_INTERRUPTIBLE : 0);
+	sides[1] = sides[0];
+	ck_assert_int_eq(ripc_service_open(sides[0].ctx, 0, 0, &sides[1].svc), 0);
+	caller_start(&other, &sides[1], RECEIVES);
+	for (int i = 0; i < 4; i++)
+		caller_start(&callers[i], &sides[0], RECEIVES);
+	pass_time();
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(ripc_wake(sides[0].svc), 0);
+	for (int i = 0; i < 4; i++)
+		caller_join(&callers[i], -EINTR);
+	ck_assert(!atomic_load(&other.done));
+	ck_assert_int_eq(ripc_send_long(sides[0].svc, ripc_service_id(sides[1].svc), &one, 1,
+		PATIENCE_MS), 0);
+	caller_join(&other, 0);
+	check_nothing(sides[0].svc);
+	side_close(&sides[0]);
+}
+END_TEST
+
+START_TEST(wake__ends_a_ping)
+{
+	struct caller caller = {0};
+	struct side side;
+
+	side_open(&side, 0);
+	caller_start(&caller, &side, PINGS);
+	ck_assert_int_eq(ripc_wake(side.svc), 0);
+	caller_join(&caller, -EINTR);
+	side_close(&side);
+}
+END_TEST
+
+/* It tells what became of it, and the wake is kept. */
+START_TEST(wake__does_not_end_a_send)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_msg *msg = NULL;
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert_int_eq(ripc_wake(pair.a.svc), 0);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
+	ck_assert_int_eq(ripc_receive(pair.a.svc, -1, &msg), -EINTR);
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- signals ----------------------------------------------------------------------------- */
+
+static struct ripc_service *to_wake;
+static atomic_int n_handled;
+
+static void on_signal(int number)
+{
+	(void)number;
+	atomic_fetch_add(&n_handled, 1);
+	if (to_wake)
+		ripc_wake(to_wake);
+}
+
+static void handle_signals(struct ripc_service *svc)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+	to_wake = svc;
+	atomic_store(&n_handled, 0);
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+}
+
+/* In whatever the thread is doing when the signal comes, be it with the lock. */
+START_TEST(wake__from_a_signal_handler)
+{
+	struct caller caller = {0};
+	struct pair pair;
+
+	kind_open(&pair, &kinds[_i]);
+	handle_signals(pair.a.svc);
+	for (int i = 0; i < 60; i++) {
+		caller_start(&caller, &pair.a, RECEIVES);
+		for (int j = 0; j < i % 8; j++)
+			pass_time();
+		ck_assert_int_eq(pthread_kill(caller.thread, SIGUSR1), 0);
+		caller_join(&caller, -EINTR);
+	}
+	ck_assert_int_eq(atomic_load(&n_handled), 60);
+	check_nothing(pair.a.svc);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Signals until it has ended: one that comes before the call ends nothing. */
+static void signal_until_done(struct caller *caller)
+{
+	for (int i = 0; i < PATIENCE_MS && !atomic_load(&caller->done); i++) {
+		ck_assert_int_eq(pthread_kill(caller->thread, SIGUSR1), 0);
+		pass_time();
+	}
+	caller_join(caller, -EINTR);
+}
+
+START_TEST(interruptible__ends_by_a_signal)
+{
+	struct kind kind = kinds[_i];
+	struct caller caller = {0};
+	struct pair pair;
+
+	kind.flags |= RIPC_INTERRUPTIBLE;
+	kind_open(&pair, &kind);
+	handle_signals(NULL);
+	for (int what = RECEIVES; what <= RESOLVES; what++) {
+		caller_start(&caller, &pair.a, what);
+		signal_until_done(&caller);
+	}
+	check_nothing(pair.a.svc);
+	pair_close(&pair);
+}
+END_TEST
+
+/* While another thread reads: that one goes on. */
+START_TEST(interruptible__beside_another)
+{
+	struct caller first = {0}, second = {0};
+	struct side side;
+
+	side_open(&side, RIPC_INTERRUPTIBLE);
+	handle_signals(NULL);
+	caller_start(&first, &side, RECEIVES);
+	caller_start(&second, &side, RECEIVES);
+	signal_until_done(&second);
+	ck_assert(!atomic_load(&first.done));
+	signal_until_done(&first);
+	side_close(&side);
+}
+END_TEST
+
+/* Afterwards no signal is held back. */
+START_TEST(interruptible__again_and_again)
+{
+	struct caller caller = {0};
+	struct ripc_msg *msg;
+	struct side side;
+	sigset_t mask;
+
+	side_open(&side, RIPC_INTERRUPTIBLE);
+	handle_signals(NULL);
+	for (int i = 0; i < 20; i++) {
+		caller_start(&caller, &side, RECEIVES);
+		signal_until_done(&caller);
+	}
+	ck_assert_int_eq(ripc_receive(side.svc, 10, &msg), -ETIMEDOUT);
+	ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+	ck_assert_int_eq(sigismember(&mask, SIGUSR1), 0);
+	side_close(&side);
+}
+END_TEST
+
+int main(void)
+{
+	const size_t n = (sizeof(kinds) / sizeof(kinds[0]));
+	const struct suite_loop loops[] = {
+		{ wake__ends_a_call, n }, { wake__before_the_call, 2 },
+		{ wake__while_messages_are_there, 1 }, { wake__each_ends_one, 2 },
+		{ wake__ends_a_ping, 1 }, { wake__does_not_end_a_send, 1 },
+		{ wake__from_a_signal_handler, SIGNALS_COME ? n : 0 },
+		{ interruptible__ends_by_a_signal, n },
+		{ interruptible__beside_another, 1 }, { interruptible__again_and_again, 1 },
+		{ NULL, 0 },
+	};
+
+	return suite_run_loops("interrupt", loops);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the network says later of a datagram: core is told, and no other partner suffers. */
+#include <errno.h>
+
+#include "udp_pair.h"
+
+static struct udp_side left, right, third;
+
+/* The left side's next datagram comes back as an error; third stays. */
+static void set_up(struct ripc__addr *gone)
+{
+	struct ripc__addr addr;
+
+	udp_pair_open(&left, &right, NULL);
+	udp_side_open(&third, NULL);
+	udp_side_addr(&right, localhost, gone);
+	udp_side_addr(&left, localhost, &addr);
+	ck_assert_int_eq(UDP->peer_open(&third.port, &third.peer, &addr), 0);
+	UDP->port_close(&right.port);
+	ck_assert_int_eq(udp_post(&left, 100, 1), 1);
+}
+
+static void tear_down(void)
+{
+	UDP->port_close(&left.port);
+	UDP->port_close(&third.port);
+}
+
+static void lead_to_third(void)
+{
+	struct ripc__addr addr;
+
+	udp_side_addr(&third, localhost, &addr);
+	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+}
+
+static void expect_hint(const struct ripc__addr *gone)
+{
+	struct pollfd fd = {.fd = UDP->wait_fd(&left.port), .events = POLLIN};
+	struct udp_peer peer;
+	struct ripc__event event;
+
+	ck_assert_int_eq(UDP->peer_open(&left.port, &peer, gone), 0);
+	while (UDP->poll(&left.port, &event, 1) == 0)
+		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_HINT);
+	ck_assert(UDP->peer_matches(&left.port, &peer, event.from));
+	UDP->peer_close(&left.port, &peer);
+}
+
+START_TEST(hint__of_a_closed_port)
+{
+	struct pollfd fd;
+	struct ripc__addr gone;
+	struct ripc__event event;
+
+	set_up(&gone);
+	expect_hint(&gone);
+	ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 0);
+	ck_assert_int_eq(UDP->wait_arm(&left.port), 0);
+	/* Nothing is left that would wake a sleeper. */
+	fd = (struct pollfd){.fd = UDP->wait_fd(&left.port), .events = POLLIN};
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	tear_down();
+}
+END_TEST
+
+/* One datagram, a long one, and several at once, which offload may send as one. */
+START_TEST(send__to_another_is_not_refused)
+{
+	static const struct {
+		uint32_t len, n;
+	} sends[] = {{100, 1}, {9000, 1}, {1000, 8}};
+	struct ripc__addr gone;
+
+	set_up(&gone);
+	lead_to_third();
+	ck_assert_int_eq(udp_post(&left, sends[_i].len, sends[_i].n), (int)sends[_i].n);
+	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	udp_expect(&third, sends[_i].len, sends[_i].n);
+	ck_assert_int_eq(UDP->wait_arm(&left.port), -EAGAIN);
+	expect_hint(&gone);
+	tear_down();
+}
+END_TEST
+
+/* What came in beside the error is handed over with the same poll. */
+START_TEST(poll__datagram_behind_an_error)
+{
+	struct ripc__addr gone;
+	struct ripc__event events[2];
+
+	set_up(&gone);
+	ck_assert_int_eq(udp_post(&third, 100, 1), 1);
+	ck_assert_int_eq(UDP->poll(&left.port, events, 2), 2);
+	ck_assert_int_eq(events[0].kind, RIPC_EV_HINT);
+	ck_assert_int_eq(events[1].kind, RIPC_EV_DATAGRAM);
+	UDP->release(&left.port, events[1].handle);
+	tear_down();
+}
+END_TEST
+
+/* A sleeper is still woken, and hears of the error then. */
+START_TEST(wake__with_an_error_pending)
+{
+	struct ripc__addr gone;
+
+	set_up(&gone);
+	UDP->wake(&left.port);
+	UDP->wait(&left.port);
+	expect_hint(&gone);
+	tear_down();
+}
+END_TEST
+
+/* Too long for the route is still said of the datagram itself, and only of that. */
+START_TEST(send__too_long_beside_an_error)
+{
+	struct ripc__addr gone;
+
+	set_up(&gone);
+	lead_to_third();
+	ck_assert_int_eq(udp_post(&left, 65530, 1), -EMSGSIZE);
+	ck_assert_int_eq(udp_post(&left, 100, 1), 1);
+	expect_hint(&gone);
+	tear_down();
+}
+END_TEST
+
+/* More errors than there is room for are read all the same. */
+START_TEST(hint__more_than_there_is_room_for)
+{
+	struct ripc__addr gone;
+	struct ripc__event events[64];
+	int n;
+
+	set_up(&gone);
+	for (int i = 0; i < 200; i++)
+		udp_post(&left, 100, 1);
+	while ((n = UDP->poll(&left.port, events, 64)) > 0)
+		ck_assert_int_le(n, UDP_HINTS);
+	ck_assert_int_eq(UDP->wait_arm(&left.port), 0);
+	tear_down();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{hint__of_a_closed_port, 1},
+		{send__to_another_is_not_refused, 3},
+		{poll__datagram_behind_an_error, 1},
+		{wake__with_an_error_pending, 1},
+		{send__too_long_beside_an_error, 1},
+		{hint__more_than_there_is_room_for, 1},
+		{NULL, 0},
+	};
+
+	return suite_run_loops("udp_errors", loops);
+}
