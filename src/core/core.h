@@ -599,8 +599,6 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
  */
 int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
 		struct peer **peer);
-/* Sends datagrams to a partner; returns what send said. A broken route is replaced soon. */
-int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n);
 /* The peer's device says (a negative errno) that it leads nowhere, or nothing is heard by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
 /* Does it lead nowhere, as a network says that would know, and is there no other? */

@@ -107,7 +107,8 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 		return NULL;
 	}
 	list_append(&ctx->partners, &partner->node);
-	ctx->stats.partners++;
+	if (ctx->stats.partners++ == 0)
+		ripc__wake_for_sweep(ctx);
 	return partner;
 }
 

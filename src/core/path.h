@@ -25,6 +25,24 @@ static inline void ripc__seal(const struct device *device, void *prefix, size_t 
 		wire_seal(prefix, len, crc);
 }
 
+/* What the device said (0 or a negative errno), as its callers know it; the route may be broken. */
+int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
+
+/* Sends datagrams to a partner; returns how many, or an error. A broken route is replaced soon. */
+static inline int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx,
+		uint32_t n)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct device *device = ripc__peer_device(ctx, peer);
+	int sent = peer->opening ? 0 : device->ops->send(device->port, peer->route, tx, n);
+
+	if (sent <= 0)
+		return ripc__transmit_failed(ctx, peer, sent);
+	ctx->stats.datagrams_sent += (uint32_t)sent;
+	return sent;
+}
+
 /*
  * Stamps tell round trips beyond doubt, whatever was repeated: a packet gives back its receiver's
  * last stamp, and how long ago that came (protocol.md, round trips). Either reads the clock anew.

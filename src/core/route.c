@@ -115,18 +115,11 @@ RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, 
 	have_failed(ctx, peer, device, why);
 }
 
-int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
+RIPC__RARE int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
-	struct device *device = ripc__peer_device(ctx, peer);
-	int sent = peer->opening ? 0 : device->ops->send(device->port, peer->route, tx, n);
-
-	if (sent > 0)
-		ctx->stats.datagrams_sent += (uint32_t)sent;
-	else if (sent == -ECONNRESET || sent == -EACCES)
-		ripc__route_failed(ctx, peer, sent);
-	return sent == -EACCES ? -ECONNRESET : sent;
+	if (why == -ECONNRESET || why == -EACCES)
+		ripc__route_failed(ctx, peer, why);
+	return why == -EACCES ? -ECONNRESET : why;
 }
 
 /* The best way to who answered, over devices below end that have not failed. */

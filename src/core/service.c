@@ -246,8 +246,9 @@ extern inline void ripc__service_deliver(struct partner *partner, struct message
 {
 	if (message->spare && small_bytes < SPARE_BYTES)
 		small_bytes = SPARE_BYTES;
-	message->public.sender = partner->resolved ? RIPC_SENDER_RESOLVED : RIPC_SENDER_CLAIMED;
-	if (message->public.reply && !partner->resolved)
+	if (partner->resolved)
+		message->public.sender = RIPC_SENDER_RESOLVED;
+	else if (message->public.reply)
 		ripc__claim_asks(partner, message->public.reply);
 	message->partner = partner;
 	message->share = large ? SHARE_LARGE : SHARE_SMALL;
@@ -278,7 +279,7 @@ int ripc__service_take(struct ripc_service *service, int timeout_ms, struct mess
 	struct ripc_context *ctx = service->ctx;
 
 	/* Also where there is always something, so that it would never wait. */
-	if (timeout_ms && ripc__wake_pending(&service->wakes) && ripc__wake_take(&service->wakes))
+	if (ripc__wake_pending(&service->wakes) && timeout_ms && ripc__wake_take(&service->wakes))
 		return -EINTR;
 	if (list_empty(&service->queue)) {
 		uint64_t deadline = ripc__deadline(ctx, timeout_ms);

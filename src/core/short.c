@@ -119,7 +119,7 @@ static bool is_plain(const struct iovec *items, uint32_t n_items)
 /* and nothing else to be said to the partner. */
 static bool takes_plain(const struct partner *partner)
 {
-	return partner->state == PARTNER_READY && partner->known && partner->resolved &&
+	return partner->resolved && partner->known && partner->state == PARTNER_READY &&
 		!partner->ack_number && !partner->peer->opening;
 }
 

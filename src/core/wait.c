@@ -126,33 +126,6 @@ int ripc__enter_hastily(struct ripc_context *ctx)
 	return 0;
 }
 
-/*
- * Who sleeps must learn of a timer that is due earlier than it thinks. The progress thread only
- * if it sleeps for long: while it ticks, a timer may be late by a tick.
- */
-void ripc__wake_for_timers(struct ripc_context *ctx)
-{
-	bool reads = ctx->reader && ctx->reader->asleep_on_port;
-	bool holds = !ctx->reader && ctx->thread_asleep && ctx->thread_holds;
-
-	if (reads && ripc__next_deadline(ctx) < ctx->reader_until_us)
-		kick_reader(ctx);
-	else if (holds && ripc__next_deadline(ctx) < atomic_load(&ctx->thread_until_us))
-		ripc__thread_kick(ctx);
-}
-
-extern inline void ripc__leave(struct ripc_context *ctx)
-{
-	if (ctx->any_broken)
-		ripc__routes_mend(ctx);
-	if (ctx->changed && !list_empty(&ctx->waiters))
-		ripc__wake_ready(ctx);
-	if (is_single(ctx))
-		return;
-	ripc__wake_for_timers(ctx);
-	ripc__mutex_unlock(&ctx->lock);
-}
-
 /* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
 static uint64_t sweep_due(const struct ripc_context *ctx)
 {
@@ -164,7 +137,8 @@ static uint64_t sweep_due(const struct ripc_context *ctx)
 	return due < ctx->next_sweep_us ? ctx->next_sweep_us : due;
 }
 
-uint64_t ripc__next_deadline(struct ripc_context *ctx)
+/* When something is due that calls may have made due sooner than a sleeper knows. */
+static inline uint64_t soonest(const struct ripc_context *ctx)
 {
 	uint64_t next = ripc__timers_next(&ctx->timers);
 	uint64_t due = ripc__resolver_deadline(ctx->resolver);
@@ -176,7 +150,55 @@ uint64_t ripc__next_deadline(struct ripc_context *ctx)
 		next = ctx->corked_due_us;
 	if (ctx->pool_due_us < next && ripc__pool_is_large(ctx->pool))
 		next = ctx->pool_due_us;
-	due = sweep_due(ctx);
+	return next;
+}
+
+/*
+ * A sleeper must learn of a timer that is due earlier than it thinks. The progress thread only
+ * if it sleeps for long: while it ticks, a timer may be late by a tick.
+ */
+static inline bool is_slept(const struct ripc_context *ctx)
+{
+	return ctx->reader ? ctx->reader->asleep_on_port : ctx->thread_holds && ctx->thread_asleep;
+}
+
+static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
+{
+	if (ctx->reader && due_us < ctx->reader_until_us)
+		kick_reader(ctx);
+	else if (!ctx->reader && due_us < atomic_load(&ctx->thread_until_us))
+		ripc__thread_kick(ctx);
+}
+
+void ripc__wake_for_timers(struct ripc_context *ctx)
+{
+	if (is_slept(ctx))
+		wake_before(ctx, soonest(ctx));
+}
+
+void ripc__wake_for_sweep(struct ripc_context *ctx)
+{
+	if (is_slept(ctx))
+		wake_before(ctx, sweep_due(ctx));
+}
+
+extern inline void ripc__leave(struct ripc_context *ctx)
+{
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
+	if (ctx->changed && !list_empty(&ctx->waiters))
+		ripc__wake_ready(ctx);
+	if (is_single(ctx))
+		return;
+	if (is_slept(ctx))
+		wake_before(ctx, soonest(ctx));
+	ripc__mutex_unlock(&ctx->lock);
+}
+
+uint64_t ripc__next_deadline(struct ripc_context *ctx)
+{
+	uint64_t next = soonest(ctx), due = sweep_due(ctx);
+
 	return due < next ? due : next;
 }
 

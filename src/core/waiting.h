@@ -49,8 +49,10 @@ int ripc__timers_progress(struct ripc_context *ctx);
 int ripc__resolver_progress(struct ripc_context *ctx);
 /* Ends the sleep of waiting calls that are ready. */
 void ripc__wake_ready(struct ripc_context *ctx);
-/* Whoever sleeps learns of timers that are due earlier than it thinks. */
+/* A sleeper learns of timers that are due earlier than it thinks. */
 void ripc__wake_for_timers(struct ripc_context *ctx);
+/* The same of the sweep, after the first partner came: those that follow are swept later. */
+void ripc__wake_for_sweep(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 int ripc__wait_open(struct ripc_context *ctx);
 void ripc__wait_close(struct ripc_context *ctx);
