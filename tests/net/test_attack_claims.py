@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks on who is whom: claims, tokens, and places for partners."""
+import time
+
+import netlab
+from forger import CLIENT, OTHER, SERVICE, Context, Figures, Forger, Honest, amplification, draw, \
+    flood, main, order, p, say, sink, three
+from netlab import check
+
+
+# ---- S1: the name of another ----------------------------------------------------------------
+
+def claimant(victim, service, of, name):
+    """A context that says what another one says of itself, and has proven its own address."""
+    forged = Context()
+    known = forged.find(of, int(name))
+    forged.id, forged.src, forged.context = int(name), known.incarnation, known.context
+    forged.find(victim, int(service))
+    return forged
+
+
+def forge_claim(victim, service, of, name):
+    """Says hello in the name of another, takes all that comes, and says that it has it."""
+    forged = claimant(victim, service, of, name)
+    forged.send(forged.short())
+    hello = forged.receive(kind=p.HELLO_ONLY)
+    token = hello.hello[0] if hello and hello.hello else 0
+    say(ready=True)
+    taken = 0
+    while not order(False):
+        got = forged.receive(0.02)
+        if not got:
+            continue
+        token = got.hello[0] if got.hello else token
+        if got.type == p.ANNOUNCE:
+            taken += 1
+            forged.send(forged.done(got.number, token))
+    say(taken=taken)
+
+
+def forge_beside(victim, service, of, name):
+    """Says hello in the name of another again and again, with its incarnation or any other."""
+    forged = claimant(victim, service, of, name)
+    liars = [(forged.src, draw())] + [(draw(), draw()) for _ in range(7)]
+
+    def packets():
+        for number in range(1, 1 << 32):
+            for src, token in liars:
+                yield forged, forged.short(number, src=src, hello=forged.hello(token=token))
+    flood([forged], packets(), 2000)
+
+
+def claimed_before():
+    """Who says first that he is somebody gets nothing of what is sent to that one."""
+    with netlab.Lab() as lab:
+        a, b, c = three(lab)
+        names = range(CLIENT, CLIENT + (12 if netlab.FULL else 4))
+        owners = [Honest(a, name) for name in names]
+        victim = Honest(b, SERVICE)
+        forgers = [Forger(c, 'forge_claim', b.addresses[4], SERVICE, a.addresses[4], name).ready()
+                   for name in names]
+        wait = time.monotonic() + 5
+        while victim.count()['forged'] < len(names) and time.monotonic() < wait:
+            time.sleep(0.01)
+        told = sum(1 - victim.send(name)['failed'] for name in names)
+        count, taken = victim.count(), sum(forger.tell('end')['taken'] for forger in forgers)
+        came = sum(owner.count()['honest'] for owner in owners)
+        check(count['forged'] == len(names), f'no attack: {count}')
+        check(taken == 0, f'{taken} of {len(names)} messages went to who has only claimed an ID')
+        check(told == came == len(names), f'{told} told delivered, {came} came, of {len(names)}')
+        check(count['forged_resolved'] == 0, f'forged, and told as resolved: {count}')
+        return f'{told} of {len(names)} delivered, none to the forger'
+
+
+def claimed_beside():
+    """Beside the true one no message in its name looks as if it were its."""
+    with netlab.Lab() as lab:
+        a, b, c = three(lab)
+        victim, other, _ = Honest(b, SERVICE), Honest(b, OTHER), sink(b)
+        client = Honest(a, CLIENT)
+        client.send(SERVICE)
+        victim.send(CLIENT)
+        forger = Forger(c, 'forge_beside', b.addresses[4], SERVICE, a.addresses[4], CLIENT).ready()
+        figures = Figures()
+        said = figures.windows(client, forger)
+        came, told = client.count()['honest'], victim.send(CLIENT, 100, 200)
+        count = victim.count()
+        check(count['forged'] > 0, f'no attack: {count}')
+        check(count['forged_resolved'] == 0, f'forged, and told as resolved: {count}')
+        check(told['failed'] == 0 and client.count()['honest'] - came == told['n'],
+              f'told delivered: {told}, came: {client.count()["honest"] - came}')
+        check(other.count()['forged'] == 0, 'the wrong service was attacked')
+        check(amplification(said) <= 1.5, f'{said}')
+        figures.check()
+        return f'{said["n"]} forged, {count["forged"]} told, none as resolved; {figures}'
+
+
+# ---- S3: tokens -----------------------------------------------------------------------------
+
+RIGHT_IN = 100         # one guess in so many is right
+TOKENS, SLOT_BITS = 300, 8  # so many bits of a running number vary as if they were drawn
+
+
+def forge_tokens(victim, service):
+    """How many bits of a token vary; then wrong ones from another address, and now and then a right one."""
+    partner, guesser = Context(), Context()
+    partner.find(victim, int(service))
+    tokens = []
+    for _ in range(TOKENS):
+        partner.src, partner.token = draw(), draw()
+        partner.send(partner.short(1, b'hello'))
+        look = partner.receive(kind=p.HELLO_ONLY)
+        tokens.append(look.hello[0])
+    bits = sum(TOKENS / 4 <= sum(token >> bit & 1 for token in tokens) <= TOKENS * 3 / 4 for bit in range(64))
+    guesser.to, guesser.victim = partner.to, partner.victim
+    guesser.socket.close()
+    guesser.socket = Context('10.99.200.30').socket
+    wrong = [guesser.short(1, token=draw(), src=partner.src) for _ in range(RIGHT_IN - 1)]
+
+    def packets():
+        number = 1
+        while True:
+            yield from ((guesser, data) for data in wrong)
+            number += 1
+            yield guesser, guesser.short(number, token=tokens[-1], src=partner.src)
+    flood([guesser], packets(), 30000, lambda: say(bits=bits))
+
+
+def guessed_tokens():
+    """A token has 48 random bits, and few of many guesses are looked at."""
+    with netlab.Lab() as lab:
+        a, b, c = three(lab)
+        c.ip('address', 'add', '10.99.200.30/24', 'dev', next(iter(devices(c))))
+        victim, _, _ = Honest(b, SERVICE), Honest(b, OTHER), sink(b)
+        client = Honest(a, CLIENT)
+        client.send(SERVICE)
+        forger = Forger(c, 'forge_tokens', b.addresses[4], SERVICE).ready()
+        figures = Figures()
+        figures.windows(client, forger)
+        said = forger.tell('end')
+        bits = forger.process.json()['bits']
+        wait, looked_at = time.monotonic() + 0.3, 0
+        while time.monotonic() < wait:
+            looked_at = victim.count()['forged'] * RIGHT_IN
+        seconds = sum(window['n'] / window['rate'] for window in figures.under)
+        bits -= SLOT_BITS
+        check(bits >= 48, f'{bits} bits of a token vary')
+        check(looked_at <= 2000 * (1 + seconds), f'{looked_at} of {said["n"]} guesses were looked at')
+        check(amplification(said) <= 1.5, f'{said}')
+        figures.check()
+        return f'{bits} bits vary; {said["n"]} guesses in {seconds:.1f} s, some {looked_at} looked at; {figures}'
+
+
+def devices(host):
+    for line in host.ip('-o', 'link').splitlines():
+        name = line.split(': ')[1].split('@')[0]
+        if name != 'lo':
+            yield name
+
+
+ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}
+if __name__ == '__main__':
+    main([claimed_before, claimed_beside, guessed_tokens], ATTACKS)
