@@ -158,10 +158,10 @@ struct peer {
 	uint32_t rate;       /* that came, the most of the last rounds, bytes in a millisecond */
 	uint32_t queue_us;   /* on the way in the last round, or before the test, at least */
 	uint32_t round_us, phase_us; /* when the round, the test began; a rival's: ends; wrap */
-	uint64_t arrived_us; /* when bytes of a long message last came from it */
+	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
 	uint32_t cut_us;     /* when the window was last cut; wraps */
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
-	uint64_t failed_us;  /* the device last failed, changed, or was tried again; 0: never */
+	uint32_t failed_us;  /* the device last failed, changed, or was tried again; wraps; 0: never */
 	struct candidate *candidate; /* a new route, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };
@@ -438,7 +438,8 @@ struct ripc_context {
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct partner **slots;    /* by token */
-	uint32_t n_slots, free_slots, *slot_stack;
+	uint32_t n_slots, free_slots;
+	uint16_t *slot_stack;
 	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */

@@ -308,7 +308,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 	/* One silence may be a lost request; two of the whole peer are more than that. */
 	if (++incoming->silences > 1 &&
-			ctx->now_us - incoming->partner->peer->arrived_us >= incoming->wait_us)
+			(uint32_t)ctx->now_us - incoming->partner->peer->arrived_us >= incoming->wait_us)
 		ripc__peer_cut(ctx, incoming->partner->peer, 0);
 	if (incoming->limit == incoming->got)
 		ripc__grant(incoming);
@@ -333,7 +333,7 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	incoming->arrivals++;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	incoming->silences = 0;
-	peer->arrived_us = ctx->now_us;
+	peer->arrived_us = (uint32_t)ctx->now_us;
 	incoming->wait_us = ripc__peer_patience(ctx, peer);
 	if (incoming->asked_us && end > incoming->asked_limit)
 		incoming->arrivals_beyond++;

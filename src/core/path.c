@@ -72,7 +72,7 @@ void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t
 
 void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo)
 {
-	if (echo && peer->arrived_us != ctx->now_us)
+	if (echo && peer->arrived_us != (uint32_t)ctx->now_us)
 		ripc__echo_take(ctx, peer, echo);
 }
 

@@ -48,10 +48,22 @@ static uint8_t bit_of(const struct ripc_context *ctx, const struct device *devic
 
 /* ---- changing the route ------------------------------------------------------------------ */
 
+static void failed_now(const struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t now_us = (uint32_t)ctx->now_us;
+
+	peer->failed_us = now_us ? now_us : 1; /* 0 means never */
+}
+
+static uint32_t failed_for(const struct ripc_context *ctx, const struct peer *peer)
+{
+	return (uint32_t)ctx->now_us - peer->failed_us;
+}
+
 /* What is better than the route in use is tried again later. */
 static void retry_later(struct ripc_context *ctx, struct peer *peer)
 {
-	peer->failed_us = ctx->now_us;
+	failed_now(ctx, peer);
 	if (ctx->retry_us > ctx->now_us + RETRY_US)
 		ctx->retry_us = ctx->now_us + RETRY_US;
 }
@@ -290,7 +302,7 @@ static bool is_straggler(struct ripc_context *ctx, const struct peer *peer,
 		const struct device *device)
 {
 	return index_of(ctx, device) > peer->device && !peer->broken &&
-		ctx->now_us - peer->failed_us < STAY_US;
+		peer->failed_us && failed_for(ctx, peer) < STAY_US;
 }
 
 /*
@@ -351,7 +363,7 @@ static void retry(struct partner *partner)
 	struct ripc__addr addr;
 	struct device *device;
 
-	peer->failed_us = ctx->now_us;
+	failed_now(ctx, peer);
 	if (ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer) ||
 			answer->record.incarnation != partner->incarnation)
 		return;
@@ -376,15 +388,17 @@ void ripc__routes_retry(struct ripc_context *ctx)
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		struct peer *peer = partner->peer;
+		uint64_t next_us;
 
 		if (!peer || !peer->failed_us || partner->dead)
 			continue;
 		if (peer->device == 0 && peer->failed == 0)
 			peer->failed_us = 0;
-		else if (ctx->now_us - peer->failed_us >= RETRY_US)
+		else if (failed_for(ctx, peer) >= RETRY_US)
 			retry(partner);
-		if (peer->failed_us && ctx->retry_us > peer->failed_us + RETRY_US)
-			ctx->retry_us = peer->failed_us + RETRY_US;
+		next_us = ctx->now_us + RETRY_US - failed_for(ctx, peer);
+		if (peer->failed_us && ctx->retry_us > next_us)
+			ctx->retry_us = next_us;
 	}
 	ctx->walking = false;
 }

@@ -34,7 +34,7 @@ static int slots_grow(struct ripc_context *ctx)
 {
 	uint32_t n = ctx->n_slots ? ctx->n_slots + ctx->n_slots / 4 : 16;
 	struct partner **slots;
-	uint32_t *stack;
+	uint16_t *stack;
 
 	n = n < PARTNERS_MAX ? n : PARTNERS_MAX;
 	if (n == ctx->n_slots)
@@ -49,7 +49,7 @@ static int slots_grow(struct ripc_context *ctx)
 	ctx->slot_stack = stack;
 	for (uint32_t i = n; i > ctx->n_slots; i--) {
 		slots[i - 1] = NULL;
-		stack[ctx->free_slots++] = i - 1;
+		stack[ctx->free_slots++] = (uint16_t)(i - 1);
 	}
 	ctx->n_slots = n;
 	return 0;
@@ -77,7 +77,7 @@ void ripc__token_take_back(struct partner *partner)
 	uint32_t slot = (uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT);
 
 	ctx->slots[slot] = NULL;
-	ctx->slot_stack[ctx->free_slots++] = slot;
+	ctx->slot_stack[ctx->free_slots++] = (uint16_t)slot;
 }
 
 struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
