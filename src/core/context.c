@@ -333,6 +333,7 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->services);
 	list_init(&ctx->partners);
 	list_init(&ctx->acks);
+	list_init(&ctx->on_trial);
 	list_init(&ctx->spares);
 	ctx->retry_us = UINT64_MAX;
 	list_init(&ctx->granted);

@@ -20,6 +20,7 @@
  *   cork.c      what goes together                        death.c    ends that are proven
  *   moving.c    where they begin anew             announced.c  accepted, refused, put off
  *   order.c     in which order              hint.c     ends that are only said
+ *   crowd.c     room for partners
  */
 #ifndef RIPC_CORE_H
 #define RIPC_CORE_H
@@ -69,7 +70,7 @@
 	40000000u  /* for want of room sooner, but never sooner than this: a
                                          sender repeats what is PARTNER_IDLE_US / 2 old */
 #define PARTNERS_MAX       65536u
-#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* the rest is for those whom we look for */
+#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* but see crowd.h; for the rest we look */
 #define HOST_PARTNERS_MAX  (PARTNERS_MAX / 4) /* more from one host are not accepted */
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 #define RTO_MIN_US         500u
@@ -212,7 +213,7 @@ struct partner {
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	struct proving *proving;     /* it is being asked whether it is what it claims (claim.c) */
 	uint64_t ack_number;      /* 0: none pending */
-	struct list ack_node;     /* ctx->acks */
+	struct list ack_node;     /* ctx->acks, or ctx->on_trial */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* what it accepts unasked of a message, bytes */
 	uint32_t under_way;       /* what of that was sent and may be on its way, of all */
@@ -229,6 +230,7 @@ struct partner {
 	bool misled : 1;    /* it does not know the token that a hello gave in its name */
 	bool rechecked : 1; /* everybody was asked about what it claims */
 	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
+	bool on_trial : 1;        /* it may be forgotten at any time (crowd.h) */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; some may wait for others */
 };
 
@@ -426,7 +428,7 @@ struct ripc_context {
 	struct ripc__timers timers;
 	uint32_t n_timers;         /* objects that may set one */
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
-	struct list services, partners, acks, granted, ungranted;
+	struct list services, partners, acks, on_trial, granted, ungranted;
 	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
 	                              application */
 	struct list readings, lingering; /* with more to ask for, in turn; given up */

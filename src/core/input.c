@@ -11,6 +11,7 @@
 
 #include "claim.h"
 #include "core.h"
+#include "crowd.h"
 #include "receiving.h"
 #include "returns.h"
 #include "timing.h"
@@ -229,9 +230,10 @@ static void challenge(struct partner *partner, struct device *device,
 }
 
 /*
- * A valid first packet, from somebody new or somebody who has not got our token yet. One that may
- * be from a partner that lives elsewhere, as both have said hello at once, counts only as a hello:
- * the answer goes there, and its true sender repeats it with our token.
+ * A valid first packet, from somebody new or somebody who has not got our token yet. From one on
+ * trial it counts only as a hello. So does one that may be from a partner that lives elsewhere, as
+ * both have said hello at once: the answer goes there, and its true sender repeats it with our
+ * token.
  */
 static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -257,7 +259,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	partner->known = false;
 	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
 	ripc__partner_send(partner, &hello);
-	return claim == CLAIM_CROSSED ? NULL : partner;
+	return claim == CLAIM_CROSSED || partner->on_trial ? NULL : partner;
 }
 
 static bool has_proof(struct ripc_context *ctx, const struct wire_packet *packet,
@@ -436,6 +438,7 @@ static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struc
 	if (!verified(ctx, packet))
 		return NULL;
 	partner->known = true;
+	ripc__crowd_proven(partner);
 	if (partner->dead)
 		ripc__partner_revive(partner);
 	return partner;

@@ -16,67 +16,15 @@
 
 #include "claim.h"
 #include "core.h"
+#include "crowd.h"
 #include "receiving.h"
 #include "returns.h"
 #include "token.h"
 #include "util/rare.h"
 
-#define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
 #define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
-
-/* ---- for want of room -------------------------------------------------------------------- */
-
-/* Would a message that it has sent be taken for a new one, were it forgotten? */
-static bool has_memory(const struct partner *partner)
-{
-	return partner->dead || partner->short_top || partner->in_delivered ||
-		partner->in_refused || partner->in_oldest > 1;
-}
-
-static bool may_be_forgotten(const struct partner *partner)
-{
-	if (!partner->peer || !list_empty(&partner->outgoing) || partner->held ||
-			!list_empty(&partner->incoming) || partner->ack_number || partner->queued)
-		return false;
-	return !has_memory(partner) ||
-		partner->service->ctx->now_us - partner->used_us >= PARTNER_KEEP_US;
-}
-
-/* Forgets one of the least recently used partners, of this host or any (NULL). */
-static bool forget_one(struct ripc_context *ctx, const struct host *host)
-{
-	uint32_t looks = 0;
-
-	if (ctx->walking)
-		return false; /* whom we forget may be the next on the way */
-	list_for_each(node, &ctx->partners) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		if (++looks > FORGET_LOOKS)
-			return false;
-		if (!may_be_forgotten(partner) || (host && partner->peer->host != host))
-			continue;
-		ripc__partner_free(partner);
-		return true;
-	}
-	return false;
-}
-
-/*
- * Is there room for somebody new from there, whom we do not look for? A host holds no more than it
- * leaves free, so that a few hosts cannot take the room of those that come later.
- */
-static bool room_for(struct ripc_context *ctx, const struct ripc__addr *from)
-{
-	const struct host *host = ripc__host_find(ctx, from);
-	uint64_t held = host ? host->partners : 0;
-
-	if (held >= HOST_PARTNERS_MAX)
-		return forget_one(ctx, host);
-	return ctx->stats.partners + held < PARTNERS_ACCEPTED || forget_one(ctx, NULL);
-}
 
 /* ---- making partners --------------------------------------------------------------------- */
 
@@ -85,7 +33,7 @@ static struct partner *partner_alloc(struct ripc_service *service, uint64_t id)
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner;
 
-	if (ctx->stats.partners >= PARTNERS_MAX && !forget_one(ctx, NULL)) {
+	if (ctx->stats.partners >= PARTNERS_MAX && !ripc__crowd_forget(ctx)) {
 		ctx->stats.drop_partner_limit++;
 		return NULL;
 	}
@@ -422,11 +370,12 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		struct partner **partner_out)
 {
 	struct ripc_context *ctx = service->ctx;
+	enum place place = ripc__crowd_place(ctx, from);
 	struct partner *partner, *other;
 	struct peer *peer;
 	int error;
 
-	if (!room_for(ctx, from)) {
+	if (place == PLACE_NONE) {
 		ctx->stats.drop_partner_limit++;
 		return -ENOMEM;
 	}
@@ -440,6 +389,8 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	error = partner_attach(partner, packet->h.src, peer);
 	if (error)
 		goto err_put_peer;
+	if (place == PLACE_ON_TRIAL)
+		ripc__crowd_try(partner);
 	other = ripc__map_get(&service->partners, partner->id);
 	if (!other)
 		ripc__partner_make_current(partner); /* without memory: found by its token */

@@ -162,6 +162,7 @@ def flood(contexts, packets, per_second, after=None):
     sent, n_sent, aim, wanted = 0, 0, 'rest', 'rest'
     say(ready=True)
     iterator = iter(packets)
+    spare = next(iterator)
     began, n_since = time.monotonic(), 0
     while wanted != 'end':
         wanted = order(aim == 'rest')
@@ -173,7 +174,7 @@ def flood(contexts, packets, per_second, after=None):
         for _ in range(64):
             if aim not in ('real', 'sink'):
                 break
-            item = next(iterator, None)
+            item = spare if aim == 'sink' else next(iterator, None)
             if item is None:
                 aim = 'rest'
                 break

