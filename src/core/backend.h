@@ -237,6 +237,8 @@ struct ripc__backend {
 
 	/* Hot. Up to n events; 0: nothing there. */
 	int (*poll)(void *port, struct ripc__event *events, uint32_t n);
+	/* The next polls look wherever something has come. NULL: all polls do. */
+	void (*poll_all)(void *port);
 	/* Hot. Gives a received datagram's buffer back. Any thread, any order, also after close. */
 	void (*release)(void *port, void *handle);
 

@@ -5,10 +5,8 @@
  *
  * Design notes. What a context has sent before its end may still be on its way through the kernel,
  * an answer to us among it: so its partners are lost a moment later (SETTLE_US), when the ports
- * have been looked at. On a loaded machine 20 ms were too few for that: a partner that had taken an
- * answer and closed was told of as UNKNOWN (faults-path fork, one run of 36). What comes later is
- * not believed, and the outcome is UNKNOWN then. A send that began after the proof was there was
- * certainly not delivered.
+ * have been read to their end. What comes later is not believed, and the outcome is UNKNOWN then.
+ * A send that began after the proof was there was certainly not delivered.
  *
  * Most proofs come by themselves. Of a context whose connection a forked child has kept nothing
  * comes: while a partner is silent about a message, all locks are looked at again and again.
@@ -21,11 +19,53 @@
 #include "core.h"
 #include "token.h"
 
-#define SETTLE_US 35000u
+#define SETTLE_US 2000u
+#define AGAIN_US  1000u /* until a reader that sleeps in its port has been woken */
 #define SOON_US   5000u
 #define LOOK_US   50000u
 #define GOODBYES_MAX 1024u
 #define DOUBT_US  (RTO_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
+
+/* NULL: not known, or so long ago that others have taken its place. */
+static const struct ended *find_ended(const struct ripc_context *ctx, uint64_t context)
+{
+	for (uint32_t i = 0; i < ENDED_MAX && context; i++) {
+		if (ctx->death.ended[i].context == context)
+			return &ctx->death.ended[i];
+	}
+	return NULL;
+}
+
+static uint64_t settles_us(const struct ripc_context *ctx, const struct peer *peer)
+{
+	const struct ended *ended = find_ended(ctx, peer->context);
+
+	return ended ? ended->told_us + SETTLE_US : 0;
+}
+
+static void settle_later(struct ripc_context *ctx, uint64_t at_us)
+{
+	struct death *death = &ctx->death;
+
+	if (!death->settling.index || at_us < death->settling.at_us)
+		ripc__timer_set(&ctx->timers, &death->settling, at_us);
+}
+
+static void lose_partners(struct ripc_context *ctx)
+{
+	ctx->changed = ctx->walking = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+		const struct ended *ended;
+
+		if (!partner->peer || !partner->peer->gone || partner->dead ||
+				settles_us(ctx, partner->peer) > ctx->now_us)
+			continue;
+		ended = find_ended(ctx, partner->peer->context);
+		ripc__partner_lost(partner, -ENOENT, ended ? ended->told_us : UINT64_MAX);
+	}
+	ctx->walking = false;
+}
 
 static void settle(void *owner, struct ripc__timer *timer)
 {
@@ -34,17 +74,18 @@ static void settle(void *owner, struct ripc__timer *timer)
 	uint32_t at = 0;
 
 	(void)timer;
-	ctx->death.is_settling = false;
-	ctx->changed = ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		if (partner->peer && partner->peer->gone && !partner->dead)
-			ripc__partner_lost(partner, -ENOENT, ctx->death.told_us);
+	if (!ripc__ports_drain(ctx)) {
+		settle_later(ctx, ctx->now_us + AGAIN_US);
+		return;
 	}
-	ctx->walking = false;
-	while ((peer = ripc__map_next(&ctx->peers, &at)))
-		peer->gone = false;
+	lose_partners(ctx);
+	while ((peer = ripc__map_next(&ctx->peers, &at))) {
+		uint64_t due_us = peer->gone ? settles_us(ctx, peer) : 0;
+
+		peer->gone = due_us > ctx->now_us;
+		if (peer->gone)
+			settle_later(ctx, due_us);
+	}
 }
 
 static void look(void *owner, struct ripc__timer *timer)
@@ -70,15 +111,6 @@ int ripc__death_open(struct ripc_context *ctx)
 	return error;
 }
 
-static bool has_ended(const struct ripc_context *ctx, uint64_t context)
-{
-	for (uint32_t i = 0; i < ENDED_MAX; i++) {
-		if (ctx->death.ended[i] == context && context)
-			return true;
-	}
-	return false;
-}
-
 /* Somebody may be about to close. */
 static void look_soon(struct ripc_context *ctx)
 {
@@ -87,21 +119,31 @@ static void look_soon(struct ripc_context *ctx)
 	ripc__timer_set(&ctx->timers, &ctx->death.looking, ctx->now_us + SOON_US);
 }
 
-static void mark_gone(struct ripc_context *ctx, uint64_t context)
+static void mark_gone(struct ripc_context *ctx, const struct ended *ended)
 {
 	struct peer *peer;
 	bool any = false;
 	uint32_t at = 0;
 
 	while ((peer = ripc__map_next(&ctx->peers, &at))) {
-		if (peer->context == context)
+		if (peer->context == ended->context)
 			any = peer->gone = true;
 	}
-	if (!any || ctx->death.is_settling)
-		return;
-	ctx->death.is_settling = true;
-	ctx->death.told_us = ctx->now_us;
-	ripc__timer_set(&ctx->timers, &ctx->death.settling, ctx->now_us + SETTLE_US);
+	if (any)
+		settle_later(ctx, ended->told_us + SETTLE_US);
+}
+
+/* Once it has ended it does so no more. */
+static const struct ended *remember(struct ripc_context *ctx, uint64_t context)
+{
+	const struct ended *known = find_ended(ctx, context);
+	struct ended *ended = &ctx->death.ended[ctx->death.n_ended % ENDED_MAX];
+
+	if (known)
+		return known;
+	ctx->death.n_ended++;
+	*ended = (struct ended){.context = context, .told_us = ctx->now_us};
+	return ended;
 }
 
 void ripc__death_told(void *arg, uint64_t context)
@@ -112,15 +154,15 @@ void ripc__death_told(void *arg, uint64_t context)
 		look_soon(ctx);
 		return;
 	}
-	if (!has_ended(ctx, context))
-		ctx->death.ended[ctx->death.n_ended++ % ENDED_MAX] = context;
-	mark_gone(ctx, context);
+	mark_gone(ctx, remember(ctx, context));
 }
 
 void ripc__death_watch(struct ripc_context *ctx, uint64_t context)
 {
-	if (has_ended(ctx, context))
-		mark_gone(ctx, context);
+	const struct ended *ended = find_ended(ctx, context);
+
+	if (ended)
+		mark_gone(ctx, ended);
 	else
 		ripc__resolver_watch(ctx->resolver, context);
 }
@@ -130,11 +172,11 @@ int ripc__death_reask(const struct partner *partner, int status,
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	if (status || !has_ended(ctx, (*answer)->record.context))
+	if (status || !find_ended(ctx, (*answer)->record.context))
 		return status;
 	ripc__resolver_suspect(ctx->resolver, partner->id, (*answer)->record.incarnation);
 	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, answer);
-	return status == 0 && has_ended(ctx, (*answer)->record.context) ? -ENOENT : status;
+	return status == 0 && find_ended(ctx, (*answer)->record.context) ? -ENOENT : status;
 }
 
 bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnation)

@@ -16,14 +16,18 @@ struct ripc_service;
 struct ripc__answer;
 struct partner;
 
+/* A context of which there is proof that it has ended, and when that came. */
+struct ended {
+	uint64_t context, told_us; /* 0: none */
+};
+
 struct death {
 	struct ripc__timer settling; /* then the partners there are lost */
 	struct ripc__timer looking;  /* then the sources look again */
-	uint64_t told_us;            /* when the first of those that settle was told of */
 	uint64_t doubt_until_us;
-	bool is_settling, is_looking;
+	bool is_looking;
 	uint32_t n_ended;
-	uint64_t ended[ENDED_MAX];   /* a ring */
+	struct ended ended[ENDED_MAX]; /* a ring */
 };
 
 /* -ENOMEM. */

@@ -49,6 +49,7 @@
 #define GLANCES        8u  /* of a spinning reader at the hot device, between two at all */
 #define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
+#define DRAIN_LOOKS    64u /* while more keeps coming */
 #define POLL_LOOKS     8u  /* of one ripc_poll(), that more follow */
 #define SIGNALS_EVERY  64u /* of the turns of a spinning reader, one looks for signals */
 #define BESIDE_US      50000u /* after which one that sleeps beside looks for them */
@@ -296,6 +297,23 @@ static int due_progress(struct ripc_context *ctx, int work)
 int ripc__progress(struct ripc_context *ctx)
 {
 	return due_progress(ctx, devices_progress(ctx, NULL));
+}
+
+bool ripc__ports_drain(struct ripc_context *ctx)
+{
+	if (atomic_load_explicit(&ctx->waits_on, memory_order_relaxed)) {
+		kick_reader(ctx);
+		return false;
+	}
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+
+		if (device->ops->poll_all)
+			device->ops->poll_all(device->port);
+	}
+	for (uint32_t i = 0; i < DRAIN_LOOKS && devices_progress(ctx, NULL); i++)
+		;
+	return true;
 }
 
 /* The same for who looks again and again, so often at the hot device if nothing is there. Reads

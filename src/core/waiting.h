@@ -45,6 +45,8 @@ int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
 int ripc__poll(struct ripc_context *ctx);
 /* One look at the ports and the timers; returns the work done. */
 int ripc__progress(struct ripc_context *ctx);
+/* Takes in all that has come by now. False: a reader sleeps in a port, and is woken first. */
+bool ripc__ports_drain(struct ripc_context *ctx);
 int ripc__timers_progress(struct ripc_context *ctx);
 int ripc__resolver_progress(struct ripc_context *ctx);
 /* Ends the sleep of waiting calls that are ready. */

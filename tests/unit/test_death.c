@@ -3,7 +3,7 @@
 #include "core/core.h"
 #include "lone.h"
 
-#define SETTLED_US 60000u
+#define SETTLED_US 10000u
 
 static char bytes[100000];
 
@@ -45,6 +45,67 @@ START_TEST(death__ends_what_is_under_way)
 	die(&lone);
 	expect_end(&lone, _i ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
 	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), -ENOENT);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What has begun after one has ended may have been delivered to another that ends soon after it. */
+START_TEST(death__two_end_one_after_the_other)
+{
+	static struct lone lone;
+	uint64_t first;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	first = lone.context;
+	lone_newcomer(&lone, 3);
+	ripc__death_told(lone.ctx, first);
+	lone_pass(&lone, 1000);
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	lone_pass(&lone, 100);
+	die(&lone);
+	expect_end(&lone, RIPC_UNKNOWN);
+	lone_close_all(&lone);
+}
+END_TEST
+
+static bool looks_everywhere;
+
+static void shy_poll_all(void *port)
+{
+	(void)port;
+	looks_everywhere = true;
+}
+
+static int shy_poll(void *port, struct ripc__event *events, uint32_t n)
+{
+	return looks_everywhere ? lone_poll(port, events, n) : 0;
+}
+
+/* An answer that came before the proof, and lies where polls seldom look, counts. */
+START_TEST(death__last_words_are_heard)
+{
+	static struct ripc__backend shy;
+	static const struct ripc__backend *const backends[] = {&shy, NULL};
+	struct wire_packet packet, answer = {.h.type = WIRE_ANSWER};
+	static struct lone lone;
+	uint32_t since;
+
+	shy = lone_backend;
+	shy.poll = shy_poll;
+	shy.poll_all = shy_poll_all;
+	looks_everywhere = true;
+	lone_open_on(&lone, backends);
+	lone_introduce(&lone);
+	since = lone.n_sent;
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	lone_pass(&lone, 1000);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
+	looks_everywhere = false;
+	answer.ack.number = packet.h.number;
+	lone_put(&lone, &answer, NULL, NULL);
+	die(&lone);
+	expect_end(&lone, RIPC_DELIVERED);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -118,6 +179,8 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{death__ends_what_is_under_way, 2},
+		{death__two_end_one_after_the_other, 1},
+		{death__last_words_are_heard, 1},
 		{death__next_holder_gets_what_is_left, 1},
 		{death__late_answer_is_asked_again, 1},
 		{death__gives_back_shares, 1},

@@ -311,6 +311,44 @@ START_TEST(poll__many_senders)
 }
 END_TEST
 
+/* Polls, with one datagram in a ring each time, until a newcomer's comes over its socket, too. */
+static int polls_until_newcomer(bool poll_all, useconds_t each_takes_us)
+{
+	struct stranger busy = stranger_linked(&right);
+	struct shm_peer newcomer;
+	int polls = 0, got = 0;
+
+	route(&left, &right, &newcomer);
+	ck_assert_int_eq(send_byte(&left, &newcomer, 1), 1);
+	right.port.polls = 0;
+	right.port.look = false;
+	if (poll_all)
+		SHM->poll_all(&right.port);
+	while (got <= polls && polls < 200) {
+		stranger_write(&busy, (uint32_t)polls++, 1);
+		usleep(each_takes_us);
+		got += drain(&right);
+	}
+	SHM->peer_close(&left.port, &newcomer);
+	close(busy.fd);
+	ripc__shm_segment_unmap(busy.ring, SHM_RING_LEN);
+	return polls;
+}
+
+/* Who has ended may have left something in its socket: it is found though a ring is never empty. */
+START_TEST(poll_all__looks_beside_a_busy_ring)
+{
+	ck_assert_int_le(polls_until_newcomer(true, 0), 2);
+}
+END_TEST
+
+/* Few polls that take long: the newcomer waits no longer than a few of them. */
+START_TEST(poll__newcomer_beside_long_messages)
+{
+	ck_assert_int_le(polls_until_newcomer(false, 5000), 20);
+}
+END_TEST
+
 /* One of many clears the bits of all: nobody is forgotten, neither awake nor before sleeping. */
 START_TEST(poll__bits_that_somebody_clears)
 {
@@ -492,6 +530,8 @@ int main(void)
 		out_input__refuses_bad_memory,
 		out_input__unwanted_descriptors_are_closed,
 		poll__many_senders,
+		poll_all__looks_beside_a_busy_ring,
+		poll__newcomer_beside_long_messages,
 		poll__bits_that_somebody_clears,
 		poll__last_words,
 		poll__last_words_taken_back,

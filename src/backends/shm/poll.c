@@ -4,9 +4,9 @@
  * senders say in the bits which have something. A hostile sender can clear the others' bits: so
  * all rings are looked at now and then, and before sleeping.
  *
- * The sockets cost a system call: they are looked at when something points to them, and when
- * nothing else has come for a while. While messages flow both ways through the rings, no system
- * call is made.
+ * The sockets cost a system call: they are looked at when something points to them, when nothing
+ * else has come for a while, and every few milliseconds, though messages flow through the rings:
+ * what comes by them can take so long that few polls are many milliseconds.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -175,7 +175,9 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 			++port->idle_polls >= LOOK_AFTER ||
 			(port->idle_polls % TIME_EVERY == 0 && is_time(port));
 	port->idle_polls = 0;
-	return port->polls % SHM_SCAN_EVERY == 0 && (port->look || is_time(port));
+	if (port->look && port->polls % SHM_SCAN_EVERY == 0)
+		return true;
+	return port->polls % TIME_EVERY == 0 && is_time(port);
 }
 
 /* Between polls, or when this one has found nothing: no event refers to a link any more. */
@@ -190,10 +192,25 @@ static RIPC__RARE void reap(struct shm_port *port)
 	}
 }
 
+void ripc__shm_poll_all(void *port)
+{
+	((struct shm_port *)port)->look_first = true;
+}
+
+/* What goes through the rings without end is not in its way. */
+static RIPC__RARE uint32_t take_from_sockets_first(struct shm_port *port,
+		struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = take_from_sockets(port, events, n);
+
+	port->look_first = filled > 0 || port->look;
+	return filled;
+}
+
 int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct shm_port *port = state;
-	uint32_t filled;
+	uint32_t filled = 0;
 
 	if (!list_empty(&port->ended))
 		reap(port);
@@ -204,7 +221,9 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 	/* At once: giving it back to the system takes the partner long, and delays what follows. */
 	if (port->freed)
 		trim_exports(port);
-	filled = take_from_rings(port, events, n);
+	if (port->look_first)
+		filled = take_from_sockets_first(port, events, n);
+	filled += take_from_rings(port, events + filled, n - filled);
 	if (should_look(port, filled, n))
 		filled += take_from_sockets(port, events + filled, n - filled);
 	if (port->n_reads)

@@ -156,6 +156,7 @@ const struct ripc__backend ripc__shm_backend = {
 	.peer_reader = ripc__shm_peer_reader,
 	.send = ripc__shm_send,
 	.poll = ripc__shm_poll,
+	.poll_all = ripc__shm_poll_all,
 	.release = ripc__shm_release,
 	.read = ripc__shm_read,
 	.map = ripc__shm_map,

@@ -261,6 +261,7 @@ struct shm_port {
 	uint32_t n_imports;
 	uint32_t polls, idle_polls;
 	bool look;                  /* the sockets may have something */
+	bool look_first;            /* at the sockets, until they have nothing */
 	bool freed;                 /* handed memory may just have been freed */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
@@ -437,6 +438,7 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 
 /* poll.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n);
+void ripc__shm_poll_all(void *port);
 void ripc__shm_release(void *port, void *handle);
 /* Has any ring a datagram? */
 bool ripc__shm_any_ready(const struct shm_port *port);
