@@ -162,7 +162,7 @@ struct peer {
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
 	uint32_t cut_us;     /* when the window was last cut; wraps */
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
-	uint32_t failed_us;  /* the device last failed, changed, or was tried again; wraps; 0: never */
+	uint32_t failed_us;  /* the device last failed, changed, was tried again; wraps; 0: never */
 	struct candidate *candidate; /* a new route, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };

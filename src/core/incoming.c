@@ -286,6 +286,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 	struct incoming *incoming = list_entry(timer, struct incoming, timer);
+	struct peer *peer = incoming->partner->peer;
 
 	ripc__death_doubt(ctx);
 	incoming->heard_us = ripc__heard_us(ctx, timer, incoming->heard_us);
@@ -308,8 +309,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 	/* One silence may be a lost request; two of the whole peer are more than that. */
 	if (++incoming->silences > 1 &&
-			(uint32_t)ctx->now_us - incoming->partner->peer->arrived_us >= incoming->wait_us)
-		ripc__peer_cut(ctx, incoming->partner->peer, 0);
+			(uint32_t)ctx->now_us - peer->arrived_us >= incoming->wait_us)
+		ripc__peer_cut(ctx, peer, 0);
 	if (incoming->limit == incoming->got)
 		ripc__grant(incoming);
 	ripc__incoming_pull(incoming, incoming->limit);
