@@ -37,14 +37,15 @@ def must(command, **more):
     return output
 
 
-def bootstrap(suite):
-    """The directory of a system that nobody has used."""
-    path = os.path.join(FOLDER, suite)
+def bootstrap(suite, arch=None):
+    """The directory of a system that nobody has used; arch: one that this processor runs."""
+    path = os.path.join(FOLDER, f'{suite}-{arch}' if arch else suite)
     if os.path.exists(path):
         return path
     os.makedirs(FOLDER, exist_ok=True)
     shutil.rmtree(path + '.new', ignore_errors=True)
-    must(['debootstrap', '--variant=minbase', suite, path + '.new', MIRROR])
+    chosen = [f'--arch={arch}'] if arch else []
+    must(['debootstrap', '--variant=minbase', *chosen, suite, path + '.new', MIRROR])
     os.rename(path + '.new', path)
     return path
 
@@ -52,12 +53,12 @@ def bootstrap(suite):
 class System:
     """A copy of such a system. kept: it is used again, with what was installed there."""
 
-    def __init__(self, suite, name, kept=False):
+    def __init__(self, suite, name, kept=False, arch=None):
         self.path = os.path.join(FOLDER, name)
         self.fresh = not (kept and os.path.exists(self.path))
         if self.fresh:
             shutil.rmtree(self.path, ignore_errors=True)
-            must(['cp', '-a', bootstrap(suite), self.path])
+            must(['cp', '-a', bootstrap(suite, arch), self.path])
         shutil.copy('/etc/resolv.conf', os.path.join(self.path, 'etc/resolv.conf'))
 
     def command(self, command, alone):

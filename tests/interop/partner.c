@@ -4,7 +4,7 @@
  * what comes, one line each; the other side of peer.py.
  *
  *   short TO BYTES ITEMS        sends a short message
- *   long TO BYTES ITEMS LEND ORDERED COOKIE   a long one; LEND 1: with a return buffer of BYTES
+ *   long TO BYTES ITEMS LEND ORDERED COOKIE MS   a long one; LEND 1: with a return buffer
  *   cancel COOKIE   ping TO   resolve TO   open NAME
  *
  * TO and NAME are names of services. A message that can be answered is sent back as a long one.
@@ -22,7 +22,7 @@
 #define ITEMS_MAX  64u
 #define BYTES_MAX  (4u << 20)
 #define PATTERN    65521u
-#define TIMEOUT_MS 8000
+#define TIMEOUT_MS 20000
 
 struct partner {
 	struct ripc_context *ctx;
@@ -97,11 +97,12 @@ static int send_long(struct partner *partner, uint64_t to, const char *rest)
 	struct iovec items[ITEMS_MAX];
 	struct ripc_buffer back = {.mem = {lent, sizeof(lent)}};
 	struct ripc_send send = {.size = sizeof(send), .to = to, .items = items,
-		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = TIMEOUT_MS, .returns = &back};
-	unsigned int bytes, n, lend, ordered, cookie;
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .returns = &back};
+	unsigned int bytes, n, lend, ordered, cookie, ms;
 
-	if (sscanf(rest, "%u %u %u %u %u", &bytes, &n, &lend, &ordered, &cookie) != 5)
+	if (sscanf(rest, "%u %u %u %u %u %u", &bytes, &n, &lend, &ordered, &cookie, &ms) != 6)
 		return -EINVAL;
+	send.timeout_ms = ms;
 	send.n_items = cut(partner, bytes, n, items);
 	send.n_returns = lend;
 	send.flags |= ordered ? RIPC_ORDERED : 0;

@@ -1,468 +1,443 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A peer of libripc over UDP, and its sources of the resolver, by docs/protocol.md.
+"""A context with one service, written from docs/protocol.md alone, the sources unread.
 
-Parts of input.c, wire.c and the resolver's sources had been read before it was written, to see what the
-text left open (what answers a hello, where answers go); the text says that now.
-
-One thread, one service. Peer.run(until) is the loop: it handles what comes until until() is true.
-What a test wants to be done badly (a packet lost, a proof refused) it asks for by `tamper`.
+It speaks UDP over IPv4 and IPv6, and knows the resolver's multicast, unicast and local sources. One thread:
+run(until) handles what comes until until() is true. What a test wants to go wrong it asks for: `lose`, `refuse`,
+`busy`, `deaf`.
 """
 import os
 import select
 import socket
 import struct
 import time
-from types import SimpleNamespace
+from types import SimpleNamespace as Bag
 
-import protocol as p
+import protocol as w
 
-UNASKED = 65536
-PIECE = 8000           # payload of a DATA packet
-GRANT = 131072         # bytes that one PULL lets come
-REPEAT = 0.05          # seconds
-HOST_LOCAL = bytes(10) + b'\xff\xff' + bytes([127, 0, 0, 1])
-PORT = 15511
-ECANCELED = 125
+GROUP, PORT = '239.255.76.82', 15511
+WINDOW, UNASKED = 256 << 10, 64 << 10
 
 
-class Timeout(Exception):
-    """What was waited for did not come."""
-
-
-def draw():
-    return int.from_bytes(os.urandom(8), 'little') or 1
+def number():
+    return int.from_bytes(os.urandom(8), 'little') | 1
 
 
 def now_us():
-    return int(time.monotonic() * 1e6) % (1 << 32) or 1
+    return (time.monotonic_ns() // 1000) % 2 ** 32 or 1
 
 
-class Partner(SimpleNamespace):
+def blob(port):
+    return struct.pack('<BBH', 1, 0, port)
+
+
+def reached(address, record):
+    """Where the UDP address of a record leads."""
+    return next(((address, struct.unpack('<H', data[2:])[0]) for backend, data in record.addrs
+                 if backend == 1 and w.is_address(backend, data)), None)
+
+
+class Partner:
     """What is known of one incarnation of another service."""
 
-    def __init__(self, **fields):
-        super().__init__(token_in=draw(), token_out=0, known=False, proof=0, unasked=0, gone=False,
-                         shorts=set(), next_short=1, next_long=1, sends={}, receives={}, **fields)
+    def __init__(self, incarnation, service=0, where=None):
+        self.incarnation, self.service, self.where = incarnation, service, where
+        self.given, self.token, self.returned = number(), 0, False
+        self.proof, self.unasked, self.context = 0, 0, 0
+        self.shorts = self.longs = 0
+        self.unresolved, self.sent, self.coming, self.done = set(), {}, {}, {}
+        self.seen, self.stamp, self.stamp_at = set(), 0, 0
 
-
-class Send(SimpleNamespace):
-    """A long message of ours: outcome is None, or the status of the answer."""
-
-
-class Receive(SimpleNamespace):
-    """A long message that comes."""
-
-    def missing(self):
-        """Ranges that have not arrived."""
-        at, holes = 0, []
-        for start, end in sorted(self.ranges):
-            if start > at:
-                holes.append((at, start))
-            at = max(at, end)
-        if at < self.total:
-            holes.append((at, self.total))
-        return holes
+    def echo(self):
+        """The last stamp and what has passed since."""
+        age = time.monotonic() - self.stamp_at
+        return (self.stamp + int(age * 1e6)) % 2 ** 32 or 1 if self.stamp and age < 0.05 else 0
 
 
 class Peer:
-    """A context with one service of a given name."""
+    def __init__(self, name, address):
+        self.service, self.incarnation, self.context = w.name_id(name), number(), number()
+        self.address, self.identity, self.stamp = address, 0, time.time_ns()
+        self.udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        self.udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.udp.bind(('::', 0))
+        self.asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.asking.bind((address, 0))
+        self.asking.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
+        self.group = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            self.group.setsockopt(socket.SOL_SOCKET, option, 1)
+        self.group.bind(('', PORT))
+        self.group.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                              socket.inet_aton(GROUP) + socket.inet_aton(address))
+        self.group.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
+        self.partners, self.came, self.log, self.heard, self.malformed = {}, [], [], [], []
+        self.answers_questions, self.deaf, self.lose, self.refuse, self.mute = True, False, None, 0, set()
+        self.busy, self.files, self.gone_at = 0, {}, time.monotonic()
 
-    def __init__(self, name, address='127.0.0.1'):
-        self.id, self.incarnation, self.context = p.id_of_name(name), draw(), draw()
-        self.secret = os.urandom(16)
-        self.partners, self.by_token = {}, {}
-        self.messages, self.pongs, self.answers, self.goodbyes, self.aborts = [], [], {}, [], []
-        self.counts, self.bad, self.stamp, self.stamp_came = {}, [], 0, 0.0
-        self.tamper = lambda packet, partner: False  # true: not handled
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self.socket.bind((address, 0))
-        self.asker, self.named = self.unix(b''), None
-        self.network = None
-        self.loop = [self.socket, self.asker]
-        self.stamp_ns = time.time_ns()
+        self.local = self.named = None
 
-    @staticmethod
-    def unix(name):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        sock.bind(name)
-        return sock
+    def renew(self):
+        """Another process, that has the ID now."""
+        self.incarnation, self.context, self.stamp = number(), number(), time.time_ns()
+        self.partners, self.gone_at = {}, time.monotonic()
 
     def close(self):
-        for sock in self.loop:
+        for sock in filter(None, (self.udp, self.asking, self.group, self.local, self.named)):
             sock.close()
 
-    # ---- the resolver -----------------------------------------------------------------------
+    # -- the loop
+
+    def run(self, until, seconds=5.0):
+        end = time.monotonic() + seconds
+        while not until() and time.monotonic() < end:
+            sockets = [self.udp, self.asking, self.group] + list(self.files)
+            for ready in select.select(sockets, [], [], 0.02)[0]:
+                if ready in self.files:
+                    self.files[ready]()
+                else:
+                    self.on_datagram(ready, *ready.recvfrom(65536))
+            self.tick()
+        return until()
+
+    def on_datagram(self, sock, data, where):
+        if sock is not self.udp:
+            self.on_resolver(data, where)
+            return
+        if not data:
+            return
+        try:
+            packet = w.decode(data)
+        except (w.Malformed, w.Unknown) as wrong:
+            self.malformed.append((str(wrong), data.hex()))
+            return
+        packet.where, packet.size = where, len(data)
+        if self.lose and self.lose(packet):
+            return
+        self.log.append(packet)
+        if not self.deaf:
+            self.on_packet(packet)
+
+    def saw(self, type, after=0, **fields):
+        """Packets of a type among those since `after`."""
+        return [p for p in self.log[after:] if p.type == type and
+                all(getattr(p, k) == v for k, v in fields.items())]
+
+    # -- resolver
+
+    def on_resolver(self, data, where):
+        try:
+            packet = w.decode_resolver(data)
+        except w.Malformed as wrong:
+            self.malformed.append((str(wrong), data.hex()))
+            return
+        packet.where = where
+        if packet.asker == self.context:
+            return
+        self.heard.append(packet)
+        if packet.type == w.QUESTION and packet.id in (self.service, 0) and self.answers_questions:
+            self.group.sendto(self.record(packet.nonce), where)
+
+    def record(self, nonce=0):
+        rest = w.record_rest(self.incarnation, self.stamp, self.identity, self.context,
+                             [(1, blob(self.udp.getsockname()[1]))])
+        # The proof: whoever asked gets one that says nothing; this context makes state for all.
+        return w.write_resolver(w.RECORD, nonce, 0 if nonce else self.context, self.service, number() if nonce else 0,
+                                rest=rest)
+
+    def ask(self, id, to=None, third=0, host=bytes(16), seconds=1.0, sock=None):
+        """The answers to a question, by multicast or to one host."""
+        nonce = number()
+        question = w.write_resolver(w.QUESTION, nonce, self.context, id, third=third, host=host)
+        (sock or self.asking).sendto(question, to or (GROUP, PORT))
+        found = lambda: [p for p in self.heard if p.type != w.QUESTION and p.nonce == nonce]
+        self.run(found, seconds)
+        return found()
+
+    def notice_of_end(self):
+        return w.write_resolver(w.WITHDRAWN, 0, self.context, self.service, rest=struct.pack('<Q', self.incarnation))
+
+    def listen_local(self):
+        """The local source alone: the name of our ID, and a socket for answers."""
+        self.answers_questions = False
+        with open('/proc/sys/kernel/random/boot_id', 'rb') as file:
+            boot = file.read()
+        there = os.stat('/proc/self/ns/net')
+        self.identity = w.siphash(bytes(16), boot.ljust(40, b'\0') + struct.pack('=QQ', there.st_dev, there.st_ino))
+        self.local, self.named = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+        for sock, name in ((self.local, ''), (self.named, self.local_name(self.service))):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            sock.bind(name)
+            self.files[sock] = lambda sock=sock: self.on_local(sock)
 
     @staticmethod
-    def name_of(number, k):
-        return b'\0ripc/%x/%016x/%x' % (os.getuid(), number, k)
+    def local_name(id):
+        return f'\0ripc/{os.getuid():x}/{id:016x}/0'
 
-    def register(self):
-        """Binds the local name, so that this host's questions come here."""
-        self.named = self.unix(self.name_of(self.id, 0))
-        self.loop.append(self.named)
+    def on_local(self, sock):
+        data, parts, _, where = sock.recvmsg(2000, socket.CMSG_SPACE(12))
+        packet = w.decode_resolver(data)
+        sender = struct.unpack('=iII', parts[0][2])
+        if sender[1] not in (0, os.getuid()):
+            return
+        self.heard.append(packet)
+        if packet.type == w.QUESTION and packet.id in (self.service, 0):
+            self.local.sendto(self.record(packet.nonce), where)
 
-    def listen_network(self, address):
-        """Answers unicast questions of other hosts at an address, as their resolver's port."""
-        self.network = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-            self.network.setsockopt(socket.SOL_SOCKET, option, 1)
-        self.network.bind((address, PORT))
-        self.loop.append(self.network)
+    def ask_local(self, id):
+        nonce = number()
+        self.local.sendto(w.write_resolver(w.QUESTION, nonce, self.context, id), self.local_name(id))
+        found = lambda: [p for p in self.heard if p.type == w.RECORD and p.nonce == nonce]
+        self.run(found)
+        return found()[0]
 
-    def record(self, nonce, asker, host):
-        udp = struct.pack('<BBH', 1, 0, self.socket.getsockname()[1])
-        return p.Packet(type=p.RECORD, nonce=nonce, proof=self.proof(asker, host), id=self.id,
-                        incarnation=self.incarnation, stamp=self.stamp_ns, identity=0,
-                        context=self.context, addrs=[(1, udp)])
-
-    def proof(self, asker, host, periods_ago=0):
-        period = int(time.monotonic() // 8) - periods_ago
-        return p.siphash(struct.pack('<Q16sQ', asker, host, period), self.secret) or 1
-
-    def proof_holds(self, proof, host, *askers):
-        return any(proof == self.proof(asker, host, ago) for asker in askers for ago in (0, 1))
-
-    def question(self, number):
-        packet = p.Packet(type=p.QUESTION, nonce=draw(), asker=self.context, id=number)
-        self.answers[packet.nonce] = []
-        return packet
-
-    def ask_local(self, number):
-        """Asks all names of an ID on this host; returns the nonce and how many there are."""
-        question, there = self.question(number), 0
-        for k in range(9):
-            try:
-                self.asker.sendto(p.encode_resolver(question), self.name_of(number, k))
-                there += 1
-            except ConnectionRefusedError:
-                pass
-        return question.nonce, there
-
-    def find(self, number):
-        """The partner that has an ID on this host."""
-        nonce, there = self.ask_local(number)
-        if not there:
-            raise Timeout('nobody has bound the name')
-        self.run(lambda: self.answers[nonce], 'an answer to a question')
-        record = self.answers[nonce][0]
-        port = next(struct.unpack('<BBH', blob)[2] for backend, blob in record.addrs if backend == 1)
-        partner = self.partner(record.incarnation, record.context, record.id, ('127.0.0.1', port))
-        partner.proof = record.proof
+    def meet(self, record, where=None):
+        """The partner that a record speaks of."""
+        partner = Partner(record.incarnation, record.id, where or reached(record.where[0], record))
+        partner.proof, partner.context = record.proof, record.context
+        self.partners[record.incarnation] = partner
         return partner
 
-    def ask_network(self, number, address):
-        """Asks the resolver's port of a host; returns the answer."""
-        question = self.question(number)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.settimeout(5)
-            sock.bind(('127.0.0.1', 0))
-            sock.sendto(p.encode_resolver(question), (address, PORT))
-            packet = p.decode_resolver(sock.recv(2000))
-        assert packet.nonce == question.nonce, 'an answer to another question'
-        self.count(packet)
-        return packet
+    # -- sending
 
-    def resolver_input(self, sock, data, sender):
-        packet = p.decode_resolver(data)
-        self.count(packet)
-        host = HOST_LOCAL if isinstance(sender, bytes) else self.host(sender)
-        if packet.type != p.QUESTION:
-            self.answers.get(packet.nonce, []).append(packet)
-        elif packet.id in (0, self.id) and packet.asker != self.context:
-            asked_for = packet.host if packet.extra and sock is self.named else host
-            answer = self.record(packet.nonce, packet.asker, asked_for)
-            sock.sendto(p.encode_resolver(answer), sender)
-        elif sock is self.network:
-            answer = p.Packet(type=p.NOBODY, extra=1, nonce=packet.nonce, id=packet.id)
-            sock.sendto(p.encode_resolver(answer), sender)
+    def send(self, partner, type, num=0, body=b'', payload=b'', flags=0, where=None, **parts):
+        if not partner.returned and type != w.DATA:
+            parts['hello'] = (partner.given, self.service, self.context, partner.service or 1, partner.proof, UNASKED)
+        where = where or partner.where
+        data = w.write(type, self.incarnation, partner.incarnation, partner.token, num, body, payload, flags, **parts)
+        if len(where) == 2 and ':' not in where[0]:
+            where = ('::ffff:' + where[0], where[1])
+        self.udp.sendto(data, where)
+        return data
 
-    # ---- packets ----------------------------------------------------------------------------
+    def short(self, partner, items, num=0, **parts):
+        if not num:
+            partner.shorts += 1
+            num = partner.shorts
+        body = struct.pack(f'<{len(items)}H', *map(len, items)) if len(items) > 1 else b''
+        return self.send(partner, w.SHORT, num, body, b''.join(items), len(items) << 8, **parts)
 
-    @staticmethod
-    def host(address):
-        return bytes(10) + b'\xff\xff' + socket.inet_aton(address[0])
+    def long(self, partner, items, first=None, sum_right=True, order=False, **parts):
+        """Begins a long message; what becomes of it stands in the result's `status`."""
+        partner.longs += 1
+        data = b''.join(items)
+        unasked = min(len(data), partner.unasked, 1100) if first is None else first
+        out = Bag(number=partner.longs, data=data, lengths=[len(x) for x in items], unasked=unasked,
+                  sum=w.crc32c(data) ^ (not sum_right), reached=unasked, status=None, pulls=0, busy=0, parts=parts,
+                  at=0, wait=0.05)
+        if order:
+            before = [n for n in partner.sent if partner.sent[n].parts.get('previous') is not None
+                      and partner.sent[n].status != 0]
+            parts['previous'] = max(before, default=0)
+        partner.sent[out.number] = out
+        partner.unresolved.add(out.number)
+        self.announce(partner, out)
+        return out
 
-    def count(self, packet):
-        name = p.NAMES[packet.type]
-        self.counts[name] = self.counts.get(name, 0) + 1
+    def announce(self, partner, out):
+        whole = out.unasked == len(out.data)
+        body = w.ANNOUNCE_PART.pack(len(out.data), min(partner.unresolved), len(out.lengths), out.unasked,
+                                    out.sum if whole else 0, 0, now_us(), partner.echo())
+        body += struct.pack(f'<{len(out.lengths)}Q', *out.lengths)
+        out.at = time.monotonic()
+        self.send(partner, w.ANNOUNCE, out.number, body, out.data[:out.unasked], w.LAST if whole else 0, **out.parts)
 
-    def partner(self, incarnation, context, number, address):
-        key = (incarnation, context, number)
-        if key not in self.partners:
-            partner = Partner(incarnation=incarnation, context=context, id=number, address=address)
-            self.partners[key] = self.by_token[partner.token_in] = partner
-        return self.partners[key]
+    def data(self, partner, out, start, end):
+        while start < end:
+            stop = min(start + 1200, end)
+            last = stop == len(out.data)
+            self.send(partner, w.DATA, out.number, w.DATA_PART.pack(start, out.sum if last else partner.echo()),
+                      out.data[start:stop], w.LAST if last else 0)
+            start = stop
 
-    def echo(self):
-        age = time.monotonic() - self.stamp_came
-        return (self.stamp + int(age * 1e6)) % (1 << 32) or 1 if self.stamp and age < 0.05 else 0
+    def cancel(self, partner, out):
+        self.send(partner, w.CANCEL, out.number, struct.pack('<Q', min(partner.unresolved)))
 
-    def send(self, partner, kind, number=0, **fields):
-        """Sends a packet to a partner, with hello until our token has come back."""
-        packet = p.Packet(type=kind, src=self.incarnation, dst=partner.incarnation,
-                          token=partner.token_out, number=number, **fields)
-        if not partner.known:
-            packet.hello = p.Packet(token=partner.token_in, service=self.id, context=self.context,
-                                    to_service=partner.id, proof=partner.proof, unasked=UNASKED)
-        self.socket.sendto(p.encode(packet), partner.address)
+    # -- what comes
 
-    def answer_stranger(self, packet, address, kind, **fields):
-        if packet.type in (p.RETRY, p.GONE, p.ABORT, p.ECHO_REPLY):
+    def on_packet(self, p):
+        if p.dst != self.incarnation and p.type != w.ABORT:
+            self.send_back(p, w.GONE)
             return
-        token = packet.hello.token if packet.hello else 0
-        answer = p.Packet(type=kind, src=packet.dst, dst=packet.src, token=token,
-                          number=packet.token, **fields)
-        self.socket.sendto(p.encode(answer), address)
-
-    def datagram(self, data, address):
-        try:
-            packet = p.decode(data)
-        except p.Malformed as why:
-            self.bad.append((str(why), data))
+        if p.type == w.ABORT:
             return
-        self.count(packet)
-        partner = self.by_token.get(packet.token)
-        if packet.type == p.ABORT:
-            self.aborts.append(packet)
-        elif packet.type == p.RETRY:
-            self.retry(packet)
-        elif packet.type == p.GONE:
-            self.goodbye(packet)
-        elif partner and packet.dst == self.incarnation and packet.src == partner.incarnation:
-            partner.known = True
-            self.dispatch(packet, partner)
-        else:
-            self.stranger(packet, address)
-
-    def retry(self, packet):
-        partner = self.by_token.get(packet.token) or next(
-            (each for each in self.partners.values()
-             if packet.number and each.token_out == packet.number), None)
-        if partner:
-            partner.proof, partner.token_out, partner.known = packet.proof, 0, False
-
-    def goodbye(self, packet):
-        for partner in self.partners.values():
-            tokens = (packet.token in (0, partner.token_in), packet.number in (0, partner.token_out))
-            if packet.src == partner.incarnation and all(tokens) and (packet.token or packet.number):
-                partner.gone = True
-                self.goodbyes.append(packet)
-
-    def stranger(self, packet, address):
-        host = self.host(address)
-        hello = packet.hello
-        if packet.dst != self.incarnation:
-            self.answer_stranger(packet, address, p.GONE, since=1)
-        elif not hello or packet.token or self.tamper(packet, None) or \
-                not self.proof_holds(hello.proof, host, hello.context, packet.src):
-            asker = hello.context if hello else packet.src
-            self.answer_stranger(packet, address, p.RETRY, proof=self.proof(asker, host))
-        elif hello.to_service == self.id:
-            partner = self.partner(packet.src, hello.context, hello.service, address)
-            self.dispatch(packet, partner)
-            self.send(partner, p.HELLO_ONLY)
-
-    def dispatch(self, packet, partner):
-        if packet.hello:
-            partner.token_out, partner.unasked = packet.hello.token, packet.hello.unasked
-        if packet.stamp and packet.type in (p.ANNOUNCE, p.PULL):
-            self.stamp, self.stamp_came = packet.stamp, time.monotonic()
-        if self.tamper(packet, partner):
+        partner = self.partners.get(p.src)
+        if p.type in (w.RETRY, w.GONE):
+            self.on_word(partner, p)
             return
-        if packet.ack:
-            self.resolve(partner, packet.ack)
-        handler = {p.SHORT: self.on_short, p.ANNOUNCE: self.on_announce, p.DATA: self.on_data,
-                   p.PULL: self.on_pull, p.CANCEL: self.on_cancel, p.ECHO: self.on_echo,
-                   p.ECHO_REPLY: lambda packet, _: self.pongs.append(packet.nonce),
-                   p.ANSWER: lambda packet, partner: self.resolve(partner, packet.answer)}
-        handler.get(packet.type, lambda *_: None)(packet, partner)
-
-    def on_echo(self, packet, partner):
-        self.send(partner, p.ECHO_REPLY, nonce=packet.nonce, stamp=packet.stamp)
-
-    # ---- messages that come -----------------------------------------------------------------
-
-    def deliver(self, partner, packet, kind, items):
-        self.messages.append(SimpleNamespace(partner=partner, kind=kind, items=items,
-                                             number=packet.number, lends=packet.lends,
-                                             replies=packet.replies, previous=packet.previous))
-
-    def on_short(self, packet, partner):
-        if packet.number not in partner.shorts:
-            partner.shorts.add(packet.number)
-            self.deliver(partner, packet, 'short', p.items_of(packet))
-
-    def answer(self, partner, number):
-        receive = partner.receives[number]
-        also = sum(1 << bit for bit in range(64)
-                   if getattr(partner.receives.get(number - 64 + bit), 'status', None) == 0)
-        self.send(partner, p.ANSWER, number, answer=p.Packet(
-            number=number, status=receive.status, also=also, echo=self.echo()))
-
-    def on_announce(self, packet, partner):
-        receive = partner.receives.get(packet.number)
-        if receive and receive.status is not None:
-            self.answer(partner, packet.number)
+        if p.hello and (not partner or p.token == 0):
+            partner = self.greet(p, partner)
+        if not partner or p.token not in (0, partner.given) or p.token == 0 and not p.hello:
+            self.send_back(p, w.RETRY)
             return
-        if not receive:
-            receive = Receive(total=packet.total, lengths=packet.lengths, ranges=[], status=None,
-                              bytes=bytearray(packet.total), sum=None, packet=packet, granted=0,
-                              came=time.monotonic(), asked=0)
-            partner.receives[packet.number] = receive
-        assert receive.lengths == packet.lengths, 'announced again with other lengths'
-        if packet.last and len(packet.payload) == packet.total:
-            receive.sum = packet.sum
-        self.arrived(partner, receive, 0, packet.payload)
-        if receive.status is None and not packet.unasked > len(packet.payload):
-            self.pull(partner, receive)
+        if p.hello:
+            if p.hello.to_service != self.service:
+                return
+            partner.token, partner.service, partner.unasked = p.hello.token, p.hello.service, p.hello.unasked
+            partner.context = p.hello.context
+        partner.returned = partner.returned or p.token == partner.given
+        if p.type in (w.ANNOUNCE, w.PULL) and p.stamp:
+            partner.stamp, partner.stamp_at = p.stamp, time.monotonic()
+        if p.ack:
+            self.on_end(partner, p.ack)
+        {w.SHORT: self.on_short, w.ANNOUNCE: self.on_announce, w.DATA: self.on_data, w.PULL: self.on_pull,
+         w.ANSWER: lambda a, b: self.on_end(a, b.answer), w.CANCEL: self.on_cancel,
+         w.ECHO: self.on_echo}.get(p.type, lambda a, b: None)(partner, p)
 
-    def on_data(self, packet, partner):
-        receive = partner.receives.get(packet.number)
-        if receive and receive.status is None:
-            if packet.last:
-                receive.sum = packet.sum
-            self.arrived(partner, receive, packet.offset, packet.payload)
+    def greet(self, p, partner):
+        if not partner:
+            partner = Partner(p.src, p.hello.service, p.where)
+            self.partners[p.src] = partner
+        partner.token = p.hello.token
+        if p.type != w.HELLO_ONLY:
+            self.send(partner, w.HELLO_ONLY)
+        return partner
 
-    def arrived(self, partner, receive, offset, payload):
-        receive.came = time.monotonic()
+    def send_back(self, p, type):
+        """GONE and RETRY, to who may be a stranger."""
+        token = p.hello.token if p.hello else 0
+        value = int((time.monotonic() - self.gone_at) * 1e6) if type == w.GONE else number()
+        reply = w.write(type, p.dst, p.src, token, p.token, struct.pack('<Q', value))
+        if p.type not in (w.RETRY, w.GONE, w.ABORT) and p.size >= len(reply):
+            self.udp.sendto(reply, p.where)
+
+    def send_word(self, partner, type, given):
+        """GONE, unasked, to a partner."""
+        body = struct.pack('<Q', 0)
+        self.udp.sendto(w.write(type, self.incarnation, partner.incarnation, partner.token, given, body), partner.where)
+
+    def on_word(self, partner, p):
+        """RETRY, GONE: believed if they give back our token, or the partner's."""
+        if not partner or p.number != partner.token and p.token != partner.given:
+            return
+        if p.type == w.RETRY:
+            partner.proof, partner.token, partner.returned = p.value, 0, False
+
+    def on_short(self, partner, p):
+        if p.number not in partner.seen:
+            partner.seen.add(p.number)
+            self.came.append(Bag(kind='short', partner=partner, number=p.number, lengths=p.lengths, data=p.payload,
+                                 lends=p.lends, replies=p.replies))
+
+    def on_announce(self, partner, p):
+        if p.number in partner.done:
+            self.answer(partner, p.number, partner.done[p.number])
+            return
+        if self.refuse:
+            partner.done[p.number] = self.refuse
+            self.answer(partner, p.number, self.refuse)
+            return
+        if self.busy:
+            self.pull_packet(partner, p.number, 0, 0, [], self.busy)
+            return
+        long = partner.coming.get(p.number)
+        if not long:
+            long = Bag(number=p.number, data=bytearray(p.total), have=[], lengths=p.lengths, sum=None, limit=p.unasked,
+                       at=time.monotonic(), lends=p.lends, replies=p.replies, previous=p.previous, pulled=0, holes=0)
+            partner.coming[p.number] = long
+        if len(p.payload) == p.total and p.flags & w.LAST:
+            long.sum = p.sum
+        self.take(partner, long, 0, p.payload)
+
+    def on_data(self, partner, p):
+        long = partner.coming.get(p.number)
+        if not long:
+            return
+        if p.flags & w.LAST:
+            long.sum = p.sum
+        if p.offset + len(p.payload) <= long.limit:
+            self.take(partner, long, p.offset, p.payload)
+
+    def take(self, partner, long, start, payload):
+        long.at = time.monotonic()
         if payload:
-            receive.ranges.append((offset, offset + len(payload)))
-            receive.bytes[offset:offset + len(payload)] = payload
-        holes = receive.missing()
-        receive.ranges = self.merged(holes, receive.total)
-        if not holes and (receive.sum is not None or receive.total == 0):
-            self.complete(partner, receive)
-        elif holes and holes[0][0] >= receive.granted > 0:
-            self.pull(partner, receive)
+            long.data[start:start + len(payload)] = payload
+            merged = []
+            for a, b in sorted(long.have + [(start, start + len(payload))]):
+                if merged and a <= merged[-1][1]:
+                    merged[-1] = (merged[-1][0], max(b, merged[-1][1]))
+                else:
+                    merged.append((a, b))
+            long.have = merged
+        total, have = len(long.data), self.have(long)
+        if have == total and (total == 0 or long.sum is not None or start == 0 and len(payload) == total):
+            right = long.sum is None or w.crc32c(bytes(long.data)) == long.sum
+            del partner.coming[long.number]
+            partner.done[long.number] = 0 if right else w.EBADMSG
+            if right:
+                self.came.append(Bag(kind='long', partner=partner, number=long.number, lengths=long.lengths,
+                                     data=bytes(long.data), lends=long.lends, replies=long.replies,
+                                     previous=long.previous, pulled=long.pulled, holes=long.holes))
+            self.answer(partner, long.number, partner.done[long.number])
+        elif have + WINDOW // 2 > long.limit and long.limit < total or not long.pulled:
+            long.limit = max(long.limit, min(total, have + WINDOW))
+            self.pull(partner, long, [])
 
     @staticmethod
-    def merged(holes, total):
-        """What is there, from what is not."""
-        edges = [0] + [edge for hole in holes for edge in hole] + [total]
-        return [(a, b) for a, b in zip(edges[::2], edges[1::2]) if a < b]
+    def have(long):
+        return long.have[0][1] if long.have and long.have[0][0] == 0 else 0
 
-    def complete(self, partner, receive):
-        previous = receive.packet.previous
-        if previous and getattr(partner.receives.get(previous), 'status', None) != 0:
-            return  # its turn comes
-        data = bytes(receive.bytes)
-        assert receive.total == 0 or p.crc32c(data) == receive.sum, 'the checksum of the message'
-        items, at = [], 0
-        for length in receive.lengths:
-            items.append(data[at:at + length])
-            at += length
-        receive.status = 0
-        self.deliver(partner, receive.packet, 'long', items)
-        self.answer(partner, receive.packet.number)
-        for other in list(partner.receives.values()):
-            if other.status is None and other.packet.previous == receive.packet.number:
-                self.arrived(partner, other, 0, b'')
+    def pull(self, partner, long, holes):
+        long.pulled += 1
+        long.holes += len(holes)
+        long.at = time.monotonic()
+        self.pull_packet(partner, long.number, self.have(long), long.limit, holes, 0)
 
-    def pull(self, partner, receive, again=False, busy=0):
-        holes = receive.missing()
-        have = holes[0][0] if holes else receive.total
-        asked = []
-        if again:
-            asked = [(a, min(b, receive.granted)) for a, b in holes if a < receive.granted][:48]
-        receive.granted = receive.granted if asked or busy else min(receive.total, have + GRANT)
-        receive.came = time.monotonic()
-        self.send(partner, p.PULL, receive.packet.number, have=have, limit=receive.granted, holes=asked,
-                  stamp=now_us(), echo=self.echo(), busy=busy)
+    def pull_packet(self, partner, num, have, limit, holes, busy):
+        body = w.PULL_PART.pack(have, limit, len(holes), busy, now_us(), partner.echo())
+        self.send(partner, w.PULL, num, body + b''.join(struct.pack('<QQ', *x) for x in holes))
 
-    def on_cancel(self, packet, partner):
-        receive = partner.receives.setdefault(packet.number, Receive(
-            status=None, packet=packet, came=0, total=0, lengths=[], ranges=[]))
-        if receive.status is None:
-            receive.status = ECANCELED
-        self.answer(partner, packet.number)
+    def answer(self, partner, num, status):
+        also = sum(1 << i for i in range(64) if partner.done.get(num - 64 + i) == 0)
+        self.send(partner, w.ANSWER, num, w.ACK_PART.pack(num, status, also, partner.echo()))
 
-    # ---- messages that go -------------------------------------------------------------------
+    def on_cancel(self, partner, p):
+        partner.coming.pop(p.number, None)
+        partner.done.setdefault(p.number, w.ECANCELED)
+        self.answer(partner, p.number, partner.done[p.number])
 
-    def send_short(self, partner, items, number=None, **fields):
-        number = number or partner.next_short
-        partner.next_short = max(number + 1, partner.next_short)
-        self.send(partner, p.SHORT, number, lengths=[len(item) for item in items],
-                  payload=b''.join(items), **fields)
-        return number
-
-    def begin_long(self, partner, items, previous=None, **fields):
-        """Announces a long message; resolve_all() or run() see it through."""
-        data, number = b''.join(items), partner.next_long
-        partner.next_long += 1
-        send = Send(number=number, data=data, lengths=[len(item) for item in items], outcome=None,
-                    again=0, fields=fields, previous=previous, skip=set(), quiet=False)
-        partner.sends[number] = send
-        self.announce(partner, send)
-        return send
-
-    def announce(self, partner, send):
-        total = len(send.data)
-        unasked = min(total, 1200)
-        last = unasked == total and total > 0
-        oldest = min((n for n, each in partner.sends.items() if each.outcome is None),
-                     default=send.number)
-        self.send(partner, p.ANNOUNCE, send.number, total=total, oldest=oldest, unasked=unasked,
-                  lengths=send.lengths, last=last, sum=p.crc32c(send.data) if last else 0,
-                  payload=send.data[:unasked], stamp=now_us(), echo=self.echo(),
-                  previous=send.previous, **send.fields)
-        send.again = time.monotonic() + REPEAT
-
-    def on_pull(self, packet, partner):
-        send = partner.sends.get(packet.number)
-        if not send or send.outcome is not None:
+    def on_pull(self, partner, p):
+        out = partner.sent.get(p.number)
+        if not out or out.status is not None:
             return
-        send.again, send.pulled = time.monotonic() + 4 * REPEAT, True
-        wanted = packet.holes + [(max(packet.have, getattr(send, 'sent', 0)), packet.limit)]
-        for start, end in wanted:
-            self.send_range(partner, send, start, min(end, len(send.data)))
-        send.sent = max(getattr(send, 'sent', 0), min(packet.limit, len(send.data)))
+        out.pulls += 1
+        out.at = time.monotonic()
+        if p.busy:
+            out.busy = p.busy
+            return
+        for start, end in p.holes:
+            self.data(partner, out, start, min(end, out.reached))
+        limit = min(p.limit, len(out.data))
+        self.data(partner, out, out.reached, limit)
+        out.reached = max(out.reached, limit)
 
-    def send_range(self, partner, send, start, end):
-        for at in range(start, end, PIECE):
-            piece = send.data[at:min(end, at + PIECE)]
-            last = at + len(piece) == len(send.data)
-            if at in send.skip:
-                send.skip.discard(at)  # lost on the way
-                continue
-            self.send(partner, p.DATA, send.number, offset=at, payload=piece, last=last,
-                      sum=p.crc32c(send.data) if last else self.echo())
+    def on_end(self, partner, ack):
+        for num, out in partner.sent.items():
+            if num == ack.number and out.status is None:
+                out.status = ack.status
+            elif 0 <= num - ack.number + 64 < 64 and ack.also >> num - ack.number + 64 & 1:
+                out.status = 0
+            if out.status is not None:
+                partner.unresolved.discard(num)
 
-    def cancel(self, partner, send):
-        self.send(partner, p.CANCEL, send.number, oldest=send.number)
+    def on_echo(self, partner, p):
+        self.send(partner, w.ECHO_REPLY, 0, struct.pack('<QQ', p.nonce, p.stamp), where=p.where)
 
-    @staticmethod
-    def resolve(partner, ack):
-        numbers = [ack.number - 64 + bit for bit in range(64) if ack.also >> bit & 1]
-        for number, status in [(ack.number, ack.status)] + [(number, 0) for number in numbers]:
-            send = partner.sends.get(number)
-            if send and send.outcome is None:
-                send.outcome = status
-
-    # ---- the loop ---------------------------------------------------------------------------
+    # -- time
 
     def tick(self):
         now = time.monotonic()
-        for partner in self.partners.values():
-            for send in partner.sends.values():
-                if send.outcome is None and now > send.again and not send.quiet and not partner.gone:
-                    self.announce(partner, send)
-            for receive in partner.receives.values():
-                if receive.status is None and now > receive.came + 4 * REPEAT and not partner.gone:
-                    self.pull(partner, receive, again=receive.granted > 0)
+        for partner in list(self.partners.values()):
+            for long in list(partner.coming.values()):
+                if now - long.at > 0.05:
+                    self.pull(partner, long, self.holes(long))
+            for out in list(partner.sent.values()):
+                if out.status is None and now - out.at > out.wait and not self.deaf:
+                    out.wait = min(out.wait * 2, 0.5)
+                    self.announce(partner, out)
 
-    def run(self, until, what='something', seconds=20):
-        """Handles what comes until until() is true."""
-        end = time.monotonic() + seconds
-        while not until():
-            if time.monotonic() > end:
-                raise Timeout(f'{what} did not come; bad packets: {self.bad[:3]}')
-            for sock in select.select(self.loop, [], [], 0.01)[0]:
-                data, sender = sock.recvfrom(65536)
-                if sock is self.socket:
-                    self.datagram(data, sender)
-                else:
-                    self.resolver_input(sock, data, sender)
-            self.tick()
+    @staticmethod
+    def holes(long):
+        ends = [0] + [b for _, b in long.have]
+        starts = [a for a, _ in long.have] + [min(long.limit, len(long.data))]
+        return [(a, b) for a, b in zip(ends, starts) if a < b][:48]
