@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attacks on who is whom: claims, tokens, and places for partners."""
+import copy
+import socket
+import struct
 import time
+from types import SimpleNamespace
 
 import netlab
 from forger import CLIENT, OTHER, SERVICE, Context, Figures, Forger, Honest, amplification, draw, \
@@ -97,7 +101,7 @@ def claimed_beside():
 
 # ---- S3: tokens -----------------------------------------------------------------------------
 
-PLACES = 65536
+PLACES, IP_PKTINFO = 65536, 8
 RIGHT_IN = 100         # one guess in so many is right
 TOKENS, SLOT_BITS = 300, 8  # so many bits of a running number vary as if they were drawn
 
@@ -213,6 +217,96 @@ def crowd_of_twenty():
         return crowded(lab, 20)
 
 
+# ---- S9: what a claim costs -----------------------------------------------------------------
+
+class From:
+    """A socket's sending end at any address of its host."""
+
+    def __init__(self, sock, address):
+        self.sock, self.recv, self.setblocking = sock, sock.recv, sock.setblocking
+        self.control = [(socket.IPPROTO_IP, IP_PKTINFO, struct.pack(
+            '=I4s4s', 0, socket.inet_aton(address), bytes(4)))]
+
+    def sendto(self, data, to):
+        return self.sock.sendmsg([data], self.control, 0, to)
+
+
+def proofs(first, contexts):
+    """What RETRY gives each of them, of one socket: by the token of its hello."""
+    by_token = {context.token: context for context in contexts}
+    for at in range(0, len(contexts), 40):
+        for context in contexts[at:at + 40]:
+            context.socket.sendto(context.short(hello=context.hello(proof=0)), context.to)
+        while (look := first.receive(0.01, p.RETRY)):
+            by_token[look.token].victim = SimpleNamespace(
+                **{**vars(first.victim), 'proof': look.value})
+    return [context for context in contexts if context.victim is not first.victim]
+
+
+def forge_addresses(victim, service, count, of_one):
+    """Claims one incarnation, or each its own, from many addresses."""
+    first, contexts = Context(), []
+    first.find(victim, int(service))
+    for number in range(int(count)):
+        context = copy.copy(first)
+        context.socket = From(first.socket, f'10.98.{number // 250}.{number % 250 + 1}')
+        context.context, context.token = draw(), draw()
+        context.src = first.src if int(of_one) else draw()
+        context.id = first.id if int(of_one) else draw()
+        contexts.append(context)
+    contexts = proofs(first, contexts)
+    packets = [(context, context.short()) for context in contexts]
+    flood(contexts, packets[:1] + packets, 4000, lambda: say(proven=len(contexts)))
+
+
+def claimed_from_everywhere():
+    """One incarnation that is claimed from 4,000 addresses costs no more than 4,000 that are."""
+    with netlab.Lab() as lab:
+        a, b, c = three(lab)
+        c.ip('route', 'add', 'local', '10.98.0.0/16', 'dev', 'lo')
+        b.ip('route', 'add', '10.98.0.0/16', 'via', c.addresses[4])
+        us = []
+        for of_one in (0, 1):
+            victim = Honest(b, SERVICE + of_one)
+            forger = Forger(c, 'forge_addresses', b.addresses[4], SERVICE + of_one, 4000, of_one)
+            forger.ready()
+            before = victim.seconds()
+            forger.tell('real')
+            time.sleep(1.3)
+            said = forger.tell('end')
+            time.sleep(0.1)
+            proven = forger.process.json()['proven']
+            check(proven > 3000 and said['n'] > 3000, f'no attack: {proven} proven, {said}')
+            us.append((victim.seconds() - before) / said['n'] * 1e6)
+        check(us[1] <= 40 or us[1] <= 3 * us[0], f'a claim costs {us[1]:.0f} us, another {us[0]:.0f}')
+        return f'{proven} addresses; a claim costs {us[1]:.0f} us, and {us[0]:.0f} of an incarnation of its own'
+
+
+def forge_bare(victim, service):
+    """A packet without hello: does the proof in RETRY serve its sender?"""
+    context = Context()
+    context.find(victim, int(service))
+    context.send(context.short(token=draw() >> 1))
+    retry = context.receive(1, p.RETRY)
+    say(ready=True)
+    order(True)
+    if retry:
+        context.victim.proof = retry.value
+        context.send(context.packet(p.HELLO_ONLY, hello=context.hello(context=draw())))
+    say(retry=bool(retry), answer=bool(retry and context.receive(1, p.HELLO_ONLY)))
+
+
+def proof_without_hello():
+    """RETRY to a packet without hello bears a proof with which its sender can say hello."""
+    with netlab.Lab() as lab:
+        _, b, c = three(lab)
+        Honest(b, SERVICE)
+        said = Forger(c, 'forge_bare', b.addresses[4], SERVICE).ready().tell('go')
+        check(not said['retry'] or said['answer'], 'the proof is useless')
+        check(said['retry'], 'no answer')
+        return ''
+
+
 def devices(host):
     for line in host.ip('-o', 'link').splitlines():
         name = line.split(': ')[1].split('@')[0]
@@ -222,4 +316,5 @@ def devices(host):
 
 ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}
 if __name__ == '__main__':
-    main([claimed_before, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty], ATTACKS)
+    main([claimed_before, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty,
+          claimed_from_everywhere, proof_without_hello], ATTACKS)
