@@ -20,7 +20,6 @@
 #include "token.h"
 
 #define SETTLE_US 2000u
-#define AGAIN_US  1000u /* until a reader that sleeps in its port has been woken */
 #define SOON_US   5000u
 #define LOOK_US   50000u
 #define GOODBYES_MAX 1024u
@@ -75,7 +74,7 @@ static void settle(void *owner, struct ripc__timer *timer)
 
 	(void)timer;
 	if (!ripc__ports_drain(ctx)) {
-		settle_later(ctx, ctx->now_us + AGAIN_US);
+		settle_later(ctx, ctx->now_us + 1); /* due when the reader that was woken is here */
 		return;
 	}
 	lose_partners(ctx);

@@ -110,6 +110,40 @@ START_TEST(death__last_words_are_heard)
 }
 END_TEST
 
+static uint32_t n_wakes;
+
+static void count_wake(void *port)
+{
+	(void)port;
+	n_wakes++;
+}
+
+/* A call sleeps in the port: it is woken, and the end counts as soon as it is back. */
+START_TEST(death__beside_a_sleep_in_the_port)
+{
+	static struct ripc__backend sleepy;
+	static const struct ripc__backend *const backends[] = {&sleepy, NULL};
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	sleepy = lone_backend;
+	sleepy.wake = count_wake;
+	n_wakes = 0;
+	lone_open_on(&lone, backends);
+	lone_introduce(&lone);
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	lone_pass(&lone, 1000);
+	atomic_store(&lone.ctx->waits_on, &lone.ctx->devices[0]);
+	die(&lone);
+	ck_assert_uint_gt(n_wakes, 0);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	atomic_store(&lone.ctx->waits_on, NULL);
+	lone_pass(&lone, 1);
+	expect_end(&lone, RIPC_UNKNOWN);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* What was certainly not delivered goes to the next holder of the ID. */
 START_TEST(death__next_holder_gets_what_is_left)
 {
@@ -181,6 +215,7 @@ int main(void)
 		{death__ends_what_is_under_way, 2},
 		{death__two_end_one_after_the_other, 1},
 		{death__last_words_are_heard, 1},
+		{death__beside_a_sleep_in_the_port, 1},
 		{death__next_holder_gets_what_is_left, 1},
 		{death__late_answer_is_asked_again, 1},
 		{death__gives_back_shares, 1},
