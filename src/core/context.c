@@ -285,6 +285,8 @@ static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 		if (!partner || !partner->peer || partner->incarnation == incarnation)
 			continue;
 		ripc__partner_suspect(partner);
+		if (incarnation)
+			ripc__hint_replaced(partner);
 		concerned = true;
 	}
 	return concerned;

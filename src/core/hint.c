@@ -186,6 +186,12 @@ void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ri
 	}
 }
 
+void ripc__hint_replaced(const struct partner *partner)
+{
+	if (!partner->dead && !partner->peer->opening)
+		inquire(partner->service->ctx, partner->peer);
+}
+
 void ripc__hint_answered(const struct partner *partner)
 {
 	struct inquiry *inquiry = find(partner->service->ctx, partner->peer);

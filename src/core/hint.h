@@ -27,6 +27,8 @@ struct hints {
 int ripc__hints_open(struct ripc_context *ctx);
 /* A network says that nobody listens there. */
 void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__addr *from);
+/* Somebody says that its ID has another holder since. */
+void ripc__hint_replaced(const struct partner *partner);
 /* An ECHO_REPLY of this partner; anything else that only its context can have answered. */
 void ripc__hint_echo(const struct partner *partner, uint64_t nonce);
 void ripc__hint_answered(const struct partner *partner);

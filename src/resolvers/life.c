@@ -7,10 +7,11 @@
  * Design notes. The end of the connection says "look now", the lock is the proof: the kernel takes
  * it from a process that ends, however that ends, before it ends the process's sockets; a forked
  * child inherits the connection, but not the lock. A connection that ends while the lock is held
- * proves nothing: the other context needs us no more. A process loses its locks on a file with any
- * descriptor of it that it closes: so a file that is our own is not taken from others, and the lock
- * is taken anew if somebody hands it to us. Its own locks a process does not see: contexts of one
- * process are not connected, they end together.
+ * proves nothing: the other context needs us no more. Who ends before it has shown its lock is
+ * proven to have ended when nobody listens there any more: a context does as long as it lives. A
+ * process loses its locks on a file with any descriptor of it that it closes: so a file that is our
+ * own is not taken from others, and the lock is taken anew if somebody hands it to us. Its own
+ * locks a process does not see: contexts of one process are not connected, they end together.
  *
  * Whoever can connect and has our uid is believed; it could end us, too. Two contexts that connect
  * to each other at once keep the connection of the lesser incarnation.
@@ -279,10 +280,32 @@ static void tell(struct life *life, struct life_link *link)
 	life->host.gone(life->host.arg, context);
 }
 
+/* Does anybody still listen where we have connected? */
+static bool is_deserted(const struct life *life, const struct life_link *link)
+{
+	struct sockaddr_un name;
+	socklen_t len = name_make(life, link->context, &name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool deserted;
+
+	if (fd < 0)
+		return false;
+	deserted = connect(fd, (struct sockaddr *)&name, len) && errno == ECONNREFUSED;
+	close(fd);
+	return deserted;
+}
+
+/* What can be told of one that has not shown its lock yet, and has closed our connection? */
+static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
+{
+	return link->lock_fd >= 0 ? !is_pledged(link->lock_fd) :
+		ended && link->ours && is_deserted(life, link);
+}
+
 /* The connection has ended, or there is doubt. */
 static void look_at(struct life *life, struct life_link *link, bool ended)
 {
-	if (link->lock_fd >= 0 && !is_pledged(link->lock_fd)) {
+	if (is_proven(life, link, ended)) {
 		tell(life, link);
 		return;
 	}

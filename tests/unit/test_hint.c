@@ -74,6 +74,35 @@ START_TEST(hint__then_silence)
 }
 END_TEST
 
+/* A newer incarnation of its ID has come elsewhere: so may the old one have ended. */
+START_TEST(hint__successor)
+{
+	static struct lone lone;
+	struct wire_resolve notice = {.type = WIRE_RECORD};
+	struct wire_record *record = &notice.record;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	since = lone.n_sent;
+	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	*record = (struct wire_record){.id = lone.service, .incarnation = lone.incarnation + !_i,
+		.stamp = 2, .context = lone.context + !_i, .n_addrs = 1,
+		.addrs[0] = {.backend = lone_backend.id, .len = 1, .blob = {3}}};
+	lone.answer_len = wire_resolve_encode(lone.answer, &notice);
+	lone_pass(&lone, 20000); /* the sources are looked at so often, at least */
+	ck_assert_uint_eq(lone.answer_len, 0);
+	lone_pass(&lone, WINDOW_US + 10000);
+	ck_assert_uint_eq(n_echoes(&lone, since), _i ? 0 : 3);
+	if (_i)
+		expect_nothing(&lone);
+	else
+		expect_end(&lone, RIPC_UNKNOWN);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* What is new, and what is left, goes to the next holder. */
 START_TEST(hint__next_holder_gets_what_is_left)
 {
@@ -172,6 +201,7 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{hint__then_silence, 2},
+		{hint__successor, 2},
 		{hint__next_holder_gets_what_is_left, 1},
 		{hint__may_be_forged, 3},
 		{hint__many, 1},

@@ -172,6 +172,33 @@ START_TEST(life__end_is_told)
 }
 END_TEST
 
+/*
+ * It has never come to show its lock: that nobody listens at its name tells. Where a child has kept
+ * its socket, nothing does.
+ */
+START_TEST(life__end_before_the_lock_was_shown)
+{
+	static struct side side;
+	struct other other;
+
+	side_open(&side, context_of(5));
+	other_start(&other, 6, context_of(5));
+	if (_i)
+		other_say(&other, 'f');
+	kill(other.pid, SIGSTOP);
+	ripc__life_watch(&side.life, other.context);
+	side_settle(&side);
+	ck_assert_uint_eq(side.n_told, 0);
+	other_kill(&other);
+	side_settle(&side);
+	ck_assert_uint_eq(side.n_told, _i ? 0 : 1);
+	ripc__life_unwatch(&side.life, other.context);
+	ck_assert_uint_eq(side.life.links.count, 0);
+	side_close(&side);
+	close(other.pipe);
+}
+END_TEST
+
 /* Both have connected: one connection stays, and tells. */
 START_TEST(life__both_connect)
 {
@@ -339,6 +366,7 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{life__end_is_told, 2},
+		{life__end_before_the_lock_was_shown, 2},
 		{life__both_connect, 2},
 		{life__forked_child_keeps_the_connection, 1},
 		{life__the_living_are_not_told_of, 1},
