@@ -12,7 +12,9 @@ import tempfile
 import time
 
 import failure_text
+import foreign
 import meson_log
+import roots
 from meson_log import Tally
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -222,6 +224,15 @@ def step_hw(options):
     return program('soft RDMA', ['tests/hw/run', build('gcc')])
 
 
+def step_foreign(options):
+    """Other processors, C libraries and Debians; half an hour, so only by name."""
+    if 'foreign' not in options.step:
+        return Tally(skipped=[('foreign systems', 'only as scripts/test foreign')])
+    if roots.missing():
+        return Tally(skipped=[('foreign systems', roots.missing())])
+    return foreign.run()
+
+
 # name, what it is, the function
 STEPS = [
     ('style', 'the house rules', step_style),
@@ -235,6 +246,7 @@ STEPS = [
     ('fuzz', 'fuzz targets', step_fuzz),
     ('speed', 'instructions of a short message', step_speed),
     ('hw', 'soft RDMA in a guest', step_hw),
+    ('foreign', 'other processors, libcs, Debians', step_foreign),
 ]
 
 

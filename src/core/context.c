@@ -3,6 +3,7 @@
  * Contexts: opening and closing, the log, and what every object of a context shares (nonces,
  * timers, fork detection).
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,7 +142,7 @@ static bool host_is_shared(void *arg, const struct ripc__shared *shared)
 
 uint64_t ripc__nonce(struct ripc_context *ctx)
 {
-	uint64_t count = ++ctx->counter;
+	uint64_t count = htole64(++ctx->counter);
 	uint64_t nonce = ripc__siphash(ctx->secret, &count, sizeof(count));
 
 	return nonce ? nonce : 1;
@@ -392,6 +393,7 @@ static int identity_draw(struct ripc_context *ctx)
 
 	while (!error && ctx->incarnation == 0)
 		error = ctx->env.random(ctx->env.arg, &ctx->incarnation, sizeof(ctx->incarnation));
+	ctx->incarnation = le64toh(ctx->incarnation);
 	return error;
 }
 

@@ -3,6 +3,7 @@
  * Peers: the remote contexts that partners live in, each with one route and one flow (path.c);
  * and the hosts where they were met, each with the number of partners there.
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struc
 		uint64_t context;
 		uint8_t host[16], len, blob[RIPC_ADDR_MAX];
 		uint8_t filler[7]; /* no byte of it is left undefined */
-	} bound = {.context = context};
+	} bound = {.context = htole64(context)};
 
 	memcpy(bound.host, addr->host, sizeof(bound.host));
 	if (elsewhere) {

@@ -6,6 +6,7 @@
  * A message is one pool block: struct message, items, places, and, where they are small, the
  * items' bytes. Built-in notices are part of the service and cannot fail to be delivered.
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -389,6 +390,7 @@ static int draw(struct ripc_context *ctx, uint64_t *number)
 	*number = 0;
 	while (!error && *number == 0)
 		error = ctx->env.random(ctx->env.arg, number, sizeof(*number));
+	*number = le64toh(*number);
 	return error;
 }
 

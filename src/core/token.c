@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See token.h. There are at most PARTNERS_MAX slots, so that their numbers have 16 bits. */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t hos
 	struct {
 		uint64_t asker, period;
 		uint8_t host[16];
-	} bound = {asker, ctx->now_us / PROOF_PERIOD_US - age, {0}};
+	} bound = {htole64(asker), htole64(ctx->now_us / PROOF_PERIOD_US - age), {0}};
 	uint64_t proof;
 
 	memcpy(bound.host, host, 16);
@@ -104,7 +105,7 @@ struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wi
  */
 static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remote, uint64_t place)
 {
-	uint64_t pair[3] = {local, remote, place};
+	uint64_t pair[3] = {htole64(local), htole64(remote), htole64(place)};
 
 	return ripc__siphash(ctx->secret, pair, sizeof(pair));
 }

@@ -2,6 +2,7 @@
 /* The network: what becomes of a packet between two nodes. */
 #include "world.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,8 +188,8 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 
 static void trace_packet(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
-	uint64_t head[4] = {world->now_us, packet->from, to,
-		(uint64_t)packet->len << 1 | packet->resolver};
+	uint64_t head[4] = {htole64(world->now_us), htole64(packet->from), htole64(to),
+		htole64((uint64_t)packet->len << 1 | packet->resolver)};
 
 	sha256_update(&world->trace, head, sizeof(head));
 	sha256_update(&world->trace, packet->bytes, packet->len);

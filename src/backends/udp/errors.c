@@ -10,6 +10,7 @@
 #include "udp.h"
 
 #include <errno.h>
+#include <time.h> /* which errqueue.h lacks with musl */
 #include <linux/errqueue.h>
 #include <string.h>
 
