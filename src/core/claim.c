@@ -128,11 +128,13 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 			is_taken |= is_here;
 			continue;
 		}
-		if (partner->token_out == packet->hello.token) {
+		if (partner->token_out == packet->hello.token && !partner->crossed) {
 			*found = partner;
 			return CLAIM_SAME;
 		}
 		here = is_here ? partner : here;
+		asked = partner->token_out == packet->hello.token && !partner->dead ? partner :
+			asked;
 		if (partner->resolved && !partner->dead && !partner->token_out)
 			asked = partner->misled ? asked : partner;
 		is_taken |= is_established(partner);

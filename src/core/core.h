@@ -228,6 +228,7 @@ struct partner {
 	bool resolved : 1;        /* the resolver, too, says that its ID means it, there */
 	bool liar : 1;	    /* it is not what it claims to be */
 	bool misled : 1;    /* it does not know the token that a hello gave in its name */
+	bool crossed : 1;   /* a hello from elsewhere gave token_out: perhaps it is not its own */
 	bool rechecked : 1; /* everybody was asked about what it claims */
 	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
 	bool on_trial : 1;        /* it may be forgotten at any time (crowd.h) */

@@ -256,6 +256,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	ripc__point(ctx, "in_hello");
 	ctx->stats.hellos++;
 	ripc__partner_hello(partner, packet);
+	partner->crossed = claim == CLAIM_CROSSED;
 	partner->known = false;
 	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
 	ripc__partner_send(partner, &hello);
@@ -390,8 +391,10 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 	}
 	ripc__partner_touch(partner);
 	ripc__stamps_take(ctx, partner->peer, packet);
-	if (packet->h.flags & WIRE_F_HELLO)
+	if (packet->h.flags & WIRE_F_HELLO) {
 		ripc__partner_hello(partner, packet);
+		partner->crossed = false;
+	}
 	if (packet->h.flags & WIRE_F_ACK)
 		partner = take_ack(partner, packet);
 	if (!partner)

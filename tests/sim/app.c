@@ -314,6 +314,10 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 		ripc_msg_free(msg);
 		return;
 	}
+	if (model_forged(world->model, msg)) {
+		ripc_msg_free(msg);
+		return;
+	}
 	sim_trace(world, "service %llu got %s %llx from %llu", (unsigned long long)service->id,
 			msg->kind == RIPC_SHORT ? "short" : "long",
 			(unsigned long long)number_of(msg), (unsigned long long)msg->from);

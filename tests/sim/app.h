@@ -131,4 +131,7 @@ bool sim_app_settled(struct sim_app *app);
 void sim_act_lose(struct sim_world *world, void *arg, uint64_t value);
 void sim_app_close(struct sim_app *app);
 
+/* claimant.c: it claims until the faults are over */
+void sim_claimant_begin(struct sim_app *app);
+
 #endif

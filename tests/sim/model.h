@@ -113,6 +113,12 @@ void model_overdue(struct model *model, uint64_t now_us);
 /* ---- what a service got: each message from ripc_receive() goes to one of these ---- */
 void model_received(struct model *model, uint64_t now_us, uint64_t incarnation,
 		const struct ripc_msg *msg);
+/*
+ * Is it one of the claimant's, who says that he is somebody else? Then that must be told apart, and
+ * it goes no further.
+ */
+#define MODEL_FORGED 0xf0f1f2f3f4f5f6f7u
+bool model_forged(struct model *model, const struct ripc_msg *msg);
 /* The message once more, later: its bytes must still be there. */
 void model_recheck(struct model *model, const struct ripc_msg *msg);
 void model_completed(struct model *model, uint64_t now_us, uint64_t incarnation,

@@ -238,6 +238,16 @@ void model_received(struct model *m, uint64_t now_us, uint64_t incarnation,
 		judge_place(m, incarnation, msg, i, len);
 }
 
+bool model_forged(struct model *m, const struct ripc_msg *msg)
+{
+	if (contents_tag_received(msg, length_of(msg)) != MODEL_FORGED)
+		return false;
+	if (msg->sender != RIPC_SENDER_CLAIMED)
+		violation(m, MODEL_WRONG_SENDER, "a forged message looks as if its sender were "
+				"known");
+	return true;
+}
+
 void model_recheck(struct model *m, const struct ripc_msg *msg)
 {
 	judge_contents(m, msg, length_of(msg));

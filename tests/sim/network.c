@@ -71,6 +71,8 @@ static void arrive(struct sim_world *world, void *arg, uint64_t value)
 	struct sim_node *node = sim_node_at(world, value);
 	struct sim_queue *queue;
 
+	if (world->claimant.node.address && value == world->claimant.node.address)
+		sim_claimant_input(world, packet);
 	if (!node || world->cut[packet->from_slot][node->slot]) {
 		world->counts.cut++;
 		free(packet);

@@ -127,6 +127,7 @@ void sim_plan_draw(struct sim_world *world, bool native)
 	struct sim_random *random = &world->random;
 	struct sim_plan *plan = &world->plan;
 
+	plan->claims = world->seed % 4 == 3;
 	plan->n_nodes = (uint32_t)sim_between(random, 2, SIM_NODES);
 	plan->n_services = plan->n_nodes < 5 ?
 		(uint32_t)sim_between(random, plan->n_nodes, 2 * plan->n_nodes) : plan->n_nodes;

@@ -56,6 +56,7 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 			(world->plan.reorder && world->plan.reorder_us >= LATE_US));
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
+	sim_claimant_begin(app);
 	for (uint32_t i = 0; i < options->shorts; i++)
 		sim_at(world, sim_draw_moment(world, start),
 				sim_act_short, app, 0);
@@ -191,7 +192,7 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
 		{"jump", &p->n_jumps}, {"stall", &p->n_stalls},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
-		{"ordered", &p->ordered},
+		{"ordered", &p->ordered}, {"claim", &p->claims},
 		{"cancel", &p->cancel}, {"hold", &p->hold}};
 
 	if (names && strstr(names, "pause"))
@@ -214,7 +215,7 @@ static void show_plan(const struct sim_plan *p)
 			p->n_reopens, p->n_jumps, p->n_stalls, p->n_rivals, p->burst,
 			(unsigned long long)p->pause_us,
 			p->mild ? " mild" : p->long_cut ? " long cut" : "",
-			p->incast ? " incast" : "");
+			p->incast ? " incast" : p->claims ? " claims" : "");
 	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u ordered %u per "
 			"million\n",
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow, p->ordered);

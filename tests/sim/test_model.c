@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "history.h"
+#include "util/bytes.h"
 
 /* ---- what is good ------------------------------------------------------------------------ */
 
@@ -124,6 +125,23 @@ START_TEST(model__sees_another_sender)
 	make(&m, sent(RIPC_SHORT, 100), RIPC_SHORT, 100);
 	m.msg.from = B_ID;
 	take(&m, B);
+	expect(MODEL_WRONG_SENDER);
+}
+END_TEST
+
+START_TEST(model__sees_a_forged_sender)
+{
+	uint64_t word = 1;
+	struct iovec item = {&word, sizeof(word)};
+	struct ripc_msg msg = {.kind = RIPC_SHORT, .from = A_ID, .from_incarnation = A,
+		.items = &item, .n_items = 1, .sender = RIPC_SENDER_CLAIMED};
+
+	ck_assert(!model_forged(model, &msg));
+	put64((uint8_t *)&word, MODEL_FORGED);
+	ck_assert(model_forged(model, &msg));
+	expect(MODEL_OK);
+	msg.sender = RIPC_SENDER_RESOLVED;
+	ck_assert(model_forged(model, &msg));
 	expect(MODEL_WRONG_SENDER);
 }
 END_TEST
@@ -646,6 +664,7 @@ static void add_receipts(TCase *tc)
 	tcase_add_test(tc, model__sees_a_small_one_that_was_never_sent);
 	tcase_add_test(tc, model__sees_another_receiver);
 	tcase_add_test(tc, model__sees_another_sender);
+	tcase_add_test(tc, model__sees_a_forged_sender);
 	tcase_add_test(tc, model__sees_an_altered_byte);
 	tcase_add_test(tc, model__sees_a_missing_byte);
 	tcase_add_test(tc, model__sees_other_items);

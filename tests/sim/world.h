@@ -45,6 +45,7 @@ struct sim_plan {
 	bool incast;              /* at the end all send much to one at once */
 	bool native, shared_hosts;
 	bool intact;              /* nothing is altered, and nothing has a checksum */
+	uint32_t claims;          /* somebody claims to be others */
 };
 
 /* A packet under way or waiting; also the handle that core releases. */
@@ -112,6 +113,23 @@ struct sim_node {
 	uint32_t n_done;
 };
 
+/* A service that the claimant says it is, to another one. */
+struct sim_claim {
+	uint64_t to;              /* address */
+	uint64_t src, id, context; /* claimed */
+	uint64_t dst, to_id;
+	uint64_t token_in, token_out, proof, number;
+};
+
+#define SIM_CLAIMS 32u
+
+struct sim_claimant {
+	struct sim_node node;     /* nothing but an address: it has no context */
+	struct sim_random random;
+	struct sim_claim claims[SIM_CLAIMS];
+	uint32_t n;
+};
+
 struct sim_counts {
 	uint64_t packets, bytes, lost, cut, corrupted, forged, duplicated, late, overflowed, holes;
 	uint64_t polls;
@@ -125,6 +143,7 @@ struct sim_world {
 	struct sim_event *events; /* binary heap */
 	uint32_t n_events, events_capacity;
 	struct sim_node nodes[SIM_NODES];
+	struct sim_claimant claimant;
 	bool cut[SIM_NODES][SIM_NODES];
 	bool faults;              /* packets are lost, altered, ... */
 	bool verbose;
@@ -173,6 +192,9 @@ void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
 
 /* forge.c: makes a forged packet of a true one; false: this one cannot be used */
 bool sim_forge(struct sim_random *random, struct sim_packet *packet);
+
+/* claimant.c: a packet has reached its address */
+void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet);
 
 /* sim_net.c, sim_source.c, plan.c */
 extern const struct ripc__backend sim_backend, sim_native_backend;

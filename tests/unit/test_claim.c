@@ -404,6 +404,39 @@ START_TEST(claim__hellos_cross)
 }
 END_TEST
 
+/* So it is with what follows that hello, though it bears the same token. */
+START_TEST(claim__hellos_cross_again)
+{
+	static struct lone lone;
+	struct wire_packet packet, reply = {.h.type = WIRE_ECHO_REPLY};
+	uint32_t since;
+
+	lone_open(&lone);
+	send_long(&lone, 0, 0);
+	lone_answer(&lone, lone.incarnation, lone.context, TRUE_HOST);
+	lone.host = FORGER_HOST;
+	say_short(&lone, 1, 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_RETRY, &packet));
+	lone.proof = packet.value;
+	since = lone.n_sent;
+	for (uint64_t number = 1; number < 4; number++)
+		say_short(&lone, number, 0);
+	lone_say(&lone, &reply, NULL, NULL);
+	ck_assert_uint_eq(lone_stats(&lone).short_received, 0);
+	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ECHO, FORGER_HOST), 0);
+	send_long(&lone, 0, 0);
+	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, FORGER_HOST), 0);
+	ck_assert_uint_gt(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 0);
+	/* When our token has come back, with another hello, it is as ever. */
+	ck_assert(lone_hear(&lone, since, WIRE_HELLO_ONLY, &packet));
+	lone.token_out = packet.hello.token;
+	lone.host = TRUE_HOST;
+	say_short(&lone, 1, 0);
+	check_sender(&lone, RIPC_SENDER_RESOLVED);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Many addresses claim one incarnation: there is an end to it, but not for the true one. */
 START_TEST(claim__of_many)
 {
@@ -441,6 +474,7 @@ int main(void)
 		claim__forger_is_first, claim__true_one_is_silent,
 		claim__of_who_has_two_addresses, claim__beside_the_true_one,
 		claim__two_claim_the_same, claim__is_answered, claim__hellos_cross,
+		claim__hellos_cross_again,
 		claim__of_many, NULL,
 	};
 
