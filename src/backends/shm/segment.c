@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -68,6 +69,8 @@ int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_ou
 	error = error ? error : map(fd, len, PROT_READ | PROT_WRITE, true, &at);
 	if (error)
 		goto close_fd;
+	if (lseek(fd, 0, SEEK_HOLE) < (off_t)len) /* emulators drop MAP_POPULATE */
+		memset(at, 0, len);
 	if (fcntl(fd, F_ADD_SEALS, read_only ? seals | F_SEAL_FUTURE_WRITE : seals)) {
 		error = -errno;
 		goto unmap;
