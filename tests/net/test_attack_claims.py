@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attacks on who is whom: claims, tokens, and places for partners."""
 import copy
+import itertools
 import socket
 import struct
 import time
@@ -10,6 +11,7 @@ import netlab
 from forger import CLIENT, OTHER, SERVICE, Context, Figures, Forger, Honest, amplification, draw, \
     flood, main, order, p, say, sink, three
 from netlab import check
+from test_attack_finding import count_multicast, multicast_bytes
 
 
 # ---- S1: the name of another ----------------------------------------------------------------
@@ -161,14 +163,14 @@ def guessed_tokens():
 def forge_crowd(victim, service, *addresses):
     """So many incarnations at each of some addresses, each with a message to remember."""
     contexts = [Context(address) for address in addresses]
-    for context in contexts:
-        context.find(victim, int(service))
 
-    def packets():
-        for at, context in enumerate(contexts):
-            for _ in range(PLACES // 4 if at < 3 else PLACES // 64):
-                yield context, context.short(src=draw())
-    flood(contexts, list(packets()), 20000)
+    def claims(context, n):
+        context.find(victim, int(service))  # for a proof that is not old yet
+        return [(context, context.short(src=draw(), hello=context.hello(service=draw())))
+                for _ in range(n)]
+    packets = [claim for context in contexts[:3] for claim in claims(context, PLACES // 4)]
+    later = (claim for context in contexts[3:] for claim in claims(context, PLACES // 64))
+    flood(contexts, itertools.chain(packets, later), 20000)
 
 
 def newcomers(hosts):
@@ -190,10 +192,12 @@ def crowded(lab, n_addresses):
     client, figures = Honest(a, CLIENT), Figures()
     client.send(SERVICE), client.send(OTHER)
     forger = Forger(c, 'forge_crowd', b.addresses[4], SERVICE, *addresses).ready()
-    before, said = -1, {'n': 0}
+    count_multicast(b)
+    before, said, began = -1, {'n': 0}, time.monotonic()
     while said['n'] > before:
         before = said['n']
         said = figures.windows(client, forger, n=1)
+    out, seconds = multicast_bytes(b), time.monotonic() - began
     came = newcomers(others)
     refused = sum(each['failed'] for each in came)
     worst = max(each['max_us'] for each in came) / 1000
@@ -201,8 +205,10 @@ def crowded(lab, n_addresses):
     check(refused == 0, f'{refused} of {len(came)} newcomers were refused')
     check(count['forged'] > PLACES // 2, f'no attack: {count}')
     check(amplification(said) <= 1.5, f'{said}')
+    check(out <= 60000 * (1 + seconds), f'{out} bytes to the group in {seconds:.1f} s')
     figures.check()
-    return f'{said["n"]} claims, {count["forged"]} of them heard; newcomers within {worst:.0f} ms; {figures}'
+    return f'{said["n"]} claims, {count["forged"]} of them heard; {out} bytes to the group, {amplification(said):.2f} ' \
+        f'times as much back; newcomers within {worst:.0f} ms; {figures}'
 
 
 def crowd_of_three():
@@ -317,4 +323,4 @@ def devices(host):
 ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}
 if __name__ == '__main__':
     main([claimed_before, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty,
-          claimed_from_everywhere, proof_without_hello], ATTACKS)
+          claimed_from_everywhere, proof_without_hello], ATTACKS, 'nft')
