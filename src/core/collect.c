@@ -16,7 +16,6 @@
 #include "receiving.h"
 #include "util/crc32c.h"
 
-#define PIECES_MAX 1024u
 #define AHEAD      65536u /* bytes that get pages at once: a step of the pool's */
 
 /* Copies bytes to their places; returns their checksum. */
@@ -128,7 +127,12 @@ static void piece_insert(struct incoming *incoming, struct wire_range range, uin
 	memmove(next + 1, next, (incoming->n_pieces - at) * sizeof(*next));
 	*next = (struct piece){.start = range.start, .end = range.end, .crc = crc,
 		.seen_us = incoming->partner->service->ctx->now_us, .seen_at = incoming->arrivals};
+	if (at < incoming->n_pieces) { /* it is in a gap that may have been asked for */
+		next->asked_us = next[1].asked_us;
+		next->asked_limit = next[1].asked_limit;
+	}
 	incoming->n_pieces++;
+	incoming->fresh++;
 }
 
 /* [start, end) is in its place and right. */

@@ -11,7 +11,7 @@
  *   input.c     one received packet to its place          partner.c  partners, acks
  *   short.c     short messages                            path.c     round trips, credit, windows
  *   outgoing.c  long messages we send                     incoming.c long messages we receive
- *   pump.c      their bytes                               collect.c  their bytes
+ *   pump.c      their bytes                               collect.c, holes.c their bytes
  *   peer.c      the routes that partners share             places.c   where they land
  *   token.c     whose packet it is                        share.c    who holds how much
  *   resend.c    what is sent again                ended.c    how they ended
@@ -62,6 +62,7 @@
 #define GRANTED_MAX        64u    /* of all */
 #define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
 #define WINDOW_MAX         (64u << 20) /* the same on a long path */
+#define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
 #define READ_BYTES         (1u << 20) /* that are read at once, unless the device takes less */
 #define PULL_MAX           (2ull << 20) /* bytes sent for one PULL */
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
@@ -143,6 +144,7 @@ struct peer {
 	bool hinted : 1;     /* somebody says that it has ended, so it is asked (hint.c) */
 	bool is_testing : 1; /* whose queue it is on the way (window.c) */
 	bool has_rival : 1;  /* somebody else's */
+	bool is_cubic : 1;   /* it grows as CUBIC */
 	uint8_t cuts;        /* since the path last proved to reorder */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */
@@ -158,6 +160,10 @@ struct peer {
 	uint32_t round_min_us, round_bytes; /* of this round: shortest round trip, what came */
 	uint32_t rate;       /* that came, the most of the last rounds, bytes in a millisecond */
 	uint32_t queue_us;   /* on the way in the last round, or before the test, at least */
+	uint32_t cubic_most, cubic_us; /* is_cubic: RFC 9438's W_max and epoch; wraps */
+	uint16_t cubic_ms;   /* and K: after so long the window is W_max again */
+	uint8_t calm;        /* rounds without a queue */
+	uint32_t pace_left, paced_us; /* bytes that may be granted, and when they were counted; wraps */
 	uint32_t round_us, phase_us; /* when the round, the test began; a rival's: ends; wrap */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
 	uint32_t cut_us;     /* when the window was last cut; wraps */
@@ -317,6 +323,7 @@ struct outgoing {
 struct piece {
 	uint64_t start, end;
 	uint64_t seen_us;  /* when the gap before it was noticed */
+	uint64_t asked_us, asked_limit; /* the gap was asked for, and the limit then; 0: never */
 	uint32_t crc;      /* of its bytes */
 	uint32_t seen_at;  /* incoming->arrivals then */
 };
@@ -342,10 +349,11 @@ struct incoming {
 	uint64_t heard_us, started_us; /* heard_us: any word of the sender about it */
 	uint64_t arrived_us;       /* when bytes came last, or the wait for them began anew */
 	uint64_t resent_us;        /* when holes were last asked for; 0: that was judged */
-	uint64_t asked_us, asked_limit; /* outstanding request for holes; 0: none */
+	uint64_t asked_us;         /* when holes were last asked for, and not all came; 0: never */
 	uint32_t crc, sum;         /* of [0, have); the sender's of the whole, if it is known */
 	uint32_t wait_us;
-	uint32_t arrivals, arrivals_beyond;
+	uint32_t arrivals;         /* of datagrams */
+	uint32_t fresh;            /* pieces since holes were last asked for */
 	uint32_t silences;         /* waits in a row that ended in silence */
 	uint32_t n_pieces, max_pieces;
 	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */

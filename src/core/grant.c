@@ -14,6 +14,7 @@
 #include "receiving.h"
 
 #define GRANT_LOOK 64u /* so many of those that wait are compared for whose turn it is */
+#define PACE_US    1000u
 #define QUANTUM    (4 * 65536u) /* credit is given in pieces of a few offload batches */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
@@ -90,6 +91,15 @@ static uint64_t credit_left(const struct incoming *incoming)
 	return most > all ? most - all : 0;
 }
 
+/* Soon, also if nothing comes meanwhile. */
+static void look_again(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	if (incoming->timer.at_us > ctx->now_us + PACE_US)
+		ripc__timer_set(&ctx->timers, &incoming->timer, ctx->now_us + PACE_US);
+}
+
 bool ripc__grant(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -98,11 +108,16 @@ bool ripc__grant(struct incoming *incoming)
 	uint64_t window = ripc__peer_window(ctx, peer);
 	uint64_t room = window > peer->in_flight ? window - peer->in_flight : 0;
 	uint64_t credit = ripc__peer_over_time(peer, credit_left(incoming));
-	uint64_t least = window / 4 < QUANTUM ? window / 4 : QUANTUM;
+	uint64_t least = window / 4 < QUANTUM ? window / 4 : QUANTUM, paced;
 
 	if (!incoming->is_granted || wanted == 0)
 		return false;
 	room = room < credit ? room : credit;
+	if (room >= least && room > (paced = ripc__peer_pace(ctx, peer, least))) {
+		room = paced;
+		least /= 4;
+		look_again(incoming);
+	}
 	/* Nothing under way: however small the window is, one datagram must come. */
 	if (room < least && incoming->limit == incoming->got)
 		room = ripc__peer_payload(ctx, peer);
@@ -116,6 +131,7 @@ bool ripc__grant(struct incoming *incoming)
 	room = room < wanted ? room : wanted;
 	incoming->limit += room;
 	account(incoming, (int64_t)room);
+	ripc__peer_paced(peer, room);
 	return true;
 }
 

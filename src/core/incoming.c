@@ -19,7 +19,6 @@
 #include "returns.h"
 #include "timing.h"
 
-#define REORDER_DATAGRAMS 3u
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
 #define READ_AGAIN_US    1000u /* after the device took no read at all */
 #define ACK_AT_ONCE      (1u << 20)   /* bytes of a message whose ack waits for nothing */
@@ -189,76 +188,47 @@ static void timer_set(struct incoming *incoming, uint64_t at_us)
 	ripc__timer_set(&context_of(incoming)->timers, &incoming->timer, at_us);
 }
 
-void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end)
+static void pull_send(struct incoming *incoming, struct wire_packet *packet)
 {
 	struct ripc_context *ctx = context_of(incoming);
-	struct wire_packet packet = {.h.number = incoming->number};
 
-	packet.pull.have = incoming->have;
-	packet.pull.limit = incoming->limit;
-	packet.pull.busy = !incoming->is_granted && incoming->limit < incoming->total;
-	if (holes_end > incoming->have) {
-		packet.pull.n_holes = ripc__collect_holes(incoming, holes_end,
-			packet.pull.holes);
-		incoming->asked_us = incoming->resent_us = ctx->now_us;
-		incoming->asked_limit = incoming->limit;
-		incoming->arrivals_beyond = 0;
-	}
+	packet->h.number = incoming->number;
+	packet->pull.have = incoming->have;
+	packet->pull.limit = incoming->limit;
+	packet->pull.busy = !incoming->is_granted && incoming->limit < incoming->total;
 	ctx->stats.pull_requests++;
-	ripc__partner_header(incoming->partner, &packet, WIRE_PULL);
-	ripc__partner_send(incoming->partner, &packet);
+	ripc__partner_header(incoming->partner, packet, WIRE_PULL);
+	ripc__partner_send(incoming->partner, packet);
 	if (incoming->first_grant)
 		ripc__point(ctx, "first_grant");
 	incoming->first_grant = false;
 }
 
-/*
- * Is the gap before this piece more than reordering? Three datagrams that came after it say so,
- * or a quarter of a round trip; only time, and more of it, where the path has proved to reorder.
- */
-static bool is_ripe(const struct incoming *incoming, const struct piece *piece)
+void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end)
 {
-	const struct peer *peer = incoming->partner->peer;
-	uint64_t age_us = context_of(incoming)->now_us - piece->seen_us;
+	struct wire_packet packet = {0};
 
-	if (peer->reorder == 0 && incoming->arrivals - piece->seen_at >= REORDER_DATAGRAMS)
-		return true;
-	return age_us > (uint64_t)peer->srtt_us << peer->reorder >> 2;
+	if (holes_end > incoming->have)
+		ripc__holes_all(incoming, holes_end, &packet.pull);
+	pull_send(incoming, &packet);
 }
 
-/* Where the gaps end that are to be asked for now; 0: none are. */
-static uint64_t ripe_end(const struct incoming *incoming)
+/* What has become due, and what may come. */
+static void pull_due(struct incoming *incoming)
 {
-	const struct peer *peer = incoming->partner->peer;
-	uint64_t waited_us = context_of(incoming)->now_us - incoming->asked_us;
-	bool passed = !peer->reorder && incoming->arrivals_beyond >= REORDER_DATAGRAMS;
+	struct wire_packet packet = {0};
+	uint64_t lost = ripc__holes_due(incoming, &packet.pull);
 
-	/* One request at a time, until what was sent after its answer has come, or is overdue. */
-	if (incoming->asked_us && !passed &&
-			waited_us < ripc__peer_patience(context_of(incoming), peer))
-		return 0;
-	for (uint32_t i = incoming->n_pieces; i-- > 0;) {
-		if (is_ripe(incoming, &incoming->pieces[i]))
-			return incoming->pieces[i].start;
-	}
-	return 0;
-}
-
-static uint64_t missing_before(const struct incoming *incoming, uint64_t end)
-{
-	uint64_t missing = end - incoming->have;
-
-	for (uint32_t i = 0; i < incoming->n_pieces && incoming->pieces[i].start < end; i++)
-		missing -= incoming->pieces[i].end - incoming->pieces[i].start;
-	return missing;
+	if (lost)
+		ripc__peer_cut(context_of(incoming), incoming->partner->peer, lost);
+	if (ripc__grant(incoming) || lost)
+		pull_send(incoming, &packet);
 }
 
 /* After bytes have come or credit has become free: what is to be asked now? */
 static void update(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
-	uint64_t holes_end;
-	bool raised;
 
 	if (incoming->got == incoming->total) {
 		ripc__incoming_finish(incoming);
@@ -267,12 +237,10 @@ static void update(struct incoming *incoming)
 	/* Silent before, it takes its turn again. */
 	if (!incoming->is_granted && !list_empty(&incoming->granted))
 		ripc__incoming_schedule(ctx);
-	holes_end = ripe_end(incoming);
-	if (holes_end)
-		ripc__peer_cut(ctx, incoming->partner->peer, missing_before(incoming, holes_end));
-	raised = ripc__grant(incoming);
-	if (raised || holes_end)
-		ripc__incoming_pull(incoming, holes_end);
+	if (ripc__holes_may_be_due(incoming))
+		pull_due(incoming);
+	else if (ripc__grant(incoming))
+		ripc__incoming_pull(incoming, 0);
 }
 
 static void give_up(struct incoming *incoming)
@@ -324,8 +292,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-/* What the arrival of bytes before end says about the path. */
-static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
+/* What the arrival of bytes says about the path. */
+static void arrived(struct incoming *incoming, uint32_t bytes)
 {
 	struct ripc_context *ctx = context_of(incoming);
 	struct peer *peer = incoming->partner->peer;
@@ -336,8 +304,6 @@ static void arrived(struct incoming *incoming, uint64_t end, uint32_t bytes)
 	incoming->silences = 0;
 	peer->arrived_us = (uint32_t)ctx->now_us;
 	incoming->wait_us = ripc__peer_patience(ctx, peer);
-	if (incoming->asked_us && end > incoming->asked_limit)
-		incoming->arrivals_beyond++;
 	if (incoming->n_pieces == 0)
 		incoming->asked_us = 0;
 	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
@@ -373,7 +339,7 @@ static bool take(struct incoming *incoming, const struct wire_packet *packet, ui
 	if (packet->payload_len > incoming->datagram_bytes && packet->h.type == WIRE_DATA)
 		incoming->datagram_bytes = packet->payload_len;
 	if (taken > 0)
-		arrived(incoming, offset + packet->payload_len, (uint32_t)taken);
+		arrived(incoming, (uint32_t)taken);
 	else if (packet->payload_len)
 		unneeded(incoming);
 	return true;

@@ -74,6 +74,9 @@ uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight);
 uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once);
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
+/* How many bytes may be granted now, for the granted not to come all at once; they were. */
+uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst);
+void ripc__peer_paced(struct peer *peer, uint64_t bytes);
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
 /* What was taken for a loss had only been late. */

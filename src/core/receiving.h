@@ -91,6 +91,13 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
 		struct wire_range holes[WIRE_HOLES_MAX]);
 
+/* ---- holes.c ----------------------------------------------------------------------------- */
+bool ripc__holes_may_be_due(const struct incoming *incoming);
+/* Names the gaps that are to be asked for now; returns how many bytes are missing there. */
+uint64_t ripc__holes_due(struct incoming *incoming, struct wire_pull *pull);
+/* Names the first ones before end, asked for or not. */
+void ripc__holes_all(struct incoming *incoming, uint64_t end, struct wire_pull *pull);
+
 /* ---- share.c ----------------------------------------------------------------------------- */
 /* What an announcement's message takes if it came whole. */
 uint64_t ripc__whole_bytes(const struct wire_packet *packet);

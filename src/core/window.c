@@ -15,6 +15,7 @@
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)
 #define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
 #define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
+#define LOSS_BYTES  65536u /* of fewer their share would be chance */
 #define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
 #define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
 #define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
@@ -22,9 +23,13 @@
 #define CUTS_TO_FORGET 16u
 #define FAR_US      2000u /* a path of such a round trip is long */
 #define AT_ONCE_US  4000u /* what arrives in so long must have room in the receive buffer */
+#define BURSTS      8u      /* so many at least in a round trip */
 #define QUEUE_US    25000u
 #define RIVAL_ROUNDS 24u
 #define RIVAL_MAX_US 3000000u
+#define CALM_ROUNDS  64u
+#define CUBIC_C      2317    /* bytes in a cubic second: 1.6 times 1,448, four times CUBIC's */
+#define CUBIC_MAX_MS 60000
 
 bool ripc__peer_is_lossy(const struct peer *peer)
 {
@@ -66,7 +71,34 @@ static bool is_filled(const struct peer *peer)
 		peer->round_min_us > peer->rtt_min_us + peer->rtt_min_us / 8 + QUEUEING_US);
 }
 
+/* What has come in a round trip without a queue: the path holds that. */
+static uint64_t holds(const struct peer *peer)
+{
+	return (uint64_t)peer->rate * peer->rtt_min_us / 1000;
+}
+
+/*
+ * Is there more under way than a long path holds? A queue that is overrun within one round, as by a
+ * window that doubles, does not show in the shortest round trip.
+ */
+static bool is_overfilled(const struct peer *peer)
+{
+	return is_far(peer) && peer->window > holds(peer) + holds(peer) / 16;
+}
+
 /* ---- rounds ------------------------------------------------------------------------------ */
+
+/* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
+static void loss_measure(struct peer *peer)
+{
+	uint64_t all = (uint64_t)peer->epoch_got + peer->epoch_lost;
+	int64_t share = all ? (int64_t)(1024ull * peer->epoch_lost / all) : 0;
+
+	if (all < LOSS_BYTES)
+		return;
+	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
+	peer->epoch_got = peer->epoch_lost = 0;
+}
 
 static void window_set(struct peer *peer, uint64_t window)
 {
@@ -79,6 +111,71 @@ static uint64_t without_queue(uint64_t window, uint64_t with_us, uint64_t withou
 {
 	return with_us ? window * without_us / with_us : window;
 }
+
+/* ---- as CUBIC ---------------------------------------------------------------------------- */
+
+static uint16_t cube_root(uint64_t of)
+{
+	uint64_t root = 0;
+
+	for (uint64_t bit = 1 << 15; bit; bit >>= 1) {
+		uint64_t next = root | bit;
+
+		if (next * next * next <= of)
+			root = next;
+	}
+	return (uint16_t)root;
+}
+
+/* From now on; it is to be at most bytes again after some time. */
+static void cubic_begin(const struct ripc_context *ctx, struct peer *peer, uint32_t most)
+{
+	uint64_t deficit = most > peer->window ? most - peer->window : 0;
+
+	if (!is_far(peer))
+		return;
+	peer->is_cubic = true;
+	peer->cubic_most = most;
+	peer->cubic_us = (uint32_t)ctx->now_us;
+	peer->cubic_ms = cube_root(deficit * 1000000000 / CUBIC_C);
+	peer->calm = 0;
+}
+
+/* What the window is to be after the next round. */
+static int64_t cubic_target(const struct ripc_context *ctx, const struct peer *peer)
+{
+	int64_t ms = ((uint32_t)ctx->now_us - peer->cubic_us + peer->srtt_us) / 1000;
+
+	ms -= peer->cubic_ms;
+	ms = ms < CUBIC_MAX_MS ? ms : CUBIC_MAX_MS;
+	return peer->cubic_most + ms * ms * ms / 1000 * CUBIC_C / 1000000;
+}
+
+/*
+ * By how much the window grows in a round trip: near by a sixteenth where there is no queue, in one
+ * by a datagram, as TCP's (Jacobson, 1988), or where that would take minutes as CUBIC's, on the
+ * mean; far by an eighth, until there is a queue.
+ */
+static uint32_t step_of(const struct ripc_context *ctx, const struct peer *peer)
+{
+	int64_t more = is_far(peer) ? peer->window / 8 :
+		peer->window / (is_queueing(peer) ? 512 : 16);
+
+	if (peer->is_cubic && cubic_target(ctx, peer) - peer->window < more)
+		more = cubic_target(ctx, peer) - peer->window;
+	return more > DATAGRAM_BASE ? (uint32_t)more : DATAGRAM_BASE;
+}
+
+static void cubic_step(const struct ripc_context *ctx, struct peer *peer)
+{
+	if (is_queueing(peer) && !peer->is_cubic && !peer->slow_start)
+		cubic_begin(ctx, peer, peer->window);
+	peer->calm = is_queueing(peer) ? 0 : peer->calm + 1;
+	if (peer->calm == CALM_ROUNDS)
+		peer->is_cubic = false;
+}
+
+/* ---- whose queue ------------------------------------------------------------------------- */
 
 static void test_begin(const struct ripc_context *ctx, struct peer *peer)
 {
@@ -102,6 +199,7 @@ static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t
 	if (queue_us <= expected_us + peer->queue_us / 3) {
 		window_set(peer, without_queue(peer->window_before, with_us,
 			peer->rtt_min_us + QUEUE_US / 2));
+		cubic_begin(ctx, peer, peer->window);
 		return;
 	}
 	window_set(peer, peer->window_before);
@@ -138,9 +236,11 @@ static void round_end(const struct ripc_context *ctx, struct peer *peer)
 		peer->rate = (uint32_t)rate;
 	peer->round_us = (uint32_t)ctx->now_us;
 	peer->round_bytes = 0;
+	loss_measure(peer);
 	if (peer->round_min_us)
 		phase_step(ctx, peer, peer->round_min_us - peer->rtt_min_us);
 	peer->round_min_us = 0;
+	cubic_step(ctx, peer);
 }
 
 /* ---- growing ----------------------------------------------------------------------------- */
@@ -156,18 +256,6 @@ static uint64_t window_bound_by_rate(const struct peer *peer)
 	return most < WINDOW_MAX ? most : WINDOW_MAX;
 }
 
-/*
- * In a round trip: a sixteenth where there is no queue, far away an eighth; beside others in one
- * a datagram, as TCP's (Jacobson, 1988), or where that would take minutes as CUBIC's (RFC 9438),
- * on the mean.
- */
-static uint32_t step_of(const struct peer *peer)
-{
-	uint32_t step = peer->window / (is_queueing(peer) ? 512 : is_far(peer) ? 8 : 16);
-
-	return step > DATAGRAM_BASE ? step : DATAGRAM_BASE;
-}
-
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes)
 {
 	uint64_t window = peer->window, most = window_bound_by_rate(peer);
@@ -180,7 +268,7 @@ void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes
 	if (peer->slow_start)
 		window += bytes;
 	else
-		window += (uint64_t)bytes * step_of(peer) / peer->window;
+		window += (uint64_t)bytes * step_of(ctx, peer) / peer->window;
 	if (!peer->is_testing && peer->window < most)
 		window_set(peer, window < most ? window : most);
 	if (peer->srtt_us && (uint32_t)ctx->now_us - peer->round_us >= peer->srtt_us)
@@ -194,28 +282,41 @@ uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
 	return most && most < peer->window ? most : peer->window;
 }
 
-/* ---- losses ------------------------------------------------------------------------------ */
-
-/* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
-static void loss_measure(struct peer *peer)
+/*
+ * What comes all at once, as a processor had other things to do, must not be granted all at once:
+ * it would overrun a queue on the way, and come all at once again.
+ */
+uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst)
 {
-	uint64_t all = (uint64_t)peer->epoch_got + peer->epoch_lost;
-	int64_t share = all ? (int64_t)(1024ull * peer->epoch_lost / all) : 0;
+	uint64_t rate = peer->slow_start ? 4ull * peer->rate : peer->rate + peer->rate / 2ull;
+	uint64_t passed_us = (uint32_t)ctx->now_us - peer->paced_us;
+	uint64_t left = peer->pace_left + rate * passed_us / 1000;
 
-	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
-	peer->epoch_got = peer->epoch_lost = 0;
+	if (!is_far(peer) || !rate)
+		return UINT64_MAX;
+	burst += rate * peer->rtt_min_us / (1000 * BURSTS);
+	peer->pace_left = (uint32_t)(left < burst ? left : burst);
+	peer->paced_us = (uint32_t)ctx->now_us;
+	return peer->pace_left;
 }
 
+void ripc__peer_paced(struct peer *peer, uint64_t bytes)
+{
+	peer->pace_left -= (uint32_t)(bytes < peer->pace_left ? bytes : peer->pace_left);
+}
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
 /*
- * Lost bytes are held against the window until they were asked for. One request must be able to
- * name all that a window loses, or what is lost fills the window and nothing new comes.
+ * What comes beyond lost bytes is kept in pieces. There must be room for as many as a window
+ * loses, or what comes is lost, too.
  */
 static void window_bound(struct ripc_context *ctx, struct peer *peer)
 {
-	uint64_t named = (uint64_t)WIRE_HOLES_MAX * ripc__peer_payload(ctx, peer);
+	uint64_t kept = (uint64_t)PIECES_MAX / 2 * ripc__peer_payload(ctx, peer);
 
-	if (ripc__peer_is_lossy(peer) && peer->window > named * 1024 / peer->loss)
-		peer->window = (uint32_t)(named * 1024 / peer->loss);
+	if (ripc__peer_is_lossy(peer) && peer->window > kept * 1024 / peer->loss)
+		peer->window = (uint32_t)(kept * 1024 / peer->loss);
 }
 
 /*
@@ -225,11 +326,32 @@ static void window_bound(struct ripc_context *ctx, struct peer *peer)
  */
 static bool is_congestion(struct peer *peer, bool silence)
 {
-	if (is_queueing(peer))
+	if (is_queueing(peer) || is_overfilled(peer))
 		return true;
 	if (!silence)
 		return peer->loss >= LOSS_MOST;
 	return !ripc__peer_is_lossy(peer) || ++peer->silences >= SILENCES_MOST;
+}
+
+/*
+ * A long path takes long to fill again: the window is cut by as much as CUBIC's, and not below what
+ * has come, which the path holds without a queue, but for a sixteenth.
+ */
+static uint64_t window_after_cut(const struct peer *peer)
+{
+	uint64_t least = holds(peer) / 16 * 15;
+	uint64_t cut = peer->window / 10 * 7ull;
+
+	if (!is_far(peer))
+		return peer->window / 2;
+	least = least < peer->window ? least : peer->window;
+	return cut > least ? cut : least;
+}
+
+/* What was lost of what had been granted before a cut says nothing of the window after it. */
+static uint32_t cut_again_us(const struct peer *peer)
+{
+	return is_far(peer) ? 2 * peer->srtt_us : peer->srtt_us;
 }
 
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes)
@@ -238,24 +360,22 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 
 	peer->epoch_lost += (uint32_t)lost_bytes;
 	/* Before the first round trip is known, silence may just be a long path. */
-	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->cut_us < peer->srtt_us)
+	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->cut_us < cut_again_us(peer))
 		return;
 	peer->cut_us = (uint32_t)ctx->now_us;
-	/* Silence says nothing about the share. */
-	if (!silence) {
-		loss_measure(peer);
+	if (!silence)
 		window_bound(ctx, peer);
-	}
 	if (++peer->cuts == CUTS_TO_FORGET) {
 		peer->cuts = peer->proofs = 0;
 		peer->reorder -= peer->reorder > 0;
 	}
 	if (!is_congestion(peer, silence) || peer->is_testing)
 		return;
-	peer->slow_start = false;
 	peer->window_before = peer->window;
-	/* A long path takes long to fill again: by as much as CUBIC. */
-	window_set(peer, is_far(peer) ? peer->window / 10 * 7 : peer->window / 2);
+	window_set(peer, window_after_cut(peer));
+	/* A window that doubled was never good. */
+	cubic_begin(ctx, peer, peer->slow_start ? peer->window : peer->window_before);
+	peer->slow_start = false;
 }
 
 /*

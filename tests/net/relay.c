@@ -7,8 +7,12 @@
  * An altered packet has its UDP or TCP checksum made right again, as a router that rewrites
  * packets would, so that only a checksum of the message's own can find it.
  *
+ * With a rate, each direction is a link with a queue before it: a packet leaves when those before
+ * it have, and is dropped if too many wait. How long they waited is told, too.
+ *
  * usage: relay NETNS-A NETNS-B [--seed N] [--delay-us N] [--jitter-us N] [--reorder-ppm N]
  *              [--duplicate-ppm N] [--alter-ppm N] [--drop-ppm N] [--cut-bytes N]
+ *              [--rate-mbit N] [--queue-packets N]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,26 +27,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PACKET_MAX 9216
-#define HELD_MAX   4096 /* packets under way; more are dropped, as a router's queue would */
+#define HELD_MAX   65536 /* packets under way; more are dropped */
+#define WAITS_MAX  20000 /* of WAIT_US each: how long packets waited in a queue */
+#define WAIT_US    100
+#define QUEUED_BYTES 1500 /* of each packet that a queue has room for */
+#define TAKEN_MAX  32    /* before what is due goes on */
 
-struct held {
-	uint64_t due_us, order;
+struct packet {
 	uint32_t len;
 	int to;
-	uint8_t bytes[PACKET_MAX];
+	uint8_t bytes[];
+};
+
+struct held {
+	uint64_t due_ns, order;
+	struct packet *packet;
+};
+
+/* One direction. */
+struct link {
+	uint64_t free_ns; /* when what waits has left */
+	uint64_t waits[WAITS_MAX], n_waits, longest_us, queue_drops;
 };
 
 struct relay {
 	int tun[2];
+	struct link links[2];
 	uint64_t random, order;
 	uint64_t delay_us, jitter_us, reorder_ppm, duplicate_ppm, alter_ppm, drop_ppm, cut_bytes;
+	uint64_t rate_mbit, queue_packets;
 	uint64_t passed, bytes, reordered, duplicated, altered, dropped, overflowed;
 	uint32_t n_held;
-	struct held *held[HELD_MAX]; /* a heap by due_us, then order */
+	struct held held[HELD_MAX]; /* a heap by due_ns, then order */
 };
 
 /* splitmix64, Steele et al. 2014. */
@@ -60,42 +81,43 @@ static bool happens(struct relay *relay, uint64_t ppm)
 	return ppm && draw(relay) % 1000000 < ppm;
 }
 
-static uint64_t now_us(void)
+static uint64_t now_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* ---- packets that wait ------------------------------------------------------------------- */
 
 static bool before(const struct held *a, const struct held *b)
 {
-	return a->due_us != b->due_us ? a->due_us < b->due_us : a->order < b->order;
+	return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
 }
 
-static void held_push(struct relay *relay, struct held *held)
+static void held_push(struct relay *relay, struct held held)
 {
 	uint32_t at = relay->n_held++;
 
-	while (at > 0 && before(held, relay->held[(at - 1) / 2])) {
+	while (at > 0 && before(&held, &relay->held[(at - 1) / 2])) {
 		relay->held[at] = relay->held[(at - 1) / 2];
 		at = (at - 1) / 2;
 	}
 	relay->held[at] = held;
 }
 
-static struct held *held_pop(struct relay *relay)
+static struct packet *held_pop(struct relay *relay)
 {
-	struct held *first = relay->held[0], *last = relay->held[--relay->n_held];
+	struct packet *first = relay->held[0].packet;
+	struct held last = relay->held[--relay->n_held];
 	uint32_t at = 0, child;
 
 	while ((child = 2 * at + 1) < relay->n_held) {
 		if (child + 1 < relay->n_held &&
-				before(relay->held[child + 1], relay->held[child]))
+				before(&relay->held[child + 1], &relay->held[child]))
 			child++;
-		if (!before(relay->held[child], last))
+		if (!before(&relay->held[child], &last))
 			break;
 		relay->held[at] = relay->held[child];
 		at = child;
@@ -104,23 +126,60 @@ static struct held *held_pop(struct relay *relay)
 	return first;
 }
 
-static void hold(struct relay *relay, const uint8_t *bytes, uint32_t len, int to, uint64_t at_us)
+static void hold(struct relay *relay, const uint8_t *bytes, uint32_t len, int to, uint64_t at_ns)
 {
-	struct held *held;
+	struct packet *packet;
 
 	if (relay->n_held == HELD_MAX) {
 		relay->overflowed++;
 		return;
 	}
-	held = malloc(sizeof(*held));
-	if (!held)
+	packet = malloc(sizeof(*packet) + len);
+	if (!packet)
 		return;
-	held->due_us = at_us;
-	held->order = relay->order++;
-	held->len = len;
-	held->to = to;
-	memcpy(held->bytes, bytes, len);
-	held_push(relay, held);
+	packet->len = len;
+	packet->to = to;
+	memcpy(packet->bytes, bytes, len);
+	held_push(relay, (struct held){at_ns, relay->order++, packet});
+}
+
+/* ---- a link of a rate -------------------------------------------------------------------- */
+
+static void note_wait(struct link *link, uint64_t wait_us)
+{
+	uint64_t slot = wait_us / WAIT_US;
+
+	link->waits[slot < WAITS_MAX ? slot : WAITS_MAX - 1]++;
+	link->n_waits++;
+	if (wait_us > link->longest_us)
+		link->longest_us = wait_us;
+}
+
+/* So many of 100 waited at most so long. */
+static uint64_t wait_of(const struct link *link, uint64_t percent)
+{
+	uint64_t n = 0, slot = 0;
+
+	while (slot < WAITS_MAX - 1 && (n += link->waits[slot]) * 100 < link->n_waits * percent)
+		slot++;
+	return slot * WAIT_US;
+}
+
+/* When a packet has left that comes now; 0: the queue is full. */
+static uint64_t leaves_ns(struct relay *relay, struct link *link, uint32_t len, uint64_t now)
+{
+	uint64_t takes_ns, wait_ns = link->free_ns > now ? link->free_ns - now : 0;
+
+	if (!relay->rate_mbit)
+		return now;
+	takes_ns = 8000ull * len / relay->rate_mbit;
+	if (wait_ns > 8000ull * QUEUED_BYTES * relay->queue_packets / relay->rate_mbit) {
+		link->queue_drops++;
+		return 0;
+	}
+	note_wait(link, wait_ns / 1000);
+	link->free_ns = now + wait_ns + takes_ns;
+	return link->free_ns;
 }
 
 /* ---- what happens to a packet ------------------------------------------------------------ */
@@ -169,27 +228,31 @@ static void alter(struct relay *relay, uint8_t *bytes, uint32_t len)
 
 static void pass(struct relay *relay, uint8_t *bytes, uint32_t len, int to)
 {
-	uint64_t at_us = now_us() + relay->delay_us;
+	uint64_t at_ns;
 
 	if (happens(relay, relay->drop_ppm) || (relay->cut_bytes && len > relay->cut_bytes)) {
 		relay->dropped++;
 		return;
 	}
+	at_ns = leaves_ns(relay, &relay->links[to], len, now_ns());
+	if (!at_ns)
+		return;
+	at_ns += 1000 * relay->delay_us;
 	relay->passed++;
 	relay->bytes += len;
 	if (relay->jitter_us)
-		at_us += draw(relay) % relay->jitter_us;
+		at_ns += 1000 * (draw(relay) % relay->jitter_us);
 	if (happens(relay, relay->duplicate_ppm)) {
 		relay->duplicated++;
-		hold(relay, bytes, len, to, at_us + draw(relay) % 2000);
+		hold(relay, bytes, len, to, at_ns + 1000 * (draw(relay) % 2000));
 	}
 	if (happens(relay, relay->reorder_ppm)) {
 		relay->reordered++;
-		at_us += 100 + draw(relay) % 2000;
+		at_ns += 1000 * (100 + draw(relay) % 2000);
 	}
 	if (happens(relay, relay->alter_ppm))
 		alter(relay, bytes, len);
-	hold(relay, bytes, len, to, at_us);
+	hold(relay, bytes, len, to, at_ns);
 }
 
 /* ---- the program ------------------------------------------------------------------------- */
@@ -228,25 +291,25 @@ static void take_in(struct relay *relay, int from, int most)
 
 static void let_go_first(struct relay *relay)
 {
-	struct held *held = held_pop(relay);
+	struct packet *packet = held_pop(relay);
 
 	/* An interface that takes no more drops, as others do. */
-	if (write(relay->tun[held->to], held->bytes, held->len) < 0)
+	if (write(relay->tun[packet->to], packet->bytes, packet->len) < 0)
 		relay->overflowed++;
-	free(held);
+	free(packet);
 }
 
-/* Lets go what is due; returns the milliseconds until the next, -1: nothing is held. */
-static int let_go(struct relay *relay)
+/* Lets go what is due; returns the nanoseconds until the next, or -1: nothing is held. */
+static int64_t let_go(struct relay *relay)
 {
-	while (relay->n_held) {
-		uint64_t now = now_us();
+	uint64_t now = now_ns();
 
-		if (relay->held[0]->due_us > now)
-			return relay->held[0]->due_us - now < 1000 ? 0 : 1;
+	for (int i = 0; relay->n_held && i < 2 * TAKEN_MAX; i++) {
+		if (relay->held[0].due_ns > now)
+			return (int64_t)(relay->held[0].due_ns - now);
 		let_go_first(relay);
 	}
-	return -1;
+	return relay->n_held ? 0 : -1;
 }
 
 /* What is under way arrives before the network ends. */
@@ -264,26 +327,60 @@ static void loop(struct relay *relay)
 		{STDIN_FILENO, POLLIN, 0}};
 
 	while (!fds[2].revents) {
-		if (poll(fds, 3, let_go(relay)) < 0 && errno != EINTR)
+		int64_t wait_ns = let_go(relay);
+		struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
+
+		if (ppoll(fds, 3, wait_ns < 0 ? NULL : &wait, NULL) < 0 && errno != EINTR)
 			return;
 		for (int i = 0; i < 2; i++) {
 			if (fds[i].revents & POLLIN)
-				take_in(relay, i, 64);
+				take_in(relay, i, TAKEN_MAX);
 		}
 	}
+}
+
+/* A network does not wait for a processor that others use. Else timers are late by 50 us. */
+static void be_prompt(void)
+{
+	struct sched_param first = {.sched_priority = 1};
+
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		perror("relay: no precedence");
+}
+
+static void report(const struct relay *relay)
+{
+	printf("{\"passed\":%llu,\"bytes\":%llu,\"reordered\":%llu,\"duplicated\":%llu,"
+		"\"altered\":%llu,\"dropped\":%llu,\"overflowed\":%llu",
+		(unsigned long long)relay->passed, (unsigned long long)relay->bytes,
+		(unsigned long long)relay->reordered, (unsigned long long)relay->duplicated,
+		(unsigned long long)relay->altered, (unsigned long long)relay->dropped,
+		(unsigned long long)relay->overflowed);
+	for (int to = 0; relay->rate_mbit && to < 2; to++) {
+		const struct link *link = &relay->links[to];
+
+		printf(",\"to_%c\":{\"queue_drops\":%llu,\"wait_median_us\":%llu,"
+			"\"wait_p99_us\":%llu,\"wait_longest_us\":%llu}", 'a' + to,
+			(unsigned long long)link->queue_drops,
+			(unsigned long long)wait_of(link, 50),
+			(unsigned long long)wait_of(link, 99), (unsigned long long)link->longest_us);
+	}
+	printf("}\n");
 }
 
 static void options(struct relay *relay, int argc, char **argv)
 {
 	static const char *const names[] = {"seed", "delay-us", "jitter-us", "reorder-ppm",
-		"duplicate-ppm", "alter-ppm", "drop-ppm", "cut-bytes"};
+		"duplicate-ppm", "alter-ppm", "drop-ppm", "cut-bytes", "rate-mbit",
+		"queue-packets"};
 	uint64_t *values[] = {&relay->random, &relay->delay_us, &relay->jitter_us,
 		&relay->reorder_ppm, &relay->duplicate_ppm, &relay->alter_ppm, &relay->drop_ppm,
-		&relay->cut_bytes};
-	struct option table[9] = {0};
+		&relay->cut_bytes, &relay->rate_mbit, &relay->queue_packets};
+	struct option table[11] = {0};
 	int index = 0, got;
 
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 10; i++)
 		table[i] = (struct option){names[i], required_argument, NULL, 1};
 	while ((got = getopt_long(argc, argv, "", table, &index)) == 1)
 		*values[index] = strtoull(optarg, NULL, 0);
@@ -295,21 +392,16 @@ static void options(struct relay *relay, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static struct relay relay = {.random = 1};
+	static struct relay relay = {.random = 1, .queue_packets = 1000};
 
 	options(&relay, argc, argv);
 	relay.tun[0] = tun_open(argv[optind]);
 	relay.tun[1] = tun_open(argv[optind + 1]);
+	be_prompt();
 	printf("ready\n");
 	fflush(stdout);
 	loop(&relay);
 	let_go_all(&relay);
-	printf("{\"passed\":%llu,\"bytes\":%llu,\"reordered\":%llu,\"duplicated\":%llu,"
-		"\"altered\":%llu,\"dropped\":%llu,\"overflowed\":%llu}\n",
-		(unsigned long long)relay.passed, (unsigned long long)relay.bytes,
-		(unsigned long long)relay.reordered,
-		(unsigned long long)relay.duplicated,
-		(unsigned long long)relay.altered, (unsigned long long)relay.dropped,
-		(unsigned long long)relay.overflowed);
+	report(&relay);
 	return 0;
 }

@@ -28,7 +28,8 @@ static void path_lose(struct path *path, uint32_t percent, int round_trips)
 	for (int i = 0; i < round_trips; i++) {
 		path->ctx.now_us += 200;
 		ripc__peer_grow(&path->ctx, &path->peer, (100 - percent) * 1000);
-		ripc__peer_cut(&path->ctx, &path->peer, percent * 1000);
+		if (percent)
+			ripc__peer_cut(&path->ctx, &path->peer, percent * 1000);
 	}
 }
 
@@ -241,17 +242,30 @@ START_TEST(cut__silence_keeps_the_loss)
 }
 END_TEST
 
-/* One request can name what a window loses. */
-START_TEST(cut__window_fits_a_request)
+/* What comes beyond what a window loses can be kept. */
+START_TEST(cut__window_fits_the_pieces)
 {
 	struct path path = path_begin();
 	uint64_t lost;
 
-	path.peer.window = WINDOW_NEAR;
 	path_lose(&path, 30, 20);
+	path.peer.window = WINDOW_MAX;
+	path_lose(&path, 30, 1);
 	lost = (uint64_t)path.peer.window * path.peer.loss / 1024;
-	ck_assert_uint_le(lost, WIRE_HOLES_MAX * PAYLOAD);
-	ck_assert_uint_ge(lost, WIRE_HOLES_MAX * PAYLOAD / 2);
+	ck_assert_uint_le(lost, PIECES_MAX * PAYLOAD);
+	ck_assert_uint_ge(lost, PIECES_MAX * PAYLOAD / 4);
+}
+END_TEST
+
+/* What was lost once is not held against the path for ever. */
+START_TEST(cut__loss_is_forgotten)
+{
+	struct path path = path_begin();
+
+	path_lose(&path, 30, 20);
+	ck_assert_uint_gt(path.peer.loss, 250);
+	path_lose(&path, 0, 40);
+	ck_assert_uint_lt(path.peer.loss, 10);
 }
 END_TEST
 
@@ -261,6 +275,52 @@ START_TEST(cut__window_stays_at_little_loss)
 
 	path_lose(&path, 1, 20);
 	ck_assert_uint_ge(path.peer.window, 512 << 10);
+}
+END_TEST
+
+/* Beside others whose queue is short and full a long path's window is cut, but not below what comes. */
+START_TEST(cut__long_path_keeps_what_it_holds)
+{
+	struct path path = path_begin();
+	struct peer *peer = &path.peer;
+
+	peer->rtt_min_us = peer->srtt_us = 40000;
+	peer->rate = 100000;
+	peer->window = 3900000;
+	ripc__peer_cut(&path.ctx, peer, 10000); /* the path's loss: there is no queue */
+	ck_assert_uint_eq(peer->window, 3900000);
+	peer->window = 5000000;
+	path.ctx.now_us += 1000000;
+	ripc__peer_cut(&path.ctx, peer, 10000);
+	ck_assert_uint_eq(peer->window, 3750000);
+	path.ctx.now_us += 50000; /* granted before the cut */
+	peer->window = 5000000;
+	ripc__peer_cut(&path.ctx, peer, 10000);
+	ck_assert_uint_eq(peer->window, 5000000);
+}
+END_TEST
+
+/* What has come all at once is not granted all at once, but little is. */
+START_TEST(pace__spreads_what_is_granted)
+{
+	struct path path = path_begin();
+	struct peer *peer = &path.peer;
+	uint64_t granted = 0, now;
+
+	ck_assert_uint_eq(ripc__peer_pace(&path.ctx, peer, 65536), UINT64_MAX);
+	peer->rtt_min_us = peer->srtt_us = 40000;
+	peer->rate = 100000;
+	path.ctx.now_us += 1000000;
+	now = ripc__peer_pace(&path.ctx, peer, 65536);
+	ck_assert_uint_lt(now, 1000000);
+	for (int ms = 0; ms < 1000; ms++) {
+		path.ctx.now_us += 1000;
+		now = ripc__peer_pace(&path.ctx, peer, 65536);
+		ripc__peer_paced(peer, now);
+		granted += now;
+	}
+	ck_assert_uint_ge(granted, 110000000);
+	ck_assert_uint_le(granted, 170000000);
 }
 END_TEST
 
@@ -351,7 +411,7 @@ int main(void)
 		stamps__old_ones_are_not_given_back, stamps__lies, rto__longer_than_the_path,
 		patience__on_unknown_path, cut__silence_without_loss, cut__silence_on_lossy_path,
 		cut__silences_apart, cut__silence_with_queue, cut__silence_keeps_the_loss,
-		cut__window_fits_a_request, cut__window_stays_at_little_loss,
+		cut__window_fits_the_pieces, cut__loss_is_forgotten, cut__window_stays_at_little_loss, cut__long_path_keeps_what_it_holds, pace__spreads_what_is_granted,
 		queue__of_our_own_stays_short, queue__of_a_rival,
 		reorders__at_once_without_loss, reorders__needs_proofs_on_lossy_path, NULL,
 	};
