@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """How long messages compare with TCP between two namespaces joined by veth: without loss, at 1, 10
-and 30 % (of packets, both ways), and side by side on a link of 100 Mbit/s.
+and 30 % (of packets, both ways), and side by side on a link of 100 Mbit/s; and on long paths
+(tests/net/relay.c): 1 Gbit/s with 40 and 100 ms and a queue of one such round trip, 10 Mbit/s with
+20 ms and 1,000 packets of queue, alone and beside each other, also TCP's BBR if the kernel has it.
 
 Runs are interleaved (theirs, ours, theirs, ours) and both wait until the other end has all; but at
 30 % loss TCP, which stands still for longer and longer, is measured by what it gets through in
@@ -11,7 +13,9 @@ Prints a table: medians, their ratio, the lowest and highest ratio of neighbouri
 
 usage: net_ratios.py [BUILD] [--rounds N] [--congestion NAME] [--json] [CASE...]
   BUILD         the build directory (default: build)
-  CASE          loss_0 loss_1 loss_10 loss_30 beside_5 beside_50, or how some of them begin
+  CASE          loss_0 loss_1 loss_10 loss_30 beside_5 beside_50 long_40 long_100 long_10mbit, or
+                how some of them begin
+  --precedence  what is measured goes before all other programs, where others use the machine
   --congestion  TCP's congestion control (default: the machine's)
 """
 import argparse
@@ -34,6 +38,9 @@ MESSAGES = 10  # one after the other, beside such a stream
 # BBR takes the shortest round trip of the last 10 s for that of the empty link.
 SETTLE_S = 12
 BESIDE_S = 20
+# Mbit/s, round trip in ms, packets of queue (1,500 bytes each).
+LONG = {'long_40': (1000, 40, 3333), 'long_100': (1000, 100, 8333), 'long_10mbit': (10, 20, 1000)}
+LONG_FLOWS = ('ours', 'cubic', 'bbr', 'ours cubic', 'ours bbr', 'cubic bbr')
 
 
 def one(process, server=None):
@@ -140,6 +147,75 @@ def beside(options, latency_ms):
     return row
 
 
+def count_ports(host, device, ports):
+    """Counts what comes in to the TCP ports, and by UDP."""
+    rules = ''.join(f'add rule netdev count_{device} c {rule} counter\n' for rule in
+                    [f'tcp dport {port}' for port in ports] + ['meta l4proto udp'])
+    host.nft(f'add table netdev count_{device}\n'
+             f'add chain netdev count_{device} c {{ type filter hook ingress device '
+             f'"{device}" priority 0; }}\n' + rules)
+
+
+def flow_start(a, b, flow, port):
+    if flow == 'ours':
+        xfer.serve(b, '--no-check')
+        xfer.send(a, '300M', '--pieces', 1000, '--depth', 2, '--timeout-ms',
+                  200000).line('found')
+        return
+    lasts = SETTLE_S + BESIDE_S + 60
+    b.start(netlab.program('tcpxfer'), 'sink', port, lasts).line('ready')
+    a.start(netlab.program('tcpxfer'), 'flow', b.addresses[4], port, lasts, TCP_CONGESTION=flow)
+
+
+def long_once(name, flows):
+    """MB/s of each flow on the wire once they have settled, and how long packets were queued."""
+    mbit, rtt_ms, queue = LONG[name]
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        relay = lab.relay(a, b, netlab.program('relay'), '--delay-us', rtt_ms * 500,
+                          '--rate-mbit', mbit, '--queue-packets', queue)
+        for host in (a, b):
+            # Else TCP's windows end at 4 and 6 MB.
+            host.run('sysctl', '-q', '-w', 'net.ipv4.tcp_rmem=4096 131072 67108864',
+                     'net.ipv4.tcp_wmem=4096 131072 67108864')
+        ports = [5001 + i for i, flow in enumerate(flows) if flow != 'ours']
+        count_ports(b, 'relay0', ports)
+        for i, flow in enumerate(flows):
+            flow_start(a, b, flow, 5001 + i)
+        time.sleep(SETTLE_S)
+        before, began = counters(b, 'relay0'), time.monotonic()
+        time.sleep(BESIDE_S)
+        after, took = counters(b, 'relay0'), time.monotonic() - began
+        rates = [(new - old) / took / 1e6 for old, new in zip(before, after)]
+        theirs, ours = iter(rates[:-1]), rates[-1]
+        return [ours if flow == 'ours' else next(theirs) for flow in flows], relay.end()['to_b']
+
+
+def long_path(name, options):
+    mbit, rtt_ms, queue = LONG[name]
+    found = []
+    with open('/proc/sys/net/ipv4/tcp_available_congestion_control', encoding='ascii') as names:
+        has = names.read().split()
+    for flows in (flows.split() for flows in LONG_FLOWS):
+        if any(flow not in ('ours', *has) for flow in flows):
+            print(f'no {" ".join(flows)}: this kernel has {" ".join(has)}', file=sys.stderr)
+            continue
+        rates, queue_us = long_once(name, flows)
+        found.append({'case': f'{mbit} Mbit/s, {rtt_ms} ms, {queue} packets', 'flows': flows,
+                      'mbs': rates, 'filled': sum(rates) * 8 / mbit, **queue_us,
+                      'load': os.getloadavg()[0]})
+        if not options.json:
+            show_long(found[-1])
+    return found
+
+
+def show_long(row):
+    flows = ', '.join(f'{flow} {rate:.2f}' for flow, rate in zip(row['flows'], row['mbs']))
+    median, p99, most = (row[f'wait_{key}_us'] / 1000 for key in ('median', 'p99', 'longest'))
+    print(f'{row["case"]:34} {flows:28} filled {row["filled"]:.0%}, queue {median:.1f} ms, '
+          f'p99 {p99:.1f}, most {most:.1f}; load {row["load"]:.0f}', flush=True)
+
+
 def show(row):
     print(f'{row["case"]:38} {row["tcp_mbs"]:9.2f} {row["ours_mbs"]:9.2f} {row["ratio"]:8.2f} '
           f'{row["lowest"]:8.2f} {row["highest"]:8.2f}  ', end='')
@@ -157,21 +233,26 @@ def main():
     parser.add_argument('--rounds', type=int, default=7)
     parser.add_argument('--congestion')
     parser.add_argument('--json', action='store_true')
+    parser.add_argument('--precedence', action='store_true')
     options = parser.parse_intermixed_args()
     netlab.PROGRAMS = os.path.join(options.build, 'tests/net')
     netlab.require('nft', 'tc', 'ethtool')
+    if options.precedence:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     cases = {f'loss_{percent}': lambda percent=percent: loss(percent, options)
              for percent in LOSSES}
     cases.update({f'beside_{ms}': lambda ms=ms: beside(options, ms) for ms in (5, 50)})
+    cases.update({name: lambda name=name: long_path(name, options) for name in LONG})
     wanted = [name for name in cases if not options.cases or
               any(name.startswith(case) for case in options.cases)]
     if not options.json:
         print(f'{"MB/s":38} {"TCP":>9} {"ours":>9} {"ratio":>8} {"lowest":>8} {"highest":>8}')
     rows = []
     for name in wanted:
-        rows.append(cases[name]())
-        if not options.json:
-            show(rows[-1])
+        row = cases[name]()
+        rows += row if name in LONG else [row]
+        if not options.json and name not in LONG:
+            show(row)
     if options.json:
         print(json.dumps(rows))
 

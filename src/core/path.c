@@ -120,7 +120,7 @@ void ripc__peer_has_read(struct peer *peer, uint64_t took_us)
 {
 	if (took_us > READING_MAX_US)
 		took_us = READING_MAX_US;
-	peer->reading_us = ((uint32_t)took_us + peer->reading_us) / 2;
+	peer->reading_us = (uint16_t)((took_us + peer->reading_us) / 2);
 }
 
 /*

@@ -23,6 +23,7 @@
 #define CUTS_TO_FORGET 16u
 #define FAR_US      2000u /* a path of such a round trip is long */
 #define AT_ONCE_US  4000u /* what arrives in so long must have room in the receive buffer */
+#define PACE_AHEAD_US 1000000 /* further ahead it was of a clock that has wrapped */
 #define BURSTS      8u      /* so many at least in a round trip */
 #define QUEUE_US    25000u
 #define RIVAL_ROUNDS 24u
@@ -282,27 +283,37 @@ uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
 	return most && most < peer->window ? most : peer->window;
 }
 
+/* Bytes in a millisecond; 0: it is not paced. */
+static uint64_t pace(const struct peer *peer)
+{
+	if (!is_far(peer))
+		return 0;
+	return peer->slow_start ? 4ull * peer->rate : peer->rate + peer->rate / 2ull;
+}
+
 /*
  * What comes all at once, as a processor had other things to do, must not be granted all at once:
  * it would overrun a queue on the way, and come all at once again.
  */
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst)
 {
-	uint64_t rate = peer->slow_start ? 4ull * peer->rate : peer->rate + peer->rate / 2ull;
-	uint64_t passed_us = (uint32_t)ctx->now_us - peer->paced_us;
-	uint64_t left = peer->pace_left + rate * passed_us / 1000;
+	uint64_t rate = pace(peer), most_us;
+	int32_t passed_us = (int32_t)((uint32_t)ctx->now_us - peer->paced_us);
 
-	if (!is_far(peer) || !rate)
+	if (!rate)
 		return UINT64_MAX;
-	burst += rate * peer->rtt_min_us / (1000 * BURSTS);
-	peer->pace_left = (uint32_t)(left < burst ? left : burst);
-	peer->paced_us = (uint32_t)ctx->now_us;
-	return peer->pace_left;
+	most_us = 1000 * burst / rate + peer->rtt_min_us / BURSTS;
+	if (passed_us < -PACE_AHEAD_US || passed_us > (int64_t)most_us) {
+		passed_us = (int32_t)most_us;
+		peer->paced_us = (uint32_t)(ctx->now_us - most_us);
+	}
+	return passed_us > 0 ? (uint64_t)passed_us * rate / 1000 : 0;
 }
 
 void ripc__peer_paced(struct peer *peer, uint64_t bytes)
 {
-	peer->pace_left -= (uint32_t)(bytes < peer->pace_left ? bytes : peer->pace_left);
+	if (pace(peer))
+		peer->paced_us += (uint32_t)(1000 * bytes / pace(peer));
 }
 
 /* ---- losses ------------------------------------------------------------------------------ */

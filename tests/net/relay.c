@@ -364,7 +364,8 @@ static void report(const struct relay *relay)
 			"\"wait_p99_us\":%llu,\"wait_longest_us\":%llu}", 'a' + to,
 			(unsigned long long)link->queue_drops,
 			(unsigned long long)wait_of(link, 50),
-			(unsigned long long)wait_of(link, 99), (unsigned long long)link->longest_us);
+			(unsigned long long)wait_of(link, 99),
+			(unsigned long long)link->longest_us);
 	}
 	printf("}\n");
 }

@@ -278,7 +278,7 @@ START_TEST(cut__window_stays_at_little_loss)
 }
 END_TEST
 
-/* Beside others whose queue is short and full a long path's window is cut, but not below what comes. */
+/* Beside others at a short queue a long path's window is cut, but not below what comes. */
 START_TEST(cut__long_path_keeps_what_it_holds)
 {
 	struct path path = path_begin();
@@ -411,7 +411,9 @@ int main(void)
 		stamps__old_ones_are_not_given_back, stamps__lies, rto__longer_than_the_path,
 		patience__on_unknown_path, cut__silence_without_loss, cut__silence_on_lossy_path,
 		cut__silences_apart, cut__silence_with_queue, cut__silence_keeps_the_loss,
-		cut__window_fits_the_pieces, cut__loss_is_forgotten, cut__window_stays_at_little_loss, cut__long_path_keeps_what_it_holds, pace__spreads_what_is_granted,
+		cut__window_fits_the_pieces, cut__loss_is_forgotten,
+		cut__window_stays_at_little_loss, cut__long_path_keeps_what_it_holds,
+		pace__spreads_what_is_granted,
 		queue__of_our_own_stays_short, queue__of_a_rival,
 		reorders__at_once_without_loss, reorders__needs_proofs_on_lossy_path, NULL,
 	};
