@@ -194,6 +194,16 @@ static void take_name(struct ripc__resolver *resolver, struct publication *publi
 	}
 }
 
+/*
+ * Do holders of other IDs answer? Then silence about this one says nothing yet: of many answers at
+ * once most get lost (a local socket queues ten), and a host answers only so many in a second.
+ * Each answer ends a registration, so that this ends.
+ */
+static bool holders_answer(const struct ripc__resolver *resolver)
+{
+	return resolver->holders_us && resolver->now_us - resolver->holders_us < 2 * ROUND_US;
+}
+
 static void publish_fire(void *owner, struct ripc__timer *timer)
 {
 	struct publication *publication = list_entry(timer, struct publication, asked.timer);
@@ -201,7 +211,7 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 
 	if (publication->state == PUBLICATION_HERE)
 		announce(resolver, publication);
-	else if (publication->asked.round < ROUNDS_FIRST)
+	else if (publication->asked.round < ROUNDS_FIRST || holders_answer(resolver))
 		ask_round(resolver, publication);
 	else
 		take_name(resolver, publication);
@@ -245,6 +255,7 @@ void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked
 		const struct heard *heard)
 {
 	(void)heard; /* whoever answers is alive, and that is what counts */
+	resolver->holders_us = resolver->now_us;
 	publish_failed(resolver, list_entry(asked, struct publication, asked), -EADDRINUSE);
 }
 
@@ -282,12 +293,33 @@ static void verify_round(struct ripc__resolver *resolver, struct asked *verify)
 	set_timer(resolver, verify, ROUND_US);
 }
 
+/* When there are too many to verify at once, one waits for its turn. */
+static void verify_begin(struct ripc__resolver *resolver, struct publication *publication)
+{
+	struct asked *verify = &publication->verify;
+
+	if (!ripc__bucket_take(&resolver->verifications, resolver->now_us)) {
+		set_timer(resolver, verify, VERIFY_US);
+		return;
+	}
+	if (ripc__asked_begin(resolver, verify)) {
+		ripc__drop(resolver);
+		return;
+	}
+	publication->verified_us = resolver->now_us;
+	publication->told = 0;
+	verify->round = 0;
+	verify_round(resolver, verify);
+}
+
 static void verify_fire(void *owner, struct ripc__timer *timer)
 {
 	struct asked *verify = list_entry(timer, struct asked, timer);
 	struct ripc__resolver *resolver = owner;
 
-	if (verify->round < ROUNDS_FIRST)
+	if (verify->nonce == 0)
+		verify_begin(resolver, list_entry(verify, struct publication, verify));
+	else if (verify->round < ROUNDS_FIRST)
 		verify_round(resolver, verify);
 	else
 		ripc__asked_end(resolver, verify);
@@ -297,20 +329,15 @@ void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard 
 {
 	struct publication *publication =
 		ripc__map_get(&resolver->publications, heard->packet->record.id);
-	struct asked *verify = &publication->verify;
 	uint64_t last_us = publication->verified_us;
 
 	if ((last_us && resolver->now_us < last_us + VERIFY_US) ||
-			!ripc__bucket_take(&resolver->verifications, resolver->now_us) ||
-			ripc__asked_begin(resolver, verify)) {
+			publication->verify.timer.index) {
 		ripc__drop(resolver);
 		return;
 	}
-	publication->verified_us = resolver->now_us;
-	publication->told = 0;
 	memcpy(publication->rival, heard->event->host, sizeof(publication->rival));
-	verify->round = 0;
-	verify_round(resolver, verify);
+	verify_begin(resolver, publication);
 }
 
 void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,

@@ -29,6 +29,10 @@
 #include "util/map.h"
 #include "util/uid.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 #define READY_MAX    16   /* readable sockets fetched from the kernel at once */
 #define ASK_ALL_MAX  1024 /* names that one question to everybody reaches */
 
@@ -58,13 +62,18 @@ static socklen_t name_make(const struct local *local, uint64_t id, uint64_t k,
 	return ripc__name_make(local->uid, &(struct name){id, k}, name);
 }
 
+/*
+ * Nobody has descriptors to pass to us, and some do harm when they are closed: a socket that
+ * lingers holds up who closes it. Where the kernel knows the option (6.16) they are refused.
+ */
 static int socket_make(void)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int on = 1, error;
+	int on = 1, off = 0, error;
 
 	if (fd < 0)
 		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0)
 		return fd;
 	error = -errno;
@@ -372,40 +381,25 @@ static int local_reply(void *source, const struct ripc__addr *to, const void *da
 static bool sender_believed(const struct local *local, struct msghdr *message)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(message);
-	bool believed = false;
+	struct ucred credentials;
 
-	for (; cmsg; cmsg = CMSG_NXTHDR(message, cmsg)) {
-		struct ucred credentials;
-
-		if (cmsg->cmsg_level != SOL_SOCKET)
-			continue;
-		if (cmsg->cmsg_type == SCM_RIGHTS) {
-			/* Nobody asked for descriptors; kept, they would exhaust ours. */
-			size_t n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			const unsigned char *at = CMSG_DATA(cmsg);
-
-			for (size_t i = 0; i < n; i++) {
-				int fd;
-
-				memcpy(&fd, at + i * sizeof(fd), sizeof(fd));
-				close(fd);
-			}
-		} else if (cmsg->cmsg_type == SCM_CREDENTIALS &&
-				cmsg->cmsg_len == CMSG_LEN(sizeof(credentials))) {
-			memcpy(&credentials, CMSG_DATA(cmsg), sizeof(credentials));
-			believed = credentials.uid == 0 ||
-				(credentials.uid == local->uid && local->is_user);
-		}
-	}
-	return believed;
+	if (!cmsg || cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_CREDENTIALS ||
+			cmsg->cmsg_len != CMSG_LEN(sizeof(credentials)))
+		return false;
+	memcpy(&credentials, CMSG_DATA(cmsg), sizeof(credentials));
+	return credentials.uid == 0 || (credentials.uid == local->uid && local->is_user);
 }
 
+/*
+ * There is room for the credentials alone, so that descriptors that come along are never ours: to
+ * close one of a file would drop all locks that this process has on it (fcntl(2)).
+ */
 /* Receives one datagram. 1; 0: there was none, or one that does not count; nothing is said. */
 static int receive(struct local *local, int fd, struct ripc__source_event *event)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct sockaddr_un from = {.sun_family = AF_UNIX};
 	struct iovec iov = {local->buffer, sizeof(local->buffer)};

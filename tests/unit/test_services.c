@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening many services at once, and what opening one says when it cannot. */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -7,7 +8,8 @@
 
 #include "api.h"
 
-#define MANY 1500 /* more than are asked about at once */
+#define MANY  1500 /* more than are asked about at once */
+#define TAKEN 800
 
 static uint64_t own_id(int k)
 {
@@ -72,6 +74,32 @@ START_TEST(services_open__some_that_are_taken)
 }
 END_TEST
 
+/* So many answers at once that most of them get lost. */
+START_TEST(services_open__all_of_which_are_taken)
+{
+	struct ripc_service **first = calloc(TAKEN, sizeof(struct ripc_service *));
+	struct ripc_service **second = calloc(TAKEN, sizeof(struct ripc_service *));
+	uint64_t *ids = calloc(TAKEN, sizeof(*ids));
+	struct ripc_config cfg = api_config(0);
+	struct ripc_context *holder, *other;
+
+	limit_raise();
+	ck_assert_int_eq(ripc_open(&cfg, &holder), 0);
+	ck_assert_int_eq(ripc_open(&cfg, &other), 0);
+	for (uint32_t i = 0; i < TAKEN; i++)
+		ids[i] = own_id(5000 + (int)i);
+	ck_assert_int_eq(ripc_services_open(holder, ids, TAKEN, 0, first), TAKEN);
+	ck_assert_int_eq(ripc_services_open(other, ids, TAKEN, 0, second), -EADDRINUSE);
+	for (uint32_t i = 0; i < TAKEN; i++)
+		ck_assert_ptr_null(second[i]);
+	ck_assert_int_eq(ripc_close(other, 0), 0);
+	ck_assert_int_eq(ripc_close(holder, 0), 0);
+	free(first);
+	free(second);
+	free(ids);
+}
+END_TEST
+
 START_TEST(services_open__bad_arguments)
 {
 	struct ripc_service *service;
@@ -116,6 +144,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, services_open__many);
 	tcase_add_test(tcase, services_open__some_that_are_taken);
+	tcase_add_test(tcase, services_open__all_of_which_are_taken);
 	tcase_add_test(tcase, services_open__bad_arguments);
 	if (getuid() == 0)
 		tcase_add_test(tcase, service_open__without_a_thread);
