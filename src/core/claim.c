@@ -7,8 +7,8 @@
  * the address that it came from; otherwise it is somebody else's, whatever it says. Of those that
  * claim one thing the one is true that lives where the resolver's record says. Where that is
  * another address, perhaps of the same context, an echo with the claimant's own token goes there:
- * only the context that gave that token can answer it, any other says RETRY. Silence decides
- * nothing: what is sent by ID waits, and ends at its deadline.
+ * only a context that gave that token to nobody but us answers it, any other says RETRY (input.c).
+ * Silence decides nothing: what is sent by ID waits, and ends at its deadline.
  */
 #include "claim.h"
 
@@ -190,8 +190,7 @@ static void echoes_send(struct partner *partner, const struct ripc__answer *answ
 		struct device *device = &ctx->devices[d];
 
 		for (uint32_t i = 0; i < record->n_addrs; i++) {
-			struct wire_packet echo = {.value = partner->proving->nonce,
-				.stamp = ctx->now_us};
+			struct wire_packet echo = {.value = partner->proving->nonce};
 
 			if (record->addrs[i].backend != device->ops->id ||
 					device->ops->addr_choose(device->port,

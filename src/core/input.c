@@ -321,7 +321,8 @@ static void input_echo(struct partner *partner, struct device *device,
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
 
-	if (is_from_route(device, partner, event)) {
+	/* From elsewhere, in the name of one that has only claimed its ID: the claimant is told. */
+	if (is_from_route(device, partner, event) || !partner->resolved) {
 		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
 		ripc__partner_send(partner, &answer);
 	} else {
@@ -447,6 +448,37 @@ static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struc
 	return partner;
 }
 
+/*
+ * From elsewhere than the route to one that has only claimed its ID: another token, or a question
+ * whether the one that gave this token is known (claim.c). A liar may have got the token from us
+ * and given it to the true one as its own: so what that one says is not of this partner.
+ */
+static bool is_of_another(const struct partner *partner, const struct wire_packet *packet)
+{
+	if (partner->resolved)
+		return false;
+	return packet->h.type == WIRE_ECHO ? packet->stamp == 0 :
+		packet->h.flags & WIRE_F_HELLO && packet->hello.token != partner->token_out;
+}
+
+/* False: it has no effect. */
+static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *device,
+		struct partner *partner, struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	if (is_of_another(partner, packet)) {
+		ctx->stats.drop_token++;
+		if (verified(ctx, packet))
+			answer_retry(ctx, device, packet, event);
+		return false;
+	}
+	/* They are for the path by which they came. */
+	packet->announce.keys = packet->n_returns = 0;
+	if (packet->h.type != WIRE_ECHO_REPLY)
+		ripc__peer_moved(partner, device, event->from, event->len);
+	return true;
+}
+
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
 {
 	struct wire_packet packet;
@@ -473,10 +505,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		return;
 	}
 	if (!from_route) {
-		/* They are for the path by which they came. */
-		packet.announce.keys = packet.n_returns = 0;
-		if (packet.h.type != WIRE_ECHO_REPLY)
-			ripc__peer_moved(partner, device, event->from, event->len);
+		if (!from_elsewhere(ctx, device, partner, &packet, event))
+			return;
 	} else if (!(device->attr.caps & RIPC_CAP_READ)) {
 		packet.announce.keys = packet.n_returns = 0;
 	} else if (!(device->attr.caps & RIPC_CAP_WRITE)) {

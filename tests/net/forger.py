@@ -44,6 +44,8 @@ class Look:
             HEADER.unpack_from(data)
         self.hello = struct.unpack_from('<5Q', data, 40) if self.flags & p.HELLO else None
         self.value = struct.unpack_from('<Q', data, 40)[0] if len(data) >= 48 else 0
+        body = 40 + 48 * bool(self.flags & p.HELLO) + 24 * bool(self.flags & p.ACK)
+        self.body = data[body:]
 
 
 def question(asker, service):

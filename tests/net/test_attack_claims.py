@@ -56,6 +56,52 @@ def forge_beside(victim, service, of, name):
     flood([forged], packets(), 2000)
 
 
+def forge_reflected(a_host, a_service, b_host, b_service):
+    """Says hello to each of two in the other one's name, and gives each the token that the other one gave."""
+    ends = [claimant(a_host, a_service, b_host, b_service), claimant(b_host, b_service, a_host, a_service)]
+    tokens = [draw(), draw()]
+    for _ in range(2):
+        for end, forged in enumerate(ends):
+            forged.send(forged.packet(p.HELLO_ONLY, hello=forged.hello(token=tokens[1 - end])))
+            tokens[end] = forged.receive(kind=p.HELLO_ONLY).hello[0]
+        for end, forged in enumerate(ends):
+            forged.send(forged.packet(p.HELLO_ONLY, token=tokens[end], hello=forged.hello(token=tokens[1 - end])))
+    say(ready=True)
+    taken, number = 0, 0
+    while not order(False):
+        number += 1
+        for forged, token in zip(ends, tokens):
+            forged.send(forged.short(number, token=token))
+            while (got := forged.receive(0.005)):
+                if got.type == p.ANNOUNCE:
+                    taken += 1
+                    forged.send(forged.done(got.number, token))
+                elif got.type == p.ECHO:
+                    forged.send(forged.packet(p.ECHO_REPLY, 0, got.body, token=token))
+    say(taken=taken, shorts=number)
+
+
+def reflected_tokens():
+    """Nor does who gives the token of the one as its own to the other."""
+    with netlab.Lab() as lab:
+        a, b, c = three(lab)
+        ends = [Honest(a, CLIENT), Honest(b, SERVICE)]
+        forger = Forger(c, 'forge_reflected', a.addresses[4], CLIENT, b.addresses[4], SERVICE).ready()
+        wait = time.monotonic() + 5
+        while min(end.count()['forged'] for end in ends) == 0 and time.monotonic() < wait:
+            time.sleep(0.01)
+        said = [end.send(to, 100, 300) for _ in range(3) for end, to in zip(ends, (SERVICE, CLIENT))]
+        told = sum(each['n'] - each['failed'] for each in said)
+        taken = forger.tell('end')['taken']
+        counts = [end.count() for end in ends]
+        came = sum(count['honest'] for count in counts)
+        check(all(count['forged'] for count in counts), f'no attack: {counts}')
+        check(taken == 0, f'{taken} messages went to who has only claimed an ID, {told} told delivered')
+        check(told == came and not any(each['failed'] for each in said), f'{said}, {came} came')
+        check(not any(count['forged_resolved'] for count in counts), f'forged, and told as resolved: {counts}')
+        return f'{told} delivered, none to the forger'
+
+
 def claimed_before():
     """Who says first that he is somebody gets nothing of what is sent to that one."""
     with netlab.Lab() as lab:
@@ -322,5 +368,5 @@ def devices(host):
 
 ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}
 if __name__ == '__main__':
-    main([claimed_before, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty,
+    main([claimed_before, reflected_tokens, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty,
           claimed_from_everywhere, proof_without_hello], ATTACKS, 'nft')

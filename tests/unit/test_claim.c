@@ -264,6 +264,7 @@ START_TEST(claim__of_who_has_two_addresses)
 	lone_answer(&lone, lone.incarnation, lone.context, 6);
 	ck_assert(lone_hear(&lone, since, WIRE_ECHO, &echo));
 	ck_assert_uint_eq(echo.h.token, lone.token_in);
+	ck_assert_uint_eq(echo.stamp, 0);
 	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ECHO, 6), 1);
 	/* Not with another nonce. */
 	reply.value = echo.value + 1;
@@ -272,6 +273,83 @@ START_TEST(claim__of_who_has_two_addresses)
 	reply.value = echo.value;
 	lone_say(&lone, &reply, NULL, NULL);
 	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Says something with the token of the one that speaks, but from another host. */
+static uint32_t say_from(struct lone *lone, uint8_t host, struct wire_packet packet)
+{
+	uint32_t since = lone->n_sent;
+	uint8_t home = lone->host;
+
+	lone->host = host;
+	lone_say(lone, &packet, NULL, NULL);
+	lone->host = home;
+	return since;
+}
+
+/*
+ * A forger has claimed to be the true one, and has given that one our token for its own. So the
+ * true one asks with it whether it is known here, and says hello with it: neither is the forger's,
+ * and nothing that the true one says is told to the forger, nor moves its route.
+ */
+START_TEST(claim__token_is_given_to_the_true_one)
+{
+	const struct wire_packet asks = {.h.type = WIRE_ECHO, .value = 0xa5c};
+	const struct wire_packet echo = {.h.type = WIRE_ECHO, .value = 0xec0, .stamp = 42};
+	static struct lone lone;
+	struct other other = forger;
+	struct wire_packet hello = {.h = {.type = WIRE_HELLO_ONLY, .flags = WIRE_F_HELLO}}, packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	swap(&lone, &other);
+	lone_claim(&lone);
+	hello.hello = (struct wire_hello){.token = 0x5ec4e7, .service = lone.service,
+		.context = lone.context, .to_service = ripc_service_id(lone.svc),
+		.unasked = 65536};
+	for (int i = 0; i < 3; i++) {
+		since = say_from(&lone, TRUE_HOST, asks);
+		ck_assert_uint_eq(lone.n_sent - since, 1);
+		ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_RETRY, TRUE_HOST), 1);
+		since = say_from(&lone, TRUE_HOST, hello);
+		ck_assert_uint_eq(lone.n_sent - since, 1);
+		ck_assert(lone_hear(&lone, since, WIRE_RETRY, &packet));
+		ck_assert_uint_eq(lone.sent_to[since % LONE_SENT_MAX], TRUE_HOST);
+		ck_assert_uint_eq(packet.h.token, 0x5ec4e7);
+		ck_assert_uint_eq(packet.h.number, lone.token_out);
+		since = say_from(&lone, TRUE_HOST, echo);
+		ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ECHO_REPLY, TRUE_HOST), 0);
+		ck_assert(lone_hear(&lone, since, WIRE_ECHO_REPLY, &packet));
+		ck_assert_uint_eq(packet.h.token, lone.token_in);
+		lone.now_us += 50000;
+	}
+	/* The forger itself, from where it lives, is answered as ever. */
+	since = say_from(&lone, FORGER_HOST, asks);
+	ck_assert(lone_hear(&lone, since, WIRE_ECHO_REPLY, &packet));
+	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ECHO_REPLY, FORGER_HOST), 1);
+	ck_assert_uint_eq(packet.h.token, lone.token_in);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Who is known, and asks from another of its addresses whether it is, is told so there. */
+START_TEST(claim__asks_from_another_address)
+{
+	const struct wire_packet asks = {.h.type = WIRE_ECHO, .value = 0xa5c};
+	static struct lone lone;
+	struct wire_packet packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	send_short(&lone);
+	since = say_from(&lone, 6, asks);
+	ck_assert(lone_hear(&lone, since, WIRE_ECHO_REPLY, &packet));
+	ck_assert_uint_eq(packet.value, 0xa5c);
+	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ECHO_REPLY, 6), 1);
+	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_RETRY, 6), 0);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -472,7 +550,8 @@ int main(void)
 	const TTest *const tests[] = {
 		claim__confirmed, claim__another_is_named, claim__nobody_is_named,
 		claim__forger_is_first, claim__true_one_is_silent,
-		claim__of_who_has_two_addresses, claim__beside_the_true_one,
+		claim__of_who_has_two_addresses, claim__token_is_given_to_the_true_one,
+		claim__asks_from_another_address, claim__beside_the_true_one,
 		claim__two_claim_the_same, claim__is_answered, claim__hellos_cross,
 		claim__hellos_cross_again,
 		claim__of_many, NULL,
