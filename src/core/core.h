@@ -126,6 +126,21 @@ struct host {
 	uint64_t held[SHARES]; /* by its peers together */
 };
 
+/* The bytes of long messages that come from a peer over the network (window.c). */
+struct flow {
+	uint32_t window_before; /* before the last cut, which may prove wrong */
+	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
+	uint32_t round_min_us, round_bytes; /* of this round: shortest round trip, what came */
+	uint32_t rate;       /* that came, the most of the last rounds, bytes in a millisecond */
+	uint32_t queue_us;   /* on the way in the last round, or before the test, at least */
+	uint32_t cubic_most, cubic_us; /* RFC 9438's W_max, and when its time began; wraps */
+	uint32_t paced_us;   /* until when granted bytes take the path; wraps */
+	uint32_t round_us, phase_us; /* when the round, the test began; a rival's: ends; wrap */
+	uint32_t cut_us;     /* when the window was last cut; wraps */
+	uint16_t cubic_ms;   /* is_cubic: K, after so long the window is W_max again */
+	uint8_t calm;        /* rounds without a queue */
+};
+
 /* A remote context: route and flow, shared by all partners that live there. */
 struct peer {
 	struct host *host;   /* where it was met */
@@ -150,25 +165,15 @@ struct peer {
 	uint16_t datagram;   /* bytes of datagram used for bulk to it */
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
 	uint16_t reading_us; /* that it lately took to read a message of ours; 0: not measured */
-	uint16_t cubic_ms;   /* is_cubic: K, after so long the window is W_max again */
-	uint8_t calm;        /* rounds without a queue */
 	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t stamp, stamp_us; /* its last stamp, and when that came (path.h); 0: none */
 	uint32_t window;     /* bytes that may be in flight from it to us */
 	uint32_t in_flight;  /* that are taken to be */
-	uint32_t window_before; /* before the last cut, which may prove wrong */
-	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
-	uint32_t round_min_us, round_bytes; /* of this round: shortest round trip, what came */
-	uint32_t rate;       /* that came, the most of the last rounds, bytes in a millisecond */
-	uint32_t queue_us;   /* on the way in the last round, or before the test, at least */
-	uint32_t cubic_most, cubic_us; /* RFC 9438's W_max, and when its time began; wraps */
-	uint32_t paced_us;   /* until when granted bytes take the path; wraps */
-	uint32_t round_us, phase_us; /* when the round, the test began; a rival's: ends; wrap */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
-	uint32_t cut_us;     /* when the window was last cut; wraps */
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
 	uint32_t failed_us;  /* the device last failed, changed, was tried again; wraps; 0: never */
+	struct flow *flow;   /* NULL: nothing has come or was lost yet */
 	struct candidate *candidate; /* a new route, being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };

@@ -103,7 +103,7 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
 	if (peer->srtt_us == 0) {
 		peer->srtt_us = (uint32_t)sample;
 		peer->rttvar_us = (uint32_t)sample / 2;
-		peer->rtt_min_us = peer->round_min_us = (uint32_t)sample;
+		peer->rtt_min_us = (uint32_t)sample;
 		return;
 	}
 	peer->srtt_us = (uint32_t)(peer->srtt_us + off / 8);
@@ -112,8 +112,8 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us)
 		peer->srtt_us = 1;
 	if (sample < peer->rtt_min_us)
 		peer->rtt_min_us = (uint32_t)sample;
-	if (peer->round_min_us == 0 || sample < peer->round_min_us)
-		peer->round_min_us = (uint32_t)sample;
+	if (peer->flow && (peer->flow->round_min_us == 0 || sample < peer->flow->round_min_us))
+		peer->flow->round_min_us = (uint32_t)sample;
 }
 
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us)

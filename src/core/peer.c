@@ -132,6 +132,7 @@ static void peer_free(struct ripc_context *ctx, struct peer *peer)
 	struct device *device = &ctx->devices[peer->device];
 
 	device->ops->peer_close(device->port, peer->route);
+	free(peer->flow);
 	free(peer);
 }
 
@@ -187,6 +188,6 @@ size_t ripc__peers_bytes(struct ripc_context *ctx)
 	uint32_t at = 0;
 
 	while ((peer = ripc__map_next(&ctx->peers, &at)))
-		bytes += sizeof(*peer) + ctx->route_bytes;
+		bytes += sizeof(*peer) + ctx->route_bytes + (peer->flow ? sizeof(*peer->flow) : 0);
 	return bytes;
 }

@@ -70,7 +70,7 @@ struct ripc__resolver {
 	struct budget answers;     /* to questions */
 	struct budget provoked;    /* bytes to the network that outsiders cause */
 	uint64_t home_key;         /* xored to the nonces of questions to this host */
-	uint64_t holders_us;       /* when a holder of an ID last answered its registration; 0: never */
+	uint64_t holders_us;       /* when the holder of an ID last answered a registration; or 0 */
 	uint32_t n_network;        /* datagrams of the last question to the network */
 	struct ripc__resolver_stats stats;
 };

@@ -10,6 +10,8 @@
  * RIVAL_ROUNDS the window follows losses alone, as TCP's does. Else whoever minds queues would
  * get nothing beside whoever does not.
  */
+#include <stdlib.h>
+
 #include "core.h"
 
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)
@@ -31,6 +33,14 @@
 #define CALM_ROUNDS  64u
 #define CUBIC_C      2317    /* bytes in a cubic second: 1.6 times 1,448, four times CUBIC's */
 #define CUBIC_MAX_MS 60000
+
+/* From the first bytes on. False: no memory, and the window stays as it is. */
+static bool flow_begin(struct peer *peer)
+{
+	if (!peer->flow)
+		peer->flow = calloc(1, sizeof(*peer->flow));
+	return peer->flow;
+}
 
 bool ripc__peer_is_lossy(const struct peer *peer)
 {
@@ -61,21 +71,21 @@ uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
 static bool is_queueing(const struct peer *peer)
 {
 	if (is_far(peer))
-		return peer->queue_us > peer->rtt_min_us / 16 + 2 * QUEUEING_US;
+		return peer->flow->queue_us > peer->rtt_min_us / 16 + 2 * QUEUEING_US;
 	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
 }
 
 /* The same of the round that is not over yet, so that a window that doubles ends in time. */
 static bool is_filled(const struct peer *peer)
 {
-	return is_queueing(peer) || (is_far(peer) && peer->round_bytes > peer->window / 4 &&
-		peer->round_min_us > peer->rtt_min_us + peer->rtt_min_us / 8 + QUEUEING_US);
+	return is_queueing(peer) || (is_far(peer) && peer->flow->round_bytes > peer->window / 4 &&
+		peer->flow->round_min_us > peer->rtt_min_us + peer->rtt_min_us / 8 + QUEUEING_US);
 }
 
 /* What has come in a round trip without a queue: the path holds that. */
 static uint64_t holds(const struct peer *peer)
 {
-	return (uint64_t)peer->rate * peer->rtt_min_us / 1000;
+	return (uint64_t)peer->flow->rate * peer->rtt_min_us / 1000;
 }
 
 /*
@@ -92,13 +102,13 @@ static bool is_overfilled(const struct peer *peer)
 /* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
 static void loss_measure(struct peer *peer)
 {
-	uint64_t all = (uint64_t)peer->epoch_got + peer->epoch_lost;
-	int64_t share = all ? (int64_t)(1024ull * peer->epoch_lost / all) : 0;
+	uint64_t all = (uint64_t)peer->flow->epoch_got + peer->flow->epoch_lost;
+	int64_t share = all ? (int64_t)(1024ull * peer->flow->epoch_lost / all) : 0;
 
 	if (all < LOSS_BYTES)
 		return;
 	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
-	peer->epoch_got = peer->epoch_lost = 0;
+	peer->flow->epoch_got = peer->flow->epoch_lost = 0;
 }
 
 static void window_set(struct peer *peer, uint64_t window)
@@ -136,20 +146,20 @@ static void cubic_begin(const struct ripc_context *ctx, struct peer *peer, uint3
 	if (!is_far(peer))
 		return;
 	peer->is_cubic = true;
-	peer->cubic_most = most;
-	peer->cubic_us = (uint32_t)ctx->now_us;
-	peer->cubic_ms = cube_root(deficit * 1000000000 / CUBIC_C);
-	peer->calm = 0;
+	peer->flow->cubic_most = most;
+	peer->flow->cubic_us = (uint32_t)ctx->now_us;
+	peer->flow->cubic_ms = cube_root(deficit * 1000000000 / CUBIC_C);
+	peer->flow->calm = 0;
 }
 
 /* What the window is to be after the next round. */
 static int64_t cubic_target(const struct ripc_context *ctx, const struct peer *peer)
 {
-	int64_t ms = ((uint32_t)ctx->now_us - peer->cubic_us + peer->srtt_us) / 1000;
+	int64_t ms = ((uint32_t)ctx->now_us - peer->flow->cubic_us + peer->srtt_us) / 1000;
 
-	ms -= peer->cubic_ms;
+	ms -= peer->flow->cubic_ms;
 	ms = ms < CUBIC_MAX_MS ? ms : CUBIC_MAX_MS;
-	return peer->cubic_most + ms * ms * ms / 1000 * CUBIC_C / 1000000;
+	return peer->flow->cubic_most + ms * ms * ms / 1000 * CUBIC_C / 1000000;
 }
 
 /*
@@ -171,8 +181,8 @@ static void cubic_step(const struct ripc_context *ctx, struct peer *peer)
 {
 	if (is_queueing(peer) && !peer->is_cubic && !peer->slow_start)
 		cubic_begin(ctx, peer, peer->window);
-	peer->calm = is_queueing(peer) ? 0 : peer->calm + 1;
-	if (peer->calm == CALM_ROUNDS)
+	peer->flow->calm = is_queueing(peer) ? 0 : peer->flow->calm + 1;
+	if (peer->flow->calm == CALM_ROUNDS)
 		peer->is_cubic = false;
 }
 
@@ -182,45 +192,45 @@ static void test_begin(const struct ripc_context *ctx, struct peer *peer)
 {
 	peer->is_testing = true;
 	peer->slow_start = false;
-	peer->phase_us = (uint32_t)ctx->now_us;
-	peer->window_before = peer->window;
-	window_set(peer, without_queue(peer->window, peer->rtt_min_us + peer->queue_us,
+	peer->flow->phase_us = (uint32_t)ctx->now_us;
+	peer->flow->window_before = peer->window;
+	window_set(peer, without_queue(peer->window, peer->rtt_min_us + peer->flow->queue_us,
 		peer->rtt_min_us));
 }
 
 /* The queue of a window that could not be made smaller is expected. */
 static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
 {
-	uint64_t with_us = peer->rtt_min_us + peer->queue_us;
-	uint64_t expected_us = with_us * peer->window / peer->window_before;
+	uint64_t with_us = peer->rtt_min_us + peer->flow->queue_us;
+	uint64_t expected_us = with_us * peer->window / peer->flow->window_before;
 	uint64_t rounds_us = (uint64_t)RIVAL_ROUNDS * peer->srtt_us;
 
 	peer->is_testing = false;
 	expected_us = expected_us > peer->rtt_min_us ? expected_us - peer->rtt_min_us : 0;
-	if (queue_us <= expected_us + peer->queue_us / 3) {
-		window_set(peer, without_queue(peer->window_before, with_us,
+	if (queue_us <= expected_us + peer->flow->queue_us / 3) {
+		window_set(peer, without_queue(peer->flow->window_before, with_us,
 			peer->rtt_min_us + QUEUE_US / 2));
 		cubic_begin(ctx, peer, peer->window);
 		return;
 	}
-	window_set(peer, peer->window_before);
+	window_set(peer, peer->flow->window_before);
 	peer->has_rival = true;
-	peer->phase_us = (uint32_t)(ctx->now_us +
+	peer->flow->phase_us = (uint32_t)(ctx->now_us +
 		(rounds_us < RIVAL_MAX_US ? rounds_us : RIVAL_MAX_US));
 }
 
 /* Whose turn of three it is: of a test, of whoever does not give way, or of growing as usual. */
 static void phase_step(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
 {
-	uint32_t since_us = (uint32_t)ctx->now_us - peer->phase_us;
+	uint32_t since_us = (uint32_t)ctx->now_us - peer->flow->phase_us;
 
 	if (peer->is_testing) {
 		/* What was sent before the test must have come. */
-		if (since_us > peer->rtt_min_us + peer->queue_us + peer->srtt_us)
+		if (since_us > peer->rtt_min_us + peer->flow->queue_us + peer->srtt_us)
 			test_end(ctx, peer, queue_us);
 		return;
 	}
-	peer->queue_us = queue_us;
+	peer->flow->queue_us = queue_us;
 	if (peer->has_rival && (int32_t)since_us > 0)
 		peer->has_rival = false;
 	if (!peer->has_rival && queue_us > QUEUE_US && peer->window > WINDOW_MIN)
@@ -229,18 +239,18 @@ static void phase_step(const struct ripc_context *ctx, struct peer *peer, uint32
 
 static void round_end(const struct ripc_context *ctx, struct peer *peer)
 {
-	uint32_t took_us = (uint32_t)ctx->now_us - peer->round_us;
-	uint64_t rate = took_us ? 1000ull * peer->round_bytes / took_us : 0;
+	uint32_t took_us = (uint32_t)ctx->now_us - peer->flow->round_us;
+	uint64_t rate = took_us ? 1000ull * peer->flow->round_bytes / took_us : 0;
 
-	peer->rate -= peer->rate / 16;
-	if (rate > peer->rate)
-		peer->rate = (uint32_t)rate;
-	peer->round_us = (uint32_t)ctx->now_us;
-	peer->round_bytes = 0;
+	peer->flow->rate -= peer->flow->rate / 16;
+	if (rate > peer->flow->rate)
+		peer->flow->rate = (uint32_t)rate;
+	peer->flow->round_us = (uint32_t)ctx->now_us;
+	peer->flow->round_bytes = 0;
 	loss_measure(peer);
-	if (peer->round_min_us)
-		phase_step(ctx, peer, peer->round_min_us - peer->rtt_min_us);
-	peer->round_min_us = 0;
+	if (peer->flow->round_min_us)
+		phase_step(ctx, peer, peer->flow->round_min_us - peer->rtt_min_us);
+	peer->flow->round_min_us = 0;
 	cubic_step(ctx, peer);
 }
 
@@ -249,7 +259,7 @@ static void round_end(const struct ripc_context *ctx, struct peer *peer)
 /* What a peer may have in flight at most: near by what fits the cache, else by what has come. */
 static uint64_t window_bound_by_rate(const struct peer *peer)
 {
-	uint64_t round_trip = (uint64_t)peer->rate * peer->srtt_us / 1000;
+	uint64_t round_trip = (uint64_t)peer->flow->rate * peer->srtt_us / 1000;
 	uint64_t most = peer->slow_start ? 3 * round_trip : round_trip + round_trip / 4;
 
 	if (!is_far(peer) || most < WINDOW_NEAR)
@@ -259,10 +269,13 @@ static uint64_t window_bound_by_rate(const struct peer *peer)
 
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes)
 {
-	uint64_t window = peer->window, most = window_bound_by_rate(peer);
+	uint64_t window = peer->window, most;
 
-	peer->epoch_got += bytes;
-	peer->round_bytes += bytes;
+	if (!flow_begin(peer))
+		return;
+	most = window_bound_by_rate(peer);
+	peer->flow->epoch_got += bytes;
+	peer->flow->round_bytes += bytes;
 	peer->silences = 0;
 	if (peer->slow_start && is_filled(peer))
 		peer->slow_start = false;
@@ -272,7 +285,7 @@ void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes
 		window += (uint64_t)bytes * step_of(ctx, peer) / peer->window;
 	if (!peer->is_testing && peer->window < most)
 		window_set(peer, window < most ? window : most);
-	if (peer->srtt_us && (uint32_t)ctx->now_us - peer->round_us >= peer->srtt_us)
+	if (peer->srtt_us && (uint32_t)ctx->now_us - peer->flow->round_us >= peer->srtt_us)
 		round_end(ctx, peer);
 }
 
@@ -286,9 +299,10 @@ uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
 /* Bytes in a millisecond; 0: it is not paced. */
 static uint64_t pace(const struct peer *peer)
 {
-	if (!is_far(peer))
+	if (!is_far(peer) || !peer->flow)
 		return 0;
-	return peer->slow_start ? 4ull * peer->rate : peer->rate + peer->rate / 2ull;
+	return peer->slow_start ? 4ull * peer->flow->rate :
+		peer->flow->rate + peer->flow->rate / 2ull;
 }
 
 /*
@@ -298,14 +312,15 @@ static uint64_t pace(const struct peer *peer)
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst)
 {
 	uint64_t rate = pace(peer), most_us;
-	int32_t passed_us = (int32_t)((uint32_t)ctx->now_us - peer->paced_us);
+	int32_t passed_us;
 
 	if (!rate)
 		return UINT64_MAX;
+	passed_us = (int32_t)((uint32_t)ctx->now_us - peer->flow->paced_us);
 	most_us = 1000 * burst / rate + peer->rtt_min_us / BURSTS;
 	if (passed_us < -PACE_AHEAD_US || passed_us > (int64_t)most_us) {
 		passed_us = (int32_t)most_us;
-		peer->paced_us = (uint32_t)(ctx->now_us - most_us);
+		peer->flow->paced_us = (uint32_t)(ctx->now_us - most_us);
 	}
 	return passed_us > 0 ? (uint64_t)passed_us * rate / 1000 : 0;
 }
@@ -313,7 +328,7 @@ uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t b
 void ripc__peer_paced(struct peer *peer, uint64_t bytes)
 {
 	if (pace(peer))
-		peer->paced_us += (uint32_t)(1000 * bytes / pace(peer));
+		peer->flow->paced_us += (uint32_t)(1000 * bytes / pace(peer));
 }
 
 /* ---- losses ------------------------------------------------------------------------------ */
@@ -369,11 +384,13 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 {
 	bool silence = lost_bytes == 0;
 
-	peer->epoch_lost += (uint32_t)lost_bytes;
-	/* Before the first round trip is known, silence may just be a long path. */
-	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->cut_us < cut_again_us(peer))
+	if (!flow_begin(peer))
 		return;
-	peer->cut_us = (uint32_t)ctx->now_us;
+	peer->flow->epoch_lost += (uint32_t)lost_bytes;
+	/* Before the first round trip is known, silence may just be a long path. */
+	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->flow->cut_us < cut_again_us(peer))
+		return;
+	peer->flow->cut_us = (uint32_t)ctx->now_us;
 	if (!silence)
 		window_bound(ctx, peer);
 	if (++peer->cuts == CUTS_TO_FORGET) {
@@ -382,10 +399,10 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 	}
 	if (!is_congestion(peer, silence) || peer->is_testing)
 		return;
-	peer->window_before = peer->window;
+	peer->flow->window_before = peer->window;
 	window_set(peer, window_after_cut(peer));
 	/* A window that doubled was never good. */
-	cubic_begin(ctx, peer, peer->slow_start ? peer->window : peer->window_before);
+	cubic_begin(ctx, peer, peer->slow_start ? peer->window : peer->flow->window_before);
 	peer->slow_start = false;
 }
 
@@ -401,6 +418,6 @@ void ripc__peer_reorders(struct peer *peer)
 	if (peer->reorder < REORDER_MOST)
 		peer->reorder++;
 	peer->cuts = 0;
-	if (peer->window < peer->window_before && !peer->is_testing)
-		peer->window = peer->window_before;
+	if (peer->flow && peer->window < peer->flow->window_before && !peer->is_testing)
+		peer->window = peer->flow->window_before;
 }

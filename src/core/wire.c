@@ -399,7 +399,7 @@ static RIPC__RARE int decode_rest(struct wire_packet *p, const uint8_t *bytes, s
 	return 0;
 }
 
-int wire_decode(const void *data, size_t len, struct wire_packet *p)
+extern inline int wire_decode(const void *data, size_t len, struct wire_packet *p)
 {
 	/* The usual case, of one item: neither extensions nor body. */
 	static const uint8_t plain_short[4] = {WIRE_VERSION, WIRE_SHORT, 0, 1};

@@ -438,7 +438,7 @@ START_TEST(services__partners_in_many_contexts)
 	}
 	stats = stats_of(side.ctx);
 	ck_assert_uint_eq(stats.partners, MANY / 4);
-	ck_assert_uint_le(stats.partner_bytes / stats.partners, 528);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 512);
 	side_close(&side);
 }
 END_TEST

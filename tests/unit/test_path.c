@@ -14,9 +14,11 @@ struct path {
 
 static struct path path_begin(void)
 {
+	static struct flow flow;
 	struct path path = {.ctx = {.cfg = {.peer_timeout_ms = 10000}, .now_us = 1000000},
-		.peer = {.window = 512 << 10, .datagram = DATAGRAM}};
+		.peer = {.window = 512 << 10, .datagram = DATAGRAM, .flow = &flow}};
 
+	flow = (struct flow){0};
 	for (int i = 0; i < 50; i++)
 		ripc__peer_rtt(&path.peer, 100);
 	return path;
@@ -285,7 +287,7 @@ START_TEST(cut__long_path_keeps_what_it_holds)
 	struct peer *peer = &path.peer;
 
 	peer->rtt_min_us = peer->srtt_us = 40000;
-	peer->rate = 100000;
+	peer->flow->rate = 100000;
 	peer->window = 3900000;
 	ripc__peer_cut(&path.ctx, peer, 10000); /* the path's loss: there is no queue */
 	ck_assert_uint_eq(peer->window, 3900000);
@@ -309,7 +311,7 @@ START_TEST(pace__spreads_what_is_granted)
 
 	ck_assert_uint_eq(ripc__peer_pace(&path.ctx, peer, 65536), UINT64_MAX);
 	peer->rtt_min_us = peer->srtt_us = 40000;
-	peer->rate = 100000;
+	peer->flow->rate = 100000;
 	path.ctx.now_us += 1000000;
 	now = ripc__peer_pace(&path.ctx, peer, 65536);
 	ck_assert_uint_lt(now, 1000000);

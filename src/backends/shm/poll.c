@@ -18,6 +18,7 @@
 
 #define LOOK_AFTER 256u /* polls in a row that found nothing: some 5 us */
 #define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
+#define TIME_EVERY_BUSY 16u /* the same of polls that found something */
 #define LOOKS_MAX  3  /* at the sockets, in one poll */
 #define READY_MAX  16
 
@@ -134,6 +135,7 @@ static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc_
 
 	for (int i = 0; i < LOOKS_MAX && filled == 0 && (i == 0 || port->look); i++)
 		filled = look_once(port, events, n);
+	port->look_all = port->look_all && (filled > 0 || port->look);
 	return filled;
 }
 
@@ -168,7 +170,7 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 {
 	if (filled == n)
 		return false;
-	if (port->n_reads && port->look)
+	if (port->look_all || (port->n_reads && port->look))
 		return true;
 	if (filled == 0)
 		return port->look || port->n_socket_links > port->n_offered || port->n_rings == 0 ||
@@ -177,7 +179,7 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 	port->idle_polls = 0;
 	if (port->look && port->polls % SHM_SCAN_EVERY == 0)
 		return true;
-	return port->polls % TIME_EVERY == 0 && is_time(port);
+	return port->polls % TIME_EVERY_BUSY == 0 && is_time(port);
 }
 
 /* Between polls, or when this one has found nothing: no event refers to a link any more. */
@@ -194,23 +196,13 @@ static RIPC__RARE void reap(struct shm_port *port)
 
 void ripc__shm_poll_all(void *port)
 {
-	((struct shm_port *)port)->look_first = true;
-}
-
-/* What goes through the rings without end is not in its way. */
-static RIPC__RARE uint32_t take_from_sockets_first(struct shm_port *port,
-		struct ripc__event *events, uint32_t n)
-{
-	uint32_t filled = take_from_sockets(port, events, n);
-
-	port->look_first = filled > 0 || port->look;
-	return filled;
+	((struct shm_port *)port)->look_all = true;
 }
 
 int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 {
 	struct shm_port *port = state;
-	uint32_t filled = 0;
+	uint32_t filled;
 
 	if (!list_empty(&port->ended))
 		reap(port);
@@ -221,9 +213,7 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 	/* At once: giving it back to the system takes the partner long, and delays what follows. */
 	if (port->freed)
 		trim_exports(port);
-	if (port->look_first)
-		filled = take_from_sockets_first(port, events, n);
-	filled += take_from_rings(port, events + filled, n - filled);
+	filled = take_from_rings(port, events, port->look_all ? n / 2 : n);
 	if (should_look(port, filled, n))
 		filled += take_from_sockets(port, events + filled, n - filled);
 	if (port->n_reads)

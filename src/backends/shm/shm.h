@@ -261,7 +261,7 @@ struct shm_port {
 	uint32_t n_imports;
 	uint32_t polls, idle_polls;
 	bool look;                  /* the sockets may have something */
-	bool look_first;            /* at the sockets, until they have nothing */
+	bool look_all;              /* at the sockets, until they have nothing */
 	bool freed;                 /* handed memory may just have been freed */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
