@@ -716,6 +716,8 @@ void ripc__corked_forget(struct partner *partner);
 /* Announces what has been held back for others to go along. */
 void ripc__corked_flush(struct ripc_context *ctx);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
+/* True: what has not ended now has not been delivered, and will not be. */
+bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
 void ripc__outgoing_unlink(struct outgoing *outgoing);

@@ -23,6 +23,8 @@
 #define SOON_US   5000u
 #define LOOK_US   50000u
 #define GOODBYES_MAX 1024u
+#define GOODBYES_AGAIN 2 /* where one packet in 100 is lost, all three are in 10^6 */
+#define ASKS_AGAIN_US 1000000u /* who has been silent for so long lacks no answer */
 #define DOUBT_US  (RTO_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
 
 /* NULL: not known, or so long ago that others have taken its place. */
@@ -192,15 +194,39 @@ bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnati
 	return place > 0;
 }
 
+/* What became of all that the partner has sent: nothing else of it will ever be delivered. */
+static struct wire_ack last_words(const struct partner *partner)
+{
+	return (struct wire_ack){.number = partner->in_oldest + LONGS_MAX, .status = ESHUTDOWN,
+		.also = partner->in_delivered};
+}
+
+/*
+ * Whoever repeats a message because its answer got lost finds nobody here any more. So who may lack
+ * an answer is told twice more.
+ */
+static int times_of(const struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	bool lacks = partner->in_delivered && ctx->now_us - partner->used_us < ASKS_AGAIN_US &&
+		!(ripc__peer_device(ctx, partner->peer)->attr.caps & RIPC_CAP_RELIABLE);
+
+	return lacks ? 1 + GOODBYES_AGAIN : 1;
+}
+
 void ripc__goodbye(struct partner *partner)
 {
-	struct wire_packet packet = {.h.number = partner->token_in};
-
 	if (!partner->peer || partner->dead || !partner->known || !partner->token_out ||
 			partner->service->partners.count > GOODBYES_MAX)
 		return;
-	ripc__partner_header_bare(partner, &packet, WIRE_GONE);
-	ripc__partner_send(partner, &packet);
+	for (int n = times_of(partner); n > 0; n--) {
+		struct wire_packet packet = {.h.number = partner->token_in};
+
+		ripc__partner_header_bare(partner, &packet, WIRE_GONE);
+		packet.h.flags |= WIRE_F_ACK;
+		packet.ack = last_words(partner);
+		ripc__partner_send(partner, &packet);
+	}
 }
 
 void ripc__death_doubt(struct ripc_context *ctx)

@@ -170,16 +170,22 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 {
 	/* Who says goodbye unasked gives both tokens, and so does who answers a hello with one. */
 	bool both = packet->h.token && packet->h.number;
+	uint64_t since_us;
 
 	if (partner && both && (partner->token_in != packet->h.token ||
 			partner->token_out != packet->h.number))
 		partner = NULL;
 	if (partner)
 		ripc__hint_answered(partner);
-	if (partner && !partner->dead)
-		ripc__partner_lost(partner, -ENOENT, gone_since(ctx, partner, packet->value));
-	else
+	if (!partner || partner->dead) {
 		ctx->stats.drop_token++;
+		return;
+	}
+	since_us = gone_since(ctx, partner, packet->value);
+	if (both && packet->h.flags & WIRE_F_ACK &&
+			ripc__outgoing_last_words(partner, &packet->ack))
+		since_us = 0; /* as if all that is left had been begun later */
+	ripc__partner_lost(partner, -ENOENT, since_us);
 }
 
 /*

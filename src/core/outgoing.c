@@ -528,6 +528,13 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 	}
 }
 
+bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack)
+{
+	also_delivered(partner, ack);
+	/* It speaks of all that are numbered: none is older than what it remembers. */
+	return oldest(partner) + LONGS_MAX >= ack->number;
+}
+
 /*
  * Why the receiver refused. Unknown (-ECONNRESET) and full (-EAGAIN) are ours to say: after them
  * the application waits for a notice.

@@ -22,9 +22,6 @@
 #include "returns.h"
 #include "util/rare.h"
 
-#define ANSWERS_AGAIN  2 /* by who ends: where one packet in 100 is lost, all three are in 10^6 */
-#define ASKS_AGAIN_US  1000000u /* who has been silent for so long lacks no answer */
-
 /* ---- messages ---------------------------------------------------------------------------- */
 
 /* Only with the lock is one taken away, so that nobody else can have. */
@@ -517,25 +514,6 @@ static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 	*closed = (struct closed){incarnation, ctx->now_us};
 }
 
-/*
- * Whoever repeats a message because its answer got lost finds nobody here any more. So who may lack
- * an answer is told twice more.
- */
-static void answers_repeat(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-
-	if (!partner->in_delivered || partner->dead ||
-			ctx->now_us - partner->used_us >= ASKS_AGAIN_US ||
-			ripc__peer_device(ctx, partner->peer)->attr.caps & RIPC_CAP_RELIABLE)
-		return;
-	for (int i = 0; i < ANSWERS_AGAIN; i++) {
-		ripc__ack_queue(partner, partner->in_oldest + 63 -
-			(uint64_t)__builtin_clzll(partner->in_delivered), 0);
-		ripc__acks_flush(ctx);
-	}
-}
-
 void ripc__service_end(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -551,7 +529,6 @@ void ripc__service_end(struct ripc_service *service)
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->service == service) {
-			answers_repeat(partner);
 			ripc__goodbye(partner);
 			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
 			ripc__partner_free(partner);

@@ -63,6 +63,7 @@ static const uint8_t flags_allowed[WIRE_TYPE_END] = {
 	[WIRE_HELLO_ONLY] = WIRE_F_HELLO | WIRE_F_ACK,
 	[WIRE_ECHO] = WIRE_F_HELLO | WIRE_F_ACK,
 	[WIRE_ECHO_REPLY] = WIRE_F_HELLO | WIRE_F_ACK,
+	[WIRE_GONE] = WIRE_F_ACK,
 };
 
 /* ---- decoding ---------------------------------------------------------------------------- */
@@ -354,10 +355,8 @@ static bool numbers_allowed(const struct wire_header *h)
 {
 	if (h->type == WIRE_ABORT)
 		return true;
-	if (!h->src || !h->dst)
-		return false;
-	if (h->type == WIRE_RETRY || h->type == WIRE_GONE)
-		return true;
+	if (!h->src || !h->dst || h->type == WIRE_RETRY || h->type == WIRE_GONE)
+		return h->src && h->dst;
 	return (h->number != 0) == (h->type <= WIRE_CANCEL);
 }
 

@@ -301,6 +301,8 @@ static void say_body(struct session *session, struct wire_packet *packet, struct
 	case WIRE_GONE:
 		packet->h.number = person->token_in;
 		packet->value = input_number(&session->input);
+		if (packet->h.flags & WIRE_F_ACK)
+			say_ack(session, packet, person);
 		break;
 	default:
 		break;

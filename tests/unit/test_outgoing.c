@@ -229,6 +229,42 @@ START_TEST(gone__for_longer_than_it_was_silent)
 }
 END_TEST
 
+/* What the goodbye says of each: all that it does not call delivered was not. 0: without both
+ * tokens nothing but the end is believed; 1: with them; 2: of those before the ones it remembers it
+ * says nothing. */
+START_TEST(gone__says_what_was_delivered)
+{
+	static const int wanted[][3] = {
+		{RIPC_UNKNOWN, RIPC_UNKNOWN, RIPC_UNKNOWN},
+		{RIPC_NOT_DELIVERED, RIPC_DELIVERED, RIPC_NOT_DELIVERED},
+		{RIPC_UNKNOWN, RIPC_DELIVERED, RIPC_UNKNOWN}};
+	struct wire_packet announce, gone = {.h = {.type = WIRE_GONE, .flags = WIRE_F_ACK},
+		.ack = {.number = 65, .status = ESHUTDOWN, .also = 2}};
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	for (uint64_t cookie = 1; cookie <= 3; cookie++)
+		send_small(&lone, cookie);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.h.number, 3);
+	lone_pass(&lone, 1000);
+	gone.h.number = _i ? lone.token_in : 0;
+	if (_i == 2)
+		gone.ack = (struct wire_ack){.number = 66, .status = ESHUTDOWN, .also = 1};
+	lone_say(&lone, &gone, NULL, NULL);
+	lone_pass(&lone, 20000000);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+		ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+		ck_assert_int_eq(msg->outcome, wanted[_i][msg->cookie - 1]);
+		ripc_msg_free(msg);
+	}
+	lone_close_all(&lone);
+}
+END_TEST
+
 static void send_patiently(struct lone *lone)
 {
 	const struct iovec item = {bytes, 100};
@@ -355,6 +391,7 @@ int main(void)
 		{ answer__says_what_else_was_delivered, 1 },
 		{ answer__with_an_errno_of_ours, 2 },
 		{ gone__for_longer_than_it_was_silent, 2 },
+		{ gone__says_what_was_delivered, 3 },
 		{ stopped__is_not_the_partners_silence, 1 },
 		{ stopped__begins_again, 1 },
 		{ nowait__no_more_unasked_than_there_is_room_for, 3 }, { NULL, 0 },
