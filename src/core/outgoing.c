@@ -57,23 +57,40 @@ static uint32_t rto_of(const struct outgoing *outgoing)
 	return ripc__peer_rto(context_of(outgoing), outgoing->partner->peer);
 }
 
-/* Time for the cancel's question and answer before the deadline: a few round trips, but never
- * more than a quarter of what the caller gave. */
+/*
+ * Time for the cancel's question and answer before the deadline: a few round trips, but never more
+ * than a quarter of what the caller gave. The less, the more lately the partner has spoken of it.
+ */
 static uint64_t cancel_at(const struct outgoing *outgoing)
 {
-	uint64_t before = 3ull * rto_of(outgoing) + TICK_US;
+	uint64_t least = rto_of(outgoing) + TICK_US, most = least + 2ull * rto_of(outgoing);
 	uint64_t given = outgoing->deadline_us - outgoing->started_us;
+	uint64_t before = (outgoing->deadline_us - outgoing->heard_us) / 2;
 
+	if (before < least)
+		before = least;
+	if (before > most)
+		before = most;
 	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
+}
+
+/* Of what was not wholly sent the outcome is known without: it has until its deadline. */
+static bool must_ask(const struct outgoing *outgoing)
+{
+	return outgoing->state == OUT_ACTIVE && ripc__may_be_complete(outgoing);
 }
 
 static void timer_set(struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = context_of(outgoing);
 	uint64_t at = ctx->now_us + ripc__wait_bound(ctx, outgoing->wait_us);
+	uint64_t latest = must_ask(outgoing) ? cancel_at(outgoing) : outgoing->deadline_us;
 
-	if (outgoing->state == OUT_ACTIVE && at > cancel_at(outgoing))
-		at = cancel_at(outgoing);
+	/* It was wholly sent only now. */
+	if (latest < ctx->now_us)
+		latest = ctx->now_us + (outgoing->deadline_us - ctx->now_us) / 2;
+	if (at > latest)
+		at = latest;
 	if (at < ctx->now_us || at > outgoing->deadline_us)
 		at = outgoing->deadline_us;
 	ripc__timer_set(&ctx->timers, &outgoing->timer, at);
@@ -313,6 +330,8 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	if (outgoing->announced && partner->peer &&
 			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
 		ripc__partner_suspect(partner);
+	if (outgoing->announced && outgoing->state == OUT_ACTIVE && !must_ask(outgoing))
+		cancel_send(outgoing); /* so that the partner need not wait for more of it */
 	end_by_what_is_known(outgoing, too_late(outgoing));
 	ripc__outgoing_advance(partner);
 }
@@ -354,7 +373,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		ripc__outgoing_advance(partner);
 		return;
 	}
-	if (outgoing->state == OUT_ACTIVE && ctx->now_us >= cancel_at(outgoing)) {
+	if (must_ask(outgoing) && ctx->now_us >= cancel_at(outgoing)) {
 		ripc__outgoing_cancel(outgoing, too_late(outgoing));
 		return;
 	}

@@ -265,6 +265,35 @@ START_TEST(gone__says_what_was_delivered)
 }
 END_TEST
 
+/* A partner that speaks of it all the time. 0: what was not wholly sent has until its deadline, and
+ * its partner is told; 1: what was is asked for, but only shortly before it. */
+START_TEST(deadline__is_used)
+{
+	struct wire_packet heard, pull = {.h = {.type = WIRE_PULL, .number = 1}, .pull.busy = 1};
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_int_eq(send_bytes(&lone, 1, _i ? 100 : sizeof(bytes)), 0);
+	for (int i = 0; i < 12; i++) {
+		lone_pass(&lone, 800000);
+		lone_say(&lone, &pull, NULL, NULL);
+	}
+	ck_assert_int_ne(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert(!lone_hear(&lone, 0, WIRE_CANCEL, &heard));
+	lone_pass(&lone, 395000);
+	ck_assert_int_eq(lone_hear(&lone, 0, WIRE_CANCEL, &heard), _i);
+	ck_assert_int_ne(ripc_receive(lone.svc, 0, &msg), 0);
+	lone_pass(&lone, 10000);
+	ck_assert(lone_hear(&lone, 0, WIRE_CANCEL, &heard));
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->outcome, _i ? RIPC_UNKNOWN : RIPC_NOT_DELIVERED);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
 static void send_patiently(struct lone *lone)
 {
 	const struct iovec item = {bytes, 100};
@@ -391,7 +420,7 @@ int main(void)
 		{ answer__says_what_else_was_delivered, 1 },
 		{ answer__with_an_errno_of_ours, 2 },
 		{ gone__for_longer_than_it_was_silent, 2 },
-		{ gone__says_what_was_delivered, 3 },
+		{ gone__says_what_was_delivered, 3 }, { deadline__is_used, 2 },
 		{ stopped__is_not_the_partners_silence, 1 },
 		{ stopped__begins_again, 1 },
 		{ nowait__no_more_unasked_than_there_is_room_for, 3 }, { NULL, 0 },
