@@ -18,21 +18,26 @@ static const struct sentence {
 	const char *text;
 } sentences[] = {
 	{0, "success"},
-	{ENOENT, "nobody has that service; of a cookie or memory: none such is known"},
-	{EADDRINUSE, "the service ID is alive elsewhere"},
+	{ENOENT, "nobody has that service: start it, or see \"ripc ls\"; of a cookie or memory: "
+		"none such is known"},
+	{EADDRINUSE, "the service ID is alive elsewhere: end that one (see \"ripc ls\"), or take "
+		"another ID"},
 	{EMSGSIZE, "the message is too long for the path or the receiver"},
 	{ENOBUFS, "the receiver has no memory for the message: it must free what it has received, "
 		"or have a larger pool (pool_bytes)"},
 	{EAGAIN, "not now: nothing there, or too much in progress"},
-	{ETIMEDOUT, "not in time: the partner is slow or silent, or the timeout too short"},
+	{ETIMEDOUT, "not in time: the partner is slow or silent, or the timeout too short: "
+		"see \"ripc ping\", or give more time"},
 	{ENOMEM, "no memory: the pool is full (pool_bytes), or the system has none"},
 	{EBUSY, "in use: another thread or program is at it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
 	{ECONNRESET, "the partner or the network failed after all was sent: whether it was "
-		"delivered is unknown"},
-	{EHOSTUNREACH, "the partner does not answer, or no network leads to it"},
-	{ECANCELED, "cancelled"},
+		"delivered is unknown: ask the partner, or send again if twice does no harm"},
+	{EHOSTUNREACH, "the partner does not answer, or no network leads to it: see "
+		"\"ripc ping\" and \"ripc doctor\""},
+	{ECANCELED, "cancelled: by ripc_cancel(), by the end of the service or of a window, or as "
+		"an ordered message before it failed: send again what is still wanted"},
 	{ESHUTDOWN, "the service is drained or closing"},
 	{EOWNERDEAD, "this context belongs to the parent process: open one after fork()"},
 	{ENODEV, "no backend can run here: see \"ripc doctor\""},
