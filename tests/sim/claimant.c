@@ -3,6 +3,7 @@
  * One that claims to be others, from an address of its own: it knows IDs, incarnations, contexts
  * and addresses, as anybody may, and what is sent to its address, nothing else. It proves that
  * address, says hello in the name of a service, takes what it is sent, and says that it has it.
+ * Often it claims to each of two to be the other, and gives each the token that the other one gave.
  */
 #include "app.h"
 
@@ -24,7 +25,7 @@ static void say(struct sim_world *world, struct sim_claim *claim, struct wire_pa
 	packet->h.src = claim->src;
 	packet->h.dst = claim->dst;
 	packet->h.token = claim->token_out;
-	if (!claim->token_out) {
+	if (!claim->token_out || packet->h.flags & WIRE_F_HELLO) {
 		packet->h.flags |= WIRE_F_HELLO;
 		packet->hello = (struct wire_hello){.token = claim->token_in, .service = claim->id,
 			.context = claim->context, .to_service = claim->to_id,
@@ -57,6 +58,18 @@ static struct sim_claim *claim_of(struct sim_claimant *claimant, const struct wi
 	return NULL;
 }
 
+static void reflect(struct sim_world *world, const struct sim_claim *claim)
+{
+	struct wire_packet hello = {.h = {.type = WIRE_HELLO_ONLY, .flags = WIRE_F_HELLO}};
+	struct sim_claim *other = claim->reflected;
+
+	if (!other || other->src != claim->dst || other->dst != claim->src ||
+			other->token_in == claim->token_out)
+		return;
+	other->token_in = claim->token_out;
+	say(world, other, &hello);
+}
+
 void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet)
 {
 	struct wire_packet got, answer = {0};
@@ -67,8 +80,10 @@ void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet
 	claim = claim_of(&world->claimant, &got);
 	if (!claim)
 		return;
-	if (got.h.flags & WIRE_F_HELLO)
+	if (got.h.flags & WIRE_F_HELLO) {
 		claim->token_out = got.hello.token;
+		reflect(world, claim);
+	}
 	if (got.h.type == WIRE_RETRY) {
 		claim->proof = got.value;
 		claim->token_out = 0;
@@ -87,6 +102,18 @@ void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet
 	}
 }
 
+static struct sim_claim *claim_new(struct sim_app *app, const struct sim_service *as,
+		const struct sim_service *to)
+{
+	struct sim_claimant *claimant = &app->world->claimant;
+	struct sim_claim *claim = &claimant->claims[claimant->n++ % SIM_CLAIMS];
+
+	*claim = (struct sim_claim){.to = sim_home(app, to)->address, .src = as->incarnation,
+		.id = as->id, .context = sim_home(app, as)->context, .dst = to->incarnation,
+		.to_id = to->id, .token_in = sim_next(&claimant->random) | 1};
+	return claim;
+}
+
 /* Claims to be one of them before another, at any moment, again and again. */
 static void act(struct sim_world *world, void *arg, uint64_t value)
 {
@@ -99,11 +126,12 @@ static void act(struct sim_world *world, void *arg, uint64_t value)
 	if (app->calm)
 		return;
 	if (as != to && as->svc && to->svc) {
-		struct sim_claim *claim = &claimant->claims[claimant->n++ % SIM_CLAIMS];
+		struct sim_claim *claim = claim_new(app, as, to);
 
-		*claim = (struct sim_claim){.to = sim_home(app, to)->address,
-			.src = as->incarnation, .id = as->id, .context = sim_home(app, as)->context,
-			.dst = to->incarnation, .to_id = to->id, .token_in = sim_next(random) | 1};
+		if (sim_below(random, 2)) {
+			claim->reflected = claim_new(app, to, as);
+			claim->reflected->reflected = claim;
+		}
 		say(world, claim, &(struct wire_packet){.h.type = WIRE_HELLO_ONLY});
 	}
 	sim_at(world, world->now_us + sim_log(random, 1000, 200000), act, app, value);

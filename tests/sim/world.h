@@ -119,6 +119,7 @@ struct sim_claim {
 	uint64_t src, id, context; /* claimed */
 	uint64_t dst, to_id;
 	uint64_t token_in, token_out, proof, number;
+	struct sim_claim *reflected; /* the same the other way round; or NULL */
 };
 
 #define SIM_CLAIMS 32u
