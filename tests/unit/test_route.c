@@ -273,8 +273,8 @@ START_TEST(refused__at_first)
 	ck_assert_uint_eq(world.delivered, 3);
 	ck_assert_uint_eq(world.received, 3);
 	ck_assert_str_eq(path_of(0), "other");
-	ck_assert_str_eq(others_of(0), "better: failed (the partner does not "
-		"answer, or no network leads to it), is tried again");
+	ck_assert_str_eq(others_of(0), "better: failed (the partner does not answer, or no network "
+		"leads to it: see \"ripc ping\" and \"ripc doctor\"), is tried again");
 	world.open_error = 0;
 	pass(12000000);
 	send_longs(3, 1);
