@@ -3,7 +3,7 @@
 #ifndef RIPC_MODULE_H
 #define RIPC_MODULE_H
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 
 struct ripc__module {
 	const char *version; /* RIPC_MODULE_VERSION: core and module change together */

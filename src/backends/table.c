@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The built-in backends and resolver sources, best first. */
-#include "../core/backend.h"
+#include "core/net/backend.h"
 
 const struct ripc__backend *const ripc__backends[] = {
 	&ripc__shm_backend,

@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 
 #define INET_PORT  15511          /* where every context listens (option "resolver.port") */
 #define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */

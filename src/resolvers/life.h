@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "util/list.h"
 #include "util/map.h"
 

@@ -21,8 +21,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/backend.h"
-#include "core/wire.h"
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "life.h"
 #include "resolvers/names.h"
 #include "ripc/ripc.h"

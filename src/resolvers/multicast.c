@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/backend.h"
-#include "core/wire.h"
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "resolvers/filter.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"

@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/backend.h"
-#include "core/wire.h"
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "util/parse.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "parse.h"
 #include "ripc/ripc.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/memory.h"
+#include "core/memory/memory.h"
 #include "util/bytes.h"
 
 #define PATIENCE_MS 20000

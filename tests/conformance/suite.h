@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 
 /* Options as name, value, ..., NULL. */
 typedef const char *const *conformance_options;

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
-#include "core/core.h"
+#include "core/base/env.h"
+#include "core/objects.h"
 #include "fault.h"
 #include "path.h"
 

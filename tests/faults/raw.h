@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include "ripc/ripc.h"
 
 #define RAW_PACKET_MAX 65507

@@ -18,7 +18,9 @@
 
 #include "backends/shm/segment.h"
 #include "backends/shm/shm.h"
-#include "core/core.h"
+#include "core/base/env.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
 #include "fault.h"
 
 #define LONG_LEN    100000u

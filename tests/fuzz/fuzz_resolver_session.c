@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/resolver.h"
+#include "core/resolve/resolver.h"
 #include "input.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"

@@ -9,7 +9,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/net/backend.h"
+#include "core/partner/death.h"
+#include "core/partner/hint.h"
+#include "core/peer/path.h"
+#include "core/peer/share.h"
 #include "session.h"
+#include "util/list.h"
 
 #define STEPS_MAX     256u
 #define LENDS_COOKIE  0x7000u

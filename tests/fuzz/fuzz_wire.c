@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include "fuzz.h"
 #include "ripc/ripc.h"
 #include "util/crc32c.h"

@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pool.h"
+#include "core/memory/pool.h"
+#include "core/net/backend.h"
 #include "session.h"
+#include "util/list.h"
 
 #define GARBAGE       0xa5
 #define USES_MAX      4096u

@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "session.h"
 #include "util/blocksum.h"
 #include "util/bytes.h"

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/env.h"
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "session.h"
 
 #define ARRIVAL_US 200u   /* until a packet is there, while a call waits */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 

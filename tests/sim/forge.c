@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "core/token.h"
-#include "core/wire.h"
+#include "core/partner/token.h"
+#include "core/wire/wire.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 

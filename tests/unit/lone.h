@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/env.h"
-#include "core/wire.h"
+#include "core/base/env.h"
+#include "core/wire/wire.h"
 #include "suite.h"
 #include "util/crc32c.h"
 

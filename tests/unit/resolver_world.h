@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/resolver.h"
+#include "core/resolve/resolver.h"
 #include "suite.h"
 #include "util/bytes.h"
 

@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "../util/process.h"
-#include "core/backend.h"
-#include "core/wire.h"
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "suite.h"
 
 #define ID          0x5ca1ab1e00000000u

@@ -2,7 +2,7 @@
 /* Services through the public calls: IDs, moving, closing, descriptors, and a thousand of them. */
 
 #include "api.h"
-#include "core/core.h"
+#include "core/engine/wait.h"
 
 #define MANY 1000
 

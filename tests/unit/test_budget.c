@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Buckets and budgets: how much, how fast, and whose. */
-#include "core/budget.h"
+#include "core/base/budget.h"
 
 #include <check.h>
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A partner whose end is proven: what becomes of what was under way, and of what it held. */
-#include "core/core.h"
+#include <stdatomic.h>
+
+#include "core/objects.h"
+#include "core/partner/death.h"
+#include "core/peer/share.h"
+#include "core/wire/wire.h"
 #include "lone.h"
 
 #define SETTLED_US 10000u

@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 
 #include "api.h"
-#include "core/env.h"
+#include "core/base/env.h"
 
 static bool readable(int fd, int timeout_ms)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A partner of whom it is said that it has ended: asked, and only its silence counts. */
-#include "core/core.h"
+#include "core/engine/input.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/wire/wire.h"
 #include "lone.h"
 
 #define WINDOW_US 250000u /* the longest that a partner on a short path may be silent */

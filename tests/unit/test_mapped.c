@@ -9,8 +9,14 @@
 #include <unistd.h>
 
 #include "backends/loop/loop.h"
-#include "core/core.h"
+#include "core/base/env.h"
+#include "core/move/opened.h"
+#include "core/objects.h"
+#include "core/partner/partner.h"
+#include "core/peer/peer.h"
+#include "core/send/outgoing.h"
 #include "suite.h"
+#include "util/list.h"
 
 #define LEN      ((size_t)3 << 20)
 #define PATIENCE 2000000 /* polls */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../util/process.h"
-#include "core/memory.h"
+#include "core/memory/memory.h"
 #include "suite.h"
 
 #ifndef MADV_COLLAPSE

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "suite.h"
 
 static int logged;

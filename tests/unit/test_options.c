@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "ripc/ripc.h"
 #include "suite.h"
 #include "util/options.h"

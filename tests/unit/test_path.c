@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is made of round trips, losses and silences of the path to a peer. */
-#include "core/core.h"
+#include "core/peer/path.h"
+#include "core/peer/window.h"
+#include "core/receive/collect.h"
+#include "core/wire/wire.h"
 #include "suite.h"
 
 #define DATAGRAM 1472u

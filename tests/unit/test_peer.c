@@ -2,7 +2,7 @@
 /* Which addresses count as one host, and that nothing is kept of hosts where nobody is. */
 #include <arpa/inet.h>
 
-#include "core/core.h"
+#include "core/peer/peer.h"
 #include "lone.h"
 
 static struct ripc__addr address(const char *text)

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "../util/process.h"
-#include "core/backend.h"
-#include "core/pool.h"
+#include "core/net/backend.h"
+#include "core/memory/pool.h"
 #include "suite.h"
 
 #define KIB ((size_t)1 << 10)

@@ -4,8 +4,14 @@
  * partner who may say anything, and two contexts on the loop backend.
  */
 #include "backends/loop/loop.h"
+#include "core/base/env.h"
+#include "core/net/backend.h"
+#include "core/peer/share.h"
+#include "core/wire/wire.h"
 #include "mover.h"
 #include "util/blocksum.h"
+#include "util/crc32c.h"
+#include "util/list.h"
 
 static uint8_t window[12 * MIB];
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages to a partner who asks for the same again and again. */
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "mover.h"
 
 static uint8_t bytes[200000];

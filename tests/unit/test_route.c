@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "backends/loop/loop.h"
-#include "core/core.h"
+#include "core/base/env.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
 #include "suite.h"
 
 enum { WORKS, RESETS, SWALLOWS };

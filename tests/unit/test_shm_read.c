@@ -13,7 +13,7 @@
 #include "../util/process.h"
 #include "backends/shm/segment.h"
 #include "backends/shm/shm.h"
-#include "core/pool.h"
+#include "core/memory/pool.h"
 #include "suite.h"
 
 #define SHM (&ripc__shm_backend)

@@ -5,7 +5,7 @@
  */
 #include <time.h>
 
-#include "core/resolver.h"
+#include "core/resolve/resolver.h"
 #include "sources.h"
 
 static int static_try(struct side *side, const char *peers)

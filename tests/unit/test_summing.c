@@ -3,6 +3,9 @@
  * Checksums that are computed while their message is being read: as its sender, and as its reader,
  * beside a partner who may say anything.
  */
+#include "core/net/backend.h"
+#include "core/partner/partner.h"
+#include "core/wire/wire.h"
 #include "mover.h"
 #include "util/blocksum.h"
 

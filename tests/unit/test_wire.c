@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include "golden.h"
 #include "hex.h"
 #include "ripc/ripc.h"

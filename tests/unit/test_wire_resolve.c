@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include "golden.h"
 #include "hex.h"
 #include "suite.h"

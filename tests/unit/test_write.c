@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Answers that we write into the return buffers of who has asked. */
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
 #include "util/blocksum.h"
 #include "writer.h"
 

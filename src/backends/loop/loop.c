@@ -21,7 +21,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "util/buffers.h"
 #include "util/bytes.h"
 #include "util/list.h"

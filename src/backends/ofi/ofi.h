@@ -29,7 +29,7 @@
 #include <rdma/fi_rma.h>
 #include <stdatomic.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"

@@ -3,7 +3,7 @@
 #ifndef RIPC_OFI_PRESENT_H
 #define RIPC_OFI_PRESENT_H
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 
 /*
  * 0: a provider was asked for, or this host has an EFA device. -ENODEV: neither; why and remedy as

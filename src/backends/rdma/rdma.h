@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"

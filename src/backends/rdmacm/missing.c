@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "ripc/ripc.h"
 
 static int probe(const struct ripc__host *host, char why[256], char remedy[256])

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 
 #define SHM_SLOTS    128u /* a power of two */
 #define SHM_SLOT_LEN 256u

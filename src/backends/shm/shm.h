@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "point.h"
 #include "ring.h"
 #include "util/buffers.h"

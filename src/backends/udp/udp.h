@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "core/backend.h"
+#include "core/net/backend.h"
 #include "util/buffers.h"
 
 #define UDP_HEADERS_4 28

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The public calls: check the arguments, take the lock, delegate. Their contracts are in
+ * ripc.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/wait.h"
+#include "core/message/queue.h"
+#include "core/objects.h"
+#include "service.h"
+#include "util/siphash.h"
+
+uint64_t ripc_id_from_name(const char *name)
+{
+	static const uint8_t key[16];
+	uint64_t id = name ? ripc__siphash(key, name, strlen(name)) : 0;
+
+	return id ? id : 1;
+}
+
+/* ---- services ---------------------------------------------------------------------------- */
+
+int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
+{
+	struct ripc_context *ctx = svc ? svc->ctx : NULL;
+	int error = ctx && timeout_ms >= 0 ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ripc__service_drain(svc, timeout_ms);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_service_close(struct ripc_service *svc)
+{
+	struct ripc_context *ctx = svc ? svc->ctx : NULL;
+	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	ripc__point(ctx, "in_close");
+	ripc__service_end(svc);
+	ripc__orphans_wait(ctx);
+	ripc__leave(ctx);
+	return 0;
+}
+
+uint64_t ripc_service_id(const struct ripc_service *svc)
+{
+	return svc ? svc->id : 0;
+}
+
+uint64_t ripc_service_incarnation(const struct ripc_service *svc)
+{
+	return svc ? svc->incarnation : 0;
+}
+
+/* ---- receiving --------------------------------------------------------------------------- */
+
+int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg)
+{
+	struct message *message;
+	struct ripc_context *ctx;
+	int error;
+
+	if (!svc || !msg || timeout_ms < -1)
+		return -EINVAL;
+	ctx = svc->ctx;
+	error = ripc__enter_hastily(ctx);
+	if (error)
+		return error;
+	error = ripc__service_take(svc, timeout_ms, &message);
+	if (!error)
+		*msg = &message->public;
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_poll(struct ripc_context *ctx)
+{
+	int work;
+
+	if (!ctx)
+		return -EINVAL;
+	work = ripc__enter(ctx);
+	if (work)
+		return work;
+	work = ripc__poll(ctx);
+	ripc__leave(ctx);
+	return work;
+}
+
+int64_t ripc_poll_timeout(struct ripc_context *ctx)
+{
+	uint64_t next;
+	int64_t left = -1;
+
+	if (!ctx || ripc__enter(ctx))
+		return -1;
+	next = ripc__next_deadline(ctx);
+	if (next != UINT64_MAX)
+		left = next > ctx->now_us ? (int64_t)(next - ctx->now_us) : 0;
+	ripc__leave(ctx);
+	return left;
+}

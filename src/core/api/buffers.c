@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Public calls: buffers of the pool, and memory that is registered. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/engine/wait.h"
+#include "core/memory/pool.h"
+#include "core/message/mapped.h"
+
+static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
+{
+	if (!ctx)
+		return -EINVAL;
+	if (!*ctx->alive)
+		return -EOWNERDEAD;
+	*pool = ctx->pool;
+	return 0;
+}
+
+/* What others held of ours may be free by now. True: some of it is. */
+static bool take_home(struct ripc_context *ctx)
+{
+	uint64_t held;
+
+	if (ripc__enter(ctx))
+		return false;
+	held = ctx->stats.given_held_bytes;
+	if (held)
+		ripc__progress(ctx);
+	held -= ctx->stats.given_held_bytes;
+	ripc__leave(ctx);
+	return held > 0;
+}
+
+/* Once: who asks until there is some asks often. */
+static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, size_t len)
+{
+	struct ripc__pool_stats stats;
+
+	if (atomic_exchange_explicit(&ctx->said_no_memory, true, memory_order_relaxed))
+		return;
+	ripc__pool_stats(pool, &stats);
+	ripc__log(ctx, RIPC_LOG_WARN, "no memory for a buffer of %zu bytes: the pool may take at "
+		"most %llu bytes, has taken %llu, and %llu of these are in use. Where this limit "
+		"is too low, free buffers or raise pool_bytes; where the pool is far below it, "
+		"the system has given no more: close other programs, or raise \"ulimit -v\"",
+		len, (unsigned long long)stats.limit, (unsigned long long)stats.taken,
+		(unsigned long long)stats.used);
+}
+
+/* Also what is behind the first MiBs has its pages: to write there must not end the program. */
+static int alloc_whole(struct ripc__pool *pool, size_t len, void **buf)
+{
+	void *made;
+	int error = ripc__pool_alloc(pool, len, &made);
+
+	if (error)
+		return error;
+	error = ripc__pool_fault(pool, made, len);
+	if (error)
+		ripc__pool_free(pool, made);
+	else
+		*buf = made;
+	return error;
+}
+
+int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
+{
+	struct ripc__pool *pool;
+	int error = buf ? pool_of(ctx, &pool) : -EINVAL;
+
+	if (!error)
+		error = alloc_whole(pool, len, buf);
+	if (error == -ENOMEM && take_home(ctx))
+		error = alloc_whole(pool, len, buf);
+	if (error == -ENOMEM)
+		say_no_memory(ctx, pool, len);
+	return error;
+}
+
+int ripc_buf_ref(struct ripc_context *ctx, void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	if (error)
+		return error;
+	atomic_store_explicit(&ctx->has_refs, true, memory_order_relaxed);
+	error = ripc__pool_ref(pool, buf);
+	if (error != -EINVAL)
+		return error;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__buffer_ref(ctx, buf);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_buf_refs(struct ripc_context *ctx, const void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+	uint32_t refs = error ? 0 : ripc__pool_refs(pool, buf);
+
+	if (error)
+		return error;
+	return refs ? (int)refs : -EINVAL;
+}
+
+int ripc_buf_free(struct ripc_context *ctx, void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	if (error || !buf || !ripc__pool_free(pool, buf))
+		return error;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__buffer_free(ctx, buf);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	return error ? error : ripc__pool_register(pool, buf, len);
+}
+
+int ripc_buf_unregister(struct ripc_context *ctx, void *buf)
+{
+	struct ripc__pool *pool;
+	int error = pool_of(ctx, &pool);
+
+	return error ? error : ripc__pool_unregister(pool, buf);
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts: opening, closing, and the detection of a fork. */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "core/base/base.h"
+#include "core/base/env.h"
+#include "core/engine/wait.h"
+#include "core/memory/memory.h"
+#include "core/memory/pool.h"
+#include "core/message/mapped.h"
+#include "core/message/message.h"
+#include "core/message/queue.h"
+#include "core/move/opened.h"
+#include "core/move/read.h"
+#include "core/move/returns.h"
+#include "core/move/write.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/partner/death.h"
+#include "core/partner/find.h"
+#include "core/partner/hint.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/partner/token.h"
+#include "core/peer/devices.h"
+#include "core/peer/share.h"
+#include "core/resolve/resolver.h"
+#include "core/send/outgoing.h"
+#include "service.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+/* ---- small things that all share --------------------------------------------------------- */
+
+static void host_log(void *arg, int level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	ripc__log_text(arg, level, format, args);
+	va_end(args);
+}
+
+static int host_share(void *arg, const void *mem, size_t len, uint64_t reader,
+		struct ripc__shared *shared)
+{
+	return ripc__pool_share(((struct ripc_context *)arg)->pool, mem, len, reader, shared);
+}
+
+static int host_fault(void *arg, const void *mem, size_t len)
+{
+	return ripc__pool_fault(((struct ripc_context *)arg)->pool, mem, len);
+}
+
+static bool host_is_shared(void *arg, const struct ripc__shared *shared)
+{
+	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
+}
+
+/* ---- what the resolver asks of us -------------------------------------------------------- */
+
+static uint64_t owner_random(void *arg)
+{
+	return ripc__nonce(arg);
+}
+
+static uint64_t owner_proof(void *arg, uint64_t asker, const uint8_t host[16])
+{
+	return ripc__proof(arg, asker, host, 0);
+}
+
+/* Devices that have an address now; if none has, the last one's of before. */
+static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+		int len = device->ops->port_addr(device->port, device->blob);
+
+		if (len > 0)
+			device->blob_len = len;
+		else if (n > 0 || i + 1 < ctx->n_devices)
+			continue;
+		record->addrs[n].backend = device->ops->id;
+		record->addrs[n].len = (uint8_t)device->blob_len;
+		memcpy(record->addrs[n++].blob, device->blob, RIPC_ADDR_MAX);
+	}
+	record->n_addrs = n;
+}
+
+static int owner_record(void *arg, uint64_t id, struct wire_record *record)
+{
+	struct ripc_context *ctx = arg;
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+
+	if (!service || service->draining || service->closing)
+		return -ENOENT;
+	ripc__point(ctx, "in_resolve");
+	*record = (struct wire_record){.id = id, .incarnation = service->incarnation,
+		.stamp = service->stamp, .host = ctx->env.host_identity,
+		.context = ctx->incarnation};
+	fill_addresses(ctx, record);
+	return 0;
+}
+
+static uint32_t owner_ids(void *arg, uint64_t *ids, uint32_t max)
+{
+	struct ripc_context *ctx = arg;
+	uint32_t n = 0;
+
+	list_for_each(node, &ctx->services) {
+		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
+
+		if (service->draining || service->publishing)
+			continue;
+		if (n < max)
+			ids[n] = service->id;
+		n++;
+	}
+	return n;
+}
+
+static void owner_resolved(void *arg, uint64_t id, int status, const struct ripc__answer *answer)
+{
+	ripc__partner_resolved(arg, id, status, answer);
+}
+
+static void owner_published(void *arg, uint64_t id, int status)
+{
+	struct ripc_context *ctx = arg;
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+
+	if (!service)
+		return;
+	service->publishing = false;
+	service->publish_status = status;
+	ctx->changed = true;
+}
+
+static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
+{
+	struct ripc_context *ctx = arg;
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+
+	if (!service || service->incarnation == incarnation)
+		return;
+	/* One rule for both: who is told to yield gets nothing new. */
+	service->draining = true;
+	ripc__service_notice(service, &service->conflict, -EADDRINUSE);
+}
+
+static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
+{
+	struct ripc_context *ctx = arg;
+	bool concerned = false;
+
+	list_for_each(node, &ctx->services) {
+		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+		struct partner *partner = ripc__map_get(&service->partners, id);
+
+		if (!partner || !partner->peer || partner->incarnation == incarnation)
+			continue;
+		ripc__partner_suspect(partner);
+		if (incarnation)
+			ripc__hint_replaced(partner);
+		concerned = true;
+	}
+	return concerned;
+}
+
+static int resolver_open(struct ripc_context *ctx)
+{
+	const struct ripc__resolver_owner owner = {
+		.arg = ctx,
+		.context = ctx->incarnation,
+		.random = owner_random,
+		.proof = owner_proof,
+		.record = owner_record,
+		.ids = owner_ids,
+		.resolved = owner_resolved,
+		.published = owner_published,
+		.conflict = owner_conflict,
+		.moved = owner_moved,
+	};
+
+	return ripc__resolver_open(&owner, &ctx->host, ctx->env.sources, &ctx->resolver);
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
+/* A page that the kernel clears in a forked child, so that the child knows itself. */
+static int alive_open(struct ripc_context *ctx)
+{
+	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
+
+	if (page == MAP_FAILED)
+		return -ENOMEM;
+	if (madvise(page, 4096, MADV_WIPEONFORK) != 0)
+		ripc__log(ctx, RIPC_LOG_WARN, "this kernel has no MADV_WIPEONFORK: a forked child "
+			"must not use the parent's context");
+	*page = 1;
+	ctx->alive = page;
+	return 0;
+}
+
+static void lists_init(struct ripc_context *ctx)
+{
+	uint64_t seed = ripc__nonce(ctx);
+
+	list_init(&ctx->services);
+	list_init(&ctx->partners);
+	list_init(&ctx->acks);
+	list_init(&ctx->on_trial);
+	list_init(&ctx->spares);
+	ctx->retry_us = UINT64_MAX;
+	list_init(&ctx->granted);
+	list_init(&ctx->ungranted);
+	list_init(&ctx->ended);
+	list_init(&ctx->readings);
+	list_init(&ctx->lingering);
+	list_init(&ctx->mapped);
+	list_init(&ctx->permits);
+	list_init(&ctx->offers);
+	list_init(&ctx->writings);
+	list_init(&ctx->waiters);
+	ripc__map_init(&ctx->services_by_incarnation, seed);
+	ripc__map_init(&ctx->services_by_id, seed);
+	ripc__map_init(&ctx->partners_by_pair, seed);
+	ripc__map_init(&ctx->peers, seed);
+	ripc__map_init(&ctx->hosts, seed);
+	ripc__timers_init(&ctx->timers);
+	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
+	ctx->has_ticks = ctx->env.now_us == ripc__real_now_us;
+}
+
+static void context_free(struct ripc_context *ctx)
+{
+	ripc__permits_free(ctx);
+	ripc__writings_free(ctx);
+	while (!list_empty(&ctx->ended)) {
+		struct list *node = list_pop(&ctx->ended);
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		ripc__opened_forget(outgoing);
+		free(outgoing);
+	}
+	ripc__readings_free(ctx);
+	if (ctx->alive)
+		munmap((void *)ctx->alive, 4096);
+	ripc__timers_free(&ctx->timers);
+	ripc__map_free(&ctx->services_by_incarnation);
+	ripc__map_free(&ctx->services_by_id);
+	ripc__map_free(&ctx->partners_by_pair);
+	ripc__map_free(&ctx->peers);
+	ripc__map_free(&ctx->hosts);
+	free(ctx->slots);
+	free(ctx->slot_stack);
+	for (int i = 0; i < 4; i++)
+		free(ctx->strings[i]);
+	free(ctx->options);
+	free(ctx);
+}
+
+static int identity_draw(struct ripc_context *ctx)
+{
+	int error = ctx->env.random(ctx->env.arg, ctx->secret, sizeof(ctx->secret));
+
+	while (!error && ctx->incarnation == 0)
+		error = ctx->env.random(ctx->env.arg, &ctx->incarnation, sizeof(ctx->incarnation));
+	ctx->incarnation = le64toh(ctx->incarnation);
+	return error;
+}
+
+static int context_start(struct ripc_context *ctx)
+{
+	int error;
+
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
+		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
+		.context = ctx->incarnation, .identity = ctx->env.host_identity,
+		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
+		.share = host_share, .is_shared = host_is_shared, .gone = ripc__death_told,
+		.fault = host_fault};
+	error = ripc__death_open(ctx);
+	error = error ? error : ripc__hints_open(ctx);
+	error = error ? error : alive_open(ctx);
+	if (error)
+		return error;
+	error = ripc__pool_open(ctx->cfg.pool_bytes, !(ctx->cfg.flags & RIPC_SINGLE_THREAD),
+		&ctx->pool);
+	if (error)
+		return error;
+	error = ripc__devices_open(ctx);
+	if (error)
+		goto err_close_pool;
+	ripc__shares_set(ctx);
+	error = resolver_open(ctx);
+	if (error)
+		goto err_close_devices;
+	error = ripc__wait_open(ctx);
+	if (error)
+		goto err_close_resolver;
+	return 0;
+err_close_resolver:
+	ripc__resolver_close(ctx->resolver);
+err_close_devices:
+	ripc__devices_close(ctx);
+err_close_pool:
+	ripc__pool_close(ctx->pool);
+	return error;
+}
+
+int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
+		struct ripc_context **ctx_out)
+{
+	struct ripc_context *ctx;
+	int error;
+
+	if (!ctx_out)
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	ctx->env = *env;
+	error = identity_draw(ctx);
+	lists_init(ctx);
+	error = error ? error : ripc__config_take(ctx, cfg);
+	error = error ? error : ripc__config_check(ctx);
+	error = error ? error : context_start(ctx);
+	if (error) {
+		/* Of the others somebody has said more. */
+		if (error != -EINVAL && error != -ENODEV)
+			ripc__log(ctx, RIPC_LOG_ERROR, "no context can be opened: %s",
+				ripc_strerror(error));
+		context_free(ctx);
+		return error;
+	}
+	*ctx_out = ctx;
+	return 0;
+}
+
+int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
+{
+	struct ripc__env env;
+
+	ripc__env_init(&env);
+	return ripc__open_in(cfg, &env, ctx);
+}
+
+static bool nothing_outgoing(void *arg)
+{
+	struct ripc_context *ctx = arg;
+
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (!list_empty(&partner->outgoing))
+			return false;
+	}
+	return true;
+}
+
+int ripc_close(struct ripc_context *ctx, int timeout_ms)
+{
+	bool ended;
+	int error;
+
+	if (!ctx || timeout_ms < 0)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	ended = ripc__wait(ctx, nothing_outgoing, ctx, ripc__deadline(ctx, timeout_ms));
+	ripc__point(ctx, "in_close");
+	while (!list_empty(&ctx->services))
+		ripc__service_end(list_entry(ctx->services.next, struct ripc_service, node));
+	ripc__acks_flush(ctx);
+	ripc__spares_free(ctx);
+	ripc__leave(ctx);
+	ripc__wait_close(ctx);
+	ripc__resolver_close(ctx->resolver);
+	ripc__mapped_close(ctx);
+	ripc__devices_close(ctx);
+	ripc__pool_close(ctx->pool);
+	context_free(ctx);
+	return ended ? 0 : -ETIMEDOUT;
+}
+
+/* ---- probing without a context ----------------------------------------------------------- */
+
+static int probe_one(const struct ripc__host *host, const char *kind, const char *name,
+		int (*probe)(const struct ripc__host *, char[256], char[256]),
+		struct ripc_finding *finding)
+{
+	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
+	int error;
+
+	why[0] = remedy[0] = 0;
+	finding->kind = kind;
+	finding->name = name;
+	error = probe ? probe(host, why, remedy) : -ENODEV;
+	finding->usable = error == 0;
+	return error;
+}
+
+static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *named,
+		struct ripc_finding *finding)
+{
+	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
+	char missing[256] = "", missing_remedy[256] = "";
+	const struct ripc__backend *ops = ripc__backend_load(ctx, named, missing,
+		missing_remedy);
+	int error = probe_one(&ctx->host, "backend", named->name, ops ? ops->probe : NULL, finding);
+	if (!ops) {
+		memcpy(why, missing, sizeof(missing));
+		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
+	} else if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
+		finding->usable = 0;
+		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
+		snprintf(remedy, 256, "name it in RIPC_BACKENDS, or unset that");
+	}
+	return error;
+}
+
+/* -EINVAL: one of those that ripc_open() would open does not understand its configuration. */
+static int report_all(struct ripc_context *ctx,
+		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
+{
+	char why[256], remedy[256];
+	struct ripc_finding finding = {.detail = why, .remedy = remedy};
+	int error = 0;
+
+	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
+		const struct ripc__backend *ops = ctx->env.backends[i];
+
+		if (probe_backend(ctx, ops, &finding) == -EINVAL &&
+				ripc__backend_is_wanted(ctx, ops->name))
+			error = -EINVAL;
+		report(arg, &finding);
+	}
+	for (uint32_t i = 0; ctx->env.sources[i]; i++) {
+		const struct ripc__source *ops = ctx->env.sources[i];
+
+		if (probe_one(&ctx->host, "resolver", ops->name, ops->probe, &finding) == -EINVAL)
+			error = -EINVAL;
+		report(arg, &finding);
+	}
+	return error;
+}
+
+int ripc_probe(const struct ripc_config *cfg,
+		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
+{
+	struct ripc_context *ctx;
+	int error;
+
+	if (!report)
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	ripc__env_init(&ctx->env);
+	lists_init(ctx);
+	error = ripc__config_take(ctx, cfg);
+	error = error ? error : ripc__config_check(ctx);
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
+		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
+		.identity = ctx->env.host_identity};
+	error = error ? error : report_all(ctx, report, arg);
+	context_free(ctx);
+	return error;
+}

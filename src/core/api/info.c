@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Public calls: questions about services, paths and statistics. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/engine/thread.h"
+#include "core/engine/wait.h"
+#include "core/memory/pool.h"
+#include "core/message/message.h"
+#include "core/net/backend.h"
+#include "core/partner/find.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/peer/share.h"
+#include "core/resolve/resolver.h"
+#include "core/send/short.h"
+#include "core/wire/wire.h"
+#include "info.h"
+#include "others.h"
+#include "service.h"
+
+struct lookup {
+	struct ripc_context *ctx;
+	uint64_t id, deadline_us;
+	int status;
+};
+
+static bool looked_up(void *arg)
+{
+	struct lookup *lookup = arg;
+	const struct ripc__answer *answer;
+
+	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
+		lookup->ctx->now_us, &answer);
+	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us);
+	return lookup->status != -EINPROGRESS;
+}
+
+int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+{
+	struct lookup lookup = {.ctx = ctx, .id = id};
+	int error;
+
+	if (!ctx || id == 0 || timeout_ms < 0)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
+		error = ripc__thread_start(ctx);
+	/* What has come before this call counts, also when what is remembered is enough. */
+	ripc__resolver_step(ctx->resolver, ctx->now_us);
+	ripc__resolver_claimed(ctx->resolver, id);
+	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
+	if (!error)
+		error = ripc__wait_or_end(ctx, NULL, looked_up, &lookup, lookup.deadline_us);
+	error = error > 0 ? 0 : error < 0 ? error : -ETIMEDOUT;
+	ripc__leave(ctx);
+	return error ? error : lookup.status;
+}
+
+struct listing {
+	struct ripc_context *ctx;
+	void (*found)(void *arg, const struct ripc_listing *listing);
+	void *arg;
+	int n;
+};
+
+static void listed(void *arg, const struct ripc__answer *answer)
+{
+	struct listing *listing = arg;
+	struct ripc_context *ctx = listing->ctx;
+	struct ripc_listing public = {.id = answer->record.id, .local = answer->local,
+		.incarnation = answer->record.incarnation, .source = answer->source};
+	char text[64] = "";
+	struct ripc__addr addr;
+
+	for (uint32_t i = 0; i < answer->record.n_addrs && !text[0]; i++) {
+		const struct wire_record_addr *from = &answer->record.addrs[i];
+
+		for (uint32_t d = 0; d < ctx->n_devices && !text[0]; d++) {
+			const struct device *device = &ctx->devices[d];
+
+			if (device->ops->id == from->backend &&
+					device->ops->addr_choose(device->port, from->blob,
+						from->len, answer->host, &addr) == 0)
+				device->ops->addr_text(&addr, text);
+		}
+	}
+	public.address = text;
+	listing->n++;
+	listing->found(listing->arg, &public);
+}
+
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+int ripc_list(struct ripc_context *ctx, int timeout_ms,
+		void (*found)(void *arg, const struct ripc_listing *listing), void *arg)
+{
+	struct listing listing = {.ctx = ctx, .found = found, .arg = arg};
+	int error;
+
+	if (!ctx || !found || timeout_ms < 0)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
+		error = ripc__thread_start(ctx);
+	error = error ? error : ripc__resolver_list(ctx->resolver, ctx->now_us, listed, &listing);
+	if (!error) {
+		ripc__wait_or_end(ctx, NULL, never, NULL, ripc__deadline(ctx, timeout_ms));
+		ripc__resolver_list(ctx->resolver, ctx->now_us, NULL, NULL);
+	}
+	ripc__leave(ctx);
+	return error ? error : listing.n;
+}
+
+int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path)
+{
+	struct partner *partner;
+	int error;
+
+	if (!svc || to == 0 || !path || path->size < sizeof(path->size) || path->size > 4096)
+		return -EINVAL;
+	error = ripc__enter(svc->ctx);
+	if (error)
+		return error;
+	error = ripc__partner_for_call(svc, to, &partner);
+	if (!error)
+		error = ripc__path_fill(partner, path);
+	else if (error == -EHOSTUNREACH)
+		ripc__path_none(svc->ctx, to, path);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+static bool pinged(void *arg)
+{
+	const struct ping *ping = arg;
+
+	return ping->done;
+}
+
+static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
+{
+	struct ripc_context *ctx = svc->ctx;
+	struct wire_packet packet = {.value = ping->nonce};
+	struct partner *partner;
+	int error = ripc__partner_for_call(svc, to, &partner);
+
+	if (error || !partner->peer || !partner->resolved)
+		return error;
+	packet.stamp = ctx->env.now_us(ctx->env.arg);
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__partner_send(partner, &packet);
+	return 0;
+}
+
+/* Asks every 100 ms, and first every 10 ms, until there is an answer. */
+static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us, struct ping *ping)
+{
+	struct ripc_context *ctx = svc->ctx;
+	uint64_t patience_us = TICK_US;
+	int error = 0;
+
+	while (!error && !ping->done && ctx->now_us < deadline_us) {
+		uint64_t until_us = ctx->now_us + patience_us;
+
+		error = ping_once(svc, to, ping);
+		until_us = until_us < deadline_us ? until_us : deadline_us;
+		if (!error && ripc__wait_or_end(ctx, svc, pinged, ping, until_us) < 0)
+			error = -EINTR;
+		patience_us = patience_us < 10 * TICK_US ? 2 * patience_us : patience_us;
+	}
+	if (!error && !ping->done)
+		error = -ETIMEDOUT;
+	return error;
+}
+
+int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns)
+{
+	struct ping ping = {0}, **at;
+	struct ripc_context *ctx;
+	int error;
+
+	if (!svc || to == 0 || timeout_ms < 0 || !rtt_ns)
+		return -EINVAL;
+	ctx = svc->ctx;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	ping.nonce = ripc__nonce(ctx);
+	ping.began_us = ctx->now_us;
+	ping.next = ctx->pings;
+	ctx->pings = &ping;
+	ripc__service_get(svc);
+	error = ping_loop(svc, to, ripc__deadline(ctx, timeout_ms), &ping);
+	ripc__service_put(svc);
+	for (at = &ctx->pings; *at != &ping; at = &(*at)->next)
+		;
+	*at = ping.next;
+	if (!error)
+		*rtt_ns = (ping.rtt_us ? ping.rtt_us : 1) * 1000; /* the clock's grain */
+	ripc__leave(ctx);
+	return error;
+}
+
+static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
+{
+	struct ripc__resolver_stats resolver;
+	struct ripc__pool_stats pool;
+
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+
+		if (device->ops->overflows)
+			ctx->stats.drop_receive_buffer += device->ops->overflows(device->port);
+		if (device->ops->fallbacks)
+			ctx->stats.offload_fallbacks += device->ops->fallbacks(device->port);
+	}
+	*stats = ctx->stats;
+	ripc__pool_stats(ctx->pool, &pool);
+	stats->pool_bytes = pool.taken;
+	stats->pool_limit_bytes = pool.limit;
+	stats->pool_used_bytes = pool.used -
+		((uint64_t)ctx->n_spares + (ctx->freed != NULL)) * SPARE_BYTES;
+	stats->partner_bytes = ripc__partners_bytes(ctx);
+	stats->granted_bytes = ctx->held[SHARE_CREDIT];
+	ripc__resolver_stats(ctx->resolver, &resolver);
+	stats->questions_sent = resolver.questions_sent;
+	stats->questions_answered = resolver.questions_answered;
+	stats->answers_received = resolver.answers_received;
+	stats->resolver_dropped = resolver.dropped;
+}
+
+int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
+{
+	struct ripc_stats own;
+	size_t size;
+	int error;
+
+	if (!ctx || !stats || stats->size < sizeof(stats->size) || stats->size > 4096)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	stats_gather(ctx, &own);
+	ripc__leave(ctx);
+	size = stats->size;
+	own.size = size;
+	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
+	return 0;
+}
+
+int ripc__path_fill(struct partner *partner, struct ripc_path *path)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct ripc_path own = {.size = path->size};
+	struct device *device;
+	struct ripc__addr addr = {0};
+
+	if (!peer)
+		return -ENOENT;
+	device = ripc__peer_device(ctx, peer);
+	strncpy(own.backend, device->ops->name, sizeof(own.backend) - 1);
+	strncpy(own.bulk, device->attr.caps & RIPC_CAP_READ ? device->ops->name : "pull",
+		sizeof(own.bulk) - 1);
+	if (device->ops->peer_addr) {
+		device->ops->peer_addr(device->port, peer->route, &addr);
+		device->ops->addr_text(&addr, own.address);
+	}
+	own.short_max_bytes = ripc__short_max(partner);
+	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	own.rtt_us = peer->srtt_us;
+	own.incarnation = partner->incarnation;
+	ripc__path_others(partner, own.others, sizeof(own.others));
+	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
+	return 0;
+}

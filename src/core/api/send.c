@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Public calls: sending, and cancelling what was sent. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/wait.h"
+#include "core/message/lent.h"
+#include "core/move/opened.h"
+#include "core/move/returns.h"
+#include "core/peer/path.h"
+#include "core/receive/incoming.h"
+#include "core/receive/order.h"
+#include "core/send/ended.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
+#include "service.h"
+#include "util/list.h"
+
+int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
+		uint32_t n_items)
+{
+	int error;
+
+	if (!svc || to == 0)
+		return -EINVAL;
+	error = ripc__enter_hastily(svc->ctx);
+	if (error)
+		return error;
+	error = ripc__short_send_items(svc, to, items, n_items);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
+		uint32_t n_items, int timeout_ms)
+{
+	struct ripc_send request = {.size = sizeof(request), .to = to, .items = items,
+		.n_items = n_items, .flags = RIPC_SEND_LONG, .timeout_ms = timeout_ms};
+
+	return timeout_ms > 0 ? ripc_sendmsg(svc, &request, NULL) : -EINVAL;
+}
+
+static bool outgoing_ended(void *arg)
+{
+	const struct outgoing *outgoing = arg;
+
+	return outgoing->state == OUT_ENDED;
+}
+
+static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
+		enum ripc_outcome *outcome)
+{
+	int status;
+
+	/* The deadline is a timer, which ends it: so this wait needs none, but has one tick more
+	 * so that a stopped clock of another thread cannot hold it. */
+	ripc__wait(ctx, outgoing_ended, outgoing, outgoing->deadline_us + TICK_US);
+	if (outgoing->state != OUT_ENDED)
+		ripc__outgoing_expire(outgoing);
+	status = outgoing->status;
+	*outcome = outgoing->outcome;
+	outgoing->waiter = false;
+	ripc__order_told(outgoing);
+	ripc__outgoing_put(outgoing);
+	return status;
+}
+
+/* Sets the outcome if it has waited for it. */
+static int long_send(struct ripc_service *svc, const struct ripc_send *request,
+		enum ripc_outcome *outcome)
+{
+	struct outgoing *outgoing;
+	struct list *lent;
+	uint64_t lends;
+	int error = ripc__lend(svc, request, &lends);
+
+	if (error)
+		return error;
+	lent = lends ? svc->lent.prev : NULL;
+	error = ripc__outgoing_start(svc, request, lends, &outgoing);
+	if (error && lent)
+		ripc__lent_free(list_entry(lent, struct lent, node));
+	if (error)
+		return error;
+	ripc__opened_sum_follows(outgoing);
+	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(svc->ctx, outgoing, outcome);
+}
+
+/* Fills *request with what can be read of *send, also when it fails. */
+static int check_send(struct ripc_service *svc, const struct ripc_send *send,
+		struct ripc_send *request)
+{
+	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED;
+
+	memset(request, 0, sizeof(*request));
+	if (!send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
+		return -EINVAL;
+	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
+	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
+		return -EINVAL;
+	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED) && !(request->flags & RIPC_SEND_LONG))
+		return -EINVAL;
+	return 0;
+}
+
+static int send_checked(struct ripc_service *svc, const struct ripc_send *request,
+		enum ripc_outcome *outcome)
+{
+	struct ripc_context *ctx = svc->ctx;
+	int error = ripc__enter(ctx);
+
+	if (error)
+		return error;
+	error = request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
+		ripc__short_send(svc, request);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
+		enum ripc_outcome *outcome)
+{
+	enum ripc_outcome result = RIPC_NOT_DELIVERED;
+	struct ripc_send request;
+	int error = check_send(svc, send, &request);
+
+	if (!error)
+		error = send_checked(svc, &request, &result);
+	if (outcome && (request.flags & (RIPC_SEND_LONG | RIPC_NOWAIT)) == RIPC_SEND_LONG)
+		*outcome = result;
+	return error;
+}
+
+static void stop_receiving_into(struct ripc_service *svc, struct lent *lent)
+{
+	list_for_each(node, &svc->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		list_for_each_safe(in, &partner->incoming) {
+			struct incoming *incoming = list_entry(in, struct incoming, node);
+
+			if (incoming->lent == lent) {
+				ripc__incoming_refuse(incoming, -ECANCELED, true);
+				return;
+			}
+		}
+	}
+}
+
+struct cancelled {
+	struct ripc_service *svc;
+	uint64_t cookie;
+};
+
+static bool was_taken_back(const struct lent *lent, const struct cancelled *of)
+{
+	return lent->cancelled && lent->cookie == of->cookie;
+}
+
+/* Nothing that was taken back is still being written to. */
+static bool cancelled_are_idle(void *arg)
+{
+	const struct cancelled *of = arg;
+
+	list_for_each(node, &of->svc->lent) {
+		const struct lent *lent = list_entry(node, struct lent, node);
+
+		if (was_taken_back(lent, of) && (lent->in_use || lent->permit))
+			return false;
+	}
+	return true;
+}
+
+static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
+{
+	struct cancelled of = {svc, cookie};
+	bool any = false;
+
+	list_for_each_safe(node, &svc->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->cookie != cookie)
+			continue;
+		lent->cancelled = any = true;
+		if (lent->in_use)
+			stop_receiving_into(svc, lent);
+		ripc__returns_withdraw(lent, false);
+	}
+	if (!any)
+		return false;
+	ripc__wait(svc->ctx, cancelled_are_idle, &of, UINT64_MAX);
+	list_for_each_safe(node, &svc->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (was_taken_back(lent, &of))
+			ripc__lent_free(lent);
+	}
+	return true;
+}
+
+static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
+{
+	list_for_each(node, &svc->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->service != svc)
+			continue;
+		list_for_each(out, &partner->outgoing) {
+			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
+
+			if (outgoing->cookie == cookie &&
+					(outgoing->state == OUT_CANCELLING) == cancelling)
+				return outgoing;
+		}
+	}
+	return NULL;
+}
+
+int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
+{
+	struct ripc_context *ctx = svc ? svc->ctx : NULL;
+	struct outgoing *outgoing;
+	bool any;
+	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	ripc__service_get(svc);
+	any = cancel_lent(svc, cookie) || outgoing_with(svc, cookie, true);
+	/* Cancelling one can end it at once, and so free its partner's others: look anew. */
+	while ((outgoing = outgoing_with(svc, cookie, false))) {
+		ripc__outgoing_cancel(outgoing, -ECANCELED);
+		any = true;
+	}
+	ripc__service_put(svc);
+	ripc__leave(ctx);
+	return any ? 0 : -ENOENT;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Services: registration, draining and the end. Built-in notices are part of the service and
+ * cannot fail to be delivered.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/engine/thread.h"
+#include "core/engine/wait.h"
+#include "core/message/lent.h"
+#include "core/message/queue.h"
+#include "core/message/windows.h"
+#include "core/move/read.h"
+#include "core/move/returns.h"
+#include "core/objects.h"
+#include "core/partner/death.h"
+#include "core/partner/find.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/receive/incoming.h"
+#include "core/resolve/resolver.h"
+#include "core/send/cork.h"
+#include "core/send/ended.h"
+#include "core/send/moving.h"
+#include "descriptor.h"
+#include "service.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/rare.h"
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static void builtin_init(struct ripc_service *service, struct message *message)
+{
+	*message = (struct message){.ctx = service->ctx, .home = MESSAGE_BUILTIN};
+	message->public.kind = RIPC_NOTICE;
+	list_init(&message->node);
+}
+
+static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
+{
+	struct ripc_service *service = calloc(1, sizeof(*service));
+
+	if (!service)
+		return NULL;
+	service->ctx = ctx;
+	service->id = id;
+	service->event_fd = -1;
+	service->stamp = ctx->env.wall_ns(ctx->env.arg);
+	list_init(&service->node);
+	list_init(&service->queue);
+	list_init(&service->windows);
+	list_init(&service->lent);
+	builtin_init(service, &service->retry);
+	builtin_init(service, &service->conflict);
+	ripc__map_init(&service->partners, ripc__nonce(ctx));
+	return service;
+}
+
+/* A random number that nobody can predict: private IDs and incarnations. */
+static int draw(struct ripc_context *ctx, uint64_t *number)
+{
+	int error = 0;
+
+	*number = 0;
+	while (!error && *number == 0)
+		error = ctx->env.random(ctx->env.arg, number, sizeof(*number));
+	*number = le64toh(*number);
+	return error;
+}
+
+static int service_register(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+	int error = ripc__map_put(&ctx->services_by_id, service->id, service);
+
+	if (error)
+		return error == -EEXIST ? -EADDRINUSE : error;
+	error = ripc__map_put(&ctx->services_by_incarnation, service->incarnation, service);
+	if (error) {
+		ripc__map_remove(&ctx->services_by_id, service->id);
+		return error;
+	}
+	list_append(&ctx->services, &service->node);
+	ctx->stats.services++;
+	return 0;
+}
+
+int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
+{
+	bool is_private = id == 0;
+	struct ripc_service *service;
+	int error = is_private ? draw(ctx, &id) : 0;
+
+	if (!error && !(ctx->cfg.flags & RIPC_NO_THREAD))
+		error = ripc__thread_start(ctx);
+	if (error)
+		return error;
+	service = service_alloc(ctx, id);
+	if (!service)
+		return -ENOMEM;
+	error = draw(ctx, &service->incarnation);
+	error = error ? error : service_register(service);
+	if (error) {
+		ripc__map_free(&service->partners);
+		free(service);
+		return error;
+	}
+	service->publishing = true;
+	service->publish_status = -ETIMEDOUT;
+	ripc__resolver_publish(ctx->resolver, id, is_private, ctx->now_us);
+	*service_out = service;
+	return 0;
+}
+
+int ripc__service_finish(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+	const struct ripc__answer *answer;
+	int error = service->publish_status;
+
+	if (error) {
+		ripc__service_end(service);
+		return error;
+	}
+	if (ripc__resolver_lookup(ctx->resolver, service->id, ctx->now_us, &answer) == 0)
+		ripc__partner_resolved(ctx, service->id, 0, answer); /* who waits for it here */
+	return 0;
+}
+
+static bool nothing_incoming(void *arg)
+{
+	const struct ripc_service *service = arg;
+
+	return service->n_incoming == 0 || service->closing;
+}
+
+/* Ends what partners of this service are sending to it. */
+static void refuse_incoming(struct ripc_service *service, int status)
+{
+	list_for_each(node, &service->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		while (partner->service == service && !list_empty(&partner->incoming))
+			ripc__incoming_refuse(list_entry(partner->incoming.next, struct incoming,
+				node), status, true);
+	}
+}
+
+int ripc__service_drain(struct ripc_service *service, int timeout_ms)
+{
+	struct ripc_context *ctx = service->ctx;
+	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
+	bool in_time;
+
+	if (!service->draining) {
+		service->draining = true;
+		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
+	}
+	ctx->changed = true;
+	ripc__service_tell(service);
+	ripc__service_get(service);
+	in_time = ripc__wait(ctx, nothing_incoming, service, deadline);
+	if (!in_time)
+		refuse_incoming(service, -ESHUTDOWN);
+	ripc__service_tell(service);
+	ripc__service_put(service);
+	return in_time ? 0 : -ETIMEDOUT;
+}
+
+static void lent_memory_forget(struct ripc_service *service)
+{
+	while (!list_empty(&service->windows))
+		free(list_entry(list_pop(&service->windows), struct window, node));
+	while (!list_empty(&service->lent))
+		ripc__lent_free(list_entry(service->lent.next, struct lent, node));
+}
+
+/* When it was closed tells its partners which of their sends certainly did not reach it. */
+static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
+{
+	struct closed *closed = &ctx->closed[ctx->n_closed++ % CLOSED_MAX];
+
+	if (closed->incarnation)
+		ctx->closed_floor_us = closed->closed_us;
+	*closed = (struct closed){incarnation, ctx->now_us};
+}
+
+void ripc__service_end(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	service->closing = true;
+	if (!service->draining)
+		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
+	refuse_incoming(service, -ESHUTDOWN);
+	ripc__corked_flush(ctx);
+	ripc__queue_free(service);
+	ripc__acks_flush(ctx);
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->service == service) {
+			ripc__goodbye(partner);
+			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
+			ripc__partner_free(partner);
+		}
+	}
+	ripc__outgoing_orphan(service);
+	ripc__readings_orphan(service);
+	ripc__permits_orphan(service);
+	ripc__queue_free(service); /* also what their ends have added */
+	lent_memory_forget(service);
+	ripc__map_remove(&ctx->services_by_id, service->id);
+	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
+	closed_remember(ctx, service->incarnation);
+	ripc__map_free(&service->partners);
+	free(service->askers);
+	service->askers = NULL;
+	list_remove(&service->node);
+	ctx->stats.services--;
+	ripc__service_fd_close(service);
+	service->ended = true;
+	ctx->changed = true;
+	if (service->n_waiting == 0)
+		free(service);
+}
+
+static bool no_orphans(void *arg)
+{
+	const struct ripc_context *ctx = arg;
+
+	return ctx->n_orphans == 0;
+}
+
+void ripc__orphans_wait(struct ripc_context *ctx)
+{
+	ripc__wait(ctx, no_orphans, ctx, UINT64_MAX);
+}
+
+void ripc__service_get(struct ripc_service *service)
+{
+	service->n_waiting++;
+}
+
+void ripc__service_put(struct ripc_service *service)
+{
+	if (--service->n_waiting == 0 && service->ended)
+		free(service);
+}

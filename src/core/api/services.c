@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening services, one or many. To ask whether somebody else has an ID takes some 60 ms of
+ * waiting, so many are asked about at once, as many as the network bears.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/engine/wait.h"
+#include "service.h"
+
+#define AT_ONCE     1024u     /* 20 ms apart, each asks with 1,100 bytes: 56 MB/s at most */
+#define PATIENCE_US 10000000u
+
+/* Services of which some are still being registered; NULL: could not begin. */
+struct opening {
+	struct ripc_service **services;
+	size_t n, settled; /* the first so many have an answer */
+};
+
+static bool all_settled(void *arg)
+{
+	struct opening *opening = arg;
+
+	while (opening->settled < opening->n) {
+		const struct ripc_service *service = opening->services[opening->settled];
+
+		if (service && service->publishing)
+			return false;
+		opening->settled++;
+	}
+	return true;
+}
+
+/* Returns how many were registered, or, if none was, the last error. */
+static int open_some(struct ripc_context *ctx, const uint64_t *ids, size_t n,
+		struct ripc_service **services)
+{
+	struct opening opening = {services, n, 0};
+	int opened = 0, error = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int failed = ripc__service_start(ctx, ids[i], &services[i]);
+
+		error = failed ? failed : error;
+	}
+	ripc__wait(ctx, all_settled, &opening, ctx->now_us + PATIENCE_US);
+	for (size_t i = 0; i < n; i++) {
+		int failed = services[i] ? ripc__service_finish(services[i]) : -ENOENT;
+
+		if (failed && services[i])
+			error = failed;
+		if (failed)
+			services[i] = NULL;
+		else
+			opened++;
+	}
+	return opened ? opened : error;
+}
+
+int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
+		struct ripc_service **svc)
+{
+	struct ripc_service *service = NULL;
+	int n;
+
+	if (!ctx || !svc || flags)
+		return -EINVAL;
+	n = ripc__enter(ctx);
+	if (n)
+		return n;
+	n = open_some(ctx, &id, 1, &service);
+	ripc__leave(ctx);
+	if (n < 0)
+		return n;
+	*svc = service;
+	return 0;
+}
+
+int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, uint32_t flags,
+		struct ripc_service **svcs)
+{
+	int opened = 0, error;
+
+	if (!ctx || !ids || !svcs || !n || n > INT32_MAX || flags)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	memset(svcs, 0, n * sizeof(struct ripc_service *));
+	for (size_t at = 0; at < n; at += AT_ONCE) {
+		size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
+		int came = open_some(ctx, ids + at, some, svcs + at);
+
+		opened += came > 0 ? came : 0;
+		error = came < 0 ? came : error;
+	}
+	ripc__leave(ctx);
+	return opened ? opened : error;
+}

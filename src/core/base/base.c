@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a context lends to all rooms: log, nonces, timers, sums of lengths. */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "core/objects.h"
+#include "util/siphash.h"
+#include "util/timers.h"
+
+void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args)
+{
+	char text[512];
+
+	if (!ctx->cfg.log)
+		return;
+	vsnprintf(text, sizeof(text), format, args);
+	ctx->cfg.log(ctx->cfg.log_arg, level, text);
+}
+
+void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	ripc__log_text(ctx, level, format, args);
+	va_end(args);
+}
+
+uint64_t ripc__nonce(struct ripc_context *ctx)
+{
+	uint64_t count = htole64(++ctx->counter);
+	uint64_t nonce = ripc__siphash(ctx->secret, &count, sizeof(count));
+
+	return nonce ? nonce : 1;
+}
+
+int ripc__timer_admit(struct ripc_context *ctx)
+{
+	int error = ripc__timers_reserve(&ctx->timers, ctx->n_timers + 1);
+
+	if (error)
+		return error;
+	ctx->n_timers++;
+	return 0;
+}
+
+void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer)
+{
+	ripc__timer_stop(&ctx->timers, timer);
+	ctx->n_timers--;
+}
+
+int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total)
+{
+	uint64_t sum = 0;
+
+	if (n_items == 0 || n_items > RIPC_ITEMS_MAX || !items)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n_items; i++) {
+		if (!items[i].iov_base && items[i].iov_len)
+			return -EINVAL;
+		if (items[i].iov_len > INT64_MAX - sum)
+			return -EMSGSIZE;
+		sum += items[i].iov_len;
+	}
+	*total = sum;
+	return 0;
+}

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One received packet on its way: known partner by its token, or stranger; checked before it
+ * changes anything; then to the file of its type.
+ *
+ * Design notes. SHORT, ANNOUNCE with its first bytes, and DATA verify their checksum while (or
+ * before) they are copied. All other packets have no payload and are verified here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/move/opened.h"
+#include "core/move/read.h"
+#include "core/move/returns.h"
+#include "core/move/write.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/partner/claim.h"
+#include "core/partner/guess.h"
+#include "core/partner/hint.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/partner/token.h"
+#include "core/peer/path.h"
+#include "core/peer/route.h"
+#include "core/receive/announced.h"
+#include "core/receive/incoming.h"
+#include "core/resolve/crowd.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
+#include "core/wire/wire.h"
+#include "input.h"
+#include "util/bytes.h"
+#include "util/crc32c.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/rare.h"
+
+#define LATE_US 250000u /* what a packet may be late by, for all that is assumed here */
+
+static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	if (packet->intact ||
+			wire_verify(packet, ripc__crc32c(0, packet->payload, packet->payload_len)))
+		return true;
+	ctx->stats.drop_checksum++;
+	return false;
+}
+
+/* ---- strangers --------------------------------------------------------------------------- */
+
+static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
+{
+	answer->h.src = packet->h.dst;
+	answer->h.dst = packet->h.src;
+	answer->h.token = packet->h.flags & WIRE_F_HELLO ? packet->hello.token : 0;
+	answer->h.number = packet->h.token;
+}
+
+/* For how long the incarnation has certainly not been here, microseconds. */
+static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
+{
+	for (uint32_t i = 0; i < CLOSED_MAX; i++) {
+		if (ctx->closed[i].incarnation == incarnation)
+			return ctx->now_us - ctx->closed[i].closed_us;
+	}
+	return ctx->now_us - ctx->closed_floor_us;
+}
+
+static void answer_gone(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_GONE};
+
+	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
+		return; /* never answer an answer */
+	answer.value = gone_for_us(ctx, packet->h.dst);
+	swap_ends(packet, &answer);
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+/* The proof is for whoever asks: for its context, or, where no hello tells that, its service. */
+static void answer_retry(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_RETRY};
+	uint64_t asker = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : packet->h.src;
+
+	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
+		return;
+	swap_ends(packet, &answer);
+	answer.value = ripc__proof(ctx, asker, event->from->host, 0);
+	ctx->stats.retries++;
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+static bool is_answer(const struct wire_packet *packet)
+{
+	return packet->h.type == WIRE_RETRY || packet->h.type == WIRE_GONE ||
+		packet->h.type == WIRE_ABORT;
+}
+
+/* Did it come from where the route to the partner leads? */
+static bool is_from_route(struct device *device, const struct partner *partner,
+		const struct ripc__event *event)
+{
+	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
+		device->ops->peer_matches(device->port, partner->peer->route, event->from);
+}
+
+/* May it be a token that was guessed right at last? (guess.h) */
+static bool is_guessed(struct ripc_context *ctx, struct device *device,
+		const struct partner *partner, const struct ripc__event *event)
+{
+	return !is_from_route(device, partner, event) &&
+		ripc__guess_is_tried(ctx, device, event->from);
+}
+
+/*
+ * Which packet of ours is this about? RETRY and GONE give back what only its receiver saw: a token;
+ * ABORT the token of a hello.
+ */
+static struct partner *meant(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	bool is_abort = packet->h.type == WIRE_ABORT;
+	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h,
+		is_abort ? packet->h.number : packet->h.token, is_abort ? 0 : packet->h.number);
+
+	if (!partner)
+		ripc__guess_take(ctx, device, event->from);
+	else if (is_guessed(ctx, device, partner, event))
+		partner = NULL;
+	return partner;
+}
+
+static void input_retry(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet, bool from_route)
+{
+	bool forgotten = partner && packet->h.number && packet->h.number == partner->token_out;
+	bool repeat;
+
+	if (!partner || partner->dead || (partner->token_out && !forgotten)) {
+		ctx->stats.drop_token++;
+		return;
+	}
+	if (!from_route && ripc__claim_denied(partner))
+		return;
+	ripc__hint_answered(partner);
+	partner->proof = packet->value;
+	partner->misled |= forgotten && !partner->known;
+	partner->known = false;
+	if (forgotten) {
+		partner->token_out = 0;
+		partner->state = PARTNER_HELLO;
+	}
+	repeat = ripc__partner_may_repeat(partner);
+	ripc__outgoing_again(partner, forgotten, repeat);
+	if (!repeat)
+		return;
+	ripc__held_send(partner);
+	if (!partner->held && list_empty(&partner->outgoing)) {
+		struct wire_packet hello = {0};
+
+		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+		ripc__partner_send(partner, &hello);
+	}
+}
+
+/*
+ * Since when it has been gone. But if it is said to have been so long before we last heard it, some
+ * clock has leapt: then it is not known which messages came after its end.
+ */
+static uint64_t gone_since(const struct ripc_context *ctx, const struct partner *partner,
+		uint64_t gone_for_us)
+{
+	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+
+	if (partner->token_out && gone_for_us > ((uint64_t)silence << 10) + LATE_US)
+		return UINT64_MAX;
+	return gone_for_us < ctx->now_us ? ctx->now_us - gone_for_us : 0;
+}
+
+static void input_gone(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet)
+{
+	/* Who says goodbye unasked gives both tokens, and so does who answers a hello with one. */
+	bool both = packet->h.token && packet->h.number;
+	uint64_t since_us;
+
+	if (partner && both && (partner->token_in != packet->h.token ||
+			partner->token_out != packet->h.number))
+		partner = NULL;
+	if (partner)
+		ripc__hint_answered(partner);
+	if (!partner || partner->dead) {
+		ctx->stats.drop_token++;
+		return;
+	}
+	since_us = gone_since(ctx, partner, packet->value);
+	if (both && packet->h.flags & WIRE_F_ACK &&
+			ripc__outgoing_last_words(partner, &packet->ack))
+		since_us = 0; /* as if all that is left had been begun later */
+	ripc__partner_lost(partner, -ENOENT, since_us);
+}
+
+/*
+ * Who does not understand our version gives back eight bytes of the packet that it has not
+ * understood: of a first one, our token. Who does had an altered packet, and will get it again.
+ */
+static void input_abort(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet)
+{
+	if (partner && !partner->dead && !partner->token_out &&
+			!(packet->value >> WIRE_VERSION & 1))
+		ripc__partner_aborted(partner);
+	else
+		ctx->stats.drop_token++;
+}
+
+static void input_answer(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct partner *partner = meant(ctx, device, packet, event);
+
+	if (packet->h.type == WIRE_RETRY)
+		input_retry(ctx, partner, packet, partner && is_from_route(device, partner, event));
+	else if (packet->h.type == WIRE_GONE)
+		input_gone(ctx, partner, packet);
+	else
+		input_abort(ctx, partner, packet);
+}
+
+/*
+ * One that was taken for gone says hello: perhaps late, perhaps it was a mistake, as when another
+ * host had its address. It gets a token that was made since: if that comes back, it lives.
+ */
+static void challenge(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet hello = {0};
+
+	ctx->stats.drop_token++;
+	if (!is_from_route(device, partner, event) &&
+			ripc__partner_reroute(partner, device, event->from))
+		return;
+	partner->token_out = packet->hello.token;
+	partner->state = PARTNER_READY;
+	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__stranger_send(ctx, device, event->from, &hello, event->len);
+}
+
+/*
+ * A valid first packet, from somebody new or somebody who has not got our token yet. From one on
+ * trial it counts only as a hello. So does one that may be from a partner that lives elsewhere, as
+ * both have said hello at once: the answer goes there, and its true sender repeats it with our
+ * token.
+ */
+static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_service *service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
+	struct wire_packet hello = {0};
+	struct partner *partner = NULL;
+	enum claim claim = ripc__claim_find(service, device, packet, event->from, &partner);
+
+	if (claim == CLAIM_REFUSED) {
+		ctx->stats.drop_token++;
+		return NULL;
+	}
+	if (partner && partner->dead) {
+		challenge(partner, device, packet, event);
+		return NULL;
+	}
+	if (!partner && ripc__partner_accept(service, device, packet, event->from, &partner))
+		return NULL;
+	ripc__point(ctx, "in_hello");
+	ctx->stats.hellos++;
+	ripc__partner_hello(partner, packet);
+	partner->crossed = claim == CLAIM_CROSSED;
+	partner->known = false;
+	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__partner_send(partner, &hello);
+	return claim == CLAIM_CROSSED || partner->on_trial ? NULL : partner;
+}
+
+static bool has_proof(struct ripc_context *ctx, const struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	const uint8_t *host = event->from->host;
+
+	return ripc__proof_valid(ctx, packet->hello.context, host, packet->hello.proof) ||
+		ripc__proof_valid(ctx, packet->h.src, host, packet->hello.proof);
+}
+
+/* A packet without a valid token. Returns the partner, if it made or found one. */
+static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_service *service;
+
+	if (packet->h.token && !is_answer(packet) &&
+			ripc__guess_is_tried(ctx, device, event->from)) {
+		ctx->stats.drop_token++;
+		return NULL;
+	}
+	if (!verified(ctx, packet))
+		return NULL;
+	if (is_answer(packet)) {
+		input_answer(ctx, device, packet, event);
+		return NULL;
+	}
+	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
+	if (!service || service->closing) {
+		ctx->stats.drop_token++;
+		answer_gone(ctx, device, packet, event);
+		return NULL;
+	}
+	if (!(packet->h.flags & WIRE_F_HELLO) || packet->h.token) {
+		ctx->stats.drop_token++;
+		if (!packet->h.token || ripc__guess_take(ctx, device, event->from))
+			answer_retry(ctx, device, packet, event);
+		return NULL;
+	}
+	if (packet->hello.to_service != service->id) {
+		ctx->stats.drop_malformed++;
+		return NULL;
+	}
+	if (!has_proof(ctx, packet, event)) {
+		ctx->stats.drop_proof++;
+		answer_retry(ctx, device, packet, event);
+		return NULL;
+	}
+	return first_contact(ctx, device, packet, event);
+}
+
+/* ---- partners ---------------------------------------------------------------------------- */
+
+static void input_echo(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
+
+	/* From elsewhere, in the name of one that has only claimed its ID: the claimant is told. */
+	if (is_from_route(device, partner, event) || !partner->resolved) {
+		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
+		ripc__partner_send(partner, &answer);
+	} else {
+		ripc__partner_header_bare(partner, &answer, WIRE_ECHO_REPLY);
+		ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+	}
+}
+
+static void dispatch(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	switch (packet->h.type) {
+	case WIRE_ANNOUNCE:
+		ripc__incoming_announce(partner, packet);
+		break;
+	case WIRE_PULL:
+		ripc__outgoing_pull(partner, packet);
+		break;
+	case WIRE_ANSWER:
+		ripc__outgoing_answer(partner, &packet->ack);
+		break;
+	case WIRE_CANCEL:
+		ripc__incoming_cancel(partner, packet);
+		break;
+	case WIRE_ECHO:
+		input_echo(partner, device, packet, event);
+		break;
+	case WIRE_ECHO_REPLY:
+		ripc__peer_echo_reply(partner, packet, device, event->from);
+		break;
+	default:
+		break;
+	}
+}
+
+/* An ack can end sends and so lose or free the partner: look it up again afterwards. */
+static struct partner *take_ack(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t token = partner->token_in;
+
+	ripc__outgoing_answer(partner, &packet->ack);
+	return ripc__partner_by_token_in(ctx, token);
+}
+
+static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	partner->heard = (uint32_t)(ctx->now_us >> 10);
+	/* A plain short is verified while it is copied; all others before they have effects. */
+	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
+			partner->known) {
+		ripc__partner_touch(partner);
+		ripc__short_input(partner, packet);
+		return;
+	}
+	if (packet->h.type == WIRE_DATA) {
+		ripc__partner_touch(partner);
+		ripc__incoming_data(partner, packet);
+		return;
+	}
+	if (!verified(ctx, packet))
+		return;
+	if (packet->h.flags & WIRE_F_HELLO && packet->hello.to_service != partner->service->id) {
+		ctx->stats.drop_malformed++;
+		return;
+	}
+	ripc__partner_touch(partner);
+	ripc__stamps_take(ctx, partner->peer, packet);
+	if (packet->h.flags & WIRE_F_HELLO) {
+		ripc__partner_hello(partner, packet);
+		partner->crossed = false;
+	}
+	if (packet->h.flags & WIRE_F_ACK)
+		partner = take_ack(partner, packet);
+	if (!partner)
+		return;
+	if (packet->h.type == WIRE_SHORT)
+		ripc__short_input(partner, packet);
+	else
+		dispatch(partner, device, packet, event);
+}
+
+static void abort_version(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h = {.type = WIRE_ABORT, .src = packet->h.dst,
+		.dst = packet->h.src, .token = packet->h.token}, .value = 1u << WIRE_VERSION};
+
+	ctx->stats.drop_version++;
+	if (packet->h.type == WIRE_ABORT)
+		return;
+	/* Of a first packet, the token that it gives. */
+	if (event->len >= WIRE_HEADER + 8)
+		answer.h.number = get64((const uint8_t *)event->data + WIRE_HEADER);
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+static RIPC__RARE void not_understood(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event, int error)
+{
+	if (error == -EPROTONOSUPPORT)
+		abort_version(ctx, device, packet, event);
+	else
+		ctx->stats.drop_malformed++;
+}
+
+/* Our token has come back for the first time. NULL: it does not count. */
+static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struct device *device,
+		struct partner *partner, const struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	if (is_guessed(ctx, device, partner, event)) {
+		ctx->stats.drop_token++;
+		return NULL;
+	}
+	if (!verified(ctx, packet))
+		return NULL;
+	partner->known = true;
+	ripc__crowd_proven(partner);
+	if (partner->dead)
+		ripc__partner_revive(partner);
+	return partner;
+}
+
+/*
+ * From elsewhere than the route to one that has only claimed its ID: another token, or a question
+ * whether the one that gave this token is known (claim.c). A liar may have got the token from us
+ * and given it to the true one as its own: so what that one says is not of this partner.
+ */
+static bool is_of_another(const struct partner *partner, const struct wire_packet *packet)
+{
+	if (partner->resolved)
+		return false;
+	return packet->h.type == WIRE_ECHO ? packet->stamp == 0 :
+		packet->h.flags & WIRE_F_HELLO && packet->hello.token != partner->token_out;
+}
+
+/* False: it has no effect. */
+static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *device,
+		struct partner *partner, struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	if (is_of_another(partner, packet)) {
+		ctx->stats.drop_token++;
+		if (verified(ctx, packet))
+			answer_retry(ctx, device, packet, event);
+		return false;
+	}
+	/* They are for the path by which they came. */
+	packet->announce.keys = packet->n_returns = 0;
+	if (packet->h.type != WIRE_ECHO_REPLY)
+		ripc__peer_moved(partner, device, event->from, event->len);
+	return true;
+}
+
+void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
+{
+	struct wire_packet packet;
+	struct partner *partner;
+	bool from_route;
+	int error = wire_decode(event->data, event->len, &packet);
+
+	ctx->stats.datagrams_received++;
+	if (error) {
+		not_understood(ctx, device, &packet, event, error);
+		return;
+	}
+	packet.intact = ripc__is_intact(device);
+	partner = ripc__partner_by_token(ctx, &packet.h);
+	if (!partner || is_answer(&packet))
+		partner = stranger(ctx, device, &packet, event);
+	else if (!partner->known)
+		partner = token_returned(ctx, device, partner, &packet, event);
+	if (!partner)
+		return;
+	from_route = is_from_route(device, partner, event);
+	if (partner->dead || (!from_route && ripc__guess_is_tried(ctx, device, event->from))) {
+		ctx->stats.drop_token++;
+		return;
+	}
+	if (!from_route) {
+		if (!from_elsewhere(ctx, device, partner, &packet, event))
+			return;
+	} else if (!(device->attr.caps & RIPC_CAP_READ)) {
+		packet.announce.keys = packet.n_returns = 0;
+	} else if (!(device->attr.caps & RIPC_CAP_WRITE)) {
+		packet.n_returns = 0;
+	}
+	input_partner(ctx, device, partner, &packet, event);
+}
+
+void ripc__input_event(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event)
+{
+	switch (event->kind) {
+	case RIPC_EV_READ:
+		ripc__read_ended(ctx, event->cookie, event->status);
+		break;
+	case RIPC_EV_FENCED:
+		if (ripc__is_permit(event->cookie))
+			ripc__permit_fenced(event->cookie);
+		else
+			ripc__opened_fenced(event->cookie);
+		break;
+	case RIPC_EV_WRITE:
+		ripc__write_ended(ctx, event->cookie, event->status);
+		break;
+	case RIPC_EV_PEER:
+		ripc__route_opened(ctx, device, event);
+		break;
+	case RIPC_EV_HINT:
+		ripc__hint(ctx, device, event->from);
+		break;
+	default:
+		break;
+	}
+}
+
+void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
+		struct device *device, const struct ripc__addr *from)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t now_us = ctx->env.now_us(ctx->env.arg);
+
+	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
+		/* Each repetition has a stamp of its own, which is given back. */
+		if (ping->nonce == packet->value && !ping->done &&
+				packet->stamp >= ping->began_us && packet->stamp <= now_us) {
+			ping->rtt_us = now_us - packet->stamp;
+			ping->done = true;
+			ctx->changed = true;
+			ripc__peer_rtt(partner->peer, ping->rtt_us);
+		}
+	}
+	ripc__claim_echoed(partner, packet->value);
+	ripc__hint_echo(partner, packet->value);
+	ripc__route_proven(partner, packet->value, device, from);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What threads sleep on: the descriptors of ports and resolver, and eventfds that end a sleep. */
+#ifndef RIPC_READINESS_H
+#define RIPC_READINESS_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct device;
+struct ripc_context;
+
+#define POLLS_MAX 17 /* the kick, 8 of the resolver, 8 devices */
+
+/* Makes an eventfd readable, and takes that back. Needs no lock; also in a signal handler. */
+void ripc__kick(int fd);
+void ripc__kick_drain(int fd);
+/* Adds the ports, but one (or NULL), behind the first n; ticks: some have no descriptor. */
+nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks,
+		const struct device *but);
+/* Arms them, but one (or NULL). False: something came in while arming. */
+bool ripc__ports_arm(struct ripc_context *ctx, const struct device *but);
+/* Adds the resolver's. */
+nfds_t ripc__resolver_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n);
+/*
+ * Sleeps, without the lock, until one is readable or that time (UINT64_MAX: for ever). mask: the
+ * signals that are held back meanwhile; NULL: as they are. False: a signal was handled.
+ */
+bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us,
+		const sigset_t *mask);
+bool ripc__any_revents(const struct pollfd *fds, nfds_t n);
+
+#endif

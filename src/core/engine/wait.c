@@ -1,0 +1,756 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who does the work, and how threads sleep.
+ *
+ * Design notes. The ports are looked after by one thread at a time, the reader: a waiting call
+ * becomes it if nobody is, polls, and sleeps in the kernel on the ports' descriptors without
+ * the lock. Other waiting calls sleep beside it; whoever leaves hands the reading on. While no
+ * call waits, the progress thread takes the ports over once nobody has looked for a tick of 1 ms;
+ * while one does, it only looks after the resolver's descriptors. It never competes for a packet
+ * with a call that is there: a call that comes kicks it out.
+ *
+ * Sleeping in the port's own wait saves what poll() costs (12 % of a round trip over UDP,
+ * docs/rationale.md). It is used while messages flow and no long message is in progress; what
+ * timers there are (acks that may get lost) the ticking thread runs. A silence of 100 ms leads to
+ * poll(), which can sleep for ever.
+ *
+ * With several devices that is the hot one, by which the last messages came; meanwhile the thread
+ * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
+ *
+ * A call that can be ended before its time (interrupt.c) is done then, too, ready or not.
+ *
+ * expect_sleep: the last looks, of a system call each, found nothing (a ping-pong): the reader lets
+ * others run and looks after that while it pays (yield_and_look); else it sleeps at once.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/api/descriptor.h"
+#include "core/memory/pool.h"
+#include "core/net/backend.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/route.h"
+#include "core/resolve/resolver.h"
+#include "core/send/cork.h"
+#include "input.h"
+#include "interrupt.h"
+#include "readiness.h"
+#include "thread.h"
+#include "util/list.h"
+#include "util/mutex.h"
+#include "util/rare.h"
+#include "util/ticks.h"
+#include "util/timers.h"
+#include "wait.h"
+
+#define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */
+#define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
+#define YIELD_US       50u /* for which it yields before it sleeps */
+#define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
+#define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
+#define HOT_ENOUGH     8u
+#define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
+#define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
+#define GLANCES        8u  /* of a spinning reader at the hot device, between two at all */
+#define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
+#define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
+#define DRAIN_LOOKS    64u /* while more keeps coming */
+#define POLL_LOOKS     8u  /* of one ripc_poll(), that more follow */
+#define SIGNALS_EVERY  64u /* of the turns of a spinning reader, one looks for signals */
+#define BESIDE_US      50000u /* after which one that sleeps beside looks for them */
+
+/* For how long a waiting call polls without giving way; 0: not at all. */
+static uint32_t spin_us(const struct ripc_context *ctx)
+{
+	return ctx->cfg.spin_us == RIPC_SPIN_NEVER ? 0 : ctx->cfg.spin_us;
+}
+
+static bool is_single(const struct ripc_context *ctx)
+{
+	return ctx->cfg.flags & RIPC_SINGLE_THREAD;
+}
+
+void ripc__lock(struct ripc_context *ctx)
+{
+	if (!is_single(ctx))
+		ripc__mutex_lock(&ctx->lock);
+}
+
+void ripc__unlock(struct ripc_context *ctx)
+{
+	if (!is_single(ctx))
+		ripc__mutex_unlock(&ctx->lock);
+}
+
+static void clock_read(struct ripc_context *ctx)
+{
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	ctx->read_at = ripc__ticks();
+}
+
+void ripc__lock_timely(struct ripc_context *ctx)
+{
+	ripc__lock(ctx);
+	clock_read(ctx);
+}
+
+/* Only with the lock; it is just read without. */
+static void activity_count(struct ripc_context *ctx)
+{
+	atomic_store_explicit(&ctx->activity, ripc__activity(ctx) + 1, memory_order_relaxed);
+}
+
+/* Ends the reader's sleep. */
+static RIPC__RARE void kick_reader(struct ripc_context *ctx)
+{
+	struct device *device = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed);
+
+	if (ctx->reader_kicked)
+		return;
+	ctx->reader_kicked = true;
+	if (device)
+		device->ops->wake(device->port);
+	else
+		ripc__kick(ctx->kick_fd);
+}
+
+int ripc__enter(struct ripc_context *ctx)
+{
+	if (!*ctx->alive)
+		return -EOWNERDEAD;
+	ripc__lock_timely(ctx);
+	return 0;
+}
+
+int ripc__enter_hastily(struct ripc_context *ctx)
+{
+	if (!*ctx->alive)
+		return -EOWNERDEAD;
+	ripc__lock(ctx);
+	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))
+		clock_read(ctx);
+	return 0;
+}
+
+/* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
+static uint64_t sweep_due(const struct ripc_context *ctx)
+{
+	uint64_t due;
+
+	if (list_empty(&ctx->partners))
+		return UINT64_MAX;
+	due = list_entry(ctx->partners.next, struct partner, node)->used_us + PARTNER_IDLE_US;
+	return due < ctx->next_sweep_us ? ctx->next_sweep_us : due;
+}
+
+/* When something is due that calls may have made due sooner than a sleeper knows. */
+static inline uint64_t soonest(const struct ripc_context *ctx)
+{
+	uint64_t next = ripc__timers_next(&ctx->timers);
+	uint64_t due = ripc__resolver_deadline(ctx->resolver);
+
+	next = due < next ? due : next;
+	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
+		next = ctx->acks_due_us;
+	if (ctx->n_corked && ctx->corked_due_us < next)
+		next = ctx->corked_due_us;
+	if (ctx->pool_due_us < next && ripc__pool_is_large(ctx->pool))
+		next = ctx->pool_due_us;
+	return next;
+}
+
+/*
+ * A sleeper must learn of a timer that is due earlier than it thinks. The progress thread only
+ * if it sleeps for long: while it ticks, a timer may be late by a tick.
+ */
+static inline bool is_slept(const struct ripc_context *ctx)
+{
+	return ctx->reader ? ctx->reader->asleep_on_port : ctx->thread_holds && ctx->thread_asleep;
+}
+
+static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
+{
+	if (ctx->reader && due_us < ctx->reader_until_us)
+		kick_reader(ctx);
+	else if (!ctx->reader && due_us < atomic_load(&ctx->thread_until_us))
+		ripc__thread_kick(ctx);
+}
+
+void ripc__wake_for_timers(struct ripc_context *ctx)
+{
+	if (is_slept(ctx))
+		wake_before(ctx, soonest(ctx));
+}
+
+void ripc__wake_for_sweep(struct ripc_context *ctx)
+{
+	if (is_slept(ctx))
+		wake_before(ctx, sweep_due(ctx));
+}
+
+extern inline void ripc__leave(struct ripc_context *ctx)
+{
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
+	if (ctx->changed && !list_empty(&ctx->waiters))
+		ripc__wake_ready(ctx);
+	if (is_single(ctx))
+		return;
+	if (is_slept(ctx))
+		wake_before(ctx, soonest(ctx));
+	ripc__mutex_unlock(&ctx->lock);
+}
+
+uint64_t ripc__next_deadline(struct ripc_context *ctx)
+{
+	uint64_t next = soonest(ctx), due = sweep_due(ctx);
+
+	return due < next ? due : next;
+}
+
+/* ---- the work ---------------------------------------------------------------------------- */
+
+/* NULL: messages come by several. */
+static struct device *hot_device(struct ripc_context *ctx)
+{
+	if (ctx->n_devices == 1)
+		return &ctx->devices[0];
+	return ctx->hot_run >= HOT_ENOUGH ? ctx->hot : NULL;
+}
+
+static void hot_update(struct ripc_context *ctx, struct device *device)
+{
+	if (ctx->hot != device && !ctx->hot_run)
+		ctx->hot = device;
+	else if (ctx->hot != device)
+		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
+	else if (ctx->hot_run < HOT_MOST)
+		ctx->hot_run++;
+}
+
+static int device_progress(struct ripc_context *ctx, struct device *device)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	bool waited_on = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed) == device;
+	int n = waited_on ? 0 : device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
+
+	if (n > 0)
+		hot_update(ctx, device);
+	for (int i = 0; i < n; i++) {
+		if (events[i].kind == RIPC_EV_DATAGRAM) {
+			ripc__input(ctx, device, &events[i]);
+			device->ops->release(device->port, events[i].handle);
+		} else {
+			ripc__input_event(ctx, device, &events[i]);
+		}
+	}
+	return n > 0 ? n : 0;
+}
+
+int ripc__timers_progress(struct ripc_context *ctx)
+{
+	int work = 0;
+
+	if (ripc__timers_next(&ctx->timers) <= ctx->now_us)
+		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
+	if (ctx->now_us >= ctx->next_sweep_us)
+		ripc__partners_sweep(ctx);
+	if (ctx->now_us >= ctx->pool_due_us)
+		ctx->pool_due_us = ctx->now_us +
+			(ripc__pool_turn(ctx->pool) ? POOL_SOON_US : POOL_TURN_US);
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
+	if (ctx->retry_us <= ctx->now_us)
+		ripc__routes_retry(ctx);
+	if (ctx->n_corked && ctx->corked_due_us <= ctx->now_us)
+		ripc__corked_flush(ctx);
+	if (ctx->acks_due_us <= ctx->now_us)
+		ripc__acks_flush(ctx);
+	return work;
+}
+
+int ripc__resolver_progress(struct ripc_context *ctx)
+{
+	ctx->resolver_us = ctx->now_us;
+	return ripc__resolver_step(ctx->resolver, ctx->now_us);
+}
+
+/* only: just at this device; NULL: at all. */
+static int devices_progress(struct ripc_context *ctx, struct device *only)
+{
+	int work = 0;
+
+	if (only)
+		return device_progress(ctx, only);
+	for (uint32_t i = 0; i < ctx->n_devices; i++)
+		work += device_progress(ctx, &ctx->devices[i]);
+	return work;
+}
+
+/* After the devices, which have done so much work: what is due. */
+static int due_progress(struct ripc_context *ctx, int work)
+{
+	work += ripc__timers_progress(ctx);
+	if (work == 0)
+		ripc__acks_flush(ctx);
+	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
+			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
+		work += ripc__resolver_progress(ctx);
+	return work;
+}
+
+int ripc__progress(struct ripc_context *ctx)
+{
+	return due_progress(ctx, devices_progress(ctx, NULL));
+}
+
+bool ripc__ports_drain(struct ripc_context *ctx)
+{
+	if (atomic_load_explicit(&ctx->waits_on, memory_order_relaxed)) {
+		kick_reader(ctx);
+		return false;
+	}
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		struct device *device = &ctx->devices[i];
+
+		if (device->ops->poll_all)
+			device->ops->poll_all(device->port);
+	}
+	for (uint32_t i = 0; i < DRAIN_LOOKS && devices_progress(ctx, NULL); i++)
+		;
+	return true;
+}
+
+/* The same for who looks again and again, so often at the hot device if nothing is there. Reads
+ * and writes go on by being looked at. While shorts follow one another, what is due waits. */
+static int look(struct ripc_context *ctx, uint32_t times)
+{
+	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->reads.n || ctx->writes.n;
+	struct device *hot = at_all ? NULL : hot_device(ctx);
+	int work = devices_progress(ctx, hot);
+
+	for (uint32_t i = 1; hot && work == 0 && i < times; i++)
+		work = device_progress(ctx, hot);
+	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
+		return work;
+	return due_progress(ctx, work);
+}
+
+static bool is_done(const struct waiter *waiter)
+{
+	return waiter->ready(waiter->arg) || waiter->signalled ||
+		(waiter->wakes && ripc__wake_pending(waiter->wakes));
+}
+
+void ripc__wake_ready(struct ripc_context *ctx)
+{
+	ctx->changed = false;
+	list_for_each(node, &ctx->waiters) {
+		struct waiter *waiter = list_entry(node, struct waiter, node);
+
+		if (!is_done(waiter))
+			continue;
+		if (waiter->asleep_on_port)
+			kick_reader(ctx);
+		else if (waiter->asleep_beside)
+			ripc__sleep_end(&waiter->sleep);
+	}
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------- */
+
+/* The reader sleeps until something comes in, a timer is due, or it is kicked. */
+static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
+{
+	uint64_t now_us = ctx->now_us;
+	struct pollfd fds[POLLS_MAX];
+	nfds_t n = 1, n_ports;
+	bool ticks = false, undisturbed;
+	const sigset_t *mask;
+
+	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
+	n_ports = ripc__ports_add(ctx, fds, n, &ticks, NULL);
+	n = ctx->thread_runs ? n_ports : ripc__resolver_add(ctx, fds, n_ports);
+	ctx->glance_us = ctx->glance_us < THREAD_TICK_US ? 2 * ctx->glance_us + GLANCE_US :
+		THREAD_TICK_US;
+	if (ticks && until_us > now_us + ctx->glance_us)
+		until_us = now_us + ctx->glance_us;
+	if (!ripc__ports_arm(ctx, NULL)) {
+		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
+		return;
+	}
+	self->asleep_on_port = true;
+	ctx->reader_until_us = until_us;
+	activity_count(ctx);
+	atomic_store(&ctx->watch_beside, NULL);
+	ripc__unlock(ctx);
+	mask = self->signals ? &self->signals->before : NULL;
+	undisturbed = ripc__sleep_on(fds, n, now_us, until_us, mask);
+	ripc__lock_timely(ctx);
+	self->signalled |= mask && !undisturbed;
+	self->asleep_on_port = false;
+	/* A kick that came after the sleep must not stand in the way of the next one. */
+	if (ctx->reader_kicked || fds[0].revents) {
+		ripc__kick_drain(ctx->kick_fd);
+		ctx->reader_kicked = false;
+	}
+	if (ripc__any_revents(fds + n_ports, n - n_ports))
+		ripc__resolver_progress(ctx);
+	for (nfds_t i = 1; i < n_ports; i++) {
+		ctx->expect_sleep |= fds[i].revents != 0;
+		ctx->quiet &= fds[i].revents == 0;
+	}
+	ctx->glance_us = ripc__progress(ctx) ? 0 : ctx->glance_us;
+}
+
+/* May the reader sleep on the hot port alone, and for long? */
+static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self,
+		uint64_t until_us)
+{
+	const struct device *hot = hot_device(ctx);
+
+	if (!hot || !hot->ops->wait || !ctx->thread_runs || self->signals)
+		return false;
+	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
+		until_us > ctx->now_us + PORT_WAIT_US;
+}
+
+static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
+{
+	struct device *device = hot_device(ctx);
+
+	if (!ripc__ports_arm(ctx, NULL)) {
+		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
+		return;
+	}
+	if (ctx->n_devices > 1 && atomic_exchange(&ctx->watch_beside, device) != device)
+		ripc__thread_kick(ctx);
+	self->asleep_on_port = true;
+	atomic_store(&ctx->waits_on, device);
+	ctx->reader_until_us = until_us;
+	activity_count(ctx);
+	ripc__unlock(ctx);
+	if (!atomic_load(&ctx->woken)) /* after waits_on was set: interrupt.c */
+		device->ops->wait(device->port);
+	ripc__lock_timely(ctx);
+	self->asleep_on_port = false;
+	atomic_store_explicit(&ctx->waits_on, NULL, memory_order_relaxed);
+	ctx->reader_kicked = false;
+	ctx->expect_sleep = true;
+	ctx->quiet = device->ops->wait_arm(device->port) == 0;
+	due_progress(ctx, device_progress(ctx, device));
+}
+
+/* Who wants the lock has its turn, and the clock is read. */
+static void give_way(struct ripc_context *ctx)
+{
+	ripc__unlock(ctx);
+	ripc__mutex_give_way(&ctx->lock);
+	ripc__lock_timely(ctx);
+}
+
+static RIPC__RARE void signals_look(struct ripc_context *ctx, struct waiter *self)
+{
+	bool came;
+
+	ripc__unlock(ctx);
+	came = ripc__signals_came(self->signals);
+	ripc__lock_timely(ctx);
+	self->signalled |= came;
+}
+
+/* Polls for as long as the configuration says before sleeping. True: something came. */
+static bool spin(struct ripc_context *ctx, struct waiter *self)
+{
+	uint64_t until_us = ctx->now_us + spin_us(ctx);
+	uint32_t turns = 0;
+
+	while (ctx->now_us < until_us) {
+		if (look(ctx, GLANCES) || is_done(self) || atomic_load(&ctx->woken))
+			return true;
+		give_way(ctx);
+		if (self->signals && ++turns % SIGNALS_EVERY == 0)
+			signals_look(ctx, self);
+	}
+	return false;
+}
+
+/* One time that others run, and a look. */
+static bool yield_once(struct ripc_context *ctx, struct waiter *self)
+{
+	ripc__unlock(ctx);
+	sched_yield();
+	ripc__lock_timely(ctx);
+	return look(ctx, 1) || is_done(self);
+}
+
+/*
+ * Lets others run and looks again, for a short time: where the partner shares our processor, or is
+ * about to answer, that saves falling asleep and being woken, which takes longer than most answers
+ * do. Done while it pays, tried now and then. Who is kept from its processor for long had better
+ * sleep: the kernel wakes a sleeper before it lets a busy one go on.
+ */
+static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
+{
+	uint64_t began_us = ctx->now_us;
+
+	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ++ctx->sleeps % LOOK_EVERY))
+		return false;
+	while (ctx->now_us - began_us < YIELD_US) {
+		if (!yield_once(ctx, self))
+			continue;
+		ctx->yield_credit = YIELD_CREDIT;
+		ctx->expect_sleep = true; /* next time it need not look before it yields */
+		return true;
+	}
+	ctx->yield_credit -= ctx->yield_credit > 0;
+	return false;
+}
+
+static bool looks_first(struct ripc_context *ctx)
+{
+	return !ctx->expect_sleep || ++ctx->looks % LOOK_EVERY == 0;
+}
+
+static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
+{
+	uint64_t until_us;
+
+	ctx->reader = self;
+	activity_count(ctx);
+	if (ctx->thread_holds) {
+		ctx->thread_holds = false;
+		ripc__thread_kick(ctx);
+	}
+	if (spin_us(ctx)) {
+		if (spin(ctx, self))
+			return;
+	} else if (looks_first(ctx)) {
+		ctx->expect_sleep = false;
+		if (look(ctx, 1))
+			return;
+	}
+	ripc__acks_flush(ctx);
+	/* Whatever was without the lock must look whether it still has to sleep. */
+	if (yield_and_look(ctx, self) || is_done(self))
+		return;
+	until_us = ripc__next_deadline(ctx);
+	until_us = until_us < deadline_us ? until_us : deadline_us;
+	if (can_wait_on_port(ctx, self, deadline_us))
+		port_wait(ctx, self, until_us);
+	else
+		reader_sleep(ctx, self, until_us);
+}
+
+/* While another call reads, which has to learn of our timers: by the thread, within a tick. */
+static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
+{
+	if (ctx->thread_parked)
+		ripc__thread_kick(ctx);
+	else if (!ctx->thread_runs)
+		ripc__wake_for_timers(ctx);
+	/* A futex knows no mask of signals: they are looked for now and then. */
+	if (self->signals && ctx->now_us + BESIDE_US < deadline_us)
+		deadline_us = ctx->now_us + BESIDE_US;
+	self->asleep_beside = true;
+	ripc__sleep(&self->sleep, &ctx->lock, deadline_us);
+	self->asleep_beside = false;
+	clock_read(ctx);
+	if (self->signals)
+		signals_look(ctx, self);
+}
+
+/* Not inline, lest gcc 12 take the list for one that outlives its members (-Wdangling-pointer). */
+static __attribute__((noinline)) void waiter_join(struct ripc_context *ctx, struct waiter *self)
+{
+	list_append(&ctx->waiters, &self->node);
+}
+
+/* Hands the reading on, to another waiting call or to the progress thread. */
+static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
+{
+	list_remove(&self->node);
+	if (ctx->reader == self)
+		ctx->reader = NULL;
+	if (ctx->reader)
+		return;
+	/* Also if the reading was handed to us just when we gave up waiting. */
+	list_for_each(node, &ctx->waiters) {
+		struct waiter *waiter = list_entry(node, struct waiter, node);
+
+		if (waiter->asleep_beside) {
+			ripc__sleep_end(&waiter->sleep);
+			return;
+		}
+	}
+	if (ctx->thread_parked)
+		ripc__thread_kick(ctx);
+	ripc__ports_leave(ctx);
+}
+
+/* In a simulated world: others move on, until something is here or time has passed. */
+static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
+{
+	uint64_t until_us;
+
+	if (ripc__progress(ctx))
+		return;
+	until_us = ripc__next_deadline(ctx);
+	until_us = until_us < deadline_us ? until_us : deadline_us;
+	ripc__unlock(ctx);
+	ctx->env.idle(ctx->env.arg, until_us);
+	ripc__lock_timely(ctx);
+}
+
+/* After ripc_wake(): whoever is meant is found. */
+static void wakes_spread(struct ripc_context *ctx)
+{
+	if (!atomic_load_explicit(&ctx->woken, memory_order_relaxed))
+		return;
+	atomic_store(&ctx->woken, false);
+	ctx->changed = true;
+}
+
+static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct waiter *self,
+		uint64_t deadline_us)
+{
+	bool done = false;
+
+	ctx->glance_us = 0;
+	waiter_join(ctx, self);
+	while (!done && ctx->now_us < deadline_us) {
+		wakes_spread(ctx);
+		if (ctx->env.idle != NULL)
+			idle_step(ctx, deadline_us);
+		else if (!ctx->reader || ctx->reader == self)
+			reader_step(ctx, self, deadline_us);
+		else
+			sleep_beside(ctx, self, deadline_us);
+		done = is_done(self);
+		wakes_spread(ctx);
+		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
+			ripc__wake_ready(ctx);
+		if (!done && ctx->env.idle == NULL) {
+			give_way(ctx); /* what we do not wait for may come without end */
+			done = is_done(self);
+		}
+	}
+	waiter_leave(ctx, self);
+}
+
+/* Often it is there already: then nobody need know that we came. */
+static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_context *ctx,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
+{
+	if (ready(arg))
+		return true;
+	if (ctx->n_corked)
+		ripc__corked_flush(ctx);
+	if (deadline_us <= ctx->now_us) {
+		activity_count(ctx);
+		ripc__progress(ctx);
+		if (ready(arg))
+			return true;
+		ripc__ports_leave(ctx);
+		return false;
+	}
+	if (!spin_us(ctx) || ctx->reader || ctx->env.idle != NULL)
+		return false;
+	activity_count(ctx);
+	return look(ctx, 1) && ready(arg);
+}
+
+/* What sleeps has its state on the stack: kept out of the way of what need not. */
+static __attribute__((noinline)) bool wait_asleep(struct ripc_context *ctx,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
+{
+	struct waiter self = {.ready = ready, .arg = arg};
+
+	wait_long(ctx, &self, deadline_us);
+	return ready(arg);
+}
+
+bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us)
+{
+	if (wait_briefly(ctx, ready, arg, deadline_us))
+		return true;
+	return deadline_us > ctx->now_us && wait_asleep(ctx, ready, arg, deadline_us);
+}
+
+static __attribute__((noinline)) int wait_to_end(struct ripc_context *ctx,
+		struct ripc_service *service, bool (*ready)(void *arg), void *arg,
+		uint64_t deadline_us)
+{
+	struct waiter self = {.ready = ready, .arg = arg,
+		.wakes = service ? &service->wakes : NULL};
+	struct signals signals;
+
+	if (ctx->cfg.flags & RIPC_INTERRUPTIBLE) {
+		ripc__signals_hold(&signals);
+		self.signals = &signals;
+	}
+	wait_long(ctx, &self, deadline_us);
+	if (self.signals)
+		ripc__signals_release(&signals);
+	if ((service && ripc__wake_take(&service->wakes)) || self.signalled)
+		return -EINTR;
+	return ready(arg);
+}
+
+int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
+		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
+{
+	if (wait_briefly(ctx, ready, arg, deadline_us))
+		return 1;
+	if (deadline_us <= ctx->now_us)
+		return 0;
+	return wait_to_end(ctx, service, ready, arg, deadline_us);
+}
+
+int ripc__poll(struct ripc_context *ctx)
+{
+	int work, more;
+
+	activity_count(ctx);
+	if (ctx->ports_fd >= 0 && !ctx->reader)
+		ripc__kick_drain(ctx->kick_fd);
+	work = more = ripc__progress(ctx);
+	/* Once more after the last: so that its descriptor is not readable for what is done. */
+	for (uint32_t i = 0; ctx->ports_fd >= 0 && more && i < POLL_LOOKS; i++)
+		work += more = ripc__progress(ctx);
+	ripc__ports_leave(ctx);
+	return work;
+}
+
+int ripc__wait_open(struct ripc_context *ctx)
+{
+	int error;
+
+	ctx->ports_fd = -1;
+	ctx->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->kick_fd < 0)
+		return -errno;
+	ctx->thread_kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->thread_kick_fd < 0) {
+		error = -errno;
+		close(ctx->kick_fd);
+		return error;
+	}
+	return 0;
+}
+
+void ripc__wait_close(struct ripc_context *ctx)
+{
+	ripc__thread_end(ctx);
+	ripc__context_fd_close(ctx);
+	close(ctx->kick_fd);
+	close(ctx->thread_kick_fd);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mapping, faulting in and measuring memory, for the pool. Owns nothing. The memfd's descriptor
+ * is closed as soon as it is mapped unless the memory is to be shared: descriptors are few.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "util/mapping.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+static size_t page_len(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t ripc__memory_round(size_t len)
+{
+	size_t page = page_len(), rounded = (len + page - 1) & ~(page - 1);
+
+	return rounded < len ? SIZE_MAX & ~(page - 1) : rounded;
+}
+
+/* ---- mapping ----------------------------------------------------------------------------- */
+
+static int open_memfd(size_t len)
+{
+	int fd, err;
+
+	if (len > PTRDIFF_MAX)
+		return -ENOMEM; /* no mapping is so long */
+	fd = ripc__memfd();
+	if (fd < 0)
+		return fd;
+	if (ftruncate(fd, (off_t)len) < 0) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int map_over(uint8_t *at, size_t len, int fd)
+{
+	void *mapped = mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+
+	if (mapped == MAP_FAILED || madvise(at, len, MADV_DONTFORK) < 0)
+		return -errno;
+	return 0;
+}
+
+static int map_memfd(size_t len, size_t align, void **memory, int *fd_out)
+{
+	uint8_t *at = NULL;
+	int fd, err;
+
+	fd = open_memfd(len);
+	if (fd < 0)
+		return fd;
+	err = ripc__reserve(len, align, &at);
+	if (err)
+		goto close_memfd;
+	err = map_over(at, len, fd);
+	if (err) {
+		munmap(at, len);
+		goto close_memfd;
+	}
+	/* Before Linux 6.1 only this gives large pages, and only where the system allows it. */
+	if (len >= align)
+		(void)madvise(at, len, MADV_HUGEPAGE);
+	*memory = at;
+	*fd_out = fd;
+	return 0;
+close_memfd:
+	close(fd);
+	return err;
+}
+
+int ripc__memory_map(size_t len, size_t align, void **memory)
+{
+	int fd, err = map_memfd(len, align, memory, &fd);
+
+	if (!err)
+		close(fd);
+	return err;
+}
+
+int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd)
+{
+	int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	int err = map_memfd(len, align, memory, fd);
+
+	/* The owner's mapping stays writable. */
+	if (!err && fcntl(*fd, F_ADD_SEALS, seals)) {
+		close(*fd);
+		*fd = -1;
+	}
+	return err;
+}
+
+void ripc__memory_unmap(void *memory, size_t len)
+{
+	munmap(memory, len);
+}
+
+/* ---- faulting in ------------------------------------------------------------------------- */
+
+/*
+ * Where the kernel is too old for MADV_POPULATE_WRITE. To touch a page would be a SIGBUS where
+ * there is no memory. So the kernel is asked to: FUTEX_WAKE_OP adds 0 to a word, atomically, as
+ * other threads may use it, and answers EFAULT where we would die (futex(2)). Nobody waits on
+ * the word; if the application does, that is one spurious wake-up.
+ */
+static int populate_by_word(uint8_t *at, size_t len)
+{
+	size_t page = page_len();
+	uint32_t none = 0;
+
+	for (size_t offset = 0; offset < len; offset += page) {
+		if (syscall(SYS_futex, &none, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0,
+				at + offset, FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int populate(void *memory, size_t len)
+{
+	int result;
+
+	do
+		result = madvise(memory, len, MADV_POPULATE_WRITE);
+	while (result < 0 && (errno == EINTR || errno == EAGAIN));
+	if (result == 0)
+		return 0;
+	return errno == EINVAL || errno == ENOSYS ? populate_by_word(memory, len) : -ENOMEM;
+}
+
+/*
+ * Gives large pages to what holds whole ones. They are made at once, and mapped at once by
+ * whoever is shown them. As the system makes none by itself for memfds unless it was told to, it
+ * is asked (madvise(2): whatever its settings say); a range that has no page at all is refused,
+ * so each gets one first. Where there are none to be had it stops, and small ones do.
+ */
+static void fault_large(uint8_t *at, size_t len)
+{
+	size_t head = -(uintptr_t)at & (LARGE_PAGE - 1);
+
+	if (len < head + LARGE_PAGE)
+		return;
+	at += head;
+	len = (len - head) & ~(LARGE_PAGE - 1);
+	for (size_t offset = 0; offset < len; offset += LARGE_PAGE)
+		if (populate(at + offset, page_len()))
+			return;
+	(void)madvise(at, len, MADV_COLLAPSE);
+}
+
+int ripc__memory_fault(void *memory, size_t len)
+{
+	fault_large(memory, len);
+	return populate(memory, len);
+}
+
+/* ---- measuring --------------------------------------------------------------------------- */
+
+/* The file as a string, cut off at size - 1 bytes. */
+static int read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	len = read(fd, text, size - 1);
+	close(fd);
+	if (len < 0)
+		return -EIO;
+	text[len] = '\0';
+	return 0;
+}
+
+/* Where control groups of either version are named, and where the limit of one stands. */
+static const struct hierarchy {
+	const char *mark; /* before the group's path */
+	const char *root, *file;
+} hierarchies[] = {
+	{"0::", "/sys/fs/cgroup", "/memory.max"},
+	{":memory:", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes"},
+};
+
+/* The limit of one control group; UINT64_MAX if it sets none. */
+static uint64_t group_limit(const struct hierarchy *hierarchy, const char *group)
+{
+	char path[4200], text[64], *end;
+	uint64_t limit;
+
+	snprintf(path, sizeof(path), "%s%s%s", hierarchy->root, group, hierarchy->file);
+	if (read_file(path, text, sizeof(text)) < 0)
+		return UINT64_MAX;
+	limit = strtoull(text, &end, 10);
+	return end == text ? UINT64_MAX : limit; /* "max" */
+}
+
+/* The least limit of our control group and all above it. */
+static uint64_t groups_limit(const struct hierarchy *hierarchy)
+{
+	char text[4096], *group, *slash;
+	uint64_t least = UINT64_MAX, limit;
+
+	if (read_file("/proc/self/cgroup", text, sizeof(text)) < 0)
+		return UINT64_MAX;
+	group = strstr(text, hierarchy->mark);
+	if (!group)
+		return UINT64_MAX;
+	group += strlen(hierarchy->mark);
+	group[strcspn(group, "\n")] = '\0';
+	while ((slash = strrchr(group, '/'))) {
+		limit = group_limit(hierarchy, group);
+		least = limit < least ? limit : least;
+		*slash = '\0';
+	}
+	limit = group_limit(hierarchy, "");
+	return limit < least ? limit : least;
+}
+
+uint64_t ripc__memory_half(void)
+{
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * page_len();
+	uint64_t least = machine;
+
+	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]); i++) {
+		uint64_t groups = groups_limit(&hierarchies[i]);
+
+		least = groups < least ? groups : least;
+	}
+	return least / 2;
+}

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The buffer pool of pool.h. Owns the slabs (mappings of memfds, each at a multiple of 2 MiB),
+ * what is known about their blocks, and the registered foreign memory.
+ *
+ * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. What is
+ * known about blocks lies apart from them in private memory, because slabs are to be shared
+ * with other processes, which must not be able to alter it. An address is looked up by its
+ * 2 MiB chunk in a hash, so memory that is not ours is never touched.
+ *
+ * Invariants, under the lock:
+ *  - taken is the sum of all slabs' len and does not exceed limit.
+ *  - A slab without live blocks is in the idle list, oldest first; idle is their sum, at most
+ *    IDLE_MAX after each call. Idle slabs go when the limit is reached.
+ *  - A small slab with a free or fresh block is in the partial list of its class, those without
+ *    live blocks last.
+ *  - slab->blocks[i] is 0: never handed out (all from n_used on); 1..REFS_MAX: live, with so
+ *    many references; FREE | next: in the slab's list of free blocks.
+ *
+ *  - Bit i of pages[c] says that step i of chunk c has pages; blocks that are only promised have
+ *    none, until bytes come.
+ *
+ *  - A big slab keeps its descriptor, as far as SHARED_MAX goes. Once its block has been shown to
+ *    others (share_id is not 0) it serves no other buffer: it goes when that is freed. But for what
+ *    comes from the only reader that it was shown to, and held nothing but what came from there
+ *    (from), it serves again: that reader has it mapped, and knows all that was in it.
+ *
+ * Calls into the kernel that take long (mapping, faulting in, unmapping) are made without the
+ * lock: before a slab is published, after it was withdrawn, or by the new owner of a block.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "classes.h"
+#include "core/net/backend.h"
+#include "foreign.h"
+#include "memory.h"
+#include "pool.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define CHUNK_BITS 21
+#define CHUNK      ((size_t)1 << CHUNK_BITS) /* LARGE_PAGE */
+#define FREE       0x80000000u
+#define NO_BLOCK   (FREE - 1)
+#define REFS_MAX   (FREE - 1)
+#define STEP       ((size_t)64 << 10) /* that is faulted in at once, */
+#define STEPS      32u                /* of a chunk; */
+#define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
+#define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
+				       * a lock that others wait for */
+#define IDLE_MAX   ((size_t)256 << 20)
+#define IDLE_KEEP  ((size_t)16 << 20) /* that is kept for good */
+#define TURN_MOST  ((size_t)16 << 20) /* that goes in one turn */
+#define MANY       UINT64_MAX         /* readers, or one that is not known */
+#define SHARED_MAX 256u /* descriptors kept */
+/* Longest block: rounded up by an eighth it is still no longer than a mapping can be. */
+#define LEN_MAX    ((size_t)PTRDIFF_MAX / 8 * 7)
+
+struct slab {
+	struct list node;        /* small: in a partial list, or alone */
+	struct list all_node;    /* in pool->all */
+	struct list idle_node;   /* in pool->idle, or alone */
+	uint8_t *base;
+	size_t len, block_len;   /* bytes; the same for a big slab */
+	size_t shown_len;        /* bytes that had pages when it was first shown */
+	uint64_t share_id;       /* not 0: others may have been shown it */
+	uint64_t reader, from;   /* shown to; from whom all came that was in it; 0, or MANY */
+	uint32_t *pages;         /* of each chunk: the steps that have pages */
+	int fd;                  /* -1: none */
+	bool reused;             /* its block was another buffer before */
+	bool aged;               /* it was idle at the last turn */
+	uint32_t n_blocks, n_live;
+	uint32_t n_used;         /* blocks from here on were never handed out */
+	uint32_t free;           /* first free block, NO_BLOCK if none */
+	uint32_t blocks[];
+};
+
+struct ripc__pool {
+	pthread_mutex_t mutex;
+	bool locked;               /* false: one thread only, no lock */
+	uint64_t limit, taken, used, idle_bytes, last_share_id;
+	uint32_t n_descriptors;
+	struct list partial[CLASSES];
+	struct list all, idle;
+	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */
+	struct ripc__foreign foreign;
+};
+
+/* A live block. */
+struct place {
+	struct slab *slab;
+	uint32_t index;
+};
+
+static void lock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_lock(&pool->mutex);
+}
+
+static void unlock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_unlock(&pool->mutex);
+}
+
+/* ---- slabs ------------------------------------------------------------------------------- */
+
+/* keep: its descriptor. */
+static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
+{
+	uint32_t n_blocks = (uint32_t)(len / block_len);
+	size_t n_words = n_blocks + (len + CHUNK - 1) / CHUNK;
+	struct slab *s = calloc(1, sizeof(*s) + n_words * sizeof(s->blocks[0]));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = -1;
+	err = keep ? ripc__memory_map_shared(len, CHUNK, (void **)&s->base, &s->fd) :
+		ripc__memory_map(len, CHUNK, (void **)&s->base);
+	if (err) {
+		free(s);
+		return err;
+	}
+	list_init(&s->node);
+	list_init(&s->idle_node);
+	s->len = len;
+	s->block_len = block_len;
+	s->n_blocks = n_blocks;
+	s->pages = s->blocks + n_blocks;
+	s->free = NO_BLOCK;
+	*slab = s;
+	return 0;
+}
+
+static void slab_destroy(struct slab *slab)
+{
+	ripc__memory_unmap(slab->base, slab->len);
+	if (slab->fd >= 0)
+		close(slab->fd);
+	free(slab);
+}
+
+static bool is_big(const struct slab *slab)
+{
+	return slab->block_len == slab->len;
+}
+
+static bool is_full(const struct slab *slab)
+{
+	return slab->free == NO_BLOCK && slab->n_used == slab->n_blocks;
+}
+
+static uint64_t chunk_of(const void *at)
+{
+	return (uintptr_t)at >> CHUNK_BITS;
+}
+
+static uint64_t n_chunks(const struct slab *slab)
+{
+	return (slab->len + CHUNK - 1) >> CHUNK_BITS;
+}
+
+static void forget_chunks(struct ripc__pool *pool, const struct slab *slab, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		ripc__map_remove(&pool->chunks, chunk_of(slab->base) + i);
+}
+
+static int slab_publish(struct ripc__pool *pool, struct slab *slab)
+{
+	uint64_t n = n_chunks(slab);
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (ripc__map_put(&pool->chunks, chunk_of(slab->base) + i, slab)) {
+			forget_chunks(pool, slab, i);
+			return -ENOMEM;
+		}
+	}
+	list_append(&pool->all, &slab->all_node);
+	if (!is_big(slab))
+		list_append(&pool->partial[class_of(slab->block_len)], &slab->node);
+	return 0;
+}
+
+/* Takes an idle slab out of everything; the caller destroys what is in dead, without lock. */
+static void slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead)
+{
+	forget_chunks(pool, slab, n_chunks(slab));
+	list_remove(&slab->node);
+	list_remove(&slab->all_node);
+	list_remove(&slab->idle_node);
+	pool->n_descriptors -= slab->fd >= 0;
+	pool->idle_bytes -= slab->len;
+	pool->taken -= slab->len;
+	list_append(dead, &slab->node);
+}
+
+static void destroy_all(struct list *dead)
+{
+	while (!list_empty(dead))
+		slab_destroy(list_entry(list_pop(dead), struct slab, node));
+}
+
+/* The oldest idle slabs go until at most so many idle bytes are left. */
+static void trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
+{
+	while (pool->idle_bytes > most)
+		slab_withdraw(pool, list_entry(pool->idle.next, struct slab, idle_node), dead);
+}
+
+static void idle_enter(struct ripc__pool *pool, struct slab *slab)
+{
+	slab->aged = false;
+	list_append(&pool->idle, &slab->idle_node);
+	pool->idle_bytes += slab->len;
+}
+
+static void idle_leave(struct ripc__pool *pool, struct slab *slab)
+{
+	list_remove(&slab->idle_node);
+	pool->idle_bytes -= slab->len;
+}
+
+/* Takes len bytes from the limit, at the expense of idle slabs. */
+static int reserve(struct ripc__pool *pool, uint64_t len, struct list *dead)
+{
+	uint64_t live = pool->taken - pool->idle_bytes;
+
+	if (len > pool->limit - live)
+		return -ENOMEM;
+	if (len > pool->limit - pool->taken)
+		trim_idle(pool, pool->limit - live - len, dead);
+	pool->taken += len;
+	return 0;
+}
+
+/* Makes a new slab, idle. Called with the lock, which it gives up meanwhile. */
+static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab)
+{
+	bool keep = len == block_len && pool->n_descriptors < SHARED_MAX;
+	struct slab *s = NULL;
+	struct list dead;
+	int err;
+
+	list_init(&dead);
+	err = reserve(pool, len, &dead);
+	if (err)
+		return err;
+	unlock(pool);
+	destroy_all(&dead);
+	err = slab_new(len, block_len, keep, &s);
+	lock(pool);
+	if (err)
+		goto give_back;
+	err = slab_publish(pool, s);
+	if (err)
+		goto destroy;
+	idle_enter(pool, s);
+	pool->n_descriptors += s->fd >= 0;
+	*slab = s;
+	return 0;
+destroy:
+	slab_destroy(s);
+give_back:
+	pool->taken -= len;
+	return err;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+static uint8_t *block_at(struct place place)
+{
+	return place.slab->base + place.index * place.slab->block_len;
+}
+
+/* Takes a block from a slab that has one. */
+static struct place block_take(struct ripc__pool *pool, struct slab *slab)
+{
+	struct place place = {slab, slab->free};
+
+	if (place.index != NO_BLOCK)
+		slab->free = slab->blocks[place.index] & ~FREE;
+	else
+		place.index = slab->n_used++;
+	slab->blocks[place.index] = 1;
+	if (slab->n_live++ == 0)
+		idle_leave(pool, slab);
+	if (is_full(slab))
+		list_remove(&slab->node);
+	pool->used += slab->block_len;
+	return place;
+}
+
+static void block_give(struct ripc__pool *pool, struct place place, struct list *dead)
+{
+	struct slab *slab = place.slab;
+	bool was_full = is_full(slab);
+	struct list *partial;
+
+	slab->blocks[place.index] = FREE | slab->free;
+	slab->free = place.index;
+	pool->used -= slab->block_len;
+	if (!is_big(slab) && (was_full || slab->n_live == 1)) {
+		partial = &pool->partial[class_of(slab->block_len)];
+		list_remove(&slab->node);
+		/* One that can be used goes to the front, one that could go to the end. */
+		list_append(slab->n_live == 1 ? partial : partial->next, &slab->node);
+	}
+	if (--slab->n_live == 0) {
+		slab->reused = true;
+		idle_enter(pool, slab);
+		if (slab->share_id && (slab->reader != slab->from || slab->reader == MANY))
+			slab_withdraw(pool, slab, dead);
+		trim_idle(pool, IDLE_MAX, dead);
+	}
+}
+
+/* The live block that contains at; place.slab is NULL if there is none. */
+static struct place find(const struct ripc__pool *pool, const void *at)
+{
+	struct place place = {ripc__map_get(&pool->chunks, chunk_of(at)), 0};
+	size_t offset;
+
+	if (!place.slab)
+		return place;
+	offset = (size_t)((uintptr_t)at - (uintptr_t)place.slab->base);
+	if (!is_big(place.slab)) /* both are below 2^32, which divides faster */
+		place.index = (uint32_t)offset / (uint32_t)place.slab->block_len;
+	if (offset >= place.slab->len || place.index >= place.slab->n_blocks ||
+			place.slab->blocks[place.index] - 1 >= REFS_MAX)
+		place.slab = NULL;
+	return place;
+}
+
+static size_t room_of(struct place place, const void *at)
+{
+	return (size_t)(block_at(place) + place.slab->block_len - (const uint8_t *)at);
+}
+
+static int take_small(struct ripc__pool *pool, uint32_t class, struct place *place)
+{
+	struct list *partial = &pool->partial[class];
+	struct slab *slab = list_entry(partial->next, struct slab, node);
+	int err = 0;
+
+	if (list_empty(partial))
+		err = slab_add(pool, CHUNK, class_len(class), &slab);
+	if (err)
+		return err;
+	*place = block_take(pool, slab);
+	return 0;
+}
+
+/* What was shown to its sender serves it again, as far as that sender has it mapped. */
+static bool is_shown_to(const struct slab *slab, uint64_t from, size_t len)
+{
+	return slab->share_id && from && slab->reader == from && slab->shown_len >= len;
+}
+
+/* Of idle big slabs that have room and waste at most a quarter the shortest, or NULL. */
+static struct slab *idle_big(struct ripc__pool *pool, size_t len, uint64_t from)
+{
+	struct slab *best = NULL;
+
+	list_for_each(node, &pool->idle) {
+		struct slab *slab = list_entry(node, struct slab, idle_node);
+
+		if (!is_big(slab) || slab->len < len || slab->len - len > len / 4)
+			continue;
+		if (is_shown_to(slab, from, len))
+			return slab;
+		if (!slab->share_id && (!best || slab->len < best->len))
+			best = slab;
+	}
+	return best;
+}
+
+static int take_big(struct ripc__pool *pool, size_t len, uint64_t from, struct place *place)
+{
+	struct slab *slab = idle_big(pool, len, from);
+	size_t rounded = big_len(len);
+	int err = 0;
+
+	if (rounded > pool->limit)
+		rounded = ripc__memory_round(len);
+	if (!slab)
+		err = slab_add(pool, rounded, rounded, &slab);
+	if (err)
+		return err;
+	*place = block_take(pool, slab);
+	if (!slab->reused)
+		slab->from = from;
+	else if (slab->from != from)
+		slab->from = MANY;
+	return 0;
+}
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+/* Pieces of a slab that are to get pages. */
+struct due {
+	uint8_t *from;
+	size_t len;
+};
+
+/*
+ * What of a chunk's steps [first, end) has no pages yet, up to the first that has. Of a big slab's
+ * chunk with more than a few it is the whole: a large page. A sender of few bytes does not get us
+ * to take many. They count as faulted in from now on.
+ */
+static struct due chunk_due(struct slab *slab, size_t chunk, uint32_t first, uint32_t end)
+{
+	size_t start = chunk * CHUNK, left = slab->len - start;
+	uint32_t *pages = &slab->pages[chunk], had = *pages, n = first;
+
+	while (first < end && had >> first & 1)
+		first++;
+	for (n = first; n < end && !(had >> n & 1); n++)
+		*pages |= 1u << n;
+	if (n == first)
+		return (struct due){NULL, 0};
+	if (is_big(slab) && left >= CHUNK && (uint32_t)__builtin_popcount(*pages) > STEPS_FEW) {
+		*pages = UINT32_MAX;
+		return (struct due){slab->base + start, CHUNK};
+	}
+	left -= first * STEP;
+	return (struct due){slab->base + start + first * STEP,
+		(n - first) * STEP < left ? (n - first) * STEP : ripc__memory_round(left)};
+}
+
+/* The next piece of [offset, end) of a slab without pages; its len is 0: there is none. */
+static struct due next_due(struct slab *slab, size_t offset, size_t end)
+{
+	struct due due = {NULL, 0};
+
+	while (offset < end && !due.len) {
+		size_t chunk = offset / CHUNK, stop = (chunk + 1) * CHUNK;
+
+		stop = stop < end ? stop : end;
+		due = chunk_due(slab, chunk, (uint32_t)(offset % CHUNK / STEP),
+			(uint32_t)((stop - chunk * CHUNK + STEP - 1) / STEP));
+		offset = stop;
+	}
+	return due;
+}
+
+/* What could not be had is due again, perhaps with some that was had. */
+static void undue(struct slab *slab, const struct due *due)
+{
+	size_t offset = (size_t)(due->from - slab->base);
+
+	for (size_t at = offset; at < offset + due->len; at += STEP)
+		slab->pages[at / CHUNK] &= ~(1u << at % CHUNK / STEP);
+}
+
+/* Gives pages to what is due, and to all else before end that is; without the lock. */
+static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, size_t end)
+{
+	int err = 0;
+
+	while (!err && due.len) {
+		err = ripc__memory_fault(due.from, due.len);
+		lock(pool);
+		if (err)
+			undue(slab, &due);
+		else
+			due = next_due(slab, (size_t)(due.from - slab->base) + due.len, end);
+		unlock(pool);
+	}
+	return err;
+}
+
+/* A block; due: what of its first len bytes is to be faulted in first; or NULL. */
+static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place *place,
+		struct due *due)
+{
+	size_t offset;
+	int err;
+
+	if (len > pool->limit || len > LEN_MAX)
+		return -ENOMEM;
+	lock(pool);
+	if (len <= BLOCK_MAX)
+		err = take_small(pool, class_of(len), place);
+	else
+		err = take_big(pool, len, from, place);
+	if (!err && due) {
+		offset = place->index * place->slab->block_len;
+		*due = next_due(place->slab, offset, offset + len);
+	}
+	unlock(pool);
+	return err;
+}
+
+int ripc__pool_promise(struct ripc__pool *pool, size_t len, uint64_t from, void **buf)
+{
+	struct place place;
+	int err = take(pool, len, from ? from : MANY, &place, NULL);
+
+	if (!err)
+		*buf = block_at(place);
+	return err;
+}
+
+int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
+{
+	struct place place;
+	struct due due;
+	int err = take(pool, len, MANY, &place, &due);
+
+	if (err)
+		return err;
+	if (due.len)
+		err = fault(pool, place.slab, due, place.index * place.slab->block_len +
+			(len < FAULT_MOST ? len : FAULT_MOST));
+	if (err)
+		ripc__pool_free(pool, block_at(place));
+	else
+		*buf = block_at(place);
+	return err;
+}
+
+int ripc__pool_fault(struct ripc__pool *pool, const void *buf, size_t len)
+{
+	struct due due = {NULL, 0};
+	struct place place;
+	size_t offset = 0;
+
+	lock(pool);
+	place = find(pool, buf);
+	if (place.slab && len <= room_of(place, buf)) {
+		offset = (size_t)((const uint8_t *)buf - place.slab->base);
+		due = next_due(place.slab, offset, offset + len);
+	}
+	unlock(pool);
+	return due.len ? fault(pool, place.slab, due, offset + len) : 0;
+}
+
+int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
+{
+	struct place place;
+	int err = 0;
+
+	lock(pool);
+	place = find(pool, buf);
+	if (!place.slab)
+		err = -EINVAL;
+	else if (place.slab->blocks[place.index] == REFS_MAX)
+		err = -EOVERFLOW;
+	else
+		place.slab->blocks[place.index]++;
+	unlock(pool);
+	return err;
+}
+
+int ripc__pool_free(struct ripc__pool *pool, const void *buf)
+{
+	struct place place;
+	struct list dead;
+
+	list_init(&dead);
+	lock(pool);
+	place = find(pool, buf);
+	if (place.slab && --place.slab->blocks[place.index] == 0)
+		block_give(pool, place, &dead);
+	unlock(pool);
+	destroy_all(&dead);
+	return place.slab ? 0 : -EINVAL;
+}
+
+uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
+{
+	struct place place;
+	uint32_t refs;
+
+	lock(pool);
+	place = find(pool, buf);
+	refs = place.slab ? place.slab->blocks[place.index] : 0;
+	unlock(pool);
+	return refs;
+}
+
+/* Bytes from the beginning on that have pages: those that a reader finds there. */
+static size_t filled(const struct slab *slab)
+{
+	size_t len = 0;
+
+	while (len < slab->len && slab->pages[len / CHUNK] >> len % CHUNK / STEP & 1)
+		len += STEP;
+	return len < slab->len ? len : slab->len;
+}
+
+/* Nobody is shown what the block held before, but its sender. */
+static bool may_show(const struct slab *slab, uint64_t reader)
+{
+	return slab->fd >= 0 &&
+		(!slab->reused || (slab->from == reader && reader != MANY));
+}
+
+int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint64_t reader,
+		struct ripc__shared *shared)
+{
+	struct place place;
+	int err = -EINVAL;
+
+	reader = reader ? reader : MANY;
+	lock(pool);
+	place = find(pool, buf);
+	if (place.slab && may_show(place.slab, reader) && len <= room_of(place, buf)) {
+		if (!place.slab->share_id) {
+			place.slab->share_id = ++pool->last_share_id;
+			place.slab->reader = reader;
+			place.slab->shown_len = filled(place.slab);
+		} else if (place.slab->reader != reader) {
+			place.slab->reader = MANY;
+		}
+		*shared = (struct ripc__shared){place.slab->share_id, place.slab->base,
+			place.slab->len, place.slab->fd};
+		err = 0;
+	}
+	unlock(pool);
+	return err;
+}
+
+bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared)
+{
+	const struct slab *slab;
+	bool is;
+
+	lock(pool);
+	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
+	is = slab && slab->share_id == shared->id; /* also while it is idle */
+	unlock(pool);
+	return is;
+}
+
+size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
+{
+	struct place place;
+	size_t room;
+
+	lock(pool);
+	place = find(pool, buf);
+	room = place.slab ? room_of(place, buf) : 0;
+	unlock(pool);
+	return room;
+}
+
+/* ---- foreign memory ---------------------------------------------------------------------- */
+
+static bool meets_slab(const struct ripc__pool *pool, const void *buf, size_t len)
+{
+	list_for_each(node, &pool->all) {
+		const struct slab *slab = list_entry(node, struct slab, all_node);
+
+		if (ripc__foreign_overlap(buf, len, slab->base, slab->len))
+			return true;
+	}
+	return false;
+}
+
+int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
+{
+	uintptr_t last;
+	int err;
+
+	if (!buf || !len || __builtin_add_overflow((uintptr_t)buf, len - 1, &last) ||
+			last == UINTPTR_MAX)
+		return -EINVAL;
+	lock(pool);
+	err = meets_slab(pool, buf, len) ? -EEXIST : ripc__foreign_add(&pool->foreign, buf, len);
+	unlock(pool);
+	return err;
+}
+
+int ripc__pool_unregister(struct ripc__pool *pool, void *buf)
+{
+	int err;
+
+	lock(pool);
+	err = ripc__foreign_remove(&pool->foreign, buf);
+	unlock(pool);
+	return err;
+}
+
+bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len)
+{
+	struct place place;
+	bool owns;
+
+	lock(pool);
+	place = find(pool, buf);
+	owns = place.slab ? len <= room_of(place, buf) :
+		ripc__foreign_contains(&pool->foreign, buf, len);
+	unlock(pool);
+	return owns;
+}
+
+/* ---- the pool ---------------------------------------------------------------------------- */
+
+int ripc__pool_open(uint64_t limit, bool locked, struct ripc__pool **pool)
+{
+	struct ripc__pool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	if (!limit)
+		limit = ripc__memory_half();
+	p->limit = limit < CHUNK ? CHUNK : limit;
+	p->locked = locked;
+	if (pthread_mutex_init(&p->mutex, NULL)) {
+		free(p);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < CLASSES; i++)
+		list_init(&p->partial[i]);
+	list_init(&p->all);
+	list_init(&p->idle);
+	ripc__map_init(&p->chunks, (uintptr_t)p);
+	*pool = p;
+	return 0;
+}
+
+void ripc__pool_close(struct ripc__pool *pool)
+{
+	while (!list_empty(&pool->all))
+		slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
+	ripc__map_free(&pool->chunks);
+	pthread_mutex_destroy(&pool->mutex);
+	ripc__foreign_free(&pool->foreign);
+	free(pool);
+}
+
+bool ripc__pool_is_large(struct ripc__pool *pool)
+{
+	bool is;
+
+	lock(pool);
+	is = pool->taken > IDLE_KEEP;
+	unlock(pool);
+	return is;
+}
+
+/* Withdraws an idle slab that was so at the last turn, and no more than should go. */
+static bool turn_one(struct ripc__pool *pool, size_t *left, struct list *dead)
+{
+	struct slab *slab = list_entry(pool->idle.next, struct slab, idle_node);
+
+	if (pool->idle_bytes <= IDLE_KEEP || !slab->aged || !*left)
+		return false;
+	*left -= slab->len < *left ? slab->len : *left;
+	slab_withdraw(pool, slab, dead);
+	return true;
+}
+
+bool ripc__pool_turn(struct ripc__pool *pool)
+{
+	size_t left = TURN_MOST;
+	struct list dead;
+
+	list_init(&dead);
+	lock(pool);
+	while (turn_one(pool, &left, &dead))
+		;
+	list_for_each(node, &pool->idle)
+		list_entry(node, struct slab, idle_node)->aged = true;
+	unlock(pool);
+	destroy_all(&dead);
+	return !left;
+}
+
+void ripc__pool_stats(struct ripc__pool *pool, struct ripc__pool_stats *stats)
+{
+	lock(pool);
+	*stats = (struct ripc__pool_stats){pool->taken, pool->limit, pool->used};
+	unlock(pool);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Return buffers that are lent to partners for their answers. */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/move/returns.h"
+#include "core/objects.h"
+#include "lent.h"
+#include "util/list.h"
+#include "util/rare.h"
+#include "windows.h"
+
+int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)
+{
+	size_t size = request->n_returns * sizeof(struct ripc_buffer);
+	struct lent *lent;
+
+	*id = 0;
+	if (request->n_returns == 0)
+		return 0;
+	if (request->n_returns > RIPC_ITEMS_MAX || !request->returns)
+		return -EINVAL;
+	for (uint32_t i = 0; i < request->n_returns; i++) {
+		if (!ripc__mem_is_sane(&request->returns[i].mem))
+			return -EINVAL;
+	}
+	lent = malloc(sizeof(*lent) + size);
+	if (!lent)
+		return -ENOMEM;
+	*lent = (struct lent){.id = ripc__nonce(service->ctx), .to = request->to,
+		.cookie = request->cookie, .n = request->n_returns};
+	memcpy(lent->buffers, request->returns, size);
+	list_append(&service->lent, &lent->node);
+	*id = lent->id;
+	return 0;
+}
+
+struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from)
+{
+	list_for_each(node, &service->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == id && lent->to == from && !lent->in_use && !lent->cancelled)
+			return lent;
+	}
+	return NULL;
+}
+
+void ripc__lent_free(struct lent *lent)
+{
+	ripc__returns_abandon(lent);
+	list_remove(&lent->node);
+	free(lent);
+}

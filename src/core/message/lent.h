@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Return buffers lent to a partner for one answer. */
+#ifndef RIPC_LENT_H
+#define RIPC_LENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ripc/ripc.h"
+#include "util/list.h"
+
+struct device;
+struct permit;
+struct ripc_send;
+struct ripc_service;
+
+/* Return buffers lent to a partner for one answer. */
+struct lent {
+	struct list node; /* service->lent */
+	uint64_t id, to, cookie;
+	bool in_use;
+	bool cancelled;   /* taken back as soon as it is not in use */
+	struct permit *permit; /* its partner can write into it; NULL: nobody can */
+	uint64_t opened_for;   /* incarnation that could; 0: none */
+	const struct device *opened_on; /* by which */
+	uint8_t opened;        /* bit i: buffer i was opened to it */
+	uint32_t n;
+	struct ripc_buffer buffers[];
+};
+
+struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from);
+void ripc__lent_free(struct lent *lent);
+int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Items of received messages that lie in the memory of who gave them (RIPC_GIVE): mapped when the
+ * message is announced, handed back when the application has dropped its references.
+ *
+ * Design notes. One mapping can show several items, of several messages: the references of the
+ * application are counted for all of it together, and each key by which it was shown is a reference
+ * of ours to the owner's buffer. All these are alike, as the mapping is one buffer of the owner:
+ * one of them goes home as soon as the application has fewer than there are. Nothing of this is in
+ * the pool, which knows nothing of it; there are few, so they are searched.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory/pool.h"
+#include "core/net/backend.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/wire/wire.h"
+#include "mapped.h"
+#include "message.h"
+#include "util/list.h"
+
+struct hold {
+	struct list node;
+	void *handle; /* the backend's */
+	size_t len;
+};
+
+struct mapped {
+	struct list node; /* ctx->mapped */
+	struct device *device;
+	uint8_t *base;
+	size_t len;
+	uint32_t refs, n_holds; /* the application's references; the owner's */
+	struct list holds;
+};
+
+static struct mapped *find(struct ripc_context *ctx, const void *buf)
+{
+	list_for_each(node, &ctx->mapped) {
+		struct mapped *mapped = list_entry(node, struct mapped, node);
+
+		if ((uintptr_t)buf - (uintptr_t)mapped->base < mapped->len)
+			return mapped;
+	}
+	return NULL;
+}
+
+static void hold_drop(struct ripc_context *ctx, struct mapped *mapped)
+{
+	struct hold *hold = list_entry(list_pop(&mapped->holds), struct hold, node);
+
+	mapped->n_holds--;
+	ctx->stats.mapped_held_bytes -= hold->len;
+	mapped->device->ops->unmap(mapped->device->port, hold->handle);
+	free(hold);
+}
+
+static void mapped_free(struct mapped *mapped)
+{
+	list_remove(&mapped->node);
+	free(mapped);
+}
+
+/* ---- references -------------------------------------------------------------------------- */
+
+/* The end of the buffer that contains buf, and its references; NULL: none of ours. */
+static const uint8_t *buffer_end(struct ripc_context *ctx, const void *buf, uint32_t *refs)
+{
+	const struct mapped *mapped;
+
+	*refs = ripc__pool_refs(ctx->pool, buf);
+	if (*refs)
+		return (const uint8_t *)buf + ripc__pool_room(ctx->pool, buf);
+	mapped = find(ctx, buf);
+	if (!mapped)
+		return NULL;
+	*refs = mapped->refs;
+	return mapped->base + mapped->len;
+}
+
+int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n)
+{
+	const uint8_t *ends[RIPC_ITEMS_MAX];
+	uint32_t refs;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const uint8_t *start = items[i].iov_base;
+
+		ends[i] = buffer_end(ctx, start, &refs);
+		if (!ends[i] || items[i].iov_len > (size_t)(ends[i] - start))
+			return -EINVAL;
+		for (uint32_t j = 0; j <= i; j++) {
+			if (ends[j] == ends[i] && refs-- == 0)
+				return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+int ripc__buffer_ref(struct ripc_context *ctx, const void *buf)
+{
+	int error = ripc__pool_ref(ctx->pool, buf);
+	struct mapped *mapped = error == -EINVAL ? find(ctx, buf) : NULL;
+
+	if (!mapped)
+		return error;
+	if (mapped->refs == INT32_MAX)
+		return -EOVERFLOW;
+	mapped->refs++;
+	return 0;
+}
+
+int ripc__buffer_free(struct ripc_context *ctx, const void *buf)
+{
+	int error = ripc__pool_free(ctx->pool, buf);
+	struct mapped *mapped = error ? find(ctx, buf) : NULL;
+
+	if (!mapped)
+		return error;
+	mapped->refs--;
+	while (mapped->n_holds > mapped->refs)
+		hold_drop(ctx, mapped);
+	if (mapped->refs == 0)
+		mapped_free(mapped);
+	return 0;
+}
+
+void ripc__mapped_close(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->mapped)) {
+		struct mapped *mapped = list_entry(ctx->mapped.next, struct mapped, node);
+
+		while (mapped->n_holds)
+			hold_drop(ctx, mapped);
+		mapped_free(mapped);
+	}
+}
+
+/* ---- mapping ----------------------------------------------------------------------------- */
+
+/* Notes what a device has mapped. False: no memory for it. */
+static bool note(struct ripc_context *ctx, struct device *device,
+		const struct ripc__mapping *mapping, size_t len)
+{
+	struct mapped *mapped = find(ctx, mapping->base);
+	struct hold *hold = malloc(sizeof(*hold));
+
+	if (!hold)
+		return false;
+	if (!mapped) {
+		mapped = calloc(1, sizeof(*mapped));
+		if (!mapped) {
+			free(hold);
+			return false;
+		}
+		mapped->device = device;
+		mapped->base = mapping->base;
+		mapped->len = mapping->base_len;
+		list_init(&mapped->holds);
+		list_append(&ctx->mapped, &mapped->node);
+	}
+	*hold = (struct hold){.handle = mapping->handle, .len = len};
+	list_append(&mapped->holds, &hold->node);
+	mapped->n_holds++;
+	mapped->refs++;
+	ctx->stats.mapped_held_bytes += len;
+	return true;
+}
+
+/* A short one that came with the announcement, or is empty, has a buffer of the pool. */
+static bool item_copy(struct ripc_context *ctx, const void *bytes, struct iovec *item)
+{
+	if (ripc__pool_alloc(ctx->pool, item->iov_len, &item->iov_base))
+		return false;
+	if (item->iov_len)
+		memcpy(item->iov_base, bytes, item->iov_len);
+	return true;
+}
+
+/* Finds memory for one item, which begins at start. */
+static bool item_map(struct partner *partner, const struct wire_packet *announce, uint32_t i,
+		uint64_t start, struct iovec *item)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	struct ripc__mapping mapping;
+	struct ripc__key key;
+
+	item->iov_len = wire_item_len(announce, i);
+	if (item->iov_len == 0 || start + item->iov_len <= announce->payload_len)
+		return item_copy(ctx, announce->payload + start, item);
+	wire_item_key(announce, i, &key.address, &key.key);
+	if (device->ops->map(device->port, partner->peer->route, &key, item->iov_len, &mapping))
+		return false;
+	if (!note(ctx, device, &mapping, item->iov_len)) {
+		device->ops->unmap(device->port, mapping.handle);
+		return false;
+	}
+	item->iov_base = mapping.mem;
+	return true;
+}
+
+/* Are they given, by a way that can map them, and is there no place for them here? */
+static bool may_map(struct partner *partner, const struct wire_packet *announce)
+{
+	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+
+	return announce->announce.keys == WIRE_KEYS_GIVEN &&
+		device->attr.caps & RIPC_CAP_MAP && !partner->peer->opening &&
+		list_empty(&partner->service->windows) && !announce->replies;
+}
+
+struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct message *message;
+	struct iovec *items;
+	uint64_t start = 0;
+
+	if (!may_map(partner, announce))
+		return NULL;
+	message = ripc__message_alloc(ctx, announce->n_items, false);
+	if (!message)
+		return NULL;
+	items = (struct iovec *)message->public.items;
+	for (uint32_t i = 0; i < announce->n_items; i++) {
+		if (item_map(partner, announce, i, start, &items[i])) {
+			start += items[i].iov_len;
+			continue;
+		}
+		while (i-- > 0)
+			ripc__buffer_free(ctx, items[i].iov_base);
+		ripc__message_free(message);
+		return NULL;
+	}
+	message->items_in_pool = message->mapped = true;
+	ctx->stats.mapped_bytes += announce->announce.total - announce->payload_len;
+	return message;
+}

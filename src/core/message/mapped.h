@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers that are given (RIPC_GIVE) where the network can map them: those of others that are read
+ * here where they are, and ours that are held elsewhere.
+ */
+#ifndef RIPC_MAPPED_H
+#define RIPC_MAPPED_H
+
+#include <stdint.h>
+
+struct iovec;
+struct message;
+struct partner;
+struct ripc_context;
+struct wire_packet;
+
+/* The message of an announcement of given items, which are mapped; NULL: they are to be read. */
+struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce);
+/* Before the devices close: what is still held. */
+void ripc__mapped_close(struct ripc_context *ctx);
+/*
+ * May they be given? Each lies in a buffer of the pool, or one that is mapped, of which there is a
+ * reference for each item in it; else -EINVAL.
+ */
+int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n);
+/* A buffer of the pool, or one that is mapped: one reference more; one less. */
+int ripc__buffer_ref(struct ripc_context *ctx, const void *buf);
+int ripc__buffer_free(struct ripc_context *ctx, const void *buf);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages: memory for them, and its way back. A message is one pool block: struct message, items,
+ * places, and, where they are small, the bytes of the items.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/wait.h"
+#include "core/memory/pool.h"
+#include "core/send/ended.h"
+#include "core/send/outgoing.h"
+#include "core/wire/wire.h"
+#include "mapped.h"
+#include "message.h"
+#include "util/list.h"
+#include "util/rare.h"
+
+/* Only with the lock is one taken away, so that nobody else can have. */
+static struct message *freed_take(struct ripc_context *ctx)
+{
+	struct message *message = atomic_load_explicit(&ctx->freed, memory_order_acquire);
+
+	if (message)
+		atomic_store_explicit(&ctx->freed, NULL, memory_order_relaxed);
+	return message;
+}
+
+static RIPC__RARE void *block_find(struct ripc_context *ctx, size_t len)
+{
+	void *block;
+
+	if (len == SPARE_BYTES && ctx->n_spares) {
+		ctx->n_spares--;
+		return list_entry(list_pop(&ctx->spares), struct message, node);
+	}
+	return ripc__pool_alloc(ctx->pool, len, &block) ? NULL : block;
+}
+
+static void *block_take(struct ripc_context *ctx, size_t len)
+{
+	void *block = len == SPARE_BYTES ? freed_take(ctx) : NULL;
+
+	return block ? block : block_find(ctx, len);
+}
+
+/* In a block of so many bytes. */
+static struct message *message_make(struct ripc_context *ctx, uint32_t n_items, size_t len)
+{
+	bool spare = len <= SPARE_BYTES;
+	struct message *message = block_take(ctx, spare ? SPARE_BYTES : len);
+
+	if (!message)
+		return NULL;
+	/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */
+	message->public = (struct ripc_msg){.n_items = n_items,
+		.items = (struct iovec *)(message + 1)};
+	list_init(&message->node);
+	message->ctx = ctx;
+	message->partner = NULL;
+	message->home = MESSAGE_POOL;
+	message->items_in_pool = message->mapped = message->queued = false;
+	message->spare = spare;
+	return message;
+}
+
+struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places)
+{
+	size_t items = n_items * sizeof(struct iovec);
+	size_t more = items + (places ? n_items * sizeof(struct ripc_buffer) : 0);
+	struct message *message = message_make(ctx, n_items, sizeof(*message) + more);
+
+	if (!message)
+		return NULL;
+	memset(message + 1, 0, more);
+	if (places)
+		message->public.places = (struct ripc_buffer *)((char *)(message + 1) + items);
+	return message;
+}
+
+struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	uint32_t n_items = packet->n_items;
+	size_t head = (sizeof(struct message) + n_items * sizeof(struct iovec) + 15) & ~(size_t)15;
+	size_t left = packet->payload_len;
+	struct message *message = message_make(ctx, n_items, head + left);
+	struct iovec *item;
+	char *bytes;
+
+	if (!message)
+		return NULL;
+	item = (struct iovec *)(message + 1);
+	bytes = (char *)message + head;
+	for (uint32_t i = 0; i + 1 < n_items; i++, item++) {
+		*item = (struct iovec){bytes, wire_item_len(packet, i)};
+		bytes += item->iov_len;
+		left -= item->iov_len;
+	}
+	*item = (struct iovec){bytes, left}; /* their lengths' sum is the payload's */
+	return message;
+}
+
+void ripc__spares_free(struct ripc_context *ctx)
+{
+	struct message *freed = freed_take(ctx);
+
+	if (freed)
+		ripc__pool_free(ctx->pool, freed);
+	while (ctx->n_spares) {
+		struct list *node = list_pop(&ctx->spares);
+
+		ctx->n_spares--;
+		ripc__pool_free(ctx->pool, list_entry(node, struct message, node));
+	}
+}
+
+/* Without the lock, what most often is freed: a short. False: there is no room for it. */
+static bool freed_put(struct message *message)
+{
+	struct ripc_context *ctx = message->ctx;
+	struct message *none = NULL;
+
+	return message->spare && !message->items_in_pool &&
+		!atomic_load_explicit(&ctx->has_refs, memory_order_relaxed) &&
+		atomic_compare_exchange_strong_explicit(&ctx->freed, &none, message,
+			memory_order_release, memory_order_relaxed);
+}
+
+static void message_free_pool(struct message *message)
+{
+	struct ripc_msg *public = &message->public;
+
+	for (uint32_t i = 0; message->items_in_pool && i < public->n_items; i++) {
+		if (message->mapped)
+			ripc__buffer_free(message->ctx, public->items[i].iov_base);
+		else if (!public->places || public->places[i].place == RIPC_IN_POOL)
+			ripc__pool_free(message->ctx->pool, public->items[i].iov_base);
+	}
+	if (message->spare && message->ctx->n_spares < SPARES_MAX &&
+			!atomic_load_explicit(&message->ctx->has_refs, memory_order_relaxed)) {
+		message->ctx->n_spares++;
+		list_prepend(&message->ctx->spares, &message->node);
+		return;
+	}
+	ripc__pool_free(message->ctx->pool, message);
+}
+
+static void outgoing_message_free(struct outgoing *outgoing)
+{
+	outgoing->reported = false;
+	ripc__outgoing_put(outgoing);
+}
+
+/* With the lock. */
+void ripc__message_free(struct message *message)
+{
+	if (message->home == MESSAGE_POOL)
+		message_free_pool(message);
+	else if (message->home == MESSAGE_OUTGOING)
+		outgoing_message_free(list_entry(message, struct outgoing, message));
+	else
+		message->queued = false;
+}
+
+/* The pool has a lock of its own; what is kept for the next short is under ours. */
+static RIPC__RARE void free_locked(struct message *message)
+{
+	struct ripc_context *ctx = message->ctx;
+
+	if (message->home == MESSAGE_POOL && !message->spare && !message->mapped) {
+		message_free_pool(message);
+	} else if (message->home == MESSAGE_POOL && !message->mapped) {
+		ripc__lock(ctx);
+		message_free_pool(message);
+		ripc__unlock(ctx);
+	} else if (ripc__enter(ctx) == 0) {
+		ripc__message_free(message);
+		ripc__leave(ctx);
+	}
+}
+
+void ripc_msg_free(struct ripc_msg *msg)
+{
+	struct message *message = (struct message *)msg;
+
+	if (msg && *message->ctx->alive && !freed_put(message))
+		free_locked(message);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A message in a queue, or with the application. */
+#ifndef RIPC_MESSAGE_H
+#define RIPC_MESSAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/peer/share.h"
+#include "ripc/ripc.h"
+#include "util/list.h"
+
+struct partner;
+struct ripc_context;
+struct wire_packet;
+
+#define SPARE_BYTES        2048u  /* of a message that is kept for the next short */
+#define SPARES_MAX         16u
+
+/* A message in a service's queue or with the application. */
+struct message {
+	struct ripc_msg public;
+	struct list node;
+	struct ripc_context *ctx;
+	struct partner *partner; /* while it is queued: who sent it; NULL: we did */
+	struct holding held;     /* by that partner, for this message */
+	enum share share;        /* of which */
+	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
+	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
+	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
+	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
+};
+
+/* In one pool block, or NULL. _whole: with the packet's items; copy its payload to the first. */
+struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
+struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
+void ripc__spares_free(struct ripc_context *ctx);
+/* Frees a message that never reached the application. */
+void ripc__message_free(struct message *message);
+
+#endif

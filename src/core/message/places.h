@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the items of a long message land. */
+#ifndef RIPC_PLACES_H
+#define RIPC_PLACES_H
+
+#include <stdint.h>
+
+struct incoming;
+struct lent;
+struct message;
+struct partner;
+struct ripc_msg;
+struct ripc_service;
+struct wire_packet;
+
+/* Makes the message of an announcement with a place for each item; NULL: some has none. */
+struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
+		struct lent *lent);
+/* The same with the items' bytes, which have come with it. */
+struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet);
+
+uint64_t ripc__places_kib(const struct ripc_msg *public); /* in the pool */
+
+/* Frees a message that is not to be delivered; its windows go back to where they were. */
+void ripc__places_release(struct ripc_service *service, struct message *message);
+/* The service is closed: only what is in the pool is left to release. */
+void ripc__places_orphan(struct message *message);
+/* The message goes to the application: windows are used up. */
+void ripc__places_settle(struct message *message);
+/* Gives pages to where bytes [start, end) will land. -ENOMEM. */
+int ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
+
+#endif

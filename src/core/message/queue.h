@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The queue of a service. */
+#ifndef RIPC_QUEUE_H
+#define RIPC_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct holding;
+struct message;
+struct partner;
+struct ripc_service;
+
+int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message);
+void ripc__service_enqueue(struct ripc_service *service, struct message *message);
+/* Its descriptor, if it has one, is as its queue is; not while a call waits, which takes first. */
+void ripc__service_tell(struct ripc_service *service);
+void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
+/* May one more message of this partner be queued? */
+bool ripc__queue_has_room(const struct partner *partner);
+/* Queues a message of this partner, which until it is read holds what it held of SHARE_LARGE
+ * while it came, or (large NULL) so many bytes of SHARE_SMALL. */
+void ripc__service_deliver(struct partner *partner, struct message *message,
+		const struct holding *large, uint64_t small_bytes);
+/* Frees the messages that are left. */
+void ripc__queue_free(struct ripc_service *service);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts and services: the objects that all rooms know. */
+#ifndef RIPC_OBJECTS_H
+#define RIPC_OBJECTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/env.h"
+#include "core/message/message.h"
+#include "core/move/moves.h"
+#include "core/net/backend.h"
+#include "core/partner/death.h"
+#include "core/partner/guess.h"
+#include "core/partner/hint.h"
+#include "core/peer/devices.h"
+#include "core/peer/share.h"
+#include "core/send/cork.h"
+#include "ripc/ripc.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/mutex.h"
+#include "util/timers.h"
+
+struct askers;
+struct device;
+struct message;
+struct partner;
+struct ripc__pool;
+struct ripc__resolver;
+struct waiter;
+
+#define CLOSED_MAX         64u    /* services of which we remember when they were closed */
+#define QUEUE_MAX          4096u  /* messages in a service's queue */
+
+struct ripc_service {
+	struct ripc_context *ctx;
+	struct list node;          /* ctx->services */
+	uint64_t id, incarnation, stamp;
+	struct list queue;
+	uint32_t queued;
+	uint32_t n_incoming;       /* being received */
+	uint64_t numbers;          /* all numbers up to this may have been used */
+	struct ripc__map partners; /* current partner by ID */
+	struct partner *recent;    /* the one of them that was looked for last, or NULL */
+	struct askers *askers;	   /* who lent us return buffers (claim.c); or NULL */
+	struct list windows, lent;
+	uint64_t windows_posted;
+	struct message retry, conflict; /* built-in notices */
+	int event_fd;              /* for event loops (descriptor.c); -1 until asked for */
+	bool event_set;            /* it is readable */
+	uint32_t n_takers;         /* calls that wait for a message */
+	bool draining, publishing, closing;
+	bool ended;                /* closed: the last call that waits in it frees it */
+	uint32_t n_waiting;        /* calls that wait in it */
+	int publish_status;
+	_Atomic uint32_t wakes;    /* of ripc_wake(), that have ended no call yet */
+};
+
+struct ripc_context {
+	struct ripc__mutex lock;
+	struct ripc_config cfg;    /* strings are our copies */
+	struct ripc__env env;
+	struct ripc__host host;
+	uint64_t incarnation;
+	uint8_t secret[16];
+	uint64_t counter, places;  /* of nonces; of ordered messages */
+	uint64_t now_us;
+	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
+	bool has_ticks;            /* the clock is the real one, to which they belong */
+	const uint32_t *alive;     /* 1 here, 0 in a forked child */
+	struct device devices[8];
+	uint32_t n_devices;
+	size_t route_bytes;        /* of the longest route of all devices */
+	bool any_broken, walking;  /* some peer is: ripc__routes_mend(); it goes through partners */
+	struct device *hot;        /* by which messages come (wait.c) */
+	uint32_t hot_run, hot_looks; /* how surely; looks at it */
+	_Atomic(struct device *) waits_on; /* the reader sleeps in its port's own wait; or NULL */
+	atomic_bool woken;         /* by ripc_wake() (interrupt.c) */
+	_Atomic(struct device *) watch_beside; /* the thread watches all other ports; or NULL */
+	uint64_t retry_us;         /* when to try devices that failed again */
+	struct ripc__pool *pool;
+	struct ripc__resolver *resolver;
+	struct ripc__timers timers;
+	uint32_t n_timers;         /* objects that may set one */
+	uint32_t n_busy;           /* long messages with bytes still to send or receive */
+	struct list services, partners, acks, on_trial, granted, ungranted;
+	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
+	                              application */
+	struct list readings, lingering; /* with more to ask for, in turn; given up */
+	struct list mapped;        /* others' memory (mapped.c) */
+	struct list permits, offers, writings; /* returns.h */
+	uint32_t n_offers;
+	struct moves reads, writes; /* in progress */
+	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; order.h */
+	uint32_t picks;
+	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
+	struct partner **slots;    /* by token */
+	uint32_t n_slots, free_slots;
+	uint16_t *slot_stack;
+	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
+	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
+	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
+	uint32_t n_spares;
+	_Atomic(struct message *) freed; /* one more, put there without the lock; or NULL */
+	atomic_bool has_refs;      /* messages may have several references: none is kept */
+	struct partner *corked[CORKED_MAX]; /* whose longs wait to be announced together; or NULL */
+	uint32_t n_corked;
+	uint64_t corked_due_us;    /* until when they do */
+	uint64_t nowait_us;        /* when the last RIPC_NOWAIT long was sent */
+	uint64_t next_sweep_us, pool_due_us; /* partners; idle memory of the pool */
+	struct closed {
+		uint64_t incarnation, closed_us;
+	} closed[CLOSED_MAX];      /* our former services, a ring */
+	uint32_t n_closed;
+	uint64_t closed_floor_us;  /* who is neither here nor in the ring was not here after this */
+	struct ripc_stats stats;
+	uint64_t stranger_tokens, stranger_us, no_room_us[2]; /* room.h */
+	uint64_t rechecks_us;				      /* claim.c */
+	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
+	struct death death;
+	struct hints hints;
+	struct list waiters;
+	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
+	bool changed;              /* something happened that a waiter may wait for */
+	bool expect_sleep;         /* the last look found nothing: sleep at once */
+	bool quiet;                /* that slot came back empty-handed: sleep in ppoll */
+	uint32_t looks, sleeps, yield_credit, glance_us;
+	int kick_fd, thread_kick_fd;
+	int ports_fd;              /* the application's, for all ports; -1 until asked for */
+	uint32_t n_event_fds;      /* services with a descriptor */
+	uint64_t reader_until_us;  /* while the reader is asleep: until when */
+	pthread_t thread;
+	bool reader_kicked;
+	bool thread_runs, thread_stop, thread_holds, thread_parked, thread_asleep, thread_kicked;
+	_Atomic uint64_t thread_until_us;
+	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
+	uint64_t resolver_us;      /* when the resolver's sources were last polled */
+	struct ping *pings;
+	char *strings[4], *options;
+	atomic_bool said_no_memory; /* that the pool is full, or the system's memory */
+};
+
+struct ping {
+	struct ping *next;
+	uint64_t nonce, began_us, rtt_us;
+	bool done;
+};
+
+static inline void ripc__point(struct ripc_context *ctx, const char *name)
+{
+	if (__builtin_expect(ctx->env.point != NULL, 0))
+		ctx->env.point(ctx->env.arg, name);
+}
+
+#endif

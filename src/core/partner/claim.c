@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Claims: see claim.h.
+ *
+ * Design notes. Incarnations, contexts and IDs are no secret, so that anybody may claim any of
+ * them. A claim is known again by the token that it came with, which its sender has drawn, or by
+ * the address that it came from; otherwise it is somebody else's, whatever it says. Of those that
+ * claim one thing the one is true that lives where the resolver's record says. Where that is
+ * another address, perhaps of the same context, an echo with the claimant's own token goes there:
+ * only a context that gave that token to nobody but us answers it, any other says RETRY (input.c).
+ * Silence decides nothing: what is sent by ID waits, and ends at its deadline.
+ */
+#include "claim.h"
+#include "core/base/base.h"
+#include "core/peer/path.h"
+#include "core/peer/peer.h"
+#include "core/peer/route.h"
+#include "core/peer/timing.h"
+#include "core/resolve/resolver.h"
+#include "core/send/ended.h"
+#include "core/send/moving.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
+#include "core/wire/wire.h"
+#include "find.h"
+#include "packet.h"
+#include "partner.h"
+#include "token.h"
+#include "util/list.h"
+#include "util/rare.h"
+#include "util/timers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+#define CLAIMANTS_MAX  16u /* of one incarnation; beyond these only who the resolver has named */
+#define HOST_CLAIMS    4u  /* of these from one host */
+#define ASKERS_MAX     64u /* answers to so many questions find who asked */
+#define RECHECKS_US    200000u /* the resolver is asked again for a claim so often, on average */
+#define RECHECKS_MOST  1000000u
+#define ECHO_AGAIN_US  10000u
+#define ECHO_SLOWEST_US 320000u
+#define ECHOES_FIRST   4u  /* after so many the resolver is asked again where it lives */
+
+/* A claimant that is asked for where the resolver says that it lives. */
+struct proving {
+	struct ripc__timer timer;
+	struct partner *partner;
+	uint64_t nonce;
+	uint32_t wait_us, n_asked;
+};
+
+/* Return buffers that were lent by one that has only claimed its ID. */
+struct asker {
+	uint64_t lends, token_in;
+};
+
+struct askers {
+	uint32_t next;
+	struct asker recent[ASKERS_MAX];
+};
+
+/* ---- who is who -------------------------------------------------------------------------- */
+
+static bool leads_to(const struct partner *partner, const struct device *device,
+		const struct ripc__addr *addr)
+{
+	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
+		device->ops->peer_matches(device->port, partner->peer->route, addr);
+}
+
+/* Does its route lead to where the record says that it lives? */
+static bool lives_there(const struct partner *partner, const struct ripc__answer *answer)
+{
+	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	const struct wire_record *record = &answer->record;
+	struct ripc__addr addr;
+
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		if (record->addrs[i].backend == device->ops->id && device->ops->addr_choose(
+				device->port, record->addrs[i].blob, record->addrs[i].len,
+				answer->host, &addr) == 0 && leads_to(partner, device, &addr))
+			return true;
+	}
+	return false;
+}
+
+static bool says(const struct partner *partner, uint64_t id, uint64_t context)
+{
+	return partner->id == id && partner->peer->context == context;
+}
+
+/* One that is known for sure and was heard lately: nobody else is it. */
+static bool is_established(const struct partner *partner)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+
+	return partner->resolved && partner->known && !partner->dead &&
+		ctx->now_us - partner->used_us < ripc__silence_us(ctx);
+}
+
+/* Does the resolver say that the claimant lives where the hello came from? Nobody is asked. */
+static bool is_recorded(struct ripc_context *ctx, const struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from)
+{
+	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver,
+		packet->hello.service);
+	struct ripc__addr addr;
+
+	if (!answer || answer->record.incarnation != packet->h.src ||
+			answer->record.context != packet->hello.context)
+		return false;
+	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
+		const struct wire_record_addr *at = &answer->record.addrs[i];
+
+		if (at->backend == device->ops->id && device->ops->addr_choose(device->port,
+				at->blob, at->len, answer->host, &addr) == 0 &&
+				addr.len == from->len &&
+				memcmp(addr.blob, from->blob, addr.len) == 0)
+			return true;
+	}
+	return false;
+}
+
+enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from,
+		struct partner **found)
+{
+	struct ripc_context *ctx = service->ctx;
+	uint64_t host = ripc__host_key(ctx, from);
+	struct partner *partner, *here = NULL, *asked = NULL;
+	uint32_t n = 0, n_host = 0;
+	bool is_taken = false;
+
+	for (; (partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, n)); n++) {
+		bool is_here = leads_to(partner, device, from);
+
+		n_host += partner->peer->host->key == host;
+		if (!says(partner, packet->hello.service, packet->hello.context)) {
+			is_taken |= is_here;
+			continue;
+		}
+		if (partner->token_out == packet->hello.token && !partner->crossed) {
+			*found = partner;
+			return CLAIM_SAME;
+		}
+		here = is_here ? partner : here;
+		asked = partner->token_out == packet->hello.token && !partner->dead ? partner :
+			asked;
+		if (partner->resolved && !partner->dead && !partner->token_out)
+			asked = partner->misled ? asked : partner;
+		is_taken |= is_established(partner);
+	}
+	*found = here ? here : asked;
+	if (*found)
+		return here ? CLAIM_SAME : CLAIM_CROSSED;
+	/* One address cannot claim two things at once, nor be what is known to be elsewhere. */
+	if (is_taken)
+		return CLAIM_REFUSED;
+	return (n >= CLAIMANTS_MAX || n_host >= HOST_CLAIMS) &&
+		!is_recorded(ctx, device, packet, from) ? CLAIM_REFUSED : CLAIM_NEW;
+}
+
+struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t id,
+		const struct ripc__answer *answer)
+{
+	struct partner *partner, *maybe = NULL;
+
+	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
+			answer->record.incarnation, place)); place++) {
+		if (!says(partner, id, answer->record.context) || partner->liar)
+			continue;
+		if (partner->resolved || lives_there(partner, answer))
+			return partner;
+		if (!partner->dead && partner->token_out)
+			maybe = partner;
+	}
+	return maybe;
+}
+
+/* ---- asking there ------------------------------------------------------------------------ */
+
+void ripc__claim_forget(struct partner *partner)
+{
+	struct proving *proving = partner->proving;
+
+	if (!proving)
+		return;
+	ripc__timer_dismiss(partner->service->ctx, &proving->timer);
+	free(proving);
+	partner->proving = NULL;
+}
+
+/* To each address that the record has for one of our devices. */
+static void echoes_send(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct wire_record *record = &answer->record;
+	struct ripc__addr addr;
+
+	for (uint32_t d = 0; d < ctx->n_devices; d++) {
+		struct device *device = &ctx->devices[d];
+
+		for (uint32_t i = 0; i < record->n_addrs; i++) {
+			struct wire_packet echo = {.value = partner->proving->nonce};
+
+			if (record->addrs[i].backend != device->ops->id ||
+					device->ops->addr_choose(device->port,
+						record->addrs[i].blob, record->addrs[i].len,
+						answer->host, &addr))
+				continue;
+			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
+			ripc__stranger_send(ctx, device, &addr, &echo, WIRE_HEADER_MAX);
+		}
+	}
+}
+
+/* Where it lives may have changed: asked anew, the answer goes to ripc__claim_answered(). */
+static void ask_again(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct ripc__answer *answer;
+
+	ripc__resolver_suspect(ctx->resolver, partner->id, partner->incarnation);
+	(void)ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, &answer);
+}
+
+static bool is_wanted(const struct partner *partner)
+{
+	return partner->current && (partner->held || !list_empty(&partner->outgoing));
+}
+
+static void proving_fire(void *owner, struct ripc__timer *timer)
+{
+	struct proving *proving = list_entry(timer, struct proving, timer);
+	struct partner *partner = proving->partner;
+	struct ripc_context *ctx = owner;
+	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver, partner->id);
+
+	if (!is_wanted(partner) || !answer) {
+		ripc__claim_forget(partner);
+		return;
+	}
+	echoes_send(partner, answer);
+	if (++proving->n_asked % ECHOES_FIRST == 0)
+		ask_again(partner);
+	if (proving->wait_us < ECHO_SLOWEST_US)
+		proving->wait_us *= 2;
+	ripc__timer_set(&ctx->timers, timer, ctx->now_us + proving->wait_us);
+}
+
+static void prove(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct proving *proving;
+
+	if (partner->proving || !partner->token_out)
+		return;
+	proving = calloc(1, sizeof(*proving));
+	if (!proving)
+		return;
+	if (ripc__timer_admit(ctx)) {
+		free(proving);
+		return;
+	}
+	*proving = (struct proving){.timer.fire = proving_fire, .partner = partner,
+		.nonce = ripc__nonce(ctx), .wait_us = ECHO_AGAIN_US};
+	partner->proving = proving;
+	echoes_send(partner, answer);
+	ripc__timer_set(&ctx->timers, &proving->timer, ctx->now_us + proving->wait_us);
+}
+
+/* ---- judging ----------------------------------------------------------------------------- */
+
+static void confirm(struct partner *partner)
+{
+	ripc__claim_forget(partner);
+	partner->resolved = true;
+	partner->service->ctx->changed = true;
+}
+
+void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answer)
+{
+	if (!partner->resolved && !lives_there(partner, answer)) {
+		prove(partner, answer);
+		return;
+	}
+	confirm(partner);
+	partner->proof = answer->proof;
+	ripc__route_answered(partner, answer);
+	ripc__held_send(partner);
+}
+
+void ripc__claim_echoed(struct partner *partner, uint64_t nonce)
+{
+	if (!partner->proving || partner->proving->nonce != nonce)
+		return;
+	confirm(partner);
+	ripc__held_send(partner);
+	ripc__outgoing_advance(partner);
+}
+
+/* Shorts that a claimant was not sent, as they were for whom its ID means. */
+static void held_move(struct partner *partner)
+{
+	struct partner *next;
+
+	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->held) {
+		next->held = partner->held;
+		partner->held = NULL;
+		ripc__held_send(next);
+	}
+	ripc__held_drop(partner, true);
+}
+
+/* Those that were for the incarnation that it has claimed to be are for nobody else. */
+static void refuse_waiting(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
+				!outgoing->direct)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+	}
+}
+
+/* What was to go to it by its ID goes to whom the ID means now, or to nobody. */
+static void pass_by(struct partner *partner)
+{
+	ripc__claim_forget(partner);
+	ripc__partner_unmake_current(partner);
+	if (partner->held && !partner->resolved)
+		held_move(partner);
+	ripc__outgoing_move(partner);
+	if (!partner->resolved)
+		refuse_waiting(partner);
+}
+
+bool ripc__claim_denied(struct partner *partner)
+{
+	if (!partner->proving)
+		return false;
+	partner->liar = true;
+	pass_by(partner);
+	return true;
+}
+
+/* Another one that says the same and lives where the resolver says. */
+static bool is_another(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct partner *named = ripc__claim_named(partner->service, partner->id, answer);
+
+	return named && named != partner && (named->resolved || lives_there(named, answer));
+}
+
+void ripc__claim_answered(struct partner *partner, int status, const struct ripc__answer *answer)
+{
+	partner->suspect = false;
+	/* Nobody else has the ID: one that is known is the best there is, if it is reached. */
+	if (status == -ENOENT && partner->resolved && ripc__route_is_lost(partner))
+		ripc__partner_unmake_current(partner);
+	else if (status == -ENOENT && !partner->resolved)
+		pass_by(partner);
+	if (status)
+		return;
+	/* If not, it may live on, as a rival that has not yet given way: what it says counts. */
+	if (answer->record.incarnation == partner->incarnation &&
+			answer->record.context == partner->peer->context &&
+			!is_another(partner, answer))
+		ripc__claim_judge(partner, answer);
+	else
+		pass_by(partner);
+}
+
+bool ripc__claim_may_ask(struct ripc_context *ctx)
+{
+	if (ctx->rechecks_us < ctx->now_us)
+		ctx->rechecks_us = ctx->now_us;
+	if (ctx->rechecks_us - ctx->now_us >= RECHECKS_MOST)
+		return false;
+	ctx->rechecks_us += RECHECKS_US;
+	return true;
+}
+
+/* Once for each claimant. */
+static bool may_ask_all(struct partner *partner)
+{
+	if (partner->resolved)
+		return true;
+	if (partner->rechecked)
+		return false;
+	partner->rechecked = true;
+	return ripc__claim_may_ask(partner->service->ctx);
+}
+
+/*
+ * A claimant's host is asked about it. Where something is known of the ID, more than the claimant
+ * is asked: its host may say what it likes; and if another one had the ID, whether it still does.
+ */
+static int look_up(struct partner *partner, const struct ripc__answer **answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	struct ripc__addr addr = {.len = 0};
+	int status;
+
+	if (!ripc__resolver_recall(ctx->resolver, partner->id) || !may_ask_all(partner)) {
+		if (device->ops->peer_addr)
+			device->ops->peer_addr(device->port, partner->peer->route, &addr);
+		return ripc__resolver_lookup_at(ctx->resolver, partner->id, addr.host,
+			ctx->now_us, answer);
+	}
+	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, answer);
+	if (status || partner->resolved || (*answer)->record.incarnation == partner->incarnation)
+		return status;
+	ripc__resolver_suspect(ctx->resolver, partner->id, (*answer)->record.incarnation);
+	return ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, answer);
+}
+
+bool ripc__claim_settled(struct partner *partner)
+{
+	const struct ripc__answer *answer;
+	int status;
+
+	if (partner->proving)
+		return false;
+	status = look_up(partner, &answer);
+	if (status == -EINPROGRESS || (status == -ENOMEM && !partner->resolved))
+		return false;
+	ripc__claim_answered(partner, status, answer);
+	return partner->current && partner->resolved;
+}
+
+/* ---- answers to claimants ---------------------------------------------------------------- */
+
+void ripc__claim_asks(struct partner *partner, uint64_t lends)
+{
+	struct ripc_service *service = partner->service;
+
+	if (!service->askers)
+		service->askers = calloc(1, sizeof(*service->askers));
+	if (!service->askers)
+		return;
+	service->askers->recent[service->askers->next++ % ASKERS_MAX] = (struct asker){lends,
+		partner->token_in};
+}
+
+struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id, uint64_t lends)
+{
+	const struct askers *askers = service->askers;
+
+	for (uint32_t i = 0; askers && lends && i < ASKERS_MAX; i++) {
+		const struct asker *asker = &askers->recent[i];
+		struct partner *partner = asker->lends == lends ?
+			ripc__partner_by_token_in(service->ctx, asker->token_in) : NULL;
+
+		if (partner && partner->service == service && partner->id == id &&
+				partner->peer && !partner->resolved && !partner->dead)
+			return partner;
+	}
+	return NULL;
+}
+
+bool ripc__claim_answer_passes(struct outgoing *outgoing, struct list *first)
+{
+	if (outgoing->direct && first != &outgoing->node) {
+		list_remove(&outgoing->node);
+		list_append(first, &outgoing->node);
+	}
+	return outgoing->direct;
+}

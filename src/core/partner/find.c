@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The partner that a send goes to, and the answers of the resolver about partners. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "claim.h"
+#include "core/peer/peer.h"
+#include "core/peer/route.h"
+#include "core/resolve/resolver.h"
+#include "core/send/ended.h"
+#include "core/send/moving.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
+#include "death.h"
+#include "find.h"
+#include "partner.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/rare.h"
+
+#define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
+#define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
+
+/* A resolving partner was found. */
+static int partner_found(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer;
+	int error = ripc__route_find(ctx, answer, &peer);
+
+	if (error)
+		return error;
+	error = ripc__partner_attach(partner, answer->record.incarnation, peer);
+	if (error) {
+		ripc__peer_put(ctx, peer);
+		return error;
+	}
+	partner->proof = answer->proof;
+	partner->resolved = true;
+	return 0;
+}
+
+/* The resolver names one that was taken for dead: it begins anew, but for its numbers. */
+static int dead_found(struct partner *partner, const struct ripc__answer *answer)
+{
+	struct peer *peer;
+	int error = ripc__route_find(partner->service->ctx, answer, &peer);
+
+	if (error)
+		return error;
+	ripc__partner_to_peer(partner, peer);
+	partner->dead = false;
+	partner->resolved = true;
+	partner->token_out = 0;
+	partner->state = PARTNER_HELLO;
+	return 0;
+}
+
+/* What waits for one partner goes to another that stands for the same ID. */
+static void hand_over(struct partner *from, struct partner *to)
+{
+	to->held = to->held ? to->held : from->held;
+	if (to->held != from->held)
+		ripc__held_drop(from, true);
+	from->held = NULL;
+	ripc__outgoing_unblock(from);
+	list_for_each_safe(node, &from->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		ripc__outgoing_unlink(outgoing);
+		ripc__outgoing_link(outgoing, to);
+	}
+}
+
+/*
+ * The resolver's answer makes a partner of what was only an ID, or names one that we know, as it
+ * has spoken to us before we asked: it may have to show yet that it lives there.
+ */
+static int partner_find(struct partner **partner, const struct ripc__answer *answer)
+{
+	struct partner *known = ripc__claim_named((*partner)->service, (*partner)->id, answer);
+	int error;
+
+	if (!known)
+		return partner_found(*partner, answer);
+	error = known->dead ? dead_found(known, answer) : 0;
+	if (error)
+		return error;
+	ripc__partner_unmake_current(*partner);
+	error = ripc__partner_make_current(known);
+	if (error)
+		return error;
+	hand_over(*partner, known);
+	known->suspect = false;
+	ripc__partner_free(*partner);
+	*partner = known;
+	ripc__claim_judge(known, answer);
+	return 0;
+}
+
+/* An answer for a partner that was only an ID so far. */
+static void resolving_answered(struct partner *partner, int status,
+		const struct ripc__answer *answer)
+{
+	status = ripc__death_reask(partner, status, &answer);
+	if (status == -EINPROGRESS)
+		return;
+	if (status || (status = partner_find(&partner, answer))) {
+		ripc__outgoing_lost(partner, status, UINT64_MAX);
+		ripc__partner_free(partner);
+		return;
+	}
+	ripc__held_send(partner);
+	ripc__outgoing_advance(partner);
+}
+
+bool ripc__partner_settled(struct partner *partner)
+{
+	if (!partner->peer || (partner->resolved && !partner->suspect))
+		return true;
+	return ripc__claim_settled(partner);
+}
+
+/* An answer for a partner of whom we heard that it moved, or only by its own hello. */
+static void suspect_resolved(struct partner *partner, int status,
+		const struct ripc__answer *answer)
+{
+	ripc__claim_answered(partner, status, answer);
+	ripc__outgoing_advance(partner);
+}
+
+void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
+		const struct ripc__answer *answer)
+{
+	ctx->changed = true;
+	list_for_each_safe(node, &ctx->services) {
+		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+		struct partner *partner = ripc__map_get(&service->partners, id);
+
+		if (!partner)
+			continue;
+		if (partner->state == PARTNER_RESOLVING)
+			resolving_answered(partner, status, answer);
+		else if (partner->suspect || !partner->resolved)
+			suspect_resolved(partner, status, answer);
+	}
+}
+
+static int resolve(struct partner **partner)
+{
+	struct ripc_context *ctx = (*partner)->service->ctx;
+	const struct ripc__answer *answer;
+	int status = ripc__resolver_lookup(ctx->resolver, (*partner)->id, ctx->now_us, &answer);
+
+	status = ripc__death_reask(*partner, status, &answer);
+	return status == -EINPROGRESS ? 0 : status ? status : partner_find(partner, answer);
+}
+
+/* Whom the ID means, or NULL; often the same as before. */
+static struct partner *current_of(struct ripc_service *service, uint64_t id)
+{
+	if (!service->recent || service->recent->id != id)
+		service->recent = ripc__map_get(&service->partners, id);
+	return service->recent;
+}
+
+int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner_out)
+{
+	struct partner *partner = current_of(service, id);
+	int error;
+
+	if (service->closing)
+		return -ESHUTDOWN;
+	if (partner && !ripc__partner_settled(partner))
+		partner = current_of(service, id);
+	if (partner) {
+		*partner_out = partner;
+		return 0;
+	}
+	partner = ripc__partner_alloc(service, id);
+	if (!partner)
+		return -ENOMEM;
+	error = ripc__partner_make_current(partner);
+	error = error ? error : resolve(&partner);
+	if (error) {
+		ripc__partner_free(partner);
+		return error;
+	}
+	*partner_out = partner;
+	return 0;
+}
+
+/* Reads what the resolver's sources have brought. Returns how much that was. */
+static int news_read(struct ripc_context *ctx)
+{
+	ctx->resolver_us = ctx->now_us;
+	return ripc__resolver_step(ctx->resolver, ctx->now_us);
+}
+
+/*
+ * Whoever registers an ID says so, but that may not have been read when a call needs to know who
+ * has it. So it is read before a call fails because nobody had the ID a moment ago, and before one
+ * goes to a partner that was not used for a while: it may have been started anew. Only for calls
+ * of the application, since what is read can end partners and sends.
+ */
+static RIPC__RARE int find_for_call(struct ripc_service *service, uint64_t id,
+		struct partner **partner)
+{
+	struct ripc_context *ctx = service->ctx;
+	int error = ripc__partner_for_send(service, id, partner);
+	bool asks = error ? error == -ENOENT : ctx->now_us - ctx->resolver_us >= NEWS_US &&
+		ctx->now_us - (*partner)->used_us >= NEWS_IDLE_US;
+
+	if (asks && news_read(ctx) > 0)
+		error = ripc__partner_for_send(service, id, partner);
+	return error;
+}
+
+int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner_out)
+{
+	struct partner *partner = current_of(service, id);
+
+	/* Most often there is no ripc__partner_doubt whom the ID means. */
+	if (!partner || partner->suspect || !partner->resolved || service->closing ||
+			service->ctx->now_us - partner->used_us >= NEWS_IDLE_US)
+		return find_for_call(service, id, partner_out);
+	*partner_out = partner;
+	return 0;
+}

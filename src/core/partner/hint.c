@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A hint says that a peer has ended, and may be forged: the peer is asked, three times, and only
+ * its silence counts.
+ *
+ * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers
+ * make us ask no more often. After an inquiry that ends in silence the peer's partners are lost as
+ * after GONE, but since when they have been gone is not known: what was wholly sent is UNKNOWN. A
+ * peer that lives nevertheless comes back like any partner that was taken for gone by mistake.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "core/peer/path.h"
+#include "core/peer/timing.h"
+#include "core/wire/wire.h"
+#include "hint.h"
+#include "packet.h"
+#include "partner.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define ASKED          3u
+#define INQUIRIES_MAX  256u
+#define LOOKS_PER_US   16u /* at peers and partners, for hints */
+
+struct inquiry {
+	struct list node; /* ctx->hints.inquiries */
+	struct peer *peer;
+	uint64_t nonce, step_us, due_us;
+	uint32_t began, n_asked; /* began: as partner->heard */
+	bool is_answered, is_lost;
+};
+
+static struct inquiry *find(struct ripc_context *ctx, const struct peer *peer)
+{
+	if (!peer || !peer->hinted)
+		return NULL;
+	list_for_each(node, &ctx->hints.inquiries) {
+		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
+
+		if (inquiry->peer == peer)
+			return inquiry;
+	}
+	return NULL;
+}
+
+/* One that lives there; one that has given us a token, if there is such. */
+static struct partner *spokesman(struct ripc_context *ctx, const struct peer *peer)
+{
+	struct partner *found = NULL;
+
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer != peer || partner->dead)
+			continue;
+		found = partner;
+		if (partner->token_out)
+			break;
+	}
+	return found;
+}
+
+static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
+{
+	struct wire_packet packet = {.value = inquiry->nonce, .stamp = ctx->now_us};
+	struct partner *partner = inquiry->is_answered ? NULL : spokesman(ctx, inquiry->peer);
+
+	inquiry->n_asked++;
+	inquiry->due_us = ctx->now_us + inquiry->step_us;
+	if (!partner)
+		return;
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__partner_send(partner, &packet);
+}
+
+static void timer_set(struct ripc_context *ctx)
+{
+	uint64_t at = UINT64_MAX;
+
+	list_for_each(node, &ctx->hints.inquiries) {
+		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
+
+		at = inquiry->due_us < at ? inquiry->due_us : at;
+	}
+	if (at != UINT64_MAX)
+		ripc__timer_set(&ctx->timers, &ctx->hints.timer, at);
+}
+
+/* Has any partner there said something since? Tokens make that authentic. */
+static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
+{
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer == inquiry->peer && partner->token_out &&
+				(int32_t)(partner->heard - inquiry->began) > 0)
+			return true;
+	}
+	return false;
+}
+
+/* Those that were silent to the end of their inquiries. */
+static void lose(struct ripc_context *ctx)
+{
+	ctx->changed = ctx->walking = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+		const struct inquiry *inquiry = find(ctx, partner->peer);
+
+		if (inquiry && inquiry->is_lost && !partner->dead)
+			ripc__partner_lost(partner, -EHOSTUNREACH, UINT64_MAX);
+	}
+	ctx->walking = false;
+}
+
+static void end_lost(struct ripc_context *ctx)
+{
+	list_for_each_safe(node, &ctx->hints.inquiries) {
+		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
+
+		if (inquiry->is_lost)
+			ripc__inquiry_end(ctx, inquiry->peer);
+	}
+}
+
+/* Who was itself stopped meanwhile could hear nothing: it asks once more. */
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+	bool is_late = ctx->now_us - timer->at_us >= LEAP_US / ASKED, any = false;
+
+	list_for_each_safe(node, &ctx->hints.inquiries) {
+		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
+
+		if (inquiry->due_us > ctx->now_us)
+			continue;
+		if (inquiry->n_asked < ASKED || (is_late && !inquiry->is_answered))
+			ask(ctx, inquiry);
+		else if (inquiry->is_answered || was_heard(ctx, inquiry))
+			ripc__inquiry_end(ctx, inquiry->peer);
+		else
+			any = inquiry->is_lost = true;
+	}
+	if (any) {
+		lose(ctx);
+		end_lost(ctx);
+	}
+	timer_set(ctx);
+}
+
+int ripc__hints_open(struct ripc_context *ctx)
+{
+	list_init(&ctx->hints.inquiries);
+	ctx->hints.timer.fire = fire;
+	return ripc__timer_admit(ctx);
+}
+
+static void inquire(struct ripc_context *ctx, struct peer *peer)
+{
+	struct inquiry *inquiry;
+
+	if (peer->hinted || ctx->hints.n == INQUIRIES_MAX)
+		return;
+	inquiry = calloc(1, sizeof(*inquiry));
+	if (!inquiry)
+		return;
+	*inquiry = (struct inquiry){.peer = peer, .nonce = ripc__nonce(ctx),
+		.step_us = ripc__silence_of_hinted_us(peer) / ASKED,
+		.began = (uint32_t)(ctx->now_us >> 10)};
+	peer->hinted = true;
+	list_append(&ctx->hints.inquiries, &inquiry->node);
+	ctx->hints.n++;
+	ask(ctx, inquiry);
+	timer_set(ctx);
+}
+
+void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__addr *from)
+{
+	struct peer *peer;
+	uint32_t at = 0;
+
+	if (ctx->now_us < ctx->hints.next_us)
+		return;
+	ctx->hints.next_us = ctx->now_us +
+		(ctx->peers.count + ctx->stats.partners) / LOOKS_PER_US;
+	while ((peer = ripc__map_next(&ctx->peers, &at))) {
+		if (ripc__peer_device(ctx, peer) == device && !peer->opening &&
+				device->ops->peer_matches(device->port, peer->route, from))
+			inquire(ctx, peer);
+	}
+}
+
+void ripc__hint_replaced(const struct partner *partner)
+{
+	if (!partner->dead && !partner->peer->opening)
+		inquire(partner->service->ctx, partner->peer);
+}
+
+void ripc__hint_answered(const struct partner *partner)
+{
+	struct inquiry *inquiry = find(partner->service->ctx, partner->peer);
+
+	if (inquiry)
+		inquiry->is_answered = true;
+}
+
+void ripc__hint_echo(const struct partner *partner, uint64_t nonce)
+{
+	struct inquiry *inquiry = find(partner->service->ctx, partner->peer);
+
+	if (inquiry && inquiry->nonce == nonce)
+		inquiry->is_answered = true;
+}
+
+void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer)
+{
+	struct inquiry *inquiry = find(ctx, peer);
+
+	if (!inquiry)
+		return;
+	list_remove(&inquiry->node);
+	ctx->hints.n--;
+	free(inquiry);
+	peer->hinted = false;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets to partners and strangers: header, extensions, acks. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/objects.h"
+#include "core/peer/path.h"
+#include "core/peer/peer.h"
+#include "core/peer/route.h"
+#include "core/peer/share.h"
+#include "core/wire/wire.h"
+#include "packet.h"
+#include "partner.h"
+#include "util/list.h"
+#include "util/rare.h"
+
+void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type)
+{
+	struct wire_header *h = &packet->h;
+
+	h->version = WIRE_VERSION;
+	h->type = type;
+	h->src = partner->service->incarnation;
+	h->dst = partner->incarnation;
+	h->token = partner->token_out;
+}
+
+/* The pending ack. It also speaks for all that were delivered shortly before. */
+static struct wire_ack ack_take(struct partner *partner)
+{
+	struct wire_ack ack = {.number = partner->ack_number, .status = partner->ack_status};
+	int64_t shift = (int64_t)(partner->in_oldest + 64 - ack.number);
+
+	if (shift >= 0 && shift < 64)
+		ack.also = partner->in_delivered << shift;
+	else if (shift < 0 && shift > -64)
+		ack.also = partner->in_delivered >> -shift;
+	partner->ack_number = 0;
+	list_remove(&partner->ack_node);
+	return ack;
+}
+
+void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type)
+{
+	struct ripc_service *service = partner->service;
+	struct ripc_context *ctx = service->ctx;
+	struct wire_header *h = &packet->h;
+
+	ripc__partner_header_bare(partner, packet, type);
+	if (packet->lends)
+		h->flags |= WIRE_F_LENDS;
+	if (packet->replies)
+		h->flags |= WIRE_F_REPLIES;
+	if (packet->n_returns)
+		h->flags |= WIRE_F_RETURNS;
+	if ((!partner->known || !partner->token_out) && type != WIRE_DATA) {
+		h->flags |= WIRE_F_HELLO;
+		packet->hello = (struct wire_hello){.token = partner->token_in,
+			.service = service->id, .context = ctx->incarnation,
+			.to_service = partner->id, .proof = partner->proof,
+			.unasked = ctx->held_max[SHARE_CREDIT] / 8 < UNASKED_BYTES ?
+				(uint32_t)(ctx->held_max[SHARE_CREDIT] / 8) : UNASKED_BYTES};
+	}
+	if (partner->ack_number && type != WIRE_DATA && type != WIRE_ANSWER) {
+		h->flags |= WIRE_F_ACK;
+		packet->ack = ack_take(partner);
+		ripc__point(ctx, "after_done");
+	}
+	ripc__stamps_put(ctx, partner->peer, packet);
+}
+
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	uint8_t bytes[WIRE_PREFIX_MAX + 16 * WIRE_HOLES_MAX];
+	struct iovec iov = {.iov_base = bytes};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1};
+	int n;
+
+	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
+	ripc__seal(device, bytes, iov.iov_len, 0);
+	tx.len = (uint32_t)iov.iov_len;
+	n = ripc__partner_transmit(partner, &tx, 1);
+	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
+}
+
+/* A bucket of 1,000 that fills at 5,000 a second: what strangers can make us send. */
+static bool stranger_allowed(struct ripc_context *ctx)
+{
+	uint64_t gained = (ctx->now_us - ctx->stranger_us) / 200;
+
+	if (gained) {
+		ctx->stranger_tokens += gained;
+		ctx->stranger_us = ctx->now_us;
+	}
+	if (ctx->stranger_tokens > 1000)
+		ctx->stranger_tokens = 1000;
+	if (ctx->stranger_tokens == 0)
+		return false;
+	ctx->stranger_tokens--;
+	return true;
+}
+
+void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
+		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len)
+{
+	_Alignas(16) char route[256] = {0};
+	uint8_t bytes[WIRE_HEADER_MAX + 64];
+	struct iovec iov = {.iov_base = bytes};
+	struct ripc__tx tx = {.iov = &iov, .n_iov = 1};
+	int error;
+
+	packet->h.version = WIRE_VERSION;
+	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
+	ripc__seal(device, bytes, iov.iov_len, 0);
+	tx.len = (uint32_t)iov.iov_len;
+	if (tx.len > received_len || device->ops->peer_size > sizeof(route) ||
+			!stranger_allowed(ctx))
+		return;
+	error = device->ops->peer_open(device->port, route, to);
+	if (error && error != -EINPROGRESS)
+		return;
+	/* While the way is looked for the backend may keep this one. */
+	if (device->ops->send(device->port, route, &tx, 1) == 1)
+		ctx->stats.datagrams_sent++;
+	device->ops->peer_close(device->port, route);
+}
+
+static void ack_send(struct partner *partner)
+{
+	struct wire_packet packet = {.ack = ack_take(partner)};
+
+	packet.h.number = packet.ack.number;
+	ripc__partner_header(partner, &packet, WIRE_ANSWER);
+	ripc__partner_send(partner, &packet);
+	ripc__point(partner->service->ctx, "after_done");
+}
+
+void ripc__ack_queue(struct partner *partner, uint64_t number, int status)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (partner->ack_number && status == 0) {
+		if (partner->ack_number < number)
+			partner->ack_number = number;
+		return;
+	}
+	if (partner->ack_number)
+		ack_send(partner);
+	partner->ack_number = number;
+	partner->ack_status = (uint16_t)-status;
+	if (list_empty(&ctx->acks))
+		ctx->acks_due_us = ctx->now_us + ACK_DELAY_US;
+	list_append(&ctx->acks, &partner->ack_node);
+	if (status)
+		ack_send(partner);
+}
+
+void ripc__acks_flush(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->acks))
+		ack_send(list_entry(ctx->acks.next, struct partner, ack_node));
+}

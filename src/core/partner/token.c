@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See token.h. There are at most PARTNERS_MAX slots, so that their numbers have 16 bits. */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/objects.h"
+#include "core/wire/wire.h"
+#include "partner.h"
+#include "token.h"
+#include "util/map.h"
+#include "util/siphash.h"
+
+/* ---- proofs and tokens ------------------------------------------------------------------- */
+
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age)
+{
+	struct {
+		uint64_t asker, period;
+		uint8_t host[16];
+	} bound = {htole64(asker), htole64(ctx->now_us / PROOF_PERIOD_US - age), {0}};
+	uint64_t proof;
+
+	memcpy(bound.host, host, 16);
+	proof = ripc__siphash(ctx->secret, &bound, sizeof(bound));
+	return proof ? proof : 1;
+}
+
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof)
+{
+	return proof == ripc__proof(ctx, asker, host, 0) ||
+		proof == ripc__proof(ctx, asker, host, 1);
+}
+
+static int slots_grow(struct ripc_context *ctx)
+{
+	uint32_t n = ctx->n_slots ? ctx->n_slots + ctx->n_slots / 4 : 16;
+	struct partner **slots;
+	uint16_t *stack;
+
+	n = n < PARTNERS_MAX ? n : PARTNERS_MAX;
+	if (n == ctx->n_slots)
+		return -ENOMEM;
+	slots = realloc(ctx->slots, n * sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	ctx->slots = slots;
+	stack = realloc(ctx->slot_stack, n * sizeof(*stack));
+	if (!stack)
+		return -ENOMEM;
+	ctx->slot_stack = stack;
+	for (uint32_t i = n; i > ctx->n_slots; i--) {
+		slots[i - 1] = NULL;
+		stack[ctx->free_slots++] = (uint16_t)(i - 1);
+	}
+	ctx->n_slots = n;
+	return 0;
+}
+
+int ripc__token_give(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	int error = ctx->free_slots ? 0 : slots_grow(ctx);
+	uint64_t nonce;
+	uint32_t slot;
+
+	if (error)
+		return error;
+	slot = ctx->slot_stack[--ctx->free_slots];
+	nonce = ripc__nonce(ctx) & TOKEN_NONCE_MASK;
+	ctx->slots[slot] = partner;
+	partner->token_in = (uint64_t)slot << TOKEN_SLOT_SHIFT | (nonce ? nonce : 1);
+	return 0;
+}
+
+void ripc__token_take_back(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint32_t slot = (uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT);
+
+	ctx->slots[slot] = NULL;
+	ctx->slot_stack[ctx->free_slots++] = (uint16_t)slot;
+}
+
+struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
+{
+	uint64_t slot = token >> TOKEN_SLOT_SHIFT;
+	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
+
+	return partner && partner->token_in == token ? partner : NULL;
+}
+
+struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h)
+{
+	struct partner *partner = ripc__partner_by_token_in(ctx, h->token);
+
+	if (!partner || partner->incarnation != h->src ||
+			partner->service->incarnation != h->dst || !partner->peer)
+		return NULL;
+	return partner;
+}
+
+/*
+ * Of those that claim the same incarnation the first is found with place 0, the next with 1, and
+ * so on without a gap.
+ */
+static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remote, uint64_t place)
+{
+	uint64_t pair[3] = {htole64(local), htole64(remote), htole64(place)};
+
+	return ripc__siphash(ctx->secret, pair, sizeof(pair));
+}
+
+struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
+		uint32_t place)
+{
+	struct partner *partner = ripc__map_get(&ctx->partners_by_pair,
+		pair_key(ctx, local, remote, place));
+
+	if (!partner || partner->incarnation != remote || partner->service->incarnation != local)
+		return NULL;
+	return partner;
+}
+
+struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
+		uint64_t token_in, uint64_t token_out)
+{
+	struct partner *partner;
+
+	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, h->dst, h->src, place)); place++) {
+		if (partner->token_in == token_in ||
+				(token_out && partner->token_out == token_out))
+			break;
+	}
+	return partner;
+}
+
+int ripc__pair_insert(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t local = partner->service->incarnation;
+	uint32_t place = 0;
+
+	while (ripc__pair_at(ctx, local, partner->incarnation, place))
+		place++;
+	return ripc__map_put(&ctx->partners_by_pair,
+		pair_key(ctx, local, partner->incarnation, place), partner);
+}
+
+void ripc__pair_remove(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t local = partner->service->incarnation, remote = partner->incarnation;
+	struct partner *at, *last = NULL;
+	uint32_t place = UINT32_MAX, n = 0;
+
+	for (; (at = ripc__pair_at(ctx, local, remote, n)); n++) {
+		place = at == partner ? n : place;
+		last = at;
+	}
+	if (place == UINT32_MAX)
+		return;
+	ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx, local, remote, n - 1));
+	/* The last one fills the gap. */
+	if (last != partner)
+		ripc__map_replace(&ctx->partners_by_pair, pair_key(ctx, local, remote, place),
+			last);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a packet's partner is found: by the token that we gave it, by what it claims to be, by what
+ * it gives back; and the proofs that somebody lives at an address. A token is the number of a slot
+ * in its upper 16 bits and 48 random bits below, not all zero.
+ */
+#ifndef RIPC_TOKEN_H
+#define RIPC_TOKEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct partner;
+struct ripc_context;
+struct wire_header;
+
+#define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
+#define TOKEN_SLOT_SHIFT 48
+#define TOKEN_NONCE_MASK ((1ull << TOKEN_SLOT_SHIFT) - 1)
+
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age);
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof);
+/* Gives the partner its token_in, and takes it back: its packets do not count any more. */
+int ripc__token_give(struct partner *partner);
+void ripc__token_take_back(struct partner *partner);
+/* Whose token_in it is, or NULL. */
+struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token);
+struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
+/* To whom we sent the packet that is answered: token_in or token_out was in it; 0: not told. */
+struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
+		uint64_t token_in, uint64_t token_out);
+/* Each of those that claim an incarnation (claim.c), from place 0 on; NULL: no more. */
+struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
+		uint32_t place);
+int ripc__pair_insert(struct partner *partner);
+void ripc__pair_remove(struct partner *partner);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The devices of a context: which backends it opens, in which order; what they grant together. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/move/read.h"
+#include "core/move/write.h"
+#include "core/objects.h"
+#include "devices.h"
+#include "share.h"
+
+static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
+{
+	struct device *device = &ctx->devices[ctx->n_devices];
+	int error = -ENOMEM;
+
+	*device = (struct device){.ops = ops};
+	device->dev = calloc(1, ops->dev_size + 1);
+	device->port = calloc(1, ops->port_size + 1);
+	if (!device->dev || !device->port)
+		goto err_free;
+	error = ops->dev_open(device->dev, &ctx->host, &device->attr);
+	if (error)
+		goto err_free;
+	error = ops->port_open(device->dev, device->port);
+	if (error)
+		goto err_close_dev;
+	device->blob_len = ops->port_addr(device->port, device->blob);
+	if (device->blob_len < 0) {
+		error = device->blob_len;
+		goto err_close_port;
+	}
+	if (ops->peer_size > ctx->route_bytes)
+		ctx->route_bytes = ops->peer_size;
+	ctx->n_devices++;
+	return 0;
+err_close_port:
+	ops->port_close(device->port);
+err_close_dev:
+	ops->dev_close(device->dev);
+err_free:
+	free(device->port);
+	free(device->dev);
+	ripc__log(ctx, RIPC_LOG_WARN, "backend %s cannot be opened: %s", ops->name,
+		strerror(-error));
+	return error;
+}
+
+void ripc__devices_close(struct ripc_context *ctx)
+{
+	while (ctx->n_devices > 0) {
+		struct device *device = &ctx->devices[--ctx->n_devices];
+
+		device->ops->port_close(device->port);
+		ripc__readings_deregister(ctx, device);
+		ripc__writings_deregister(ctx, device);
+		device->ops->dev_close(device->dev);
+		free(device->port);
+		free(device->dev);
+	}
+}
+
+/* Is that what stands there, len characters long? */
+static bool is_named(const char *at, size_t len, const char *name)
+{
+	return strlen(name) == len && memcmp(at, name, len) == 0;
+}
+
+/* Exists: ripc__config_check() has seen to that. */
+static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
+		size_t len)
+{
+	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
+		if (is_named(name, len, ctx->env.backends[i]->name))
+			return ctx->env.backends[i];
+	}
+	return NULL;
+}
+
+bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
+{
+	const char *at = ctx->cfg.backends;
+
+	while (at && *at) {
+		size_t len = strcspn(at, ",");
+
+		if (is_named(at, len, name))
+			return true;
+		at += len + (at[len] == ',');
+	}
+	return !ctx->cfg.backends;
+}
+
+const struct ripc__backend *ripc__backend_load(const struct ripc_context *ctx,
+		const struct ripc__backend *ops, char why[256], char remedy[256])
+{
+	return ops->load ? ops->load(&ctx->host, why, remedy) : ops;
+}
+
+/* Opens one that was asked for by its name. */
+static int device_open_named(struct ripc_context *ctx, const struct ripc__backend *ops)
+{
+	char why[256], remedy[256];
+	const struct ripc__backend *loaded = ripc__backend_load(ctx, ops, why, remedy);
+
+	if (loaded)
+		return device_open(ctx, loaded);
+	ripc__log(ctx, RIPC_LOG_WARN, "backend %s: %s", ops->name, why);
+	return -ENODEV;
+}
+
+static int devices_open_named(struct ripc_context *ctx)
+{
+	const char *at = ctx->cfg.backends;
+	int error = -ENODEV;
+
+	while (*at && ctx->n_devices < 8) {
+		size_t len = strcspn(at, ",");
+
+		error = device_open_named(ctx, backend_named(ctx, at, len));
+		if (error == -EINVAL)
+			return error;
+		at += len + (at[len] == ',');
+	}
+	return error;
+}
+
+static int devices_open_all(struct ripc_context *ctx)
+{
+	char why[256], remedy[256];
+	int error = 0;
+
+	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
+		const struct ripc__backend *ops =
+			ripc__backend_load(ctx, ctx->env.backends[i], why, remedy);
+
+		error = ops ? ops->probe(&ctx->host, why, remedy) : -ENODEV;
+		if (!error)
+			error = device_open(ctx, ops);
+		if (error == -EINVAL)
+			return error;
+	}
+	return error;
+}
+
+/* Payload that may be in flight to us: a quarter of the granted buffer, counted with what each
+ * datagram of ordinary size costs the kernel beside it (protocol.md, credit). */
+static void credit_set(struct ripc_context *ctx)
+{
+	ctx->held_max[SHARE_CREDIT] = 1u << 30; /* where nothing bounds it: more is never used */
+	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+		const struct ripc__attr *attr = &ctx->devices[i].attr;
+		uint64_t payload = 1400;
+		uint64_t credit = attr->receive_buffer / 4;
+
+		if (attr->receive_buffer == 0)
+			continue;
+		credit = credit * payload / (payload + attr->datagram_overhead);
+		if (credit < ctx->held_max[SHARE_CREDIT])
+			ctx->held_max[SHARE_CREDIT] = credit;
+	}
+}
+
+/* As many as can be; without any the reason is what the last one lacked. */
+int ripc__devices_open(struct ripc_context *ctx)
+{
+	int error = ctx->cfg.backends ? devices_open_named(ctx) : devices_open_all(ctx);
+
+	if (error != -EINVAL && ctx->n_devices > 0) {
+		credit_set(ctx);
+		return 0;
+	}
+	ripc__devices_close(ctx);
+	if (error == -EINVAL || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
+		return error;
+	ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
+	return -ENODEV;
+}

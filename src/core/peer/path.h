@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is known of the path to a peer, and what follows from it: round trips, repetition times,
+ * the window, the size of datagrams.
+ */
+#ifndef RIPC_PATH_H
+#define RIPC_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "devices.h"
+#include "peer.h"
+#include "core/wire/wire.h"
+#include "ripc/ripc.h"
+
+struct device;
+struct peer;
+struct ripc_context;
+struct wire_packet;
+
+#define TICK_US            10000u
+#define RTO_MIN_US         500u
+#define RTO_MAX_US         1000000u /* back-off ends here */
+#define RTO_CAP_US         250000u  /* and begins at most here */
+#define RTO_FIRST_US       3000u
+#define READING_MAX_US     50000u  /* reading that takes longer counts as that */
+#define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
+#define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
+
+static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
+{
+	return &ctx->devices[peer->device];
+}
+
+static inline bool ripc__is_intact(const struct device *device)
+{
+	return device->attr.caps & RIPC_CAP_INTACT;
+}
+
+/* An encoded prefix gets its checksum, where the device needs one. */
+static inline void ripc__seal(const struct device *device, void *prefix, size_t len, uint32_t crc)
+{
+	if (!ripc__is_intact(device))
+		wire_seal(prefix, len, crc);
+}
+
+/*
+ * Stamps tell round trips beyond doubt, whatever was repeated: a packet gives back its receiver's
+ * last stamp, and how long ago that came (protocol.md, round trips). Either reads the clock anew.
+ */
+uint32_t ripc__stamp(const struct ripc_context *ctx); /* never 0 */
+
+uint32_t ripc__echo(const struct ripc_context *ctx, const struct peer *peer); /* 0: none */
+
+/* What a packet of this type says of time, before it is sent; and what one has said that came. */
+void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
+		struct wire_packet *packet);
+void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
+		const struct wire_packet *packet);
+/* Of a DATA packet: once per look at the port is enough. */
+void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
+void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
+/* It has read a message of ours, so long after it was told of it. */
+void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
+uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
+/* For bytes that were asked for: where no round trip is known, patient with a long path. */
+uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
+/* Or less, as several waits must fit into what a silent partner is given. */
+uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
+uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
+uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The page of times: what follows from how long a partner may be silent (peer_timeout_ms), and what
+ * silence is. Only the time in which we could have heard counts: a timer that fires late says that
+ * this process was stopped, or the machine, for so long.
+ */
+#ifndef RIPC_TIMING_H
+#define RIPC_TIMING_H
+
+#include <stdint.h>
+
+#include "core/objects.h"
+#include "peer.h"
+
+struct peer;
+struct ripc__timer;
+struct ripc_context;
+
+#define HINTED_US 250000u
+#define LEAP_US 250000u /* a timer that is later than this: we were stopped, not only busy */
+
+/* A partner that says nothing about a message for so long is given up. */
+static inline uint64_t ripc__silence_us(const struct ripc_context *ctx)
+{
+	return 1000ull * ctx->cfg.peer_timeout_ms;
+}
+
+/* After so much of it another network is tried. */
+static inline uint64_t ripc__silence_of_route_us(const struct ripc_context *ctx)
+{
+	return ripc__silence_us(ctx) / 4;
+}
+
+/* After so much of it a write, or a read that has not begun, is given up: the bytes are sent. */
+static inline uint64_t ripc__silence_of_move_us(const struct ripc_context *ctx)
+{
+	return ripc__silence_us(ctx) / 8;
+}
+
+/* So long a read that has begun, or whose checksum is to follow, may make no progress. */
+static inline uint64_t ripc__silence_of_read_us(const struct ripc_context *ctx)
+{
+	return ripc__silence_us(ctx) / 2;
+}
+
+/* The longest wait between two repetitions: several must fit in. */
+static inline uint64_t ripc__wait_most_us(const struct ripc_context *ctx)
+{
+	return ripc__silence_us(ctx) / 8;
+}
+
+/* The longest first wait; and who was silent for so long at a deadline may have gone. */
+static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
+{
+	return ripc__silence_us(ctx) / 16;
+}
+
+/* Of whom it was said that nobody is there: so long it may be silent, asked three times. */
+static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
+{
+	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);
+
+	return trips > HINTED_US ? trips : HINTED_US;
+}
+
+/* A timer that belongs to what was last heard then has fired: had it been due long before, nobody
+ * could be heard in between. */
+static inline uint64_t ripc__heard_us(const struct ripc_context *ctx,
+		const struct ripc__timer *fired, uint64_t heard_us)
+{
+	uint64_t late = ctx->now_us - fired->at_us;
+
+	if (ctx->now_us < fired->at_us || late < LEAP_US)
+		return heard_us;
+	return heard_us + late < ctx->now_us ? heard_us + late : ctx->now_us;
+}
+
+#endif

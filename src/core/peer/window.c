@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much may be in flight from a peer to us, by what comes and what does not: the window
+ * (protocol.md, congestion; rationale.md has the measurements).
+ *
+ * Design notes. Time goes by in rounds of a smoothed round trip. What the shortest round trip of
+ * a round has above the shortest of all is the queue on the way. When it is longer than QUEUE_US
+ * the window is cut to what the path holds without it, for a test: if the queue goes, it was
+ * ours, and the window then leaves half of that; if it stays, somebody else fills it, and for
+ * RIVAL_ROUNDS the window follows losses alone, as TCP's does. Else whoever minds queues would
+ * get nothing beside whoever does not.
+ */
+#include <stdlib.h>
+
+#include "core/receive/collect.h"
+#include "path.h"
+#include "window.h"
+
+#define WINDOW_MIN  (8 * DATAGRAM_BASE)
+#define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
+#define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
+#define LOSS_BYTES  65536u /* of fewer their share would be chance */
+#define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
+#define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
+#define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
+#define REORDER_MOST   3u /* patience ends at two round trips */
+#define CUTS_TO_FORGET 16u
+#define FAR_US      2000u /* a path of such a round trip is long */
+#define AT_ONCE_US  4000u /* what arrives in so long must have room in the receive buffer */
+#define PACE_AHEAD_US 1000000 /* further ahead it was of a clock that has wrapped */
+#define BURSTS      8u      /* so many at least in a round trip */
+#define QUEUE_US    25000u
+#define RIVAL_ROUNDS 24u
+#define RIVAL_MAX_US 3000000u
+#define CALM_ROUNDS  64u
+#define CUBIC_C      2317    /* bytes in a cubic second: 1.6 times 1,448, four times CUBIC's */
+#define CUBIC_MAX_MS 60000
+
+/* From the first bytes on. False: no memory, and the window stays as it is. */
+static bool flow_begin(struct peer *peer)
+{
+	if (!peer->flow)
+		peer->flow = calloc(1, sizeof(*peer->flow));
+	return peer->flow;
+}
+
+bool ripc__peer_is_lossy(const struct peer *peer)
+{
+	return peer->loss > LOSSY;
+}
+
+static bool is_far(const struct peer *peer)
+{
+	return peer->rtt_min_us >= FAR_US;
+}
+
+uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight)
+{
+	return peer->rtt_min_us <= AT_ONCE_US ? in_flight :
+		in_flight * AT_ONCE_US / peer->rtt_min_us;
+}
+
+uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
+{
+	return peer->rtt_min_us <= AT_ONCE_US ? at_once :
+		at_once * peer->rtt_min_us / AT_ONCE_US;
+}
+
+/*
+ * Do our bytes, or somebody's, wait in a queue on the way? Of a long path only the shortest round
+ * trip of a round tells: some are longer as a processor had other things to do.
+ */
+static bool is_queueing(const struct peer *peer)
+{
+	if (is_far(peer))
+		return peer->flow->queue_us > peer->rtt_min_us / 16 + 2 * QUEUEING_US;
+	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
+}
+
+/* The same of the round that is not over yet, so that a window that doubles ends in time. */
+static bool is_filled(const struct peer *peer)
+{
+	return is_queueing(peer) || (is_far(peer) && peer->flow->round_bytes > peer->window / 4 &&
+		peer->flow->round_min_us > peer->rtt_min_us + peer->rtt_min_us / 8 + QUEUEING_US);
+}
+
+/* What has come in a round trip without a queue: the path holds that. */
+static uint64_t holds(const struct peer *peer)
+{
+	return (uint64_t)peer->flow->rate * peer->rtt_min_us / 1000;
+}
+
+/*
+ * Is there more under way than a long path holds? A queue that is overrun within one round, as by a
+ * window that doubles, does not show in the shortest round trip.
+ */
+static bool is_overfilled(const struct peer *peer)
+{
+	return is_far(peer) && peer->window > holds(peer) + holds(peer) / 16;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------ */
+
+/* The share of bytes that get lost, smoothed over some round trips, in 1/1024. */
+static void loss_measure(struct peer *peer)
+{
+	uint64_t all = (uint64_t)peer->flow->epoch_got + peer->flow->epoch_lost;
+	int64_t share = all ? (int64_t)(1024ull * peer->flow->epoch_lost / all) : 0;
+
+	if (all < LOSS_BYTES)
+		return;
+	peer->loss = (uint16_t)(peer->loss + (share - peer->loss) / 4);
+	peer->flow->epoch_got = peer->flow->epoch_lost = 0;
+}
+
+static void window_set(struct peer *peer, uint64_t window)
+{
+	window = window > WINDOW_MIN ? window : WINDOW_MIN;
+	peer->window = window < WINDOW_MAX ? (uint32_t)window : WINDOW_MAX;
+}
+
+/* What of it fills the path, whose round trip is that long with the queue, and this without. */
+static uint64_t without_queue(uint64_t window, uint64_t with_us, uint64_t without_us)
+{
+	return with_us ? window * without_us / with_us : window;
+}
+
+/* ---- as CUBIC ---------------------------------------------------------------------------- */
+
+static uint16_t cube_root(uint64_t of)
+{
+	uint64_t root = 0;
+
+	for (uint64_t bit = 1 << 15; bit; bit >>= 1) {
+		uint64_t next = root | bit;
+
+		if (next * next * next <= of)
+			root = next;
+	}
+	return (uint16_t)root;
+}
+
+/* From now on; it is to be at most bytes again after some time. */
+static void cubic_begin(const struct ripc_context *ctx, struct peer *peer, uint32_t most)
+{
+	uint64_t deficit = most > peer->window ? most - peer->window : 0;
+
+	if (!is_far(peer))
+		return;
+	peer->is_cubic = true;
+	peer->flow->cubic_most = most;
+	peer->flow->cubic_us = (uint32_t)ctx->now_us;
+	peer->flow->cubic_ms = cube_root(deficit * 1000000000 / CUBIC_C);
+	peer->flow->calm = 0;
+}
+
+/* What the window is to be after the next round. */
+static int64_t cubic_target(const struct ripc_context *ctx, const struct peer *peer)
+{
+	int64_t ms = ((uint32_t)ctx->now_us - peer->flow->cubic_us + peer->srtt_us) / 1000;
+
+	ms -= peer->flow->cubic_ms;
+	ms = ms < CUBIC_MAX_MS ? ms : CUBIC_MAX_MS;
+	return peer->flow->cubic_most + ms * ms * ms / 1000 * CUBIC_C / 1000000;
+}
+
+/*
+ * By how much the window grows in a round trip: near by a sixteenth where there is no queue, in one
+ * by a datagram, as TCP's (Jacobson, 1988), or where that would take minutes as CUBIC's, on the
+ * mean; far by an eighth, until there is a queue.
+ */
+static uint32_t step_of(const struct ripc_context *ctx, const struct peer *peer)
+{
+	int64_t more = is_far(peer) ? peer->window / 8 :
+		peer->window / (is_queueing(peer) ? 512 : 16);
+
+	if (peer->is_cubic && cubic_target(ctx, peer) - peer->window < more)
+		more = cubic_target(ctx, peer) - peer->window;
+	return more > DATAGRAM_BASE ? (uint32_t)more : DATAGRAM_BASE;
+}
+
+static void cubic_step(const struct ripc_context *ctx, struct peer *peer)
+{
+	if (is_queueing(peer) && !peer->is_cubic && !peer->slow_start)
+		cubic_begin(ctx, peer, peer->window);
+	peer->flow->calm = is_queueing(peer) ? 0 : peer->flow->calm + 1;
+	if (peer->flow->calm == CALM_ROUNDS)
+		peer->is_cubic = false;
+}
+
+/* ---- whose queue ------------------------------------------------------------------------- */
+
+static void test_begin(const struct ripc_context *ctx, struct peer *peer)
+{
+	peer->is_testing = true;
+	peer->slow_start = false;
+	peer->flow->phase_us = (uint32_t)ctx->now_us;
+	peer->flow->window_before = peer->window;
+	window_set(peer, without_queue(peer->window, peer->rtt_min_us + peer->flow->queue_us,
+		peer->rtt_min_us));
+}
+
+/* The queue of a window that could not be made smaller is expected. */
+static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
+{
+	uint64_t with_us = peer->rtt_min_us + peer->flow->queue_us;
+	uint64_t expected_us = with_us * peer->window / peer->flow->window_before;
+	uint64_t rounds_us = (uint64_t)RIVAL_ROUNDS * peer->srtt_us;
+
+	peer->is_testing = false;
+	expected_us = expected_us > peer->rtt_min_us ? expected_us - peer->rtt_min_us : 0;
+	if (queue_us <= expected_us + peer->flow->queue_us / 3) {
+		window_set(peer, without_queue(peer->flow->window_before, with_us,
+			peer->rtt_min_us + QUEUE_US / 2));
+		cubic_begin(ctx, peer, peer->window);
+		return;
+	}
+	window_set(peer, peer->flow->window_before);
+	peer->has_rival = true;
+	peer->flow->phase_us = (uint32_t)(ctx->now_us +
+		(rounds_us < RIVAL_MAX_US ? rounds_us : RIVAL_MAX_US));
+}
+
+/* Whose turn of three it is: of a test, of whoever does not give way, or of growing as usual. */
+static void phase_step(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
+{
+	uint32_t since_us = (uint32_t)ctx->now_us - peer->flow->phase_us;
+
+	if (peer->is_testing) {
+		/* What was sent before the test must have come. */
+		if (since_us > peer->rtt_min_us + peer->flow->queue_us + peer->srtt_us)
+			test_end(ctx, peer, queue_us);
+		return;
+	}
+	peer->flow->queue_us = queue_us;
+	if (peer->has_rival && (int32_t)since_us > 0)
+		peer->has_rival = false;
+	if (!peer->has_rival && queue_us > QUEUE_US && peer->window > WINDOW_MIN)
+		test_begin(ctx, peer);
+}
+
+static void round_end(const struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t took_us = (uint32_t)ctx->now_us - peer->flow->round_us;
+	uint64_t rate = took_us ? 1000ull * peer->flow->round_bytes / took_us : 0;
+
+	peer->flow->rate -= peer->flow->rate / 16;
+	if (rate > peer->flow->rate)
+		peer->flow->rate = (uint32_t)rate;
+	peer->flow->round_us = (uint32_t)ctx->now_us;
+	peer->flow->round_bytes = 0;
+	loss_measure(peer);
+	if (peer->flow->round_min_us)
+		phase_step(ctx, peer, peer->flow->round_min_us - peer->rtt_min_us);
+	peer->flow->round_min_us = 0;
+	cubic_step(ctx, peer);
+}
+
+/* ---- growing ----------------------------------------------------------------------------- */
+
+/* What a peer may have in flight at most: near by what fits the cache, else by what has come. */
+static uint64_t window_bound_by_rate(const struct peer *peer)
+{
+	uint64_t round_trip = (uint64_t)peer->flow->rate * peer->srtt_us / 1000;
+	uint64_t most = peer->slow_start ? 3 * round_trip : round_trip + round_trip / 4;
+
+	if (!is_far(peer) || most < WINDOW_NEAR)
+		return WINDOW_NEAR;
+	return most < WINDOW_MAX ? most : WINDOW_MAX;
+}
+
+void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes)
+{
+	uint64_t window = peer->window, most;
+
+	if (!flow_begin(peer))
+		return;
+	most = window_bound_by_rate(peer);
+	peer->flow->epoch_got += bytes;
+	peer->flow->round_bytes += bytes;
+	peer->silences = 0;
+	if (peer->slow_start && is_filled(peer))
+		peer->slow_start = false;
+	if (peer->slow_start)
+		window += bytes;
+	else
+		window += (uint64_t)bytes * step_of(ctx, peer) / peer->window;
+	if (!peer->is_testing && peer->window < most)
+		window_set(peer, window < most ? window : most);
+	if (peer->srtt_us && (uint32_t)ctx->now_us - peer->flow->round_us >= peer->srtt_us)
+		round_end(ctx, peer);
+}
+
+uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t most = ripc__peer_device(ctx, peer)->attr.peer_buffer;
+
+	return most && most < peer->window ? most : peer->window;
+}
+
+/* Bytes in a millisecond; 0: it is not paced. */
+static uint64_t pace(const struct peer *peer)
+{
+	if (!is_far(peer) || !peer->flow)
+		return 0;
+	return peer->slow_start ? 4ull * peer->flow->rate :
+		peer->flow->rate + peer->flow->rate / 2ull;
+}
+
+/*
+ * What comes all at once, as a processor had other things to do, must not be granted all at once:
+ * it would overrun a queue on the way, and come all at once again.
+ */
+uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst)
+{
+	uint64_t rate = pace(peer), most_us;
+	int32_t passed_us;
+
+	if (!rate)
+		return UINT64_MAX;
+	passed_us = (int32_t)((uint32_t)ctx->now_us - peer->flow->paced_us);
+	most_us = 1000 * burst / rate + peer->rtt_min_us / BURSTS;
+	if (passed_us < -PACE_AHEAD_US || passed_us > (int64_t)most_us) {
+		passed_us = (int32_t)most_us;
+		peer->flow->paced_us = (uint32_t)(ctx->now_us - most_us);
+	}
+	return passed_us > 0 ? (uint64_t)passed_us * rate / 1000 : 0;
+}
+
+void ripc__peer_paced(struct peer *peer, uint64_t bytes)
+{
+	if (pace(peer))
+		peer->flow->paced_us += (uint32_t)(1000 * bytes / pace(peer));
+}
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
+/*
+ * What comes beyond lost bytes is kept in pieces. There must be room for as many as a window
+ * loses, or what comes is lost, too.
+ */
+static void window_bound(struct ripc_context *ctx, struct peer *peer)
+{
+	uint64_t kept = (uint64_t)PIECES_MAX / 2 * ripc__peer_payload(ctx, peer);
+
+	if (ripc__peer_is_lossy(peer) && peer->window > kept * 1024 / peer->loss)
+		peer->window = (uint32_t)(kept * 1024 / peer->loss);
+}
+
+/*
+ * A loss means congestion if there is a queue, or if very much is lost; without either it is the
+ * path that loses, and sending less would not help (docs/rationale.md). Nor does silence mean
+ * congestion on a path that loses, unless it lasts: the request or its answer was lost.
+ */
+static bool is_congestion(struct peer *peer, bool silence)
+{
+	if (is_queueing(peer) || is_overfilled(peer))
+		return true;
+	if (!silence)
+		return peer->loss >= LOSS_MOST;
+	return !ripc__peer_is_lossy(peer) || ++peer->silences >= SILENCES_MOST;
+}
+
+/*
+ * A long path takes long to fill again: the window is cut by as much as CUBIC's, and not below what
+ * has come, which the path holds without a queue, but for a sixteenth.
+ */
+static uint64_t window_after_cut(const struct peer *peer)
+{
+	uint64_t least = holds(peer) / 16 * 15;
+	uint64_t cut = peer->window / 10 * 7ull;
+
+	if (!is_far(peer))
+		return peer->window / 2;
+	least = least < peer->window ? least : peer->window;
+	return cut > least ? cut : least;
+}
+
+/* What was lost of what had been granted before a cut says nothing of the window after it. */
+static uint32_t cut_again_us(const struct peer *peer)
+{
+	return is_far(peer) ? 2 * peer->srtt_us : peer->srtt_us;
+}
+
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes)
+{
+	bool silence = lost_bytes == 0;
+
+	if (!flow_begin(peer))
+		return;
+	peer->flow->epoch_lost += (uint32_t)lost_bytes;
+	/* Before the first round trip is known, silence may just be a long path. */
+	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->flow->cut_us < cut_again_us(peer))
+		return;
+	peer->flow->cut_us = (uint32_t)ctx->now_us;
+	if (!silence)
+		window_bound(ctx, peer);
+	if (++peer->cuts == CUTS_TO_FORGET) {
+		peer->cuts = peer->proofs = 0;
+		peer->reorder -= peer->reorder > 0;
+	}
+	if (!is_congestion(peer, silence) || peer->is_testing)
+		return;
+	peer->flow->window_before = peer->window;
+	window_set(peer, window_after_cut(peer));
+	/* A window that doubled was never good. */
+	cubic_begin(ctx, peer, peer->slow_start ? peer->window : peer->flow->window_before);
+	peer->slow_start = false;
+}
+
+/*
+ * On a path that loses, some requests are repeated too early whatever the path does: only several
+ * proofs among CUTS_TO_FORGET losses count there. A path that reorders gives one for nearly each.
+ */
+void ripc__peer_reorders(struct peer *peer)
+{
+	if (ripc__peer_is_lossy(peer) && ++peer->proofs < PROOFS_MOST)
+		return;
+	peer->proofs = 0;
+	if (peer->reorder < REORDER_MOST)
+		peer->reorder++;
+	peer->cuts = 0;
+	if (peer->flow && peer->window < peer->flow->window_before && !peer->is_testing)
+		peer->window = peer->flow->window_before;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How much may be in flight from a peer. */
+#ifndef RIPC_WINDOW_H
+#define RIPC_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct peer;
+struct ripc_context;
+
+#define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
+#define WINDOW_MAX         (64u << 20) /* the same on a long path */
+
+/* Does the path lose so much that lost requests, too, are everyday? */
+bool ripc__peer_is_lossy(const struct peer *peer);
+/* Of so many bytes in flight, how many may arrive at once; and the other way round. */
+uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight);
+uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once);
+/* New bytes arrived; bytes were found lost (0: silence). */
+void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
+/* How many bytes may be granted now, for the granted not to come all at once; they were. */
+uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst);
+void ripc__peer_paced(struct peer *peer, uint64_t bytes);
+uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
+/* What was taken for a loss had only been late. */
+void ripc__peer_reorders(struct peer *peer);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether an announced message may be accepted. */
+#ifndef RIPC_ADMIT_H
+#define RIPC_ADMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct partner;
+struct ripc_service;
+struct wire_packet;
+
+/* What an announcement's message takes if it came whole. */
+uint64_t ripc__whole_bytes(const struct wire_packet *packet);
+/* 0: it may be accepted; else why not. */
+int ripc__admit(const struct ripc_service *service, const struct wire_packet *packet);
+/* It came in one packet, and its place is with the message. */
+bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet);
+/* There is no room for it now. */
+bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet);
+
+#endif

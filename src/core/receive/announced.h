@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Announcements that are new. */
+#ifndef RIPC_ANNOUNCED_H
+#define RIPC_ANNOUNCED_H
+
+struct partner;
+struct wire_packet;
+
+/* Nothing is known of it yet. */
+void ripc__announced_new(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bytes of an incoming long message: those that are there, and those that are missing. */
+#ifndef RIPC_COLLECT_H
+#define RIPC_COLLECT_H
+
+#include <stdint.h>
+
+#include "core/wire/wire.h"
+
+struct incoming;
+struct wire_packet;
+
+#define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
+
+/* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; -ENOMEM; else how many were
+ * new. */
+int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
+		uint64_t offset);
+/* Fills holes with what is missing before end; returns how many. */
+uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
+		struct wire_range holes[WIRE_HOLES_MAX]);
+
+#endif

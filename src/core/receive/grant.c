@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which long messages may send now, and how much: what is granted to them, and the credit that
+ * they hold meanwhile (protocol.md, credit and congestion).
+ *
+ * Design notes. limit - got bytes of a message are on their way or lost; in_flight of them are
+ * taken to be on their way. A message is granted (in ctx->granted), waits for it (in
+ * ctx->ungranted), or neither: all of it was granted, or it is silent. What is silent holds
+ * nothing, so that a sender that is gone, or has only announced, delays nobody; with its next
+ * bytes it takes its turn again. How many are granted to one host and one peer is shared out as
+ * all is (share.c), and so is the credit of what has sent nothing yet.
+ */
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/peer/share.h"
+#include "core/peer/window.h"
+#include "grant.h"
+#include "incoming.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+#define GRANT_LOOK 64u /* so many of those that wait are compared for whose turn it is */
+#define PACE_US    1000u
+#define QUANTUM    (4 * 65536u) /* credit is given in pieces of a few offload batches */
+
+static struct ripc_context *context_of(const struct incoming *incoming)
+{
+	return incoming->partner->service->ctx;
+}
+
+/* Bytes that are taken to be on their way, or are no longer. */
+static void account(struct incoming *incoming, int64_t bytes)
+{
+	struct peer *peer = incoming->partner->peer;
+	uint64_t counted;
+
+	incoming->in_flight += (uint64_t)bytes;
+	peer->in_flight += (uint32_t)bytes;
+	counted = ripc__peer_at_once(peer, incoming->in_flight);
+	ripc__share_take(incoming->partner, SHARE_CREDIT,
+		(int64_t)(counted - incoming->counted));
+	incoming->counted = counted;
+}
+
+void ripc__grant_expect(struct incoming *incoming)
+{
+	uint64_t more = incoming->limit - incoming->got - incoming->in_flight;
+	uint64_t left = ripc__share_left(incoming->partner, SHARE_CREDIT);
+
+	account(incoming, (int64_t)(more < left ? more : left));
+}
+
+static void set_granted(struct incoming *incoming, bool granted)
+{
+	if (incoming->is_granted == granted)
+		return;
+	incoming->is_granted = granted;
+	ripc__share_take(incoming->partner, SHARE_GRANTED, granted ? 1 : -1);
+}
+
+void ripc__grant_end(struct incoming *incoming)
+{
+	account(incoming, -(int64_t)incoming->in_flight);
+	set_granted(incoming, false);
+	list_remove(&incoming->granted);
+}
+
+void ripc__grant_silent(struct incoming *incoming)
+{
+	bool was_granted = incoming->is_granted;
+
+	account(incoming, -(int64_t)incoming->in_flight); /* it is lost, or never was */
+	if (!was_granted)
+		return;
+	ripc__grant_end(incoming);
+	ripc__incoming_schedule(context_of(incoming));
+}
+
+void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes)
+{
+	account(incoming, -(int64_t)(bytes < incoming->in_flight ? bytes : incoming->in_flight));
+	if (!incoming->silences)
+		return;
+	ripc__grant_expect(incoming);
+	if (incoming->limit < incoming->total && list_empty(&incoming->granted))
+		list_append(&context_of(incoming)->ungranted, &incoming->granted);
+}
+
+/* As much as there is to whom has sent; of one that has not, its sender's share. */
+static uint64_t credit_left(const struct incoming *incoming)
+{
+	const struct ripc_context *ctx = context_of(incoming);
+	uint64_t all = ctx->held[SHARE_CREDIT], most = ctx->held_max[SHARE_CREDIT];
+
+	if (incoming->datagram_bytes == 0 || incoming->silences)
+		return ripc__share_left(incoming->partner, SHARE_CREDIT);
+	return most > all ? most - all : 0;
+}
+
+/* Soon, also if nothing comes meanwhile. */
+static void look_again(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	if (incoming->timer.at_us > ctx->now_us + PACE_US)
+		ripc__timer_set(&ctx->timers, &incoming->timer, ctx->now_us + PACE_US);
+}
+
+bool ripc__grant(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	struct peer *peer = incoming->partner->peer;
+	uint64_t wanted = incoming->total - incoming->limit;
+	uint64_t window = ripc__peer_window(ctx, peer);
+	uint64_t room = window > peer->in_flight ? window - peer->in_flight : 0;
+	uint64_t credit = ripc__peer_over_time(peer, credit_left(incoming));
+	uint64_t least = window / 4 < QUANTUM ? window / 4 : QUANTUM, paced;
+
+	if (!incoming->is_granted || wanted == 0)
+		return false;
+	room = room < credit ? room : credit;
+	if (room >= least && room > (paced = ripc__peer_pace(ctx, peer, least))) {
+		room = paced;
+		least /= 4;
+		look_again(incoming);
+	}
+	/* Nothing under way: however small the window is, one datagram must come. */
+	if (room < least && incoming->limit == incoming->got)
+		room = ripc__peer_payload(ctx, peer);
+	else if (room < least && room < wanted)
+		return false;
+	if (room == 0)
+		return false;
+	/* Whole datagrams only, or the sender's batches end in odd ones. */
+	if (room < wanted && room > incoming->datagram_bytes && incoming->datagram_bytes)
+		room -= room % incoming->datagram_bytes;
+	room = room < wanted ? room : wanted;
+	incoming->limit += room;
+	account(incoming, (int64_t)room);
+	ripc__peer_paced(peer, room);
+	return true;
+}
+
+/* Has its peer less than what may be granted to one, and to one beside all others? */
+static bool is_eligible(const struct incoming *incoming)
+{
+	return incoming->partner->peer->held[SHARE_GRANTED] < GRANTED_OF_PEER &&
+		ripc__share_left(incoming->partner, SHARE_GRANTED) > 0;
+}
+
+/*
+ * Whose turn is it: the shortest of those that have waited longest, and every fourth time the
+ * one that has waited longest of all. NULL: nobody's.
+ */
+static struct incoming *next_to_grant(struct ripc_context *ctx)
+{
+	struct incoming *best = NULL;
+	bool is_first = ++ctx->picks % 4 == 0;
+	uint32_t n = 0;
+
+	list_for_each(node, &ctx->ungranted) {
+		struct incoming *incoming = list_entry(node, struct incoming, granted);
+
+		if (!is_eligible(incoming))
+			continue;
+		if (!best || incoming->total - incoming->got < best->total - best->got)
+			best = incoming;
+		if (is_first || ++n == GRANT_LOOK)
+			break;
+	}
+	return best;
+}
+
+void ripc__incoming_schedule(struct ripc_context *ctx)
+{
+	struct incoming *incoming;
+
+	while (!list_empty(&ctx->ungranted) && (incoming = next_to_grant(ctx))) {
+		list_remove(&incoming->granted);
+		list_append(&ctx->granted, &incoming->granted);
+		set_granted(incoming, true);
+		if (ripc__grant(incoming))
+			ripc__incoming_pull(incoming, 0);
+	}
+}
+
+void ripc__grant_wait(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	list_append(&ctx->ungranted, &incoming->granted);
+	ripc__incoming_schedule(ctx);
+	/* Say at once that it has come, even if nothing can be granted yet. */
+	if (incoming->first_grant)
+		ripc__incoming_pull(incoming, 0);
+}

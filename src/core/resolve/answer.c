@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answering questions: for the IDs that live here, and, when a question came to us alone
+ * (unicast reaches one of many processes), for the other processes of this host, whom we ask
+ * in the asker's name. Nobody gets more bytes for a question than it had, so that no third
+ * party whose address was forged is worse off than without us; within the host all are told.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/budget.h"
+#include "core/wire/wire.h"
+#include "resolver_internal.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+#define RELAYS_MAX     1024u
+#define RELAY_US       100000u /* so long the host's processes have to answer */
+#define IDS_PER_ANSWER 64u     /* answers to one "what do you have" */
+#define IDS_PER_RELAY  4u      /* IDs of other processes asked for one; half of it is for them */
+
+/* A question that we pass on within the host. Its answers carry asked.nonce. */
+struct relay {
+	struct asked asked;
+	uint64_t asker, asker_nonce;
+	uint8_t host[16];         /* the asker's */
+	struct ripc__addr reply;
+	uint32_t source;
+	uint32_t budget;          /* bytes that the asker may still get */
+};
+
+/* Whom the proof in the answer is for: a relayed question names its asker, if we may believe it. */
+static const uint8_t *asker_host(const struct ripc__resolver *resolver, const struct heard *heard)
+{
+	bool relayed = heard->packet->hops && (int)heard->source == resolver->home;
+
+	return relayed ? heard->packet->host : heard->event->host;
+}
+
+/* What comes by this host's own source is of our own user. */
+static bool may_answer(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	if ((int)heard->source == resolver->home)
+		return ripc__bucket_take(&resolver->answers.all, resolver->now_us);
+	return ripc__budget_spend(&resolver->answers, heard->event->host, resolver->now_us, 1);
+}
+
+/* Answers with one of our records. Returns how many bytes that took; 0: not answered. */
+static uint32_t answer(struct ripc__resolver *resolver, const struct heard *heard,
+		const struct wire_record *record)
+{
+	const struct wire_resolve *question = heard->packet;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct wire_resolve packet = {.type = WIRE_RECORD, .nonce = question->nonce,
+		.record = *record};
+
+	if (!may_answer(resolver, heard)) {
+		ripc__drop(resolver);
+		return 0;
+	}
+	packet.proof = owner->proof(owner->arg, question->asker, asker_host(resolver, heard));
+	resolver->stats.questions_answered++;
+	return ripc__send_reply(resolver, heard->source, &heard->event->reply, &packet);
+}
+
+/* Came it to us alone, from outside the host's own source? Then others here may need it. */
+static bool for_the_host(const struct ripc__resolver *resolver, const struct heard *heard)
+{
+	return !heard->event->group && resolver->home >= 0 &&
+		(int)heard->source != resolver->home;
+}
+
+/* Bytes that the asker of everything may get from us: the other half is for our host. */
+static uint32_t answer_limit(const struct ripc__resolver *resolver, const struct heard *heard)
+{
+	if ((int)heard->source == resolver->home && !heard->packet->hops)
+		return UINT32_MAX;
+	return for_the_host(resolver, heard) ? heard->event->len / 2 : heard->event->len;
+}
+
+/* Tells what we have, each time beginning where the last answer ended. */
+static void answer_all(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	uint32_t n = owner->ids(owner->arg, NULL, 0);
+	uint64_t *ids = n ? calloc(n, sizeof(*ids)) : NULL;
+	uint32_t limit = answer_limit(resolver, heard);
+	bool outside = (int)heard->source != resolver->home || heard->packet->hops;
+	uint32_t sent = 0, longest = 0;
+
+	if (!ids)
+		return;
+	n = owner->ids(owner->arg, ids, n);
+	for (uint32_t i = 0; i < n && i < IDS_PER_ANSWER && sent + longest <= limit; i++) {
+		uint64_t id = ids[resolver->ids_turn++ % n];
+		struct wire_record record;
+		uint32_t len;
+
+		if ((outside && ripc__private_here(resolver, id)) ||
+				ripc__own_record(resolver, id, &record))
+			continue;
+		len = answer(resolver, heard, &record);
+		sent += len;
+		longest = len > longest ? len : longest;
+	}
+	free(ids);
+}
+
+/* ---- for the host's other processes ------------------------------------------------------ */
+
+void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
+{
+	ripc__asked_end(resolver, asked);
+	ripc__timer_stop(&resolver->timers, &asked->timer);
+	ripc__timers_return(resolver);
+	resolver->n_relays--;
+	free(list_entry(asked, struct relay, asked));
+}
+
+/* Nobody has it; definite: that is the kernel's word, else its name is bound. */
+static void deny(struct ripc__resolver *resolver, uint32_t source, const struct ripc__addr *to,
+		struct wire_resolve packet)
+{
+	packet.type = WIRE_NOBODY;
+	resolver->stats.questions_answered++;
+	ripc__send_reply(resolver, source, to, &packet);
+}
+
+/* Who holds the name is silent. */
+static void relay_fire(void *owner, struct ripc__timer *timer)
+{
+	struct relay *relay = list_entry(timer, struct relay, asked.timer);
+
+	if (relay->asked.id)
+		deny(owner, relay->source, &relay->reply, (struct wire_resolve){
+			.nonce = relay->asker_nonce, .record.id = relay->asked.id});
+	ripc__relay_free(owner, &relay->asked);
+}
+
+static struct relay *relay_alloc(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct relay *relay;
+
+	if (resolver->n_relays >= RELAYS_MAX)
+		return NULL;
+	relay = calloc(1, sizeof(*relay));
+	if (!relay)
+		return NULL;
+	*relay = (struct relay){.asked = {.kind = ASKED_RELAY, .id = heard->packet->record.id,
+		.timer.fire = relay_fire}, .asker = heard->packet->asker,
+		.asker_nonce = heard->packet->nonce, .reply = heard->event->reply,
+		.source = heard->source, .budget = heard->event->len};
+	memcpy(relay->host, heard->event->host, sizeof(relay->host));
+	if (!relay->asked.id)
+		relay->budget /= 2;
+	if (ripc__timers_borrow(resolver))
+		goto err_free;
+	if (ripc__asked_begin(resolver, &relay->asked))
+		goto err_return_timer;
+	resolver->n_relays++;
+	return relay;
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(relay);
+	return NULL;
+}
+
+struct relaying {
+	struct ripc__resolver *resolver;
+	const struct relay *relay;
+	uint32_t n_ids, first; /* of those that this host's source sees: how many; where to begin */
+	uint32_t at, reached;
+};
+
+static void relay_ask(struct relaying *relaying, uint64_t id)
+{
+	struct ripc__resolver *resolver = relaying->resolver;
+	struct wire_resolve question = {.type = WIRE_QUESTION, .hops = 1,
+		.nonce = relaying->relay->asked.nonce, .asker = relaying->relay->asker,
+		.record.id = id};
+
+	memcpy(question.host, relaying->relay->host, sizeof(question.host));
+	relaying->reached += ripc__ask(resolver, (uint32_t)resolver->home, &question);
+}
+
+static void relay_count(void *arg, uint64_t id, bool is_private)
+{
+	struct relaying *relaying = arg;
+
+	relaying->n_ids += !is_private && !ripc__published_here(relaying->resolver, id);
+}
+
+static void relay_listed(void *arg, uint64_t id, bool is_private)
+{
+	struct relaying *relaying = arg;
+
+	if (is_private || ripc__published_here(relaying->resolver, id))
+		return;
+	if (relaying->at >= relaying->first && relaying->at < relaying->first + IDS_PER_RELAY)
+		relay_ask(relaying, id);
+	relaying->at++;
+}
+
+/* Asks a few of the host's other processes, each time going on where it last ended. */
+static void relay_ask_all(struct relaying *relaying)
+{
+	struct ripc__resolver *resolver = relaying->resolver;
+	const struct source_slot *home = &resolver->sources[resolver->home];
+
+	if (!home->ops->list)
+		return;
+	home->ops->list(home->state, relay_count, relaying);
+	if (!relaying->n_ids)
+		return;
+	if (resolver->relay_turn >= relaying->n_ids)
+		resolver->relay_turn = 0;
+	relaying->first = resolver->relay_turn;
+	resolver->relay_turn += IDS_PER_RELAY;
+	home->ops->list(home->state, relay_listed, relaying);
+}
+
+static void relay_begin(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct relaying relaying = {.resolver = resolver};
+	struct relay *relay = NULL;
+
+	if (may_answer(resolver, heard))
+		relay = relay_alloc(resolver, heard);
+	if (!relay) {
+		ripc__drop(resolver);
+		return;
+	}
+	relaying.relay = relay;
+	if (relay->asked.id)
+		relay_ask(&relaying, relay->asked.id);
+	else
+		relay_ask_all(&relaying);
+	if (relaying.reached) {
+		ripc__timer_set(&resolver->timers, &relay->asked.timer,
+			resolver->now_us + RELAY_US);
+		return;
+	}
+	if (relay->asked.id)
+		deny(resolver, heard->source, &heard->event->reply, (struct wire_resolve){
+			.definite = true, .nonce = heard->packet->nonce,
+			.record.id = relay->asked.id});
+	ripc__relay_free(resolver, &relay->asked);
+}
+
+void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct relay *relay = list_entry(asked, struct relay, asked);
+	struct wire_resolve packet = *heard->packet;
+
+	if ((int)heard->source != resolver->home || relay->budget < heard->event->len) {
+		ripc__drop(resolver);
+		return;
+	}
+	packet.nonce = relay->asker_nonce;
+	relay->budget -= ripc__send_reply(resolver, relay->source, &relay->reply, &packet);
+	resolver->stats.questions_answered++;
+	if (asked->id)
+		ripc__relay_free(resolver, asked);
+}
+
+void ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct source_slot *home;
+
+	if (heard->packet->type != WIRE_RECORD || !for_the_host(resolver, heard))
+		return;
+	home = &resolver->sources[resolver->home];
+	home->ops->ask(home->state, heard->packet->record.id, heard->event->data,
+		heard->event->len);
+}
+
+void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct wire_resolve *question = heard->packet;
+	struct wire_record record;
+
+	/* Our own, come back; by unicast: we are one of the hosts that we ask. */
+	if (question->asker == resolver->owner.context &&
+			(!question->record.id || !for_the_host(resolver, heard)))
+		return;
+	if (!question->nonce || !question->asker) {
+		ripc__drop(resolver);
+		return;
+	}
+	if (!question->record.id)
+		answer_all(resolver, heard);
+	else if (ripc__own_record(resolver, question->record.id, &record) == 0)
+		answer(resolver, heard, &record);
+	if (!question->hops && for_the_host(resolver, heard) &&
+			!ripc__published_here(resolver, question->record.id))
+		relay_begin(resolver, heard);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Looking for everybody. In rounds, LIST_ROUND_US apart: on this host each ID that its source
+ * sees is asked for by itself, a few at a time (the queues of Unix sockets are short); all other
+ * sources are asked what there is. At least ROUNDS_FIRST rounds, and on while they find
+ * something new. Each incarnation is reported once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire/wire.h"
+#include "resolver.h"
+#include "resolver_internal.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define LIST_ROUND_US 100000u
+#define BATCH         8u     /* IDs of this host asked for at once */
+#define BATCH_US      2000u
+#define IDS_MAX       65536u
+#define SEEN_MAX      65536u
+
+struct listing {
+	struct asked asked; /* id 0 */
+	void (*found)(void *arg, const struct ripc__answer *answer);
+	void *arg;
+	struct ripc__resolver *resolver;
+	uint64_t *ids;      /* of this host, still to be asked for in this round */
+	uint32_t n_ids, room, next;
+	uint64_t round_ends_us;
+	struct ripc__map seen;     /* incarnations that were reported */
+	struct ripc__map answered; /* IDs of this host that need no more asking */
+	bool news;          /* in this round */
+};
+
+static void id_add(void *arg, uint64_t id, bool is_private)
+{
+	struct listing *listing = arg;
+
+	(void)is_private; /* of this host, for this host */
+
+	if (listing->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
+			ripc__published_here(listing->resolver, id))
+		return;
+	if (listing->n_ids == listing->room) {
+		uint32_t room = listing->room ? 2 * listing->room : 64;
+		uint64_t *ids = realloc(listing->ids, room * sizeof(*ids));
+
+		if (!ids)
+			return; /* the next round may have the memory */
+		listing->ids = ids;
+		listing->room = room;
+	}
+	listing->ids[listing->n_ids++] = id;
+}
+
+static void ask_home_batch(struct listing *listing)
+{
+	struct ripc__resolver *resolver = listing->resolver;
+
+	for (uint32_t i = 0; i < BATCH && listing->next < listing->n_ids; i++) {
+		const struct wire_resolve question = {.type = WIRE_QUESTION,
+			.nonce = listing->asked.nonce, .asker = resolver->owner.context,
+			.record.id = listing->ids[listing->next++]};
+
+		ripc__ask(resolver, (uint32_t)resolver->home, &question);
+	}
+}
+
+static void report_own(struct listing *listing)
+{
+	struct ripc__resolver *resolver = listing->resolver;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	uint32_t n = owner->ids(owner->arg, NULL, 0);
+	uint64_t *ids = n ? calloc(n, sizeof(*ids)) : NULL;
+
+	if (!ids)
+		return;
+	n = owner->ids(owner->arg, ids, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct ripc__answer answer = {.host = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+			.local = true, .source = "local"};
+
+		if (ripc__own_record(resolver, ids[i], &answer.record) == 0)
+			listing->found(listing->arg, &answer);
+	}
+	free(ids);
+}
+
+static void round_begin(struct listing *listing)
+{
+	struct ripc__resolver *resolver = listing->resolver;
+
+	if (!listing->asked.round++)
+		report_own(listing);
+	listing->news = false;
+	listing->n_ids = listing->next = 0;
+	listing->round_ends_us = resolver->now_us + LIST_ROUND_US;
+	if (resolver->home >= 0) {
+		const struct source_slot *home = &resolver->sources[resolver->home];
+
+		if (home->ops->list)
+			home->ops->list(home->state, id_add, listing);
+	}
+	ripc__ask_network(resolver, &listing->asked);
+}
+
+static void list_fire(void *owner, struct ripc__timer *timer)
+{
+	struct listing *listing = list_entry(timer, struct listing, asked.timer);
+	struct ripc__resolver *resolver = owner;
+	uint64_t at_us;
+
+	if (listing->next == listing->n_ids && resolver->now_us >= listing->round_ends_us) {
+		if (listing->asked.round >= ROUNDS_FIRST && !listing->news)
+			return;
+		round_begin(listing);
+	}
+	ask_home_batch(listing);
+	at_us = resolver->now_us + BATCH_US;
+	if (listing->next == listing->n_ids && at_us < listing->round_ends_us)
+		at_us = listing->round_ends_us;
+	ripc__timer_set(&resolver->timers, timer, at_us);
+}
+
+void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct listing *listing = list_entry(asked, struct listing, asked);
+	struct ripc__answer answer;
+
+	if ((int)heard->source == resolver->home && listing->answered.count < IDS_MAX)
+		ripc__map_put(&listing->answered, heard->packet->record.id, listing);
+	if (listing->seen.count >= SEEN_MAX || ripc__map_put(&listing->seen,
+			heard->packet->record.incarnation, listing))
+		return;
+	listing->news = true;
+	ripc__answer_fill(resolver, heard, &answer);
+	listing->found(listing->arg, &answer);
+}
+
+static void listing_free(struct ripc__resolver *resolver)
+{
+	struct listing *listing = resolver->listing;
+
+	ripc__asked_end(resolver, &listing->asked);
+	ripc__timer_stop(&resolver->timers, &listing->asked.timer);
+	ripc__timers_return(resolver);
+	ripc__map_free(&listing->seen);
+	ripc__map_free(&listing->answered);
+	free(listing->ids);
+	free(listing);
+	resolver->listing = NULL;
+}
+
+int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
+		void (*found)(void *arg, const struct ripc__answer *answer), void *arg)
+{
+	struct listing *listing;
+
+	if (!found) {
+		if (resolver->listing)
+			listing_free(resolver);
+		return 0;
+	}
+	if (resolver->listing)
+		return -EBUSY;
+	listing = calloc(1, sizeof(*listing));
+	if (!listing)
+		return -ENOMEM;
+	*listing = (struct listing){.asked = {.kind = ASKED_LIST, .timer.fire = list_fire},
+		.found = found, .arg = arg, .resolver = resolver};
+	ripc__map_init(&listing->seen, resolver->owner.random(resolver->owner.arg));
+	ripc__map_init(&listing->answered, resolver->owner.random(resolver->owner.arg));
+	if (ripc__timers_borrow(resolver))
+		goto err_free;
+	if (ripc__asked_begin(resolver, &listing->asked))
+		goto err_return_timer;
+	resolver->listing = listing;
+	ripc__timer_set(&resolver->timers, &listing->asked.timer, now_us);
+	return 0;
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(listing);
+	return -ENOMEM;
+}

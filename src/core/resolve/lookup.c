@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lookups and the cache of what they found. A lookup asks this host first and waits ROUND_US
+ * for whoever was there, or HOME_ALONE_US where the name is bound; then it asks everybody, in
+ * rounds, until somebody answers. The first answer is taken at once. The lookup lingers a while
+ * after that: if a second incarnation answers too, both are alive, the younger is what later
+ * lookups get, and its holder is told of the older one, which keeps the ID.
+ *
+ * A no is definite, and ends the lookup with -ENOENT, where the kernel says so and nobody else is
+ * asked, or where every host that is asked by unicast has said so. A name that is bound, here or on
+ * such a host, but not answered for, is silence: whoever holds it may be stopped, or starved, so
+ * it is asked again until everybody who wants to know has given up (ripc__resolver_wanted), and
+ * then the lookup ends with -ETIMEDOUT. Over multicast nobody can say no for all: there silence
+ * of PATIENCE_US is taken for a no.
+ *
+ * A suspect incarnation that answers the new question is alive after all, but another one that
+ * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
+ * stamp who cannot be reached does not hide the true holder.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
+#include "resolver.h"
+#include "resolver_internal.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define LOOKUPS_MAX  4096u
+#define CACHE_MAX    65536u
+#define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
+#define PATIENCE_US  1000000u  /* until nobody is taken to have the ID */
+#define HOME_ALONE_US 200000u  /* so long only this host is asked, where the name is bound */
+#define LINGER_US    200000u
+#define FOUND_US     60000000u /* a found record is used for so long without asking */
+#define NOBODY_US    1000000u
+#define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
+#define HINTS_MAX    4u        /* at once: an ID that moves twice within HINT_US is followed */
+#define RIVALS_MAX   4u        /* notices that the answers to one question can cause */
+
+struct lookup {
+	struct asked asked;
+	struct list node;         /* resolver->lingering, once ended */
+	uint64_t refused;         /* the suspect incarnation; 0: none */
+	bool ended;               /* was found; lingers */
+	bool held;                /* only the suspect one has answered so far */
+	bool provoked;            /* by who is at the host at, who claims to have the ID */
+	uint8_t at[16];
+	bool bound;               /* its name, on this host */
+	bool silent;              /* a host that was asked has said that its holder is silent */
+	uint64_t until_us;        /* somebody wants to know until then */
+	uint8_t denied[RIPC_PEERS_MAX / 8]; /* hosts that have said: nobody */
+	uint32_t n_denied, n_peers;
+	uint32_t rivals;
+	uint32_t source;          /* of the best answer */
+	struct ripc__addr reply;
+	struct ripc__answer best; /* with ended or held */
+};
+
+/* What is known of an ID. A record's addresses stand behind it, each {backend, len, bytes}. */
+struct cached {
+	struct list node; /* resolver->cache_order */
+	uint64_t id, expires_us;
+	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
+	uint64_t incarnation, stamp, host_identity, context, proof;
+	uint8_t host[16];
+	bool exists : 1, suspect : 1, local : 1;
+	uint8_t source; /* index */
+	uint8_t n_addrs;
+	uint8_t addrs[];
+};
+
+static void lookup_fire(void *owner, struct ripc__timer *timer);
+
+/* ---- the cache --------------------------------------------------------------------------- */
+
+static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
+{
+	ripc__map_remove(&resolver->cache, cached->id);
+	list_remove(&cached->node);
+	free(cached);
+}
+
+void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached)
+		cached_free(resolver, cached);
+}
+
+static size_t addrs_len(const struct wire_record *record)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < record->n_addrs; i++)
+		len += 2u + record->addrs[i].len;
+	return len;
+}
+
+static uint8_t source_named(const struct ripc__resolver *resolver, const char *name)
+{
+	uint8_t i = 0;
+
+	while (i + 1u < resolver->n_sources && resolver->sources[i].ops->name != name)
+		i++;
+	return i;
+}
+
+static void cached_fill(const struct ripc__resolver *resolver, struct cached *cached,
+		const struct ripc__answer *answer)
+{
+	const struct wire_record *record = &answer->record;
+	uint8_t *at = cached->addrs;
+
+	cached->incarnation = record->incarnation;
+	cached->stamp = record->stamp;
+	cached->host_identity = record->host;
+	cached->context = record->context;
+	cached->proof = answer->proof;
+	cached->source = source_named(resolver, answer->source);
+	cached->local = answer->local;
+	memcpy(cached->host, answer->host, sizeof(cached->host));
+	cached->n_addrs = (uint8_t)record->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		*at++ = record->addrs[i].backend;
+		*at++ = record->addrs[i].len;
+		memcpy(at, record->addrs[i].blob, record->addrs[i].len);
+		at += record->addrs[i].len;
+	}
+}
+
+static void cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
+		struct ripc__answer *answer)
+{
+	struct wire_record *record = &answer->record;
+	const uint8_t *at = cached->addrs;
+
+	*answer = (struct ripc__answer){.proof = cached->proof, .local = cached->local,
+		.source = resolver->sources[cached->source].ops->name};
+	memcpy(answer->host, cached->host, sizeof(answer->host));
+	record->id = cached->id;
+	record->incarnation = cached->incarnation;
+	record->stamp = cached->stamp;
+	record->host = cached->host_identity;
+	record->context = cached->context;
+	record->n_addrs = cached->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		record->addrs[i].backend = *at++;
+		record->addrs[i].len = *at++;
+		memcpy(record->addrs[i].blob, at, record->addrs[i].len);
+		at += record->addrs[i].len;
+	}
+}
+
+/* answer NULL: nobody has the ID. Without memory nothing is kept, and asked for again. */
+static void cache_store(struct ripc__resolver *resolver, uint64_t id,
+		const struct ripc__answer *answer)
+{
+	struct cached *old = ripc__map_get(&resolver->cache, id);
+	struct cached *cached = calloc(1, sizeof(*cached) +
+		(answer ? addrs_len(&answer->record) : 0));
+
+	if (old && cached)
+		cached->hint_us = old->hint_us;
+	if (old)
+		cached_free(resolver, old);
+	if (!cached)
+		return;
+	if (resolver->cache.count >= CACHE_MAX)
+		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached, node));
+	cached->id = id;
+	cached->exists = answer;
+	cached->expires_us = resolver->now_us + (answer ? FOUND_US : NOBODY_US);
+	if (answer)
+		cached_fill(resolver, cached, answer);
+	if (ripc__map_put(&resolver->cache, id, cached)) {
+		free(cached);
+		return;
+	}
+	list_append(&resolver->cache_order, &cached->node);
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	ripc__asked_end(resolver, &lookup->asked);
+	ripc__timer_stop(&resolver->timers, &lookup->asked.timer);
+	ripc__timers_return(resolver);
+	ripc__map_remove(&resolver->lookups, lookup->asked.id);
+	list_remove(&lookup->node);
+	free(lookup);
+}
+
+/* When all is in use, the oldest of those that only linger gives way. */
+static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct lookup *lookup;
+
+	if (resolver->lookups.count >= LOOKUPS_MAX && !list_empty(&resolver->lingering))
+		lookup_free(resolver, list_entry(resolver->lingering.next, struct lookup, node));
+	if (resolver->lookups.count >= LOOKUPS_MAX)
+		return NULL;
+	lookup = calloc(1, sizeof(*lookup));
+	if (!lookup)
+		return NULL;
+	lookup->asked.id = id;
+	lookup->asked.kind = ASKED_LOOKUP;
+	lookup->asked.timer.fire = lookup_fire;
+	list_init(&lookup->node);
+	if (ripc__timers_borrow(resolver))
+		goto err_free;
+	if (ripc__map_put(&resolver->lookups, id, lookup))
+		goto err_return_timer;
+	return lookup;
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(lookup);
+	return NULL;
+}
+
+static bool lookup_is_silent(const struct lookup *lookup)
+{
+	return lookup->bound || lookup->silent;
+}
+
+/* When a lookup ends that has found nobody. */
+static uint64_t end_of(const struct lookup *lookup)
+{
+	uint64_t end_us = lookup->asked.started_us + PATIENCE_US;
+
+	return lookup_is_silent(lookup) && lookup->until_us > end_us ? lookup->until_us : end_us;
+}
+
+/* Is it certain that nobody has it? reached: of the network. */
+static bool is_denied(const struct ripc__resolver *resolver, const struct lookup *lookup,
+		uint32_t reached)
+{
+	if (resolver->home < 0 || lookup->provoked || lookup_is_silent(lookup))
+		return false;
+	if (reached == 0)
+		return true;
+	return lookup->n_peers && lookup->n_denied == lookup->n_peers &&
+		(lookup->asked.round >= ROUNDS_FIRST || reached == lookup->n_peers);
+}
+
+/* Asks everybody once more. Returns how many of the network that reached. */
+static uint32_t ask_all(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	struct asked *asked = &lookup->asked;
+	uint32_t n = 0;
+
+	if (asked->sent_us != resolver->now_us)
+		lookup->bound = ripc__ask_home(resolver, asked);
+	if (lookup->bound && resolver->now_us < asked->started_us + HOME_ALONE_US)
+		return 0;
+	if (lookup->provoked)
+		n = ripc__ask_network_for(resolver, asked, lookup->at);
+	else
+		n = ripc__ask_network(resolver, asked);
+	return n;
+}
+
+/* The gaps: 20, 20, 40, 80, then 160 ms, and what is left. */
+static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	struct asked *asked = &lookup->asked;
+	uint32_t reached = ask_all(resolver, lookup);
+	uint64_t end_us = end_of(lookup);
+	uint64_t gap_us = ROUND_US;
+
+	asked->round++;
+	for (uint32_t i = ROUNDS_FIRST - 1; i < asked->round && gap_us < GAP_MAX_US; i++)
+		gap_us *= 2;
+	if (asked->round < ROUNDS_FIRST)
+		gap_us = ROUND_US;
+	if (end_us > resolver->now_us && resolver->now_us + gap_us > end_us)
+		gap_us = end_us - resolver->now_us;
+	/* Who has come in the last moment has the time to answer. */
+	if (gap_us < ROUND_US)
+		gap_us = ROUND_US;
+	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
+	return reached;
+}
+
+static uint32_t peers_of(const struct ripc__resolver *resolver)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
+	}
+	return n;
+}
+
+/* Forgets what was heard so far. */
+static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *lookup)
+{
+	lookup->ended = lookup->held = lookup->silent = false;
+	memset(lookup->denied, 0, sizeof(lookup->denied));
+	lookup->n_denied = 0;
+	lookup->n_peers = peers_of(resolver);
+	lookup->rivals = 0;
+	lookup->until_us = 0;
+	lookup->asked.started_us = resolver->now_us;
+	lookup->asked.round = 0;
+}
+
+/* at: the host of who claims to have it, or NULL. */
+static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t refused,
+		const uint8_t *at)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	struct asked *asked;
+	uint32_t n;
+
+	if (!lookup)
+		lookup = lookup_alloc(resolver, id);
+	if (!lookup)
+		return -ENOMEM;
+	asked = &lookup->asked;
+	if (ripc__asked_begin(resolver, asked)) {
+		lookup_free(resolver, lookup);
+		return -ENOMEM;
+	}
+	list_remove(&lookup->node);
+	lookup_reset(resolver, lookup);
+	lookup->refused = refused;
+	lookup->provoked = at;
+	if (at)
+		memcpy(lookup->at, at, sizeof(lookup->at));
+	n = ripc__ask_home(resolver, asked);
+	lookup->bound = n;
+	n += at ? ripc__ask_host(resolver, asked, at) : 0;
+	if (n) {
+		ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + ROUND_US);
+		return -EINPROGRESS;
+	}
+	if (!is_denied(resolver, lookup, ask_round(resolver, lookup)))
+		return -EINPROGRESS;
+	cache_store(resolver, id, NULL);
+	lookup_free(resolver, lookup);
+	return -ENOENT;
+}
+
+/* Ends a lookup with what it has found, or with nothing. */
+static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, int status)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct ripc__answer answer = lookup->best; /* the callback may make lookup go away */
+	uint64_t id = lookup->asked.id;
+
+	if (status != -ETIMEDOUT)
+		cache_store(resolver, id, status ? NULL : &answer);
+	if (status) {
+		lookup_free(resolver, lookup);
+		owner->resolved(owner->arg, id, status, NULL);
+		return;
+	}
+	lookup->ended = true;
+	list_append(&resolver->lingering, &lookup->node);
+	ripc__timer_set(&resolver->timers, &lookup->asked.timer, resolver->now_us + LINGER_US);
+	owner->resolved(owner->arg, id, 0, &answer);
+}
+
+static void lookup_fire(void *owner, struct ripc__timer *timer)
+{
+	struct lookup *lookup = list_entry(timer, struct lookup, asked.timer);
+	struct ripc__resolver *resolver = owner;
+	const struct asked *asked = &lookup->asked;
+
+	if (lookup->ended)
+		lookup_free(resolver, lookup);
+	else if (lookup->held)
+		lookup_end(resolver, lookup, 0);
+	else if (asked->round >= ROUNDS_FIRST && resolver->now_us >= end_of(lookup))
+		lookup_end(resolver, lookup, lookup_is_silent(lookup) ? -ETIMEDOUT : -ENOENT);
+	else if (is_denied(resolver, lookup, ask_round(resolver, lookup)))
+		lookup_end(resolver, lookup, -ENOENT);
+}
+
+/* A host that was asked has nobody, or a holder that is silent. */
+void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct lookup *lookup = list_entry(asked, struct lookup, asked);
+	uint32_t peer = heard->event->peer, bit = 1u << (peer - 1) % 8;
+
+	resolver->stats.answers_received++;
+	if (lookup->ended || lookup->held || peer == 0 || peer > RIPC_PEERS_MAX)
+		return;
+	if (!heard->packet->definite) {
+		lookup->silent = true;
+		return;
+	}
+	if (lookup->denied[(peer - 1) / 8] & bit)
+		return;
+	lookup->denied[(peer - 1) / 8] |= (uint8_t)bit;
+	lookup->n_denied++;
+	if (is_denied(resolver, lookup, resolver->n_network))
+		lookup_end(resolver, lookup, -ENOENT);
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+/* Two incarnations are alive: whoever holds the younger is told of the older. */
+static void tell_younger(struct ripc__resolver *resolver, struct lookup *lookup,
+		const struct heard *heard)
+{
+	const struct wire_record *best = &lookup->best.record, *other = &heard->packet->record;
+	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = resolver->owner.context};
+
+	if (lookup->rivals++ >= RIVALS_MAX) {
+		ripc__drop(resolver);
+		return;
+	}
+	if (ripc__record_older(best, other)) {
+		notice.record = *best;
+		ripc__send_reply(resolver, heard->source, &heard->event->reply, &notice);
+	} else {
+		notice.record = *other;
+		ripc__send_reply(resolver, lookup->source, &lookup->reply, &notice);
+	}
+}
+
+static void take(struct ripc__resolver *resolver, struct lookup *lookup, const struct heard *heard)
+{
+	ripc__answer_fill(resolver, heard, &lookup->best);
+	lookup->source = heard->source;
+	lookup->reply = heard->event->reply;
+}
+
+void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct lookup *lookup = list_entry(asked, struct lookup, asked);
+	const struct wire_record *record = &heard->packet->record;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	bool have = lookup->ended || lookup->held;
+
+	if (have && record->incarnation == lookup->best.record.incarnation)
+		return; /* heard through another source or interface too */
+	if (have)
+		tell_younger(resolver, lookup, heard);
+	if (lookup->ended) {
+		if (record->incarnation == lookup->refused ||
+				ripc__record_older(record, &lookup->best.record))
+			return;
+		take(resolver, lookup, heard);
+		cache_store(resolver, asked->id, &lookup->best);
+		owner->moved(owner->arg, asked->id, record->incarnation);
+		return;
+	}
+	take(resolver, lookup, heard);
+	if (record->incarnation != lookup->refused) {
+		lookup_end(resolver, lookup, 0);
+		return;
+	}
+	lookup->held = true;
+	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + ROUND_US);
+}
+
+/* A question that waits in a long gap is asked at once: somebody is there now. */
+static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup,
+		const struct heard *heard)
+{
+	struct asked *asked = &lookup->asked;
+	uint64_t at_us = asked->sent_us + ROUND_US;
+
+	if (lookup->ended || lookup->held)
+		return;
+	if (at_us < resolver->now_us)
+		at_us = resolver->now_us;
+	if (at_us >= asked->timer.at_us || !ripc__may_provoke(resolver, heard->event->host))
+		return;
+	ripc__provoked(resolver, heard->event->host);
+	ripc__timer_set(&resolver->timers, &asked->timer, at_us);
+}
+
+/* Does the notice say that what is cached may have changed? Marks it, if so. */
+static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
+		const struct heard *heard)
+{
+	bool same = heard->packet->record.incarnation == cached->incarnation;
+	bool registered = heard->packet->type == WIRE_RECORD;
+
+	if (!cached->exists) {
+		if (registered)
+			cached_free(resolver, cached);
+		return registered;
+	}
+	if (same == registered)
+		return false; /* said again, or another one has gone */
+	if (cached->suspect)
+		return true; /* asked for with the next lookup anyway */
+	if (!ripc__may_provoke(resolver, heard->event->host)) {
+		ripc__drop(resolver);
+		return false;
+	}
+	if (cached->hint_us > resolver->now_us + (HINTS_MAX - 1) * HINT_US) {
+		ripc__drop(resolver);
+		return false;
+	}
+	if (cached->hint_us < resolver->now_us)
+		cached->hint_us = resolver->now_us;
+	cached->hint_us += HINT_US;
+	cached->suspect = true;
+	ripc__provoked(resolver, heard->event->host);
+	return true;
+}
+
+void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct wire_record *record = &heard->packet->record;
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, record->id);
+	struct cached *cached = ripc__map_get(&resolver->cache, record->id);
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	bool registered = heard->packet->type == WIRE_RECORD;
+
+	if (lookup && registered)
+		ask_sooner(resolver, lookup, heard);
+	if (cached ? !hint_take(resolver, cached, heard) :
+			!ripc__may_provoke(resolver, heard->event->host))
+		return;
+	/* Who is concerned asks with the next message to that ID. */
+	if (owner->moved(owner->arg, record->id, registered ? record->incarnation : 0) && !cached)
+		ripc__provoked(resolver, heard->event->host);
+}
+
+/* ---- calls of the owner ------------------------------------------------------------------ */
+
+/* What lives here needs no question; its address is the loopback's. */
+static int lookup_own(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct ripc__answer *found = &resolver->found;
+	int error = ripc__own_record(resolver, id, &found->record);
+
+	if (error)
+		return error;
+	memcpy(found->host, (uint8_t[16]){[10] = 0xff, 0xff, 127, 0, 0, 1}, sizeof(found->host));
+	found->proof = owner->proof(owner->arg, owner->context, found->host);
+	found->local = true;
+	found->source = "local";
+	return 0;
+}
+
+static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8_t *at,
+		const struct ripc__answer **answer)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	const struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (!id)
+		return -ENOENT;
+	if (lookup_own(resolver, id) == 0) {
+		*answer = &resolver->found;
+		return 0;
+	}
+	if (lookup && !lookup->ended) {
+		lookup->provoked &= at != NULL; /* now somebody here wants to know */
+		return -EINPROGRESS;
+	}
+	if (!cached || cached->suspect || resolver->now_us >= cached->expires_us)
+		return lookup_begin(resolver, id,
+			cached && cached->suspect ? cached->incarnation : 0, at);
+	if (!cached->exists)
+		return -ENOENT;
+	cached_answer(resolver, cached, &resolver->found);
+	*answer = &resolver->found;
+	return 0;
+}
+
+int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
+		const struct ripc__answer **answer)
+{
+	resolver->now_us = now_us;
+	return lookup_from(resolver, id, NULL, answer);
+}
+
+int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
+		uint64_t now_us, const struct ripc__answer **answer)
+{
+	resolver->now_us = now_us;
+	return lookup_from(resolver, id, host, answer);
+}
+
+const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (id && lookup_own(resolver, id) == 0)
+		return &resolver->found;
+	if (!cached || !cached->exists)
+		return NULL;
+	cached_answer(resolver, cached, &resolver->found);
+	return &resolver->found;
+}
+
+void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+
+	if (lookup && !lookup->ended && until_us > lookup->until_us)
+		lookup->until_us = until_us;
+}
+
+void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached && !cached->exists)
+		cached_free(resolver, cached);
+}
+
+void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached && cached->exists && cached->incarnation == incarnation)
+		cached->suspect = true;
+	if (lookup && !lookup->ended && !lookup->refused)
+		lookup->refused = incarnation;
+}
+
+void ripc__lookups_close(struct ripc__resolver *resolver)
+{
+	struct lookup *lookup;
+	uint32_t at = 0;
+
+	while ((lookup = ripc__map_next(&resolver->lookups, &at))) {
+		lookup_free(resolver, lookup);
+		at = 0; /* removing moves entries */
+	}
+	while (!list_empty(&resolver->cache_order))
+		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached, node));
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times; if
+ * nobody answers, its name on this host is taken (from a holder who is silent, by force), and
+ * everybody is told, at once, once more, and then every ANNOUNCE_US, so that two registrations
+ * made on both sides of a parted network learn of each other when it heals.
+ *
+ * Whoever hears of another registration of its own ID asks for it (a notice alone is not
+ * believed): if an older one answers, the owner is told; if a younger one does, that one is told.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/budget.h"
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
+#include "resolver.h"
+#include "resolver_internal.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define ANNOUNCE_US  60000000u
+#define VERIFY_US    1000000u /* hearsay makes us ask for our own ID at most so often */
+#define YOUNGER_MAX  4u       /* notices that the answers to one such question can cause */
+
+enum publication_state {
+	PUBLICATION_ASKING, /* all sources */
+	PUBLICATION_TAKING, /* the name on this host is held: asking its holder */
+	PUBLICATION_HERE,
+};
+
+struct publication {
+	struct asked asked;   /* ASKED_PUBLISH; its timer also announces */
+	struct asked verify;  /* ASKED_VERIFY */
+	uint64_t verified_us; /* when last begun; 0: never */
+	uint32_t told;        /* younger ones, in this verification */
+	uint8_t rival[16];    /* the host that made us verify */
+	uint8_t state;
+	bool private_id;
+	bool displaced;       /* somebody silent, who holds a name of this ID on this host */
+};
+
+static void publish_fire(void *owner, struct ripc__timer *timer);
+static void verify_fire(void *owner, struct ripc__timer *timer);
+
+bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct publication *publication = ripc__map_get(&resolver->publications, id);
+
+	return publication && publication->state == PUBLICATION_HERE;
+}
+
+bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct publication *publication = ripc__map_get(&resolver->publications, id);
+
+	return publication && publication->private_id;
+}
+
+static void asked_init(struct asked *asked, uint64_t id, enum asked_kind kind)
+{
+	asked->id = id;
+	asked->kind = (uint8_t)kind;
+	asked->timer.fire = kind == ASKED_PUBLISH ? publish_fire : verify_fire;
+}
+
+static int publication_alloc(struct ripc__resolver *resolver, uint64_t id,
+		struct publication **publication_out)
+{
+	struct publication *publication;
+	int error = -EADDRINUSE;
+
+	if (ripc__map_get(&resolver->publications, id))
+		return error;
+	publication = calloc(1, sizeof(*publication));
+	if (!publication)
+		return -ENOMEM;
+	asked_init(&publication->asked, id, ASKED_PUBLISH);
+	asked_init(&publication->verify, id, ASKED_VERIFY);
+	error = ripc__timers_borrow(resolver);
+	if (error)
+		goto err_free;
+	error = ripc__timers_borrow(resolver);
+	if (error)
+		goto err_return_timer;
+	error = ripc__map_put(&resolver->publications, id, publication);
+	if (error)
+		goto err_return_timers;
+	*publication_out = publication;
+	return 0;
+err_return_timers:
+	ripc__timers_return(resolver);
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(publication);
+	return error;
+}
+
+static void publication_free(struct ripc__resolver *resolver, struct publication *publication)
+{
+	ripc__asked_end(resolver, &publication->asked);
+	ripc__asked_end(resolver, &publication->verify);
+	ripc__timer_stop(&resolver->timers, &publication->asked.timer);
+	ripc__timer_stop(&resolver->timers, &publication->verify.timer);
+	ripc__timers_return(resolver);
+	ripc__timers_return(resolver);
+	ripc__map_remove(&resolver->publications, publication->asked.id);
+	free(publication);
+}
+
+static void set_timer(struct ripc__resolver *resolver, struct asked *asked, uint64_t after_us)
+{
+	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + after_us);
+}
+
+/* ---- registering ------------------------------------------------------------------------- */
+
+/* Tells who was displaced on this host: if it lives, it finds this in its queue. */
+static void tell_displaced(struct ripc__resolver *resolver, const struct wire_resolve *notice)
+{
+	const struct source_slot *home = &resolver->sources[resolver->home];
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, notice);
+
+	home->ops->ask(home->state, notice->record.id, data, len);
+}
+
+static void announce(struct ripc__resolver *resolver, struct publication *publication)
+{
+	struct asked *asked = &publication->asked;
+	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = resolver->owner.context};
+
+	if (ripc__own_record(resolver, asked->id, &notice.record) == 0) {
+		ripc__send_notice(resolver, &notice);
+		if (publication->displaced)
+			tell_displaced(resolver, &notice);
+	}
+	asked->round++;
+	set_timer(resolver, asked, asked->round == 1 ? ROUND_US : ANNOUNCE_US);
+}
+
+static void publish_failed(struct ripc__resolver *resolver, struct publication *publication,
+		int error)
+{
+	uint64_t id = publication->asked.id;
+
+	publication_free(resolver, publication);
+	resolver->owner.published(resolver->owner.arg, id, error);
+}
+
+static void publish_done(struct ripc__resolver *resolver, struct publication *publication)
+{
+	struct asked *asked = &publication->asked;
+
+	ripc__asked_end(resolver, asked);
+	ripc__cache_forget(resolver, asked->id);
+	publication->state = PUBLICATION_HERE;
+	asked->round = 0;
+	resolver->owner.published(resolver->owner.arg, asked->id, 0);
+	if (!publication->private_id)
+		announce(resolver, publication);
+}
+
+static void ask_round(struct ripc__resolver *resolver, struct publication *publication)
+{
+	struct asked *asked = &publication->asked;
+
+	asked->round++;
+	ripc__ask_home(resolver, asked);
+	if (publication->state == PUBLICATION_ASKING)
+		ripc__ask_network(resolver, asked);
+	set_timer(resolver, asked, ROUND_US);
+}
+
+/* Takes the name on this host, where there is one to take. */
+static void take_name(struct ripc__resolver *resolver, struct publication *publication)
+{
+	bool displace = publication->state == PUBLICATION_TAKING;
+	uint64_t id = publication->asked.id;
+	int error = 0;
+
+	if (resolver->home >= 0) {
+		const struct source_slot *home = &resolver->sources[resolver->home];
+
+		error = home->ops->publish(home->state, id,
+			publication->private_id ? RIPC_NAME_PRIVATE :
+			displace ? RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
+	}
+	publication->displaced = displace && resolver->home >= 0;
+	if (!error) {
+		publish_done(resolver, publication);
+	} else if (error == -EADDRINUSE && !displace && !publication->private_id) {
+		publication->state = PUBLICATION_TAKING;
+		publication->asked.round = 0;
+		ask_round(resolver, publication);
+	} else {
+		publish_failed(resolver, publication, error);
+	}
+}
+
+/*
+ * Do holders of other IDs answer? Then silence about this one says nothing yet: of many answers at
+ * once most get lost (a local socket queues ten), and a host answers only so many in a second.
+ * Each answer ends a registration, so that this ends.
+ */
+static bool holders_answer(const struct ripc__resolver *resolver)
+{
+	return resolver->holders_us && resolver->now_us - resolver->holders_us < 2 * ROUND_US;
+}
+
+static void publish_fire(void *owner, struct ripc__timer *timer)
+{
+	struct publication *publication = list_entry(timer, struct publication, asked.timer);
+	struct ripc__resolver *resolver = owner;
+
+	if (publication->state == PUBLICATION_HERE)
+		announce(resolver, publication);
+	else if (publication->asked.round < ROUNDS_FIRST || holders_answer(resolver))
+		ask_round(resolver, publication);
+	else
+		take_name(resolver, publication);
+}
+
+static void heed(struct ripc__resolver *resolver, uint64_t id)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->heed)
+			slot->ops->heed(slot->state, id);
+	}
+}
+
+void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool private_id,
+		uint64_t now_us)
+{
+	struct publication *publication = NULL;
+	int error = publication_alloc(resolver, id, &publication);
+
+	resolver->now_us = now_us;
+	if (error) {
+		resolver->owner.published(resolver->owner.arg, id, error);
+		return;
+	}
+	publication->private_id = private_id;
+	heed(resolver, id);
+	if (private_id) {
+		take_name(resolver, publication);
+		return;
+	}
+	error = ripc__asked_begin(resolver, &publication->asked);
+	if (error)
+		publish_failed(resolver, publication, error);
+	else
+		ask_round(resolver, publication);
+}
+
+void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	(void)heard; /* whoever answers is alive, and that is what counts */
+	resolver->holders_us = resolver->now_us;
+	publish_failed(resolver, list_entry(asked, struct publication, asked), -EADDRINUSE);
+}
+
+void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
+{
+	struct publication *publication = ripc__map_get(&resolver->publications, id);
+	const struct wire_resolve notice = {.type = WIRE_WITHDRAWN,
+		.asker = resolver->owner.context,
+		.record = {.id = id, .incarnation = incarnation}};
+	bool was_here, announced;
+
+	if (!publication)
+		return;
+	was_here = publication->state == PUBLICATION_HERE;
+	announced = was_here && !publication->private_id;
+	publication_free(resolver, publication);
+	if (was_here && resolver->home >= 0) {
+		const struct source_slot *home = &resolver->sources[resolver->home];
+
+		home->ops->withdraw(home->state, id);
+	}
+	if (announced)
+		ripc__send_notice(resolver, &notice);
+}
+
+/* ---- rivals ------------------------------------------------------------------------------ */
+
+static void verify_round(struct ripc__resolver *resolver, struct asked *verify)
+{
+	const struct publication *publication = list_entry(verify, struct publication, verify);
+
+	verify->round++;
+	ripc__ask_home(resolver, verify);
+	ripc__ask_network_for(resolver, verify, publication->rival);
+	set_timer(resolver, verify, ROUND_US);
+}
+
+/* When there are too many to verify at once, one waits for its turn. */
+static void verify_begin(struct ripc__resolver *resolver, struct publication *publication)
+{
+	struct asked *verify = &publication->verify;
+
+	if (!ripc__bucket_take(&resolver->verifications, resolver->now_us)) {
+		set_timer(resolver, verify, VERIFY_US);
+		return;
+	}
+	if (ripc__asked_begin(resolver, verify)) {
+		ripc__drop(resolver);
+		return;
+	}
+	publication->verified_us = resolver->now_us;
+	publication->told = 0;
+	verify->round = 0;
+	verify_round(resolver, verify);
+}
+
+static void verify_fire(void *owner, struct ripc__timer *timer)
+{
+	struct asked *verify = list_entry(timer, struct asked, timer);
+	struct ripc__resolver *resolver = owner;
+
+	if (verify->nonce == 0)
+		verify_begin(resolver, list_entry(verify, struct publication, verify));
+	else if (verify->round < ROUNDS_FIRST)
+		verify_round(resolver, verify);
+	else
+		ripc__asked_end(resolver, verify);
+}
+
+void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct publication *publication =
+		ripc__map_get(&resolver->publications, heard->packet->record.id);
+	uint64_t last_us = publication->verified_us;
+
+	if ((last_us && resolver->now_us < last_us + VERIFY_US) ||
+			publication->verify.timer.index) {
+		ripc__drop(resolver);
+		return;
+	}
+	memcpy(publication->rival, heard->event->host, sizeof(publication->rival));
+	verify_begin(resolver, publication);
+}
+
+void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct publication *publication = list_entry(asked, struct publication, verify);
+	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = resolver->owner.context};
+	const struct wire_record *rival = &heard->packet->record;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+
+	if (ripc__own_record(resolver, asked->id, &notice.record) ||
+			notice.record.incarnation == rival->incarnation)
+		return;
+	if (ripc__record_older(rival, &notice.record)) {
+		uint64_t id = asked->id;
+
+		owner->conflict(owner->arg, id, rival->incarnation);
+		ripc__resolver_withdraw(resolver, id, notice.record.incarnation);
+	} else if (publication->told++ < YOUNGER_MAX) {
+		ripc__send_reply(resolver, heard->source, &heard->event->reply, &notice);
+	}
+}
+
+void ripc__publications_close(struct ripc__resolver *resolver)
+{
+	struct publication *publication;
+	uint32_t at = 0;
+
+	while ((publication = ripc__map_next(&resolver->publications, &at))) {
+		publication_free(resolver, publication);
+		at = 0; /* removing moves entries */
+	}
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The resolver's frame: opening the sources, sending questions to them, and sorting what they
+ * bring. It owns the sources' state, the buckets that limit what outsiders can make us do, and
+ * the table of outstanding questions; its sister files (resolver_internal.h) own the rest.
+ *
+ * Invariants: an object with a set timer has borrowed room for it, so setting cannot fail; an
+ * object is in the table of questions exactly while its nonce is not 0.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/budget.h"
+#include "core/wire/wire.h"
+#include "resolver.h"
+#include "resolver_internal.h"
+#include "ripc/ripc.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define EVENTS_PER_STEP       64u
+#define ANSWERS_PER_SECOND    2000u
+#define NOTICES_PER_SECOND    1000u
+#define VERIFY_PER_SECOND     20u
+/* Bytes to the network that outsiders can cause: at most 60 kB in any second. */
+#define PROVOKED_PER_SECOND   31250u
+#define PROVOKED_AT_ONCE      25000u
+#define PROVOKED_SHARE        8u
+#define ANSWERS_SHARE         2u
+
+int ripc__timers_borrow(struct ripc__resolver *resolver)
+{
+	int error = ripc__timers_reserve(&resolver->timers, resolver->n_timers + 1);
+
+	if (!error)
+		resolver->n_timers++;
+	return error;
+}
+
+void ripc__timers_return(struct ripc__resolver *resolver)
+{
+	resolver->n_timers--;
+}
+
+void ripc__drop(struct ripc__resolver *resolver)
+{
+	resolver->stats.dropped++;
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked)
+{
+	uint64_t nonce = resolver->owner.random(resolver->owner.arg);
+	int error;
+
+	ripc__asked_end(resolver, asked);
+	if (!nonce)
+		nonce = 1;
+	error = ripc__map_put(&resolver->asked, nonce, asked);
+	if (error)
+		return error == -EEXIST ? -ENOMEM : error;
+	asked->nonce = nonce;
+	return 0;
+}
+
+void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked)
+{
+	if (asked->nonce)
+		ripc__map_remove(&resolver->asked, asked->nonce);
+	asked->nonce = 0;
+}
+
+uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question)
+{
+	const struct source_slot *slot = &resolver->sources[source];
+	struct wire_resolve packet = *question;
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len;
+	int n;
+
+	/* Anybody on this host can have bound the name: what he reads is of no use elsewhere. */
+	if ((int)source == resolver->home)
+		packet.nonce ^= resolver->home_key;
+	len = wire_resolve_encode(data, &packet);
+	n = slot->ops->ask(slot->state, question->record.id, data, len);
+
+	if (n <= 0)
+		return 0;
+	resolver->stats.questions_sent++;
+	return (uint32_t)n;
+}
+
+static struct wire_resolve question_of(const struct ripc__resolver *resolver,
+		const struct asked *asked)
+{
+	return (struct wire_resolve){.type = WIRE_QUESTION, .nonce = asked->nonce,
+		.asker = resolver->owner.context, .record.id = asked->id};
+}
+
+/* Asks this host's source, or all others. */
+static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, bool home)
+{
+	const struct wire_resolve question = question_of(resolver, asked);
+	uint32_t n = 0;
+
+	asked->sent_us = resolver->now_us;
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		if (((int)i == resolver->home) == home)
+			n += ripc__ask(resolver, i, &question);
+	}
+	return n;
+}
+
+uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked)
+{
+	return ask_some(resolver, asked, true);
+}
+
+uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked)
+{
+	resolver->n_network = ask_some(resolver, asked, false);
+	return resolver->n_network;
+}
+
+bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16])
+{
+	if (ripc__budget_has(&resolver->provoked, host, resolver->now_us))
+		return true;
+	resolver->stats.unasked++;
+	return false;
+}
+
+void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16])
+{
+	uint32_t n = resolver->n_network ? resolver->n_network : 1;
+
+	ripc__budget_spend(&resolver->provoked, host, resolver->now_us, n * WIRE_RECORD_MAX);
+}
+
+uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16])
+{
+	asked->sent_us = resolver->now_us;
+	if (!ripc__may_provoke(resolver, host))
+		return 0;
+	ripc__provoked(resolver, host);
+	return ripc__ask_network(resolver, asked);
+}
+
+static bool is_this_host(const uint8_t host[16])
+{
+	static const uint8_t loopback[13] = {[10] = 0xff, 0xff, 127}, nowhere[16];
+
+	return memcmp(host, loopback, sizeof(loopback)) == 0 ||
+		memcmp(host, nowhere, sizeof(nowhere)) == 0;
+}
+
+uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16])
+{
+	const struct wire_resolve question = question_of(resolver, asked);
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, &question);
+
+	if (is_this_host(host) || !ripc__budget_spend(&resolver->provoked, host, resolver->now_us,
+			WIRE_RECORD_MAX))
+		return 0;
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (!slot->ops->ask_host || slot->ops->ask_host(slot->state, host, data, len) <= 0)
+			continue;
+		resolver->stats.questions_sent++;
+		return 1;
+	}
+	return 0;
+}
+
+uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
+		const struct ripc__addr *to, const struct wire_resolve *packet)
+{
+	const struct source_slot *slot = &resolver->sources[source];
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, packet);
+
+	/* Who does not get it will ask again. */
+	slot->ops->reply(slot->state, to, data, len);
+	return (uint32_t)len;
+}
+
+void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolve *packet)
+{
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(data, packet);
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->notify)
+			slot->ops->notify(slot->state, data, len);
+	}
+}
+
+/* ---- what comes in ----------------------------------------------------------------------- */
+
+void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard *heard,
+		struct ripc__answer *answer)
+{
+	answer->record = heard->packet->record;
+	answer->proof = heard->packet->proof;
+	answer->local = heard->event->local;
+	answer->source = resolver->sources[heard->source].ops->name;
+	memcpy(answer->host, heard->event->host, sizeof(answer->host));
+}
+
+bool ripc__record_older(const struct wire_record *a, const struct wire_record *b)
+{
+	/* Equal stamps: any order will do that both sides agree on. */
+	return a->stamp != b->stamp ? a->stamp < b->stamp : a->incarnation < b->incarnation;
+}
+
+int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record)
+{
+	if (!ripc__published_here(resolver, id))
+		return -ENOENT;
+	return resolver->owner.record(resolver->owner.arg, id, record);
+}
+
+static struct asked *asked_of(const struct ripc__resolver *resolver, const struct heard *heard)
+{
+	bool home = (int)heard->source == resolver->home;
+
+	return ripc__map_get(&resolver->asked,
+		heard->packet->nonce ^ (home ? resolver->home_key : 0));
+}
+
+static void answer_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct asked *asked = asked_of(resolver, heard);
+
+	if (!asked || (asked->id && asked->id != heard->packet->record.id)) {
+		ripc__drop(resolver); /* late, forged, or a lie about another ID */
+		return;
+	}
+	resolver->stats.answers_received++;
+	switch (asked->kind) {
+	case ASKED_LOOKUP:
+		ripc__lookup_answered(resolver, asked, heard);
+		break;
+	case ASKED_PUBLISH:
+		ripc__publish_answered(resolver, asked, heard);
+		break;
+	case ASKED_VERIFY:
+		ripc__verify_answered(resolver, asked, heard);
+		break;
+	case ASKED_RELAY:
+		ripc__relay_answered(resolver, asked, heard);
+		break;
+	case ASKED_LIST:
+		ripc__list_answered(resolver, asked, heard);
+		break;
+	}
+}
+
+/* A registration or withdrawal that nobody asked for: never believed, only looked into. */
+static void notice_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	if (!ripc__bucket_take(&resolver->notices, heard->now_us)) {
+		ripc__drop(resolver);
+		return;
+	}
+	if (!ripc__published_here(resolver, heard->packet->record.id)) {
+		ripc__lookup_hint(resolver, heard);
+		ripc__relay_notice(resolver, heard);
+	} else if (heard->packet->type == WIRE_RECORD) {
+		ripc__publish_rivalled(resolver, heard);
+	}
+}
+
+static void nobody_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct asked *asked = asked_of(resolver, heard);
+
+	if (asked && asked->kind == ASKED_LOOKUP && asked->id == heard->packet->record.id)
+		ripc__lookup_denied(resolver, asked, heard);
+	else
+		ripc__drop(resolver);
+}
+
+static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
+		const struct ripc__source_event *event)
+{
+	struct wire_resolve packet;
+	const struct heard heard = {&packet, event, source, resolver->now_us};
+
+	if (wire_resolve_decode(event->data, event->len, &packet)) {
+		ripc__drop(resolver);
+		return;
+	}
+	if (packet.type == WIRE_QUESTION) {
+		ripc__question_heard(resolver, &heard);
+		return;
+	}
+	if (packet.type == WIRE_NOBODY) {
+		nobody_heard(resolver, &heard);
+		return;
+	}
+	/* Our own notices come back to us. */
+	if (packet.record.context == resolver->owner.context ||
+			packet.asker == resolver->owner.context)
+		return;
+	if (packet.type == WIRE_RECORD && packet.nonce)
+		answer_heard(resolver, &heard);
+	else
+		notice_heard(resolver, &heard);
+}
+
+/* One event of each source in turn, so that a flood at one does not keep the others waiting. */
+static uint32_t poll_sources(struct ripc__resolver *resolver)
+{
+	uint32_t n = 0, idle = 0;
+
+	for (uint32_t at = 0; idle < resolver->n_sources && n < EVENTS_PER_STEP; at++) {
+		uint32_t index = at % resolver->n_sources;
+		const struct source_slot *source = &resolver->sources[index];
+		struct ripc__source_event event;
+
+		if (source->ops->poll(source->state, &event) <= 0) {
+			idle++;
+			continue;
+		}
+		idle = 0;
+		n++;
+		datagram_heard(resolver, index, &event);
+	}
+	return n;
+}
+
+int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
+{
+	uint32_t n;
+
+	resolver->now_us = now_us;
+	n = poll_sources(resolver);
+	return (int)n + ripc__timers_run(&resolver->timers, now_us, resolver);
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
+static int source_open(struct ripc__resolver *resolver, const struct ripc__source *ops)
+{
+	struct source_slot *slot = &resolver->sources[resolver->n_sources];
+	const struct ripc__host *host = &resolver->host;
+	int error;
+
+	slot->ops = ops;
+	slot->state = calloc(1, ops->size ? ops->size : 1);
+	if (!slot->state)
+		return -ENOMEM;
+	error = ops->open(slot->state, host);
+	if (error) {
+		free(slot->state);
+		if (error != -EINVAL && host->log)
+			host->log(host->arg, RIPC_LOG_WARN, "resolver source %s is left out: %s",
+				ops->name, strerror(-error));
+		return error;
+	}
+	if (ops->publish && resolver->home < 0)
+		resolver->home = (int)resolver->n_sources;
+	resolver->n_sources++;
+	return 0;
+}
+
+static void init(struct ripc__resolver *resolver)
+{
+	uint64_t (*draw)(void *arg) = resolver->owner.random;
+	void *arg = resolver->owner.arg;
+
+	resolver->home = -1;
+	ripc__timers_init(&resolver->timers);
+	ripc__map_init(&resolver->asked, draw(arg));
+	ripc__map_init(&resolver->lookups, draw(arg));
+	ripc__map_init(&resolver->cache, draw(arg));
+	ripc__map_init(&resolver->publications, draw(arg));
+	list_init(&resolver->lingering);
+	list_init(&resolver->cache_order);
+	ripc__budget_init(&resolver->answers, ANSWERS_PER_SECOND, ANSWERS_PER_SECOND / 2,
+		ANSWERS_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
+	resolver->home_key = draw(arg);
+	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
+	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
+	ripc__budget_init(&resolver->provoked, PROVOKED_PER_SECOND, PROVOKED_AT_ONCE,
+		PROVOKED_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
+}
+
+int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct ripc__host *host,
+		const struct ripc__source *const *sources, struct ripc__resolver **resolver_out)
+{
+	struct ripc__resolver *resolver = calloc(1, sizeof(*resolver));
+
+	if (!resolver)
+		return -ENOMEM;
+	resolver->owner = *owner;
+	resolver->host = *host;
+	init(resolver);
+	for (; *sources && resolver->n_sources < SOURCES_MAX; sources++) {
+		int error = source_open(resolver, *sources);
+
+		/* A configuration that cannot be understood is the user's to correct. */
+		if (error == -EINVAL || error == -ENOMEM) {
+			ripc__resolver_close(resolver);
+			return error;
+		}
+	}
+	*resolver_out = resolver;
+	return 0;
+}
+
+void ripc__resolver_close(struct ripc__resolver *resolver)
+{
+	struct asked *asked;
+	uint32_t at = 0;
+
+	if (!resolver)
+		return;
+	ripc__resolver_list(resolver, resolver->now_us, NULL, NULL);
+	ripc__lookups_close(resolver);
+	ripc__publications_close(resolver);
+	while ((asked = ripc__map_next(&resolver->asked, &at))) {
+		/* Only relays are owned by nothing but the table; freeing changes the table. */
+		ripc__relay_free(resolver, asked);
+		at = 0;
+	}
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		resolver->sources[i].ops->close(resolver->sources[i].state);
+		free(resolver->sources[i].state);
+	}
+	ripc__map_free(&resolver->asked);
+	ripc__map_free(&resolver->lookups);
+	ripc__map_free(&resolver->cache);
+	ripc__map_free(&resolver->publications);
+	ripc__timers_free(&resolver->timers);
+	free(resolver);
+}
+
+uint64_t ripc__resolver_deadline(const struct ripc__resolver *resolver)
+{
+	return ripc__timers_next(&resolver->timers);
+}
+
+int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+		int fd = slot->ops->wait_fd ? slot->ops->wait_fd(slot->state) : -1;
+
+		if (fd < 0)
+			continue;
+		if (n < max)
+			fds[n] = fd;
+		n++;
+	}
+	return n;
+}
+
+void ripc__resolver_stats(const struct ripc__resolver *resolver, struct ripc__resolver_stats *s)
+{
+	*s = resolver->stats;
+}
+
+void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->watch)
+			slot->ops->watch(slot->state, context);
+	}
+}
+
+void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->unwatch)
+			slot->ops->unwatch(slot->state, context);
+	}
+}
+
+bool ripc__resolver_look(struct ripc__resolver *resolver)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		any |= slot->ops->look && slot->ops->look(slot->state);
+	}
+	return any;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long messages that we send end: the outcome, who is told of it, and when the application
+ * gets the items back.
+ *
+ * Design notes. What the partner could read is closed before the end is told, so that the items
+ * are the application's when it hears of it. A call does not wait for that beyond its deadline:
+ * then the outcome is UNKNOWN, and a notice says when the items are free. With a given message it
+ * is otherwise: its references are not the application's any more. They are kept here, in
+ * ctx->ended, as long as the receiver has the items mapped: the ledger of what others hold.
+ *
+ * What was lent for the answer comes back when the message was not delivered. So no answer is
+ * taken from when that is decided; and it is not decided while one is being received, since that
+ * goes into what was lent: the outcome is UNKNOWN then, which leaves it lent.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "core/message/lent.h"
+#include "core/message/mapped.h"
+#include "core/message/queue.h"
+#include "core/move/opened.h"
+#include "core/move/returns.h"
+#include "core/move/write.h"
+#include "core/objects.h"
+#include "core/receive/order.h"
+#include "ended.h"
+#include "outgoing.h"
+#include "util/list.h"
+
+static struct ripc_context *context_of(const struct outgoing *outgoing)
+{
+	return outgoing->message.ctx;
+}
+
+void ripc__outgoing_put(struct outgoing *outgoing)
+{
+	if (outgoing->waiter || outgoing->reported || !list_empty(&outgoing->fencing))
+		return;
+	ripc__order_told(outgoing);
+	list_remove(&outgoing->node);
+	free(outgoing);
+}
+
+static void count_outcome(struct outgoing *outgoing)
+{
+	struct ripc_stats *stats = &context_of(outgoing)->stats;
+
+	if (outgoing->outcome == RIPC_DELIVERED) {
+		stats->long_sent++;
+		stats->long_sent_bytes += outgoing->total;
+	} else if (outgoing->outcome == RIPC_UNKNOWN) {
+		stats->long_unknown++;
+	} else {
+		stats->long_not_delivered++;
+	}
+}
+
+/* What is lent for its answer, or NULL. */
+static struct lent *lent_of(const struct outgoing *outgoing)
+{
+	if (!outgoing->lends || !outgoing->service)
+		return NULL;
+	list_for_each(node, &outgoing->service->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == outgoing->lends)
+			return lent;
+	}
+	return NULL;
+}
+
+/* Whoever says that it did not arrive is wrong, or lies: only its receiver can answer it. */
+static bool is_being_answered(const struct outgoing *outgoing)
+{
+	const struct lent *lent = lent_of(outgoing);
+
+	return lent && lent->in_use;
+}
+
+/* Nothing is to land any more in what was lent for its answer, which comes back with its end. */
+static void refuse_answer(struct outgoing *outgoing)
+{
+	struct lent *lent = lent_of(outgoing);
+
+	ripc__returns_close(outgoing);
+	if (lent)
+		lent->cancelled = true;
+}
+
+static void take_back_lent(struct outgoing *outgoing)
+{
+	struct lent *lent = lent_of(outgoing);
+
+	if (lent)
+		ripc__lent_free(lent);
+}
+
+/* Were its references taken, as nobody was certain not to have them? */
+static bool is_given(const struct outgoing *outgoing)
+{
+	return outgoing->flags & RIPC_GIVE && outgoing->outcome != RIPC_NOT_DELIVERED;
+}
+
+static void drop_given(struct outgoing *outgoing)
+{
+	for (uint32_t i = 0; i < outgoing->n_items; i++)
+		ripc__buffer_free(context_of(outgoing), outgoing->items[i].iov_base);
+}
+
+/* The items are the application's again, or given away. */
+static void report(struct outgoing *outgoing)
+{
+	struct ripc_msg *public = &outgoing->message.public;
+	bool nowait = outgoing->flags & RIPC_NOWAIT;
+
+	if (is_given(outgoing) && !outgoing->held)
+		drop_given(outgoing);
+	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
+	public->outcome = outgoing->outcome;
+	public->status = nowait ? outgoing->status : 0;
+	public->from = outgoing->to;
+	public->cookie = outgoing->cookie;
+	outgoing->reported = outgoing->service && (nowait || outgoing->outcome == RIPC_UNKNOWN);
+	if (outgoing->reported)
+		ripc__service_enqueue(outgoing->service, &outgoing->message);
+	else
+		ripc__outgoing_put(outgoing);
+}
+
+void ripc__outgoing_unblock(struct partner *partner)
+{
+	struct ripc_service *service = partner->service;
+
+	if (partner->blocked)
+		ripc__service_notice(service, &service->retry, 0);
+	partner->blocked = false;
+}
+
+static void decide(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	outgoing->outcome = outcome;
+	outgoing->status = outcome == RIPC_UNKNOWN ? -ECONNRESET : status;
+}
+
+static void conclude(struct outgoing *outgoing)
+{
+	outgoing->state = OUT_ENDED;
+	context_of(outgoing)->changed = true;
+	count_outcome(outgoing);
+	if (outgoing->outcome == RIPC_NOT_DELIVERED)
+		take_back_lent(outgoing);
+}
+
+void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
+{
+	outgoing->partner = partner;
+	partner->n_outgoing++;
+	list_append(&partner->outgoing, &outgoing->node);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_link(outgoing, partner);
+}
+
+void ripc__outgoing_unlink(struct outgoing *outgoing)
+{
+	outgoing->partner->under_way -= outgoing->unasked;
+	outgoing->partner->n_outgoing--;
+	outgoing->unasked = 0;
+	list_remove(&outgoing->node);
+}
+
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	struct partner *partner = outgoing->partner;
+
+	if (outcome == RIPC_NOT_DELIVERED && is_being_answered(outgoing))
+		outcome = RIPC_UNKNOWN;
+	if (outgoing->flags & RIPC_ORDERED && partner)
+		ripc__order_ends(outgoing, outcome);
+	ripc__writing_leave(outgoing);
+	ripc__offer_free(outgoing);
+	if (outcome == RIPC_NOT_DELIVERED) {
+		ripc__opened_close(outgoing);
+		refuse_answer(outgoing);
+	} else {
+		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
+	}
+	decide(outgoing, outcome, status);
+	outgoing->state = OUT_FENCING;
+	ctx->n_busy -= outgoing->busy;
+	outgoing->busy = false;
+	if (partner) {
+		outgoing->to_incarnation = partner->incarnation; /* who may hold it: holders.c */
+		ripc__outgoing_unlink(outgoing);
+	}
+	outgoing->partner = NULL;
+	list_remove(&outgoing->node);
+	list_append(&ctx->ended, &outgoing->node);
+	ripc__timer_dismiss(ctx, &outgoing->timer);
+	if (partner)
+		ripc__outgoing_unblock(partner);
+	ripc__outgoing_fenced(outgoing);
+}
+
+/* Nobody holds what was given any more. */
+static void come_home(struct outgoing *outgoing)
+{
+	outgoing->held = false;
+	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
+	drop_given(outgoing);
+	ripc__outgoing_put(outgoing);
+}
+
+/* What was given, and is held, need not be waited for. */
+static void hold(struct outgoing *outgoing)
+{
+	outgoing->held = true;
+	context_of(outgoing)->stats.given_held_bytes += outgoing->total;
+	conclude(outgoing);
+	report(outgoing);
+}
+
+void ripc__outgoing_fenced(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	bool is_free = list_empty(&outgoing->fencing);
+
+	if (!is_free && outgoing->state == OUT_FENCING && is_given(outgoing))
+		hold(outgoing);
+	if (outgoing->state < OUT_FENCING || !is_free)
+		return;
+	if (outgoing->held) {
+		come_home(outgoing);
+		return;
+	}
+	ctx->n_orphans -= outgoing->service == NULL;
+	ctx->changed = true;
+	if (outgoing->state == OUT_FENCING)
+		conclude(outgoing);
+	report(outgoing);
+}
+
+void ripc__fence_lift(struct fence *fence)
+{
+	struct outgoing *outgoing = fence->outgoing;
+
+	list_remove(&fence->node);
+	if (list_empty(&outgoing->fencing))
+		ripc__outgoing_fenced(outgoing);
+}
+
+void ripc__outgoing_orphan(struct ripc_service *service)
+{
+	list_for_each(node, &service->ctx->ended) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->service != service || list_empty(&outgoing->fencing))
+			continue;
+		outgoing->service = NULL;
+		service->ctx->n_orphans += !outgoing->held;
+	}
+}
+
+void ripc__outgoing_unknown(struct outgoing *outgoing)
+{
+	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+	conclude(outgoing);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long messages that are sent end. */
+#ifndef RIPC_ENDED_H
+#define RIPC_ENDED_H
+
+#include "ripc/ripc.h"
+
+struct fence;
+struct outgoing;
+struct partner;
+struct ripc_service;
+
+void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
+void ripc__outgoing_unlink(struct outgoing *outgoing);
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
+/* It has ended, but can still be read when its call must return. */
+void ripc__outgoing_unknown(struct outgoing *outgoing);
+/* The network is done with that memory. It is not part of its message any more. */
+void ripc__fence_lift(struct fence *fence);
+/* The partner cannot read any of its items any more. */
+void ripc__outgoing_fenced(struct outgoing *outgoing);
+/* Its service is closed: nobody is told of those that are fencing. */
+void ripc__outgoing_orphan(struct ripc_service *service);
+/* The call that waited, or the application with its message, is done with it. */
+void ripc__outgoing_put(struct outgoing *outgoing);
+/* A send to it leaves room: who met -EAGAIN is told. */
+void ripc__outgoing_unblock(struct partner *partner);
+
+#endif

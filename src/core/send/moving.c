@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where long messages that we send begin, and begin anew: with the next holder of an ID when the
+ * one before has left, is gone, or was not the one (protocol.md, Outcome). Only what was
+ * certainly not delivered moves, and what is ordered overtakes nothing (order.c).
+ */
+#include <errno.h>
+
+#include "core/move/opened.h"
+#include "core/move/write.h"
+#include "core/objects.h"
+#include "core/partner/partner.h"
+#include "core/receive/incoming.h"
+#include "core/receive/order.h"
+#include "core/resolve/resolver.h"
+#include "ended.h"
+#include "finding.h"
+#include "moving.h"
+#include "outgoing.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+static struct ripc_context *context_of(const struct outgoing *outgoing)
+{
+	return outgoing->message.ctx;
+}
+
+/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
+void ripc__busy_update(struct outgoing *outgoing)
+{
+	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
+		!(outgoing->announced && outgoing->sent == outgoing->total);
+
+	context_of(outgoing)->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
+	outgoing->busy = busy;
+}
+
+void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
+{
+	ripc__opened_close(outgoing);
+	ripc__writing_leave(outgoing);
+	ripc__offer_free(outgoing);
+	ripc__outgoing_link(outgoing, partner);
+	outgoing->state = OUT_WAITING;
+	outgoing->number = outgoing->previous = outgoing->cut = 0;
+	outgoing->announced = outgoing->exposed = outgoing->unopenable = outgoing->no_room = false;
+	outgoing->written = false;
+	outgoing->sent = outgoing->limit = 0;
+	outgoing->crc = outgoing->n_holes = 0;
+	outgoing->resend_left = PULL_MAX;
+	ripc__busy_update(outgoing);
+	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
+	ripc__find_until(partner, outgoing->deadline_us);
+}
+
+static bool may_move(const struct outgoing *outgoing)
+{
+	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
+		!outgoing->direct && !outgoing->service->closing &&
+		outgoing->deadline_us > context_of(outgoing)->now_us;
+}
+
+/* Begins anew with whoever has the ID now. It was certainly not delivered where it was. */
+static void move_on(struct outgoing *outgoing)
+{
+	struct partner *next;
+	int error = ripc__find_again(outgoing->service, outgoing->to, &next);
+
+	if (error) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
+		return;
+	}
+	if (ripc__order_is_late(outgoing, next)) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		return;
+	}
+	ripc__outgoing_unblock(outgoing->partner);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_moves(outgoing);
+	ripc__outgoing_unlink(outgoing);
+	ripc__outgoing_begin(outgoing, next);
+	ripc__outgoing_advance(next);
+}
+
+/* The ordered one ahead of it has gone where it goes now. */
+static void follow(struct outgoing *outgoing)
+{
+	if (may_move(outgoing))
+		move_on(outgoing);
+	else
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+}
+
+/* Has not begun, or was certainly not delivered; but what is ordered overtakes nothing. */
+static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
+{
+	return undelivered && !outgoing->cut && may_move(outgoing) && !ripc__order_stays(outgoing);
+}
+
+/* What has not begun goes to the next holder of the ID at once. */
+static void move_waiting(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->cut == CUT_FOLLOW)
+			follow(outgoing);
+		else if (is_free_to_go(outgoing, outgoing->state == OUT_WAITING))
+			move_on(outgoing);
+	}
+}
+
+/* The service is leaving; unless this very incarnation was meant, look for the next one. */
+void ripc__outgoing_refused(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	if (ripc__order_stays(outgoing))
+		return; /* it is told so again, when it is known what became of those ahead */
+	ripc__partner_retire(partner);
+	if (outgoing->to_incarnation || outgoing->direct ||
+			context_of(outgoing)->now_us >= outgoing->deadline_us)
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+	else
+		move_on(outgoing);
+	move_waiting(partner);
+	ripc__outgoing_advance(partner);
+}
+
+/* Certainly not delivered where it was, which has been gone since gone_us? */
+static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
+{
+	return !ripc__may_be_complete(outgoing) || outgoing->started_us > gone_us;
+}
+
+void ripc__outgoing_move(struct partner *partner)
+{
+	uint32_t n = partner->n_outgoing;
+
+	/* Counted, as one may come back: its ID may mean the same partner again. */
+	for (struct list *node = partner->outgoing.next, *next; n > 0; n--, node = next) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		next = node->next;
+		if (outgoing->cut == CUT_FOLLOW)
+			follow(outgoing);
+		else if (is_free_to_go(outgoing, is_undelivered(outgoing, UINT64_MAX)))
+			move_on(outgoing);
+	}
+}
+
+void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	bool was_found = partner->peer != NULL;
+
+	for (uint32_t n = partner->n_outgoing; n > 0; n--) {
+		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
+			node);
+
+		if (outgoing->cut < CUT_CERTAIN && !is_undelivered(outgoing, gone_us))
+			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
+		else if (was_found && may_move(outgoing) && ripc__order_is_whole(outgoing))
+			move_on(outgoing);
+		else
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, ripc__order_is_whole(
+				outgoing) ? ripc__status_of(outgoing, status) : -ECANCELED);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where long messages begin, and begin anew. */
+#ifndef RIPC_MOVING_H
+#define RIPC_MOVING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "outgoing.h"
+
+struct outgoing;
+struct partner;
+
+/* It is new to the partner, whom it is not linked to. */
+void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
+/* The partner is lost: each ends by what is known, or moves to another incarnation. */
+void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
+/* The ID means somebody else now: what certainly was not delivered goes there. */
+void ripc__outgoing_move(struct partner *partner);
+
+/* The partner has, or may have had, all that it needs to deliver it. */
+static inline bool ripc__may_be_complete(const struct outgoing *outgoing)
+{
+	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
+}
+
+/* What to say of one that was not delivered: who cancelled it hears that. */
+static inline int ripc__status_of(const struct outgoing *outgoing, int status)
+{
+	return outgoing->cancel_status ? outgoing->cancel_status : status;
+}
+
+/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
+void ripc__busy_update(struct outgoing *outgoing);
+/* Its receiver is leaving. */
+void ripc__outgoing_refused(struct outgoing *outgoing);
+
+#endif

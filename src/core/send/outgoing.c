@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages that we send: announcing, sending what the receiver asks for, repeating when
+ * nothing is heard, and cancelling (protocol.md, long messages). ended.c has how they end.
+ *
+ * Design notes. An outgoing is in its partner's list until it has ended, in the order of
+ * numbers; numbers are given when there is room (LONGS_MAX in progress). NOT_DELIVERED is only
+ * said when the receiver refused, or some byte was never sent and never will be. heard_us is
+ * renewed by the partner's words about this very message, never by our own sends. The deadline
+ * ends everything.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "again.h"
+#include "core/base/base.h"
+#include "core/memory/pool.h"
+#include "core/message/mapped.h"
+#include "core/move/opened.h"
+#include "core/move/returns.h"
+#include "core/move/write.h"
+#include "core/objects.h"
+#include "core/partner/claim.h"
+#include "core/partner/death.h"
+#include "core/partner/find.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/peer/route.h"
+#include "core/peer/timing.h"
+#include "core/receive/incoming.h"
+#include "core/receive/order.h"
+#include "core/resolve/resolver.h"
+#include "core/wire/wire.h"
+#include "cork.h"
+#include "ended.h"
+#include "finding.h"
+#include "moving.h"
+#include "outgoing.h"
+#include "pump.h"
+#include "resend.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+#define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+#define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
+#define BATCH_ITEMS     4u   /* of each at most; others go alone */
+#define WRITE_AGAIN_US  1000u /* after the device took no write at all */
+
+/* Announcements to one partner on their way to the network. */
+struct batch {
+	uint32_t n, n_iov;
+	struct ripc__tx tx[BATCH_MAX];
+	struct iovec iov[BATCH_MAX * (BATCH_ITEMS + 1)];
+	uint8_t prefixes[BATCH_MAX][WIRE_HEADER_MAX + WIRE_ORDERED + WIRE_ANNOUNCE_BODY +
+		8 * BATCH_ITEMS];
+};
+
+static struct outgoing *find(struct partner *partner, uint64_t number)
+{
+	list_for_each(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->number == number && number != 0)
+			return outgoing;
+	}
+	return NULL;
+}
+
+static struct ripc_context *context_of(const struct outgoing *outgoing)
+{
+	return outgoing->message.ctx;
+}
+
+static uint32_t rto_of(const struct outgoing *outgoing)
+{
+	return ripc__peer_rto(context_of(outgoing), outgoing->partner->peer);
+}
+
+/*
+ * Time for the cancel's question and answer before the deadline: a few round trips, but never more
+ * than a quarter of what the caller gave. The less, the more lately the partner has spoken of it.
+ */
+static uint64_t cancel_at(const struct outgoing *outgoing)
+{
+	uint64_t least = rto_of(outgoing) + TICK_US, most = least + 2ull * rto_of(outgoing);
+	uint64_t given = outgoing->deadline_us - outgoing->started_us;
+	uint64_t before = (outgoing->deadline_us - outgoing->heard_us) / 2;
+
+	if (before < least)
+		before = least;
+	if (before > most)
+		before = most;
+	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
+}
+
+/* Of what was not wholly sent the outcome is known without: it has until its deadline. */
+static bool must_ask(const struct outgoing *outgoing)
+{
+	return outgoing->state == OUT_ACTIVE && ripc__may_be_complete(outgoing);
+}
+
+static void timer_set(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	uint64_t at = ctx->now_us + ripc__wait_bound(ctx, outgoing->wait_us);
+	uint64_t latest = must_ask(outgoing) ? cancel_at(outgoing) : outgoing->deadline_us;
+
+	/* It was wholly sent only now. */
+	if (latest < ctx->now_us)
+		latest = ctx->now_us + (outgoing->deadline_us - ctx->now_us) / 2;
+	if (at > latest)
+		at = latest;
+	if (at < ctx->now_us || at > outgoing->deadline_us)
+		at = outgoing->deadline_us;
+	ripc__timer_set(&ctx->timers, &outgoing->timer, at);
+}
+
+/*
+ * Repetition begins after what a working path needs to answer: two time-outs and a tick of the
+ * receiver's acks; and, where the partner reads, as long again as it lately took to.
+ */
+static void wait_reset(struct outgoing *outgoing)
+{
+	outgoing->wait_us = 2 * rto_of(outgoing) + 1000;
+	if (outgoing->exposed && !outgoing->written)
+		outgoing->wait_us += 2 * outgoing->partner->peer->reading_us;
+}
+
+/* The deadline has come; not in time, as the partner's memory was full to the last. */
+static int too_late(const struct outgoing *outgoing)
+{
+	return outgoing->no_room ? -ENOBUFS : -ETIMEDOUT;
+}
+
+static void end_by_what_is_known(struct outgoing *outgoing, int status)
+{
+	ripc__outgoing_end(outgoing, ripc__may_be_complete(outgoing) ? RIPC_UNKNOWN :
+		RIPC_NOT_DELIVERED, status);
+}
+
+/* ---- announcing -------------------------------------------------------------------------- */
+
+/* The oldest number that is not resolved. */
+static uint64_t oldest(const struct partner *partner)
+{
+	const struct outgoing *first = list_entry(partner->outgoing.next, struct outgoing, node);
+
+	return list_empty(&partner->outgoing) || !first->number ? partner->long_next :
+		first->number;
+}
+
+/* What the network does not take is lost, and repeated later. */
+static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (!n)
+		return;
+	ripc__partner_transmit(partner, tx, n);
+	ripc__point(ctx, "announced");
+}
+
+static void batch_send(struct partner *partner, struct batch *batch)
+{
+	datagrams_send(partner, batch->tx, batch->n);
+	batch->n = batch->n_iov = 0;
+}
+
+/* batch: may go with others, later; NULL: goes now. */
+static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
+		const uint64_t *keys, struct batch *batch)
+{
+	uint8_t own_prefix[WIRE_PREFIX_MAX], *prefix = own_prefix;
+	struct iovec own_iov[RIPC_ITEMS_MAX + 1], *iov = own_iov;
+	struct ripc__tx tx;
+	uint64_t lens[RIPC_ITEMS_MAX];
+	uint32_t crc = 0, payload = packet->payload_len;
+
+	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
+		batch_send(outgoing->partner, batch);
+	if (outgoing->n_items > BATCH_ITEMS || keys || packet->n_returns)
+		batch = NULL;
+	if (batch) {
+		prefix = batch->prefixes[batch->n];
+		iov = batch->iov + batch->n_iov;
+	}
+	for (uint32_t i = 0; i < outgoing->n_items; i++)
+		lens[i] = outgoing->items[i].iov_len;
+	tx.n_iov = 1 + ripc__gather(outgoing, (struct wire_range){0, payload}, iov + 1,
+		RIPC_ITEMS_MAX, &crc);
+	if (outgoing->sent == 0) {
+		outgoing->sent = payload;
+		outgoing->crc = crc;
+	}
+	if (payload == outgoing->total) {
+		packet->h.flags |= WIRE_F_LAST;
+		packet->announce.sum = crc;
+	}
+	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, keys)};
+	ripc__seal(ripc__peer_device(context_of(outgoing), outgoing->partner->peer), prefix,
+		iov[0].iov_len, crc);
+	tx.iov = iov;
+	tx.len = (uint32_t)iov[0].iov_len + payload;
+	if (!batch) {
+		datagrams_send(outgoing->partner, &tx, 1);
+		return;
+	}
+	batch->tx[batch->n++] = tx;
+	batch->n_iov += tx.n_iov;
+}
+
+/* What the answer may be written into goes along, if there is room. Returns what is left of it. */
+static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
+{
+	uint32_t most = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+	uint32_t rest = ripc__opened_least(outgoing);
+
+	if (outgoing->lends && most > rest)
+		ripc__returns_offer(outgoing->partner, outgoing->lends, most - rest, packet);
+	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
+}
+
+/* What is said of where the bytes are, if they do not come in datagrams: that, its keys if it has
+ * any, and how many bytes go along. */
+struct location {
+	uint32_t what; /* enum wire_keys, or 0 */
+	uint32_t carried;
+	uint64_t keys[2 * RIPC_ITEMS_MAX];
+};
+
+static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
+{
+	if (outgoing->written && ripc__offer_is_here(outgoing) &&
+			room >= ripc__opened_least(outgoing)) {
+		at->what = WIRE_KEYS_WRITTEN;
+		at->carried = ripc__opened_carried(outgoing);
+		outgoing->exposed = true;
+	} else if (ripc__opened_keys(outgoing, room, at->keys)) {
+		at->what = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+		at->carried = outgoing->opened->carried;
+	} else {
+		at->what = 0;
+	}
+}
+
+/* The first time with as many bytes as may come unasked, afterwards alone, unless all fits. */
+static void announce(struct outgoing *outgoing, struct batch *batch)
+{
+	struct partner *partner = outgoing->partner;
+	struct ripc_context *ctx = context_of(outgoing);
+	struct wire_packet packet;
+	struct location at;
+	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
+		ripc__order_bytes(outgoing);
+	uint64_t inline_bytes, unasked;
+
+	wire_clear(&packet);
+	if (outgoing->announced)
+		room = ripc__opened_room(outgoing);
+	room = offer(outgoing, room, &packet);
+	inline_bytes = room > prefix ? room - prefix : 0;
+	unasked = partner->token_out ? partner->unasked : inline_bytes;
+	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
+	if (!partner->current)
+		unasked = 0;
+	if (unasked > outgoing->total)
+		unasked = outgoing->total;
+	if (outgoing->announced) {
+		unasked = outgoing->sent;
+		/* On an unknown path, which may be long, it goes alone until told otherwise. */
+		if (inline_bytes < outgoing->total ||
+				(outgoing->is_guess && !partner->peer->srtt_us))
+			inline_bytes = 0;
+		ctx->stats.announcements_repeated++;
+	}
+	locate(outgoing, room, &at);
+	if (at.what)
+		unasked = inline_bytes = at.carried;
+	if (inline_bytes > unasked)
+		inline_bytes = unasked;
+	packet.h.number = outgoing->number;
+	packet.lends = outgoing->lends;
+	packet.replies = outgoing->replies;
+	packet.n_items = outgoing->n_items;
+	packet.announce = (struct wire_announce){.total = outgoing->total,
+		.oldest = oldest(partner), .n_items = outgoing->n_items,
+		.unasked = (uint32_t)unasked, .keys = at.what};
+	packet.payload_len = (uint32_t)inline_bytes;
+	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_say(outgoing, &packet);
+	if (at.what)
+		ripc__opened_sum(outgoing, &packet);
+	announce_send(outgoing, &packet, wire_has_keys(at.what) ? at.keys : NULL, batch);
+	if (!outgoing->announced && outgoing->limit < unasked)
+		outgoing->limit = unasked;
+	if (!outgoing->announced)
+		outgoing->told_us = ctx->now_us;
+	outgoing->announced = true;
+	if (outgoing->sent < outgoing->limit) {
+		if (batch)
+			batch_send(partner, batch);
+		ripc__pump(outgoing);
+	}
+	ripc__busy_update(outgoing);
+}
+
+static void cancel_send(struct outgoing *outgoing)
+{
+	struct wire_packet packet = {.h.number = outgoing->number};
+
+	packet.announce.oldest = oldest(outgoing->partner);
+	ripc__partner_header(outgoing->partner, &packet, WIRE_CANCEL);
+	ripc__partner_send(outgoing->partner, &packet);
+}
+
+void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
+{
+	struct partner *partner = outgoing->partner;
+
+	if (outgoing->state == OUT_WAITING || !outgoing->announced) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status);
+		ripc__outgoing_advance(partner); /* what had no room beside it */
+		return;
+	}
+	outgoing->cancel_status = status;
+	if (outgoing->state == OUT_CANCELLING)
+		return;
+	outgoing->state = OUT_CANCELLING;
+	/* So that nothing holds up the end. What is given may have been mapped, and delivered. */
+	if (outgoing->opened && !outgoing->opened->given)
+		ripc__opened_close(outgoing);
+	cancel_send(outgoing);
+	wait_reset(outgoing);
+	timer_set(outgoing);
+}
+
+void ripc__outgoing_expire(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+	struct ripc_context *ctx = context_of(outgoing);
+
+	if (outgoing->state == OUT_FENCING) {
+		ripc__outgoing_unknown(outgoing);
+		return;
+	}
+	/* Who is silent may have gone: who sends with short deadlines would never learn it. */
+	if (outgoing->announced && partner->peer &&
+			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
+		ripc__partner_suspect(partner);
+	if (outgoing->announced && outgoing->state == OUT_ACTIVE && !must_ask(outgoing))
+		cancel_send(outgoing); /* so that the partner need not wait for more of it */
+	end_by_what_is_known(outgoing, too_late(outgoing));
+	ripc__outgoing_advance(partner);
+}
+
+/* Its writes end by themselves; where the device took none it is asked again. */
+static void writing_wait(struct outgoing *outgoing)
+{
+	wait_reset(outgoing);
+	if (ripc__writing_is_idle(outgoing))
+		outgoing->wait_us = WRITE_AGAIN_US;
+	timer_set(outgoing);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+	struct outgoing *outgoing = list_entry(timer, struct outgoing, timer);
+	struct partner *partner = outgoing->partner;
+
+	if (outgoing->cut && outgoing->state < OUT_FENCING) {
+		ripc__order_cut(outgoing);
+		return;
+	}
+	if (ctx->now_us >= outgoing->deadline_us) {
+		ripc__outgoing_expire(outgoing);
+		return;
+	}
+	if (outgoing->state == OUT_WAITING) {
+		timer_set(outgoing);
+		return;
+	}
+	if (ripc__writing_give_up(outgoing))
+		return;
+	ripc__death_doubt(ctx);
+	outgoing->heard_us = ripc__heard_us(ctx, timer, outgoing->heard_us);
+	if (ctx->now_us - outgoing->heard_us >= ripc__silence_us(ctx)) {
+		ripc__partner_suspect(partner);
+		end_by_what_is_known(outgoing, -EHOSTUNREACH);
+		ripc__outgoing_advance(partner);
+		return;
+	}
+	if (must_ask(outgoing) && ctx->now_us >= cancel_at(outgoing)) {
+		ripc__outgoing_cancel(outgoing, too_late(outgoing));
+		return;
+	}
+	if (ctx->now_us - outgoing->heard_us >= ripc__silence_of_route_us(ctx) &&
+			ctx->n_devices > 1)
+		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
+	if (outgoing->writing) {
+		ripc__writes_post(ctx);
+		if (outgoing->writing)
+			writing_wait(outgoing);
+		return;
+	}
+	outgoing->is_guess = true;
+	if (outgoing->state == OUT_CANCELLING)
+		cancel_send(outgoing);
+	else
+		announce(outgoing, NULL);
+	outgoing->is_guess = false;
+	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
+	timer_set(outgoing);
+}
+
+/* Those that wait are the last ones; the list's head: there are none. */
+static struct list *first_waiting(struct partner *partner)
+{
+	struct list *node = &partner->outgoing;
+
+	while (node->prev != &partner->outgoing &&
+			list_entry(node->prev, struct outgoing, node)->state == OUT_WAITING)
+		node = node->prev;
+	return node;
+}
+
+/* Is there a number for it, and room for what of it goes unasked? */
+static bool may_begin(const struct outgoing *outgoing)
+{
+	uint64_t n_begun = outgoing->partner->long_next - oldest(outgoing->partner);
+
+	return n_begun < LONGS_MAX && (n_begun == 0 || ripc__unasked_has_room(outgoing));
+}
+
+static void number(struct outgoing *outgoing, struct batch *batch)
+{
+	outgoing->number = outgoing->partner->long_next++;
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_number(outgoing);
+	outgoing->state = OUT_ACTIVE;
+	outgoing->heard_us = context_of(outgoing)->now_us;
+	wait_reset(outgoing);
+	if (ripc__writing_start(outgoing)) {
+		if (outgoing->writing)
+			writing_wait(outgoing);
+		return;
+	}
+	announce(outgoing, batch);
+	wait_reset(outgoing); /* now that it is known how the partner gets it */
+	timer_set(outgoing);
+	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->sent);
+}
+
+void ripc__outgoing_advance(struct partner *partner)
+{
+	struct batch batch;
+	bool settled;
+
+	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
+		return;
+	/* While its ID may mean somebody else, nothing is begun but answers to it. */
+	settled = ripc__partner_settled(partner);
+	batch.n = batch.n_iov = 0;
+	for (struct list *node = first_waiting(partner), *next; node != &partner->outgoing;
+			node = next) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		next = node->next;
+		if (!settled && !ripc__claim_answer_passes(outgoing, first_waiting(partner)))
+			continue;
+		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		else if (outgoing->cut)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+		else if (may_begin(outgoing))
+			number(outgoing, &batch);
+		else
+			break;
+	}
+	batch_send(partner, &batch);
+}
+
+/* ---- what the partner says --------------------------------------------------------------- */
+
+static void heard(struct outgoing *outgoing)
+{
+	outgoing->heard_us = context_of(outgoing)->now_us;
+}
+
+void ripc__outgoing_tell(struct outgoing *outgoing)
+{
+	if (outgoing->cut)
+		return; /* it is about to end */
+	wait_reset(outgoing);
+	if (outgoing->state == OUT_CANCELLING)
+		cancel_send(outgoing);
+	else
+		announce(outgoing, NULL);
+	timer_set(outgoing);
+}
+
+static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
+{
+	uint64_t left, sent;
+
+	outgoing->no_room = pull->busy == WIRE_NO_ROOM;
+	/* What was written did not get there; it asks for the bytes. */
+	if (pull->limit > outgoing->limit || pull->n_holes)
+		outgoing->written = false;
+	/* Now that it has answered it can be told how to read. */
+	if (!outgoing->exposed && ripc__opened_may(outgoing)) {
+		ripc__outgoing_tell(outgoing);
+		outgoing->unopenable = !outgoing->exposed; /* once is enough */
+		if (outgoing->exposed)
+			return;
+	}
+	ripc__resend(outgoing, pull);
+	sent = outgoing->sent;
+	left = sent + PULL_MAX;
+	if (pull->limit > outgoing->limit)
+		outgoing->limit = pull->limit < left ? pull->limit : left;
+	ripc__pump(outgoing);
+	outgoing->resend_left += 2 * (outgoing->sent - sent);
+	ripc__busy_update(outgoing);
+	/* While bytes are to be sent the receiver asks by itself; and it says no more of room. */
+	if (outgoing->no_room && outgoing->wait_us <= RTO_CAP_US)
+		return;
+	if (outgoing->sent == outgoing->total && !outgoing->no_room)
+		wait_reset(outgoing);
+	else
+		outgoing->wait_us = 2 * rto_of(outgoing) > RTO_CAP_US ? 2 * rto_of(outgoing) :
+			RTO_CAP_US;
+	timer_set(outgoing);
+}
+
+void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
+{
+	struct outgoing *outgoing = find(partner, packet->h.number);
+
+	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing || outgoing->cut)
+		return;
+	heard(outgoing);
+	ripc__unasked_count(outgoing, 0); /* it has come, or was dropped */
+	pulled(outgoing, &packet->pull);
+	ripc__outgoing_advance(partner);
+}
+
+/* The partner may know of it. */
+static bool is_told(const struct outgoing *outgoing)
+{
+	return outgoing->state != OUT_WAITING && !outgoing->writing;
+}
+
+/* Ends what the ack says has been delivered besides. Waiting ones have no numbers yet. */
+static void also_delivered(struct partner *partner, const struct wire_ack *ack)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+		uint64_t behind = ack->number - outgoing->number;
+
+		if (is_told(outgoing) && behind >= 1 && behind <= 64 &&
+				ack->also >> (64 - behind) & 1)
+			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
+	}
+}
+
+bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack)
+{
+	also_delivered(partner, ack);
+	/* It speaks of all that are numbered: none is older than what it remembers. */
+	return oldest(partner) + LONGS_MAX >= ack->number;
+}
+
+/*
+ * Why the receiver refused. Unknown (-ECONNRESET) and full (-EAGAIN) are ours to say: after them
+ * the application waits for a notice.
+ */
+static int refusal(uint32_t status)
+{
+	return status == ECONNRESET || status == EAGAIN ? -EPROTO : -(int)status;
+}
+
+void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
+{
+	struct outgoing *outgoing = find(partner, ack->number);
+	uint32_t status = ack->status;
+
+	if (ack->also)
+		also_delivered(partner, ack);
+	if (outgoing && is_told(outgoing)) {
+		heard(outgoing);
+		if (status == 0 && outgoing->exposed && !outgoing->written)
+			ripc__peer_has_read(partner->peer, partner->service->ctx->now_us -
+				outgoing->told_us);
+		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
+			ripc__outgoing_refused(outgoing);
+			return;
+		}
+		if (status == 0)
+			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
+		else if (!ripc__outgoing_begins_again(outgoing, status))
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
+				outgoing->state == OUT_CANCELLING &&
+				(status == ECANCELED || status == ESHUTDOWN) ?
+				outgoing->cancel_status : refusal(status));
+	}
+	ripc__outgoing_advance(partner);
+}
+
+/*
+ * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
+ * delivered. But it forgets only who has been idle for PARTNER_IDLE_US: what was announced more
+ * recently than half of that never reached it. What is older and was wholly sent is unknown; so
+ * it is if it never knew us for sure, as its answers may all have been lost.
+ */
+void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+		uint64_t age_us = context_of(outgoing)->now_us - outgoing->started_us;
+
+		if (outgoing->state == OUT_WAITING || !outgoing->announced)
+			continue;
+		if (age_us > PARTNER_IDLE_US / 2 &&
+				(forgotten || ripc__may_be_complete(outgoing))) {
+			end_by_what_is_known(outgoing, ripc__status_of(outgoing, -EHOSTUNREACH));
+			continue;
+		}
+		if (repeat)
+			ripc__outgoing_tell(outgoing);
+	}
+}
+
+void ripc__outgoing_hasten(struct partner *partner)
+{
+	list_for_each(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state != OUT_WAITING && outgoing->announced)
+			ripc__outgoing_tell(outgoing);
+	}
+}
+
+/* ---- starting ---------------------------------------------------------------------------- */
+
+static void count_foreign(struct ripc_context *ctx, const struct ripc_send *request)
+{
+	bool foreign = false;
+
+	for (uint32_t i = 0; i < request->n_items; i++)
+		foreign |= !ripc__pool_owns(ctx->pool, request->items[i].iov_base,
+			request->items[i].iov_len);
+	ctx->stats.sends_from_foreign_memory += foreign;
+}
+
+static struct outgoing *outgoing_alloc(struct ripc_service *service,
+		const struct ripc_send *request, uint64_t total)
+{
+	struct outgoing *outgoing = calloc(1,
+		sizeof(*outgoing) + request->n_items * sizeof(struct iovec));
+	uint64_t timeout_ms = request->timeout_ms > 0 ? (uint64_t)request->timeout_ms :
+		service->ctx->cfg.timeout_ms;
+
+	if (!outgoing)
+		return NULL;
+	outgoing->service = service;
+	outgoing->message.ctx = service->ctx;
+	outgoing->message.home = MESSAGE_OUTGOING;
+	list_init(&outgoing->message.node);
+	list_init(&outgoing->fencing);
+	outgoing->timer.fire = fire;
+	outgoing->to = request->to;
+	outgoing->to_incarnation = request->to_incarnation;
+	outgoing->total = total;
+	outgoing->cookie = request->cookie;
+	outgoing->replies = request->reply_to;
+	outgoing->flags = request->flags;
+	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
+	outgoing->sums = true;
+	outgoing->started_us = service->ctx->now_us;
+	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
+	outgoing->n_items = request->n_items;
+	memcpy(outgoing->items, request->items, request->n_items * sizeof(struct iovec));
+	return outgoing;
+}
+
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		uint64_t lends, struct outgoing **outgoing_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *asker = request->flags & RIPC_ORDERED ? NULL : /* it overtakes nothing */
+		ripc__claim_asker(service, request->to, request->reply_to);
+	struct partner *partner = asker;
+	struct outgoing *outgoing;
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
+	if (!error && !asker)
+		error = ripc__find_for_long(service, request->to, &partner);
+	if (error)
+		return error;
+	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
+			ripc__order_has_gap(service, partner, request->to))
+		return -ECANCELED;
+	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= WAITING_MAX) {
+		partner->blocked = true;
+		return -EAGAIN;
+	}
+	if (request->to_incarnation && (partner->peer ?
+			partner->incarnation != request->to_incarnation :
+			ripc__death_is_known(service, request->to_incarnation)))
+		return -ENOENT;
+	outgoing = outgoing_alloc(service, request, total);
+	if (!outgoing)
+		return -ENOMEM;
+	error = ripc__timer_admit(ctx);
+	if (error) {
+		free(outgoing);
+		return error;
+	}
+	count_foreign(ctx, request);
+	outgoing->lends = lends;
+	outgoing->direct = asker;
+	if (request->flags & RIPC_ORDERED)
+		ripc__order_begin(outgoing);
+	ripc__partner_touch(partner);
+	ripc__outgoing_begin(outgoing, partner);
+	if (request->reply_to)
+		outgoing->offer = ripc__offer_take(partner, request->reply_to);
+	*outgoing_out = outgoing;
+	if (!ripc__cork(outgoing)) {
+		ripc__corked_flush(ctx);
+		ripc__outgoing_advance(partner);
+	}
+	return 0;
+}

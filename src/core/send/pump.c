@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of an outgoing long message on their way to the network: gathered from the items,
+ * with their checksums, in batches of equal datagrams.
+ *
+ * Design notes. Bytes go for the first time in order, so the checksum of the whole is continued
+ * with each datagram, without reading a byte twice for it.
+ */
+#include <errno.h>
+
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/partner/packet.h"
+#include "core/peer/path.h"
+#include "core/peer/peer.h"
+#include "core/peer/route.h"
+#include "core/wire/wire.h"
+#include "outgoing.h"
+#include "pump.h"
+#include "util/crc32c.h"
+
+#define BATCH_DATAGRAMS 64u
+#define BATCH_BYTES     65000u
+#define BATCH_IOVECS    320u
+
+/* Datagrams that are handed to the network in one go. */
+struct batch {
+	const struct device *device;
+	uint32_t n, n_iov, bytes;
+	struct ripc__tx tx[BATCH_DATAGRAMS];
+	struct iovec iov[BATCH_IOVECS];
+	struct wire_packet packet; /* what all have in common */
+	uint8_t headers[BATCH_DATAGRAMS][WIRE_HEADER + WIRE_DATA_BODY];
+};
+
+uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range,
+		struct iovec *iov, uint32_t max, uint32_t *crc)
+{
+	uint64_t at = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < outgoing->n_items && range.start < range.end; i++) {
+		const struct iovec *item = &outgoing->items[i];
+		uint64_t skip = range.start - at, len = item->iov_len;
+
+		at += len;
+		if (skip >= len)
+			continue;
+		len = len - skip < range.end - range.start ? len - skip : range.end - range.start;
+		if (n == max)
+			return 0;
+		iov[n] = (struct iovec){(char *)item->iov_base + skip, len};
+		*crc = ripc__crc32c(*crc, iov[n].iov_base, len);
+		n++;
+		range.start += len;
+	}
+	return n;
+}
+
+/* Sends what is in the batch; returns how many datagrams went. */
+static uint32_t batch_flush(struct partner *partner, struct batch *batch)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint32_t sent = 0;
+
+	while (sent < batch->n) {
+		int n = ripc__partner_transmit(partner, batch->tx + sent, batch->n - sent);
+
+		if (n == -EMSGSIZE) {
+			partner->peer->datagram = 0; /* asked anew from the route */
+			ctx->stats.datagram_size_fallbacks++;
+		}
+		if (n <= 0)
+			break;
+		sent += (uint32_t)n;
+	}
+	batch->n = batch->n_iov = batch->bytes = 0;
+	return sent;
+}
+
+static bool batch_full(const struct batch *batch, uint32_t payload)
+{
+	return batch->n == BATCH_DATAGRAMS || batch->n_iov + RIPC_IOV_MAX > BATCH_IOVECS ||
+		batch->bytes + payload + WIRE_HEADER + WIRE_DATA_BODY > BATCH_BYTES;
+}
+
+/* Adds a DATA packet; the message's checksum is continued when these bytes go for the first
+ * time. */
+static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
+{
+	struct wire_packet *packet = &batch->packet;
+	struct iovec *iov = batch->iov + batch->n_iov;
+	uint8_t *header = batch->headers[batch->n];
+	uint32_t crc = 0, n_iov, len = (uint32_t)(range.end - range.start);
+	size_t header_len;
+
+	n_iov = ripc__gather(outgoing, range, iov + 1, RIPC_ITEMS_MAX, &crc);
+	if (range.start == outgoing->sent) {
+		outgoing->crc = ripc__crc32c_shift(outgoing->crc, len) ^ crc;
+		outgoing->sent = range.end;
+	}
+	packet->offset = range.start;
+	packet->h.flags = range.end == outgoing->total ? WIRE_F_LAST : 0;
+	packet->sum = range.end == outgoing->total ? outgoing->crc : 0;
+	header_len = wire_encode(header, packet, NULL, NULL);
+	ripc__seal(batch->device, header, header_len, crc);
+	iov[0] = (struct iovec){header, header_len};
+	batch->tx[batch->n++] = (struct ripc__tx){iov, n_iov + 1, (uint32_t)header_len + len};
+	batch->n_iov += n_iov + 1;
+	batch->bytes += (uint32_t)header_len + len;
+}
+
+/*
+ * Sends [start, end) as far as the network takes it. Bytes that it does not take count as sent
+ * and lost: the receiver asks for them. False: the network is full.
+ */
+static bool send_range(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
+{
+	uint32_t payload = ripc__peer_payload(outgoing->service->ctx, outgoing->partner->peer);
+
+	while (range.start < range.end) {
+		struct wire_range piece = {range.start, range.start + payload};
+
+		if (piece.end > range.end)
+			piece.end = range.end;
+		if (batch_full(batch, payload)) {
+			uint32_t wanted = batch->n;
+
+			if (batch_flush(outgoing->partner, batch) < wanted)
+				return false;
+		}
+		batch_add(outgoing, batch, piece);
+		range.start = piece.end;
+	}
+	return true;
+}
+
+void ripc__pump(struct outgoing *outgoing)
+{
+	struct batch batch;
+	uint64_t limit = outgoing->limit < outgoing->total ? outgoing->limit : outgoing->total;
+	bool open = true;
+
+	batch.device = ripc__peer_device(outgoing->service->ctx, outgoing->partner->peer);
+	batch.n = batch.n_iov = batch.bytes = 0;
+	batch.packet.lends = batch.packet.replies = 0;
+	batch.packet.n_returns = 0;
+	batch.packet.h.number = outgoing->number;
+	ripc__partner_header(outgoing->partner, &batch.packet, WIRE_DATA);
+	for (uint32_t i = 0; open && i < outgoing->n_holes; i++) {
+		outgoing->service->ctx->stats.data_resent_bytes +=
+			outgoing->holes[i].end - outgoing->holes[i].start;
+		open = send_range(outgoing, &batch, outgoing->holes[i]);
+	}
+	outgoing->n_holes = 0;
+	if (open && outgoing->sent < limit) {
+		if (limit < outgoing->total)
+			ripc__point(outgoing->service->ctx, "mid_data");
+		send_range(outgoing, &batch, (struct wire_range){outgoing->sent, limit});
+		if (outgoing->sent == outgoing->total)
+			ripc__point(outgoing->service->ctx, "last_data");
+	}
+	batch_flush(outgoing->partner, &batch);
+}
+
+/* ---- what goes unasked ------------------------------------------------------------------- */
+
+void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes)
+{
+	outgoing->partner->under_way += (uint32_t)bytes - outgoing->unasked;
+	outgoing->unasked = (uint32_t)bytes;
+}
+
+/* Of what is read hardly anything goes unasked. */
+static uint64_t goes_unasked(const struct outgoing *outgoing, const struct device *device)
+{
+	const struct partner *partner = outgoing->partner;
+
+	if (outgoing->total > UNASKED_BYTES && device->attr.caps & RIPC_CAP_READ &&
+			partner->token_out)
+		return 0;
+	return outgoing->total < partner->unasked ? outgoing->total : partner->unasked;
+}
+
+/* A partner that takes less than the usual of one message has told an eighth of its credit. */
+bool ripc__unasked_has_room(const struct outgoing *outgoing)
+{
+	const struct partner *partner = outgoing->partner;
+	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	uint64_t most = partner->unasked < UNASKED_BYTES ? 8ull * partner->unasked : UINT64_MAX;
+
+	if (device->attr.peer_buffer && device->attr.peer_buffer < most)
+		most = device->attr.peer_buffer;
+	return partner->under_way + goes_unasked(outgoing, device) <= most;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bytes of a long message on their way to the network. */
+#ifndef RIPC_PUMP_H
+#define RIPC_PUMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/wire/wire.h"
+
+struct iovec;
+struct outgoing;
+
+/* Fills iov with these bytes, continues *crc; returns how many iovecs, 0: more than max. */
+uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, struct iovec *iov,
+		uint32_t max, uint32_t *crc);
+/* Sends what the receiver asked for again, then what may come, as far as the network takes it. */
+void ripc__pump(struct outgoing *outgoing);
+/* So many of its bytes went unasked and may be under way still. Is there room for them? */
+void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes);
+bool ripc__unasked_has_room(const struct outgoing *outgoing);
+
+#endif

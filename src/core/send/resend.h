@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bytes that a receiver asks for again. */
+#ifndef RIPC_RESEND_H
+#define RIPC_RESEND_H
+
+struct outgoing;
+struct wire_pull;
+
+/* Notes what of the asked-for bytes is to be sent again, for the pump. */
+void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull);
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Short messages: one datagram each, unreliable, at most once (protocol.md, numbers).
+ *
+ * Until a partner has given us its token, copies of the first few are held: they are sent when
+ * the partner is found, and again, under the same numbers, when it asks for another proof.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/message/lent.h"
+#include "core/message/mapped.h"
+#include "core/message/message.h"
+#include "core/message/queue.h"
+#include "core/move/returns.h"
+#include "core/move/write.h"
+#include "core/net/backend.h"
+#include "core/partner/claim.h"
+#include "core/partner/find.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/peer/route.h"
+#include "core/peer/share.h"
+#include "core/wire/wire.h"
+#include "short.h"
+#include "util/crc32c.h"
+#include "util/list.h"
+
+struct held_short {
+	uint64_t number; /* 0: not sent yet */
+	uint64_t held_us; /* since when */
+	uint64_t to_incarnation, lends, replies;
+	uint32_t len, n_items;
+	uint64_t lens[RIPC_ITEMS_MAX];
+	uint8_t bytes[];
+};
+
+struct held {
+	uint32_t n;
+	struct held_short *shorts[HELD_MAX];
+};
+
+/* Bytes before the payload of a short with so many items and reply extensions, at least. */
+static uint32_t header_least(uint32_t n_items, uint32_t n_replies)
+{
+	return WIRE_HEADER + n_replies * WIRE_REPLY + (n_items > 1 ? 2 * n_items : 0);
+}
+
+/* The same, with what else there is to be said to this partner now. */
+static uint32_t header_len(const struct partner *partner, uint32_t n_items, uint32_t n_replies)
+{
+	uint32_t hello = partner->known ? 0 : WIRE_HELLO;
+	uint32_t ack = partner->ack_number ? WIRE_ACK : 0;
+
+	return header_least(n_items, n_replies) + hello + ack;
+}
+
+static uint32_t partner_mtu(struct partner *partner)
+{
+	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+
+	return device->ops->peer_mtu(device->port, partner->peer->route);
+}
+
+/* The longest short of one item, once the partner knows us. */
+uint32_t ripc__short_max(struct partner *partner)
+{
+	uint32_t mtu = partner->peer ? partner_mtu(partner) : 0;
+
+	if (mtu <= WIRE_HEADER + WIRE_ACK + RIPC_SHORT_MIN)
+		return RIPC_SHORT_MIN;
+	return mtu - WIRE_HEADER - WIRE_ACK;
+}
+
+static void hello_alone(struct partner *partner)
+{
+	struct wire_packet hello = {0};
+
+	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__partner_send(partner, &hello);
+}
+
+static void count_sent(struct ripc_context *ctx, uint64_t bytes)
+{
+	ctx->stats.short_sent++;
+	ctx->stats.short_sent_bytes += bytes;
+}
+
+/* What became of one datagram. */
+static int sent(struct ripc_context *ctx, int n)
+{
+	if (n == 1)
+		return 0;
+	ctx->stats.drop_send_full++;
+	/* A route that has failed is being mended, or its partner will be found to be gone. */
+	return n == 0 || n == -ECONNRESET ? -EAGAIN : n;
+}
+
+/*
+ * items[0] is left free for the header; returns what the network said. hello_apart: the hello
+ * went by itself, for which a partner that has given us its token need not wait.
+ */
+static int transmit(struct partner *partner, struct wire_packet *packet, struct iovec *iov,
+		const uint64_t *lens, bool hello_apart)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	uint8_t prefix[WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + 2 * RIPC_ITEMS_MAX];
+	struct ripc__tx tx = {.iov = iov, .n_iov = packet->n_items + 1};
+	uint32_t crc = 0;
+
+	ripc__partner_header(partner, packet, WIRE_SHORT);
+	if (hello_apart)
+		packet->h.flags &= (uint16_t)~WIRE_F_HELLO;
+	tx.len = (uint32_t)wire_encode(prefix, packet, lens, NULL);
+	for (uint32_t i = 1; i <= packet->n_items && !ripc__is_intact(device); i++)
+		crc = ripc__crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+	ripc__seal(device, prefix, tx.len, crc);
+	iov[0] = (struct iovec){prefix, tx.len};
+	tx.len += packet->payload_len;
+	return sent(ctx, ripc__partner_transmit(partner, &tx, 1));
+}
+
+/* The usual case: one item that fits every path, */
+static bool is_plain(const struct iovec *items, uint32_t n_items)
+{
+	return n_items == 1 && items && items->iov_base && items->iov_len <= RIPC_SHORT_MIN;
+}
+
+/* and nothing else to be said to the partner. */
+static bool takes_plain(const struct partner *partner)
+{
+	return partner->resolved && partner->known && partner->state == PARTNER_READY &&
+		!partner->ack_number && !partner->peer->opening;
+}
+
+static int send_plain(struct partner *partner, const struct iovec *item)
+{
+	struct ripc_service *service = partner->service;
+	struct device *device = ripc__peer_device(service->ctx, partner->peer);
+	uint8_t prefix[WIRE_HEADER];
+	struct iovec iov[2] = {{prefix, sizeof(prefix)}, *item};
+	struct ripc__tx tx = {iov, 2, (uint32_t)(sizeof(prefix) + item->iov_len)};
+	int error;
+
+	wire_encode_plain(prefix, &(struct wire_header){.type = WIRE_SHORT,
+		.src = service->incarnation, .dst = partner->incarnation,
+		.token = partner->token_out, .number = partner->short_next++});
+	if (!ripc__is_intact(device))
+		wire_seal(prefix, sizeof(prefix), ripc__crc32c(0, item->iov_base, item->iov_len));
+	ripc__partner_touch(partner);
+	error = sent(service->ctx, ripc__partner_transmit(partner, &tx, 1));
+	if (!error)
+		count_sent(service->ctx, item->iov_len);
+	return error;
+}
+
+/*
+ * Drops what has been held for too long. Were it sent again after the partner has forgotten us
+ * and its number, it could arrive twice.
+ */
+static void held_expire(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct held *held = partner->held;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; held && i < held->n; i++) {
+		struct held_short *copy = held->shorts[i];
+
+		if (ctx->now_us - copy->held_us < HELD_US) {
+			held->shorts[kept++] = copy;
+			continue;
+		}
+		ctx->stats.drop_send_unresolved += copy->number == 0;
+		free(copy);
+	}
+	if (held)
+		held->n = kept;
+}
+
+static int hold(struct partner *partner, const struct ripc_send *request, uint32_t len,
+		uint64_t lends, uint64_t number)
+{
+	struct held_short *copy;
+	uint8_t *at;
+
+	held_expire(partner);
+	if (!partner->held)
+		partner->held = calloc(1, sizeof(*partner->held));
+	if (!partner->held)
+		return -ENOMEM;
+	if (partner->held->n == HELD_MAX)
+		return -EAGAIN;
+	copy = malloc(sizeof(*copy) + len);
+	if (!copy)
+		return -ENOMEM;
+	copy->number = number;
+	copy->held_us = partner->service->ctx->now_us;
+	copy->to_incarnation = request->to_incarnation;
+	copy->lends = lends;
+	copy->replies = request->reply_to;
+	copy->len = len;
+	copy->n_items = request->n_items;
+	at = copy->bytes;
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		copy->lens[i] = request->items[i].iov_len;
+		if (copy->lens[i])
+			memcpy(at, request->items[i].iov_base, copy->lens[i]);
+		at += copy->lens[i];
+	}
+	partner->held->shorts[partner->held->n++] = copy;
+	return 0;
+}
+
+static int held_transmit(struct partner *partner, struct held_short *copy, bool hello_apart)
+{
+	struct wire_packet packet = {.n_items = copy->n_items, .payload_len = copy->len,
+		.lends = copy->lends, .replies = copy->replies};
+	struct iovec iov[RIPC_ITEMS_MAX + 1];
+	uint8_t *at = copy->bytes;
+
+	if (copy->to_incarnation && copy->to_incarnation != partner->incarnation)
+		return -ENOENT;
+	if (!copy->number)
+		copy->number = partner->short_next++;
+	packet.h.number = copy->number;
+	for (uint32_t i = 0; i < copy->n_items; i++) {
+		iov[i + 1] = (struct iovec){at, copy->lens[i]};
+		at += copy->lens[i];
+	}
+	return transmit(partner, &packet, iov, copy->lens, hello_apart);
+}
+
+static bool fits(struct partner *partner, const struct held_short *copy)
+{
+	uint32_t n_replies = (copy->lends != 0) + (copy->replies != 0);
+
+	return header_len(partner, copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
+}
+
+/* Does it fit once the hello has gone apart? A partner that has given its token need not wait. */
+static bool fits_apart(struct partner *partner, const struct held_short *copy)
+{
+	uint32_t n_replies = (copy->lends != 0) + (copy->replies != 0);
+
+	return partner->state == PARTNER_READY && !partner->known &&
+		header_least(copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
+}
+
+void ripc__held_send(struct partner *partner)
+{
+	struct held *held = partner->held;
+	bool sent = false;
+
+	if (!held || !partner->peer || partner->peer->opening || !partner->resolved)
+		return;
+	held_expire(partner);
+	for (uint32_t i = 0; i < held->n; i++) {
+		struct held_short *copy = held->shorts[i];
+
+		if (fits(partner, copy)) {
+			sent |= held_transmit(partner, copy, false) == 0;
+		} else if (fits_apart(partner, copy)) {
+			hello_alone(partner);
+			sent |= held_transmit(partner, copy, true) == 0;
+		}
+	}
+	if (partner->state == PARTNER_READY) {
+		/* What was not transmitted even now does not fit this path. */
+		ripc__held_drop(partner, true);
+	} else if (!sent) {
+		hello_alone(partner);
+	}
+}
+
+void ripc__held_drop(struct partner *partner, bool count)
+{
+	struct held *held = partner->held;
+
+	for (uint32_t i = 0; held && i < held->n; i++) {
+		if (!held->shorts[i]->number)
+			partner->service->ctx->stats.drop_send_unresolved += count;
+		free(held->shorts[i]);
+	}
+	free(held);
+	partner->held = NULL;
+}
+
+size_t ripc__held_bytes(const struct partner *partner)
+{
+	size_t bytes = partner->held ? sizeof(*partner->held) : 0;
+
+	for (uint32_t i = 0; partner->held && i < partner->held->n; i++)
+		bytes += sizeof(struct held_short) + partner->held->shorts[i]->len;
+	return bytes;
+}
+
+/* To a partner that has not given us its token, or whose route is still being made: send if it can
+ * be, and keep a copy. One that has only claimed its ID gets it when that is confirmed. */
+static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
+		uint64_t lends)
+{
+	int error = hold(partner, request, len, lends, 0);
+	struct held_short *copy;
+
+	if (error || !partner->peer || partner->peer->opening || !partner->resolved)
+		return error;
+	copy = partner->held->shorts[partner->held->n - 1];
+	if (fits(partner, copy))
+		held_transmit(partner, copy, false);
+	else
+		hello_alone(partner);
+	return 0;
+}
+
+static int send_ready(struct partner *partner, const struct ripc_send *request, uint32_t len,
+		uint64_t lends)
+{
+	struct wire_packet packet;
+	uint32_t n_replies = (lends != 0) + (request->reply_to != 0);
+	struct iovec iov[RIPC_ITEMS_MAX + 1];
+	uint64_t lens[RIPC_ITEMS_MAX];
+	bool hello_apart = false;
+	uint32_t used;
+
+	if (request->to_incarnation && request->to_incarnation != partner->incarnation)
+		return -ENOENT;
+	if (header_len(partner, request->n_items, n_replies) + len > partner_mtu(partner)) {
+		/* The hello or an ack may be what is too much: then it goes first, alone. */
+		if (header_least(request->n_items, n_replies) + len > partner_mtu(partner))
+			return -EMSGSIZE;
+		ripc__acks_flush(partner->service->ctx);
+		hello_apart = !partner->known;
+		if (hello_apart)
+			hello_alone(partner);
+	}
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		iov[i + 1] = request->items[i];
+		lens[i] = request->items[i].iov_len;
+	}
+	wire_clear(&packet);
+	packet.n_items = request->n_items;
+	packet.payload_len = len;
+	packet.lends = lends;
+	packet.replies = request->reply_to;
+	packet.h.number = partner->short_next++;
+	used = header_len(partner, request->n_items, n_replies) + len;
+	if (lends && used <= partner_mtu(partner))
+		ripc__returns_offer(partner, lends, partner_mtu(partner) - used, &packet);
+	return transmit(partner, &packet, iov, lens, hello_apart);
+}
+
+static int send_any(struct ripc_service *service, const struct ripc_send *request)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *asker = ripc__claim_asker(service, request->to, request->reply_to);
+	struct partner *partner = asker;
+	uint64_t total, lends;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
+	if (error)
+		return error;
+	error = asker ? 0 : ripc__partner_for_call(service, request->to, &partner);
+	if (error)
+		return error;
+	if (total > ripc__short_max(partner) && (partner->peer || total > RIPC_DATAGRAM_MAX / 8))
+		return -EMSGSIZE;
+	error = ripc__lend(service, request, &lends);
+	if (error)
+		return error;
+	if (request->reply_to)
+		ripc__offer_drop(partner, request->reply_to);
+	ripc__partner_touch(partner);
+	if (partner->state == PARTNER_READY && !partner->peer->opening &&
+		(partner->resolved || asker))
+		error = send_ready(partner, request, (uint32_t)total, lends);
+	else
+		error = send_early(partner, request, (uint32_t)total, lends);
+	if (error) {
+		if (lends)
+			ripc__lent_free(list_entry(service->lent.prev, struct lent, node));
+		return error;
+	}
+	count_sent(ctx, total);
+	for (uint32_t i = 0; request->flags & RIPC_GIVE && i < request->n_items; i++)
+		ripc__buffer_free(ctx, request->items[i].iov_base);
+	return 0;
+}
+
+int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
+		uint32_t n_items)
+{
+	struct partner *partner;
+	int error;
+
+	if (is_plain(items, n_items)) {
+		error = ripc__partner_for_call(service, to, &partner);
+		if (error)
+			return error;
+		if (takes_plain(partner))
+			return send_plain(partner, items);
+	}
+	return send_any(service, &(struct ripc_send){.to = to, .items = items, .n_items = n_items});
+}
+
+int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)
+{
+	if (request->flags || request->n_returns || request->reply_to || request->to_incarnation)
+		return send_any(service, request);
+	return ripc__short_send_items(service, request->to, request->items, request->n_items);
+}
+
+/* ---- receiving --------------------------------------------------------------------------- */
+
+/* False: seen before, or too old to tell. */
+static bool number_is_new(struct partner *partner, uint64_t number)
+{
+	struct ripc_stats *stats = &partner->service->ctx->stats;
+
+	if (number > partner->short_top) {
+		uint64_t ahead = number - partner->short_top;
+
+		partner->short_seen = ahead < 64 ? partner->short_seen << ahead : 0;
+		partner->short_seen |= 1;
+		partner->short_top = number;
+		return true;
+	}
+	if (partner->short_top - number >= 64) {
+		stats->drop_late++;
+		return false;
+	}
+	if (partner->short_seen >> (partner->short_top - number) & 1) {
+		stats->drop_duplicate++;
+		return false;
+	}
+	partner->short_seen |= 1ull << (partner->short_top - number);
+	return true;
+}
+
+/* Moves the items of an answer into the return buffers that were lent for it, if they fit. */
+static struct message *into_returns(struct message *message, struct lent *lent)
+{
+	uint32_t n = message->public.n_items;
+	struct message *moved;
+	struct ripc_buffer *places;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (i >= lent->n || message->public.items[i].iov_len > lent->buffers[i].mem.iov_len)
+			return message;
+	}
+	moved = ripc__message_alloc(message->ctx, n, true);
+	if (!moved)
+		return message;
+	places = (struct ripc_buffer *)moved->public.places;
+	for (uint32_t i = 0; i < n; i++) {
+		struct iovec *item = (struct iovec *)&moved->public.items[i];
+
+		*item = (struct iovec){lent->buffers[i].mem.iov_base,
+			message->public.items[i].iov_len};
+		memcpy(item->iov_base, message->public.items[i].iov_base, item->iov_len);
+		places[i] = (struct ripc_buffer){.mem = *item, .place = RIPC_IN_RETURN,
+			.cookie = lent->buffers[i].cookie};
+	}
+	ripc__message_free(message);
+	ripc__lent_free(lent);
+	return moved;
+}
+
+static void deliver(struct partner *partner, const struct wire_packet *packet,
+		struct message *message)
+{
+	struct ripc_service *service = partner->service;
+	struct ripc_stats *stats = &service->ctx->stats;
+	struct lent *lent = packet->replies ?
+		ripc__lent_find(service, packet->replies, partner->id) : NULL;
+
+	if (lent)
+		message = into_returns(message, lent);
+	message->public.kind = RIPC_SHORT;
+	message->public.from = partner->id;
+	message->public.from_incarnation = partner->incarnation;
+	message->public.reply = packet->lends;
+	stats->short_received++;
+	stats->short_received_bytes += packet->payload_len;
+	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
+}
+
+/* Is it an answer that must wait, as its return buffers are still open to its sender? */
+static bool may_land(struct partner *partner, const struct wire_packet *packet)
+{
+	const struct lent *lent = ripc__lent_find(partner->service, packet->replies, partner->id);
+
+	if (!lent || !lent->permit)
+		return true;
+	if (wire_verify(packet, packet->intact ? 0 :
+			ripc__crc32c(0, packet->payload, packet->payload_len)))
+		return ripc__answer_may_land(partner, packet);
+	partner->service->ctx->stats.drop_checksum++;
+	return false;
+}
+
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_service *service = partner->service;
+	struct ripc_context *ctx = service->ctx;
+	struct message *message;
+	uint8_t *bytes;
+	uint32_t crc = 0;
+
+	if (!ripc__queue_has_room(partner) || service->draining ||
+			ripc__share_left(partner, SHARE_SMALL) < packet->payload_len) {
+		ctx->stats.drop_queue_full++;
+		return;
+	}
+	if (packet->replies && !may_land(partner, packet))
+		return;
+	message = ripc__message_whole(ctx, packet);
+	if (!message) {
+		ctx->stats.drop_no_memory++;
+		return;
+	}
+	bytes = message->public.items[0].iov_base;
+	if (packet->intact)
+		memcpy(bytes, packet->payload, packet->payload_len);
+	else
+		crc = ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len);
+	if (!wire_verify(packet, crc)) {
+		ctx->stats.drop_checksum++;
+		ripc__message_free(message);
+		return;
+	}
+	if (!number_is_new(partner, packet->h.number)) {
+		ripc__message_free(message);
+		return;
+	}
+	if (packet->n_returns)
+		ripc__offer_note(partner, packet);
+	deliver(partner, packet, message);
+}
