@@ -9,10 +9,10 @@ HEAD = '/* SPDX-License-Identifier: BSD-3-Clause */\n/* A file. */\n'
 CLEAN = {
     'include/ripc/ripc.h': HEAD + 'RIPC_API int ripc_open(void);\n',
     'src/core/one.h': HEAD + 'int ripc__one(void);\n',
-    'src/core/backend.h': HEAD,
+    'src/core/net/backend.h': HEAD,
     'src/core/one.c': HEAD + '#include "one.h"\n#include "ripc/ripc.h"\n\n'
                              'int ripc__one(void)\n{\n\treturn 1;\n}\n',
-    'src/backends/udp/udp.c': HEAD + '#include <sys/socket.h>\n#include "../../core/backend.h"\n',
+    'src/backends/udp/udp.c': HEAD + '#include <sys/socket.h>\n#include "core/net/backend.h"\n',
     'src/backends/shm/shm.h': HEAD,
     'tests/unit/test_one.c': HEAD + 'START_TEST(one__returns_one)\n{\n}\nEND_TEST\n',
     'docs/guarantees.md': 'Shown by `one__returns_one` in `tests/unit/test_one.c`.\n',
@@ -47,6 +47,8 @@ FAULTS = [
     ('check_layering', 'src/util/f.c', HEAD + '#include "../core/one.h"\n', 'must not know'),
     ('check_layering', 'tools/f.c', HEAD + '#include "../src/core/one.h"\n', 'must not know'),
     ('check_layering', 'examples/f.c', HEAD + '#include "none.h"\n', 'there is no'),
+    ('check_rooms', 'src/core/wire/f.c', HEAD + '#include "core/api/f.h"\n' * 80, 'wire to api'),
+    ('check_rooms', 'src/core/send/f.c', HEAD + '#include "core/receive/f.h"\n' * 80, 'send to rec'),
     ('check_manners', 'src/core/f.c', HEAD + body('\texit(1);\n', 1), 'exit('),
     ('check_manners', 'src/core/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
     ('check_manners', 'src/core/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
