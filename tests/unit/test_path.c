@@ -349,6 +349,16 @@ static void path_run(struct path *path, uint64_t rate, uint32_t base_us, uint32_
 	}
 }
 
+/* A peer that was just met. */
+static void path_meet(struct path *path, uint32_t window, bool slow_start)
+{
+	struct flow *flow = path->peer.flow;
+
+	*flow = (struct flow){0};
+	path->peer = (struct peer){.window = window, .datagram = DATAGRAM,
+		.slow_start = slow_start, .flow = flow};
+}
+
 START_TEST(queue__of_our_own_stays_short)
 {
 	static const struct {
@@ -359,8 +369,7 @@ START_TEST(queue__of_our_own_stays_short)
 		uint64_t in_pipe = links[i].rate * links[i].base_us / 1000;
 		struct path path = path_begin();
 
-		path.peer = (struct peer){.window = 65536, .datagram = DATAGRAM,
-			.slow_start = true};
+		path_meet(&path, 65536, true);
 		ripc__peer_rtt(&path.peer, links[i].base_us);
 		path_run(&path, links[i].rate, links[i].base_us, 0);
 		ck_assert_uint_ge(path.peer.window, in_pipe);
@@ -374,7 +383,7 @@ START_TEST(queue__of_a_rival)
 {
 	struct path path = path_begin();
 
-	path.peer = (struct peer){.window = 1 << 20, .datagram = DATAGRAM};
+	path_meet(&path, 1 << 20, false);
 	ripc__peer_rtt(&path.peer, 40000);
 	path_run(&path, 12500, 40000, 45000);
 	while (path.peer.is_testing)
