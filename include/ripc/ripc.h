@@ -84,10 +84,10 @@ enum ripc_kind {
 	RIPC_NOTICE      /* something to know: status and cookie say what (see ripc_receive) */
 };
 
-/* What is known of a received message's sender: of from and from_incarnation. */
+/* What is known of from and from_incarnation of a message; of a COMPLETION or NOTICE 0: nothing. */
 enum ripc_sender {
-	RIPC_SENDER_CLAIMED = 0, /* says so itself, as whoever writes to us for the first time */
-	RIPC_SENDER_RESOLVED	 /* it is the one whom sends to that ID reach: a record says so */
+	RIPC_SENDER_CLAIMED = 0, /* only the sender says so: do not act on from alone */
+	RIPC_SENDER_RESOLVED     /* the resolver names this sender for that ID, too */
 };
 
 /* Where a received item landed. */
@@ -288,10 +288,11 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
 RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
 
 /*
- * Does what there is to do and returns how much that was, 0 for nothing; never blocks. Only
- * with RIPC_NO_THREAD is it the application's duty, at least every 10 ms while messages are
- * in progress, or whenever ripc_poll_timeout() has passed. A thread that waits in another call
- * does it, too: to poll beside it is safe, but wakes it for each message.
+ * Does what there is to do and returns how much that was, 0 for nothing; never blocks. It is the
+ * application's duty with RIPC_NO_THREAD, at least every 10 ms while messages are in progress, or
+ * whenever ripc_poll_timeout() has passed; and after ripc_context_fd(), whenever that is readable.
+ * A thread that waits in another call does it, too: to poll beside it is safe, but wakes it for
+ * each message.
  */
 RIPC_API int ripc_poll(struct ripc_context *ctx);
 
@@ -311,19 +312,19 @@ RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t f
 		struct ripc_service **svc);
 
 /*
- * Registers n services in about the time that one takes: 10,000 in some two seconds. svcs[i] is the
- * service of ids[i], the caller's as from ripc_service_open(), or NULL where that failed: to
- * open that one alone tells why. Returns how many there are.
- *  -EINVAL  a bad argument; flags must be 0
- *  other errors, of ripc_service_open(): none could be registered
+ * Registers n services (1 to INT32_MAX) in about the time that one takes, 1,024 at once, for which
+ * it waits 10 s at most. svcs[i] is that of ids[i], the caller's as from ripc_service_open(), or
+ * NULL where that failed: to open that one alone tells why. Returns how many there are.
+ *  -EINVAL  a bad argument; flags must be 0; svcs is untouched
+ *  other errors, of ripc_service_open(): none could be registered; all of svcs are NULL
  */
 RIPC_API int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 		uint32_t flags, struct ripc_service **svcs);
 
 /*
- * Prepares to move or to end: the service can no longer be found, new messages are refused
- * (their senders look for the next holder of the ID), and those being received are waited for
- * up to timeout_ms. Then ripc_receive() hands out what is queued, and after that -ESHUTDOWN.
+ * Prepares to move or to end: the service can no longer be found, new messages are refused (their
+ * senders look for the next holder), and those being received are waited for up to timeout_ms.
+ * Then ripc_receive() hands out what is queued, and after that -ESHUTDOWN.
  *  -ETIMEDOUT  messages still being received were refused
  */
 RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
@@ -345,16 +346,16 @@ RIPC_API uint64_t ripc_service_incarnation(const struct ripc_service *svc);
  * to hand out. Edge-triggered (EPOLLET), it says so for the next message after that has returned
  * -EAGAIN. It is an eventfd, made at the first call; it belongs to the service: do not read or
  * close it. While the application sleeps, the progress thread looks after the network; where there
- * is none, or is to be none in between, ripc_context_fd() says when ripc_poll() has to.
+ * is none, or is to be none in between, ripc_context_fd() says when ripc_poll() has to. -EMFILE
  */
 RIPC_API int ripc_service_fd(struct ripc_service *svc);
 
 /*
  * A descriptor of the whole context, readable (level-triggered) when ripc_poll() has something to
- * do; it can be readable for nothing. Whoever asks for it promises to call ripc_poll() then: the
- * progress thread leaves messages alone from now on, and only runs timers. So messages come
- * without a hand-over between threads: put it into the loop once, beside the services' own. With
- * RIPC_NO_THREAD ripc_poll() is also due after ripc_poll_timeout(). It belongs to the context.
+ * do, or for nothing. From now on, without a way back, the progress thread only runs timers, and
+ * the application calls ripc_poll() then: no message is handed over between threads. With
+ * RIPC_NO_THREAD ripc_poll() is also due after ripc_poll_timeout(). The descriptor belongs to the
+ * context: do not read or close it. Errors as of ripc_service_fd(). Put it beside the services'.
  */
 RIPC_API int ripc_context_fd(struct ripc_context *ctx);
 
@@ -365,8 +366,9 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
  * Finds a service, so that the first send need not. Blocks up to timeout_ms.
  *  -ENOENT     nobody has it: said at once where only this host, or hosts of RIPC_PEERS, are
  *              asked; where multicast is in use, after a second without an answer. For another
- *              second short sends return it at once. Who waits for one to start asks again.
+ *              second short sends return it at once. To wait for one, call again.
  *  -ETIMEDOUT  not known by then: somebody has it, but is silent; or timeout_ms is below a second
+ *  -EINTR      a signal (ripc_wake())
  */
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 
@@ -390,8 +392,8 @@ RIPC_API int ripc_buf_ref(struct ripc_context *ctx, void *buf);
  * How many references the pool buffer that contains buf has: the application's, the library's
  * while it sends, those of receivers that read it where it is (RIPC_GIVE). 1: if that is yours,
  * the buffer may be written to again, and given again, which is cheaper than to give a new one:
- * receivers keep it mapped. What they free is noticed when messages are, by a call or the
- * progress thread. Does not block.
+ * receivers keep it mapped. The number becomes less when a call or the progress thread next looks
+ * at the network. Does not block.
  *  -EINVAL  not in a live buffer of this pool
  */
 RIPC_API int ripc_buf_refs(struct ripc_context *ctx, const void *buf);
@@ -409,21 +411,22 @@ RIPC_API int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len);
 RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
 
 /*
- * Lends mem as a place for one item of a future long message to svc. Windows are used in the
- * order they were posted, the first that fits; a message's items all find a place or none is
- * used; what a message used that fails is back in its old position. Until a window comes back
- * in ripc_msg.places (with the cookie), is taken back, or the service is closed, its contents
+ * Lends mem as a place for one item of a future long message to svc. Windows are used in the order
+ * they were posted, the first that fits; either all items of a message find a place, or none is
+ * used; the windows of a message that fails go back to their old positions. Until a window comes
+ * back in ripc_msg.places (with the cookie), is taken back, or the service is closed, its contents
  * are undefined and it must stay valid.
  *  -EINVAL  no such memory: it is at NULL, or longer than can be
  */
 RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie);
 
 /*
- * Takes back all windows of svc with this cookie: they are the caller's on return, and come with no
- * message any more. A message that is on its way into one is refused: its sender gets -ECANCELED.
- * Where the network is writing into one by itself, the call waits until it has stopped, as
- * ripc_cancel() does.
- *  -ENOENT  none is posted; a message that is in the queue already has it in its places
+ * Takes back all windows of svc with this cookie: they are the caller's on return, and come with
+ * no message any more. A message that is on its way into one is refused: its sender gets
+ * -ECANCELED. Where the network is writing into one by itself, the call waits until it has
+ * stopped, as ripc_cancel() does, without a deadline. A message that is in the queue already keeps
+ * its windows.
+ *  -ENOENT  none is posted
  */
 RIPC_API int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie);
 
@@ -455,8 +458,8 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  * message waits; so it does while 64 others of svc to that partner are under way. The deadline
  * counts from the call on, also while it waits its turn.
  * After -ECONNRESET the items must not be changed until a NOTICE arrives at the service. Its
- * cookie is 0, as that of "try again" is: who needs to tell them apart gives a cookie to
- * ripc_sendmsg().
+ * cookie is 0, as that of "try again" is: to tell them apart, use ripc_sendmsg()
+ * with a cookie.
  */
 RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items, int timeout_ms);
@@ -476,11 +479,12 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * or is gone. So whoever has given a reference must not write to the buffer any more.
  * ripc_stats.given_held_bytes is what is held.
  * Long messages may overtake one another. With RIPC_ORDERED (of a short: -EINVAL) those of one
- * service to one incarnation are handed out in the order in which they were sent; others pass by.
+ * service to one incarnation are handed out in the order in which they were sent; other messages do
+ * not wait for them.
  * When one of them fails, no later one is handed out: those that certainly were not end
  * NOT_DELIVERED with -ECANCELED, and new ones are refused with -ECANCELED until all those
- * COMPLETIONs were handed out (waiting sends: have returned). A later one whose fate must be asked
- * for may end DELIVERED behind one that ended UNKNOWN: then both were.
+ * COMPLETIONs were handed out (waiting sends: have returned). If one ended UNKNOWN and a
+ * later one DELIVERED, both were delivered.
  * returns are lent to the partner for the answer that names this message, by reply_to = its
  * ripc_msg.reply; a lent buffer comes back in that answer's places, or by ripc_cancel().
  * Errors as ripc_send_short() and ripc_send_long().
@@ -502,30 +506,29 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
  * Takes the next message, completion or notice from the service's queue. Waits up to
  * timeout_ms: 0 not at all, -1 for ever. *msg is the caller's until ripc_msg_free().
  * Items of a message that was given (RIPC_GIVE) may lie in the giver's memory: it alone can write
- * there, but at any time. Who does not trust its partners copies what matters before checking it,
- * and uses the copy; or posts windows, into which all is copied.
+ * there, but at any time. If you do not trust a partner, copy what matters, then check and
+ * use the copy; or post windows, into which all is copied.
  * A NOTICE tells by its status and cookie:
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
  *   -EADDRINUSE             an older registration of our ID is alive elsewhere and keeps it; the
  *                           service is drained (ripc_service_drain()) and gets nothing new
  *  -EAGAIN     nothing there, timeout 0     -ETIMEDOUT  nothing came in time
- *  -ESHUTDOWN  drained, and nothing is left
- *  -EINTR      ripc_wake(), or a signal; nothing is lost
+ *  -ESHUTDOWN  drained, nothing is left     -EINTR      ripc_wake(), or a signal; nothing is lost
  */
 RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg);
 
 /*
- * Ends one call that waits in svc, ripc_receive() or ripc_ping(), with -EINTR; if none does, the
- * next one that may wait, at once, be there messages or not. Each wake ends one call. Takes no
- * lock: any thread and any signal handler may call it, as long as svc is open. What the caller
- * set before is seen after the -EINTR. Sends, and what closes or drains, are not ended: they tell
- * what became of them; ripc_cancel() ends sends.
+ * Ends one call that waits in svc, ripc_receive() or ripc_ping(), with -EINTR; if none waits, the
+ * next one that may wait, at once, also if there are messages. Each wake ends one call. Takes no
+ * lock and keeps errno: any thread and any signal handler may call it, as long as
+ * ripc_service_close() has not begun. Returns 0; -EINVAL: svc is NULL. What the caller set before
+ * is seen after the -EINTR. Sends, and what closes or drains, are not ended: they tell what became
+ * of them; ripc_cancel() ends sends.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
  * ripc_receive(), ripc_ping(), ripc_resolve() or ripc_list() ends that call, too, also with
- * SA_RESTART; ripc_list() returns what it has found. Signals are held back while such a call is
- * awake, so none is missed; but one that comes just before the call does not end it: a handler that
- * calls ripc_wake() does.
+ * SA_RESTART. No signal during the call is missed; one that comes just before it does not end it,
+ * but a handler that calls ripc_wake() does.
  */
 RIPC_API int ripc_wake(struct ripc_service *svc);
 
@@ -542,7 +545,7 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
 /*
  * Sends an echo request that the partner's library answers (not its application) and waits
  * for the answer. *rtt_ns: the round trip in nanoseconds.
- *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  ripc_wake()
+ *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  (ripc_receive())
  *  -EHOSTUNREACH  there is no network that both can use (ripc_path_info())
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);
@@ -581,7 +584,7 @@ RIPC_API int ripc_probe(const struct ripc_config *cfg,
  * Looks for services for timeout_ms, calling found for each (perhaps twice if two sources know
  * it). Services of other users on this host are found over the network only (multicast, peers);
  * hosts that cannot be asked stay unseen. Nothing here keeps a service secret.
- * Returns how many were found.
+ * Returns how many were found; a signal ends it early (RIPC_INTERRUPTIBLE), with those.
  *  -EBUSY  another thread is in ripc_list() of this context
  */
 RIPC_API int ripc_list(struct ripc_context *ctx, int timeout_ms,

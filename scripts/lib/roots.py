@@ -71,8 +71,7 @@ class System:
 
     def __init__(self, suite, name, kept=False, arch=None):
         self.path = os.path.join(FOLDER, name)
-        self.fresh = not (kept and os.path.exists(self.path))
-        if self.fresh:
+        if not (kept and os.path.exists(self.path)):
             shutil.rmtree(self.path, ignore_errors=True)
             must(['cp', '-a', bootstrap(suite, arch), self.path])
         shutil.copy('/etc/resolv.conf', os.path.join(self.path, 'etc/resolv.conf'))
@@ -95,8 +94,10 @@ class System:
                                   self.path, text], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         own = os.readlink('/proc/self/ns/user')
-        while os.readlink(f'/proc/{child.pid}/ns/user') == own:
+        while child.poll() is None and os.readlink(f'/proc/{child.pid}/ns/user') == own:
             time.sleep(0.01)
+        if child.returncode is not None:
+            raise Broken(child.stdout.read().decode('utf-8', 'replace'))
         for name in ('uid_map', 'gid_map'):
             with open(f'/proc/{child.pid}/{name}', 'w') as f:
                 f.write('0 0 65536')

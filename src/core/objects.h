@@ -9,14 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/budget.h"
 #include "core/base/env.h"
 #include "core/message/message.h"
-#include "core/move/moves.h"
 #include "core/net/backend.h"
 #include "core/partner/death.h"
 #include "core/partner/guess.h"
 #include "core/partner/hint.h"
 #include "core/peer/devices.h"
+#include "core/peer/moves.h"
 #include "core/peer/share.h"
 #include "core/send/cork.h"
 #include "ripc/ripc.h"
@@ -26,8 +27,6 @@
 #include "util/timers.h"
 
 struct askers;
-struct device;
-struct message;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
@@ -118,8 +117,9 @@ struct ripc_context {
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* who is neither here nor in the ring was not here after this */
 	struct ripc_stats stats;
-	uint64_t stranger_tokens, stranger_us, no_room_us[2]; /* room.h */
-	uint64_t rechecks_us;				      /* claim.c */
+	uint64_t no_room_us[2];    /* room.h */
+	struct bucket strangers;   /* packets to them (packet.c) */
+	struct bucket rechecks;    /* questions that claims cause (claim.c) */
 	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
 	struct death death;
 	struct hints hints;
@@ -127,7 +127,7 @@ struct ripc_context {
 	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
 	bool changed;              /* something happened that a waiter may wait for */
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
-	bool quiet;                /* that slot came back empty-handed: sleep in ppoll */
+	bool quiet;                /* the hot port's own wait found nothing: sleep in ppoll */
 	uint32_t looks, sleeps, yield_credit, glance_us;
 	int kick_fd, thread_kick_fd;
 	int ports_fd;              /* the application's, for all ports; -1 until asked for */

@@ -34,16 +34,16 @@
 #include <unistd.h>
 
 #include "util/bytes.h"
+#include "util/pledge.h"
+#include "util/uid.h"
 
 #define MAGIC       0x4546494cu /* "LIFE" */
 #define VERSION     1u
 #define MESSAGE_LEN 16
 #define BACKLOG     128
-#define ACCEPTS_MAX 16
+#define ACCEPTS_MAX (2 * BACKLOG)
 #define UNNAMED_MAX 64u
 #define LOOKS_MAX   64u /* locks in one look */
-/* In a user namespace all that are not mapped: nobody in particular. */
-#define OVERFLOW_UID 65534u
 
 struct life_link {
 	struct list node;      /* life->unnamed, or life->closed */
@@ -56,26 +56,6 @@ struct life_link {
 
 /* ---- locks ------------------------------------------------------------------------------- */
 
-static struct flock first_byte(void)
-{
-	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-}
-
-static int pledge(int fd)
-{
-	struct flock lock = first_byte();
-
-	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
-}
-
-/* Does another process hold it? What cannot be told is not proven. */
-static bool is_pledged(int fd)
-{
-	struct flock lock = first_byte();
-
-	return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
-}
-
 static int lock_open(struct life *life)
 {
 	struct stat stat;
@@ -83,7 +63,7 @@ static int lock_open(struct life *life)
 
 	if (fd < 0)
 		return -errno;
-	error = fstat(fd, &stat) ? -errno : pledge(fd);
+	error = fstat(fd, &stat) ? -errno : ripc__pledge(fd);
 	if (error) {
 		close(fd);
 		return error;
@@ -103,7 +83,7 @@ static void lock_drop(struct life *life, int fd)
 
 	close(fd);
 	if (own && life->lock_fd >= 0)
-		(void)pledge(life->lock_fd);
+		(void)ripc__pledge(life->lock_fd);
 }
 
 /* ---- sockets ----------------------------------------------------------------------------- */
@@ -119,9 +99,9 @@ static socklen_t name_make(const struct life *life, uint64_t context, struct soc
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-static int watch_fd(struct life *life, int fd, void *owner)
+static int watch_fd(struct life *life, int fd, uint32_t events, void *owner)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = (char *)owner + 1};
+	struct epoll_event event = {.events = events, .data.ptr = (char *)owner + 1};
 
 	return epoll_ctl(life->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
@@ -149,7 +129,7 @@ static bool is_believed(const struct life *life, int fd)
 	socklen_t len = sizeof(who);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-		who.uid == life->uid && who.uid != OVERFLOW_UID && who.pid != getpid();
+		who.uid == life->uid && life->is_user && who.pid != getpid();
 }
 
 /* Says who we are, and shows our lock. */
@@ -224,7 +204,7 @@ static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
 	if (n == 0 && *lock_fd < 0)
 		return -ECONNRESET;
 	if (n == MESSAGE_LEN && get32(bytes) == MAGIC && get32(bytes + 4) == VERSION &&
-			*lock_fd >= 0 && is_lock(life, *lock_fd)) {
+			*lock_fd >= 0 && is_affordable(*lock_fd) && is_lock(life, *lock_fd)) {
 		*context = get64(bytes + 8);
 		return *context && *context != life->host.context ? 1 : -EBADMSG;
 	}
@@ -298,7 +278,7 @@ static bool is_deserted(const struct life *life, const struct life_link *link)
 /* What can be told of one that has not shown its lock yet, and has closed our connection? */
 static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
 {
-	return link->lock_fd >= 0 ? !is_pledged(link->lock_fd) :
+	return link->lock_fd >= 0 ? !ripc__is_pledged(link->lock_fd) :
 		ended && link->ours && is_deserted(life, link);
 }
 
@@ -324,7 +304,8 @@ static void look_at(struct life *life, struct life_link *link, bool ended)
 
 static bool link_watch(struct life *life, struct life_link *link, int fd)
 {
-	if (life->n_links >= LIFE_LINKS_MAX || !is_affordable(fd) || watch_fd(life, fd, link))
+	if (life->n_links >= LIFE_LINKS_MAX || !is_affordable(fd) ||
+			watch_fd(life, fd, EPOLLIN, link))
 		return false;
 	link->fd = fd;
 	life->n_links++;
@@ -414,6 +395,10 @@ static void drop_oldest_unnamed(struct life *life)
 		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
 }
 
+/*
+ * The listener wakes for each connection once: without a descriptor left, those that wait would
+ * keep it readable all the time. They are accepted with the next one, or when one is looked for.
+ */
 static void accept_all(struct life *life)
 {
 	for (int i = 0; life->listener >= 0 && i < ACCEPTS_MAX; i++) {
@@ -446,7 +431,7 @@ static int listener_open(struct life *life)
 	if (fd < 0)
 		return -errno;
 	error = bind(fd, (struct sockaddr *)&name, len) || listen(fd, BACKLOG) ? -errno :
-		watch_fd(life, fd, life);
+		watch_fd(life, fd, EPOLLIN | EPOLLET, life);
 	if (error) {
 		close(fd);
 		return error;
@@ -457,8 +442,8 @@ static int listener_open(struct life *life)
 
 void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd)
 {
-	*life = (struct life){.host = *host, .uid = uid, .epoll_fd = epoll_fd, .listener = -1,
-		.lock_fd = -1};
+	*life = (struct life){.host = *host, .uid = uid, .is_user = ripc__uid_is_user(uid),
+		.epoll_fd = epoll_fd, .listener = -1, .lock_fd = -1};
 	ripc__map_init(&life->links, host->context);
 	list_init(&life->unnamed);
 	list_init(&life->closed);

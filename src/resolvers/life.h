@@ -19,6 +19,7 @@
 struct life {
 	struct ripc__host host;
 	uid_t uid;
+	bool is_user;           /* uid is of one user (util/uid.h) */
 	int epoll_fd;           /* the source's */
 	int listener, lock_fd;  /* -1: we can show nothing */
 	dev_t lock_dev;

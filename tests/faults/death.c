@@ -24,7 +24,7 @@
 #include "fault.h"
 
 #define SEND_MS     20000
-#define HANG_MS     15000.0 /* longer than the peer timeout of 10 s: nobody was told */
+#define HANG_MS     8000.0 /* silence would end a send, too, after the peer timeout of 10 s */
 #define PATIENCE_MS 20000
 #define RUNS_MAX    100
 
@@ -45,6 +45,7 @@ struct run {
 	uint32_t delay_us;
 	uint64_t incarnation;    /* the only one that is meant, so that no next one is looked for */
 	bool closes;             /* the victim is asked to close, not killed */
+	_Atomic double killed_ms; /* just before it was */
 	_Atomic double ended_ms; /* the kernel has ended it; 0: not yet */
 };
 
@@ -92,12 +93,12 @@ static void on_term(int number)
 /* A child that keeps all sockets of its parent, until the test ends. */
 static void fork_keeper(void)
 {
-	int pid = fork();
+	int parent = getpid(), pid = fork();
 
 	if (pid)
 		return;
 	close(FAULT_READY_FD);
-	while (getppid() != 1 && !asked_to_close)
+	while (getppid() == parent && !asked_to_close)
 		usleep(20000);
 	usleep(2000000);
 	_exit(0);
@@ -163,6 +164,7 @@ static void *killer_main(void *arg)
 	struct pollfd ended = {.fd = run->pidfd, .events = POLLIN};
 
 	usleep(run->delay_us);
+	run->killed_ms = now_ms();
 	kill(run->victim, run->closes ? SIGTERM : SIGKILL);
 	if (poll(&ended, 1, PATIENCE_MS) != 1)
 		fault_fail("the victim does not end");
@@ -235,6 +237,9 @@ static void one_run(struct run *run, const char *how, struct took *told, struct 
 	pthread_create(&killer, NULL, killer_main, run);
 	ended_ms = send_until_death(run, outcomes);
 	pthread_join(killer, NULL);
+	if (ended_ms < run->killed_ms)
+		fault_fail("a send ended %.1f ms before the partner was %s",
+			run->killed_ms - ended_ms, how);
 	took_add(told, ended_ms - run->ended_ms);
 	victim_reap(run);
 	run->incarnation = 0;

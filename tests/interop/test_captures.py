@@ -180,7 +180,7 @@ def capture(work, build):
           flush=True)
     for why, (source, to, data) in bad[:5]:
         print(f'  {source} to {to}: {why}: {data[:100].hex()}')
-    return taken.datagrams and not bad, counts
+    return taken.datagrams and not bad and not taken.lost, counts
 
 
 def main():

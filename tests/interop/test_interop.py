@@ -37,7 +37,7 @@ class Host:
     def __init__(self):
         self.sleeper = subprocess.Popen(['unshare', '-n', 'sleep', '600'])
         name = f'/proc/{self.sleeper.pid}/ns/net'
-        while os.readlink(name) == os.readlink('/proc/self/ns/net'):
+        while self.sleeper.poll() is None and os.readlink(name) == os.readlink('/proc/self/ns/net'):
             time.sleep(0.01)
         must('ip', 'link', 'add', 'name', 'here', 'type', 'veth', 'peer', 'name', 'there', 'netns',
              str(self.sleeper.pid))

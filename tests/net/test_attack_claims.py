@@ -197,6 +197,7 @@ def guessed_tokens():
             looked_at = victim.count()['forged'] * RIGHT_IN
         seconds = sum(window['n'] / window['rate'] for window in figures.under)
         bits -= SLOT_BITS
+        check(said['n'] > 1000 and looked_at > 0, f'no attack: {said}, {looked_at} looked at')
         check(bits >= 48, f'{bits} bits of a token vary')
         check(looked_at <= 2000 * (1 + seconds), f'{looked_at} of {said["n"]} guesses were looked at')
         check(amplification(said) <= 1.5, f'{said}')

@@ -32,8 +32,10 @@ def killed():
         server.stop()
         began = time.monotonic()
         said = message(client)
+        took = time.monotonic() - began
         check(said['outcome'] != 2, f'delivered to the dead: {said}')
-        return f'ended after {1000 * (time.monotonic() - began):.0f} ms'
+        check(took < 5, f'ended after {took:.1f} s: by silence, not by the hint')
+        return f'ended after {1000 * took:.0f} ms'
 
 
 def checksum(data):

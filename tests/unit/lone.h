@@ -417,6 +417,41 @@ static inline void lone_newcomer(struct lone *lone, uint8_t host)
 	lone_introduce(lone);
 }
 
+#define LONE_LONG 100000 /* more bytes than go unasked */
+
+/* Sends a message of so many bytes, whose end is told. incarnation 0: also to a successor. */
+static inline int lone_send_long(struct lone *lone, uint64_t incarnation, size_t len)
+{
+	static char bytes[LONE_LONG];
+	const struct iovec item = {bytes, len};
+	const struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
+		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000,
+		.to_incarnation = incarnation};
+
+	return ripc_sendmsg(lone->svc, &send, NULL);
+}
+
+static inline void lone_expect_end(struct lone *lone, enum ripc_outcome outcome)
+{
+	struct ripc_msg *msg;
+
+	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ck_assert_int_eq(msg->outcome, outcome);
+	ripc_msg_free(msg);
+}
+
+/* The next holder of the ID is told to live there: what is left goes to it. */
+static inline void lone_expect_next_holder(struct lone *lone, uint8_t host)
+{
+	uint32_t since = lone->n_sent;
+	struct wire_packet packet;
+
+	lone_answer(lone, lone->incarnation + 1, lone->context + 1, host);
+	ck_assert(lone_hear(lone, since, WIRE_ANNOUNCE, &packet));
+	ck_assert_uint_eq(packet.h.dst, lone->incarnation + 1);
+}
+
 static inline void lone_close_all(struct lone *lone)
 {
 	int error = ripc_close(lone->ctx, 0);

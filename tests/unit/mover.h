@@ -5,7 +5,7 @@
 
 #include "core/message/lent.h"
 #include "core/move/fence.h"
-#include "core/move/moves.h"
+#include "core/peer/moves.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"

@@ -334,7 +334,7 @@ START_TEST(claim__token_is_given_to_the_true_one)
 }
 END_TEST
 
-/* Who is known, and asks from another of its addresses whether it is, is told so there. */
+/* A known partner asks from a second address whether we know it: the answer goes there. */
 START_TEST(claim__asks_from_another_address)
 {
 	const struct wire_packet asks = {.h.type = WIRE_ECHO, .value = 0xa5c};
@@ -384,6 +384,7 @@ START_TEST(claim__beside_the_true_one)
 	say_short(&lone, 2, 0);
 	check_sender(&lone, RIPC_SENDER_CLAIMED);
 	since = lone.n_sent;
+	lone.asked_id = 0;
 	send_long(&lone, 0, 0);
 	lone_pass(&lone, 1000);
 	if (lone.asked_id == lone.service)

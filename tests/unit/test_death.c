@@ -10,51 +10,29 @@
 
 #define SETTLED_US 10000u
 
-static char bytes[100000];
-
-static int send_to(struct lone *lone, uint64_t incarnation, size_t len)
-{
-	const struct iovec item = {bytes, len};
-	const struct ripc_send send = {.size = sizeof(send), .to = lone->service, .items = &item,
-		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000,
-		.to_incarnation = incarnation};
-
-	return ripc_sendmsg(lone->svc, &send, NULL);
-}
-
 static void die(struct lone *lone)
 {
 	ripc__death_told(lone->ctx, lone->context);
 	lone_pass(lone, SETTLED_US);
 }
 
-static void expect_end(struct lone *lone, enum ripc_outcome outcome)
-{
-	struct ripc_msg *msg;
-
-	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
-	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
-	ck_assert_int_eq(msg->outcome, outcome);
-	ripc_msg_free(msg);
-}
-
-/* What was wholly sent may have been delivered; what was not was not; nor was what begins later. */
+/* Wholly sent: UNKNOWN. Sent in part: NOT_DELIVERED. Later: it cannot begin. */
 START_TEST(death__ends_what_is_under_way)
 {
 	static struct lone lone;
 
 	lone_open(&lone);
 	lone_introduce(&lone);
-	ck_assert_int_eq(send_to(&lone, lone.incarnation, _i ? sizeof(bytes) : 100), 0);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, _i ? LONE_LONG : 100), 0);
 	lone_pass(&lone, 1000);
 	die(&lone);
-	expect_end(&lone, _i ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
-	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), -ENOENT);
+	lone_expect_end(&lone, _i ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), -ENOENT);
 	lone_close_all(&lone);
 }
 END_TEST
 
-/* What has begun after one has ended may have been delivered to another that ends soon after it. */
+/* Two holders end one after the other: a send begun between the two ends is UNKNOWN. */
 START_TEST(death__two_end_one_after_the_other)
 {
 	static struct lone lone;
@@ -66,10 +44,10 @@ START_TEST(death__two_end_one_after_the_other)
 	lone_newcomer(&lone, 3);
 	ripc__death_told(lone.ctx, first);
 	lone_pass(&lone, 1000);
-	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 100);
 	die(&lone);
-	expect_end(&lone, RIPC_UNKNOWN);
+	lone_expect_end(&lone, RIPC_UNKNOWN);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -103,14 +81,14 @@ START_TEST(death__last_words_are_heard)
 	lone_open_on(&lone, backends);
 	lone_introduce(&lone);
 	since = lone.n_sent;
-	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 1000);
 	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
 	looks_everywhere = false;
 	answer.ack.number = packet.h.number;
 	lone_put(&lone, &answer, NULL, NULL);
 	die(&lone);
-	expect_end(&lone, RIPC_DELIVERED);
+	lone_expect_end(&lone, RIPC_DELIVERED);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -136,7 +114,7 @@ START_TEST(death__beside_a_sleep_in_the_port)
 	n_wakes = 0;
 	lone_open_on(&lone, backends);
 	lone_introduce(&lone);
-	ck_assert_int_eq(send_to(&lone, lone.incarnation, 100), 0);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 1000);
 	atomic_store(&lone.ctx->waits_on, &lone.ctx->devices[0]);
 	die(&lone);
@@ -144,7 +122,7 @@ START_TEST(death__beside_a_sleep_in_the_port)
 	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
 	atomic_store(&lone.ctx->waits_on, NULL);
 	lone_pass(&lone, 1);
-	expect_end(&lone, RIPC_UNKNOWN);
+	lone_expect_end(&lone, RIPC_UNKNOWN);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -153,18 +131,13 @@ END_TEST
 START_TEST(death__next_holder_gets_what_is_left)
 {
 	static struct lone lone;
-	struct wire_packet packet;
-	uint32_t since;
 
 	lone_open(&lone);
 	lone_introduce(&lone);
-	ck_assert_int_eq(send_to(&lone, 0, sizeof(bytes)), 0);
+	ck_assert_int_eq(lone_send_long(&lone, 0, LONE_LONG), 0);
 	lone_pass(&lone, 1000);
 	die(&lone);
-	since = lone.n_sent;
-	lone_answer(&lone, lone.incarnation + 1, lone.context + 1, 2);
-	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
-	ck_assert_uint_eq(packet.h.dst, lone.incarnation + 1);
+	lone_expect_next_holder(&lone, 2);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -178,7 +151,7 @@ START_TEST(death__late_answer_is_asked_again)
 	lone_open(&lone);
 	lone_introduce(&lone);
 	die(&lone);
-	ck_assert_int_eq(send_to(&lone, 0, 100), 0);
+	ck_assert_int_eq(lone_send_long(&lone, 0, 100), 0);
 	since = lone.n_sent;
 	n_asked = lone.n_asked;
 	lone_answer(&lone, lone.incarnation, lone.context, 2);

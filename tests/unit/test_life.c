@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -173,8 +174,8 @@ START_TEST(life__end_is_told)
 END_TEST
 
 /*
- * It has never come to show its lock: that nobody listens at its name tells. Where a child has kept
- * its socket, nothing does.
+ * The partner dies before it has shown its lock: its name without a listener is the proof. With a
+ * child that keeps the socket there is no proof.
  */
 START_TEST(life__end_before_the_lock_was_shown)
 {
@@ -239,6 +240,34 @@ START_TEST(life__forked_child_keeps_the_connection)
 	ripc__life_look(&side.life);
 	ck_assert_uint_eq(side.n_told, 1);
 	ck_assert_uint_eq(side.told, other.context);
+	side_close(&side);
+	close(other.pipe);
+}
+END_TEST
+
+/* A connection that cannot be accepted for want of descriptors keeps nobody awake. */
+START_TEST(life__without_descriptors_sleeps)
+{
+	static struct side side;
+	struct rlimit limit, few;
+	struct epoll_event event;
+	struct other other;
+
+	side_open(&side, context_of(5));
+	other_start(&other, 6, context_of(5));
+	getrlimit(RLIMIT_NOFILE, &limit);
+	few = limit;
+	few.rlim_cur = (rlim_t)dup(0); /* the lowest that is free */
+	close((int)few.rlim_cur);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	other_say(&other, 'w');
+	side_step(&side, PATIENCE_MS);
+	ck_assert_uint_eq(side.life.n_links, 0);
+	ck_assert_int_eq(epoll_wait(side.epoll_fd, &event, 1, 0), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ripc__life_watch(&side.life, other.context);
+	ck_assert_uint_eq(side.life.n_links, 1);
+	other_kill(&other);
 	side_close(&side);
 	close(other.pipe);
 }
@@ -369,6 +398,7 @@ int main(void)
 		{life__end_before_the_lock_was_shown, 2},
 		{life__both_connect, 2},
 		{life__forked_child_keeps_the_connection, 1},
+		{life__without_descriptors_sleeps, 1},
 		{life__the_living_are_not_told_of, 1},
 		{life__nonsense_is_refused, 3},
 		{life__nothing_is_proven_of_others, 1},

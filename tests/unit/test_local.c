@@ -518,7 +518,7 @@ int main(void)
 		tcase_add_test(tcase, local__other_users_are_not_heard);
 		tcase_add_test(tcase, local__root_is_heard_by_all);
 	} else {
-		puts("left out: who is believed (needs root)");
+		puts("skipped: who is believed (needs root)");
 	}
 	return suite_finish("local", tcase);
 }

@@ -303,7 +303,7 @@ int main(void)
 	if (own_network_possible())
 		tcase_add_test(tcase, multicast__notices_when_lo_comes_and_goes);
 	else
-		puts("left out: interfaces that come and go (needs a network namespace)");
+		puts("skipped: interfaces that come and go (needs a network namespace)");
 	tcase_set_timeout(tcase, 60);
 	return suite_finish("multicast", tcase);
 }

@@ -149,6 +149,6 @@ int main(void)
 	if (getuid() == 0)
 		tcase_add_test(tcase, service_open__without_a_thread);
 	else
-		puts("left out: no thread (needs root)");
+		puts("skipped: no thread (needs root)");
 	return suite_finish("services", tcase);
 }

@@ -416,6 +416,8 @@ START_TEST(clock_strike__holder_is_dead)
 	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
 	ck_assert_uint_eq(event.cookie, 3);
 	ck_assert_int_eq(holder.peer.out->state, SHM_DEAD);
+	ck_assert_int_eq(SHM->send(&holder.port, &holder.peer, &(struct ripc__tx){
+		&(struct iovec){given, 10}, 1, 10}, 1), -ECONNRESET);
 	ck_assert_mem_eq(mapping.mem, given, LEN);
 	SHM->unmap(&reader.port, mapping.handle);
 }

@@ -11,8 +11,9 @@
 
 #include "segment.h"
 #include "shm.h"
-#include "util/stream.h"
 #include "util/bytes.h"
+#include "util/pledge.h"
+#include "util/stream.h"
 
 #define FAR       ((uint64_t)16 << 20) /* of an item: what is behind does not fit the cache, */
 #define FAR_WHOLE ((uint64_t)32 << 20) /* and of a longer one nothing is left there */
@@ -54,7 +55,7 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 	if (error)
 		return error != -EBADMSG;
 	ripc__shm_point("claims_mapped");
-	if (ripc__shm_life_pledge(*fd)) {
+	if (ripc__pledge(*fd)) {
 		ripc__shm_segment_unmap(claims, SHM_CLAIMS_LEN);
 		return true;
 	}

@@ -14,33 +14,13 @@
  * silent (ripc__shm_ins_strike).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "shm.h"
+#include "util/pledge.h"
 
 #define LOOK_MS 500
-
-static struct flock first_byte(void)
-{
-	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-}
-
-int ripc__shm_life_pledge(int fd)
-{
-	struct flock lock = first_byte();
-
-	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
-}
-
-bool ripc__shm_life_pledged(int fd)
-{
-	struct flock lock = first_byte();
-
-	/* If it cannot be told, the end of the socket will. */
-	return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
-}
 
 int ripc__shm_clock_open(void)
 {
@@ -60,7 +40,7 @@ void ripc__shm_clock_start(struct shm_port *port)
 static bool is_dead(const struct shm_out *out)
 {
 	return out->exports && out->exports->n_handed && !out->is_self &&
-		!ripc__shm_life_pledged(out->exports->claims_fd);
+		!ripc__is_pledged(out->exports->claims_fd);
 }
 
 void ripc__shm_clock_strike(struct shm_port *port)
@@ -78,7 +58,7 @@ void ripc__shm_clock_strike(struct shm_port *port)
 				continue;
 			ripc__shm_out_cut(port, out);
 			/* Its child may still accept in its name. */
-			out->state = SHM_DEAD;
+			shm_out_die(out, -ECONNRESET);
 		}
 	}
 	ripc__shm_ins_strike(port);

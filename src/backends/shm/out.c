@@ -228,10 +228,8 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		return;
 	}
 	ripc__shm_out_cut(port, out);
-	if (got == SHM_REFUSED) {
-		out->state = SHM_DEAD;
-		out->why = -EACCES;
-	}
+	if (got == SHM_REFUSED)
+		shm_out_die(out, -EACCES);
 }
 
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
@@ -241,7 +239,7 @@ int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
 	if (out->state == SHM_IDLE)
 		error = connect_to(port, out);
 	else if (out->state == SHM_DEAD)
-		error = -ECONNRESET;
+		error = out->why;
 	return error;
 }
 
@@ -275,12 +273,10 @@ static bool advance(struct shm_port *port, struct shm_out *out)
 	if (out->state == SHM_IDLE) {
 		error = connect_to(port, out);
 		/* No other will ever have the name of a socket that is gone. */
-		if (error == -ECONNREFUSED || error == -EACCES) {
-			out->state = SHM_DEAD;
-			out->why = error == -EACCES ? error : -ECONNRESET;
-		} else if (error) {
+		if (error == -ECONNREFUSED || error == -EACCES)
+			shm_out_die(out, error == -EACCES ? error : -ECONNRESET);
+		else if (error)
 			return false;
-		}
 	} else if (out->state == SHM_EARLY) {
 		ripc__shm_out_input(port, out);
 	}

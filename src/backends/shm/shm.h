@@ -224,6 +224,13 @@ struct shm_out {
 	struct shm_exports *exports; /* NULL: none */
 };
 
+/* why: what send says from now on, a negative errno. */
+static inline void shm_out_die(struct shm_out *out, int why)
+{
+	out->state = SHM_DEAD;
+	out->why = why;
+}
+
 struct shm_port {
 	struct shm_device *dev;
 	uint8_t name[SHM_NAME_LEN];
@@ -313,9 +320,9 @@ int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
 /* 0; or an error: where the socket is full or ended, the receiver wakes for that. */
 int ripc__shm_send_wake(int fd);
-/* SHM_TABLE, SHM_SLAB and SHM_CLAIMS, with a descriptor unless it is -1. */
 /* Tells a sender of a user that is not admitted. */
 void ripc__shm_send_refused(int fd);
+/* SHM_TABLE, SHM_SLAB and SHM_CLAIMS, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
 /*
@@ -327,9 +334,8 @@ int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
 int ripc__shm_next(int fd);
 /*
  * What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE (we could
- * not get its descriptors), or as above.
+ * not get its descriptors), SHM_REFUSED (it does not admit our user), or as above.
  */
-/* (SHM_REFUSED: it does not admit our user.) */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 
 /* port.c */
@@ -393,10 +399,6 @@ bool ripc__shm_share_left(const struct shm_port *port, const struct shm_in *in,
 void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
 
 /* life.c */
-/* This process holds what the file speaks of, as long as it lives and keeps the descriptor. */
-int ripc__shm_life_pledge(int fd);
-/* Does another process? */
-bool ripc__shm_life_pledged(int fd);
 int ripc__shm_clock_open(void);
 /* From now on holders, and who ins_strike is about, are looked at, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The public calls: check the arguments, take the lock, delegate. Their contracts are in
- * ripc.h.
+ * Public calls: draining and closing a service, receiving, polling. Each checks its arguments,
+ * takes the lock and delegates; the contracts are in ripc.h.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/engine/wait.h"

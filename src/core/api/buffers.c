@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Public calls: buffers of the pool, and memory that is registered. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "core/engine/wait.h"

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts: opening, closing, and the detection of a fork. */
-#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "core/base/base.h"
@@ -41,7 +36,11 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-/* ---- small things that all share --------------------------------------------------------- */
+#define STRANGERS_PER_SECOND 5000u /* answers to packets of nobody that we know */
+#define STRANGERS_AT_ONCE    1000u
+#define RECHECKS_PER_SECOND  5u    /* the resolver is asked again for claims */
+
+/* ---- what backends ask of us ------------------------------------------------------------- */
 
 static void host_log(void *arg, int level, const char *format, ...)
 {
@@ -242,6 +241,8 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->peers, seed);
 	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
+	ripc__bucket_init(&ctx->strangers, STRANGERS_PER_SECOND, STRANGERS_AT_ONCE);
+	ripc__bucket_init(&ctx->rechecks, RECHECKS_PER_SECOND, RECHECKS_PER_SECOND);
 	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
 	ctx->has_ticks = ctx->env.now_us == ripc__real_now_us;
 }

@@ -10,9 +10,6 @@
 
 #include "core/objects.h"
 
-struct ripc_context;
-struct ripc_service;
-
 void ripc__service_fd_close(struct ripc_service *service);
 /* Makes it readable or not; only of a service that has one. */
 void ripc__service_fd_tell(struct ripc_service *service, bool readable);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Public calls: questions about services, paths and statistics. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -18,7 +17,6 @@
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
-#include "info.h"
 #include "others.h"
 #include "service.h"
 
@@ -49,8 +47,7 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	error = ripc__enter(ctx);
 	if (error)
 		return error;
-	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
-		error = ripc__thread_start(ctx);
+	error = ripc__thread_start(ctx);
 	/* What has come before this call counts, also when what is remembered is enough. */
 	ripc__resolver_step(ctx->resolver, ctx->now_us);
 	ripc__resolver_claimed(ctx->resolver, id);
@@ -112,8 +109,7 @@ int ripc_list(struct ripc_context *ctx, int timeout_ms,
 	error = ripc__enter(ctx);
 	if (error)
 		return error;
-	if (!(ctx->cfg.flags & RIPC_NO_THREAD))
-		error = ripc__thread_start(ctx);
+	error = ripc__thread_start(ctx);
 	error = error ? error : ripc__resolver_list(ctx->resolver, ctx->now_us, listed, &listing);
 	if (!error) {
 		ripc__wait_or_end(ctx, NULL, never, NULL, ripc__deadline(ctx, timeout_ms));
@@ -121,6 +117,33 @@ int ripc_list(struct ripc_context *ctx, int timeout_ms,
 	}
 	ripc__leave(ctx);
 	return error ? error : listing.n;
+}
+
+static int path_fill(struct partner *partner, struct ripc_path *path)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct ripc_path own = {.size = path->size};
+	struct device *device;
+	struct ripc__addr addr = {0};
+
+	if (!peer)
+		return -ENOENT;
+	device = ripc__peer_device(ctx, peer);
+	strncpy(own.backend, device->ops->name, sizeof(own.backend) - 1);
+	strncpy(own.bulk, device->attr.caps & RIPC_CAP_READ ? device->ops->name : "pull",
+		sizeof(own.bulk) - 1);
+	if (device->ops->peer_addr) {
+		device->ops->peer_addr(device->port, peer->route, &addr);
+		device->ops->addr_text(&addr, own.address);
+	}
+	own.short_max_bytes = ripc__short_max(partner);
+	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	own.rtt_us = peer->srtt_us;
+	own.incarnation = partner->incarnation;
+	ripc__path_others(partner, own.others, sizeof(own.others));
+	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
+	return 0;
 }
 
 int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path)
@@ -135,7 +158,7 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 		return error;
 	error = ripc__partner_for_call(svc, to, &partner);
 	if (!error)
-		error = ripc__path_fill(partner, path);
+		error = path_fill(partner, path);
 	else if (error == -EHOSTUNREACH)
 		ripc__path_none(svc->ctx, to, path);
 	ripc__leave(svc->ctx);
@@ -257,32 +280,5 @@ int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
 	size = stats->size;
 	own.size = size;
 	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
-	return 0;
-}
-
-int ripc__path_fill(struct partner *partner, struct ripc_path *path)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
-	struct ripc_path own = {.size = path->size};
-	struct device *device;
-	struct ripc__addr addr = {0};
-
-	if (!peer)
-		return -ENOENT;
-	device = ripc__peer_device(ctx, peer);
-	strncpy(own.backend, device->ops->name, sizeof(own.backend) - 1);
-	strncpy(own.bulk, device->attr.caps & RIPC_CAP_READ ? device->ops->name : "pull",
-		sizeof(own.bulk) - 1);
-	if (device->ops->peer_addr) {
-		device->ops->peer_addr(device->port, peer->route, &addr);
-		device->ops->addr_text(&addr, own.address);
-	}
-	own.short_max_bytes = ripc__short_max(partner);
-	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
-	own.rtt_us = peer->srtt_us;
-	own.incarnation = partner->incarnation;
-	ripc__path_others(partner, own.others, sizeof(own.others));
-	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
 	return 0;
 }

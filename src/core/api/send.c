@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Public calls: sending, and cancelling what was sent. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/engine/wait.h"
@@ -70,6 +69,7 @@ static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
 static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 		enum ripc_outcome *outcome)
 {
+	struct ripc_context *ctx = svc->ctx;
 	struct outgoing *outgoing;
 	struct list *lent;
 	uint64_t lends;
@@ -83,8 +83,9 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 		ripc__lent_free(list_entry(lent, struct lent, node));
 	if (error)
 		return error;
+	/* Without the lock for a while: the service may be closed and freed then. */
 	ripc__opened_sum_follows(outgoing);
-	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(svc->ctx, outgoing, outcome);
+	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(ctx, outgoing, outcome);
 }
 
 /* Fills *request with what can be read of *send, also when it fails. */

@@ -3,10 +3,8 @@
  * Services: registration, draining and the end. Built-in notices are part of the service and
  * cannot fail to be delivered.
  */
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "core/engine/thread.h"
@@ -96,7 +94,7 @@ int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_servi
 	struct ripc_service *service;
 	int error = is_private ? draw(ctx, &id) : 0;
 
-	if (!error && !(ctx->cfg.flags & RIPC_NO_THREAD))
+	if (!error)
 		error = ripc__thread_start(ctx);
 	if (error)
 		return error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Services: registration, queue, and the memory that they lend. */
+/* Services: registration, draining, the end. */
 #ifndef RIPC_SERVICE_H
 #define RIPC_SERVICE_H
 

@@ -3,14 +3,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base.h"
 #include "core/objects.h"

@@ -16,6 +16,7 @@
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/claim.h"
+#include "core/partner/crowd.h"
 #include "core/partner/guess.h"
 #include "core/partner/hint.h"
 #include "core/partner/packet.h"
@@ -25,7 +26,6 @@
 #include "core/peer/route.h"
 #include "core/receive/announced.h"
 #include "core/receive/incoming.h"
-#include "core/resolve/crowd.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
@@ -184,7 +184,7 @@ static uint64_t gone_since(const struct ripc_context *ctx, const struct partner 
 static void input_gone(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet)
 {
-	/* Who says goodbye unasked gives both tokens, and so does who answers a hello with one. */
+	/* A goodbye has both tokens, and so has a GONE that answers a hello with one. */
 	bool both = packet->h.token && packet->h.number;
 	uint64_t since_us;
 
@@ -205,8 +205,8 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 }
 
 /*
- * Who does not understand our version gives back eight bytes of the packet that it has not
- * understood: of a first one, our token. Who does had an altered packet, and will get it again.
+ * A partner of another version gives back eight bytes of the packet that it did not understand: of
+ * a first one, our token. A partner of our version got an altered packet, and gets it again.
  */
 static void input_abort(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet)
@@ -353,6 +353,28 @@ static void input_echo(struct partner *partner, struct device *device,
 	}
 }
 
+/* To a ping, or to the echo that asks whether a new route leads there. */
+static void input_echo_reply(struct partner *partner, const struct wire_packet *packet,
+		struct device *device, const struct ripc__addr *from)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t now_us = ctx->env.now_us(ctx->env.arg);
+
+	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
+		/* Each repetition has a stamp of its own, which is given back. */
+		if (ping->nonce == packet->value && !ping->done &&
+				packet->stamp >= ping->began_us && packet->stamp <= now_us) {
+			ping->rtt_us = now_us - packet->stamp;
+			ping->done = true;
+			ctx->changed = true;
+			ripc__peer_rtt(partner->peer, ping->rtt_us);
+		}
+	}
+	ripc__claim_echoed(partner, packet->value);
+	ripc__hint_echo(partner, packet->value);
+	ripc__route_proven(partner, packet->value, device, from);
+}
+
 static void dispatch(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -373,7 +395,7 @@ static void dispatch(struct partner *partner, struct device *device,
 		input_echo(partner, device, packet, event);
 		break;
 	case WIRE_ECHO_REPLY:
-		ripc__peer_echo_reply(partner, packet, device, event->from);
+		input_echo_reply(partner, packet, device, event->from);
 		break;
 	default:
 		break;
@@ -562,25 +584,4 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 	default:
 		break;
 	}
-}
-
-void ripc__peer_echo_reply(struct partner *partner, const struct wire_packet *packet,
-		struct device *device, const struct ripc__addr *from)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	uint64_t now_us = ctx->env.now_us(ctx->env.arg);
-
-	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
-		/* Each repetition has a stamp of its own, which is given back. */
-		if (ping->nonce == packet->value && !ping->done &&
-				packet->stamp >= ping->began_us && packet->stamp <= now_us) {
-			ping->rtt_us = now_us - packet->stamp;
-			ping->done = true;
-			ctx->changed = true;
-			ripc__peer_rtt(partner->peer, ping->rtt_us);
-		}
-	}
-	ripc__claim_echoed(partner, packet->value);
-	ripc__hint_echo(partner, packet->value);
-	ripc__route_proven(partner, packet->value, device, from);
 }

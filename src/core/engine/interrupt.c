@@ -19,8 +19,6 @@
 #include "readiness.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <time.h>
 
 
 bool ripc__wake_take(_Atomic uint32_t *wakes)

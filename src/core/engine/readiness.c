@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors to sleep on, of this thread's own calls. Owns none of them. */
+/* Sleeping on the descriptors of ports and resolver, and ending that. Owns none of them. */
 #include "core/objects.h"
 #include "core/peer/devices.h"
 #include "core/resolve/resolver.h"
@@ -54,10 +54,11 @@ nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, b
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		struct device *device = &ctx->devices[i];
-		int fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
+		int fd;
 
 		if (device == but)
 			continue;
+		fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
 		if (fd >= 0)
 			fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 		else

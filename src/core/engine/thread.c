@@ -156,7 +156,7 @@ int ripc__thread_start(struct ripc_context *ctx)
 	sigset_t all, before;
 	int error;
 
-	if (ctx->thread_runs)
+	if (ctx->thread_runs || ctx->cfg.flags & RIPC_NO_THREAD)
 		return 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -26,8 +26,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -167,8 +165,8 @@ static inline uint64_t soonest(const struct ripc_context *ctx)
 }
 
 /*
- * A sleeper must learn of a timer that is due earlier than it thinks. The progress thread only
- * if it sleeps for long: while it ticks, a timer may be late by a tick.
+ * Does somebody sleep until the deadline that it has computed? The progress thread only if it
+ * sleeps for long: while it ticks, a timer may be late by a tick.
  */
 static inline bool is_slept(const struct ripc_context *ctx)
 {
@@ -183,6 +181,7 @@ static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
 		ripc__thread_kick(ctx);
 }
 
+/* A sleeper must learn of a timer that is due earlier than it thinks. */
 void ripc__wake_for_timers(struct ripc_context *ctx)
 {
 	if (is_slept(ctx))
@@ -328,8 +327,11 @@ bool ripc__ports_drain(struct ripc_context *ctx)
 	return true;
 }
 
-/* The same for who looks again and again, so often at the hot device if nothing is there. Reads
- * and writes go on by being looked at. While shorts follow one another, what is due waits. */
+/*
+ * As ripc__progress(), for callers that look again and again: so often at the hot device if nothing
+ * is there. Reads and writes go on by being looked at. While shorts follow one another, what
+ * is due waits.
+ */
 static int look(struct ripc_context *ctx, uint32_t times)
 {
 	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->reads.n || ctx->writes.n;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Entering calls and waiting in them (wait.c), and the progress thread (thread.c), which does the
- * work while no call does.
- */
+/* Entering calls, and waiting in them. */
 #ifndef RIPC_WAIT_H
 #define RIPC_WAIT_H
 
@@ -14,8 +11,6 @@
 #include "util/list.h"
 #include "util/mutex.h"
 
-struct ripc_context;
-struct ripc_service;
 struct signals;
 
 #define POOL_TURN_US       1000000u /* idle memory goes back after one to two of these, */

@@ -31,7 +31,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "classes.h"
@@ -47,8 +46,7 @@
 #define FREE       0x80000000u
 #define NO_BLOCK   (FREE - 1)
 #define REFS_MAX   (FREE - 1)
-#define STEP       ((size_t)64 << 10) /* that is faulted in at once, */
-#define STEPS      32u                /* of a chunk; */
+#define STEP       ((size_t)64 << 10) /* that is faulted in at once; */
 #define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
 #define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
 				       * a lock that others wait for */

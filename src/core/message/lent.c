@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Return buffers that are lent to partners for their answers. */
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

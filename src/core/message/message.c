@@ -3,9 +3,6 @@
  * Messages: memory for them, and its way back. A message is one pool block: struct message, items,
  * places, and, where they are small, the bytes of the items.
  */
-#include <endian.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/engine/wait.h"

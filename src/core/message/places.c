@@ -104,17 +104,19 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 	struct message *message = ripc__message_alloc(service->ctx, n, true);
 	struct ripc_buffer *places;
 	struct iovec *items;
+	uint64_t from;
 
 	if (!message)
 		return NULL;
 	message->items_in_pool = true;
 	places = (struct ripc_buffer *)message->public.places;
 	items = (struct iovec *)message->public.items;
+	from = reader_of(partner);
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t len = wire_item_len(packet, i);
 
 		places[i].mem.iov_len = len;
-		if (place_find(service, lent, i, reader_of(partner), &places[i])) {
+		if (place_find(service, lent, i, from, &places[i])) {
 			release(service, message, i);
 			return NULL;
 		}

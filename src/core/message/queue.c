@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The queue of a service, from which messages go to the application. */
-#include <endian.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/api/descriptor.h"
 #include "core/api/service.h"

@@ -9,8 +9,6 @@
 #include "util/list.h"
 
 struct outgoing;
-struct ripc__backend;
-struct ripc__key;
 
 /*
  * Memory of a message that the network may still use: until that is over, what became of the

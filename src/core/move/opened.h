@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fence.h"
 #include "core/net/backend.h"
+#include "fence.h"
 
 struct device;
 struct iovec;

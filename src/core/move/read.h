@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "moves.h"
 #include "core/net/backend.h"
+#include "core/peer/moves.h"
 #include "util/list.h"
 
 struct device;

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Answers that are written straight into the return buffers of who asked: the permission that goes
- * along with the question (returns.c), and its use (write.c).
- */
+/* Return buffers that a partner may write its answer into: the permission in the question. */
 #ifndef RIPC_RETURNS_H
 #define RIPC_RETURNS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fence.h"
 #include "core/wire/wire.h"
+#include "fence.h"
 #include "util/list.h"
 
 struct device;
@@ -20,7 +17,6 @@ struct outgoing;
 struct partner;
 struct ripc_context;
 struct ripc_service;
-struct wire_packet;
 
 /* The answer that came while its return buffers were still being closed. */
 struct parked {

@@ -17,6 +17,7 @@
 
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
+#include "core/peer/moves.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
@@ -24,7 +25,6 @@
 #include "core/send/ended.h"
 #include "core/send/outgoing.h"
 #include "core/wire/wire.h"
-#include "moves.h"
 #include "opened.h"
 #include "read.h"
 #include "util/blocksum.h"

@@ -7,7 +7,7 @@
  * Rules for all slots:
  *  - Core calls the slots of one device from one thread at a time (it holds the context's
  *    lock), except release, probe and load (any thread). Without the lock one sleeps on
- *    wait_fd's descriptor, or in wait, beside which others call send and wake.
+ *    wait_fd's descriptor, or in wait, beside which others call other slots (see wait).
  *  - A backend never calls back into core, except through struct ripc__host.
  *  - Hot slots (send, poll, release, read, write) never block, allocate, log or lock.
  *  - 0 or a count, or a negative errno; outputs untouched on failure.
@@ -275,8 +275,8 @@ struct ripc__backend {
 	/*
 	 * A cheaper sleep where the port is all there is to sleep on; NULL: there is none. Returns
 	 * when poll has something, when wake is called, or after about 100 ms at the latest. wait
-	 * is called without the lock, by one thread at a time; meanwhile core calls no slot of the
-	 * port but send, release and wake.
+	 * is called without the lock, by one thread at a time; meanwhile core calls neither poll,
+	 * poll_all, read nor wait_arm of the port; all others, under the lock, as ever.
 	 */
 	void (*wait)(void *port);
 	void (*wake)(void *port);

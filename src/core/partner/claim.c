@@ -38,8 +38,6 @@
 #define CLAIMANTS_MAX  16u /* of one incarnation; beyond these only who the resolver has named */
 #define HOST_CLAIMS    4u  /* of these from one host */
 #define ASKERS_MAX     64u /* answers to so many questions find who asked */
-#define RECHECKS_US    200000u /* the resolver is asked again for a claim so often, on average */
-#define RECHECKS_MOST  1000000u
 #define ECHO_AGAIN_US  10000u
 #define ECHO_SLOWEST_US 320000u
 #define ECHOES_FIRST   4u  /* after so many the resolver is asked again where it lives */
@@ -377,12 +375,7 @@ void ripc__claim_answered(struct partner *partner, int status, const struct ripc
 
 bool ripc__claim_may_ask(struct ripc_context *ctx)
 {
-	if (ctx->rechecks_us < ctx->now_us)
-		ctx->rechecks_us = ctx->now_us;
-	if (ctx->rechecks_us - ctx->now_us >= RECHECKS_MOST)
-		return false;
-	ctx->rechecks_us += RECHECKS_US;
-	return true;
+	return ripc__bucket_take(&ctx->rechecks, ctx->now_us);
 }
 
 /* Once for each claimant. */

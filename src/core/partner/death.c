@@ -70,10 +70,11 @@ static void lose_partners(struct ripc_context *ctx)
 		struct partner *partner = list_entry(node, struct partner, node);
 		const struct ended *ended;
 
-		if (!partner->peer || !partner->peer->gone || partner->dead ||
-				settles_us(ctx, partner->peer) > ctx->now_us)
+		if (!partner->peer || !partner->peer->gone || partner->dead)
 			continue;
 		ended = find_ended(ctx, partner->peer->context);
+		if (ended && ended->told_us + SETTLE_US > ctx->now_us)
+			continue;
 		ripc__partner_lost(partner, -ENOENT, ended ? ended->told_us : UINT64_MAX);
 	}
 	ctx->walking = false;

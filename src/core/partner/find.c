@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The partner that a send goes to, and the answers of the resolver about partners. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "claim.h"
 #include "core/peer/peer.h"
@@ -220,7 +219,7 @@ int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct par
 {
 	struct partner *partner = current_of(service, id);
 
-	/* Most often there is no ripc__partner_doubt whom the ID means. */
+	/* Most often there is no doubt whom the ID means. */
 	if (!partner || partner->suspect || !partner->resolved || service->closing ||
 			service->ctx->now_us - partner->used_us >= NEWS_IDLE_US)
 		return find_for_call(service, id, partner_out);

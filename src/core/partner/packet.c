@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets to partners and strangers: header, extensions, acks. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/objects.h"
 #include "core/peer/path.h"
@@ -85,23 +84,6 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
 }
 
-/* A bucket of 1,000 that fills at 5,000 a second: what strangers can make us send. */
-static bool stranger_allowed(struct ripc_context *ctx)
-{
-	uint64_t gained = (ctx->now_us - ctx->stranger_us) / 200;
-
-	if (gained) {
-		ctx->stranger_tokens += gained;
-		ctx->stranger_us = ctx->now_us;
-	}
-	if (ctx->stranger_tokens > 1000)
-		ctx->stranger_tokens = 1000;
-	if (ctx->stranger_tokens == 0)
-		return false;
-	ctx->stranger_tokens--;
-	return true;
-}
-
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len)
 {
@@ -116,7 +98,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	ripc__seal(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
 	if (tx.len > received_len || device->ops->peer_size > sizeof(route) ||
-			!stranger_allowed(ctx))
+			!ripc__bucket_take(&ctx->strangers, ctx->now_us))
 		return;
 	error = device->ops->peer_open(device->port, route, to);
 	if (error && error != -EINPROGRESS)
@@ -129,8 +111,10 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 
 static void ack_send(struct partner *partner)
 {
-	struct wire_packet packet = {.ack = ack_take(partner)};
+	struct wire_packet packet;
 
+	wire_clear(&packet);
+	packet.ack = ack_take(partner);
 	packet.h.number = packet.ack.number;
 	ripc__partner_header(partner, &packet, WIRE_ANSWER);
 	ripc__partner_send(partner, &packet);

@@ -20,12 +20,7 @@ struct wire_packet;
 
 #define LONGS_MAX          64u    /* long messages in progress from one partner to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
-#define PARTNER_KEEP_US                                                                            \
-	40000000u  /* for want of room sooner, but never sooner than this: a
-                                         sender repeats what is PARTNER_IDLE_US / 2 old */
 #define PARTNERS_MAX       65536u
-#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* but see crowd.h; for the rest we look */
-#define HOST_PARTNERS_MAX  (PARTNERS_MAX / 4) /* more from one host are not accepted */
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 
 enum partner_state {
@@ -120,7 +115,7 @@ void ripc__partner_free(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
 void ripc__partners_sweep(struct ripc_context *ctx);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
-/* partner.c: the partner is, or is not, whom its ID means from now on. -ENOMEM. */
+/* The partner is, or is not, whom its ID means from now on. -ENOMEM. */
 int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
 /* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */

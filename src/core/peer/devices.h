@@ -9,7 +9,6 @@
 #include "core/net/backend.h"
 #include "ripc/ripc.h"
 
-struct ripc__backend;
 struct ripc_context;
 
 struct device {

@@ -3,10 +3,6 @@
  * What is known of the path to a peer: round trips, repetition times, and the datagram size for
  * bulk. window.c has the bytes that may be in flight, route.c where the path leads.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/wire/wire.h"
 #include "path.h"
 #include "timing.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is known of the path to a peer, and what follows from it: round trips, repetition times,
- * the window, the size of datagrams.
+ * the size of datagrams.
  */
 #ifndef RIPC_PATH_H
 #define RIPC_PATH_H
@@ -12,15 +12,10 @@
 
 #include "core/net/backend.h"
 #include "core/objects.h"
+#include "core/wire/wire.h"
 #include "devices.h"
 #include "peer.h"
-#include "core/wire/wire.h"
 #include "ripc/ripc.h"
-
-struct device;
-struct peer;
-struct ripc_context;
-struct wire_packet;
 
 #define TICK_US            10000u
 #define RTO_MIN_US         500u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers: the remote contexts that partners live in, each with one route and one flow (path.c);
+ * Peers: the remote contexts that partners live in, each with one route and one flow (window.c);
  * and the hosts where they were met, each with the number of partners there.
  */
 #include <endian.h>

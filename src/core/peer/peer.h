@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/move/moves.h"
+#include "moves.h"
 #include "share.h"
 
 struct candidate;

@@ -28,6 +28,7 @@
 #include "util/list.h"
 #include "util/map.h"
 #include "util/rare.h"
+#include "window.h"
 
 #define ECHO_LEN  (WIRE_HEADER + 16u)
 #define RETRY_US  5000000u /* a better device is tried again after so long */
@@ -81,7 +82,7 @@ static void retry_later(struct ripc_context *ctx, struct peer *peer)
 		ctx->retry_us = ctx->now_us + RETRY_US;
 }
 
-/* All that was learnt is about the old route. */
+/* Round trip and datagram size are of the old route; over another network, so is the window. */
 static int route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
 		const struct ripc__addr *addr)
 {
@@ -105,6 +106,7 @@ static int route_change(struct ripc_context *ctx, struct peer *peer, struct devi
 	peer->srtt_us = 0;
 	if (old == device)
 		return 0;
+	ripc__window_anew(peer);
 	ctx->stats.path_changes++;
 	/* Perhaps it was only the partner that noticed a failure. */
 	retry_later(ctx, peer);
@@ -249,6 +251,8 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 				device->port, peer->route, event->from))
 			continue;
 		if (event->status == 0) {
+			/* What goes on may meet new peers, and so move the entries. */
+			at = peer->opening ? 0 : at;
 			peer_opened(ctx, peer);
 		} else if (peer->opening) {
 			peer->opening = false;

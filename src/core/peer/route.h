@@ -11,13 +11,11 @@
 #include "path.h"
 
 struct device;
-struct partner;
 struct peer;
 struct ripc__addr;
 struct ripc__answer;
 struct ripc__event;
 struct ripc__tx;
-struct ripc_context;
 
 /*
  * The peer of who answered, by the best device that makes a route there: one reference more. Those

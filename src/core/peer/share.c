@@ -11,8 +11,6 @@
  * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
  * peer count as holding no more than leaves the host's other peers half.
  */
-#include <errno.h>
-
 #include "core/memory/pool.h"
 #include "core/message/message.h"
 #include "core/objects.h"

@@ -12,9 +12,7 @@
 #include "core/objects.h"
 #include "peer.h"
 
-struct peer;
 struct ripc__timer;
-struct ripc_context;
 
 #define HINTED_US 250000u
 #define LEAP_US 250000u /* a timer that is later than this: we were stopped, not only busy */

@@ -423,3 +423,14 @@ void ripc__peer_reorders(struct peer *peer)
 	if (peer->flow && peer->window < peer->flow->window_before && !peer->is_testing)
 		peer->window = peer->flow->window_before;
 }
+
+void ripc__window_anew(struct peer *peer)
+{
+	peer->window = UNASKED_BYTES;
+	peer->slow_start = true;
+	peer->is_testing = peer->has_rival = peer->is_cubic = false;
+	peer->loss = peer->proofs = peer->reorder = peer->cuts = peer->silences = 0;
+	peer->rtt_min_us = peer->shrunk_us = 0;
+	if (peer->flow)
+		*peer->flow = (struct flow){0};
+}

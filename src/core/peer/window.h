@@ -19,11 +19,14 @@ uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight);
 uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once);
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
+void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
 /* How many bytes may be granted now, for the granted not to come all at once; they were. */
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst);
 void ripc__peer_paced(struct peer *peer, uint64_t bytes);
+/* Bytes that may be in flight from it now: no more than its device buffers. */
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
-void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
+/* The peer is reached by another network: nothing is known of that. */
+void ripc__window_anew(struct peer *peer);
 /* What was taken for a loss had only been late. */
 void ripc__peer_reorders(struct peer *peer);
 

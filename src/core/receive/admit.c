@@ -45,8 +45,6 @@ bool ripc__is_whole(const struct partner *partner, const struct wire_packet *pac
  */
 bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	if (ripc__admit(partner->service, packet))
-		return false; /* it is refused */
 	if (!ripc__queue_has_room(partner))
 		return true;
 	if (ripc__is_whole(partner, packet))

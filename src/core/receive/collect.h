@@ -8,7 +8,6 @@
 #include "core/wire/wire.h"
 
 struct incoming;
-struct wire_packet;
 
 #define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
 

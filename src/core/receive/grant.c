@@ -86,7 +86,7 @@ void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes)
 		list_append(&context_of(incoming)->ungranted, &incoming->granted);
 }
 
-/* As much as there is to whom has sent; of one that has not, its sender's share. */
+/* Credit left: all, for a message that has sent bytes; its sender's share, for one that has not. */
 static uint64_t credit_left(const struct incoming *incoming)
 {
 	const struct ripc_context *ctx = context_of(incoming);

@@ -17,7 +17,6 @@ struct reading;
 struct wire_packet;
 
 #define INCOMING_MAX       4096u  /* long messages being received, of one context */
-#define PULL_MAX           (2ull << 20) /* bytes sent for one PULL */
 
 /* A range of an incoming message that arrived before what precedes it. */
 struct piece {

@@ -13,10 +13,7 @@
 
 struct incoming;
 struct message;
-struct outgoing;
-struct partner;
 struct ripc_service;
-struct wire_packet;
 
 /* outgoing->cut: what became of an ordered one ahead of it in its partner's list. */
 enum order_cut {

@@ -30,7 +30,7 @@ static int cause_of(struct ripc_context *ctx, const struct wire_packet *announce
 		len = wire_item_len(announce, i);
 		longest = len > longest ? len : longest;
 	}
-	error = ripc__pool_alloc(ctx->pool, (size_t)longest, &buf);
+	error = ripc__pool_promise(ctx->pool, (size_t)longest, 0, &buf);
 	if (!error)
 		ripc__pool_free(ctx->pool, buf);
 	return error ? error : -ENOMEM;

@@ -5,7 +5,6 @@
  * in the asker's name. Nobody gets more bytes for a question than it had, so that no third
  * party whose address was forged is worse off than without us; within the host all are told.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

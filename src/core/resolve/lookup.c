@@ -54,6 +54,7 @@ struct lookup {
 	uint64_t until_us;        /* somebody wants to know until then */
 	uint8_t denied[RIPC_PEERS_MAX / 8]; /* hosts that have said: nobody */
 	uint32_t n_denied, n_peers;
+	uint32_t reached;         /* datagrams of its last question to the network */
 	uint32_t rivals;
 	uint32_t source;          /* of the best answer */
 	struct ripc__addr reply;
@@ -263,6 +264,7 @@ static uint32_t ask_all(struct ripc__resolver *resolver, struct lookup *lookup)
 		n = ripc__ask_network_for(resolver, asked, lookup->at);
 	else
 		n = ripc__ask_network(resolver, asked);
+	lookup->reached = n;
 	return n;
 }
 
@@ -277,8 +279,6 @@ static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup
 	asked->round++;
 	for (uint32_t i = ROUNDS_FIRST - 1; i < asked->round && gap_us < GAP_MAX_US; i++)
 		gap_us *= 2;
-	if (asked->round < ROUNDS_FIRST)
-		gap_us = ROUND_US;
 	if (end_us > resolver->now_us && resolver->now_us + gap_us > end_us)
 		gap_us = end_us - resolver->now_us;
 	/* Who has come in the last moment has the time to answer. */
@@ -305,7 +305,7 @@ static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *l
 {
 	lookup->ended = lookup->held = lookup->silent = false;
 	memset(lookup->denied, 0, sizeof(lookup->denied));
-	lookup->n_denied = 0;
+	lookup->n_denied = lookup->reached = 0;
 	lookup->n_peers = peers_of(resolver);
 	lookup->rivals = 0;
 	lookup->until_us = 0;
@@ -404,7 +404,7 @@ void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		return;
 	lookup->denied[(peer - 1) / 8] |= (uint8_t)bit;
 	lookup->n_denied++;
-	if (is_denied(resolver, lookup, resolver->n_network))
+	if (lookup->reached && is_denied(resolver, lookup, lookup->reached))
 		lookup_end(resolver, lookup, -ENOENT);
 }
 

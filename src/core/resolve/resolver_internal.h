@@ -2,11 +2,11 @@
 /*
  * The resolver's objects and how its files reach each other:
  *
- *   resolver.c          open, close, step; sending questions; sorting what comes in
- *   resolver_lookup.c   lookups and the cache
- *   resolver_publish.c  registrations, notices, conflicts
- *   resolver_answer.c   answering questions, for ourselves and for our host
- *   resolver_list.c     looking for everybody
+ *   resolver.c open, close, step; sending questions; sorting what comes in
+ *   lookup.c   lookups and the cache
+ *   publish.c  registrations, notices, conflicts
+ *   answer.c   answering questions, for ourselves and for our host
+ *   list.c     looking for everybody
  *
  * Whatever waits for answers is a struct asked, found by the nonce of its question. An answer
  * counts only with that nonce; everything else that comes in is at most a hint to ask.
@@ -110,7 +110,7 @@ bool ripc__record_older(const struct wire_record *a, const struct wire_record *b
 int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
 void ripc__drop(struct ripc__resolver *resolver);
 
-/* resolver_lookup.c */
+/* lookup.c */
 void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /* NOBODY has come. */
@@ -121,7 +121,7 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 void ripc__lookups_close(struct ripc__resolver *resolver);
 
-/* resolver_publish.c */
+/* publish.c */
 bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id);
 bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id);
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
@@ -132,7 +132,7 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__publications_close(struct ripc__resolver *resolver);
 
-/* resolver_answer.c */
+/* answer.c */
 void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -140,7 +140,7 @@ void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 void ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
 
-/* resolver_list.c */
+/* list.c */
 void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 

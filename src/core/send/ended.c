@@ -97,7 +97,7 @@ static void take_back_lent(struct outgoing *outgoing)
 		ripc__lent_free(lent);
 }
 
-/* Were its references taken, as nobody was certain not to have them? */
+/* Did the receiver take its references, or may it have? */
 static bool is_given(const struct outgoing *outgoing)
 {
 	return outgoing->flags & RIPC_GIVE && outgoing->outcome != RIPC_NOT_DELIVERED;
@@ -177,7 +177,7 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 
 	if (outcome == RIPC_NOT_DELIVERED && is_being_answered(outgoing))
 		outcome = RIPC_UNKNOWN;
-	if (outgoing->flags & RIPC_ORDERED && partner)
+	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_ends(outgoing, outcome);
 	ripc__writing_leave(outgoing);
 	ripc__offer_free(outgoing);
@@ -191,16 +191,12 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;
 	outgoing->busy = false;
-	if (partner) {
-		outgoing->to_incarnation = partner->incarnation; /* who may hold it: holders.c */
-		ripc__outgoing_unlink(outgoing);
-	}
+	outgoing->to_incarnation = partner->incarnation; /* who may hold it: holders.c */
+	ripc__outgoing_unlink(outgoing);
 	outgoing->partner = NULL;
-	list_remove(&outgoing->node);
 	list_append(&ctx->ended, &outgoing->node);
 	ripc__timer_dismiss(ctx, &outgoing->timer);
-	if (partner)
-		ripc__outgoing_unblock(partner);
+	ripc__outgoing_unblock(partner);
 	ripc__outgoing_fenced(outgoing);
 }
 

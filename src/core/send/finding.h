@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whom a long message goes to: who can wait asks again where a short one takes a no. */
+/*
+ * Finds the partner of a long message, which can wait: where a short takes a remembered no, the ID
+ * is asked for again.
+ */
 #ifndef RIPC_FINDING_H
 #define RIPC_FINDING_H
 
@@ -14,10 +17,6 @@ int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partne
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
 /* A message waits for this partner until then, so a silent holder is asked until then. */
-static inline void ripc__find_until(const struct partner *partner, uint64_t until_us)
-{
-	if (!partner->peer)
-		ripc__resolver_wanted(partner->service->ctx->resolver, partner->id, until_us);
-}
+void ripc__find_until(const struct partner *partner, uint64_t until_us);
 
 #endif

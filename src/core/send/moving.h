@@ -8,7 +8,6 @@
 
 #include "outgoing.h"
 
-struct outgoing;
 struct partner;
 
 /* It is new to the partner, whom it is not linked to. */

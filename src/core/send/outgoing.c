@@ -95,7 +95,7 @@ static uint64_t cancel_at(const struct outgoing *outgoing)
 	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
 }
 
-/* Of what was not wholly sent the outcome is known without: it has until its deadline. */
+/* The outcome of what was not wholly sent is known without asking: it has until its deadline. */
 static bool must_ask(const struct outgoing *outgoing)
 {
 	return outgoing->state == OUT_ACTIVE && ripc__may_be_complete(outgoing);
@@ -417,14 +417,14 @@ static void fire(void *owner, struct ripc__timer *timer)
 	timer_set(outgoing);
 }
 
-/* Those that wait are the last ones; the list's head: there are none. */
+/* Those that wait are behind the LONGS_MAX with numbers; the list's head: there are none. */
 static struct list *first_waiting(struct partner *partner)
 {
-	struct list *node = &partner->outgoing;
+	struct list *node = partner->outgoing.next;
 
-	while (node->prev != &partner->outgoing &&
-			list_entry(node->prev, struct outgoing, node)->state == OUT_WAITING)
-		node = node->prev;
+	while (node != &partner->outgoing &&
+			list_entry(node, struct outgoing, node)->state != OUT_WAITING)
+		node = node->next;
 	return node;
 }
 

@@ -17,9 +17,9 @@ struct opened;
 struct partner;
 struct ripc_send;
 struct ripc_service;
-struct wire_ack;
-struct wire_packet;
 struct writing;
+
+#define PULL_MAX           (2ull << 20) /* bytes sent for one PULL */
 
 enum outgoing_state {
 	OUT_WAITING,   /* for the resolver, or for a number */

@@ -24,8 +24,9 @@
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
  *      ANNOUNCE   u64 total, u64 oldest, u32 n_items (1 to 64), u32 unasked, u32 sum (zero
- *                 without LAST), u32 keys (0 to 2, with REPLIES 3), u32 stamp, u32 echo, u64
- *                 length per item (sum: total); if keys is 1 or 2: u64 address, u64 key per item
+ *                 without LAST), u32 keys (0 to 2, with REPLIES 3, without LAST 4), u32 stamp,
+ *                 u32 echo, u64 length per item (sum: total); with keys 1, 2 or 4: u64 address,
+ *                 u64 key per item
  *      DATA       u64 offset, u32 sum (with LAST; else echo)
  *      PULL       u64 have, u64 limit, u32 n_holes (at most 48), u32 busy (0 to 2), u32 stamp,
  *                 u32 echo, u64 start, u64 end per hole, ascending, none empty or overlapping

@@ -100,8 +100,8 @@ struct wire_announce {
 	uint32_t n_items;
 	uint32_t unasked; /* bytes that come unasked, including this packet's payload */
 	uint32_t sum;    /* with WIRE_F_LAST */
-	uint32_t keys;   /* enum wire_keys; with the first two 16 bytes per item follow the
-	                    lengths: address and key */
+	uint32_t keys;   /* enum wire_keys; see wire_has_keys(): address and key per item may
+	                    follow the lengths */
 	uint32_t stamp;  /* the sender's clock */
 	uint32_t echo;   /* of the receiver's stamp; 0: none */
 };

@@ -14,7 +14,7 @@
 #define READS_OF_ONE 8u  /* of one message */
 #define READS_MAX    32u /* reads of one context, and writes */
 
-/* A peer, which may be gone. The part of a message that is being read or written. */
+/* A peer, which may be gone. */
 struct remote {
 	uint64_t host_key, peer_key;
 };

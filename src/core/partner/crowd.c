@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See crowd.h. */
 #include "core/objects.h"
-#include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "crowd.h"
+#include "partner.h"
 #include "util/list.h"
 
 
+/*
+ * For want of room an idle partner is forgotten sooner than after PARTNER_IDLE_US, but not sooner
+ * than this: a sender repeats what is PARTNER_IDLE_US / 2 old.
+ */
+#define PARTNER_KEEP_US    40000000u
+#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* the rest is for those that we look for */
+#define HOST_PARTNERS_MAX  (PARTNERS_MAX / 4) /* more from one host are not accepted */
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define HOST_FEW     8u  /* a host that holds fewer may have one of the last places */
 #define PLACES_LAST  (PARTNERS_MAX / 16)
