@@ -200,7 +200,7 @@ def step_fuzz(options):
 
 def step_mutants(_):
     """Each planted bug is a case: the simulator has to find it."""
-    if not glob.glob(os.path.join(ROOT, 'tests/sim/mutants/*.patch')):
+    if not glob.glob(os.path.join(ROOT, 'tests/sim/mutants/*.bug')):
         return Tally(skipped=[('planted bugs', 'there are none in tests/sim/mutants')])
     status, output = run(['scripts/mutants'])
     found = len(re.findall(r'^\S+ +found: ', output, re.M))

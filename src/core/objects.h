@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "core/base/budget.h"
-#include "core/base/env.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/partner/death.h"
 #include "core/partner/guess.h"
 #include "core/partner/hint.h"
@@ -30,6 +30,7 @@ struct askers;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
+struct upcalls;
 struct waiter;
 
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
@@ -60,6 +61,7 @@ struct ripc_service {
 };
 
 struct ripc_context {
+	const struct upcalls *up;
 	struct ripc__mutex lock;
 	struct ripc_config cfg;    /* strings are our copies */
 	struct ripc__env env;

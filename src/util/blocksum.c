@@ -8,6 +8,7 @@
  * all of the lane (Wang Yi, "wyhash", 2019).
  */
 #include <stdbool.h>
+#include <sys/uio.h>
 
 #include "util/blocksum.h"
 #include "util/bytes.h"
@@ -106,4 +107,18 @@ uint64_t ripc__blocksum(const void *data, size_t len, uint64_t offset)
 		len -= n;
 	}
 	return sum;
+}
+
+uint32_t ripc__blocksum_items(const struct iovec *items, uint32_t n_items, uint64_t carried)
+{
+	uint64_t sum = 0, start = 0;
+
+	for (uint32_t i = 0; i < n_items; start += items[i++].iov_len) {
+		uint64_t skip = carried > start ? carried - start : 0;
+
+		if (skip < items[i].iov_len)
+			sum += ripc__blocksum((const char *)items[i].iov_base + skip,
+				items[i].iov_len - skip, start + skip);
+	}
+	return ripc__blocksum_told(sum);
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/env.h"
+#include "core/net/env.h"
 #include "ripc/ripc.h"
 
 /* --full on the command line, or RIPC_TEST_FULL=1: the counts that are stated for a release. */

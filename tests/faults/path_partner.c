@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
-#include "core/base/env.h"
+#include "core/net/env.h"
 #include "core/objects.h"
 #include "fault.h"
 #include "path.h"

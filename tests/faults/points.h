@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/env.h"
+#include "core/net/env.h"
 #include "ripc/ripc.h"
 
 #define SERVICE_DRIVER    1 /* numbers of fault_id() */

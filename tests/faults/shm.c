@@ -18,8 +18,8 @@
 
 #include "backends/shm/segment.h"
 #include "backends/shm/shm.h"
-#include "core/base/env.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/objects.h"
 #include "fault.h"
 

@@ -8,16 +8,16 @@
 #ifndef FUZZ_SESSION_H
 #define FUZZ_SESSION_H
 
-#include "core/base/env.h"
 #include "core/message/lent.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver_internal.h"
-#include "util/list.h"
 #include "input.h"
+#include "util/list.h"
 
 #define MTU           1452u
 #define PERSONS       4u    /* partners, each at an address of its own */

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/env.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/wire/wire.h"
 #include "session.h"
 

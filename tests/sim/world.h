@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/env.h"
+#include "core/net/env.h"
 #include "model.h"
 #include "random.h"
 #include "sha256.h"

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/env.h"
+#include "core/net/env.h"
 #include "core/wire/wire.h"
 #include "suite.h"
 #include "util/crc32c.h"

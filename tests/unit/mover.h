@@ -3,14 +3,14 @@
 #ifndef MOVER_H
 #define MOVER_H
 
+#include "core/memory/pool.h"
+#include "core/message/fence.h"
 #include "core/message/lent.h"
-#include "core/move/fence.h"
-#include "core/peer/moves.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
+#include "core/peer/moves.h"
 #include "core/peer/peer.h"
-#include "core/memory/pool.h"
 #include "lone.h"
 
 #define MIB        (1u << 20)

@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 
 #include "api.h"
-#include "core/base/env.h"
+#include "core/net/env.h"
 
 static bool readable(int fd, int timeout_ms)
 {

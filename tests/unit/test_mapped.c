@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "backends/loop/loop.h"
-#include "core/base/env.h"
-#include "core/move/opened.h"
+#include "core/net/env.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
+#include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "suite.h"
 #include "util/list.h"

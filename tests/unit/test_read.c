@@ -4,8 +4,8 @@
  * partner who may say anything, and two contexts on the loop backend.
  */
 #include "backends/loop/loop.h"
-#include "core/base/env.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "mover.h"

@@ -4,8 +4,8 @@
  * contexts on the loop backend.
  */
 #include "backends/loop/loop.h"
-#include "core/base/env.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/wire/wire.h"
 #include "util/blocksum.h"
 #include "util/crc32c.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backends/loop/loop.h"
-#include "core/base/env.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/objects.h"
 #include "suite.h"
 

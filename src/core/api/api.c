@@ -60,25 +60,6 @@ uint64_t ripc_service_incarnation(const struct ripc_service *svc)
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg)
-{
-	struct message *message;
-	struct ripc_context *ctx;
-	int error;
-
-	if (!svc || !msg || timeout_ms < -1)
-		return -EINVAL;
-	ctx = svc->ctx;
-	error = ripc__enter_hastily(ctx);
-	if (error)
-		return error;
-	error = ripc__service_take(svc, timeout_ms, &message);
-	if (!error)
-		*msg = &message->public;
-	ripc__leave(ctx);
-	return error;
-}
-
 int ripc_poll(struct ripc_context *ctx)
 {
 	int work;

@@ -8,29 +8,31 @@
 
 #include "config.h"
 #include "core/base/base.h"
-#include "core/base/env.h"
 #include "core/engine/wait.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
-#include "core/move/opened.h"
-#include "core/move/read.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
+#include "core/message/returns.h"
 #include "core/net/backend.h"
+#include "core/net/env.h"
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
 #include "core/partner/hint.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/partner/token.h"
 #include "core/peer/devices.h"
 #include "core/peer/share.h"
+#include "core/receive/read.h"
 #include "core/resolve/resolver.h"
+#include "core/send/opened.h"
 #include "core/send/outgoing.h"
+#include "core/send/write.h"
+#include "core/upcalls.h"
 #include "service.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -219,6 +221,7 @@ static void lists_init(struct ripc_context *ctx)
 {
 	uint64_t seed = ripc__nonce(ctx);
 
+	ctx->up = &ripc__upcalls;
 	list_init(&ctx->services);
 	list_init(&ctx->partners);
 	list_init(&ctx->acks);
@@ -285,6 +288,15 @@ static int identity_draw(struct ripc_context *ctx)
 	return error;
 }
 
+/* What the network may still use is taken from it before its devices are closed. */
+static void network_close(struct ripc_context *ctx)
+{
+	ripc__ports_close(ctx);
+	ripc__readings_deregister(ctx);
+	ripc__writings_deregister(ctx);
+	ripc__devices_close(ctx);
+}
+
 static int context_start(struct ripc_context *ctx)
 {
 	int error;
@@ -318,7 +330,7 @@ static int context_start(struct ripc_context *ctx)
 err_close_resolver:
 	ripc__resolver_close(ctx->resolver);
 err_close_devices:
-	ripc__devices_close(ctx);
+	network_close(ctx);
 err_close_pool:
 	ripc__pool_close(ctx->pool);
 	return error;
@@ -394,7 +406,7 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	ripc__wait_close(ctx);
 	ripc__resolver_close(ctx->resolver);
 	ripc__mapped_close(ctx);
-	ripc__devices_close(ctx);
+	network_close(ctx);
 	ripc__pool_close(ctx->pool);
 	context_free(ctx);
 	return ended ? 0 : -ETIMEDOUT;

@@ -3,14 +3,16 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/engine/summing.h"
 #include "core/engine/wait.h"
 #include "core/message/lent.h"
-#include "core/move/opened.h"
-#include "core/move/returns.h"
+#include "core/message/returns.h"
 #include "core/peer/path.h"
 #include "core/receive/incoming.h"
 #include "core/receive/order.h"
 #include "core/send/ended.h"
+#include "core/send/opened.h"
+#include "core/send/order.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "service.h"
@@ -84,7 +86,7 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	if (error)
 		return error;
 	/* Without the lock for a while: the service may be closed and freed then. */
-	ripc__opened_sum_follows(outgoing);
+	ripc__sum_follows(outgoing);
 	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(ctx, outgoing, outcome);
 }
 

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping on the descriptors of ports and resolver, and ending that. Owns none of them. */
+/*
+ * Sleeping on the descriptors of ports and resolver, and ending that. Owns none of them.
+ *
+ * Design notes. An application that sleeps on eventfds does not look at the ports. Either the
+ * progress thread does as soon as no call is there: it sleeps on the ports in the kernel, and waits
+ * for no tick before. Or the application has asked for the ports' descriptor, an epoll: then they are its own,
+ * and the progress thread only runs timers and the resolver. What was found while arming the ports
+ * makes that descriptor readable by the kick, which else is the reader's.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
 #include "core/objects.h"
 #include "core/peer/devices.h"
 #include "core/resolve/resolver.h"
 #include "readiness.h"
-
-#include <errno.h>
-#include <unistd.h>
+#include "thread.h"
 
 
 void ripc__kick(int fd)
@@ -87,4 +97,67 @@ nfds_t ripc__resolver_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n
 	for (int i = 0; i < n_resolver && n < POLLS_MAX; i++)
 		fds[n++] = (struct pollfd){.fd = resolver[i], .events = POLLIN};
 	return n;
+}
+
+/* ---- the application's ------------------------------------------------------------------- */
+
+static int watch(int epoll_fd, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int watch_all(struct ripc_context *ctx, int epoll_fd)
+{
+	struct pollfd fds[POLLS_MAX] = {{.fd = ctx->kick_fd}};
+	bool ticks = false; /* what has no descriptor is served by timeouts */
+	nfds_t n = ripc__ports_add(ctx, fds, 1, &ticks, NULL);
+	int error = 0;
+
+	/* Without a progress thread the application is all there is to serve the resolver. */
+	if (ctx->cfg.flags & RIPC_NO_THREAD)
+		n = ripc__resolver_add(ctx, fds, n);
+	for (nfds_t i = 0; !error && i < n; i++)
+		error = watch(epoll_fd, fds[i].fd);
+	return error;
+}
+
+int ripc__context_fd(struct ripc_context *ctx)
+{
+	int epoll_fd, error;
+
+	if (ctx->ports_fd >= 0)
+		return ctx->ports_fd;
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd < 0)
+		return -errno;
+	error = watch_all(ctx, epoll_fd);
+	if (error) {
+		close(epoll_fd);
+		return error;
+	}
+	ctx->ports_fd = epoll_fd;
+	ripc__thread_kick(ctx);
+	ripc__ports_leave(ctx);
+	return epoll_fd;
+}
+
+void ripc__context_fd_close(struct ripc_context *ctx)
+{
+	if (ctx->ports_fd >= 0)
+		close(ctx->ports_fd);
+}
+
+void ripc__ports_leave(struct ripc_context *ctx)
+{
+	bool armed;
+
+	if (ctx->reader || !ripc__has_descriptors(ctx))
+		return;
+	armed = ripc__ports_arm(ctx, NULL);
+	if (ctx->ports_fd >= 0 && !armed)
+		ripc__kick(ctx->kick_fd);
+	else if (ctx->ports_fd < 0 && (!armed || !ctx->thread_holds))
+		ripc__thread_kick(ctx);
 }

@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/objects.h"
+
 struct device;
-struct ripc_context;
 
 #define POLLS_MAX 17 /* the kick, 8 of the resolver, 8 devices */
 
@@ -29,6 +30,21 @@ nfds_t ripc__resolver_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n
  */
 bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us,
 		const sigset_t *mask);
+/* The descriptor of all ports, for the application's event loop; made at the first call. */
+int ripc__context_fd(struct ripc_context *ctx);
+void ripc__context_fd_close(struct ripc_context *ctx);
+/*
+ * No call looks at the ports from now on, though somebody may sleep on descriptors: the progress
+ * thread does, at once; or what comes makes the context's descriptor readable.
+ */
+void ripc__ports_leave(struct ripc_context *ctx);
+
+/* Does anybody sleep on descriptors of ours, as far as is known? */
+static inline bool ripc__has_descriptors(const struct ripc_context *ctx)
+{
+	return ctx->n_event_fds > 0 || ctx->ports_fd >= 0;
+}
+
 bool ripc__any_revents(const struct pollfd *fds, nfds_t n);
 
 #endif

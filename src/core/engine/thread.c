@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <string.h>
 
-#include "core/api/descriptor.h"
 #include "core/base/base.h"
 #include "core/resolve/resolver.h"
 #include "readiness.h"

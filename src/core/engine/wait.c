@@ -29,11 +29,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/api/descriptor.h"
 #include "core/memory/pool.h"
 #include "core/net/backend.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/roam.h"
 #include "core/peer/route.h"
 #include "core/resolve/resolver.h"
 #include "core/send/cork.h"

@@ -34,10 +34,10 @@
 #include <unistd.h>
 
 #include "classes.h"
-#include "core/net/backend.h"
 #include "foreign.h"
 #include "memory.h"
 #include "pool.h"
+#include "shared.h"
 #include "util/list.h"
 #include "util/map.h"
 

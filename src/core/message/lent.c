@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/move/returns.h"
 #include "core/objects.h"
 #include "lent.h"
+#include "returns.h"
 #include "util/list.h"
 #include "util/rare.h"
 #include "windows.h"
@@ -35,6 +35,17 @@ int ripc__lend(struct ripc_service *service, const struct ripc_send *request, ui
 	list_append(&service->lent, &lent->node);
 	*id = lent->id;
 	return 0;
+}
+
+struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id)
+{
+	for (struct list *node = service->lent.prev; node != &service->lent; node = node->prev) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == id)
+			return lent;
+	}
+	return NULL;
 }
 
 struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from)

@@ -5,10 +5,9 @@
  */
 #include <string.h>
 
-#include "core/engine/wait.h"
 #include "core/memory/pool.h"
-#include "core/send/ended.h"
-#include "core/send/outgoing.h"
+#include "core/objects.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "mapped.h"
 #include "message.h"
@@ -113,8 +112,7 @@ void ripc__spares_free(struct ripc_context *ctx)
 	}
 }
 
-/* Without the lock, what most often is freed: a short. False: there is no room for it. */
-static bool freed_put(struct message *message)
+bool ripc__message_keep(struct message *message)
 {
 	struct ripc_context *ctx = message->ctx;
 	struct message *none = NULL;
@@ -125,7 +123,7 @@ static bool freed_put(struct message *message)
 			memory_order_release, memory_order_relaxed);
 }
 
-static void message_free_pool(struct message *message)
+void ripc__message_free_pool(struct message *message)
 {
 	struct ripc_msg *public = &message->public;
 
@@ -144,44 +142,12 @@ static void message_free_pool(struct message *message)
 	ripc__pool_free(message->ctx->pool, message);
 }
 
-static void outgoing_message_free(struct outgoing *outgoing)
-{
-	outgoing->reported = false;
-	ripc__outgoing_put(outgoing);
-}
-
-/* With the lock. */
 void ripc__message_free(struct message *message)
 {
 	if (message->home == MESSAGE_POOL)
-		message_free_pool(message);
+		ripc__message_free_pool(message);
 	else if (message->home == MESSAGE_OUTGOING)
-		outgoing_message_free(list_entry(message, struct outgoing, message));
+		message->ctx->up->sent_freed(message);
 	else
 		message->queued = false;
-}
-
-/* The pool has a lock of its own; what is kept for the next short is under ours. */
-static RIPC__RARE void free_locked(struct message *message)
-{
-	struct ripc_context *ctx = message->ctx;
-
-	if (message->home == MESSAGE_POOL && !message->spare && !message->mapped) {
-		message_free_pool(message);
-	} else if (message->home == MESSAGE_POOL && !message->mapped) {
-		ripc__lock(ctx);
-		message_free_pool(message);
-		ripc__unlock(ctx);
-	} else if (ripc__enter(ctx) == 0) {
-		ripc__message_free(message);
-		ripc__leave(ctx);
-	}
-}
-
-void ripc_msg_free(struct ripc_msg *msg)
-{
-	struct message *message = (struct message *)msg;
-
-	if (msg && *message->ctx->alive && !freed_put(message))
-		free_locked(message);
 }

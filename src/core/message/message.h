@@ -35,7 +35,10 @@ struct message {
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);
-/* Frees a message that never reached the application. */
+/* Without the lock: keeps what most often is freed, a short. False: there is no room for it. */
+bool ripc__message_keep(struct message *message);
+/* Frees a message of home MESSAGE_POOL; of any home. Both with the lock. */
+void ripc__message_free_pool(struct message *message);
 void ripc__message_free(struct message *message);
 
 #endif

@@ -12,7 +12,6 @@
 #include "core/memory/pool.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
-#include "core/receive/incoming.h"
 #include "core/wire/wire.h"
 #include "lent.h"
 #include "message.h"
@@ -175,10 +174,10 @@ void ripc__places_settle(struct message *message)
 		message->public.places = NULL;
 }
 
-int ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end)
+int ripc__places_fault(struct message *message, uint64_t start, uint64_t end)
 {
-	const struct ripc_msg *public = &incoming->message->public;
-	struct ripc__pool *pool = incoming->message->ctx->pool;
+	const struct ripc_msg *public = &message->public;
+	struct ripc__pool *pool = message->ctx->pool;
 	uint64_t at = 0;
 	int error = 0;
 

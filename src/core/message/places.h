@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-struct incoming;
 struct lent;
 struct message;
 struct partner;
@@ -28,6 +27,6 @@ void ripc__places_orphan(struct message *message);
 /* The message goes to the application: windows are used up. */
 void ripc__places_settle(struct message *message);
 /* Gives pages to where bytes [start, end) will land. -ENOMEM. */
-int ripc__places_fault(struct incoming *incoming, uint64_t start, uint64_t end);
+int ripc__places_fault(struct message *message, uint64_t start, uint64_t end);
 
 #endif

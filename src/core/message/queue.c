@@ -1,32 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The queue of a service, from which messages go to the application. */
 #include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include "core/api/descriptor.h"
-#include "core/api/service.h"
-#include "core/engine/interrupt.h"
-#include "core/engine/wait.h"
 #include "core/objects.h"
 #include "core/partner/claim.h"
-#include "core/peer/share.h"
-#include "core/receive/order.h"
+#include "core/partner/partner.h"
+#include "core/partner/share.h"
+#include "core/upcalls.h"
 #include "message.h"
 #include "queue.h"
 #include "util/list.h"
 #include "util/rare.h"
 
-static bool queue_ready(void *arg)
+bool ripc__queue_ready(const struct ripc_service *service)
 {
-	const struct ripc_service *service = arg;
-
 	return !list_empty(&service->queue) || service->closing ||
 		(service->draining && service->n_incoming == 0);
+}
+
+/* Its descriptor is readable, or not. */
+static void fd_set_readable(struct ripc_service *service, bool readable)
+{
+	uint64_t value = 1;
+
+	if (readable == service->event_set)
+		return;
+	if (readable)
+		service->event_set = write(service->event_fd, &value, sizeof(value)) > 0;
+	else if (read(service->event_fd, &value, sizeof(value)) > 0 || errno == EAGAIN)
+		service->event_set = false;
 }
 
 void ripc__service_tell(struct ripc_service *service)
 {
 	if (service->event_fd >= 0 && service->n_takers == 0)
-		ripc__service_fd_tell(service, queue_ready(service));
+		fd_set_readable(service, ripc__queue_ready(service));
+}
+
+int ripc__service_fd_open(struct ripc_service *service)
+{
+	service->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service->event_fd < 0)
+		return -errno;
+	service->ctx->n_event_fds++;
+	ripc__service_tell(service);
+	return 0;
+}
+
+void ripc__service_fd_close(struct ripc_service *service)
+{
+	if (service->event_fd < 0)
+		return;
+	close(service->event_fd);
+	service->event_fd = -1;
+	service->event_set = false;
+	service->ctx->n_event_fds--;
 }
 
 void ripc__service_enqueue(struct ripc_service *service, struct message *message)
@@ -74,7 +104,7 @@ extern inline void ripc__service_deliver(struct partner *partner, struct message
 }
 
 /* The partner is there: while messages of it are queued, it is not forgotten. */
-static struct message *queue_pop(struct ripc_service *service)
+struct message *ripc__queue_pop(struct ripc_service *service)
 {
 	struct message *message = list_entry(list_pop(&service->queue), struct message, node);
 	struct partner *partner = message->partner;
@@ -84,47 +114,38 @@ static struct message *queue_pop(struct ripc_service *service)
 		partner->queued--;
 		ripc__share_release(partner, message->share, message->held);
 		message->partner = NULL;
-	} else if (service->ctx->n_gaps) {
-		ripc__order_handed(message);
+	} else if (service->ctx->n_gaps && message->home == MESSAGE_OUTGOING) {
+		service->ctx->up->sent_handed(message);
 	}
 	return message;
-}
-
-int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message)
-{
-	struct ripc_context *ctx = service->ctx;
-
-	/* Also where there is always something, so that it would never wait. */
-	if (ripc__wake_pending(&service->wakes) && timeout_ms && ripc__wake_take(&service->wakes))
-		return -EINTR;
-	if (list_empty(&service->queue)) {
-		uint64_t deadline = ripc__deadline(ctx, timeout_ms);
-		bool empty;
-		int ready;
-
-		ripc__service_get(service);
-		service->n_takers++;
-		ready = ripc__wait_or_end(ctx, service, queue_ready, service, deadline);
-		service->n_takers--;
-		empty = list_empty(&service->queue);
-		if (ready <= 0 || empty)
-			ripc__service_tell(service);
-		ripc__service_put(service);
-		if (ready < 0)
-			return ready;
-		if (!ready)
-			return timeout_ms == 0 ? -EAGAIN : -ETIMEDOUT;
-		if (empty)
-			return -ESHUTDOWN;
-	}
-	*message = queue_pop(service);
-	if (service->event_fd >= 0)
-		ripc__service_tell(service);
-	return 0;
 }
 
 void ripc__queue_free(struct ripc_service *service)
 {
 	while (!list_empty(&service->queue))
-		ripc__message_free(queue_pop(service));
+		ripc__message_free(ripc__queue_pop(service));
+}
+
+/* The next of its unread messages, from one on; NULL: no more. */
+static struct message *unread(const struct partner *partner, struct list *node)
+{
+	const struct list *end = &partner->service->queue;
+
+	while (node != end && list_entry(node, struct message, node)->partner != partner)
+		node = node->next;
+	return node == end ? NULL : list_entry(node, struct message, node);
+}
+
+struct peer *ripc__queue_move(struct partner *partner, struct peer *peer)
+{
+	struct list *first = partner->service->queue.next;
+	struct peer *old = partner->peer;
+	struct message *message;
+
+	for (struct list *at = first; (message = unread(partner, at)); at = message->node.next)
+		ripc__share_release(partner, message->share, message->held);
+	partner->peer = peer;
+	for (struct list *at = first; (message = unread(partner, at)); at = message->node.next)
+		message->held = ripc__share_hold(partner, message->share, message->held.all);
+	return old;
 }

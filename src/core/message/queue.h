@@ -9,9 +9,13 @@
 struct holding;
 struct message;
 struct partner;
+struct peer;
 struct ripc_service;
 
-int ripc__service_take(struct ripc_service *service, int timeout_ms, struct message **message);
+/* Is there something to take, or will there never be? */
+bool ripc__queue_ready(const struct ripc_service *service);
+/* The oldest message; the queue is not empty. */
+struct message *ripc__queue_pop(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
 /* Its descriptor, if it has one, is as its queue is; not while a call waits, which takes first. */
 void ripc__service_tell(struct ripc_service *service);
@@ -22,6 +26,14 @@ bool ripc__queue_has_room(const struct partner *partner);
  * while it came, or (large NULL) so many bytes of SHARE_SMALL. */
 void ripc__service_deliver(struct partner *partner, struct message *message,
 		const struct holding *large, uint64_t small_bytes);
+/* An eventfd that is readable while there is something to take; -EMFILE and its like. */
+int ripc__service_fd_open(struct ripc_service *service);
+void ripc__service_fd_close(struct ripc_service *service);
+/*
+ * The partner goes to another peer, where its unread messages count from now on, as much as they
+ * are; there may be nothing left then. It receives nothing. Returns its old peer.
+ */
+struct peer *ripc__queue_move(struct partner *partner, struct peer *peer);
 /* Frees the messages that are left. */
 void ripc__queue_free(struct ripc_service *service);
 

@@ -22,18 +22,12 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "core/memory/shared.h"
+
 #define RIPC_ADDR_MAX   64 /* an address blob as it travels in resolver records, bytes */
 #define RIPC_IOV_MAX    72 /* iovecs of one datagram: header and RIPC_ITEMS_MAX items */
 #define RIPC_EVENTS_MAX 64 /* events that core asks one poll for */
 #define RIPC_DATAGRAM_MAX 65536
-
-/* Memory of the pool that others may be shown: a memfd that only we can write. */
-struct ripc__shared {
-	uint64_t id;   /* never used again */
-	uint8_t *base; /* our mapping */
-	size_t len;
-	int fd;        /* the pool's; valid while the memory is in use */
-};
 
 /* What core offers to backends and sources. Valid from dev_open to dev_close. */
 struct ripc__host {

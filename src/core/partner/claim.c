@@ -10,6 +10,10 @@
  * only a context that gave that token to nobody but us answers it, any other says RETRY (input.c).
  * Silence decides nothing: what is sent by ID waits, and ends at its deadline.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "claim.h"
 #include "core/base/base.h"
 #include "core/peer/path.h"
@@ -17,23 +21,16 @@
 #include "core/peer/route.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
-#include "core/send/ended.h"
-#include "core/send/moving.h"
-#include "core/send/outgoing.h"
-#include "core/send/short.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "find.h"
 #include "packet.h"
 #include "partner.h"
+#include "roam.h"
 #include "token.h"
 #include "util/list.h"
 #include "util/rare.h"
 #include "util/timers.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 
 #define CLAIMANTS_MAX  16u /* of one incarnation; beyond these only who the resolver has named */
 #define HOST_CLAIMS    4u  /* of these from one host */
@@ -288,7 +285,7 @@ void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answe
 	confirm(partner);
 	partner->proof = answer->proof;
 	ripc__route_answered(partner, answer);
-	ripc__held_send(partner);
+	partner->service->ctx->up->shorts_go(partner);
 }
 
 void ripc__claim_echoed(struct partner *partner, uint64_t nonce)
@@ -296,33 +293,7 @@ void ripc__claim_echoed(struct partner *partner, uint64_t nonce)
 	if (!partner->proving || partner->proving->nonce != nonce)
 		return;
 	confirm(partner);
-	ripc__held_send(partner);
-	ripc__outgoing_advance(partner);
-}
-
-/* Shorts that a claimant was not sent, as they were for whom its ID means. */
-static void held_move(struct partner *partner)
-{
-	struct partner *next;
-
-	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->held) {
-		next->held = partner->held;
-		partner->held = NULL;
-		ripc__held_send(next);
-	}
-	ripc__held_drop(partner, true);
-}
-
-/* Those that were for the incarnation that it has claimed to be are for nobody else. */
-static void refuse_waiting(struct partner *partner)
-{
-	list_for_each_safe(node, &partner->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
-				!outgoing->direct)
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
-	}
+	partner->service->ctx->up->partner_ready(partner, false);
 }
 
 /* What was to go to it by its ID goes to whom the ID means now, or to nobody. */
@@ -330,11 +301,7 @@ static void pass_by(struct partner *partner)
 {
 	ripc__claim_forget(partner);
 	ripc__partner_unmake_current(partner);
-	if (partner->held && !partner->resolved)
-		held_move(partner);
-	ripc__outgoing_move(partner);
-	if (!partner->resolved)
-		refuse_waiting(partner);
+	partner->service->ctx->up->partner_passed_by(partner);
 }
 
 bool ripc__claim_denied(struct partner *partner)
@@ -455,13 +422,4 @@ struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t i
 			return partner;
 	}
 	return NULL;
-}
-
-bool ripc__claim_answer_passes(struct outgoing *outgoing, struct list *first)
-{
-	if (outgoing->direct && first != &outgoing->node) {
-		list_remove(&outgoing->node);
-		list_append(first, &outgoing->node);
-	}
-	return outgoing->direct;
 }

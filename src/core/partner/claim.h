@@ -10,8 +10,6 @@
 #include <stdint.h>
 
 struct device;
-struct list;
-struct outgoing;
 struct partner;
 struct ripc__addr;
 struct ripc__answer;
@@ -57,10 +55,5 @@ void ripc__claim_forget(struct partner *partner);
 void ripc__claim_asks(struct partner *partner, uint64_t lends);
 /* Who lent them, if it is one that has only claimed its ID; else NULL. */
 struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id, uint64_t lends);
-/*
- * Is it an answer to its very partner? Then it goes before what waits, from first on, until it is
- * known whom the ID means.
- */
-bool ripc__claim_answer_passes(struct outgoing *outgoing, struct list *first);
 
 #endif

@@ -17,10 +17,10 @@
 #include <errno.h>
 
 #include "core/base/base.h"
-#include "core/engine/wait.h"
 #include "core/net/backend.h"
 #include "core/peer/path.h"
 #include "core/resolve/resolver.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "death.h"
 #include "packet.h"
@@ -87,7 +87,7 @@ static void settle(void *owner, struct ripc__timer *timer)
 	uint32_t at = 0;
 
 	(void)timer;
-	if (!ripc__ports_drain(ctx)) {
+	if (!ctx->up->ports_drain(ctx)) {
 		settle_later(ctx, ctx->now_us + 1); /* due when the reader that was woken is here */
 		return;
 	}

@@ -6,10 +6,7 @@
 #include "core/peer/peer.h"
 #include "core/peer/route.h"
 #include "core/resolve/resolver.h"
-#include "core/send/ended.h"
-#include "core/send/moving.h"
-#include "core/send/outgoing.h"
-#include "core/send/short.h"
+#include "core/upcalls.h"
 #include "death.h"
 #include "find.h"
 #include "partner.h"
@@ -55,22 +52,6 @@ static int dead_found(struct partner *partner, const struct ripc__answer *answer
 	return 0;
 }
 
-/* What waits for one partner goes to another that stands for the same ID. */
-static void hand_over(struct partner *from, struct partner *to)
-{
-	to->held = to->held ? to->held : from->held;
-	if (to->held != from->held)
-		ripc__held_drop(from, true);
-	from->held = NULL;
-	ripc__outgoing_unblock(from);
-	list_for_each_safe(node, &from->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		ripc__outgoing_unlink(outgoing);
-		ripc__outgoing_link(outgoing, to);
-	}
-}
-
 /*
  * The resolver's answer makes a partner of what was only an ID, or names one that we know, as it
  * has spoken to us before we asked: it may have to show yet that it lives there.
@@ -89,7 +70,7 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 	error = ripc__partner_make_current(known);
 	if (error)
 		return error;
-	hand_over(*partner, known);
+	known->service->ctx->up->partner_merged(*partner, known);
 	known->suspect = false;
 	ripc__partner_free(*partner);
 	*partner = known;
@@ -101,16 +82,17 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 static void resolving_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
+	struct ripc_context *ctx = partner->service->ctx;
+
 	status = ripc__death_reask(partner, status, &answer);
 	if (status == -EINPROGRESS)
 		return;
 	if (status || (status = partner_find(&partner, answer))) {
-		ripc__outgoing_lost(partner, status, UINT64_MAX);
+		ctx->up->partner_lost(partner, status, UINT64_MAX);
 		ripc__partner_free(partner);
 		return;
 	}
-	ripc__held_send(partner);
-	ripc__outgoing_advance(partner);
+	ctx->up->partner_ready(partner, false);
 }
 
 bool ripc__partner_settled(struct partner *partner)
@@ -125,7 +107,7 @@ static void suspect_resolved(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
 	ripc__claim_answered(partner, status, answer);
-	ripc__outgoing_advance(partner);
+	partner->service->ctx->up->longs_go(partner);
 }
 
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,

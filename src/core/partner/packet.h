@@ -5,8 +5,10 @@
 
 #include <stdint.h>
 
-struct device;
-struct partner;
+#include "core/net/backend.h"
+#include "core/peer/route.h"
+#include "partner.h"
+
 struct ripc__addr;
 struct ripc_context;
 struct wire_packet;
@@ -23,5 +25,20 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 /* Ack that is due: goes with the next packet, or by itself before a thread sleeps. */
 void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
+
+/* Sends datagrams to a partner; returns how many, or an error. A broken route is replaced soon. */
+static inline int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx,
+		uint32_t n)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	struct device *device = ripc__peer_device(ctx, peer);
+	int sent = peer->opening ? 0 : device->ops->send(device->port, peer->route, tx, n);
+
+	if (sent <= 0)
+		return ripc__transmit_failed(ctx, peer, sent);
+	ctx->stats.datagrams_sent += (uint32_t)sent;
+	return sent;
+}
 
 #endif

@@ -15,19 +15,11 @@
 
 #include "claim.h"
 #include "core/base/base.h"
-#include "core/engine/wait.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
-#include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
-#include "core/send/cork.h"
-#include "core/send/ended.h"
-#include "core/send/moving.h"
-#include "core/send/outgoing.h"
-#include "core/send/short.h"
+#include "core/upcalls.h"
 #include "crowd.h"
 #include "partner.h"
 #include "token.h"
@@ -67,7 +59,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	}
 	list_append(&ctx->partners, &partner->node);
 	if (ctx->stats.partners++ == 0)
-		ripc__wake_for_sweep(ctx);
+		ctx->up->first_partner(ctx);
 	return partner;
 }
 
@@ -80,7 +72,6 @@ static void partner_free_alone(struct partner *partner)
 	if (partner->service->numbers < partner->long_next)
 		partner->service->numbers = partner->long_next;
 	list_remove(&partner->node);
-	ripc__corked_forget(partner);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
 	ripc__token_take_back(partner);
@@ -121,22 +112,13 @@ void ripc__partner_unmake_current(struct partner *partner)
 	partner->service->recent = NULL;
 }
 
-static void incoming_forget_all(struct partner *partner)
-{
-	while (!list_empty(&partner->incoming))
-		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
-}
-
 void ripc__partner_free(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
 	ripc__claim_forget(partner);
-	incoming_forget_all(partner);
-	ripc__offers_forget(partner);
-	ripc__permits_leave(partner);
+	ctx->up->partner_forgotten(partner);
 	ripc__partner_unmake_current(partner);
-	ripc__held_drop(partner, true);
 	if (partner->peer) {
 		ripc__pair_remove(partner);
 		ripc__peer_put(ctx, partner->peer);
@@ -155,7 +137,9 @@ static void token_renew(struct partner *partner)
 /* Takes over the caller's reference. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 {
-	ripc__peer_put(partner->service->ctx, ripc__share_move(partner, peer));
+	struct ripc_context *ctx = partner->service->ctx;
+
+	ripc__peer_put(ctx, ctx->up->partner_moved(partner, peer));
 	token_renew(partner);
 }
 
@@ -221,10 +205,7 @@ void ripc__partner_hello(struct partner *partner, const struct wire_packet *pack
 		return;
 	partner->token_out = hello->token;
 	partner->state = PARTNER_READY;
-	if (forgot)
-		ripc__outgoing_again(partner, true, ripc__partner_may_repeat(partner));
-	ripc__held_send(partner);
-	ripc__outgoing_advance(partner);
+	partner->service->ctx->up->partner_ready(partner, forgot);
 }
 
 bool ripc__partner_may_repeat(struct partner *partner)
@@ -272,11 +253,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	ripc__claim_forget(partner);
 	token_renew(partner);
 	partner->dead = true;
-	incoming_forget_all(partner);
-	ripc__offers_forget(partner);
-	ripc__permits_leave(partner);
-	ripc__held_drop(partner, true);
-	ripc__outgoing_lost(partner, status, gone_us);
+	partner->service->ctx->up->partner_lost(partner, status, gone_us);
 }
 
 int ripc__partner_reroute(struct partner *partner, struct device *device,
@@ -307,10 +284,7 @@ void ripc__partner_aborted(struct partner *partner)
 		return; /* nothing is told twice */
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
 		"the protocol: sends to it fail", (unsigned long long)partner->id);
-	ripc__held_drop(partner, true);
-	while (!list_empty(&partner->outgoing))
-		ripc__outgoing_end(list_entry(partner->outgoing.next, struct outgoing, node),
-			RIPC_NOT_DELIVERED, -EPROTONOSUPPORT);
+	partner->service->ctx->up->sends_fail(partner, -EPROTONOSUPPORT);
 }
 
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
@@ -340,7 +314,8 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 	list_for_each(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		bytes += sizeof(*partner) + (partner->reasons ? 64 : 0) + ripc__held_bytes(partner);
+		bytes += sizeof(*partner) + (partner->reasons ? 64 : 0) +
+			ctx->up->waiting_bytes(partner);
 	}
 	return bytes;
 }

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/move/read.h"
-#include "core/move/write.h"
 #include "core/objects.h"
 #include "devices.h"
 #include "share.h"
@@ -48,14 +46,17 @@ err_free:
 	return error;
 }
 
+void ripc__ports_close(struct ripc_context *ctx)
+{
+	for (uint32_t i = ctx->n_devices; i-- > 0;)
+		ctx->devices[i].ops->port_close(ctx->devices[i].port);
+}
+
 void ripc__devices_close(struct ripc_context *ctx)
 {
 	while (ctx->n_devices > 0) {
 		struct device *device = &ctx->devices[--ctx->n_devices];
 
-		device->ops->port_close(device->port);
-		ripc__readings_deregister(ctx, device);
-		ripc__writings_deregister(ctx, device);
 		device->ops->dev_close(device->dev);
 		free(device->port);
 		free(device->dev);
@@ -172,6 +173,7 @@ int ripc__devices_open(struct ripc_context *ctx)
 		credit_set(ctx);
 		return 0;
 	}
+	ripc__ports_close(ctx);
 	ripc__devices_close(ctx);
 	if (error == -EINVAL || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
 		return error;

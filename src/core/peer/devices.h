@@ -21,6 +21,8 @@ struct device {
 
 /* As many as can be; -ENODEV: none, -EINVAL: the configuration names one that there is not. */
 int ripc__devices_open(struct ripc_context *ctx);
+/* Nothing is sent, read or written by them any more; then they are closed. */
+void ripc__ports_close(struct ripc_context *ctx);
 void ripc__devices_close(struct ripc_context *ctx);
 /* Does the configuration name it, or none at all? */
 bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);

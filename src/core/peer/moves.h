@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define READ_BYTES   (1u << 20) /* that are read at once, unless the device takes less */
 #define READS_OF_ONE 8u  /* of one message */
 #define READS_MAX    32u /* reads of one context, and writes */
 

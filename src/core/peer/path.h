@@ -18,6 +18,7 @@
 #include "ripc/ripc.h"
 
 #define TICK_US            10000u
+#define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
 #define RTO_MIN_US         500u
 #define RTO_MAX_US         1000000u /* back-off ends here */
 #define RTO_CAP_US         250000u  /* and begins at most here */

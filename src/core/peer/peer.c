@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "core/net/backend.h"
-#include "core/partner/death.h"
-#include "core/partner/hint.h"
 #include "core/resolve/resolver.h"
+#include "core/upcalls.h"
 #include "path.h"
 #include "peer.h"
 #include "route.h"
@@ -170,7 +169,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		peer_free(ctx, peer);
 		return -ENOMEM;
 	}
-	ripc__death_watch(ctx, context);
+	ctx->up->peer_met(ctx, peer);
 	*peer_out = peer;
 	return 0;
 }
@@ -182,8 +181,8 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 		return;
 	ripc__map_remove(&ctx->peers, peer->key);
 	ripc__resolver_unwatch(ctx->resolver, peer->context);
-	ripc__peer_candidate_free(peer);
-	ripc__inquiry_end(ctx, peer);
+	free(peer->candidate);
+	ctx->up->peer_left(ctx, peer);
 	peer_free(ctx, peer);
 }
 

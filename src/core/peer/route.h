@@ -7,15 +7,12 @@
 #include <stdint.h>
 
 #include "core/objects.h"
-#include "core/partner/partner.h"
 #include "path.h"
 
 struct device;
 struct peer;
 struct ripc__addr;
 struct ripc__answer;
-struct ripc__event;
-struct ripc__tx;
 
 /*
  * The peer of who answered, by the best device that makes a route there: one reference more. Those
@@ -25,40 +22,28 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 		struct peer **peer);
 /* The peer's device says (a negative errno) that it leads nowhere, or nothing is heard by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
-/* Does it lead nowhere, as a network says that would know, and is there no other? */
-bool ripc__route_is_lost(const struct partner *partner);
-/* A route that took its time is ready, or has failed. */
-void ripc__route_opened(struct ripc_context *ctx, struct device *device,
-		const struct ripc__event *event);
-/* Looks for other routes; no packet may be in the making. */
-void ripc__routes_mend(struct ripc_context *ctx);
-/* The resolver has answered: goes on by another device if the present one is broken. */
-void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
-void ripc__routes_retry(struct ripc_context *ctx);
-/* A valid packet has come from an address that is not where the route leads. */
-void ripc__peer_moved(struct partner *partner, struct device *device,
-		const struct ripc__addr *from, uint32_t len);
-/* The answer to an echo: true if it proves a new route, which is taken. */
-bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
-		const struct ripc__addr *from);
 /* What the device said (0 or a negative errno), as its callers know it; the route may be broken. */
 int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 
-/* Sends datagrams to a partner; returns how many, or an error. A broken route is replaced soon. */
-static inline int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx,
-		uint32_t n)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
-	struct device *device = ripc__peer_device(ctx, peer);
-	int sent = peer->opening ? 0 : device->ops->send(device->port, peer->route, tx, n);
+#define RETRY_US 5000000u /* a better device is tried again after so long */
 
-	if (sent <= 0)
-		return ripc__transmit_failed(ctx, peer, sent);
-	ctx->stats.datagrams_sent += (uint32_t)sent;
-	return sent;
+static inline uint32_t ripc__device_index(const struct ripc_context *ctx,
+		const struct device *device)
+{
+	return (uint32_t)(device - ctx->devices);
 }
 
-void ripc__peer_candidate_free(struct peer *peer);
+static inline uint8_t ripc__device_bit(const struct ripc_context *ctx, const struct device *device)
+{
+	return (uint8_t)(1u << ripc__device_index(ctx, device));
+}
+
+/* The best way to the partner that answered, over devices below end that have not failed. */
+struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
+		const struct ripc__answer *answer, struct ripc__addr *addr);
+/* The peer is reached there from now on. What the device says; -ENOBUFS. */
+int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
+		const struct ripc__addr *addr);
+void ripc__route_failed_now(const struct ripc_context *ctx, struct peer *peer);
 
 #endif

@@ -12,7 +12,6 @@
  */
 #include <stdlib.h>
 
-#include "core/receive/collect.h"
 #include "path.h"
 #include "window.h"
 

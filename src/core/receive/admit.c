@@ -8,6 +8,7 @@
 #include "core/message/queue.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
 #include "core/wire/wire.h"

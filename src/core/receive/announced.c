@@ -7,9 +7,9 @@
 
 #include "admit.h"
 #include "announced.h"
+#include "core/message/offers.h"
 #include "core/message/queue.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
+#include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"

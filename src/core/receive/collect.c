@@ -18,6 +18,7 @@
 #include "core/message/places.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
+#include "core/peer/path.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "util/crc32c.h"
@@ -213,7 +214,7 @@ static int make_ready(struct incoming *incoming, struct wire_range range)
 	if (range.end <= incoming->ready)
 		return 0;
 	end = end < incoming->total ? end : incoming->total;
-	error = ripc__places_fault(incoming, range.start, end);
+	error = ripc__places_fault(incoming->message, range.start, end);
 	if (!error && range.start <= incoming->ready)
 		incoming->ready = end;
 	return error;

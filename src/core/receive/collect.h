@@ -9,8 +9,6 @@
 
 struct incoming;
 
-#define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
-
 /* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; -ENOMEM; else how many were
  * new. */
 int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,

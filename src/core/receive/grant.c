@@ -11,6 +11,7 @@
  * all is (share.c), and so is the credit of what has sent nothing yet.
  */
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/peer/path.h"
 #include "core/peer/share.h"
 #include "core/peer/window.h"

@@ -10,7 +10,6 @@ struct incoming;
 struct ripc_context;
 
 #define GRANTED_OF_PEER    4u     /* messages of one peer that may send at once */
-#define GRANTED_MAX        64u    /* of all */
 
 /* It waits for its turn, which may come at once. Its sender hears of it. */
 void ripc__grant_wait(struct incoming *incoming);

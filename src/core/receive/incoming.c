@@ -17,15 +17,15 @@
 #include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
+#include "core/message/offers.h"
 #include "core/message/places.h"
 #include "core/message/queue.h"
-#include "core/move/read.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
+#include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
@@ -37,6 +37,7 @@
 #include "incoming.h"
 #include "numbers.h"
 #include "order.h"
+#include "read.h"
 #include "util/list.h"
 #include "util/timers.h"
 
@@ -389,7 +390,7 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 /* For what has come with an announcement; else the message is refused, and gone. */
 static bool has_memory(struct incoming *incoming, const struct wire_packet *packet)
 {
-	if (ripc__places_fault(incoming, 0, packet->payload_len) == 0)
+	if (ripc__places_fault(incoming->message, 0, packet->payload_len) == 0)
 		return true;
 	ripc__incoming_refuse(incoming, -ENOBUFS, true);
 	return false;

@@ -16,7 +16,6 @@ struct partner;
 struct reading;
 struct wire_packet;
 
-#define INCOMING_MAX       4096u  /* long messages being received, of one context */
 
 /* A range of an incoming message that arrived before what precedes it. */
 struct piece {

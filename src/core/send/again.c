@@ -4,9 +4,9 @@
 
 #include "again.h"
 #include "core/objects.h"
-#include "core/receive/order.h"
 #include "ended.h"
 #include "moving.h"
+#include "order.h"
 #include "outgoing.h"
 
 #define AGAIN_US 250000u /* one begins again at most so often */

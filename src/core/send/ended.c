@@ -20,14 +20,15 @@
 #include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/queue.h"
-#include "core/move/opened.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
+#include "core/message/returns.h"
 #include "core/objects.h"
-#include "core/receive/order.h"
+#include "core/partner/partner.h"
 #include "ended.h"
+#include "opened.h"
+#include "order.h"
 #include "outgoing.h"
 #include "util/list.h"
+#include "write.h"
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
@@ -41,6 +42,14 @@ void ripc__outgoing_put(struct outgoing *outgoing)
 	ripc__order_told(outgoing);
 	list_remove(&outgoing->node);
 	free(outgoing);
+}
+
+void ripc__outgoing_freed(struct message *message)
+{
+	struct outgoing *outgoing = list_entry(message, struct outgoing, message);
+
+	outgoing->reported = false;
+	ripc__outgoing_put(outgoing);
 }
 
 static void count_outcome(struct outgoing *outgoing)
@@ -60,15 +69,8 @@ static void count_outcome(struct outgoing *outgoing)
 /* What is lent for its answer, or NULL. */
 static struct lent *lent_of(const struct outgoing *outgoing)
 {
-	if (!outgoing->lends || !outgoing->service)
-		return NULL;
-	list_for_each(node, &outgoing->service->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
-
-		if (lent->id == outgoing->lends)
-			return lent;
-	}
-	return NULL;
+	return outgoing->lends && outgoing->service ?
+		ripc__lent_by_id(outgoing->service, outgoing->lends) : NULL;
 }
 
 /* Whoever says that it did not arrive is wrong, or lies: only its receiver can answer it. */
@@ -84,9 +86,10 @@ static void refuse_answer(struct outgoing *outgoing)
 {
 	struct lent *lent = lent_of(outgoing);
 
-	ripc__returns_close(outgoing);
-	if (lent)
-		lent->cancelled = true;
+	if (!lent)
+		return;
+	ripc__returns_close(lent, outgoing, &outgoing->fencing);
+	lent->cancelled = true;
 }
 
 static void take_back_lent(struct outgoing *outgoing)

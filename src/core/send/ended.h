@@ -6,6 +6,7 @@
 #include "ripc/ripc.h"
 
 struct fence;
+struct message;
 struct outgoing;
 struct partner;
 struct ripc_service;
@@ -23,6 +24,8 @@ void ripc__outgoing_fenced(struct outgoing *outgoing);
 void ripc__outgoing_orphan(struct ripc_service *service);
 /* The call that waited, or the application with its message, is done with it. */
 void ripc__outgoing_put(struct outgoing *outgoing);
+/* The application is done with its message. */
+void ripc__outgoing_freed(struct message *message);
 /* A send to it leaves room: who met -EAGAIN is told. */
 void ripc__outgoing_unblock(struct partner *partner);
 

@@ -6,19 +6,20 @@
  */
 #include <errno.h>
 
-#include "core/move/opened.h"
-#include "core/move/write.h"
 #include "core/objects.h"
+#include "core/partner/find.h"
 #include "core/partner/partner.h"
-#include "core/receive/incoming.h"
-#include "core/receive/order.h"
 #include "core/resolve/resolver.h"
 #include "ended.h"
 #include "finding.h"
 #include "moving.h"
+#include "opened.h"
+#include "order.h"
 #include "outgoing.h"
+#include "short.h"
 #include "util/list.h"
 #include "util/timers.h"
+#include "write.h"
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
@@ -133,7 +134,7 @@ static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
 	return !ripc__may_be_complete(outgoing) || outgoing->started_us > gone_us;
 }
 
-void ripc__outgoing_move(struct partner *partner)
+static void outgoing_move(struct partner *partner)
 {
 	uint32_t n = partner->n_outgoing;
 
@@ -165,4 +166,61 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, ripc__order_is_whole(
 				outgoing) ? ripc__status_of(outgoing, status) : -ECANCELED);
 	}
+}
+
+/* Shorts that wait were for whom the ID means: not for one that has only claimed it. */
+static void held_move(struct partner *partner)
+{
+	struct partner *next;
+
+	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->held) {
+		next->held = partner->held;
+		partner->held = NULL;
+		ripc__held_send(next);
+	}
+	ripc__held_drop(partner, true);
+}
+
+/* Messages for the incarnation that the partner has claimed to be are for nobody else. */
+static void refuse_waiting(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
+				!outgoing->direct)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+	}
+}
+
+void ripc__sends_pass_by(struct partner *partner)
+{
+	if (partner->held && !partner->resolved)
+		held_move(partner);
+	outgoing_move(partner);
+	if (!partner->resolved)
+		refuse_waiting(partner);
+}
+
+void ripc__sends_merge(struct partner *from, struct partner *to)
+{
+	to->held = to->held ? to->held : from->held;
+	if (to->held != from->held)
+		ripc__held_drop(from, true);
+	from->held = NULL;
+	ripc__outgoing_unblock(from);
+	list_for_each_safe(node, &from->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		ripc__outgoing_unlink(outgoing);
+		ripc__outgoing_link(outgoing, to);
+	}
+}
+
+void ripc__sends_fail(struct partner *partner, int status)
+{
+	ripc__held_drop(partner, true);
+	while (!list_empty(&partner->outgoing))
+		ripc__outgoing_end(list_entry(partner->outgoing.next, struct outgoing, node),
+			RIPC_NOT_DELIVERED, status);
 }

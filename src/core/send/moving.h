@@ -14,8 +14,12 @@ struct partner;
 void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
 /* The partner is lost: each ends by what is known, or moves to another incarnation. */
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
-/* The ID means somebody else now: what certainly was not delivered goes there. */
-void ripc__outgoing_move(struct partner *partner);
+/* The ID means somebody else now, or nobody: what certainly was not delivered goes there. */
+void ripc__sends_pass_by(struct partner *partner);
+/* What waits for one partner goes to another that stands for the same ID. */
+void ripc__sends_merge(struct partner *from, struct partner *to);
+/* Nothing that was sent to the partner has been delivered, or will be. */
+void ripc__sends_fail(struct partner *partner, int status);
 
 /* The partner has, or may have had, all that it needs to deliver it. */
 static inline bool ripc__may_be_complete(const struct outgoing *outgoing)

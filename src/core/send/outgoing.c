@@ -17,9 +17,8 @@
 #include "core/base/base.h"
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
-#include "core/move/opened.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
+#include "core/message/offers.h"
+#include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/claim.h"
 #include "core/partner/death.h"
@@ -29,19 +28,20 @@
 #include "core/peer/path.h"
 #include "core/peer/route.h"
 #include "core/peer/timing.h"
-#include "core/receive/incoming.h"
-#include "core/receive/order.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "cork.h"
 #include "ended.h"
 #include "finding.h"
 #include "moving.h"
+#include "opened.h"
+#include "order.h"
 #include "outgoing.h"
 #include "pump.h"
 #include "resend.h"
 #include "util/list.h"
 #include "util/timers.h"
+#include "write.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
@@ -455,6 +455,19 @@ static void number(struct outgoing *outgoing, struct batch *batch)
 	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->sent);
 }
 
+/*
+ * Is it an answer to its very partner? Then it goes before what waits, from first on, until it is
+ * known whom the ID means.
+ */
+static bool answer_passes(struct outgoing *outgoing, struct list *first)
+{
+	if (outgoing->direct && first != &outgoing->node) {
+		list_remove(&outgoing->node);
+		list_append(first, &outgoing->node);
+	}
+	return outgoing->direct;
+}
+
 void ripc__outgoing_advance(struct partner *partner)
 {
 	struct batch batch;
@@ -470,7 +483,7 @@ void ripc__outgoing_advance(struct partner *partner)
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		next = node->next;
-		if (!settled && !ripc__claim_answer_passes(outgoing, first_waiting(partner)))
+		if (!settled && !answer_passes(outgoing, first_waiting(partner)))
 			continue;
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);

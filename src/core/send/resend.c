@@ -7,7 +7,6 @@
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
-#include "core/receive/incoming.h"
 #include "outgoing.h"
 #include "resend.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short messages: one datagram each, unreliable, at most once (protocol.md, numbers).
+ * Short messages that are sent: one datagram each, unreliable, at most once (protocol.md, numbers).
  *
  * Until a partner has given us its token, copies of the first few are held: they are sent when
  * the partner is found, and again, under the same numbers, when it asks for another proof.
@@ -13,9 +13,9 @@
 #include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
+#include "core/message/offers.h"
 #include "core/message/queue.h"
-#include "core/move/returns.h"
-#include "core/move/write.h"
+#include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/partner/claim.h"
 #include "core/partner/find.h"
@@ -28,6 +28,7 @@
 #include "short.h"
 #include "util/crc32c.h"
 #include "util/list.h"
+#include "write.h"
 
 struct held_short {
 	uint64_t number; /* 0: not sent yet */
@@ -414,132 +415,4 @@ int ripc__short_send(struct ripc_service *service, const struct ripc_send *reque
 	if (request->flags || request->n_returns || request->reply_to || request->to_incarnation)
 		return send_any(service, request);
 	return ripc__short_send_items(service, request->to, request->items, request->n_items);
-}
-
-/* ---- receiving --------------------------------------------------------------------------- */
-
-/* False: seen before, or too old to tell. */
-static bool number_is_new(struct partner *partner, uint64_t number)
-{
-	struct ripc_stats *stats = &partner->service->ctx->stats;
-
-	if (number > partner->short_top) {
-		uint64_t ahead = number - partner->short_top;
-
-		partner->short_seen = ahead < 64 ? partner->short_seen << ahead : 0;
-		partner->short_seen |= 1;
-		partner->short_top = number;
-		return true;
-	}
-	if (partner->short_top - number >= 64) {
-		stats->drop_late++;
-		return false;
-	}
-	if (partner->short_seen >> (partner->short_top - number) & 1) {
-		stats->drop_duplicate++;
-		return false;
-	}
-	partner->short_seen |= 1ull << (partner->short_top - number);
-	return true;
-}
-
-/* Moves the items of an answer into the return buffers that were lent for it, if they fit. */
-static struct message *into_returns(struct message *message, struct lent *lent)
-{
-	uint32_t n = message->public.n_items;
-	struct message *moved;
-	struct ripc_buffer *places;
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (i >= lent->n || message->public.items[i].iov_len > lent->buffers[i].mem.iov_len)
-			return message;
-	}
-	moved = ripc__message_alloc(message->ctx, n, true);
-	if (!moved)
-		return message;
-	places = (struct ripc_buffer *)moved->public.places;
-	for (uint32_t i = 0; i < n; i++) {
-		struct iovec *item = (struct iovec *)&moved->public.items[i];
-
-		*item = (struct iovec){lent->buffers[i].mem.iov_base,
-			message->public.items[i].iov_len};
-		memcpy(item->iov_base, message->public.items[i].iov_base, item->iov_len);
-		places[i] = (struct ripc_buffer){.mem = *item, .place = RIPC_IN_RETURN,
-			.cookie = lent->buffers[i].cookie};
-	}
-	ripc__message_free(message);
-	ripc__lent_free(lent);
-	return moved;
-}
-
-static void deliver(struct partner *partner, const struct wire_packet *packet,
-		struct message *message)
-{
-	struct ripc_service *service = partner->service;
-	struct ripc_stats *stats = &service->ctx->stats;
-	struct lent *lent = packet->replies ?
-		ripc__lent_find(service, packet->replies, partner->id) : NULL;
-
-	if (lent)
-		message = into_returns(message, lent);
-	message->public.kind = RIPC_SHORT;
-	message->public.from = partner->id;
-	message->public.from_incarnation = partner->incarnation;
-	message->public.reply = packet->lends;
-	stats->short_received++;
-	stats->short_received_bytes += packet->payload_len;
-	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
-}
-
-/* Is it an answer that must wait, as its return buffers are still open to its sender? */
-static bool may_land(struct partner *partner, const struct wire_packet *packet)
-{
-	const struct lent *lent = ripc__lent_find(partner->service, packet->replies, partner->id);
-
-	if (!lent || !lent->permit)
-		return true;
-	if (wire_verify(packet, packet->intact ? 0 :
-			ripc__crc32c(0, packet->payload, packet->payload_len)))
-		return ripc__answer_may_land(partner, packet);
-	partner->service->ctx->stats.drop_checksum++;
-	return false;
-}
-
-void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
-{
-	struct ripc_service *service = partner->service;
-	struct ripc_context *ctx = service->ctx;
-	struct message *message;
-	uint8_t *bytes;
-	uint32_t crc = 0;
-
-	if (!ripc__queue_has_room(partner) || service->draining ||
-			ripc__share_left(partner, SHARE_SMALL) < packet->payload_len) {
-		ctx->stats.drop_queue_full++;
-		return;
-	}
-	if (packet->replies && !may_land(partner, packet))
-		return;
-	message = ripc__message_whole(ctx, packet);
-	if (!message) {
-		ctx->stats.drop_no_memory++;
-		return;
-	}
-	bytes = message->public.items[0].iov_base;
-	if (packet->intact)
-		memcpy(bytes, packet->payload, packet->payload_len);
-	else
-		crc = ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len);
-	if (!wire_verify(packet, crc)) {
-		ctx->stats.drop_checksum++;
-		ripc__message_free(message);
-		return;
-	}
-	if (!number_is_new(partner, packet->h.number)) {
-		ripc__message_free(message);
-		return;
-	}
-	if (packet->n_returns)
-		ripc__offer_note(partner, packet);
-	deliver(partner, packet, message);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short messages, both ways. */
+/* Short messages that are sent. */
 #ifndef RIPC_SHORT_H
 #define RIPC_SHORT_H
 
@@ -11,7 +11,6 @@ struct iovec;
 struct partner;
 struct ripc_send;
 struct ripc_service;
-struct wire_packet;
 
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
 #define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
@@ -19,7 +18,6 @@ struct wire_packet;
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
 int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
 		uint32_t n_items);
-void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
 uint32_t ripc__short_max(struct partner *partner);
 /* The partner was found, or asks to repeat: send what is held. Lost: drop it. */
 void ripc__held_send(struct partner *partner);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What rooms above do when something changes in a room below (core/upcalls.h). */
+#include "core/message/message.h"
+#include "core/message/offers.h"
+#include "core/message/queue.h"
+#include "core/message/returns.h"
+#include "core/partner/death.h"
+#include "core/partner/hint.h"
+#include "core/partner/partner.h"
+#include "core/peer/peer.h"
+#include "core/receive/incoming.h"
+#include "core/receive/short.h"
+#include "core/send/cork.h"
+#include "core/send/ended.h"
+#include "core/send/moving.h"
+#include "core/send/order.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
+#include "core/upcalls.h"
+#include "core/wire/wire.h"
+#include "util/list.h"
+#include "wait.h"
+
+static void peer_met(struct ripc_context *ctx, struct peer *peer)
+{
+	ripc__death_watch(ctx, peer->context);
+}
+
+static void partner_ready(struct partner *partner, bool forgot)
+{
+	if (forgot)
+		ripc__outgoing_again(partner, true, ripc__partner_may_repeat(partner));
+	ripc__held_send(partner);
+	ripc__outgoing_advance(partner);
+}
+
+static void route_ready(struct partner *partner)
+{
+	ripc__held_send(partner);
+	ripc__outgoing_hasten(partner);
+	ripc__outgoing_advance(partner);
+}
+
+static void received_forget(struct partner *partner)
+{
+	while (!list_empty(&partner->incoming))
+		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
+	ripc__offers_forget(partner);
+	ripc__permits_leave(partner);
+	ripc__held_drop(partner, true);
+}
+
+static void partner_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	received_forget(partner);
+	ripc__outgoing_lost(partner, status, gone_us);
+}
+
+static void partner_forgotten(struct partner *partner)
+{
+	received_forget(partner);
+	ripc__corked_forget(partner);
+}
+
+static void come_again(struct partner *partner, const struct wire_packet *packet)
+{
+	if (packet->h.type == WIRE_SHORT)
+		ripc__short_input(partner, packet);
+	else
+		ripc__incoming_announce(partner, packet);
+}
+
+const struct upcalls ripc__upcalls = {
+	.peer_met = peer_met,
+	.peer_left = ripc__inquiry_end,
+	.first_partner = ripc__wake_for_sweep,
+	.ports_drain = ripc__ports_drain,
+	.partner_ready = partner_ready,
+	.shorts_go = ripc__held_send,
+	.longs_go = ripc__outgoing_advance,
+	.route_ready = route_ready,
+	.partner_merged = ripc__sends_merge,
+	.partner_passed_by = ripc__sends_pass_by,
+	.partner_lost = partner_lost,
+	.partner_forgotten = partner_forgotten,
+	.sends_fail = ripc__sends_fail,
+	.partner_moved = ripc__queue_move,
+	.waiting_bytes = ripc__held_bytes,
+	.sent_handed = ripc__order_handed,
+	.sent_freed = ripc__outgoing_freed,
+	.come_again = come_again,
+	.fence_lifted = ripc__fence_lift,
+};

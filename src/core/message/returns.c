@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Return buffers that partners may write their answers into: the permission that a question
+ * carries, and its end.
+ *
+ * Design notes. A return buffer is opened for one partner and one question, on one device, once. It
+ * is closed before anything else can land in it or the application gets it back: when an answer
+ * comes, however it comes, when the application takes it back, when the question was not
+ * delivered, when the partner or the service goes. Where the device needs time for that, the answer
+ * is parked as it came, and comes again when nobody can write any more: so what is late of an
+ * attempt that was given up cannot fall into what another one brought. What the partner says is not
+ * checked further: it can only spoil the answer that it owes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/net/backend.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/peer/peer.h"
+#include "core/upcalls.h"
+#include "core/wire/wire.h"
+#include "fence.h"
+#include "lent.h"
+#include "places.h"
+#include "returns.h"
+#include "util/blocksum.h"
+#include "util/list.h"
+
+#define OPENED_LEAST UNASKED_BYTES /* smaller return buffers are not worth it */
+
+/* ---- closing ----------------------------------------------------------------------------- */
+
+static void permit_free(struct permit *permit)
+{
+	if (permit->lent)
+		permit->lent->permit = NULL;
+	permit->ctx->n_orphans -= permit->orphan;
+	permit->ctx->changed = true;
+	list_remove(&permit->node);
+	list_remove(&permit->fence.node);
+	free(permit->parked);
+	free(permit);
+}
+
+/* True: nobody can write any more; it is gone. */
+static bool withdraw(struct permit *permit, bool is_done)
+{
+	struct device *device = permit->device;
+	ripc__key_closer *mem_close = is_done ? device->ops->mem_close :
+		ripc__revoker(device->ops);
+
+	if (permit->closing)
+		return false;
+	permit->closing = true;
+	for (uint32_t i = 0; i < permit->n; i++) {
+		const struct wire_return *buffer = &permit->buffers[i];
+		struct ripc__key key = {buffer->address, buffer->key};
+
+		if (buffer->len && mem_close(device->dev, &key,
+				(uintptr_t)permit | 1) == -EINPROGRESS)
+			permit->n_fencing++;
+	}
+	if (permit->n_fencing)
+		return false;
+	permit_free(permit);
+	return true;
+}
+
+bool ripc__returns_withdraw(struct lent *lent, bool is_done)
+{
+	return !lent->permit || withdraw(lent->permit, is_done);
+}
+
+static void parked_drop(struct permit *permit)
+{
+	free(permit->parked);
+	permit->parked = NULL;
+}
+
+void ripc__returns_abandon(struct lent *lent)
+{
+	struct permit *permit = lent->permit;
+
+	if (!permit || withdraw(permit, false))
+		return;
+	permit->lent = NULL;
+	parked_drop(permit);
+}
+
+void ripc__returns_close(struct lent *lent, struct outgoing *question, struct list *fencing)
+{
+	struct permit *permit = lent->permit;
+
+	if (!permit || withdraw(permit, false))
+		return;
+	parked_drop(permit);
+	permit->fence.outgoing = question;
+	list_append(fencing, &permit->fence.node);
+}
+
+void ripc__permits_leave(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->service->ctx->permits) {
+		struct permit *permit = list_entry(node, struct permit, node);
+
+		if (permit->partner != partner || withdraw(permit, false))
+			continue;
+		permit->partner = NULL;
+		parked_drop(permit);
+	}
+}
+
+void ripc__permits_orphan(struct ripc_service *service)
+{
+	list_for_each(node, &service->lent) {
+		struct lent *lent = list_entry(node, struct lent, node);
+		struct permit *permit = lent->permit;
+
+		ripc__returns_abandon(lent);
+		if (!lent->permit)
+			continue;
+		/* A question that waits for it is counted itself. */
+		permit->orphan = list_empty(&permit->fence.node);
+		service->ctx->n_orphans += permit->orphan;
+		lent->permit = NULL;
+	}
+}
+
+void ripc__permits_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->permits))
+		permit_free(list_entry(ctx->permits.next, struct permit, node));
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+/* Is it such that it may write there, and is that worth it? */
+static bool may_open(const struct partner *partner, const struct lent *lent)
+{
+	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	bool any = false;
+
+	for (uint32_t i = 0; i < lent->n; i++) {
+		if (lent->buffers[i].mem.iov_len >= OPENED_LEAST)
+			any |= i < WIRE_RETURNS_MAX;
+	}
+	return any && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
+		partner->current && partner->resolved && !lent->in_use && !lent->cancelled &&
+		lent->opened_for != partner->incarnation;
+}
+
+/* Opens those that are large enough; false: none was. */
+static bool open_buffers(struct permit *permit)
+{
+	struct lent *lent = permit->lent;
+	struct device *device = permit->device;
+	struct ripc__key key;
+
+	lent->opened = 0;
+	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
+		const struct iovec *mem = &lent->buffers[i].mem;
+
+		if (mem->iov_len < OPENED_LEAST || device->ops->mem_open(device->dev,
+				permit->partner->peer->route, mem->iov_base, mem->iov_len, true,
+				&key))
+			continue;
+		permit->buffers[i] = (struct wire_return){mem->iov_len, key.address, key.key};
+		permit->n = i + 1;
+		lent->opened |= (uint8_t)(1u << i);
+	}
+	return lent->opened;
+}
+
+static void permit_open(struct partner *partner, struct lent *lent)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct permit *permit = calloc(1, sizeof(*permit));
+
+	if (!permit)
+		return;
+	permit->ctx = ctx;
+	permit->lent = lent;
+	permit->partner = partner;
+	permit->device = ripc__peer_device(ctx, partner->peer);
+	list_init(&permit->fence.node);
+	list_append(&ctx->permits, &permit->node);
+	lent->permit = permit;
+	lent->opened_for = partner->incarnation;
+	lent->opened_on = permit->device;
+	if (!open_buffers(permit))
+		permit_free(permit);
+}
+
+/* Bytes that the extension takes if it is opened. */
+static uint32_t offer_len(const struct lent *lent)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
+		if (lent->buffers[i].mem.iov_len >= OPENED_LEAST)
+			n = i + 1;
+	}
+	return WIRE_RETURNS_LEN(n);
+}
+
+void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
+		struct wire_packet *packet)
+{
+	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	struct lent *lent = lends ? ripc__lent_by_id(partner->service, lends) : NULL;
+
+	if (!lent || offer_len(lent) > room)
+		return;
+	if (!lent->permit && may_open(partner, lent))
+		permit_open(partner, lent);
+	if (!lent->permit)
+		return;
+	if (lent->permit->partner != partner || lent->permit->device != device)
+		ripc__returns_withdraw(lent, false);
+	if (!lent->permit || lent->permit->closing)
+		return;
+	packet->n_returns = lent->permit->n;
+	packet->offers = lent->permit->buffers;
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+/* Only one at a time: others are repeated, or lost. */
+static void park(struct permit *permit, const struct partner *partner,
+		const struct wire_packet *packet)
+{
+	uint32_t len = packet->prefix_len + packet->payload_len;
+
+	if (permit->parked || permit->partner != partner || !list_empty(&permit->fence.node))
+		return;
+	permit->parked = malloc(sizeof(*permit->parked) + len);
+	if (!permit->parked)
+		return;
+	*permit->parked = (struct parked){.len = len, .intact = packet->intact,
+		.device = ripc__peer_device(permit->ctx, partner->peer),
+		.keys = packet->h.type == WIRE_ANNOUNCE ? packet->announce.keys : 0};
+	memcpy(permit->parked->bytes, packet->prefix, len);
+}
+
+bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *packet)
+{
+	struct lent *lent = packet->replies ?
+		ripc__lent_find(partner->service, packet->replies, partner->id) : NULL;
+	bool is_done = packet->h.type == WIRE_ANNOUNCE &&
+		packet->announce.keys == WIRE_KEYS_WRITTEN;
+
+	if (!lent || ripc__returns_withdraw(lent, is_done))
+		return true;
+	park(lent->permit, partner, packet);
+	return false;
+}
+
+static void come_again(struct partner *partner, const struct parked *parked)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet;
+
+	if (wire_decode(parked->bytes, parked->len, &packet))
+		return; /* cannot be: it was understood before */
+	packet.intact = parked->intact;
+	packet.n_returns = 0;
+	if (packet.h.type == WIRE_ANNOUNCE)
+		packet.announce.keys = parked->device == ripc__peer_device(ctx, partner->peer) ?
+			parked->keys : 0;
+	ctx->up->come_again(partner, &packet);
+}
+
+void ripc__permit_fenced(uint64_t cookie)
+{
+	struct permit *permit = (struct permit *)(uintptr_t)(cookie & ~1ull);
+	struct partner *partner = permit->partner;
+	struct parked *parked = permit->parked;
+
+	if (--permit->n_fencing > 0)
+		return;
+	permit->parked = NULL;
+	if (permit->lent)
+		permit->lent->permit = NULL;
+	permit->lent = NULL;
+	if (!list_empty(&permit->fence.node))
+		permit->ctx->up->fence_lifted(&permit->fence);
+	permit_free(permit);
+	if (parked)
+		come_again(partner, parked);
+	free(parked);
+}
+
+/* ---- what was written -------------------------------------------------------------------- */
+
+/* All that did not come along fits where the partner could write it, by this device: another one
+ * may be such that nothing is altered on its way. */
+static bool fits(const struct partner *partner, const struct lent *lent,
+		const struct wire_packet *packet)
+{
+	uint64_t end = 0;
+
+	if (lent->opened_for != partner->incarnation || lent->opened_on !=
+			ripc__peer_device(partner->service->ctx, partner->peer))
+		return false;
+	for (uint32_t i = 0; i < packet->n_items; i++) {
+		uint64_t len = wire_item_len(packet, i);
+
+		end += len;
+		if (len == 0 || end <= packet->payload_len)
+			continue;
+		if (i >= WIRE_RETURNS_MAX || !(lent->opened >> i & 1) ||
+				len > lent->buffers[i].mem.iov_len)
+			return false;
+	}
+	return true;
+}
+
+/* What came with the announcement is the beginning. */
+static void put_payload(const struct message *message, const struct wire_packet *packet)
+{
+	const uint8_t *from = packet->payload;
+	uint32_t left = packet->payload_len;
+
+	for (uint32_t i = 0; left > 0; i++) {
+		const struct iovec *item = &message->public.items[i];
+		uint32_t n = item->iov_len < left ? (uint32_t)item->iov_len : left;
+
+		if (n)
+			memcpy(item->iov_base, from, n);
+		from += n;
+		left -= n;
+	}
+}
+
+/* Where bytes may be altered on the way: is it what was sent? */
+static bool is_right(const struct partner *partner, const struct message *message,
+		const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = message->ctx;
+
+	if (ripc__moves_intact(&ripc__peer_device(ctx, partner->peer)->attr))
+		return true;
+	if (packet->h.flags & WIRE_F_LAST && packet->announce.sum == ripc__blocksum_items(
+			message->public.items, message->public.n_items, packet->payload_len))
+		return true;
+	ctx->stats.drop_checksum++;
+	return false;
+}
+
+struct message *ripc__written_message(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct lent *lent = ripc__lent_find(partner->service, packet->replies, partner->id);
+	struct message *message;
+
+	if (!lent || lent->permit || !fits(partner, lent, packet))
+		return NULL;
+	message = ripc__places_find(partner, packet, lent);
+	if (!message)
+		return NULL;
+	put_payload(message, packet);
+	if (!is_right(partner, message, packet)) {
+		lent->opened = 0; /* nor will it be by repeating it */
+		ripc__places_release(partner->service, message);
+		return NULL;
+	}
+	ripc__places_settle(message);
+	ctx->stats.landed_bytes += packet->announce.total - packet->payload_len;
+	ripc__lent_free(lent);
+	return message;
+}

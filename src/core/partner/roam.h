@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Changes of the route to a partner. */
+#ifndef RIPC_ROAM_H
+#define RIPC_ROAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct device;
+struct partner;
+struct ripc__addr;
+struct ripc__answer;
+struct ripc__event;
+struct ripc_context;
+
+/* Does it lead nowhere, as a network says that would know, and is there no other? */
+bool ripc__route_is_lost(const struct partner *partner);
+/* A route that took its time is ready, or has failed. */
+void ripc__route_opened(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
+/* Looks for other routes; no packet may be in the making. */
+void ripc__routes_mend(struct ripc_context *ctx);
+/* The resolver has answered: goes on by another device if the present one is broken. */
+void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
+void ripc__routes_retry(struct ripc_context *ctx);
+/* A valid packet has come from an address that is not where the route leads. */
+void ripc__peer_moved(struct partner *partner, struct device *device,
+		const struct ripc__addr *from, uint32_t len);
+/* The answer to an echo: true if it proves a new route, which is taken. */
+bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
+		const struct ripc__addr *from);
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all who send to us share, and how much of it each holds: credit, memory, and places for
+ * unfinished messages.
+ *
+ * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
+ * besides: whoever comes next finds something left, however many have come before, from another
+ * host as from the same one. Who is alone can have a third of all. What a host holds is the sum
+ * over its peers, so that claiming many contexts gains nothing.
+ *
+ * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
+ * peer count as holding no more than leaves the host's other peers half.
+ */
+#include "core/memory/pool.h"
+#include "core/objects.h"
+#include "core/peer/peer.h"
+#include "core/peer/share.h"
+#include "partner.h"
+#include "share.h"
+
+/* What a peer holds is counted in 32 bits: of bytes, and of KiB. */
+#define SMALL_MAX (1u << 30)
+
+void ripc__shares_set(struct ripc_context *ctx)
+{
+	struct ripc__pool_stats pool;
+
+	ripc__pool_stats(ctx->pool, &pool);
+	ctx->held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
+	ctx->held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
+	if (ctx->held_max[SHARE_LARGE] > LARGE_MAX)
+		ctx->held_max[SHARE_LARGE] = LARGE_MAX;
+	ctx->held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
+	ctx->held_max[SHARE_GRANTED] = GRANTED_MAX;
+}
+
+uint64_t ripc__share_left(const struct partner *partner, enum share share)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
+	uint64_t held = ctx->held[share] + peer->host->held[share] + peer->held[share];
+
+	return held < ctx->held_max[share] ? ctx->held_max[share] - held : 0;
+}
+
+void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] += (uint64_t)amount;
+	peer->host->held[share] += (uint64_t)amount;
+	peer->held[share] += (uint32_t)amount;
+}
+
+struct holding ripc__share_hold(struct partner *partner, enum share share, uint64_t amount)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	uint64_t taken = ctx->held[share] + partner->peer->host->held[share] + amount;
+	uint64_t left = taken < ctx->held_max[share] ? ctx->held_max[share] - taken : 0;
+	struct holding held = {(uint32_t)amount, (uint32_t)amount};
+
+	if (share == SHARE_LARGE && held.own > left / 2)
+		held.own = (uint32_t)(left / 2);
+	ripc__share_take(partner, share, held.own);
+	partner->service->ctx->held[share] += held.all - held.own;
+	return held;
+}
+
+void ripc__share_release(struct partner *partner, enum share share, struct holding held)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] -= held.all;
+	peer->host->held[share] -= held.own;
+	peer->held[share] -= held.own;
+}

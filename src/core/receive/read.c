@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages that are read: where the network can read by itself what a partner has opened for
+ * us, the items go straight to their places, with the keys of the announcement.
+ *
+ * Design notes. Messages take turns, a read at a time, so that a long one does not hold up a
+ * short one; a partner has its share of all reads (moves.h). When a read fails, or none is taken
+ * for long, the message is pulled (incoming.c) as soon as none is in progress: until then the
+ * places may be written to. For the same reason a message that is given up leaves its places
+ * here. What the partner says is checked by the device: it can only spoil its own message. The
+ * checksum may come when all has been read, as its sender computes it meanwhile.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "collect.h"
+#include "core/message/lent.h"
+#include "core/message/places.h"
+#include "core/net/backend.h"
+#include "core/partner/partner.h"
+#include "core/peer/moves.h"
+#include "core/peer/path.h"
+#include "core/peer/peer.h"
+#include "core/peer/timing.h"
+#include "core/wire/wire.h"
+#include "incoming.h"
+#include "read.h"
+#include "util/blocksum.h"
+#include "util/list.h"
+
+static const struct iovec *items_of(const struct reading *reading)
+{
+	const struct message *message = reading->incoming ? reading->incoming->message :
+		reading->message;
+
+	return message->public.items;
+}
+
+static bool is_registered(const struct device *device)
+{
+	return device->attr.caps & RIPC_CAP_REGISTERED && device->ops->mem_reg;
+}
+
+/* ---- the beginning and the end ----------------------------------------------------------- */
+
+static void reading_free(struct reading *reading)
+{
+	struct device *device = reading->device;
+
+	for (uint32_t i = 0; i < reading->n_items; i++) {
+		if (reading->items[i].region)
+			device->ops->mem_dereg(device->dev, reading->items[i].region);
+	}
+	list_remove(&reading->node);
+	if (reading->incoming)
+		reading->incoming->reading = NULL;
+	free(reading);
+}
+
+/* Items with their keys; false: the memory for one cannot be registered. */
+static bool items_take(struct reading *reading, const struct wire_packet *announce)
+{
+	const struct iovec *places = items_of(reading);
+	struct device *device = reading->device;
+
+	for (; reading->n_items < announce->n_items; reading->n_items++) {
+		struct read_item *item = &reading->items[reading->n_items];
+		const struct iovec *place = &places[reading->n_items];
+
+		wire_item_key(announce, reading->n_items, &item->key.address, &item->key.key);
+		if (place->iov_len && is_registered(device) && device->ops->mem_reg(device->dev,
+				reading->incoming->partner->peer->route, place->iov_base,
+				place->iov_len, false, &item->region))
+			return false;
+	}
+	return true;
+}
+
+/* What came with the announcement, from the first byte on, need not be read. */
+static void take_carried(struct reading *reading, const struct wire_packet *announce)
+{
+	struct incoming *incoming = reading->incoming;
+
+	incoming->crc = incoming->n_pieces = 0;
+	incoming->have = incoming->got = incoming->high = 0;
+	ripc__collect(incoming, announce, 0);
+	reading->next = reading->got = incoming->got;
+}
+
+static void take_sum(struct reading *reading, const struct wire_packet *announce)
+{
+	reading->is_told = announce->announce.keys != WIRE_KEYS_SUMMING ||
+		ripc__moves_intact(&reading->device->attr);
+	reading->told = announce->announce.sum;
+}
+
+/* Is what was read known to be right, or can it be found out, with the sum of whole blocks? */
+static bool is_checkable(const struct device *device, const struct wire_packet *announce)
+{
+	const struct ripc__attr *attr = &device->attr;
+
+	return ripc__moves_intact(attr) || ((announce->h.flags & WIRE_F_LAST ||
+		announce->announce.keys == WIRE_KEYS_SUMMING) &&
+		(!attr->read_max || attr->read_max >= RIPC__BLOCK));
+}
+
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce)
+{
+	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, incoming->partner->peer);
+	struct reading *reading;
+
+	if (incoming->reading || incoming->unreadable ||
+			announce->payload_len >= incoming->total ||
+			!is_checkable(device, announce))
+		return false;
+	reading = calloc(1, sizeof(*reading) + announce->n_items * sizeof(struct read_item));
+	if (!reading)
+		return false;
+	list_init(&reading->node);
+	reading->incoming = incoming;
+	reading->device = device;
+	reading->moved_us = ctx->now_us;
+	reading->remote = ripc__peer_remote(incoming->partner->peer);
+	if (!items_take(reading, announce)) {
+		reading_free(reading);
+		return false;
+	}
+	incoming->reading = reading;
+	take_carried(reading, announce);
+	take_sum(reading, announce);
+	list_append(&ctx->readings, &reading->node);
+	ripc__reads_post(ctx);
+	return true;
+}
+
+/* The last read of one that failed has ended. */
+static void pull_instead(struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+
+	reading_free(reading);
+	ripc__incoming_unreadable(incoming);
+}
+
+void ripc__reading_fail(struct reading *reading)
+{
+	reading->failed = true;
+	list_remove(&reading->node);
+	if (reading->n_busy == 0)
+		pull_instead(reading);
+}
+
+bool ripc__reading_is_stuck(const struct reading *reading)
+{
+	const struct ripc_context *ctx = reading->incoming->partner->service->ctx;
+
+	/* Who computes for long says so again and again. */
+	uint64_t patience_us = reading->got == reading->incoming->total ?
+		ripc__silence_of_read_us(ctx) : ripc__silence_of_move_us(ctx);
+
+	return reading->n_busy == 0 && ctx->now_us - reading->moved_us >= patience_us;
+}
+
+/* All has come. */
+static void complete(struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+	struct ripc_context *ctx = incoming->partner->service->ctx;
+
+	if (!reading->is_told)
+		return; /* that sum will come */
+	if (!ripc__moves_intact(&reading->device->attr) &&
+			ripc__blocksum_told(reading->sum) != reading->told) {
+		ctx->stats.drop_checksum++;
+		ripc__reading_fail(reading);
+		return;
+	}
+	reading_free(reading);
+	ripc__incoming_read(incoming);
+}
+
+bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce)
+{
+	const struct incoming *incoming = reading->incoming;
+	bool is_told;
+
+	if (reading->is_told || !is_checkable(reading->device, announce))
+		return false;
+	take_sum(reading, announce);
+	reading->moved_us = incoming->partner->service->ctx->now_us;
+	is_told = reading->is_told;
+	if (reading->got == incoming->total)
+		complete(reading);
+	return is_told;
+}
+
+/* ---- given up ---------------------------------------------------------------------------- */
+
+bool ripc__reading_leave(struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+	struct ripc_service *service = incoming->partner->service;
+
+	if (reading->n_busy == 0) {
+		reading_free(reading);
+		return false;
+	}
+	reading->service = service;
+	reading->message = incoming->message;
+	reading->lent = incoming->lent;
+	reading->incoming = NULL;
+	incoming->reading = NULL;
+	list_remove(&reading->node);
+	list_append(&service->ctx->lingering, &reading->node);
+	return true;
+}
+
+/* Nothing is written to its places any more. */
+static void places_leave(struct ripc_context *ctx, struct reading *reading)
+{
+	struct ripc_service *service = reading->service;
+	struct message *message = reading->message;
+
+	if (reading->lent)
+		reading->lent->in_use = false;
+	ctx->n_orphans -= service == NULL;
+	ctx->changed = true;
+	reading_free(reading); /* first, as it is to be deregistered while it is still there */
+	ripc__places_release(service, message);
+}
+
+void ripc__readings_orphan(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	list_for_each(node, &ctx->lingering) {
+		struct reading *reading = list_entry(node, struct reading, node);
+
+		if (reading->service != service)
+			continue;
+		ripc__places_orphan(reading->message);
+		reading->service = NULL;
+		reading->lent = NULL;
+		ctx->n_orphans++;
+	}
+}
+
+void ripc__readings_deregister(struct ripc_context *ctx)
+{
+	list_for_each(node, &ctx->lingering) {
+		struct reading *reading = list_entry(node, struct reading, node);
+
+		for (uint32_t i = 0; i < reading->n_items; i++) {
+			if (reading->items[i].region)
+				reading->device->ops->mem_dereg(reading->device->dev,
+					reading->items[i].region);
+			reading->items[i].region = NULL;
+		}
+	}
+}
+
+void ripc__readings_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->lingering))
+		free(list_entry(list_pop(&ctx->lingering), struct reading, node));
+}
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+static struct read_slot *slot_free(struct reading *reading)
+{
+	for (uint32_t i = 0; i < READS_OF_ONE; i++) {
+		if (reading->slots[i].len == 0)
+			return &reading->slots[i];
+	}
+	return NULL;
+}
+
+/* Goes on to the item that contains the next byte. */
+static void item_find(struct reading *reading)
+{
+	const struct iovec *items = items_of(reading);
+
+	while (reading->next - reading->item_start >= items[reading->item].iov_len)
+		reading->item_start += items[reading->item++].iov_len;
+}
+
+static void read_begins(struct ripc_context *ctx, struct reading *reading)
+{
+	reading->n_busy++;
+	reading->moved_us = ctx->now_us;
+	ripc__move_begins(&ctx->reads, &reading->remote);
+}
+
+static void read_ends(struct ripc_context *ctx, struct reading *reading)
+{
+	ripc__move_ends(&ctx->reads, &reading->remote);
+	reading->n_busy--;
+	reading->moved_us = ctx->now_us;
+}
+
+/* Asks for the next bytes of one item. */
+static int read_next(struct reading *reading, struct read_slot *slot)
+{
+	struct incoming *incoming = reading->incoming;
+	struct device *device = reading->device;
+	uint64_t offset, left, most = device->attr.read_max;
+	const struct iovec *item;
+	int error;
+
+	item_find(reading);
+	item = &items_of(reading)[reading->item];
+	offset = reading->next - reading->item_start;
+	left = item->iov_len - offset;
+	most = most && most < READ_BYTES ? most : READ_BYTES;
+	if (!ripc__moves_intact(&device->attr))
+		most -= most % RIPC__BLOCK;
+	*slot = (struct read_slot){.reading = reading, .mem = (char *)item->iov_base + offset,
+		.len = left < most ? left : most};
+	slot->end = reading->next + slot->len;
+	if (!(device->attr.caps & RIPC_CAP_LAZY) &&
+			ripc__places_fault(incoming->message, reading->next, slot->end))
+		error = -ENOMEM;
+	else
+		error = device->ops->read(device->port, incoming->partner->peer->route,
+			&reading->items[reading->item].key, offset, slot->mem, slot->len,
+			(uintptr_t)slot);
+	if (error) {
+		slot->len = 0;
+		return error;
+	}
+	reading->next = slot->end;
+	read_begins(incoming->partner->service->ctx, reading);
+	return 0;
+}
+
+/* The next read of one message. True: the device took it. */
+static bool take_turn(struct ripc_context *ctx, struct reading *reading)
+{
+	struct incoming *incoming = reading->incoming;
+	struct read_slot *slot = slot_free(reading);
+	int error = -EHOSTUNREACH;
+
+	if (reading->device == ripc__peer_device(ctx, incoming->partner->peer) &&
+			!incoming->partner->peer->opening)
+		error = slot && ripc__moves_left(&ctx->reads, &reading->remote) ?
+			read_next(reading, slot) : -EAGAIN;
+	if (error && error != -EAGAIN) {
+		ctx->stats.reads_failed++;
+		ripc__reading_fail(reading);
+		return false;
+	}
+	if (error)
+		return false;
+	/* There may be more of them than reads: next time the others are first. */
+	list_remove(&reading->node);
+	if (reading->next < incoming->total)
+		list_append(&ctx->readings, &reading->node);
+	return true;
+}
+
+void ripc__reads_post(struct ripc_context *ctx)
+{
+	bool any = true;
+
+	while (any) {
+		any = false;
+		list_for_each_safe(node, &ctx->readings) {
+			if (ctx->reads.n == READS_MAX)
+				return;
+			any |= take_turn(ctx, list_entry(node, struct reading, node));
+		}
+	}
+}
+
+static void came(struct ripc_context *ctx, struct reading *reading, const struct read_slot *slot,
+		size_t len)
+{
+	struct incoming *incoming = reading->incoming;
+
+	reading->got += len;
+	ctx->stats.read_bytes += len;
+	incoming->heard_us = incoming->arrived_us = ctx->now_us;
+	if (!ripc__moves_intact(&reading->device->attr))
+		reading->sum += ripc__blocksum(slot->mem, len, slot->end - len);
+}
+
+void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status)
+{
+	struct read_slot *slot = (struct read_slot *)(uintptr_t)cookie;
+	struct reading *reading = slot->reading;
+	size_t len = slot->len;
+
+	slot->len = 0;
+	read_ends(ctx, reading);
+	ctx->stats.reads_failed += status != 0;
+	if (!reading->incoming) {
+		if (reading->n_busy == 0)
+			places_leave(ctx, reading);
+	} else if (status || reading->failed) {
+		ripc__reading_fail(reading);
+	} else {
+		came(ctx, reading, slot, len);
+		if (reading->got == reading->incoming->total)
+			complete(reading);
+	}
+	ripc__reads_post(ctx);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Short messages that come. */
+#ifndef RIPC_RECEIVE_SHORT_H
+#define RIPC_RECEIVE_SHORT_H
+
+struct partner;
+struct wire_packet;
+
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
+
+#endif

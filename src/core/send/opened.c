@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The items of an outgoing long message, opened so that its receiver can read them by itself, and
+ * closed again before the application gets them back.
+ *
+ * Design notes. What was opened is for one device: when the route moves to another one it is
+ * closed, and the receiver asks for the bytes. A key that a device cannot close at once may be
+ * used until RIPC_EV_FENCED; until then the message holds its memory (ended.c). A message often
+ * begins with a header of the application, in memory that is not to be shown: the first items, as
+ * far as they are short, go along with each announcement. The checksum of a long message is
+ * computed while it is being read already, by the call that sends it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/message/fence.h"
+#include "core/net/backend.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/peer/peer.h"
+#include "core/wire/wire.h"
+#include "ended.h"
+#include "opened.h"
+#include "order.h"
+#include "outgoing.h"
+#include "util/blocksum.h"
+#include "util/list.h"
+
+#define CARRIED_MAX 512u /* bytes that go along */
+
+static int item_open(struct opened *opened, const struct iovec *item)
+{
+	struct device *device = opened->device;
+	struct opened_item *at = &opened->items[opened->n];
+	struct peer *peer = opened->fence.outgoing->partner->peer;
+
+	*at = (struct opened_item){.len = item->iov_len};
+	if (!at->len)
+		return 0;
+	return device->ops->mem_open(device->dev, peer->route, item->iov_base, at->len, false,
+		&at->key);
+}
+
+static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
+{
+	struct opened *opened = outgoing->opened;
+	struct device *device;
+	ripc__key_closer *mem_close;
+
+	if (!opened)
+		return;
+	outgoing->opened = NULL;
+	device = opened->device;
+	mem_close = hand && opened->given ? device->ops->mem_hand :
+		is_done ? device->ops->mem_close : ripc__revoker(device->ops);
+	for (uint32_t i = 0; i < opened->n; i++) {
+		if (opened->items[i].len && mem_close(device->dev, &opened->items[i].key,
+				(uintptr_t)opened) == -EINPROGRESS)
+			opened->n_fencing++;
+	}
+	if (opened->n_fencing == 0) {
+		free(opened);
+		return;
+	}
+	list_append(&outgoing->fencing, &opened->fence.node);
+}
+
+static uint32_t keyed_prefix(const struct outgoing *outgoing)
+{
+	return WIRE_HEADER_MAX + ripc__order_bytes(outgoing) + WIRE_ANNOUNCE_BODY +
+		24 * outgoing->n_items;
+}
+
+/* Bytes of the first items that go along: whatever is repeated must fit into any datagram. */
+uint32_t ripc__opened_carried(const struct outgoing *outgoing)
+{
+	uint32_t prefix = keyed_prefix(outgoing), most = CARRIED_MAX, bytes = 0;
+
+	if (prefix + most > DATAGRAM_BASE)
+		return 0;
+	for (uint32_t i = 0; i < outgoing->n_items; i++) {
+		if (outgoing->items[i].iov_len > most - bytes)
+			break;
+		bytes += (uint32_t)outgoing->items[i].iov_len;
+	}
+	return bytes;
+}
+
+uint32_t ripc__opened_least(const struct outgoing *outgoing)
+{
+	return keyed_prefix(outgoing) + ripc__opened_carried(outgoing);
+}
+
+uint32_t ripc__opened_room(const struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+	struct peer *peer = outgoing->partner->peer;
+	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	uint32_t least = ripc__opened_least(outgoing);
+	uint32_t most = DATAGRAM_BASE; /* large datagrams may be what vanishes */
+
+	if (ripc__peer_device(ctx, peer)->attr.caps & (RIPC_CAP_RELIABLE | RIPC_CAP_SIZED) &&
+			least > most)
+		most = least;
+	return room < most ? room : most;
+}
+
+/* Opens all items but those that go along, or none. */
+static bool open_all(struct outgoing *outgoing, struct device *device)
+{
+	struct opened *opened = calloc(1, sizeof(*opened) +
+		outgoing->n_items * sizeof(struct opened_item));
+	uint64_t end = 0;
+
+	if (!opened)
+		return false;
+	opened->fence.outgoing = outgoing;
+	opened->device = device;
+	opened->given = outgoing->flags & RIPC_GIVE && device->attr.caps & RIPC_CAP_MAP;
+	opened->carried = ripc__opened_carried(outgoing);
+	outgoing->opened = opened;
+	for (; opened->n < outgoing->n_items; opened->n++) {
+		end += outgoing->items[opened->n].iov_len;
+		if (end > opened->carried && item_open(opened, &outgoing->items[opened->n])) {
+			outgoing->unopenable = true;
+			close_all(outgoing, false, true); /* nobody knows of it yet */
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A message that mostly goes unasked needs no keys; nor does one that is under way already. A
+ * partner that has not answered yet, or may be gone, gets none: then its end leaves nothing
+ * unknown. An announcement without keys ends a reading: all announcements of a message have room
+ * for keys, or none has any.
+ */
+bool ripc__opened_may(const struct outgoing *outgoing)
+{
+	const struct partner *partner = outgoing->partner;
+	const struct device *device = ripc__peer_device(outgoing->service->ctx, partner->peer);
+
+	return device->attr.caps & RIPC_CAP_READ && !outgoing->unopenable &&
+		outgoing->state == OUT_ACTIVE &&
+		outgoing->total > UNASKED_BYTES && outgoing->limit <= UNASKED_BYTES &&
+		partner->token_out && partner->current &&
+	       (partner->resolved || outgoing->direct) &&
+	       ripc__opened_least(outgoing) <= ripc__opened_room(outgoing);
+}
+
+bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
+{
+	struct device *device = ripc__peer_device(outgoing->service->ctx,
+		outgoing->partner->peer);
+
+	/* What was given may have been mapped there, and delivered. */
+	if (outgoing->opened && outgoing->opened->device != device)
+		ripc__opened_hand(outgoing, false);
+	if (room < ripc__opened_least(outgoing))
+		return false;
+	if (!outgoing->opened && (outgoing->exposed || !ripc__opened_may(outgoing) ||
+			!open_all(outgoing, device)))
+		return false;
+	for (uint32_t i = 0; i < outgoing->n_items; i++) {
+		keys[2 * i] = outgoing->opened->items[i].key.address;
+		keys[2 * i + 1] = outgoing->opened->items[i].key.key;
+	}
+	outgoing->exposed = true;
+	return true;
+}
+
+static bool may_follow(const struct outgoing *outgoing)
+{
+	return outgoing->sums && !outgoing->summed && outgoing->opened &&
+		!outgoing->opened->given;
+}
+
+/* Where bytes may be altered on the way, the receiver compares what is moved. */
+void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
+{
+	const struct device *device = ripc__peer_device(outgoing->message.ctx,
+		outgoing->partner->peer);
+
+	if (ripc__moves_intact(&device->attr))
+		return;
+	if (may_follow(outgoing)) {
+		packet->announce.keys = WIRE_KEYS_SUMMING;
+		outgoing->opened->is_summing = true;
+		return;
+	}
+	if (!outgoing->summed)
+		outgoing->sum = ripc__blocksum_items(outgoing->items, outgoing->n_items,
+			packet->payload_len);
+	outgoing->summed = true;
+	packet->h.flags |= WIRE_F_LAST;
+	packet->announce.sum = outgoing->sum;
+}
+
+void ripc__opened_close(struct outgoing *outgoing)
+{
+	close_all(outgoing, false, false);
+}
+
+void ripc__opened_hand(struct outgoing *outgoing, bool is_done)
+{
+	close_all(outgoing, true, is_done);
+}
+
+void ripc__opened_fenced(uint64_t cookie)
+{
+	struct opened *opened = (struct opened *)(uintptr_t)cookie;
+
+	if (--opened->n_fencing > 0)
+		return;
+	ripc__fence_lift(&opened->fence);
+	free(opened);
+}
+
+void ripc__opened_forget(struct outgoing *outgoing)
+{
+	while (!list_empty(&outgoing->fencing))
+		free(list_entry(list_pop(&outgoing->fencing), struct fence, node));
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The items of a long message, opened for their receiver. */
+#ifndef RIPC_OPENED_H
+#define RIPC_OPENED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/message/fence.h"
+#include "core/net/backend.h"
+
+struct device;
+struct iovec;
+struct outgoing;
+struct wire_packet;
+
+/* The items of a long message as their receiver can read them by one device. */
+struct opened {
+	struct fence fence;    /* once it was closed */
+	struct device *device;
+	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
+	uint32_t carried;      /* bytes of items not opened */
+	bool given;            /* the receiver may map them */
+	bool is_summing;       /* the receiver was told that their checksum follows */
+	struct opened_item {
+		struct ripc__key key;
+		size_t len;    /* 0: nothing was opened */
+	} items[];
+};
+
+/* The keys for an announcement with room for so many bytes before the payload, two numbers per
+ * item; opens the items the first time. False: this one goes without keys. */
+bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
+/* Would it open them now? */
+bool ripc__opened_may(const struct outgoing *outgoing);
+/* Bytes of the first items that go along with such an announcement; what it takes, with these. */
+uint32_t ripc__opened_carried(const struct outgoing *outgoing);
+uint32_t ripc__opened_least(const struct outgoing *outgoing);
+/* Bytes of a repeated announcement, at most: more than usual if need be, where all lengths pass. */
+uint32_t ripc__opened_room(const struct outgoing *outgoing);
+/* Adds the checksum of what does not come in datagrams to an announcement, where it is needed; or
+ * says that it follows, as that takes long. */
+void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
+/* From now on nobody may read them; outgoing->fencing tells whether somebody still can. */
+void ripc__opened_close(struct outgoing *outgoing);
+void ripc__opened_fenced(uint64_t cookie);
+/* The devices are closed. */
+void ripc__opened_forget(struct outgoing *outgoing);
+/*
+ * As ripc__opened_close(), but who has mapped what it was given keeps that. is_done: the receiver
+ * has said that it has the message, and reads no more.
+ */
+void ripc__opened_hand(struct outgoing *outgoing, bool is_done);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The order of long messages that are sent with RIPC_ORDERED, at their sender; receive/order.c has
+ * the rule.
+ *
+ * Design notes. The partner's list is the order of sending. When an ordered message ends without
+ * having been delivered, those behind it are cut: their timers fire at once (a list is not
+ * altered under those who walk through it), and end them, or ask what became of them. The gap
+ * lasts until the application has been handed all those ends; until then no new one is taken.
+ */
+#include <errno.h>
+
+#include "core/objects.h"
+#include "core/partner/partner.h"
+#include "core/wire/wire.h"
+#include "ended.h"
+#include "moving.h"
+#include "order.h"
+#include "outgoing.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+static struct outgoing *ordered_at(const struct list *node)
+{
+	struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+	return outgoing->flags & RIPC_ORDERED ? outgoing : NULL;
+}
+
+/* The nearest ordered one ahead of it, or behind it, in its partner's list; or NULL. */
+static struct outgoing *ahead_of(const struct outgoing *outgoing)
+{
+	struct outgoing *found = NULL;
+
+	for (struct list *at = outgoing->node.prev; at != &outgoing->partner->outgoing && !found;
+			at = at->prev)
+		found = ordered_at(at);
+	return found;
+}
+
+static struct outgoing *behind(const struct outgoing *outgoing)
+{
+	struct outgoing *found = NULL;
+
+	for (struct list *at = outgoing->node.next; at != &outgoing->partner->outgoing && !found;
+			at = at->next)
+		found = ordered_at(at);
+	return found;
+}
+
+void ripc__order_begin(struct outgoing *outgoing)
+{
+	outgoing->place = ++outgoing->message.ctx->places;
+}
+
+void ripc__order_link(struct outgoing *outgoing, struct partner *partner)
+{
+	if (partner->ordered_top < outgoing->place)
+		partner->ordered_top = outgoing->place;
+}
+
+bool ripc__order_is_late(const struct outgoing *outgoing, const struct partner *next)
+{
+	return outgoing->flags & RIPC_ORDERED && next->ordered_top > outgoing->place;
+}
+
+void ripc__order_number(struct outgoing *outgoing)
+{
+	const struct outgoing *ahead = ahead_of(outgoing);
+
+	outgoing->previous = ahead ? ahead->number : 0;
+}
+
+void ripc__order_say(const struct outgoing *outgoing, struct wire_packet *packet)
+{
+	packet->h.flags |= WIRE_F_ORDERED;
+	packet->previous = outgoing->previous;
+}
+
+static void gap_begins(struct outgoing *outgoing)
+{
+	outgoing->message.ctx->n_gaps += !outgoing->gap;
+	outgoing->gap = true;
+}
+
+void ripc__order_told(struct outgoing *outgoing)
+{
+	outgoing->message.ctx->n_gaps -= outgoing->gap;
+	outgoing->gap = false;
+}
+
+void ripc__order_handed(struct message *message)
+{
+	ripc__order_told(list_entry(message, struct outgoing, message));
+}
+
+static void cut(struct outgoing *outgoing, enum order_cut why)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+
+	gap_begins(outgoing);
+	if (outgoing->cut < why)
+		outgoing->cut = why;
+	ripc__timer_set(&ctx->timers, &outgoing->timer, ctx->now_us);
+}
+
+void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome)
+{
+	struct outgoing *next = behind(outgoing);
+
+	if (outcome == RIPC_DELIVERED) {
+		ripc__order_told(outgoing); /* it was cut, and had arrived nevertheless */
+		if (next && next->previous == outgoing->number)
+			next->previous = 0;
+		return;
+	}
+	gap_begins(outgoing);
+	for (; next; next = behind(next))
+		cut(next, outcome == RIPC_UNKNOWN ? CUT_ASK : CUT_CERTAIN);
+}
+
+void ripc__order_moves(struct outgoing *outgoing)
+{
+	struct outgoing *next = behind(outgoing);
+
+	/* previous stays: where it was the next one is never handed out. */
+	if (next && next->cut == CUT_NOT)
+		next->cut = CUT_FOLLOW;
+}
+
+void ripc__order_cut(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+	bool ask = outgoing->cut == CUT_ASK && ripc__may_be_complete(outgoing);
+	bool is_told = outgoing->state != OUT_WAITING && outgoing->announced;
+
+	outgoing->cut = CUT_NOT;
+	/* Who is told to cancel need not keep it until it hears of a later number. */
+	if (is_told && outgoing->state == OUT_CANCELLING)
+		ripc__outgoing_tell(outgoing);
+	else if (is_told)
+		ripc__outgoing_cancel(outgoing, -ECANCELED);
+	if (is_told && ask)
+		return;
+	ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+	ripc__outgoing_advance(partner);
+}
+
+bool ripc__order_stays(const struct outgoing *outgoing)
+{
+	return outgoing->flags & RIPC_ORDERED && ahead_of(outgoing);
+}
+
+bool ripc__order_is_alone(const struct outgoing *outgoing)
+{
+	return !(outgoing->flags & RIPC_ORDERED) || !(ahead_of(outgoing) || behind(outgoing));
+}
+
+bool ripc__order_has_gap(const struct ripc_service *service, const struct partner *partner,
+		uint64_t to)
+{
+	list_for_each(node, &partner->outgoing) {
+		if (list_entry(node, struct outgoing, node)->gap)
+			return true;
+	}
+	list_for_each(node, &service->ctx->ended) {
+		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->gap && outgoing->service == service && outgoing->to == to)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls from a room into rooms above it: what they do when something changes below. Each is
+ * called at once, before the change goes on. engine/upcalls.c has the table.
+ */
+#ifndef RIPC_UPCALLS_H
+#define RIPC_UPCALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fence;
+struct message;
+struct partner;
+struct peer;
+struct ripc_context;
+struct wire_packet;
+
+struct upcalls {
+	/* From peer: the first partner of the peer comes; the last one has gone. */
+	void (*peer_met)(struct ripc_context *ctx, struct peer *peer);
+	void (*peer_left)(struct ripc_context *ctx, struct peer *peer);
+
+	/* From partner. The first of all: a sleeper learns when idle ones are forgotten. */
+	void (*first_partner)(struct ripc_context *ctx);
+	/* Takes in all that has come. False: a reader sleeps in a port, and is woken first. */
+	bool (*ports_drain)(struct ripc_context *ctx);
+	/* The partner can be sent to; forgot: it does not know what it was sent before. */
+	void (*partner_ready)(struct partner *partner, bool forgot);
+	void (*shorts_go)(struct partner *partner);
+	void (*longs_go)(struct partner *partner);
+	/* Its route is another one, or is open now. */
+	void (*route_ready)(struct partner *partner);
+	/* What waits for from goes to the other one, which stands for the same ID. */
+	void (*partner_merged)(struct partner *from, struct partner *to);
+	/* Its ID means another one, or none. */
+	void (*partner_passed_by)(struct partner *partner);
+	/* The partner has been gone since gone_us: what became of its messages? */
+	void (*partner_lost)(struct partner *partner, int status, uint64_t gone_us);
+	/* The partner is about to be freed; nothing is being sent to it. */
+	void (*partner_forgotten)(struct partner *partner);
+	/* Nothing that was sent to the partner has been delivered, or will be. */
+	void (*sends_fail)(struct partner *partner, int status);
+	/* The partner lives at that peer from now on. Returns the old one. */
+	struct peer *(*partner_moved)(struct partner *partner, struct peer *peer);
+	/* Memory of messages that wait for the partner, bytes. */
+	size_t (*waiting_bytes)(const struct partner *partner);
+
+	/* From message. One of MESSAGE_OUTGOING is handed out; is freed. */
+	void (*sent_handed)(struct message *message);
+	void (*sent_freed)(struct message *message);
+	/* An answer that had to wait for its return buffers. */
+	void (*come_again)(struct partner *partner, const struct wire_packet *packet);
+	/* The network is done with the memory of a message. */
+	void (*fence_lifted)(struct fence *fence);
+};
+
+/* What the rooms of this library do. */
+extern const struct upcalls ripc__upcalls;
+
+#endif
