@@ -3,10 +3,10 @@
  * Sleeping on the descriptors of ports and resolver, and ending that. Owns none of them.
  *
  * Design notes. An application that sleeps on eventfds does not look at the ports. Either the
- * progress thread does as soon as no call is there: it sleeps on the ports in the kernel, and waits
- * for no tick before. Or the application has asked for the ports' descriptor, an epoll: then they are its own,
- * and the progress thread only runs timers and the resolver. What was found while arming the ports
- * makes that descriptor readable by the kick, which else is the reader's.
+ * progress thread does as soon as no call is there: it sleeps on the ports in the kernel, and
+ * waits for no tick before. Or the application has asked for the ports' descriptor, an epoll: then
+ * they are its own, and the progress thread only runs timers and the resolver. What was found
+ * while arming the ports makes that descriptor readable by the kick, which else is the reader's.
  */
 #include <errno.h>
 #include <sys/epoll.h>
