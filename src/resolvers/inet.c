@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "util/options.h"

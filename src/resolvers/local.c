@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "core/net/backend.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "life.h"
 #include "resolvers/names.h"
 #include "ripc/ripc.h"

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/wire/encode.h"
 #include "fault.h"
 #include "util/crc32c.h"
 

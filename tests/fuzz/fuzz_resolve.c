@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "fuzz.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/resolve/resolver.h"
+#include "core/wire/record.h"
 #include "input.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "fuzz.h"
 #include "ripc/ripc.h"

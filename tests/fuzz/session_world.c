@@ -8,7 +8,7 @@
 
 #include "core/net/backend.h"
 #include "core/net/env.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "session.h"
 
 #define ARRIVAL_US 200u   /* until a packet is there, while a call waits */

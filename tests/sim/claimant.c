@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wire/record.h"
 #include "core/wire/wire.h"
 
 #define DATAGRAM_OVERHEAD 768 /* what a kernel's buffer takes beside the bytes */

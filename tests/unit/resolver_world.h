@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/resolve/resolver.h"
+#include "core/wire/record.h"
 #include "suite.h"
 #include "util/bytes.h"
 

@@ -3,6 +3,7 @@
 #include "core/engine/input.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
+#include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "lone.h"
 

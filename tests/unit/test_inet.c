@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include "core/wire/record.h"
 #include "resolvers/inet.h"
 #include "sources.h"
 

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "core/wire/record.h"
 #include "sources.h"
 
 static socklen_t local_name(struct sockaddr_un *name, unsigned int uid, uint64_t id)

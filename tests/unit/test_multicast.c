@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The multicast resolver source: the group, the shared port, interfaces, and its words. */
+#include "core/wire/record.h"
 #include "sources.h"
 
 START_TEST(multicast__question_reaches_all_and_the_answer_one)

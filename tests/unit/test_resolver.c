@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The resolver: opening, lookups, cache, suspicion, and what hints and hostile answers do. */
+#include "core/wire/record.h"
 #include "resolver_world.h"
 
 #define ID 0xabc

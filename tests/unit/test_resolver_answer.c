@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The resolver: answering for itself and for its host. */
+#include "core/wire/record.h"
 #include "resolver_world.h"
 
 #define ID    0xabc

@@ -3,6 +3,7 @@
  * The resolver without memory: each of its allocations fails once, one after the other, and
  * whatever was begun still ends exactly once. And with sources and numbers that are odd.
  */
+#include "core/wire/record.h"
 #include "resolver_world.h"
 
 #define ID     0xabc

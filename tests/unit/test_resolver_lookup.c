@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The resolver's lookups: of claims, of names that are bound and silent, and what a no is worth. */
+#include "core/wire/record.h"
 #include "resolver_world.h"
 
 #define ID 0xabc

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/resolve/resolver.h"
+#include "core/wire/record.h"
 #include "sources.h"
 
 static int static_try(struct side *side, const char *peers)

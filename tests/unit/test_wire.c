@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/wire/encode.h"
+#include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "golden.h"
 #include "hex.h"

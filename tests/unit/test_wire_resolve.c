@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "golden.h"
 #include "hex.h"

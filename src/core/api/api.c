@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/engine/wait.h"
-#include "core/message/queue.h"
 #include "core/objects.h"
 #include "service.h"
 #include "util/siphash.h"

@@ -33,6 +33,7 @@
 #include "core/send/outgoing.h"
 #include "core/send/write.h"
 #include "core/upcalls.h"
+#include "core/wire/record.h"
 #include "service.h"
 #include "util/list.h"
 #include "util/map.h"

@@ -4,7 +4,6 @@
 
 #include "core/engine/interrupt.h"
 #include "core/engine/wait.h"
-#include "core/memory/pool.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/objects.h"

@@ -27,7 +27,6 @@
 #include "service.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/rare.h"
 
 /* ---- life -------------------------------------------------------------------------------- */
 

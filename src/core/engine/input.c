@@ -21,7 +21,6 @@
 #include "core/partner/roam.h"
 #include "core/partner/token.h"
 #include "core/peer/path.h"
-#include "core/peer/route.h"
 #include "core/receive/announced.h"
 #include "core/receive/incoming.h"
 #include "core/receive/read.h"

@@ -34,7 +34,6 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
-#include "core/peer/route.h"
 #include "core/resolve/resolver.h"
 #include "core/send/cork.h"
 #include "input.h"

@@ -9,7 +9,6 @@
 #include "lent.h"
 #include "returns.h"
 #include "util/list.h"
-#include "util/rare.h"
 #include "windows.h"
 
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)

@@ -12,7 +12,6 @@
 #include "message.h"
 #include "queue.h"
 #include "util/list.h"
-#include "util/rare.h"
 
 bool ripc__queue_ready(const struct ripc_service *service)
 {

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "backend.h"
 #include "env.h"
 #include "util/siphash.h"
 

@@ -19,4 +19,16 @@ bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 
+/*
+ * For a long message, which can wait. That nobody had an ID a moment ago is remembered for short
+ * messages; for a long one the ID is asked for again.
+ */
+/* As ripc__partner_for_call, but that nobody had the ID a moment ago does not count. */
+int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partner **partner);
+/* The same outside calls, as ripc__partner_for_send. */
+int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
+
+/* A message waits for this partner until then, so a silent holder is asked until then. */
+void ripc__find_until(const struct partner *partner, uint64_t until_us);
+
 #endif

@@ -5,13 +5,12 @@
 #include "core/objects.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
-#include "core/peer/route.h"
 #include "core/peer/share.h"
+#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "packet.h"
 #include "partner.h"
 #include "util/list.h"
-#include "util/rare.h"
 
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type)
 {

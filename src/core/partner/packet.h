@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/net/backend.h"
+#include "core/peer/path.h"
 #include "core/peer/route.h"
 #include "partner.h"
 

@@ -17,7 +17,6 @@
 #include "core/base/base.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "crowd.h"
@@ -25,7 +24,6 @@
 #include "token.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/rare.h"
 
 #define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
 

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "core/net/backend.h"
-#include "ripc/ripc.h"
 
 struct ripc_context;
 

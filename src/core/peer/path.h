@@ -12,10 +12,10 @@
 
 #include "core/net/backend.h"
 #include "core/objects.h"
+#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "devices.h"
 #include "peer.h"
-#include "ripc/ripc.h"
 
 #define TICK_US            10000u
 #define PIECES_MAX         4096u  /* of a message, that came before what precedes them */

@@ -13,7 +13,6 @@
 #include "core/upcalls.h"
 #include "path.h"
 #include "peer.h"
-#include "route.h"
 #include "util/map.h"
 #include "util/siphash.h"
 

@@ -10,11 +10,10 @@
 
 #include "core/net/backend.h"
 #include "core/resolve/resolver.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "path.h"
 #include "peer.h"
 #include "route.h"
-#include "util/map.h"
 #include "util/rare.h"
 #include "window.h"
 

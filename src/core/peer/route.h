@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "core/objects.h"
-#include "path.h"
 
 struct device;
 struct peer;

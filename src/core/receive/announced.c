@@ -10,7 +10,6 @@
 #include "core/message/offers.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
-#include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"

@@ -16,7 +16,6 @@
 #include "collect.h"
 #include "core/message/message.h"
 #include "core/message/places.h"
-#include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/wire/wire.h"

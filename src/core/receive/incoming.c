@@ -19,7 +19,6 @@
 #include "core/message/message.h"
 #include "core/message/offers.h"
 #include "core/message/places.h"
-#include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/death.h"
@@ -32,6 +31,7 @@
 #include "core/peer/timing.h"
 #include "core/peer/window.h"
 #include "core/wire/wire.h"
+#include "deliver.h"
 #include "grant.h"
 #include "holes.h"
 #include "incoming.h"
@@ -43,7 +43,6 @@
 
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
 #define READ_AGAIN_US    1000u /* after the device took no read at all */
-#define ACK_AT_ONCE      (1u << 20)   /* bytes of a message whose ack waits for nothing */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
 {
@@ -61,26 +60,7 @@ struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number)
 	return NULL;
 }
 
-/* ---- delivery ---------------------------------------------------------------------------- */
-
-/* announce: of a message that came whole, or NULL; then large is what it holds. */
-static void deliver(struct partner *partner, const struct wire_packet *announce,
-		struct message *message, uint64_t total, const struct holding *large)
-{
-	struct ripc_stats *stats = &partner->service->ctx->stats;
-
-	message->public.kind = RIPC_LONG;
-	message->public.from = partner->id;
-	message->public.from_incarnation = partner->incarnation;
-	if (announce)
-		message->public.reply = announce->lends;
-	stats->long_received++;
-	stats->long_received_bytes += total;
-	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
-}
-
-/* Unlinks and frees, whatever became of it. Credit goes to who waits. */
-static void incoming_free(struct incoming *incoming)
+void ripc__incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
@@ -106,7 +86,7 @@ void ripc__incoming_forget(struct incoming *incoming)
 			incoming->lent->in_use = false;
 		ripc__places_release(incoming->partner->service, incoming->message);
 	}
-	incoming_free(incoming);
+	ripc__incoming_free(incoming);
 }
 
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
@@ -119,68 +99,6 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 	ripc__incoming_forget(incoming);
 	if (tell)
 		ripc__ack_queue(partner, number, status);
-}
-
-/* It is in its queue; from now on it is a duplicate. */
-static void delivered(struct partner *partner, uint64_t number, uint64_t total)
-{
-	ripc__number_delivered(partner, number);
-	ripc__point(partner->service->ctx, "before_done");
-	ripc__ack_queue(partner, number, 0);
-	/* Its sender need not wait until the application has looked at so much. */
-	if (total >= ACK_AT_ONCE)
-		ripc__acks_flush(partner->service->ctx);
-	ripc__order_delivered(partner, number);
-}
-
-/* It holds no credit any more, and nobody's turn. */
-static void let_go(struct incoming *incoming)
-{
-	ripc__grant_end(incoming);
-	ripc__incoming_schedule(context_of(incoming));
-}
-
-/* All of it is here, but not yet what must be handed out before it. */
-static void wait_for_turn(struct incoming *incoming)
-{
-	struct ripc_context *ctx = context_of(incoming);
-
-	incoming->complete = true;
-	let_go(incoming);
-	ripc__timer_set(&ctx->timers, &incoming->timer,
-		incoming->heard_us + ripc__silence_us(ctx));
-}
-
-static bool is_intact(const struct incoming *incoming)
-{
-	return incoming->settled || (incoming->sum_known && incoming->crc == incoming->sum);
-}
-
-void ripc__incoming_finish(struct incoming *incoming)
-{
-	struct partner *partner = incoming->partner;
-	struct ripc_context *ctx = context_of(incoming);
-	struct message *message = incoming->message;
-	uint64_t number = incoming->number, total = incoming->total;
-
-	ripc__point(ctx, "before_checksum");
-	if (!is_intact(incoming)) {
-		ctx->stats.drop_checksum++;
-		ripc__incoming_refuse(incoming, -EBADMSG, true);
-		return;
-	}
-	if (!ripc__order_may_pass(partner, incoming->previous)) {
-		wait_for_turn(incoming);
-		return;
-	}
-	if (incoming->lent)
-		ripc__lent_free(incoming->lent);
-	if (!incoming->settled)
-		ripc__places_settle(message);
-	deliver(partner, NULL, message, total, &incoming->held);
-	incoming->held = (struct holding){0}; /* the message has it */
-	incoming_free(incoming);
-	delivered(partner, number, total);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -285,7 +203,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		return;
 	}
 	if (incoming->complete) {
-		wait_for_turn(incoming);
+		ripc__wait_for_turn(incoming);
 		return;
 	}
 	if (incoming->reading) {
@@ -472,7 +390,7 @@ static bool read_instead(struct incoming *incoming, const struct wire_packet *pa
 		return false;
 	if (!incoming->reading)
 		return true; /* the first read has failed at once: it is pulled as before */
-	let_go(incoming);
+	ripc__incoming_let_go(incoming);
 	return true;
 }
 
@@ -509,15 +427,6 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 	return true;
 }
 
-/* All of it is here. */
-static void deliver_at_once(struct partner *partner, const struct wire_packet *packet,
-		struct message *message)
-{
-	ripc__point(partner->service->ctx, "before_checksum");
-	deliver(partner, packet, message, packet->announce.total, NULL);
-	delivered(partner, packet->h.number, packet->announce.total);
-}
-
 /* All of it is here, before its turn. Without memory it is as if it had not come. */
 static void keep(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
@@ -532,7 +441,7 @@ static void keep(struct partner *partner, const struct wire_packet *packet,
 	incoming->limit = packet->announce.unasked < incoming->total ? packet->announce.unasked :
 		incoming->total;
 	incoming->got = incoming->total;
-	wait_for_turn(incoming);
+	ripc__wait_for_turn(incoming);
 }
 
 bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet)
@@ -549,7 +458,7 @@ bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packe
 	if (!message)
 		return !came_whole && accept_announced(partner, packet);
 	if (ripc__order_may_pass(partner, wire_previous(packet)))
-		deliver_at_once(partner, packet, message);
+		ripc__deliver_whole(partner, packet, message);
 	else
 		keep(partner, packet, message);
 	return true;
@@ -568,7 +477,7 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	if (!message)
 		return false;
 	ripc__incoming_forget(incoming);
-	deliver_at_once(partner, packet, message);
+	ripc__deliver_whole(partner, packet, message);
 	return true;
 }
 

@@ -76,8 +76,8 @@ void ripc__incoming_unreadable(struct incoming *incoming);
 struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
 /* Takes in what was announced, or begins to. False: there is no room for it. */
 bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
-/* All of it is here: it is delivered, or waits for its turn, or was altered on the way. */
-void ripc__incoming_finish(struct incoming *incoming);
+/* Unlinks and frees it, whatever became of it. Its credit goes to those that wait. */
+void ripc__incoming_free(struct incoming *incoming);
 /* Sends a PULL: what may come, and, up to holes_end, what is missing. */
 void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end);
 

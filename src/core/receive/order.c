@@ -16,13 +16,12 @@
  */
 #include <errno.h>
 
-#include "core/objects.h"
 #include "core/wire/wire.h"
+#include "deliver.h"
 #include "incoming.h"
 #include "numbers.h"
 #include "order.h"
 #include "util/list.h"
-#include "util/timers.h"
 
 int ripc__order_check(const struct partner *partner, const struct wire_packet *announce)
 {

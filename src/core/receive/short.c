@@ -10,7 +10,6 @@
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/partner/share.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "short.h"
 #include "util/crc32c.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/budget.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/timers.h"

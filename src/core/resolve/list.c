@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"

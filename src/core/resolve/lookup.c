@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "core/net/backend.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/budget.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "ripc/ripc.h"

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "core/net/backend.h"
-#include "core/wire/wire.h"
+#include "core/wire/record.h"
 
 struct ripc__resolver;
 

@@ -9,9 +9,7 @@
 #include "core/objects.h"
 #include "core/partner/find.h"
 #include "core/partner/partner.h"
-#include "core/resolve/resolver.h"
 #include "ended.h"
-#include "finding.h"
 #include "moving.h"
 #include "opened.h"
 #include "order.h"
@@ -20,6 +18,8 @@
 #include "util/list.h"
 #include "util/timers.h"
 #include "write.h"
+
+#define AGAIN_US 250000u /* a message begins again at the same receiver at most so often */
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
@@ -223,4 +223,19 @@ void ripc__sends_fail(struct partner *partner, int status)
 	while (!list_empty(&partner->outgoing))
 		ripc__outgoing_end(list_entry(partner->outgoing.next, struct outgoing, node),
 			RIPC_NOT_DELIVERED, status);
+}
+
+bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+	struct partner *partner = outgoing->partner;
+
+	if (status != ETIMEDOUT || outgoing->state != OUT_ACTIVE || outgoing->service->closing ||
+			ctx->now_us >= outgoing->deadline_us ||
+			ctx->now_us - outgoing->told_us < AGAIN_US ||
+			!ripc__order_is_alone(outgoing))
+		return false;
+	ripc__outgoing_unlink(outgoing);
+	ripc__outgoing_begin(outgoing, partner);
+	return true;
 }

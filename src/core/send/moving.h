@@ -35,6 +35,11 @@ static inline int ripc__status_of(const struct outgoing *outgoing, int status)
 
 /* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
 void ripc__busy_update(struct outgoing *outgoing);
+/*
+ * The receiver has given it up, as we were silent: we may have been stopped. True: it begins again
+ * there, if there is time.
+ */
+bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status);
 /* Its receiver is leaving. */
 void ripc__outgoing_refused(struct outgoing *outgoing);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long messages that we send: announcing, sending what the receiver asks for, repeating when
- * nothing is heard, and cancelling (protocol.md, long messages). ended.c has how they end.
+ * Long messages that we send: when they begin, what is done when nothing is heard, and what the
+ * receiver says (protocol.md, long messages). ended.c has how they end.
  *
  * Design notes. An outgoing is in its partner's list until it has ended, in the order of
  * numbers; numbers are given when there is room (LONGS_MAX in progress). NOT_DELIVERED is only
@@ -13,26 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "again.h"
+#include "announce.h"
 #include "core/base/base.h"
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
 #include "core/message/offers.h"
-#include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/claim.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
-#include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/peer/route.h"
 #include "core/peer/timing.h"
-#include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "cork.h"
 #include "ended.h"
-#include "finding.h"
 #include "moving.h"
 #include "opened.h"
 #include "order.h"
@@ -44,18 +40,7 @@
 #include "write.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
-#define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
-#define BATCH_ITEMS     4u   /* of each at most; others go alone */
 #define WRITE_AGAIN_US  1000u /* after the device took no write at all */
-
-/* Announcements to one partner on their way to the network. */
-struct batch {
-	uint32_t n, n_iov;
-	struct ripc__tx tx[BATCH_MAX];
-	struct iovec iov[BATCH_MAX * (BATCH_ITEMS + 1)];
-	uint8_t prefixes[BATCH_MAX][WIRE_HEADER_MAX + WIRE_ORDERED + WIRE_ANNOUNCE_BODY +
-		8 * BATCH_ITEMS];
-};
 
 static struct outgoing *find(struct partner *partner, uint64_t number)
 {
@@ -140,183 +125,6 @@ static void end_by_what_is_known(struct outgoing *outgoing, int status)
 		RIPC_NOT_DELIVERED, status);
 }
 
-/* ---- announcing -------------------------------------------------------------------------- */
-
-/* The oldest number that is not resolved. */
-static uint64_t oldest(const struct partner *partner)
-{
-	const struct outgoing *first = list_entry(partner->outgoing.next, struct outgoing, node);
-
-	return list_empty(&partner->outgoing) || !first->number ? partner->long_next :
-		first->number;
-}
-
-/* What the network does not take is lost, and repeated later. */
-static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-
-	if (!n)
-		return;
-	ripc__partner_transmit(partner, tx, n);
-	ripc__point(ctx, "announced");
-}
-
-static void batch_send(struct partner *partner, struct batch *batch)
-{
-	datagrams_send(partner, batch->tx, batch->n);
-	batch->n = batch->n_iov = 0;
-}
-
-/* batch: may go with others, later; NULL: goes now. */
-static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
-		const uint64_t *keys, struct batch *batch)
-{
-	uint8_t own_prefix[WIRE_PREFIX_MAX], *prefix = own_prefix;
-	struct iovec own_iov[RIPC_ITEMS_MAX + 1], *iov = own_iov;
-	struct ripc__tx tx;
-	uint64_t lens[RIPC_ITEMS_MAX];
-	uint32_t crc = 0, payload = packet->payload_len;
-
-	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
-		batch_send(outgoing->partner, batch);
-	if (outgoing->n_items > BATCH_ITEMS || keys || packet->n_returns)
-		batch = NULL;
-	if (batch) {
-		prefix = batch->prefixes[batch->n];
-		iov = batch->iov + batch->n_iov;
-	}
-	for (uint32_t i = 0; i < outgoing->n_items; i++)
-		lens[i] = outgoing->items[i].iov_len;
-	tx.n_iov = 1 + ripc__gather(outgoing, (struct wire_range){0, payload}, iov + 1,
-		RIPC_ITEMS_MAX, &crc);
-	if (outgoing->sent == 0) {
-		outgoing->sent = payload;
-		outgoing->crc = crc;
-	}
-	if (payload == outgoing->total) {
-		packet->h.flags |= WIRE_F_LAST;
-		packet->announce.sum = crc;
-	}
-	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, keys)};
-	ripc__seal(ripc__peer_device(context_of(outgoing), outgoing->partner->peer), prefix,
-		iov[0].iov_len, crc);
-	tx.iov = iov;
-	tx.len = (uint32_t)iov[0].iov_len + payload;
-	if (!batch) {
-		datagrams_send(outgoing->partner, &tx, 1);
-		return;
-	}
-	batch->tx[batch->n++] = tx;
-	batch->n_iov += tx.n_iov;
-}
-
-/* What the answer may be written into goes along, if there is room. Returns what is left of it. */
-static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
-{
-	uint32_t most = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
-	uint32_t rest = ripc__opened_least(outgoing);
-
-	if (outgoing->lends && most > rest)
-		ripc__returns_offer(outgoing->partner, outgoing->lends, most - rest, packet);
-	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
-}
-
-/* What is said of where the bytes are, if they do not come in datagrams: that, its keys if it has
- * any, and how many bytes go along. */
-struct location {
-	uint32_t what; /* enum wire_keys, or 0 */
-	uint32_t carried;
-	uint64_t keys[2 * RIPC_ITEMS_MAX];
-};
-
-static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
-{
-	if (outgoing->written && ripc__offer_is_here(outgoing) &&
-			room >= ripc__opened_least(outgoing)) {
-		at->what = WIRE_KEYS_WRITTEN;
-		at->carried = ripc__opened_carried(outgoing);
-		outgoing->exposed = true;
-	} else if (ripc__opened_keys(outgoing, room, at->keys)) {
-		at->what = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
-		at->carried = outgoing->opened->carried;
-	} else {
-		at->what = 0;
-	}
-}
-
-/* The first time with as many bytes as may come unasked, afterwards alone, unless all fits. */
-static void announce(struct outgoing *outgoing, struct batch *batch)
-{
-	struct partner *partner = outgoing->partner;
-	struct ripc_context *ctx = context_of(outgoing);
-	struct wire_packet packet;
-	struct location at;
-	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
-	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
-		ripc__order_bytes(outgoing);
-	uint64_t inline_bytes, unasked;
-
-	wire_clear(&packet);
-	if (outgoing->announced)
-		room = ripc__opened_room(outgoing);
-	room = offer(outgoing, room, &packet);
-	inline_bytes = room > prefix ? room - prefix : 0;
-	unasked = partner->token_out ? partner->unasked : inline_bytes;
-	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
-	if (!partner->current)
-		unasked = 0;
-	if (unasked > outgoing->total)
-		unasked = outgoing->total;
-	if (outgoing->announced) {
-		unasked = outgoing->sent;
-		/* On an unknown path, which may be long, it goes alone until told otherwise. */
-		if (inline_bytes < outgoing->total ||
-				(outgoing->is_guess && !partner->peer->srtt_us))
-			inline_bytes = 0;
-		ctx->stats.announcements_repeated++;
-	}
-	locate(outgoing, room, &at);
-	if (at.what)
-		unasked = inline_bytes = at.carried;
-	if (inline_bytes > unasked)
-		inline_bytes = unasked;
-	packet.h.number = outgoing->number;
-	packet.lends = outgoing->lends;
-	packet.replies = outgoing->replies;
-	packet.n_items = outgoing->n_items;
-	packet.announce = (struct wire_announce){.total = outgoing->total,
-		.oldest = oldest(partner), .n_items = outgoing->n_items,
-		.unasked = (uint32_t)unasked, .keys = at.what};
-	packet.payload_len = (uint32_t)inline_bytes;
-	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
-	if (outgoing->flags & RIPC_ORDERED)
-		ripc__order_say(outgoing, &packet);
-	if (at.what)
-		ripc__opened_sum(outgoing, &packet);
-	announce_send(outgoing, &packet, wire_has_keys(at.what) ? at.keys : NULL, batch);
-	if (!outgoing->announced && outgoing->limit < unasked)
-		outgoing->limit = unasked;
-	if (!outgoing->announced)
-		outgoing->told_us = ctx->now_us;
-	outgoing->announced = true;
-	if (outgoing->sent < outgoing->limit) {
-		if (batch)
-			batch_send(partner, batch);
-		ripc__pump(outgoing);
-	}
-	ripc__busy_update(outgoing);
-}
-
-static void cancel_send(struct outgoing *outgoing)
-{
-	struct wire_packet packet = {.h.number = outgoing->number};
-
-	packet.announce.oldest = oldest(outgoing->partner);
-	ripc__partner_header(outgoing->partner, &packet, WIRE_CANCEL);
-	ripc__partner_send(outgoing->partner, &packet);
-}
-
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 {
 	struct partner *partner = outgoing->partner;
@@ -333,7 +141,7 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 	/* So that nothing holds up the end. What is given may have been mapped, and delivered. */
 	if (outgoing->opened && !outgoing->opened->given)
 		ripc__opened_close(outgoing);
-	cancel_send(outgoing);
+	ripc__cancel_send(outgoing);
 	wait_reset(outgoing);
 	timer_set(outgoing);
 }
@@ -352,7 +160,7 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
 		ripc__partner_suspect(partner);
 	if (outgoing->announced && outgoing->state == OUT_ACTIVE && !must_ask(outgoing))
-		cancel_send(outgoing); /* so that the partner need not wait for more of it */
+		ripc__cancel_send(outgoing); /* so that the partner need not wait for more of it */
 	end_by_what_is_known(outgoing, too_late(outgoing));
 	ripc__outgoing_advance(partner);
 }
@@ -409,9 +217,9 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 	outgoing->is_guess = true;
 	if (outgoing->state == OUT_CANCELLING)
-		cancel_send(outgoing);
+		ripc__cancel_send(outgoing);
 	else
-		announce(outgoing, NULL);
+		ripc__announce(outgoing, NULL);
 	outgoing->is_guess = false;
 	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
 	timer_set(outgoing);
@@ -431,7 +239,7 @@ static struct list *first_waiting(struct partner *partner)
 /* Is there a number for it, and room for what of it goes unasked? */
 static bool may_begin(const struct outgoing *outgoing)
 {
-	uint64_t n_begun = outgoing->partner->long_next - oldest(outgoing->partner);
+	uint64_t n_begun = outgoing->partner->long_next - ripc__oldest_sent(outgoing->partner);
 
 	return n_begun < LONGS_MAX && (n_begun == 0 || ripc__unasked_has_room(outgoing));
 }
@@ -449,7 +257,7 @@ static void number(struct outgoing *outgoing, struct batch *batch)
 			writing_wait(outgoing);
 		return;
 	}
-	announce(outgoing, batch);
+	ripc__announce(outgoing, batch);
 	wait_reset(outgoing); /* now that it is known how the partner gets it */
 	timer_set(outgoing);
 	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->sent);
@@ -494,7 +302,7 @@ void ripc__outgoing_advance(struct partner *partner)
 		else
 			break;
 	}
-	batch_send(partner, &batch);
+	ripc__batch_send(partner, &batch);
 }
 
 /* ---- what the partner says --------------------------------------------------------------- */
@@ -510,9 +318,9 @@ void ripc__outgoing_tell(struct outgoing *outgoing)
 		return; /* it is about to end */
 	wait_reset(outgoing);
 	if (outgoing->state == OUT_CANCELLING)
-		cancel_send(outgoing);
+		ripc__cancel_send(outgoing);
 	else
-		announce(outgoing, NULL);
+		ripc__announce(outgoing, NULL);
 	timer_set(outgoing);
 }
 
@@ -585,7 +393,7 @@ bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *a
 {
 	also_delivered(partner, ack);
 	/* It speaks of all that are numbered: none is older than what it remembers. */
-	return oldest(partner) + LONGS_MAX >= ack->number;
+	return ripc__oldest_sent(partner) + LONGS_MAX >= ack->number;
 }
 
 /*

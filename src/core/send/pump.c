@@ -13,7 +13,7 @@
 #include "core/partner/packet.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
-#include "core/peer/route.h"
+#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "outgoing.h"
 #include "pump.h"

@@ -14,7 +14,6 @@
 #include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/offers.h"
-#include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/partner/claim.h"
@@ -22,13 +21,11 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
-#include "core/peer/route.h"
-#include "core/peer/share.h"
+#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "short.h"
 #include "util/crc32c.h"
 #include "util/list.h"
-#include "write.h"
 
 struct held_short {
 	uint64_t number; /* 0: not sent yet */

@@ -36,7 +36,6 @@
 	(WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + WIRE_ORDERED + \
 	WIRE_ANNOUNCE_BODY + 8 * 64 + 16 * 64)
 #define WIRE_HOLES_MAX  48 /* hole ranges in one PULL */
-#define WIRE_RECORD_MAX 1100
 
 enum wire_type {
 	WIRE_SHORT = 1,  /* payload: the items */
@@ -201,57 +200,5 @@ bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
 uint64_t wire_item_len(const struct wire_packet *packet, uint32_t i);
 void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *address, uint64_t *key);
 void wire_return_at(const struct wire_packet *packet, uint32_t i, struct wire_return *found);
-
-/*
- * Encoding: header with extensions (returns bytes written; which extensions follow from
- * p->h.flags), then the body of the type, then seal with the payload's checksum. The version
- * is always ours. item_lens: SHORT with n_items > 1 and ANNOUNCE, n_items lengths; keys:
- * ANNOUNCE, NULL or n_items pairs of address and key, given if announce.keys says so. Values
- * must keep the decoder's limits.
- */
-size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
-		const uint64_t *keys);
-/* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
-void wire_encode_plain(void *buffer, const struct wire_header *h);
-void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc);
-
-/* ---- resolver ---------------------------------------------------------------------------- */
-
-enum wire_resolve_type {
-	WIRE_QUESTION = 32, /* who has this ID? id 0: everybody, tell what you have */
-	WIRE_RECORD,        /* answer: a record; also notice of a registration */
-	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
-	WIRE_NOBODY,        /* answer to a unicast question: no record */
-};
-
-struct wire_record_addr {
-	uint8_t backend, len;
-	uint8_t blob[64];
-};
-
-struct wire_record {
-	uint64_t id, incarnation;
-	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only */
-	uint64_t host;    /* hash of boot ID and network namespace */
-	uint64_t context; /* incarnation of the owning context */
-	uint32_t n_addrs; /* 1 to 8 */
-	struct wire_record_addr addrs[8];
-};
-
-struct wire_resolve {
-	uint8_t type;
-	uint8_t hops;     /* QUESTION: 1: already relayed for somebody */
-	bool definite;    /* NOBODY: nobody has it there; else the holder there is silent */
-	uint64_t nonce;   /* QUESTION: random; in the answer: the question's; notices: 0 */
-	uint64_t asker;   /* QUESTION: incarnation of the asking context */
-	uint64_t proof;   /* RECORD: address proof for the asker */
-	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; else zero */
-	struct wire_record record; /* QUESTION, NOBODY: id only */
-};
-
-/* Encode returns the length (questions are padded to WIRE_RECORD_MAX); decode 0 or -EBADMSG,
- * -EPROTONOSUPPORT. buffer has WIRE_RECORD_MAX bytes. Resolver packets carry a CRC32C. */
-size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r);
-int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r);
 
 #endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Announcements of long messages, and what is asked when one is cancelled (protocol.md, long
+ * messages): what goes along, and where the rest can be found.
+ */
+#include "announce.h"
+#include "core/message/offers.h"
+#include "core/message/returns.h"
+#include "core/objects.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/wire/encode.h"
+#include "core/wire/wire.h"
+#include "moving.h"
+#include "opened.h"
+#include "order.h"
+#include "outgoing.h"
+#include "pump.h"
+#include "util/list.h"
+#include "write.h"
+
+uint64_t ripc__oldest_sent(const struct partner *partner)
+{
+	const struct outgoing *first = list_entry(partner->outgoing.next, struct outgoing, node);
+
+	return list_empty(&partner->outgoing) || !first->number ? partner->long_next :
+		first->number;
+}
+
+/* What the network does not take is lost, and repeated later. */
+static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (!n)
+		return;
+	ripc__partner_transmit(partner, tx, n);
+	ripc__point(ctx, "announced");
+}
+
+void ripc__batch_send(struct partner *partner, struct batch *batch)
+{
+	datagrams_send(partner, batch->tx, batch->n);
+	batch->n = batch->n_iov = 0;
+}
+
+/* batch: may go with others, later; NULL: goes now. */
+static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
+		const uint64_t *keys, struct batch *batch)
+{
+	uint8_t own_prefix[WIRE_PREFIX_MAX], *prefix = own_prefix;
+	struct iovec own_iov[RIPC_ITEMS_MAX + 1], *iov = own_iov;
+	struct ripc__tx tx;
+	uint64_t lens[RIPC_ITEMS_MAX];
+	uint32_t crc = 0, payload = packet->payload_len;
+
+	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
+		ripc__batch_send(outgoing->partner, batch);
+	if (outgoing->n_items > BATCH_ITEMS || keys || packet->n_returns)
+		batch = NULL;
+	if (batch) {
+		prefix = batch->prefixes[batch->n];
+		iov = batch->iov + batch->n_iov;
+	}
+	for (uint32_t i = 0; i < outgoing->n_items; i++)
+		lens[i] = outgoing->items[i].iov_len;
+	tx.n_iov = 1 + ripc__gather(outgoing, (struct wire_range){0, payload}, iov + 1,
+		RIPC_ITEMS_MAX, &crc);
+	if (outgoing->sent == 0) {
+		outgoing->sent = payload;
+		outgoing->crc = crc;
+	}
+	if (payload == outgoing->total) {
+		packet->h.flags |= WIRE_F_LAST;
+		packet->announce.sum = crc;
+	}
+	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, keys)};
+	ripc__seal(ripc__peer_device(outgoing->message.ctx, outgoing->partner->peer), prefix,
+		iov[0].iov_len, crc);
+	tx.iov = iov;
+	tx.len = (uint32_t)iov[0].iov_len + payload;
+	if (!batch) {
+		datagrams_send(outgoing->partner, &tx, 1);
+		return;
+	}
+	batch->tx[batch->n++] = tx;
+	batch->n_iov += tx.n_iov;
+}
+
+/* What the answer may be written into goes along, if there is room. Returns what is left of it. */
+static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
+{
+	uint32_t most = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+	uint32_t rest = ripc__opened_least(outgoing);
+
+	if (outgoing->lends && most > rest)
+		ripc__returns_offer(outgoing->partner, outgoing->lends, most - rest, packet);
+	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
+}
+
+/* What is said of where the bytes are, if they do not come in datagrams: that, its keys if it has
+ * any, and how many bytes go along. */
+struct location {
+	uint32_t what; /* enum wire_keys, or 0 */
+	uint32_t carried;
+	uint64_t keys[2 * RIPC_ITEMS_MAX];
+};
+
+static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
+{
+	if (outgoing->written && ripc__offer_is_here(outgoing) &&
+			room >= ripc__opened_least(outgoing)) {
+		at->what = WIRE_KEYS_WRITTEN;
+		at->carried = ripc__opened_carried(outgoing);
+		outgoing->exposed = true;
+	} else if (ripc__opened_keys(outgoing, room, at->keys)) {
+		at->what = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+		at->carried = outgoing->opened->carried;
+	} else {
+		at->what = 0;
+	}
+}
+
+void ripc__announce(struct outgoing *outgoing, struct batch *batch)
+{
+	struct partner *partner = outgoing->partner;
+	struct ripc_context *ctx = outgoing->message.ctx;
+	struct wire_packet packet;
+	struct location at;
+	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
+	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
+		ripc__order_bytes(outgoing);
+	uint64_t inline_bytes, unasked;
+
+	wire_clear(&packet);
+	if (outgoing->announced)
+		room = ripc__opened_room(outgoing);
+	room = offer(outgoing, room, &packet);
+	inline_bytes = room > prefix ? room - prefix : 0;
+	unasked = partner->token_out ? partner->unasked : inline_bytes;
+	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
+	if (!partner->current)
+		unasked = 0;
+	if (unasked > outgoing->total)
+		unasked = outgoing->total;
+	if (outgoing->announced) {
+		unasked = outgoing->sent;
+		/* On an unknown path, which may be long, it goes alone until told otherwise. */
+		if (inline_bytes < outgoing->total ||
+				(outgoing->is_guess && !partner->peer->srtt_us))
+			inline_bytes = 0;
+		ctx->stats.announcements_repeated++;
+	}
+	locate(outgoing, room, &at);
+	if (at.what)
+		unasked = inline_bytes = at.carried;
+	if (inline_bytes > unasked)
+		inline_bytes = unasked;
+	packet.h.number = outgoing->number;
+	packet.lends = outgoing->lends;
+	packet.replies = outgoing->replies;
+	packet.n_items = outgoing->n_items;
+	packet.announce = (struct wire_announce){.total = outgoing->total,
+		.oldest = ripc__oldest_sent(partner), .n_items = outgoing->n_items,
+		.unasked = (uint32_t)unasked, .keys = at.what};
+	packet.payload_len = (uint32_t)inline_bytes;
+	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_say(outgoing, &packet);
+	if (at.what)
+		ripc__opened_sum(outgoing, &packet);
+	announce_send(outgoing, &packet, wire_has_keys(at.what) ? at.keys : NULL, batch);
+	if (!outgoing->announced && outgoing->limit < unasked)
+		outgoing->limit = unasked;
+	if (!outgoing->announced)
+		outgoing->told_us = ctx->now_us;
+	outgoing->announced = true;
+	if (outgoing->sent < outgoing->limit) {
+		if (batch)
+			ripc__batch_send(partner, batch);
+		ripc__pump(outgoing);
+	}
+	ripc__busy_update(outgoing);
+}
+
+void ripc__cancel_send(struct outgoing *outgoing)
+{
+	struct wire_packet packet = {.h.number = outgoing->number};
+
+	packet.announce.oldest = ripc__oldest_sent(outgoing->partner);
+	ripc__partner_header(outgoing->partner, &packet, WIRE_CANCEL);
+	ripc__partner_send(outgoing->partner, &packet);
+}

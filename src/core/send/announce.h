@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Announcements of long messages. */
+#ifndef RIPC_ANNOUNCE_H
+#define RIPC_ANNOUNCE_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "core/net/backend.h"
+#include "core/wire/wire.h"
+#include "cork.h"
+
+struct outgoing;
+struct partner;
+
+#define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
+#define BATCH_ITEMS     4u   /* of each at most; others go alone */
+
+/* Announcements to one partner on their way to the network. */
+struct batch {
+	uint32_t n, n_iov;
+	struct ripc__tx tx[BATCH_MAX];
+	struct iovec iov[BATCH_MAX * (BATCH_ITEMS + 1)];
+	uint8_t prefixes[BATCH_MAX][WIRE_HEADER_MAX + WIRE_ORDERED + WIRE_ANNOUNCE_BODY +
+		8 * BATCH_ITEMS];
+};
+
+/*
+ * Announces a message: the first time with as many bytes as may come unasked, afterwards alone,
+ * unless all fits. batch: it may go with others, later; NULL: it goes now.
+ */
+void ripc__announce(struct outgoing *outgoing, struct batch *batch);
+/* What the network does not take is lost, and repeated later. */
+void ripc__batch_send(struct partner *partner, struct batch *batch);
+/* Asks the receiver to end the message, or to say how it ended. */
+void ripc__cancel_send(struct outgoing *outgoing);
+/* The oldest number of a message to the partner that is not resolved. */
+uint64_t ripc__oldest_sent(const struct partner *partner);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of the resolver (docs/protocol.md has the same as a table):
+ *
+ *    0 u8 version   1 u8 type   2 u8 hops   3 u8 zero   4 u32 crc   8 u64 nonce
+ *   16 u64 asker   24 u64 proof   32 u8[16] host   48 u64 id
+ *   QUESTION: then zeros up to WIRE_RECORD_MAX bytes in all.
+ *   NOBODY:    2 u8 definite   nothing follows the id, which is not 0
+ *   WITHDRAWN, RECORD: 56 u64 incarnation (id and incarnation are not 0)
+ *   RECORD:   64 u64 stamp   72 u64 host identity   80 u64 context   88 u8 n_addrs, at most 8
+ *             89 per address: u8 backend, u8 len (at most 64), len bytes
+ * The crc is CRC32C of the whole packet with the crc field zero.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "layout.h"
+#include "record.h"
+#include "util/bytes.h"
+
+#define RESOLVE_ID       48u
+#define RESOLVE_ID_END   56u
+#define RESOLVE_GONE_END 64u
+#define RESOLVE_ADDRS    89u
+#define ADDRS_MAX        8u
+#define BLOB_MAX         64u
+
+static size_t encode_record(uint8_t *bytes, const struct wire_record *record)
+{
+	uint8_t *at = bytes + RESOLVE_ADDRS;
+
+	put64(bytes + 64, record->stamp);
+	put64(bytes + 72, record->host);
+	put64(bytes + 80, record->context);
+	bytes[88] = (uint8_t)record->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		const struct wire_record_addr *addr = &record->addrs[i];
+
+		at[0] = addr->backend;
+		at[1] = addr->len;
+		memcpy(at + 2, addr->blob, addr->len);
+		at += 2 + addr->len;
+	}
+	return (size_t)(at - bytes);
+}
+
+size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r)
+{
+	size_t len = r->type == WIRE_QUESTION ? WIRE_RECORD_MAX :
+		r->type == WIRE_NOBODY ? RESOLVE_ID_END : RESOLVE_GONE_END;
+	uint8_t *at = buffer;
+
+	memset(at, 0, len);
+	at[0] = WIRE_VERSION;
+	at[1] = r->type;
+	at[2] = r->type == WIRE_NOBODY ? r->definite : r->hops;
+	put64(at + 8, r->nonce);
+	put64(at + 16, r->asker);
+	put64(at + 24, r->proof);
+	memcpy(at + 32, r->host, sizeof(r->host));
+	put64(at + RESOLVE_ID, r->record.id);
+	if (r->type == WIRE_RECORD || r->type == WIRE_WITHDRAWN)
+		put64(at + RESOLVE_ID_END, r->record.incarnation);
+	if (r->type == WIRE_RECORD)
+		len = encode_record(at, &r->record);
+	put32(at + CRC_AT, ripc__crc_without_field(0, at, len));
+	return len;
+}
+
+static int decode_addrs(struct cursor *cursor, struct wire_record *record)
+{
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		struct wire_record_addr *addr = &record->addrs[i];
+		const uint8_t *head = take(cursor, 2), *blob;
+
+		blob = head && head[1] <= BLOB_MAX ? take(cursor, head[1]) : NULL;
+		if (!blob)
+			return -EBADMSG;
+		addr->backend = head[0];
+		addr->len = head[1];
+		memcpy(addr->blob, blob, addr->len);
+	}
+	return cursor->at == cursor->end ? 0 : -EBADMSG;
+}
+
+static int decode_record(const uint8_t *bytes, size_t len, struct wire_record *record)
+{
+	struct cursor cursor = {bytes + RESOLVE_ADDRS, bytes + len};
+
+	if (len < RESOLVE_ADDRS || !bytes[88] || bytes[88] > ADDRS_MAX)
+		return -EBADMSG;
+	record->stamp = get64(bytes + 64);
+	record->host = get64(bytes + 72);
+	record->context = get64(bytes + 80);
+	record->n_addrs = bytes[88];
+	return decode_addrs(&cursor, record);
+}
+
+static int decode_question(const uint8_t *bytes, size_t len)
+{
+	const uint8_t *padding = bytes + RESOLVE_ID_END;
+
+	if (len != WIRE_RECORD_MAX)
+		return -EBADMSG; /* a shorter one could draw an answer longer than itself */
+	/* All bytes are like the first, which is 0: much faster than one by one. */
+	if (padding[0] || memcmp(padding, padding + 1, len - RESOLVE_ID_END - 1))
+		return -EBADMSG;
+	return 0;
+}
+
+static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_resolve *r)
+{
+	r->record.id = get64(bytes + RESOLVE_ID);
+	if (r->type == WIRE_QUESTION)
+		return decode_question(bytes, len);
+	if (r->type == WIRE_NOBODY)
+		return r->record.id && r->nonce && len == RESOLVE_ID_END ? 0 : -EBADMSG;
+	if (len < RESOLVE_GONE_END)
+		return -EBADMSG;
+	r->record.incarnation = get64(bytes + RESOLVE_ID_END);
+	if (!r->record.id || !r->record.incarnation)
+		return -EBADMSG;
+	if (r->type == WIRE_RECORD)
+		return decode_record(bytes, len, &r->record);
+	return r->type == WIRE_WITHDRAWN && len == RESOLVE_GONE_END ? 0 : -EBADMSG;
+}
+
+/* Fields that another type of packet has are zero. */
+static bool has_only_its_own(const struct wire_resolve *r)
+{
+	static const uint8_t nowhere[sizeof(r->host)];
+	bool is_question = r->type == WIRE_QUESTION;
+	bool is_answer = r->type == WIRE_NOBODY || (r->type == WIRE_RECORD && r->nonce);
+
+	return r->hops <= is_question && (r->type == WIRE_RECORD || r->proof == 0) &&
+		(!is_answer || r->asker == 0) && (r->type != WIRE_WITHDRAWN || r->nonce == 0) &&
+		(r->hops || memcmp(r->host, nowhere, sizeof(nowhere)) == 0);
+}
+
+int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r)
+{
+	const uint8_t *bytes = data;
+	struct wire_resolve found = {0};
+	int err;
+
+	if (len < RESOLVE_ID_END || len > WIRE_RECORD_MAX)
+		return -EBADMSG;
+	if (bytes[0] != WIRE_VERSION)
+		return -EPROTONOSUPPORT;
+	if (bytes[3] || ripc__crc_without_field(0, bytes, len) != get32(bytes + CRC_AT))
+		return -EBADMSG;
+	found.type = bytes[1];
+	found.hops = found.type == WIRE_NOBODY ? 0 : bytes[2];
+	found.definite = found.type == WIRE_NOBODY && bytes[2];
+	if (found.type == WIRE_NOBODY && bytes[2] > 1)
+		return -EBADMSG;
+	found.nonce = get64(bytes + 8);
+	found.asker = get64(bytes + 16);
+	found.proof = get64(bytes + 24);
+	memcpy(found.host, bytes + 32, sizeof(found.host));
+	err = has_only_its_own(&found) ? decode_resolve_body(bytes, len, &found) : -EBADMSG;
+	if (!err)
+		*r = found;
+	return err;
+}

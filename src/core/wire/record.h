@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets of the resolver: questions, records, and notices. */
+#ifndef RIPC_RECORD_H
+#define RIPC_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_RECORD_MAX 1100
+
+
+enum wire_resolve_type {
+	WIRE_QUESTION = 32, /* who has this ID? id 0: everybody, tell what you have */
+	WIRE_RECORD,        /* answer: a record; also notice of a registration */
+	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
+	WIRE_NOBODY,        /* answer to a unicast question: no record */
+};
+
+struct wire_record_addr {
+	uint8_t backend, len;
+	uint8_t blob[64];
+};
+
+struct wire_record {
+	uint64_t id, incarnation;
+	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only */
+	uint64_t host;    /* hash of boot ID and network namespace */
+	uint64_t context; /* incarnation of the owning context */
+	uint32_t n_addrs; /* 1 to 8 */
+	struct wire_record_addr addrs[8];
+};
+
+struct wire_resolve {
+	uint8_t type;
+	uint8_t hops;     /* QUESTION: 1: already relayed for somebody */
+	bool definite;    /* NOBODY: nobody has it there; else the holder there is silent */
+	uint64_t nonce;   /* QUESTION: random; in the answer: the question's; notices: 0 */
+	uint64_t asker;   /* QUESTION: incarnation of the asking context */
+	uint64_t proof;   /* RECORD: address proof for the asker */
+	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; else zero */
+	struct wire_record record; /* QUESTION, NOBODY: id only */
+};
+
+/* Encode returns the length (questions are padded to WIRE_RECORD_MAX); decode 0 or -EBADMSG,
+ * -EPROTONOSUPPORT. buffer has WIRE_RECORD_MAX bytes. Resolver packets carry a CRC32C. */
+size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r);
+int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r);
+
+#endif
