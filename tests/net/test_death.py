@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A partner on another host is killed; or somebody only says so."""
+import signal
 import socket
 import struct
 import time
@@ -57,9 +58,10 @@ def told(host):
 
 
 def forged():
-    """Port unreachable for each pair of ports of the two, again and again: nothing ends."""
+    """Port unreachable for each pair of ports of the two, again and again, also while the partner
+    is stopped for longer than one that has ended is asked: nothing ends."""
     with netlab.Lab() as lab:
-        a, b, _, client = sender(lab)
+        a, b, server, client = sender(lab)
         pairs = [(p, q) for p in ports(a) for q in ports(b)]
         check(pairs, 'no ports')
         there, here = (socket.inet_aton(host.addresses[4]) for host in (b, a))
@@ -67,12 +69,21 @@ def forged():
         for p, q in pairs:
             inner = struct.pack('!BBHHHBBH4s4sHHHH', 0x45, 0, 128, 1, 0, 64, 17, 0, here, there,
                                 p, q, 108, 0)
+            inner += struct.pack('<BBHIQQQQ', 2, 1, 0, 0, 1, 2, 3, 4)  # a short, with some token
             body = struct.pack('!BBHI', 3, 3, 0, 0) + inner
             body = body[:2] + struct.pack('!H', checksum(body)) + body[4:]
             script.append(f's.sendto({body!r}, ({a.addresses[4]!r}, 0))')
         for _ in range(20):
             b.run('python3', '-c', '\n'.join(script))
             check(message(client)['outcome'] == 2, 'not delivered')
+        server.popen.send_signal(signal.SIGSTOP)
+        client.popen.stdin.write('\n')
+        client.popen.stdin.flush()
+        for _ in range(4):
+            time.sleep(0.2)
+            b.run('python3', '-c', '\n'.join(script))
+        server.popen.send_signal(signal.SIGCONT)
+        check(client.json()['outcome'] == 2, 'not delivered by one that was stopped')
         n = told(a)
         check(n >= 20, f'{n} of the forged ones arrived')
         return f'{n} forged, nothing ended'

@@ -9,12 +9,31 @@
 
 #define WINDOW_US 250000u /* the longest that a partner on a short path may be silent */
 
-static void hint(struct lone *lone, uint8_t host)
+static void hint_quoting(struct lone *lone, uint8_t host, const uint8_t *quote, size_t len)
 {
 	const struct ripc__addr from = {.len = 1, .blob = {host}};
-	const struct ripc__event event = {.kind = RIPC_EV_HINT, .from = &from};
+	const struct ripc__event event = {.kind = RIPC_EV_HINT, .from = &from, .data = quote,
+		.len = (uint32_t)len};
 
 	ripc__input_event(lone->ctx, &lone->ctx->devices[0], &event);
+}
+
+/* The header of any packet to the partner; with its hello where the token has not come yet. */
+static size_t packet_to(struct lone *lone, uint64_t token, uint64_t hello, uint8_t *bytes)
+{
+	struct wire_packet packet = {.h.type = WIRE_HELLO_ONLY, .h.token = token, .h.number = 0,
+		.h.src = ripc_service_incarnation(lone->svc), .h.dst = lone->incarnation,
+		.h.flags = hello ? WIRE_F_HELLO : 0, .hello.token = hello};
+
+	return wire_encode(bytes, &packet, NULL, NULL);
+}
+
+static void hint(struct lone *lone, uint8_t host)
+{
+	uint8_t quote[WIRE_HEADER_MAX];
+	size_t len = packet_to(lone, lone->token_in, 0, quote);
+
+	hint_quoting(lone, host, quote, len);
 }
 
 static void expect_nothing(struct lone *lone)
@@ -129,6 +148,32 @@ START_TEST(hint__may_be_forged)
 }
 END_TEST
 
+/* Only a packet that went to the partner makes it doubtful: the token shows that it is one. */
+START_TEST(hint__quotes_a_packet_to_the_partner)
+{
+	static const struct {
+		int token, hello; /* 0: none; 1: the right one; 2: another */
+		size_t cut;       /* of the quote, bytes */
+		uint32_t asked;
+	} cases[] = {{1, 0, 0, 1}, {2, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 1, 0}, {1, 0, WIRE_HEADER, 0},
+		{0, 1, 0, 1}, {0, 2, 0, 0}, {0, 1, WIRE_HELLO - 7, 0}};
+	static struct lone lone;
+	uint8_t quote[WIRE_HEADER_MAX];
+	uint32_t since;
+	size_t len;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	since = lone.n_sent;
+	len = packet_to(&lone, cases[_i].token ? lone.token_in ^ (cases[_i].token == 2) : 0,
+		cases[_i].hello ? lone.token_out ^ (cases[_i].hello == 2) : 0, quote);
+	hint_quoting(&lone, lone.host, quote, len - cases[_i].cut);
+	ck_assert_uint_eq(n_echoes(&lone, since), cases[_i].asked);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* However many hints come, a partner is asked once if it answers (0), else three times (1). */
 START_TEST(hint__many)
 {
@@ -185,6 +230,7 @@ int main(void)
 		{hint__successor, 2},
 		{hint__next_holder_gets_what_is_left, 1},
 		{hint__may_be_forged, 3},
+		{hint__quotes_a_packet_to_the_partner, 8},
 		{hint__many, 2},
 		{hint__while_stopped, 1},
 		{NULL, 0},

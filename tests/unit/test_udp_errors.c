@@ -46,6 +46,9 @@ static void expect_hint(const struct ripc__addr *gone)
 		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
 	ck_assert_int_eq(event.kind, RIPC_EV_HINT);
 	ck_assert(UDP->peer_matches(&left.port, &peer, event.from));
+	ck_assert_uint_eq(event.len, UDP_QUOTE); /* of 100 that were sent */
+	for (uint32_t i = 0; i < event.len; i++)
+		ck_assert_uint_eq(event.data[i], 0);
 	UDP->peer_close(&left.port, &peer);
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the network says later of what was sent (ICMP): the kernel keeps it in the socket's error
- * queue (IP_RECVERR). That nobody listens at an address is a hint for core.
+ * queue (IP_RECVERR). That nobody listens at an address is a hint for core, together with the
+ * beginning of the datagram that the error quotes. The kernel checks nothing of an error but that
+ * its quote names our port: core compares the rest (hint.c).
  *
  * Design notes. The kernel also fails the next call on the socket, whatever partner that is for.
  * So each call that fails has the queue read, and a send is then tried again: its own error comes
@@ -33,14 +35,19 @@ static const struct sock_extended_err *find(struct msghdr *message)
 }
 
 /* What there is no room for is said again, if it matters. */
-static void note(struct udp_port *port, const struct sockaddr_in6 *name)
+static void note(struct udp_port *port, const struct sockaddr_in6 *name, const uint8_t *quote,
+		size_t len)
 {
+	struct udp_hint *hint = &port->hints[port->n_hints];
 	struct udp_addr own = {0};
 
 	if (port->n_hints == UDP_HINTS)
 		return;
+	port->n_hints++;
 	ripc__udp_read_name(name, &own.at);
-	ripc__udp_addr_fill(&port->hints[port->n_hints++], &own);
+	ripc__udp_addr_fill(&hint->at, &own);
+	hint->len = (uint32_t)len;
+	memcpy(hint->quote, quote, len);
 }
 
 /* Reads one error: 0 if it was the network's, 1 if our own kernel's; negative: there is none. */
@@ -49,17 +56,21 @@ static int read_one(struct udp_port *port)
 	_Alignas(struct cmsghdr) char control[CONTROL_BYTES];
 	const struct sock_extended_err *error;
 	struct sockaddr_in6 name = {0};
+	uint8_t quote[UDP_QUOTE];
+	struct iovec iov = {.iov_base = quote, .iov_len = sizeof(quote)};
 	struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name),
+		.msg_iov = &iov, .msg_iovlen = 1,
 		.msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t len = recvmsg(port->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-	if (recvmsg(port->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+	if (len < 0)
 		return -errno;
 	error = find(&message);
 	if (!error || (error->ee_origin != SO_EE_ORIGIN_ICMP &&
 			error->ee_origin != SO_EE_ORIGIN_ICMP6))
 		return 1;
 	if (error->ee_errno == ECONNREFUSED && message.msg_namelen)
-		note(port, &name);
+		note(port, &name, quote, (size_t)len);
 	return 0;
 }
 
@@ -96,7 +107,8 @@ uint32_t ripc__udp_hints_tell(struct udp_port *port, struct ripc__event *events,
 	port->n_hints -= port->n_told;
 	for (; filled < n && filled < port->n_hints; filled++)
 		events[filled] = (struct ripc__event){.kind = RIPC_EV_HINT,
-			.from = &port->hints[filled]};
+			.data = port->hints[filled].quote, .len = port->hints[filled].len,
+			.from = &port->hints[filled].at};
 	port->n_told = filled;
 	return filled;
 }

@@ -24,6 +24,7 @@
 #define UDP_BUFFER    65536
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
 #define UDP_HINTS     8   /* addresses where nobody listens, until core is told */
+#define UDP_QUOTE     64  /* bytes kept of what was sent there: core knows its packets by them */
 
 struct udp_device {
 	struct in6_addr ip; /* to bind to; zero: all of this host */
@@ -62,6 +63,13 @@ struct udp_received {
 	struct udp_envelope envelope;
 };
 
+/* Nobody listens at an address; so much was quoted of the datagram that had gone there. */
+struct udp_hint {
+	struct ripc__addr at;
+	uint32_t len;
+	uint8_t quote[UDP_QUOTE];
+};
+
 struct udp_port {
 	struct udp_device *dev;
 	int fd;
@@ -79,7 +87,7 @@ struct udp_port {
 	struct udp_received received;
 	atomic_bool failed; /* a call did: the error queue is read with the next poll */
 	uint32_t n_hints, n_told; /* of the first core was told with the last poll */
-	struct ripc__addr hints[UDP_HINTS];
+	struct udp_hint hints[UDP_HINTS];
 };
 
 struct udp_peer {

@@ -580,7 +580,7 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		ripc__route_opened(ctx, device, event);
 		break;
 	case RIPC_EV_HINT:
-		ripc__hint(ctx, device, event->from);
+		ripc__hint(ctx, device, event);
 		break;
 	default:
 		break;

@@ -112,7 +112,8 @@ enum ripc__event_kind {
 	RIPC_EV_PEER,         /* peer_open that returned -EINPROGRESS has ended: peer, from (its
 	                         address), status; or the route there takes again what send did
 	                         not take: from, 0 */
-	RIPC_EV_HINT,         /* nobody seems to listen at this address: from. May be a lie */
+	RIPC_EV_HINT,         /* nobody seems to listen at this address: from. May be a lie; data,
+	                         len: how a datagram began that was sent there, as it is said */
 	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
 };
 
@@ -121,7 +122,7 @@ struct ripc__event {
 	int status;                    /* 0 or a negative errno */
 	uint64_t cookie;
 	void *peer;                    /* where the route was when peer_open was called */
-	const uint8_t *data;           /* valid until release */
+	const uint8_t *data;           /* valid until release; of a hint, until the next poll */
 	uint32_t len;
 	void *handle;                  /* for release */
 	const struct ripc__addr *from; /* valid until the next poll */

@@ -3,6 +3,11 @@
  * A hint says that a peer has ended, and may be forged: the peer is asked, three times, and only
  * its silence counts.
  *
+ * A network's hint quotes the packet that it is about, and is heeded only if that packet has a
+ * token which nobody knows but the partner, we, and the path between us: so who cannot read our
+ * packets cannot make us doubt a partner, which might just be stopped for a while. A quote that
+ * ends before the token shows nothing, and so is no hint.
+ *
  * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers
  * make us ask no more often. After an inquiry that ends in silence the peer's partners are lost as
  * after GONE, but since when they have been gone is not known: what was wholly sent is UNKNOWN. A
@@ -12,19 +17,19 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/net/backend.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
 #include "core/wire/wire.h"
 #include "hint.h"
 #include "packet.h"
 #include "partner.h"
+#include "token.h"
 #include "util/list.h"
-#include "util/map.h"
 #include "util/timers.h"
 
 #define ASKED          3u
 #define INQUIRIES_MAX  256u
-#define LOOKS_PER_US   16u /* at peers and partners, for hints */
 
 struct inquiry {
 	struct list node; /* ctx->hints.inquiries */
@@ -178,20 +183,26 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 	timer_set(ctx);
 }
 
-void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__addr *from)
+/* To whom a packet was sent, by its first bytes: by its token, or by that which its hello gives. */
+static struct partner *addressee(struct ripc_context *ctx, const uint8_t *quote, uint32_t len)
 {
-	struct peer *peer;
-	uint32_t at = 0;
+	struct wire_header sent, answer;
 
-	if (ctx->now_us < ctx->hints.next_us)
-		return;
-	ctx->hints.next_us = ctx->now_us +
-		(ctx->peers.count + ctx->stats.partners) / LOOKS_PER_US;
-	while ((peer = ripc__map_next(&ctx->peers, &at))) {
-		if (ripc__peer_device(ctx, peer) == device && !peer->opening &&
-				device->ops->peer_matches(device->port, peer->route, from))
-			inquire(ctx, peer);
-	}
+	if (wire_decode_header(quote, len, &sent))
+		return NULL;
+	answer = (struct wire_header){.src = sent.dst, .dst = sent.src};
+	return ripc__partner_by_echo(ctx, &answer, wire_quoted_hello(&sent, quote, len),
+		sent.token);
+}
+
+void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
+{
+	struct partner *partner = addressee(ctx, event->data, event->len);
+	struct peer *peer = partner ? partner->peer : NULL;
+
+	if (peer && !peer->opening && ripc__peer_device(ctx, peer) == device &&
+			device->ops->peer_matches(device->port, peer->route, event->from))
+		inquire(ctx, peer);
 }
 
 void ripc__hint_replaced(const struct partner *partner)

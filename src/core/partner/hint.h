@@ -11,7 +11,7 @@
 #define HINT_TIMERS 1u /* that every context has as long as it lives */
 
 struct ripc_context;
-struct ripc__addr;
+struct ripc__event;
 struct device;
 struct partner;
 struct peer;
@@ -20,13 +20,12 @@ struct hints {
 	struct ripc__timer timer; /* when the first inquiry has something to do */
 	struct list inquiries;
 	uint32_t n;
-	uint64_t next_us;         /* until then no hint is heeded: to find its peer takes time */
 };
 
 /* -ENOMEM. */
 int ripc__hints_open(struct ripc_context *ctx);
-/* A network says that nobody listens there. */
-void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__addr *from);
+/* A network says that nobody listens where a packet of ours went. */
+void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
 /* Somebody says that its ID has another holder since. */
 void ripc__hint_replaced(const struct partner *partner);
 /* An ECHO_REPLY of this partner; anything else that only its context can have answered. */

@@ -132,7 +132,7 @@ struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wir
 	struct partner *partner;
 
 	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, h->dst, h->src, place)); place++) {
-		if (partner->token_in == token_in ||
+		if ((token_in && partner->token_in == token_in) ||
 				(token_out && partner->token_out == token_out))
 			break;
 	}

@@ -13,6 +13,7 @@
 #ifndef RIPC_WIRE_H
 #define RIPC_WIRE_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -194,6 +195,17 @@ int wire_decode(const void *data, size_t len, struct wire_packet *packet);
  * of items travels in the upper byte of flags; h.flags is without it. -EBADMSG if too short.
  */
 int wire_decode_header(const void *data, size_t len, struct wire_header *h);
+/* Of a packet of ours of which maybe only so many bytes are there: its hello's token, or 0. */
+static inline uint64_t wire_quoted_hello(const struct wire_header *h, const uint8_t *data,
+		size_t len)
+{
+	uint64_t token;
+
+	if (!(h->flags & WIRE_F_HELLO) || len < WIRE_HEADER + sizeof(token))
+		return 0;
+	memcpy(&token, data + WIRE_HEADER, sizeof(token));
+	return le64toh(token);
+}
 /* payload_crc: CRC32C of the payload alone. True if the packet is as it was sent, or intact. */
 bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
 
