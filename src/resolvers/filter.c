@@ -6,7 +6,6 @@
  */
 #include "resolvers/filter.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -99,14 +98,16 @@ static void look_up(struct program *program, const struct filter *filter)
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
-int ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group)
+void ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group)
 {
 	struct program program = {.n = 0};
 	struct sock_fprog call = {.filter = program.at};
+	int unused = 0; /* which the kernel wants all the same */
 
 	pass_others(&program, group);
 	hash_id(&program);
 	look_up(&program, filter);
 	call.len = program.n;
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &call, sizeof(call)) ? -errno : 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &call, sizeof(call)))
+		setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused));
 }

@@ -18,7 +18,10 @@ struct filter {
 
 /* An ID lives here from now on. True: the filter has changed. */
 bool ripc__filter_add(struct filter *filter, uint64_t id);
-/* Puts it on a UDP socket, in place of what was there. Questions to other than the group pass. */
-int ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group);
+/*
+ * Puts it on a UDP socket, in place of what was there. Questions to other than the group pass.
+ * Where the kernel refuses it no filter is left: what was there knows nothing of the last ID.
+ */
+void ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group);
 
 #endif

@@ -245,6 +245,28 @@ START_TEST(multicast__without_multicast_all)
 }
 END_TEST
 
+/* Where the kernel does not take the filter for one more ID, all questions are heard. */
+START_TEST(multicast__filter_that_fails)
+{
+	struct wire_resolve packet = {.type = WIRE_QUESTION, .nonce = 1, .asker = 1,
+		.record.id = 0x1234567890abcdef};
+	uint8_t question[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(question, &packet);
+	struct side side;
+
+	side_open(&side, &ripc__multicast_source);
+	side.ops->heed(side.state, 1);
+	plan_failure(CALL_SETSOCKOPT, 1, ENOMEM);
+	plan.option = SO_ATTACH_FILTER;
+	side.ops->heed(side.state, packet.record.id);
+	ck_assert_int_eq(plan.count, 1);
+	ck_assert_int_eq(side.ops->ask(side.state, packet.record.id, question, len), 1);
+	ck_assert_int_eq(side_poll(&side), 1);
+	ck_assert_uint_eq(side.event.len, len);
+	side_close(&side);
+}
+END_TEST
+
 START_TEST(multicast__sending_that_fails)
 {
 	static const struct {
@@ -420,6 +442,7 @@ int main(void)
 		multicast__more_interfaces_than_can_be_joined,
 		multicast__join_that_fails,
 		multicast__without_multicast_all,
+		multicast__filter_that_fails,
 		multicast__sending_that_fails,
 		multicast__port_that_cannot_be_had,
 		multicast__host_without_options,
