@@ -120,10 +120,15 @@ int fake_gone(void *object)
 	return 0;
 }
 
+/* Its callers have the lock: a thread that is cancelled (write() heeds that) would keep it. */
 void fake_signal_fd(int fd)
 {
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	if (write(fd, "", 1) != 1)
 		fake_fault("a pipe is full");
+	pthread_setcancelstate(before, NULL);
 }
 
 void fake_raise(void)

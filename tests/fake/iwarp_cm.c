@@ -283,19 +283,19 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 		block();
 	if (fake_fails(FAKE_CONNECT))
 		return -1;
+	server = id_new(NULL, NULL);
 	pthread_mutex_lock(&fake_world.lock);
 	fake_iwarp.n_requests++;
 	is_mute = own->is_mute = fake_iwarp.mute;
 	listener = listener_at(&id->route.addr.dst_sin);
-	pthread_mutex_unlock(&fake_world.lock);
-	if (is_mute)
-		return 0;
-	if (!listener) {
+	if (is_mute || !listener) {
+		list_remove(&server->node);
+		pthread_mutex_unlock(&fake_world.lock);
+		fake_gone(server);
 		errno = ECONNREFUSED;
-		return -1;
+		return is_mute ? 0 : -1;
 	}
-	server = id_new(listener->id.channel, NULL);
-	pthread_mutex_lock(&fake_world.lock);
+	server->id.channel = listener->id.channel;
 	use_device(&server->id, &listener->id.route.addr.src_addr);
 	server->id.route.addr.dst_sin = id->route.addr.src_sin;
 	server->remote = own;

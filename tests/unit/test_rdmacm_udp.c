@@ -3,12 +3,15 @@
  * Ends of the rdmacm backend whose datagrams go over UDP, on libraries of our own (tests/fake):
  * which numbers they take, whom they do not speak to, and when they have a connection.
  */
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../fake/iwarp_world.h"
 #include "rdmacm_memory.h"
 #include "suite.h"
 
@@ -246,6 +249,53 @@ START_TEST(connection__stays_while_it_is_read_by)
 }
 END_TEST
 
+/* What cannot be read in any case needs no connection. */
+START_TEST(connection__is_not_made_for_a_wrong_key)
+{
+	begin_reading();
+	key.key ^= 1;
+	ck_assert_int_eq(read_now(), -EINVAL);
+	for (uint32_t i = 0; i < 50; i++) {
+		move();
+		poll(NULL, 0, 1);
+	}
+	ck_assert_uint_eq(fake_iwarp_requests(), 0);
+	key.key ^= 1;
+	finish_open();
+}
+END_TEST
+
+/* ---- the libraries of tests/fake --------------------------------------------------------- */
+
+/* As a helper thread does whose port closes: only a call that may block heeds that. */
+static void *signal_under_the_lock(void *fd)
+{
+	pthread_mutex_lock(&fake_world.lock);
+	fake_signal_fd(*(int *)fd);
+	pthread_mutex_unlock(&fake_world.lock);
+	return NULL;
+}
+
+START_TEST(fake__lock_is_not_kept_by_who_is_cancelled)
+{
+	pthread_t thread;
+	int fds[2];
+
+	begin_udp(0);
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	pthread_mutex_lock(&fake_world.lock);
+	ck_assert_int_eq(pthread_create(&thread, NULL, signal_under_the_lock, &fds[1]), 0);
+	pthread_cancel(thread);
+	pthread_mutex_unlock(&fake_world.lock);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(pthread_mutex_trylock(&fake_world.lock), 0);
+	pthread_mutex_unlock(&fake_world.lock);
+	close(fds[0]);
+	close(fds[1]);
+	finish();
+}
+END_TEST
+
 /* The other end ends the connection, and tells of more to read before that is heard of. */
 START_TEST(connection__ends_after_what_is_being_read)
 {
@@ -385,6 +435,8 @@ int main(void)
 		{send__comes_from_the_address, 1},
 		{port_addr__is_gone, 1},
 		{connection__stays_while_it_is_read_by, 1},
+		{connection__is_not_made_for_a_wrong_key, 1},
+		{fake__lock_is_not_kept_by_who_is_cancelled, 1},
 		{connection__ends_after_what_is_being_read, 1},
 		{connection__cannot_be_had, 1},
 		{connection__in_use_does_not_make_room, 1},

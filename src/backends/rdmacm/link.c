@@ -519,11 +519,12 @@ void ripc__rdmacm_link_used(struct rdmacm_link *link)
 		link->conn->used = ++link->port->uses;
 }
 
-/* A read or a write was taken: it needs a connection, and an eye on it. */
+/* A read or a write was taken: it needs a connection, unless it has ended, and an eye on it. */
 static void taken(struct rdmacm_link *link)
 {
 	check_flow(link);
-	ripc__rdmacm_link_want(link);
+	if (is_waited_for(link))
+		ripc__rdmacm_link_want(link);
 	ripc__rdmacm_link_used(link);
 	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
 }
