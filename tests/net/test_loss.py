@@ -2,7 +2,7 @@
 """Long messages arrive whole and byte-exact at any loss, in both directions, one packet at a time."""
 import netlab
 from netlab import check
-from xfer import transfer
+from xfer import send, serve, transfer
 
 # With --full 200 MiB at each loss; else what takes about a second.
 SIZES = {0: '200M', 1: '100M', 10: '30M', 30: '10M'}
@@ -48,5 +48,17 @@ def shorts_are_single_datagrams():
         return f'{arrived} of 5000'
 
 
+def shorts_that_are_too_long():
+    """They are refused, with a word about why."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.link(a, b)
+        serve(b)
+        client = send(a, 1 << 20, '--shorts', 10)
+        said = client.popen.stdout.read()
+        check(client.popen.wait() == 1 and 'no short' in said, said)
+
+
 if __name__ == '__main__':
-    netlab.main([loss_0, loss_1, loss_10, loss_30, shorts_are_single_datagrams], 'nft', 'ethtool')
+    netlab.main([loss_0, loss_1, loss_10, loss_30, shorts_are_single_datagrams,
+                 shorts_that_are_too_long], 'nft', 'ethtool')

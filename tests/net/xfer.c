@@ -284,9 +284,13 @@ static int send_shorts(struct job *job, struct ripc_service *service, char *byte
 
 	for (uint64_t i = 0; i < job->shorts; i++) {
 		struct iovec item = {bytes, job->bytes};
+		int error;
 
 		pattern_fill(bytes, job->bytes, i + 1);
-		if (ripc_send_short(service, job->to, &item, 1) == 0) {
+		error = ripc_send_short(service, job->to, &item, 1);
+		if (error == -EMSGSIZE)
+			return fail("so many bytes are no short", error);
+		if (error == 0) {
 			sent++;
 			seeds_xor ^= i + 1;
 		}
