@@ -239,6 +239,23 @@ static void add_limits(struct report *report)
 	add_descriptors(report);
 }
 
+static void add_taken_name(void *report, const char *name, unsigned int uid)
+{
+	char detail[192];
+	const struct ripc_finding finding = {
+		.kind = "names",
+		.name = "taken",
+		.usable = -1,
+		.detail = detail,
+		.remedy = "end that process (as root, \"ss -xap\" shows it by this name): whoever "
+			"asks for that service here waits for it",
+	};
+
+	snprintf(detail, sizeof(detail),
+		"a process of another user (uid %u) has bound the local name @%.110s", uid, name);
+	add(report, &finding);
+}
+
 /* ---- output ---- */
 
 static const char *state_text(const struct finding *finding)
@@ -316,6 +333,7 @@ static int examine(int json)
 	add_environment(&report);
 	add_libfabric(&report);
 	add_limits(&report);
+	tool_names_of_others(add_taken_name, &report);
 	status = TOOL_FAILED;
 	if (!err && has_usable(&report, "backend") && has_usable(&report, "resolver"))
 		status = TOOL_OK;

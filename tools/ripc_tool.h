@@ -19,6 +19,10 @@ int ripc_id_main(int argc, char **argv);
 /* Has another user of this host that service? 1: yes, *user. */
 int tool_foreign_user(uint64_t id, unsigned int *user);
 
+/* Calls found for each local name of our user's services that another user's process has bound. */
+void tool_names_of_others(
+	void (*found)(void *arg, const char *name, unsigned int uid), void *arg);
+
 /* Says on stderr what is wrong and how the subcommand is used. Returns TOOL_USAGE. */
 int usage_error(const char *usage, const char *what);
 

@@ -89,7 +89,28 @@ def not_found():
         check(f'another user (uid {SERVER})' in said, said)
 
 
+def name_is_taken():
+    """"ripc doctor" says whose process has bound a local name of ours."""
+    with netlab.Lab() as lab:
+        host = host_of_users(lab)
+        name = f'ripc/{CLIENT:x}/{SERVICE:016x}/0'
+        script = ('import socket, sys\n'
+                  's = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n'
+                  f's.bind("\\0{name}")\n'
+                  'print("ready", flush=True)\n'
+                  'sys.stdin.read()\n')
+        for user, told in ((SERVER, True), (CLIENT, False)):
+            taker = host.start(*as_user(user, '/usr/bin/python3', '-c', script))
+            taker.line('ready')
+            doctor = host.start(*as_user(CLIENT, tool(), 'doctor'), RIPC_INTERFACES='lo')
+            said = doctor.popen.stdout.read()
+            doctor.popen.wait()
+            check((f'(uid {SERVER})' in said and f'@{name}' in said) == told, said)
+            taker.end()
+
+
 if __name__ == '__main__':
     if not shutil.which('setpriv'):
         netlab.skip('there is no program "setpriv"')
-    netlab.main([nobody_admits, server_admits, client_admits, both_admit, not_found], 'nft')
+    netlab.main([nobody_admits, server_admits, client_admits, both_admit, not_found,
+                 name_is_taken], 'nft')
