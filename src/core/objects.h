@@ -131,6 +131,7 @@ struct ripc_context {
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
 	bool quiet;                /* the hot port's own wait found nothing: sleep in ppoll */
 	uint32_t looks, sleeps, yield_credit, glance_us;
+	uint64_t yield_again_us;   /* not before: others keep the processor for long */
 	int kick_fd, thread_kick_fd;
 	int ports_fd;              /* the application's, for all ports; -1 until asked for */
 	uint32_t n_event_fds;      /* services with a descriptor */

@@ -50,6 +50,8 @@
 #define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */
 #define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
 #define YIELD_US       50u /* for which it yields before it sleeps */
+#define SLICE_US       500u /* a yield that takes so long: another had the processor for a slice */
+#define YIELD_SHARE    16u /* of the time, such yields may take one part */
 #define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
@@ -486,23 +488,30 @@ static bool spin(struct ripc_context *ctx, struct waiter *self)
 /* One time that others run, and a look. */
 static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 {
+	uint64_t began_us = ctx->now_us, took_us;
+
 	ripc__unlock(ctx);
 	sched_yield();
 	ripc__lock_timely(ctx);
+	took_us = ctx->now_us - began_us;
+	if (took_us > SLICE_US)
+		ctx->yield_again_us = ctx->now_us + YIELD_SHARE * took_us;
 	return look(ctx, 1) || is_done(self);
 }
 
 /*
  * Lets others run and looks again, for a short time: where the partner shares our processor, or is
  * about to answer, that saves falling asleep and being woken, which takes longer than most answers
- * do. Done while it pays, tried now and then. Who is kept from its processor for long had better
- * sleep: the kernel wakes a sleeper before it lets a busy one go on.
+ * do. Done while it pays, tried now and then. Beside busy processes a yield gives a whole slice
+ * away, while the kernel wakes a sleeper before it lets a busy process go on: after a yield that
+ * took so long there is none for 16 times as long.
  */
 static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
 {
 	uint64_t began_us = ctx->now_us;
 
-	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ++ctx->sleeps % LOOK_EVERY))
+	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ++ctx->sleeps % LOOK_EVERY) ||
+			ctx->now_us < ctx->yield_again_us)
 		return false;
 	while (ctx->now_us - began_us < YIELD_US) {
 		if (!yield_once(ctx, self))
