@@ -16,10 +16,12 @@
 #define TYPE_AT     (UDP_HEADER + 1u)
 #define ID_AT       (UDP_HEADER + 48u)
 #define TO_AT       ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
-#define QUESTION    32u
+#define QUESTION    32u /* then come records and withdrawals */
+#define WITHDRAWN   34u
 #define HASH        0x9e3779b1u
 #define HASH_SHIFT  23u /* leaves 9 bits */
 #define PROGRAM_MAX 80u
+#define KNOWN_MAX   16u /* IDs of others; beyond that, all notices pass */
 
 struct program {
 	struct sock_filter at[PROGRAM_MAX];
@@ -31,18 +33,33 @@ static uint32_t big_endian(const uint8_t *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-bool ripc__filter_add(struct filter *filter, uint64_t id)
+static uint32_t hash(uint64_t id)
 {
 	uint8_t bytes[8];
-	uint32_t hash, bit;
 
 	put64(bytes, id);
-	hash = (big_endian(bytes) ^ big_endian(bytes + 4)) * HASH >> HASH_SHIFT;
-	bit = 1u << hash % 32;
-	if (filter->bits[hash / 32] & bit)
+	return (big_endian(bytes) ^ big_endian(bytes + 4)) * HASH >> HASH_SHIFT;
+}
+
+static bool passes(const struct filter *filter, uint64_t id)
+{
+	return filter->bits[hash(id) / 32] >> hash(id) % 32 & 1;
+}
+
+bool ripc__filter_add(struct filter *filter, uint64_t id)
+{
+	if (passes(filter, id))
 		return false;
-	filter->bits[hash / 32] |= bit;
+	filter->bits[hash(id) / 32] |= 1u << hash(id) % 32;
 	return true;
+}
+
+bool ripc__filter_know(struct filter *filter, uint64_t id)
+{
+	if (filter->n_known > KNOWN_MAX || passes(filter, id))
+		return false;
+	filter->n_known++;
+	return filter->n_known > KNOWN_MAX || ripc__filter_add(filter, id);
 }
 
 static void add(struct program *program, uint16_t code, uint32_t k)
@@ -55,14 +72,17 @@ static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t y
 	program->at[program->n++] = (struct sock_filter)BPF_JUMP(code, k, yes, no);
 }
 
-/* Lets pass what is no multicast question about one ID. */
-static void pass_others(struct program *program, struct in_addr group)
+/* Lets pass what is no multicast question or notice about one ID. */
+static void pass_others(struct program *program, const struct filter *filter, struct in_addr group)
 {
+	uint32_t last_filtered = filter->n_known > KNOWN_MAX ? QUESTION : WITHDRAWN;
+
 	add(program, BPF_LD | BPF_W | BPF_ABS, TO_AT);
 	branch(program, BPF_JMP | BPF_JEQ | BPF_K, ntohl(group.s_addr), 1, 0);
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 	add(program, BPF_LD | BPF_B | BPF_ABS, TYPE_AT);
-	branch(program, BPF_JMP | BPF_JEQ | BPF_K, QUESTION, 1, 0);
+	branch(program, BPF_JMP | BPF_JGE | BPF_K, QUESTION, 0, 1);
+	branch(program, BPF_JMP | BPF_JGT | BPF_K, last_filtered, 0, 1);
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
@@ -104,7 +124,7 @@ void ripc__filter_attach(const struct filter *filter, int fd, struct in_addr gro
 	struct sock_fprog call = {.filter = program.at};
 	int unused = 0; /* which the kernel wants all the same */
 
-	pass_others(&program, group);
+	pass_others(&program, filter, group);
 	hash_id(&program);
 	look_up(&program, filter);
 	call.len = program.n;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lets the kernel drop multicast questions about IDs that do not live here: else each question
- * wakes every process of a host. What passes may still be about another ID.
+ * Lets the kernel drop multicast questions about IDs that do not live here, and notices about IDs
+ * that this process does not know: else each wakes every process of a host. What passes may still
+ * be about another ID.
  */
 #ifndef RIPC_FILTER_H
 #define RIPC_FILTER_H
@@ -14,12 +15,15 @@
 
 struct filter {
 	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never taken back */
+	uint32_t n_known;            /* IDs of others; when there are many, all notices pass */
 };
 
 /* An ID lives here from now on. True: the filter has changed. */
 bool ripc__filter_add(struct filter *filter, uint64_t id);
+/* Notices about an ID of others concern this process from now on. True: the filter has changed. */
+bool ripc__filter_know(struct filter *filter, uint64_t id);
 /*
- * Puts it on a UDP socket, in place of what was there. Questions to other than the group pass.
+ * Puts it on a UDP socket, in place of what was there. What goes to other than the group passes.
  * Where the kernel refuses it no filter is left: what was there knows nothing of the last ID.
  */
 void ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group);

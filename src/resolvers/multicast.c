@@ -474,14 +474,26 @@ static int multicast_ask_host(void *source, const uint8_t host[16], const void *
 		sizeof(name)) >= 0 || errno == EAGAIN || errno == ENOBUFS;
 }
 
-/* Without a filter all questions come here, as they do where the kernel has none. */
+/* Without a filter all comes here, as where the kernel has none. */
+static void filter_attach(const struct multicast *multicast)
+{
+	ripc__filter_attach(&multicast->filter, multicast->listener, multicast->group.sin_addr);
+}
+
 static void multicast_heed(void *source, uint64_t id)
 {
 	struct multicast *multicast = source;
 
 	if (ripc__filter_add(&multicast->filter, id))
-		ripc__filter_attach(&multicast->filter, multicast->listener,
-			multicast->group.sin_addr);
+		filter_attach(multicast);
+}
+
+static void multicast_know(void *source, uint64_t id)
+{
+	struct multicast *multicast = source;
+
+	if (ripc__filter_know(&multicast->filter, id))
+		filter_attach(multicast);
 }
 
 static int multicast_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
@@ -520,6 +532,7 @@ const struct ripc__source ripc__multicast_source = {
 	.ask = multicast_ask,
 	.ask_host = multicast_ask_host,
 	.heed = multicast_heed,
+	.know = multicast_know,
 	.reply = multicast_reply,
 	.notify = multicast_notify,
 	.poll = multicast_poll,

@@ -3,6 +3,9 @@
 #include "core/wire/record.h"
 #include "sources.h"
 
+#define STRANGE  30u
+#define KNOWN(i) (0x123456789ull * (1 + (i)))
+
 START_TEST(multicast__question_reaches_all_and_the_answer_one)
 {
 	struct side holder, asker, third;
@@ -79,6 +82,46 @@ START_TEST(multicast__questions_about_others_are_not_heard)
 	ck_assert_uint_eq(heard_about(&holder), 0);
 	side_close(&holder);
 	side_close(&asker);
+}
+END_TEST
+
+/* Tells of so many IDs that nobody knows, then of those known; how many a side heard of. */
+static uint32_t heard_of(struct side *side, struct side *teller, uint32_t n_known)
+{
+	struct wire_resolve notice = {.type = WIRE_WITHDRAWN, .asker = 2, .record.incarnation = 3};
+	uint32_t n = 0, n_of_known = 0;
+	uint8_t data[WIRE_RECORD_MAX];
+
+	for (uint32_t i = 0; i < STRANGE + n_known; i++) {
+		notice.record.id = i < STRANGE ? (i + 1ull) << 50 : KNOWN(i - STRANGE);
+		ck_assert_int_ge(teller->ops->notify(teller->state, data,
+			wire_resolve_encode(data, &notice)), 1);
+	}
+	ask_about(teller, 0);
+	for (uint64_t id = heard_about(side); id; id = heard_about(side)) {
+		n_of_known += id % KNOWN(0) == 0;
+		n++;
+	}
+	ck_assert_uint_eq(n_of_known, n_known);
+	return n;
+}
+
+/* Only of what is known, unless that is much. */
+START_TEST(multicast__notices_about_strangers_are_not_heard)
+{
+	struct side side, teller;
+
+	side_open(&side, &ripc__multicast_source);
+	side_open(&teller, &ripc__multicast_source);
+	side.ops->heed(side.state, KNOWN(0));
+	for (uint32_t i = 1; i < 5; i++)
+		side.ops->know(side.state, KNOWN(i));
+	ck_assert_uint_le(heard_of(&side, &teller, 5), 5 + STRANGE / 2); /* same hash */
+	for (uint32_t i = 5; i < 40; i++)
+		side.ops->know(side.state, KNOWN(i));
+	ck_assert_uint_eq(heard_of(&side, &teller, 40), 40 + STRANGE);
+	side_close(&side);
+	side_close(&teller);
 }
 END_TEST
 
@@ -286,6 +329,7 @@ int main(void)
 	const TTest *const tests[] = {
 		multicast__question_reaches_all_and_the_answer_one,
 		multicast__questions_about_others_are_not_heard,
+		multicast__notices_about_strangers_are_not_heard,
 		multicast__unicast_reaches_one_and_is_no_group,
 		multicast__answers_from_the_address_that_was_asked,
 		multicast__junk_is_passed_over,

@@ -334,6 +334,8 @@ struct ripc__source {
 	 * those about others need not. NULL: all are.
 	 */
 	void (*heed)(void *source, uint64_t id);
+	/* The same of notices, about an ID that others have. NULL: all are heard. */
+	void (*know)(void *source, uint64_t id);
 
 	/*
 	 * Sends a question about an ID to whoever may know (0: to everybody). Returns to how many

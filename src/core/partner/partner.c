@@ -97,9 +97,11 @@ int ripc__partner_make_current(struct partner *partner)
 	int error = ripc__map_put(&partner->service->partners, partner->id, partner);
 
 	partner->service->recent = NULL;
-	if (!error)
-		partner->current = true;
-	return error;
+	if (error)
+		return error;
+	partner->current = true;
+	ripc__resolver_know(partner->service->ctx->resolver, partner->id);
+	return 0;
 }
 
 void ripc__partner_unmake_current(struct partner *partner)

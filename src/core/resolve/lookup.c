@@ -217,6 +217,7 @@ static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
 		goto err_free;
 	if (ripc__map_put(&resolver->lookups, id, lookup))
 		goto err_return_timer;
+	ripc__resolver_know(resolver, id);
 	return lookup;
 err_return_timer:
 	ripc__timers_return(resolver);
