@@ -392,6 +392,137 @@ START_TEST(queue__of_a_rival)
 }
 END_TEST
 
+/* When bytes were granted: so many in all by each millisecond. */
+struct link {
+	uint64_t granted[2000], came;
+	uint32_t ms, sent_ms; /* now; when what comes now was granted */
+};
+
+/* A millisecond of a link of so many bytes in each, which is as long as that. */
+static uint64_t link_step(struct path *path, struct link *link, uint64_t rate, uint32_t base_ms)
+{
+	struct peer *peer = &path->peer;
+	uint64_t there = link->ms < base_ms ? UNASKED_BYTES : link->granted[link->ms - base_ms];
+	uint64_t bytes = there - link->came < rate ? there - link->came : rate;
+
+	path->ctx.now_us += 1000;
+	link->came += bytes;
+	while (link->came > UNASKED_BYTES && link->granted[link->sent_ms] < link->came)
+		link->sent_ms++;
+	if (link->came > UNASKED_BYTES)
+		ripc__peer_rtt(peer, 1000ull * (link->ms - link->sent_ms));
+	if (bytes)
+		ripc__peer_grow(&path->ctx, peer, (uint32_t)bytes);
+	link->granted[link->ms] = link->came + peer->window;
+	if (link->ms && link->granted[link->ms] < link->granted[link->ms - 1])
+		link->granted[link->ms] = link->granted[link->ms - 1];
+	link->ms++;
+	return (there - link->came) * 1000 / rate;
+}
+
+/* The first window is more than a slow link holds, and the window must not double upon that. */
+START_TEST(queue__of_our_own_is_never_long)
+{
+	struct path path = path_begin();
+	struct link link = {.ms = 0};
+	uint64_t us, most_us = 0;
+
+	path_meet(&path, UNASKED_BYTES, true);
+	ripc__peer_rtt(&path.peer, 20000);
+	for (int i = 0; i < 2000; i++) {
+		us = link_step(&path, &link, 1250, 20);
+		most_us = us > most_us ? us : most_us;
+	}
+	ck_assert_uint_le(most_us, 60000);
+	ck_assert_uint_ge(link.came, 1250 * 1900);
+	ck_assert(!path.peer.has_rival);
+}
+END_TEST
+
+/* Beside a rival that always has so much in flight, until so often it was asked whose queue it is.
+ * Returns the least part of the window, in percent, that was kept for the last time. */
+static uint32_t path_run_beside(struct path *path, uint64_t rival, int tests)
+{
+	const uint64_t rate = 125000;
+	struct peer *peer = &path->peer;
+	uint32_t kept = 0;
+
+	while (tests > 0) {
+		bool was_testing = peer->is_testing;
+		uint64_t all = rival + peer->window;
+
+		path->ctx.now_us += 1000;
+		ripc__peer_rtt(peer, all * 1000 / rate);
+		ripc__peer_grow(&path->ctx, peer, (uint32_t)(rate * peer->window / all));
+		if (peer->is_testing)
+			kept = (uint32_t)(100ull * peer->window / peer->flow->window_before);
+		tests -= was_testing && !peer->is_testing;
+	}
+	return kept;
+}
+
+/* Whoever has little beside a rival soon has more, whoever has half does not. */
+START_TEST(queue__rival_is_caught_up_with)
+{
+	struct path path = path_begin();
+	struct peer *peer = &path.peer;
+
+	path_meet(&path, 800000, false);
+	ripc__peer_rtt(peer, 40000);
+	path_run_beside(&path, 8000000, 1);
+	ck_assert(peer->has_rival);
+	ck_assert_uint_ge(peer->flow->cubic_most, 3 * peer->window);
+	path_run_beside(&path, 8000000, 6);
+	ck_assert_uint_ge(peer->window, 2400000);
+	path_meet(&path, 4500000, false);
+	ripc__peer_rtt(peer, 40000);
+	for (int ms = 0; ms < 60; ms++) {
+		path.ctx.now_us += 1000;
+		ripc__peer_grow(&path.ctx, peer, 60000);
+	}
+	path_run_beside(&path, 3700000, 1);
+	ck_assert(peer->has_rival);
+	ck_assert_uint_le(peer->flow->cubic_most, peer->window + peer->window / 4);
+}
+END_TEST
+
+/* The queue of a known rival is not asked about by giving it all. */
+START_TEST(queue__rival_keeps_us_half)
+{
+	struct path path = path_begin();
+
+	path_meet(&path, 5000000, false);
+	ripc__peer_rtt(&path.peer, 10000);
+	ck_assert_uint_lt(path_run_beside(&path, 9000000, 1), 20);
+	ck_assert_uint_ge(path_run_beside(&path, 9000000, 1), 49);
+	ck_assert(path.peer.has_rival);
+	/* Once it has gone, half tells as well. */
+	path_run_beside(&path, 0, 1);
+	ck_assert(!path.peer.has_rival);
+}
+END_TEST
+
+/* After a loss all give way, so the test tells nothing and the window is not what it left. */
+START_TEST(queue__loss_ends_the_test)
+{
+	struct path path = path_begin();
+	struct peer *peer = &path.peer;
+
+	path_meet(&path, 5000000, false);
+	ripc__peer_rtt(peer, 40000);
+	for (int ms = 0; ms < 1000 && !peer->is_testing; ms++) {
+		path.ctx.now_us += 1000;
+		ripc__peer_rtt(peer, 75000);
+		ripc__peer_grow(&path.ctx, peer, 60000);
+	}
+	ck_assert(peer->is_testing);
+	ripc__peer_cut(&path.ctx, peer, 10000);
+	ck_assert(!peer->is_testing);
+	ck_assert_uint_ge(peer->window, 3500000);
+	ck_assert_uint_lt(peer->window, 5000000);
+}
+END_TEST
+
 START_TEST(reorders__at_once_without_loss)
 {
 	struct path path = path_begin();
@@ -427,7 +558,9 @@ int main(void)
 		cut__silences_apart, cut__silence_with_queue, cut__silence_keeps_the_loss,
 		cut__window_fits_the_pieces, cut__loss_is_forgotten,
 		cut__window_stays_at_little_loss, cut__long_path_keeps_what_it_holds,
-		pace__spreads_what_is_granted,
+		pace__spreads_what_is_granted, queue__of_our_own_is_never_long,
+		queue__rival_is_caught_up_with, queue__rival_keeps_us_half,
+		queue__loss_ends_the_test,
 		queue__of_our_own_stays_short, queue__of_a_rival,
 		reorders__at_once_without_loss, reorders__needs_proofs_on_lossy_path, NULL,
 	};

@@ -30,9 +30,9 @@
 #define BURSTS      8u      /* so many at least in a round trip */
 #define QUEUE_US    25000u
 #define RIVAL_ROUNDS 24u
-#define RIVAL_MAX_US 3000000u
+#define RIVAL_US    3000000u /* in so long, or a third of the rounds, it may have gone */
 #define CALM_ROUNDS  64u
-#define CUBIC_C      2317    /* bytes in a cubic second: 1.6 times 1,448, four times CUBIC's */
+#define CUBIC_C      869     /* bytes in a cubic second: 0.6 times 1,448, half more than CUBIC's */
 #define CUBIC_MAX_MS 60000
 
 /* From the first bytes on. False: no memory, and the window stays as it is. */
@@ -118,12 +118,6 @@ static void window_set(struct peer *peer, uint64_t window)
 	peer->window = window < WINDOW_MAX ? (uint32_t)window : WINDOW_MAX;
 }
 
-/* What of it fills the path, whose round trip is that long with the queue, and this without. */
-static uint64_t without_queue(uint64_t window, uint64_t with_us, uint64_t without_us)
-{
-	return with_us ? window * without_us / with_us : window;
-}
-
 /* ---- as CUBIC ---------------------------------------------------------------------------- */
 
 static uint16_t cube_root(uint64_t of)
@@ -189,35 +183,86 @@ static void cubic_step(const struct ripc_context *ctx, struct peer *peer)
 
 /* ---- whose queue ------------------------------------------------------------------------- */
 
+/*
+ * What of the window before the test fills the path and a queue of so long; not more than what has
+ * come tells, as a queue that grows is longer than the last round has told.
+ */
+static uint64_t with_queue(const struct peer *peer, uint32_t queue_us)
+{
+	uint64_t had_us = (uint64_t)peer->rtt_min_us + peer->flow->queue_us;
+	uint64_t us = (uint64_t)peer->rtt_min_us + queue_us;
+	uint64_t part = peer->flow->window_before * us / had_us;
+	uint64_t came = peer->flow->rate * us / 1000;
+
+	came = came > part / 4 ? came : part / 4; /* less came if there was less to send */
+	return part < came ? part : came;
+}
+
+/* Of a rival's queue half of the window tells as well, and less is given away. */
 static void test_begin(const struct ripc_context *ctx, struct peer *peer)
 {
+	uint64_t least = peer->has_rival ? peer->window / 2 : 0, part;
+
 	peer->is_testing = true;
 	peer->slow_start = false;
 	peer->flow->phase_us = (uint32_t)ctx->now_us;
 	peer->flow->window_before = peer->window;
-	window_set(peer, without_queue(peer->window, peer->rtt_min_us + peer->flow->queue_us,
-		peer->rtt_min_us));
+	part = with_queue(peer, 0);
+	window_set(peer, part > least ? part : least);
+}
+
+/* The window is what it was before the test, and follows losses alone for a while. */
+static void rival_begin(const struct ripc_context *ctx, struct peer *peer)
+{
+	uint64_t rounds_us = (uint64_t)RIVAL_ROUNDS * peer->srtt_us;
+	uint64_t most_us = rounds_us / 3 > RIVAL_US ? rounds_us / 3 : RIVAL_US;
+
+	peer->has_rival = true;
+	peer->flow->phase_us = (uint32_t)(ctx->now_us +
+		(rounds_us < most_us ? rounds_us : most_us));
+	window_set(peer, peer->flow->window_before);
+}
+
+/*
+ * The queue fell by so much, and would have fallen by most if all were ours: that is our share of
+ * the link. Below a half of it the window grows as if it had been cut to that from what fills the
+ * link alone, four times as much at most.
+ */
+static void rival_catch_up(const struct ripc_context *ctx, struct peer *peer, uint64_t fell_us,
+		uint64_t most_us)
+{
+	if (fell_us >= most_us / 2)
+		return;
+	cubic_begin(ctx, peer, fell_us <= most_us / 4 ? 4 * peer->window :
+		(uint32_t)(peer->window * most_us / fell_us));
 }
 
 /* The queue of a window that could not be made smaller is expected. */
 static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
 {
-	uint64_t with_us = peer->rtt_min_us + peer->flow->queue_us;
-	uint64_t expected_us = with_us * peer->window / peer->flow->window_before;
-	uint64_t rounds_us = (uint64_t)RIVAL_ROUNDS * peer->srtt_us;
+	uint64_t had_us = peer->flow->queue_us, with_us = peer->rtt_min_us + had_us;
+	uint64_t least_us = with_us * peer->window / peer->flow->window_before;
+	uint64_t most_us = with_us - (least_us > peer->rtt_min_us ? least_us : peer->rtt_min_us);
+	uint64_t fell_us = queue_us < had_us ? had_us - queue_us : 0;
 
 	peer->is_testing = false;
-	expected_us = expected_us > peer->rtt_min_us ? expected_us - peer->rtt_min_us : 0;
-	if (queue_us <= expected_us + peer->flow->queue_us / 3) {
-		window_set(peer, without_queue(peer->flow->window_before, with_us,
-			peer->rtt_min_us + QUEUE_US / 2));
+	if (fell_us + (peer->has_rival ? most_us : had_us) / 3 >= most_us) {
+		peer->has_rival = false;
+		window_set(peer, with_queue(peer, QUEUE_US / 2));
 		cubic_begin(ctx, peer, peer->window);
 		return;
 	}
+	rival_begin(ctx, peer);
+	rival_catch_up(ctx, peer, fell_us, most_us);
+}
+
+/* A loss makes others give way, too: a queue that then goes tells nothing. */
+static void test_stop(const struct ripc_context *ctx, struct peer *peer)
+{
+	peer->is_testing = false;
 	window_set(peer, peer->flow->window_before);
-	peer->has_rival = true;
-	peer->flow->phase_us = (uint32_t)(ctx->now_us +
-		(rounds_us < RIVAL_MAX_US ? rounds_us : RIVAL_MAX_US));
+	if (peer->has_rival)
+		rival_begin(ctx, peer);
 }
 
 /* Whose turn of three it is: of a test, of whoever does not give way, or of growing as usual. */
@@ -232,10 +277,12 @@ static void phase_step(const struct ripc_context *ctx, struct peer *peer, uint32
 		return;
 	}
 	peer->flow->queue_us = queue_us;
-	if (peer->has_rival && (int32_t)since_us > 0)
-		peer->has_rival = false;
-	if (!peer->has_rival && queue_us > QUEUE_US && peer->window > WINDOW_MIN)
+	if (peer->has_rival && (int32_t)since_us <= 0)
+		return;
+	if (queue_us > QUEUE_US && peer->window > WINDOW_MIN)
 		test_begin(ctx, peer);
+	else
+		peer->has_rival = false;
 }
 
 static void round_end(const struct ripc_context *ctx, struct peer *peer)
@@ -257,14 +304,29 @@ static void round_end(const struct ripc_context *ctx, struct peer *peer)
 
 /* ---- growing ----------------------------------------------------------------------------- */
 
-/* What a peer may have in flight at most: near by what fits the cache, else by what has come. */
-static uint64_t window_bound_by_rate(const struct peer *peer)
+/* Bytes in a millisecond that come; in the first round, of which nothing is known yet, so far. */
+static uint64_t rate_so_far(const struct ripc_context *ctx, const struct peer *peer)
 {
-	uint64_t round_trip = (uint64_t)peer->flow->rate * peer->srtt_us / 1000;
-	uint64_t most = peer->slow_start ? 3 * round_trip : round_trip + round_trip / 4;
+	uint32_t took_us = (uint32_t)ctx->now_us - peer->flow->round_us;
 
-	if (!is_far(peer) || most < WINDOW_NEAR)
-		return WINDOW_NEAR;
+	if (peer->flow->rate)
+		return peer->flow->rate;
+	return 1000ull * peer->flow->round_bytes / (took_us + 1000ull);
+}
+
+/*
+ * What a peer may have in flight at most: near by what fits the cache, else by what has come; while
+ * it doubles by what the path holds, as a queue would let it double on.
+ */
+static uint64_t window_bound_by_rate(const struct ripc_context *ctx, const struct peer *peer)
+{
+	bool doubles = is_far(peer) && peer->slow_start;
+	uint64_t least = doubles ? UNASKED_BYTES : WINDOW_NEAR;
+	uint64_t most = doubles ? 3 * rate_so_far(ctx, peer) * peer->rtt_min_us / 1000 :
+		(uint64_t)peer->flow->rate * peer->srtt_us / 1000 * 5 / 4;
+
+	if (!is_far(peer) || most < least)
+		return least;
 	return most < WINDOW_MAX ? most : WINDOW_MAX;
 }
 
@@ -274,7 +336,7 @@ void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes
 
 	if (!flow_begin(peer))
 		return;
-	most = window_bound_by_rate(peer);
+	most = window_bound_by_rate(ctx, peer);
 	peer->flow->epoch_got += bytes;
 	peer->flow->round_bytes += bytes;
 	peer->silences = 0;
@@ -398,8 +460,10 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 		peer->cuts = peer->proofs = 0;
 		peer->reorder -= peer->reorder > 0;
 	}
-	if (!is_congestion(peer, silence) || peer->is_testing)
+	if (!is_congestion(peer, silence))
 		return;
+	if (peer->is_testing)
+		test_stop(ctx, peer);
 	peer->flow->window_before = peer->window;
 	window_set(peer, window_after_cut(peer));
 	/* A window that doubled was never good. */
