@@ -42,6 +42,7 @@ struct lone {
 	uint32_t sent_len[LONE_SENT_MAX];
 	uint8_t sent_to[LONE_SENT_MAX];
 	uint64_t sent_bytes;
+	uint32_t room;  /* for so many datagrams minus one the network has room; 0: for all */
 	/* The last question of the resolver, and the answer to it. */
 	uint64_t asked_id, asked_nonce;
 	uint32_t n_asked;
@@ -129,6 +130,10 @@ static inline int lone_send(void *port, void *peer, const struct ripc__tx *tx, u
 	struct lone *lone = ((struct lone_port *)port)->lone;
 
 	lone->n_sends++;
+	if (lone->room) {
+		n = n < lone->room ? n : lone->room - 1;
+		lone->room -= n;
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at = lone->n_sent++ % LONE_SENT_MAX;
 

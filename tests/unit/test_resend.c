@@ -56,6 +56,37 @@ START_TEST(pull__asks_again_and_again)
 }
 END_TEST
 
+/* What the network does not take was not sent: it goes with the next request, and nothing twice. */
+START_TEST(pull__network_is_full)
+{
+	static struct lone lone;
+	const struct iovec item = {bytes, sizeof(bytes)};
+	struct wire_packet pull = {.h.type = WIRE_PULL, .pull.limit = sizeof(bytes)};
+	struct wire_packet data;
+	uint32_t since;
+	uint64_t sent;
+
+	memset(bytes, 7, sizeof(bytes));
+	lone_open(&lone);
+	lone_introduce(&lone);
+	sent = lone.sent_bytes;
+	pull.h.number = announced(&lone, &item);
+	lone.room = 6;
+	lone_say(&lone, &pull, NULL, NULL);
+	lone.room = 0;
+	ck_assert_uint_lt(lone.sent_bytes - sent, sizeof(bytes));
+	since = lone.n_sent;
+	lone_say(&lone, &pull, NULL, NULL);
+	ck_assert_uint_ge(lone.sent_bytes - sent, sizeof(bytes));
+	ck_assert_uint_le(lone.sent_bytes - sent, sizeof(bytes) + sizeof(bytes) / 16);
+	/* The checksum is that of all bytes. */
+	ck_assert(lone_hear(&lone, since, WIRE_DATA, &data));
+	ck_assert(data.h.flags & WIRE_F_LAST);
+	ck_assert_uint_eq(data.sum, ripc__crc32c(0, bytes, sizeof(bytes)));
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* It says at every turn that it has forgotten us. */
 START_TEST(retry__again_and_again)
 {
@@ -148,7 +179,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_loop loops[] = {
-		{ pull__asks_again_and_again, 1 }, { retry__again_and_again, 1 },
+		{ pull__asks_again_and_again, 1 }, { pull__network_is_full, 1 },
+		{ retry__again_and_again, 1 },
 		{ retry__when_half_is_sent, 1 }, { pull__in_good_time, 3 }, { NULL, 0 },
 	};
 

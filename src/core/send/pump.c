@@ -31,6 +31,8 @@ struct batch {
 	struct iovec iov[BATCH_IOVECS];
 	struct wire_packet packet; /* what all have in common */
 	uint8_t headers[BATCH_DATAGRAMS][WIRE_HEADER + WIRE_DATA_BODY];
+	uint64_t sent[BATCH_DATAGRAMS]; /* of the message before each datagram, and its checksum */
+	uint32_t crc[BATCH_DATAGRAMS];
 };
 
 uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range,
@@ -57,11 +59,12 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range,
 	return n;
 }
 
-/* Sends what is in the batch; returns how many datagrams went. */
-static uint32_t batch_flush(struct partner *partner, struct batch *batch)
+/* Sends what is in the batch; false: the network is full. What it does not take was not sent. */
+static bool batch_flush(struct outgoing *outgoing, struct batch *batch)
 {
+	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = partner->service->ctx;
-	uint32_t sent = 0;
+	uint32_t sent = 0, wanted = batch->n;
 
 	while (sent < batch->n) {
 		int n = ripc__partner_transmit(partner, batch->tx + sent, batch->n - sent);
@@ -74,8 +77,12 @@ static uint32_t batch_flush(struct partner *partner, struct batch *batch)
 			break;
 		sent += (uint32_t)n;
 	}
+	if (sent < wanted) {
+		outgoing->sent = batch->sent[sent];
+		outgoing->crc = batch->crc[sent];
+	}
 	batch->n = batch->n_iov = batch->bytes = 0;
-	return sent;
+	return sent == wanted;
 }
 
 static bool batch_full(const struct batch *batch, uint32_t payload)
@@ -95,6 +102,8 @@ static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wir
 	size_t header_len;
 
 	n_iov = ripc__gather(outgoing, range, iov + 1, RIPC_ITEMS_MAX, &crc);
+	batch->sent[batch->n] = outgoing->sent;
+	batch->crc[batch->n] = outgoing->crc;
 	if (range.start == outgoing->sent) {
 		outgoing->crc = ripc__crc32c_shift(outgoing->crc, len) ^ crc;
 		outgoing->sent = range.end;
@@ -111,8 +120,8 @@ static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wir
 }
 
 /*
- * Sends [start, end) as far as the network takes it. Bytes that it does not take count as sent
- * and lost: the receiver asks for them. False: the network is full.
+ * Sends [start, end) as far as the network takes it; the rest goes with the next request of the
+ * receiver. False: the network is full.
  */
 static bool send_range(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
 {
@@ -123,12 +132,8 @@ static bool send_range(struct outgoing *outgoing, struct batch *batch, struct wi
 
 		if (piece.end > range.end)
 			piece.end = range.end;
-		if (batch_full(batch, payload)) {
-			uint32_t wanted = batch->n;
-
-			if (batch_flush(outgoing->partner, batch) < wanted)
-				return false;
-		}
+		if (batch_full(batch, payload) && !batch_flush(outgoing, batch))
+			return false;
 		batch_add(outgoing, batch, piece);
 		range.start = piece.end;
 	}
@@ -160,7 +165,7 @@ void ripc__pump(struct outgoing *outgoing)
 		if (outgoing->sent == outgoing->total)
 			ripc__point(outgoing->service->ctx, "last_data");
 	}
-	batch_flush(outgoing->partner, &batch);
+	batch_flush(outgoing, &batch);
 }
 
 /* ---- what goes unasked ------------------------------------------------------------------- */
