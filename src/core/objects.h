@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "core/base/budget.h"
 #include "core/message/message.h"
@@ -35,6 +36,7 @@ struct waiter;
 
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
+#define PROCESS_THIS       UINT32_MAX /* the kernel clears the word in a forked child */
 
 struct ripc_service {
 	struct ripc_context *ctx;
@@ -72,7 +74,7 @@ struct ripc_context {
 	uint64_t now_us;
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
 	bool has_ticks;            /* the clock is the real one, to which they belong */
-	const uint32_t *alive;     /* 1 here, 0 in a forked child */
+	const uint32_t *process;   /* that opened it, or PROCESS_THIS: ripc__is_own() */
 	struct device devices[8];
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
@@ -152,6 +154,14 @@ struct ping {
 	uint64_t nonce, began_us, rtt_us;
 	bool done;
 };
+
+/* False in a forked child. */
+static inline bool ripc__is_own(const struct ripc_context *ctx)
+{
+	uint32_t process = *ctx->process;
+
+	return process == PROCESS_THIS || process == (uint32_t)getpid();
+}
 
 static inline void ripc__point(struct ripc_context *ctx, const char *name)
 {

@@ -4,6 +4,7 @@
  * cases so many times.
  */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "api.h"
@@ -438,6 +439,24 @@ END_TEST
 
 /* ---- fork -------------------------------------------------------------------------------- */
 
+/* As an old kernel is, and as an emulator. */
+enum kernel { KERNEL, KERNEL_WITHOUT_WIPEONFORK, KERNEL_ACCEPTS_ALL, N_KERNELS };
+static enum kernel kernel;
+
+int __real_madvise(void *at, size_t len, int advice);
+int __wrap_madvise(void *at, size_t len, int advice);
+int __wrap_madvise(void *at, size_t len, int advice)
+{
+	bool is_fork = advice == MADV_WIPEONFORK;
+
+	if (kernel == KERNEL_ACCEPTS_ALL && (is_fork || advice == -1))
+		return 0;
+	if (kernel != KERNEL_WITHOUT_WIPEONFORK || !is_fork)
+		return __real_madvise(at, len, advice);
+	errno = EINVAL;
+	return -1;
+}
+
 static int child_refused(const struct pair *pair, void *buf)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
@@ -496,6 +515,7 @@ START_TEST(fork__child_is_refused)
 	pid_t child;
 	void *buf;
 
+	kernel = (enum kernel)_i;
 	pair_open(&pair);
 	acquaint(&pair.a, &pair.b);
 	ck_assert_int_eq(ripc_send_short(pair.b.svc, pair.a.id, &(struct iovec){"x", 1}, 1), 0);
@@ -633,7 +653,8 @@ int main(void)
 		{ threads__share_two_services, 1 }, { threads__share_one_context, 1 },
 		{ threads__a_service_each, 1 }, { receive__woken_by_another_thread, 1 },
 		{ send__repeats_beside_a_sleeping_reader, 2 }, { threads__all_calls_at_once, 1 },
-		{ fork__child_is_refused, 1 }, { fork__child_outlives_the_parents_context, 1 },
+		{ fork__child_is_refused, N_KERNELS },
+		{ fork__child_outlives_the_parents_context, 1 },
 		{ exec__leaks_no_descriptor, 1 },
 #ifndef __SANITIZE_ADDRESS__
 		{ fork__child_opens_its_own, 1 },

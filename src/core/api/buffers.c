@@ -11,7 +11,7 @@ static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
 {
 	if (!ctx)
 		return -EINVAL;
-	if (!*ctx->alive)
+	if (!ripc__is_own(ctx))
 		return -EOWNERDEAD;
 	*pool = ctx->pool;
 	return 0;

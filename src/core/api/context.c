@@ -202,19 +202,22 @@ static int resolver_open(struct ripc_context *ctx)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-/* A page that the kernel clears in a forked child, so that the child knows itself. */
-static int alive_open(struct ripc_context *ctx)
+/*
+ * A page that the kernel clears in a forked child, so that the child knows itself. Where the
+ * kernel does not, each call asks which process it is in.
+ */
+static int process_open(struct ripc_context *ctx)
 {
 	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		-1, 0);
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
-	if (madvise(page, 4096, MADV_WIPEONFORK) != 0)
-		ripc__log(ctx, RIPC_LOG_WARN, "this kernel has no MADV_WIPEONFORK: a forked child "
-			"must not use the parent's context");
-	*page = 1;
-	ctx->alive = page;
+	if (madvise(page, 4096, MADV_WIPEONFORK) == 0 && ripc__memory_heeds_advice(page))
+		*page = PROCESS_THIS;
+	else
+		*page = (uint32_t)getpid();
+	ctx->process = page;
 	return 0;
 }
 
@@ -263,8 +266,8 @@ static void context_free(struct ripc_context *ctx)
 		free(outgoing);
 	}
 	ripc__readings_free(ctx);
-	if (ctx->alive)
-		munmap((void *)ctx->alive, 4096);
+	if (ctx->process)
+		munmap((void *)ctx->process, 4096);
 	ripc__timers_free(&ctx->timers);
 	ripc__map_free(&ctx->services_by_incarnation);
 	ripc__map_free(&ctx->services_by_id);
@@ -310,7 +313,7 @@ static int context_start(struct ripc_context *ctx)
 		.fault = host_fault};
 	error = ripc__death_open(ctx);
 	error = error ? error : ripc__hints_open(ctx);
-	error = error ? error : alive_open(ctx);
+	error = error ? error : process_open(ctx);
 	if (error)
 		return error;
 	error = ripc__pool_open(ctx->cfg.pool_bytes, !(ctx->cfg.flags & RIPC_SINGLE_THREAD),

@@ -89,6 +89,6 @@ void ripc_msg_free(struct ripc_msg *msg)
 {
 	struct message *message = (struct message *)msg;
 
-	if (msg && *message->ctx->alive && !ripc__message_keep(message))
+	if (msg && ripc__is_own(message->ctx) && !ripc__message_keep(message))
 		free_locked(message);
 }

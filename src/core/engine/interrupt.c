@@ -38,7 +38,7 @@ int ripc_wake(struct ripc_service *svc)
 
 	if (!ctx)
 		return -EINVAL;
-	if (!*ctx->alive)
+	if (!ripc__is_own(ctx))
 		return -EOWNERDEAD;
 	atomic_fetch_add(&svc->wakes, 1);
 	atomic_store(&ctx->woken, true);

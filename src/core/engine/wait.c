@@ -122,7 +122,7 @@ static RIPC__RARE void kick_reader(struct ripc_context *ctx)
 
 int ripc__enter(struct ripc_context *ctx)
 {
-	if (!*ctx->alive)
+	if (!ripc__is_own(ctx))
 		return -EOWNERDEAD;
 	ripc__lock_timely(ctx);
 	return 0;
@@ -130,7 +130,7 @@ int ripc__enter(struct ripc_context *ctx)
 
 int ripc__enter_hastily(struct ripc_context *ctx)
 {
-	if (!*ctx->alive)
+	if (!ripc__is_own(ctx))
 		return -EOWNERDEAD;
 	ripc__lock(ctx);
 	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))

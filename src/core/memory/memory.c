@@ -122,8 +122,13 @@ void ripc__memory_unmap(void *memory, size_t len)
 
 /* ---- faulting in ------------------------------------------------------------------------- */
 
+bool ripc__memory_heeds_advice(void *page)
+{
+	return madvise(page, page_len(), -1) != 0;
+}
+
 /*
- * Where the kernel is too old for MADV_POPULATE_WRITE. To touch a page would be a SIGBUS where
+ * Where the kernel has no MADV_POPULATE_WRITE. To touch a page would be a SIGBUS where
  * there is no memory. So the kernel is asked to: FUTEX_WAKE_OP adds 0 to a word, atomically, as
  * other threads may use it, and answers EFAULT where we would die (futex(2)). Nobody waits on
  * the word; if the application does, that is one spurious wake-up.
@@ -148,9 +153,10 @@ static int populate(void *memory, size_t len)
 	do
 		result = madvise(memory, len, MADV_POPULATE_WRITE);
 	while (result < 0 && (errno == EINTR || errno == EAGAIN));
-	if (result == 0)
+	if (result == 0 && ripc__memory_heeds_advice(memory))
 		return 0;
-	return errno == EINVAL || errno == ENOSYS ? populate_by_word(memory, len) : -ENOMEM;
+	return result == 0 || errno == EINVAL || errno == ENOSYS ?
+		populate_by_word(memory, len) : -ENOMEM;
 }
 
 /*

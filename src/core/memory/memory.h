@@ -3,6 +3,7 @@
 #ifndef RIPC_MEMORY_H
 #define RIPC_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,11 @@ int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd);
 void ripc__memory_unmap(void *memory, size_t len);
 /* Gives pages to what has none yet and leaves the contents alone. -ENOMEM. */
 int ripc__memory_fault(void *memory, size_t len);
+/*
+ * Some emulators accept any advice about memory, also one that does not exist, and follow none.
+ * False: what madvise(2) says of this page is not to be believed.
+ */
+bool ripc__memory_heeds_advice(void *page);
 /* Half of the machine's memory, or of what the control group allows if that is less, bytes. */
 uint64_t ripc__memory_half(void);
 
