@@ -261,19 +261,31 @@ static void leave_lost(struct multicast *multicast, const struct interfaces *fou
 	}
 }
 
+/* Emulators may lose the interface's number: then its address says which one is meant. */
+static bool join(const struct multicast *multicast, const struct interface *interface)
+{
+	struct ip_mreqn by_number = {.imr_multiaddr = multicast->group.sin_addr,
+		.imr_ifindex = interface->index};
+	struct ip_mreq by_address = {.imr_multiaddr = multicast->group.sin_addr,
+		.imr_interface = interface->address};
+	int rc = setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_number,
+		sizeof(by_number));
+
+	if (rc && errno == ENODEV)
+		rc = setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_address,
+			sizeof(by_address));
+	return rc == 0 || errno == EADDRINUSE;
+}
+
 static void join_new(struct multicast *multicast, const struct interfaces *found)
 {
 	const struct ripc__host *host = &multicast->host;
 	struct interfaces *joined = &multicast->joined;
 
 	for (uint32_t i = 0; i < found->n && joined->n < INTERFACES_MAX; i++) {
-		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
-			.imr_ifindex = found->at[i].index};
-
 		if (interface_get(joined, found->at[i].index))
 			continue;
-		if (setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request,
-				sizeof(request)) == 0 || errno == EADDRINUSE) {
+		if (join(multicast, &found->at[i])) {
 			joined->at[joined->n++] = found->at[i];
 		} else if (!multicast->join_failed_logged) {
 			multicast->join_failed_logged = true;
@@ -432,13 +444,19 @@ static int send_on(const struct multicast *multicast, const struct interface *in
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
 	struct in_pktinfo info = {.ipi_ifindex = interface->index,
 		.ipi_spec_dst = interface->address};
+	int rc;
 
 	cmsg->cmsg_level = IPPROTO_IP;
 	cmsg->cmsg_type = IP_PKTINFO;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(info));
 	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
-	return sendmsg(multicast->asker, &message, MSG_NOSIGNAL) >= 0 || errno == EAGAIN ||
-		errno == ENOBUFS;
+	rc = (int)sendmsg(multicast->asker, &message, MSG_NOSIGNAL);
+	if (rc < 0 && errno == ENODEV) { /* as in join() */
+		info.ipi_ifindex = 0;
+		memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+		rc = (int)sendmsg(multicast->asker, &message, MSG_NOSIGNAL);
+	}
+	return rc >= 0 || errno == EAGAIN || errno == ENOBUFS;
 }
 
 static int multicast_notify(void *source, const void *data, size_t len)
