@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../util/kernel.h"
 #include "cases.h"
 #include "side.h"
 
@@ -475,15 +476,13 @@ END_TEST
 
 void conformance_datagram_cases(TCase *tcase)
 {
+	const struct conformance *backend = conformance_under_test;
 	const TTest *const cases[] = {
 		send__lengths,
-		send__too_long,
-		send__too_long_in_a_batch,
 		send__gathers_many_pieces,
 		send__batch_of_equal_datagrams,
 		send__batch_of_unequal_datagrams,
 		send__batch_of_the_longest,
-		send__burst_to_who_does_not_poll,
 		from__can_be_answered,
 		peer_matches__knows_others,
 		ports__are_apart,
@@ -491,6 +490,12 @@ void conformance_datagram_cases(TCase *tcase)
 		send__dead_port_hurts_nobody,
 		NULL,
 	};
+	const TTest *const too_long[] = {send__too_long, send__too_long_in_a_batch, NULL};
+	const TTest *const burst[] = {send__burst_to_who_does_not_poll, NULL};
 
 	cases_add(tcase, cases);
+	if (kernel_runs(backend->lacks_mtu, "send__too_long", 1))
+		cases_add(tcase, too_long);
+	if (kernel_runs(backend->lacks_overflows, "send__burst_to_who_does_not_poll", 1))
+		cases_add(tcase, burst);
 }

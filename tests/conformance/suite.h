@@ -37,6 +37,8 @@ struct conformance {
 	bool readless;
 	/* Who may write may read as well: a fault of the device (siw does not look at that). */
 	bool writers_read;
+	/* What the kernel here lacks, in words; NULL: nothing (tests/util/kernel.h). */
+	const char *lacks_mtu, *lacks_overflows;
 };
 
 /* Returns the exit status of the program. */

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../util/kernel.h"
 #include "suite.h"
 
 #define SKIPPED 77
@@ -97,6 +98,9 @@ int main(int argc, char **argv)
 	};
 	const char *how = argc > 1 ? argv[1] : "v4";
 
+	if (!strstr(how, "v6"))
+		udp.lacks_mtu = kernel_lacks_mtu();
+	udp.lacks_overflows = kernel_lacks_overflows();
 	if (prepare(how)) {
 		printf("skipped: %s needs IPv6, or root for a network namespace\n", how);
 		return SKIPPED;
