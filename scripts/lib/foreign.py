@@ -89,7 +89,8 @@ def tested(system, name, *options, settings='', shell=None, patience=5):
           f'-Dwerror=true {" ".join(options)}')
     files = ' '.join(os.path.relpath(file, build) for file in needed(system, build))
     shell(f'{settings}\nninja -j{len(os.sched_getaffinity(0))} -C {build} {files}')
-    shell(f'rm -f {build}/meson-logs/testlog.json; meson test -C {build} --no-rebuild -t {patience} '
+    shell(f'rm -f {build}/meson-logs/testlog.json; CK_TIMEOUT_MULTIPLIER={patience} '
+          f'meson test -C {build} --no-rebuild -t {patience} '
           f'{" ".join(SUITES)} || true')
     log = system.path + build + '/meson-logs/testlog.json'
     if not os.path.exists(log):

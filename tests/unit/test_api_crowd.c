@@ -104,7 +104,7 @@ END_TEST
 
 int main(void)
 {
-	void *block = malloc(1);
+	void *volatile block = malloc(1); /* not optimised away */
 	bool tells = heap_bytes() > 0;
 	TCase *tcase;
 

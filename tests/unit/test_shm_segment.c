@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../util/kernel.h"
 #include "backends/shm/segment.h"
 #include "suite.h"
 #include "util/mapping.h"
@@ -224,8 +225,9 @@ int main(void)
 		segment_map__refuses_what_could_go_away,
 		segment_map__takes_no_memory,
 		segment_map__refuses_parts_of_pages,
-		segment_make__is_not_inherited,
 		segment_map__large_ones_are_aligned,
+		kernel_runs(kernel_lacks_dontfork(), "segment_make__is_not_inherited", 1) ?
+			segment_make__is_not_inherited : NULL,
 		NULL,
 	};
 
