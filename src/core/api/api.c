@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Public calls: draining and closing a service, receiving, polling. Each checks its arguments,
- * takes the lock and delegates; the contracts are in ripc.h.
+ * Public calls: draining and closing a service, polling, descriptors for event loops. Each checks
+ * its arguments, takes the lock and delegates; the contracts are in ripc.h.
+ *
+ * Design notes. A service's descriptor is an eventfd, and nothing else: any number of them fits
+ * into one epoll, and none becomes readable for another's messages. Whoever queues writes to it,
+ * once: it is readable from the first message until the last one is taken. A call that waits for
+ * the message itself, or finds it by its own look, costs no write.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "core/engine/readiness.h"
 #include "core/engine/wait.h"
+#include "core/message/queue.h"
 #include "core/objects.h"
 #include "service.h"
 #include "util/siphash.h"
@@ -57,7 +64,7 @@ uint64_t ripc_service_incarnation(const struct ripc_service *svc)
 	return svc ? svc->incarnation : 0;
 }
 
-/* ---- receiving --------------------------------------------------------------------------- */
+/* ---- polling ----------------------------------------------------------------------------- */
 
 int ripc_poll(struct ripc_context *ctx)
 {
@@ -85,4 +92,41 @@ int64_t ripc_poll_timeout(struct ripc_context *ctx)
 		left = next > ctx->now_us ? (int64_t)(next - ctx->now_us) : 0;
 	ripc__leave(ctx);
 	return left;
+}
+
+/* ---- descriptors ------------------------------------------------------------------------- */
+
+static int service_fd(struct ripc_service *service)
+{
+	int error;
+
+	if (service->event_fd >= 0)
+		return service->event_fd;
+	error = ripc__service_fd_open(service);
+	if (error)
+		return error;
+	ripc__ports_leave(service->ctx);
+	return service->event_fd;
+}
+
+int ripc_service_fd(struct ripc_service *svc)
+{
+	int fd = svc ? ripc__enter(svc->ctx) : -EINVAL;
+
+	if (fd)
+		return fd;
+	fd = service_fd(svc);
+	ripc__leave(svc->ctx);
+	return fd;
+}
+
+int ripc_context_fd(struct ripc_context *ctx)
+{
+	int fd = ctx ? ripc__enter(ctx) : -EINVAL;
+
+	if (fd)
+		return fd;
+	fd = ripc__context_fd(ctx);
+	ripc__leave(ctx);
+	return fd;
 }

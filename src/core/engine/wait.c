@@ -29,22 +29,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/memory/pool.h"
-#include "core/net/backend.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
-#include "core/partner/roam.h"
-#include "core/resolve/resolver.h"
 #include "core/send/cork.h"
-#include "input.h"
+#include "enter.h"
 #include "interrupt.h"
+#include "progress.h"
 #include "readiness.h"
 #include "thread.h"
 #include "util/list.h"
 #include "util/mutex.h"
 #include "util/rare.h"
-#include "util/ticks.h"
-#include "util/timers.h"
 #include "wait.h"
 
 #define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */
@@ -53,15 +48,8 @@
 #define SLICE_US       500u /* a yield that takes so long: another had the processor for a slice */
 #define YIELD_SHARE    16u /* of the time, such yields may take one part */
 #define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
-#define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
-#define HOT_ENOUGH     8u
-#define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
-#define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
 #define GLANCES        8u  /* of a spinning reader at the hot device, between two at all */
-#define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
 #define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
-#define DRAIN_LOOKS    64u /* while more keeps coming */
-#define POLL_LOOKS     8u  /* of one ripc_poll(), that more follow */
 #define SIGNALS_EVERY  64u /* of the turns of a spinning reader, one looks for signals */
 #define BESIDE_US      50000u /* after which one that sleeps beside looks for them */
 
@@ -69,281 +57,6 @@
 static uint32_t spin_us(const struct ripc_context *ctx)
 {
 	return ctx->cfg.spin_us == RIPC_SPIN_NEVER ? 0 : ctx->cfg.spin_us;
-}
-
-static bool is_single(const struct ripc_context *ctx)
-{
-	return ctx->cfg.flags & RIPC_SINGLE_THREAD;
-}
-
-void ripc__lock(struct ripc_context *ctx)
-{
-	if (!is_single(ctx))
-		ripc__mutex_lock(&ctx->lock);
-}
-
-void ripc__unlock(struct ripc_context *ctx)
-{
-	if (!is_single(ctx))
-		ripc__mutex_unlock(&ctx->lock);
-}
-
-static void clock_read(struct ripc_context *ctx)
-{
-	ctx->now_us = ctx->env.now_us(ctx->env.arg);
-	ctx->read_at = ripc__ticks();
-}
-
-void ripc__lock_timely(struct ripc_context *ctx)
-{
-	ripc__lock(ctx);
-	clock_read(ctx);
-}
-
-/* Only with the lock; it is just read without. */
-static void activity_count(struct ripc_context *ctx)
-{
-	atomic_store_explicit(&ctx->activity, ripc__activity(ctx) + 1, memory_order_relaxed);
-}
-
-/* Ends the reader's sleep. */
-static RIPC__RARE void kick_reader(struct ripc_context *ctx)
-{
-	struct device *device = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed);
-
-	if (ctx->reader_kicked)
-		return;
-	ctx->reader_kicked = true;
-	if (device)
-		device->ops->wake(device->port);
-	else
-		ripc__kick(ctx->kick_fd);
-}
-
-int ripc__enter(struct ripc_context *ctx)
-{
-	if (!ripc__is_own(ctx))
-		return -EOWNERDEAD;
-	ripc__lock_timely(ctx);
-	return 0;
-}
-
-int ripc__enter_hastily(struct ripc_context *ctx)
-{
-	if (!ripc__is_own(ctx))
-		return -EOWNERDEAD;
-	ripc__lock(ctx);
-	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))
-		clock_read(ctx);
-	return 0;
-}
-
-/* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
-static uint64_t sweep_due(const struct ripc_context *ctx)
-{
-	uint64_t due;
-
-	if (list_empty(&ctx->partners))
-		return UINT64_MAX;
-	due = list_entry(ctx->partners.next, struct partner, node)->used_us + PARTNER_IDLE_US;
-	return due < ctx->next_sweep_us ? ctx->next_sweep_us : due;
-}
-
-/* When something is due that calls may have made due sooner than a sleeper knows. */
-static inline uint64_t soonest(const struct ripc_context *ctx)
-{
-	uint64_t next = ripc__timers_next(&ctx->timers);
-	uint64_t due = ripc__resolver_deadline(ctx->resolver);
-
-	next = due < next ? due : next;
-	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
-		next = ctx->acks_due_us;
-	if (ctx->n_corked && ctx->corked_due_us < next)
-		next = ctx->corked_due_us;
-	if (ctx->pool_due_us < next && ripc__pool_is_large(ctx->pool))
-		next = ctx->pool_due_us;
-	return next;
-}
-
-/*
- * Does somebody sleep until the deadline that it has computed? The progress thread only if it
- * sleeps for long: while it ticks, a timer may be late by a tick.
- */
-static inline bool is_slept(const struct ripc_context *ctx)
-{
-	return ctx->reader ? ctx->reader->asleep_on_port : ctx->thread_holds && ctx->thread_asleep;
-}
-
-static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
-{
-	if (ctx->reader && due_us < ctx->reader_until_us)
-		kick_reader(ctx);
-	else if (!ctx->reader && due_us < atomic_load(&ctx->thread_until_us))
-		ripc__thread_kick(ctx);
-}
-
-/* A sleeper must learn of a timer that is due earlier than it thinks. */
-void ripc__wake_for_timers(struct ripc_context *ctx)
-{
-	if (is_slept(ctx))
-		wake_before(ctx, soonest(ctx));
-}
-
-void ripc__wake_for_sweep(struct ripc_context *ctx)
-{
-	if (is_slept(ctx))
-		wake_before(ctx, sweep_due(ctx));
-}
-
-extern inline void ripc__leave(struct ripc_context *ctx)
-{
-	if (ctx->any_broken)
-		ripc__routes_mend(ctx);
-	if (ctx->changed && !list_empty(&ctx->waiters))
-		ripc__wake_ready(ctx);
-	if (is_single(ctx))
-		return;
-	if (is_slept(ctx))
-		wake_before(ctx, soonest(ctx));
-	ripc__mutex_unlock(&ctx->lock);
-}
-
-uint64_t ripc__next_deadline(struct ripc_context *ctx)
-{
-	uint64_t next = soonest(ctx), due = sweep_due(ctx);
-
-	return due < next ? due : next;
-}
-
-/* ---- the work ---------------------------------------------------------------------------- */
-
-/* NULL: messages come by several. */
-static struct device *hot_device(struct ripc_context *ctx)
-{
-	if (ctx->n_devices == 1)
-		return &ctx->devices[0];
-	return ctx->hot_run >= HOT_ENOUGH ? ctx->hot : NULL;
-}
-
-static void hot_update(struct ripc_context *ctx, struct device *device)
-{
-	if (ctx->hot != device && !ctx->hot_run)
-		ctx->hot = device;
-	else if (ctx->hot != device)
-		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
-	else if (ctx->hot_run < HOT_MOST)
-		ctx->hot_run++;
-}
-
-static int device_progress(struct ripc_context *ctx, struct device *device)
-{
-	struct ripc__event events[RIPC_EVENTS_MAX];
-	bool waited_on = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed) == device;
-	int n = waited_on ? 0 : device->ops->poll(device->port, events, RIPC_EVENTS_MAX);
-
-	if (n > 0)
-		hot_update(ctx, device);
-	for (int i = 0; i < n; i++) {
-		if (events[i].kind == RIPC_EV_DATAGRAM) {
-			ripc__input(ctx, device, &events[i]);
-			device->ops->release(device->port, events[i].handle);
-		} else {
-			ripc__input_event(ctx, device, &events[i]);
-		}
-	}
-	return n > 0 ? n : 0;
-}
-
-int ripc__timers_progress(struct ripc_context *ctx)
-{
-	int work = 0;
-
-	if (ripc__timers_next(&ctx->timers) <= ctx->now_us)
-		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
-	if (ctx->now_us >= ctx->next_sweep_us)
-		ripc__partners_sweep(ctx);
-	if (ctx->now_us >= ctx->pool_due_us)
-		ctx->pool_due_us = ctx->now_us +
-			(ripc__pool_turn(ctx->pool) ? POOL_SOON_US : POOL_TURN_US);
-	if (ctx->any_broken)
-		ripc__routes_mend(ctx);
-	if (ctx->retry_us <= ctx->now_us)
-		ripc__routes_retry(ctx);
-	if (ctx->n_corked && ctx->corked_due_us <= ctx->now_us)
-		ripc__corked_flush(ctx);
-	if (ctx->acks_due_us <= ctx->now_us)
-		ripc__acks_flush(ctx);
-	return work;
-}
-
-int ripc__resolver_progress(struct ripc_context *ctx)
-{
-	ctx->resolver_us = ctx->now_us;
-	return ripc__resolver_step(ctx->resolver, ctx->now_us);
-}
-
-/* only: just at this device; NULL: at all. */
-static int devices_progress(struct ripc_context *ctx, struct device *only)
-{
-	int work = 0;
-
-	if (only)
-		return device_progress(ctx, only);
-	for (uint32_t i = 0; i < ctx->n_devices; i++)
-		work += device_progress(ctx, &ctx->devices[i]);
-	return work;
-}
-
-/* After the devices, which have done so much work: what is due. */
-static int due_progress(struct ripc_context *ctx, int work)
-{
-	work += ripc__timers_progress(ctx);
-	if (work == 0)
-		ripc__acks_flush(ctx);
-	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
-			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
-		work += ripc__resolver_progress(ctx);
-	return work;
-}
-
-int ripc__progress(struct ripc_context *ctx)
-{
-	return due_progress(ctx, devices_progress(ctx, NULL));
-}
-
-bool ripc__ports_drain(struct ripc_context *ctx)
-{
-	if (atomic_load_explicit(&ctx->waits_on, memory_order_relaxed)) {
-		kick_reader(ctx);
-		return false;
-	}
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
-
-		if (device->ops->poll_all)
-			device->ops->poll_all(device->port);
-	}
-	for (uint32_t i = 0; i < DRAIN_LOOKS && devices_progress(ctx, NULL); i++)
-		;
-	return true;
-}
-
-/*
- * As ripc__progress(), for callers that look again and again: so often at the hot device if nothing
- * is there. Reads and writes go on by being looked at. While shorts follow one another, what
- * is due waits.
- */
-static int look(struct ripc_context *ctx, uint32_t times)
-{
-	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->reads.n || ctx->writes.n;
-	struct device *hot = at_all ? NULL : hot_device(ctx);
-	int work = devices_progress(ctx, hot);
-
-	for (uint32_t i = 1; hot && work == 0 && i < times; i++)
-		work = device_progress(ctx, hot);
-	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
-		return work;
-	return due_progress(ctx, work);
 }
 
 static bool is_done(const struct waiter *waiter)
@@ -361,7 +74,7 @@ void ripc__wake_ready(struct ripc_context *ctx)
 		if (!is_done(waiter))
 			continue;
 		if (waiter->asleep_on_port)
-			kick_reader(ctx);
+			ripc__kick_reader(ctx);
 		else if (waiter->asleep_beside)
 			ripc__sleep_end(&waiter->sleep);
 	}
@@ -391,7 +104,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	}
 	self->asleep_on_port = true;
 	ctx->reader_until_us = until_us;
-	activity_count(ctx);
+	ripc__activity_count(ctx);
 	atomic_store(&ctx->watch_beside, NULL);
 	ripc__unlock(ctx);
 	mask = self->signals ? &self->signals->before : NULL;
@@ -417,7 +130,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self,
 		uint64_t until_us)
 {
-	const struct device *hot = hot_device(ctx);
+	const struct device *hot = ripc__hot_device(ctx);
 
 	if (!hot || !hot->ops->wait || !ctx->thread_runs || self->signals)
 		return false;
@@ -427,7 +140,7 @@ static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self
 
 static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t until_us)
 {
-	struct device *device = hot_device(ctx);
+	struct device *device = ripc__hot_device(ctx);
 
 	if (!ripc__ports_arm(ctx, NULL)) {
 		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
@@ -438,7 +151,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	self->asleep_on_port = true;
 	atomic_store(&ctx->waits_on, device);
 	ctx->reader_until_us = until_us;
-	activity_count(ctx);
+	ripc__activity_count(ctx);
 	ripc__unlock(ctx);
 	if (!atomic_load(&ctx->woken)) /* after waits_on was set: interrupt.c */
 		device->ops->wait(device->port);
@@ -448,7 +161,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ctx->reader_kicked = false;
 	ctx->expect_sleep = true;
 	ctx->quiet = device->ops->wait_arm(device->port) == 0;
-	due_progress(ctx, device_progress(ctx, device));
+	ripc__due_progress(ctx, ripc__device_progress(ctx, device));
 }
 
 /* Who wants the lock has its turn, and the clock is read. */
@@ -476,7 +189,7 @@ static bool spin(struct ripc_context *ctx, struct waiter *self)
 	uint32_t turns = 0;
 
 	while (ctx->now_us < until_us) {
-		if (look(ctx, GLANCES) || is_done(self) || atomic_load(&ctx->woken))
+		if (ripc__look(ctx, GLANCES) || is_done(self) || atomic_load(&ctx->woken))
 			return true;
 		give_way(ctx);
 		if (self->signals && ++turns % SIGNALS_EVERY == 0)
@@ -496,7 +209,7 @@ static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 	took_us = ctx->now_us - began_us;
 	if (took_us > SLICE_US)
 		ctx->yield_again_us = ctx->now_us + YIELD_SHARE * took_us;
-	return look(ctx, 1) || is_done(self);
+	return ripc__look(ctx, 1) || is_done(self);
 }
 
 /*
@@ -534,7 +247,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	uint64_t until_us;
 
 	ctx->reader = self;
-	activity_count(ctx);
+	ripc__activity_count(ctx);
 	if (ctx->thread_holds) {
 		ctx->thread_holds = false;
 		ripc__thread_kick(ctx);
@@ -544,7 +257,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	} else if (looks_first(ctx)) {
 		ctx->expect_sleep = false;
-		if (look(ctx, 1))
+		if (ripc__look(ctx, 1))
 			return;
 	}
 	ripc__acks_flush(ctx);
@@ -572,7 +285,7 @@ static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t
 	self->asleep_beside = true;
 	ripc__sleep(&self->sleep, &ctx->lock, deadline_us);
 	self->asleep_beside = false;
-	clock_read(ctx);
+	ripc__clock_read(ctx);
 	if (self->signals)
 		signals_look(ctx, self);
 }
@@ -664,7 +377,7 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 	if (ctx->n_corked)
 		ripc__corked_flush(ctx);
 	if (deadline_us <= ctx->now_us) {
-		activity_count(ctx);
+		ripc__activity_count(ctx);
 		ripc__progress(ctx);
 		if (ready(arg))
 			return true;
@@ -673,8 +386,8 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 	}
 	if (!spin_us(ctx) || ctx->reader || ctx->env.idle != NULL)
 		return false;
-	activity_count(ctx);
-	return look(ctx, 1) && ready(arg);
+	ripc__activity_count(ctx);
+	return ripc__look(ctx, 1) && ready(arg);
 }
 
 /* What sleeps has its state on the stack: kept out of the way of what need not. */
@@ -723,21 +436,6 @@ int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
 	if (deadline_us <= ctx->now_us)
 		return 0;
 	return wait_to_end(ctx, service, ready, arg, deadline_us);
-}
-
-int ripc__poll(struct ripc_context *ctx)
-{
-	int work, more;
-
-	activity_count(ctx);
-	if (ctx->ports_fd >= 0 && !ctx->reader)
-		ripc__kick_drain(ctx->kick_fd);
-	work = more = ripc__progress(ctx);
-	/* Once more after the last: so that its descriptor is not readable for what is done. */
-	for (uint32_t i = 0; ctx->ports_fd >= 0 && more && i < POLL_LOOKS; i++)
-		work += more = ripc__progress(ctx);
-	ripc__ports_leave(ctx);
-	return work;
 }
 
 int ripc__wait_open(struct ripc_context *ctx)

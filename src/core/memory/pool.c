@@ -38,13 +38,10 @@
 #include "memory.h"
 #include "pool.h"
 #include "shared.h"
+#include "slabs.h"
 #include "util/list.h"
 #include "util/map.h"
 
-#define CHUNK_BITS 21
-#define CHUNK      ((size_t)1 << CHUNK_BITS) /* LARGE_PAGE */
-#define FREE       0x80000000u
-#define NO_BLOCK   (FREE - 1)
 #define REFS_MAX   (FREE - 1)
 #define STEP       ((size_t)64 << 10) /* that is faulted in at once; */
 #define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
@@ -54,221 +51,14 @@
 #define IDLE_KEEP  ((size_t)16 << 20) /* that is kept for good */
 #define TURN_MOST  ((size_t)16 << 20) /* that goes in one turn */
 #define MANY       UINT64_MAX         /* readers, or one that is not known */
-#define SHARED_MAX 256u /* descriptors kept */
 /* Longest block: rounded up by an eighth it is still no longer than a mapping can be. */
 #define LEN_MAX    ((size_t)PTRDIFF_MAX / 8 * 7)
-
-struct slab {
-	struct list node;        /* small: in a partial list, or alone */
-	struct list all_node;    /* in pool->all */
-	struct list idle_node;   /* in pool->idle, or alone */
-	uint8_t *base;
-	size_t len, block_len;   /* bytes; the same for a big slab */
-	size_t shown_len;        /* bytes that had pages when it was first shown */
-	uint64_t share_id;       /* not 0: others may have been shown it */
-	uint64_t reader, from;   /* shown to; from whom all came that was in it; 0, or MANY */
-	uint32_t *pages;         /* of each chunk: the steps that have pages */
-	int fd;                  /* -1: none */
-	bool reused;             /* its block was another buffer before */
-	bool aged;               /* it was idle at the last turn */
-	uint32_t n_blocks, n_live;
-	uint32_t n_used;         /* blocks from here on were never handed out */
-	uint32_t free;           /* first free block, NO_BLOCK if none */
-	uint32_t blocks[];
-};
-
-struct ripc__pool {
-	pthread_mutex_t mutex;
-	bool locked;               /* false: one thread only, no lock */
-	uint64_t limit, taken, used, idle_bytes, last_share_id;
-	uint32_t n_descriptors;
-	struct list partial[CLASSES];
-	struct list all, idle;
-	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */
-	struct ripc__foreign foreign;
-};
 
 /* A live block. */
 struct place {
 	struct slab *slab;
 	uint32_t index;
 };
-
-static void lock(struct ripc__pool *pool)
-{
-	if (pool->locked)
-		pthread_mutex_lock(&pool->mutex);
-}
-
-static void unlock(struct ripc__pool *pool)
-{
-	if (pool->locked)
-		pthread_mutex_unlock(&pool->mutex);
-}
-
-/* ---- slabs ------------------------------------------------------------------------------- */
-
-/* keep: its descriptor. */
-static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
-{
-	uint32_t n_blocks = (uint32_t)(len / block_len);
-	size_t n_words = n_blocks + (len + CHUNK - 1) / CHUNK;
-	struct slab *s = calloc(1, sizeof(*s) + n_words * sizeof(s->blocks[0]));
-	int err;
-
-	if (!s)
-		return -ENOMEM;
-	s->fd = -1;
-	err = keep ? ripc__memory_map_shared(len, CHUNK, (void **)&s->base, &s->fd) :
-		ripc__memory_map(len, CHUNK, (void **)&s->base);
-	if (err) {
-		free(s);
-		return err;
-	}
-	list_init(&s->node);
-	list_init(&s->idle_node);
-	s->len = len;
-	s->block_len = block_len;
-	s->n_blocks = n_blocks;
-	s->pages = s->blocks + n_blocks;
-	s->free = NO_BLOCK;
-	*slab = s;
-	return 0;
-}
-
-static void slab_destroy(struct slab *slab)
-{
-	ripc__memory_unmap(slab->base, slab->len);
-	if (slab->fd >= 0)
-		close(slab->fd);
-	free(slab);
-}
-
-static bool is_big(const struct slab *slab)
-{
-	return slab->block_len == slab->len;
-}
-
-static bool is_full(const struct slab *slab)
-{
-	return slab->free == NO_BLOCK && slab->n_used == slab->n_blocks;
-}
-
-static uint64_t chunk_of(const void *at)
-{
-	return (uintptr_t)at >> CHUNK_BITS;
-}
-
-static uint64_t n_chunks(const struct slab *slab)
-{
-	return (slab->len + CHUNK - 1) >> CHUNK_BITS;
-}
-
-static void forget_chunks(struct ripc__pool *pool, const struct slab *slab, uint64_t n)
-{
-	for (uint64_t i = 0; i < n; i++)
-		ripc__map_remove(&pool->chunks, chunk_of(slab->base) + i);
-}
-
-static int slab_publish(struct ripc__pool *pool, struct slab *slab)
-{
-	uint64_t n = n_chunks(slab);
-
-	for (uint64_t i = 0; i < n; i++) {
-		if (ripc__map_put(&pool->chunks, chunk_of(slab->base) + i, slab)) {
-			forget_chunks(pool, slab, i);
-			return -ENOMEM;
-		}
-	}
-	list_append(&pool->all, &slab->all_node);
-	if (!is_big(slab))
-		list_append(&pool->partial[class_of(slab->block_len)], &slab->node);
-	return 0;
-}
-
-/* Takes an idle slab out of everything; the caller destroys what is in dead, without lock. */
-static void slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead)
-{
-	forget_chunks(pool, slab, n_chunks(slab));
-	list_remove(&slab->node);
-	list_remove(&slab->all_node);
-	list_remove(&slab->idle_node);
-	pool->n_descriptors -= slab->fd >= 0;
-	pool->idle_bytes -= slab->len;
-	pool->taken -= slab->len;
-	list_append(dead, &slab->node);
-}
-
-static void destroy_all(struct list *dead)
-{
-	while (!list_empty(dead))
-		slab_destroy(list_entry(list_pop(dead), struct slab, node));
-}
-
-/* The oldest idle slabs go until at most so many idle bytes are left. */
-static void trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
-{
-	while (pool->idle_bytes > most)
-		slab_withdraw(pool, list_entry(pool->idle.next, struct slab, idle_node), dead);
-}
-
-static void idle_enter(struct ripc__pool *pool, struct slab *slab)
-{
-	slab->aged = false;
-	list_append(&pool->idle, &slab->idle_node);
-	pool->idle_bytes += slab->len;
-}
-
-static void idle_leave(struct ripc__pool *pool, struct slab *slab)
-{
-	list_remove(&slab->idle_node);
-	pool->idle_bytes -= slab->len;
-}
-
-/* Takes len bytes from the limit, at the expense of idle slabs. */
-static int reserve(struct ripc__pool *pool, uint64_t len, struct list *dead)
-{
-	uint64_t live = pool->taken - pool->idle_bytes;
-
-	if (len > pool->limit - live)
-		return -ENOMEM;
-	if (len > pool->limit - pool->taken)
-		trim_idle(pool, pool->limit - live - len, dead);
-	pool->taken += len;
-	return 0;
-}
-
-/* Makes a new slab, idle. Called with the lock, which it gives up meanwhile. */
-static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab)
-{
-	bool keep = len == block_len && pool->n_descriptors < SHARED_MAX;
-	struct slab *s = NULL;
-	struct list dead;
-	int err;
-
-	list_init(&dead);
-	err = reserve(pool, len, &dead);
-	if (err)
-		return err;
-	unlock(pool);
-	destroy_all(&dead);
-	err = slab_new(len, block_len, keep, &s);
-	lock(pool);
-	if (err)
-		goto give_back;
-	err = slab_publish(pool, s);
-	if (err)
-		goto destroy;
-	idle_enter(pool, s);
-	pool->n_descriptors += s->fd >= 0;
-	*slab = s;
-	return 0;
-destroy:
-	slab_destroy(s);
-give_back:
-	pool->taken -= len;
-	return err;
-}
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
@@ -288,7 +78,7 @@ static struct place block_take(struct ripc__pool *pool, struct slab *slab)
 		place.index = slab->n_used++;
 	slab->blocks[place.index] = 1;
 	if (slab->n_live++ == 0)
-		idle_leave(pool, slab);
+		ripc__idle_leave(pool, slab);
 	if (is_full(slab))
 		list_remove(&slab->node);
 	pool->used += slab->block_len;
@@ -312,10 +102,10 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 	}
 	if (--slab->n_live == 0) {
 		slab->reused = true;
-		idle_enter(pool, slab);
+		ripc__idle_enter(pool, slab);
 		if (slab->share_id && (slab->reader != slab->from || slab->reader == MANY))
-			slab_withdraw(pool, slab, dead);
-		trim_idle(pool, IDLE_MAX, dead);
+			ripc__slab_withdraw(pool, slab, dead);
+		ripc__trim_idle(pool, IDLE_MAX, dead);
 	}
 }
 
@@ -348,7 +138,7 @@ static int take_small(struct ripc__pool *pool, uint32_t class, struct place *pla
 	int err = 0;
 
 	if (list_empty(partial))
-		err = slab_add(pool, CHUNK, class_len(class), &slab);
+		err = ripc__slab_add(pool, CHUNK, class_len(class), &slab);
 	if (err)
 		return err;
 	*place = block_take(pool, slab);
@@ -388,7 +178,7 @@ static int take_big(struct ripc__pool *pool, size_t len, uint64_t from, struct p
 	if (rounded > pool->limit)
 		rounded = ripc__memory_round(len);
 	if (!slab)
-		err = slab_add(pool, rounded, rounded, &slab);
+		err = ripc__slab_add(pool, rounded, rounded, &slab);
 	if (err)
 		return err;
 	*place = block_take(pool, slab);
@@ -464,12 +254,12 @@ static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, siz
 
 	while (!err && due.len) {
 		err = ripc__memory_fault(due.from, due.len);
-		lock(pool);
+		ripc__pool_lock(pool);
 		if (err)
 			undue(slab, &due);
 		else
 			due = next_due(slab, (size_t)(due.from - slab->base) + due.len, end);
-		unlock(pool);
+		ripc__pool_unlock(pool);
 	}
 	return err;
 }
@@ -483,7 +273,7 @@ static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place
 
 	if (len > pool->limit || len > LEN_MAX)
 		return -ENOMEM;
-	lock(pool);
+	ripc__pool_lock(pool);
 	if (len <= BLOCK_MAX)
 		err = take_small(pool, class_of(len), place);
 	else
@@ -492,7 +282,7 @@ static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place
 		offset = place->index * place->slab->block_len;
 		*due = next_due(place->slab, offset, offset + len);
 	}
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return err;
 }
 
@@ -530,13 +320,13 @@ int ripc__pool_fault(struct ripc__pool *pool, const void *buf, size_t len)
 	struct place place;
 	size_t offset = 0;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	if (place.slab && len <= room_of(place, buf)) {
 		offset = (size_t)((const uint8_t *)buf - place.slab->base);
 		due = next_due(place.slab, offset, offset + len);
 	}
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return due.len ? fault(pool, place.slab, due, offset + len) : 0;
 }
 
@@ -545,7 +335,7 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 	struct place place;
 	int err = 0;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	if (!place.slab)
 		err = -EINVAL;
@@ -553,7 +343,7 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 		err = -EOVERFLOW;
 	else
 		place.slab->blocks[place.index]++;
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return err;
 }
 
@@ -563,12 +353,12 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 	struct list dead;
 
 	list_init(&dead);
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	if (place.slab && --place.slab->blocks[place.index] == 0)
 		block_give(pool, place, &dead);
-	unlock(pool);
-	destroy_all(&dead);
+	ripc__pool_unlock(pool);
+	ripc__slabs_destroy(&dead);
 	return place.slab ? 0 : -EINVAL;
 }
 
@@ -577,10 +367,10 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
 	struct place place;
 	uint32_t refs;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	refs = place.slab ? place.slab->blocks[place.index] : 0;
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return refs;
 }
 
@@ -608,7 +398,7 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint6
 	int err = -EINVAL;
 
 	reader = reader ? reader : MANY;
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	if (place.slab && may_show(place.slab, reader) && len <= room_of(place, buf)) {
 		if (!place.slab->share_id) {
@@ -622,7 +412,7 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint6
 			place.slab->len, place.slab->fd};
 		err = 0;
 	}
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return err;
 }
 
@@ -631,10 +421,10 @@ bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *sh
 	const struct slab *slab;
 	bool is;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
 	is = slab && slab->share_id == shared->id; /* also while it is idle */
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return is;
 }
 
@@ -643,10 +433,10 @@ size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
 	struct place place;
 	size_t room;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	room = place.slab ? room_of(place, buf) : 0;
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return room;
 }
 
@@ -671,9 +461,9 @@ int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 	if (!buf || !len || __builtin_add_overflow((uintptr_t)buf, len - 1, &last) ||
 			last == UINTPTR_MAX)
 		return -EINVAL;
-	lock(pool);
+	ripc__pool_lock(pool);
 	err = meets_slab(pool, buf, len) ? -EEXIST : ripc__foreign_add(&pool->foreign, buf, len);
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return err;
 }
 
@@ -681,9 +471,9 @@ int ripc__pool_unregister(struct ripc__pool *pool, void *buf)
 {
 	int err;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	err = ripc__foreign_remove(&pool->foreign, buf);
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return err;
 }
 
@@ -692,11 +482,11 @@ bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len)
 	struct place place;
 	bool owns;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	owns = place.slab ? len <= room_of(place, buf) :
 		ripc__foreign_contains(&pool->foreign, buf, len);
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return owns;
 }
 
@@ -728,7 +518,7 @@ int ripc__pool_open(uint64_t limit, bool locked, struct ripc__pool **pool)
 void ripc__pool_close(struct ripc__pool *pool)
 {
 	while (!list_empty(&pool->all))
-		slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
+		ripc__slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
 	ripc__map_free(&pool->chunks);
 	pthread_mutex_destroy(&pool->mutex);
 	ripc__foreign_free(&pool->foreign);
@@ -739,9 +529,9 @@ bool ripc__pool_is_large(struct ripc__pool *pool)
 {
 	bool is;
 
-	lock(pool);
+	ripc__pool_lock(pool);
 	is = pool->taken > IDLE_KEEP;
-	unlock(pool);
+	ripc__pool_unlock(pool);
 	return is;
 }
 
@@ -753,7 +543,7 @@ static bool turn_one(struct ripc__pool *pool, size_t *left, struct list *dead)
 	if (pool->idle_bytes <= IDLE_KEEP || !slab->aged || !*left)
 		return false;
 	*left -= slab->len < *left ? slab->len : *left;
-	slab_withdraw(pool, slab, dead);
+	ripc__slab_withdraw(pool, slab, dead);
 	return true;
 }
 
@@ -763,19 +553,19 @@ bool ripc__pool_turn(struct ripc__pool *pool)
 	struct list dead;
 
 	list_init(&dead);
-	lock(pool);
+	ripc__pool_lock(pool);
 	while (turn_one(pool, &left, &dead))
 		;
 	list_for_each(node, &pool->idle)
 		list_entry(node, struct slab, idle_node)->aged = true;
-	unlock(pool);
-	destroy_all(&dead);
+	ripc__pool_unlock(pool);
+	ripc__slabs_destroy(&dead);
 	return !left;
 }
 
 void ripc__pool_stats(struct ripc__pool *pool, struct ripc__pool_stats *stats)
 {
-	lock(pool);
+	ripc__pool_lock(pool);
 	*stats = (struct ripc__pool_stats){pool->taken, pool->limit, pool->used};
-	unlock(pool);
+	ripc__pool_unlock(pool);
 }

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "resolver.h"
@@ -30,13 +31,10 @@
 #include "util/timers.h"
 
 #define LOOKUPS_MAX  4096u
-#define CACHE_MAX    65536u
 #define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
 #define PATIENCE_US  1000000u  /* until nobody is taken to have the ID */
 #define HOME_ALONE_US 200000u  /* so long only this host is asked, where the name is bound */
 #define LINGER_US    200000u
-#define FOUND_US     60000000u /* a found record is used for so long without asking */
-#define NOBODY_US    1000000u
 #define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
 #define HINTS_MAX    4u        /* at once: an ID that moves twice within HINT_US is followed */
 #define RIVALS_MAX   4u        /* notices that the answers to one question can cause */
@@ -61,129 +59,7 @@ struct lookup {
 	struct ripc__answer best; /* with ended or held */
 };
 
-/* What is known of an ID. A record's addresses stand behind it, each {backend, len, bytes}. */
-struct cached {
-	struct list node; /* resolver->cache_order */
-	uint64_t id, expires_us;
-	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
-	uint64_t incarnation, stamp, host_identity, context, proof;
-	uint8_t host[16];
-	bool exists : 1, suspect : 1, local : 1;
-	uint8_t source; /* index */
-	uint8_t n_addrs;
-	uint8_t addrs[];
-};
-
 static void lookup_fire(void *owner, struct ripc__timer *timer);
-
-/* ---- the cache --------------------------------------------------------------------------- */
-
-static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
-{
-	ripc__map_remove(&resolver->cache, cached->id);
-	list_remove(&cached->node);
-	free(cached);
-}
-
-void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id)
-{
-	struct cached *cached = ripc__map_get(&resolver->cache, id);
-
-	if (cached)
-		cached_free(resolver, cached);
-}
-
-static size_t addrs_len(const struct wire_record *record)
-{
-	size_t len = 0;
-
-	for (uint32_t i = 0; i < record->n_addrs; i++)
-		len += 2u + record->addrs[i].len;
-	return len;
-}
-
-static uint8_t source_named(const struct ripc__resolver *resolver, const char *name)
-{
-	uint8_t i = 0;
-
-	while (i + 1u < resolver->n_sources && resolver->sources[i].ops->name != name)
-		i++;
-	return i;
-}
-
-static void cached_fill(const struct ripc__resolver *resolver, struct cached *cached,
-		const struct ripc__answer *answer)
-{
-	const struct wire_record *record = &answer->record;
-	uint8_t *at = cached->addrs;
-
-	cached->incarnation = record->incarnation;
-	cached->stamp = record->stamp;
-	cached->host_identity = record->host;
-	cached->context = record->context;
-	cached->proof = answer->proof;
-	cached->source = source_named(resolver, answer->source);
-	cached->local = answer->local;
-	memcpy(cached->host, answer->host, sizeof(cached->host));
-	cached->n_addrs = (uint8_t)record->n_addrs;
-	for (uint32_t i = 0; i < record->n_addrs; i++) {
-		*at++ = record->addrs[i].backend;
-		*at++ = record->addrs[i].len;
-		memcpy(at, record->addrs[i].blob, record->addrs[i].len);
-		at += record->addrs[i].len;
-	}
-}
-
-static void cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
-		struct ripc__answer *answer)
-{
-	struct wire_record *record = &answer->record;
-	const uint8_t *at = cached->addrs;
-
-	*answer = (struct ripc__answer){.proof = cached->proof, .local = cached->local,
-		.source = resolver->sources[cached->source].ops->name};
-	memcpy(answer->host, cached->host, sizeof(answer->host));
-	record->id = cached->id;
-	record->incarnation = cached->incarnation;
-	record->stamp = cached->stamp;
-	record->host = cached->host_identity;
-	record->context = cached->context;
-	record->n_addrs = cached->n_addrs;
-	for (uint32_t i = 0; i < record->n_addrs; i++) {
-		record->addrs[i].backend = *at++;
-		record->addrs[i].len = *at++;
-		memcpy(record->addrs[i].blob, at, record->addrs[i].len);
-		at += record->addrs[i].len;
-	}
-}
-
-/* answer NULL: nobody has the ID. Without memory nothing is kept, and asked for again. */
-static void cache_store(struct ripc__resolver *resolver, uint64_t id,
-		const struct ripc__answer *answer)
-{
-	struct cached *old = ripc__map_get(&resolver->cache, id);
-	struct cached *cached = calloc(1, sizeof(*cached) +
-		(answer ? addrs_len(&answer->record) : 0));
-
-	if (old && cached)
-		cached->hint_us = old->hint_us;
-	if (old)
-		cached_free(resolver, old);
-	if (!cached)
-		return;
-	if (resolver->cache.count >= CACHE_MAX)
-		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached, node));
-	cached->id = id;
-	cached->exists = answer;
-	cached->expires_us = resolver->now_us + (answer ? FOUND_US : NOBODY_US);
-	if (answer)
-		cached_fill(resolver, cached, answer);
-	if (ripc__map_put(&resolver->cache, id, cached)) {
-		free(cached);
-		return;
-	}
-	list_append(&resolver->cache_order, &cached->node);
-}
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
@@ -346,7 +222,7 @@ static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t r
 	}
 	if (!is_denied(resolver, lookup, ask_round(resolver, lookup)))
 		return -EINPROGRESS;
-	cache_store(resolver, id, NULL);
+	ripc__cache_store(resolver, id, NULL);
 	lookup_free(resolver, lookup);
 	return -ENOENT;
 }
@@ -359,7 +235,7 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	uint64_t id = lookup->asked.id;
 
 	if (status != -ETIMEDOUT)
-		cache_store(resolver, id, status ? NULL : &answer);
+		ripc__cache_store(resolver, id, status ? NULL : &answer);
 	if (status) {
 		lookup_free(resolver, lookup);
 		owner->resolved(owner->arg, id, status, NULL);
@@ -455,7 +331,7 @@ void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 				ripc__record_older(record, &lookup->best.record))
 			return;
 		take(resolver, lookup, heard);
-		cache_store(resolver, asked->id, &lookup->best);
+		ripc__cache_store(resolver, asked->id, &lookup->best);
 		owner->moved(owner->arg, asked->id, record->incarnation);
 		return;
 	}
@@ -494,7 +370,7 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 
 	if (!cached->exists) {
 		if (registered)
-			cached_free(resolver, cached);
+			ripc__cached_free(resolver, cached);
 		return registered;
 	}
 	if (same == registered)
@@ -574,7 +450,7 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 			cached && cached->suspect ? cached->incarnation : 0, at);
 	if (!cached->exists)
 		return -ENOENT;
-	cached_answer(resolver, cached, &resolver->found);
+	ripc__cached_answer(resolver, cached, &resolver->found);
 	*answer = &resolver->found;
 	return 0;
 }
@@ -601,7 +477,7 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
 		return &resolver->found;
 	if (!cached || !cached->exists)
 		return NULL;
-	cached_answer(resolver, cached, &resolver->found);
+	ripc__cached_answer(resolver, cached, &resolver->found);
 	return &resolver->found;
 }
 
@@ -618,7 +494,7 @@ void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)
 	struct cached *cached = ripc__map_get(&resolver->cache, id);
 
 	if (cached && !cached->exists)
-		cached_free(resolver, cached);
+		ripc__cached_free(resolver, cached);
 }
 
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
@@ -641,6 +517,5 @@ void ripc__lookups_close(struct ripc__resolver *resolver)
 		lookup_free(resolver, lookup);
 		at = 0; /* removing moves entries */
 	}
-	while (!list_empty(&resolver->cache_order))
-		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached, node));
+	ripc__cache_close(resolver);
 }

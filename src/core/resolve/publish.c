@@ -15,6 +15,7 @@
 #include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "cache.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"

@@ -3,7 +3,8 @@
  * The resolver's objects and how its files reach each other:
  *
  *   resolver.c open, close, step; sending questions; sorting what comes in
- *   lookup.c   lookups and the cache
+ *   lookup.c   lookups
+ *   cache.c    what they have found
  *   publish.c  registrations, notices, conflicts
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
@@ -118,7 +119,6 @@ void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /* A notice about an ID that is not ours. */
 void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
-void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 void ripc__lookups_close(struct ripc__resolver *resolver);
 
 /* publish.c */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slabs: what the pool takes from the system and cuts into blocks. pool.c has the invariants, which
+ * both files keep.
+ */
+#ifndef RIPC_SLABS_H
+#define RIPC_SLABS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "classes.h"
+#include "foreign.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define CHUNK_BITS 21
+#define CHUNK      ((size_t)1 << CHUNK_BITS) /* LARGE_PAGE */
+#define FREE       0x80000000u
+#define NO_BLOCK   (FREE - 1)
+#define SHARED_MAX 256u /* descriptors kept */
+
+struct slab {
+	struct list node;        /* small: in a partial list, or alone */
+	struct list all_node;    /* in pool->all */
+	struct list idle_node;   /* in pool->idle, or alone */
+	uint8_t *base;
+	size_t len, block_len;   /* bytes; the same for a big slab */
+	size_t shown_len;        /* bytes that had pages when it was first shown */
+	uint64_t share_id;       /* not 0: others may have been shown it */
+	uint64_t reader, from;   /* shown to; from whom all came that was in it; 0, or MANY */
+	uint32_t *pages;         /* of each chunk: the steps that have pages */
+	int fd;                  /* -1: none */
+	bool reused;             /* its block was another buffer before */
+	bool aged;               /* it was idle at the last turn */
+	uint32_t n_blocks, n_live;
+	uint32_t n_used;         /* blocks from here on were never handed out */
+	uint32_t free;           /* first free block, NO_BLOCK if none */
+	uint32_t blocks[];
+};
+
+struct ripc__pool {
+	pthread_mutex_t mutex;
+	bool locked;               /* false: one thread only, no lock */
+	uint64_t limit, taken, used, idle_bytes, last_share_id;
+	uint32_t n_descriptors;
+	struct list partial[CLASSES];
+	struct list all, idle;
+	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */
+	struct ripc__foreign foreign;
+};
+
+static inline void ripc__pool_lock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_lock(&pool->mutex);
+}
+
+static inline void ripc__pool_unlock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_unlock(&pool->mutex);
+}
+
+static inline bool is_big(const struct slab *slab)
+{
+	return slab->block_len == slab->len;
+}
+
+static inline bool is_full(const struct slab *slab)
+{
+	return slab->free == NO_BLOCK && slab->n_used == slab->n_blocks;
+}
+
+static inline uint64_t chunk_of(const void *at)
+{
+	return (uintptr_t)at >> CHUNK_BITS;
+}
+
+/* Makes a new slab, idle. Called with the lock, which it gives up meanwhile. */
+int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab);
+/* Takes an idle slab out of everything; the caller destroys what is in dead, without lock. */
+void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead);
+void ripc__slab_destroy(struct slab *slab);
+void ripc__slabs_destroy(struct list *dead);
+/* The oldest idle slabs go until at most so many idle bytes are left. */
+void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead);
+void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab);
+void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cache of the resolver. */
+#ifndef RIPC_CACHE_H
+#define RIPC_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/list.h"
+
+struct ripc__answer;
+struct ripc__resolver;
+
+/* What is known of an ID. A record's addresses stand behind it, each {backend, len, bytes}. */
+struct cached {
+	struct list node; /* resolver->cache_order */
+	uint64_t id, expires_us;
+	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
+	uint64_t incarnation, stamp, host_identity, context, proof;
+	uint8_t host[16];
+	bool exists : 1, suspect : 1, local : 1;
+	uint8_t source; /* index */
+	uint8_t n_addrs;
+	uint8_t addrs[];
+};
+
+void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached);
+void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
+		struct ripc__answer *answer);
+/* answer NULL: nobody has the ID. Without memory nothing is kept, and asked for again. */
+void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
+		const struct ripc__answer *answer);
+void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
+void ripc__cache_close(struct ripc__resolver *resolver);
+
+#endif
