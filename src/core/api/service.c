@@ -16,6 +16,7 @@
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
+#include "core/partner/life.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/receive/incoming.h"

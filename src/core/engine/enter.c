@@ -10,14 +10,13 @@
 #include "core/partner/roam.h"
 #include "core/resolve/resolver.h"
 #include "enter.h"
+#include "interrupt.h"
 #include "readiness.h"
-#include "thread.h"
 #include "util/list.h"
 #include "util/mutex.h"
 #include "util/rare.h"
 #include "util/ticks.h"
 #include "util/timers.h"
-#include "wait.h"
 
 #define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
 
@@ -156,4 +155,25 @@ uint64_t ripc__next_deadline(struct ripc_context *ctx)
 	uint64_t next = soonest(ctx), due = sweep_due(ctx);
 
 	return due < next ? due : next;
+}
+
+bool ripc__waiter_is_done(const struct waiter *waiter)
+{
+	return waiter->ready(waiter->arg) || waiter->signalled ||
+		(waiter->wakes && ripc__wake_pending(waiter->wakes));
+}
+
+void ripc__wake_ready(struct ripc_context *ctx)
+{
+	ctx->changed = false;
+	list_for_each(node, &ctx->waiters) {
+		struct waiter *waiter = list_entry(node, struct waiter, node);
+
+		if (!ripc__waiter_is_done(waiter))
+			continue;
+		if (waiter->asleep_on_port)
+			ripc__kick_reader(ctx);
+		else if (waiter->asleep_beside)
+			ripc__sleep_end(&waiter->sleep);
+	}
 }

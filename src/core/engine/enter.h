@@ -4,9 +4,25 @@
 #define RIPC_ENTER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/objects.h"
+#include "util/list.h"
+#include "util/mutex.h"
+
+struct signals;
+
+/* A thread that waits. */
+struct waiter {
+	struct list node;
+	bool (*ready)(void *arg);
+	void *arg;
+	struct ripc__sleep sleep;
+	_Atomic uint32_t *wakes; /* end it before it is ready (interrupt.h); NULL: nothing does */
+	struct signals *signals; /* held back while it is awake; NULL: they do not end it */
+	bool asleep_beside, asleep_on_port, signalled;
+};
 
 /* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
 int ripc__enter(struct ripc_context *ctx);
@@ -24,6 +40,10 @@ void ripc__wake_for_timers(struct ripc_context *ctx);
 void ripc__wake_for_sweep(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 void ripc__clock_read(struct ripc_context *ctx);
+/* Ends the sleep of waiting calls that are ready. */
+void ripc__wake_ready(struct ripc_context *ctx);
+/* Is it ready, or to end before it is? */
+bool ripc__waiter_is_done(const struct waiter *waiter);
 /* Ends the reader's sleep. */
 void ripc__kick_reader(struct ripc_context *ctx);
 

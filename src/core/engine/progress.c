@@ -2,6 +2,7 @@
 /* The work: what has come, what is due, and what the resolver's sources say. */
 #include "core/memory/pool.h"
 #include "core/net/backend.h"
+#include "core/partner/life.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"

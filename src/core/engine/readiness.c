@@ -16,7 +16,7 @@
 #include "core/peer/devices.h"
 #include "core/resolve/resolver.h"
 #include "readiness.h"
-#include "thread.h"
+#include "util/rare.h"
 
 
 void ripc__kick(int fd)
@@ -33,6 +33,14 @@ void ripc__kick_drain(int fd)
 
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
+}
+
+RIPC__RARE void ripc__thread_kick(struct ripc_context *ctx)
+{
+	if (ctx->thread_kicked)
+		return;
+	ctx->thread_kicked = true;
+	ripc__kick(ctx->thread_kick_fd);
 }
 
 bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us,

@@ -17,6 +17,8 @@ struct device;
 /* Makes an eventfd readable, and takes that back. Needs no lock; also in a signal handler. */
 void ripc__kick(int fd);
 void ripc__kick_drain(int fd);
+/* Ends the sleep of the progress thread. */
+void ripc__thread_kick(struct ripc_context *ctx);
 /* Adds the ports, but one (or NULL), behind the first n; ticks: some have no descriptor. */
 nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks,
 		const struct device *but);

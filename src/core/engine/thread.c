@@ -15,20 +15,11 @@
 #include "core/resolve/resolver.h"
 #include "readiness.h"
 #include "thread.h"
-#include "util/rare.h"
 #include "wait.h"
 
 #define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
 #define ROUNDS_MAX     8u  /* looks at the ports between two sleeps */
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
-
-RIPC__RARE void ripc__thread_kick(struct ripc_context *ctx)
-{
-	if (ctx->thread_kicked)
-		return;
-	ctx->thread_kicked = true;
-	ripc__kick(ctx->thread_kick_fd);
-}
 
 struct shift {
 	uint64_t activity; /* ctx->activity at the last tick */

@@ -7,7 +7,5 @@ struct ripc_context;
 
 int ripc__thread_start(struct ripc_context *ctx);
 void ripc__thread_end(struct ripc_context *ctx);
-/* Ends its sleep. */
-void ripc__thread_kick(struct ripc_context *ctx);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/partner/hint.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
+#include "core/receive/arrive.h"
 #include "core/receive/incoming.h"
 #include "core/receive/short.h"
 #include "core/send/cork.h"

@@ -59,27 +59,6 @@ static uint32_t spin_us(const struct ripc_context *ctx)
 	return ctx->cfg.spin_us == RIPC_SPIN_NEVER ? 0 : ctx->cfg.spin_us;
 }
 
-static bool is_done(const struct waiter *waiter)
-{
-	return waiter->ready(waiter->arg) || waiter->signalled ||
-		(waiter->wakes && ripc__wake_pending(waiter->wakes));
-}
-
-void ripc__wake_ready(struct ripc_context *ctx)
-{
-	ctx->changed = false;
-	list_for_each(node, &ctx->waiters) {
-		struct waiter *waiter = list_entry(node, struct waiter, node);
-
-		if (!is_done(waiter))
-			continue;
-		if (waiter->asleep_on_port)
-			ripc__kick_reader(ctx);
-		else if (waiter->asleep_beside)
-			ripc__sleep_end(&waiter->sleep);
-	}
-}
-
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
 /* The reader sleeps until something comes in, a timer is due, or it is kicked. */
@@ -189,7 +168,8 @@ static bool spin(struct ripc_context *ctx, struct waiter *self)
 	uint32_t turns = 0;
 
 	while (ctx->now_us < until_us) {
-		if (ripc__look(ctx, GLANCES) || is_done(self) || atomic_load(&ctx->woken))
+		if (ripc__look(ctx, GLANCES) || ripc__waiter_is_done(self) ||
+				atomic_load(&ctx->woken))
 			return true;
 		give_way(ctx);
 		if (self->signals && ++turns % SIGNALS_EVERY == 0)
@@ -209,7 +189,7 @@ static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 	took_us = ctx->now_us - began_us;
 	if (took_us > SLICE_US)
 		ctx->yield_again_us = ctx->now_us + YIELD_SHARE * took_us;
-	return ripc__look(ctx, 1) || is_done(self);
+	return ripc__look(ctx, 1) || ripc__waiter_is_done(self);
 }
 
 /*
@@ -262,7 +242,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	}
 	ripc__acks_flush(ctx);
 	/* Whatever was without the lock must look whether it still has to sleep. */
-	if (yield_and_look(ctx, self) || is_done(self))
+	if (yield_and_look(ctx, self) || ripc__waiter_is_done(self))
 		return;
 	until_us = ripc__next_deadline(ctx);
 	until_us = until_us < deadline_us ? until_us : deadline_us;
@@ -356,13 +336,13 @@ static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct
 			reader_step(ctx, self, deadline_us);
 		else
 			sleep_beside(ctx, self, deadline_us);
-		done = is_done(self);
+		done = ripc__waiter_is_done(self);
 		wakes_spread(ctx);
 		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
 			ripc__wake_ready(ctx);
 		if (!done && ctx->env.idle == NULL) {
 			give_way(ctx); /* what we do not wait for may come without end */
-			done = is_done(self);
+			done = ripc__waiter_is_done(self);
 		}
 	}
 	waiter_leave(ctx, self);

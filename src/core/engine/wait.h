@@ -13,19 +13,6 @@
 #include "util/list.h"
 #include "util/mutex.h"
 
-struct signals;
-
-
-/* A thread that waits. */
-struct waiter {
-	struct list node;
-	bool (*ready)(void *arg);
-	void *arg;
-	struct ripc__sleep sleep;
-	_Atomic uint32_t *wakes; /* end it before it is ready (interrupt.h); NULL: nothing does */
-	struct signals *signals; /* held back while it is awake; NULL: they do not end it */
-	bool asleep_beside, asleep_on_port, signalled;
-};
 
 /* Waits until ready(arg) or the deadline, doing what there is to do. True: ready. */
 bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
@@ -36,8 +23,6 @@ bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
  */
 int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us);
-/* Ends the sleep of waiting calls that are ready. */
-void ripc__wake_ready(struct ripc_context *ctx);
 int ripc__wait_open(struct ripc_context *ctx);
 void ripc__wait_close(struct ripc_context *ctx);
 

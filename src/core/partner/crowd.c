@@ -3,6 +3,7 @@
 #include "core/objects.h"
 #include "core/peer/peer.h"
 #include "crowd.h"
+#include "life.h"
 #include "partner.h"
 #include "util/list.h"
 

@@ -23,6 +23,7 @@
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "death.h"
+#include "life.h"
 #include "packet.h"
 #include "partner.h"
 #include "token.h"

@@ -9,6 +9,7 @@
 #include "core/upcalls.h"
 #include "death.h"
 #include "find.h"
+#include "life.h"
 #include "partner.h"
 #include "util/list.h"
 #include "util/map.h"

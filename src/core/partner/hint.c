@@ -22,6 +22,7 @@
 #include "core/peer/timing.h"
 #include "core/wire/wire.h"
 #include "hint.h"
+#include "life.h"
 #include "packet.h"
 #include "partner.h"
 #include "token.h"

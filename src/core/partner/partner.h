@@ -91,40 +91,23 @@ struct partner {
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; some may wait for others */
 };
 
-/* A first packet with a valid proof: makes the partner and its peer. */
-int ripc__partner_accept(struct ripc_service *service, struct device *device,
-		const struct wire_packet *packet, const struct ripc__addr *from,
-		struct partner **partner);
 /* Its token came with a hello. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
 /* It asks for what was said before: at most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
 void ripc__partner_touch(struct partner *partner);
-/* Gone since gone_us (status: why); its sends end or move on. It stays a while, dead. */
-void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
-/* A dead one says hello from there: its route leads there, and it has a new token. */
-int ripc__partner_reroute(struct partner *partner, struct device *device,
-		const struct ripc__addr *to);
 /* A token came back that was made after its death: it lives. */
 void ripc__partner_revive(struct partner *partner);
 /* It speaks another version of the protocol: all sends to it end. */
 void ripc__partner_aborted(struct partner *partner);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
-void ripc__partner_free(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
-void ripc__partners_sweep(struct ripc_context *ctx);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
 /* The partner is, or is not, whom its ID means from now on. -ENOMEM. */
 int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
-/* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */
-struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id);
 /* Gives a partner its incarnation and its peer. -ENOMEM. */
 int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer);
-/* The partner lives at this peer now, and gets a new token. The reference of the caller goes. */
-void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
-/* Another one claims the ID of the partner: asks now and then whether it is still there. */
-void ripc__partner_doubt(struct partner *partner);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "claim.h"
 #include "core/base/base.h"
 #include "core/net/backend.h"
 #include "core/peer/path.h"
@@ -20,7 +21,6 @@
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
-#include "find.h"
 #include "packet.h"
 #include "partner.h"
 #include "roam.h"
@@ -137,7 +137,7 @@ static void mend(struct partner *partner)
 		return;
 	/* Is it still there at all? */
 	ripc__partner_suspect(partner);
-	(void)ripc__partner_settled(partner);
+	(void)ripc__claim_settled(partner);
 }
 
 void ripc__routes_mend(struct ripc_context *ctx)

@@ -18,5 +18,11 @@ int ripc__admit(const struct ripc_service *service, const struct wire_packet *pa
 bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet);
 /* There is no room for it now. */
 bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet);
+/*
+ * An announced message has found no place. True: something is held that may be freed, so the sender
+ * is to ask again; false: nothing is, and no waiting helps. The log is told why, once for each
+ * cause until there has been none for a minute.
+ */
+bool ripc__room_may_come(struct partner *partner, const struct wire_packet *announce);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "admit.h"
 #include "announced.h"
+#include "arrive.h"
 #include "core/message/offers.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -14,9 +15,7 @@
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
-#include "numbers.h"
 #include "order.h"
-#include "room.h"
 
 /* Alive, but there is no room now: the sender keeps it, and asks again. */
 static void answer_busy(struct partner *partner, uint64_t number, enum wire_busy why)

@@ -18,7 +18,6 @@
 #include "deliver.h"
 #include "grant.h"
 #include "incoming.h"
-#include "numbers.h"
 #include "order.h"
 #include "util/timers.h"
 
@@ -43,13 +42,17 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 /* It is in its queue; from now on it is a duplicate. */
 static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 {
+	struct incoming *next;
+
 	ripc__number_delivered(partner, number);
 	ripc__point(partner->service->ctx, "before_done");
 	ripc__ack_queue(partner, number, 0);
 	/* Its sender need not wait until the application has looked at so much. */
 	if (total >= ACK_AT_ONCE)
 		ripc__acks_flush(partner->service->ctx);
-	ripc__order_delivered(partner, number);
+	next = ripc__order_delivered(partner, number);
+	if (next)
+		ripc__incoming_finish(next);
 }
 
 void ripc__incoming_let_go(struct incoming *incoming)

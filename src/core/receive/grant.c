@@ -17,6 +17,7 @@
 #include "core/peer/window.h"
 #include "grant.h"
 #include "incoming.h"
+#include "pull.h"
 #include "util/list.h"
 #include "util/timers.h"
 

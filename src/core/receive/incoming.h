@@ -63,22 +63,19 @@ struct incoming {
 	struct piece *pieces;
 };
 
-void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
-void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
+/*
+ * One more of a partner, whose timer fires so. message: NULL, or there already, as all of it came
+ * at once; then it stays the caller's if there is no memory. NULL: there is no room.
+ */
+struct incoming *ripc__incoming_alloc(struct partner *partner,
+		const struct wire_packet *packet, struct message *message,
+		void (*fire)(void *owner, struct ripc__timer *timer));
 /* Ends it undelivered and remembers the refusal; tell: say so to the sender. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 void ripc__incoming_forget(struct incoming *incoming);
-/* All of it has been read. */
-void ripc__incoming_read(struct incoming *incoming);
-/* It cannot be read: asks for its bytes. */
-void ripc__incoming_unreadable(struct incoming *incoming);
 /* NULL: nothing of that number is being received. */
 struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
-/* Takes in what was announced, or begins to. False: there is no room for it. */
-bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
 /* Unlinks and frees it, whatever became of it. Its credit goes to those that wait. */
 void ripc__incoming_free(struct incoming *incoming);
-/* Sends a PULL: what may come, and, up to holes_end, what is missing. */
-void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The order of long messages that were sent with RIPC_ORDERED, at their receiver.
+ * What is remembered of the numbers of long messages that come (delivered, refused, why), and the
+ * order of those that were sent with RIPC_ORDERED.
  *
  * Design notes. Each announcement of an ordered message names the one before it, until that is
  * known to be delivered: a chain. The receiver hands out a message only when its predecessor has
@@ -15,11 +16,10 @@
  * nothing that its own head needs.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "core/wire/wire.h"
-#include "deliver.h"
 #include "incoming.h"
-#include "numbers.h"
 #include "order.h"
 #include "util/list.h"
 
@@ -71,14 +71,13 @@ static struct incoming *waiting_for(const struct partner *partner, uint64_t numb
 	return NULL;
 }
 
-void ripc__order_delivered(struct partner *partner, uint64_t number)
+struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number)
 {
 	struct incoming *next = waiting_for(partner, number);
 
 	if (list_empty(&partner->incoming))
 		partner->ordering = false;
-	if (next && next->complete)
-		ripc__incoming_finish(next);
+	return next && next->complete ? next : NULL;
 }
 
 void ripc__order_refused(struct partner *partner, uint64_t number, int status)
@@ -97,4 +96,45 @@ bool ripc__order_is_broken(struct incoming *incoming, uint64_t oldest)
 		return true;
 	incoming->previous = 0;
 	return false;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+void ripc__number_delivered(struct partner *partner, uint64_t number)
+{
+	partner->in_delivered |= 1ull << (number - partner->in_oldest);
+}
+
+void ripc__number_refused(struct partner *partner, uint64_t number, int status)
+{
+	if (!partner->reasons)
+		partner->reasons = calloc(1, LONGS_MAX);
+	if (partner->reasons)
+		partner->reasons[number % LONGS_MAX] = (uint8_t)-status;
+	partner->in_refused |= 1ull << (number - partner->in_oldest);
+	ripc__order_refused(partner, number, status);
+}
+
+int ripc__number_refusal(const struct partner *partner, uint64_t number)
+{
+	int reason = partner->reasons ? partner->reasons[number % LONGS_MAX] : 0;
+
+	return reason ? -reason : -ENOBUFS; /* 0: there was no memory to note it */
+}
+
+void ripc__numbers_advance(struct partner *partner, uint64_t oldest)
+{
+	uint64_t ahead = oldest - partner->in_oldest;
+
+	if (oldest <= partner->in_oldest)
+		return;
+	list_for_each_safe(node, &partner->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (incoming->number < oldest || ripc__order_is_broken(incoming, oldest))
+			ripc__incoming_forget(incoming);
+	}
+	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;
+	partner->in_refused = ahead < 64 ? partner->in_refused >> ahead : 0;
+	partner->in_oldest = oldest;
 }

@@ -24,10 +24,19 @@ int ripc__order_check(const struct partner *partner, const struct wire_packet *a
 /* One has found no room in its turn: the last of those behind it that cannot be handed out yet is
  * forgotten, as if it had not come. False: there is none. */
 bool ripc__order_yield(struct partner *partner, const struct wire_packet *announce);
-/* It was delivered, or refused: what waits for it goes on, or is refused, too. */
-void ripc__order_delivered(struct partner *partner, uint64_t number);
+/* It was delivered: the one that waits for it, if all of that is here; or NULL. */
+struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
+/* It was refused: what waits for it is refused, too. */
 void ripc__order_refused(struct partner *partner, uint64_t number, int status);
 /* Numbers below oldest are resolved. True: the one before it was, and had not been delivered. */
 bool ripc__order_is_broken(struct incoming *incoming, uint64_t oldest);
+
+/* Of one that is not below in_oldest, nor LONGS_MAX beyond it. status: why, a negative errno. */
+void ripc__number_delivered(struct partner *partner, uint64_t number);
+void ripc__number_refused(struct partner *partner, uint64_t number, int status);
+/* Why it was refused. */
+int ripc__number_refusal(const struct partner *partner, uint64_t number);
+/* The sender has no interest any more in numbers below oldest. */
+void ripc__numbers_advance(struct partner *partner, uint64_t oldest);
 
 #endif

@@ -104,7 +104,8 @@ static bool is_checkable(const struct device *device, const struct wire_packet *
 		(!attr->read_max || attr->read_max >= RIPC__BLOCK));
 }
 
-bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce)
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce,
+		void (*ended)(struct incoming *incoming, bool right))
 {
 	struct ripc_context *ctx = incoming->partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, incoming->partner->peer);
@@ -119,6 +120,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 		return false;
 	list_init(&reading->node);
 	reading->incoming = incoming;
+	reading->ended = ended;
 	reading->device = device;
 	reading->moved_us = ctx->now_us;
 	reading->remote = ripc__peer_remote(incoming->partner->peer);
@@ -138,9 +140,10 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 static void pull_instead(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
+	void (*ended)(struct incoming *incoming, bool right) = reading->ended;
 
 	reading_free(reading);
-	ripc__incoming_unreadable(incoming);
+	ended(incoming, false);
 }
 
 void ripc__reading_fail(struct reading *reading)
@@ -167,6 +170,7 @@ static void complete(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
 	struct ripc_context *ctx = incoming->partner->service->ctx;
+	void (*ended)(struct incoming *incoming, bool right) = reading->ended;
 
 	if (!reading->is_told)
 		return; /* that sum will come */
@@ -177,7 +181,7 @@ static void complete(struct reading *reading)
 		return;
 	}
 	reading_free(reading);
-	ripc__incoming_read(incoming);
+	ended(incoming, true);
 }
 
 bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce)

@@ -34,6 +34,7 @@ struct read_slot {
 struct reading {
 	struct list node;          /* ctx->readings or ctx->lingering, or of its own */
 	struct incoming *incoming; /* NULL: given up */
+	void (*ended)(struct incoming *incoming, bool right);
 	struct ripc_service *service; /* given up: whose places they are; NULL: closed as well */
 	struct message *message;   /* given up: with the places */
 	struct lent *lent;
@@ -55,8 +56,10 @@ struct reading {
 	} items[];
 };
 
-/* Begins to read an announced message. False: it is to be pulled. */
-bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
+/* Begins to read an announced message; ended is called when all of it has been read, and is right,
+ * or cannot be read, perhaps at once. False: it is to be pulled. */
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce,
+		void (*ended)(struct incoming *incoming, bool right));
 /* It was announced again. True: with the checksum that was still missing; it may be at its end. */
 bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce);
 /* Asks for no more, and pulls the message when the last read has ended. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
 #include "resolver_internal.h"

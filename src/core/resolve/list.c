@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "asking.h"
 #include "core/wire/record.h"
 #include "resolver.h"
 #include "resolver_internal.h"

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asking.h"
 #include "cache.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"

@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asking.h"
+#include "cache.h"
 #include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "cache.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"
@@ -51,6 +52,13 @@ bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id)
 	const struct publication *publication = ripc__map_get(&resolver->publications, id);
 
 	return publication && publication->state == PUBLICATION_HERE;
+}
+
+int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record)
+{
+	if (!ripc__published_here(resolver, id))
+		return -ENOENT;
+	return resolver->owner.record(resolver->owner.arg, id, record);
 }
 
 bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id)

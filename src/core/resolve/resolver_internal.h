@@ -2,7 +2,8 @@
 /*
  * The resolver's objects and how its files reach each other:
  *
- *   resolver.c open, close, step; sending questions; sorting what comes in
+ *   resolver.c open, close, step; sorting what comes in
+ *   asking.c   questions, answers and notices on their way out
  *   lookup.c   lookups
  *   cache.c    what they have found
  *   publish.c  registrations, notices, conflicts
@@ -76,41 +77,6 @@ struct ripc__resolver {
 	struct ripc__resolver_stats stats;
 };
 
-/* resolver.c */
-/* Room for one more timer; ripc__timers_return gives it back. -ENOMEM. */
-int ripc__timers_borrow(struct ripc__resolver *resolver);
-void ripc__timers_return(struct ripc__resolver *resolver);
-/* Gives asked a fresh nonce (dropping its last) under which answers find it. -ENOMEM. */
-int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
-void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
-/* Sends a question to one source. Returns how many it reached. */
-uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question);
-/* Sends it to this host's source, or to all others. Returns how many it reached. */
-uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
-uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);
-/* The same, if what outsiders may cause has room for it. host: who causes it. */
-uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
-		const uint8_t host[16]);
-/* May what came from this host make us ask the network? And: it has. */
-bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
-void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
-/* Sends it to one other host alone. Returns how many it reached. */
-uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
-		const uint8_t host[16]);
-/* Sends a datagram to where something came from. Returns its length, bytes. */
-uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
-		const struct ripc__addr *to, const struct wire_resolve *packet);
-void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolve *packet);
-/* The answer as the owner gets it. */
-void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard *heard,
-		struct ripc__answer *answer);
-/* Of two registrations of one ID, is a the older? */
-bool ripc__record_older(const struct wire_record *a, const struct wire_record *b);
-/* Our record of an ID that is registered here. -ENOENT. */
-int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
-void ripc__drop(struct ripc__resolver *resolver);
-
 /* lookup.c */
 void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -122,6 +88,8 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 void ripc__lookups_close(struct ripc__resolver *resolver);
 
 /* publish.c */
+/* Our record of an ID that is registered here. -ENOENT. */
+int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
 bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id);
 bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id);
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,

@@ -12,7 +12,6 @@
 #include "core/peer/path.h"
 #include "core/wire/encode.h"
 #include "core/wire/wire.h"
-#include "moving.h"
 #include "opened.h"
 #include "order.h"
 #include "outgoing.h"

@@ -14,6 +14,7 @@
 #include "opened.h"
 #include "order.h"
 #include "outgoing.h"
+#include "pump.h"
 #include "short.h"
 #include "util/list.h"
 #include "util/timers.h"
@@ -24,16 +25,6 @@
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
 	return outgoing->message.ctx;
-}
-
-/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
-void ripc__busy_update(struct outgoing *outgoing)
-{
-	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
-		!(outgoing->announced && outgoing->sent == outgoing->total);
-
-	context_of(outgoing)->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
-	outgoing->busy = busy;
 }
 
 void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)

@@ -33,8 +33,6 @@ static inline int ripc__status_of(const struct outgoing *outgoing, int status)
 	return outgoing->cancel_status ? outgoing->cancel_status : status;
 }
 
-/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
-void ripc__busy_update(struct outgoing *outgoing);
 /*
  * The receiver has given it up, as we were silent: we may have been stopped. True: it begins again
  * there, if there is time.

@@ -18,8 +18,8 @@
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
-#include "ended.h"
 #include "opened.h"
 #include "order.h"
 #include "outgoing.h"
@@ -213,7 +213,7 @@ void ripc__opened_fenced(uint64_t cookie)
 
 	if (--opened->n_fencing > 0)
 		return;
-	ripc__fence_lift(&opened->fence);
+	opened->fence.outgoing->message.ctx->up->fence_lifted(&opened->fence);
 	free(opened);
 }
 

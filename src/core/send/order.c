@@ -13,8 +13,6 @@
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
-#include "ended.h"
-#include "moving.h"
 #include "order.h"
 #include "outgoing.h"
 #include "util/list.h"
@@ -126,24 +124,6 @@ void ripc__order_moves(struct outgoing *outgoing)
 	/* previous stays: where it was the next one is never handed out. */
 	if (next && next->cut == CUT_NOT)
 		next->cut = CUT_FOLLOW;
-}
-
-void ripc__order_cut(struct outgoing *outgoing)
-{
-	struct partner *partner = outgoing->partner;
-	bool ask = outgoing->cut == CUT_ASK && ripc__may_be_complete(outgoing);
-	bool is_told = outgoing->state != OUT_WAITING && outgoing->announced;
-
-	outgoing->cut = CUT_NOT;
-	/* Who is told to cancel need not keep it until it hears of a later number. */
-	if (is_told && outgoing->state == OUT_CANCELLING)
-		ripc__outgoing_tell(outgoing);
-	else if (is_told)
-		ripc__outgoing_cancel(outgoing, -ECANCELED);
-	if (is_told && ask)
-		return;
-	ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
-	ripc__outgoing_advance(partner);
 }
 
 bool ripc__order_stays(const struct outgoing *outgoing)

@@ -47,8 +47,6 @@ void ripc__order_say(const struct outgoing *outgoing, struct wire_packet *packet
 /* It is about to end, or to begin anew elsewhere; it is still in its partner's list. */
 void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome);
 void ripc__order_moves(struct outgoing *outgoing);
-/* Ends one that was cut, or asks its receiver what became of it. */
-void ripc__order_cut(struct outgoing *outgoing);
 /* Must it stay where it is, as an ordered one ahead of it does? */
 bool ripc__order_stays(const struct outgoing *outgoing);
 /* It is not ordered, or nothing ordered is ahead of it or behind it. */

@@ -174,6 +174,25 @@ static void writing_wait(struct outgoing *outgoing)
 	timer_set(outgoing);
 }
 
+/* Ends one that was cut, or asks its receiver what became of it. */
+static void end_cut(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+	bool ask = outgoing->cut == CUT_ASK && ripc__may_be_complete(outgoing);
+	bool is_told = outgoing->state != OUT_WAITING && outgoing->announced;
+
+	outgoing->cut = CUT_NOT;
+	/* Who is told to cancel need not keep it until it hears of a later number. */
+	if (is_told && outgoing->state == OUT_CANCELLING)
+		ripc__outgoing_tell(outgoing);
+	else if (is_told)
+		ripc__outgoing_cancel(outgoing, -ECANCELED);
+	if (is_told && ask)
+		return;
+	ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+	ripc__outgoing_advance(partner);
+}
+
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
@@ -181,7 +200,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct partner *partner = outgoing->partner;
 
 	if (outgoing->cut && outgoing->state < OUT_FENCING) {
-		ripc__order_cut(outgoing);
+		end_cut(outgoing);
 		return;
 	}
 	if (ctx->now_us >= outgoing->deadline_us) {
@@ -252,7 +271,7 @@ static void number(struct outgoing *outgoing, struct batch *batch)
 	outgoing->state = OUT_ACTIVE;
 	outgoing->heard_us = context_of(outgoing)->now_us;
 	wait_reset(outgoing);
-	if (ripc__writing_start(outgoing)) {
+	if (ripc__writing_start(outgoing, ripc__outgoing_tell)) {
 		if (outgoing->writing)
 			writing_wait(outgoing);
 		return;

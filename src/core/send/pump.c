@@ -198,3 +198,12 @@ bool ripc__unasked_has_room(const struct outgoing *outgoing)
 		most = device->attr.peer_buffer;
 	return partner->under_way + goes_unasked(outgoing, device) <= most;
 }
+
+void ripc__busy_update(struct outgoing *outgoing)
+{
+	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
+		!(outgoing->announced && outgoing->sent == outgoing->total);
+
+	outgoing->message.ctx->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
+	outgoing->busy = busy;
+}

@@ -19,5 +19,7 @@ void ripc__pump(struct outgoing *outgoing);
 /* So many of its bytes went unasked and may be under way still. Is there room for them? */
 void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes);
 bool ripc__unasked_has_room(const struct outgoing *outgoing);
+/* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */
+void ripc__busy_update(struct outgoing *outgoing);
 
 #endif

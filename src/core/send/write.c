@@ -22,8 +22,8 @@
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
-#include "ended.h"
 #include "opened.h"
 #include "order.h"
 #include "outgoing.h"
@@ -41,6 +41,7 @@ struct write_slot {
 struct writing {
 	struct fence fence;  /* once it was given up */
 	struct list node;    /* ctx->writings */
+	void (*told)(struct outgoing *outgoing); /* when it has ended, well or not */
 	struct ripc_context *ctx;
 	struct device *device;
 	struct remote remote; /* where it is written */
@@ -142,7 +143,7 @@ static bool items_take(struct writing *writing, const struct outgoing *outgoing)
 	return true;
 }
 
-bool ripc__writing_start(struct outgoing *outgoing)
+bool ripc__writing_start(struct outgoing *outgoing, void (*told)(struct outgoing *outgoing))
 {
 	struct ripc_context *ctx = outgoing->service->ctx;
 	struct writing *writing;
@@ -153,6 +154,7 @@ bool ripc__writing_start(struct outgoing *outgoing)
 	if (!writing)
 		return false;
 	writing->fence.outgoing = outgoing;
+	writing->told = told;
 	writing->ctx = ctx;
 	writing->device = ripc__peer_device(ctx, outgoing->partner->peer);
 	writing->remote = ripc__peer_remote(outgoing->partner->peer);
@@ -192,10 +194,11 @@ bool ripc__writing_is_idle(const struct outgoing *outgoing)
 static void fail(struct writing *writing)
 {
 	struct outgoing *outgoing = writing->fence.outgoing;
+	void (*told)(struct outgoing *outgoing) = writing->told;
 
 	writing->ctx->stats.writes_failed++;
 	ripc__writing_leave(outgoing);
-	ripc__outgoing_tell(outgoing);
+	told(outgoing);
 }
 
 bool ripc__writing_give_up(struct outgoing *outgoing)
@@ -219,6 +222,7 @@ static bool is_summed(const struct device *device)
 static void complete(struct writing *writing)
 {
 	struct outgoing *outgoing = writing->fence.outgoing;
+	void (*told)(struct outgoing *outgoing) = writing->told;
 
 	if (is_summed(writing->device)) {
 		outgoing->sum = ripc__blocksum_told(writing->sum);
@@ -226,7 +230,7 @@ static void complete(struct writing *writing)
 	}
 	ripc__writing_leave(outgoing);
 	outgoing->written = true;
-	ripc__outgoing_tell(outgoing);
+	told(outgoing);
 }
 
 void ripc__writings_deregister(struct ripc_context *ctx)
@@ -347,11 +351,12 @@ void ripc__writes_post(struct ripc_context *ctx)
 /* The fence outlives the registrations, as what was given goes home with it. */
 static void end_left(struct writing *writing)
 {
+	const struct upcalls *up = writing->ctx->up;
 	struct fence fence = {.outgoing = writing->fence.outgoing};
 
 	list_init(&fence.node);
 	writing_free(writing);
-	ripc__fence_lift(&fence);
+	up->fence_lifted(&fence);
 }
 
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status)

@@ -15,8 +15,9 @@ void ripc__offer_free(struct outgoing *outgoing);
 /* Its question offered something, and the route to its partner is by the device by which that
  * came. */
 bool ripc__offer_is_here(const struct outgoing *outgoing);
-/* Begins to write an answer; ripc__outgoing_tell() follows. False: it is to be announced. */
-bool ripc__writing_start(struct outgoing *outgoing);
+/* Begins to write an answer; told is called when that has ended, well or not, perhaps at once.
+ * False: it is to be announced. */
+bool ripc__writing_start(struct outgoing *outgoing, void (*told)(struct outgoing *outgoing));
 /* Stops that. What was asked for and has not ended keeps the message's memory. */
 void ripc__writing_leave(struct outgoing *outgoing);
 /* If none of its writes has been taken for long, as those of others do not end, it is announced

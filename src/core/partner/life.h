@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making partners, and forgetting them. */
+#ifndef RIPC_PARTNER_LIFE_H
+#define RIPC_PARTNER_LIFE_H
+
+#include <stdint.h>
+
+struct device;
+struct partner;
+struct peer;
+struct ripc__addr;
+struct ripc_context;
+struct ripc_service;
+struct wire_packet;
+
+/* A first packet with a valid proof: makes the partner and its peer. */
+int ripc__partner_accept(struct ripc_service *service, struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from,
+		struct partner **partner);
+/* Gone since gone_us (status: why); its sends end or move on. It stays a while, dead. */
+void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
+/* A dead one says hello from there: its route leads there, and it has a new token. */
+int ripc__partner_reroute(struct partner *partner, struct device *device,
+		const struct ripc__addr *to);
+void ripc__partner_free(struct partner *partner);
+void ripc__partners_sweep(struct ripc_context *ctx);
+/* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */
+struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id);
+/* The partner lives at this peer now, and gets a new token. The reference of the caller goes. */
+void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
+/* Another one claims the ID of the partner: asks now and then whether it is still there. */
+void ripc__partner_doubt(struct partner *partner);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What comes of long messages. */
+#ifndef RIPC_ARRIVE_H
+#define RIPC_ARRIVE_H
+
+#include <stdbool.h>
+
+struct partner;
+struct wire_packet;
+
+void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
+/* Takes in what was announced, or begins to. False: there is no room for it. */
+bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
+
+#endif
