@@ -15,7 +15,7 @@
 #define RECEIVE_BUFFER_GOOD (4u << 20)
 #define MEMLOCK_GOOD	    (64u << 20)
 #define DESCRIPTORS_GOOD    1024
-/* What docs/guarantees.md says, and tests/unit/test_descriptor.c shows. */
+/* What docs/guarantees.md says, and tests/unit/core/engine/test_descriptor.c shows. */
 #define DESCRIPTORS_CONTEXT 20
 #define DESCRIPTORS_PARTNER 6
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes on the wire: every packet's layout, and nothing else. Encoders write into a
- * caller's buffer; decoders check every length and copy out fixed-width fields. All numbers
- * are little-endian. docs/protocol.md is the specification; tests/unit/test_wire.c has the
+ * The bytes on the wire: every packet's layout, and nothing else. Decoders check every length and
+ * copy out fixed-width fields; encode.h writes into a caller's buffer. All numbers are
+ * little-endian. docs/protocol.md is the specification; tests/unit/core/wire/test_wire.c has the
  * golden packets.
  *
  * A packet is: header (40) | extensions, by flag, in the order of their bits | body, by type |

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../util/process.h"
+#include "../../../util/process.h"
 #include "backends/shm/segment.h"
 #include "backends/shm/shm.h"
 #include "core/memory/pool.h"

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../util/process.h"
+#include "../../../util/process.h"
 #include "backends/shm/shm.h"
 #include "suite.h"
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "core/wire/record.h"
-#include "../util/kernel.h"
+#include "../../util/kernel.h"
 #include "sources.h"
 
 static socklen_t local_name(struct sockaddr_un *name, unsigned int uid, uint64_t id)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "../util/heap.h"
+#include "../../../util/heap.h"
 #include "api.h"
 
 #define MANY       1000

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <ripc/ripc.h>
-#include "../../tools/common.h"
+#include "../../../tools/common.h"
 
 START_TEST(tool_parse_number__forms)
 {

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../fake/iwarp_world.h"
+#include "../../../fake/iwarp_world.h"
 #include "rdmacm_memory.h"
 #include "suite.h"
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "../fake/iwarp.h"
+#include "../../../fake/iwarp.h"
 #include "parties.h"
 #include "suite.h"
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../util/process.h"
+#include "../../../util/process.h"
 #include "shm_sides.h"
 
 START_TEST(dev_open__refuses_wrong_options)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../util/kernel.h"
+#include "../../../util/kernel.h"
 #include "backends/shm/segment.h"
 #include "suite.h"
 #include "util/mapping.h"

@@ -5,7 +5,7 @@
  */
 #include <check.h>
 #include <stdlib.h>
-#include "../../examples/fileproto.h"
+#include "../../../examples/fileproto.h"
 
 static size_t make_request(const char *path, uint8_t *bytes)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../../examples/cache.h"
+#include "../../../examples/cache.h"
 #include "suite.h"
 
 #define MIB (1u << 20)
