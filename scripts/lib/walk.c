@@ -97,6 +97,8 @@ static void exchange(const struct end *from, const struct end *to, const struct 
 		if (!came && is_short)
 			ripc_poll(from->ctx); /* they do not know each other yet */
 		sent = sent || take(from->svc);
+		if (came && !sent)
+			ripc_poll(to->ctx); /* its answer waits for something to go along with */
 	}
 }
 

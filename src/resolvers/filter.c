@@ -21,7 +21,6 @@
 #define HASH        0x9e3779b1u
 #define HASH_SHIFT  23u /* leaves 9 bits */
 #define PROGRAM_MAX 80u
-#define KNOWN_MAX   16u /* IDs of others; beyond that, all notices pass */
 
 struct program {
 	struct sock_filter at[PROGRAM_MAX];
@@ -46,20 +45,30 @@ static bool passes(const struct filter *filter, uint64_t id)
 	return filter->bits[hash(id) / 32] >> hash(id) % 32 & 1;
 }
 
-bool ripc__filter_add(struct filter *filter, uint64_t id)
+/*
+ * To attach a filter takes the kernel milliseconds where many processes do so at once: a process
+ * that only looks for others, under a private ID, keeps its first filter.
+ */
+static bool drops_notices(const struct filter *filter)
 {
-	if (passes(filter, id))
-		return false;
-	filter->bits[hash(id) / 32] |= 1u << hash(id) % 32;
-	return true;
+	return filter->serves && !filter->knows;
 }
 
-bool ripc__filter_know(struct filter *filter, uint64_t id)
+bool ripc__filter_add(struct filter *filter, uint64_t id, bool private_id)
 {
-	if (filter->n_known > KNOWN_MAX || passes(filter, id))
-		return false;
-	filter->n_known++;
-	return filter->n_known > KNOWN_MAX || ripc__filter_add(filter, id);
+	bool dropped = drops_notices(filter), passed = passes(filter, id);
+
+	filter->bits[hash(id) / 32] |= 1u << hash(id) % 32;
+	filter->serves |= !private_id;
+	return !passed || drops_notices(filter) != dropped;
+}
+
+bool ripc__filter_know(struct filter *filter)
+{
+	bool dropped = drops_notices(filter);
+
+	filter->knows = true;
+	return dropped;
 }
 
 static void add(struct program *program, uint16_t code, uint32_t k)
@@ -75,7 +84,7 @@ static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t y
 /* Lets pass what is no multicast question or notice about one ID. */
 static void pass_others(struct program *program, const struct filter *filter, struct in_addr group)
 {
-	uint32_t last_filtered = filter->n_known > KNOWN_MAX ? QUESTION : WITHDRAWN;
+	uint32_t last_filtered = drops_notices(filter) ? WITHDRAWN : QUESTION;
 
 	add(program, BPF_LD | BPF_W | BPF_ABS, TO_AT);
 	branch(program, BPF_JMP | BPF_JEQ | BPF_K, ntohl(group.s_addr), 1, 0);

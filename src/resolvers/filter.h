@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lets the kernel drop multicast questions about IDs that do not live here, and notices about IDs
- * that this process does not know: else each wakes every process of a host. What passes may still
- * be about another ID.
+ * Lets the kernel drop multicast questions about IDs that do not live here, and all notices while
+ * this process only serves: else each wakes every process of a host. What passes may still be about
+ * another ID.
  */
 #ifndef RIPC_FILTER_H
 #define RIPC_FILTER_H
@@ -15,13 +15,13 @@
 
 struct filter {
 	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never taken back */
-	uint32_t n_known;            /* IDs of others; when there are many, all notices pass */
+	bool serves, knows; /* a public ID lives here; IDs of others are of interest */
 };
 
 /* An ID lives here from now on. True: the filter has changed. */
-bool ripc__filter_add(struct filter *filter, uint64_t id);
-/* Notices about an ID of others concern this process from now on. True: the filter has changed. */
-bool ripc__filter_know(struct filter *filter, uint64_t id);
+bool ripc__filter_add(struct filter *filter, uint64_t id, bool private_id);
+/* Notices about IDs of others concern this process from now on. True: the filter has changed. */
+bool ripc__filter_know(struct filter *filter);
 /*
  * Puts it on a UDP socket, in place of what was there. What goes to other than the group passes.
  * Where the kernel refuses it no filter is left: what was there knows nothing of the last ID.

@@ -498,19 +498,19 @@ static void filter_attach(const struct multicast *multicast)
 	ripc__filter_attach(&multicast->filter, multicast->listener, multicast->group.sin_addr);
 }
 
-static void multicast_heed(void *source, uint64_t id)
+static void multicast_heed(void *source, uint64_t id, bool private_id)
 {
 	struct multicast *multicast = source;
 
-	if (ripc__filter_add(&multicast->filter, id))
+	if (ripc__filter_add(&multicast->filter, id, private_id))
 		filter_attach(multicast);
 }
 
-static void multicast_know(void *source, uint64_t id)
+static void multicast_know(void *source)
 {
 	struct multicast *multicast = source;
 
-	if (ripc__filter_know(&multicast->filter, id))
+	if (ripc__filter_know(&multicast->filter))
 		filter_attach(multicast);
 }
 

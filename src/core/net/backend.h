@@ -333,9 +333,9 @@ struct ripc__source {
 	 * An ID lives here, or is about to: from now on questions to many about it must be heard,
 	 * those about others need not. NULL: all are.
 	 */
-	void (*heed)(void *source, uint64_t id);
-	/* The same of notices, about an ID that others have. NULL: all are heard. */
-	void (*know)(void *source, uint64_t id);
+	void (*heed)(void *source, uint64_t id, bool private_id);
+	/* IDs of others are looked for here: notices must be heard from now on. NULL: all are. */
+	void (*know)(void *source);
 
 	/*
 	 * Sends a question about an ID to whoever may know (0: to everybody). Returns to how many

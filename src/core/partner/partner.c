@@ -33,11 +33,9 @@ int ripc__partner_make_current(struct partner *partner)
 	int error = ripc__map_put(&partner->service->partners, partner->id, partner);
 
 	partner->service->recent = NULL;
-	if (error)
-		return error;
-	partner->current = true;
-	ripc__resolver_know(partner->service->ctx->resolver, partner->id);
-	return 0;
+	if (!error)
+		partner->current = true;
+	return error;
 }
 
 void ripc__partner_unmake_current(struct partner *partner)

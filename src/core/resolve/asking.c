@@ -184,16 +184,6 @@ void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolv
 	}
 }
 
-void ripc__resolver_know(struct ripc__resolver *resolver, uint64_t id)
-{
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
-		if (slot->ops->know)
-			slot->ops->know(slot->state, id);
-	}
-}
-
 void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard *heard,
 		struct ripc__answer *answer)
 {

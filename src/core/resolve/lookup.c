@@ -74,6 +74,16 @@ static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 	free(lookup);
 }
 
+static void know(struct ripc__resolver *resolver)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->know)
+			slot->ops->know(slot->state);
+	}
+}
+
 /* When all is in use, the oldest of those that only linger gives way. */
 static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
 {
@@ -94,7 +104,7 @@ static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
 		goto err_free;
 	if (ripc__map_put(&resolver->lookups, id, lookup))
 		goto err_return_timer;
-	ripc__resolver_know(resolver, id);
+	know(resolver);
 	return lookup;
 err_return_timer:
 	ripc__timers_return(resolver);

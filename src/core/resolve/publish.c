@@ -233,13 +233,13 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 		take_name(resolver, publication);
 }
 
-static void heed(struct ripc__resolver *resolver, uint64_t id)
+static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
 {
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];
 
 		if (slot->ops->heed)
-			slot->ops->heed(slot->state, id);
+			slot->ops->heed(slot->state, id, private_id);
 	}
 }
 
@@ -255,7 +255,7 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		return;
 	}
 	publication->private_id = private_id;
-	heed(resolver, id);
+	heed(resolver, id, private_id);
 	if (private_id) {
 		take_name(resolver, publication);
 		return;

@@ -98,8 +98,6 @@ void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_
  */
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id);
 
-/* Notices about this ID, which others have, are of use from now on; others may be missed. */
-void ripc__resolver_know(struct ripc__resolver *resolver, uint64_t id);
 /*
  * Registers an ID that lives here. A well-known one is first asked for three times, 20 ms
  * apart, in all sources; a private one (private_id) is only published. owner.published follows,

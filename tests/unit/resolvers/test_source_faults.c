@@ -261,10 +261,10 @@ START_TEST(multicast__filter_that_fails)
 	struct side side;
 
 	side_open(&side, &ripc__multicast_source);
-	side.ops->heed(side.state, 1);
+	side.ops->heed(side.state, 1, false);
 	plan_failure(CALL_SETSOCKOPT, 1, ENOMEM);
 	plan.option = SO_ATTACH_FILTER;
-	side.ops->heed(side.state, packet.record.id);
+	side.ops->heed(side.state, packet.record.id, false);
 	ck_assert_int_eq(plan.count, 1);
 	ck_assert_int_eq(side.ops->ask(side.state, packet.record.id, question, len), 1);
 	ck_assert_int_eq(side_poll(&side), 1);
