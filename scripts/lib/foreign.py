@@ -87,6 +87,7 @@ def tested(system, name, *options, settings='', shell=None, patience=5):
     system.copy_sources(SOURCES)
     shell(f'{settings}\n[ -e {build}/build.ninja ] || meson setup {build} {SOURCES} -Dtests=enabled '
           f'-Dwerror=true {" ".join(options)}')
+    shell(f'{settings}\nninja -C {build} build.ninja')  # as the sources are now
     files = ' '.join(os.path.relpath(file, build) for file in needed(system, build))
     shell(f'{settings}\nninja -j{len(os.sched_getaffinity(0))} -C {build} {files}')
     shell(f'rm -f {build}/meson-logs/testlog.json; CK_TIMEOUT_MULTIPLIER={patience} '
