@@ -7,6 +7,7 @@
 #define TEST_KERNEL_H
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,6 +36,17 @@ static inline int kernel_socket(struct sockaddr_in *name)
 	bind(fd, (struct sockaddr *)name, len);
 	getsockname(fd, (struct sockaddr *)name, &len);
 	return fd;
+}
+
+static inline const char *kernel_lacks_detaching(void)
+{
+	struct sockaddr_in name;
+	int fd = kernel_socket(&name), unused = 0;
+	bool refused = setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) &&
+		errno == ENOPROTOOPT;
+
+	close(fd);
+	return refused ? "no filter can be detached (SO_DETACH_FILTER)" : NULL;
 }
 
 static inline const char *kernel_lacks_mtu(void)
