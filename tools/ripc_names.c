@@ -9,6 +9,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -40,10 +41,14 @@ static void look_at(const struct search *search, struct nlmsghdr *message)
 {
 	struct rtattr *attribute = (struct rtattr *)((char *)NLMSG_DATA(message) +
 		NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
-	size_t left = NLMSG_PAYLOAD(message, sizeof(struct unix_diag_msg)), len;
+	const struct unix_diag_msg *of = NLMSG_DATA(message);
+	int left = (int)NLMSG_PAYLOAD(message, sizeof(*of));
+	size_t len;
 	uint32_t uid = 0;
 	char name[NAME_MAX_LEN + 1] = "";
 
+	if (of->udiag_type != SOCK_DGRAM && of->udiag_state == TCP_ESTABLISHED)
+		return; /* one that was accepted has its listener's name */
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		len = RTA_PAYLOAD(attribute);
 		if (attribute->rta_type == ATTRIBUTE_UID && len == sizeof(uid))
@@ -66,7 +71,7 @@ static int take(const struct search *search, int fd)
 	static char bytes[REPLY_LEN] __attribute__((aligned(NLMSG_ALIGNTO)));
 	struct nlmsghdr *message = (struct nlmsghdr *)bytes;
 	ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
-	size_t left = n > 0 ? (size_t)n : 0;
+	int left = (int)n;
 
 	if (n <= 0)
 		return n < 0 && errno == EINTR;

@@ -19,7 +19,10 @@ int ripc_id_main(int argc, char **argv);
 /* Has another user of this host that service? 1: yes, *user. */
 int tool_foreign_user(uint64_t id, unsigned int *user);
 
-/* Calls found for each local name of our user's services that another user's process has bound. */
+/*
+ * Calls found for each local name of our user's services that another user's process has bound;
+ * name is valid during the call. A kernel that does not tell users (before Linux 5.3) tells none.
+ */
 void tool_names_of_others(
 	void (*found)(void *arg, const char *name, unsigned int uid), void *arg);
 

@@ -84,7 +84,7 @@ enum ripc_kind {
 	RIPC_NOTICE      /* something to know: status and cookie say what (see ripc_receive) */
 };
 
-/* What is known of from and from_incarnation of a message; of a COMPLETION or NOTICE 0: nothing. */
+/* The voucher for from and from_incarnation of a message. Of a COMPLETION or NOTICE: 0, unused. */
 enum ripc_sender {
 	RIPC_SENDER_CLAIMED = 0, /* only the sender says so: do not act on from alone */
 	RIPC_SENDER_RESOLVED     /* the resolver names this sender for that ID, too */
@@ -345,8 +345,8 @@ RIPC_API uint64_t ripc_service_incarnation(const struct ripc_service *svc);
  * A descriptor for poll, epoll and event loops: readable while ripc_receive(svc, 0) has something
  * to hand out. Edge-triggered (EPOLLET), it says so for the next message after that has returned
  * -EAGAIN. It is an eventfd, made at the first call; it belongs to the service: do not read or
- * close it. While the application sleeps, the progress thread looks after the network; where there
- * is none, or is to be none in between, ripc_context_fd() says when ripc_poll() has to. -EMFILE
+ * close it. While the application sleeps, the progress thread looks after the network; without it,
+ * ripc_context_fd() says when to call ripc_poll(). -EMFILE, -ENFILE, -ENOMEM: it cannot be made.
  */
 RIPC_API int ripc_service_fd(struct ripc_service *svc);
 
@@ -368,7 +368,7 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
  *              asked; where multicast is in use, after a second without an answer. For another
  *              second short sends return it at once. To wait for one, call again.
  *  -ETIMEDOUT  not known by then: somebody has it, but is silent; or timeout_ms is below a second
- *  -EINTR      a signal (ripc_wake())
+ *  -EINTR      a signal (RIPC_INTERRUPTIBLE)
  */
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 
@@ -545,7 +545,7 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
 /*
  * Sends an echo request that the partner's library answers (not its application) and waits
  * for the answer. *rtt_ns: the round trip in nanoseconds.
- *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  (ripc_receive())
+ *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  as ripc_receive()
  *  -EHOSTUNREACH  there is no network that both can use (ripc_path_info())
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);

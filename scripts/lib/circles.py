@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Circles of files: each calls, by way of the others, functions that the others define."""
+"""
+Circles of files: each calls, by way of the others, functions that the others define. A call through
+a pointer, as those of core/upcalls.h are, does not count.
+"""
 import re
 
 import csource
@@ -12,8 +15,7 @@ def calls(texts):
         code = csource.blank_comments(text, strings=True)
         words[path] = set(re.findall(r'(?<!struct )\b(?:ripc_|wire_)\w+', code))
         for function in csource.functions(text):
-            if re.search(rf'^(?!static)[^\n]*\b{function.name}\(', code, re.M):
-                home.setdefault(function.name, path)
+            home.setdefault(function.name, path)
     return {path: {home[word] for word in named & home.keys()} - {path}
             for path, named in words.items()}
 

@@ -68,10 +68,11 @@ def main():
         sys.exit(re.search(r'usage: .*', __doc__).group(0))
     tree, bug = sys.argv[1:]
     with open(bug) as f:
-        found = places(f.read())
-    if not found:
-        sys.exit(f'plant: {bug} has no "@ FUNCTION"')
+        text = f.read()
     try:
+        found = places(text)
+        if not found:
+            raise ValueError('it has no "@ FUNCTION"')
         print(*{plant(tree, *place) for place in found})
     except ValueError as error:
         sys.exit(f'plant: {os.path.basename(bug)} does not fit the tree any more: {error}')

@@ -33,7 +33,7 @@ def includes(core, room):
     for path in glob.glob(os.path.join(core, room, '*.[ch]')):
         with open(path) as f:
             for other in re.findall(r'^#include "core/(\w+)/', f.read(), re.M):
-                if other != room:
+                if other != room and other in ROOMS:
                     found[other] = found.get(other, 0) + 1
     return found
 
@@ -43,7 +43,7 @@ def lines_of(core, room):
     paths = glob.glob(os.path.join(core, room, '*.c'))
     names = sorted(os.path.basename(path)[:-2] for path in paths)
     lines = ['']
-    for name in names or ['(one header)']:
+    for name in names:
         if len(lines[-1]) + len(name) > LETTERS:
             lines.append('')
         lines[-1] += name + '  '

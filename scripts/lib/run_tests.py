@@ -211,9 +211,9 @@ def step_mutants(_):
 
 
 def step_speed(_):
-    """Instructions of a short message beside those of bench/baseline.json; no times."""
+    """Instructions of a message beside those of bench/baseline.json; no times."""
     if not shutil.which('valgrind'):
-        return Tally(skipped=[('instructions of a short message', 'there is no valgrind')])
+        return Tally(skipped=[('instructions of a message', 'there is no valgrind')])
     return program('instructions', ['bench/check', '--build', build('gcc'), '--instructions'])
 
 
@@ -244,7 +244,7 @@ STEPS = [
     ('sim', 'simulator, both compilers', step_simulator),
     ('mutants', 'planted bugs are found', step_mutants),
     ('fuzz', 'fuzz targets', step_fuzz),
-    ('speed', 'instructions of a short message', step_speed),
+    ('speed', 'instructions of a message', step_speed),
     ('hw', 'soft RDMA in a guest', step_hw),
     ('foreign', 'other processors, libcs, Debians', step_foreign),
 ]

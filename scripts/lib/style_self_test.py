@@ -8,9 +8,9 @@ HEAD = '/* SPDX-License-Identifier: BSD-3-Clause */\n/* A file. */\n'
 
 CLEAN = {
     'include/ripc/ripc.h': HEAD + 'RIPC_API int ripc_open(void);\n',
-    'src/core/one.h': HEAD + 'int ripc__one(void);\n',
+    'src/core/wire/one.h': HEAD + 'int ripc__one(void);\n',
     'src/core/net/backend.h': HEAD,
-    'src/core/one.c': HEAD + '#include "one.h"\n#include "ripc/ripc.h"\n\n'
+    'src/core/wire/one.c': HEAD + '#include "one.h"\n#include "ripc/ripc.h"\n\n'
                              'int ripc__one(void)\n{\n\treturn 1;\n}\n',
     'src/backends/udp/udp.c': HEAD + '#include <sys/socket.h>\n#include "core/net/backend.h"\n',
     'src/backends/shm/shm.h': HEAD,
@@ -26,35 +26,36 @@ def body(line, count):
 
 # what is planted: the check that must find it, the file, its text, a part of the complaint
 FAULTS = [
-    ('check_functions', 'src/core/f.c', HEAD + body('\tg();\n', 81), '81 lines'),
-    ('check_functions', 'src/core/f.c',
+    ('check_functions', 'src/core/wire/f.c', HEAD + body('\tg();\n', 81), '81 lines'),
+    ('check_functions', 'src/core/wire/f.c',
      HEAD + body('\tif (a) {\n\tif (b) {\n\tif (c) {\n\tif (d) {\n\t}\n\t}\n\t}\n\t}\n', 1), 'nests 4'),
-    ('check_function_spread', 'src/core/f.c', HEAD + body('\tg();\n', 40) * 30, 'one function in ten'),
-    ('check_file_length', 'src/core/f.c', HEAD + '\n' * 600, '602 lines'),
+    ('check_function_spread', 'src/core/wire/f.c', HEAD + body('\tg();\n', 40) * 30, 'one function in ten'),
+    ('check_file_length', 'src/core/wire/f.c', HEAD + '\n' * 600, '602 lines'),
     ('check_file_length', 'src/util/f.c', HEAD + '\n' * 800, '802 lines'),
     ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 600, '602 lines'),
-    ('check_licence', 'src/core/f.c', '/* A file. */\n/* Really. */\n', 'no "SPDX'),
+    ('check_licence', 'src/core/wire/f.c', '/* A file. */\n/* Really. */\n', 'no "SPDX'),
     ('check_licence', 'scripts/f', '#!/bin/sh\n:\n', 'no "SPDX'),
-    ('check_purpose', 'src/core/f.c', HEAD.split('\n')[0] + '\n#include <a.h>\n', 'no paragraph'),
+    ('check_purpose', 'src/core/wire/f.c', HEAD.split('\n')[0] + '\n#include <a.h>\n', 'no paragraph'),
     ('check_whitespace', 'README.md', 'text \n', 'white space'),
     ('check_whitespace', 'README.md', 'text', 'one newline'),
-    ('check_layout', 'src/core/f.c', HEAD + '\tint a = %s1;\n' % ('1 + ' * 30), 'columns'),
-    ('check_layout', 'src/core/f.c', HEAD + '        int a;\n', 'spaces'),
-    ('check_unfinished', 'src/core/f.c', HEAD + '/* TO' + 'DO */\n', 'unfinished'),
-    ('check_layering', 'src/core/f.c', HEAD + '#include <sys/socket.h>\n', 'a network'),
-    ('check_layering', 'src/core/f.c', HEAD + '#include "../backends/shm/shm.h"\n', 'must not know'),
+    ('check_layout', 'src/core/wire/f.c', HEAD + '\tint a = %s1;\n' % ('1 + ' * 30), 'columns'),
+    ('check_layout', 'src/core/wire/f.c', HEAD + '        int a;\n', 'spaces'),
+    ('check_unfinished', 'src/core/wire/f.c', HEAD + '/* TO' + 'DO */\n', 'unfinished'),
+    ('check_layering', 'src/core/wire/f.c', HEAD + '#include <sys/socket.h>\n', 'a network'),
+    ('check_layering', 'src/core/wire/f.c', HEAD + '#include "../../backends/shm/shm.h"\n', 'must not know'),
     ('check_layering', 'src/backends/udp/f.c', HEAD + '#include "../shm/shm.h"\n', 'must not know'),
-    ('check_layering', 'src/backends/udp/f.c', HEAD + '#include "../../core/one.h"\n', 'must not'),
-    ('check_layering', 'src/util/f.c', HEAD + '#include "../core/one.h"\n', 'must not know'),
-    ('check_layering', 'tools/f.c', HEAD + '#include "../src/core/one.h"\n', 'must not know'),
+    ('check_layering', 'src/backends/udp/f.c', HEAD + '#include "../../core/wire/one.h"\n', 'must not'),
+    ('check_layering', 'src/util/f.c', HEAD + '#include "../core/wire/one.h"\n', 'must not know'),
+    ('check_layering', 'tools/f.c', HEAD + '#include "../src/core/wire/one.h"\n', 'must not know'),
     ('check_layering', 'examples/f.c', HEAD + '#include "none.h"\n', 'there is no'),
-    ('check_rooms', 'src/core/wire/f.c', HEAD + '#include "core/api/f.h"\n' * 99, 'wire to api'),
-    ('check_rooms', 'src/core/send/f.c', HEAD + '#include "core/receive/f.h"\n' * 99, 'send to rec'),
+    ('check_rooms', 'src/core/wire/f.c', HEAD + '#include "core/api/f.h"\n', 'wire to api'),
+    ('check_rooms', 'src/core/send/f.c', HEAD + '#include "core/receive/f.h"\n', 'send to rec'),
     ('check_rooms', 'src/core/cellar/f.c', HEAD, 'no room cellar'),
+    ('check_rooms', 'src/core/f.c', HEAD, 'belongs to no room'),
     ('check_picture', 'docs/rooms.svg', '<svg/>\n', 'not the picture'),
-    ('check_manners', 'src/core/f.c', HEAD + body('\texit(1);\n', 1), 'exit('),
-    ('check_manners', 'src/core/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
-    ('check_manners', 'src/core/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
+    ('check_manners', 'src/core/wire/f.c', HEAD + body('\texit(1);\n', 1), 'exit('),
+    ('check_manners', 'src/core/wire/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
+    ('check_manners', 'src/core/wire/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
     ('check_named_tests', 'docs/guarantees.md', 'By `one__never_written`.\n', 'there is no test'),
     ('check_named_tests', 'docs/guarantees.md', 'By `tests/net/test_a.py:b`.\n', 'there is no test'),
     ('check_documents', 'README.md', 'See [here](docs/none.md).\n', 'leads nowhere'),
@@ -78,6 +79,13 @@ def wrong_findings(style, fault):
     found = complaints(style, {**CLEAN, path: text})
     if not any(expected in complaint for complaint in found[name]):
         yield f'{name} does not find "{expected}" in {path}: {found[name]}'
+
+
+def wrong_rooms(style):
+    crowd = {f'src/core/wire/{n}.c': HEAD for n in range(13)}
+    found = complaints(style, {**CLEAN, **crowd})['check_rooms']
+    if not any('files, at most 12' in complaint for complaint in found):
+        yield f'check_rooms does not find a crowded room: {found}'
 
 
 def wrong_circles(style):
@@ -105,9 +113,10 @@ def main(style):
         wrong += wrong_findings(style, fault)
     wrong += wrong_symbols(style)
     wrong += wrong_circles(style)
+    wrong += wrong_rooms(style)
     untested = {check.__name__ for check in style.CHECKS} - {fault[0] for fault in FAULTS} - {'check_circles'}
     wrong += [f'no fault is planted for {name}' for name in sorted(untested)]
     for line in wrong:
         print(line)
-    print(f'{len(FAULTS) + 3} planted faults, {len(wrong)} not found or wrong')
+    print(f'{len(FAULTS) + 4} planted faults, {len(wrong)} not found or wrong')
     return 1 if wrong else 0

@@ -20,7 +20,6 @@
 #include "core/peer/devices.h"
 #include "core/peer/moves.h"
 #include "core/peer/share.h"
-#include "core/send/cork.h"
 #include "ripc/ripc.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -34,6 +33,7 @@ struct ripc__resolver;
 struct upcalls;
 struct waiter;
 
+#define CORKED_MAX         16u    /* partners whose announcements wait to go together */
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define PROCESS_THIS       UINT32_MAX /* the kernel clears the word in a forked child */
@@ -52,7 +52,7 @@ struct ripc_service {
 	struct list windows, lent;
 	uint64_t windows_posted;
 	struct message retry, conflict; /* built-in notices */
-	int event_fd;              /* for event loops (descriptor.c); -1 until asked for */
+	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
 	bool event_set;            /* it is readable */
 	uint32_t n_takers;         /* calls that wait for a message */
 	bool draining, publishing, closing;
@@ -79,7 +79,7 @@ struct ripc_context {
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
 	bool any_broken, walking;  /* some peer is: ripc__routes_mend(); it goes through partners */
-	struct device *hot;        /* by which messages come (wait.c) */
+	struct device *hot;        /* by which messages come (progress.c) */
 	uint32_t hot_run, hot_looks; /* how surely; looks at it */
 	_Atomic(struct device *) waits_on; /* the reader sleeps in its port's own wait; or NULL */
 	atomic_bool woken;         /* by ripc_wake() (interrupt.c) */
@@ -95,10 +95,10 @@ struct ripc_context {
 	                              application */
 	struct list readings, lingering; /* with more to ask for, in turn; given up */
 	struct list mapped;        /* others' memory (mapped.c) */
-	struct list permits, offers, writings; /* returns.h */
+	struct list permits, offers, writings; /* returns.h, offers.h, write.c */
 	uint32_t n_offers;
 	struct moves reads, writes; /* in progress */
-	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; order.h */
+	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; send/order.h */
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct partner **slots;    /* by token */
@@ -121,7 +121,7 @@ struct ripc_context {
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* who is neither here nor in the ring was not here after this */
 	struct ripc_stats stats;
-	uint64_t no_room_us[2];    /* room.h */
+	uint64_t no_room_us[2];    /* when there last was none, by cause (admit.c) */
 	struct bucket strangers;   /* packets to them (packet.c) */
 	struct bucket rechecks;    /* questions that claims cause (claim.c) */
 	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
@@ -160,7 +160,7 @@ static inline bool ripc__is_own(const struct ripc_context *ctx)
 {
 	uint32_t process = *ctx->process;
 
-	return process == PROCESS_THIS || process == (uint32_t)getpid();
+	return __builtin_expect(process == PROCESS_THIS, 1) || process == (uint32_t)getpid();
 }
 
 static inline void ripc__point(struct ripc_context *ctx, const char *name)

@@ -18,40 +18,44 @@ struct ripc_context;
 struct wire_packet;
 
 struct upcalls {
-	/* From peer: the first partner of the peer comes; the last one has gone. */
+	/* From peer: it is in ctx->peers, but no partner has it yet; its last partner has gone. */
 	void (*peer_met)(struct ripc_context *ctx, struct peer *peer);
 	void (*peer_left)(struct ripc_context *ctx, struct peer *peer);
 
-	/* From partner. The first of all: a sleeper learns when idle ones are forgotten. */
+	/* From partner. There was none, now there is one: a sleeper learns when idle ones go. */
 	void (*first_partner)(struct ripc_context *ctx);
 	/* Takes in all that has come. False: a reader sleeps in a port, and is woken first. */
 	bool (*ports_drain)(struct ripc_context *ctx);
 	/* The partner can be sent to; forgot: it does not know what it was sent before. */
 	void (*partner_ready)(struct partner *partner, bool forgot);
+	/* Shorts that were held for the partner are sent; long messages that wait begin. */
 	void (*shorts_go)(struct partner *partner);
 	void (*longs_go)(struct partner *partner);
 	/* Its route is another one, or is open now. */
 	void (*route_ready)(struct partner *partner);
-	/* What waits for from goes to the other one, which stands for the same ID. */
+	/* Messages that wait for from go to to, which stands for the same ID. */
 	void (*partner_merged)(struct partner *from, struct partner *to);
 	/* Its ID means another one, or none. */
 	void (*partner_passed_by)(struct partner *partner);
 	/* The partner has been gone since gone_us: what became of its messages? */
 	void (*partner_lost)(struct partner *partner, int status, uint64_t gone_us);
+	/* The same of a partner that was only an ID. */
+	void (*sends_lost)(struct partner *partner, int status, uint64_t gone_us);
 	/* The partner is about to be freed; nothing is being sent to it. */
 	void (*partner_forgotten)(struct partner *partner);
 	/* Nothing that was sent to the partner has been delivered, or will be. */
 	void (*sends_fail)(struct partner *partner, int status);
-	/* The partner lives at that peer from now on. Returns the old one. */
-	struct peer *(*partner_moved)(struct partner *partner, struct peer *peer);
+	/* The partner goes to another peer: its unread messages count there. */
+	void (*unread_release)(struct partner *partner);
+	void (*unread_hold)(struct partner *partner);
 	/* Memory of messages that wait for the partner, bytes. */
 	size_t (*waiting_bytes)(const struct partner *partner);
 
 	/* From message. One of MESSAGE_OUTGOING is handed out; is freed. */
 	void (*sent_handed)(struct message *message);
 	void (*sent_freed)(struct message *message);
-	/* An answer that had to wait for its return buffers. */
-	void (*come_again)(struct partner *partner, const struct wire_packet *packet);
+	/* An answer was parked until its return buffers were closed, and comes again. */
+	void (*parked_comes)(struct partner *partner, const struct wire_packet *packet);
 	/* The network is done with the memory of a message. */
 	void (*fence_lifted)(struct fence *fence);
 };

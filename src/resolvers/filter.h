@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lets the kernel drop multicast questions about IDs that do not live here, and all notices while
- * this process only serves: else each wakes every process of a host. What passes may still be about
- * another ID.
+ * Lets the kernel drop multicast questions about IDs that do not live here, and notices about them
+ * while this process only serves: else each wakes every process of a host. What passes may still be
+ * about another ID.
  */
 #ifndef RIPC_FILTER_H
 #define RIPC_FILTER_H

@@ -41,7 +41,7 @@
 #define VERSION     1u
 #define MESSAGE_LEN 16
 #define BACKLOG     128
-#define ACCEPTS_MAX (2 * BACKLOG)
+#define ACCEPTS_MAX (2 * BACKLOG) /* more than can wait: what comes later is a new edge */
 #define UNNAMED_MAX 64u
 #define LOOKS_MAX   64u /* locks in one look */
 

@@ -20,8 +20,7 @@ uint64_t ripc__blocksum(const void *data, size_t len, uint64_t offset);
 
 struct iovec;
 
-/* The sum of a message, as it is told: of all its items but for the first bytes, which are carried
- * beside them. */
+/* The sum of a message's items without their first carried bytes, which go in the announcement. */
 uint32_t ripc__blocksum_items(const struct iovec *items, uint32_t n_items, uint64_t carried);
 
 /* The sum of all as it is told. */

@@ -8,7 +8,10 @@
 
 #include <stdbool.h>
 
-/* Locks the file's first byte for this process. A negative errno. */
+/*
+ * Locks the file's first byte for this process, until that ends or closes any descriptor of the
+ * file. Does not block. 0 or a negative errno.
+ */
 int ripc__pledge(int fd);
 /* Does another process hold that lock? What cannot be told counts as held. */
 bool ripc__is_pledged(int fd);

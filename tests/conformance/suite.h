@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The conformance suite: one set of cases against the contract in src/core/backend.h. A
+ * The conformance suite: one set of cases against the contract in src/core/net/backend.h. A
  * backend's own file fills a struct conformance and calls conformance_run(); each case runs
  * once per variant of its options.
  */

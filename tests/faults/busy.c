@@ -48,7 +48,7 @@ static void serve(int told)
 	if (write(told, &id, sizeof(id)) != sizeof(id))
 		exit(1);
 	while (ripc_receive(svc, -1, &msg) == 0) {
-		/* A client that misses an answer fails; but a client ends with its last answer. */
+		/* A client ends with its last answer: then the send fails. */
 		if (msg->kind == RIPC_LONG)
 			(void)ripc_send_long(svc, msg->from, msg->items, 1, TIMEOUT_MS);
 		ripc_msg_free(msg);
@@ -77,9 +77,22 @@ static void call(uint64_t to, uint32_t n)
 
 static void keep_busy(void)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (volatile uint64_t n = 0;; n++)
 		;
+}
+
+/* fork() or the end; children end with their parent. */
+static pid_t start(void)
+{
+	pid_t child = fork();
+
+	if (child < 0) {
+		perror("busy: fork");
+		exit(1);
+	}
+	if (child == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return child;
 }
 
 int main(int argc, char **argv)
@@ -92,16 +105,17 @@ int main(int argc, char **argv)
 
 	if (!n || pipe(told))
 		return 2;
-	if (fork() == 0)
+	if (start() == 0)
 		serve(told[1]);
+	close(told[1]); /* so that the end of the server ends the reading */
 	if (read(told[0], &id, sizeof(id)) != sizeof(id))
 		return 1;
 	for (uint32_t i = 0; i < n_busy; i++) {
-		if (fork() == 0)
+		if (start() == 0)
 			keep_busy();
 	}
 	for (uint32_t i = 0; i < CLIENTS; i++) {
-		clients[i] = fork();
+		clients[i] = start();
 		if (clients[i] == 0)
 			call(id, n / CLIENTS);
 	}

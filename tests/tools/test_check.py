@@ -40,6 +40,11 @@ class Check(unittest.TestCase):
             self.assertEqual(outcome, beyond)
             self.assertIn(words, text)
 
+    def test_unknown_instructions(self):
+        baseline = {'compiler': 'gcc 12', 'instructions': {}}
+        with self.assertRaises(check.Failed):
+            check.check_instructions(baseline, {'a long': 1}, 'gcc 12')
+
     def test_other_compiler(self):
         baseline = {'compiler': 'gcc 12', 'instructions': {'a short': 1000}}
         outcome, text = said(check.check_instructions, baseline, {'a short': 9000}, 'clang 14')

@@ -72,6 +72,8 @@ int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *
 			free(out);
 			return -ENOMEM;
 		}
+	} else if (out->state == SHM_DEAD) {
+		out->state = SHM_IDLE; /* a new route tries again */
 	}
 	out->refs++;
 	peer->out = out;

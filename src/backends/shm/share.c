@@ -2,14 +2,13 @@
 /*
  * What each process holds of a port's connections and rings, and whether it may have one more.
  *
- * Design notes. The rule is core's (core/share.c): a process may hold as many as nobody holds, and
- * a user that is not ours as many as nobody holds besides, however many processes it has; so
- * whoever comes next finds something left. Who is of our own user could do us worse harm than
- * this. The kernel says which process connected; of one in another PID namespace it does not, and
- * there all of a user count as one process.
- *
- * Connections are descriptors, and who opens them is not us: the application must keep some. The
- * kernel gives out the lowest that is free, so its number says how many are in use.
+ * Design notes. The rule is that of core/partner/share.c: a process may hold as many as nobody
+ * holds, and a user that is not ours as many as nobody holds besides, however many processes it
+ * has; so whoever comes next finds something left. Who is of our own user could do us worse harm
+ * than this. The kernel says which process connected; of one in another PID namespace it does not,
+ * and there all of a user count as one process.  Connections are descriptors, and who opens them
+ * is not us: the application must keep some. The kernel gives out the lowest that is free, so its
+ * number says how many are in use.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -179,7 +179,7 @@ static void dev_close(void *dev)
 
 static int set_options(struct udp_port *port)
 {
-	bool six = port->family == AF_INET6, is_whole;
+	bool six = port->family == AF_INET6, tells_drops;
 	int rc, off;
 	socklen_t size = sizeof(off);
 
@@ -193,7 +193,7 @@ static int set_options(struct udp_port *port)
 	if (rc)
 		return rc;
 	/* What follows is missing from some kernels, and not needed. */
-	is_whole = !set_int(port->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	tells_drops = !set_int(port->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_int(port->fd, IPPROTO_IP, IP_RECVERR, 1);
 	if (six)
 		set_int(port->fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
@@ -201,9 +201,9 @@ static int set_options(struct udp_port *port)
 	 * Offload goes by ancillary data. Emulators of other processors may give those in the
 	 * wrong order of bytes. SO_RXQ_OVFL is older than offload; emulators lack it.
 	 */
-	if (port->dev->gro && is_whole)
+	if (port->dev->gro && tells_drops)
 		set_int(port->fd, SOL_UDP, UDP_GRO, 1);
-	port->gso = port->dev->gso && is_whole &&
+	port->gso = port->dev->gso && tells_drops &&
 		getsockopt(port->fd, SOL_UDP, UDP_SEGMENT, &off, &size) == 0;
 	grow_receive_buffer(port->fd, port->dev->rcvbuf);
 	grow_send_buffer(port->fd);

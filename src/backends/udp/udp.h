@@ -24,7 +24,7 @@
 #define UDP_BUFFER    65536
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
 #define UDP_HINTS     8   /* addresses where nobody listens, until core is told */
-#define UDP_QUOTE     64  /* bytes kept of what was sent there: core knows its packets by them */
+#define UDP_QUOTE     64  /* bytes kept of what was sent there: core finds a token in them */
 
 struct udp_device {
 	struct in6_addr ip; /* to bind to; zero: all of this host */

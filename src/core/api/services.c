@@ -84,10 +84,10 @@ int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, 
 
 	if (!ctx || !ids || !svcs || !n || n > INT32_MAX || flags)
 		return -EINVAL;
+	memset(svcs, 0, n * sizeof(struct ripc_service *));
 	error = ripc__enter(ctx);
 	if (error)
 		return error;
-	memset(svcs, 0, n * sizeof(struct ripc_service *));
 	for (size_t at = 0; at < n; at += AT_ONCE) {
 		size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
 		int came = open_some(ctx, ids + at, some, svcs + at);

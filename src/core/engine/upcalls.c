@@ -7,6 +7,7 @@
 #include "core/partner/death.h"
 #include "core/partner/hint.h"
 #include "core/partner/partner.h"
+#include "core/partner/roam.h"
 #include "core/peer/peer.h"
 #include "core/receive/arrive.h"
 #include "core/receive/incoming.h"
@@ -25,6 +26,12 @@
 static void peer_met(struct ripc_context *ctx, struct peer *peer)
 {
 	ripc__death_watch(ctx, peer->context);
+}
+
+static void peer_left(struct ripc_context *ctx, struct peer *peer)
+{
+	ripc__candidate_free(peer);
+	ripc__inquiry_end(ctx, peer);
 }
 
 static void partner_ready(struct partner *partner, bool forgot)
@@ -63,7 +70,7 @@ static void partner_forgotten(struct partner *partner)
 	ripc__corked_forget(partner);
 }
 
-static void come_again(struct partner *partner, const struct wire_packet *packet)
+static void parked_comes(struct partner *partner, const struct wire_packet *packet)
 {
 	if (packet->h.type == WIRE_SHORT)
 		ripc__short_input(partner, packet);
@@ -73,7 +80,7 @@ static void come_again(struct partner *partner, const struct wire_packet *packet
 
 const struct upcalls ripc__upcalls = {
 	.peer_met = peer_met,
-	.peer_left = ripc__inquiry_end,
+	.peer_left = peer_left,
 	.first_partner = ripc__wake_for_sweep,
 	.ports_drain = ripc__ports_drain,
 	.partner_ready = partner_ready,
@@ -83,12 +90,14 @@ const struct upcalls ripc__upcalls = {
 	.partner_merged = ripc__sends_merge,
 	.partner_passed_by = ripc__sends_pass_by,
 	.partner_lost = partner_lost,
+	.sends_lost = ripc__outgoing_lost,
 	.partner_forgotten = partner_forgotten,
 	.sends_fail = ripc__sends_fail,
-	.partner_moved = ripc__queue_move,
+	.unread_release = ripc__unread_release,
+	.unread_hold = ripc__unread_hold,
 	.waiting_bytes = ripc__held_bytes,
 	.sent_handed = ripc__order_handed,
 	.sent_freed = ripc__outgoing_freed,
-	.come_again = come_again,
+	.parked_comes = parked_comes,
 	.fence_lifted = ripc__fence_lift,
 };

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Entering calls, and waiting in them. */
+/* Waiting in calls. For its users it includes enter.h and progress.h. */
 #ifndef RIPC_WAIT_H
 #define RIPC_WAIT_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/objects.h"
 #include "enter.h"
 #include "progress.h"
-#include "util/list.h"
-#include "util/mutex.h"
-
 
 /* Waits until ready(arg) or the deadline, doing what there is to do. True: ready. */
 bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,

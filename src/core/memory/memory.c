@@ -153,6 +153,7 @@ static int populate(void *memory, size_t len)
 	do
 		result = madvise(memory, len, MADV_POPULATE_WRITE);
 	while (result < 0 && (errno == EINTR || errno == EAGAIN));
+	/* 0.1 us, beside 20 for the shortest step: so nothing is remembered. */
 	if (result == 0 && ripc__memory_heeds_advice(memory))
 		return 0;
 	return result == 0 || errno == EINVAL || errno == ENOSYS ?

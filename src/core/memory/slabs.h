@@ -83,10 +83,12 @@ static inline uint64_t chunk_of(const void *at)
 int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab);
 /* Takes an idle slab out of everything; the caller destroys what is in dead, without lock. */
 void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead);
+/* Gives a slab, or all of a list, back to the system: without the lock. */
 void ripc__slab_destroy(struct slab *slab);
 void ripc__slabs_destroy(struct list *dead);
 /* The oldest idle slabs go until at most so many idle bytes are left. */
 void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead);
+/* The slab has no live block any more, or has one again: with the lock. */
 void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab);
 void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab);
 

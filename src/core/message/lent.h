@@ -28,8 +28,9 @@ struct lent {
 	struct ripc_buffer buffers[];
 };
 
-/* Under this ID, free or not; the newest is found first. And one that its partner may fill. */
+/* The loan of this ID, in use or not; NULL: none. The newest is found first. */
 struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
+/* The same, if its partner, from, may fill it now. */
 struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from);
 void ripc__lent_free(struct lent *lent);
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);

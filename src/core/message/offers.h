@@ -10,7 +10,6 @@
 
 struct device;
 struct partner;
-struct ripc_context;
 
 struct offer {
 	struct list node;    /* ctx->offers, oldest first */

@@ -135,16 +135,20 @@ static struct message *unread(const struct partner *partner, struct list *node)
 	return node == end ? NULL : list_entry(node, struct message, node);
 }
 
-struct peer *ripc__queue_move(struct partner *partner, struct peer *peer)
+void ripc__unread_release(struct partner *partner)
 {
-	struct list *first = partner->service->queue.next;
-	struct peer *old = partner->peer;
 	struct message *message;
 
-	for (struct list *at = first; (message = unread(partner, at)); at = message->node.next)
+	for (struct list *at = partner->service->queue.next; (message = unread(partner, at));
+			at = message->node.next)
 		ripc__share_release(partner, message->share, message->held);
-	partner->peer = peer;
-	for (struct list *at = first; (message = unread(partner, at)); at = message->node.next)
+}
+
+void ripc__unread_hold(struct partner *partner)
+{
+	struct message *message;
+
+	for (struct list *at = partner->service->queue.next; (message = unread(partner, at));
+			at = message->node.next)
 		message->held = ripc__share_hold(partner, message->share, message->held.all);
-	return old;
 }

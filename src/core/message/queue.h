@@ -9,7 +9,6 @@
 struct holding;
 struct message;
 struct partner;
-struct peer;
 struct ripc_service;
 
 /* Is there something to take, or will there never be? */
@@ -30,10 +29,11 @@ void ripc__service_deliver(struct partner *partner, struct message *message,
 int ripc__service_fd_open(struct ripc_service *service);
 void ripc__service_fd_close(struct ripc_service *service);
 /*
- * The partner goes to another peer, where its unread messages count from now on, as much as they
- * are; there may be nothing left then. It receives nothing. Returns its old peer.
+ * The unread messages of a partner that goes to another peer count there from now on, as much as
+ * they are; there may be nothing left then. It receives nothing between the two calls.
  */
-struct peer *ripc__queue_move(struct partner *partner, struct peer *peer);
+void ripc__unread_release(struct partner *partner);
+void ripc__unread_hold(struct partner *partner);
 /* Frees the messages that are left. */
 void ripc__queue_free(struct ripc_service *service);
 

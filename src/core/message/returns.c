@@ -269,7 +269,7 @@ static void come_again(struct partner *partner, const struct parked *parked)
 	if (packet.h.type == WIRE_ANNOUNCE)
 		packet.announce.keys = parked->device == ripc__peer_device(ctx, partner->peer) ?
 			parked->keys : 0;
-	ctx->up->come_again(partner, &packet);
+	ctx->up->parked_comes(partner, &packet);
 }
 
 void ripc__permit_fenced(uint64_t cookie)

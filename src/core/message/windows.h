@@ -13,7 +13,7 @@ struct window {
 	struct list node;
 	uint64_t order, cookie; /* order: of posting, that of use */
 	struct iovec mem;
-	bool cancelled;         /* taken back (windows.c): serves no message any more */
+	bool cancelled;         /* taken back (api/windows.c): serves no message any more */
 };
 
 /* Can there be such memory? Its end is not before its beginning, and it is not at NULL. */

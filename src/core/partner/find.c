@@ -89,7 +89,7 @@ static void resolving_answered(struct partner *partner, int status,
 	if (status == -EINPROGRESS)
 		return;
 	if (status || (status = partner_find(&partner, answer))) {
-		ctx->up->partner_lost(partner, status, UINT64_MAX);
+		ctx->up->sends_lost(partner, status, UINT64_MAX);
 		ripc__partner_free(partner);
 		return;
 	}

@@ -20,10 +20,9 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 
 /*
- * For a long message, which can wait. That nobody had an ID a moment ago is remembered for short
- * messages; for a long one the ID is asked for again.
+ * As ripc__partner_for_call, for a long message, which can wait: the ID is asked for again, though
+ * nobody had it a moment ago.
  */
-/* As ripc__partner_for_call, but that nobody had the ID a moment ago does not count. */
 int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partner **partner);
 /* The same outside calls, as ripc__partner_for_send. */
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);

@@ -4,9 +4,9 @@
  * its silence counts.
  *
  * A network's hint quotes the packet that it is about, and is heeded only if that packet has a
- * token which nobody knows but the partner, we, and the path between us: so who cannot read our
- * packets cannot make us doubt a partner, which might just be stopped for a while. A quote that
- * ends before the token shows nothing, and so is no hint.
+ * token. Only the partner, we, and the path between know tokens: a forger that cannot read our
+ * packets casts no doubt on a partner, which may just be stopped for a while. A quote that ends
+ * before the token shows nothing, and so is no hint.
  *
  * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers
  * make us ask no more often. After an inquiry that ends in silence the peer's partners are lost as

@@ -102,13 +102,17 @@ static void token_renew(struct partner *partner)
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *old = partner->peer;
 
-	ripc__peer_put(ctx, ctx->up->partner_moved(partner, peer));
+	ctx->up->unread_release(partner);
+	partner->peer = peer;
+	ctx->up->unread_hold(partner);
+	ripc__peer_put(ctx, old);
 	token_renew(partner);
 }
 
 /* Another one claims its ID: is it still there? Asked for now and then, or after a silence. */
-void ripc__partner_doubt(struct partner *partner)
+static void doubt(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
@@ -147,7 +151,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	if (!other)
 		ripc__partner_make_current(partner); /* without memory: found by its token */
 	else if (other->peer)
-		ripc__partner_doubt(other);
+		doubt(other);
 	if (other)
 		ripc__resolver_claimed(ctx->resolver, partner->id);
 	*partner_out = partner;

@@ -22,13 +22,13 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
 /* A dead one says hello from there: its route leads there, and it has a new token. */
 int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to);
+/* Frees it, and gives its peer back; its sends have ended or moved. */
 void ripc__partner_free(struct partner *partner);
+/* Forgets those that have been idle for PARTNER_IDLE_US. */
 void ripc__partners_sweep(struct ripc_context *ctx);
 /* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */
 struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id);
 /* The partner lives at this peer now, and gets a new token. The reference of the caller goes. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
-/* Another one claims the ID of the partner: asks now and then whether it is still there. */
-void ripc__partner_doubt(struct partner *partner);
 
 #endif

@@ -9,11 +9,9 @@
 
 #include "util/list.h"
 
-struct device;
 struct held;
 struct peer;
 struct proving;
-struct ripc__addr;
 struct ripc_context;
 struct ripc_service;
 struct wire_packet;
@@ -61,7 +59,7 @@ struct partner {
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
-	uint64_t long_next, ordered_top; /* number of our next long; see order.h */
+	uint64_t long_next, ordered_top; /* number of our next long; see send/order.h */
 	uint64_t in_oldest;       /* its oldest unresolved long */
 	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
 	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the route of a peer changes: when a partner there speaks
- * from a new address, when a device fails, and when a better one may work again.
+ * How the route of a peer changes: when a partner there speaks from a new address, when a device
+ * fails, and when a better one may work again.
  *
  * Design notes. A device has failed for a peer when it says so, or after silence. The peer then
  * goes on over the next best device that it has in common with us; what is under way moves along,
@@ -38,6 +38,12 @@ struct candidate {
 	struct device *device;
 	struct ripc__addr addr;
 };
+
+void ripc__candidate_free(struct peer *peer)
+{
+	free(peer->candidate);
+	peer->candidate = NULL;
+}
 
 static uint32_t failed_for(const struct ripc_context *ctx, const struct peer *peer)
 {
@@ -87,15 +93,23 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	go_on(partner);
 }
 
-/* What could not be sent is sent now. */
-static void peer_opened(struct ripc_context *ctx, struct peer *peer)
+static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struct device *device,
+		const struct ripc__event *event)
 {
-	peer->opening = false;
+	return ripc__peer_device(ctx, peer) == device &&
+		device->ops->peer_matches(device->port, peer->route, event->from);
+}
+
+/* What could not be sent is sent now. */
+static void routes_go_on(struct ripc_context *ctx, const struct device *device,
+		const struct ripc__event *event)
+{
 	ctx->walking = true;
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (partner->peer == peer && !partner->dead)
+		if (partner->peer && !partner->dead &&
+				leads_there(ctx, partner->peer, device, event))
 			go_on(partner);
 	}
 	ctx->walking = false;
@@ -108,18 +122,16 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 	uint32_t at = 0;
 
 	while (event->from && (peer = ripc__map_next(&ctx->peers, &at))) {
-		if (ripc__peer_device(ctx, peer) != device || !device->ops->peer_matches(
-				device->port, peer->route, event->from))
+		bool was_opening = peer->opening;
+
+		if (!leads_there(ctx, peer, device, event))
 			continue;
-		if (event->status == 0) {
-			/* What goes on may meet new peers, and so move the entries. */
-			at = peer->opening ? 0 : at;
-			peer_opened(ctx, peer);
-		} else if (peer->opening) {
-			peer->opening = false;
+		peer->opening = false;
+		if (was_opening && event->status)
 			ripc__route_failed(ctx, peer, event->status);
-		}
 	}
+	if (event->from && event->status == 0)
+		routes_go_on(ctx, device, event);
 }
 
 /* Where else can it be reached? Asks whoever knows, if that is not known already. */
@@ -226,8 +238,7 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 	if (ripc__route_change(ctx, peer, device, from))
 		return false;
 	peer->failed &= (uint8_t)~(1u << peer->device);
-	free(peer->candidate);
-	peer->candidate = NULL;
+	ripc__candidate_free(peer);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Changes of the route to a partner. */
+/* Changes of a peer's route. */
 #ifndef RIPC_ROAM_H
 #define RIPC_ROAM_H
 
@@ -8,6 +8,7 @@
 
 struct device;
 struct partner;
+struct peer;
 struct ripc__addr;
 struct ripc__answer;
 struct ripc__event;
@@ -29,4 +30,7 @@ void ripc__peer_moved(struct partner *partner, struct device *device,
 /* The answer to an echo: true if it proves a new route, which is taken. */
 bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from);
+/* Forgets a route that is being proven. */
+void ripc__candidate_free(struct peer *peer);
+
 #endif

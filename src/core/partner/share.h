@@ -19,4 +19,5 @@ void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
 /* The same for a message, which gives back what it took. */
 struct holding ripc__share_hold(struct partner *partner, enum share share, uint64_t amount);
 void ripc__share_release(struct partner *partner, enum share share, struct holding held);
+
 #endif

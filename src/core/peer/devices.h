@@ -20,7 +20,10 @@ struct device {
 
 /* As many as can be; -ENODEV: none, -EINVAL: the configuration names one that there is not. */
 int ripc__devices_open(struct ripc_context *ctx);
-/* Nothing is sent, read or written by them any more; then they are closed. */
+/*
+ * Closes all ports, once: nothing is sent, read or written by them any more. Then the caller
+ * deregisters memory; then ripc__devices_close() closes and frees the devices.
+ */
 void ripc__ports_close(struct ripc_context *ctx);
 void ripc__devices_close(struct ripc_context *ctx);
 /* Does the configuration name it, or none at all? */

@@ -3,7 +3,7 @@
  * Reads of others' memory that are in progress, or writes: with whom each is, and how many one may
  * have. Some end late, or never, if whom they are with is dead, or wants it so. So a host has no
  * more of them than are left for others, and a peer than are left for its host's others (as in
- * share.c), whatever has become of the messages.
+ * partner/share.c), whatever has become of the messages.
  */
 #ifndef RIPC_MOVES_H
 #define RIPC_MOVES_H

@@ -180,7 +180,6 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 		return;
 	ripc__map_remove(&ctx->peers, peer->key);
 	ripc__resolver_unwatch(ctx->resolver, peer->context);
-	free(peer->candidate);
 	ctx->up->peer_left(ctx, peer);
 	peer_free(ctx, peer);
 }

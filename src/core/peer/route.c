@@ -4,7 +4,6 @@
  * that have not failed. partner/roam.c says when that changes.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

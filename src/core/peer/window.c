@@ -224,9 +224,9 @@ static void rival_begin(const struct ripc_context *ctx, struct peer *peer)
 }
 
 /*
- * The queue fell by so much, and would have fallen by most if all were ours: that is our share of
- * the link. Below a half of it the window grows as if it had been cut to that from what fills the
- * link alone, four times as much at most.
+ * Our share of the link is fell_us of most_us, by which the queue would have fallen were all of it
+ * ours. Below a half the window grows as after a cut from the window that would fill the link
+ * alone, which is taken for four times ours at most.
  */
 static void rival_catch_up(const struct ripc_context *ctx, struct peer *peer, uint64_t fell_us,
 		uint64_t most_us)
@@ -260,9 +260,10 @@ static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t
 static void test_stop(const struct ripc_context *ctx, struct peer *peer)
 {
 	peer->is_testing = false;
-	window_set(peer, peer->flow->window_before);
 	if (peer->has_rival)
 		rival_begin(ctx, peer);
+	else
+		window_set(peer, peer->flow->window_before);
 }
 
 /* Whose turn of three it is: of a test, of whoever does not give way, or of growing as usual. */
@@ -462,8 +463,11 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 	}
 	if (!is_congestion(peer, silence))
 		return;
-	if (peer->is_testing)
+	if (peer->is_testing) {
 		test_stop(ctx, peer);
+		if (!silence)
+			window_bound(ctx, peer);
+	}
 	peer->flow->window_before = peer->window;
 	window_set(peer, window_after_cut(peer));
 	/* A window that doubled was never good. */

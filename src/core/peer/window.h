@@ -25,7 +25,7 @@ uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t b
 void ripc__peer_paced(struct peer *peer, uint64_t bytes);
 /* Bytes that may be in flight from it now: no more than its device buffers. */
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
-/* The peer is reached by another network: nothing is known of that. */
+/* Forgets all about the path, as the peer is reached by another network; the caller, srtt_us. */
 void ripc__window_anew(struct peer *peer);
 /* What was taken for a loss had only been late. */
 void ripc__peer_reorders(struct peer *peer);

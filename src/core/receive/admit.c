@@ -3,9 +3,10 @@
  * Whether a long message that is announced may be accepted; and where there is no room, whether
  * waiting helps, and what the log is told.
  *
- * Design notes. The share of a sender counts what nobody has read (share.c); what the application
- * has read and keeps counts for nobody, and only the pool knows that it is full. The cause is found
- * by asking the pool once more: memory, or descriptors, of which each new slab needs one.
+ * Design notes. The share of a sender (partner/share.c) counts its unread messages. Messages that
+ * the application has read and keeps count for nobody, and only the pool knows that it is full. The
+ * cause is found by asking the pool once more: memory, or descriptors, of which each new slab needs
+ * one.
  */
 #include <errno.h>
 #include <sys/uio.h>

@@ -24,7 +24,6 @@
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "core/peer/timing.h"
 #include "core/peer/window.h"
 #include "core/wire/wire.h"

@@ -8,6 +8,7 @@
 struct partner;
 struct wire_packet;
 
+/* An announcement, or bytes, of this partner. The message may end; the partner stays. */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
 /* Takes in what was announced, or begins to. False: there is no room for it. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages that are being received: made, refused, forgotten. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "admit.h"

@@ -80,7 +80,8 @@ struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number)
 	return next && next->complete ? next : NULL;
 }
 
-void ripc__order_refused(struct partner *partner, uint64_t number, int status)
+/* What waits for a refused message is refused, too. */
+static void order_refused(struct partner *partner, uint64_t number, int status)
 {
 	struct incoming *next = waiting_for(partner, number);
 
@@ -88,7 +89,8 @@ void ripc__order_refused(struct partner *partner, uint64_t number, int status)
 		ripc__incoming_refuse(next, status == -ESHUTDOWN ? -ESHUTDOWN : -ECANCELED, true);
 }
 
-bool ripc__order_is_broken(struct incoming *incoming, uint64_t oldest)
+/* Numbers below oldest are resolved. True: the one before it was, and had not been delivered. */
+static bool order_is_broken(struct incoming *incoming, uint64_t oldest)
 {
 	if (incoming->previous == 0 || incoming->previous >= oldest)
 		return false;
@@ -112,7 +114,7 @@ void ripc__number_refused(struct partner *partner, uint64_t number, int status)
 	if (partner->reasons)
 		partner->reasons[number % LONGS_MAX] = (uint8_t)-status;
 	partner->in_refused |= 1ull << (number - partner->in_oldest);
-	ripc__order_refused(partner, number, status);
+	order_refused(partner, number, status);
 }
 
 int ripc__number_refusal(const struct partner *partner, uint64_t number)
@@ -131,7 +133,7 @@ void ripc__numbers_advance(struct partner *partner, uint64_t oldest)
 	list_for_each_safe(node, &partner->incoming) {
 		struct incoming *incoming = list_entry(node, struct incoming, node);
 
-		if (incoming->number < oldest || ripc__order_is_broken(incoming, oldest))
+		if (incoming->number < oldest || order_is_broken(incoming, oldest))
 			ripc__incoming_forget(incoming);
 	}
 	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;

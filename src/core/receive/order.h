@@ -26,10 +26,6 @@ int ripc__order_check(const struct partner *partner, const struct wire_packet *a
 bool ripc__order_yield(struct partner *partner, const struct wire_packet *announce);
 /* It was delivered: the one that waits for it, if all of that is here; or NULL. */
 struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
-/* It was refused: what waits for it is refused, too. */
-void ripc__order_refused(struct partner *partner, uint64_t number, int status);
-/* Numbers below oldest are resolved. True: the one before it was, and had not been delivered. */
-bool ripc__order_is_broken(struct incoming *incoming, uint64_t oldest);
 
 /* Of one that is not below in_oldest, nor LONGS_MAX beyond it. status: why, a negative errno. */
 void ripc__number_delivered(struct partner *partner, uint64_t number);

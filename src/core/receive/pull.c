@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asking the sender of a long message for what may come, and for what is missing. */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "core/message/message.h"
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "core/peer/window.h"
 #include "core/wire/wire.h"
 #include "grant.h"

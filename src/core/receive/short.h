@@ -6,6 +6,7 @@
 struct partner;
 struct wire_packet;
 
+/* A short of this partner: queued, parked, or dropped and counted. */
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
 
 #endif

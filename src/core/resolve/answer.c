@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
+#include "publish.h"
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/timers.h"

@@ -25,11 +25,13 @@ struct cached {
 };
 
 void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached);
+/* The answer as it was when it was stored. */
 void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
 		struct ripc__answer *answer);
 /* answer NULL: nobody has the ID. Without memory nothing is kept, and asked for again. */
 void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 		const struct ripc__answer *answer);
+/* Forgets an ID; everything. */
 void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 void ripc__cache_close(struct ripc__resolver *resolver);
 

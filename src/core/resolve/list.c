@@ -10,6 +10,8 @@
 
 #include "asking.h"
 #include "core/wire/record.h"
+#include "list.h"
+#include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"

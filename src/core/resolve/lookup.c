@@ -25,6 +25,8 @@
 #include "cache.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "lookup.h"
+#include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times; if
- * nobody answers, its name on this host is taken (from a holder who is silent, by force), and
- * everybody is told, at once, once more, and then every ANNOUNCE_US, so that two registrations
- * made on both sides of a parted network learn of each other when it heals.
+ * nobody answers, its name on this host is taken (from a holder that is silent for ROUNDS_TAKING
+ * more, by force), and everybody is told, at once, once more, and then every ANNOUNCE_US, so that
+ * two registrations made on both sides of a parted network learn of each other when it heals.
  *
  * Whoever hears of another registration of its own ID asks for it (a notice alone is not
  * believed): if an older one answers, the owner is told; if a younger one does, that one is told.
@@ -17,15 +17,18 @@
 #include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/timers.h"
 
-#define ANNOUNCE_US  60000000u
-#define VERIFY_US    1000000u /* hearsay makes us ask for our own ID at most so often */
-#define YOUNGER_MAX  4u       /* notices that the answers to one such question can cause */
+#define ANNOUNCE_US   60000000u
+#define TAKING_US     100000u /* between the questions to the holder of a name on this host */
+#define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
+#define VERIFY_US     1000000u /* hearsay makes us ask for our own ID at most so often */
+#define YOUNGER_MAX   4u      /* notices that the answers to one such question can cause */
 
 enum publication_state {
 	PUBLICATION_ASKING, /* all sources */
@@ -181,7 +184,7 @@ static void ask_round(struct ripc__resolver *resolver, struct publication *publi
 	ripc__ask_home(resolver, asked);
 	if (publication->state == PUBLICATION_ASKING)
 		ripc__ask_network(resolver, asked);
-	set_timer(resolver, asked, ROUND_US);
+	set_timer(resolver, asked, publication->state == PUBLICATION_ASKING ? ROUND_US : TAKING_US);
 }
 
 /* Takes the name on this host, where there is one to take. */
@@ -224,10 +227,11 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 {
 	struct publication *publication = list_entry(timer, struct publication, asked.timer);
 	struct ripc__resolver *resolver = owner;
+	uint32_t rounds = publication->state == PUBLICATION_TAKING ? ROUNDS_TAKING : ROUNDS_FIRST;
 
 	if (publication->state == PUBLICATION_HERE)
 		announce(resolver, publication);
-	else if (publication->asked.round < ROUNDS_FIRST || holders_answer(resolver))
+	else if (publication->asked.round < rounds || holders_answer(resolver))
 		ask_round(resolver, publication);
 	else
 		take_name(resolver, publication);

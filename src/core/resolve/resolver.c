@@ -11,9 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
+#include "list.h"
+#include "lookup.h"
+#include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "ripc/ripc.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver's objects and how its files reach each other:
+ * The objects of the resolver, which its files share:
  *
  *   resolver.c open, close, step; sorting what comes in
  *   asking.c   questions, answers and notices on their way out
@@ -76,40 +76,5 @@ struct ripc__resolver {
 	uint32_t n_network;        /* datagrams of the last question to the network */
 	struct ripc__resolver_stats stats;
 };
-
-/* lookup.c */
-void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
-		const struct heard *heard);
-/* NOBODY has come. */
-void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
-		const struct heard *heard);
-/* A notice about an ID that is not ours. */
-void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
-void ripc__lookups_close(struct ripc__resolver *resolver);
-
-/* publish.c */
-/* Our record of an ID that is registered here. -ENOENT. */
-int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
-bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id);
-bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id);
-void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
-		const struct heard *heard);
-void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
-		const struct heard *heard);
-/* A record of an ID that is published here was heard of. */
-void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
-void ripc__publications_close(struct ripc__resolver *resolver);
-
-/* answer.c */
-void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
-void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
-		const struct heard *heard);
-/* Passes a notice that came to us alone on to whoever on this host has the ID. */
-void ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard);
-void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
-
-/* list.c */
-void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
-		const struct heard *heard);
 
 #endif

@@ -38,7 +38,7 @@ static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, u
 	ripc__point(ctx, "announced");
 }
 
-void ripc__batch_send(struct partner *partner, struct batch *batch)
+void ripc__announcements_send(struct partner *partner, struct announcements *batch)
 {
 	datagrams_send(partner, batch->tx, batch->n);
 	batch->n = batch->n_iov = 0;
@@ -46,7 +46,7 @@ void ripc__batch_send(struct partner *partner, struct batch *batch)
 
 /* batch: may go with others, later; NULL: goes now. */
 static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
-		const uint64_t *keys, struct batch *batch)
+		const uint64_t *keys, struct announcements *batch)
 {
 	uint8_t own_prefix[WIRE_PREFIX_MAX], *prefix = own_prefix;
 	struct iovec own_iov[RIPC_ITEMS_MAX + 1], *iov = own_iov;
@@ -55,7 +55,7 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 	uint32_t crc = 0, payload = packet->payload_len;
 
 	if (batch && (batch->n == BATCH_MAX || outgoing->n_items > BATCH_ITEMS))
-		ripc__batch_send(outgoing->partner, batch);
+		ripc__announcements_send(outgoing->partner, batch);
 	if (outgoing->n_items > BATCH_ITEMS || keys || packet->n_returns)
 		batch = NULL;
 	if (batch) {
@@ -121,7 +121,7 @@ static void locate(struct outgoing *outgoing, uint32_t room, struct location *at
 	}
 }
 
-void ripc__announce(struct outgoing *outgoing, struct batch *batch)
+void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 {
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = outgoing->message.ctx;
@@ -177,7 +177,7 @@ void ripc__announce(struct outgoing *outgoing, struct batch *batch)
 	outgoing->announced = true;
 	if (outgoing->sent < outgoing->limit) {
 		if (batch)
-			ripc__batch_send(partner, batch);
+			ripc__announcements_send(partner, batch);
 		ripc__pump(outgoing);
 	}
 	ripc__busy_update(outgoing);

@@ -7,8 +7,8 @@
 #include <sys/uio.h>
 
 #include "core/net/backend.h"
+#include "core/objects.h"
 #include "core/wire/wire.h"
-#include "cork.h"
 
 struct outgoing;
 struct partner;
@@ -17,7 +17,7 @@ struct partner;
 #define BATCH_ITEMS     4u   /* of each at most; others go alone */
 
 /* Announcements to one partner on their way to the network. */
-struct batch {
+struct announcements {
 	uint32_t n, n_iov;
 	struct ripc__tx tx[BATCH_MAX];
 	struct iovec iov[BATCH_MAX * (BATCH_ITEMS + 1)];
@@ -29,9 +29,9 @@ struct batch {
  * Announces a message: the first time with as many bytes as may come unasked, afterwards alone,
  * unless all fits. batch: it may go with others, later; NULL: it goes now.
  */
-void ripc__announce(struct outgoing *outgoing, struct batch *batch);
+void ripc__announce(struct outgoing *outgoing, struct announcements *batch);
 /* What the network does not take is lost, and repeated later. */
-void ripc__batch_send(struct partner *partner, struct batch *batch);
+void ripc__announcements_send(struct partner *partner, struct announcements *batch);
 /* Asks the receiver to end the message, or to say how it ended. */
 void ripc__cancel_send(struct outgoing *outgoing);
 /* The oldest number of a message to the partner that is not resolved. */

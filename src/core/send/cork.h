@@ -9,8 +9,6 @@ struct outgoing;
 struct partner;
 struct ripc_context;
 
-#define CORKED_MAX         16u
-
 /* True: it is announced with others, soon. */
 bool ripc__cork(struct outgoing *outgoing);
 void ripc__corked_forget(struct partner *partner);

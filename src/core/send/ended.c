@@ -173,6 +173,45 @@ void ripc__outgoing_unlink(struct outgoing *outgoing)
 	list_remove(&outgoing->node);
 }
 
+/* Nobody holds what was given any more. */
+static void come_home(struct outgoing *outgoing)
+{
+	outgoing->held = false;
+	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
+	drop_given(outgoing);
+	ripc__outgoing_put(outgoing);
+}
+
+/* What was given, and is held, need not be waited for. */
+static void hold(struct outgoing *outgoing)
+{
+	outgoing->held = true;
+	context_of(outgoing)->stats.given_held_bytes += outgoing->total;
+	conclude(outgoing);
+	report(outgoing);
+}
+
+/* The partner cannot read any of its items any more. */
+static void fenced(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	bool is_free = list_empty(&outgoing->fencing);
+
+	if (!is_free && outgoing->state == OUT_FENCING && is_given(outgoing))
+		hold(outgoing);
+	if (outgoing->state < OUT_FENCING || !is_free)
+		return;
+	if (outgoing->held) {
+		come_home(outgoing);
+		return;
+	}
+	ctx->n_orphans -= outgoing->service == NULL;
+	ctx->changed = true;
+	if (outgoing->state == OUT_FENCING)
+		conclude(outgoing);
+	report(outgoing);
+}
+
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
 {
 	struct ripc_context *ctx = context_of(outgoing);
@@ -200,45 +239,7 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	list_append(&ctx->ended, &outgoing->node);
 	ripc__timer_dismiss(ctx, &outgoing->timer);
 	ripc__outgoing_unblock(partner);
-	ripc__outgoing_fenced(outgoing);
-}
-
-/* Nobody holds what was given any more. */
-static void come_home(struct outgoing *outgoing)
-{
-	outgoing->held = false;
-	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
-	drop_given(outgoing);
-	ripc__outgoing_put(outgoing);
-}
-
-/* What was given, and is held, need not be waited for. */
-static void hold(struct outgoing *outgoing)
-{
-	outgoing->held = true;
-	context_of(outgoing)->stats.given_held_bytes += outgoing->total;
-	conclude(outgoing);
-	report(outgoing);
-}
-
-void ripc__outgoing_fenced(struct outgoing *outgoing)
-{
-	struct ripc_context *ctx = context_of(outgoing);
-	bool is_free = list_empty(&outgoing->fencing);
-
-	if (!is_free && outgoing->state == OUT_FENCING && is_given(outgoing))
-		hold(outgoing);
-	if (outgoing->state < OUT_FENCING || !is_free)
-		return;
-	if (outgoing->held) {
-		come_home(outgoing);
-		return;
-	}
-	ctx->n_orphans -= outgoing->service == NULL;
-	ctx->changed = true;
-	if (outgoing->state == OUT_FENCING)
-		conclude(outgoing);
-	report(outgoing);
+	fenced(outgoing);
 }
 
 void ripc__fence_lift(struct fence *fence)
@@ -247,7 +248,7 @@ void ripc__fence_lift(struct fence *fence)
 
 	list_remove(&fence->node);
 	if (list_empty(&outgoing->fencing))
-		ripc__outgoing_fenced(outgoing);
+		fenced(outgoing);
 }
 
 void ripc__outgoing_orphan(struct ripc_service *service)

@@ -18,8 +18,6 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 void ripc__outgoing_unknown(struct outgoing *outgoing);
 /* The network is done with that memory. It is not part of its message any more. */
 void ripc__fence_lift(struct fence *fence);
-/* The partner cannot read any of its items any more. */
-void ripc__outgoing_fenced(struct outgoing *outgoing);
 /* Its service is closed: nobody is told of those that are fencing. */
 void ripc__outgoing_orphan(struct ripc_service *service);
 /* The call that waited, or the application with its message, is done with it. */

@@ -11,7 +11,6 @@
 #include "core/net/backend.h"
 
 struct device;
-struct iovec;
 struct outgoing;
 struct wire_packet;
 

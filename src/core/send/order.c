@@ -8,8 +8,6 @@
  * altered under those who walk through it), and end them, or ask what became of them. The gap
  * lasts until the application has been handed all those ends; until then no new one is taken.
  */
-#include <errno.h>
-
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"

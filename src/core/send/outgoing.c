@@ -263,7 +263,7 @@ static bool may_begin(const struct outgoing *outgoing)
 	return n_begun < LONGS_MAX && (n_begun == 0 || ripc__unasked_has_room(outgoing));
 }
 
-static void number(struct outgoing *outgoing, struct batch *batch)
+static void number(struct outgoing *outgoing, struct announcements *batch)
 {
 	outgoing->number = outgoing->partner->long_next++;
 	if (outgoing->flags & RIPC_ORDERED)
@@ -279,7 +279,7 @@ static void number(struct outgoing *outgoing, struct batch *batch)
 	ripc__announce(outgoing, batch);
 	wait_reset(outgoing); /* now that it is known how the partner gets it */
 	timer_set(outgoing);
-	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->sent);
+	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->limit);
 }
 
 /*
@@ -297,7 +297,7 @@ static bool answer_passes(struct outgoing *outgoing, struct list *first)
 
 void ripc__outgoing_advance(struct partner *partner)
 {
-	struct batch batch;
+	struct announcements batch;
 	bool settled;
 
 	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
@@ -321,7 +321,7 @@ void ripc__outgoing_advance(struct partner *partner)
 		else
 			break;
 	}
-	ripc__batch_send(partner, &batch);
+	ripc__announcements_send(partner, &batch);
 }
 
 /* ---- what the partner says --------------------------------------------------------------- */

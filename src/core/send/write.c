@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers that are written straight into the return buffers of who asked: what partners' questions
- * have offered, and the writes.
+ * Answers that are written straight into the return buffers of the asker; message/offers.c keeps
+ * what its question has offered.
  *
  * Design notes. An offer is good for the first answer, and for the path by which it came. The
  * answer is announced when all writes have ended well, so that the announcement cannot overtake a

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct device;
 struct outgoing;
 struct ripc_context;
 

@@ -18,12 +18,12 @@
 #define COUNT_SHIFT   8 /* SHORT: the number of items in flags */
 
 /* What has been taken from the datagram: everything before "at". */
-struct cursor {
+struct wire_cursor {
 	const uint8_t *at, *end;
 };
 
 /* The next len bytes, or NULL if there are not so many. */
-static inline const uint8_t *take(struct cursor *cursor, size_t len)
+static inline const uint8_t *wire_take(struct wire_cursor *cursor, size_t len)
 {
 	const uint8_t *at = cursor->at;
 

@@ -67,13 +67,13 @@ size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r)
 	return len;
 }
 
-static int decode_addrs(struct cursor *cursor, struct wire_record *record)
+static int decode_addrs(struct wire_cursor *cursor, struct wire_record *record)
 {
 	for (uint32_t i = 0; i < record->n_addrs; i++) {
 		struct wire_record_addr *addr = &record->addrs[i];
-		const uint8_t *head = take(cursor, 2), *blob;
+		const uint8_t *head = wire_take(cursor, 2), *blob;
 
-		blob = head && head[1] <= BLOB_MAX ? take(cursor, head[1]) : NULL;
+		blob = head && head[1] <= BLOB_MAX ? wire_take(cursor, head[1]) : NULL;
 		if (!blob)
 			return -EBADMSG;
 		addr->backend = head[0];
@@ -85,7 +85,7 @@ static int decode_addrs(struct cursor *cursor, struct wire_record *record)
 
 static int decode_record(const uint8_t *bytes, size_t len, struct wire_record *record)
 {
-	struct cursor cursor = {bytes + RESOLVE_ADDRS, bytes + len};
+	struct wire_cursor cursor = {bytes + RESOLVE_ADDRS, bytes + len};
 
 	if (len < RESOLVE_ADDRS || !bytes[88] || bytes[88] > ADDRS_MAX)
 		return -EBADMSG;

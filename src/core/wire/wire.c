@@ -79,9 +79,9 @@ int wire_decode_header(const void *data, size_t len, struct wire_header *h)
 	return 0;
 }
 
-static int decode_hello(struct cursor *cursor, struct wire_hello *hello)
+static int decode_hello(struct wire_cursor *cursor, struct wire_hello *hello)
 {
-	const uint8_t *at = take(cursor, WIRE_HELLO);
+	const uint8_t *at = wire_take(cursor, WIRE_HELLO);
 
 	if (!at || !get64(at) || !get64(at + 8) || !get64(at + 16) || !get64(at + 24) ||
 			get32(at + 44))
@@ -96,9 +96,9 @@ static int decode_hello(struct cursor *cursor, struct wire_hello *hello)
 	return 0;
 }
 
-static int decode_ack(struct cursor *cursor, struct wire_ack *ack)
+static int decode_ack(struct wire_cursor *cursor, struct wire_ack *ack)
 {
-	const uint8_t *at = take(cursor, WIRE_ACK);
+	const uint8_t *at = wire_take(cursor, WIRE_ACK);
 
 	if (!at || !get64(at) || get32(at + 8) >= STATUS_END)
 		return -EBADMSG;
@@ -109,9 +109,9 @@ static int decode_ack(struct cursor *cursor, struct wire_ack *ack)
 	return 0;
 }
 
-static int decode_value(struct cursor *cursor, uint64_t *value)
+static int decode_value(struct wire_cursor *cursor, uint64_t *value)
 {
-	const uint8_t *at = take(cursor, 8);
+	const uint8_t *at = wire_take(cursor, 8);
 
 	if (!at)
 		return -EBADMSG;
@@ -119,14 +119,14 @@ static int decode_value(struct cursor *cursor, uint64_t *value)
 	return 0;
 }
 
-static int decode_returns(struct cursor *cursor, struct wire_packet *p)
+static int decode_returns(struct wire_cursor *cursor, struct wire_packet *p)
 {
-	const uint8_t *at = take(cursor, WIRE_RETURNS_LEN(0));
+	const uint8_t *at = wire_take(cursor, WIRE_RETURNS_LEN(0));
 	uint32_t n = at ? get32(at) : 0;
 
 	if (n == 0 || n > WIRE_RETURNS_MAX || get32(at + 4) || !(p->h.flags & WIRE_F_LENDS))
 		return -EBADMSG;
-	p->returns = take(cursor, WIRE_RETURN * n);
+	p->returns = wire_take(cursor, WIRE_RETURN * n);
 	if (!p->returns)
 		return -EBADMSG;
 	p->n_returns = n;
@@ -140,7 +140,7 @@ static int decode_returns(struct cursor *cursor, struct wire_packet *p)
 	return 0;
 }
 
-static int decode_extensions(struct cursor *cursor, struct wire_packet *p)
+static int decode_extensions(struct wire_cursor *cursor, struct wire_packet *p)
 {
 	int err = 0;
 
@@ -159,7 +159,7 @@ static int decode_extensions(struct cursor *cursor, struct wire_packet *p)
 	return !err && wire_previous(p) && p->previous >= p->h.number ? -EBADMSG : err;
 }
 
-static int decode_short(struct cursor *cursor, struct wire_packet *p, uint32_t n_items)
+static int decode_short(struct wire_cursor *cursor, struct wire_packet *p, uint32_t n_items)
 {
 	uint32_t sum = 0;
 
@@ -168,7 +168,7 @@ static int decode_short(struct cursor *cursor, struct wire_packet *p, uint32_t n
 	p->n_items = n_items;
 	if (n_items == 1)
 		return 0;
-	p->lengths = take(cursor, 2u * n_items);
+	p->lengths = wire_take(cursor, 2u * n_items);
 	if (!p->lengths)
 		return -EBADMSG;
 	for (uint32_t i = 0; i < n_items; i++)
@@ -202,9 +202,9 @@ static int check_announced_lengths(const struct wire_packet *p)
 	return sum == p->announce.total ? 0 : -EBADMSG;
 }
 
-static int decode_announce(struct cursor *cursor, struct wire_packet *p)
+static int decode_announce(struct wire_cursor *cursor, struct wire_packet *p)
 {
-	const uint8_t *at = take(cursor, WIRE_ANNOUNCE_BODY);
+	const uint8_t *at = wire_take(cursor, WIRE_ANNOUNCE_BODY);
 	struct wire_announce *announce = &p->announce;
 	size_t payload_len;
 
@@ -222,7 +222,7 @@ static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 			!keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
 	p->n_items = announce->n_items;
-	p->lengths = take(cursor, p->n_items * (wire_has_keys(announce->keys) ? 24u : 8u));
+	p->lengths = wire_take(cursor, p->n_items * (wire_has_keys(announce->keys) ? 24u : 8u));
 	if (!p->lengths)
 		return -EBADMSG;
 	payload_len = (size_t)(cursor->end - cursor->at);
@@ -231,9 +231,9 @@ static int decode_announce(struct cursor *cursor, struct wire_packet *p)
 	return check_announced_lengths(p);
 }
 
-static int decode_data(struct cursor *cursor, struct wire_packet *p)
+static int decode_data(struct wire_cursor *cursor, struct wire_packet *p)
 {
-	const uint8_t *at = take(cursor, WIRE_DATA_BODY);
+	const uint8_t *at = wire_take(cursor, WIRE_DATA_BODY);
 
 	if (!at)
 		return -EBADMSG;
@@ -243,9 +243,9 @@ static int decode_data(struct cursor *cursor, struct wire_packet *p)
 	return (size_t)(cursor->end - cursor->at) > UINT64_MAX - p->offset ? -EBADMSG : 0;
 }
 
-static int decode_holes(struct cursor *cursor, struct wire_pull *pull)
+static int decode_holes(struct wire_cursor *cursor, struct wire_pull *pull)
 {
-	const uint8_t *at = take(cursor, 16u * pull->n_holes);
+	const uint8_t *at = wire_take(cursor, 16u * pull->n_holes);
 	uint64_t before = 0;
 
 	if (!at)
@@ -261,9 +261,9 @@ static int decode_holes(struct cursor *cursor, struct wire_pull *pull)
 	return 0;
 }
 
-static int decode_pull(struct cursor *cursor, struct wire_pull *pull)
+static int decode_pull(struct wire_cursor *cursor, struct wire_pull *pull)
 {
-	const uint8_t *at = take(cursor, PULL_BODY);
+	const uint8_t *at = wire_take(cursor, PULL_BODY);
 
 	if (!at)
 		return -EBADMSG;
@@ -278,7 +278,7 @@ static int decode_pull(struct cursor *cursor, struct wire_pull *pull)
 	return decode_holes(cursor, pull);
 }
 
-static int decode_echo(struct cursor *cursor, struct wire_packet *p)
+static int decode_echo(struct wire_cursor *cursor, struct wire_packet *p)
 {
 	int err = decode_value(cursor, &p->value);
 
@@ -286,7 +286,7 @@ static int decode_echo(struct cursor *cursor, struct wire_packet *p)
 }
 
 /* The number stands twice. */
-static int decode_answer(struct cursor *cursor, struct wire_packet *p)
+static int decode_answer(struct wire_cursor *cursor, struct wire_packet *p)
 {
 	if (decode_ack(cursor, &p->ack) || p->ack.number != p->h.number)
 		return -EBADMSG;
@@ -294,7 +294,7 @@ static int decode_answer(struct cursor *cursor, struct wire_packet *p)
 }
 
 /* n_items: of a SHORT. */
-static int decode_body(struct cursor *cursor, struct wire_packet *p, uint32_t n_items)
+static int decode_body(struct wire_cursor *cursor, struct wire_packet *p, uint32_t n_items)
 {
 	switch (p->h.type) {
 	case WIRE_SHORT:
@@ -360,7 +360,7 @@ static void split(struct wire_packet *p, const uint8_t *bytes, size_t len, size_
 /* Everything after the header. */
 static RIPC__RARE int decode_rest(struct wire_packet *p, const uint8_t *bytes, size_t len)
 {
-	struct cursor cursor = {bytes + WIRE_HEADER, bytes + len};
+	struct wire_cursor cursor = {bytes + WIRE_HEADER, bytes + len};
 	int error = check_header(&p->h);
 
 	if (error)

@@ -458,6 +458,34 @@ START_TEST(send__to_who_is_gone)
 }
 END_TEST
 
+/* A new route tries again, also while an earlier one that has failed is still open. */
+START_TEST(peer_open__beside_a_dead_route)
+{
+	struct side gone;
+	struct shm_peer peer, again;
+	struct ripc__addr addr;
+	uint8_t name[SHM_NAME_LEN];
+	int listener;
+
+	side_open(&gone, NULL);
+	route(&left, &gone, &peer);
+	memcpy(name, gone.port.name, sizeof(name));
+	side_close(&gone);
+	ck_assert_int_eq(send_byte(&left, &peer, 1), -ECONNRESET);
+	ck_assert_int_eq(peer.out->state, SHM_DEAD);
+	listener = ripc__shm_listen(name);
+	ck_assert_int_ge(listener, 0);
+	ck_assert_int_eq(send_byte(&left, &peer, 2), -ECONNRESET);
+	ripc__shm_addr_fill(&left.port, name, &addr);
+	ck_assert_int_eq(SHM->peer_open(&left.port, &again, &addr), 0);
+	ck_assert_int_eq(send_byte(&left, &again, 3), 1);
+	ck_assert_int_eq(again.out->state, SHM_EARLY);
+	SHM->peer_close(&left.port, &again);
+	SHM->peer_close(&left.port, &peer);
+	close(listener);
+}
+END_TEST
+
 /* Two names that begin alike are two links. */
 START_TEST(peer_open__names_that_begin_alike)
 {
@@ -537,6 +565,7 @@ int main(void)
 		poll__last_words_taken_back,
 		poll__last_words_without_end,
 		send__to_who_is_gone,
+		peer_open__beside_a_dead_route,
 		peer_open__names_that_begin_alike,
 		wake__others_sleep_there,
 		NULL,

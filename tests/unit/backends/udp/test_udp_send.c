@@ -260,7 +260,7 @@ int main(void)
 	tcase_add_test(tcase, send__option_forbids_offload);
 	tcase_add_test(tcase, send__earlier_refusal_is_read);
 	tcase_add_test(tcase, send__other_errors_are_told);
-	if (kernel_runs(lack ? lack : kernel_lacks_mtu(), "offload", 1)) {
+	if (kernel_runs(lack ? lack : kernel_lacks_mtu(), "offload and sources", 1)) {
 		tcase_add_test(tcase, send__offload_is_used);
 		tcase_add_loop_test(tcase, send__offload_fails, 0, 4);
 		tcase_add_test(tcase, send__offload_fails_after_it_worked);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Looking up IDs. */
+#ifndef RIPC_RESOLVE_LOOKUP_H
+#define RIPC_RESOLVE_LOOKUP_H
+
+struct asked;
+struct heard;
+struct ripc__resolver;
+
+void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* NOBODY has come. */
+void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* A notice about an ID that is not ours. */
+void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__lookups_close(struct ripc__resolver *resolver);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* IDs that live here. */
+#ifndef RIPC_RESOLVE_PUBLISH_H
+#define RIPC_RESOLVE_PUBLISH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct asked;
+struct heard;
+struct ripc__resolver;
+struct wire_record;
+
+/* Our record of an ID that is registered here. -ENOENT. */
+int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
+bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id);
+bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id);
+void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* A record of an ID that is published here was heard of. */
+void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__publications_close(struct ripc__resolver *resolver);
+
+#endif
