@@ -81,7 +81,9 @@ enum ripc_kind {
 	RIPC_SHORT = 1,
 	RIPC_LONG,
 	RIPC_COMPLETION, /* a RIPC_NOWAIT send has ended: outcome, status and cookie say how */
-	RIPC_NOTICE      /* something to know: status and cookie say what (see ripc_receive) */
+	RIPC_NOTICE,     /* something to know: status and cookie say what (see ripc_receive) */
+	RIPC_QUESTION,   /* to be answered: ripc_reply() in ripc/call.h */
+	RIPC_ANSWER      /* of a ripc_call_start(): answers, status and outcome say of which */
 };
 
 /* The voucher for from and from_incarnation of a message. Of a COMPLETION or NOTICE: 0, unused. */
@@ -103,6 +105,10 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 #define RIPC_NOWAIT    2u /* only with SEND_LONG: return at once; a COMPLETION follows */
 #define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
 #define RIPC_ORDERED  16u /* only with SEND_LONG: handed out in the order of sending */
+
+/* ripc_question.flags (ripc/call.h), and ripc_msg.flags of a question */
+#define RIPC_IDEMPOTENT    1u /* it may be carried out more than once */
+#define RIPC_ASKED_SHORTLY 2u /* it came as a short message, which ripc_reply() looks at */
 
 /* Log levels of ripc_config.log. */
 #define RIPC_LOG_ERROR 0
@@ -157,6 +163,8 @@ struct ripc_msg {
 	const struct iovec *items;
 	const struct ripc_buffer *places; /* one per item; NULL: all are in the pool */
 	enum ripc_sender sender;	  /* SHORT, LONG: how sure from is, when it arrived */
+	uint32_t flags;                   /* QUESTION: RIPC_IDEMPOTENT, RIPC_ASKED_SHORTLY */
+	uint64_t answers;                 /* ANSWER: the cookie of the call */
 };
 
 /* All that can be said of a send. */
@@ -240,6 +248,11 @@ struct ripc_stats {
 	uint64_t written_bytes; /* of those sent, also if that came to nothing */
 	uint64_t writes_failed; /* attempts that were given up: the answers went another way */
 	uint64_t landed_bytes;  /* of those received */
+	/* calls (ripc/call.h) */
+	uint64_t calls_open;    /* now */
+	uint64_t calls_answered, calls_failed;   /* by the server; ended without an answer */
+	uint64_t calls_repeated, calls_refused;  /* asked again; -EAGAIN */
+	uint64_t answers_late;  /* received for a call that had ended, and dropped */
 };
 
 /* One line of ripc_probe(): a backend or a resolver source. */

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads C sources just well enough for the style checks: comments, functions, structs."""
+import glob
+import os
 import re
 from collections import namedtuple
 
@@ -107,3 +109,12 @@ def enumerators(text):
     for body in re.findall(r'\benum \w+ \{([^}]*)\}', code):
         names += [part.split('=')[0].strip() for part in body.split(',') if part.strip()]
     return names + re.findall(r'^#define (\w+)\s+\d+u?\s*$', code, re.M)
+
+
+def public_headers(root):
+    """The text of all headers that are installed."""
+    texts = []
+    for path in sorted(glob.glob(os.path.join(root, 'include/ripc/*.h')), reverse=True):
+        with open(path) as f:
+            texts.append(f.read())
+    return '\n'.join(texts)

@@ -51,6 +51,8 @@ struct ripc_service {
 	struct askers *askers;	   /* who lent us return buffers (claim.c); or NULL */
 	struct list windows, lent;
 	uint64_t windows_posted;
+	struct list calls;         /* open ones */
+	uint32_t n_calls;
 	struct message retry, conflict; /* built-in notices */
 	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
 	bool event_set;            /* it is readable */
@@ -101,6 +103,7 @@ struct ripc_context {
 	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; send/order.h */
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
+	struct ripc__map calls;    /* by the ID under which the answer comes */
 	struct partner **slots;    /* by token */
 	uint32_t n_slots, free_slots;
 	uint16_t *slot_stack;

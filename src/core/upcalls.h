@@ -12,6 +12,7 @@
 
 struct fence;
 struct message;
+struct outgoing;
 struct partner;
 struct peer;
 struct ripc_context;
@@ -54,6 +55,12 @@ struct upcalls {
 	/* From message. One of MESSAGE_OUTGOING is handed out; is freed. */
 	void (*sent_handed)(struct message *message);
 	void (*sent_freed)(struct message *message);
+	/* The answer to a question has come from the partner: takes the message. */
+	void (*answer_came)(struct partner *partner, struct message *message);
+	/* A question has ended, as far as its sending goes. */
+	void (*question_ended)(struct outgoing *outgoing);
+	/* The application has freed a message of MESSAGE_CALL. */
+	void (*call_told)(struct message *message);
 	/* An answer was parked until its return buffers were closed, and comes again. */
 	void (*parked_comes)(struct partner *partner, const struct wire_packet *packet);
 	/* The network is done with the memory of a message. */

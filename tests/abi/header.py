@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-ripc.h compiles without a warning as C11 and as C++11 to C++20, strictly, what it offers to fill
-structs with does so, too, and it pulls in nothing but the C library. usage: header.py HEADER
+ripc.h and call.h compile without a warning as C11 and as C++11 to C++20, strictly, what is offered
+to fill structs with does so, too, and ripc.h pulls in nothing but the C library.
+usage: header.py HEADER
 """
 import os
 import re
@@ -15,11 +16,13 @@ WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wundef', '-Wshadow', '-Wcast-ali
 DIALECTS = [('cc', '-std=c11', 'c'), ('cc', '-std=c17', 'c'), ('clang-14', '-std=c11', 'c')]
 DIALECTS += [(compiler, f'-std=c++{year}', 'c++') for compiler in ('c++', 'clang++-14')
              for year in ('11', '17', '20')]
-STRUCTS = ('ripc_config', 'ripc_send', 'ripc_path', 'ripc_stats')
-CODE = '#include <ripc/ripc.h>\nint main(void)\n{\n' + ''.join(
+STRUCTS = ('ripc_config', 'ripc_send', 'ripc_path', 'ripc_stats',
+           'ripc_question')
+CODE = '#include <ripc/call.h>\nint main(void)\n{\n' + ''.join(
     f'\tstruct {name} {name}_made = RIPC_INIT(struct {name});\n' for name in STRUCTS) + \
     '\treturn ripc_open(&ripc_config_made, 0) + ripc_stats(0, &ripc_stats_made) +\n' \
-    '\t\tripc_sendmsg(0, &ripc_send_made, 0) + ripc_path_info(0, 1, &ripc_path_made);\n}\n'
+    '\t\tripc_sendmsg(0, &ripc_send_made, 0) + ripc_path_info(0, 1, &ripc_path_made) +\n' \
+    '\t\tripc_call_start(0, &ripc_question_made);\n}\n'
 
 
 def compiles(header, compiler, standard, language):

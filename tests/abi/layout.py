@@ -4,8 +4,8 @@
 The binary interface as it was recorded: the size of each public struct, the offset of each
 member, the value of each constant. A change here breaks programs that were built before.
 
-usage: layout.py HEADER RECORD           compare
-       layout.py --update HEADER RECORD  record anew, when the change is meant
+usage: layout.py SOURCE_ROOT RECORD           compare
+       layout.py --update SOURCE_ROOT RECORD  record anew, when the change is meant
 """
 import difflib
 import os
@@ -18,7 +18,7 @@ import csource
 
 
 def program(header_text):
-    lines = ['#include <ripc/ripc.h>', '#include <stdio.h>', 'int main(void) {']
+    lines = ['#include <ripc/call.h>', '#include <stdio.h>', 'int main(void) {']
     for struct, members in csource.structs(header_text):
         lines.append(f'printf("struct {struct} %zu\\n", sizeof(struct {struct}));')
         lines += [f'printf("\\t{member} %zu\\n", offsetof(struct {struct}, {member}));'
@@ -28,10 +28,9 @@ def program(header_text):
     return '\n'.join(lines + ['return 0; }\n'])
 
 
-def layout(header):
-    with open(header) as f:
-        source = program(f.read())
-    include = os.path.dirname(os.path.dirname(os.path.abspath(header)))
+def layout(root):
+    source = program(csource.public_headers(root))
+    include = os.path.join(root, 'include')
     with tempfile.TemporaryDirectory() as folder:
         binary = os.path.join(folder, 'layout')
         subprocess.run(['cc', '-I', include, '-x', 'c', '-', '-o', binary],
@@ -42,11 +41,11 @@ def layout(header):
 def main():
     arguments = sys.argv[1:]
     update = arguments[:1] == ['--update']
-    header, record = arguments[1:] if update else arguments
+    root, record = arguments[1:] if update else arguments
     if sys.maxsize < 2**32:
         print('the record is for 64-bit machines: skipped')
         return 77
-    now = layout(header)
+    now = layout(root)
     if update:
         with open(record, 'w') as f:
             f.write(now)
@@ -58,7 +57,7 @@ def main():
     print(''.join(difflib.unified_diff(before.splitlines(True), now.splitlines(True),
                                        'recorded', 'now')))
     print('The binary interface has changed. If that is meant: tests/abi/layout.py --update '
-          'include/ripc/ripc.h tests/abi/layout.txt, and say so in NEWS.md.')
+          '. tests/abi/layout.txt, and say so in NEWS.md.')
     return 1
 
 

@@ -18,7 +18,7 @@ import csource
 folder = os.path.join(root, 'docs/man')
 # Where the members of a struct have entries.
 PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': 'ripc_path_info',
-         'ripc_stats': 'ripc_stats'}
+         'ripc_stats': 'ripc_stats', 'ripc_question': 'ripc_call'}
 
 
 def read(path):
@@ -88,7 +88,7 @@ def options_missing():
 
 
 def faults():
-    header = read(os.path.join(root, 'include/ripc/ripc.h'))
+    header = csource.public_headers(root)
     for line in list(members_missing(header)) + list(options_missing()):
         yield line
     for function, n_parameters in csource.prototypes(header):

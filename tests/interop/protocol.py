@@ -186,7 +186,7 @@ def decode(data):
     p.version, p.type, p.flags, p.crc, p.src, p.dst, p.token, p.number = r.take(HEADER)
     if p.type == ABORT:
         want(not p.flags, 'flag')
-    elif p.version != 2 or p.flags & 0x80 or p.flags >> 8 and p.type != SHORT:
+    elif p.version != 2 or p.flags >> 8 and p.type != SHORT:
         raise Unknown('version or flag')
     want(1 <= p.type <= 12, 'type')
     want(p.type == ABORT or p.src and p.dst, 'src or dst')

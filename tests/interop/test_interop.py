@@ -178,7 +178,7 @@ def strangers(test):
     assert test.stranger(number=0) == []
     assert test.stranger(version=3) == [(w.ABORT, 0, given)]
     assert peer.log[-1].value == 1 << 2 and peer.log[-1].src == partner.incarnation
-    assert test.stranger(greets=False, token=9, bits=0x80) == [(w.ABORT, 9, 0)]
+    assert test.stranger(w.HELLO_ONLY, number=0, token=9, bits=0x200) == [(w.ABORT, 9, given)]
     assert test.stranger(greets=False, bits=w.LAST) == []
 
 

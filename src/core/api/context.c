@@ -245,6 +245,7 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
+	ripc__map_init(&ctx->calls, seed);
 	ripc__map_init(&ctx->peers, seed);
 	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
@@ -272,6 +273,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_incarnation);
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
+	ripc__map_free(&ctx->calls);
 	ripc__map_free(&ctx->peers);
 	ripc__map_free(&ctx->hosts);
 	free(ctx->slots);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/call/call.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"
 #include "core/message/lent.h"
@@ -79,7 +80,8 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	if (error)
 		return error;
 	lent = lends ? svc->lent.prev : NULL;
-	error = ripc__outgoing_start(svc, request, lends, &outgoing);
+	error = ripc__outgoing_start(svc, request, &(struct sending){.lends = lends, .sums = true},
+		&outgoing);
 	if (error && lent)
 		ripc__lent_free(list_entry(lent, struct lent, node));
 	if (error)
@@ -211,7 +213,7 @@ static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie,
 		list_for_each(out, &partner->outgoing) {
 			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
 
-			if (outgoing->cookie == cookie &&
+			if (outgoing->cookie == cookie && !outgoing->call.kind &&
 					(outgoing->state == OUT_CANCELLING) == cancelling)
 				return outgoing;
 		}
@@ -229,7 +231,8 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 	if (error)
 		return error;
 	ripc__service_get(svc);
-	any = cancel_lent(svc, cookie) || outgoing_with(svc, cookie, true);
+	any = ripc__calls_cancel(svc, cookie);
+	any = cancel_lent(svc, cookie) || any || outgoing_with(svc, cookie, true);
 	/* Cancelling one can end it at once, and so free its partner's others: look anew. */
 	while ((outgoing = outgoing_with(svc, cookie, false))) {
 		ripc__outgoing_cancel(outgoing, -ECANCELED);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/call/call.h"
 #include "core/engine/thread.h"
 #include "core/engine/wait.h"
 #include "core/message/lent.h"
@@ -52,6 +53,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	list_init(&service->queue);
 	list_init(&service->windows);
 	list_init(&service->lent);
+	list_init(&service->calls);
 	builtin_init(service, &service->retry);
 	builtin_init(service, &service->conflict);
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
@@ -196,6 +198,7 @@ void ripc__service_end(struct ripc_service *service)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);
 	ripc__corked_flush(ctx);
+	ripc__calls_end(service);
 	ripc__queue_free(service);
 	ripc__acks_flush(ctx);
 	list_for_each_safe(node, &ctx->partners) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What rooms above do when something changes in a room below (core/upcalls.h). */
+#include "core/call/call.h"
 #include "core/message/message.h"
 #include "core/message/offers.h"
 #include "core/message/queue.h"
@@ -62,12 +63,14 @@ static void partner_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	received_forget(partner);
 	ripc__outgoing_lost(partner, status, gone_us);
+	ripc__calls_lost(partner);
 }
 
 static void partner_forgotten(struct partner *partner)
 {
 	received_forget(partner);
 	ripc__corked_forget(partner);
+	ripc__calls_lost(partner);
 }
 
 static void parked_comes(struct partner *partner, const struct wire_packet *packet)
@@ -98,6 +101,9 @@ const struct upcalls ripc__upcalls = {
 	.waiting_bytes = ripc__held_bytes,
 	.sent_handed = ripc__order_handed,
 	.sent_freed = ripc__outgoing_freed,
+	.answer_came = ripc__answer_came,
+	.question_ended = ripc__question_ended,
+	.call_told = ripc__call_told,
 	.parked_comes = parked_comes,
 	.fence_lifted = ripc__fence_lift,
 };

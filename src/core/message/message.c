@@ -98,6 +98,22 @@ struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_
 	return message;
 }
 
+void ripc__message_is_call(struct message *message, const struct wire_packet *packet)
+{
+	struct ripc_msg *public = &message->public;
+
+	if (packet->call.kind == WIRE_CALL_ASKS) {
+		public->kind = RIPC_QUESTION;
+		public->reply = packet->lends;
+		public->flags = packet->call.value ? RIPC_IDEMPOTENT : 0;
+		public->flags |= packet->h.type == WIRE_SHORT ? RIPC_ASKED_SHORTLY : 0;
+	} else {
+		public->kind = RIPC_ANSWER;
+		public->reply = packet->replies;
+		public->status = -(int)packet->call.value; /* 0: it is no error */
+	}
+}
+
 void ripc__spares_free(struct ripc_context *ctx)
 {
 	struct message *freed = freed_take(ctx);
@@ -148,6 +164,8 @@ void ripc__message_free(struct message *message)
 		ripc__message_free_pool(message);
 	else if (message->home == MESSAGE_OUTGOING)
 		message->ctx->up->sent_freed(message);
+	else if (message->home == MESSAGE_CALL)
+		message->ctx->up->call_told(message);
 	else
 		message->queued = false;
 }

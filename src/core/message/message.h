@@ -25,7 +25,7 @@ struct message {
 	struct partner *partner; /* while it is queued: who sent it; NULL: we did */
 	struct holding held;     /* by that partner, for this message */
 	enum share share;        /* of which */
-	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_BUILTIN } home;
+	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_BUILTIN } home;
 	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
 	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
@@ -34,6 +34,8 @@ struct message {
 /* In one pool block, or NULL. _whole: with the packet's items; copy its payload to the first. */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
+/* What the packet says of a question, or of the answer to one; reply of an answer: its ID. */
+void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);
 /* Without the lock: keeps what most often is freed, a short. False: there is no room for it. */
 bool ripc__message_keep(struct message *message);

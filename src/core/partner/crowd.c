@@ -23,7 +23,8 @@
 static bool is_idle(const struct partner *partner)
 {
 	return partner->peer && list_empty(&partner->outgoing) && !partner->held &&
-		list_empty(&partner->incoming) && !partner->ack_number && !partner->queued;
+		list_empty(&partner->incoming) && !partner->ack_number && !partner->queued &&
+		!partner->n_asked;
 }
 
 /* Would a message that it has sent be taken for a new one, were it forgotten? */

@@ -197,7 +197,7 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
 			return;
 		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming) &&
-				partner->queued == 0)
+				partner->queued == 0 && partner->n_asked == 0)
 			ripc__partner_free(partner);
 		else
 			ripc__partner_touch(partner);

@@ -51,6 +51,8 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		h->flags |= WIRE_F_REPLIES;
 	if (packet->n_returns)
 		h->flags |= WIRE_F_RETURNS;
+	if (packet->call.kind)
+		h->flags |= WIRE_F_CALL;
 	if ((!partner->known || !partner->token_out) && type != WIRE_DATA) {
 		h->flags |= WIRE_F_HELLO;
 		packet->hello = (struct wire_hello){.token = partner->token_in,

@@ -14,6 +14,7 @@
 #include "admit.h"
 #include "core/base/base.h"
 #include "core/memory/pool.h"
+#include "core/message/lent.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/objects.h"
@@ -39,7 +40,7 @@ int ripc__admit(const struct ripc_service *service, const struct wire_packet *pa
 	const struct ripc_context *ctx = service->ctx;
 	uint64_t most = ctx->cfg.message_max_bytes;
 
-	if (service->draining)
+	if (service->draining && packet->call.kind <= WIRE_CALL_ASKS)
 		return -ESHUTDOWN;
 	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
 			packet->announce.total >> 10 > LARGE_MAX ||
@@ -51,7 +52,8 @@ int ripc__admit(const struct ripc_service *service, const struct wire_packet *pa
 bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet)
 {
 	return packet->payload_len == packet->announce.total &&
-		list_empty(&partner->service->windows) && !packet->replies;
+		list_empty(&partner->service->windows) &&
+		!(packet->replies && ripc__lent_by_id(partner->service, packet->replies));
 }
 
 /*

@@ -13,7 +13,9 @@
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/peer/timing.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "deliver.h"
 #include "grant.h"
@@ -29,13 +31,22 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 {
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
-	message->public.kind = RIPC_LONG;
-	message->public.from = partner->id;
-	message->public.from_incarnation = partner->incarnation;
 	if (announce)
 		message->public.reply = announce->lends;
+	if (announce && announce->call.kind)
+		ripc__message_is_call(message, announce);
+	if (!message->public.kind)
+		message->public.kind = RIPC_LONG;
+	message->public.from = partner->id;
+	message->public.from_incarnation = partner->incarnation;
 	stats->long_received++;
 	stats->long_received_bytes += total;
+	if (message->public.kind == RIPC_ANSWER) {
+		if (large)
+			ripc__share_release(partner, SHARE_LARGE, *large);
+		partner->service->ctx->up->answer_came(partner, message);
+		return;
+	}
 	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
 }
 

@@ -99,6 +99,8 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 	if (!incoming->message)
 		goto err_dismiss;
 	incoming->message->public.reply = packet->lends;
+	if (packet->call.kind)
+		ripc__message_is_call(incoming->message, packet);
 	if (incoming->lent)
 		incoming->lent->in_use = true;
 	incoming->partner = partner;

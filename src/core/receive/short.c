@@ -10,6 +10,7 @@
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/partner/share.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "short.h"
 #include "util/crc32c.h"
@@ -84,6 +85,12 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	message->public.reply = packet->lends;
 	stats->short_received++;
 	stats->short_received_bytes += packet->payload_len;
+	if (packet->call.kind)
+		ripc__message_is_call(message, packet);
+	if (message->public.kind == RIPC_ANSWER) {
+		service->ctx->up->answer_came(partner, message);
+		return;
+	}
 	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
 }
 
@@ -101,6 +108,13 @@ static bool may_land(struct partner *partner, const struct wire_packet *packet)
 	return false;
 }
 
+/* An answer has its place with who has asked. */
+static bool may_be_queued(const struct partner *partner, const struct wire_packet *packet)
+{
+	return packet->call.kind > WIRE_CALL_ASKS ||
+		(ripc__queue_has_room(partner) && !partner->service->draining);
+}
+
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
@@ -109,7 +123,7 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	uint8_t *bytes;
 	uint32_t crc = 0;
 
-	if (!ripc__queue_has_room(partner) || service->draining ||
+	if (!may_be_queued(partner, packet) ||
 			ripc__share_left(partner, SHARE_SMALL) < packet->payload_len) {
 		ctx->stats.drop_queue_full++;
 		return;

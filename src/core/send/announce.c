@@ -129,7 +129,7 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	struct location at;
 	uint32_t room = ripc__peer_payload(ctx, partner->peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
-		ripc__order_bytes(outgoing);
+		ripc__extra_bytes(outgoing);
 	uint64_t inline_bytes, unasked;
 
 	wire_clear(&packet);
@@ -159,6 +159,7 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	packet.h.number = outgoing->number;
 	packet.lends = outgoing->lends;
 	packet.replies = outgoing->replies;
+	packet.call = outgoing->call;
 	packet.n_items = outgoing->n_items;
 	packet.announce = (struct wire_announce){.total = outgoing->total,
 		.oldest = ripc__oldest_sent(partner), .n_items = outgoing->n_items,

@@ -23,6 +23,7 @@
 #include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
+#include "core/upcalls.h"
 #include "ended.h"
 #include "opened.h"
 #include "order.h"
@@ -100,10 +101,11 @@ static void take_back_lent(struct outgoing *outgoing)
 		ripc__lent_free(lent);
 }
 
-/* Did the receiver take its references, or may it have? */
+/* Did the receiver take its references, or may it have? Those of an answer are ours in any case. */
 static bool is_given(const struct outgoing *outgoing)
 {
-	return outgoing->flags & RIPC_GIVE && outgoing->outcome != RIPC_NOT_DELIVERED;
+	return outgoing->flags & RIPC_GIVE && (outgoing->outcome != RIPC_NOT_DELIVERED ||
+		outgoing->call.kind > WIRE_CALL_ASKS);
 }
 
 static void drop_given(struct outgoing *outgoing)
@@ -120,12 +122,15 @@ static void report(struct outgoing *outgoing)
 
 	if (is_given(outgoing) && !outgoing->held)
 		drop_given(outgoing);
+	if (outgoing->asked_by)
+		context_of(outgoing)->up->question_ended(outgoing);
 	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
 	public->outcome = outgoing->outcome;
 	public->status = nowait ? outgoing->status : 0;
 	public->from = outgoing->to;
 	public->cookie = outgoing->cookie;
-	outgoing->reported = outgoing->service && (nowait || outgoing->outcome == RIPC_UNKNOWN);
+	outgoing->reported = outgoing->service && !outgoing->call.kind &&
+		(nowait || outgoing->outcome == RIPC_UNKNOWN);
 	if (outgoing->reported)
 		ripc__service_enqueue(outgoing->service, &outgoing->message);
 	else
@@ -233,7 +238,7 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;
 	outgoing->busy = false;
-	outgoing->to_incarnation = partner->incarnation; /* who may hold it: holders.c */
+	outgoing->to_incarnation = partner->incarnation; /* who may hold it: ripc_holders() */
 	ripc__outgoing_unlink(outgoing);
 	outgoing->partner = NULL;
 	list_append(&ctx->ended, &outgoing->node);

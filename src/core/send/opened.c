@@ -67,7 +67,7 @@ static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
 
 static uint32_t keyed_prefix(const struct outgoing *outgoing)
 {
-	return WIRE_HEADER_MAX + ripc__order_bytes(outgoing) + WIRE_ANNOUNCE_BODY +
+	return WIRE_HEADER_MAX + ripc__extra_bytes(outgoing) + WIRE_ANNOUNCE_BODY +
 		24 * outgoing->n_items;
 }
 

@@ -22,10 +22,11 @@ enum order_cut {
 	CUT_FOLLOW,  /* it begins anew with another partner, and this one goes after it */
 };
 
-/* Bytes that it needs in its announcement. */
-static inline uint32_t ripc__order_bytes(const struct outgoing *outgoing)
+/* Bytes of its last extensions in its announcement. */
+static inline uint32_t ripc__extra_bytes(const struct outgoing *outgoing)
 {
-	return outgoing->flags & RIPC_ORDERED ? WIRE_ORDERED : 0;
+	return (outgoing->flags & RIPC_ORDERED ? WIRE_ORDERED : 0) +
+		(outgoing->call.kind ? WIRE_CALL : 0);
 }
 
 /* Nothing ahead of it has failed. */

@@ -40,6 +40,7 @@
 #include "write.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+#define ANSWERS_MAX     4096u /* the same, of an answer to a question */
 #define WRITE_AGAIN_US  1000u /* after the device took no write at all */
 
 static struct outgoing *find(struct partner *partner, uint64_t number)
@@ -520,7 +521,6 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->replies = request->reply_to;
 	outgoing->flags = request->flags;
 	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
-	outgoing->sums = true;
 	outgoing->started_us = service->ctx->now_us;
 	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
 	outgoing->n_items = request->n_items;
@@ -528,8 +528,14 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	return outgoing;
 }
 
+/* So many may be under way to one partner: answers are asked for by those that they go to. */
+static uint32_t waiting_max(const struct sending *like)
+{
+	return like->call.kind > WIRE_CALL_ASKS ? ANSWERS_MAX : WAITING_MAX;
+}
+
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
-		uint64_t lends, struct outgoing **outgoing_out)
+		const struct sending *like, struct outgoing **outgoing_out)
 {
 	struct ripc_context *ctx = service->ctx;
 	struct partner *asker = request->flags & RIPC_ORDERED ? NULL : /* it overtakes nothing */
@@ -548,7 +554,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
 			ripc__order_has_gap(service, partner, request->to))
 		return -ECANCELED;
-	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= WAITING_MAX) {
+	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= waiting_max(like)) {
 		partner->blocked = true;
 		return -EAGAIN;
 	}
@@ -565,7 +571,10 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		return error;
 	}
 	count_foreign(ctx, request);
-	outgoing->lends = lends;
+	outgoing->lends = like->lends;
+	outgoing->call = like->call;
+	outgoing->asked_by = like->asked_by;
+	outgoing->sums = like->sums;
 	outgoing->direct = asker;
 	if (request->flags & RIPC_ORDERED)
 		ripc__order_begin(outgoing);

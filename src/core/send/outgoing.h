@@ -12,6 +12,7 @@
 #include "util/list.h"
 #include "util/timers.h"
 
+struct call;
 struct offer;
 struct opened;
 struct partner;
@@ -45,6 +46,8 @@ struct outgoing {
 	struct list fencing;    /* struct fence: what the network may still use */
 	uint64_t number, previous, to, to_incarnation, total; /* previous: order.h */
 	uint64_t cookie, lends, replies, place; /* place: among all ordered ones (order.h) */
+	struct wire_call call;  /* it is a question or an answer, of which nobody is told the end */
+	struct call *asked_by;  /* but this one, of a question; NULL: it has ended */
 	uint64_t started_us, deadline_us;
 	uint64_t heard_us;      /* last authentic word of the partner about this message */
 	uint64_t told_us;       /* when this partner was first told of it */
@@ -76,10 +79,19 @@ struct outgoing {
 	struct iovec items[];
 };
 
+/* What a long message is, beside what its sender asks for. */
+struct sending {
+	uint64_t lends; /* 0: nothing is lent, and it is no question */
+	struct wire_call call;
+	struct call *asked_by;
+	bool sums; /* as in struct outgoing */
+};
+
 /* Repeats at once what has been announced. */
 void ripc__outgoing_hasten(struct partner *partner);
+/* like: what lends, call and asked_by are to be. */
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
-		uint64_t lends, struct outgoing **outgoing);
+		const struct sending *like, struct outgoing **outgoing);
 /* The partner became ready for announcements: number and start what waits. */
 void ripc__outgoing_advance(struct partner *partner);
 /* It asks to be told again; forgotten: what it received, too; repeat: now, not when it is due. */

@@ -41,7 +41,7 @@ struct held {
 	struct held_short *shorts[HELD_MAX];
 };
 
-/* Bytes before the payload of a short with so many items and reply extensions, at least. */
+/* Bytes before the payload of a short with so many items and extensions of 8 bytes, at least. */
 static uint32_t header_least(uint32_t n_items, uint32_t n_replies)
 {
 	return WIRE_HEADER + n_replies * WIRE_REPLY + (n_items > 1 ? 2 * n_items : 0);
@@ -315,11 +315,12 @@ static int send_early(struct partner *partner, const struct ripc_send *request, 
 	return 0;
 }
 
+/* call: NULL if it is no part of one. */
 static int send_ready(struct partner *partner, const struct ripc_send *request, uint32_t len,
-		uint64_t lends)
+		uint64_t lends, const struct wire_call *call)
 {
 	struct wire_packet packet;
-	uint32_t n_replies = (lends != 0) + (request->reply_to != 0);
+	uint32_t n_replies = (lends != 0) + (request->reply_to != 0) + (call != NULL);
 	struct iovec iov[RIPC_ITEMS_MAX + 1];
 	uint64_t lens[RIPC_ITEMS_MAX];
 	bool hello_apart = false;
@@ -345,6 +346,8 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 	packet.payload_len = len;
 	packet.lends = lends;
 	packet.replies = request->reply_to;
+	if (call)
+		packet.call = *call;
 	packet.h.number = partner->short_next++;
 	used = header_len(partner, request->n_items, n_replies) + len;
 	if (lends && used <= partner_mtu(partner))
@@ -377,7 +380,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	ripc__partner_touch(partner);
 	if (partner->state == PARTNER_READY && !partner->peer->opening &&
 		(partner->resolved || asker))
-		error = send_ready(partner, request, (uint32_t)total, lends);
+		error = send_ready(partner, request, (uint32_t)total, lends, NULL);
 	else
 		error = send_early(partner, request, (uint32_t)total, lends);
 	if (error) {
@@ -405,6 +408,28 @@ int ripc__short_send_items(struct ripc_service *service, uint64_t to, const stru
 			return send_plain(partner, items);
 	}
 	return send_any(service, &(struct ripc_send){.to = to, .items = items, .n_items = n_items});
+}
+
+bool ripc__short_may_go(const struct partner *partner)
+{
+	return partner->state == PARTNER_READY && !partner->peer->opening && !partner->dead;
+}
+
+int ripc__short_call(struct partner *partner, const struct ripc_send *request, uint64_t lends,
+		const struct wire_call *call)
+{
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && total > ripc__short_max(partner))
+		error = -EMSGSIZE;
+	if (error)
+		return error;
+	ripc__partner_touch(partner);
+	error = send_ready(partner, request, (uint32_t)total, lends, call);
+	if (!error)
+		count_sent(partner->service->ctx, total);
+	return error;
 }
 
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)

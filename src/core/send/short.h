@@ -11,6 +11,7 @@ struct iovec;
 struct partner;
 struct ripc_send;
 struct ripc_service;
+struct wire_call;
 
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
 #define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
@@ -18,6 +19,11 @@ struct ripc_service;
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
 int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
 		uint32_t n_items);
+/* Has the partner given its token, and is there a way to it? */
+bool ripc__short_may_go(const struct partner *partner);
+/* A question or an answer to such a partner. -EMSGSIZE: it is too long; -EAGAIN: not now. */
+int ripc__short_call(struct partner *partner, const struct ripc_send *request, uint64_t lends,
+		const struct wire_call *call);
 uint32_t ripc__short_max(struct partner *partner);
 /* The partner was found, or asks to repeat: send what is held. Lost: drop it. */
 void ripc__held_send(struct partner *partner);

@@ -111,7 +111,7 @@ static bool may_write(const struct outgoing *outgoing)
 	const struct device *device = ripc__peer_device(ctx, peer);
 	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t prefix = WIRE_HEADER_MAX + WIRE_ANNOUNCE_BODY + 8 * outgoing->n_items +
-		ripc__order_bytes(outgoing);
+		ripc__extra_bytes(outgoing);
 
 	return ripc__offer_is_here(outgoing) &&
 		device->attr.caps & RIPC_CAP_WRITE && outgoing->partner->token_out &&

@@ -60,6 +60,11 @@ static uint8_t *encode_extensions(uint8_t *at, const struct wire_packet *p)
 		at = encode_returns(at, p);
 	if (p->h.flags & WIRE_F_ORDERED)
 		at = encode_u64(at, p->previous);
+	if (p->h.flags & WIRE_F_CALL) {
+		put32(at, p->call.kind);
+		put32(at + 4, p->call.value);
+		at += WIRE_CALL;
+	}
 	return at;
 }
 

@@ -14,7 +14,8 @@
 #define CRC_END       8u
 #define PULL_BODY     32u
 #define STATUS_END    4096u /* errno values lie below, on every system (Linux: MAX_ERRNO) */
-#define EXTENSIONS    (WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LENDS | WIRE_F_REPLIES | WIRE_F_RETURNS)
+#define EXTENSIONS    (WIRE_F_HELLO | WIRE_F_ACK | WIRE_F_LENDS | WIRE_F_REPLIES | \
+	WIRE_F_RETURNS | WIRE_F_CALL)
 #define COUNT_SHIFT   8 /* SHORT: the number of items in flags */
 
 /* What has been taken from the datagram: everything before "at". */

@@ -20,6 +20,8 @@
  *      RETURNS (only with LENDS) u32 n (1 to 8), u32 zero, then u64 length, u64 address, u64 key
  *              per buffer; all zero if its length is
  *      ORDERED u64 number of the ordered message before it, less than its own; 0: none
+ *      CALL    u32 kind: 1 (only with LENDS), 2 or 3 (only with REPLIES); u32 value: with kind 1
+ *              0 or 1, with 2 zero, with 3 an errno (1 to 4095)
  *   then the body of the type:
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
@@ -140,6 +142,32 @@ static int decode_returns(struct wire_cursor *cursor, struct wire_packet *p)
 	return 0;
 }
 
+/* A question names itself in LENDS, an answer its question in REPLIES. */
+static bool call_allowed(const struct wire_packet *p)
+{
+	switch (p->call.kind) {
+	case WIRE_CALL_ASKS:
+		return p->h.flags & WIRE_F_LENDS && p->lends && p->call.value <= 1;
+	case WIRE_CALL_ANSWERS:
+		return p->h.flags & WIRE_F_REPLIES && p->replies && p->call.value == 0;
+	case WIRE_CALL_FAILS:
+		return p->h.flags & WIRE_F_REPLIES && p->replies && p->call.value &&
+			p->call.value < STATUS_END;
+	default:
+		return false;
+	}
+}
+
+static int decode_call(struct wire_cursor *cursor, struct wire_packet *p)
+{
+	const uint8_t *at = wire_take(cursor, WIRE_CALL);
+
+	if (!at)
+		return -EBADMSG;
+	p->call = (struct wire_call){get32(at), get32(at + 4)};
+	return call_allowed(p) ? 0 : -EBADMSG;
+}
+
 static int decode_extensions(struct wire_cursor *cursor, struct wire_packet *p)
 {
 	int err = 0;
@@ -156,6 +184,8 @@ static int decode_extensions(struct wire_cursor *cursor, struct wire_packet *p)
 		err = decode_returns(cursor, p);
 	if (!err && p->h.flags & WIRE_F_ORDERED)
 		err = decode_value(cursor, &p->previous);
+	if (!err && p->h.flags & WIRE_F_CALL)
+		err = decode_call(cursor, p);
 	return !err && wire_previous(p) && p->previous >= p->h.number ? -EBADMSG : err;
 }
 
@@ -382,6 +412,7 @@ extern inline int wire_decode(const void *data, size_t len, struct wire_packet *
 	if (wire_decode_header(data, len, &p->h) || len > UINT32_MAX)
 		return -EBADMSG;
 	p->lends = p->replies = 0;
+	p->call.kind = 0;
 	p->n_returns = 0;
 	p->n_items = 1;
 	p->lengths = NULL;

@@ -26,15 +26,16 @@
 #define WIRE_REPLY     8
 #define WIRE_RETURN    24
 #define WIRE_ORDERED   8
+#define WIRE_CALL      8
 #define WIRE_RETURNS_MAX 8 /* return buffers that one question opens */
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
-/* The longest header of a packet with all extensions but the last two, before body and payload. */
+/* The longest header with all extensions but the last three, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
 #define WIRE_RETURNS_LEN(n) (8 + WIRE_RETURN * (n))
 /* Longest non-payload part of any packet: an announcement of RIPC_ITEMS_MAX items. */
 #define WIRE_PREFIX_MAX \
-	(WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + WIRE_ORDERED + \
+	(WIRE_HEADER_MAX + WIRE_RETURNS_LEN(WIRE_RETURNS_MAX) + WIRE_ORDERED + WIRE_CALL + \
 	WIRE_ANNOUNCE_BODY + 8 * 64 + 16 * 64)
 #define WIRE_HOLES_MAX  48 /* hole ranges in one PULL */
 
@@ -63,7 +64,8 @@ enum wire_flag {            /* every bit must be understood; unknown ones: ABORT
 	                       of what does not come in datagrams */
 	WIRE_F_RETURNS = 32, /* returns extension: what the answer may be written into */
 	WIRE_F_ORDERED = 64, /* ordered extension: the message that comes before it */
-	WIRE_F_KNOWN = 127
+	WIRE_F_CALL = 128, /* call extension: it is a question, or the answer to one */
+	WIRE_F_KNOWN = 255
 };
 
 struct wire_header {
@@ -91,6 +93,17 @@ struct wire_ack {
 	uint32_t status; /* 0 delivered, else the errno of a refusal */
 	uint64_t also;   /* bit i: number - 64 + i has been delivered */
 	uint32_t echo;   /* of a stamp; 0: none */
+};
+
+enum wire_call_kind {
+	WIRE_CALL_ASKS = 1, /* value: 1 if it may be carried out more than once, else 0 */
+	WIRE_CALL_ANSWERS,     /* value: 0 */
+	WIRE_CALL_FAILS,       /* value: why, as a Linux errno */
+};
+
+struct wire_call {
+	uint32_t kind; /* 0: the packet has no such extension */
+	uint32_t value;
 };
 
 /* Body of ANNOUNCE: 40 bytes, then 8 per item (its length). */
@@ -154,6 +167,7 @@ struct wire_packet {
 	const struct wire_return *offers; /* to encode: the return buffers */
 	const uint8_t *returns;    /* decoded: see wire_return_at() */
 	uint64_t previous;         /* WIRE_F_ORDERED: see wire_previous() */
+	struct wire_call call;     /* WIRE_F_CALL */
 	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us; ABORT: bit i:
 	                              version i is understood */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
@@ -187,7 +201,8 @@ static inline uint64_t wire_previous(const struct wire_packet *packet)
  * Takes a datagram apart without reading its payload or checking its checksum. 0; -EBADMSG:
  * malformed (*packet is undefined); -EPROTONOSUPPORT: version or flag unknown (h is filled, the
  * rest is undefined). ABORT is the same in every version. Fields that the packet does not have are
- * undefined, except that lends, replies, n_returns and n_items are 0 and lengths is NULL.
+ * undefined, except that lends, replies, call.kind, n_returns and n_items are 0, and lengths is
+ * NULL.
  */
 int wire_decode(const void *data, size_t len, struct wire_packet *packet);
 /*

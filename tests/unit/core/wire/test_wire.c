@@ -406,7 +406,7 @@ static const struct lie lies[] = {
 	{ "echo", "type 0", 1, 1, 0, -EBADMSG },
 	{ "echo", "type unknown", 1, 1, WIRE_TYPE_END, -EBADMSG },
 	{ "echo", "type of a resolver packet", 1, 1, WIRE_QUESTION, -EBADMSG },
-	{ "echo", "flag unknown", 2, 2, 0x80, -EPROTONOSUPPORT },
+	{ "echo", "flag of a call", 2, 2, WIRE_F_CALL, -EBADMSG },
 	{ "echo", "flag of a question", 2, 2, 0x20, -EBADMSG },
 	{ "short, offers a return buffer", "lends nothing", 2, 1, 0x20, -EBADMSG },
 	{ "short, offers a return buffer", "no buffers", BODY + 8, 4, 0, -EBADMSG },
@@ -421,7 +421,7 @@ static const struct lie lies[] = {
 	{ "announce, written", "keys 5", BODY + 8 + 28, 4, 5, -EBADMSG },
 	{ "announce, written", "keys beyond the end", BODY + 8 + 28, 4, 1, -EBADMSG },
 	{ "echo", "upper flag unknown", 2, 2, 0x0100, -EPROTONOSUPPORT },
-	{ "short, one item", "flag unknown", 2, 1, 0x80, -EPROTONOSUPPORT },
+	{ "short, one item", "a call without its bytes", 2, 1, WIRE_F_CALL, -EBADMSG },
 	{ "echo", "LENDS has no meaning here", 2, 2, WIRE_F_LENDS, -EBADMSG },
 	{ "echo", "LAST has no meaning here", 2, 2, WIRE_F_LAST, -EBADMSG },
 	{ "answer, delivered", "ACK twice", 2, 2, WIRE_F_ACK, -EBADMSG },
@@ -535,7 +535,8 @@ START_TEST(encode__prefix_max_suffices)
 {
 	struct meaning m = { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_KNOWN, 1, 1), .n_items = 64,
 		SOME_HELLO, SOME_ACK,
-		.n_returns = WIRE_RETURNS_MAX,
+		.n_returns = WIRE_RETURNS_MAX, .lends = 1, .replies = 1,
+		.call = {WIRE_CALL_ASKS, 1},
 		.announce = {.n_items = 64, .keys = 1, .total = 64} } };
 	uint8_t bytes[WIRE_PREFIX_MAX];
 	struct wire_packet p;

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Public calls: questions and answers. */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/call/call.h"
+#include "core/call/reply.h"
+#include "core/engine/summing.h"
+#include "core/engine/wait.h"
+#include "core/message/message.h"
+#include "core/objects.h"
+#include "core/send/outgoing.h"
+#include "ripc/call.h"
+#include "service.h"
+
+/* Copies what the caller's struct has. */
+static int check_call(struct ripc_service *svc, const struct ripc_question *call,
+		struct ripc_question *request)
+{
+	memset(request, 0, sizeof(*request));
+	if (!svc || !call || call->size < sizeof(*call) || call->size > 4096)
+		return -EINVAL;
+	memcpy(request, call, sizeof(*request));
+	if (request->to == 0 || request->flags & ~RIPC_IDEMPOTENT || request->timeout_ms < 0 ||
+			!request->items || request->n_items == 0 ||
+			request->n_items > RIPC_ITEMS_MAX || request->n_returns > RIPC_ITEMS_MAX ||
+			(request->n_returns && !request->returns))
+		return -EINVAL;
+	return 0;
+}
+
+static bool call_ended(void *arg)
+{
+	const struct call *call = arg;
+
+	return call->state == CALL_ENDED;
+}
+
+static int call_wait(struct ripc_context *ctx, struct call *call, struct ripc_msg **answer,
+		enum ripc_outcome *asked)
+{
+	int status;
+
+	if (call->outgoing)
+		ripc__sum_follows(call->outgoing);
+	ripc__wait(ctx, call_ended, call, UINT64_MAX);
+	status = call->status;
+	*asked = call->asked;
+	if (call->answer && status)
+		ripc__message_free(call->answer);
+	else if (call->answer)
+		*answer = &call->answer->public;
+	ripc__call_free(call);
+	return status;
+}
+
+int ripc_call(struct ripc_service *svc, const struct ripc_question *call, struct ripc_msg **answer,
+		enum ripc_outcome *asked)
+{
+	enum ripc_outcome result = RIPC_NOT_DELIVERED;
+	struct ripc_question request;
+	struct call *open;
+	int error = answer ? check_call(svc, call, &request) : -EINVAL;
+
+	if (!error)
+		error = ripc__enter(svc->ctx);
+	if (!error) {
+		struct ripc_context *ctx = svc->ctx;
+
+		error = ripc__call_begin(svc, &request, true, &open);
+		if (!error)
+			error = call_wait(ctx, open, answer, &result);
+		ripc__leave(ctx);
+	}
+	if (asked)
+		*asked = result;
+	return error;
+}
+
+int ripc_call_start(struct ripc_service *svc, const struct ripc_question *call)
+{
+	struct ripc_question request;
+	struct ripc_context *ctx;
+	struct call *open;
+	int error = check_call(svc, call, &request);
+
+	if (error)
+		return error;
+	ctx = svc->ctx;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	error = ripc__call_begin(svc, &request, false, &open);
+	if (!error && open && open->outgoing)
+		ripc__sum_follows(open->outgoing);
+	ripc__leave(ctx);
+	return error;
+}
+
+static int reply(struct ripc_service *svc, const struct ripc_msg *question,
+		const struct reply *reply)
+{
+	struct outgoing *outgoing;
+	struct ripc_context *ctx;
+	int error;
+
+	if (!svc || !question || question->kind != RIPC_QUESTION || !question->from ||
+			!question->reply)
+		return -EINVAL;
+	ctx = svc->ctx;
+	error = ripc__enter_hastily(ctx);
+	if (error)
+		return error;
+	error = ripc__reply(svc, question, reply, &outgoing);
+	if (!error && outgoing)
+		ripc__sum_follows(outgoing);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_reply(struct ripc_service *svc, const struct ripc_msg *question,
+		const struct iovec *items, uint32_t n_items, uint32_t flags)
+{
+	const struct reply answer = {.items = items, .n_items = n_items, .flags = flags};
+
+	if (flags & ~RIPC_GIVE || n_items > RIPC_ITEMS_MAX || (n_items && !items))
+		return -EINVAL;
+	return reply(svc, question, &answer);
+}
+
+int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, int error)
+{
+	return error < 0 && error >= -4095 ? reply(svc, question,
+		&(struct reply){.status = error}) : -EINVAL;
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls: a question, its answer, and what is told where none comes (docs/protocol.md, Calls).
+ *
+ * Design notes. A question is a long message, so that its sender learns what became of it; one that
+ * may be carried out more than once goes as a short first, where it fits, and as a long message
+ * under the same ID when no answer has come in time. A question that was certainly not delivered
+ * is asked again until its deadline. One of which this is not known ends, unless it may be carried
+ * out more than once. While an answer is waited for, its partner is asked now and then whether it
+ * is there, so that its end is noticed. Each attempt lends the return buffers under an ID of its
+ * own: what comes late for an earlier one finds nothing.
+ *
+ * The caller gets its memory back with the end: what the network may still use is waited for first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "core/base/base.h"
+#include "core/message/lent.h"
+#include "core/message/queue.h"
+#include "core/message/returns.h"
+#include "core/objects.h"
+#include "core/partner/find.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/partner/token.h"
+#include "core/peer/path.h"
+#include "core/peer/timing.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
+#include "core/wire/wire.h"
+#include "util/map.h"
+
+#define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
+#define FREE_US      1000u    /* memory that the network uses is looked at so often */
+#define SHORT_US     20000u   /* an answer to a short is waited for so long at least */
+#define THERE_US     1000000u /* after so much silence a partner is asked whether it is there */
+
+static struct ripc_context *context_of(const struct call *call)
+{
+	return call->failure.ctx;
+}
+
+static void timer_set(struct call *call, uint64_t at_us)
+{
+	at_us = at_us < call->deadline_us || call->state >= CALL_ENDING ? at_us : call->deadline_us;
+	ripc__timer_set(&context_of(call)->timers, &call->timer, at_us);
+}
+
+static void partner_leave(struct call *call)
+{
+	if (call->partner)
+		call->partner->n_asked--;
+	call->partner = NULL;
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static void forget(struct call *call)
+{
+	struct ripc_context *ctx = context_of(call);
+
+	partner_leave(call);
+	list_remove(&call->node);
+	ripc__map_remove(&ctx->calls, call->id);
+	ripc__timer_dismiss(ctx, &call->timer);
+	call->service->n_calls--;
+	ctx->stats.calls_open--;
+}
+
+void ripc__call_free(struct call *call)
+{
+	free(call->returns);
+	free(call);
+}
+
+static void tell(struct call *call)
+{
+	struct message *message = call->answer ? call->answer : &call->failure;
+
+	message->public.kind = RIPC_ANSWER;
+	message->public.answers = call->cookie;
+	if (!call->answer) {
+		message->public.status = call->status;
+		message->public.from = call->to;
+	}
+	message->public.outcome = call->asked;
+	ripc__service_enqueue(call->service, message);
+	if (call->answer)
+		ripc__call_free(call);
+}
+
+static void conclude(struct call *call)
+{
+	struct ripc_context *ctx = context_of(call);
+
+	forget(call);
+	if (call->answer)
+		ctx->stats.calls_answered++;
+	else
+		ctx->stats.calls_failed++;
+	call->state = CALL_ENDED;
+	ctx->changed = true;
+	if (!call->waiter)
+		tell(call);
+}
+
+void ripc__call_told(struct message *message)
+{
+	ripc__call_free(list_entry(message, struct call, failure));
+}
+
+/* Nothing lands in the return buffers any more. */
+static bool returns_are_free(struct call *call)
+{
+	struct lent *lent = call->n_returns ? ripc__lent_by_id(call->service, call->id) : NULL;
+
+	if (!lent)
+		return true;
+	lent->cancelled = true;
+	if (!ripc__returns_withdraw(lent, false) || lent->in_use)
+		return false;
+	ripc__lent_free(lent);
+	return true;
+}
+
+static void hold_back(struct call *call)
+{
+	call->state = CALL_PAUSED;
+	call->again = false;
+	timer_set(call, context_of(call)->now_us + AGAIN_US);
+}
+
+/* Ends it, or has it asked again, as soon as the network is done with its memory. */
+static void end_when_free(struct call *call)
+{
+	if (call->outgoing || !returns_are_free(call))
+		timer_set(call, context_of(call)->now_us + FREE_US);
+	else if (call->again)
+		hold_back(call);
+	else
+		conclude(call);
+}
+
+static void end(struct call *call, int status)
+{
+	partner_leave(call);
+	call->state = CALL_ENDING;
+	call->again = false;
+	call->status = status;
+	end_when_free(call);
+}
+
+/* Of the question, which the caller has not got back: cancels it, or says that it has arrived. */
+static void outgoing_end(struct call *call)
+{
+	struct partner *partner = call->outgoing->partner;
+	struct wire_ack done = {.number = call->outgoing->number};
+
+	if (!partner)
+		return; /* it has ended, and the network is about to let it go */
+	if (call->answer && call->answer->public.from_incarnation == partner->incarnation &&
+			done.number)
+		ripc__outgoing_answer(partner, &done);
+	else
+		ripc__outgoing_cancel(call->outgoing, -ECANCELED);
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static struct ripc_send request_of(const struct call *call)
+{
+	uint64_t left_us = call->deadline_us - context_of(call)->now_us;
+
+	return (struct ripc_send){.size = sizeof(struct ripc_send), .to = call->to,
+		.to_incarnation = call->to_incarnation, .items = call->items,
+		.n_items = call->n_items, .returns = call->returns, .n_returns = call->n_returns,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .cookie = call->cookie,
+		.timeout_ms = (int32_t)(left_us / 1000 ? left_us / 1000 : 1)};
+}
+
+static struct wire_call question_of(const struct call *call)
+{
+	return (struct wire_call){WIRE_CALL_ASKS, (call->flags & RIPC_IDEMPOTENT) != 0};
+}
+
+/* Lends the return buffers, and makes the call known by a new ID. */
+static int identify(struct call *call, const struct ripc_send *request)
+{
+	struct ripc_context *ctx = context_of(call);
+	uint64_t id;
+	int error = ripc__lend(call->service, request, &id);
+
+	if (error)
+		return error;
+	id = id ? id : ripc__nonce(ctx);
+	if (call->id)
+		ripc__map_remove(&ctx->calls, call->id);
+	call->id = id;
+	return ripc__map_put(&ctx->calls, id, call);
+}
+
+static void asked(struct call *call, struct partner *partner)
+{
+	call->partner = partner;
+	partner->n_asked++;
+	call->state = CALL_ASKED;
+	call->heard_us = context_of(call)->now_us;
+}
+
+/* How long an answer to a short may take before it is taken to be lost. */
+static uint64_t patience_us(const struct call *call)
+{
+	uint64_t rto_us = ripc__peer_rto(context_of(call), call->partner->peer);
+
+	return 2 * rto_us > SHORT_US ? 2 * rto_us : SHORT_US;
+}
+
+/* One that may be carried out twice, to a partner that is ready. False: it does not go so. */
+static bool ask_shortly(struct call *call, const struct ripc_send *request)
+{
+	struct wire_call question = question_of(call);
+	struct partner *partner;
+
+	if (call->tried_short || !(call->flags & RIPC_IDEMPOTENT))
+		return false;
+	call->tried_short = true;
+	if (ripc__partner_for_call(call->service, call->to, &partner) || !partner->resolved ||
+			!ripc__short_may_go(partner) || (call->to_incarnation &&
+			call->to_incarnation != partner->incarnation))
+		return false;
+	if (ripc__short_call(partner, request, call->id, &question))
+		return false;
+	asked(call, partner);
+	call->by_short = true;
+	call->asked = RIPC_UNKNOWN;
+	timer_set(call, context_of(call)->now_us + patience_us(call));
+	return true;
+}
+
+static bool may_pass(int error)
+{
+	switch (error) {
+	case -EINVAL:
+	case -EMSGSIZE:
+	case -EPROTONOSUPPORT:
+	case -ECANCELED:
+	case -EACCES:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static int ask_at_length(struct call *call, const struct ripc_send *request, bool sums)
+{
+	const struct sending like = {.lends = call->id, .call = question_of(call),
+		.asked_by = call, .sums = sums};
+
+	call->state = CALL_ASKING;
+	call->by_short = false;
+	ripc__timer_stop(&context_of(call)->timers, &call->timer);
+	return ripc__outgoing_start(call->service, request, &like, &call->outgoing);
+}
+
+/* sums: an API call computes the checksum of what is read meanwhile. */
+static int ask(struct call *call, bool sums)
+{
+	struct ripc_send request = request_of(call);
+	int error = identify(call, &request);
+
+	if (error)
+		return error;
+	if (ask_shortly(call, &request))
+		return 0;
+	return ask_at_length(call, &request, sums);
+}
+
+/* Certainly nobody has it. That nobody has the ID is not less true when there is no time to ask. */
+static void ask_failed(struct call *call, int error)
+{
+	if (error != -ETIMEDOUT || call->status != -ENOENT)
+		call->status = error;
+	call->asked = RIPC_NOT_DELIVERED;
+	call->state = CALL_ENDING;
+	call->again = may_pass(error);
+	end_when_free(call);
+}
+
+static void ask_again(struct call *call)
+{
+	int error = ask(call, false);
+
+	context_of(call)->stats.calls_repeated++;
+	if (error)
+		ask_failed(call, error);
+}
+
+/* The short, or its answer, seems to be lost: the same question as a long message. */
+static void ask_for_sure(struct call *call)
+{
+	struct ripc_send request = request_of(call);
+	int error;
+
+	partner_leave(call);
+	context_of(call)->stats.calls_repeated++;
+	error = ask_at_length(call, &request, false);
+	if (error)
+		ask_failed(call, error);
+}
+
+/* ---- waiting for the answer -------------------------------------------------------------- */
+
+/* The partner is there no more: is the question asked again, of its successor? */
+static void lost(struct call *call)
+{
+	partner_leave(call);
+	if (!(call->flags & RIPC_IDEMPOTENT)) {
+		end(call, -ECONNRESET);
+		return;
+	}
+	call->status = -ECONNRESET;
+	call->state = CALL_ENDING;
+	call->again = true;
+	call->tried_short = false;
+	end_when_free(call);
+}
+
+static uint64_t last_word_us(const struct call *call)
+{
+	struct ripc_context *ctx = context_of(call);
+	uint64_t silent_us = (uint64_t)((uint32_t)(ctx->now_us >> 10) - call->partner->heard) << 10;
+
+	return silent_us < ctx->now_us - call->heard_us ? ctx->now_us - silent_us : call->heard_us;
+}
+
+/* Once a second, for all calls. */
+static void ask_whether_there(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet;
+
+	if ((uint32_t)(ctx->now_us >> 10) - partner->sounded < THERE_US >> 11)
+		return;
+	partner->sounded = (uint32_t)(ctx->now_us >> 10);
+	wire_clear(&packet);
+	packet.value = ripc__nonce(ctx);
+	packet.stamp = ctx->now_us;
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__partner_send(partner, &packet);
+}
+
+static void watch(struct call *call)
+{
+	struct ripc_context *ctx = context_of(call);
+
+	call->heard_us = ripc__heard_us(ctx, &call->timer, last_word_us(call));
+	if (call->by_short && ctx->now_us < call->deadline_us) {
+		ask_for_sure(call);
+		return;
+	}
+	if (ctx->now_us - call->heard_us >= ripc__silence_us(ctx)) {
+		ripc__partner_suspect(call->partner);
+		lost(call);
+		return;
+	}
+	if (ctx->now_us - call->heard_us >= THERE_US)
+		ask_whether_there(call->partner);
+	timer_set(call, ctx->now_us + THERE_US);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct call *call = list_entry(timer, struct call, timer);
+	struct ripc_context *ctx = owner;
+
+	if (call->state == CALL_ENDING) {
+		if (call->outgoing)
+			outgoing_end(call);
+		if (!call->timer.index) /* else the question has ended with that */
+			end_when_free(call);
+	} else if (ctx->now_us >= call->deadline_us) {
+		end(call, call->state == CALL_ASKED ? -ETIMEDOUT : call->status);
+	} else if (call->state == CALL_PAUSED) {
+		ask_again(call);
+	} else if (call->state == CALL_ASKED) {
+		watch(call);
+	}
+}
+
+void ripc__question_ended(struct outgoing *outgoing)
+{
+	struct call *call = outgoing->asked_by;
+	struct partner *partner;
+
+	call->outgoing = NULL;
+	outgoing->asked_by = NULL;
+	if (!call->service) { /* closed: only its caller is left */
+		call->state = CALL_ENDED;
+		context_of(call)->changed = true;
+		return;
+	}
+	if (call->state == CALL_ENDING) {
+		if (!call->timer.index)
+			timer_set(call, context_of(call)->now_us);
+		return;
+	}
+	call->asked = outgoing->outcome;
+	partner = ripc__pair_at(context_of(call), call->service->incarnation,
+		outgoing->to_incarnation, 0);
+	if (outgoing->outcome == RIPC_DELIVERED && partner && !partner->dead) {
+		asked(call, partner);
+		timer_set(call, context_of(call)->now_us + THERE_US);
+	} else if (outgoing->outcome == RIPC_NOT_DELIVERED) {
+		ask_failed(call, outgoing->status);
+	} else {
+		lost(call);
+	}
+}
+
+void ripc__answer_came(struct partner *partner, struct message *message)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct call *call = ripc__map_get(&ctx->calls, message->public.reply);
+
+	message->public.reply = 0;
+	if (!call || call->service != partner->service || call->to != partner->id ||
+			call->state == CALL_ENDING ||
+			(call->to_incarnation && call->to_incarnation != partner->incarnation)) {
+		ctx->stats.answers_late++;
+		ripc__message_free(message);
+		return;
+	}
+	call->answer = message;
+	call->asked = RIPC_DELIVERED;
+	end(call, message->public.status);
+	/* It is asked to end by the timer, as this partner is being served now. */
+	if (call->state == CALL_ENDING && call->outgoing)
+		timer_set(call, ctx->now_us);
+}
+
+void ripc__calls_lost(struct partner *partner)
+{
+	struct ripc_service *service = partner->service;
+
+	if (!partner->n_asked)
+		return;
+	list_for_each_safe(node, &service->calls) {
+		struct call *call = list_entry(node, struct call, node);
+
+		if (call->partner == partner)
+			lost(call);
+	}
+}
+
+/* ---- beginning, and being called off ----------------------------------------------------- */
+
+static struct call *call_alloc(struct ripc_service *service, const struct ripc_question *request)
+{
+	struct call *call = calloc(1, sizeof(*call) + request->n_items * sizeof(struct iovec));
+	size_t returns = request->n_returns * sizeof(struct ripc_buffer);
+
+	if (!call)
+		return NULL;
+	call->returns = returns ? malloc(returns) : NULL;
+	if (returns && !call->returns) {
+		free(call);
+		return NULL;
+	}
+	call->service = service;
+	call->failure.ctx = service->ctx;
+	call->failure.home = MESSAGE_CALL;
+	list_init(&call->failure.node);
+	call->timer.fire = fire;
+	call->to = request->to;
+	call->to_incarnation = request->to_incarnation;
+	call->cookie = request->cookie;
+	call->flags = request->flags;
+	call->n_items = request->n_items;
+	call->n_returns = request->n_returns;
+	memcpy(call->items, request->items, request->n_items * sizeof(struct iovec));
+	if (returns)
+		memcpy(call->returns, request->returns, returns);
+	return call;
+}
+
+static void enter(struct call *call)
+{
+	struct ripc_service *service = call->service;
+
+	list_append(&service->calls, &call->node);
+	service->n_calls++;
+	service->ctx->stats.calls_open++;
+}
+
+int ripc__call_begin(struct ripc_service *service, const struct ripc_question *request, bool waiter,
+		struct call **call_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	uint64_t timeout_ms = request->timeout_ms ? (uint64_t)request->timeout_ms :
+		ctx->cfg.timeout_ms;
+	struct call *call;
+	int error;
+
+	if (service->closing)
+		return -ESHUTDOWN;
+	if (service->n_calls >= CALLS_MAX) {
+		ctx->stats.calls_refused++;
+		return -EAGAIN;
+	}
+	call = call_alloc(service, request);
+	if (!call)
+		return -ENOMEM;
+	error = ripc__timer_admit(ctx);
+	if (error) {
+		ripc__call_free(call);
+		return error;
+	}
+	call->waiter = waiter;
+	call->asked = RIPC_NOT_DELIVERED;
+	call->deadline_us = ctx->now_us + timeout_ms * 1000;
+	enter(call);
+	*call_out = call;
+	error = ask(call, true);
+	if (!error)
+		return 0;
+	if (may_pass(error) && error != -ENOMEM && error != -EAGAIN) {
+		ask_failed(call, error);
+		return 0;
+	}
+	ctx->stats.calls_refused += error == -EAGAIN;
+	(void)returns_are_free(call); /* nobody was told of them */
+	forget(call);
+	ripc__call_free(call);
+	return error;
+}
+
+static void cancel(struct call *call)
+{
+	if (call->state == CALL_ENDING)
+		return;
+	end(call, -ECANCELED);
+}
+
+bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
+{
+	bool any = false;
+
+	list_for_each_safe(node, &service->calls) {
+		struct call *call = list_entry(node, struct call, node);
+
+		if (call->cookie != cookie)
+			continue;
+		any = true;
+		cancel(call);
+	}
+	return any;
+}
+
+void ripc__calls_end(struct ripc_service *service)
+{
+	list_for_each_safe(node, &service->calls) {
+		struct call *call = list_entry(node, struct call, node);
+
+		forget(call);
+		if (call->answer)
+			ripc__message_free(call->answer);
+		call->answer = NULL;
+		call->service = NULL;
+		call->status = -ECANCELED;
+		call->state = call->outgoing ? CALL_ENDING : CALL_ENDED;
+		if (call->waiter)
+			continue;
+		if (call->outgoing)
+			call->outgoing->asked_by = NULL;
+		ripc__call_free(call);
+	}
+	service->ctx->changed = true;
+}

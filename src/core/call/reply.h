@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Answers to questions. */
+#ifndef RIPC_REPLY_H
+#define RIPC_REPLY_H
+
+#include "ripc/ripc.h"
+
+struct outgoing;
+struct ripc_service;
+
+/* What is answered: items, or a status. */
+struct reply {
+	const struct iovec *items;
+	uint32_t n_items, flags; /* RIPC_GIVE */
+	int status;              /* 0, or a negative errno; then the items are not looked at */
+};
+
+/* See ripc_reply(). *outgoing: the long message that it has become; NULL: none. */
+int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
+		const struct reply *reply, struct outgoing **outgoing);
+
+#endif
