@@ -41,8 +41,8 @@ static void both_open(struct pair *pair, int i)
 static struct ripc_question call_to(uint64_t to, const struct iovec *items, uint32_t n,
 		int i)
 {
-	return (struct ripc_question){.size = sizeof(struct ripc_question), .to = to, .items = items,
-		.n_items = n, .flags = flags_of(i), .timeout_ms = PATIENCE_MS};
+	return (struct ripc_question){.size = sizeof(struct ripc_question), .to = to,
+		.items = items,		.n_items = n, .flags = flags_of(i), .timeout_ms = PATIENCE_MS};
 }
 
 /* ---- a server ---------------------------------------------------------------------------- */
