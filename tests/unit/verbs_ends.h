@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../fake/verbs.h"
+#include "backends/verbs/path.h"
 #include "backends/verbs/verbs.h"
 #include "virtual_clock.h"
 

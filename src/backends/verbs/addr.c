@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "addr.h"
 #include "util/bytes.h"
-#include "verbs.h"
 
 #define NUMBER_MAX 0xffffffu /* of queue pairs and packets: 24 bits */
 #define QKEY_MAX   0x7fffffffu /* those above are the administrator's */
+#define HOPS       64
 
 static const uint8_t zeros[16], mapped[12] = {[10] = 0xff, 0xff};
 
@@ -85,6 +86,18 @@ void ripc__verbs_addr_text(const struct ripc__addr *addr, char text[64])
 		return;
 	}
 	snprintf(text, 64, "%.45s qp %u", gid, own.qpn);
+}
+
+void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct verbs_addr *addr,
+		struct ibv_ah_attr *attr)
+{
+	*attr = (struct ibv_ah_attr){
+		.grh = {.sgid_index = rdma->gid_index, .hop_limit = HOPS},
+		.is_global = 1,
+		.dlid = addr->lid,
+		.port_num = rdma->port,
+	};
+	memcpy(&attr->grh.dgid, addr->gid, sizeof(addr->gid));
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */

@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/bytes.h"
+#include "link.h"
+#include "path.h"
+#include "send.h"
 #include "util/siphash.h"
-#include "verbs.h"
 
 #define ASK_US      20000u    /* at first; then twice as long each time, */
 #define ASK_MAX_US  160000u   /* up to this, */
@@ -42,11 +43,6 @@ static uint64_t link_key(const struct verbs_port *port, const struct verbs_addr 
 	bound.mtu = 0; /* the route and the datagrams may differ in it */
 	ripc__verbs_addr_encode(&bound, bytes);
 	return ripc__siphash(port->secret, bytes, sizeof(bytes));
-}
-
-void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us)
-{
-	port->due_us = at_us < port->due_us ? at_us : port->due_us;
 }
 
 static void touch(struct verbs_link *link)
@@ -140,17 +136,24 @@ static void answer(struct verbs_link *link, enum verbs_setup_type type, uint64_t
 
 /* ---- room -------------------------------------------------------------------------------- */
 
+static void destroyed(struct verbs_pair *pair);
+
+static void destroy(struct verbs_pair *pair)
+{
+	ripc__verbs_pair_destroy(pair, destroyed);
+}
+
 static void close_client(struct verbs_link *link)
 {
 	say(link, VERBS_CLIENT_GONE, &link->client);
 	ripc__rdma_flow_fail(&link->flow); /* what is to be read goes by the next one */
-	ripc__verbs_pair_destroy(&link->client);
+	destroy(&link->client);
 }
 
 static void close_server(struct verbs_link *link)
 {
 	say(link, VERBS_SERVER_GONE, &link->server);
-	ripc__verbs_pair_destroy(&link->server);
+	destroy(&link->server);
 }
 
 static bool client_is_idle(const struct verbs_link *link)
@@ -206,7 +209,7 @@ static void client_fail(struct verbs_link *link, int error)
 		ripc__verbs_path_doubt(link->path);
 	ripc__rdma_flow_refuse(&link->flow, error);
 	if (link->client.state != VERBS_NONE)
-		ripc__verbs_pair_destroy(&link->client);
+		destroy(&link->client);
 }
 
 static uint8_t least(int a, int b)
@@ -214,6 +217,26 @@ static uint8_t least(int a, int b)
 	int less = a < b ? a : b;
 
 	return (uint8_t)(less < (int)RIPC__RDMA_READS_OF_QP ? less : (int)RIPC__RDMA_READS_OF_QP);
+}
+
+static void client_ask(struct verbs_link *link, uint64_t now_us)
+{
+	struct verbs_pair *pair = &link->client;
+
+	say(link, VERBS_REQUEST, pair);
+	pair->due_us = now_us + pair->wait_us;
+	pair->wait_us = 2 * pair->wait_us < ASK_MAX_US ? 2 * pair->wait_us : ASK_MAX_US;
+	ripc__verbs_due_at(link->port, pair->due_us);
+}
+
+static void client_built(struct verbs_pair *pair)
+{
+	pair->state = VERBS_ASKING;
+	if (pair->error || pair->unwanted) {
+		client_fail(pair->link, pair->error ? pair->error : -ECANCELED);
+		return;
+	}
+	client_ask(pair->link, ripc__rdma_now_us());
 }
 
 /* Begins to connect, if something waits for it. */
@@ -242,27 +265,7 @@ static void client_want(struct verbs_link *link)
 	pair->reads = least(port->rdma->attr.max_qp_init_rd_atom, RIPC__RDMA_READS_OF_QP);
 	pair->until_us = now_us + GIVE_UP_US;
 	pair->wait_us = ASK_US;
-	ripc__verbs_pair_build(pair);
-}
-
-static void client_ask(struct verbs_link *link, uint64_t now_us)
-{
-	struct verbs_pair *pair = &link->client;
-
-	say(link, VERBS_REQUEST, pair);
-	pair->due_us = now_us + pair->wait_us;
-	pair->wait_us = 2 * pair->wait_us < ASK_MAX_US ? 2 * pair->wait_us : ASK_MAX_US;
-	ripc__verbs_due_at(link->port, pair->due_us);
-}
-
-static void client_built(struct verbs_link *link)
-{
-	if (link->client.error || link->client.unwanted) {
-		client_fail(link, link->client.error ? link->client.error : -ECANCELED);
-		return;
-	}
-	link->client.state = VERBS_ASKING;
-	client_ask(link, ripc__rdma_now_us());
+	ripc__verbs_pair_build(pair, client_built);
 }
 
 /* Its reads that were posted come back, then it goes. */
@@ -281,7 +284,21 @@ static void client_check(struct verbs_link *link)
 	if (link->client.state == VERBS_READY && link->flow.failed)
 		client_break(link);
 	if (link->client.state == VERBS_FLUSHING && link->flow.n_posted == 0)
-		ripc__verbs_pair_destroy(&link->client);
+		destroy(&link->client);
+}
+
+static void client_connected(struct verbs_pair *pair)
+{
+	struct verbs_link *link = pair->link;
+
+	pair->state = VERBS_READY;
+	if (pair->error || pair->unwanted) {
+		client_fail(link, pair->error ? pair->error : -ECANCELED);
+		return;
+	}
+	link->stalled_us = 0;
+	ripc__rdma_flow_start(&link->flow, pair->qp, pair->reads);
+	client_check(link);
 }
 
 static void client_heard(struct verbs_link *link, const struct verbs_setup *setup)
@@ -307,11 +324,36 @@ static void client_heard(struct verbs_link *link, const struct verbs_setup *setu
 		pair->remote_qpn = setup->qpn;
 		pair->mtu = setup->mtu < pair->mtu ? setup->mtu : pair->mtu;
 		pair->reads = least(setup->reads, pair->reads);
-		ripc__verbs_pair_connect(pair);
+		ripc__verbs_pair_connect(pair, client_connected);
 	}
 }
 
+static void destroyed(struct verbs_pair *pair)
+{
+	struct verbs_link *link = pair->link;
+
+	if (pair->is_server) {
+		pair->nonce = 0;
+		return;
+	}
+	ripc__rdma_flow_stop(&link->flow, -ECONNRESET);
+	client_want(link);
+}
+
 /* ---- the server -------------------------------------------------------------------------- */
+
+static void server_built(struct verbs_pair *pair)
+{
+	struct verbs_link *link = pair->link;
+
+	if (pair->error)
+		answer(link, VERBS_REFUSE, pair->nonce);
+	pair->state = VERBS_READY;
+	if (pair->error || pair->unwanted)
+		destroy(pair);
+	else
+		say(link, VERBS_REPLY, pair);
+}
 
 static void server_accept(struct verbs_link *link, const struct verbs_setup *setup)
 {
@@ -330,7 +372,7 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 	pair->psn = setup->psn;
 	pair->mtu = setup->mtu < port->self.mtu ? setup->mtu : port->self.mtu;
 	pair->reads = least(setup->reads, port->rdma->attr.max_qp_rd_atom);
-	ripc__verbs_pair_build(pair);
+	ripc__verbs_pair_build(pair, server_built);
 }
 
 static void server_asked(struct verbs_link *link, const struct verbs_setup *setup)
@@ -344,22 +386,9 @@ static void server_asked(struct verbs_link *link, const struct verbs_setup *setu
 	else if (setup->proof != pair->proof)
 		answer(link, VERBS_CHALLENGE, setup->nonce);
 	else if (pair->state == VERBS_READY)
-		ripc__verbs_pair_destroy(pair); /* the client has lost its end, and asks again */
+		destroy(pair); /* the client has lost its end, and asks again */
 	else if (pair->state == VERBS_NONE)
 		server_accept(link, setup);
-}
-
-static void server_built(struct verbs_link *link)
-{
-	struct verbs_pair *pair = &link->server;
-
-	if (pair->error)
-		answer(link, VERBS_REFUSE, pair->nonce);
-	pair->state = VERBS_READY;
-	if (pair->error || pair->unwanted)
-		ripc__verbs_pair_destroy(pair);
-	else
-		say(link, VERBS_REPLY, pair);
 }
 
 void ripc__verbs_setup_came(struct verbs_port *port, const struct verbs_addr *from,
@@ -376,7 +405,7 @@ void ripc__verbs_setup_came(struct verbs_port *port, const struct verbs_addr *fr
 		break;
 	case VERBS_CLIENT_GONE:
 		if (link->server.nonce == setup->nonce && link->server.state == VERBS_READY)
-			ripc__verbs_pair_destroy(&link->server);
+			destroy(&link->server);
 		break;
 	default:
 		client_heard(link, setup);
@@ -384,43 +413,9 @@ void ripc__verbs_setup_came(struct verbs_port *port, const struct verbs_addr *fr
 	}
 }
 
-/* ---- what helper threads have done ------------------------------------------------------- */
-
-void ripc__verbs_pair_built(struct verbs_pair *pair)
+void ripc__verbs_link_taken(struct verbs_link *link)
 {
-	struct verbs_link *link = pair->link;
-
-	if (pair->is_server) {
-		server_built(link);
-		return;
-	}
-	pair->state = VERBS_ASKING;
-	client_built(link);
-}
-
-void ripc__verbs_pair_connected(struct verbs_pair *pair)
-{
-	struct verbs_link *link = pair->link;
-
-	pair->state = VERBS_READY;
-	if (pair->error || pair->unwanted) {
-		client_fail(link, pair->error ? pair->error : -ECANCELED);
-		return;
-	}
-	link->stalled_us = 0;
-	ripc__rdma_flow_start(&link->flow, pair->qp, pair->reads);
 	client_check(link);
-}
-
-void ripc__verbs_pair_destroyed(struct verbs_pair *pair)
-{
-	struct verbs_link *link = pair->link;
-
-	if (pair->is_server) {
-		pair->nonce = 0;
-		return;
-	}
-	ripc__rdma_flow_stop(&link->flow, -ECONNRESET);
 	client_want(link);
 }
 
@@ -429,6 +424,24 @@ void ripc__verbs_link_completed(struct verbs_link *link)
 	touch(link);
 	link->stalled_us = 0;
 	client_check(link);
+}
+
+void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_space *space)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	list_for_each(node, &port->links) {
+		struct verbs_pair *pair = &list_entry(node, struct verbs_link, node)->server;
+
+		if (pair->link->space != space)
+			continue;
+		if (pair->state == VERBS_READY) {
+			(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE);
+			destroy(pair);
+		} else if (pair->state == VERBS_BUILDING) {
+			pair->unwanted = true;
+		}
+	}
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -469,7 +482,7 @@ static void client_run(struct verbs_link *link, uint64_t now_us)
 		break;
 	case VERBS_FLUSHING:
 		if (pair->until_us <= now_us)
-			ripc__verbs_pair_destroy(pair);
+			destroy(pair);
 		else
 			ripc__verbs_due_at(link->port, pair->until_us);
 		break;
@@ -515,113 +528,4 @@ void ripc__verbs_links_close(struct verbs_port *port)
 		link_free(link);
 	}
 	ripc__map_free(&port->links_by_addr);
-}
-
-/* ---- what core asks for ------------------------------------------------------------------ */
-
-static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
-		struct verbs_link **link)
-{
-	struct verbs_addr remote;
-
-	ripc__verbs_peer_where(port, peer, &remote);
-	return ripc__verbs_link_get(port, &remote, link);
-}
-
-int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
-{
-	struct verbs_device *dev = state;
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct ripc__rdma_region *made;
-	struct verbs_link *link;
-	int error = link_of_peer(dev->port, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_region_open(link->space, &range,
-			source ? 0 : IBV_ACCESS_LOCAL_WRITE, &made);
-	if (!error)
-		*region = made;
-	return error;
-}
-
-void ripc__verbs_mem_dereg(void *dev, void *region)
-{
-	(void)dev;
-	ripc__rdma_region_close(region);
-}
-
-int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key)
-{
-	struct verbs_device *dev = state;
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct verbs_link *link;
-	int error = link_of_peer(dev->port, peer, &link);
-
-	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, writable, key);
-}
-
-/* The memory of this space could not be taken back: who can reach it is stopped. */
-static void stop_servers(struct verbs_port *port, const struct ripc__rdma_space *space)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
-	list_for_each(node, &port->links) {
-		struct verbs_pair *pair = &list_entry(node, struct verbs_link, node)->server;
-
-		if (pair->link->space != space)
-			continue;
-		if (pair->state == VERBS_READY) {
-			(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE);
-			ripc__verbs_pair_destroy(pair);
-		} else if (pair->state == VERBS_BUILDING) {
-			pair->unwanted = true;
-		}
-	}
-}
-
-int ripc__verbs_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
-{
-	struct verbs_device *dev = state;
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&dev->keys, key);
-	int error = ripc__rdma_key_close(&dev->keys, key);
-
-	(void)cookie; /* nothing follows: the device is done with it */
-	if (error == -EIO && dev->port)
-		stop_servers(dev->port, space);
-	return error == -EIO ? 0 : error;
-}
-
-int ripc__verbs_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
-{
-	struct verbs_port *port = state;
-	struct iovec to = {.iov_base = mem, .iov_len = len};
-	struct verbs_link *link;
-	int error = link_of_peer(port, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
-	if (!error) {
-		client_check(link);
-		client_want(link);
-	}
-	return error;
-}
-
-int ripc__verbs_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	struct verbs_port *port = state;
-	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
-	struct verbs_link *link;
-	int error = link_of_peer(port, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
-	if (!error) {
-		client_check(link);
-		client_want(link);
-	}
-	return error;
 }

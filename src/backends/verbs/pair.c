@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "verbs.h"
+#include "link.h"
 
 /*
  * A partner that is silent for so long is dead: 67 ms (4.096 us << 14) and 7 repetitions, which
@@ -50,7 +50,7 @@ static int to_receive(struct verbs_pair *pair)
 		.min_rnr_timer = RNR_TIMER,
 	};
 
-	ripc__verbs_path_attr(pair->link->port, &pair->link->remote, &attr.ah_attr);
+	ripc__verbs_addr_attr(pair->link->port->rdma, &pair->link->remote, &attr.ah_attr);
 	return -ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
 		IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 		IBV_QP_MIN_RNR_TIMER);
@@ -114,25 +114,16 @@ static void destroy_run(struct ripc__rdma_job *job)
 
 /* ---- back again -------------------------------------------------------------------------- */
 
-static void build_done(void *owner, struct ripc__rdma_job *job)
+static void made(void *owner, struct ripc__rdma_job *job)
 {
 	struct verbs_pair *pair = pair_of(job);
 
 	(void)owner;
 	pair->error = job->ran ? pair->error : -ECANCELED;
-	ripc__verbs_pair_built(pair);
+	pair->done(pair);
 }
 
-static void connect_done(void *owner, struct ripc__rdma_job *job)
-{
-	struct verbs_pair *pair = pair_of(job);
-
-	(void)owner;
-	pair->error = job->ran ? pair->error : -ECANCELED;
-	ripc__verbs_pair_connected(pair);
-}
-
-static void destroy_done(void *owner, struct ripc__rdma_job *job)
+static void destroyed(void *owner, struct ripc__rdma_job *job)
 {
 	struct verbs_pair *pair = pair_of(job);
 
@@ -141,39 +132,40 @@ static void destroy_done(void *owner, struct ripc__rdma_job *job)
 		destroy_run(job);
 	pair->state = VERBS_NONE;
 	pair->link->port->n_pairs--;
-	ripc__verbs_pair_destroyed(pair);
+	pair->done(pair);
 }
 
 static void submit(struct verbs_pair *pair, void (*run)(struct ripc__rdma_job *),
-		void (*done)(void *, struct ripc__rdma_job *))
+		void (*back)(void *, struct ripc__rdma_job *), void (*done)(struct verbs_pair *))
 {
 	pair->job.run = run;
-	pair->job.done = done;
+	pair->job.done = back;
+	pair->done = done;
 	ripc__rdma_worker_submit(pair->link->port->worker, &pair->job);
 }
 
-void ripc__verbs_pair_build(struct verbs_pair *pair)
+void ripc__verbs_pair_build(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair))
 {
 	pair->state = VERBS_BUILDING;
 	pair->unwanted = false;
 	pair->link->port->n_pairs++;
-	submit(pair, build_run, build_done);
+	submit(pair, build_run, made, done);
 }
 
-void ripc__verbs_pair_connect(struct verbs_pair *pair)
+void ripc__verbs_pair_connect(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair))
 {
 	pair->state = VERBS_CONNECTING;
-	submit(pair, connect_run, connect_done);
+	submit(pair, connect_run, made, done);
 }
 
-void ripc__verbs_pair_destroy(struct verbs_pair *pair)
+void ripc__verbs_pair_destroy(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair))
 {
 	if (pair->state == VERBS_BUILDING || pair->state == VERBS_CONNECTING) {
 		pair->unwanted = true;
 		return;
 	}
 	pair->state = VERBS_DESTROYING;
-	submit(pair, destroy_run, destroy_done);
+	submit(pair, destroy_run, destroyed, done);
 }
 
 void ripc__verbs_pair_drop(struct verbs_pair *pair)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ways to other hosts, and partners as core knows them. A way is an address handle; making one over
- * Ethernet has the kernel look for the neighbour, which takes a second if it is silent, so a helper
- * thread does it. A way serves all partners of its host and is kept for a while after the last one,
- * so that answers to strangers need none to be made.
+ * Ways to other hosts. A way is an address handle; making one over Ethernet has the kernel look for
+ * the neighbour, which takes a second if it is silent, so a helper thread does it. A way serves all
+ * partners of its host and is kept for a while after the last one, so that answers to strangers
+ * need none to be made.
  *
  * A handle has the neighbour's hardware address as of its making. If that changes (another network
  * card, a router that takes over) what is sent goes nowhere. So a way that is in use is looked for
@@ -14,29 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "path.h"
+#include "send.h"
 #include "util/bytes.h"
 #include "util/siphash.h"
-#include "verbs.h"
 
 #define FRESH_US   5000000u /* an unused way that is older is looked for again: hosts move */
 #define AGAIN_US   1000000u /* after one was not found */
 #define OLD_US     60000000u /* one in use is looked for again */
-#define HOPS       64
 #define PENDING    64u      /* ways being looked for at once; whoever floods us waits */
+#define KEPT       256u     /* ways that nobody uses at present */
 
 /* ---- ways -------------------------------------------------------------------------------- */
-
-void ripc__verbs_path_attr(const struct verbs_port *port, const struct verbs_addr *addr,
-		struct ibv_ah_attr *attr)
-{
-	*attr = (struct ibv_ah_attr){
-		.grh = {.sgid_index = port->rdma->gid_index, .hop_limit = HOPS},
-		.is_global = 1,
-		.dlid = addr->lid,
-		.port_num = port->rdma->port,
-	};
-	memcpy(&attr->grh.dgid, addr->gid, sizeof(addr->gid));
-}
 
 static uint64_t path_key(const struct verbs_port *port, const struct verbs_addr *addr)
 {
@@ -198,7 +187,7 @@ static struct verbs_path *path_new(struct verbs_port *port, const struct verbs_a
 	path->error = -EHOSTUNREACH;
 	list_init(&path->waiting);
 	list_init(&path->parked);
-	ripc__verbs_path_attr(port, addr, &path->attr);
+	ripc__verbs_addr_attr(port->rdma, addr, &path->attr);
 	if (ripc__map_put(&port->paths_by_gid, key, path)) {
 		free(path);
 		return NULL;
@@ -214,7 +203,7 @@ static void paths_trim(struct verbs_port *port)
 	list_for_each_safe(node, &port->paths) {
 		struct verbs_path *path = list_entry(node, struct verbs_path, node);
 
-		if (port->n_paths_unused <= VERBS_PATHS_KEPT)
+		if (port->n_paths_unused <= KEPT)
 			return;
 		if (path->busy || path->renewing || is_sending(path) || !drop_old(path))
 			continue;
@@ -287,113 +276,4 @@ void ripc__verbs_paths_close(struct verbs_port *port)
 	paths_free(&port->paths_used);
 	ripc__rdma_openings_free(&port->opened);
 	ripc__map_free(&port->paths_by_gid);
-}
-
-/* ---- partners ---------------------------------------------------------------------------- */
-
-int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
-{
-	const struct verbs_port *port = state;
-
-	ripc__verbs_addr_encode(&port->self, blob);
-	return VERBS_ADDR_LEN;
-}
-
-/* The networks that GIDs of these kinds belong to are not joined. */
-static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
-{
-	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
-		ripc__verbs_is_v4(self->gid) == ripc__verbs_is_v4(other->gid));
-}
-
-int ripc__verbs_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr)
-{
-	const struct verbs_port *port = state;
-	struct verbs_addr own;
-	int error = ripc__verbs_addr_decode(blob, len, &own);
-
-	(void)host; /* GIDs say where they are */
-	if (error)
-		return error;
-	if (!can_reach(&port->self, &own))
-		return -EHOSTUNREACH;
-	ripc__verbs_addr_fill(&own, &port->self, addr);
-	return 0;
-}
-
-int ripc__verbs_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
-{
-	struct verbs_port *port = state;
-	struct verbs_peer *peer = peer_state;
-	struct ripc__rdma_opening *opening = NULL;
-	struct verbs_path *path;
-	struct verbs_addr own;
-	int error = ripc__verbs_addr_decode(addr->blob, addr->len, &own);
-
-	if (!error)
-		error = ripc__verbs_path_get(port, &own, &path);
-	if (error && error != -EINPROGRESS)
-		return error;
-	if (error == -EINPROGRESS) {
-		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
-		if (!opening) {
-			ripc__verbs_path_put(path);
-			return -ENOMEM;
-		}
-		list_append(&path->waiting, &opening->node);
-	}
-	*peer = (struct verbs_peer){.path = path, .qpn = own.qpn, .qkey = own.qkey,
-		.mtu = own.mtu < port->self.mtu ? own.mtu : port->self.mtu,
-		.opening = opening ? opening->number : 0};
-	return error;
-}
-
-void ripc__verbs_peer_close(void *state, void *peer_state)
-{
-	struct verbs_port *port = state;
-	struct verbs_peer *peer = peer_state;
-
-	if (peer->opening) {
-		ripc__rdma_opening_forget(&peer->path->waiting, peer->opening);
-		ripc__rdma_opening_forget(&port->opened, peer->opening);
-	}
-	ripc__verbs_path_put(peer->path);
-	peer->path = NULL;
-}
-
-void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
-		struct verbs_addr *addr)
-{
-	*addr = (struct verbs_addr){.qpn = peer->qpn, .qkey = peer->qkey,
-		.lid = peer->path->attr.dlid, .kind = port->self.kind, .mtu = peer->mtu};
-	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
-}
-
-void ripc__verbs_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
-{
-	struct verbs_addr own;
-
-	ripc__verbs_peer_where(port, peer, &own);
-	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, addr);
-}
-
-uint32_t ripc__verbs_peer_mtu(void *port, void *state)
-{
-	const struct verbs_peer *peer = state;
-
-	(void)port;
-	return (128u << peer->mtu) - VERBS_PREAMBLE;
-}
-
-/* The MTU may differ: a route knows the less of both. */
-bool ripc__verbs_peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
-{
-	const struct verbs_peer *peer = peer_state;
-	const uint8_t *blob = from->blob;
-
-	(void)state;
-	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == peer->qpn &&
-		get32(blob + 12) == peer->qkey && get16(blob + 4) == peer->path->attr.dlid &&
-		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
 }

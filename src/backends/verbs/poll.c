@@ -17,8 +17,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "link.h"
+#include "path.h"
+#include "poll.h"
+#include "qp.h"
 #include "util/rare.h"
-#include "verbs.h"
 
 #define CLOCK_EVERY 16u   /* of the polls, one looks at the clock, while anything is timed */
 #define LOOK_EVERY  (64u * CLOCK_EVERY) /* one looks at everything */

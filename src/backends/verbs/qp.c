@@ -7,9 +7,9 @@
  */
 #include <errno.h>
 
+#include "qp.h"
 #include "ripc/ripc.h"
 #include "util/rare.h"
-#include "verbs.h"
 
 #define INLINE_WISHED 256u     /* bytes; devices that offer less say so */
 #define PAUSE_US      100000u  /* between two times, so that somebody else gets a turn */
@@ -102,6 +102,18 @@ static void give_up(struct verbs_port *port)
 	host->log(host->arg, RIPC_LOG_WARN, "verbs: the datagram queue pair has failed");
 }
 
+/* Nothing is under way any more. */
+static void forget_sends(struct verbs_port *port)
+{
+	struct verbs_sends *sends = &port->sends;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(sends->cq, 1, &wc) > 0)
+		; /* each was posted before */
+	sends->tail = sends->head;
+	sends->unsignalled = 0;
+}
+
 static int reset(struct verbs_port *port)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -109,7 +121,7 @@ static int reset(struct verbs_port *port)
 
 	if (error)
 		return error;
-	ripc__verbs_sends_reset(port);
+	forget_sends(port);
 	error = activate_qp(port);
 	return error ? error : ripc__rdma_ring_start(&port->ring, port->qp, NULL);
 }

@@ -12,9 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "qp.h"
+#include "send.h"
 #include "util/rare.h"
-#include "verbs.h"
 
+#define PARKED    64u /* datagrams that wait for a way */
 #define FINISH_MS 50 /* in which what was sent last goes out */
 
 /* What is the same in all that is posted. */
@@ -75,17 +77,6 @@ void ripc__verbs_sends_look(struct verbs_port *port)
 			ripc__verbs_qp_failed(port);
 	}
 	port->rdma->is_lost |= n < 0;
-}
-
-void ripc__verbs_sends_reset(struct verbs_port *port)
-{
-	struct verbs_sends *sends = &port->sends;
-	struct ibv_wc wc;
-
-	while (ibv_poll_cq(sends->cq, 1, &wc) > 0)
-		; /* each was posted before */
-	sends->tail = sends->head;
-	sends->unsignalled = 0;
 }
 
 /* How many more may be posted. */
@@ -212,7 +203,7 @@ static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *pee
 {
 	struct verbs_parked *parked;
 
-	if (port->n_parked == VERBS_PARKED)
+	if (port->n_parked == PARKED)
 		return 0;
 	parked = malloc(sizeof(*parked) + tx->len);
 	if (!parked)
@@ -243,6 +234,14 @@ void ripc__verbs_parked_send(struct verbs_path *path)
 }
 
 /* ---- what core sends, and messages about connections ---------------------------------------- */
+
+uint32_t ripc__verbs_peer_mtu(void *port, void *state)
+{
+	const struct verbs_peer *peer = state;
+
+	(void)port;
+	return (128u << peer->mtu) - VERBS_PREAMBLE;
+}
 
 int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {
@@ -301,7 +300,7 @@ static void post_last(struct verbs_port *port)
 	struct ibv_ah_attr attr;
 	uint8_t *bytes;
 
-	ripc__verbs_path_attr(port, &port->self, &attr);
+	ripc__verbs_addr_attr(port->rdma, &port->self, &attr);
 	port->sends.self = ibv_create_ah(port->rdma->pd, &attr);
 	if (!port->sends.self)
 		return;

@@ -12,7 +12,13 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "link.h"
+#include "path.h"
+#include "poll.h"
+#include "qp.h"
 #include "ripc/ripc.h"
+#include "route.h"
+#include "send.h"
 #include "util/options.h"
 
 #define QKEY_MASK       0x7fffffffu

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the verbs backend share: addresses, ways to hosts, the datagram queue pair of a
- * port, and links with their reliable queue pairs (docs/protocol.md has the bytes).
+ * What the files of the verbs backend share: a device and its port (docs/protocol.md has the
+ * bytes).
  *
  * Datagrams of all partners go by one UD queue pair. Who wants to read another's memory builds a
  * reliable queue pair for it, and asks the other end, by datagrams, to build one that answers. So
@@ -11,134 +11,14 @@
 #ifndef RIPC_VERBS_H
 #define RIPC_VERBS_H
 
+#include "addr.h"
 #include "backends/rdma/rdma.h"
 
-#define VERBS_VERSION     1
-#define VERBS_ADDR_LEN    32
-#define VERBS_PREAMBLE    8u
-#define VERBS_SETUP_LEN   32u
-#define VERBS_GRH         40u   /* before every received datagram (IBA 11.4.1.2) */
 #define VERBS_RING        512u  /* receive buffers, unless verbs.receives says otherwise */
 #define VERBS_SENDS       128u  /* datagrams posted and not yet completed */
 #define VERBS_SIGNALLED   32u   /* one in so many */
 #define VERBS_BATCH       32u   /* completions taken, datagrams posted at once */
 #define VERBS_CONNECTIONS 64u   /* queue pairs, unless verbs.connections says otherwise */
-#define VERBS_PATHS_KEPT  256u  /* ways to hosts that nobody uses at present */
-#define VERBS_PARKED      64u   /* datagrams that wait for a way */
-
-/* Where a partner is. */
-struct verbs_addr {
-	uint8_t gid[16];
-	uint32_t qpn, qkey;
-	uint16_t lid; /* InfiniBand; else 0 */
-	uint8_t kind; /* enum ripc__rdma_kind */
-	uint8_t mtu;  /* enum ibv_mtu */
-};
-
-/* Who sent a datagram for core: as the datagram says it, and as core hears it. */
-struct verbs_sender {
-	uint8_t gid[16];
-	uint64_t preamble; /* 0: nobody has */
-	uint32_t qpn;
-	uint16_t slid;     /* InfiniBand; else 0 */
-	struct ripc__addr addr;
-};
-
-/* What a message about a connection says. */
-enum verbs_setup_type {
-	VERBS_REQUEST = 1, /* client: build a queue pair that answers mine */
-	VERBS_CHALLENGE,   /* server: ask again with this proof */
-	VERBS_REPLY,       /* server: here it is */
-	VERBS_REFUSE,      /* server: not now */
-	VERBS_SERVER_GONE, /* server: the queue pair is not there any more */
-	VERBS_CLIENT_GONE, /* client: the same */
-};
-
-struct verbs_setup {
-	uint8_t type, mtu, reads;
-	uint32_t qpn, psn;
-	uint64_t nonce, proof;
-};
-
-/* An answer to a stranger, until the way to it is found. */
-struct verbs_parked {
-	struct list node; /* path->parked */
-	uint32_t qpn, qkey, len;
-	uint8_t bytes[];
-};
-
-/* The way to a port of another host, for all partners there. */
-struct verbs_path {
-	struct ripc__rdma_job job;
-	struct list node;       /* port->paths, least recently used first; or ->paths_used */
-	struct list waiting;    /* struct ripc__rdma_opening */
-	struct list parked;     /* struct verbs_parked */
-	struct verbs_port *port;
-	uint64_t key;           /* in port->paths_by_gid */
-	uint64_t since_us;      /* when it was resolved, or was not */
-	struct ibv_ah_attr attr;
-	struct ibv_ah *ah;      /* NULL: not resolved */
-	uint32_t sent;          /* sends.head after the last one by it */
-	struct ibv_ah *old_ah;  /* that it takes the place of, or NULL; and the same of that */
-	uint32_t old_sent;
-	uint32_t users;
-	int error;              /* of the last attempt */
-	bool busy;              /* a helper thread looks for it, and there is none yet */
-	bool renewing;          /* a helper thread looks for it again; with these: */
-	struct ibv_ah *job_ah;
-	int job_error;
-};
-
-/* What core keeps for a partner. */
-struct verbs_peer {
-	struct verbs_path *path;
-	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
-	uint32_t qpn, qkey;
-	uint8_t mtu;
-};
-
-enum verbs_pair_state {
-	VERBS_NONE,
-	VERBS_BUILDING,   /* a helper thread makes it */
-	VERBS_ASKING,     /* client: waits for the reply */
-	VERBS_CONNECTING, /* client: a helper thread gets it ready */
-	VERBS_READY,
-	VERBS_FLUSHING,   /* client: waits for what was posted to complete */
-	VERBS_DESTROYING, /* a helper thread destroys it */
-};
-
-/* A reliable queue pair, at one end of a connection. */
-struct verbs_pair {
-	struct ripc__rdma_job job;
-	struct verbs_link *link;
-	enum verbs_pair_state state;
-	bool is_server;
-	bool unwanted;        /* destroy it as soon as the helper thread is done */
-	struct ibv_qp *qp;
-	uint64_t nonce;       /* of this connection, drawn by the client */
-	uint64_t proof;       /* of the server: that it wants next; that the client gives back */
-	uint64_t due_us, until_us; /* ask again; give up */
-	uint32_t wait_us;
-	uint32_t psn;         /* of the client's first packet */
-	uint32_t remote_qpn;
-	uint8_t mtu, reads;   /* of the path; in flight at once */
-	int error;            /* of the job */
-};
-
-/* A partner with which memory is shared. */
-struct verbs_link {
-	struct list node;     /* port->links: least recently used first */
-	struct verbs_port *port;
-	uint64_t key;         /* in port->links_by_addr */
-	struct verbs_addr remote;
-	struct verbs_path *path;
-	struct ripc__rdma_space *space;
-	struct ripc__rdma_flow flow;
-	struct verbs_pair client, server;
-	uint64_t used_us;     /* when it was last needed */
-	uint64_t hold_us;     /* no new attempt before */
-	uint64_t stalled_us;  /* since when no read has ended; 0: it is not known */
-};
 
 struct verbs_device {
 	struct ripc__rdma_device rdma;
@@ -203,123 +83,10 @@ struct verbs_port {
 	struct verbs_sender recent; /* whose datagram was handed over last */
 };
 
-/* ---- addr.c: bytes of addresses and messages, which come from outside ---------------------- */
-void ripc__verbs_addr_encode(const struct verbs_addr *addr, uint8_t blob[VERBS_ADDR_LEN]);
-/* -EBADMSG: it is none. */
-int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *addr);
-/* self: where we are. */
-void ripc__verbs_addr_fill(const struct verbs_addr *own, const struct verbs_addr *self,
-		struct ripc__addr *addr);
-void ripc__verbs_addr_text(const struct ripc__addr *addr, char text[64]);
-void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
-		uint8_t bytes[VERBS_PREAMBLE]);
-/*
- * Who sent a received datagram: from its 40 bytes of routing header, its preamble, and what the
- * device says. -EBADMSG: nobody who speaks as we (self) do.
- */
-int ripc__verbs_sender(const struct verbs_addr *self, const struct ibv_wc *wc,
-		const uint8_t *bytes, struct verbs_addr *sender, bool *is_setup);
-/* For ripc__verbs_is_recent(): addr is the rest. */
-void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc *wc,
-		const uint8_t *bytes, struct verbs_sender *sender);
-/* Is this one more datagram for core from the same? It says of whom it is in the same words. */
-bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
-		const struct ibv_wc *wc, const uint8_t *bytes);
-bool ripc__verbs_is_v4(const uint8_t gid[16]);
-void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);
-int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup);
-
-/* ---- qp.c: the datagram queue pair -------------------------------------------------------- */
-int ripc__verbs_qp_open(struct verbs_port *port);
-/* A completion says that it has failed. */
-void ripc__verbs_qp_failed(struct verbs_port *port);
-/* It has failed: brings it back, if that can be done now. */
-void ripc__verbs_qp_revive(struct verbs_port *port);
-
-/* ---- path.c ------------------------------------------------------------------------------ */
-/* One more user. -EINPROGRESS: it is there, and will be resolved. Other errors: it is not. */
-int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
-		struct verbs_path **path);
-void ripc__verbs_path_put(struct verbs_path *path);
-void ripc__verbs_paths_close(struct verbs_port *port);
-/* Somebody there does not answer. */
-void ripc__verbs_path_doubt(struct verbs_path *path);
-/* Looks for a way again that is old. */
-void ripc__verbs_paths_run(struct verbs_port *port);
-/* Attributes of the way to it, for address handles and queue pairs. */
-void ripc__verbs_path_attr(const struct verbs_port *port, const struct verbs_addr *addr,
-		struct ibv_ah_attr *attr);
-int ripc__verbs_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__verbs_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-int ripc__verbs_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__verbs_peer_close(void *port, void *peer);
-void ripc__verbs_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
-uint32_t ripc__verbs_peer_mtu(void *port, void *peer);
-bool ripc__verbs_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
-/* What core keeps, as an address. */
-void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
-		struct verbs_addr *addr);
-
-/* ---- send.c ------------------------------------------------------------------------------ */
-int ripc__verbs_sends_open(struct verbs_port *port);
-void ripc__verbs_sends_close(struct verbs_port *port);
-int ripc__verbs_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-/* Takes note of sends that have ended. */
-void ripc__verbs_sends_look(struct verbs_port *port);
-/* Lets what was sent last go out. May take some milliseconds. */
-void ripc__verbs_sends_finish(struct verbs_port *port);
-/* The queue pair was reset: nothing is under way any more. */
-void ripc__verbs_sends_reset(struct verbs_port *port);
-/* The way was found, or not: what was parked goes. */
-void ripc__verbs_parked_send(struct verbs_path *path);
-/* Best effort; it is repeated, or its loss is noticed. */
-void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup);
-
-/* ---- poll.c ------------------------------------------------------------------------------ */
-int ripc__verbs_poll(void *port, struct ripc__event *events, uint32_t n);
-int ripc__verbs_wait_open(struct verbs_port *port);
-void ripc__verbs_wait_close(struct verbs_port *port);
-int ripc__verbs_wait_fd(void *port);
-int ripc__verbs_wait_arm(void *port);
-void ripc__verbs_wait(void *port);
-void ripc__verbs_wake(void *port);
-
-/* ---- link.c ------------------------------------------------------------------------------ */
-/* The link to a partner; made if need be. */
-int ripc__verbs_link_get(struct verbs_port *port, const struct verbs_addr *remote,
-		struct verbs_link **link);
-void ripc__verbs_links_close(struct verbs_port *port);
-/* A message about a connection came. */
-void ripc__verbs_setup_came(struct verbs_port *port, const struct verbs_addr *from,
-		const struct verbs_setup *setup);
-/* A read has ended by a completion. */
-void ripc__verbs_link_completed(struct verbs_link *link);
-/* Asks again, gives up, closes what is idle; sets port->due_us. */
-void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
-void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us);
-int ripc__verbs_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__verbs_mem_dereg(void *dev, void *region);
-int ripc__verbs_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key);
-int ripc__verbs_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
-int ripc__verbs_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie);
-int ripc__verbs_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie);
-
-/* ---- pair.c ------------------------------------------------------------------------------ */
-/* Begins to make one; link.c hears of the end by ripc__verbs_pair_built(). */
-void ripc__verbs_pair_build(struct verbs_pair *pair);
-/* Client: begins to get it ready. */
-void ripc__verbs_pair_connect(struct verbs_pair *pair);
-void ripc__verbs_pair_destroy(struct verbs_pair *pair);
-/* At once, by the caller. */
-void ripc__verbs_pair_drop(struct verbs_pair *pair);
-void ripc__verbs_pair_break(struct verbs_pair *pair);
-/* The helper thread is done with it; link.c. */
-void ripc__verbs_pair_built(struct verbs_pair *pair);
-void ripc__verbs_pair_connected(struct verbs_pair *pair);
-void ripc__verbs_pair_destroyed(struct verbs_pair *pair);
+/* Links must be looked at then, at the latest. */
+static inline void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us)
+{
+	port->due_us = at_us < port->due_us ? at_us : port->due_us;
+}
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <sys/resource.h>
 
+#include "backends/verbs/qp.h"
 #include "suite.h"
 
 static struct end left, right;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/verbs/verbs.h"
+#include "backends/verbs/addr.h"
 #include "suite.h"
 #include "util/bytes.h"
 

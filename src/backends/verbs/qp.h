@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The datagram queue pair of a port. */
+#ifndef RIPC_VERBS_QP_H
+#define RIPC_VERBS_QP_H
+
+#include "verbs.h"
+
+int ripc__verbs_qp_open(struct verbs_port *port);
+/* A completion says that it has failed. */
+void ripc__verbs_qp_failed(struct verbs_port *port);
+/* It has failed: brings it back, if that can be done now. */
+void ripc__verbs_qp_revive(struct verbs_port *port);
+
+#endif
