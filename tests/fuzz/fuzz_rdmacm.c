@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "backends/rdmacm/rdmacm.h"
+#include "backends/rdmacm/addr.h"
 #include "fuzz.h"
 #include "util/blocksum.h"
 #include "util/bytes.h"

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "../fake/iwarp.h"
-#include "backends/rdmacm/rdmacm.h"
+#include "backends/rdmacm/conn.h"
+#include "backends/rdmacm/route.h"
 #include "virtual_clock.h"
 
 #define BACKEND (&ripc__rdmacm_backend)

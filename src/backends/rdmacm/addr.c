@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rdmacm.h"
+#include "addr.h"
 #include "util/blocksum.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rdmacm.h"
+#include "datagrams.h"
 
 #define UDP (&ripc__udp_backend)
 

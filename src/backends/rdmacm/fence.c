@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rdmacm.h"
+#include "fence.h"
 #include "util/rare.h"
 
 #define ECHO_US 100000u
@@ -177,29 +177,19 @@ static int fence_off(struct rdmacm_port *port, const struct ripc__rdma_space *sp
 	return 0;
 }
 
-/* ---- what core asks for ------------------------------------------------------------------ */
+/* ---- keys -------------------------------------------------------------------------------- */
 
-int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key)
+int ripc__rdmacm_key_open(struct rdmacm_device *dev, struct ripc__rdma_space *space,
+		const struct iovec *mem, bool writable, struct ripc__key *key)
 {
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct rdmacm_device *dev = state;
-	struct rdmacm_fence *fence;
-	struct rdmacm_link *link;
-	int error = ripc__rdmacm_peer_link(dev->port, peer, &link);
+	struct rdmacm_fence *fence = calloc(1, sizeof(*fence));
+	int error = fence ? ripc__rdma_key_open(&dev->keys, space, mem, writable, key) : -ENOMEM;
 
 	if (error)
-		return error;
-	fence = calloc(1, sizeof(*fence));
-	error = fence ? ripc__rdma_key_open(&dev->keys, link->space, &range, writable, key) :
-		-ENOMEM;
-	if (error) {
 		free(fence);
-		return error;
-	}
-	list_append(&link->port->spare, &fence->node);
-	ripc__rdmacm_link_used(link);
-	return 0;
+	else
+		list_append(&dev->port->spare, &fence->node);
+	return error;
 }
 
 static int key_close(struct rdmacm_device *dev, const struct ripc__key *key, uint64_t cookie,

@@ -17,12 +17,11 @@
  * one for the next; and only connections of that host end for it.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm.h"
-#include "util/bytes.h"
+#include "conn.h"
+#include "link.h"
 #include "util/siphash.h"
 
 #define ATTEMPT_US 3000000u
@@ -35,11 +34,6 @@
 #define MOMENT_US  50000u    /* a connection that was not used for so long may end */
 #define WATCH_US   1000000u  /* when to see whether reads get on */
 #define IDLE_US    10000000u /* one by which no datagrams go ends */
-
-void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us)
-{
-	port->due_us = at_us < port->due_us ? at_us : port->due_us;
-}
 
 /* ---- links ------------------------------------------------------------------------------- */
 
@@ -299,6 +293,21 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int s
 		ripc__rdmacm_link_want(link);
 }
 
+void ripc__rdmacm_link_used(struct rdmacm_link *link)
+{
+	if (link->conn)
+		link->conn->used = ++link->port->uses;
+}
+
+void ripc__rdmacm_link_taken(struct rdmacm_link *link)
+{
+	check_flow(link);
+	if (is_waited_for(link))
+		ripc__rdmacm_link_want(link);
+	ripc__rdmacm_link_used(link);
+	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
+}
+
 /* ---- room -------------------------------------------------------------------------------- */
 
 static bool may_end(const struct rdmacm_conn *conn)
@@ -487,72 +496,4 @@ void ripc__rdmacm_links_close(struct rdmacm_port *port)
 		link_free(list_entry(port->links.next, struct rdmacm_link, node));
 	ripc__rdma_openings_free(&port->opened);
 	ripc__map_free(&port->links_by_addr);
-}
-
-/* ---- memory, reads and writes ------------------------------------------------------------ */
-
-int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
-{
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct ripc__rdma_region *made;
-	struct rdmacm_link *link;
-	int error = ripc__rdmacm_peer_link(((struct rdmacm_device *)dev)->port, peer, &link);
-
-	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
-	if (!error)
-		error = ripc__rdma_region_open(link->space, &range, source ? 0 :
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &made);
-	if (!error)
-		*region = made;
-	return error;
-}
-
-void ripc__rdmacm_mem_dereg(void *dev, void *region)
-{
-	(void)dev;
-	ripc__rdma_region_close(region);
-}
-
-void ripc__rdmacm_link_used(struct rdmacm_link *link)
-{
-	if (link->conn)
-		link->conn->used = ++link->port->uses;
-}
-
-/* A read or a write was taken: it needs a connection, unless it has ended, and an eye on it. */
-static void taken(struct rdmacm_link *link)
-{
-	check_flow(link);
-	if (is_waited_for(link))
-		ripc__rdmacm_link_want(link);
-	ripc__rdmacm_link_used(link);
-	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
-}
-
-int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
-{
-	struct iovec to = {.iov_base = mem, .iov_len = len};
-	struct rdmacm_link *link;
-	int error = ripc__rdmacm_peer_link(state, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
-	if (!error)
-		taken(link);
-	return error;
-}
-
-int ripc__rdmacm_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
-	struct rdmacm_link *link;
-	int error = ripc__rdmacm_peer_link(state, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
-	if (!error)
-		taken(link);
-	return error;
 }

@@ -10,13 +10,16 @@
  * same for the life of the port.
  */
 #include <errno.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "rdmacm.h"
+#include "conn.h"
+#include "datagrams.h"
+#include "events.h"
+#include "fence.h"
+#include "poll.h"
+#include "send.h"
 #include "util/rare.h"
 
 #define LOOK_EVERY   256u /* of the polls, one looks at everything; */
@@ -49,6 +52,8 @@ static bool take_message(struct rdmacm_port *port, struct rdmacm_conn *conn,
 		ripc__rdmacm_conn_break(conn, rc);
 		return false;
 	}
+	if (conn->failed)
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 	conn->was_heard = true;
 	if (rc == 1)
 		conn->used = ++port->uses;
@@ -94,7 +99,10 @@ static void take_send(struct rdmacm_port *port, const struct ibv_wc *wc)
 
 	if (!conn)
 		return;
-	ripc__rdmacm_sent(conn, wc);
+	if (wc->status == IBV_WC_SUCCESS)
+		ripc__rdmacm_sent(conn, wc->wr_id);
+	else
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 	ripc__rdmacm_conn_check(conn);
 }
 

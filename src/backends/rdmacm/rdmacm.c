@@ -21,7 +21,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "conn.h"
+#include "datagrams.h"
+#include "fence.h"
+#include "poll.h"
 #include "ripc/ripc.h"
+#include "route.h"
+#include "send.h"
 #include "util/options.h"
 
 #define BACKLOG         128

@@ -15,14 +15,8 @@
  */
 #include <string.h>
 
-#include "rdmacm.h"
-
-bool ripc__rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id)
-{
-	return id->verbs && id->port_num == rdma->port &&
-		strcmp(ibv_get_device_name(id->verbs->device),
-			ibv_get_device_name(rdma->context->device)) == 0;
-}
+#include "conn.h"
+#include "request.h"
 
 /* Whose request it is: whoever says so must ask from the host where it listens. */
 static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *hello)
@@ -94,7 +88,7 @@ static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello
 	}
 	/* If that connection is dead after all, this finds it out. */
 	if (conn->state == RDMACM_READY)
-		ripc__rdmacm_try(conn);
+		ripc__rdmacm_conn_try(conn);
 	return RDMACM_GLARE;
 }
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners as core knows them. A route is a link (link.c) that several routes share; it is ready as
+ * Partners as core knows them, and what it asks for: datagrams to them, memory for them to reach,
+ * reads and writes of theirs. A route is a link (link.c) that several routes share; it is ready as
  * soon as there is a connection, and stays when the connection is closed because nobody uses it.
  * Where datagrams go over UDP it is ready at once, and has a link only when memory is lent or read.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "rdmacm.h"
+#include "conn.h"
+#include "datagrams.h"
+#include "fence.h"
+#include "poll.h"
+#include "route.h"
+#include "send.h"
 #include "util/bytes.h"
 
 /* It may have been taken from the device since. */
@@ -113,23 +118,6 @@ static void remote_of(const struct rdmacm_port *port, const struct rdmacm_peer *
 		*remote = peer->link->remote;
 }
 
-int ripc__rdmacm_peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_link **link)
-{
-	struct rdmacm_peer *peer = peer_state;
-	struct rdmacm_addr remote;
-	int error;
-
-	if (!peer->link) {
-		remote_of(port, peer, &remote);
-		error = ripc__rdmacm_link_get(port, &remote, false, &peer->link);
-		if (error)
-			return error;
-		peer->link->n_routes++;
-	}
-	*link = peer->link;
-	return ripc__rdmacm_link_space(peer->link);
-}
-
 void ripc__rdmacm_peer_close(void *state, void *peer_state)
 {
 	struct rdmacm_port *port = state;
@@ -173,4 +161,131 @@ bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__
 	return from->len == RDMACM_ADDR_LEN && blob[0] == RDMACM_VERSION &&
 		blob[1] == remote.by_udp && get16(blob + 2) == remote.port &&
 		memcmp(blob + 4, remote.ip, sizeof(remote.ip)) == 0;
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
+{
+	return link->conn && link->conn->state == RDMACM_READY ? link->conn : NULL;
+}
+
+int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+{
+	struct rdmacm_port *port = state;
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_link *link = peer->link;
+	struct rdmacm_conn *conn;
+	int sent;
+
+	if (port->rdma->is_lost)
+		return -ECONNRESET;
+	if (port->self.by_udp)
+		return ripc__rdmacm_udp_send(port, peer, tx, n);
+	conn = ready_conn(link);
+	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
+		peer->resets = link->resets;
+		return -ECONNRESET;
+	}
+	if (tx[0].len > RDMACM_BUFFER - RDMACM_PREAMBLE)
+		return -EMSGSIZE;
+	if (conn && ripc__rdmacm_credit(conn, RDMACM_RESERVE) < n) {
+		/* There may be more by now. */
+		ripc__rdmacm_fill(port);
+		conn = ready_conn(link);
+	}
+	if (!conn) {
+		link->missed = true;
+		ripc__rdmacm_link_want(link);
+		return 0;
+	}
+	sent = ripc__rdmacm_send_by(conn, tx, n);
+	if (conn->failed)
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	return sent;
+}
+
+/* ---- memory, reads and writes ------------------------------------------------------------ */
+
+/* Its link, for memory: it and its protection domain are made if need be. */
+static int peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_link **link)
+{
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_addr remote;
+	int error;
+
+	if (!peer->link) {
+		remote_of(port, peer, &remote);
+		error = ripc__rdmacm_link_get(port, &remote, false, &peer->link);
+		if (error)
+			return error;
+		peer->link->n_routes++;
+	}
+	*link = peer->link;
+	return ripc__rdmacm_link_space(peer->link);
+}
+
+int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
+{
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct ripc__rdma_region *made;
+	struct rdmacm_link *link;
+	int error = peer_link(((struct rdmacm_device *)dev)->port, peer, &link);
+
+	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
+	if (!error)
+		error = ripc__rdma_region_open(link->space, &range, source ? 0 :
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &made);
+	if (!error)
+		*region = made;
+	return error;
+}
+
+void ripc__rdmacm_mem_dereg(void *dev, void *region)
+{
+	(void)dev;
+	ripc__rdma_region_close(region);
+}
+
+int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct rdmacm_device *dev = state;
+	struct rdmacm_link *link;
+	int error = peer_link(dev->port, peer, &link);
+
+	if (!error)
+		error = ripc__rdmacm_key_open(dev, link->space, &range, writable, key);
+	if (!error)
+		ripc__rdmacm_link_used(link);
+	return error;
+}
+
+int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
+		void *mem, size_t len, uint64_t cookie)
+{
+	struct iovec to = {.iov_base = mem, .iov_len = len};
+	struct rdmacm_link *link;
+	int error = peer_link(state, peer, &link);
+
+	if (!error)
+		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
+	if (!error)
+		ripc__rdmacm_link_taken(link);
+	return error;
+}
+
+int ripc__rdmacm_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
+		const void *mem, size_t len, uint64_t cookie)
+{
+	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
+	struct rdmacm_link *link;
+	int error = peer_link(state, peer, &link);
+
+	if (!error)
+		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
+	if (!error)
+		ripc__rdmacm_link_taken(link);
+	return error;
 }

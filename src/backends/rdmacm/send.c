@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "rdmacm.h"
+#include "send.h"
 #include "util/rare.h"
 
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)
@@ -123,8 +123,7 @@ static uint32_t room(const struct rdmacm_conn *conn)
 	return RDMACM_SENDS - (unacked > incomplete ? unacked : incomplete);
 }
 
-/* How many messages may be sent, of which so many are kept back. */
-static uint32_t credit(const struct rdmacm_conn *conn, uint32_t reserve)
+uint32_t ripc__rdmacm_credit(const struct rdmacm_conn *conn, uint32_t reserve)
 {
 	uint32_t left = conn->limit - conn->head, most = room(conn);
 
@@ -168,7 +167,7 @@ static void add(struct rdmacm_conn *conn, struct rdmacm_list *list, enum rdmacm_
 
 /*
  * How many were posted. Where the doorbell failed, nothing of the list is bad, and nothing more can
- * be posted either: all count, and the connection breaks.
+ * be posted either: all count, and the connection has failed.
  */
 static uint32_t n_posted(const struct rdmacm_list *list, const struct ibv_send_wr *bad)
 {
@@ -191,7 +190,7 @@ static RIPC__RARE uint32_t post_failed(struct rdmacm_conn *conn, const struct rd
 		conn->data = list->data;
 	}
 	if (posted == list->n || (error != ENOMEM && error != EAGAIN))
-		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		conn->failed = true;
 	return posted;
 }
 
@@ -211,16 +210,10 @@ bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type)
 {
 	struct rdmacm_list *list = list_begin(conn);
 
-	if (credit(conn, 0) == 0)
+	if (ripc__rdmacm_credit(conn, 0) == 0)
 		return false;
 	add(conn, list, type, 0);
 	return post(conn, list) == 1;
-}
-
-void ripc__rdmacm_try(struct rdmacm_conn *conn)
-{
-	if (credit(conn, RDMACM_RESERVE + 1))
-		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT);
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
@@ -234,10 +227,15 @@ static void copy(uint8_t *to, const struct ripc__tx *tx)
 	}
 }
 
-static int send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n)
+int ripc__rdmacm_send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n)
 {
+	uint32_t most = ripc__rdmacm_credit(conn, RDMACM_RESERVE);
 	struct rdmacm_list *list = list_begin(conn);
 
+	n = n < most ? n : most;
+	n = n < RDMACM_BATCH ? n : RDMACM_BATCH;
+	if (n == 0)
+		return 0;
 	for (uint32_t i = 0; i < n && tx[i].len <= RDMACM_BUFFER - RDMACM_PREAMBLE; i++) {
 		copy(next_bytes(conn, list) + RDMACM_PREAMBLE, &tx[i]);
 		add(conn, list, RDMACM_DATAGRAM, tx[i].len);
@@ -246,53 +244,9 @@ static int send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t
 	return (int)post(conn, list);
 }
 
-static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
+void ripc__rdmacm_sent(struct rdmacm_conn *conn, uint64_t wr_id)
 {
-	return link->conn && link->conn->state == RDMACM_READY ? link->conn : NULL;
-}
-
-int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
-{
-	struct rdmacm_port *port = state;
-	struct rdmacm_peer *peer = peer_state;
-	struct rdmacm_link *link = peer->link;
-	struct rdmacm_conn *conn;
-	uint32_t most;
-
-	if (port->rdma->is_lost)
-		return -ECONNRESET;
-	if (port->self.by_udp)
-		return ripc__rdmacm_udp_send(port, peer, tx, n);
-	conn = ready_conn(link);
-	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
-		peer->resets = link->resets;
-		return -ECONNRESET;
-	}
-	if (tx[0].len > RDMACM_BUFFER - RDMACM_PREAMBLE)
-		return -EMSGSIZE;
-	if (conn && credit(conn, RDMACM_RESERVE) < n) {
-		/* There may be more by now. */
-		ripc__rdmacm_fill(port);
-		conn = ready_conn(link);
-	}
-	if (!conn) {
-		link->missed = true;
-		ripc__rdmacm_link_want(link);
-		return 0;
-	}
-	most = credit(conn, RDMACM_RESERVE);
-	n = n < most ? n : most;
-	n = n < RDMACM_BATCH ? n : RDMACM_BATCH;
-	return n ? send_by(conn, tx, n) : 0;
-}
-
-void ripc__rdmacm_sent(struct rdmacm_conn *conn, const struct ibv_wc *wc)
-{
-	if (wc->status != IBV_WC_SUCCESS) {
-		ripc__rdmacm_conn_break(conn, -ECONNRESET);
-		return;
-	}
-	conn->completed = (uint32_t)wc->wr_id + 1;
+	conn->completed = (uint32_t)wr_id + 1;
 	conn->bye_gone |= conn->bye && conn->completed == conn->bye;
 }
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>

@@ -610,7 +610,7 @@ START_TEST(credit__of_the_least_window)
 	for (uint32_t turn = 0; turn < 20; turn++) {
 		pass(0, 1);
 		for (uint32_t i = 0; i < turn; i++)
-			ripc__rdmacm_try(link_of(0, 1)->conn);
+			ripc__rdmacm_conn_try(link_of(0, 1)->conn);
 	}
 	ck_assert_int_eq(connect_to(1, 0), 0);
 	for (uint32_t turn = 0; turn < 20; turn++)

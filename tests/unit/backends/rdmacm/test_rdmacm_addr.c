@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rdmacm/rdmacm.h"
+#include "backends/rdmacm/addr.h"
 #include "suite.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
