@@ -526,6 +526,8 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn)
 {
 	if (conn->state != RDMACM_READY || !say(conn, RDMACM_BYE))
 		return;
+	if (conn->state != RDMACM_READY)
+		return; /* it broke at the doorbell */
 	conn->bye = conn->head;
 	conn->state = RDMACM_CLOSING;
 	conn->port->n_unready++;

@@ -42,7 +42,7 @@ static struct ripc_question call_to(uint64_t to, const struct iovec *items, uint
 		int i)
 {
 	return (struct ripc_question){.size = sizeof(struct ripc_question), .to = to,
-		.items = items,		.n_items = n, .flags = flags_of(i), .timeout_ms = PATIENCE_MS};
+		.items = items, .n_items = n, .flags = flags_of(i), .timeout_ms = PATIENCE_MS};
 }
 
 /* ---- a server ---------------------------------------------------------------------------- */
