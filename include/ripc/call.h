@@ -94,6 +94,19 @@ RIPC_API int ripc_reply(struct ripc_service *svc, const struct ripc_msg *questio
  */
 RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, int error);
 
+/*
+ * Watches an ID: a NOTICE with the flag RIPC_WATCHED, from = id, and the cookie tells by its
+ * from_incarnation who has it: an incarnation that has answered, or 0 for nobody. One comes as soon
+ * as that is known, and one after each change; what changes twice before the application looks is
+ * told once. A holder on this host that ends is noticed at once; elsewhere as ripc_call() says. One
+ * that is registered while nobody had the ID is noticed at once where its notice can be heard
+ * (multicast), else within a minute. Each ID can be watched once by a service.
+ *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
+ */
+RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);
+/* Ends that: no NOTICE comes any more, also not one that waits. -ENOENT: not watched. */
+RIPC_API int ripc_unwatch(struct ripc_service *svc, uint64_t id);
+
 #ifdef __cplusplus
 }
 #endif

@@ -105,10 +105,13 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 #define RIPC_NOWAIT    2u /* only with SEND_LONG: return at once; a COMPLETION follows */
 #define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
 #define RIPC_ORDERED  16u /* only with SEND_LONG: handed out in the order of sending */
+#define RIPC_WAIT     32u /* only with SEND_LONG, not with NOWAIT: also for who comes only later */
 
 /* ripc_question.flags (ripc/call.h), and ripc_msg.flags of a question */
 #define RIPC_IDEMPOTENT    1u /* it may be carried out more than once */
 #define RIPC_ASKED_SHORTLY 2u /* it came as a short message, which ripc_reply() looks at */
+/* ripc_msg.flags of a notice */
+#define RIPC_WATCHED       4u /* of ripc_watch() (ripc/call.h) */
 
 /* Log levels of ripc_config.log. */
 #define RIPC_LOG_ERROR 0
@@ -163,7 +166,7 @@ struct ripc_msg {
 	const struct iovec *items;
 	const struct ripc_buffer *places; /* one per item; NULL: all are in the pool */
 	enum ripc_sender sender;	  /* SHORT, LONG: how sure from is, when it arrived */
-	uint32_t flags;                   /* QUESTION: RIPC_IDEMPOTENT, RIPC_ASKED_SHORTLY */
+	uint32_t flags;                   /* QUESTION: RIPC_IDEMPOTENT ...; NOTICE: RIPC_WATCHED */
 	uint64_t answers;                 /* ANSWER: the cookie of the call */
 };
 
@@ -386,6 +389,13 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 
 /*
+ * The same, but waits until somebody has the ID. -ENOENT: nobody had it to the last. A service that
+ * is registered meanwhile is found within some 20 ms, where its notice cannot be heard (no
+ * multicast) within 100 ms of a source that knows of it.
+ */
+RIPC_API int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms);
+
+/*
  * Takes a buffer of at least len bytes from the pool, with one reference, 64-byte aligned,
  * contents undefined. Never blocks on the network.
  *  -ENOMEM  the pool's limit, or no memory; what others hold of it: ripc_holders()
@@ -498,6 +508,8 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * NOT_DELIVERED with -ECANCELED, and new ones are refused with -ECANCELED until all those
  * COMPLETIONs were handed out (waiting sends: have returned). If one ended UNKNOWN and a
  * later one DELIVERED, both were delivered.
+ * With RIPC_WAIT a send that meets -ENOENT is begun again until its deadline, so that it reaches
+ * who registers the ID in time (of a short, or with RIPC_NOWAIT or to_incarnation: -EINVAL).
  * returns are lent to the partner for the answer that names this message, by reply_to = its
  * ripc_msg.reply; a lent buffer comes back in that answer's places, or by ripc_cancel().
  * Errors as ripc_send_short() and ripc_send_long().

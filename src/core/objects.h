@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/budget.h"
+#include "core/call/watch.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
@@ -52,7 +53,9 @@ struct ripc_service {
 	struct list windows, lent;
 	uint64_t windows_posted;
 	struct list calls;         /* open ones */
-	uint32_t n_calls;
+	uint32_t n_calls, n_watches;
+	struct list watches;
+	struct ripc__map watched;  /* the same by ID */
 	struct message retry, conflict; /* built-in notices */
 	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
 	bool event_set;            /* it is readable */
@@ -130,6 +133,7 @@ struct ripc_context {
 	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
 	struct death death;
 	struct hints hints;
+	struct watching watching;
 	struct list waiters;
 	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
 	bool changed;              /* something happened that a waiter may wait for */

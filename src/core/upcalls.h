@@ -59,8 +59,9 @@ struct upcalls {
 	void (*answer_came)(struct partner *partner, struct message *message);
 	/* A question has ended, as far as its sending goes. */
 	void (*question_ended)(struct outgoing *outgoing);
-	/* The application has freed a message of MESSAGE_CALL. */
+	/* The application has freed a message of MESSAGE_CALL; of MESSAGE_WATCH. */
 	void (*call_told)(struct message *message);
+	void (*watch_told)(struct message *message);
 	/* An answer was parked until its return buffers were closed, and comes again. */
 	void (*parked_comes)(struct partner *partner, const struct wire_packet *packet);
 	/* The network is done with the memory of a message. */

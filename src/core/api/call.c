@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public calls: questions and answers. */
+/* Public calls: questions and answers, and watching. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "core/call/call.h"
 #include "core/call/reply.h"
+#include "core/call/watch.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"
 #include "core/message/message.h"
@@ -133,4 +134,26 @@ int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, 
 {
 	return error < 0 && error >= -4095 ? reply(svc, question,
 		&(struct reply){.status = error}) : -EINVAL;
+}
+
+int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)
+{
+	int error = svc && id ? ripc__enter(svc->ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ripc__watch_begin(svc, id, cookie);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+int ripc_unwatch(struct ripc_service *svc, uint64_t id)
+{
+	int error = svc && id ? ripc__enter(svc->ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ripc__watch_end(svc, id);
+	ripc__leave(svc->ctx);
+	return error;
 }

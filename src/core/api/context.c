@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "config.h"
+#include "core/call/watch.h"
 #include "core/base/base.h"
 #include "core/engine/wait.h"
 #include "core/memory/memory.h"
@@ -172,6 +173,7 @@ static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 		struct ripc_service *service = list_entry(node, struct ripc_service, node);
 		struct partner *partner = ripc__map_get(&service->partners, id);
 
+		concerned |= ripc__watch_news(service, id);
 		if (!partner || !partner->peer || partner->incarnation == incarnation)
 			continue;
 		ripc__partner_suspect(partner);

@@ -20,6 +20,8 @@
 #include "others.h"
 #include "service.h"
 
+#define AWAIT_US 20000u /* until who has an ID is asked once more */
+
 struct lookup {
 	struct ripc_context *ctx;
 	uint64_t id, deadline_us;
@@ -59,6 +61,54 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	return error ? error : lookup.status;
 }
 
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+/* Asks once: 0, or why not; a little later once more may help if that is -ENOENT. */
+static int await_once(struct lookup *lookup)
+{
+	struct ripc_context *ctx = lookup->ctx;
+	uint64_t next_us;
+	int ready;
+
+	ripc__resolver_step(ctx->resolver, ctx->now_us);
+	ripc__resolver_claimed(ctx->resolver, lookup->id);
+	ready = ripc__wait_or_end(ctx, NULL, looked_up, lookup, lookup->deadline_us);
+	if (ready <= 0)
+		return ready ? ready : -ETIMEDOUT;
+	if (lookup->status != -ENOENT)
+		return lookup->status;
+	next_us = ctx->now_us + AWAIT_US;
+	ready = ripc__wait_or_end(ctx, NULL, never, NULL,
+		next_us < lookup->deadline_us ? next_us : lookup->deadline_us);
+	return ready < 0 ? ready : -ENOENT;
+}
+
+int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+{
+	struct lookup lookup = {.ctx = ctx, .id = id};
+	int error, was = 0;
+
+	if (!ctx || id == 0 || timeout_ms < 0)
+		return -EINVAL;
+	error = ripc__enter(ctx);
+	if (error)
+		return error;
+	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
+	error = ripc__thread_start(ctx);
+	if (!error)
+		error = await_once(&lookup);
+	while (error == -ENOENT && ctx->now_us < lookup.deadline_us) {
+		was = error;
+		error = await_once(&lookup);
+	}
+	ripc__leave(ctx);
+	return error == -ETIMEDOUT && was ? was : error;
+}
+
 struct listing {
 	struct ripc_context *ctx;
 	void (*found)(void *arg, const struct ripc_listing *listing);
@@ -90,12 +140,6 @@ static void listed(void *arg, const struct ripc__answer *answer)
 	public.address = text;
 	listing->n++;
 	listing->found(listing->arg, &public);
-}
-
-static bool never(void *arg)
-{
-	(void)arg;
-	return false;
 }
 
 int ripc_list(struct ripc_context *ctx, int timeout_ms,

@@ -18,6 +18,8 @@
 #include "service.h"
 #include "util/list.h"
 
+#define WAIT_AGAIN_US 20000u /* until a send that found nobody is begun anew (RIPC_WAIT) */
+
 int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items)
 {
@@ -91,11 +93,46 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(ctx, outgoing, outcome);
 }
 
+static bool is_closing(void *arg)
+{
+	const struct ripc_service *service = arg;
+
+	return service->closing;
+}
+
+/* Begins anew while nobody has the ID (RIPC_WAIT), until the deadline. */
+static int long_send_patient(struct ripc_service *svc, const struct ripc_send *request,
+		enum ripc_outcome *outcome)
+{
+	struct ripc_context *ctx = svc->ctx;
+	struct ripc_send again = *request;
+	uint64_t deadline_us = ripc__deadline(ctx, request->timeout_ms ? request->timeout_ms :
+		(int64_t)ctx->cfg.timeout_ms);
+	bool was_nobody = false;
+	int error;
+
+	ripc__service_get(svc);
+	for (;;) {
+		uint64_t left_ms = (deadline_us - ctx->now_us) / 1000;
+
+		again.timeout_ms = left_ms ? (int32_t)left_ms : 1;
+		error = long_send(svc, &again, outcome);
+		if (error != -ENOENT || *outcome != RIPC_NOT_DELIVERED)
+			break;
+		was_nobody = true;
+		if (ripc__wait(ctx, is_closing, svc, ctx->now_us + WAIT_AGAIN_US) ||
+				ctx->now_us >= deadline_us)
+			break;
+	}
+	ripc__service_put(svc);
+	return error == -ETIMEDOUT && was_nobody ? -ENOENT : error;
+}
+
 /* Fills *request with what can be read of *send, also when it fails. */
 static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
-	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED;
+	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED | RIPC_WAIT;
 
 	memset(request, 0, sizeof(*request));
 	if (!send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
@@ -103,9 +140,11 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
 	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
 		return -EINVAL;
-	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED) && !(request->flags & RIPC_SEND_LONG))
+	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED | RIPC_WAIT) &&
+			!(request->flags & RIPC_SEND_LONG))
 		return -EINVAL;
-	return 0;
+	return request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
+		request->to_incarnation) ? -EINVAL : 0;
 }
 
 static int send_checked(struct ripc_service *svc, const struct ripc_send *request,
@@ -116,7 +155,8 @@ static int send_checked(struct ripc_service *svc, const struct ripc_send *reques
 
 	if (error)
 		return error;
-	error = request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
+	error = request->flags & RIPC_WAIT ? long_send_patient(svc, request, outcome) :
+		request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
 		ripc__short_send(svc, request);
 	ripc__leave(ctx);
 	return error;

@@ -54,9 +54,11 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	list_init(&service->windows);
 	list_init(&service->lent);
 	list_init(&service->calls);
+	list_init(&service->watches);
 	builtin_init(service, &service->retry);
 	builtin_init(service, &service->conflict);
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
+	ripc__map_init(&service->watched, ripc__nonce(ctx));
 	return service;
 }
 
@@ -199,6 +201,7 @@ void ripc__service_end(struct ripc_service *service)
 	refuse_incoming(service, -ESHUTDOWN);
 	ripc__corked_flush(ctx);
 	ripc__calls_end(service);
+	ripc__watches_end(service);
 	ripc__queue_free(service);
 	ripc__acks_flush(ctx);
 	list_for_each_safe(node, &ctx->partners) {

@@ -342,9 +342,9 @@ static void ask_whether_there(struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet packet;
 
-	if ((uint32_t)(ctx->now_us >> 10) - partner->sounded < THERE_US >> 11)
+	if ((uint32_t)(ctx->now_us >> 10) - partner->peer->sounded < THERE_US >> 11)
 		return;
-	partner->sounded = (uint32_t)(ctx->now_us >> 10);
+	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
 	wire_clear(&packet);
 	packet.value = ripc__nonce(ctx);
 	packet.stamp = ctx->now_us;

@@ -425,6 +425,7 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 		ripc__short_input(partner, packet);
 		return;
 	}
+	partner->peer->heard = partner->heard;
 	if (packet->h.type == WIRE_DATA) {
 		ripc__partner_touch(partner);
 		ripc__incoming_data(partner, packet);

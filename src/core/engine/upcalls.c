@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What rooms above do when something changes in a room below (core/upcalls.h). */
 #include "core/call/call.h"
+#include "core/call/watch.h"
 #include "core/message/message.h"
 #include "core/message/offers.h"
 #include "core/message/queue.h"
@@ -41,6 +42,7 @@ static void partner_ready(struct partner *partner, bool forgot)
 		ripc__outgoing_again(partner, true, ripc__partner_may_repeat(partner));
 	ripc__held_send(partner);
 	ripc__outgoing_advance(partner);
+	ripc__watch_ready(partner);
 }
 
 static void route_ready(struct partner *partner)
@@ -64,6 +66,7 @@ static void partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	received_forget(partner);
 	ripc__outgoing_lost(partner, status, gone_us);
 	ripc__calls_lost(partner);
+	ripc__watch_lost(partner);
 }
 
 static void partner_forgotten(struct partner *partner)
@@ -71,6 +74,21 @@ static void partner_forgotten(struct partner *partner)
 	received_forget(partner);
 	ripc__corked_forget(partner);
 	ripc__calls_lost(partner);
+	if (partner->peer)
+		ripc__watch_lost(partner);
+}
+
+/* Nobody has the ID. */
+static void sends_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	ripc__outgoing_lost(partner, status, gone_us);
+	ripc__watch_lost(partner);
+}
+
+static void passed_by(struct partner *partner)
+{
+	ripc__sends_pass_by(partner);
+	ripc__watch_lost(partner);
 }
 
 static void parked_comes(struct partner *partner, const struct wire_packet *packet)
@@ -91,9 +109,9 @@ const struct upcalls ripc__upcalls = {
 	.longs_go = ripc__outgoing_advance,
 	.route_ready = route_ready,
 	.partner_merged = ripc__sends_merge,
-	.partner_passed_by = ripc__sends_pass_by,
+	.partner_passed_by = passed_by,
 	.partner_lost = partner_lost,
-	.sends_lost = ripc__outgoing_lost,
+	.sends_lost = sends_lost,
 	.partner_forgotten = partner_forgotten,
 	.sends_fail = ripc__sends_fail,
 	.unread_release = ripc__unread_release,
@@ -104,6 +122,7 @@ const struct upcalls ripc__upcalls = {
 	.answer_came = ripc__answer_came,
 	.question_ended = ripc__question_ended,
 	.call_told = ripc__call_told,
+	.watch_told = ripc__watch_told,
 	.parked_comes = parked_comes,
 	.fence_lifted = ripc__fence_lift,
 };

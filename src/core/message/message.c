@@ -166,6 +166,8 @@ void ripc__message_free(struct message *message)
 		message->ctx->up->sent_freed(message);
 	else if (message->home == MESSAGE_CALL)
 		message->ctx->up->call_told(message);
+	else if (message->home == MESSAGE_WATCH)
+		message->ctx->up->watch_told(message);
 	else
 		message->queued = false;
 }

@@ -25,7 +25,8 @@ struct message {
 	struct partner *partner; /* while it is queued: who sent it; NULL: we did */
 	struct holding held;     /* by that partner, for this message */
 	enum share share;        /* of which */
-	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_BUILTIN } home;
+	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH,
+		MESSAGE_BUILTIN } home;
 	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
 	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */

@@ -67,6 +67,13 @@ void ripc__service_enqueue(struct ripc_service *service, struct message *message
 		ripc__service_tell(service);
 }
 
+void ripc__queue_take_back(struct ripc_service *service, struct message *message)
+{
+	list_remove(&message->node);
+	service->queued--;
+	ripc__service_tell(service);
+}
+
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status)
 {
 	if (builtin->queued)

@@ -18,6 +18,8 @@ struct message *ripc__queue_pop(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
 /* Its descriptor, if it has one, is as its queue is; not while a call waits, which takes first. */
 void ripc__service_tell(struct ripc_service *service);
+/* Takes a message of ours that nobody has taken yet out of the queue. */
+void ripc__queue_take_back(struct ripc_service *service, struct message *message);
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
 /* May one more message of this partner be queued? */
 bool ripc__queue_has_room(const struct partner *partner);

@@ -72,9 +72,8 @@ struct partner {
 	uint32_t unasked;         /* what it accepts unasked of a message, bytes */
 	uint32_t under_way;       /* what of that was sent and may be on its way, of all */
 	uint32_t heard;           /* when it last said something, in 1,024 us; wraps */
-	uint32_t sounded;         /* when it was last asked whether it is there; as heard */
 	uint16_t n_outgoing, queued; /* messages of it that wait in the service's queue */
-	uint16_t n_asked;         /* calls that wait for its answer */
+	uint16_t n_asked;         /* calls that wait for its answer, and whether it is watched */
 	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
 	uint16_t ack_status;
 	uint8_t state;

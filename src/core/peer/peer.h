@@ -69,6 +69,8 @@ struct peer {
 	uint32_t in_flight;  /* that are taken to be */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
+	uint32_t heard, sounded; /* it last said something but shorts, was last asked whether it is
+	                            there; in 1,024 us; wrap */
 	uint32_t failed_us;  /* the device last failed, changed, was tried again; wraps; 0: never */
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
 	struct candidate *candidate; /* a new route, being proven; usually NULL */

@@ -19,6 +19,7 @@ struct cached {
 	uint64_t incarnation, stamp, host_identity, context, proof;
 	uint8_t host[16];
 	bool exists : 1, suspect : 1, local : 1;
+	bool doubted : 1; /* by a notice too many: it is asked for when somebody wants to know */
 	uint8_t source; /* index */
 	uint8_t n_addrs;
 	uint8_t addrs[];

@@ -390,12 +390,10 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		return false; /* said again, or another one has gone */
 	if (cached->suspect)
 		return true; /* asked for with the next lookup anyway */
-	if (!ripc__may_provoke(resolver, heard->event->host)) {
+	if (!ripc__may_provoke(resolver, heard->event->host) ||
+			cached->hint_us > resolver->now_us + (HINTS_MAX - 1) * HINT_US) {
 		ripc__drop(resolver);
-		return false;
-	}
-	if (cached->hint_us > resolver->now_us + (HINTS_MAX - 1) * HINT_US) {
-		ripc__drop(resolver);
+		cached->doubted = true;
 		return false;
 	}
 	if (cached->hint_us < resolver->now_us)
@@ -422,6 +420,18 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 	/* Who is concerned asks with the next message to that ID. */
 	if (owner->moved(owner->arg, record->id, registered ? record->incarnation : 0) && !cached)
 		ripc__provoked(resolver, heard->event->host);
+}
+
+bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+	bool doubted = cached && cached->doubted;
+
+	if (doubted) {
+		cached->doubted = false;
+		cached->suspect = true;
+	}
+	return doubted;
 }
 
 /* ---- calls of the owner ------------------------------------------------------------------ */

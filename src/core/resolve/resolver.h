@@ -97,6 +97,8 @@ void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_
  * Somebody says that he has the ID, or may wait for one: that nobody had it is of no use any more.
  */
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id);
+/* Was a notice about an ID not looked into, as there were too many? Once; the next lookup asks. */
+bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id);
 
 /*
  * Registers an ID that lives here. A well-known one is first asked for three times, 20 ms

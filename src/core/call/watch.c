@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Watches. A holder of a watched ID is kept as a partner: so its goodbye, its death on this host,
+ * and hints of its end come by themselves. It is said to be there when it has answered; it is
+ * asked now and then, once for all services of its context. Where nobody has the ID, the resolver
+ * is asked ever more seldom, and whenever a registration is heard of.
+ *
+ * Each watch has one message, which always tells the newest: what changes while it waits in the
+ * queue is told with it, or after the application has freed it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "core/message/queue.h"
+#include "core/objects.h"
+#include "core/partner/find.h"
+#include "core/partner/hint.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/peer.h"
+#include "core/peer/timing.h"
+#include "core/resolve/resolver.h"
+#include "core/wire/wire.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "watch.h"
+
+#define STEP_US      500000u   /* between two looks at all watches */
+#define LOOK_US      1000000u  /* until nobody is looked for again, at first */
+#define LOOK_MOST_US 64000000u
+#define NOT_TOLD     UINT64_MAX
+
+struct watch {
+	struct message message;
+	struct list node;          /* service->watches */
+	struct ripc_service *service; /* NULL: ended, and the application has the message */
+	struct partner *partner;   /* a holder; NULL: none is known */
+	uint64_t id;
+	uint64_t told;             /* the incarnation that the application knows of; 0: none */
+	uint64_t look_us, wait_us; /* when nobody is looked for again; what comes after that */
+};
+
+static struct watch *find(const struct ripc_service *service, uint64_t id)
+{
+	return service->n_watches ? ripc__map_get(&service->watched, id) : NULL;
+}
+
+/* ---- telling ----------------------------------------------------------------------------- */
+
+static void tell(struct watch *watch, uint64_t incarnation)
+{
+	struct ripc_msg *public = &watch->message.public;
+
+	if (watch->told == incarnation)
+		return;
+	watch->told = incarnation;
+	if (watch->message.queued && list_empty(&watch->message.node))
+		return; /* the application has it; it comes again */
+	public->from_incarnation = incarnation;
+	if (watch->message.queued)
+		return;
+	watch->message.queued = true;
+	ripc__service_enqueue(watch->service, &watch->message);
+}
+
+void ripc__watch_told(struct message *message)
+{
+	struct watch *watch = list_entry(message, struct watch, message);
+	uint64_t incarnation = watch->told;
+
+	message->queued = false;
+	if (!watch->service) {
+		free(watch);
+		return;
+	}
+	if (incarnation == message->public.from_incarnation)
+		return;
+	watch->told = message->public.from_incarnation;
+	tell(watch, incarnation);
+}
+
+/* ---- the holder -------------------------------------------------------------------------- */
+
+static void leave(struct watch *watch)
+{
+	if (watch->partner)
+		watch->partner->n_asked--;
+	watch->partner = NULL;
+}
+
+static void sound(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet;
+
+	if (partner->peer->opening)
+		return;
+	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
+	wire_clear(&packet);
+	packet.value = ripc__nonce(ctx);
+	packet.stamp = ctx->now_us;
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__partner_send(partner, &packet);
+}
+
+/* The partner is whom the ID means. Has it answered, it is there. */
+static void attach(struct watch *watch, struct partner *partner)
+{
+	if (watch->partner != partner) {
+		leave(watch);
+		watch->partner = partner;
+		partner->n_asked++;
+		partner->peer->heard = (uint32_t)(watch->service->ctx->now_us >> 10);
+		if (partner->state != PARTNER_READY)
+			sound(partner);
+	}
+	watch->wait_us = LOOK_US;
+	if (partner->state != PARTNER_READY || watch->told == partner->incarnation)
+		return;
+	sound(partner); /* so that the holder has our token back, and says goodbye */
+	tell(watch, partner->incarnation);
+}
+
+static bool may_attach(const struct partner *partner)
+{
+	return partner->peer && partner->resolved && !partner->dead;
+}
+
+static void look(struct watch *watch)
+{
+	struct ripc_context *ctx = watch->service->ctx;
+	struct partner *partner;
+	int error = ripc__find_again(watch->service, watch->id, &partner);
+
+	watch->look_us = ctx->now_us + watch->wait_us;
+	watch->wait_us = 2 * watch->wait_us < LOOK_MOST_US ? 2 * watch->wait_us : LOOK_MOST_US;
+	if (!error && may_attach(partner))
+		attach(watch, partner);
+	else if (error == -ENOENT)
+		tell(watch, 0);
+}
+
+/* Is whoever answers for all services of that context silent? Asks it, and its silence counts. */
+static void look_after(struct watch *watch)
+{
+	struct ripc_context *ctx = watch->service->ctx;
+	struct peer *peer = watch->partner->peer;
+	uint32_t most = (uint32_t)(ripc__silence_us(ctx) >> 10);
+	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+
+	if (ripc__resolver_doubts(ctx->resolver, watch->id)) {
+		ripc__partner_suspect(watch->partner);
+	} else if (now - peer->heard >= most) {
+		peer->heard = now;
+		ripc__hint_replaced(watch->partner);
+	} else if (watch->partner->state != PARTNER_READY || (now - peer->heard >= most / 2 &&
+			now - peer->sounded >= most / 4)) {
+		sound(watch->partner);
+	}
+}
+
+static void step(struct watch *watch)
+{
+	if (watch->partner && !watch->partner->suspect)
+		look_after(watch);
+	else if (watch->partner || watch->service->ctx->now_us >= watch->look_us)
+		look(watch);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+
+	list_for_each(at, &ctx->services) {
+		struct ripc_service *service = list_entry(at, struct ripc_service, node);
+
+		list_for_each(node, &service->watches)
+			step(list_entry(node, struct watch, node));
+	}
+	ripc__timer_set(&ctx->timers, timer, ctx->now_us + STEP_US);
+}
+
+/* ---- what other rooms tell --------------------------------------------------------------- */
+
+void ripc__watch_ready(struct partner *partner)
+{
+	struct watch *watch = find(partner->service, partner->id);
+
+	if (watch && may_attach(partner))
+		attach(watch, partner);
+}
+
+/* From the timer, as whoever tells is still dealing with the partner. */
+static void look_now(struct watch *watch)
+{
+	struct ripc_context *ctx = watch->service->ctx;
+
+	watch->look_us = 0;
+	ripc__timer_set(&ctx->timers, &ctx->watching.timer, ctx->now_us);
+}
+
+void ripc__watch_lost(struct partner *partner)
+{
+	struct watch *watch = find(partner->service, partner->id);
+
+	/* One that was only an ID is about to be freed, as nobody has it. */
+	if (!watch || (partner->peer && watch->partner != partner))
+		return;
+	leave(watch);
+	tell(watch, 0);
+	watch->wait_us = partner->peer ? LOOK_US : watch->wait_us;
+	if (partner->peer)
+		look_now(watch);
+}
+
+bool ripc__watch_news(struct ripc_service *service, uint64_t id)
+{
+	struct watch *watch = find(service, id);
+
+	if (!watch)
+		return false;
+	watch->wait_us = LOOK_US;
+	look_now(watch);
+	return true;
+}
+
+/* ---- beginning and ending ---------------------------------------------------------------- */
+
+static int timer_start(struct ripc_context *ctx)
+{
+	int error = ctx->watching.n ? 0 : ripc__timer_admit(ctx);
+
+	if (error)
+		return error;
+	ctx->watching.timer.fire = fire;
+	if (ctx->watching.n++ == 0)
+		ripc__timer_set(&ctx->timers, &ctx->watching.timer, ctx->now_us + STEP_US);
+	return 0;
+}
+
+static void timer_stop(struct ripc_context *ctx)
+{
+	if (--ctx->watching.n == 0)
+		ripc__timer_dismiss(ctx, &ctx->watching.timer);
+}
+
+int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie)
+{
+	struct watch *watch;
+	int error;
+
+	if (service->closing)
+		return -ESHUTDOWN;
+	if (find(service, id))
+		return -EEXIST;
+	watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return -ENOMEM;
+	watch->message = (struct message){.ctx = service->ctx, .home = MESSAGE_WATCH};
+	watch->message.public = (struct ripc_msg){.kind = RIPC_NOTICE, .from = id,
+		.cookie = cookie, .flags = RIPC_WATCHED};
+	list_init(&watch->message.node);
+	watch->service = service;
+	watch->id = id;
+	watch->told = NOT_TOLD;
+	watch->wait_us = LOOK_US;
+	error = ripc__map_put(&service->watched, id, watch);
+	if (error)
+		goto err_free;
+	error = timer_start(service->ctx);
+	if (error)
+		goto err_remove;
+	list_append(&service->watches, &watch->node);
+	service->n_watches++;
+	look(watch);
+	return 0;
+err_remove:
+	ripc__map_remove(&service->watched, id);
+err_free:
+	free(watch);
+	return error;
+}
+
+static void end(struct watch *watch)
+{
+	struct ripc_service *service = watch->service;
+	bool waits = watch->message.queued && !list_empty(&watch->message.node);
+
+	leave(watch);
+	list_remove(&watch->node);
+	ripc__map_remove(&service->watched, watch->id);
+	service->n_watches--;
+	timer_stop(service->ctx);
+	if (waits)
+		ripc__queue_take_back(service, &watch->message);
+	watch->service = NULL;
+	if (waits || !watch->message.queued)
+		free(watch);
+}
+
+int ripc__watch_end(struct ripc_service *service, uint64_t id)
+{
+	struct watch *watch = find(service, id);
+
+	if (!watch)
+		return -ENOENT;
+	end(watch);
+	return 0;
+}
+
+void ripc__watches_end(struct ripc_service *service)
+{
+	while (!list_empty(&service->watches))
+		end(list_entry(service->watches.next, struct watch, node));
+	ripc__map_free(&service->watched);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Watching: the application is told when somebody has an ID, and when that changes. */
+#ifndef RIPC_WATCH_H
+#define RIPC_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/timers.h"
+
+struct message;
+struct partner;
+struct ripc_context;
+struct ripc_service;
+
+/* What all watches of a context have in common. */
+struct watching {
+	struct ripc__timer timer; /* runs while there is a watch */
+	uint32_t n;
+};
+
+/* See ripc_watch(). */
+int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie);
+int ripc__watch_end(struct ripc_service *service, uint64_t id);
+/* The service is closed. */
+void ripc__watches_end(struct ripc_service *service);
+
+/* What other rooms tell. The partner can be sent to. */
+void ripc__watch_ready(struct partner *partner);
+/* The partner is gone, forgotten, or not the one that its ID means any more. */
+void ripc__watch_lost(struct partner *partner);
+/* A notice about the ID was heard: perhaps somebody has it now, or nobody. False: not watched. */
+bool ripc__watch_news(struct ripc_service *service, uint64_t id);
+/* The application is done with the message of a watch. */
+void ripc__watch_told(struct message *message);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Watching: what is told when a holder comes, goes, dies, or is replaced, by each network. */
+#include <sys/wait.h>
+
+#include "api.h"
+#include "ripc/call.h"
+
+#define COOKIE 42u
+
+static const char *const backends[] = {"udp", "shm"};
+
+static struct side watcher;
+static struct ripc_config cfg;
+
+static void set_up(int i)
+{
+	cfg = api_config(0);
+	cfg.backends = backends[i];
+	side_open_as(&watcher, &cfg, 0);
+}
+
+static uint64_t id_of(int i)
+{
+	return NOBODY + 500 + (uint64_t)i;
+}
+
+static uint64_t told(uint64_t id)
+{
+	struct ripc_msg *msg = take(watcher.svc, RIPC_NOTICE);
+	uint64_t incarnation = msg->from_incarnation;
+
+	ck_assert_uint_eq(msg->flags, RIPC_WATCHED);
+	ck_assert_uint_eq(msg->from, id);
+	ck_assert_uint_eq(msg->cookie, COOKIE);
+	ck_assert_int_eq(msg->status, 0);
+	ripc_msg_free(msg);
+	return incarnation;
+}
+
+START_TEST(watch__comes_and_goes)
+{
+	struct side holder;
+
+	set_up(_i);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), -EEXIST);
+	ck_assert_uint_eq(told(id_of(_i)), 0);
+	for (int times = 0; times < 3; times++) {
+		side_open_as(&holder, &cfg, id_of(_i));
+		ck_assert_uint_eq(told(id_of(_i)), ripc_service_incarnation(holder.svc));
+		check_nothing(watcher.svc);
+		side_close(&holder);
+		ck_assert_uint_eq(told(id_of(_i)), 0);
+	}
+	ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(_i)), 0);
+	ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(_i)), -ENOENT);
+	side_close(&watcher);
+}
+END_TEST
+
+START_TEST(watch__is_there_already)
+{
+	struct side holder;
+
+	set_up(_i);
+	side_open_as(&holder, &cfg, 0);
+	acquaint(&watcher, &holder);
+	ck_assert_int_eq(ripc_watch(watcher.svc, holder.id, COOKIE), 0);
+	ck_assert_uint_eq(told(holder.id), ripc_service_incarnation(holder.svc));
+	ck_assert_int_eq(ripc_service_close(holder.svc), 0); /* its context goes on */
+	ck_assert_uint_eq(told(holder.id), 0);
+	ck_assert_int_eq(ripc_close(holder.ctx, 0), 0);
+	side_close(&watcher);
+}
+END_TEST
+
+/* A holder that is killed, and whose place is taken. */
+START_TEST(watch__is_killed)
+{
+	struct side next;
+	int ends[2], status;
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	(void)api_config(0); /* the child has the port of its parent */
+	pid = fork();
+	if (pid == 0) {
+		struct side victim;
+
+		cfg = api_config(0);
+		cfg.backends = backends[_i];
+		side_open_as(&victim, &cfg, id_of(_i));
+		if (write(ends[1], "r", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+	set_up(_i);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	ck_assert_uint_ne(told(id_of(_i)), 0);
+	kill(pid, SIGKILL);
+	ck_assert_uint_eq(told(id_of(_i)), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	side_open_as(&next, &cfg, id_of(_i));
+	ck_assert_uint_eq(told(id_of(_i)), ripc_service_incarnation(next.svc));
+	side_close(&next);
+	side_close(&watcher);
+}
+END_TEST
+
+/* One that drains is nobody's any more. */
+START_TEST(watch__is_replaced)
+{
+	struct side first, second;
+	uint64_t incarnation;
+
+	set_up(_i);
+	side_open_as(&first, &cfg, id_of(_i));
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	ck_assert_uint_eq(told(id_of(_i)), ripc_service_incarnation(first.svc));
+	ck_assert_int_eq(ripc_service_drain(first.svc, PATIENCE_MS), 0);
+	side_open_as(&second, &cfg, id_of(_i));
+	incarnation = told(id_of(_i));
+	if (!incarnation) /* it was seen that nobody had it in between */
+		incarnation = told(id_of(_i));
+	ck_assert_uint_eq(incarnation, ripc_service_incarnation(second.svc));
+	side_close(&first);
+	check_nothing(watcher.svc);
+	side_close(&second);
+	side_close(&watcher);
+}
+END_TEST
+
+/* What the application has not looked at is told once, and what it holds is not changed. */
+START_TEST(watch__newest_only)
+{
+	struct side holder;
+	struct ripc_msg *held;
+
+	set_up(_i);
+	side_open_as(&holder, &cfg, id_of(_i));
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	held = take(watcher.svc, RIPC_NOTICE);
+	ck_assert_uint_eq(held->from_incarnation, ripc_service_incarnation(holder.svc));
+	side_close(&holder);
+	side_open_as(&holder, &cfg, id_of(_i));
+	usleep(300000);
+	check_nothing(watcher.svc);
+	ck_assert_uint_ne(held->from_incarnation, ripc_service_incarnation(holder.svc));
+	ripc_msg_free(held);
+	ck_assert_uint_eq(told(id_of(_i)), ripc_service_incarnation(holder.svc));
+	side_close(&holder);
+	side_close(&watcher);
+}
+END_TEST
+
+START_TEST(unwatch__with_what_was_told)
+{
+	struct ripc_msg *held;
+
+	set_up(_i);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	held = take(watcher.svc, RIPC_NOTICE);
+	ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(_i)), 0);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE + 1), 0);
+	usleep(1200000); /* nobody has it, it is found: that waits in the queue */
+	ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(_i)), 0);
+	check_nothing(watcher.svc);
+	ripc_msg_free(held);
+	for (uint64_t i = 0; i < 100; i++)
+		ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i) + i, i), 0);
+	side_close(&watcher); /* with those */
+}
+END_TEST
+
+/* ---- waiting for whoever comes ----------------------------------------------------------- */
+
+struct comer {
+	int i;
+	struct side side;
+};
+
+static void *come_later(void *arg)
+{
+	struct comer *comer = arg;
+
+	usleep(1300000); /* nobody was found once by then */
+	side_open_as(&comer->side, &cfg, id_of(comer->i));
+	return NULL;
+}
+
+START_TEST(await__somebody_comes)
+{
+	const struct iovec hello = item("hello", 5);
+	struct ripc_send send = long_send(id_of(_i), &hello, 1);
+	struct comer comer = {.i = _i};
+	enum ripc_outcome outcome = 0;
+	pthread_t thread;
+
+	set_up(_i);
+	ck_assert_int_eq(ripc_await(watcher.ctx, id_of(_i), 1300), -ENOENT);
+	send.flags |= RIPC_WAIT;
+	send.timeout_ms = 1300;
+	ck_assert_int_eq(ripc_sendmsg(watcher.svc, &send, &outcome), -ENOENT);
+	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
+	ck_assert_int_eq(pthread_create(&thread, NULL, come_later, &comer), 0);
+	send.timeout_ms = PATIENCE_MS;
+	ck_assert_int_eq(ripc_sendmsg(watcher.svc, &send, &outcome), 0);
+	ck_assert_int_eq(outcome, RIPC_DELIVERED);
+	pthread_join(thread, NULL);
+	ripc_msg_free(take(comer.side.svc, RIPC_LONG));
+	check_nothing(comer.side.svc);
+	side_close(&comer.side);
+	ck_assert_int_eq(pthread_create(&thread, NULL, come_later, &comer), 0);
+	ck_assert_int_eq(ripc_await(watcher.ctx, id_of(_i), PATIENCE_MS), 0);
+	pthread_join(thread, NULL);
+	side_close(&comer.side);
+	side_close(&watcher);
+}
+END_TEST
+
+START_TEST(wait__bad_arguments)
+{
+	const struct iovec hello = item("hello", 5);
+	struct ripc_send send = long_send(id_of(_i), &hello, 1);
+
+	set_up(_i);
+	send.flags = RIPC_WAIT;
+	ck_assert_int_eq(ripc_sendmsg(watcher.svc, &send, NULL), -EINVAL);
+	send.flags = RIPC_WAIT | RIPC_SEND_LONG | RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(watcher.svc, &send, NULL), -EINVAL);
+	send.flags = RIPC_WAIT | RIPC_SEND_LONG;
+	send.to_incarnation = 5;
+	ck_assert_int_eq(ripc_sendmsg(watcher.svc, &send, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_await(NULL, 1, 1), -EINVAL);
+	ck_assert_int_eq(ripc_await(watcher.ctx, 0, 1), -EINVAL);
+	ck_assert_int_eq(ripc_await(watcher.ctx, 1, -1), -EINVAL);
+	side_close(&watcher);
+}
+END_TEST
+
+START_TEST(watch__bad_arguments)
+{
+	set_up(_i);
+	ck_assert_int_eq(ripc_watch(NULL, 1, 1), -EINVAL);
+	ck_assert_int_eq(ripc_watch(watcher.svc, 0, 1), -EINVAL);
+	ck_assert_int_eq(ripc_unwatch(NULL, 1), -EINVAL);
+	ck_assert_int_eq(ripc_unwatch(watcher.svc, 0), -EINVAL);
+	side_close(&watcher);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_loop loops[] = {
+		{ watch__comes_and_goes, 2 }, { watch__is_there_already, 2 },
+		{ watch__is_killed, 2 }, { watch__is_replaced, 2 }, { watch__newest_only, 2 },
+		{ unwatch__with_what_was_told, 2 }, { watch__bad_arguments, 2 },
+		{ await__somebody_comes, 2 }, { wait__bad_arguments, 2 }, { NULL, 0 },
+	};
+
+	return suite_run_loops("watch", loops);
+}
