@@ -107,6 +107,8 @@ struct ripc_context {
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct ripc__map calls;    /* by the ID under which the answer comes */
+	struct list spare_calls;
+	uint32_t n_spare_calls;
 	struct partner **slots;    /* by token */
 	uint32_t n_slots, free_slots;
 	uint16_t *slot_stack;

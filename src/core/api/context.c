@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "config.h"
+#include "core/call/call.h"
 #include "core/call/watch.h"
 #include "core/base/base.h"
 #include "core/engine/wait.h"
@@ -248,6 +249,7 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
 	ripc__map_init(&ctx->calls, seed);
+	list_init(&ctx->spare_calls);
 	ripc__map_init(&ctx->peers, seed);
 	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
@@ -276,6 +278,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
 	ripc__map_free(&ctx->calls);
+	ripc__spare_calls_free(ctx);
 	ripc__map_free(&ctx->peers);
 	ripc__map_free(&ctx->hosts);
 	free(ctx->slots);

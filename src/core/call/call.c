@@ -33,6 +33,8 @@
 #include "core/wire/wire.h"
 #include "util/map.h"
 
+#define SPARE_ITEMS  4u      /* calls with so many items are kept for the next, */
+#define SPARES       32u     /* so many of them */
 #define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
 #define FREE_US      1000u    /* memory that the network uses is looked at so often */
 #define SHORT_US     20000u   /* an answer to a short is waited for so long at least */
@@ -72,8 +74,22 @@ static void forget(struct call *call)
 
 void ripc__call_free(struct call *call)
 {
+	struct ripc_context *ctx = context_of(call);
+
 	free(call->returns);
-	free(call);
+	if (call->n_items > SPARE_ITEMS || ctx->n_spare_calls == SPARES) {
+		free(call);
+		return;
+	}
+	list_append(&ctx->spare_calls, &call->node);
+	ctx->n_spare_calls++;
+}
+
+void ripc__spare_calls_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->spare_calls))
+		free(list_entry(list_pop(&ctx->spare_calls), struct call, node));
+	ctx->n_spare_calls = 0;
 }
 
 static void tell(struct call *call)
@@ -457,9 +473,26 @@ void ripc__calls_lost(struct partner *partner)
 
 /* ---- beginning, and being called off ----------------------------------------------------- */
 
+/* Cleared, but for its items. */
+static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
+{
+	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
+	struct call *call;
+
+	if (n_items > SPARE_ITEMS || list_empty(&ctx->spare_calls)) {
+		call = malloc(sizeof(*call) + n * sizeof(struct iovec));
+	} else {
+		call = list_entry(list_pop(&ctx->spare_calls), struct call, node);
+		ctx->n_spare_calls--;
+	}
+	if (call)
+		memset(call, 0, sizeof(*call));
+	return call;
+}
+
 static struct call *call_alloc(struct ripc_service *service, const struct ripc_question *request)
 {
-	struct call *call = calloc(1, sizeof(*call) + request->n_items * sizeof(struct iovec));
+	struct call *call = call_take(service->ctx, request->n_items);
 	size_t returns = request->n_returns * sizeof(struct ripc_buffer);
 
 	if (!call)

@@ -57,6 +57,8 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_question *r
 		struct call **call);
 /* The call that waited is done with it. */
 void ripc__call_free(struct call *call);
+/* What is kept for the next calls. */
+void ripc__spare_calls_free(struct ripc_context *ctx);
 /* Ends all calls with this cookie with -ECANCELED. True: there was one. */
 bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie);
 /* The service is closed: those that are waited for end, the others are forgotten. */

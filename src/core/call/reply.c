@@ -14,28 +14,35 @@
 #include "core/message/mapped.h"
 #include "core/objects.h"
 #include "core/partner/claim.h"
-#include "core/partner/find.h"
 #include "core/partner/partner.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
 #include "reply.h"
+#include "util/map.h"
 
 #define REPLY_MS 60000 /* an answer is tried for so long; its asker may be gone much sooner */
+
+/* Whoever asked, if it is whom its ID means for sure, or one that has only claimed it. */
+static struct partner *asker_of(const struct ripc_service *service,
+		const struct ripc_send *request)
+{
+	struct partner *partner = ripc__map_get(&service->partners, request->to);
+
+	if (partner && partner->resolved && !partner->suspect &&
+			partner->incarnation == request->to_incarnation)
+		return partner;
+	return ripc__claim_asker(service, request->to, request->reply_to);
+}
 
 /* True: it went. False: it is to go as a long message. */
 static bool reply_shortly(struct ripc_service *service, const struct ripc_msg *question,
 		const struct ripc_send *request, const struct wire_call *call)
 {
-	struct partner *partner = ripc__claim_asker(service, request->to, request->reply_to);
+	struct partner *partner = question->flags & RIPC_ASKED_SHORTLY ?
+		asker_of(service, request) : NULL;
 
-	if (!(question->flags & RIPC_ASKED_SHORTLY))
-		return false;
-	if (!partner && (ripc__partner_for_call(service, request->to, &partner) ||
-			!partner->resolved))
-		return false;
-	return ripc__short_may_go(partner) &&
-		partner->incarnation == request->to_incarnation &&
+	return partner && ripc__short_may_go(partner) &&
 		ripc__short_call(partner, request, 0, call) == 0;
 }
 
