@@ -6,6 +6,7 @@
 
 #include "core/call/call.h"
 #include "core/call/reply.h"
+#include "core/call/spare.h"
 #include "core/call/watch.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "config.h"
-#include "core/call/call.h"
+#include "core/call/spare.h"
 #include "core/call/watch.h"
 #include "core/base/base.h"
 #include "core/engine/wait.h"

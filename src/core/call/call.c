@@ -13,8 +13,6 @@
  * The caller gets its memory back with the end: what the network may still use is waited for first.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "call.h"
 #include "core/base/base.h"
@@ -31,10 +29,9 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
+#include "spare.h"
 #include "util/map.h"
 
-#define SPARE_ITEMS  4u      /* calls with so many items are kept for the next, */
-#define SPARES       32u     /* so many of them */
 #define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
 #define FREE_US      1000u    /* memory that the network uses is looked at so often */
 #define SHORT_US     20000u   /* an answer to a short is waited for so long at least */
@@ -70,26 +67,6 @@ static void forget(struct call *call)
 	ripc__timer_dismiss(ctx, &call->timer);
 	call->service->n_calls--;
 	ctx->stats.calls_open--;
-}
-
-void ripc__call_free(struct call *call)
-{
-	struct ripc_context *ctx = context_of(call);
-
-	free(call->returns);
-	if (call->n_items > SPARE_ITEMS || ctx->n_spare_calls == SPARES) {
-		free(call);
-		return;
-	}
-	list_append(&ctx->spare_calls, &call->node);
-	ctx->n_spare_calls++;
-}
-
-void ripc__spare_calls_free(struct ripc_context *ctx)
-{
-	while (!list_empty(&ctx->spare_calls))
-		free(list_entry(list_pop(&ctx->spare_calls), struct call, node));
-	ctx->n_spare_calls = 0;
 }
 
 static void tell(struct call *call)
@@ -473,52 +450,6 @@ void ripc__calls_lost(struct partner *partner)
 
 /* ---- beginning, and being called off ----------------------------------------------------- */
 
-/* Cleared, but for its items. */
-static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
-{
-	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
-	struct call *call;
-
-	if (n_items > SPARE_ITEMS || list_empty(&ctx->spare_calls)) {
-		call = malloc(sizeof(*call) + n * sizeof(struct iovec));
-	} else {
-		call = list_entry(list_pop(&ctx->spare_calls), struct call, node);
-		ctx->n_spare_calls--;
-	}
-	if (call)
-		memset(call, 0, sizeof(*call));
-	return call;
-}
-
-static struct call *call_alloc(struct ripc_service *service, const struct ripc_question *request)
-{
-	struct call *call = call_take(service->ctx, request->n_items);
-	size_t returns = request->n_returns * sizeof(struct ripc_buffer);
-
-	if (!call)
-		return NULL;
-	call->returns = returns ? malloc(returns) : NULL;
-	if (returns && !call->returns) {
-		free(call);
-		return NULL;
-	}
-	call->service = service;
-	call->failure.ctx = service->ctx;
-	call->failure.home = MESSAGE_CALL;
-	list_init(&call->failure.node);
-	call->timer.fire = fire;
-	call->to = request->to;
-	call->to_incarnation = request->to_incarnation;
-	call->cookie = request->cookie;
-	call->flags = request->flags;
-	call->n_items = request->n_items;
-	call->n_returns = request->n_returns;
-	memcpy(call->items, request->items, request->n_items * sizeof(struct iovec));
-	if (returns)
-		memcpy(call->returns, request->returns, returns);
-	return call;
-}
-
 static void enter(struct call *call)
 {
 	struct ripc_service *service = call->service;
@@ -543,9 +474,10 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_question *r
 		ctx->stats.calls_refused++;
 		return -EAGAIN;
 	}
-	call = call_alloc(service, request);
+	call = ripc__call_alloc(service, request);
 	if (!call)
 		return -ENOMEM;
+	call->timer.fire = fire;
 	error = ripc__timer_admit(ctx);
 	if (error) {
 		ripc__call_free(call);

@@ -55,10 +55,6 @@ struct call {
 /* Starts a call; waiter: it is waited for. Its deadline ends it. */
 int ripc__call_begin(struct ripc_service *service, const struct ripc_question *request, bool waiter,
 		struct call **call);
-/* The call that waited is done with it. */
-void ripc__call_free(struct call *call);
-/* What is kept for the next calls. */
-void ripc__spare_calls_free(struct ripc_context *ctx);
 /* Ends all calls with this cookie with -ECANCELED. True: there was one. */
 bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie);
 /* The service is closed: those that are waited for end, the others are forgotten. */

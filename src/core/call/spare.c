@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory for calls: a few are kept for the next ones, as with messages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "core/objects.h"
+#include "spare.h"
+
+#define SPARE_ITEMS  4u  /* calls with so many items are kept, */
+#define SPARES       32u /* so many of them */
+
+/* Cleared, but for its items. */
+static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
+{
+	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
+	struct call *call;
+
+	if (n_items > SPARE_ITEMS || list_empty(&ctx->spare_calls)) {
+		call = malloc(sizeof(*call) + n * sizeof(struct iovec));
+	} else {
+		call = list_entry(list_pop(&ctx->spare_calls), struct call, node);
+		ctx->n_spare_calls--;
+	}
+	if (call)
+		memset(call, 0, sizeof(*call));
+	return call;
+}
+
+struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_question *request)
+{
+	struct call *call = call_take(service->ctx, request->n_items);
+	size_t returns = request->n_returns * sizeof(struct ripc_buffer);
+
+	if (!call)
+		return NULL;
+	call->returns = returns ? malloc(returns) : NULL;
+	if (returns && !call->returns) {
+		free(call);
+		return NULL;
+	}
+	call->service = service;
+	call->failure.ctx = service->ctx;
+	call->failure.home = MESSAGE_CALL;
+	list_init(&call->failure.node);
+	call->to = request->to;
+	call->to_incarnation = request->to_incarnation;
+	call->cookie = request->cookie;
+	call->flags = request->flags;
+	call->n_items = request->n_items;
+	call->n_returns = request->n_returns;
+	memcpy(call->items, request->items, request->n_items * sizeof(struct iovec));
+	if (returns)
+		memcpy(call->returns, request->returns, returns);
+	return call;
+}
+
+void ripc__call_free(struct call *call)
+{
+	struct ripc_context *ctx = call->failure.ctx;
+
+	free(call->returns);
+	if (call->n_items > SPARE_ITEMS || ctx->n_spare_calls == SPARES) {
+		free(call);
+		return;
+	}
+	list_append(&ctx->spare_calls, &call->node);
+	ctx->n_spare_calls++;
+}
+
+void ripc__spare_calls_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->spare_calls))
+		free(list_entry(list_pop(&ctx->spare_calls), struct call, node));
+	ctx->n_spare_calls = 0;
+}

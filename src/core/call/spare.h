@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory for calls. */
+#ifndef RIPC_CALL_SPARE_H
+#define RIPC_CALL_SPARE_H
+
+struct call;
+struct ripc_context;
+struct ripc_question;
+struct ripc_service;
+
+/* What the application says of it, and nothing else yet. NULL: no memory. */
+struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_question *request);
+void ripc__call_free(struct call *call);
+void ripc__spare_calls_free(struct ripc_context *ctx);
+
+#endif
