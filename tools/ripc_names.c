@@ -71,7 +71,7 @@ static int take(const struct search *search, int fd)
 	static char bytes[REPLY_LEN] __attribute__((aligned(NLMSG_ALIGNTO)));
 	struct nlmsghdr *message = (struct nlmsghdr *)bytes;
 	ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
-	int left = (int)n;
+	size_t left = (size_t)n;
 
 	if (n <= 0)
 		return n < 0 && errno == EINTR;

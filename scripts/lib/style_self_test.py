@@ -32,7 +32,7 @@ FAULTS = [
     ('check_function_spread', 'src/core/wire/f.c', HEAD + body('\tg();\n', 40) * 30, 'one function in ten'),
     ('check_file_length', 'src/core/wire/f.c', HEAD + '\n' * 600, '602 lines'),
     ('check_file_length', 'src/util/f.c', HEAD + '\n' * 800, '802 lines'),
-    ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 600, '602 lines'),
+    ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 640, '642 lines'),
     ('check_licence', 'src/core/wire/f.c', '/* A file. */\n/* Really. */\n', 'no "SPDX'),
     ('check_licence', 'scripts/f', '#!/bin/sh\n:\n', 'no "SPDX'),
     ('check_purpose', 'src/core/wire/f.c', HEAD.split('\n')[0] + '\n#include <a.h>\n', 'no paragraph'),

@@ -417,6 +417,7 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct call *call = ripc__map_get(&ctx->calls, message->public.reply);
+	bool asking;
 
 	message->public.reply = 0;
 	if (!call || call->service != partner->service || call->to != partner->id ||
@@ -428,9 +429,10 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 	}
 	call->answer = message;
 	call->asked = RIPC_DELIVERED;
-	end(call, message->public.status);
-	/* It is asked to end by the timer, as this partner is being served now. */
-	if (call->state == CALL_ENDING && call->outgoing)
+	asking = call->outgoing;
+	end(call, message->public.status); /* frees the call, unless its question is under way */
+	/* The timer ends the question, as this partner is being served now. */
+	if (asking)
 		timer_set(call, ctx->now_us);
 }
 
