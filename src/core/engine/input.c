@@ -540,6 +540,14 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	}
 	packet.intact = ripc__is_intact(device);
 	partner = ripc__partner_by_token(ctx, &packet.h);
+	/* The usual case: a partner that lives and has given our token back, by its route. */
+	if (packet.plain && partner && partner->known && !partner->dead &&
+			is_from_route(device, partner, event)) {
+		partner->heard = (uint32_t)(ctx->now_us >> 10);
+		ripc__partner_touch(partner);
+		ripc__short_plain(partner, &packet);
+		return;
+	}
 	if (!partner || is_answer(&packet))
 		partner = stranger(ctx, device, &packet, event);
 	else if (!partner->known)

@@ -71,7 +71,7 @@ bool ripc__partner_may_repeat(struct partner *partner)
 	return true;
 }
 
-void ripc__partner_touch(struct partner *partner)
+extern inline void ripc__partner_touch(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 

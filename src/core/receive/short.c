@@ -69,29 +69,36 @@ static struct message *into_returns(struct message *message, struct lent *lent)
 	return moved;
 }
 
+/* A message of so many bytes has come from the partner. */
+static inline void sign(struct partner *partner, struct message *message, uint32_t len)
+{
+	struct ripc_stats *stats = &partner->service->ctx->stats;
+
+	message->public.kind = RIPC_SHORT;
+	message->public.from = partner->id;
+	message->public.from_incarnation = partner->incarnation;
+	stats->short_received++;
+	stats->short_received_bytes += len;
+}
+
 static void deliver(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
 	struct ripc_service *service = partner->service;
-	struct ripc_stats *stats = &service->ctx->stats;
 	struct lent *lent = packet->replies ?
 		ripc__lent_find(service, packet->replies, partner->id) : NULL;
 
 	if (lent)
 		message = into_returns(message, lent);
-	message->public.kind = RIPC_SHORT;
-	message->public.from = partner->id;
-	message->public.from_incarnation = partner->incarnation;
+	sign(partner, message, packet->payload_len);
 	message->public.reply = packet->lends;
-	stats->short_received++;
-	stats->short_received_bytes += packet->payload_len;
 	if (packet->call.kind)
 		ripc__message_is_call(message, packet);
-	if (message->public.kind == RIPC_ANSWER) {
+	if (message->public.kind == RIPC_ANSWER)
 		service->ctx->up->answer_came(partner, message);
-		return;
-	}
-	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
+	else
+		ripc__service_deliver(partner, message, NULL,
+			sizeof(*message) + packet->payload_len);
 }
 
 /* Is it an answer that must wait, as its return buffers are still open to its sender? */
@@ -108,47 +115,71 @@ static bool may_land(struct partner *partner, const struct wire_packet *packet)
 	return false;
 }
 
-/* An answer has its place with who has asked. */
-static bool may_be_queued(const struct partner *partner, const struct wire_packet *packet)
+static inline bool has_room(const struct partner *partner)
 {
-	return packet->call.kind > WIRE_CALL_ASKS ||
-		(ripc__queue_has_room(partner) && !partner->service->draining);
+	return ripc__queue_has_room(partner) && !partner->service->draining;
 }
 
-void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
+static inline bool has_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	struct ripc_service *service = partner->service;
-	struct ripc_context *ctx = service->ctx;
-	struct message *message;
+	return ripc__share_left(partner, SHARE_SMALL) >= packet->payload_len;
+}
+
+/* The message, copied and verified; NULL: it was dropped and counted. */
+static inline struct message *take(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct message *message = ripc__message_whole(ctx, packet);
 	uint8_t *bytes;
 	uint32_t crc = 0;
 
-	if (!may_be_queued(partner, packet) ||
-			ripc__share_left(partner, SHARE_SMALL) < packet->payload_len) {
-		ctx->stats.drop_queue_full++;
-		return;
-	}
-	if (packet->replies && !may_land(partner, packet))
-		return;
-	message = ripc__message_whole(ctx, packet);
 	if (!message) {
 		ctx->stats.drop_no_memory++;
-		return;
+		return NULL;
 	}
 	bytes = message->public.items[0].iov_base;
 	if (packet->intact)
 		memcpy(bytes, packet->payload, packet->payload_len);
 	else
 		crc = ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len);
-	if (!wire_verify(packet, crc)) {
+	if (!wire_verify(packet, crc))
 		ctx->stats.drop_checksum++;
-		ripc__message_free(message);
+	else if (number_is_new(partner, packet->h.number))
+		return message;
+	ripc__message_free(message);
+	return NULL;
+}
+
+void ripc__short_plain(struct partner *partner, const struct wire_packet *packet)
+{
+	struct message *message;
+
+	if (!has_room(partner) || !has_share(partner, packet)) {
+		partner->service->ctx->stats.drop_queue_full++;
 		return;
 	}
-	if (!number_is_new(partner, packet->h.number)) {
-		ripc__message_free(message);
+	message = take(partner, packet);
+	if (!message)
+		return;
+	sign(partner, message, packet->payload_len);
+	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
+}
+
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
+{
+	/* An answer has its place: its asker keeps one. */
+	bool is_answer = packet->call.kind > WIRE_CALL_ASKS;
+	struct message *message;
+
+	if ((!is_answer && !has_room(partner)) || !has_share(partner, packet)) {
+		partner->service->ctx->stats.drop_queue_full++;
 		return;
 	}
+	if (packet->replies && !may_land(partner, packet))
+		return;
+	message = take(partner, packet);
+	if (!message)
+		return;
 	if (packet->n_returns)
 		ripc__offer_note(partner, packet);
 	deliver(partner, packet, message);

@@ -8,5 +8,7 @@ struct wire_packet;
 
 /* A short of this partner: queued, parked, or dropped and counted. */
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
+/* The same of a plain packet (wire.h) by the partner's route. */
+void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 
 #endif

@@ -417,7 +417,8 @@ extern inline int wire_decode(const void *data, size_t len, struct wire_packet *
 	p->n_items = 1;
 	p->lengths = NULL;
 	p->intact = false;
-	if (memcmp(data, plain_short, sizeof(plain_short)) != 0)
+	p->plain = memcmp(data, plain_short, sizeof(plain_short)) == 0;
+	if (!p->plain)
 		return decode_rest(p, data, len);
 	split(p, data, len, WIRE_HEADER);
 	return p->h.number && p->h.src && p->h.dst ? 0 : -EBADMSG;

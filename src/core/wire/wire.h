@@ -182,6 +182,7 @@ struct wire_packet {
 	const uint8_t *payload;
 	uint32_t payload_len;
 	bool intact;               /* came by a path that alters nothing; decoded as false */
+	bool plain;                /* decoded: a SHORT of one item, without extensions */
 	struct wire_pull pull;     /* last, as it is long: see wire_clear() */
 };
 
