@@ -11,7 +11,7 @@ void cases_add(TCase *tcase, const TTest *const *cases);
 void conformance_setup_cases(TCase *tcase);
 void conformance_datagram_cases(TCase *tcase);
 void conformance_buffer_cases(TCase *tcase);
-void conformance_waiting_cases(TCase *tcase); /* needs wait_fd */
+void conformance_waiting_cases(TCase *tcase);
 void conformance_read_cases(TCase *tcase);    /* needs read */
 void conformance_write_cases(TCase *tcase);   /* needs read and write */
 void conformance_map_cases(TCase *tcase);     /* needs map */

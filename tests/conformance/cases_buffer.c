@@ -40,13 +40,13 @@ START_TEST(release__in_any_order)
 		hold(&left, &right, events, HELD);
 		check_held(events, HELD);
 		for (uint32_t i = 0; i < HELD; i++)
-			BACKEND->release(right.port, events[i * 5 % HELD].handle);
+			BACKEND->datagrams.release(right.port, events[i * 5 % HELD].handle);
 	}
 	pair_close(&left, &right);
 }
 END_TEST
 
-START_TEST(release__after_port_close)
+START_TEST(release__after_close)
 {
 	struct ripc__event events[HELD];
 	struct side left, right;
@@ -57,7 +57,7 @@ START_TEST(release__after_port_close)
 	check_held(events, HELD);
 	for (uint32_t i = HELD; i-- > 0;) {
 		check_held(events, i + 1);
-		BACKEND->release(NULL, events[i].handle);
+		BACKEND->datagrams.release(NULL, events[i].handle);
 	}
 	side_close(&left);
 }
@@ -78,18 +78,18 @@ START_TEST(release__parts_of_a_batch)
 		iov[i] = (struct iovec){.iov_base = bytes[i], .iov_len = 500};
 		tx[i] = (struct ripc__tx){.iov = &iov[i], .n_iov = 1, .len = 500};
 	}
-	ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, HELD), HELD);
+	ck_assert_int_eq(BACKEND->datagrams.send(left.port, left.peer, tx, HELD), HELD);
 	for (uint32_t i = 0; i < HELD; i++)
 		side_wait(&right, &events[i], 1);
 	check_held(events, HELD);
 	for (uint32_t i = 1; i < HELD; i++)
-		BACKEND->release(right.port, events[i].handle);
+		BACKEND->datagrams.release(right.port, events[i].handle);
 	side_send(&left, left.peer, 900, 50);
 	side_expect(&right, 900, 50);
 	check_held(events, 1);
 	side_close(&right);
 	check_held(events, 1);
-	BACKEND->release(NULL, events[0].handle);
+	BACKEND->datagrams.release(NULL, events[0].handle);
 	side_close(&left);
 }
 END_TEST
@@ -120,7 +120,7 @@ static void *release_all(void *arg)
 		pthread_mutex_unlock(&belt->lock);
 		if (event.len != 500 || !pattern_is(event.data, 500, i))
 			return belt;
-		BACKEND->release(belt->port, event.handle);
+		BACKEND->datagrams.release(belt->port, event.handle);
 	}
 	return NULL;
 }
@@ -166,7 +166,7 @@ static bool polls_soon(const struct side *side, struct ripc__event *event)
 	int most_ms = conformance_under_test->later ? 3000 : 50;
 
 	for (int i = 0; i < most_ms; i++) {
-		if (BACKEND->poll(side->port, event, 1) == 1)
+		if (BACKEND->datagrams.poll(side->port, event, 1, false) == 1)
 			return true;
 		poll(NULL, 0, 1);
 	}
@@ -189,7 +189,7 @@ START_TEST(poll__all_buffers_held)
 		struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
 
 		pattern_fill(bytes, sizeof(bytes), n);
-		if (BACKEND->send(left.port, left.peer, &tx, 1) == 0)
+		if (BACKEND->datagrams.send(left.port, left.peer, &tx, 1) == 0)
 			break;
 		if (!polls_soon(&right, &events[n]))
 			break;
@@ -199,14 +199,14 @@ START_TEST(poll__all_buffers_held)
 	ck_assert_uint_lt(n, ALL - 1);
 	check_held(events, n);
 	for (uint32_t i = 0; i < n; i++)
-		BACKEND->release(right.port, events[i].handle);
+		BACKEND->datagrams.release(right.port, events[i].handle);
 	/* What was taken while there was no buffer has waited in the network. */
 	side_send(&left, left.peer, 500, ALL);
 	for (bool last = false; !last;) {
 		side_wait(&right, events, 1);
 		last = pattern_is(events[0].data, 500, ALL);
 		ck_assert(last || pattern_is(events[0].data, 500, n));
-		BACKEND->release(right.port, events[0].handle);
+		BACKEND->datagrams.release(right.port, events[0].handle);
 	}
 	pair_close(&left, &right);
 }
@@ -216,7 +216,7 @@ void conformance_buffer_cases(TCase *tcase)
 {
 	const TTest *const cases[] = {
 		release__in_any_order,
-		release__after_port_close,
+		release__after_close,
 		release__parts_of_a_batch,
 		release__from_another_thread,
 		poll__all_buffers_held,

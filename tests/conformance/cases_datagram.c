@@ -42,7 +42,7 @@ static void batch_push(const struct side *from, struct batch *batch, uint32_t *s
 
 	if (*sent == batch->n)
 		return;
-	rc = BACKEND->send(from->port, from->peer, batch->tx + *sent, batch->n - *sent);
+	rc = BACKEND->datagrams.send(from->port, from->peer, batch->tx + *sent, batch->n - *sent);
 	ck_assert_int_ge(rc, 0);
 	ck_assert_int_le(rc, (int)(batch->n - *sent));
 	*sent += (uint32_t)rc;
@@ -67,11 +67,11 @@ static void batch_exchange(const struct side *from, const struct side *to, struc
 			seen[number] = true;
 			ck_assert_uint_eq(events[i].len, batch->tx[number].len);
 			ck_assert(pattern_is(events[i].data, events[i].len, number));
-			BACKEND->release(to->port, events[i].handle);
+			BACKEND->datagrams.release(to->port, events[i].handle);
 			got++;
 		}
 	}
-	ck_assert_int_eq(BACKEND->poll(to->port, events, 1), 0);
+	ck_assert_int_eq(BACKEND->datagrams.poll(to->port, events, 1, false), 0);
 }
 
 static void batch_free(struct batch *batch)
@@ -87,7 +87,7 @@ START_TEST(send__lengths)
 	uint32_t mtu;
 
 	pair_open(&left, &right, _i);
-	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	mtu = BACKEND->route.mtu(left.port, left.peer);
 	for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		if (lens[i] > mtu)
 			continue;
@@ -111,13 +111,13 @@ START_TEST(send__too_long)
 	uint32_t mtu;
 
 	pair_open(&left, &right, _i);
-	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	mtu = BACKEND->route.mtu(left.port, left.peer);
 	for (uint32_t len = mtu + 1; len <= sizeof(bytes); len += mtu) {
 		iov.iov_len = tx[0].len = tx[1].len = len;
-		ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 1), -EMSGSIZE);
-		ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 2), -EMSGSIZE);
+		ck_assert_int_eq(BACKEND->datagrams.send(left.port, left.peer, tx, 1), -EMSGSIZE);
+		ck_assert_int_eq(BACKEND->datagrams.send(left.port, left.peer, tx, 2), -EMSGSIZE);
 	}
-	ck_assert_uint_eq(BACKEND->peer_mtu(left.port, left.peer), mtu);
+	ck_assert_uint_eq(BACKEND->route.mtu(left.port, left.peer), mtu);
 	side_send(&left, left.peer, mtu, 3);
 	side_expect(&right, mtu, 3);
 	pair_close(&left, &right);
@@ -133,14 +133,15 @@ START_TEST(send__too_long_in_a_batch)
 	pair_open(&left, &right, _i);
 	for (uint32_t i = 0; i < 3; i++)
 		batch_add(&batch, 500);
-	batch_add(&batch, BACKEND->peer_mtu(left.port, left.peer) + 1);
+	batch_add(&batch, BACKEND->route.mtu(left.port, left.peer) + 1);
 	for (int taken = 0; taken < 3;) {
-		int rc = BACKEND->send(left.port, left.peer, batch.tx + taken, 4 - (uint32_t)taken);
+		int rc = BACKEND->datagrams.send(left.port, left.peer, batch.tx + taken,
+			4 - (uint32_t)taken);
 
 		ck_assert_int_gt(rc, 0);
 		taken += rc;
 	}
-	ck_assert_int_eq(BACKEND->send(left.port, left.peer, batch.tx + 3, 1), -EMSGSIZE);
+	ck_assert_int_eq(BACKEND->datagrams.send(left.port, left.peer, batch.tx + 3, 1), -EMSGSIZE);
 	for (uint32_t i = 0, seen = 0; i < 3; i++) {
 		struct ripc__event event;
 
@@ -149,7 +150,7 @@ START_TEST(send__too_long_in_a_batch)
 		ck_assert(pattern_is(event.data, 500, pattern_number(event.data)));
 		ck_assert(!(seen >> pattern_number(event.data) & 1));
 		seen |= 1u << pattern_number(event.data);
-		BACKEND->release(right.port, event.handle);
+		BACKEND->datagrams.release(right.port, event.handle);
 	}
 	batch_free(&batch);
 	pair_close(&left, &right);
@@ -174,11 +175,11 @@ START_TEST(send__gathers_many_pieces)
 	}
 	for (uint32_t i = 0; i < BATCH; i++)
 		tx[i] = (struct ripc__tx){.iov = iov, .n_iov = 65, .len = sizeof(bytes)};
-	ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 1), 1);
+	ck_assert_int_eq(BACKEND->datagrams.send(left.port, left.peer, tx, 1), 1);
 	side_expect(&right, sizeof(bytes), 9);
 	/* 64 of them together have more pieces than the kernel takes at once (UIO_MAXIOV). */
 	for (uint32_t sent = 0; sent < BATCH;) {
-		int rc = BACKEND->send(left.port, left.peer, tx + sent, BATCH - sent);
+		int rc = BACKEND->datagrams.send(left.port, left.peer, tx + sent, BATCH - sent);
 
 		/* 0: what lets more be sent is still on its way back. */
 		ck_assert_int_ge(rc, 0);
@@ -220,7 +221,7 @@ START_TEST(send__batch_of_unequal_datagrams)
 	uint32_t mtu;
 
 	pair_open(&left, &right, _i);
-	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	mtu = BACKEND->route.mtu(left.port, left.peer);
 	for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		batch_add(&batch, lens[i] < 4 ? 4 : lens[i] < mtu ? lens[i] : mtu);
 	batch_exchange(&left, &right, &batch);
@@ -236,7 +237,7 @@ START_TEST(send__batch_of_the_longest)
 
 	pair_open(&left, &right, _i);
 	for (uint32_t i = 0; i < 6; i++)
-		batch_add(&batch, BACKEND->peer_mtu(left.port, left.peer));
+		batch_add(&batch, BACKEND->route.mtu(left.port, left.peer));
 	batch_exchange(&left, &right, &batch);
 	batch_free(&batch);
 	pair_close(&left, &right);
@@ -246,12 +247,12 @@ END_TEST
 /* What there is now; or, where it comes later, until there was nothing for a while. */
 static int poll_patiently(const struct side *side, struct ripc__event *events, uint32_t n)
 {
-	int filled = BACKEND->poll(side->port, events, n);
+	int filled = BACKEND->datagrams.poll(side->port, events, n, false);
 
 	for (int i = 0; conformance_under_test->later && filled == 0 && i < QUIET_MS; i++) {
 		side_others_move(side);
 		poll(NULL, 0, 1);
-		filled = BACKEND->poll(side->port, events, n);
+		filled = BACKEND->datagrams.poll(side->port, events, n, false);
 	}
 	return filled;
 }
@@ -268,12 +269,21 @@ static uint32_t drain(const struct side *side, uint32_t len)
 			ck_assert_int_eq(events[i].kind, RIPC_EV_DATAGRAM);
 			ck_assert_uint_eq(events[i].len, len);
 			ck_assert(pattern_is(events[i].data, len, pattern_number(events[i].data)));
-			BACKEND->release(side->port, events[i].handle);
+			BACKEND->datagrams.release(side->port, events[i].handle);
 		}
 		got += (uint32_t)n;
 	}
 	ck_assert_int_eq(n, 0);
 	return got;
+}
+
+static uint32_t overflows(const struct side *side)
+{
+	struct ripc__net_stats stats = {0};
+
+	if (BACKEND->net.stats)
+		BACKEND->net.stats(side->port, &stats);
+	return stats.overflows;
 }
 
 /* Where they come later, each of those that were sent comes, or is counted as dropped. */
@@ -284,7 +294,7 @@ static void account_for_all(const struct side *left, const struct side *right, u
 
 	for (int i = 0; got + dropped < sent && i < QUIETS_MAX; i++) {
 		got += drain(right, len);
-		dropped += BACKEND->overflows ? BACKEND->overflows(right->port) : 0;
+		dropped += overflows(right);
 	}
 	ck_assert_uint_eq(got + dropped, sent);
 	if (left->attr.caps & RIPC_CAP_RELIABLE)
@@ -305,12 +315,12 @@ static void account_at_once(const struct side *left, const struct side *right, u
 		ck_assert_uint_eq(lost, 0);
 	else if (all_taken)
 		ck_assert_uint_gt(lost, 0);
-	if (!BACKEND->overflows)
+	if (!BACKEND->net.stats)
 		return;
-	counted = BACKEND->overflows(right->port);
+	counted = overflows(right);
 	ck_assert_uint_le(counted, lost);
 	ck_assert(!counted == !lost);
-	ck_assert_uint_eq(BACKEND->overflows(right->port), 0);
+	ck_assert_uint_eq(overflows(right), 0);
 }
 
 /* Nobody polls: datagrams are dropped without an error and counted, or are not taken. */
@@ -325,7 +335,7 @@ START_TEST(send__burst_to_who_does_not_poll)
 	for (uint32_t i = 0; i < 16; i++)
 		batch_add(&batch, 1200);
 	for (uint32_t turn = 0; turn < 100; turn++) {
-		int rc = BACKEND->send(left.port, left.peer, batch.tx, batch.n);
+		int rc = BACKEND->datagrams.send(left.port, left.peer, batch.tx, batch.n);
 
 		ck_assert_int_ge(rc, 0);
 		sent += (uint32_t)rc;
@@ -350,14 +360,14 @@ START_TEST(from__can_be_answered)
 	side_send(&left, left.peer, 50, 1);
 	side_wait(&right, &event, 1);
 	back = side_route(&right, event.from);
-	ck_assert(BACKEND->peer_matches(right.port, back, event.from));
-	BACKEND->release(right.port, event.handle);
+	ck_assert(BACKEND->route.matches(right.port, back, event.from));
+	BACKEND->datagrams.release(right.port, event.handle);
 	for (uint32_t i = 0; i < 3; i++) {
 		side_send(&right, back, 60 + i, i);
 		side_wait(&left, &event, 1);
 		ck_assert_uint_eq(event.len, 60 + i);
-		ck_assert(BACKEND->peer_matches(left.port, left.peer, event.from));
-		BACKEND->release(left.port, event.handle);
+		ck_assert(BACKEND->route.matches(left.port, left.peer, event.from));
+		BACKEND->datagrams.release(left.port, event.handle);
 	}
 	side_unroute(&right, back);
 	pair_close(&left, &right);
@@ -376,8 +386,8 @@ START_TEST(peer_matches__knows_others)
 	third.peer = side_route(&third, &addr);
 	side_send(&third, third.peer, 50, 1);
 	side_wait(&right, &event, 1);
-	ck_assert(!BACKEND->peer_matches(right.port, right.peer, event.from));
-	BACKEND->release(right.port, event.handle);
+	ck_assert(!BACKEND->route.matches(right.port, right.peer, event.from));
+	BACKEND->datagrams.release(right.port, event.handle);
 	side_close(&third);
 	pair_close(&left, &right);
 }
@@ -400,7 +410,7 @@ static void expect_all(const struct side *side, uint32_t first)
 		ck_assert(number >= first && (number - first) % 2 == 0 && number < 20);
 		ck_assert(!(seen >> number & 1));
 		seen |= 1u << number;
-		BACKEND->release(side->port, event.handle);
+		BACKEND->datagrams.release(side->port, event.handle);
 	}
 }
 
@@ -421,9 +431,9 @@ START_TEST(ports__are_apart)
 	}
 	expect_all(&right, 0);
 	expect_all(&third, 1);
-	ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
-	ck_assert_int_eq(BACKEND->poll(third.port, &event, 1), 0);
-	ck_assert_int_eq(BACKEND->poll(left.port, &event, 1), 0);
+	ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
+	ck_assert_int_eq(BACKEND->datagrams.poll(third.port, &event, 1, false), 0);
+	ck_assert_int_eq(BACKEND->datagrams.poll(left.port, &event, 1, false), 0);
 	side_unroute(&left, peer);
 	side_close(&third);
 	pair_close(&left, &right);
@@ -463,7 +473,7 @@ START_TEST(send__dead_port_hurts_nobody)
 	side_close(&dead);
 	peer = side_route_maybe(&left, &addr);
 	for (uint32_t i = 0; i < 50; i++) {
-		BACKEND->send(left.port, peer, &tx, 1);
+		BACKEND->datagrams.send(left.port, peer, &tx, 1);
 		side_send(&left, left.peer, 100, i);
 		side_expect(&right, 100, i);
 		side_send(&right, right.peer, 100, i);

@@ -24,7 +24,7 @@ static int event_of(const struct side *side, enum ripc__event_kind kind, uint64_
 static int map(const struct side *side, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping)
 {
-	return BACKEND->map(side->port, side->peer, key, len, mapping);
+	return BACKEND->remote.map(side->port, side->peer, key, len, mapping);
 }
 
 /* The key comes with a datagram, as an announcement does. */
@@ -35,7 +35,7 @@ static void pair_with_key(struct side *left, struct side *right, int variant,
 	ck_assert_uint_ne(left->attr.caps & RIPC_CAP_MAP, 0);
 	theirs = world_memory(LEN);
 	pattern_fill(theirs, LEN, 3);
-	ck_assert_int_eq(BACKEND->mem_open(left->dev, left->peer, theirs, LEN, false, key), 0);
+	ck_assert_int_eq(BACKEND->mem.open(left->port, left->peer, theirs, LEN, false, key), 0);
 	side_send(left, left->peer, 100, 1);
 	side_expect(right, 100, 1);
 }
@@ -50,10 +50,10 @@ START_TEST(map__stays_until_unmapped)
 	ck_assert_int_eq(map(&right, &key, LEN, &mapping), 0);
 	ck_assert((char *)mapping.mem >= (char *)mapping.base);
 	ck_assert(pattern_is(mapping.mem, LEN, 3));
-	ck_assert_int_eq(BACKEND->mem_hand(left.dev, &key, 5), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(left.port, &key, RIPC_CLOSE_HAND, 5), -EINPROGRESS);
 	ck_assert_int_lt(map(&right, &key, LEN, &again), 0);
 	ck_assert(pattern_is(mapping.mem, LEN, 3));
-	BACKEND->unmap(right.port, mapping.handle);
+	BACKEND->remote.unmap(right.port, mapping.handle);
 	ck_assert_int_eq(event_of(&left, RIPC_EV_FENCED, 5), 0);
 	pair_close(&left, &right);
 }
@@ -67,8 +67,8 @@ START_TEST(mem_hand__of_what_is_not_mapped)
 
 	pair_with_key(&left, &right, _i, &key);
 	ck_assert_int_eq(map(&right, &key, LEN, &mapping), 0);
-	BACKEND->unmap(right.port, mapping.handle);
-	ck_assert_int_eq(BACKEND->mem_hand(left.dev, &key, 5), 0);
+	BACKEND->remote.unmap(right.port, mapping.handle);
+	ck_assert_int_eq(BACKEND->mem.close(left.port, &key, RIPC_CLOSE_HAND, 5), 0);
 	ck_assert_int_lt(map(&right, &key, LEN, &mapping), 0);
 	pair_close(&left, &right);
 }
@@ -83,9 +83,9 @@ START_TEST(mem_close__of_what_is_mapped)
 
 	pair_with_key(&left, &right, _i, &key);
 	ck_assert_int_eq(map(&right, &key, LEN, &mapping), 0);
-	ck_assert_int_eq(BACKEND->mem_close(left.dev, &key, 5), 0);
+	ck_assert_int_eq(BACKEND->mem.close(left.port, &key, RIPC_CLOSE_DONE, 5), 0);
 	ck_assert(pattern_is(mapping.mem, LEN, 3));
-	BACKEND->unmap(right.port, mapping.handle);
+	BACKEND->remote.unmap(right.port, mapping.handle);
 	pair_close(&left, &right);
 }
 END_TEST
@@ -106,7 +106,7 @@ START_TEST(map__needs_the_key)
 	ck_assert_int_lt(map(&right, &key, LEN + 1, &mapping), 0);
 	ck_assert_int_lt(map(&right, &key, SIZE_MAX, &mapping), 0);
 	ck_assert_int_eq(map(&right, &key, 1, &mapping), 0);
-	BACKEND->unmap(right.port, mapping.handle);
+	BACKEND->remote.unmap(right.port, mapping.handle);
 	pair_close(&left, &right);
 }
 END_TEST
@@ -119,7 +119,7 @@ START_TEST(map__holder_is_gone)
 
 	pair_with_key(&left, &right, _i, &key);
 	ck_assert_int_eq(map(&right, &key, LEN, &mapping), 0);
-	ck_assert_int_eq(BACKEND->mem_hand(left.dev, &key, 7), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(left.port, &key, RIPC_CLOSE_HAND, 7), -EINPROGRESS);
 	side_close(&right);
 	ck_assert_int_eq(event_of(&left, RIPC_EV_FENCED, 7), 0);
 	side_close(&left);
@@ -137,10 +137,11 @@ START_TEST(map__owner_is_gone)
 		pair_with_key(&left, &right, _i, &key);
 		ck_assert_int_eq(map(&right, &key, LEN, &mapping), 0);
 		if (hands)
-			ck_assert_int_eq(BACKEND->mem_hand(left.dev, &key, 7), -EINPROGRESS);
+			ck_assert_int_eq(BACKEND->mem.close(left.port, &key, RIPC_CLOSE_HAND, 7),
+				-EINPROGRESS);
 		side_close(&left);
 		ck_assert(pattern_is(mapping.mem, LEN, 3));
-		BACKEND->unmap(right.port, mapping.handle);
+		BACKEND->remote.unmap(right.port, mapping.handle);
 		side_close(&right);
 		world_close();
 		world_open();

@@ -30,8 +30,8 @@ static void *region_open(const struct side *side, bool source)
 {
 	void *region = NULL;
 
-	if (side->attr.caps & RIPC_CAP_REGISTERED && BACKEND->mem_reg)
-		ck_assert_int_eq(BACKEND->mem_reg(side->dev, side->peer, ours, LEN, source,
+	if (side->attr.caps & RIPC_CAP_REGISTERED)
+		ck_assert_int_eq(BACKEND->mem.reg(side->port, side->peer, ours, LEN, source,
 			&region), 0);
 	return region;
 }
@@ -39,7 +39,7 @@ static void *region_open(const struct side *side, bool source)
 static void region_close(const struct side *side, void *region)
 {
 	if (region)
-		BACKEND->mem_dereg(side->dev, region);
+		BACKEND->mem.dereg(side->port, region);
 }
 
 static int read_now(const struct side *side, const struct ripc__key *key, uint64_t offset,
@@ -50,7 +50,9 @@ static int read_now(const struct side *side, const struct ripc__key *key, uint64
 	int status;
 
 	cookie++;
-	ck_assert_int_eq(BACKEND->read(side->port, side->peer, key, offset, ours, len, cookie), 0);
+	ck_assert_int_eq(BACKEND->remote.move(side->port, side->peer,
+		&(struct ripc__move){.key = *key, .offset = offset, .mem = ours, .len = len,
+		.region = region, .cookie = cookie}), 0);
 	status = end_of(side, RIPC_EV_READ, cookie);
 	region_close(side, region);
 	return status;
@@ -64,7 +66,9 @@ static int write_now(const struct side *side, const struct ripc__key *key, uint6
 	int status;
 
 	cookie++;
-	ck_assert_int_eq(BACKEND->write(side->port, side->peer, key, offset, ours, len, cookie), 0);
+	ck_assert_int_eq(BACKEND->remote.move(side->port, side->peer,
+		&(struct ripc__move){.key = *key, .offset = offset, .mem = ours, .len = len,
+		.region = region, .cookie = cookie, .writes = true}), 0);
 	status = end_of(side, RIPC_EV_WRITE, cookie);
 	region_close(side, region);
 	return status;
@@ -73,7 +77,7 @@ static int write_now(const struct side *side, const struct ripc__key *key, uint6
 /* Closes a key and waits until nobody can reach the memory any more. */
 static void close_key(const struct side *holder, const struct ripc__key *key)
 {
-	int rc = BACKEND->mem_close(holder->dev, key, 77);
+	int rc = BACKEND->mem.close(holder->port, key, RIPC_CLOSE_DONE, 77);
 
 	if (rc == -EINPROGRESS)
 		ck_assert_int_eq(end_of(holder, RIPC_EV_FENCED, 77), 0);
@@ -86,7 +90,7 @@ static void open_key(const struct side *holder, bool writable, struct ripc__key 
 	theirs = theirs ? theirs : world_memory(LEN);
 	pattern_fill(theirs, LEN, 3);
 	memset(ours, 0, LEN);
-	ck_assert_int_eq(BACKEND->mem_open(holder->dev, holder->peer, theirs, LEN, writable, key),
+	ck_assert_int_eq(BACKEND->mem.open(holder->port, holder->peer, theirs, LEN, writable, key),
 		0);
 }
 
@@ -163,12 +167,12 @@ START_TEST(mem_close__ends_access)
 	memset(ours, 0, LEN);
 	ck_assert_int_lt(read_now(&right, &key, 0, 10), 0);
 	ck_assert_uint_eq(ours[0], 0);
-	ck_assert_int_eq(BACKEND->mem_close(left.dev, &key, 1), -EINVAL);
+	ck_assert_int_eq(BACKEND->mem.close(left.port, &key, RIPC_CLOSE_DONE, 1), -EINVAL);
 	pair_close(&left, &right);
 }
 END_TEST
 
-START_TEST(dev_close__ends_access)
+START_TEST(close__ends_access)
 {
 	struct side left, right;
 	struct ripc__key key;
@@ -179,6 +183,29 @@ START_TEST(dev_close__ends_access)
 	ck_assert_int_lt(read_now(&right, &key, 0, 10), 0);
 	ck_assert_uint_eq(ours[0], 0);
 	side_close(&right);
+}
+END_TEST
+
+/* Regions and reads that are left go with the port: nothing is written afterwards. */
+START_TEST(close__takes_regions_along)
+{
+	struct side left, right;
+	struct ripc__key key;
+	void *region;
+
+	pair_open(&left, &right, _i);
+	open_key(&left, false, &key);
+	ck_assert_int_eq(read_now(&right, &key, 0, 10), 0);
+	region = region_open(&right, false);
+	for (uint64_t i = 0; i < 4; i++)
+		ck_assert_int_eq(BACKEND->remote.move(right.port, right.peer,
+			&(struct ripc__move){.key = key, .mem = ours, .len = LEN,
+				.region = region, .cookie = i}), 0);
+	side_close(&right);
+	memset(ours, 0, LEN);
+	close_key(&left, &key);
+	side_close(&left);
+	ck_assert_uint_eq(ours[0] + ours[LEN - 1], 0);
 }
 END_TEST
 
@@ -251,7 +278,9 @@ START_TEST(write__notice_does_not_overtake)
 	region = region_open(&right, true);
 	for (uint32_t turn = 0; turn < TURNS; turn++) {
 		pattern_fill(ours, LEN, turn);
-		ck_assert_int_eq(BACKEND->write(right.port, right.peer, &key, 0, ours, LEN, turn),
+		ck_assert_int_eq(BACKEND->remote.move(right.port, right.peer,
+			&(struct ripc__move){.key = key, .mem = ours, .len = LEN, .region = region,
+			.cookie = turn, .writes = true}),
 			0);
 		ck_assert_int_eq(end_of(&right, RIPC_EV_WRITE, turn), 0);
 		side_send(&right, right.peer, 4, turn);
@@ -293,7 +322,9 @@ START_TEST(read__too_many_at_once)
 	open_key(&left, false, &key);
 	region = region_open(&right, false);
 	while (taken < MANY) {
-		int rc = BACKEND->read(right.port, right.peer, &key, 0, ours, 10, taken);
+		int rc = BACKEND->remote.move(right.port, right.peer,
+			&(struct ripc__move){.key = key, .mem = ours, .len = 10, .region = region,
+			.cookie = taken});
 
 		if (rc == -EAGAIN)
 			break;
@@ -317,7 +348,8 @@ void conformance_read_cases(TCase *tcase)
 		read__stays_in_range,
 		read__needs_the_key,
 		mem_close__ends_access,
-		dev_close__ends_access,
+		close__ends_access,
+		close__takes_regions_along,
 		read__too_many_at_once,
 		NULL,
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cases about probing, opening, closing, addresses and routes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 
@@ -13,13 +14,15 @@
 START_TEST(table__is_complete)
 {
 	ck_assert_uint_le(strlen(BACKEND->name), 15);
-	ck_assert(BACKEND->probe && BACKEND->dev_open && BACKEND->dev_close);
-	ck_assert(BACKEND->port_open && BACKEND->port_close && BACKEND->port_addr);
-	ck_assert(BACKEND->addr_choose && BACKEND->addr_text && BACKEND->peer_open);
-	ck_assert(BACKEND->peer_close && BACKEND->peer_mtu && BACKEND->peer_matches);
-	ck_assert(BACKEND->send && BACKEND->poll && BACKEND->release);
-	ck_assert(!BACKEND->wait == !BACKEND->wake);
-	ck_assert_msg(BACKEND->peer_size <= 56, "idle partners must be cheap");
+	ck_assert(BACKEND->net.probe && BACKEND->net.open && BACKEND->net.close);
+	ck_assert(BACKEND->net.address && BACKEND->route.choose && BACKEND->route.text);
+	ck_assert(BACKEND->route.open && BACKEND->route.close && BACKEND->route.where);
+	ck_assert(BACKEND->route.mtu && BACKEND->route.matches);
+	ck_assert(BACKEND->datagrams.send && BACKEND->datagrams.poll);
+	ck_assert(BACKEND->datagrams.release);
+	ck_assert(!BACKEND->net.wait == !BACKEND->net.wake);
+	ck_assert(!BACKEND->net.wait || BACKEND->net.arm);
+	ck_assert_msg(BACKEND->route_size <= 56, "idle partners must be cheap");
 }
 END_TEST
 
@@ -28,24 +31,25 @@ START_TEST(probe__tells_what_was_found)
 	char why[256] = "", remedy[256] = "unset";
 	int before = descriptors_open();
 
-	ck_assert_int_eq(BACKEND->probe(world_host(_i), why, remedy), 0);
+	ck_assert_int_eq(BACKEND->net.probe(world_host(_i), why, remedy), 0);
 	ck_assert_uint_gt(strlen(why), 0);
 	ck_assert(strcmp(remedy, "unset") != 0);
 	ck_assert_int_eq(descriptors_open(), before);
 }
 END_TEST
 
-START_TEST(dev_open__fills_attr)
+START_TEST(open__fills_attr)
 {
 	struct side side;
 
 	side_open(&side, _i);
-	ck_assert_uint_ge(side.attr.datagram_max, 896);
-	ck_assert_uint_le(side.attr.datagram_max, RIPC_DATAGRAM_MAX);
 	ck_assert(!(side.attr.caps & RIPC_CAP_READ) ==
-		(!BACKEND->read || conformance_under_test->readless));
-	ck_assert(BACKEND->write || !(side.attr.caps & RIPC_CAP_WRITE));
-	ck_assert(_i > 0 || !(side.attr.caps & RIPC_CAP_WRITE) == !BACKEND->write);
+		(!BACKEND->remote.move || conformance_under_test->readless));
+	ck_assert(BACKEND->remote.move || !(side.attr.caps & RIPC_CAP_WRITE));
+	ck_assert(_i > 0 ||
+		!(side.attr.caps & RIPC_CAP_WRITE) == !conformance_under_test->writes);
+	ck_assert(!(side.attr.caps & RIPC_CAP_REGISTERED) || BACKEND->mem.reg);
+	ck_assert(side.attr.fd == -1 || fcntl(side.attr.fd, F_GETFD) >= 0);
 	side_close(&side);
 }
 END_TEST
@@ -62,7 +66,7 @@ static int count_settled(int expected)
 	return n;
 }
 
-START_TEST(port_close__leaves_nothing)
+START_TEST(close__leaves_nothing)
 {
 	struct side left, right;
 	int before;
@@ -96,12 +100,12 @@ START_TEST(addr_text__is_words)
 	pair_open(&left, &right, _i);
 	side_address(&right, &left, &addr);
 	memset(text, 'x', sizeof(text));
-	BACKEND->addr_text(&addr, text);
+	BACKEND->route.text(&addr, text);
 	ck_assert_ptr_nonnull(memchr(text, '\0', sizeof(text)));
 	ck_assert_uint_ge(strlen(text), 4);
 	addr.len = 3;
 	memset(text, 'x', sizeof(text));
-	BACKEND->addr_text(&addr, text);
+	BACKEND->route.text(&addr, text);
 	ck_assert_ptr_nonnull(memchr(text, '\0', sizeof(text)));
 	pair_close(&left, &right);
 }
@@ -118,11 +122,11 @@ START_TEST(addr_choose__refuses_other_lengths)
 	side_open(&side, _i);
 	memset(&addr, 0x5a, sizeof(addr));
 	before = addr;
-	len = BACKEND->port_addr(side.port, blob);
+	len = BACKEND->net.address(side.port, blob);
 	for (int n = 0; n <= RIPC_ADDR_MAX; n++) {
 		if (n == len)
 			continue;
-		ck_assert_int_lt(BACKEND->addr_choose(side.port, blob, (size_t)n,
+		ck_assert_int_lt(BACKEND->route.choose(side.port, blob, (size_t)n,
 			conformance_under_test->host, &addr), 0);
 	}
 	ck_assert_mem_eq(&addr, &before, sizeof(addr));
@@ -140,8 +144,8 @@ START_TEST(addr_choose__refuses_zeros)
 	side_open(&side, _i);
 	memset(&addr, 0x5a, sizeof(addr));
 	before = addr;
-	len = BACKEND->port_addr(side.port, blob);
-	ck_assert_int_lt(BACKEND->addr_choose(side.port, zeros, (size_t)len,
+	len = BACKEND->net.address(side.port, blob);
+	ck_assert_int_lt(BACKEND->route.choose(side.port, zeros, (size_t)len,
 		conformance_under_test->host, &addr), 0);
 	ck_assert_mem_eq(&addr, &before, sizeof(addr));
 	side_close(&side);
@@ -154,9 +158,9 @@ START_TEST(peer_open__refuses_a_foreign_address)
 	uint64_t peer[8] = {0};
 	struct side side;
 
-	ck_assert_uint_le(BACKEND->peer_size, sizeof(peer));
+	ck_assert_uint_le(BACKEND->route_size, sizeof(peer));
 	side_open(&side, _i);
-	ck_assert_int_lt(BACKEND->peer_open(side.port, peer, &addr), 0);
+	ck_assert_int_lt(BACKEND->route.open(side.port, peer, &addr), 0);
 	side_close(&side);
 }
 END_TEST
@@ -167,9 +171,9 @@ START_TEST(peer_mtu__suits_a_short_message)
 	uint32_t mtu;
 
 	pair_open(&left, &right, _i);
-	mtu = BACKEND->peer_mtu(left.port, left.peer);
+	mtu = BACKEND->route.mtu(left.port, left.peer);
 	ck_assert_uint_ge(mtu, 1232);
-	ck_assert_uint_le(mtu, left.attr.datagram_max);
+	ck_assert_uint_le(mtu, RIPC_DATAGRAM_MAX);
 	pair_close(&left, &right);
 }
 END_TEST
@@ -179,8 +183,8 @@ void conformance_setup_cases(TCase *tcase)
 	const TTest *const cases[] = {
 		table__is_complete,
 		probe__tells_what_was_found,
-		dev_open__fills_attr,
-		port_close__leaves_nothing,
+		open__fills_attr,
+		close__leaves_nothing,
 		addr_text__is_words,
 		addr_choose__refuses_other_lengths,
 		addr_choose__refuses_zeros,

@@ -23,7 +23,7 @@ static bool sleepers_open(struct side *left, struct side *right, int variant)
 /* 0: armed, or needs no arming. */
 static int arm(const struct side *side)
 {
-	return BACKEND->wait_arm ? BACKEND->wait_arm(side->port) : 0;
+	return BACKEND->net.arm ? BACKEND->net.arm(side->port) : 0;
 }
 
 /* 0: armed and quiet; where things come later, as soon as what is on its way has come. */
@@ -34,7 +34,7 @@ static int arm_quietly(const struct side *side)
 	for (int i = 0; conformance_under_test->later && i < 20000; i++) {
 		if (arm(side) == 0 && !side_readable(side))
 			break;
-		ck_assert_int_eq(BACKEND->poll(side->port, &event, 1), 0);
+		ck_assert_int_eq(BACKEND->datagrams.poll(side->port, &event, 1, false), 0);
 		side_others_move(side);
 		poll(NULL, 0, 1);
 	}
@@ -48,7 +48,7 @@ START_TEST(wait_fd__becomes_readable)
 	if (!sleepers_open(&left, &right, _i))
 		return;
 	for (uint32_t i = 0; i < 20; i++) {
-		struct pollfd fd = {.fd = BACKEND->wait_fd(right.port), .events = POLLIN};
+		struct pollfd fd = {.fd = right.attr.fd, .events = POLLIN};
 		struct ripc__event event;
 
 		ck_assert_int_ge(fd.fd, 0);
@@ -56,7 +56,7 @@ START_TEST(wait_fd__becomes_readable)
 		side_send(&left, left.peer, 100, i);
 		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
 		side_expect(&right, 100, i);
-		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+		ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
 	}
 	pair_close(&left, &right);
 }
@@ -92,7 +92,7 @@ START_TEST(wait_arm__tells_what_is_left)
 	pattern_fill(bytes, sizeof(bytes), 6);
 	for (uint32_t i = 0; i < 30; i++)
 		tx[i] = (struct ripc__tx){.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
-	ck_assert_int_eq(BACKEND->send(left.port, left.peer, tx, 30), 30);
+	ck_assert_int_eq(BACKEND->datagrams.send(left.port, left.peer, tx, 30), 30);
 	for (uint32_t i = 0; i < 30; i++) {
 		ck_assert(arm(&right) == -EAGAIN || side_readable_soon(&right));
 		side_expect(&right, 100, 6);
@@ -112,17 +112,17 @@ START_TEST(wait_arm__outlasts_a_poll)
 		return;
 	for (uint32_t i = 0; i < 20; i++) {
 		ck_assert_int_eq(arm_quietly(&right), 0);
-		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+		ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
 		side_send(&left, left.peer, 100, 2 * i);
 		ck_assert(side_readable_soon(&right));
 		/* What woke it may be taken by the other thread, too. */
 		side_expect(&right, 100, 2 * i);
-		ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+		ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
 		side_send(&left, left.peer, 100, 2 * i + 1);
 		ck_assert(side_readable_soon(&right));
 		side_expect(&right, 100, 2 * i + 1);
 		while (arm(&right) == -EAGAIN || side_readable(&right))
-			ck_assert_int_eq(BACKEND->poll(right.port, &event, 1), 0);
+			ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
 	}
 	pair_close(&left, &right);
 }
@@ -132,7 +132,7 @@ static void *wait_on(void *arg)
 {
 	const struct side *side = arg;
 
-	BACKEND->wait(side->port);
+	BACKEND->net.wait(side->port);
 	return NULL;
 }
 
@@ -141,7 +141,7 @@ START_TEST(wait__ends_with_a_datagram)
 	struct side left, right;
 
 	pair_open(&left, &right, _i);
-	for (uint32_t i = 0; BACKEND->wait && i < 50; i++) {
+	for (uint32_t i = 0; BACKEND->net.wait && i < 50; i++) {
 		pthread_t thread;
 
 		ck_assert_int_eq(pthread_create(&thread, NULL, wait_on, &right), 0);
@@ -160,21 +160,22 @@ START_TEST(wait__ends_with_a_wake)
 	struct ripc__event event;
 
 	pair_open(&left, &right, _i);
-	for (uint32_t i = 0; BACKEND->wait && i < 50; i++) {
+	for (uint32_t i = 0; BACKEND->net.wait && i < 50; i++) {
 		pthread_t thread;
 
 		ck_assert_int_eq(pthread_create(&thread, NULL, wait_on, &right), 0);
-		BACKEND->wake(right.port);
+		BACKEND->net.wake(right.port);
 		side_send(&right, right.peer, 100, i);
 		ck_assert_int_eq(pthread_join(thread, NULL), 0);
 		side_expect(&left, 100, i);
-		while (BACKEND->poll(right.port, &event, 1) != 0 || arm(&right) == -EAGAIN)
+		while (BACKEND->datagrams.poll(right.port, &event, 1,
+			false) != 0 || arm(&right) == -EAGAIN)
 			ck_abort_msg("a wake became an event");
 	}
 	side_send(&left, left.peer, 100, 1);
-	if (BACKEND->wait) {
-		BACKEND->wait(right.port);
-		BACKEND->wait(right.port);
+	if (BACKEND->net.wait) {
+		BACKEND->net.wait(right.port);
+		BACKEND->net.wait(right.port);
 	}
 	side_expect(&right, 100, 1);
 	pair_close(&left, &right);

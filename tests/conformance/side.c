@@ -152,39 +152,29 @@ static void *zeroed(size_t len)
 void side_open(struct side *side, int variant)
 {
 	memset(side, 0, sizeof(*side));
-	side->dev = zeroed(backend()->dev_size);
 	side->port = zeroed(backend()->port_size);
-	ck_assert_int_eq(backend()->dev_open(side->dev, world_host(variant), &side->attr), 0);
-	ck_assert_int_eq(backend()->port_open(side->dev, side->port), 0);
+	ck_assert_int_eq(backend()->net.open(side->port, world_host(variant), &side->attr), 0);
 	sides_add(side);
-}
-
-void side_close_port(struct side *side)
-{
-	sides_remove(side);
-	if (side->peer)
-		side_unroute(side, side->peer);
-	backend()->port_close(side->port);
-	free(side->port);
-	side->peer = side->port = NULL;
 }
 
 void side_close(struct side *side)
 {
-	if (side->port)
-		side_close_port(side);
-	backend()->dev_close(side->dev);
-	free(side->dev);
+	sides_remove(side);
+	if (side->peer)
+		side_unroute(side, side->peer);
+	backend()->net.close(side->port);
+	free(side->port);
+	side->peer = side->port = NULL;
 }
 
 void side_address(const struct side *of, const struct side *seen_from, struct ripc__addr *addr)
 {
 	uint8_t blob[RIPC_ADDR_MAX];
-	int len = backend()->port_addr(of->port, blob);
+	int len = backend()->net.address(of->port, blob);
 
 	ck_assert_int_gt(len, 0);
 	ck_assert_int_le(len, RIPC_ADDR_MAX);
-	ck_assert_int_eq(backend()->addr_choose(seen_from->port, blob, (size_t)len,
+	ck_assert_int_eq(backend()->route.choose(seen_from->port, blob, (size_t)len,
 		conformance_under_test->host, addr), 0);
 }
 
@@ -200,9 +190,9 @@ static int await_peer(const struct side *from, void *peer)
 
 static void *route(const struct side *from, const struct ripc__addr *to, int *status)
 {
-	void *peer = zeroed(backend()->peer_size);
+	void *peer = zeroed(backend()->route_size);
 
-	*status = backend()->peer_open(from->port, peer, to);
+	*status = backend()->route.open(from->port, peer, to);
 	if (*status == -EINPROGRESS)
 		*status = await_peer(from, peer);
 	return peer;
@@ -232,7 +222,7 @@ void *side_route_maybe(const struct side *from, const struct ripc__addr *to)
 
 void side_unroute(const struct side *from, void *peer)
 {
-	backend()->peer_close(from->port, peer);
+	backend()->route.close(from->port, peer);
 	free(peer);
 }
 
@@ -286,7 +276,7 @@ void side_send(const struct side *side, void *peer, uint32_t len, uint32_t numbe
 	int rc;
 
 	pattern_fill(bytes, len, number);
-	while ((rc = backend()->send(side->port, peer, &tx, 1)) == 0) {
+	while ((rc = backend()->datagrams.send(side->port, peer, &tx, 1)) == 0) {
 		if (conformance_under_test->both_ends)
 			side_others_move(side);
 		poll(NULL, 0, 1);
@@ -300,12 +290,12 @@ static void sleep_on(const struct side *side)
 {
 	struct pollfd fd = {.events = POLLIN};
 
-	fd.fd = backend()->wait_fd ? backend()->wait_fd(side->port) : -ENOTSUP;
+	fd.fd = side->attr.fd;
 	if (fd.fd < 0) {
 		poll(NULL, 0, 1);
 		return;
 	}
-	if (backend()->wait_arm && backend()->wait_arm(side->port) == -EAGAIN)
+	if (backend()->net.arm && backend()->net.arm(side->port) == -EAGAIN)
 		return;
 	ck_assert_msg(poll(&fd, 1, PATIENCE_MS) == 1, "nothing came in");
 }
@@ -319,9 +309,9 @@ void side_others_move(const struct side *side)
 
 		if (other == side)
 			continue;
-		ck_assert_int_eq(backend()->poll(other->port, &none, 0), 0);
-		if (backend()->wait_arm)
-			backend()->wait_arm(other->port);
+		ck_assert_int_eq(backend()->datagrams.poll(other->port, &none, 0, false), 0);
+		if (backend()->net.arm)
+			backend()->net.arm(other->port);
 	}
 }
 
@@ -329,14 +319,14 @@ int side_wait(const struct side *side, struct ripc__event *events, uint32_t n)
 {
 	int filled, turns = 0;
 
-	while ((filled = backend()->poll(side->port, events, n)) == 0) {
+	while ((filled = backend()->datagrams.poll(side->port, events, n, false)) == 0) {
 		if (!conformance_under_test->both_ends) {
 			sleep_on(side);
 			continue;
 		}
 		ck_assert_msg(turns++ < PATIENCE_MS, "nothing came in");
 		side_others_move(side);
-		if ((backend()->wait_arm && backend()->wait_arm(side->port) == 0) || turns > 1000)
+		if ((backend()->net.arm && backend()->net.arm(side->port) == 0) || turns > 1000)
 			poll(NULL, 0, 1);
 	}
 	ck_assert_int_gt(filled, 0);
@@ -355,19 +345,19 @@ void side_expect(const struct side *side, uint32_t len, uint32_t number)
 	ck_assert_int_eq(event.kind, RIPC_EV_DATAGRAM);
 	ck_assert_uint_eq(event.len, len);
 	ck_assert(pattern_is(event.data, len, number));
-	backend()->release(side->port, event.handle);
+	backend()->datagrams.release(side->port, event.handle);
 }
 
 bool side_readable(const struct side *side)
 {
-	struct pollfd fd = {.fd = backend()->wait_fd(side->port), .events = POLLIN};
+	struct pollfd fd = {.fd = side->attr.fd, .events = POLLIN};
 
 	return poll(&fd, 1, 0) == 1;
 }
 
 bool side_sleeps(const struct side *side)
 {
-	return backend()->wait_fd(side->port) >= 0;
+	return side->attr.fd >= 0;
 }
 
 bool side_readable_soon(const struct side *side)

@@ -15,7 +15,7 @@
 
 struct side {
 	struct ripc__attr attr;
-	void *dev, *port;
+	void *port;
 	void *peer; /* route to the other side */
 };
 
@@ -34,8 +34,6 @@ uint8_t *world_memory(size_t len);
 
 void side_open(struct side *side, int variant);
 void side_close(struct side *side);
-/* Closes the port only. */
-void side_close_port(struct side *side);
 void side_address(const struct side *of, const struct side *seen_from, struct ripc__addr *addr);
 /* A new route; close it with side_unroute(). */
 void *side_route(const struct side *from, const struct ripc__addr *to);

@@ -34,13 +34,12 @@ int conformance_run(const struct conformance *backend)
 	add(suite, "setup", conformance_setup_cases);
 	add(suite, "datagram", conformance_datagram_cases);
 	add(suite, "buffer", conformance_buffer_cases);
-	if (backend->backend->wait_fd)
-		add(suite, "waiting", conformance_waiting_cases);
-	if (backend->backend->read && !backend->readless)
+	add(suite, "waiting", conformance_waiting_cases);
+	if (backend->backend->remote.move && !backend->readless)
 		add(suite, "read", conformance_read_cases);
-	if (backend->backend->read && backend->backend->write)
+	if (backend->writes)
 		add(suite, "write", conformance_write_cases);
-	if (backend->backend->map)
+	if (backend->backend->remote.map)
 		add(suite, "map", conformance_map_cases);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
@@ -78,7 +77,7 @@ int conformance_run_on_device(const struct conformance *backend)
 		.option = first_option};
 	char why[256] = "", remedy[256] = "";
 
-	if (backend->backend->probe(&host, why, remedy)) {
+	if (backend->backend->net.probe(&host, why, remedy)) {
 		printf("skipped: %s (%s)\n", why, remedy);
 		return SKIPPED;
 	}

@@ -35,6 +35,8 @@ struct conformance {
 	bool mortal;
 	/* With the first variant's options it reads nothing, though others may. */
 	bool readless;
+	/* With the first variant's options it writes. */
+	bool writes;
 	/* Who may write may read as well: a fault of the device (siw does not look at that). */
 	bool writers_read;
 	/* What the kernel here lacks, in words; NULL: nothing (tests/util/kernel.h). */

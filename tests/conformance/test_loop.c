@@ -27,6 +27,7 @@ int main(void)
 		.world_close = close_hub,
 		.variants = variants,
 		.n_variants = 1,
+	.writes = true,
 	};
 
 	return conformance_run(&loop);

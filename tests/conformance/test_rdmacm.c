@@ -16,6 +16,7 @@ int main(void)
 		.backend = &ripc__rdmacm_backend,
 		.variants = variants,
 		.n_variants = 3,
+		.writes = true,
 		.small_buffer = small,
 		.both_ends = true,
 		.later = true,

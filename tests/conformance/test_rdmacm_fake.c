@@ -37,6 +37,7 @@ int main(void)
 		.world_close = close_world,
 		.variants = variants,
 		.n_variants = 3,
+		.writes = true,
 		.small_buffer = small,
 		.both_ends = true,
 		.later = true,

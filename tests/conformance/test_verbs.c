@@ -10,6 +10,7 @@ int main(void)
 		.backend = &ripc__verbs_backend,
 		.variants = variants,
 		.n_variants = 2,
+		.writes = true,
 		.both_ends = true,
 	};
 

@@ -47,6 +47,7 @@ int main(void)
 		.world_close = close_world,
 		.variants = variants,
 		.n_variants = 2,
+		.writes = true,
 		.both_ends = true,
 	};
 	int failed = 0;

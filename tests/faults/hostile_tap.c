@@ -59,12 +59,12 @@ static void send_again(void *port, void *peer)
 		bytes[0] = (uint8_t)(random >> 8);
 	}
 	tx.len = (uint32_t)iov.iov_len;
-	ripc__udp_backend.send(port, peer, &tx, 1);
+	ripc__udp_backend.datagrams.send(port, peer, &tx, 1);
 }
 
 static int tapped_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
-	int sent = ripc__udp_backend.send(port, peer, tx, n);
+	int sent = ripc__udp_backend.datagrams.send(port, peer, tx, n);
 
 	for (int i = 0; i < sent; i++)
 		remember(&tx[i]);
@@ -81,7 +81,7 @@ const struct ripc__backend *const *tap_backends(void)
 void tap_open(uint64_t seed)
 {
 	tap.backend = ripc__udp_backend;
-	tap.backend.send = tapped_send;
+	tap.backend.datagrams.send = tapped_send;
 	tap.table[0] = &tap.backend;
 	tap.random = seed;
 }

@@ -52,8 +52,7 @@ static void choose_udp(const uint8_t *blob, size_t len, const uint8_t host[16], 
 
 static void choose_shm(const uint8_t *blob, size_t len, const uint8_t host[16])
 {
-	static struct shm_device dev = {.host.identity = IDENTITY};
-	struct shm_port port = {.dev = &dev};
+	static struct shm_port port = {.dev.host.identity = IDENTITY};
 	struct ripc__addr addr = {.len = 0};
 	int error = ripc__shm_addr_choose(&port, blob, len, host, &addr);
 	char text[64];

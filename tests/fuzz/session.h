@@ -152,18 +152,14 @@ bool session_device_uses(const struct session *session, const void *mem, size_t 
 int session_route_open(struct session *session, uint8_t *peer);
 /* What the context has not given back by then it never will. */
 void session_port_closes(struct session *session);
-void session_dev_closes(struct session *session);
 /* Slots of the backend. */
-int session_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
-void session_mem_dereg(void *dev, void *region);
-int session_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+int session_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
+void session_mem_dereg(void *port, void *region);
+int session_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
-int session_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
-int session_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie);
-int session_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset, void *mem,
-		size_t len, uint64_t cookie);
-int session_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie);
+int session_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
+int session_move(void *port, void *peer, const struct ripc__move *move);
 int session_map(void *port, void *peer, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping);
 void session_unmap(void *port, void *handle);

@@ -295,17 +295,10 @@ void session_port_closes(struct session *session)
 		CLAIM(use->kind != USE_MAPPED);
 		if (is_move(use))
 			check_memory(session, use->mem, use->len);
-		if (is_move(use) || use->kind == USE_ROUTE)
-			use_free(session, use);
-	}
-}
-
-void session_dev_closes(struct session *session)
-{
-	list_for_each_safe(node, &session->mover.uses) {
-		struct use *use = list_entry(node, struct use, node);
-
-		CLAIM(is_closing(use));
+		if (use->kind == USE_REGION || use->kind == USE_SOURCE)
+			check_memory(session, use->mem, use->len);
+		else
+			CLAIM(is_move(use) || use->kind == USE_ROUTE || is_closing(use));
 		use_free(session, use);
 	}
 }
@@ -347,9 +340,9 @@ static void check_route(const struct session *session, const uint8_t *peer)
 
 /* ---- slots: memory ------------------------------------------------------------------------- */
 
-int session_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
+int session_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region)
 {
-	struct session *session = ((struct port *)dev)->session;
+	struct session *session = ((struct port *)port)->session;
 	int error = refused(session);
 
 	CLAIM(session->mover.caps & RIPC_CAP_REGISTERED && peer);
@@ -362,9 +355,9 @@ int session_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, v
 }
 
 /* Nothing is moved there any more, and it is still there; the port may be closed. */
-void session_mem_dereg(void *dev, void *region)
+void session_mem_dereg(void *port, void *region)
 {
-	struct session *session = ((struct port *)dev)->session;
+	struct session *session = ((struct port *)port)->session;
 	struct use *use = region;
 
 	CLAIM(use->kind == USE_REGION || use->kind == USE_SOURCE);
@@ -374,10 +367,10 @@ void session_mem_dereg(void *dev, void *region)
 	use_free(session, use);
 }
 
-int session_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+int session_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct session *session = ((struct port *)dev)->session;
+	struct session *session = ((struct port *)port)->session;
 	int error = refused(session);
 
 	CLAIM(session->mover.caps & (writable ? RIPC_CAP_WRITE : RIPC_CAP_READ));
@@ -406,11 +399,8 @@ static struct use *opened(struct session *session, const struct ripc__key *key)
 	return NULL;
 }
 
-int session_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
+static int key_close(struct session *session, struct use *use, uint64_t cookie)
 {
-	struct session *session = ((struct port *)dev)->session;
-	struct use *use = opened(session, key);
-
 	check_memory(session, use->mem, use->len);
 	if (!session->mover.fences || (input8(&session->input) & 3) == 3) {
 		use_free(session, use);
@@ -422,11 +412,8 @@ int session_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
 	return -EINPROGRESS;
 }
 
-int session_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie)
+static int key_hand(struct session *session, struct use *use, uint64_t cookie)
 {
-	struct session *session = ((struct port *)dev)->session;
-	struct use *use = opened(session, key);
-
 	CLAIM(session->mover.caps & RIPC_CAP_MAP && !use->writable);
 	check_memory(session, use->mem, use->len);
 	if (session->mover.silent || !(input8(&session->input) & 1)) {
@@ -438,22 +425,28 @@ int session_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie)
 	return -EINPROGRESS;
 }
 
+int session_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
+{
+	struct session *session = ((struct port *)port)->session;
+	struct use *use = opened(session, key);
+
+	return how == RIPC_CLOSE_HAND ? key_hand(session, use, cookie) :
+		key_close(session, use, cookie);
+}
+
 /* ---- slots: moving ------------------------------------------------------------------------- */
 
 /* The registered memory in which that lies; 0: none need be. */
-static uint64_t region_of(struct session *session, enum use_kind kind, const uint8_t *mem,
-		size_t len)
+static uint64_t region_of(const struct session *session, const struct ripc__move *move)
 {
-	if (!(session->mover.caps & RIPC_CAP_REGISTERED))
-		return 0;
-	list_for_each(node, &session->mover.uses) {
-		const struct use *use = list_entry(node, struct use, node);
+	const struct use *use = move->region;
+	const uint8_t *mem = move->mem;
 
-		if (use->kind == kind && use->mem <= mem && mem + len <= use->mem + use->len)
-			return (uintptr_t)use;
-	}
-	CLAIM(false);
-	return 0;
+	CLAIM(!use == !(session->mover.caps & RIPC_CAP_REGISTERED));
+	CLAIM(!use || (use->kind == (move->writes ? USE_SOURCE : USE_REGION) &&
+		use->mem <= mem && mem + move->len <= use->mem + use->len));
+	return (uintptr_t)use;
 }
 
 static int move(struct session *session, struct use like)
@@ -478,32 +471,20 @@ static int move(struct session *session, struct use like)
 	return 0;
 }
 
-int session_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset, void *mem,
-		size_t len, uint64_t cookie)
+int session_move(void *port, void *peer, const struct ripc__move *wish)
 {
 	struct session *session = ((struct port *)port)->session;
 	int error;
 
-	session->read ^= (uint8_t)(key->address + offset) ^ (uint8_t)key->key;
-	CLAIM(session->mover.caps & RIPC_CAP_READ);
+	session->read ^= (uint8_t)(wish->key.address + wish->offset) ^ (uint8_t)wish->key.key;
+	CLAIM(session->mover.caps & (wish->writes ? RIPC_CAP_WRITE : RIPC_CAP_READ));
 	check_route(session, peer);
-	error = move(session, (struct use){.kind = USE_READ, .mem = mem, .len = len,
-		.cookie = cookie, .key = region_of(session, USE_REGION, mem, len)});
-	if (!error)
-		*(uint8_t *)mem = ((uint8_t *)mem)[len - 1] = GARBAGE;
+	error = move(session, (struct use){.kind = wish->writes ? USE_WRITE : USE_READ,
+		.mem = wish->mem, .len = wish->len, .cookie = wish->cookie,
+		.key = region_of(session, wish)});
+	if (!error && !wish->writes)
+		*(uint8_t *)wish->mem = ((uint8_t *)wish->mem)[wish->len - 1] = GARBAGE;
 	return error;
-}
-
-int session_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	struct session *session = ((struct port *)port)->session;
-
-	session->read ^= (uint8_t)(key->address + offset) ^ (uint8_t)key->key;
-	CLAIM(session->mover.caps & RIPC_CAP_WRITE);
-	check_route(session, peer);
-	return move(session, (struct use){.kind = USE_WRITE, .mem = (void *)mem, .len = len,
-		.cookie = cookie, .key = region_of(session, USE_SOURCE, mem, len)});
 }
 
 /* ---- slots: mapping ------------------------------------------------------------------------ */

@@ -22,25 +22,14 @@ static int world_probe(const struct ripc__host *host, char why[256], char remedy
 	return 0;
 }
 
-static int world_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+static int world_port_open(void *port, const struct ripc__host *host, struct ripc__attr *attr)
 {
 	struct session *session = host->env;
 
-	((struct port *)dev)->session = session;
-	*attr = (struct ripc__attr){.datagram_max = MTU, .receive_buffer = 1 << 20,
+	((struct port *)port)->session = session;
+	*attr = (struct ripc__attr){.fd = -1, .receive_buffer = 1 << 20,
 		.caps = session->mover.caps, .read_max = session->mover.read_max};
 	return 0;
-}
-
-static int world_port_open(void *dev, void *port)
-{
-	*(struct port *)port = *(struct port *)dev;
-	return 0;
-}
-
-static void world_dev_close(void *dev)
-{
-	session_dev_closes(((struct port *)dev)->session);
 }
 
 static void world_port_close(void *port)
@@ -92,6 +81,12 @@ static uint32_t world_peer_mtu(void *port, void *peer)
 	return ((struct port *)port)->session->mtu;
 }
 
+static void world_where(void *port, const void *peer, struct ripc__where *where)
+{
+	(void)port;
+	*where = (struct ripc__where){.addr = {.len = 1, .blob = {*(const uint8_t *)peer}}};
+}
+
 static bool world_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
 {
 	(void)port;
@@ -129,11 +124,12 @@ static int world_send(void *port, void *peer, const struct ripc__tx *tx, uint32_
 	return (int)n;
 }
 
-static int world_poll(void *port, struct ripc__event *events, uint32_t n)
+static int world_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct session *session = ((struct port *)port)->session;
 	int moved = session_device_poll(session, events, n);
 
+	(void)all;
 	CLAIM(n > 0);
 	if (moved || !session->in_len || session->in_is_question)
 		return moved;
@@ -151,17 +147,15 @@ static void world_release(void *port, void *handle)
 
 static const struct ripc__backend world_backend = {
 	.name = "world", .id = 99,
-	.dev_size = sizeof(struct port), .port_size = sizeof(struct port), .peer_size = 8,
-	.probe = world_probe, .dev_open = world_dev_open, .dev_close = world_dev_close,
-	.port_open = world_port_open, .port_close = world_port_close, .port_addr = world_port_addr,
-	.addr_choose = world_addr_choose, .peer_open = world_peer_open,
-	.peer_close = world_peer_close, .peer_mtu = world_peer_mtu,
-	.peer_matches = world_peer_matches, .send = world_send, .poll = world_poll,
-	.release = world_release,
-	.mem_reg = session_mem_reg, .mem_dereg = session_mem_dereg,
-	.mem_open = session_mem_open, .mem_close = session_mem_close,
-	.mem_hand = session_mem_hand, .read = session_read, .write = session_write,
-	.map = session_map, .unmap = session_unmap,
+	.port_size = sizeof(struct port), .route_size = 8,
+	.net = {.probe = world_probe, .open = world_port_open, .close = world_port_close,
+		.address = world_port_addr},
+	.route = {.choose = world_addr_choose, .open = world_peer_open, .close = world_peer_close,
+		.where = world_where, .mtu = world_peer_mtu, .matches = world_peer_matches},
+	.datagrams = {.send = world_send, .poll = world_poll, .release = world_release},
+	.mem = {.reg = session_mem_reg, .dereg = session_mem_dereg, .open = session_mem_open,
+		.close = session_mem_close},
+	.remote = {.move = session_move, .map = session_map, .unmap = session_unmap},
 };
 static const struct ripc__backend *const world_backends[] = {&world_backend, NULL};
 

@@ -21,10 +21,6 @@
 #define WRITE_FAILS    150000 /* of a million writes */
 #define FENCE_MOST_US  9000   /* less than a tick, by which completions may be late */
 
-struct device {
-	struct sim_node *node;
-};
-
 struct port {
 	struct sim_node *node;
 	struct ripc__addr from[RIPC_EVENTS_MAX];
@@ -60,47 +56,34 @@ static int net_probe(const struct ripc__host *host, char why[256], char remedy[2
 	return 0;
 }
 
-static int open_device(void *dev, const struct ripc__host *host, struct ripc__attr *attr,
+static int open_port(void *at, const struct ripc__host *host, struct ripc__attr *attr,
 		uint32_t caps)
 {
-	struct device *device = dev;
+	struct port *port = at;
 	const struct sim_plan *plan;
 
-	device->node = host->env;
-	plan = &device->node->world->plan;
-	*attr = (struct ripc__attr){.caps = caps, .datagram_max = plan->mtu,
+	port->node = host->env;
+	port->node->up = true;
+	plan = &port->node->world->plan;
+	*attr = (struct ripc__attr){.caps = caps, .fd = -1,
 		.receive_buffer = plan->receive_buffer, .datagram_overhead = OVERHEAD};
 	return 0;
 }
 
-static int net_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+static int net_open(void *at, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	return open_device(dev, host, attr, 0);
+	return open_port(at, host, attr, 0);
 }
 
-static int native_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+static int native_open(void *at, const struct ripc__host *host, struct ripc__attr *attr)
 {
 	const struct sim_node *node = host->env;
 
-	return open_device(dev, host, attr, RIPC_CAP_READ | RIPC_CAP_WRITE |
+	return open_port(at, host, attr, RIPC_CAP_READ | RIPC_CAP_WRITE |
 		(node->world->plan.intact ? RIPC_CAP_INTACT : 0));
 }
 
-static void net_dev_close(void *dev)
-{
-	(void)dev;
-}
-
-static int net_port_open(void *dev, void *at)
-{
-	struct port *port = at;
-
-	port->node = ((struct device *)dev)->node;
-	port->node->up = true;
-	return 0;
-}
-
-static void net_port_close(void *at)
+static void net_close(void *at)
 {
 	struct sim_node *node = ((struct port *)at)->node;
 
@@ -189,13 +172,14 @@ static int net_send(void *at, void *to, const struct ripc__tx *tx, uint32_t n)
 	return (int)taken;
 }
 
-static int net_poll(void *at, struct ripc__event *events, uint32_t n)
+static int net_poll(void *at, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct port *port = at;
 	struct sim_node *node = port->node;
 	struct sim_packet *packet;
 	uint32_t i = 0;
 
+	(void)all;
 	for (; i < n && i < node->n_done; i++)
 		events[i] = (struct ripc__event){.kind = node->done[i].kind,
 			.status = node->done[i].status, .cookie = node->done[i].cookie};
@@ -220,19 +204,12 @@ static void net_release(void *port, void *handle)
 	free(packet);
 }
 
-static int net_wait_fd(void *port)
-{
-	(void)port;
-	return -ENOTSUP;
-}
-
-static uint32_t net_overflows(void *at)
+static void net_stats(void *at, struct ripc__net_stats *stats)
 {
 	struct sim_node *node = ((struct port *)at)->node;
-	uint32_t n = node->overflows;
 
+	*stats = (struct ripc__net_stats){.overflows = node->overflows};
 	node->overflows = 0;
-	return n;
 }
 
 /* ---- native reads and writes ------------------------------------------------------------- */
@@ -246,10 +223,10 @@ static void done(struct sim_node *node, uint64_t cookie, int status, enum ripc__
 	sim_node_wake(node, node->world->now_us);
 }
 
-static int native_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+static int native_mem_open(void *at, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct sim_node *node = ((struct device *)dev)->node;
+	struct sim_node *node = ((struct port *)at)->node;
 	struct sim_region *region;
 	uint32_t i = 0;
 
@@ -299,12 +276,14 @@ static void fenced(struct sim_world *world, void *arg, uint64_t cookie)
 	free(fence);
 }
 
-static int native_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
+static int native_mem_close(void *at, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
 {
-	struct sim_node *node = ((struct device *)dev)->node;
+	struct sim_node *node = ((struct port *)at)->node;
 	struct sim_region *region = region_of(node, key);
 	struct fence *fence;
 
+	(void)how;
 	if (!region)
 		return -EINVAL;
 	if (sim_chance(&node->world->random, 500000)) {
@@ -438,78 +417,47 @@ static void write_lands(struct sim_world *world, void *arg, uint64_t value)
 	sim_at(world, world->now_us + back_us, write_ends, write, (uint64_t)-status);
 }
 
-static int transfer(void *at, void *peer, const struct transfer *wish, struct transfer **made,
-		uint64_t *way_us)
+static int native_move(void *at, void *peer, const struct ripc__move *move)
 {
 	struct sim_node *node = ((struct port *)at)->node;
 	struct sim_world *world = node->world;
 	struct sim_node *to = sim_node_at(world, ((struct peer *)peer)->address);
+	struct transfer *made;
+	uint64_t way_us, takes_us;
 
 	if (node->cut)
 		return -ENETDOWN;
 	if (sim_chance(&world->random, world->plan.send_full))
 		return -EAGAIN;
-	*made = malloc(sizeof(**made));
-	if (!*made)
+	made = malloc(sizeof(*made));
+	if (!made)
 		abort();
-	**made = *wish;
-	(*made)->node = node;
-	(*made)->generation = node->generation;
-	(*made)->to = ((struct peer *)peer)->address;
-	*way_us = world->plan.delay_us[node->slot][to ? to->slot : 0];
-	return 0;
-}
-
-static int native_read(void *at, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
-{
-	struct transfer wish = {.key = *key, .cookie = cookie, .offset = offset, .mem = mem,
-		.len = len}, *read;
-	uint64_t way_us;
-	int error = transfer(at, peer, &wish, &read, &way_us);
-	struct sim_world *world = error ? NULL : read->node->world;
-
-	if (error)
-		return error;
-	sim_at(world, world->now_us + 2 * way_us + len / 1000 + sim_below(&world->random,
-		world->plan.jitter_us + 1), read_ends, read, 0);
-	return 0;
-}
-
-static int native_write(void *at, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	struct transfer wish = {.key = *key, .cookie = cookie, .offset = offset,
-		.mem = (uint8_t *)mem, .len = len}, *write;
-	uint64_t way_us;
-	int error = transfer(at, peer, &wish, &write, &way_us);
-	struct sim_world *world = error ? NULL : write->node->world;
-
-	if (error)
-		return error;
-	sim_at(world, world->now_us + way_us + len / 1000 + sim_below(&world->random,
-		world->plan.jitter_us + 1), write_lands, write, way_us);
+	*made = (struct transfer){.node = node, .generation = node->generation,
+		.to = ((struct peer *)peer)->address, .key = move->key, .cookie = move->cookie,
+		.offset = move->offset, .mem = move->mem, .len = move->len};
+	way_us = world->plan.delay_us[node->slot][to ? to->slot : 0];
+	takes_us = move->len / 1000 + sim_below(&world->random, world->plan.jitter_us + 1);
+	if (move->writes)
+		sim_at(world, world->now_us + way_us + takes_us, write_lands, made, way_us);
+	else
+		sim_at(world, world->now_us + 2 * way_us + takes_us, read_ends, made, 0);
 	return 0;
 }
 
 #define DATAGRAM_SLOTS                                                            \
-	.name = "sim", .id = BACKEND_ID, .dev_size = sizeof(struct device),       \
-	.port_size = sizeof(struct port), .peer_size = sizeof(struct peer),       \
-	.probe = net_probe, .dev_close = net_dev_close,                           \
-	.port_open = net_port_open, .port_close = net_port_close,                 \
-	.port_addr = net_port_addr, .addr_choose = net_addr_choose,               \
-	.addr_text = net_addr_text, .peer_open = net_peer_open,                   \
-	.peer_close = net_peer_close, .peer_mtu = net_peer_mtu,                   \
-	.peer_matches = net_peer_matches, .send = net_send, .poll = net_poll,     \
-	.release = net_release, .wait_fd = net_wait_fd, .overflows = net_overflows
+	.name = "sim", .id = BACKEND_ID, .port_size = sizeof(struct port),       \
+	.route_size = sizeof(struct peer), .net.probe = net_probe,                \
+	.net.close = net_close, .net.address = net_port_addr, .net.stats = net_stats, \
+	.route = {.choose = net_addr_choose, .text = net_addr_text,               \
+		.open = net_peer_open, .close = net_peer_close, .mtu = net_peer_mtu, \
+		.matches = net_peer_matches},                                     \
+	.datagrams = {.send = net_send, .poll = net_poll, .release = net_release}
 
-const struct ripc__backend sim_backend = {DATAGRAM_SLOTS, .dev_open = net_dev_open};
+const struct ripc__backend sim_backend = {DATAGRAM_SLOTS, .net.open = net_open};
 
 const struct ripc__backend sim_native_backend = {
 	DATAGRAM_SLOTS,
-	.dev_open = native_dev_open,
-	.mem_open = native_mem_open,
-	.mem_close = native_mem_close,
-	.read = native_read,
-	.write = native_write,
+	.net.open = native_open,
+	.mem = {.open = native_mem_open, .close = native_mem_close},
+	.remote = {.move = native_move},
 };

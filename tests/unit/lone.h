@@ -63,16 +63,11 @@ static inline int lone_probe(const struct ripc__host *host, char why[256], char 
 	return 0;
 }
 
-static inline int lone_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+static inline int lone_open_port(void *port, const struct ripc__host *host,
+		struct ripc__attr *attr)
 {
-	((struct lone_port *)dev)->lone = host->env;
-	*attr = (struct ripc__attr){.datagram_max = LONE_MTU, .receive_buffer = 4 << 20};
-	return 0;
-}
-
-static inline int lone_port_open(void *dev, void *port)
-{
-	*(struct lone_port *)port = *(struct lone_port *)dev;
+	((struct lone_port *)port)->lone = host->env;
+	*attr = (struct ripc__attr){.fd = -1, .receive_buffer = 4 << 20};
 	return 0;
 }
 
@@ -150,11 +145,12 @@ static inline int lone_send(void *port, void *peer, const struct ripc__tx *tx, u
 	return (int)n;
 }
 
-static inline int lone_poll(void *port, struct ripc__event *events, uint32_t n)
+static inline int lone_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct lone *lone = ((struct lone_port *)port)->lone;
 
 	(void)n;
+	(void)all;
 	if (!lone->in_len)
 		return 0;
 	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = lone->in,
@@ -171,13 +167,12 @@ static inline void lone_release(void *port, void *handle)
 
 static const struct ripc__backend lone_backend = {
 	.name = "lone", .id = 99,
-	.dev_size = sizeof(struct lone_port), .port_size = sizeof(struct lone_port), .peer_size = 8,
-	.probe = lone_probe, .dev_open = lone_dev_open, .dev_close = lone_close,
-	.port_open = lone_port_open, .port_close = lone_close, .port_addr = lone_port_addr,
-	.addr_choose = lone_addr_choose, .peer_open = lone_peer_open,
-	.peer_close = lone_peer_close, .peer_mtu = lone_peer_mtu,
-	.peer_matches = lone_peer_matches, .send = lone_send, .poll = lone_poll,
-	.release = lone_release,
+	.port_size = sizeof(struct lone_port), .route_size = 8,
+	.net = {.probe = lone_probe, .open = lone_open_port, .close = lone_close,
+		.address = lone_port_addr},
+	.route = {.choose = lone_addr_choose, .open = lone_peer_open, .close = lone_peer_close,
+		.mtu = lone_peer_mtu, .matches = lone_peer_matches},
+	.datagrams = {.send = lone_send, .poll = lone_poll, .release = lone_release},
 };
 static const struct ripc__backend *const lone_backends[] = {&lone_backend, NULL};
 

@@ -52,20 +52,20 @@ static struct {
 	uint64_t fence;
 } fake;
 
-static inline int fake_dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+static inline int fake_open(void *port, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	lone_dev_open(dev, host, attr);
+	lone_open_port(port, host, attr);
 	attr->caps = fake.caps;
 	attr->read_max = fake.read_max;
 	return 0;
 }
 
-static inline bool is_in_pool(void *dev, const void *mem, size_t len)
+static inline bool is_in_pool(void *port, const void *mem, size_t len)
 {
-	return ripc__pool_owns(((struct lone_port *)dev)->lone->ctx->pool, mem, len);
+	return ripc__pool_owns(((struct lone_port *)port)->lone->ctx->pool, mem, len);
 }
 
-static inline int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source,
+static inline int fake_mem_reg(void *port, void *peer, void *mem, size_t len, bool source,
 		void **region)
 {
 	uint32_t i = 0;
@@ -74,27 +74,27 @@ static inline int fake_mem_reg(void *dev, void *peer, void *mem, size_t len, boo
 	(void)peer;
 	while (fake.regions[i].mem)
 		ck_assert_uint_lt(++i, MOVES_MAX);
-	fake.regions[i] = (struct fake_region){mem, len, is_in_pool(dev, mem, len)};
+	fake.regions[i] = (struct fake_region){mem, len, is_in_pool(port, mem, len)};
 	*region = &fake.regions[i];
 	fake.n_regions++;
 	return 0;
 }
 
 /* While it is there: what was of the pool must not have gone back. */
-static inline void fake_mem_dereg(void *dev, void *state)
+static inline void fake_mem_dereg(void *port, void *state)
 {
 	struct fake_region *region = state;
 
 	ck_assert_ptr_nonnull(region->mem);
-	ck_assert_int_eq(is_in_pool(dev, region->mem, region->len), region->in_pool);
+	ck_assert_int_eq(is_in_pool(port, region->mem, region->len), region->in_pool);
 	region->mem = NULL;
 	fake.n_regions--;
 }
 
-static inline int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+static inline int fake_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	(void)dev;
+	(void)port;
 	(void)peer;
 	(void)len;
 	*key = (struct ripc__key){(uintptr_t)mem, KEY + fake.n_open++};
@@ -103,9 +103,11 @@ static inline int fake_mem_open(void *dev, void *peer, void *mem, size_t len, bo
 	return 0;
 }
 
-static inline int fake_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
+static inline int fake_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
 {
-	(void)dev;
+	(void)port;
+	(void)how;
 	(void)key;
 	fake.n_closed++;
 	if (!fake.fences)
@@ -131,25 +133,27 @@ static inline int move_begins(struct fake_move *moves, uint32_t *n, struct fake_
 	return 0;
 }
 
-static inline int fake_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+static inline int fake_move(void *port, void *peer, const struct ripc__move *move)
 {
+	struct fake_move made = {move->offset, move->cookie, move->key, move->mem, move->len};
+	int error = move->writes ? move_begins(fake.writes, &fake.n_writes, made) :
+		move_begins(fake.reads, &fake.n_reads, made);
+
 	(void)port;
 	(void)peer;
-	return move_begins(fake.reads, &fake.n_reads,
-		(struct fake_move){offset, cookie, *key, mem, len});
+	ck_assert_int_eq(!move->region, !(fake.caps & RIPC_CAP_REGISTERED));
+	fake.n_begun += move->writes && !error && move->offset == 0 && move->key.key == 77;
+	return error;
 }
 
-static inline int fake_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
+/* What was registered goes with the port, while its memory is still there. */
+static inline void fake_close(void *port)
 {
-	int error = move_begins(fake.writes, &fake.n_writes,
-		(struct fake_move){offset, cookie, *key, (void *)mem, len});
-
-	(void)port;
-	(void)peer;
-	fake.n_begun += !error && offset == 0 && key->key == 77;
-	return error;
+	for (uint32_t i = 0; i < MOVES_MAX; i++) {
+		if (fake.regions[i].mem)
+			fake_mem_dereg(port, &fake.regions[i]);
+	}
+	lone_close(port);
 }
 
 /* The event of this kind comes with the next poll. */
@@ -188,7 +192,7 @@ static inline void fenced(void)
 	event((struct ripc__event){.kind = RIPC_EV_FENCED, .cookie = fake.fence});
 }
 
-static inline int fake_poll(void *port, struct ripc__event *events, uint32_t n)
+static inline int fake_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
 	uint32_t filled;
 
@@ -199,7 +203,7 @@ static inline int fake_poll(void *port, struct ripc__event *events, uint32_t n)
 	fake.ends_when_waited_for = false;
 	filled = fake.n_events;
 	if (filled == 0)
-		return lone_poll(port, events, n);
+		return lone_poll(port, events, n, all);
 	memcpy(events, fake.events, filled * sizeof(*events));
 	fake.n_events = 0;
 	return (int)filled;
@@ -213,15 +217,15 @@ static inline void mover_open_most(struct lone *lone, uint32_t caps, uint32_t re
 	fake.caps = caps;
 	fake.read_max = read_max;
 	fake.backend = lone_backend;
-	fake.backend.dev_open = fake_dev_open;
-	fake.backend.mem_reg = fake_mem_reg;
-	fake.backend.mem_dereg = fake_mem_dereg;
-	fake.backend.mem_open = fake_mem_open;
-	fake.backend.mem_close = fake_mem_close;
-	fake.backend.peer_open = fake_peer_open;
-	fake.backend.read = fake_read;
-	fake.backend.write = fake_write;
-	fake.backend.poll = fake_poll;
+	fake.backend.net.open = fake_open;
+	fake.backend.net.close = fake_close;
+	fake.backend.mem.reg = fake_mem_reg;
+	fake.backend.mem.dereg = fake_mem_dereg;
+	fake.backend.mem.open = fake_mem_open;
+	fake.backend.mem.close = fake_mem_close;
+	fake.backend.route.open = fake_peer_open;
+	fake.backend.remote.move = fake_move;
+	fake.backend.datagrams.poll = fake_poll;
 	fake.backends[0] = &fake.backend;
 	lone_open_on(lone, fake.backends);
 	for (size_t i = 0; i < sizeof(theirs); i++)

@@ -13,7 +13,7 @@ static inline void work(struct end *end, uint32_t seconds)
 
 	for (uint32_t i = 0; i < seconds * 20; i++) {
 		clock_pass(50000);
-		ripc__ofi_poll(&end->port, &none, 0);
+		ripc__ofi_poll(&end->port, &none, 0, false);
 	}
 }
 
@@ -23,7 +23,7 @@ static inline void idle(struct end *end, uint32_t seconds)
 	struct ripc__event none;
 
 	clock_pass(seconds * 1000000ull);
-	ripc__ofi_poll(&end->port, &none, 0);
+	ripc__ofi_poll(&end->port, &none, 0, false);
 }
 
 #endif

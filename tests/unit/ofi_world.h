@@ -19,7 +19,6 @@
 #define TURNS_MAX 20000 /* of 1 ms at most, until what must come has come */
 
 struct end {
-	struct ofi_device dev;
 	struct ofi_port port;
 	struct ofi_peer peer; /* the way to the other end */
 	struct ripc__attr attr;
@@ -51,7 +50,7 @@ static inline bool world_can(void)
 {
 	char why[256], remedy[256];
 
-	if (ripc__ofi_backend.probe(&world_host, why, remedy) == 0)
+	if (ripc__ofi_backend.net.probe(&world_host, why, remedy) == 0)
 		return true;
 	printf("skipped: %s (%s)\n", why, remedy);
 	return false;
@@ -60,14 +59,12 @@ static inline bool world_can(void)
 static inline void end_open(struct end *end)
 {
 	memset(end, 0, sizeof(*end));
-	ck_assert_int_eq(ripc__ofi_backend.dev_open(&end->dev, &world_host, &end->attr), 0);
-	ck_assert_int_eq(ripc__ofi_backend.port_open(&end->dev, &end->port), 0);
+	ck_assert_int_eq(ripc__ofi_backend.net.open(&end->port, &world_host, &end->attr), 0);
 }
 
 static inline void end_close(struct end *end)
 {
-	ripc__ofi_backend.port_close(&end->port);
-	ripc__ofi_backend.dev_close(&end->dev);
+	ripc__ofi_backend.net.close(&end->port);
 }
 
 static inline void end_addr(struct end *end, struct end *seen_from, struct ripc__addr *addr)
@@ -97,10 +94,10 @@ static inline void end_next(struct end *end, struct end *other, struct ripc__eve
 	for (int turn = 0; turn < TURNS_MAX; turn++) {
 		struct ripc__event none;
 
-		if (ripc__ofi_poll(&end->port, event, 1) == 1)
+		if (ripc__ofi_poll(&end->port, event, 1, false) == 1)
 			return;
 		if (other)
-			ripc__ofi_poll(&other->port, &none, 0);
+			ripc__ofi_poll(&other->port, &none, 0, false);
 		poll(NULL, 0, turn > 100);
 	}
 	ck_abort_msg("nothing came in");

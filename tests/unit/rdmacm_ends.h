@@ -18,7 +18,6 @@
 #define TURNS   20000u /* of a millisecond, at most */
 
 struct end {
-	struct rdmacm_device dev;
 	struct rdmacm_port port;
 	struct rdmacm_peer peers[ENDS];
 	struct ripc__attr attr;
@@ -53,16 +52,8 @@ static const struct ripc__host host = {.log = log_nothing, .option = option, .co
 
 static int end_open(struct end *end)
 {
-	int error;
-
 	memset(end, 0, sizeof(*end));
-	error = BACKEND->dev_open(&end->dev, &host, &end->attr);
-	if (error)
-		return error;
-	error = BACKEND->port_open(&end->dev, &end->port);
-	if (error)
-		BACKEND->dev_close(&end->dev);
-	return error;
+	return BACKEND->net.open(&end->port, &host, &end->attr);
 }
 
 static void begin(uint32_t n)
@@ -82,10 +73,9 @@ static void finish(void)
 	for (uint32_t i = 0; i < n_ends; i++) {
 		for (uint32_t k = 0; k < ENDS; k++) {
 			if (ends[i].peers[k].link)
-				BACKEND->peer_close(&ends[i].port, &ends[i].peers[k]);
+				BACKEND->route.close(&ends[i].port, &ends[i].peers[k]);
 		}
-		BACKEND->port_close(&ends[i].port);
-		BACKEND->dev_close(&ends[i].dev);
+		BACKEND->net.close(&ends[i].port);
 	}
 	n_ends = 0;
 	options = NULL;
@@ -98,18 +88,18 @@ static void move(void)
 	for (uint32_t i = 0; i < n_ends; i++) {
 		struct ripc__event events[RIPC_EVENTS_MAX];
 		int n = ends[i].is_stopped ? 0 :
-			BACKEND->poll(&ends[i].port, events, RIPC_EVENTS_MAX);
+			BACKEND->datagrams.poll(&ends[i].port, events, RIPC_EVENTS_MAX, false);
 
 		for (int k = 0; k < n; k++) {
 			if (events[k].kind == RIPC_EV_DATAGRAM) {
 				ends[i].n_datagrams++;
-				BACKEND->release(&ends[i].port, events[k].handle);
+				BACKEND->datagrams.release(&ends[i].port, events[k].handle);
 			} else {
 				ends[i].events[ends[i].n_events++ % RIPC_EVENTS_MAX] = events[k];
 			}
 		}
 		if (!ends[i].is_stopped)
-			BACKEND->wait_arm(&ends[i].port);
+			BACKEND->net.arm(&ends[i].port);
 	}
 }
 
@@ -140,7 +130,7 @@ static int route(uint32_t from, uint32_t to)
 	struct ripc__addr addr;
 
 	ripc__rdmacm_addr_fill(&ends[to].port.self, &addr);
-	return BACKEND->peer_open(&ends[from].port, &ends[from].peers[to], &addr);
+	return BACKEND->route.open(&ends[from].port, &ends[from].peers[to], &addr);
 }
 
 /* Opens a route; returns how that ended. */
@@ -162,7 +152,7 @@ static int send_one(uint32_t from, uint32_t to)
 	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
 	struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = sizeof(bytes)};
 
-	return BACKEND->send(&ends[from].port, &ends[from].peers[to], &tx, 1);
+	return BACKEND->datagrams.send(&ends[from].port, &ends[from].peers[to], &tx, 1);
 }
 
 /* A datagram goes from one to the other. */

@@ -14,7 +14,7 @@ static struct ripc__key open_theirs(bool writable)
 {
 	struct ripc__key made;
 
-	ck_assert_int_eq(BACKEND->mem_open(&ends[1].dev, &ends[1].peers[0], theirs, 100, writable,
+	ck_assert_int_eq(BACKEND->mem.open(&ends[1].port, &ends[1].peers[0], theirs, 100, writable,
 		&made), 0);
 	return made;
 }
@@ -33,7 +33,7 @@ static inline void begin_open(uint32_t vendor_id, bool writable)
 	memset(theirs, writable ? 0 : 7, sizeof(theirs));
 	memset(ours, writable ? 7 : 0, sizeof(ours));
 	key = open_theirs(writable);
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, writable,
+	ck_assert_int_eq(BACKEND->mem.reg(&ends[0].port, &ends[0].peers[1], ours, 100, writable,
 		&region), 0);
 	ends[0].n_events = ends[1].n_events = 0;
 	nonce = link_of(1, 0)->conn->nonce;
@@ -42,13 +42,13 @@ static inline void begin_open(uint32_t vendor_id, bool writable)
 /* When the memory was closed or taken back. */
 static inline void finish_closed(void)
 {
-	BACKEND->mem_dereg(&ends[0].dev, region);
+	BACKEND->mem.dereg(&ends[0].port, region);
 	finish();
 }
 
 static inline void finish_open(void)
 {
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_DONE, 1), 0);
 	finish_closed();
 }
 

@@ -17,7 +17,6 @@
 #define SHM (&ripc__shm_backend)
 
 struct side {
-	struct shm_device dev;
 	struct shm_port port;
 	struct ripc__attr attr;
 };
@@ -48,14 +47,12 @@ static inline void side_open(struct side *side, const char *uids)
 	struct ripc__host host = host_with(uids);
 
 	memset(side, 0, sizeof(*side));
-	ck_assert_int_eq(SHM->dev_open(&side->dev, &host, &side->attr), 0);
-	ck_assert_int_eq(SHM->port_open(&side->dev, &side->port), 0);
+	ck_assert_int_eq(SHM->net.open(&side->port, &host, &side->attr), 0);
 }
 
 static inline void side_close(struct side *side)
 {
-	SHM->port_close(&side->port);
-	SHM->dev_close(&side->dev);
+	SHM->net.close(&side->port);
 }
 
 static inline void set_up(void)
@@ -75,7 +72,7 @@ static inline void route(struct side *from, struct side *to, struct shm_peer *pe
 	struct ripc__addr addr;
 
 	ripc__shm_addr_fill(&from->port, to->port.name, &addr);
-	ck_assert_int_eq(SHM->peer_open(&from->port, peer, &addr), 0);
+	ck_assert_int_eq(SHM->route.open(&from->port, peer, &addr), 0);
 }
 
 static inline int send_byte(struct side *from, struct shm_peer *peer, uint8_t byte)
@@ -83,17 +80,17 @@ static inline int send_byte(struct side *from, struct shm_peer *peer, uint8_t by
 	const struct iovec iov = {&byte, 1};
 	const struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = 1};
 
-	return SHM->send(&from->port, peer, &tx, 1);
+	return SHM->datagrams.send(&from->port, peer, &tx, 1);
 }
 
 /* Polls once; returns how many datagrams came, and drops them. */
 static inline int drain(struct side *side)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
-	int n = SHM->poll(&side->port, events, RIPC_EVENTS_MAX);
+	int n = SHM->datagrams.poll(&side->port, events, RIPC_EVENTS_MAX, false);
 
 	for (int i = 0; i < n; i++)
-		SHM->release(&side->port, events[i].handle);
+		SHM->datagrams.release(&side->port, events[i].handle);
 	return n;
 }
 
@@ -111,10 +108,10 @@ static inline void expect_byte(struct side *side, uint8_t byte)
 {
 	struct ripc__event event;
 
-	ck_assert_int_eq(SHM->poll(&side->port, &event, 1), 1);
+	ck_assert_int_eq(SHM->datagrams.poll(&side->port, &event, 1, false), 1);
 	ck_assert_uint_eq(event.len, 1);
 	ck_assert_uint_eq(event.data[0], byte);
-	SHM->release(&side->port, event.handle);
+	SHM->datagrams.release(&side->port, event.handle);
 }
 
 /* A socket of a stranger, connected to a side without a word. */

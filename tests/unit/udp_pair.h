@@ -12,7 +12,6 @@
 #define UDP (&ripc__udp_backend)
 
 struct udp_side {
-	struct udp_device dev;
 	struct udp_port port;
 	struct udp_peer peer; /* the other side */
 	struct ripc__attr attr;
@@ -45,8 +44,7 @@ static inline void udp_side_open(struct udp_side *side, const char *const *optio
 	struct ripc__host host = pair_host(options);
 
 	memset(side, 0, sizeof(*side));
-	ck_assert_int_eq(UDP->dev_open(&side->dev, &host, &side->attr), 0);
-	ck_assert_int_eq(UDP->port_open(&side->dev, &side->port), 0);
+	ck_assert_int_eq(UDP->net.open(&side->port, &host, &side->attr), 0);
 }
 
 /* The address of a side, as seen from another on the same host. */
@@ -54,9 +52,9 @@ static inline void udp_side_addr(struct udp_side *side, const uint8_t host[16],
 		struct ripc__addr *addr)
 {
 	uint8_t blob[RIPC_ADDR_MAX];
-	int len = UDP->port_addr(&side->port, blob);
+	int len = UDP->net.address(&side->port, blob);
 
-	ck_assert_int_eq(UDP->addr_choose(&side->port, blob, (size_t)len, host, addr), 0);
+	ck_assert_int_eq(UDP->route.choose(&side->port, blob, (size_t)len, host, addr), 0);
 }
 
 static const uint8_t localhost[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
@@ -69,19 +67,25 @@ static inline void udp_pair_open(struct udp_side *left, struct udp_side *right,
 	udp_side_open(left, options);
 	udp_side_open(right, options);
 	udp_side_addr(right, localhost, &addr);
-	ck_assert_int_eq(UDP->peer_open(&left->port, &left->peer, &addr), 0);
+	ck_assert_int_eq(UDP->route.open(&left->port, &left->peer, &addr), 0);
 	udp_side_addr(left, localhost, &addr);
-	ck_assert_int_eq(UDP->peer_open(&right->port, &right->peer, &addr), 0);
+	ck_assert_int_eq(UDP->route.open(&right->port, &right->peer, &addr), 0);
 }
 
 static inline void udp_pair_close(struct udp_side *left, struct udp_side *right)
 {
-	UDP->peer_close(&left->port, &left->peer);
-	UDP->peer_close(&right->port, &right->peer);
-	UDP->port_close(&left->port);
-	UDP->port_close(&right->port);
-	UDP->dev_close(&left->dev);
-	UDP->dev_close(&right->dev);
+	UDP->route.close(&left->port, &left->peer);
+	UDP->route.close(&right->port, &right->peer);
+	UDP->net.close(&left->port);
+	UDP->net.close(&right->port);
+}
+
+static inline struct ripc__net_stats udp_stats(struct udp_side *side)
+{
+	struct ripc__net_stats stats;
+
+	UDP->net.stats(&side->port, &stats);
+	return stats;
 }
 
 /* Sends n datagrams of len bytes, numbered in their bytes. Returns what send did. */
@@ -96,24 +100,24 @@ static inline int udp_post(struct udp_side *side, uint32_t len, uint32_t n)
 		iov[i] = (struct iovec){.iov_base = bytes[i], .iov_len = len};
 		tx[i] = (struct ripc__tx){.iov = &iov[i], .n_iov = 1, .len = len};
 	}
-	return UDP->send(&side->port, &side->peer, tx, n);
+	return UDP->datagrams.send(&side->port, &side->peer, tx, n);
 }
 
 /* Expects n such datagrams, in order, and nothing after them. */
 static inline void udp_expect(struct udp_side *side, uint32_t len, uint32_t n)
 {
-	struct pollfd fd = {.fd = UDP->wait_fd(&side->port), .events = POLLIN};
+	struct pollfd fd = {.fd = side->attr.fd, .events = POLLIN};
 	struct ripc__event event;
 
 	for (uint32_t i = 0; i < n; i++) {
-		while (UDP->poll(&side->port, &event, 1) == 0)
+		while (UDP->datagrams.poll(&side->port, &event, 1, false) == 0)
 			ck_assert_int_eq(poll(&fd, 1, 20000), 1);
 		ck_assert_uint_eq(event.len, len);
 		ck_assert_uint_eq(event.data[0], i);
 		ck_assert_uint_eq(event.data[len - 1], i);
-		UDP->release(&side->port, event.handle);
+		UDP->datagrams.release(&side->port, event.handle);
 	}
-	ck_assert_int_eq(UDP->poll(&side->port, &event, 1), 0);
+	ck_assert_int_eq(UDP->datagrams.poll(&side->port, &event, 1, false), 0);
 }
 
 #endif

@@ -18,7 +18,6 @@
 #define BACKEND (&ripc__verbs_backend)
 
 struct end {
-	struct verbs_device dev;
 	struct verbs_port port;
 	struct verbs_peer peer; /* the way to the other end */
 	struct ripc__attr attr;
@@ -79,42 +78,33 @@ static inline void ends_finish(void)
 
 static inline int end_open(struct end *end)
 {
-	int error;
-
 	memset(end, 0, sizeof(*end));
-	error = BACKEND->dev_open(&end->dev, end_host(), &end->attr);
-	if (error)
-		return error;
-	error = BACKEND->port_open(&end->dev, &end->port);
-	if (error)
-		BACKEND->dev_close(&end->dev);
-	return error;
+	return BACKEND->net.open(&end->port, end_host(), &end->attr);
 }
 
 static inline void end_close(struct end *end)
 {
 	if (end->peer.path)
-		BACKEND->peer_close(&end->port, &end->peer);
-	BACKEND->port_close(&end->port);
-	BACKEND->dev_close(&end->dev);
+		BACKEND->route.close(&end->port, &end->peer);
+	BACKEND->net.close(&end->port);
 }
 
 /* Takes what is there; datagrams are counted and given back. */
 static inline void end_move(struct end *end)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
-	int n = BACKEND->poll(&end->port, events, RIPC_EVENTS_MAX);
+	int n = BACKEND->datagrams.poll(&end->port, events, RIPC_EVENTS_MAX, false);
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			end->n_datagrams++;
-			BACKEND->release(&end->port, events[i].handle);
+			BACKEND->datagrams.release(&end->port, events[i].handle);
 			continue;
 		}
 		ck_assert_uint_lt(end->n_events, RIPC_EVENTS_MAX);
 		end->events[end->n_events++] = events[i];
 	}
-	BACKEND->wait_arm(&end->port);
+	BACKEND->net.arm(&end->port);
 }
 
 /* Time passes, unless helper threads are at something. */
@@ -160,9 +150,9 @@ static inline void ends_settle(struct end *const *ends, uint32_t n)
 static inline void end_addr(struct end *of, struct ripc__addr *addr)
 {
 	uint8_t blob[RIPC_ADDR_MAX], host[16] = {0};
-	int len = BACKEND->port_addr(&of->port, blob);
+	int len = BACKEND->net.address(&of->port, blob);
 
-	ck_assert_int_eq(BACKEND->addr_choose(&of->port, blob, (size_t)len, host, addr), 0);
+	ck_assert_int_eq(BACKEND->route.choose(&of->port, blob, (size_t)len, host, addr), 0);
 }
 
 /* The way from one to another; returns what became of it. */
@@ -172,7 +162,7 @@ static inline int end_route(struct end *from, struct end *to)
 	int error;
 
 	end_addr(to, &addr);
-	error = BACKEND->peer_open(&from->port, &from->peer, &addr);
+	error = BACKEND->route.open(&from->port, &from->peer, &addr);
 	if (error != -EINPROGRESS)
 		return error;
 	from->n_events = 0;
@@ -199,7 +189,7 @@ static inline int end_send(struct end *from, uint32_t n, uint32_t len)
 
 	for (uint32_t i = 0; i < n; i++)
 		tx[i] = (struct ripc__tx){.iov = &iov, .n_iov = 1, .len = len};
-	return BACKEND->send(&from->port, &from->peer, tx, n);
+	return BACKEND->datagrams.send(&from->port, &from->peer, tx, n);
 }
 
 #endif

@@ -39,15 +39,9 @@ struct ripc__loop_hub {
 	uint64_t last_address;
 };
 
-struct loop_device {
-	struct ripc__loop_hub *hub;
-	struct ripc__host host;
-	uint32_t n_home; /* keys that were handed, and have been unmapped */
-};
-
 struct loop_key {
 	struct list node; /* hub->keys */
-	struct loop_device *dev; /* NULL: closed, but it is mapped */
+	struct loop_port *port; /* whose it is; NULL: closed, but it is mapped */
 	uint64_t partner; /* whose port may use it */
 	uint64_t key;     /* random */
 	uint8_t *mem;
@@ -69,7 +63,8 @@ struct waiting {
 struct loop_port {
 	struct list node; /* hub->ports */
 	struct ripc__loop_hub *hub;
-	struct loop_device *dev;
+	struct ripc__host host;
+	uint32_t n_home;  /* keys that were handed, and have been unmapped */
 	uint64_t address;
 	int fd;           /* eventfd */
 	bool armed;       /* somebody may sleep on fd */
@@ -146,26 +141,21 @@ static void wake(struct loop_port *port)
 /* ---- mapping; all under the hub's lock --------------------------------------------------- */
 
 /* Whoever owns a handed key is told that it is free. */
-static void wake_owner(struct ripc__loop_hub *hub, struct loop_key *key)
+static void wake_owner(const struct loop_key *key)
 {
-	key->dev->n_home++;
-	list_for_each(node, &hub->ports) {
-		struct loop_port *port = list_entry(node, struct loop_port, node);
-
-		if (port->dev == key->dev)
-			wake(port);
-	}
+	key->port->n_home++;
+	wake(key->port);
 }
 
-static void unmap_key(struct ripc__loop_hub *hub, struct loop_key *key)
+static void unmap_key(struct loop_key *key)
 {
 	munmap(key->base, key->base_len);
 	key->holder = NULL;
-	if (!key->dev) {
+	if (!key->port) {
 		list_remove(&key->node);
 		free(key);
 	} else if (key->handed) {
-		wake_owner(hub, key);
+		wake_owner(key);
 	}
 }
 
@@ -175,7 +165,7 @@ static void unmap_all(struct loop_port *port)
 		struct loop_key *key = list_entry(node, struct loop_key, node);
 
 		if (key->holder == port)
-			unmap_key(port->hub, key);
+			unmap_key(key);
 	}
 }
 
@@ -184,23 +174,23 @@ static uint32_t come_home(struct loop_port *port, struct ripc__event *events, ui
 {
 	uint32_t filled = 0;
 
-	if (port->dev->n_home == 0)
+	if (port->n_home == 0)
 		return 0;
 	list_for_each_safe(node, &port->hub->keys) {
 		struct loop_key *key = list_entry(node, struct loop_key, node);
 
-		if (key->dev != port->dev || !key->handed || key->holder || filled == n)
+		if (key->port != port || !key->handed || key->holder || filled == n)
 			continue;
 		events[filled++] = (struct ripc__event){.kind = RIPC_EV_FENCED,
 			.cookie = key->cookie};
-		port->dev->n_home--;
+		port->n_home--;
 		list_remove(&key->node);
 		free(key);
 	}
 	return filled;
 }
 
-/* ---- device and port --------------------------------------------------------------------- */
+/* ---- the port ---------------------------------------------------------------------------- */
 
 static struct ripc__loop_hub *get_hub(const struct ripc__host *host)
 {
@@ -221,52 +211,17 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return 0;
 }
 
-static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
-{
-	struct loop_device *dev = state;
-
-	dev->hub = get_hub(host);
-	if (!dev->hub)
-		return -ENODEV;
-	dev->host = *host;
-	dev->n_home = 0;
-	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_WRITE |
-			RIPC_CAP_PASSIVE | RIPC_CAP_MAP,
-		.datagram_max = DATAGRAM_MAX,
-	};
-	return 0;
-}
-
-static void dev_close(void *state)
-{
-	struct loop_device *dev = state;
-
-	pthread_mutex_lock(&dev->hub->lock);
-	list_for_each_safe(node, &dev->hub->keys) {
-		struct loop_key *key = list_entry(node, struct loop_key, node);
-
-		if (key->dev != dev)
-			continue;
-		key->dev = NULL;
-		if (key->holder)
-			continue;
-		list_remove(&key->node);
-		free(key);
-	}
-	pthread_mutex_unlock(&dev->hub->lock);
-}
-
-static int port_open(void *dev, void *state)
+static int open_port(void *state, const struct ripc__host *host, struct ripc__attr *attr)
 {
 	struct loop_port *port = state;
-	int rc;
+	int rc = get_hub(host) ? 0 : -ENODEV;
 
-	port->dev = dev;
-	port->hub = port->dev->hub;
-	rc = ripc__buffers_open(QUEUE, DATAGRAM_MAX, &port->buffers);
+	if (!rc)
+		rc = ripc__buffers_open(QUEUE, DATAGRAM_MAX, &port->buffers);
 	if (rc)
 		return rc;
+	port->hub = get_hub(host);
+	port->host = *host;
 	port->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (port->fd < 0) {
 		rc = -errno;
@@ -277,16 +232,38 @@ static int port_open(void *dev, void *state)
 	port->address = ++port->hub->last_address;
 	list_append(&port->hub->ports, &port->node);
 	pthread_mutex_unlock(&port->hub->lock);
+	*attr = (struct ripc__attr){
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_WRITE |
+			RIPC_CAP_MAP,
+		.fd = port->fd,
+	};
 	return 0;
 }
 
-static void port_close(void *state)
+/* What is mapped by a key stays. */
+static void close_keys(struct loop_port *port)
+{
+	list_for_each_safe(node, &port->hub->keys) {
+		struct loop_key *key = list_entry(node, struct loop_key, node);
+
+		if (key->port != port)
+			continue;
+		key->port = NULL;
+		if (key->holder)
+			continue;
+		list_remove(&key->node);
+		free(key);
+	}
+}
+
+static void close_port(void *state)
 {
 	struct loop_port *port = state;
 
 	pthread_mutex_lock(&port->hub->lock);
 	list_remove(&port->node);
 	unmap_all(port);
+	close_keys(port);
 	pthread_mutex_unlock(&port->hub->lock);
 	for (uint32_t i = 0; i < port->n_waiting; i++)
 		ripc__buffer_put(port->waiting[(port->first + i) % QUEUE].buffer, 1);
@@ -303,7 +280,7 @@ static void fill_addr(struct ripc__addr *addr, uint64_t address)
 	put64(addr->blob, address);
 }
 
-static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+static int address(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
 	const struct loop_port *port = state;
 
@@ -311,7 +288,7 @@ static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 	return ADDR_LEN;
 }
 
-static int addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+static int choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr)
 {
 	(void)port;
@@ -330,7 +307,7 @@ static void addr_text(const struct ripc__addr *addr, char text[64])
 		snprintf(text, 64, "?");
 }
 
-static int peer_open(void *port, void *state, const struct ripc__addr *addr)
+static int route_open(void *port, void *state, const struct ripc__addr *addr)
 {
 	struct loop_peer *peer = state;
 
@@ -341,28 +318,29 @@ static int peer_open(void *port, void *state, const struct ripc__addr *addr)
 	return 0;
 }
 
-static void peer_close(void *port, void *peer)
+static void route_close(void *port, void *peer)
 {
 	(void)port;
 	(void)peer;
 }
 
-static void peer_addr(void *port, const void *state, struct ripc__addr *addr)
+static void route_where(void *port, const void *state, struct ripc__where *where)
 {
 	const struct loop_peer *peer = state;
 
 	(void)port;
-	fill_addr(addr, peer->address);
+	fill_addr(&where->addr, peer->address);
+	where->reader = 0;
 }
 
-static uint32_t peer_mtu(void *port, void *peer)
+static uint32_t route_mtu(void *port, void *peer)
 {
 	(void)port;
 	(void)peer;
 	return DATAGRAM_MAX;
 }
 
-static bool peer_matches(void *port, const void *state, const struct ripc__addr *from)
+static bool route_matches(void *port, const void *state, const struct ripc__addr *from)
 {
 	const struct loop_peer *peer = state;
 
@@ -438,11 +416,12 @@ static void hand_over(struct loop_port *port, struct ripc__event *event, struct 
 	port->n_waiting--;
 }
 
-static int poll_events(void *state, struct ripc__event *events, uint32_t n)
+static int poll_events(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct loop_port *port = state;
 	uint32_t filled = 0;
 
+	(void)all;
 	if (n > RIPC_EVENTS_MAX)
 		n = RIPC_EVENTS_MAX;
 	pthread_mutex_lock(&port->hub->lock);
@@ -471,7 +450,7 @@ static void release(void *port, void *handle)
 static int mem_open(void *state, void *peer_state, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct loop_device *dev = state;
+	struct loop_port *port = state;
 	const struct loop_peer *peer = peer_state;
 	struct loop_key *made = calloc(1, sizeof(*made));
 
@@ -481,87 +460,79 @@ static int mem_open(void *state, void *peer_state, void *mem, size_t len, bool w
 		free(made);
 		return -EIO;
 	}
-	made->dev = dev;
+	made->port = port;
 	made->partner = peer->address;
 	made->mem = mem;
 	made->len = len;
 	made->writable = writable;
-	pthread_mutex_lock(&dev->hub->lock);
-	list_append(&dev->hub->keys, &made->node);
-	pthread_mutex_unlock(&dev->hub->lock);
+	pthread_mutex_lock(&port->hub->lock);
+	list_append(&port->hub->keys, &made->node);
+	pthread_mutex_unlock(&port->hub->lock);
 	*key = (struct ripc__key){.address = (uintptr_t)mem, .key = made->key};
 	return 0;
 }
 
-/* Under the hub's lock. One that is open. */
-static struct loop_key *own_key(const struct loop_device *dev, const struct ripc__key *key)
+/* Under the hub's lock. False: the partner has not mapped it. */
+static bool key_hand(struct loop_key *key, uint64_t cookie)
 {
-	struct loop_key *found = find_key(dev->hub, key->key);
-
-	return found && found->dev == dev && !found->handed ? found : NULL;
+	key->handed = key->holder != NULL;
+	key->cookie = cookie;
+	return key->handed;
 }
 
-static int mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
+/* Under the hub's lock. */
+static void key_close(struct loop_key *key)
 {
-	struct loop_device *dev = state;
-	struct loop_key *found;
-
-	(void)cookie; /* nothing follows: copies happen under the lock */
-	pthread_mutex_lock(&dev->hub->lock);
-	found = own_key(dev, key);
-	if (found && found->holder) {
-		found->dev = NULL; /* it goes when it is unmapped */
-		pthread_mutex_unlock(&dev->hub->lock);
-		return 0;
+	if (key->holder) {
+		key->port = NULL; /* it goes when it is unmapped */
+		return;
 	}
-	if (found)
-		list_remove(&found->node);
-	pthread_mutex_unlock(&dev->hub->lock);
-	if (!found)
-		return -EINVAL;
-	free(found);
-	return 0;
+	list_remove(&key->node);
+	free(key);
 }
 
-static int mem_hand(void *state, const struct ripc__key *key, uint64_t cookie)
+/* But for what is handed over nothing follows: copies happen under the lock. */
+static int mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
 {
-	struct loop_device *dev = state;
+	struct loop_port *port = state;
 	struct loop_key *found;
-	bool mapped;
+	int rc = 0;
 
-	pthread_mutex_lock(&dev->hub->lock);
-	found = own_key(dev, key);
-	mapped = found && found->holder;
-	if (mapped) {
-		found->handed = true;
-		found->cookie = cookie;
-	}
-	pthread_mutex_unlock(&dev->hub->lock);
-	return mapped ? -EINPROGRESS : mem_close(state, key, cookie);
+	pthread_mutex_lock(&port->hub->lock);
+	found = find_key(port->hub, key->key);
+	if (!found || found->port != port || found->handed)
+		rc = -EINVAL;
+	else if (how == RIPC_CLOSE_HAND && key_hand(found, cookie))
+		rc = -EINPROGRESS;
+	else
+		key_close(found);
+	pthread_mutex_unlock(&port->hub->lock);
+	return rc;
 }
 
 /* Under the hub's lock. Where a port may reach the partner's memory; NULL: it may not. */
 static uint8_t *reach(struct loop_port *port, const struct loop_peer *peer,
-		const struct ripc__key *key, uint64_t offset, size_t len, bool writes)
+		const struct ripc__move *move)
 {
-	const struct loop_key *found = find_key(port->hub, key->key);
+	const struct loop_key *found = find_key(port->hub, move->key.key);
 	const struct loop_port *holder = find_port(port->hub, peer->address);
 
-	if (!found || found->handed || !holder || found->dev != holder->dev ||
-			found->partner != port->address || found->writable != writes)
+	if (!found || found->handed || !holder || found->port != holder ||
+			found->partner != port->address || found->writable != move->writes)
 		return NULL;
-	if (key->address != (uintptr_t)found->mem)
+	if (move->key.address != (uintptr_t)found->mem)
 		return NULL;
-	if (offset > found->len || len > found->len - offset)
+	if (move->offset > found->len || move->len > found->len - move->offset)
 		return NULL;
-	return found->mem + offset;
+	return found->mem + move->offset;
 }
 
 /* Under the hub's lock. Only what its owner can share is more than its own. */
 static int map_key(struct loop_port *port, struct loop_key *key, size_t len,
 		struct ripc__mapping *mapping)
 {
-	const struct ripc__host *host = &key->dev->host;
+	const struct ripc__host *host = &key->port->host;
 	struct ripc__shared shared;
 	int rc = !host->share ? -EINVAL : key->holder ? -EBUSY :
 		host->share(host->arg, key->mem, len, 0, &shared);
@@ -587,7 +558,7 @@ static int map_memory(void *state, void *peer, const struct ripc__key *key, size
 	int rc = -EACCES;
 
 	pthread_mutex_lock(&port->hub->lock);
-	if (reach(port, peer, key, 0, len, false))
+	if (reach(port, peer, &(struct ripc__move){.key = *key, .len = len}))
 		rc = map_key(port, find_key(port->hub, key->key), len, mapping);
 	pthread_mutex_unlock(&port->hub->lock);
 	return rc;
@@ -598,7 +569,7 @@ static void unmap_memory(void *state, void *handle)
 	struct loop_port *port = state;
 
 	pthread_mutex_lock(&port->hub->lock);
-	unmap_key(port->hub, handle);
+	unmap_key(handle);
 	pthread_mutex_unlock(&port->hub->lock);
 }
 
@@ -613,38 +584,29 @@ static void end_operation(struct loop_port *port, enum ripc__event_kind kind, ui
 	wake(port);
 }
 
-static int read_memory(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+/* Under the hub's lock. 0, or why nothing was moved. */
+static int copy(struct loop_port *port, const struct loop_peer *peer, const struct ripc__move *move)
 {
-	struct loop_port *port = state;
-	int rc = -EAGAIN;
+	uint8_t *theirs = reach(port, peer, move);
 
-	pthread_mutex_lock(&port->hub->lock);
-	if (port->n_ended < ENDED) {
-		const uint8_t *from = reach(port, peer, key, offset, len, false);
-
-		if (from && len)
-			memcpy(mem, from, len);
-		end_operation(port, RIPC_EV_READ, cookie, from ? 0 : -EACCES);
-		rc = 0;
-	}
-	pthread_mutex_unlock(&port->hub->lock);
-	return rc;
+	if (!theirs)
+		return -EACCES;
+	if (move->len && move->writes)
+		memcpy(theirs, move->mem, move->len);
+	else if (move->len)
+		memcpy(move->mem, theirs, move->len);
+	return 0;
 }
 
-static int write_memory(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
+static int move_memory(void *state, void *peer, const struct ripc__move *move)
 {
 	struct loop_port *port = state;
 	int rc = -EAGAIN;
 
 	pthread_mutex_lock(&port->hub->lock);
 	if (port->n_ended < ENDED) {
-		uint8_t *to = reach(port, peer, key, offset, len, true);
-
-		if (to && len)
-			memcpy(to, mem, len);
-		end_operation(port, RIPC_EV_WRITE, cookie, to ? 0 : -EACCES);
+		end_operation(port, move->writes ? RIPC_EV_WRITE : RIPC_EV_READ, move->cookie,
+			copy(port, peer, move));
 		rc = 0;
 	}
 	pthread_mutex_unlock(&port->hub->lock);
@@ -653,12 +615,7 @@ static int write_memory(void *state, void *peer, const struct ripc__key *key, ui
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static int wait_fd(void *state)
-{
-	return ((struct loop_port *)state)->fd;
-}
-
-static int wait_arm(void *state)
+static int arm(void *state)
 {
 	struct loop_port *port = state;
 	uint64_t count;
@@ -667,7 +624,7 @@ static int wait_arm(void *state)
 	pthread_mutex_lock(&port->hub->lock);
 	while (read(port->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
-	if (port->n_waiting || port->n_ended || port->dev->n_home)
+	if (port->n_waiting || port->n_ended || port->n_home)
 		rc = -EAGAIN;
 	else
 		port->armed = true;
@@ -678,32 +635,13 @@ static int wait_arm(void *state)
 const struct ripc__backend ripc__loop_backend = {
 	.name = "loop",
 	.id = 255,
-	.dev_size = sizeof(struct loop_device),
 	.port_size = sizeof(struct loop_port),
-	.peer_size = sizeof(struct loop_peer),
-	.probe = probe,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
-	.mem_open = mem_open,
-	.mem_close = mem_close,
-	.mem_hand = mem_hand,
-	.port_open = port_open,
-	.port_close = port_close,
-	.port_addr = port_addr,
-	.addr_choose = addr_choose,
-	.addr_text = addr_text,
-	.peer_open = peer_open,
-	.peer_close = peer_close,
-	.peer_addr = peer_addr,
-	.peer_mtu = peer_mtu,
-	.peer_matches = peer_matches,
-	.send = send_datagrams,
-	.poll = poll_events,
-	.release = release,
-	.read = read_memory,
-	.write = write_memory,
-	.map = map_memory,
-	.unmap = unmap_memory,
-	.wait_fd = wait_fd,
-	.wait_arm = wait_arm,
+	.route_size = sizeof(struct loop_peer),
+	.net = {.probe = probe, .open = open_port, .close = close_port, .address = address,
+		.arm = arm},
+	.route = {.choose = choose, .text = addr_text, .open = route_open, .close = route_close,
+		.where = route_where, .mtu = route_mtu, .matches = route_matches},
+	.datagrams = {.send = send_datagrams, .poll = poll_events, .release = release},
+	.mem = {.open = mem_open, .close = mem_close},
+	.remote = {.move = move_memory, .map = map_memory, .unmap = unmap_memory},
 };

@@ -160,7 +160,7 @@ void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link)
 static void explain(struct ofi_port *port)
 {
 	if (is_efa(port) && !port->told_full)
-		port->dev->host.log(port->dev->host.arg, RIPC_LOG_WARN,
+		port->dev.host.log(port->dev.host.arg, RIPC_LOG_WARN,
 			"ofi: libfabric cannot be told of a partner: its EFA provider has room "
 			"for 128 of its own host, ever, in 1.17; they are better reached by shm");
 	port->told_full = true;

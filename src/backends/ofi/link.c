@@ -165,7 +165,7 @@ void ripc__ofi_links_open(struct ofi_port *port)
 	list_init(&port->links_unused);
 	list_init(&port->stuck);
 	list_init(&port->told);
-	ripc__map_init(&port->links_by_name, port->dev->host.context);
+	ripc__map_init(&port->links_by_name, port->dev.host.context);
 }
 
 static void free_all(struct list *links)
@@ -269,16 +269,17 @@ void ripc__ofi_peer_close(void *port, void *peer)
 	link_put(port, ((struct ofi_peer *)peer)->link);
 }
 
-void ripc__ofi_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+void ripc__ofi_where(void *port, const void *peer, struct ripc__where *where)
 {
 	(void)port;
-	*addr = ((const struct ofi_peer *)peer)->link->addr;
+	where->addr = ((const struct ofi_peer *)peer)->link->addr;
+	where->reader = 0;
 }
 
 uint32_t ripc__ofi_peer_mtu(void *port, void *peer)
 {
 	(void)peer;
-	return ((struct ofi_port *)port)->dev->datagram_max;
+	return ((struct ofi_port *)port)->dev.datagram_max;
 }
 
 bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from)

@@ -72,8 +72,8 @@ int ripc__ofi_mem_reg(void *state, void *peer, void *mem, size_t len, bool sourc
 {
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ofi_region *made = calloc(1, sizeof(*made));
-	struct ofi_device *dev = state;
-	int error = made ? ripc__ranges_reserve(&dev->regions) : -ENOMEM;
+	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
+	int error = made ? 0 : -ENOMEM;
 
 	(void)peer;
 	if (!error)
@@ -82,48 +82,32 @@ int ripc__ofi_mem_reg(void *state, void *peer, void *mem, size_t len, bool sourc
 		free(made);
 		return error;
 	}
-	made->mem = mem;
-	ripc__ranges_put(&dev->regions,
-		&(struct ripc__range){.mem = mem, .len = len, .owner = made});
+	list_append(&dev->regions, &made->node);
 	*region = made;
 	return 0;
 }
 
-void ripc__ofi_mem_dereg(void *state, void *region)
+static void region_close(struct ofi_device *dev, struct ofi_region *region)
 {
-	struct ofi_region *given = region;
-	struct ofi_device *dev = state;
-
-	if (given->mr) {
-		ripc__ranges_remove(&dev->regions, given->mem, given);
-		deregister(dev, given->mr);
-	}
-	free(given);
+	list_remove(&region->node);
+	deregister(dev, region->mr);
+	free(region);
 }
 
-int ripc__ofi_region_find(const struct ofi_device *dev, const void *mem, size_t len, void **desc)
+void ripc__ofi_mem_dereg(void *port, void *region)
 {
-	const struct ofi_region *region;
+	region_close(&((struct ofi_port *)port)->dev, region);
+}
 
-	if (!has_mode(dev, FI_MR_LOCAL)) {
-		*desc = NULL;
-		return 0;
-	}
-	region = ripc__ranges_find(&dev->regions, mem, len, 0);
-	if (!region)
-		return -EINVAL;
-	*desc = fi_mr_desc(region->mr);
-	return 0;
+bool ripc__ofi_registers(const struct ofi_device *dev)
+{
+	return has_mode(dev, FI_MR_LOCAL);
 }
 
 void ripc__ofi_regions_close(struct ofi_device *dev)
 {
-	struct ofi_region *region;
-
-	while ((region = ripc__ranges_pop(&dev->regions))) {
-		deregister(dev, region->mr);
-		region->mr = NULL;
-	}
+	while (!list_empty(&dev->regions))
+		region_close(dev, list_entry(dev->regions.next, struct ofi_region, node));
 }
 
 /* ---- what may be read -------------------------------------------------------------------- */
@@ -141,6 +125,7 @@ static uint32_t check_of(uint64_t address, uint32_t key, const uint8_t *reader, 
 void ripc__ofi_memory_open(struct ofi_device *dev)
 {
 	ripc__map_init(&dev->keys, dev->host.context);
+	list_init(&dev->regions);
 }
 
 void ripc__ofi_memory_close(struct ofi_device *dev)
@@ -153,8 +138,6 @@ void ripc__ofi_memory_close(struct ofi_device *dev)
 		free(open);
 	}
 	ripc__map_free(&dev->keys);
-	/* Whoever registered has deregistered. */
-	ripc__ranges_free(&dev->regions);
 }
 
 /* The key as it travels. -ENOTSUP: the provider's is too long. */
@@ -175,7 +158,7 @@ int ripc__ofi_mem_open(void *state, void *peer, void *mem, size_t len, bool writ
 {
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ofi_key *open = calloc(1, sizeof(*open));
-	struct ofi_device *dev = state;
+	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
 	struct ripc__key made;
 	int error = open ? 0 : -ENOMEM;
 
@@ -200,11 +183,14 @@ err_free:
 	return error;
 }
 
-int ripc__ofi_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
+/* Nothing follows, however it is closed. */
+int ripc__ofi_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
 {
-	struct ofi_device *dev = state;
+	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
 	struct ofi_key *open = ripc__map_get(&dev->keys, key->key);
 
+	(void)how;
 	(void)cookie;
 	if (!open || open->address != key->address)
 		return -EINVAL;

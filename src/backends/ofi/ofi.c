@@ -80,8 +80,6 @@ static uint32_t caps_of(const struct ofi_wish *wish, const struct fi_info *info)
 		caps |= RIPC_CAP_INTACT;
 	if (!ripc__ofi_has_reads(wish, info))
 		return caps;
-	if (info->ep_attr->protocol == FI_PROTO_EFA)
-		caps |= RIPC_CAP_PASSIVE;
 	if (info->domain_attr->mr_mode & FI_MR_LOCAL)
 		caps |= RIPC_CAP_REGISTERED;
 	return caps | RIPC_CAP_READ;
@@ -94,11 +92,9 @@ static uint32_t read_max(const struct fi_info *info)
 	return most < READ_MAX ? (uint32_t)most : READ_MAX;
 }
 
-static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+static int open_device(struct ofi_device *dev, const struct ripc__host *host)
 {
-	struct ofi_device *dev = state;
 	char why[256], remedy[256];
-	struct ripc__attr found;
 	struct fi_info *info;
 	int error = info_get(host, &dev->wish, &info, why, remedy);
 
@@ -110,25 +106,15 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	dev->datagram_max = datagram_max(&dev->wish, info);
 	if (info->rx_attr->size && dev->wish.receives > info->rx_attr->size)
 		dev->wish.receives = (uint32_t)info->rx_attr->size;
-	found = (struct ripc__attr){
-		.caps = caps_of(&dev->wish, info),
-		.datagram_max = dev->datagram_max,
-		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
-		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,
-		.read_max = read_max(info),
-	};
 	error = ripc__ofi_net_open(info, &dev->net);
 	if (error)
 		return error;
 	ripc__ofi_memory_open(dev);
-	*attr = found;
 	return 0;
 }
 
-static void dev_close(void *state)
+static void close_device(struct ofi_device *dev)
 {
-	struct ofi_device *dev = state;
-
 	ripc__ofi_memory_close(dev);
 	ripc__ofi_net_close(dev->net);
 }
@@ -145,20 +131,18 @@ static int read_name(struct ofi_port *port)
 		error = ripc__ofi_name_from(port->net->info, name, len, &port->self);
 	if (error)
 		return error;
-	port->self.unchecked = !port->dev->wish.checksum;
+	port->self.unchecked = !port->dev.wish.checksum;
 	port->head_len = ripc__ofi_head_encode(&port->self, port->head);
 	return 0;
 }
 
-static int port_open(void *dev, void *state)
+static int open_port(struct ofi_port *port)
 {
-	struct ofi_port *port = state;
 	int error;
 
-	port->dev = dev;
-	port->net = port->dev->net;
-	port->n_receives = port->dev->wish.receives;
-	port->buffer_len = ripc__ofi_head_room(port->net->info) + port->dev->datagram_max;
+	port->net = port->dev.net;
+	port->n_receives = port->dev.wish.receives;
+	port->buffer_len = ripc__ofi_head_room(port->net->info) + port->dev.datagram_max;
 	/* EFA's provider waits at closing for what it has injected, too, and tells nobody of it. */
 	if (port->net->info->ep_attr->protocol != FI_PROTO_EFA)
 		port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
@@ -187,7 +171,30 @@ err_stop:
 	return error;
 }
 
-static void port_close(void *state)
+static int open_all(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct ofi_port *port = state;
+	struct ofi_device *dev = &port->dev;
+	int error = open_device(dev, host);
+
+	if (error)
+		return error;
+	error = open_port(port);
+	if (error) {
+		close_device(dev);
+		return error;
+	}
+	*attr = (struct ripc__attr){
+		.caps = caps_of(&dev->wish, dev->net->info),
+		.fd = port->epoll_fd,
+		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
+		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,
+		.read_max = read_max(dev->net->info),
+	};
+	return 0;
+}
+
+static void close_all(void *state)
 {
 	struct ofi_port *port = state;
 
@@ -195,40 +202,45 @@ static void port_close(void *state)
 	/* While there is memory for it: libfabric may have reads that it has yet to post. */
 	ripc__ofi_net_await(port->net);
 	/* What goes on closing alone writes nowhere. */
-	ripc__ofi_regions_close(port->dev);
+	ripc__ofi_regions_close(&port->dev);
 	ripc__ofi_net_stop(port->net);
 	ripc__ofi_receives_close(port);
 	ripc__ofi_links_close(port);
+	close_device(&port->dev);
 }
 
 const struct ripc__backend ripc__ofi_backend = {
 	.name = "ofi",
 	.id = 6,
-	.dev_size = sizeof(struct ofi_device),
 	.port_size = sizeof(struct ofi_port),
-	.peer_size = sizeof(struct ofi_peer),
-	.probe = probe,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
-	.mem_reg = ripc__ofi_mem_reg,
-	.mem_dereg = ripc__ofi_mem_dereg,
-	.mem_open = ripc__ofi_mem_open,
-	.mem_close = ripc__ofi_mem_close,
-	.port_open = port_open,
-	.port_close = port_close,
-	.port_addr = ripc__ofi_port_addr,
-	.addr_choose = ripc__ofi_addr_choose,
-	.addr_text = ripc__ofi_addr_text,
-	.peer_open = ripc__ofi_peer_open,
-	.peer_close = ripc__ofi_peer_close,
-	.peer_addr = ripc__ofi_peer_addr,
-	.peer_mtu = ripc__ofi_peer_mtu,
-	.peer_matches = ripc__ofi_peer_matches,
-	.send = ripc__ofi_send,
-	.poll = ripc__ofi_poll,
-	.release = ripc__ofi_release,
-	.read = ripc__ofi_read,
-	.wait_fd = ripc__ofi_wait_fd,
-	.wait_arm = ripc__ofi_wait_arm,
-	.overflows = ripc__ofi_overflows,
+	.route_size = sizeof(struct ofi_peer),
+	.net = {
+		.probe = probe,
+		.open = open_all,
+		.close = close_all,
+		.address = ripc__ofi_port_addr,
+		.arm = ripc__ofi_wait_arm,
+		.stats = ripc__ofi_stats,
+	},
+	.route = {
+		.choose = ripc__ofi_addr_choose,
+		.text = ripc__ofi_addr_text,
+		.open = ripc__ofi_peer_open,
+		.close = ripc__ofi_peer_close,
+		.where = ripc__ofi_where,
+		.mtu = ripc__ofi_peer_mtu,
+		.matches = ripc__ofi_peer_matches,
+	},
+	.datagrams = {
+		.send = ripc__ofi_send,
+		.poll = ripc__ofi_poll,
+		.release = ripc__ofi_release,
+	},
+	.mem = {
+		.reg = ripc__ofi_mem_reg,
+		.dereg = ripc__ofi_mem_dereg,
+		.open = ripc__ofi_mem_open,
+		.close = ripc__ofi_mem_close,
+	},
+	.remote = {.move = ripc__ofi_read},
 };

@@ -33,7 +33,6 @@
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/ranges.h"
 
 #define OFI_VERSION    1
 #define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */
@@ -104,8 +103,8 @@ struct ofi_net {
 
 /* Memory that is read into. */
 struct ofi_region {
-	struct fid_mr *mr;   /* NULL: it was closed with the port */
-	const void *mem;
+	struct list node; /* dev->regions */
+	struct fid_mr *mr;
 };
 
 struct ofi_device {
@@ -114,7 +113,7 @@ struct ofi_device {
 	struct ofi_net *net;
 	uint32_t datagram_max; /* bytes, without what we put before it */
 	struct ripc__map keys; /* struct ofi_key, by the key as it travels */
-	struct ripc__ranges regions; /* struct ofi_region, while they have a registration */
+	struct list regions;   /* struct ofi_region */
 	bool told_memory;      /* what is wrong with it was logged */
 };
 
@@ -188,8 +187,8 @@ struct ofi_arrival {
 };
 
 struct ofi_port {
-	struct ofi_device *dev;
-	struct ofi_net *net;
+	struct ofi_device dev;
+	struct ofi_net *net;        /* of dev */
 	struct ofi_name self;
 	uint8_t head[OFI_HEAD_MAX]; /* before every datagram that we send */
 	uint32_t head_len;
@@ -328,7 +327,7 @@ int ripc__ofi_addr_choose(void *port, const uint8_t *blob, size_t len, const uin
 		struct ripc__addr *addr);
 int ripc__ofi_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__ofi_peer_close(void *port, void *peer);
-void ripc__ofi_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
+void ripc__ofi_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__ofi_peer_mtu(void *port, void *peer);
 bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 
@@ -354,21 +353,21 @@ void ripc__ofi_memory_open(struct ofi_device *dev);
 void ripc__ofi_regions_close(struct ofi_device *dev);
 /* Nobody can reach anything any more. */
 void ripc__ofi_memory_close(struct ofi_device *dev);
-int ripc__ofi_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__ofi_mem_dereg(void *dev, void *region);
-int ripc__ofi_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+int ripc__ofi_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
+void ripc__ofi_mem_dereg(void *port, void *region);
+int ripc__ofi_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
-int ripc__ofi_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
-/* How libfabric calls the memory; *desc is NULL where it need not be registered. */
-int ripc__ofi_region_find(const struct ofi_device *dev, const void *mem, size_t len, void **desc);
+int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
+/* Must it be registered before it is read into? */
+bool ripc__ofi_registers(const struct ofi_device *dev);
 /* What a partner's key and an offset mean to libfabric. -EINVAL: it is garbled, or not for us. */
 int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
 		uint64_t *address, uint64_t *key);
 
 /* ---- reads.c ----------------------------------------------------------------------------- */
 void ripc__ofi_reads_open(struct ofi_port *port);
-int ripc__ofi_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset, void *mem,
-		size_t len, uint64_t cookie);
+int ripc__ofi_read(void *port, void *peer, const struct ripc__move *move);
 /* libfabric is done with it. */
 void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status);
 /* Tries again what waits. */
@@ -384,12 +383,11 @@ int ripc__ofi_receives_open(struct ofi_port *port);
 void ripc__ofi_receives_close(struct ofi_port *port);
 /* Lets libfabric work, and takes note of what has completed, as far as there is room. */
 void ripc__ofi_progress(struct ofi_port *port);
-int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n);
+int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__ofi_release(void *port, void *handle);
 int ripc__ofi_wait_open(struct ofi_port *port);
 void ripc__ofi_wait_close(struct ofi_port *port);
-int ripc__ofi_wait_fd(void *port);
 int ripc__ofi_wait_arm(void *port);
-uint32_t ripc__ofi_overflows(void *port);
+void ripc__ofi_stats(void *port, struct ripc__net_stats *stats);
 
 #endif

@@ -208,7 +208,7 @@ static bool take_endpoint_error(struct ofi_port *port)
 	if (is_of_partner(port, &entry) || port->is_lost)
 		return true;
 	port->is_lost = true;
-	port->dev->host.log(port->dev->host.arg, RIPC_LOG_ERROR,
+	port->dev.host.log(port->dev.host.arg, RIPC_LOG_ERROR,
 		"ofi: the endpoint has failed: %s (%d)", fi_strerror(entry.err), entry.prov_errno);
 	return true;
 }
@@ -315,11 +315,12 @@ static uint32_t take_arrivals(struct ofi_port *port, struct ripc__event *events,
 	return at;
 }
 
-int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n)
+int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct ofi_port *port = state;
 	uint32_t filled;
 
+	(void)all;
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	refill(port); /* first: what was released may be handed over again */
 	if (port->at == port->n_arrivals || !list_empty(&port->stuck) || n == 0)
@@ -332,13 +333,12 @@ int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n)
 	return (int)filled;
 }
 
-uint32_t ripc__ofi_overflows(void *state)
+void ripc__ofi_stats(void *state, struct ripc__net_stats *stats)
 {
 	struct ofi_port *port = state;
-	uint32_t count = port->dropped;
 
+	*stats = (struct ripc__net_stats){.overflows = port->dropped};
 	port->dropped = 0;
-	return count;
 }
 
 /* ---- sleeping ---------------------------------------------------------------------------- */
@@ -374,13 +374,6 @@ void ripc__ofi_wait_close(struct ofi_port *port)
 		close(port->epoll_fd);
 	if (port->timer_fd >= 0)
 		close(port->timer_fd);
-}
-
-int ripc__ofi_wait_fd(void *state)
-{
-	const struct ofi_port *port = state;
-
-	return port->epoll_fd >= 0 ? port->epoll_fd : -ENOTSUP;
 }
 
 /* Fires once, while anything waits; setting it makes it quiet. */

@@ -123,30 +123,29 @@ static void begin(struct ofi_port *port, struct ofi_read *read)
 	list_append(&link->reads, &read->node);
 }
 
-int ripc__ofi_read(void *state, void *peer_state, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+int ripc__ofi_read(void *state, void *peer_state, const struct ripc__move *move)
 {
 	struct ofi_peer *peer = peer_state;
 	struct ofi_port *port = state;
 	struct ofi_read *read;
-	void *desc = NULL;
+	struct ofi_region *region = move->region;
 	int error;
 
 	if (port->is_lost || peer->resets != peer->link->resets)
 		return -ECONNRESET;
 	if (list_empty(&port->free_reads))
 		return -EAGAIN;
-	if (len && ripc__ofi_region_find(port->dev, mem, len, &desc))
+	if (move->len && !region && ripc__ofi_registers(&port->dev))
 		return -EINVAL;
 	read = list_entry(list_pop(&port->free_reads), struct ofi_read, node);
 	read->link = peer->link;
-	read->cookie = cookie;
-	read->mem = mem;
-	read->len = len;
-	read->desc = desc;
-	error = ripc__ofi_key_parse(port, key, offset, &read->address, &read->key);
-	if (error || !len)
-		finish(port, read, len ? error : 0);
+	read->cookie = move->cookie;
+	read->mem = move->mem;
+	read->len = move->len;
+	read->desc = region ? fi_mr_desc(region->mr) : NULL;
+	error = ripc__ofi_key_parse(port, &move->key, move->offset, &read->address, &read->key);
+	if (error || !move->len)
+		finish(port, read, move->len ? error : 0);
 	else
 		begin(port, read);
 	return 0;

@@ -269,9 +269,9 @@ int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uin
 	struct ofi_link *link = peer->link;
 	uint32_t taken;
 
-	if (tx[0].len > port->dev->datagram_max)
+	if (tx[0].len > port->dev.datagram_max)
 		return -EMSGSIZE;
-	for (taken = 0; taken < n && tx[taken].len <= port->dev->datagram_max; taken++) {
+	for (taken = 0; taken < n && tx[taken].len <= port->dev.datagram_max; taken++) {
 		if (!has_room(port, link))
 			ripc__ofi_progress(port);
 		/* By which it may have become known that the partner is gone, with its entry. */

@@ -188,6 +188,7 @@ int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__
 	if (!opened)
 		return search.error;
 	*device = found;
+	list_init(&device->regions);
 	snprintf(why, 256, "%.32s port %u, %s, MTU %d, GID index %u",
 		ibv_get_device_name(device->context->device), device->port,
 		device->kind == RIPC__RDMA_INFINIBAND ? "InfiniBand" :

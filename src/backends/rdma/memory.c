@@ -103,7 +103,6 @@ void ripc__rdma_space_put(struct ripc__rdma_space *space)
 	if (--space->refs > 0)
 		return;
 	ibv_dealloc_pd(space->pd);
-	ripc__ranges_free(&space->regions);
 	free(space);
 }
 
@@ -113,7 +112,7 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 		struct ripc__rdma_region **region)
 {
 	struct ripc__rdma_region *made = malloc(sizeof(*made));
-	int error = made ? ripc__ranges_reserve(&space->regions) : -ENOMEM;
+	int error = made ? 0 : -ENOMEM;
 
 	if (!error)
 		error = ripc__rdma_register(space->device, space->pd, mem, access, &made->mr);
@@ -122,9 +121,7 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 		return error;
 	}
 	made->space = space;
-	made->mem = mem->iov_base;
-	ripc__ranges_put(&space->regions, &(struct ripc__range){.mem = made->mem,
-		.len = mem->iov_len, .uses = access, .owner = made});
+	list_append(&space->device->regions, &made->node);
 	ripc__rdma_space_get(space);
 	*region = made;
 	return 0;
@@ -134,16 +131,17 @@ void ripc__rdma_region_close(struct ripc__rdma_region *region)
 {
 	struct ripc__rdma_space *space = region->space;
 
-	ripc__ranges_remove(&space->regions, region->mem, region);
+	list_remove(&region->node);
 	(void)deregister(space->device, region->mr);
 	free(region);
 	ripc__rdma_space_put(space);
 }
 
-const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_space *space,
-		const void *mem, size_t len, int access)
+void ripc__rdma_regions_close(struct ripc__rdma_device *device)
 {
-	return ripc__ranges_find(&space->regions, mem, len, access);
+	while (!list_empty(&device->regions))
+		ripc__rdma_region_close(list_entry(device->regions.next,
+			struct ripc__rdma_region, node));
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */

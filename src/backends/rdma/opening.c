@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What RIPC_EV_PEER tells, until it is polled: how a peer_open that returned -EINPROGRESS has
+ * What RIPC_EV_PEER tells, until it is polled: how a route.open that returned -EINPROGRESS has
  * ended, and that a route takes again what it did not take before. The former are known by number,
  * as core may move a route's memory meanwhile.
  */

@@ -28,7 +28,6 @@
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/ranges.h"
 
 /* ---- device.c ---------------------------------------------------------------------------- */
 
@@ -59,6 +58,7 @@ struct ripc__rdma_device {
 	uint8_t gid_index;
 	uint8_t mtu;                /* enum ibv_mtu: active */
 	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
+	struct list regions;        /* struct ripc__rdma_region */
 	uint32_t n_downs;           /* how often the port has lost its link */
 	bool is_down;               /* the port has no link */
 	bool is_lost;               /* it or its address is gone: it must be opened anew */
@@ -99,14 +99,13 @@ struct ripc__rdma_space {
 	struct ibv_pd *pd;
 	uint32_t refs;
 	uint32_t n_keys;               /* open: the partner may be reading, or writing */
-	struct ripc__ranges regions;   /* struct ripc__rdma_region; uses: access */
 };
 
 /* Memory that a partner's bytes are read into, or that is written to it. */
 struct ripc__rdma_region {
+	struct list node;              /* device->regions */
 	struct ripc__rdma_space *space;
 	struct ibv_mr *mr;
-	const void *mem;
 };
 
 /* The keys of one device that are open. */
@@ -128,9 +127,8 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
 		struct ripc__rdma_region **region);
 void ripc__rdma_region_close(struct ripc__rdma_region *region);
-/* In which region with this access [mem, mem + len) lies; NULL: in none. */
-const struct ripc__rdma_region *ripc__rdma_region_find(const struct ripc__rdma_space *space,
-		const void *mem, size_t len, int access);
+/* All that are left, once no queue pair uses them. */
+void ripc__rdma_regions_close(struct ripc__rdma_device *device);
 
 void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
 /* Takes all back that are still open. */
@@ -220,17 +218,11 @@ static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
 }
 
 /*
- * Takes one read: key, offset and mem as of ripc__backend.read. Its end follows, if the
- * owner sees to a connection. -EAGAIN: too many are in progress. -EINVAL: mem was not registered
- * for this partner.
+ * Takes one read or write, whose region is a struct ripc__rdma_region. Its end follows, if the
+ * owner of the flow sees to a connection. -EAGAIN: too many are in progress. -EINVAL: the memory
+ * was not registered.
  */
-int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
-		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
-		uint64_t cookie);
-/* The same for a write. What it writes must be registered for this partner, too. */
-int ripc__rdma_write(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
-		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
-		uint64_t cookie);
+int ripc__rdma_move(struct ripc__rdma_flow *flow, const struct ripc__move *move);
 /*
  * The completion of a read or write (its wr_id has RIPC__RDMA_WR_READ). Returns the flow, which has
  * failed if the status was bad; NULL: the completion is stale.
@@ -290,7 +282,7 @@ uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
 
 /* ---- opening.c --------------------------------------------------------------------------- */
 
-/* A peer_open that waits, or a RIPC_EV_PEER that was not polled. */
+/* A route.open that waits, or a RIPC_EV_PEER that was not polled. */
 struct ripc__rdma_opening {
 	struct list node;
 	struct ripc__event event;

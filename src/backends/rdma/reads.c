@@ -119,54 +119,33 @@ void ripc__rdma_flow_stop(struct ripc__rdma_flow *flow, int status)
 
 /* ---- the beginning and the end of one ----------------------------------------------------- */
 
-/* wish: which memory, which cookie, and in which direction. */
-static int begin(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
-		const struct ripc__key *key, uint64_t offset, const struct ripc__rdma_read *wish)
+int ripc__rdma_move(struct ripc__rdma_flow *flow, const struct ripc__move *move)
 {
 	struct ripc__rdma_reads *reads = flow->reads;
-	const struct ripc__rdma_region *region = NULL;
+	const struct ripc__rdma_region *region = move->region;
 	struct ripc__rdma_read *read;
 	int error = 0;
 
 	if (list_empty(&reads->free))
 		return -EAGAIN;
-	read = list_entry(reads->free.next, struct ripc__rdma_read, node);
-	if (wish->len) {
-		region = ripc__rdma_region_find(space, wish->mem, wish->len,
-			wish->writes ? 0 : IBV_ACCESS_LOCAL_WRITE);
-		if (!region)
-			return -EINVAL;
-		error = ripc__rdma_key_parse(key, offset, &read->address, &read->rkey);
-	}
-	list_remove(&read->node);
+	if (move->len && !region)
+		return -EINVAL;
+	read = list_entry(list_pop(&reads->free), struct ripc__rdma_read, node);
+	if (move->len)
+		error = ripc__rdma_key_parse(&move->key, move->offset, &read->address,
+			&read->rkey);
 	read->flow = flow;
-	read->cookie = wish->cookie;
-	read->mem = wish->mem;
-	read->len = wish->len;
-	read->writes = wish->writes;
+	read->cookie = move->cookie;
+	read->mem = move->mem;
+	read->len = (uint32_t)move->len;
+	read->writes = move->writes;
 	read->lkey = region ? region->mr->lkey : 0;
 	list_append(&flow->waiting, &read->node);
-	if (error || !wish->len)
+	if (error || !move->len)
 		end(read, error);
 	else
 		post_waiting(flow);
 	return 0;
-}
-
-int ripc__rdma_read(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
-		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
-		uint64_t cookie)
-{
-	return begin(flow, space, key, offset, &(struct ripc__rdma_read){.mem = mem->iov_base,
-		.len = (uint32_t)mem->iov_len, .cookie = cookie});
-}
-
-int ripc__rdma_write(struct ripc__rdma_flow *flow, const struct ripc__rdma_space *space,
-		const struct ripc__key *key, uint64_t offset, const struct iovec *mem,
-		uint64_t cookie)
-{
-	return begin(flow, space, key, offset, &(struct ripc__rdma_read){.mem = mem->iov_base,
-		.len = (uint32_t)mem->iov_len, .cookie = cookie, .writes = true});
 }
 
 /* Flushed: something else broke the connection. */

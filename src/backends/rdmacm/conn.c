@@ -467,7 +467,7 @@ int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
 
 bool ripc__rdmacm_is_guarded(const struct rdmacm_port *port)
 {
-	return port->dev->is_late && ripc__rdma_sigpipe_ends();
+	return port->dev.is_late && ripc__rdma_sigpipe_ends();
 }
 
 /* As ripc__rdmacm_say(). */

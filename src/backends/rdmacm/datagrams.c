@@ -12,28 +12,22 @@
 
 #define UDP (&ripc__udp_backend)
 
-int ripc__rdmacm_udp_dev_open(struct rdmacm_device *dev, struct ripc__attr *attr)
+int ripc__rdmacm_udp_open(struct rdmacm_port *port, struct ripc__attr *attr)
 {
-	int error = UDP->dev_open(&dev->udp, &dev->rdma.host, attr);
+	int error = ripc__udp_open_at(&port->udp, &port->rdma->host, port->self.ip,
+		port->self.port, attr);
 
 	if (error)
 		return error;
 	/* A write has ended when the network has it, and what goes over UDP would overtake it. */
-	attr->caps |= RIPC_CAP_READ | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
-	attr->read_max = dev->rdma.message_max;
+	attr->caps |= RIPC_CAP_READ | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
+	attr->read_max = port->rdma->message_max;
 	return 0;
-}
-
-int ripc__rdmacm_udp_open(struct rdmacm_port *port)
-{
-	memcpy(&port->dev->udp.ip, port->self.ip, sizeof(port->self.ip));
-	port->dev->udp.port = port->self.port;
-	return UDP->port_open(&port->dev->udp, &port->udp);
 }
 
 void ripc__rdmacm_udp_close(struct rdmacm_port *port)
 {
-	UDP->port_close(&port->udp);
+	UDP->net.close(&port->udp);
 }
 
 int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
@@ -45,13 +39,13 @@ int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *pee
 	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
 	ripc__udp_addr_fill(&addr, &own);
 	*peer = (struct rdmacm_peer){0};
-	return UDP->peer_open(&port->udp, &peer->udp, &addr);
+	return UDP->route.open(&port->udp, &peer->udp, &addr);
 }
 
 int ripc__rdmacm_udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
 		const struct ripc__tx *tx, uint32_t n)
 {
-	int sent = UDP->send(&port->udp, &peer->udp, tx, n);
+	int sent = UDP->datagrams.send(&port->udp, &peer->udp, tx, n);
 
 	/* The address that the socket is bound to is not this host's any more. */
 	if (sent == -EINVAL || sent == -EADDRNOTAVAIL || sent == -ENETUNREACH)
@@ -73,7 +67,7 @@ void ripc__rdmacm_udp_peer_addr(const struct rdmacm_peer *peer, struct rdmacm_ad
 uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
-	uint32_t end = at + (uint32_t)UDP->poll(&port->udp, events + at, n - at);
+	uint32_t end = at + (uint32_t)UDP->datagrams.poll(&port->udp, events + at, n - at, false);
 
 	for (; at < end; at++) {
 		struct rdmacm_addr addr;
@@ -87,16 +81,11 @@ uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *eve
 	return end;
 }
 
-uint32_t ripc__rdmacm_overflows(void *state)
+void ripc__rdmacm_stats(void *state, struct ripc__net_stats *stats)
 {
 	struct rdmacm_port *port = state;
 
-	return port->self.by_udp ? UDP->overflows(&port->udp) : 0;
-}
-
-uint32_t ripc__rdmacm_fallbacks(void *state)
-{
-	struct rdmacm_port *port = state;
-
-	return port->self.by_udp ? UDP->fallbacks(&port->udp) : 0;
+	*stats = (struct ripc__net_stats){0};
+	if (port->self.by_udp)
+		UDP->net.stats(&port->udp, stats);
 }

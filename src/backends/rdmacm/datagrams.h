@@ -5,9 +5,8 @@
 
 #include "route.h"
 
-int ripc__rdmacm_udp_dev_open(struct rdmacm_device *dev, struct ripc__attr *attr);
 /* -EADDRINUSE: somebody has the number of the port. */
-int ripc__rdmacm_udp_open(struct rdmacm_port *port);
+int ripc__rdmacm_udp_open(struct rdmacm_port *port, struct ripc__attr *attr);
 void ripc__rdmacm_udp_close(struct rdmacm_port *port);
 int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
 		const struct rdmacm_addr *remote);
@@ -17,7 +16,6 @@ void ripc__rdmacm_udp_peer_addr(const struct rdmacm_peer *peer, struct rdmacm_ad
 /* Fills events[at..n); returns where it ended. */
 uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n);
-uint32_t ripc__rdmacm_overflows(void *port);
-uint32_t ripc__rdmacm_fallbacks(void *port);
+void ripc__rdmacm_stats(void *port, struct ripc__net_stats *stats);
 
 #endif

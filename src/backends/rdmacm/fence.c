@@ -179,43 +179,34 @@ static int fence_off(struct rdmacm_port *port, const struct ripc__rdma_space *sp
 
 /* ---- keys -------------------------------------------------------------------------------- */
 
-int ripc__rdmacm_key_open(struct rdmacm_device *dev, struct ripc__rdma_space *space,
+int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *space,
 		const struct iovec *mem, bool writable, struct ripc__key *key)
 {
 	struct rdmacm_fence *fence = calloc(1, sizeof(*fence));
-	int error = fence ? ripc__rdma_key_open(&dev->keys, space, mem, writable, key) : -ENOMEM;
+	int error = fence ? ripc__rdma_key_open(&port->dev.keys, space, mem, writable, key) :
+		-ENOMEM;
 
 	if (error)
 		free(fence);
 	else
-		list_append(&dev->port->spare, &fence->node);
+		list_append(&port->spare, &fence->node);
 	return error;
 }
 
-static int key_close(struct rdmacm_device *dev, const struct ripc__key *key, uint64_t cookie,
-		bool may_be_used)
+int ripc__rdmacm_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
 {
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&dev->keys, key);
-	int error = ripc__rdma_key_close(&dev->keys, key);
+	struct rdmacm_port *port = state;
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
+	int error = ripc__rdma_key_close(&port->dev.keys, key);
 	struct rdmacm_fence *fence;
 
-	/* With the port all connections have gone. */
-	if (error == -EINVAL || !dev->port)
-		return error == -EINVAL ? error : 0;
-	fence = list_entry(list_pop(&dev->port->spare), struct rdmacm_fence, node);
+	if (error == -EINVAL)
+		return error;
+	fence = list_entry(list_pop(&port->spare), struct rdmacm_fence, node);
 	fence->cookie = cookie;
-	if (error || may_be_used)
-		return fence_off(dev->port, space, fence, !error);
+	if (error || (how == RIPC_CLOSE_REVOKE && port->dev.is_late))
+		return fence_off(port, space, fence, !error);
 	free(fence);
 	return 0;
-}
-
-int ripc__rdmacm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie)
-{
-	return key_close(dev, key, cookie, false);
-}
-
-int ripc__rdmacm_mem_revoke(void *dev, const struct ripc__key *key, uint64_t cookie)
-{
-	return key_close(dev, key, cookie, ((struct rdmacm_device *)dev)->is_late);
 }

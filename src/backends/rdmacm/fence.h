@@ -27,9 +27,9 @@ bool ripc__rdmacm_echo_is_late(const struct rdmacm_conn *conn, uint64_t now_us);
 uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *events,
 		uint32_t at, uint32_t n);
 /* As ripc__rdma_key_open(), for keys that are taken back by these: */
-int ripc__rdmacm_key_open(struct rdmacm_device *dev, struct ripc__rdma_space *space,
+int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *space,
 		const struct iovec *mem, bool writable, struct ripc__key *key);
-int ripc__rdmacm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
-int ripc__rdmacm_mem_revoke(void *dev, const struct ripc__key *key, uint64_t cookie);
+int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
 
 #endif

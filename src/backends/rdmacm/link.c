@@ -193,7 +193,7 @@ static void remind(struct rdmacm_link *link)
 /* An echo is a read, too. */
 static uint32_t reads_of_flow(const struct rdmacm_conn *conn)
 {
-	return conn->port->dev->is_late && conn->reads > 1 ? conn->reads - 1u : conn->reads;
+	return conn->port->dev.is_late && conn->reads > 1 ? conn->reads - 1u : conn->reads;
 }
 
 void ripc__rdmacm_link_ready(struct rdmacm_link *link)
@@ -241,7 +241,7 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 		ripc__rdmacm_due_at(port, link->hold_us); /* another attempt */
 		return;
 	}
-	if (port->n_conns >= port->dev->connections) {
+	if (port->n_conns >= port->dev.connections) {
 		list_append(&port->wanting, &link->wanting);
 		ripc__rdmacm_room_make(port, now_us);
 		return;
@@ -334,7 +334,7 @@ static bool is_of_host(const struct rdmacm_conn *conn, const uint8_t ip[16])
 
 bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote)
 {
-	uint32_t n = 0, most = port->dev->connections;
+	uint32_t n = 0, most = port->dev.connections;
 
 	if (port->n_conns >= most) {
 		port->n_refused++;
@@ -419,7 +419,7 @@ void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us)
 
 static void wanting_run(struct rdmacm_port *port, uint64_t now_us)
 {
-	while (!list_empty(&port->wanting) && port->n_conns < port->dev->connections) {
+	while (!list_empty(&port->wanting) && port->n_conns < port->dev.connections) {
 		struct rdmacm_link *link = list_entry(port->wanting.next, struct rdmacm_link,
 			wanting);
 

@@ -15,9 +15,9 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return -ENOSYS;
 }
 
-static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
+static int open_port(void *port, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	(void)dev;
+	(void)port;
 	(void)attr;
 	host->log(host->arg, RIPC_LOG_WARN, "rdmacm: not built in");
 	return -ENOSYS;
@@ -26,6 +26,5 @@ static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr 
 const struct ripc__backend ripc__rdmacm_backend = {
 	.name = "rdmacm",
 	.id = 5,
-	.probe = probe,
-	.dev_open = dev_open,
+	.net = {.probe = probe, .open = open_port},
 };

@@ -240,11 +240,12 @@ static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
 		port->due_us <= ripc__rdma_now_us();
 }
 
-int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n)
+int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct rdmacm_port *port = state;
 	uint32_t filled;
 
+	(void)all;
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	port->polls++;
 	ripc__rdma_worker_done(port->worker, port);
@@ -327,11 +328,6 @@ void ripc__rdmacm_wait_close(struct rdmacm_port *port)
 	port->unacked = 0;
 	close(port->epoll_fd);
 	close(port->timer_fd);
-}
-
-int ripc__rdmacm_wait_fd(void *port)
-{
-	return ((struct rdmacm_port *)port)->epoll_fd;
 }
 
 static void take_channel_event(struct rdmacm_port *port)

@@ -222,9 +222,8 @@ static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256]
 	return -ENOMEM;
 }
 
-static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+static int open_device(struct rdmacm_device *dev, const struct ripc__host *host)
 {
-	struct rdmacm_device *dev = state;
 	char why[256], remedy[256];
 	struct options options;
 	int error = read_options(host, &options);
@@ -240,24 +239,8 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 	if (error)
 		goto err_close;
 	dev->is_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
-	error = dev->self.by_udp ? ripc__rdmacm_udp_dev_open(dev, attr) : 0;
-	if (error)
-		goto err_use;
-	if (!dev->self.by_udp)
-		*attr = (struct ripc__attr){
-			.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE |
-				RIPC_CAP_REGISTERED | RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS,
-			.datagram_max = RDMACM_BUFFER - RDMACM_PREAMBLE,
-			/* Credit bounds what is under way; more would only wait here. */
-			.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
-			.read_max = dev->rdma.message_max,
-		};
 	ripc__rdma_keys_init(&dev->keys, host->context);
 	return 0;
-err_use:
-	snprintf(why, sizeof(why), "no UDP socket can be opened: %s", strerror(-error));
-	ibv_dealloc_pd(dev->rdma.pd);
-	ripc__rdma_device_close(&dev->rdma);
 err_close:
 	device_close(dev);
 err_log:
@@ -265,10 +248,9 @@ err_log:
 	return error;
 }
 
-static void dev_close(void *state)
+static void close_device(struct rdmacm_device *dev)
 {
-	struct rdmacm_device *dev = state;
-
+	ripc__rdma_regions_close(&dev->rdma);
 	ripc__rdma_keys_close(&dev->keys);
 	ibv_dealloc_pd(dev->rdma.pd);
 	ripc__rdma_device_close(&dev->rdma);
@@ -290,7 +272,7 @@ static int share_out(struct rdmacm_port *port)
 {
 	uint32_t held_back = port->ring.batch + RDMACM_BATCH;
 	uint32_t sure = port->ring.count / 2 - held_back;
-	struct rdmacm_device *dev = port->dev;
+	struct rdmacm_device *dev = &port->dev;
 
 	if (port->ring.count / 2 < held_back + 2 * RDMACM_WINDOW_MIN)
 		return -ENOMEM;
@@ -303,13 +285,13 @@ static int share_out(struct rdmacm_port *port)
 /* Room for whatever can be posted: it never overflows. */
 static int open_cq(struct rdmacm_port *port)
 {
-	uint64_t entries = port->ring.count + (uint64_t)port->dev->connections * RDMACM_QUEUE;
+	uint64_t entries = port->ring.count + (uint64_t)port->dev.connections * RDMACM_QUEUE;
 	const struct ibv_device_attr *attr = &port->rdma->attr;
 
 	if (attr->max_cqe > 0 && entries > (uint32_t)attr->max_cqe) {
 		if ((uint32_t)attr->max_cqe < port->ring.count + 2 * RDMACM_QUEUE)
 			return -ENOSPC;
-		port->dev->connections = ((uint32_t)attr->max_cqe - port->ring.count) /
+		port->dev.connections = ((uint32_t)attr->max_cqe - port->ring.count) /
 			RDMACM_QUEUE;
 		entries = (uint32_t)attr->max_cqe;
 	}
@@ -339,7 +321,7 @@ static int open_srq(struct rdmacm_port *port)
 
 static int open_queues(struct rdmacm_port *port)
 {
-	int error = ripc__rdma_ring_open(&port->ring, port->rdma, port->dev->receives,
+	int error = ripc__rdma_ring_open(&port->ring, port->rdma, port->dev.receives,
 		RDMACM_BUFFER);
 
 	if (error)
@@ -377,7 +359,7 @@ static int listen_on(struct rdmacm_port *port)
 	port->channel = rdma_create_event_channel();
 	if (!port->channel)
 		return errno ? -errno : -ENODEV;
-	ripc__rdmacm_to_socket(&port->dev->self, &name);
+	ripc__rdmacm_to_socket(&port->dev.self, &name);
 	if (rdma_create_id(port->channel, &port->listener, NULL, RDMA_PS_TCP)) {
 		error = -errno;
 		goto err_channel;
@@ -387,7 +369,7 @@ static int listen_on(struct rdmacm_port *port)
 		error = -errno;
 		goto err_listener;
 	}
-	port->self = port->dev->self;
+	port->self = port->dev.self;
 	port->self.port = ntohs(rdma_get_src_port(port->listener));
 	return 0;
 err_listener:
@@ -404,7 +386,7 @@ static void listen_end(struct rdmacm_port *port)
 }
 
 /* If datagrams go over UDP, at a number that is free there, too. */
-static int open_sockets(struct rdmacm_port *port)
+static int open_sockets(struct rdmacm_port *port, struct ripc__attr *attr)
 {
 	uint32_t tries = UDP_TRIES;
 	int error;
@@ -413,10 +395,10 @@ static int open_sockets(struct rdmacm_port *port)
 		error = listen_on(port);
 		if (error || !port->self.by_udp)
 			return error;
-		error = ripc__rdmacm_udp_open(port);
+		error = ripc__rdmacm_udp_open(port, attr);
 		if (error)
 			listen_end(port);
-	} while (error == -EADDRINUSE && !port->dev->self.port && --tries > 0);
+	} while (error == -EADDRINUSE && !port->dev.self.port && --tries > 0);
 	return error;
 }
 
@@ -427,27 +409,24 @@ static void close_sockets(struct rdmacm_port *port)
 	listen_end(port);
 }
 
-static int port_init(struct rdmacm_port *port, struct rdmacm_device *dev)
+static int port_init(struct rdmacm_port *port)
 {
-	port->dev = dev;
-	port->rdma = &dev->rdma;
+	port->rdma = &port->dev.rdma;
 	list_init(&port->links);
 	list_init(&port->conns);
 	list_init(&port->wanting);
 	list_init(&port->opened);
 	ripc__rdmacm_fences_init(port);
-	ripc__map_init(&port->links_by_addr, dev->rdma.host.context);
-	ripc__map_init(&port->conns_by_qpn, dev->rdma.host.context);
+	ripc__map_init(&port->links_by_addr, port->rdma->host.context);
+	ripc__map_init(&port->conns_by_qpn, port->rdma->host.context);
 	ripc__rdma_reads_init(&port->reads);
 	ripc__rdmacm_list_init(&port->list);
 	return draw_secret(port);
 }
 
-static int port_open(void *state, void *port_state)
+static int open_port(struct rdmacm_port *port, struct ripc__attr *attr)
 {
-	struct rdmacm_device *dev = state;
-	struct rdmacm_port *port = port_state;
-	int error = port_init(port, dev);
+	int error = port_init(port);
 
 	if (!error)
 		error = ripc__rdma_worker_open(&port->worker);
@@ -456,13 +435,13 @@ static int port_open(void *state, void *port_state)
 	error = open_queues(port);
 	if (error)
 		goto err_worker;
-	error = open_sockets(port);
+	error = open_sockets(port, attr);
 	if (error)
 		goto err_queues;
 	error = ripc__rdmacm_wait_open(port);
 	if (error)
 		goto err_sockets;
-	dev->port = port;
+	attr->fd = port->epoll_fd;
 	return 0;
 err_sockets:
 	close_sockets(port);
@@ -505,7 +484,29 @@ static void port_end(struct rdmacm_port *port)
 	close_queues(port);
 }
 
-static void port_close(void *state)
+static int open_all(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct rdmacm_port *port = state;
+	struct ripc__attr found = {
+		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT |
+			RIPC_CAP_DUBIOUS,
+		/* Credit bounds what is under way; more would only wait here. */
+		.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
+	};
+	int error = open_device(&port->dev, host);
+
+	if (error)
+		return error;
+	found.read_max = port->dev.rdma.message_max;
+	error = open_port(port, &found);
+	if (error)
+		close_device(&port->dev);
+	else
+		*attr = found;
+	return error;
+}
+
+static void close_all(void *state)
 {
 	struct rdmacm_port *port = state;
 	bool is_guarded = ripc__rdmacm_is_guarded(port);
@@ -517,40 +518,41 @@ static void port_close(void *state)
 	port_end(port);
 	if (is_guarded)
 		ripc__rdma_guard_end(&before);
-	port->dev->port = NULL;
+	close_device(&port->dev);
 }
 
 const struct ripc__backend ripc__rdmacm_backend = {
 	.name = "rdmacm",
 	.id = 5,
-	.dev_size = sizeof(struct rdmacm_device),
 	.port_size = sizeof(struct rdmacm_port),
-	.peer_size = sizeof(struct rdmacm_peer),
-	.probe = probe,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
-	.mem_reg = ripc__rdmacm_mem_reg,
-	.mem_dereg = ripc__rdmacm_mem_dereg,
-	.mem_open = ripc__rdmacm_mem_open,
-	.mem_close = ripc__rdmacm_mem_close,
-	.mem_revoke = ripc__rdmacm_mem_revoke,
-	.port_open = port_open,
-	.port_close = port_close,
-	.port_addr = ripc__rdmacm_port_addr,
-	.addr_choose = ripc__rdmacm_addr_choose,
-	.addr_text = ripc__rdmacm_addr_text,
-	.peer_open = ripc__rdmacm_peer_open,
-	.peer_close = ripc__rdmacm_peer_close,
-	.peer_addr = ripc__rdmacm_peer_addr,
-	.peer_mtu = ripc__rdmacm_peer_mtu,
-	.peer_matches = ripc__rdmacm_peer_matches,
-	.send = ripc__rdmacm_send,
-	.poll = ripc__rdmacm_poll,
-	.release = ripc__rdma_ring_release, /* of either kind of buffer */
-	.read = ripc__rdmacm_read,
-	.write = ripc__rdmacm_write,
-	.wait_fd = ripc__rdmacm_wait_fd,
-	.wait_arm = ripc__rdmacm_wait_arm,
-	.overflows = ripc__rdmacm_overflows,
-	.fallbacks = ripc__rdmacm_fallbacks,
+	.route_size = sizeof(struct rdmacm_peer),
+	.net = {
+		.probe = probe,
+		.open = open_all,
+		.close = close_all,
+		.address = ripc__rdmacm_port_addr,
+		.arm = ripc__rdmacm_wait_arm,
+		.stats = ripc__rdmacm_stats,
+	},
+	.route = {
+		.choose = ripc__rdmacm_addr_choose,
+		.text = ripc__rdmacm_addr_text,
+		.open = ripc__rdmacm_peer_open,
+		.close = ripc__rdmacm_peer_close,
+		.where = ripc__rdmacm_where,
+		.mtu = ripc__rdmacm_peer_mtu,
+		.matches = ripc__rdmacm_peer_matches,
+	},
+	.datagrams = {
+		.send = ripc__rdmacm_send,
+		.poll = ripc__rdmacm_poll,
+		.release = ripc__rdma_ring_release, /* of either kind of buffer */
+	},
+	.mem = {
+		.reg = ripc__rdmacm_mem_reg,
+		.dereg = ripc__rdmacm_mem_dereg,
+		.open = ripc__rdmacm_mem_open,
+		.close = ripc__rdmacm_mem_close,
+	},
+	.remote = {.move = ripc__rdmacm_move},
 };

@@ -30,9 +30,7 @@
 struct rdmacm_device {
 	struct ripc__rdma_device rdma;
 	struct ripc__rdma_keys keys;
-	struct rdmacm_port *port;
 	struct rdmacm_addr self;    /* its port: to listen on; 0: any */
-	struct udp_device udp;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
 	uint32_t connections, receives;
@@ -55,8 +53,8 @@ struct rdmacm_list {
 };
 
 struct rdmacm_port {
-	struct rdmacm_device *dev;
-	struct ripc__rdma_device *rdma;
+	struct rdmacm_device dev;
+	struct ripc__rdma_device *rdma;  /* of dev */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
 	struct rdmacm_addr self;

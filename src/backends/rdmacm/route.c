@@ -135,12 +135,13 @@ void ripc__rdmacm_peer_close(void *state, void *peer_state)
 		port->look = true; /* it may be of no use any more */
 }
 
-void ripc__rdmacm_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+void ripc__rdmacm_where(void *port, const void *peer, struct ripc__where *where)
 {
 	struct rdmacm_addr remote;
 
 	remote_of(port, peer, &remote);
-	ripc__rdmacm_addr_fill(&remote, addr);
+	ripc__rdmacm_addr_fill(&remote, &where->addr);
+	where->reader = 0;
 }
 
 uint32_t ripc__rdmacm_peer_mtu(void *state, void *peer)
@@ -225,12 +226,12 @@ static int peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_l
 	return ripc__rdmacm_link_space(peer->link);
 }
 
-int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region)
+int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region)
 {
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ripc__rdma_region *made;
 	struct rdmacm_link *link;
-	int error = peer_link(((struct rdmacm_device *)dev)->port, peer, &link);
+	int error = peer_link(port, peer, &link);
 
 	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
 	if (!error)
@@ -241,50 +242,33 @@ int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool sour
 	return error;
 }
 
-void ripc__rdmacm_mem_dereg(void *dev, void *region)
+void ripc__rdmacm_mem_dereg(void *port, void *region)
 {
-	(void)dev;
+	(void)port;
 	ripc__rdma_region_close(region);
 }
 
-int ripc__rdmacm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct rdmacm_device *dev = state;
 	struct rdmacm_link *link;
-	int error = peer_link(dev->port, peer, &link);
+	int error = peer_link(port, peer, &link);
 
 	if (!error)
-		error = ripc__rdmacm_key_open(dev, link->space, &range, writable, key);
+		error = ripc__rdmacm_key_open(port, link->space, &range, writable, key);
 	if (!error)
 		ripc__rdmacm_link_used(link);
 	return error;
 }
 
-int ripc__rdmacm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move)
 {
-	struct iovec to = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_link *link;
-	int error = peer_link(state, peer, &link);
+	int error = peer_link(port, peer, &link);
 
 	if (!error)
-		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
-	if (!error)
-		ripc__rdmacm_link_taken(link);
-	return error;
-}
-
-int ripc__rdmacm_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
-	struct rdmacm_link *link;
-	int error = peer_link(state, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
+		error = ripc__rdma_move(&link->flow, move);
 	if (!error)
 		ripc__rdmacm_link_taken(link);
 	return error;

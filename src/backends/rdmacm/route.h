@@ -23,17 +23,14 @@ int ripc__rdmacm_addr_choose(void *port, const uint8_t *blob, size_t len, const 
 		struct ripc__addr *addr);
 int ripc__rdmacm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__rdmacm_peer_close(void *port, void *peer);
-void ripc__rdmacm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
+void ripc__rdmacm_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer);
 bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 int ripc__rdmacm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-int ripc__rdmacm_mem_reg(void *dev, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__rdmacm_mem_dereg(void *dev, void *region);
-int ripc__rdmacm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
+void ripc__rdmacm_mem_dereg(void *port, void *region);
+int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
-int ripc__rdmacm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie);
-int ripc__rdmacm_write(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie);
+int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move);
 
 #endif

@@ -18,7 +18,7 @@ void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAM
 
 	memcpy(addr->host, loopback, sizeof(loopback));
 	addr->len = SHM_ADDR_LEN;
-	put64(addr->blob, port->dev->host.identity);
+	put64(addr->blob, port->dev.host.identity);
 	memcpy(addr->blob + 8, name, SHM_NAME_LEN);
 }
 
@@ -41,7 +41,7 @@ int ripc__shm_addr_choose(void *state, const uint8_t *blob, size_t len, const ui
 	(void)host;
 	if (len != SHM_ADDR_LEN || memcmp(blob + 8, zeros, SHM_NAME_LEN) == 0)
 		return -EBADMSG;
-	if (get64(blob) != port->dev->host.identity)
+	if (get64(blob) != port->dev.host.identity)
 		return -EHOSTUNREACH;
 	ripc__shm_addr_fill(port, blob + 8, addr);
 	return 0;

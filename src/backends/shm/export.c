@@ -65,7 +65,7 @@ static int exports_open(struct shm_out *out)
 	exports->table = table;
 	exports->claims = claims;
 	out->exports = exports;
-	out->port->dev->n_exports++;
+	out->port->dev.n_exports++;
 	return 0;
 unmap:
 	ripc__shm_segment_unmap(table, SHM_TABLE_LEN);
@@ -135,7 +135,7 @@ static int key_open(struct shm_out *out, const struct shm_entry *range, struct r
 
 	if (!made)
 		return -ENOMEM;
-	error = error ? error : ripc__map_put(&out->port->dev->keys, key->key, made);
+	error = error ? error : ripc__map_put(&out->port->dev.keys, key->key, made);
 	if (error) {
 		free(made);
 		return error;
@@ -158,7 +158,7 @@ static int key_open(struct shm_out *out, const struct shm_entry *range, struct r
 int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct shm_device *dev = state;
+	struct shm_device *dev = &((struct shm_port *)state)->dev;
 	struct shm_out *out = ((struct shm_peer *)peer)->out;
 	struct ripc__shared memory;
 	struct shm_entry range = {.len = len};
@@ -211,12 +211,10 @@ static bool is_mapped(const struct shm_key *key)
 		memory_order_acquire) == key->number;
 }
 
-int ripc__shm_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
+static int key_close(struct shm_port *port, const struct ripc__key *key)
 {
-	struct shm_device *dev = state;
-	struct shm_key *found = ripc__map_remove(&dev->keys, key->key);
+	struct shm_key *found = ripc__map_remove(&port->dev.keys, key->key);
 
-	(void)cookie; /* nothing follows */
 	if (!found)
 		return -EINVAL;
 	if (found->out) {
@@ -246,24 +244,30 @@ static bool handed_enter(struct shm_key *key)
  * A partner that maps the range claims it, then looks whether the key is still open; we close the
  * key, then look at the claim. With a full fence between, at least one of us sees the other.
  */
-int ripc__shm_mem_hand(void *state, const struct ripc__key *key, uint64_t cookie)
+static int key_hand(struct shm_port *port, const struct ripc__key *key, uint64_t cookie)
 {
-	struct shm_device *dev = state;
-	struct shm_key *found = ripc__map_get(&dev->keys, key->key);
+	struct shm_key *found = ripc__map_get(&port->dev.keys, key->key);
 
 	if (!found || !found->out)
-		return ripc__shm_mem_close(state, key, cookie);
+		return key_close(port, key);
 	entry_close(found->out->exports, found->index);
 	ripc__shm_point("hand_closed");
 	if (!handed_enter(found))
-		return ripc__shm_mem_close(state, key, cookie);
-	ripc__map_remove(&dev->keys, key->key);
+		return key_close(port, key);
+	ripc__map_remove(&port->dev.keys, key->key);
 	found->cookie = cookie;
 	found->out->refs++; /* the link stays, so that its end tells of the partner's */
 	found->out->exports->n_handed++;
 	ripc__shm_clock_start(found->out->port);
 	ripc__shm_point("handed");
 	return -EINPROGRESS;
+}
+
+/* But for what is handed over, a closed key is out of reach at once. */
+int ripc__shm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
+{
+	return how == RIPC_CLOSE_HAND ? key_hand(port, key, cookie) : key_close(port, key);
 }
 
 bool ripc__shm_any_home(struct shm_port *port)
@@ -325,7 +329,7 @@ void ripc__shm_exports_end(struct shm_out *out)
 		return;
 	for (uint32_t i = 0; i < SHM_KEYS; i++) {
 		uint64_t number = atomic_load(&exports->table->entries[i].key);
-		struct shm_key *key = number ? ripc__map_get(&out->port->dev->keys, number) : NULL;
+		struct shm_key *key = number ? ripc__map_get(&out->port->dev.keys, number) : NULL;
 
 		if (key) {
 			entry_close(exports, i);
@@ -346,13 +350,13 @@ void ripc__shm_exports_end(struct shm_out *out)
 	close(exports->claims_fd);
 	free(exports);
 	out->exports = NULL;
-	out->port->dev->n_exports--;
+	out->port->dev.n_exports--;
 }
 
 void ripc__shm_exports_trim(struct shm_out *out)
 {
 	struct shm_exports *exports = out->exports;
-	const struct ripc__host *host = &out->port->dev->host;
+	const struct ripc__host *host = &out->port->dev.host;
 
 	for (uint32_t i = 0; exports && i < SHM_SLABS; i++) {
 		if (!exports->slabs[i].memory.id ||

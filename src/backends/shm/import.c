@@ -87,7 +87,7 @@ static void import_put(struct shm_port *port, struct shm_import *import)
  */
 static bool has_room(const struct shm_port *port, const struct shm_imports *imports, uint64_t len)
 {
-	uint64_t memory = port->dev->host.memory ? port->dev->host.memory : UINT64_MAX;
+	uint64_t memory = port->dev.host.memory ? port->dev.host.memory : UINT64_MAX;
 	uint64_t bytes_max = (memory - (port->import_bytes - imports->bytes)) / 2;
 	uint32_t n_max = (IMPORTS_MAX - (port->n_imports - imports->n_mapped)) / 2;
 
@@ -203,8 +203,7 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-int ripc__shm_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+int ripc__shm_read(void *state, void *peer, const struct ripc__move *move)
 {
 	struct shm_port *port = state;
 	struct shm_read *read;
@@ -212,8 +211,8 @@ int ripc__shm_read(void *state, void *peer, const struct ripc__key *key, uint64_
 	if (port->n_reads == SHM_READS)
 		return -EAGAIN;
 	read = &port->reads[(port->first_read + port->n_reads++) % SHM_READS];
-	*read = (struct shm_read){.key = *key, .offset = offset, .cookie = cookie, .to = mem,
-		.len = len};
+	*read = (struct shm_read){.key = move->key, .offset = move->offset,
+		.cookie = move->cookie, .to = move->mem, .len = move->len};
 	memcpy(read->name, ((struct shm_peer *)peer)->out->name, SHM_NAME_LEN);
 	/* What the key speaks of was handed over before the key: perhaps it is in the socket. */
 	port->look = true;
@@ -290,7 +289,7 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 		read->status = -EACCES;
 		return false;
 	}
-	if (port->dev->host.fault && port->dev->host.fault(port->dev->host.arg,
+	if (port->dev.host.fault && port->dev.host.fault(port->dev.host.arg,
 			read->to + read->done, n)) {
 		read->status = -ENOMEM;
 		return false;

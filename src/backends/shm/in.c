@@ -32,7 +32,7 @@ static int in_make(struct shm_port *port, int fd)
 
 	if (error)
 		return error;
-	if (!ripc__shm_uid_admitted(port->dev, who.uid))
+	if (!ripc__shm_uid_admitted(&port->dev, who.uid))
 		return -EACCES;
 	in = calloc(1, sizeof(*in));
 	if (!in)
@@ -113,7 +113,7 @@ static void ring_close(struct shm_port *port, struct shm_in *in)
 	ripc__shm_segment_unmap(in->ring.memory, SHM_RING_LEN);
 	in->ring.memory = NULL;
 	way_set(port, in, SHM_BY_SOCKET);
-	port->dev->ring_bytes -= SHM_RING_LEN;
+	port->dev.ring_bytes -= SHM_RING_LEN;
 	ripc__shm_share_take(in, SHM_SHARE_RINGS, -1);
 	port->rings[in->index] = NULL;
 	while (port->n_rings > 0 && !port->rings[port->n_rings - 1])
@@ -204,7 +204,7 @@ static bool ring_offer(struct shm_port *port, struct shm_in *in)
 			port->n_rings = in->index + 1;
 		if (port->n_rings > SHM_DIRECT_MAX)
 			atomic_store(&port->board->crowded, 1);
-		port->dev->ring_bytes += SHM_RING_LEN;
+		port->dev.ring_bytes += SHM_RING_LEN;
 		ripc__shm_share_take(in, SHM_SHARE_RINGS, 1);
 	} else {
 		ripc__shm_segment_unmap(memory, SHM_RING_LEN);

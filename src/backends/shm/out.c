@@ -110,9 +110,12 @@ void ripc__shm_peer_close(void *state, void *peer_state)
 	free(out);
 }
 
-void ripc__shm_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+void ripc__shm_where(void *port, const void *peer, struct ripc__where *where)
 {
-	ripc__shm_addr_fill(port, ((const struct shm_peer *)peer)->out->name, addr);
+	const uint8_t *name = ((const struct shm_peer *)peer)->out->name;
+
+	ripc__shm_addr_fill(port, name, &where->addr);
+	where->reader = get64(name);
 }
 
 uint32_t ripc__shm_peer_mtu(void *port, void *peer)
@@ -130,12 +133,6 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 	return from->len == SHM_ADDR_LEN && memcmp(from->blob + 8, out->name, SHM_NAME_LEN) == 0;
 }
 
-uint64_t ripc__shm_peer_reader(void *port, const void *peer)
-{
-	(void)port;
-	return get64(((const struct shm_peer *)peer)->out->name);
-}
-
 /* ---- connecting -------------------------------------------------------------------------- */
 
 /* 0; -EAGAIN: the receiver is behind with accepting; else nobody is there for us. */
@@ -147,7 +144,7 @@ static int connect_to(struct shm_port *port, struct shm_out *out)
 		return fd;
 	out->watch.fd = fd;
 	error = ripc__shm_uid(fd, &out->uid);
-	if (!error && !ripc__shm_uid_admitted(port->dev, out->uid))
+	if (!error && !ripc__shm_uid_admitted(&port->dev, out->uid))
 		error = -EACCES;
 	error = error ? error : ripc__shm_watch(port, &out->watch);
 	if (error)

@@ -161,7 +161,7 @@ static bool is_time(struct shm_port *port)
 	if (now.tv_nsec == port->looked.tv_nsec && now.tv_sec == port->looked.tv_sec)
 		return false;
 	port->looked = now;
-	if (port->dev->n_exports)
+	if (port->dev.n_exports)
 		trim_exports(port);
 	return true;
 }
@@ -194,12 +194,7 @@ static RIPC__RARE void reap(struct shm_port *port)
 	}
 }
 
-void ripc__shm_poll_all(void *port)
-{
-	((struct shm_port *)port)->look_all = true;
-}
-
-int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
+int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct shm_port *port = state;
 	uint32_t filled;
@@ -210,6 +205,7 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n)
 	port->look |= port->armed;
 	port->armed = false;
 	port->polls++;
+	port->look_all |= all;
 	/* At once: giving it back to the system takes the partner long, and delays what follows. */
 	if (port->freed)
 		trim_exports(port);

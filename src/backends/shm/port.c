@@ -111,12 +111,10 @@ close_bell:
 	return error;
 }
 
-int ripc__shm_port_open(void *dev, void *state)
+int ripc__shm_port_open(struct shm_port *port)
 {
-	struct shm_port *port = state;
 	int error;
 
-	port->dev = dev;
 	list_init(&port->ins);
 	list_init(&port->ended);
 	list_init(&port->handed);
@@ -124,8 +122,8 @@ int ripc__shm_port_open(void *dev, void *state)
 	if (getrandom(port->name, sizeof(port->name), 0) != sizeof(port->name))
 		return -EIO;
 	/* Keys are names that partners draw. */
-	ripc__map_init(&port->outs, get64(port->name) ^ port->dev->host.context);
-	ripc__map_init(&port->holders, get64(port->name) ^ port->dev->host.context);
+	ripc__map_init(&port->outs, get64(port->name) ^ port->dev.host.context);
+	ripc__map_init(&port->holders, get64(port->name) ^ port->dev.host.context);
 	error = ripc__buffers_open(SHM_BUFFERS, RIPC_DATAGRAM_MAX, &port->buffers);
 	if (error)
 		return error;
@@ -159,10 +157,8 @@ static void close_links(struct shm_port *port)
 	}
 }
 
-void ripc__shm_port_close(void *state)
+void ripc__shm_port_close(struct shm_port *port)
 {
-	struct shm_port *port = state;
-
 	ripc__shm_point("port_closing");
 	ripc__shm_handed_free(port);
 	ripc__shm_point("handed_freed");

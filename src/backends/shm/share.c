@@ -37,7 +37,7 @@ static uint64_t shares_max(const struct shm_port *port, enum shm_share share)
 
 	if (share == SHM_SHARE_INS)
 		return most < INS_MAX ? most : INS_MAX;
-	rings = port->dev->ring_bytes_max / SHM_RING_LEN;
+	rings = port->dev.ring_bytes_max / SHM_RING_LEN;
 	return rings < SHM_RINGS_MAX ? rings : SHM_RINGS_MAX;
 }
 
@@ -45,7 +45,7 @@ bool ripc__shm_share_left(const struct shm_port *port, const struct shm_in *in,
 		enum shm_share share)
 {
 	uint64_t held = share == SHM_SHARE_INS ? port->n_ins :
-		port->dev->ring_bytes / SHM_RING_LEN;
+		port->dev.ring_bytes / SHM_RING_LEN;
 
 	held += in->process->held[share] + (in->user ? in->user->held[share] : 0);
 	return held < shares_max(port, share);

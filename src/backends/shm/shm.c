@@ -98,71 +98,76 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return 0;
 }
 
-static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+static int open_port(void *state, const struct ripc__host *host, struct ripc__attr *attr)
 {
-	struct shm_device *dev = state;
-	struct shm_device made;
-	int error = host->identity ? read_options(host, &made) : -ENODEV;
+	struct shm_port *port = state;
+	int error = host->identity ? read_options(host, &port->dev) : -ENODEV;
 
 	if (error)
 		return error;
-	*dev = made;
-	ripc__map_init(&dev->keys, host->context);
-	dev->ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
+	ripc__map_init(&port->dev.keys, host->context);
+	port->dev.ring_bytes_max = host->memory ? host->memory / RINGS_PART : UINT64_MAX;
+	error = ripc__shm_port_open(port);
+	if (error)
+		return error;
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_PASSIVE |
-			RIPC_CAP_MAP | RIPC_CAP_LAZY,
-		.datagram_max = RIPC_DATAGRAM_MAX,
+		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_MAP |
+			RIPC_CAP_LAZY,
+		.fd = port->epoll_fd,
 		/* What the area holds, however it wraps, beside what comes unasked. */
 		.peer_buffer = 3 * SHM_AREA / 4,
 	};
 	return 0;
 }
 
-static void dev_close(void *state)
+static void close_port(void *state)
 {
-	struct shm_device *dev = state;
+	struct shm_port *port = state;
 	uint32_t at = 0;
 	void *key;
 
-	/* Nobody can use them any more: their links have ended. */
-	while ((key = ripc__map_next(&dev->keys, &at)))
+	ripc__shm_port_close(port);
+	/* Nobody can use the keys any more: their links have ended. */
+	while ((key = ripc__map_next(&port->dev.keys, &at)))
 		free(key);
-	ripc__map_free(&dev->keys);
+	ripc__map_free(&port->dev.keys);
 }
 
 const struct ripc__backend ripc__shm_backend = {
 	.name = "shm",
 	.id = 2,
-	.dev_size = sizeof(struct shm_device),
 	.port_size = sizeof(struct shm_port),
-	.peer_size = sizeof(struct shm_peer),
-	.probe = probe,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
-	.mem_open = ripc__shm_mem_open,
-	.mem_close = ripc__shm_mem_close,
-	.mem_hand = ripc__shm_mem_hand,
-	.port_open = ripc__shm_port_open,
-	.port_close = ripc__shm_port_close,
-	.port_addr = ripc__shm_port_addr,
-	.addr_choose = ripc__shm_addr_choose,
-	.addr_text = ripc__shm_addr_text,
-	.peer_open = ripc__shm_peer_open,
-	.peer_close = ripc__shm_peer_close,
-	.peer_addr = ripc__shm_peer_addr,
-	.peer_mtu = ripc__shm_peer_mtu,
-	.peer_matches = ripc__shm_peer_matches,
-	.peer_reader = ripc__shm_peer_reader,
-	.send = ripc__shm_send,
-	.poll = ripc__shm_poll,
-	.poll_all = ripc__shm_poll_all,
-	.release = ripc__shm_release,
-	.read = ripc__shm_read,
-	.map = ripc__shm_map,
-	.unmap = ripc__shm_unmap,
-	.wait_fd = ripc__shm_wait_fd,
-	.wait_arm = ripc__shm_wait_arm,
-	.wait = ripc__shm_wait,
-	.wake = ripc__shm_wake,
+	.route_size = sizeof(struct shm_peer),
+	.net = {
+		.probe = probe,
+		.open = open_port,
+		.close = close_port,
+		.address = ripc__shm_port_addr,
+		.arm = ripc__shm_wait_arm,
+		.wait = ripc__shm_wait,
+		.wake = ripc__shm_wake,
+	},
+	.route = {
+		.choose = ripc__shm_addr_choose,
+		.text = ripc__shm_addr_text,
+		.open = ripc__shm_peer_open,
+		.close = ripc__shm_peer_close,
+		.where = ripc__shm_where,
+		.mtu = ripc__shm_peer_mtu,
+		.matches = ripc__shm_peer_matches,
+	},
+	.datagrams = {
+		.send = ripc__shm_send,
+		.poll = ripc__shm_poll,
+		.release = ripc__shm_release,
+	},
+	.mem = {
+		.open = ripc__shm_mem_open,
+		.close = ripc__shm_mem_close,
+	},
+	.remote = {
+		.move = ripc__shm_read,
+		.map = ripc__shm_map,
+		.unmap = ripc__shm_unmap,
+	},
 };

@@ -232,7 +232,7 @@ static inline void shm_out_die(struct shm_out *out, int why)
 }
 
 struct shm_port {
-	struct shm_device *dev;
+	struct shm_device dev;
 	uint8_t name[SHM_NAME_LEN];
 	struct shm_watch listener, bell; /* bell: an eventfd for wake() */
 	struct shm_watch clock;     /* life.c */
@@ -339,8 +339,8 @@ int ripc__shm_next(int fd);
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 
 /* port.c */
-int ripc__shm_port_open(void *dev, void *port);
-void ripc__shm_port_close(void *port);
+int ripc__shm_port_open(struct shm_port *port);
+void ripc__shm_port_close(struct shm_port *port);
 bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid);
 int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
 void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
@@ -348,9 +348,8 @@ void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
 /* out.c */
 int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__shm_peer_close(void *port, void *peer);
-void ripc__shm_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
+void ripc__shm_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__shm_peer_mtu(void *port, void *peer);
-uint64_t ripc__shm_peer_reader(void *port, const void *peer);
 bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 /* Connects if need be. 0, or why nothing can be sent over the socket now. */
@@ -406,10 +405,10 @@ void ripc__shm_clock_start(struct shm_port *port);
 void ripc__shm_clock_strike(struct shm_port *port);
 
 /* export.c: our memory for others */
-int ripc__shm_mem_open(void *dev, void *peer, void *mem, size_t len, bool writable,
+int ripc__shm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
-int ripc__shm_mem_close(void *dev, const struct ripc__key *key, uint64_t cookie);
-int ripc__shm_mem_hand(void *dev, const struct ripc__key *key, uint64_t cookie);
+int ripc__shm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
 /* Is any handed key not mapped any more? Also without core's lock. */
 bool ripc__shm_any_home(struct shm_port *port);
 /* The events that say so, up to n. */
@@ -422,8 +421,7 @@ void ripc__shm_exports_end(struct shm_out *out);
 void ripc__shm_exports_trim(struct shm_out *out);
 
 /* import.c: others' memory for us */
-int ripc__shm_read(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie);
+int ripc__shm_read(void *port, void *peer, const struct ripc__move *move);
 int ripc__shm_map(void *port, void *peer, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping);
 void ripc__shm_unmap(void *port, void *handle);
@@ -439,14 +437,12 @@ bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message
 void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 
 /* poll.c */
-int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n);
-void ripc__shm_poll_all(void *port);
+int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__shm_release(void *port, void *handle);
 /* Has any ring a datagram? */
 bool ripc__shm_any_ready(const struct shm_port *port);
 
 /* wait.c */
-int ripc__shm_wait_fd(void *port);
 int ripc__shm_wait_arm(void *port);
 void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);

@@ -100,11 +100,6 @@ void ripc__shm_rearm(struct shm_port *port)
 	port->armed = port->roused = false;
 }
 
-int ripc__shm_wait_fd(void *port)
-{
-	return ((struct shm_port *)port)->epoll_fd;
-}
-
 /* What is in the sockets makes the descriptor readable. */
 int ripc__shm_wait_arm(void *port)
 {

@@ -203,13 +203,14 @@ uint32_t ripc__udp_peer_mtu(void *port, void *peer)
 	return ((struct udp_peer *)peer)->mtu;
 }
 
-void ripc__udp_peer_addr(void *port, const void *state, struct ripc__addr *addr)
+void ripc__udp_where(void *port, const void *state, struct ripc__where *where)
 {
 	const struct udp_peer *peer = state;
 	const struct udp_addr own = {.at = peer->to, .local = peer->local};
 
 	(void)port;
-	ripc__udp_addr_fill(addr, &own);
+	ripc__udp_addr_fill(&where->addr, &own);
+	where->reader = 0;
 }
 
 bool ripc__udp_peer_matches(void *port, const void *state, const struct ripc__addr *from)

@@ -200,11 +200,12 @@ static void after_failure(struct udp_port *port)
 		receive(port);
 }
 
-int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n)
+int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct udp_port *port = state;
 	uint32_t filled = 0;
 
+	(void)all;
 	if (port->next == port->n_arrivals) {
 		port->next = port->n_arrivals = 0;
 		if (!port->received.buffer)

@@ -148,35 +148,6 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return 0;
 }
 
-static int dev_open(void *dev, const struct ripc__host *host, struct ripc__attr *attr)
-{
-	struct udp_device options;
-	int family, fd, rc;
-	uint32_t granted;
-
-	rc = read_options(host, &options);
-	if (rc)
-		return rc;
-	/* Core wants to know now what the port will be granted, so a first socket finds out. */
-	fd = open_socket(&in6addr_any, 0, &family);
-	if (fd < 0)
-		return fd;
-	granted = grow_receive_buffer(fd, options.rcvbuf);
-	close(fd);
-	*(struct udp_device *)dev = options;
-	*attr = (struct ripc__attr){
-		.datagram_max = UDP_MAX,
-		.receive_buffer = granted,
-		.datagram_overhead = DATAGRAM_OVERHEAD,
-	};
-	return 0;
-}
-
-static void dev_close(void *dev)
-{
-	(void)dev;
-}
-
 static int set_options(struct udp_port *port)
 {
 	bool six = port->family == AF_INET6, tells_drops;
@@ -201,11 +172,11 @@ static int set_options(struct udp_port *port)
 	 * Offload goes by ancillary data. Emulators of other processors may give those in the
 	 * wrong order of bytes. SO_RXQ_OVFL is older than offload; emulators lack it.
 	 */
-	if (port->dev->gro && tells_drops)
+	if (port->dev.gro && tells_drops)
 		set_int(port->fd, SOL_UDP, UDP_GRO, 1);
-	port->gso = port->dev->gso && tells_drops &&
+	port->gso = port->dev.gso && tells_drops &&
 		getsockopt(port->fd, SOL_UDP, UDP_SEGMENT, &off, &size) == 0;
-	grow_receive_buffer(port->fd, port->dev->rcvbuf);
+	port->granted = grow_receive_buffer(port->fd, port->dev.rcvbuf);
 	grow_send_buffer(port->fd);
 	set_wait(port->fd, WAIT_US);
 	return 0;
@@ -223,16 +194,14 @@ static int read_number(struct udp_port *port)
 	return 0;
 }
 
-static int port_open(void *dev, void *state)
+/* With the options of dev. */
+static int open_port(struct udp_port *port, struct ripc__attr *attr)
 {
-	struct udp_port *port = state;
-	int rc;
+	int rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
 
-	port->dev = dev;
-	rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
 	if (rc)
 		return rc;
-	port->fd = rc = open_socket(&port->dev->ip, port->dev->port, &port->family);
+	port->fd = rc = open_socket(&port->dev.ip, port->dev.port, &port->family);
 	if (rc < 0)
 		goto close_buffers;
 	rc = set_options(port);
@@ -240,6 +209,8 @@ static int port_open(void *dev, void *state)
 		rc = read_number(port);
 	if (rc)
 		goto close_socket;
+	*attr = (struct ripc__attr){.fd = port->fd, .receive_buffer = port->granted,
+		.datagram_overhead = DATAGRAM_OVERHEAD};
 	return 0;
 
 close_socket:
@@ -249,7 +220,25 @@ close_buffers:
 	return rc;
 }
 
-static void port_close(void *state)
+static int open_anywhere(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct udp_port *port = state;
+	int rc = read_options(host, &port->dev);
+
+	return rc ? rc : open_port(port, attr);
+}
+
+int ripc__udp_open_at(struct udp_port *port, const struct ripc__host *host, const uint8_t ip[16],
+		uint32_t number, struct ripc__attr *attr)
+{
+	int rc = read_options(host, &port->dev);
+
+	memcpy(&port->dev.ip, ip, sizeof(port->dev.ip));
+	port->dev.port = number;
+	return rc ? rc : open_port(port, attr);
+}
+
+static void close_port(void *state)
 {
 	struct udp_port *port = state;
 
@@ -257,11 +246,6 @@ static void port_close(void *state)
 		ripc__udp_arrival_drop(&port->arrivals[i]);
 	close(port->fd);
 	ripc__buffers_close(port->buffers);
-}
-
-static int wait_fd(void *port)
-{
-	return ((struct udp_port *)port)->fd;
 }
 
 /* A first error may be about an earlier datagram (errors.c); without the lock it is only noted. */
@@ -297,51 +281,43 @@ static void wake(void *state)
 	set_wait(port->fd, WAIT_DEAF_US);
 }
 
-static uint32_t overflows(void *state)
+static void stats(void *state, struct ripc__net_stats *stats)
 {
 	struct udp_port *port = state;
-	uint32_t count = port->kernel_dropped - port->kernel_told + port->dropped;
 
+	stats->overflows = port->kernel_dropped - port->kernel_told + port->dropped;
+	stats->fallbacks = port->fallbacks;
 	port->kernel_told = port->kernel_dropped;
-	port->dropped = 0;
-	return count;
-}
-
-static uint32_t fallbacks(void *state)
-{
-	struct udp_port *port = state;
-	uint32_t count = port->fallbacks;
-
-	port->fallbacks = 0;
-	return count;
+	port->dropped = port->fallbacks = 0;
 }
 
 const struct ripc__backend ripc__udp_backend = {
 	.name = "udp",
 	.id = 1,
-	.dev_size = sizeof(struct udp_device),
 	.port_size = sizeof(struct udp_port),
-	.peer_size = sizeof(struct udp_peer),
-	.probe = probe,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
-	.port_open = port_open,
-	.port_close = port_close,
-	.port_addr = ripc__udp_port_addr,
-	.addr_choose = ripc__udp_addr_choose,
-	.addr_text = ripc__udp_addr_text,
-	.peer_open = ripc__udp_peer_open,
-	.peer_close = ripc__udp_peer_close,
-	.peer_mtu = ripc__udp_peer_mtu,
-	.peer_addr = ripc__udp_peer_addr,
-	.peer_matches = ripc__udp_peer_matches,
-	.send = ripc__udp_send,
-	.poll = ripc__udp_poll,
-	.release = ripc__udp_release,
-	.wait_fd = wait_fd,
-	.wait_arm = ripc__udp_wait_arm,
-	.wait = ripc__udp_wait,
-	.wake = wake,
-	.overflows = overflows,
-	.fallbacks = fallbacks,
+	.route_size = sizeof(struct udp_peer),
+	.net = {
+		.probe = probe,
+		.open = open_anywhere,
+		.close = close_port,
+		.address = ripc__udp_port_addr,
+		.arm = ripc__udp_wait_arm,
+		.wait = ripc__udp_wait,
+		.wake = wake,
+		.stats = stats,
+	},
+	.route = {
+		.choose = ripc__udp_addr_choose,
+		.text = ripc__udp_addr_text,
+		.open = ripc__udp_peer_open,
+		.close = ripc__udp_peer_close,
+		.where = ripc__udp_where,
+		.mtu = ripc__udp_peer_mtu,
+		.matches = ripc__udp_peer_matches,
+	},
+	.datagrams = {
+		.send = ripc__udp_send,
+		.poll = ripc__udp_poll,
+		.release = ripc__udp_release,
+	},
 };

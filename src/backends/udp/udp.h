@@ -71,11 +71,12 @@ struct udp_hint {
 };
 
 struct udp_port {
-	struct udp_device *dev;
+	struct udp_device dev;
 	int fd;
 	int family;         /* AF_INET6 also carries IPv4; AF_INET where IPv6 is off */
 	uint16_t number;    /* UDP port that it is bound to */
 	bool gso;
+	uint32_t granted;   /* bytes of receive buffer, as the kernel counts them */
 	uint32_t fallbacks; /* since last asked */
 	uint32_t dropped;   /* by us, since last asked */
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
@@ -98,6 +99,11 @@ struct udp_peer {
 	bool no_gso;           /* offload has failed on this route */
 };
 
+/* udp.c */
+/* Opens a port at one address and number of this host, with the other options as they are. */
+int ripc__udp_open_at(struct udp_port *port, const struct ripc__host *host, const uint8_t ip[16],
+		uint32_t number, struct ripc__attr *attr);
+
 /* addr.c */
 int ripc__udp_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr);
@@ -108,7 +114,7 @@ socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct s
 int ripc__udp_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
 int ripc__udp_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__udp_peer_close(void *port, void *peer);
-void ripc__udp_peer_addr(void *port, const void *peer, struct ripc__addr *addr);
+void ripc__udp_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__udp_peer_mtu(void *port, void *peer);
 bool ripc__udp_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 /* The kernel refused len bytes: asks it what the route takes now, which is less than len. */
@@ -128,7 +134,7 @@ uint32_t ripc__udp_hints_tell(struct udp_port *port, struct ripc__event *events,
 /* receive.c */
 /* A name that the kernel has given, as IPv6. */
 void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
-int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n);
+int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);
 void ripc__udp_wait(void *port);

@@ -176,7 +176,7 @@ static int make_room(struct verbs_port *port)
 {
 	bool any_going = false;
 
-	if (port->n_pairs < port->dev->connections)
+	if (port->n_pairs < port->dev.connections)
 		return 0;
 	list_for_each(node, &port->links) {
 		struct verbs_link *link = list_entry(node, struct verbs_link, node);

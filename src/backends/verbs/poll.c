@@ -230,11 +230,12 @@ static RIPC__RARE void look_now_and_then(struct verbs_port *port)
 	look_at_clock(port);
 }
 
-int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n)
+int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct verbs_port *port = state;
 	uint32_t filled;
 
+	(void)all;
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	if (++port->polls % CLOCK_EVERY == 0)
 		look_now_and_then(port);
@@ -312,11 +313,6 @@ void ripc__verbs_wait_close(struct verbs_port *port)
 		ibv_ack_cq_events(port->cq, port->unacked);
 	port->unacked = 0;
 	close_descriptors(port);
-}
-
-int ripc__verbs_wait_fd(void *port)
-{
-	return ((struct verbs_port *)port)->epoll_fd;
 }
 
 static void take_channel_event(struct verbs_port *port)

@@ -5,10 +5,9 @@
 
 #include "verbs.h"
 
-int ripc__verbs_poll(void *port, struct ripc__event *events, uint32_t n);
+int ripc__verbs_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__verbs_wait_open(struct verbs_port *port);
 void ripc__verbs_wait_close(struct verbs_port *port);
-int ripc__verbs_wait_fd(void *port);
 int ripc__verbs_wait_arm(void *port);
 void ripc__verbs_wait(void *port);
 void ripc__verbs_wake(void *port);

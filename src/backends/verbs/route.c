@@ -89,12 +89,13 @@ void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_pe
 	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
 }
 
-void ripc__verbs_peer_addr(void *port, const void *peer, struct ripc__addr *addr)
+void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where)
 {
 	struct verbs_addr own;
 
 	ripc__verbs_peer_where(port, peer, &own);
-	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, addr);
+	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, &where->addr);
+	where->reader = 0;
 }
 
 /* The MTU may differ: a route knows the less of both. */
@@ -122,11 +123,10 @@ static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
 
 int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
 {
-	struct verbs_device *dev = state;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ripc__rdma_region *made;
 	struct verbs_link *link;
-	int error = link_of_peer(dev->port, peer, &link);
+	int error = link_of_peer(state, peer, &link);
 
 	if (!error)
 		error = ripc__rdma_region_open(link->space, &range,
@@ -136,60 +136,46 @@ int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool sou
 	return error;
 }
 
-void ripc__verbs_mem_dereg(void *dev, void *region)
+void ripc__verbs_mem_dereg(void *port, void *region)
 {
-	(void)dev;
+	(void)port;
 	ripc__rdma_region_close(region);
 }
 
 int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct verbs_device *dev = state;
+	struct verbs_port *port = state;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
-	int error = link_of_peer(dev->port, peer, &link);
+	int error = link_of_peer(port, peer, &link);
 
-	return error ? error : ripc__rdma_key_open(&dev->keys, link->space, &range, writable, key);
+	return error ? error :
+		ripc__rdma_key_open(&port->dev.keys, link->space, &range, writable, key);
 }
 
-int ripc__verbs_mem_close(void *state, const struct ripc__key *key, uint64_t cookie)
+/* Nothing follows, however it is closed: the device is done with it. */
+int ripc__verbs_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
 {
-	struct verbs_device *dev = state;
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&dev->keys, key);
-	int error = ripc__rdma_key_close(&dev->keys, key);
+	struct verbs_port *port = state;
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
+	int error = ripc__rdma_key_close(&port->dev.keys, key);
 
-	(void)cookie; /* nothing follows: the device is done with it */
-	if (error == -EIO && dev->port)
-		ripc__verbs_links_stop(dev->port, space);
+	(void)how;
+	(void)cookie;
+	if (error == -EIO)
+		ripc__verbs_links_stop(port, space);
 	return error == -EIO ? 0 : error;
 }
 
-int ripc__verbs_read(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+int ripc__verbs_move(void *state, void *peer, const struct ripc__move *move)
 {
-	struct verbs_port *port = state;
-	struct iovec to = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
-	int error = link_of_peer(port, peer, &link);
+	int error = link_of_peer(state, peer, &link);
 
 	if (!error)
-		error = ripc__rdma_read(&link->flow, link->space, key, offset, &to, cookie);
-	if (!error)
-		ripc__verbs_link_taken(link);
-	return error;
-}
-
-int ripc__verbs_write(void *state, void *peer, const struct ripc__key *key, uint64_t offset,
-		const void *mem, size_t len, uint64_t cookie)
-{
-	struct verbs_port *port = state;
-	struct iovec from = {.iov_base = (void *)mem, .iov_len = len};
-	struct verbs_link *link;
-	int error = link_of_peer(port, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_write(&link->flow, link->space, key, offset, &from, cookie);
+		error = ripc__rdma_move(&link->flow, move);
 	if (!error)
 		ripc__verbs_link_taken(link);
 	return error;

@@ -81,12 +81,10 @@ static uint32_t mtu_bytes(const struct ripc__rdma_device *rdma)
 	return 128u << rdma->mtu;
 }
 
-static int dev_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+static int open_device(struct verbs_device *dev, const struct ripc__host *host)
 {
-	struct verbs_device *dev = state;
 	char why[256], remedy[256];
 	struct ripc__rdma_wish wish;
-	uint32_t datagram;
 	int error = read_options(host, dev, &wish);
 
 	if (error)
@@ -103,29 +101,31 @@ static int dev_open(void *state, const struct ripc__host *host, struct ripc__att
 		return -ENOMEM;
 	}
 	ripc__rdma_keys_init(&dev->keys, host->context);
-	datagram = mtu_bytes(&dev->rdma) - VERBS_PREAMBLE;
+	return 0;
+}
+
+static void close_device(struct verbs_device *dev)
+{
+	ripc__rdma_regions_close(&dev->rdma);
+	ripc__rdma_keys_close(&dev->keys);
+	ibv_dealloc_pd(dev->rdma.pd);
+	ripc__rdma_device_close(&dev->rdma);
+}
+
+static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
+{
 	*attr = (struct ripc__attr){
-		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_PASSIVE | RIPC_CAP_REGISTERED |
-			RIPC_CAP_INTACT | (is_dubious(&dev->rdma) ? RIPC_CAP_DUBIOUS : 0),
-		.datagram_max = datagram,
+		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT |
+			(is_dubious(port->rdma) ? RIPC_CAP_DUBIOUS : 0),
+		.fd = port->epoll_fd,
 		/*
 		 * Pulled bytes of four senders at once (core grants to no more) and as much again
 		 * for shorts fit the receive buffers. No bound for all together: core would apply
 		 * the least of all devices to each, and long messages are read, not pulled.
 		 */
-		.peer_buffer = dev->receives / 8 * datagram,
-		.read_max = dev->rdma.message_max,
+		.peer_buffer = port->dev.receives / 8 * (port->mtu_bytes - VERBS_PREAMBLE),
+		.read_max = port->rdma->message_max,
 	};
-	return 0;
-}
-
-static void dev_close(void *state)
-{
-	struct verbs_device *dev = state;
-
-	ripc__rdma_keys_close(&dev->keys);
-	ibv_dealloc_pd(dev->rdma.pd);
-	ripc__rdma_device_close(&dev->rdma);
 }
 
 /* ---- the port ---------------------------------------------------------------------------- */
@@ -165,32 +165,29 @@ static int draw_numbers(struct verbs_port *port)
 	return 0;
 }
 
-static int port_init(struct verbs_port *port, struct verbs_device *dev)
+static int port_init(struct verbs_port *port)
 {
-	port->dev = dev;
-	port->rdma = &dev->rdma;
+	port->rdma = &port->dev.rdma;
 	port->mtu_bytes = mtu_bytes(port->rdma);
 	list_init(&port->paths);
 	list_init(&port->paths_used);
 	list_init(&port->links);
 	list_init(&port->opened);
-	ripc__map_init(&port->paths_by_gid, dev->rdma.host.context);
-	ripc__map_init(&port->links_by_addr, dev->rdma.host.context);
+	ripc__map_init(&port->paths_by_gid, port->rdma->host.context);
+	ripc__map_init(&port->links_by_addr, port->rdma->host.context);
 	ripc__rdma_reads_init(&port->reads);
 	return draw_numbers(port);
 }
 
-static int port_open(void *state, void *port_state)
+static int open_port(struct verbs_port *port)
 {
-	struct verbs_device *dev = state;
-	struct verbs_port *port = port_state;
-	int error = port_init(port, dev);
+	int error = port_init(port);
 
 	if (!error)
 		error = ripc__rdma_worker_open(&port->worker);
 	if (error)
 		return error;
-	error = ripc__rdma_ring_open(&port->ring, port->rdma, dev->receives,
+	error = ripc__rdma_ring_open(&port->ring, port->rdma, port->dev.receives,
 		VERBS_GRH + port->mtu_bytes);
 	if (error)
 		goto err_worker;
@@ -207,7 +204,6 @@ static int port_open(void *state, void *port_state)
 	if (error)
 		goto err_qp;
 	port->self.qpn = port->qp->qp_num;
-	dev->port = port;
 	return 0;
 err_qp:
 	ibv_destroy_qp(port->qp);
@@ -222,7 +218,22 @@ err_worker:
 	return error;
 }
 
-static void port_close(void *state)
+static int open_all(void *state, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	struct verbs_port *port = state;
+	int error = open_device(&port->dev, host);
+
+	if (error)
+		return error;
+	error = open_port(port);
+	if (error)
+		close_device(&port->dev);
+	else
+		attr_fill(port, attr);
+	return error;
+}
+
+static void close_all(void *state)
 {
 	struct verbs_port *port = state;
 
@@ -236,39 +247,42 @@ static void port_close(void *state)
 	ripc__verbs_paths_close(port);
 	ripc__verbs_sends_close(port);
 	ripc__rdma_ring_close(&port->ring);
-	port->dev->port = NULL;
+	close_device(&port->dev);
 }
 
 const struct ripc__backend ripc__verbs_backend = {
 	.name = "verbs",
 	.id = 4,
-	.dev_size = sizeof(struct verbs_device),
 	.port_size = sizeof(struct verbs_port),
-	.peer_size = sizeof(struct verbs_peer),
-	.probe = probe,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
-	.mem_reg = ripc__verbs_mem_reg,
-	.mem_dereg = ripc__verbs_mem_dereg,
-	.mem_open = ripc__verbs_mem_open,
-	.mem_close = ripc__verbs_mem_close,
-	.port_open = port_open,
-	.port_close = port_close,
-	.port_addr = ripc__verbs_port_addr,
-	.addr_choose = ripc__verbs_addr_choose,
-	.addr_text = ripc__verbs_addr_text,
-	.peer_open = ripc__verbs_peer_open,
-	.peer_close = ripc__verbs_peer_close,
-	.peer_addr = ripc__verbs_peer_addr,
-	.peer_mtu = ripc__verbs_peer_mtu,
-	.peer_matches = ripc__verbs_peer_matches,
-	.send = ripc__verbs_send,
-	.poll = ripc__verbs_poll,
-	.release = ripc__rdma_ring_release,
-	.read = ripc__verbs_read,
-	.write = ripc__verbs_write,
-	.wait_fd = ripc__verbs_wait_fd,
-	.wait_arm = ripc__verbs_wait_arm,
-	.wait = ripc__verbs_wait,
-	.wake = ripc__verbs_wake,
+	.route_size = sizeof(struct verbs_peer),
+	.net = {
+		.probe = probe,
+		.open = open_all,
+		.close = close_all,
+		.address = ripc__verbs_port_addr,
+		.arm = ripc__verbs_wait_arm,
+		.wait = ripc__verbs_wait,
+		.wake = ripc__verbs_wake,
+	},
+	.route = {
+		.choose = ripc__verbs_addr_choose,
+		.text = ripc__verbs_addr_text,
+		.open = ripc__verbs_peer_open,
+		.close = ripc__verbs_peer_close,
+		.where = ripc__verbs_where,
+		.mtu = ripc__verbs_peer_mtu,
+		.matches = ripc__verbs_peer_matches,
+	},
+	.datagrams = {
+		.send = ripc__verbs_send,
+		.poll = ripc__verbs_poll,
+		.release = ripc__rdma_ring_release,
+	},
+	.mem = {
+		.reg = ripc__verbs_mem_reg,
+		.dereg = ripc__verbs_mem_dereg,
+		.open = ripc__verbs_mem_open,
+		.close = ripc__verbs_mem_close,
+	},
+	.remote = {.move = ripc__verbs_move},
 };

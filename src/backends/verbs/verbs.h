@@ -23,7 +23,6 @@
 struct verbs_device {
 	struct ripc__rdma_device rdma;
 	struct ripc__rdma_keys keys;
-	struct verbs_port *port;
 	uint32_t connections, receives;
 };
 
@@ -41,8 +40,8 @@ struct verbs_sends {
 };
 
 struct verbs_port {
-	struct verbs_device *dev;
-	struct ripc__rdma_device *rdma;
+	struct verbs_device dev;
+	struct ripc__rdma_device *rdma;  /* of dev */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;         /* receives, and reads */
 	struct ibv_qp *qp;

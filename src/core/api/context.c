@@ -91,7 +91,7 @@ static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		struct device *device = &ctx->devices[i];
-		int len = device->ops->port_addr(device->port, device->blob);
+		int len = device->ops->net.address(device->port, device->blob);
 
 		if (len > 0)
 			device->blob_len = len;
@@ -299,15 +299,6 @@ static int identity_draw(struct ripc_context *ctx)
 	return error;
 }
 
-/* What the network may still use is taken from it before its devices are closed. */
-static void network_close(struct ripc_context *ctx)
-{
-	ripc__ports_close(ctx);
-	ripc__readings_deregister(ctx);
-	ripc__writings_deregister(ctx);
-	ripc__devices_close(ctx);
-}
-
 static int context_start(struct ripc_context *ctx)
 {
 	int error;
@@ -341,7 +332,7 @@ static int context_start(struct ripc_context *ctx)
 err_close_resolver:
 	ripc__resolver_close(ctx->resolver);
 err_close_devices:
-	network_close(ctx);
+	ripc__devices_close(ctx);
 err_close_pool:
 	ripc__pool_close(ctx->pool);
 	return error;
@@ -417,7 +408,7 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 	ripc__wait_close(ctx);
 	ripc__resolver_close(ctx->resolver);
 	ripc__mapped_close(ctx);
-	network_close(ctx);
+	ripc__devices_close(ctx);
 	ripc__pool_close(ctx->pool);
 	context_free(ctx);
 	return ended ? 0 : -ETIMEDOUT;
@@ -445,9 +436,11 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	char missing[256] = "", missing_remedy[256] = "";
-	const struct ripc__backend *ops = ripc__backend_load(ctx, named, missing,
+	const struct ripc__backend *ops = ripc__backend_get(ctx, named, missing,
 		missing_remedy);
-	int error = probe_one(&ctx->host, "backend", named->name, ops ? ops->probe : NULL, finding);
+	int error = probe_one(&ctx->host, "backend", named->name,
+		ops ? ops->net.probe : NULL, finding);
+
 	if (!ops) {
 		memcpy(why, missing, sizeof(missing));
 		memcpy(remedy, missing_remedy, sizeof(missing_remedy));

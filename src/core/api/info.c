@@ -132,9 +132,9 @@ static void listed(void *arg, const struct ripc__answer *answer)
 			const struct device *device = &ctx->devices[d];
 
 			if (device->ops->id == from->backend &&
-					device->ops->addr_choose(device->port, from->blob,
+					device->ops->route.choose(device->port, from->blob,
 						from->len, answer->host, &addr) == 0)
-				device->ops->addr_text(&addr, text);
+				device->ops->route.text(&addr, text);
 		}
 	}
 	public.address = text;
@@ -169,7 +169,7 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 	struct peer *peer = partner->peer;
 	struct ripc_path own = {.size = path->size};
 	struct device *device;
-	struct ripc__addr addr = {0};
+	struct ripc__where where = {0};
 
 	if (!peer)
 		return -ENOENT;
@@ -177,9 +177,9 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 	strncpy(own.backend, device->ops->name, sizeof(own.backend) - 1);
 	strncpy(own.bulk, device->attr.caps & RIPC_CAP_READ ? device->ops->name : "pull",
 		sizeof(own.bulk) - 1);
-	if (device->ops->peer_addr) {
-		device->ops->peer_addr(device->port, peer->route, &addr);
-		device->ops->addr_text(&addr, own.address);
+	if (device->ops->route.where) {
+		device->ops->route.where(device->port, peer->route, &where);
+		device->ops->route.text(&where.addr, own.address);
 	}
 	own.short_max_bytes = ripc__short_max(partner);
 	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
@@ -286,12 +286,12 @@ static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	struct ripc__pool_stats pool;
 
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
+		struct ripc__net_stats net = {0};
 
-		if (device->ops->overflows)
-			ctx->stats.drop_receive_buffer += device->ops->overflows(device->port);
-		if (device->ops->fallbacks)
-			ctx->stats.offload_fallbacks += device->ops->fallbacks(device->port);
+		if (ctx->devices[i].ops->net.stats)
+			ctx->devices[i].ops->net.stats(ctx->devices[i].port, &net);
+		ctx->stats.drop_receive_buffer += net.overflows;
+		ctx->stats.offload_fallbacks += net.fallbacks;
 	}
 	*stats = ctx->stats;
 	ripc__pool_stats(ctx->pool, &pool);

@@ -83,7 +83,7 @@ static const char *why_not(struct ripc_context *ctx, const struct peer *peer, ui
 		return "not known whether the partner has it";
 	if (!address)
 		return "the partner does not have it";
-	error = device->ops->addr_choose(device->port, address->blob, address->len, answer->host,
+	error = device->ops->route.choose(device->port, address->blob, address->len, answer->host,
 		&addr);
 	if (error)
 		return unreachable(error);

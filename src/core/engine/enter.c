@@ -57,7 +57,7 @@ RIPC__RARE void ripc__kick_reader(struct ripc_context *ctx)
 		return;
 	ctx->reader_kicked = true;
 	if (device)
-		device->ops->wake(device->port);
+		device->ops->net.wake(device->port);
 	else
 		ripc__kick(ctx->kick_fd);
 }

@@ -107,7 +107,7 @@ static bool is_from_route(struct device *device, const struct partner *partner,
 		const struct ripc__event *event)
 {
 	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->peer_matches(device->port, partner->peer->route, event->from);
+		device->ops->route.matches(device->port, partner->peer->route, event->from);
 }
 
 /* May it be a token that was guessed right at last? (guess.h) */

@@ -44,7 +44,7 @@ int ripc_wake(struct ripc_service *svc)
 	atomic_store(&ctx->woken, true);
 	device = atomic_load(&ctx->waits_on);
 	if (device)
-		device->ops->wake(device->port);
+		device->ops->net.wake(device->port);
 	ripc__kick(ctx->kick_fd);
 	errno = before;
 	return 0;

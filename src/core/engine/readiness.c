@@ -71,14 +71,12 @@ nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, b
 		const struct device *but)
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
-		int fd;
+		const struct device *device = &ctx->devices[i];
 
 		if (device == but)
 			continue;
-		fd = device->ops->wait_fd ? device->ops->wait_fd(device->port) : -ENOTSUP;
-		if (fd >= 0)
-			fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+		if (device->attr.fd >= 0)
+			fds[n++] = (struct pollfd){.fd = device->attr.fd, .events = POLLIN};
 		else
 			*ticks = true;
 	}
@@ -90,8 +88,8 @@ bool ripc__ports_arm(struct ripc_context *ctx, const struct device *but)
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		struct device *device = &ctx->devices[i];
 
-		if (device != but && device->ops->wait_arm &&
-				device->ops->wait_arm(device->port) == -EAGAIN)
+		if (device != but && device->ops->net.arm &&
+				device->ops->net.arm(device->port) == -EAGAIN)
 			return false;
 	}
 	return true;

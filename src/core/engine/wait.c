@@ -111,7 +111,7 @@ static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self
 {
 	const struct device *hot = ripc__hot_device(ctx);
 
-	if (!hot || !hot->ops->wait || !ctx->thread_runs || self->signals)
+	if (!hot || !hot->ops->net.wait || !ctx->thread_runs || self->signals)
 		return false;
 	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
 		until_us > ctx->now_us + PORT_WAIT_US;
@@ -133,14 +133,14 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ripc__activity_count(ctx);
 	ripc__unlock(ctx);
 	if (!atomic_load(&ctx->woken)) /* after waits_on was set: interrupt.c */
-		device->ops->wait(device->port);
+		device->ops->net.wait(device->port);
 	ripc__lock_timely(ctx);
 	self->asleep_on_port = false;
 	atomic_store_explicit(&ctx->waits_on, NULL, memory_order_relaxed);
 	ctx->reader_kicked = false;
 	ctx->expect_sleep = true;
-	ctx->quiet = device->ops->wait_arm(device->port) == 0;
-	ripc__due_progress(ctx, ripc__device_progress(ctx, device));
+	ctx->quiet = device->ops->net.arm(device->port) == 0;
+	ripc__due_progress(ctx, ripc__device_progress(ctx, device, false));
 }
 
 /* Who wants the lock has its turn, and the clock is read. */

@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-#include "core/net/backend.h"
 #include "util/list.h"
 
 struct outgoing;
@@ -18,13 +17,5 @@ struct fence {
 	struct list node; /* outgoing->fencing */
 	struct outgoing *outgoing;
 };
-
-typedef int ripc__key_closer(void *dev, const struct ripc__key *key, uint64_t cookie);
-
-/* What closes the key of a partner that may be using it now. */
-static inline ripc__key_closer *ripc__revoker(const struct ripc__backend *ops)
-{
-	return ops->mem_revoke ? ops->mem_revoke : ops->mem_close;
-}
 
 #endif

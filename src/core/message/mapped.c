@@ -54,7 +54,7 @@ static void hold_drop(struct ripc_context *ctx, struct mapped *mapped)
 
 	mapped->n_holds--;
 	ctx->stats.mapped_held_bytes -= hold->len;
-	mapped->device->ops->unmap(mapped->device->port, hold->handle);
+	mapped->device->ops->remote.unmap(mapped->device->port, hold->handle);
 	free(hold);
 }
 
@@ -193,10 +193,11 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	if (item->iov_len == 0 || start + item->iov_len <= announce->payload_len)
 		return item_copy(ctx, announce->payload + start, item);
 	wire_item_key(announce, i, &key.address, &key.key);
-	if (device->ops->map(device->port, partner->peer->route, &key, item->iov_len, &mapping))
+	if (device->ops->remote.map(device->port, partner->peer->route, &key, item->iov_len,
+		&mapping))
 		return false;
 	if (!note(ctx, device, &mapping, item->iov_len)) {
-		device->ops->unmap(device->port, mapping.handle);
+		device->ops->remote.unmap(device->port, mapping.handle);
 		return false;
 	}
 	item->iov_base = mapping.mem;

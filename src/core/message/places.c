@@ -90,9 +90,12 @@ static int place_find(struct ripc_service *service, struct lent *lent, uint32_t 
 static uint64_t reader_of(const struct partner *partner)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	struct ripc__where where;
 
-	return device->ops->peer_reader && !partner->peer->opening ?
-		device->ops->peer_reader(device->port, partner->peer->route) : 0;
+	if (!(device->attr.caps & RIPC_CAP_MAP) || partner->peer->opening)
+		return 0;
+	device->ops->route.where(device->port, partner->peer->route, &where);
+	return where.reader;
 }
 
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,

@@ -48,8 +48,7 @@ static void permit_free(struct permit *permit)
 static bool withdraw(struct permit *permit, bool is_done)
 {
 	struct device *device = permit->device;
-	ripc__key_closer *mem_close = is_done ? device->ops->mem_close :
-		ripc__revoker(device->ops);
+	enum ripc__closing how = is_done ? RIPC_CLOSE_DONE : RIPC_CLOSE_REVOKE;
 
 	if (permit->closing)
 		return false;
@@ -58,7 +57,7 @@ static bool withdraw(struct permit *permit, bool is_done)
 		const struct wire_return *buffer = &permit->buffers[i];
 		struct ripc__key key = {buffer->address, buffer->key};
 
-		if (buffer->len && mem_close(device->dev, &key,
+		if (buffer->len && device->ops->mem.close(device->port, &key, how,
 				(uintptr_t)permit | 1) == -EINPROGRESS)
 			permit->n_fencing++;
 	}
@@ -162,7 +161,7 @@ static bool open_buffers(struct permit *permit)
 	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
 		const struct iovec *mem = &lent->buffers[i].mem;
 
-		if (mem->iov_len < OPENED_LEAST || device->ops->mem_open(device->dev,
+		if (mem->iov_len < OPENED_LEAST || device->ops->mem.open(device->port,
 				permit->partner->peer->route, mem->iov_base, mem->iov_len, true,
 				&key))
 			continue;

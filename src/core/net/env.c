@@ -73,6 +73,7 @@ void ripc__env_init(struct ripc__env *env)
 		.wall_ns = real_wall_ns,
 		.random = real_random,
 		.backends = ripc__backends,
+		.module_get = ripc__module_get,
 		.sources = ripc__sources,
 		.host_identity = host_identity(),
 	};

@@ -21,6 +21,9 @@ struct ripc__env {
 	uint64_t (*wall_ns)(void *arg);                     /* wall clock, nanoseconds */
 	int (*random)(void *arg, void *bytes, size_t len);  /* 0 or a negative errno */
 	const struct ripc__backend *const *backends;        /* NULL-terminated, best first */
+	/* As ripc__module_get(); NULL: none of the backends is a module. */
+	const struct ripc__backend *(*module_get)(const struct ripc__backend *named,
+			const struct ripc__host *host, char why[256], char remedy[256]);
 	const struct ripc__source *const *sources;          /* NULL-terminated, in asking order */
 	uint64_t host_identity;        /* hash of boot ID and namespace; 0: unknown */
 	/*

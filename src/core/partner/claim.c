@@ -61,7 +61,7 @@ static bool leads_to(const struct partner *partner, const struct device *device,
 		const struct ripc__addr *addr)
 {
 	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->peer_matches(device->port, partner->peer->route, addr);
+		device->ops->route.matches(device->port, partner->peer->route, addr);
 }
 
 /* Does its route lead to where the record says that it lives? */
@@ -72,7 +72,7 @@ static bool lives_there(const struct partner *partner, const struct ripc__answer
 	struct ripc__addr addr;
 
 	for (uint32_t i = 0; i < record->n_addrs; i++) {
-		if (record->addrs[i].backend == device->ops->id && device->ops->addr_choose(
+		if (record->addrs[i].backend == device->ops->id && device->ops->route.choose(
 				device->port, record->addrs[i].blob, record->addrs[i].len,
 				answer->host, &addr) == 0 && leads_to(partner, device, &addr))
 			return true;
@@ -108,7 +108,7 @@ static bool is_recorded(struct ripc_context *ctx, const struct device *device,
 	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
 		const struct wire_record_addr *at = &answer->record.addrs[i];
 
-		if (at->backend == device->ops->id && device->ops->addr_choose(device->port,
+		if (at->backend == device->ops->id && device->ops->route.choose(device->port,
 				at->blob, at->len, answer->host, &addr) == 0 &&
 				addr.len == from->len &&
 				memcmp(addr.blob, from->blob, addr.len) == 0)
@@ -200,7 +200,7 @@ static void echoes_send(struct partner *partner, const struct ripc__answer *answ
 			struct wire_packet echo = {.value = partner->proving->nonce};
 
 			if (record->addrs[i].backend != device->ops->id ||
-					device->ops->addr_choose(device->port,
+					device->ops->route.choose(device->port,
 						record->addrs[i].blob, record->addrs[i].len,
 						answer->host, &addr))
 				continue;
@@ -362,13 +362,13 @@ static int look_up(struct partner *partner, const struct ripc__answer **answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
-	struct ripc__addr addr = {.len = 0};
+	struct ripc__where where = {.addr.len = 0};
 	int status;
 
 	if (!ripc__resolver_recall(ctx->resolver, partner->id) || !may_ask_all(partner)) {
-		if (device->ops->peer_addr)
-			device->ops->peer_addr(device->port, partner->peer->route, &addr);
-		return ripc__resolver_lookup_at(ctx->resolver, partner->id, addr.host,
+		if (device->ops->route.where)
+			device->ops->route.where(device->port, partner->peer->route, &where);
+		return ripc__resolver_lookup_at(ctx->resolver, partner->id, where.addr.host,
 			ctx->now_us, answer);
 	}
 	status = ripc__resolver_lookup(ctx->resolver, partner->id, ctx->now_us, answer);

@@ -202,7 +202,7 @@ void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ri
 	struct peer *peer = partner ? partner->peer : NULL;
 
 	if (peer && !peer->opening && ripc__peer_device(ctx, peer) == device &&
-			device->ops->peer_matches(device->port, peer->route, event->from))
+			device->ops->route.matches(device->port, peer->route, event->from))
 		inquire(ctx, peer);
 }
 

@@ -98,16 +98,16 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
 	ripc__seal(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
-	if (tx.len > received_len || device->ops->peer_size > sizeof(route) ||
+	if (tx.len > received_len || device->ops->route_size > sizeof(route) ||
 			!ripc__bucket_take(&ctx->strangers, ctx->now_us))
 		return;
-	error = device->ops->peer_open(device->port, route, to);
+	error = device->ops->route.open(device->port, route, to);
 	if (error && error != -EINPROGRESS)
 		return;
 	/* While the way is looked for the backend may keep this one. */
-	if (device->ops->send(device->port, route, &tx, 1) == 1)
+	if (device->ops->datagrams.send(device->port, route, &tx, 1) == 1)
 		ctx->stats.datagrams_sent++;
-	device->ops->peer_close(device->port, route);
+	device->ops->route.close(device->port, route);
 }
 
 static void ack_send(struct partner *partner)

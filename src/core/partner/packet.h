@@ -34,7 +34,8 @@ static inline int ripc__partner_transmit(struct partner *partner, const struct r
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
 	struct device *device = ripc__peer_device(ctx, peer);
-	int sent = peer->opening ? 0 : device->ops->send(device->port, peer->route, tx, n);
+	int sent = peer->opening ? 0 : device->ops->datagrams.send(device->port, peer->route, tx,
+		n);
 
 	if (sent <= 0)
 		return ripc__transmit_failed(ctx, peer, sent);

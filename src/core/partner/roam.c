@@ -97,7 +97,7 @@ static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struc
 		const struct ripc__event *event)
 {
 	return ripc__peer_device(ctx, peer) == device &&
-		device->ops->peer_matches(device->port, peer->route, event->from);
+		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
 /* What could not be sent is sent now. */

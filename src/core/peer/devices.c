@@ -15,41 +15,28 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops
 	int error = -ENOMEM;
 
 	*device = (struct device){.ops = ops};
-	device->dev = calloc(1, ops->dev_size + 1);
 	device->port = calloc(1, ops->port_size + 1);
-	if (!device->dev || !device->port)
+	if (!device->port)
 		goto err_free;
-	error = ops->dev_open(device->dev, &ctx->host, &device->attr);
+	error = ops->net.open(device->port, &ctx->host, &device->attr);
 	if (error)
 		goto err_free;
-	error = ops->port_open(device->dev, device->port);
-	if (error)
-		goto err_close_dev;
-	device->blob_len = ops->port_addr(device->port, device->blob);
+	device->blob_len = ops->net.address(device->port, device->blob);
 	if (device->blob_len < 0) {
 		error = device->blob_len;
-		goto err_close_port;
+		goto err_close;
 	}
-	if (ops->peer_size > ctx->route_bytes)
-		ctx->route_bytes = ops->peer_size;
+	if (ops->route_size > ctx->route_bytes)
+		ctx->route_bytes = ops->route_size;
 	ctx->n_devices++;
 	return 0;
-err_close_port:
-	ops->port_close(device->port);
-err_close_dev:
-	ops->dev_close(device->dev);
+err_close:
+	ops->net.close(device->port);
 err_free:
 	free(device->port);
-	free(device->dev);
 	ripc__log(ctx, RIPC_LOG_WARN, "backend %s cannot be opened: %s", ops->name,
 		strerror(-error));
 	return error;
-}
-
-void ripc__ports_close(struct ripc_context *ctx)
-{
-	for (uint32_t i = ctx->n_devices; i-- > 0;)
-		ctx->devices[i].ops->port_close(ctx->devices[i].port);
 }
 
 void ripc__devices_close(struct ripc_context *ctx)
@@ -57,9 +44,8 @@ void ripc__devices_close(struct ripc_context *ctx)
 	while (ctx->n_devices > 0) {
 		struct device *device = &ctx->devices[--ctx->n_devices];
 
-		device->ops->dev_close(device->dev);
+		device->ops->net.close(device->port);
 		free(device->port);
-		free(device->dev);
 	}
 }
 
@@ -94,17 +80,17 @@ bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
 	return !ctx->cfg.backends;
 }
 
-const struct ripc__backend *ripc__backend_load(const struct ripc_context *ctx,
+const struct ripc__backend *ripc__backend_get(const struct ripc_context *ctx,
 		const struct ripc__backend *ops, char why[256], char remedy[256])
 {
-	return ops->load ? ops->load(&ctx->host, why, remedy) : ops;
+	return ctx->env.module_get ? ctx->env.module_get(ops, &ctx->host, why, remedy) : ops;
 }
 
 /* Opens one that was asked for by its name. */
 static int device_open_named(struct ripc_context *ctx, const struct ripc__backend *ops)
 {
 	char why[256], remedy[256];
-	const struct ripc__backend *loaded = ripc__backend_load(ctx, ops, why, remedy);
+	const struct ripc__backend *loaded = ripc__backend_get(ctx, ops, why, remedy);
 
 	if (loaded)
 		return device_open(ctx, loaded);
@@ -135,9 +121,9 @@ static int devices_open_all(struct ripc_context *ctx)
 
 	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
 		const struct ripc__backend *ops =
-			ripc__backend_load(ctx, ctx->env.backends[i], why, remedy);
+			ripc__backend_get(ctx, ctx->env.backends[i], why, remedy);
 
-		error = ops ? ops->probe(&ctx->host, why, remedy) : -ENODEV;
+		error = ops ? ops->net.probe(&ctx->host, why, remedy) : -ENODEV;
 		if (!error)
 			error = device_open(ctx, ops);
 		if (error == -EINVAL)
@@ -173,7 +159,6 @@ int ripc__devices_open(struct ripc_context *ctx)
 		credit_set(ctx);
 		return 0;
 	}
-	ripc__ports_close(ctx);
 	ripc__devices_close(ctx);
 	if (error == -EINVAL || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
 		return error;

@@ -171,7 +171,7 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)
 		peer->datagram = 0;
 	}
 	if (peer->datagram == 0) {
-		route = device->ops->peer_mtu(device->port, peer->route);
+		route = device->ops->route.mtu(device->port, peer->route);
 		peer->datagram = route < DATAGRAM_BULK ? route : DATAGRAM_BULK;
 	}
 	return peer->datagram - WIRE_HEADER - WIRE_DATA_BODY;

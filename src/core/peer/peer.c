@@ -95,7 +95,7 @@ static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device
 	struct device *device = ripc__peer_device(ctx, peer);
 
 	return peer->device == device_index &&
-		device->ops->peer_matches(device->port, peer->route, addr);
+		device->ops->route.matches(device->port, peer->route, addr);
 }
 
 /* What whoever wanted the route is told: a network says more than means anything to others. */
@@ -119,7 +119,7 @@ static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct
 	peer->host = host_get(ctx, addr);
 	if (!peer->host)
 		goto err_free;
-	error = device->ops->peer_open(device->port, peer->route, addr);
+	error = device->ops->route.open(device->port, peer->route, addr);
 	if (error && error != -EINPROGRESS)
 		goto err_put_host;
 	peer->opening = error == -EINPROGRESS;
@@ -136,7 +136,7 @@ static void peer_free(struct ripc_context *ctx, struct peer *peer)
 {
 	struct device *device = &ctx->devices[peer->device];
 
-	device->ops->peer_close(device->port, peer->route);
+	device->ops->route.close(device->port, peer->route);
 	free(peer->flow);
 	free(peer);
 }

@@ -43,13 +43,13 @@ int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct devic
 	_Alignas(16) char route[ROUTE_MAX] = {0};
 	int error;
 
-	if (device->ops->peer_size > sizeof(route))
+	if (device->ops->route_size > sizeof(route))
 		return -ENOBUFS;
-	error = device->ops->peer_open(device->port, route, addr);
+	error = device->ops->route.open(device->port, route, addr);
 	if (error && error != -EINPROGRESS)
 		return error;
-	old->ops->peer_close(old->port, peer->route);
-	memcpy(peer->route, route, device->ops->peer_size);
+	old->ops->route.close(old->port, peer->route);
+	memcpy(peer->route, route, device->ops->route_size);
 	peer->opening = error == -EINPROGRESS;
 	peer->device = (uint8_t)ripc__device_index(ctx, device);
 	if (peer->left == peer->device + 1)
@@ -104,7 +104,7 @@ struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint
 
 		for (uint32_t a = 0; a < record->n_addrs && !(failed >> d & 1); a++) {
 			if (record->addrs[a].backend == device->ops->id &&
-					device->ops->addr_choose(device->port,
+					device->ops->route.choose(device->port,
 						record->addrs[a].blob, record->addrs[a].len,
 						answer->host, addr) == 0)
 				return device;

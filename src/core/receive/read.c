@@ -36,11 +36,6 @@ static const struct iovec *items_of(const struct reading *reading)
 	return message->public.items;
 }
 
-static bool is_registered(const struct device *device)
-{
-	return device->attr.caps & RIPC_CAP_REGISTERED && device->ops->mem_reg;
-}
-
 /* ---- the beginning and the end ----------------------------------------------------------- */
 
 static void reading_free(struct reading *reading)
@@ -49,7 +44,7 @@ static void reading_free(struct reading *reading)
 
 	for (uint32_t i = 0; i < reading->n_items; i++) {
 		if (reading->items[i].region)
-			device->ops->mem_dereg(device->dev, reading->items[i].region);
+			device->ops->mem.dereg(device->port, reading->items[i].region);
 	}
 	list_remove(&reading->node);
 	if (reading->incoming)
@@ -68,8 +63,9 @@ static bool items_take(struct reading *reading, const struct wire_packet *announ
 		const struct iovec *place = &places[reading->n_items];
 
 		wire_item_key(announce, reading->n_items, &item->key.address, &item->key.key);
-		if (place->iov_len && is_registered(device) && device->ops->mem_reg(device->dev,
-				reading->incoming->partner->peer->route, place->iov_base,
+		if (place->iov_len && device->attr.caps & RIPC_CAP_REGISTERED &&
+				device->ops->mem.reg(device->port,
+					reading->incoming->partner->peer->route, place->iov_base,
 				place->iov_len, false, &item->region))
 			return false;
 	}
@@ -250,20 +246,6 @@ void ripc__readings_orphan(struct ripc_service *service)
 	}
 }
 
-void ripc__readings_deregister(struct ripc_context *ctx)
-{
-	list_for_each(node, &ctx->lingering) {
-		struct reading *reading = list_entry(node, struct reading, node);
-
-		for (uint32_t i = 0; i < reading->n_items; i++) {
-			if (reading->items[i].region)
-				reading->device->ops->mem_dereg(reading->device->dev,
-					reading->items[i].region);
-			reading->items[i].region = NULL;
-		}
-	}
-}
-
 void ripc__readings_free(struct ripc_context *ctx)
 {
 	while (!list_empty(&ctx->lingering))
@@ -327,9 +309,11 @@ static int read_next(struct reading *reading, struct read_slot *slot)
 			ripc__places_fault(incoming->message, reading->next, slot->end))
 		error = -ENOMEM;
 	else
-		error = device->ops->read(device->port, incoming->partner->peer->route,
-			&reading->items[reading->item].key, offset, slot->mem, slot->len,
-			(uintptr_t)slot);
+		error = device->ops->remote.move(device->port, incoming->partner->peer->route,
+			&(struct ripc__move){.key = reading->items[reading->item].key,
+				.offset = offset, .mem = slot->mem, .len = slot->len,
+				.region = reading->items[reading->item].region,
+				.cookie = (uintptr_t)slot});
 	if (error) {
 		slot->len = 0;
 		return error;

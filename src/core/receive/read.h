@@ -75,8 +75,6 @@ void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status);
 void ripc__reads_post(struct ripc_context *ctx);
 /* The service is closed: its places that are still being written to are its no more. */
 void ripc__readings_orphan(struct ripc_service *service);
-/* The ports are closed: nothing is read into their places any more. */
-void ripc__readings_deregister(struct ripc_context *ctx);
 /* The devices are closed. */
 void ripc__readings_free(struct ripc_context *ctx);
 

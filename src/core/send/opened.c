@@ -37,7 +37,7 @@ static int item_open(struct opened *opened, const struct iovec *item)
 	*at = (struct opened_item){.len = item->iov_len};
 	if (!at->len)
 		return 0;
-	return device->ops->mem_open(device->dev, peer->route, item->iov_base, at->len, false,
+	return device->ops->mem.open(device->port, peer->route, item->iov_base, at->len, false,
 		&at->key);
 }
 
@@ -45,17 +45,17 @@ static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
 {
 	struct opened *opened = outgoing->opened;
 	struct device *device;
-	ripc__key_closer *mem_close;
+	enum ripc__closing how;
 
 	if (!opened)
 		return;
 	outgoing->opened = NULL;
 	device = opened->device;
-	mem_close = hand && opened->given ? device->ops->mem_hand :
-		is_done ? device->ops->mem_close : ripc__revoker(device->ops);
+	how = hand && opened->given ? RIPC_CLOSE_HAND :
+		is_done ? RIPC_CLOSE_DONE : RIPC_CLOSE_REVOKE;
 	for (uint32_t i = 0; i < opened->n; i++) {
-		if (opened->items[i].len && mem_close(device->dev, &opened->items[i].key,
-				(uintptr_t)opened) == -EINPROGRESS)
+		if (opened->items[i].len && device->ops->mem.close(device->port,
+				&opened->items[i].key, how, (uintptr_t)opened) == -EINPROGRESS)
 			opened->n_fencing++;
 	}
 	if (opened->n_fencing == 0) {

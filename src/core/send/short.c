@@ -60,7 +60,7 @@ static uint32_t partner_mtu(struct partner *partner)
 {
 	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 
-	return device->ops->peer_mtu(device->port, partner->peer->route);
+	return device->ops->route.mtu(device->port, partner->peer->route);
 }
 
 /* The longest short of one item, once the partner knows us. */

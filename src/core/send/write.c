@@ -80,7 +80,7 @@ static void writing_free(struct writing *writing)
 
 	for (uint32_t i = 0; i < writing->n_items; i++) {
 		if (writing->items[i].region)
-			device->ops->mem_dereg(device->dev, writing->items[i].region);
+			device->ops->mem.dereg(device->port, writing->items[i].region);
 	}
 	list_remove(&writing->node);
 	list_remove(&writing->fence.node);
@@ -124,7 +124,7 @@ static bool items_take(struct writing *writing, const struct outgoing *outgoing)
 {
 	const struct offer *offer = outgoing->offer;
 	struct device *device = writing->device;
-	bool registers = device->attr.caps & RIPC_CAP_REGISTERED && device->ops->mem_reg;
+	bool registers = device->attr.caps & RIPC_CAP_REGISTERED;
 	uint64_t end = 0;
 
 	for (; writing->n_items < outgoing->n_items; writing->n_items++) {
@@ -136,7 +136,7 @@ static bool items_take(struct writing *writing, const struct outgoing *outgoing)
 			continue;
 		writing->items[i].key = (struct ripc__key){offer->buffers[i].address,
 			offer->buffers[i].key};
-		if (registers && device->ops->mem_reg(device->dev, outgoing->partner->peer->route,
+		if (registers && device->ops->mem.reg(device->port, outgoing->partner->peer->route,
 				item->iov_base, item->iov_len, true, &writing->items[i].region))
 			return false;
 	}
@@ -233,20 +233,6 @@ static void complete(struct writing *writing)
 	told(outgoing);
 }
 
-void ripc__writings_deregister(struct ripc_context *ctx)
-{
-	list_for_each(node, &ctx->writings) {
-		struct writing *writing = list_entry(node, struct writing, node);
-
-		for (uint32_t i = 0; i < writing->n_items; i++) {
-			if (writing->items[i].region)
-				writing->device->ops->mem_dereg(writing->device->dev,
-					writing->items[i].region);
-			writing->items[i].region = NULL;
-		}
-	}
-}
-
 void ripc__writings_free(struct ripc_context *ctx)
 {
 	while (!list_empty(&ctx->writings)) {
@@ -295,9 +281,11 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 	if (is_summed(device))
 		most -= most % RIPC__BLOCK;
 	*slot = (struct write_slot){.writing = writing, .len = left < most ? left : most};
-	error = device->ops->write(device->port, outgoing->partner->peer->route,
-		&writing->items[writing->item].key, offset, (char *)item->iov_base + offset,
-		slot->len, (uintptr_t)slot);
+	error = device->ops->remote.move(device->port, outgoing->partner->peer->route,
+		&(struct ripc__move){.key = writing->items[writing->item].key, .offset = offset,
+			.mem = (char *)item->iov_base + offset, .len = slot->len,
+			.region = writing->items[writing->item].region,
+			.cookie = (uintptr_t)slot, .writes = true});
 	if (error) {
 		slot->len = 0;
 		return error;

@@ -27,8 +27,6 @@ bool ripc__writing_is_idle(const struct outgoing *outgoing);
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status);
 /* Asks for more, as far as the devices take it. */
 void ripc__writes_post(struct ripc_context *ctx);
-/* The ports are closed: nothing is written from there any more. */
-void ripc__writings_deregister(struct ripc_context *ctx);
 /* The devices are closed. */
 void ripc__writings_free(struct ripc_context *ctx);
 

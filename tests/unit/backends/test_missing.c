@@ -33,11 +33,11 @@ START_TEST(missing__says_what_it_needs)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct ripc__backend *backend = cases[i].backend;
 
-		ck_assert_int_eq(backend->probe(&host, why, remedy), -ENOSYS);
+		ck_assert_int_eq(backend->net.probe(&host, why, remedy), -ENOSYS);
 		ck_assert_str_eq(why, "not built in");
 		ck_assert_ptr_nonnull(strstr(remedy, cases[i].package));
 		ck_assert_ptr_nonnull(strstr(remedy, cases[i].version));
-		ck_assert_int_eq(backend->dev_open(NULL, &host, &attr), -ENOSYS);
+		ck_assert_int_eq(backend->net.open(NULL, &host, &attr), -ENOSYS);
 		ck_assert_int_eq(logged, (int)i + 1);
 	}
 }

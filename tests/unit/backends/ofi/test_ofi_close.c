@@ -121,12 +121,11 @@ START_TEST(dev_close__finds_it_closed)
 
 	end_open(&end);
 	come_between(&end);
-	ripc__ofi_backend.port_close(&end.port);
+	ripc__ofi_backend.net.close(&end.port);
 	sem_post(&between.may_go);
 	while (sem_wait(&between.gone))
 		;
 	poll(NULL, 0, 200); /* for the thread to end, most of the time */
-	ripc__ofi_backend.dev_close(&end.dev);
 }
 END_TEST
 

@@ -65,7 +65,7 @@ static void settle(uint32_t n_entries)
 
 		if (n <= n_entries)
 			return;
-		while (ripc__ofi_poll(&stays.port, &event, 1) == 1)
+		while (ripc__ofi_poll(&stays.port, &event, 1, false) == 1)
 			ck_assert_int_eq(event.kind, RIPC_EV_PEER);
 		poll(NULL, 0, 1);
 	}
@@ -155,7 +155,7 @@ START_TEST(peer_open__to_the_dead)
 	for (uint32_t i = 0; i < 5; i++)
 		ck_assert_int_eq(end_send(&stays, i, LEN), 1);
 	while (!stays.peer.link->gone)
-		ripc__ofi_poll(&stays.port, &event, 0);
+		ripc__ofi_poll(&stays.port, &event, 0, false);
 	ck_assert_uint_gt(stays.peer.link->n_posted, 0);
 	ck_assert_int_eq(ripc__ofi_peer_open(&stays.port, &again, &addr), -EHOSTUNREACH);
 	settle(0);

@@ -70,7 +70,7 @@ static int say(struct end *end, uint32_t number)
 	struct ripc__event event;
 	int taken = end_send(end, number, LEN);
 
-	while (ripc__ofi_poll(&end->port, &event, 1) == 1)
+	while (ripc__ofi_poll(&end->port, &event, 1, false) == 1)
 		ck_assert_int_eq(event.kind, RIPC_EV_PEER);
 	return taken;
 }
@@ -87,7 +87,7 @@ static void talk_to(int fd, pid_t pid)
 		ck_assert_int_ge(taken, 0);
 	}
 	while (waitpid(pid, &status, WNOHANG) == 0)
-		ripc__ofi_poll(&own.port, NULL, 0);
+		ripc__ofi_poll(&own.port, NULL, 0, false);
 	ck_assert_int_eq(WEXITSTATUS(status), LEFT);
 	for (int turn = 0; taken >= 0 && turn < TURNS_MAX; turn++) {
 		taken = say(&own, N);

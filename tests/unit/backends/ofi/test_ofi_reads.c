@@ -32,6 +32,7 @@ static struct {
 /* Left holds the memory, right reads it. */
 static struct end left, right;
 static struct ripc__key key;
+static void *region; /* ours, where that is registered */
 static uint8_t theirs[LEN], ours[LEN];
 
 static ssize_t read_between(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
@@ -126,7 +127,7 @@ static void pair_open(void)
 	for (uint32_t i = 0; i < LEN; i++)
 		theirs[i] = (uint8_t)(i % 251);
 	memset(ours, 0, LEN);
-	ck_assert_int_eq(ripc__ofi_mem_open(&left.dev, &left.peer, theirs, LEN, false, &key), 0);
+	ck_assert_int_eq(ripc__ofi_mem_open(&left.port, &left.peer, theirs, LEN, false, &key), 0);
 	come_between(&right);
 }
 
@@ -143,7 +144,8 @@ static void pair_close(void)
 
 static int read_by(const struct ripc__key *by, uint64_t cookie)
 {
-	return ripc__ofi_read(&right.port, &right.peer, by, 0, ours, LEN, cookie);
+	return ripc__ofi_read(&right.port, &right.peer, &(struct ripc__move){.key = *by,
+		.mem = ours, .len = LEN, .region = region, .cookie = cookie});
 }
 
 static void start_read(uint64_t cookie)
@@ -181,7 +183,7 @@ static void expect_nothing(struct end *end)
 {
 	struct ripc__event event;
 
-	ck_assert_int_eq(ripc__ofi_poll(&end->port, &event, 1), 0);
+	ck_assert_int_eq(ripc__ofi_poll(&end->port, &event, 1, false), 0);
 }
 
 /* What is not taken goes again, in its turn. */
@@ -195,8 +197,8 @@ START_TEST(read__outlasts_refusals)
 	ck_assert_int_eq(end_of(&right, &left, 2), 0);
 	ck_assert_uint_eq(between.n_reads, 102);
 	ck_assert_mem_eq(ours, theirs, LEN);
-	ck_assert_int_eq(ripc__ofi_mem_close(&left.dev, &key, 0), 0);
-	ck_assert_int_eq(ripc__ofi_mem_close(&left.dev, &key, 0), -EINVAL);
+	ck_assert_int_eq(ripc__ofi_mem_close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
+	ck_assert_int_eq(ripc__ofi_mem_close(&left.port, &key, RIPC_CLOSE_DONE, 0), -EINVAL);
 	pair_close();
 }
 END_TEST
@@ -322,16 +324,17 @@ START_TEST(read__hostile_keys)
 		ck_assert_int_eq(read_by(&wrong, ++cookie), 0);
 		ck_assert_int_eq(end_of(&right, NULL, cookie), -EINVAL);
 	}
-	ck_assert_int_eq(ripc__ofi_read(&left.port, &left.peer, &key, 0, ours, LEN, 1), 0);
+	ck_assert_int_eq(ripc__ofi_read(&left.port, &left.peer, &(struct ripc__move){.key = key,
+		.mem = ours, .len = LEN, .cookie = 1}), 0);
 	ck_assert_int_eq(end_of(&left, NULL, 1), -EINVAL);
 	ck_assert_uint_eq(between.n_reads, 0);
 	ck_assert_uint_eq(ours[1], 0);
 	wrong = key;
 	wrong.key ^= 1;
-	ck_assert_int_eq(ripc__ofi_mem_close(&left.dev, &wrong, 0), -EINVAL);
+	ck_assert_int_eq(ripc__ofi_mem_close(&left.port, &wrong, RIPC_CLOSE_DONE, 0), -EINVAL);
 	wrong = key;
 	wrong.address ^= 1;
-	ck_assert_int_eq(ripc__ofi_mem_close(&left.dev, &wrong, 0), -EINVAL);
+	ck_assert_int_eq(ripc__ofi_mem_close(&left.port, &wrong, RIPC_CLOSE_DONE, 0), -EINVAL);
 	pair_close();
 }
 END_TEST
@@ -342,8 +345,8 @@ START_TEST(read__hostile_offsets)
 	uint64_t address, number;
 
 	pair_open();
-	left.dev.net->info->domain_attr->mr_mode |= FI_MR_VIRT_ADDR;
-	ck_assert_int_eq(ripc__ofi_mem_open(&left.dev, &left.peer, theirs, LEN, false, &key), 0);
+	left.port.dev.net->info->domain_attr->mr_mode |= FI_MR_VIRT_ADDR;
+	ck_assert_int_eq(ripc__ofi_mem_open(&left.port, &left.peer, theirs, LEN, false, &key), 0);
 	ck_assert_uint_eq(key.address, (uintptr_t)theirs);
 	ck_assert_int_eq(ripc__ofi_key_parse(&right.port, &key, 7, &address, &number), 0);
 	ck_assert_uint_eq(address, (uintptr_t)theirs + 7);
@@ -405,49 +408,43 @@ START_TEST(read__greeting_is_not_answered)
 }
 END_TEST
 
-/* Where memory must be registered it is found again, and nothing is read into what is not. */
+/* Where memory must be registered, nothing is read into what is not. */
 START_TEST(mem_reg__is_needed)
 {
-	void *all, *part, *desc;
-
 	pair_open();
-	right.dev.net->info->domain_attr->mr_mode |= FI_MR_LOCAL;
+	right.port.dev.net->info->domain_attr->mr_mode |= FI_MR_LOCAL;
 	ck_assert_int_eq(read_by(&key, 1), -EINVAL);
-	ck_assert_int_eq(ripc__ofi_mem_reg(&right.dev, &right.peer, ours, 100, false, &part), 0);
-	ck_assert_int_eq(read_by(&key, 1), -EINVAL);
-	ck_assert_int_eq(ripc__ofi_mem_reg(&right.dev, &right.peer, ours, LEN, false, &all), 0);
-	ripc__ofi_mem_dereg(&right.dev, part);
-	ck_assert_int_eq(ripc__ofi_region_find(&right.dev, ours, LEN, &desc), 0);
-	ck_assert_int_eq(ripc__ofi_region_find(&right.dev, ours + 1, LEN, &desc), -EINVAL);
-	ck_assert_int_eq(ripc__ofi_region_find(&right.dev, ours + LEN, 1, &desc), -EINVAL);
+	ck_assert_int_eq(ripc__ofi_mem_reg(&right.port, &right.peer, ours, LEN, false, &region), 0);
 	read_all(2);
 	ck_assert_mem_eq(ours, theirs, LEN);
-	ripc__ofi_regions_close(&right.dev);
+	ripc__ofi_mem_dereg(&right.port, region);
+	region = NULL;
 	ck_assert_int_eq(read_by(&key, 3), -EINVAL);
-	ripc__ofi_mem_dereg(&right.dev, all);
-	pair_close();
+	ck_assert_int_eq(ripc__ofi_mem_reg(&right.port, &right.peer, ours, LEN, false, &region), 0);
+	pair_close(); /* what is left goes with the port */
+	region = NULL;
 }
 END_TEST
 
 /* No memory can be registered: that is said, and nothing stays. */
 START_TEST(mem_open__fails)
 {
-	void *region;
+	void *none;
 
 	pair_open();
-	between.real_mr = left.dev.net->domain->mr;
+	between.real_mr = left.port.dev.net->domain->mr;
 	between.mr = *between.real_mr;
 	between.mr.reg = reg_fails;
-	left.dev.net->domain->mr = &between.mr;
-	ck_assert_int_eq(ripc__ofi_mem_open(&left.dev, &left.peer, theirs, LEN, false, &key),
+	left.port.dev.net->domain->mr = &between.mr;
+	ck_assert_int_eq(ripc__ofi_mem_open(&left.port, &left.peer, theirs, LEN, false, &key),
 		-ENOMEM);
-	ck_assert_int_eq(ripc__ofi_mem_reg(&left.dev, &left.peer, ours, LEN, false, &region),
+	ck_assert_int_eq(ripc__ofi_mem_reg(&left.port, &left.peer, ours, LEN, false, &none),
 		-ENOMEM);
-	left.dev.net->domain->mr = between.real_mr;
-	ck_assert_int_eq(ripc__ofi_mem_open(&left.dev, &left.peer, theirs, LEN, true, &key),
+	left.port.dev.net->domain->mr = between.real_mr;
+	ck_assert_int_eq(ripc__ofi_mem_open(&left.port, &left.peer, theirs, LEN, true, &key),
 		-ENOTSUP);
-	ck_assert_uint_eq(left.dev.keys.count, 1);
-	ck_assert_uint_eq(left.dev.regions.n, 0);
+	ck_assert_uint_eq(left.port.dev.keys.count, 1);
+	ck_assert(list_empty(&left.port.dev.regions));
 	pair_close();
 }
 END_TEST
@@ -504,7 +501,7 @@ static int read_status(struct fid_mr *mr, struct fi_context2 *context)
 {
 	struct fid_cq *cq = right.port.net->cq;
 	struct fi_cq_msg_entry entry;
-	bool virtual = right.dev.net->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+	bool virtual = right.port.dev.net->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
 	struct fi_cq_err_entry failure = {0};
 	struct ripc__event none;
 	ssize_t status = -FI_EAGAIN;
@@ -513,7 +510,7 @@ static int read_status(struct fid_mr *mr, struct fi_context2 *context)
 	for (int turn = 0; turn < TURNS_MAX && status == -FI_EAGAIN; turn++) {
 		taken = taken || fi_read(right.port.net->ep, ours, LEN, NULL, right.peer.link->to,
 			virtual ? (uintptr_t)theirs : 0, fi_mr_key(mr), context) == 0;
-		ripc__ofi_poll(&left.port, &none, 0);
+		ripc__ofi_poll(&left.port, &none, 0, false);
 		status = fi_cq_read(cq, &entry, 1);
 		if (status == 1 && entry.op_context != context)
 			status = -FI_EAGAIN; /* the end of something else */
@@ -536,7 +533,8 @@ START_TEST(provider__reads)
 	end_open(&right);
 	end_route(&left, &right);
 	end_route(&right, &left);
-	ck_assert_int_eq(fi_mr_reg(left.dev.net->domain, theirs, LEN, FI_REMOTE_READ, 0, 4711, 0,
+	ck_assert_int_eq(fi_mr_reg(left.port.dev.net->domain, theirs, LEN, FI_REMOTE_READ, 0, 4711,
+		0,
 		&mr, NULL), 0);
 	status = read_status(mr, &context);
 	if (status)

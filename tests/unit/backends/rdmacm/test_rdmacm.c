@@ -19,16 +19,16 @@ START_TEST(probe__says_what_is_missing)
 	char why[256], remedy[256];
 
 	fake_iwarp_reset();
-	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), 0);
+	ck_assert_int_eq(BACKEND->net.probe(&host, why, remedy), 0);
 	ck_assert_str_eq(why, "fake0 port 1, iWARP, address 127.77.1.1");
 	fake_iwarp.no_address = true;
-	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -EADDRNOTAVAIL);
+	ck_assert_int_eq(BACKEND->net.probe(&host, why, remedy), -EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(remedy, "IP address"));
 	fake_iwarp_fail(FAKE_CREATE_CHANNEL, 1, ENOENT);
-	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENOENT);
+	ck_assert_int_eq(BACKEND->net.probe(&host, why, remedy), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(remedy, "rdma_ucm"));
 	fake_iwarp.no_device = true;
-	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENODEV);
+	ck_assert_int_eq(BACKEND->net.probe(&host, why, remedy), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(remedy, "siw"));
 	finish();
 }
@@ -47,11 +47,11 @@ START_TEST(probe__refuses_options)
 	fake_iwarp_reset();
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		options = wrong[i];
-		ck_assert_int_lt(BACKEND->probe(&host, why, remedy), 0);
+		ck_assert_int_lt(BACKEND->net.probe(&host, why, remedy), 0);
 		ck_assert_int_lt(end_open(&ends[0]), 0);
 	}
 	options = other;
-	ck_assert_int_eq(BACKEND->probe(&host, why, remedy), -ENODEV);
+	ck_assert_int_eq(BACKEND->net.probe(&host, why, remedy), -ENODEV);
 	finish();
 }
 END_TEST
@@ -84,8 +84,8 @@ START_TEST(port_open__little_memory)
 		ck_assert_int_eq(end_open(&ends[0]), n == 3 ? 0 : -ENOMEM);
 		n_ends = n == 3;
 		if (n_ends) {
-			ck_assert_uint_ge(ends[0].dev.connections, 2);
-			ck_assert_uint_lt(ends[0].port.shared + ends[0].dev.connections *
+			ck_assert_uint_ge(ends[0].port.dev.connections, 2);
+			ck_assert_uint_lt(ends[0].port.shared + ends[0].port.dev.connections *
 				RDMACM_WINDOW_MIN, ends[0].port.ring.count / 2);
 		}
 		finish();
@@ -98,11 +98,11 @@ END_TEST
 /* Ends the route, and tries again when that is allowed. */
 static void recover(void)
 {
-	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 	turn_us = 1000;
 	for (uint32_t turn = 0; connect_to(0, 1); turn++) {
 		ck_assert_uint_lt(turn, 100);
-		BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+		BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 		clock_pass(100000);
 	}
 	pass(0, 1);
@@ -143,10 +143,10 @@ START_TEST(peer_open__nobody_is_found_or_answers)
 	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
 	fake_iwarp.addr_error = false;
 	fake_iwarp.mute = true;
-	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 	/* What failed a moment ago is not tried. */
 	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
-	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 	AWAIT(!ripc__map_next(&ends[0].port.links_by_addr, &(uint32_t){0}));
 	clock_pass(1000000);
 	turn_us = 20000;
@@ -166,7 +166,8 @@ START_TEST(peer_open__port_is_dead)
 	dead = ends[0].port.self;
 	dead.port = 9;
 	ripc__rdmacm_addr_fill(&dead, &addr);
-	ck_assert_int_eq(BACKEND->peer_open(&ends[0].port, &ends[0].peers[0], &addr), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->route.open(&ends[0].port, &ends[0].peers[0], &addr),
+		-EINPROGRESS);
 	AWAIT(ends[0].n_events == 1);
 	ck_assert_int_eq(ends[0].events[0].status, -ECONNREFUSED);
 	finish();
@@ -246,7 +247,7 @@ START_TEST(peer_close__while_it_is_opened)
 		ck_assert_int_eq(route(0, 1), -EINPROGRESS);
 		for (uint32_t i = 0; i < turns % 10; i++)
 			move();
-		BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+		BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 		ends[0].n_events = 0;
 		AWAIT(fake_iwarp_qps() % 2 == 0 && ends[0].port.n_unready == 0);
 		ck_assert_uint_eq(ends[0].n_events, 0);
@@ -423,8 +424,7 @@ START_TEST(partner__is_gone)
 	begin(2);
 	ck_assert_int_eq(connect_to(0, 1), 0);
 	pass(0, 1);
-	BACKEND->port_close(&ends[1].port);
-	BACKEND->dev_close(&ends[1].dev);
+	BACKEND->net.close(&ends[1].port);
 	n_ends = 1;
 	AWAIT(send_one(0, 1) == -ECONNRESET);
 	AWAIT(ends[0].port.n_conns == 0);
@@ -443,20 +443,19 @@ START_TEST(partner__is_imitated)
 	ck_assert_int_eq(connect_to(0, 2), 0);
 	pass(0, 2);
 	ends[1].port.self = ends[2].port.self;
-	BACKEND->port_close(&ends[2].port);
-	BACKEND->dev_close(&ends[2].dev);
+	BACKEND->net.close(&ends[2].port);
 	n_ends = 2;
 	AWAIT(ends[0].port.n_conns == 0);
 	turn_us = 20000;
 	ck_assert_int_lt(connect_to(1, 0), 0);
 	conn = link_of(0, 2)->conn; /* perhaps the partner itself is being asked */
 	ck_assert(!conn || (!conn->is_server && !conn->was_ready));
-	BACKEND->peer_close(&ends[1].port, &ends[1].peers[0]);
+	BACKEND->route.close(&ends[1].port, &ends[1].peers[0]);
 	/* Nor is what is ours. */
 	ends[1].port.self = ends[0].port.self;
 	AWAIT(!ripc__map_next(&ends[1].port.links_by_addr, &(uint32_t){0}));
 	ck_assert_int_lt(connect_to(1, 0), 0);
-	BACKEND->peer_close(&ends[1].port, &ends[1].peers[0]);
+	BACKEND->route.close(&ends[1].port, &ends[1].peers[0]);
 	ends[1].port.self = own;
 	turn_us = 1000;
 	ck_assert_int_eq(connect_to(0, 0), 0);
@@ -534,7 +533,7 @@ START_TEST(bye__finds_no_room)
 	ripc__rdmacm_conn_close(link_of(0, 1)->conn);
 	for (uint32_t turn = 0; !conn->bye_came; turn++) {
 		ck_assert_uint_lt(turn, TURNS);
-		ck_assert_int_eq(BACKEND->poll(&ends[1].port, events, 1), 0);
+		ck_assert_int_eq(BACKEND->datagrams.poll(&ends[1].port, events, 1, false), 0);
 	}
 	ck_assert_uint_ne(conn->state, RDMACM_READY);
 	pass(0, 1);
@@ -547,13 +546,12 @@ END_TEST
 START_TEST(request__leaves_nothing_behind)
 {
 	begin(3);
-	ends[0].port.dev->connections = 1;
+	ends[0].port.dev.connections = 1;
 	ck_assert_int_eq(connect_to(0, 1), 0);
 	ck_assert_int_eq(route(2, 0), -EINPROGRESS);
 	AWAIT(fake_iwarp.n_rejects > 0);
-	BACKEND->peer_close(&ends[2].port, &ends[2].peers[0]);
-	BACKEND->port_close(&ends[2].port);
-	BACKEND->dev_close(&ends[2].dev);
+	BACKEND->route.close(&ends[2].port, &ends[2].peers[0]);
+	BACKEND->net.close(&ends[2].port);
 	n_ends = 2;
 	move();
 	ck_assert(link_of(0, 1)->node.next == &ends[0].port.links);
@@ -571,7 +569,7 @@ START_TEST(partner__has_lost_its_device)
 	pass(0, 1);
 	turn_us = 20000;
 	AWAIT(ends[1].port.due_us == UINT64_MAX); /* nothing else makes it look */
-	ends[1].dev.rdma.is_lost = true;
+	ends[1].port.dev.rdma.is_lost = true;
 	AWAIT(send_one(0, 1) == -ECONNRESET);
 	AWAIT(ends[1].port.n_conns == 0);
 	finish();
@@ -586,13 +584,13 @@ START_TEST(wait_arm__device_was_taken_away)
 	begin(2);
 	ck_assert_int_eq(connect_to(0, 1), 0);
 	ck_assert_int_eq(connect_to(1, 0), 0);
-	AWAIT(BACKEND->wait_arm(&ends[1].port) == 0);
+	AWAIT(BACKEND->net.arm(&ends[1].port) == 0);
 	ck_assert_int_eq(send_one(0, 1), 1); /* the channel is readable */
-	fake_iwarp_take_away(ends[1].dev.rdma.context);
+	fake_iwarp_take_away(ends[1].port.dev.rdma.context);
 	AWAIT(ends[1].port.rdma->is_lost);
 	ends[1].port.armed = false; /* as if the last event had come before */
-	fd.fd = BACKEND->wait_fd(&ends[1].port);
-	AWAIT(BACKEND->wait_arm(&ends[1].port) == 0 && poll(&fd, 1, 0) == 0);
+	fd.fd = ends[1].attr.fd;
+	AWAIT(BACKEND->net.arm(&ends[1].port) == 0 && poll(&fd, 1, 0) == 0);
 	ck_assert_int_eq(send_one(1, 0), -ECONNRESET);
 	fake_iwarp.taken_away = false;
 	finish();
@@ -672,8 +670,7 @@ START_TEST(connections__are_limited)
 	for (; n_ends < ENDS; n_ends++)
 		ck_assert_int_eq(end_open(&ends[n_ends]), 0);
 	options = three;
-	BACKEND->port_close(&ends[0].port);
-	BACKEND->dev_close(&ends[0].dev);
+	BACKEND->net.close(&ends[0].port);
 	ck_assert_int_eq(end_open(&ends[0]), 0);
 	turn_us = 10000; /* who was used a moment ago does not leave */
 	for (uint32_t turn = 0; turn < 2; turn++) {

@@ -46,13 +46,13 @@ START_TEST(peer_open__still_silent)
 	ck_assert_int_eq(ends[0].events[0].status, -ETIMEDOUT);
 	ck_assert_ptr_null(link_of(0, 1)->conn);
 	clock_pass(1000000);
-	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
 	ck_assert_uint_eq(ends[0].port.n_conns, 1);
 	fake_iwarp_give_up();
 	AWAIT(ends[0].port.n_conns == 0);
 	clock_pass(1000000);
-	BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 	ck_assert_int_eq(connect_to(0, 1), 0);
 	pass(0, 1);
 	finish();
@@ -78,9 +78,9 @@ START_TEST(requests__without_end)
 	ends[0].is_stopped = true;
 	AWAIT(fake_iwarp_requests() == 1);
 	fake_iwarp.n_flood = 1000;
-	ck_assert_int_eq(BACKEND->wait_arm(&ends[0].port), -EAGAIN);
+	ck_assert_int_eq(BACKEND->net.arm(&ends[0].port), -EAGAIN);
 	ck_assert_uint_gt(fake_iwarp.n_flood, 900);
-	ck_assert_int_eq(BACKEND->poll(&ends[0].port, events, 1), 0);
+	ck_assert_int_eq(BACKEND->datagrams.poll(&ends[0].port, events, 1, false), 0);
 	ck_assert_uint_gt(fake_iwarp.n_flood, 800);
 	ends[0].is_stopped = false;
 	AWAIT(fake_iwarp.n_flood == 0);

@@ -13,7 +13,9 @@
 
 static void start_read(void)
 {
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+	ck_assert_int_eq(BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+		&(struct ripc__move){.key = key, .mem = ours, .len = 100, .region = region,
+		.cookie = 5}),
 		0);
 }
 
@@ -24,14 +26,18 @@ START_TEST(read__ends_when_the_connection_breaks)
 	begin_open(0, false);
 	fake_iwarp.hold_reads = true;
 	before = ends[0].n_events;
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+	ck_assert_int_eq(BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+		&(struct ripc__move){.key = key, .mem = ours, .len = 100, .region = region,
+		.cookie = 5}),
 		0);
 	fake_iwarp_break();
 	AWAIT(ends[0].n_events > before);
 	ck_assert_int_eq(ends[0].events[before].kind, RIPC_EV_READ);
 	ck_assert_int_lt(ends[0].events[before].status, 0);
 	fake_iwarp.hold_reads = false;
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 6),
+	ck_assert_int_eq(BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+		&(struct ripc__move){.key = key, .mem = ours, .len = 100, .region = region,
+		.cookie = 6}),
 		0);
 	AWAIT(ends[0].n_events > before + 1);
 	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
@@ -49,8 +55,9 @@ START_TEST(read__cannot_be_posted)
 	fake_iwarp_fail(FAKE_POST_SEND, 1, EINVAL);
 	before = ends[0].n_events;
 	for (uint32_t i = 0; i < 2; i++)
-		ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours,
-			100, i), 0);
+		ck_assert_int_eq(BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+			&(struct ripc__move){.key = key, .mem = ours, .len = 100, .region = region,
+			.cookie = i}), 0);
 	AWAIT(ends[0].n_events == before + 2);
 	ck_assert_int_lt(ends[0].events[before].status, 0);
 	ck_assert_int_eq(ends[0].events[before + 1].status, 0);
@@ -84,7 +91,8 @@ START_TEST(mem_revoke__while_it_is_read)
 	begin_open(FAKE_SIW, false);
 	fake_iwarp.late_reads = true;
 	start_read();
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 77), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 77),
+		-EINPROGRESS);
 	await_fence(0, 77);
 	memset(theirs, 9, sizeof(theirs));
 	fake_iwarp_end_reads();
@@ -105,9 +113,9 @@ START_TEST(mem_close__needs_no_fence)
 	start_read();
 	AWAIT(ends[0].n_events == 1);
 	if (_i)
-		ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+		ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_DONE, 1), 0);
 	else
-		ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 1), 0);
+		ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 1), 0);
 	ck_assert(is_same_connection());
 	ck_assert_uint_eq(ends[1].n_events, 0);
 	finish_closed();
@@ -124,8 +132,9 @@ START_TEST(mem_revoke__without_a_connection)
 		AWAIT(ends[1].port.n_conns == 1 && link_of(1, 0)->conn &&
 			link_of(1, 0)->conn->state == RDMACM_CONNECTING &&
 			!link_of(1, 0)->conn->busy);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINVAL);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3), -EINVAL);
 	await_fence(0, 3);
 	finish_closed();
 }
@@ -135,7 +144,8 @@ END_TEST
 START_TEST(port_close__while_fenced)
 {
 	begin_open(FAKE_SIW, false);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
 	finish_closed();
 }
 END_TEST
@@ -145,7 +155,7 @@ START_TEST(mem_close__device_fails)
 {
 	begin_open(0, false);
 	fake_iwarp_fail(FAKE_DEREG_MR, 1, EIO);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 4), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_DONE, 4), -EINPROGRESS);
 	await_fence(0, 4);
 	memset(theirs, 9, sizeof(theirs));
 	start_read();

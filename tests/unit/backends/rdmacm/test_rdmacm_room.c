@@ -87,7 +87,7 @@ START_TEST(connections__one_cannot_be_told)
 	ck_assert(is_there(1));
 	if (_i) {
 		turn_us = 100000;
-		BACKEND->peer_close(&ends[0].port, &ends[0].peers[1]);
+		BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 		ends[0].peers[1].link = NULL;
 		AWAIT(!is_there(1));
 	} else {
@@ -111,7 +111,7 @@ START_TEST(connections__all_are_in_use)
 	begin_hosts(5);
 	for (uint32_t k = 1; k < 4; k++) {
 		ck_assert_int_eq(connect_to(0, k), 0);
-		ck_assert_int_eq(BACKEND->mem_open(&ends[0].dev, &ends[0].peers[k], bytes, 100,
+		ck_assert_int_eq(BACKEND->mem.open(&ends[0].port, &ends[0].peers[k], bytes, 100,
 			false, &key), 0);
 	}
 	turn_us = 5000;
@@ -141,7 +141,7 @@ START_TEST(send__taken_when_there_is_a_connection)
 	AWAIT(ends[1].n_events);
 	ck_assert_int_eq(ends[1].events[0].kind, RIPC_EV_PEER);
 	ck_assert_int_eq(ends[1].events[0].status, 0);
-	ck_assert(BACKEND->peer_matches(&ends[1].port, &ends[1].peers[0], ends[1].events[0].from));
+	ck_assert(BACKEND->route.matches(&ends[1].port, &ends[1].peers[0], ends[1].events[0].from));
 	ck_assert_int_eq(send_one(1, 0), 1);
 	AWAIT(ends[0].n_datagrams == 1);
 	finish();

@@ -110,10 +110,10 @@ START_TEST(addr_choose__other_kind)
 	ck_assert_int_eq(end_open(&ends[1]), 0);
 	n_ends = 2;
 	for (uint32_t i = 0; i < 2; i++) {
-		len = BACKEND->port_addr(&ends[i].port, blob);
-		ck_assert_int_eq(BACKEND->addr_choose(&ends[i].port, blob, (size_t)len, host_ip,
+		len = BACKEND->net.address(&ends[i].port, blob);
+		ck_assert_int_eq(BACKEND->route.choose(&ends[i].port, blob, (size_t)len, host_ip,
 			&addr), 0);
-		ck_assert_int_eq(BACKEND->addr_choose(&ends[!i].port, blob, (size_t)len, host_ip,
+		ck_assert_int_eq(BACKEND->route.choose(&ends[!i].port, blob, (size_t)len, host_ip,
 			&addr), -EHOSTUNREACH);
 	}
 	finish();
@@ -132,7 +132,7 @@ START_TEST(request__other_kind)
 	ends[1].port.self.by_udp = false;
 	ripc__rdmacm_addr_fill(&ends[1].port.self, &addr);
 	ends[1].port.self.by_udp = true;
-	ck_assert_int_eq(BACKEND->peer_open(&ends[0].port, &ends[0].peers[1], &addr),
+	ck_assert_int_eq(BACKEND->route.open(&ends[0].port, &ends[0].peers[1], &addr),
 		-EINPROGRESS);
 	AWAIT(ends[0].n_events > 0);
 	ck_assert_int_eq(ends[0].events[0].kind, RIPC_EV_PEER);
@@ -155,15 +155,15 @@ START_TEST(send__comes_from_the_address)
 	pass(1, 0);
 	ck_assert_int_eq(send_one(0, 1), 1);
 	for (uint32_t i = 0; n == 0 && i < TURNS; i++) {
-		n = BACKEND->poll(&ends[1].port, events, RIPC_EVENTS_MAX);
+		n = BACKEND->datagrams.poll(&ends[1].port, events, RIPC_EVENTS_MAX, false);
 		poll(NULL, 0, 1);
 	}
 	ck_assert_int_eq(n, 1);
 	ck_assert_int_eq(events[0].kind, RIPC_EV_DATAGRAM);
 	ck_assert_uint_eq(events[0].len, 100);
-	ck_assert(BACKEND->peer_matches(&ends[1].port, &ends[1].peers[0], events[0].from));
-	ck_assert_int_eq(BACKEND->peer_open(&ends[1].port, &ends[1].peers[2], events[0].from), 0);
-	BACKEND->release(&ends[1].port, events[0].handle);
+	ck_assert(BACKEND->route.matches(&ends[1].port, &ends[1].peers[0], events[0].from));
+	ck_assert_int_eq(BACKEND->route.open(&ends[1].port, &ends[1].peers[2], events[0].from), 0);
+	BACKEND->datagrams.release(&ends[1].port, events[0].handle);
 	ck_assert_int_eq(send_one(1, 2), 1);
 	AWAIT(ends[0].n_datagrams == 2);
 	ck_assert_ptr_null(link_of(0, 1));
@@ -182,9 +182,9 @@ START_TEST(port_addr__is_gone)
 	begin_udp(1);
 	memcpy(ours_ip, ends[0].port.self.ip, 16);
 	memcpy(ends[0].port.self.ip, not_ours, 16);
-	ck_assert_int_eq(BACKEND->port_addr(&ends[0].port, blob), -EADDRNOTAVAIL);
+	ck_assert_int_eq(BACKEND->net.address(&ends[0].port, blob), -EADDRNOTAVAIL);
 	memcpy(ends[0].port.self.ip, ours_ip, 16);
-	ck_assert_int_eq(BACKEND->port_addr(&ends[0].port, blob), RDMACM_ADDR_LEN);
+	ck_assert_int_eq(BACKEND->net.address(&ends[0].port, blob), RDMACM_ADDR_LEN);
 	finish();
 }
 END_TEST
@@ -198,14 +198,16 @@ static void begin_reading(void)
 	ck_assert_int_eq(connect_to(0, 1), 0);
 	ck_assert_int_eq(connect_to(1, 0), 0);
 	memset(theirs, 7, sizeof(theirs));
-	ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[1], ours, 100, false,
+	ck_assert_int_eq(BACKEND->mem.reg(&ends[0].port, &ends[0].peers[1], ours, 100, false,
 		&region), 0);
 	key = open_theirs(false);
 }
 
 static void read_begin(void)
 {
-	ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[1], &key, 0, ours, 100, 5),
+	ck_assert_int_eq(BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+		&(struct ripc__move){.key = key, .mem = ours, .len = 100, .region = region,
+		.cookie = 5}),
 		0);
 }
 
@@ -226,7 +228,7 @@ static int read_now(void)
 
 static void close_theirs(void)
 {
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_DONE, 1), 0);
 }
 
 /* Now and then something is read, for a minute: by one connection. An idle one ends. */
@@ -362,17 +364,19 @@ START_TEST(connection__in_use_does_not_make_room)
 	for (uint32_t k = 1; k < 4; k++) {
 		ends[k].port.self.ip[15] += (uint8_t)k; /* a host of its own */
 		ck_assert_int_eq(connect_to(k, 0), 0);
-		ck_assert_int_eq(BACKEND->mem_open(&ends[k].dev, &ends[k].peers[0], theirs, 100,
+		ck_assert_int_eq(BACKEND->mem.open(&ends[k].port, &ends[k].peers[0], theirs, 100,
 			false, &keys[k]), 0);
 		ck_assert_int_eq(connect_to(0, k), 0);
-		ck_assert_int_eq(BACKEND->mem_reg(&ends[0].dev, &ends[0].peers[k], into[k], 100,
+		ck_assert_int_eq(BACKEND->mem.reg(&ends[0].port, &ends[0].peers[k], into[k], 100,
 			false, &regions[k]), 0);
 	}
 	for (uint32_t ms = 0; ms < 400; ms++) {
 		for (uint32_t k = 1; k < 4; k++) {
 			if (k < 3 || ms == 200)
-				ck_assert_int_eq(BACKEND->read(&ends[0].port, &ends[0].peers[k],
-					&keys[k], 0, into[k], 100, k), 0);
+				ck_assert_int_eq(BACKEND->remote.move(&ends[0].port,
+					&ends[0].peers[k], &(struct ripc__move){.key = keys[k],
+					.mem = into[k], .len = 100, .region = regions[k],
+					.cookie = k}), 0);
 		}
 		for (uint32_t k = 0; ms < 100 && k < 20; k++)
 			move();
@@ -384,8 +388,9 @@ START_TEST(connection__in_use_does_not_make_room)
 				link_of(0, k)->conn->state == RDMACM_READY);
 	}
 	for (uint32_t k = 1; k < 4; k++) {
-		ck_assert_int_eq(BACKEND->mem_close(&ends[k].dev, &keys[k], 1), 0);
-		BACKEND->mem_dereg(&ends[0].dev, regions[k]);
+		ck_assert_int_eq(BACKEND->mem.close(&ends[k].port, &keys[k], RIPC_CLOSE_DONE, 1),
+			0);
+		BACKEND->mem.dereg(&ends[0].port, regions[k]);
 	}
 	finish();
 }
@@ -409,12 +414,12 @@ START_TEST(flood__holds_up_no_read)
 		for (uint32_t k = 0; k < 4; k++)
 			ck_assert_int_gt(sendto(fd, bytes, sizeof(bytes), 0,
 				(struct sockaddr *)&to, sizeof(struct sockaddr_in)), 0);
-		n = BACKEND->poll(&ends[0].port, events, RIPC_EVENTS_MAX);
+		n = BACKEND->datagrams.poll(&ends[0].port, events, RIPC_EVENTS_MAX, false);
 		for (int k = 0; k < n; k++) {
 			n_reads += events[k].kind == RIPC_EV_READ;
 			n_datagrams += events[k].kind == RIPC_EV_DATAGRAM;
 			if (events[k].kind == RIPC_EV_DATAGRAM)
-				BACKEND->release(&ends[0].port, events[k].handle);
+				BACKEND->datagrams.release(&ends[0].port, events[k].handle);
 		}
 	}
 	ck_assert_uint_eq(n_reads, 1);

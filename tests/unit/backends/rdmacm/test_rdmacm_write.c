@@ -15,7 +15,9 @@
 
 static int start_write(const struct ripc__key *to, uint64_t cookie)
 {
-	return BACKEND->write(&ends[0].port, &ends[0].peers[1], to, 0, ours, 100, cookie);
+	return BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+		&(struct ripc__move){.key = *to, .mem = ours, .len = 100, .region = region,
+		.cookie = cookie, .writes = true});
 }
 
 /* How the write that was started last has ended. */
@@ -43,7 +45,7 @@ START_TEST(write__is_there_when_it_has_ended)
 	ck_assert_int_eq(start_write(&key, 5), 0);
 	ck_assert_int_eq(await_write(5), 0);
 	ck_assert_uint_eq(theirs[99], 7);
-	ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &key, 1), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_DONE, 1), 0);
 	ck_assert(is_same_connection());
 	finish_closed();
 }
@@ -57,12 +59,12 @@ START_TEST(write__is_not_permitted)
 	begin_open(0, true);
 	other = open_theirs(_i != 0);
 	if (_i)
-		ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &other, 1), 0);
+		ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &other, RIPC_CLOSE_DONE, 1), 0);
 	ck_assert_int_eq(start_write(&other, 5), 0);
 	ck_assert_int_eq(await_write(5), -EACCES);
 	ck_assert_uint_eq(theirs[0], 0);
 	if (!_i)
-		ck_assert_int_eq(BACKEND->mem_close(&ends[1].dev, &other, 1), 0);
+		ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &other, RIPC_CLOSE_DONE, 1), 0);
 	ck_assert_int_eq(start_write(&key, 6), 0);
 	ck_assert_int_eq(await_write(6), 0);
 	finish_open();
@@ -83,11 +85,10 @@ END_TEST
 
 START_TEST(write__from_memory_that_is_not_registered)
 {
-	static uint8_t other[100];
-
 	begin_open(0, true);
-	ck_assert_int_eq(BACKEND->write(&ends[0].port, &ends[0].peers[1], &key, 0, other, 100, 5),
-		-EINVAL);
+	ck_assert_int_eq(BACKEND->remote.move(&ends[0].port, &ends[0].peers[1],
+		&(struct ripc__move){.key = key, .mem = ours, .len = 100, .cookie = 5,
+			.writes = true}), -EINVAL);
 	finish_open();
 }
 END_TEST
@@ -126,7 +127,8 @@ END_TEST
 START_TEST(mem_revoke__keeps_the_connection)
 {
 	begin_open(_i ? FAKE_SIW : 0, true);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 77), _i ? -EINPROGRESS : 0);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 77),
+		_i ? -EINPROGRESS : 0);
 	if (_i)
 		await_fence(0, 77);
 	ck_assert(is_same_connection());
@@ -142,7 +144,8 @@ START_TEST(mem_revoke__while_it_is_written)
 	fake_iwarp.late_writes = true;
 	ck_assert_int_eq(start_write(&key, 5), 0);
 	ck_assert_int_eq(await_write(5), 0);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 77), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 77),
+		-EINPROGRESS);
 	turns(LATE / 2);
 	ck_assert_uint_eq(ends[1].n_events, 0);
 	fake_iwarp.late_writes = false;
@@ -161,7 +164,8 @@ START_TEST(mem_revoke__echo_is_late)
 	fake_iwarp.late_writes = fake_iwarp.hold_reads = true;
 	ck_assert_int_eq(start_write(&key, 5), 0);
 	ck_assert_int_eq(await_write(5), 0);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 77), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 77),
+		-EINPROGRESS);
 	turns(LATE);
 	await_fence(0, 77);
 	fake_iwarp.late_writes = fake_iwarp.hold_reads = false;
@@ -180,8 +184,10 @@ START_TEST(mem_revoke__twice)
 	begin_open(FAKE_SIW, true);
 	other = open_theirs(true);
 	fake_iwarp.hold_reads = true;
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 1), -EINPROGRESS);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &other, 2), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 1),
+		-EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &other, RIPC_CLOSE_REVOKE, 2),
+		-EINPROGRESS);
 	fake_iwarp_end_reads();
 	turns(LATE / 2);
 	ck_assert_uint_eq(ends[1].n_events, 1);
@@ -198,7 +204,8 @@ START_TEST(mem_revoke__echo_cannot_be_posted)
 {
 	begin_open(FAKE_SIW, true);
 	fake_iwarp_fail(FAKE_POST_SEND, 1, ENOMEM);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
 	await_fence(0, 3);
 	ck_assert(!is_same_connection());
 	finish_closed();
@@ -210,7 +217,8 @@ START_TEST(mem_revoke__echo_fails)
 {
 	begin_open(FAKE_SIW, true);
 	fake_iwarp.hold_reads = true;
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
 	fake_iwarp_break();
 	await_fence(0, 3);
 	fake_iwarp.hold_reads = false;
@@ -226,7 +234,8 @@ START_TEST(mem_revoke__while_nobody_answers)
 	fake_iwarp.mute = true;
 	fake_iwarp_break();
 	AWAIT(fake_iwarp_requests() > 1 && !link_of(1, 0)->conn->busy);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
 	await_fence(0, 3);
 	ck_assert_uint_eq(ends[1].port.n_conns, 1);
 	finish_closed();
@@ -243,7 +252,8 @@ START_TEST(mem_revoke__while_a_connection_is_asked_for)
 	fake_iwarp.mute = true;
 	fake_iwarp_break();
 	AWAIT(fake_iwarp_requests() > 1 && !link_of(1, 0)->conn->busy);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
 	await_fence(0, 3);
 	fake_iwarp_give_up();
 	pass(1, 0);
@@ -264,7 +274,7 @@ START_TEST(mem_revoke__while_a_request_waits)
 	AWAIT(ends[1].port.n_asking == RIPC__RDMA_THREADS - 1);
 	fake_iwarp_break();
 	AWAIT(link_of(1, 0)->conn && link_of(1, 0)->conn->waits);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3), 0);
 	ck_assert(!link_of(1, 0)->conn->unwanted);
 	finish_closed();
 }
@@ -284,7 +294,8 @@ START_TEST(mem_revoke__while_one_is_accepted)
 	ck_assert_int_eq(route(1, 0), -EINPROGRESS);
 	ck_assert_int_eq(link_of(1, 0)->conn->state, RDMACM_ACCEPTING);
 	key = open_theirs(true);
-	ck_assert_int_eq(BACKEND->mem_revoke(&ends[1].dev, &key, 3), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->mem.close(&ends[1].port, &key, RIPC_CLOSE_REVOKE, 3),
+		-EINPROGRESS);
 	await_fence(0, 3);
 	ends[0].is_stopped = false;
 	AWAIT(ends[1].n_events == 2);

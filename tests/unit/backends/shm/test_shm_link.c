@@ -11,7 +11,7 @@ START_TEST(send__without_a_ring)
 {
 	struct shm_peer peer;
 
-	right.dev.ring_bytes_max = SHM_RING_LEN - 1;
+	right.port.dev.ring_bytes_max = SHM_RING_LEN - 1;
 	route(&left, &right, &peer);
 	for (uint8_t i = 0; i < 200; i++) {
 		ck_assert_int_eq(send_byte(&left, &peer, i), 1);
@@ -19,7 +19,7 @@ START_TEST(send__without_a_ring)
 	}
 	ck_assert_int_eq(peer.out->state, SHM_EARLY);
 	ck_assert_uint_eq(right.port.n_rings, 0);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 }
 END_TEST
 
@@ -42,7 +42,7 @@ static void send_early(struct shm_peer *peer, uint32_t n)
 /* There was no memory for a ring, or no descriptor; later there is. */
 START_TEST(send__ring_at_the_next_try)
 {
-	const uint64_t ring_bytes_max = right.dev.ring_bytes_max;
+	const uint64_t ring_bytes_max = right.port.dev.ring_bytes_max;
 	rlim_t before;
 	struct shm_peer peer;
 	int next = dup(0);
@@ -55,15 +55,15 @@ START_TEST(send__ring_at_the_next_try)
 	send_early(&peer, 20);
 	ck_assert_int_eq(peer.out->state, SHM_EARLY);
 	descriptors_limit(before);
-	right.dev.ring_bytes_max = SHM_RING_LEN - 1;
+	right.port.dev.ring_bytes_max = SHM_RING_LEN - 1;
 	send_early(&peer, 1000);
 	ck_assert_int_eq(peer.out->state, SHM_EARLY);
-	right.dev.ring_bytes_max = ring_bytes_max;
+	right.port.dev.ring_bytes_max = ring_bytes_max;
 	send_early(&peer, 2000);
 	ck_assert_int_eq(peer.out->state, SHM_LINKED);
 	drain_all(&right);
 	expect_way(SHM_BY_RING);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 }
 END_TEST
 
@@ -83,7 +83,7 @@ START_TEST(poll__rings_come_later)
 	ck_assert_uint_eq(right.port.n_rings, 0);
 	ck_assert_int_eq(drain(&right), 0);
 	ck_assert_uint_eq(right.port.n_rings, 1);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 	drain_all(&right);
 	ck_assert_uint_eq(right.port.n_ins, 0);
 
@@ -93,7 +93,7 @@ START_TEST(poll__rings_come_later)
 		ck_assert_int_eq(send_byte(&left, &peer, i), 1);
 		ck_assert_int_eq(drain(&right), 1);
 	}
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 	drain_all(&right);
 	ck_assert_uint_eq(right.port.n_owed, 0);
 }

@@ -19,34 +19,34 @@
 #include "../../../util/process.h"
 #include "shm_sides.h"
 
-START_TEST(dev_open__refuses_wrong_options)
+START_TEST(open__refuses_wrong_options)
 {
 	static const char *const wrong[] = {"", "x", "1,2", "1:", ":1", "-1", "4294967295",
 		"0:1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16"};
 	char why[256] = "", remedy[256] = "";
 	struct ripc__attr attr = {.caps = 99};
-	struct shm_device dev;
+	static struct shm_port port;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct ripc__host host = host_with(wrong[i]);
 
-		ck_assert_int_eq(SHM->dev_open(&dev, &host, &attr), -EINVAL);
-		ck_assert_int_eq(SHM->probe(&host, why, remedy), -EINVAL);
+		ck_assert_int_eq(SHM->net.open(&port, &host, &attr), -EINVAL);
+		ck_assert_int_eq(SHM->net.probe(&host, why, remedy), -EINVAL);
 		ck_assert_uint_eq(attr.caps, 99);
 	}
 }
 END_TEST
 
-START_TEST(dev_open__refuses_an_unknown_host)
+START_TEST(open__refuses_an_unknown_host)
 {
 	struct ripc__host host = host_with(NULL);
 	char why[256] = "", remedy[256] = "";
 	struct ripc__attr attr;
-	struct shm_device dev;
+	static struct shm_port port;
 
 	host.identity = 0;
-	ck_assert_int_eq(SHM->dev_open(&dev, &host, &attr), -ENODEV);
-	ck_assert_int_eq(SHM->probe(&host, why, remedy), -ENODEV);
+	ck_assert_int_eq(SHM->net.open(&port, &host, &attr), -ENODEV);
+	ck_assert_int_eq(SHM->net.probe(&host, why, remedy), -ENODEV);
 	ck_assert_uint_gt(strlen(remedy), 0);
 }
 END_TEST
@@ -55,15 +55,15 @@ START_TEST(uid_admitted__by_option)
 {
 	struct side side;
 
-	ck_assert(ripc__shm_uid_admitted(&left.dev, geteuid()));
-	ck_assert(!ripc__shm_uid_admitted(&left.dev, geteuid() + 1));
+	ck_assert(ripc__shm_uid_admitted(&left.port.dev, geteuid()));
+	ck_assert(!ripc__shm_uid_admitted(&left.port.dev, geteuid() + 1));
 	side_open(&side, "77:78");
-	ck_assert(ripc__shm_uid_admitted(&side.dev, 78));
-	ck_assert(ripc__shm_uid_admitted(&side.dev, geteuid()));
-	ck_assert(!ripc__shm_uid_admitted(&side.dev, 79));
+	ck_assert(ripc__shm_uid_admitted(&side.port.dev, 78));
+	ck_assert(ripc__shm_uid_admitted(&side.port.dev, geteuid()));
+	ck_assert(!ripc__shm_uid_admitted(&side.port.dev, 79));
 	side_close(&side);
 	side_open(&side, "any");
-	ck_assert(ripc__shm_uid_admitted(&side.dev, 79));
+	ck_assert(ripc__shm_uid_admitted(&side.port.dev, 79));
 	side_close(&side);
 }
 END_TEST
@@ -73,11 +73,11 @@ START_TEST(addr_choose__refuses_other_hosts)
 	struct ripc__addr addr = {.len = 1};
 	uint8_t blob[RIPC_ADDR_MAX];
 
-	ck_assert_int_eq(SHM->port_addr(&left.port, blob), SHM_ADDR_LEN);
-	ck_assert_int_eq(SHM->addr_choose(&right.port, blob, SHM_ADDR_LEN, NULL, &addr), 0);
+	ck_assert_int_eq(SHM->net.address(&left.port, blob), SHM_ADDR_LEN);
+	ck_assert_int_eq(SHM->route.choose(&right.port, blob, SHM_ADDR_LEN, NULL, &addr), 0);
 	addr.len = 1;
 	blob[0] ^= 1;
-	ck_assert_int_eq(SHM->addr_choose(&right.port, blob, SHM_ADDR_LEN, NULL, &addr),
+	ck_assert_int_eq(SHM->route.choose(&right.port, blob, SHM_ADDR_LEN, NULL, &addr),
 		-EHOSTUNREACH);
 	ck_assert_uint_eq(addr.len, 1);
 }
@@ -112,7 +112,7 @@ START_TEST(input__nonsense_ends_the_link)
 		ck_assert_int_eq(send_byte(&left, &peer, (uint8_t)i), 1);
 		expect_byte(&right, (uint8_t)i);
 	}
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 }
 END_TEST
 
@@ -197,7 +197,7 @@ START_TEST(out_input__refuses_bad_memory)
 	struct shm_peer peer;
 
 	ripc__shm_addr_fill(&left.port, name, &addr);
-	ck_assert_int_eq(SHM->peer_open(&left.port, &peer, &addr), 0);
+	ck_assert_int_eq(SHM->route.open(&left.port, &peer, &addr), 0);
 	ck_assert_int_eq(send_byte(&left, &peer, 1), 1);
 	fd = accept(listener, NULL, NULL);
 	ck_assert_int_eq(pipe(fds), 0);
@@ -212,7 +212,7 @@ START_TEST(out_input__refuses_bad_memory)
 	send(fd, "what?", 5, 0);
 	ck_assert_int_eq(send_byte(&left, &peer, 3), 1);
 	ck_assert_int_ne(peer.out->state, SHM_LINKED);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
 	close(fd);
@@ -262,13 +262,13 @@ START_TEST(out_input__unwanted_descriptors_are_closed)
 
 	ripc__shm_addr_fill(&left.port, name, &addr);
 	for (size_t len = 0; len <= 8; len += 8) {
-		ck_assert_int_eq(SHM->peer_open(&left.port, &peer, &addr), 0);
+		ck_assert_int_eq(SHM->route.open(&left.port, &peer, &addr), 0);
 		ck_assert_int_eq(send_byte(&left, &peer, 1), 1);
 		fd = accept(listener, NULL, NULL);
 		send_descriptors(fd, len);
 		drain_all(&left);
 		ck_assert(is_closed(fd));
-		SHM->peer_close(&left.port, &peer);
+		SHM->route.close(&left.port, &peer);
 		close(fd);
 		ck_assert_int_eq(descriptors_open(), before);
 	}
@@ -302,12 +302,12 @@ START_TEST(poll__many_senders)
 	ck_assert_uint_eq(right.port.n_rings, N);
 	ck_assert_uint_eq(atomic_load(&right.port.board->crowded), 1);
 	for (int i = 0; i < N; i++) {
-		SHM->peer_close(&sides[i].port, &peers[i]);
+		SHM->route.close(&sides[i].port, &peers[i]);
 		side_close(&sides[i]);
 	}
 	drain_all(&right);
 	ck_assert_uint_eq(right.port.n_rings, 0);
-	ck_assert_uint_eq(right.dev.ring_bytes, 0);
+	ck_assert_uint_eq(right.port.dev.ring_bytes, 0);
 }
 END_TEST
 
@@ -322,14 +322,13 @@ static int polls_until_newcomer(bool poll_all, useconds_t each_takes_us)
 	ck_assert_int_eq(send_byte(&left, &newcomer, 1), 1);
 	right.port.polls = 0;
 	right.port.look = false;
-	if (poll_all)
-		SHM->poll_all(&right.port);
+	right.port.look_all = poll_all;
 	while (got <= polls && polls < 200) {
 		stranger_write(&busy, (uint32_t)polls++, 1);
 		usleep(each_takes_us);
 		got += drain(&right);
 	}
-	SHM->peer_close(&left.port, &newcomer);
+	SHM->route.close(&left.port, &newcomer);
 	close(busy.fd);
 	ripc__shm_segment_unmap(busy.ring, SHM_RING_LEN);
 	return polls;
@@ -366,12 +365,12 @@ START_TEST(poll__bits_that_somebody_clears)
 	for (int i = 0; i < N; i++)
 		ck_assert_int_eq(send_byte(&sides[i], &peers[i], 0), 1);
 	atomic_store(&right.port.bits->rings[0].word, 0);
-	ck_assert_int_eq(SHM->wait_arm(&right.port), -EAGAIN);
+	ck_assert_int_eq(SHM->net.arm(&right.port), -EAGAIN);
 	for (uint32_t polls = 0; polls <= SHM_SCAN_EVERY; polls++)
 		got += drain(&right);
 	ck_assert_int_eq(got, N);
 	for (int i = 0; i < N; i++) {
-		SHM->peer_close(&sides[i].port, &peers[i]);
+		SHM->route.close(&sides[i].port, &peers[i]);
 		side_close(&sides[i]);
 	}
 }
@@ -389,7 +388,7 @@ START_TEST(poll__last_words)
 	for (uint8_t i = 0; i < 10; i++)
 		ck_assert_int_eq(send_byte(&left, &peer, i), 1);
 	ck_assert_int_eq(peer.out->state, SHM_LINKED);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 	for (uint8_t i = 0; i < 10; i++)
 		expect_byte(&right, i);
 	drain_all(&right);
@@ -408,7 +407,7 @@ START_TEST(poll__last_words_taken_back)
 	atomic_store(&stranger.ring->slots[0].word, 0);
 	ck_assert_int_eq(drain(&right), 0);
 	ck_assert_uint_eq(right.port.n_ins, 0);
-	ck_assert_uint_eq(right.dev.ring_bytes, 0);
+	ck_assert_uint_eq(right.port.dev.ring_bytes, 0);
 	ripc__shm_segment_unmap(stranger.ring, SHM_RING_LEN);
 }
 END_TEST
@@ -454,7 +453,7 @@ START_TEST(send__to_who_is_gone)
 		ck_assert_int_eq(send_byte(&left, &peer, 3), -ECONNRESET);
 	ck_assert_int_eq(peer.out->state, SHM_DEAD);
 	ck_assert_int_eq(peer.out->watch.fd, -1);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &peer);
 }
 END_TEST
 
@@ -477,11 +476,11 @@ START_TEST(peer_open__beside_a_dead_route)
 	ck_assert_int_ge(listener, 0);
 	ck_assert_int_eq(send_byte(&left, &peer, 2), -ECONNRESET);
 	ripc__shm_addr_fill(&left.port, name, &addr);
-	ck_assert_int_eq(SHM->peer_open(&left.port, &again, &addr), 0);
+	ck_assert_int_eq(SHM->route.open(&left.port, &again, &addr), 0);
 	ck_assert_int_eq(send_byte(&left, &again, 3), 1);
 	ck_assert_int_eq(again.out->state, SHM_EARLY);
-	SHM->peer_close(&left.port, &again);
-	SHM->peer_close(&left.port, &peer);
+	SHM->route.close(&left.port, &again);
+	SHM->route.close(&left.port, &peer);
 	close(listener);
 }
 END_TEST
@@ -496,19 +495,19 @@ START_TEST(peer_open__names_that_begin_alike)
 	ripc__shm_addr_fill(&left.port, name, &a);
 	name[15] = 1;
 	ripc__shm_addr_fill(&left.port, name, &b);
-	ck_assert_int_eq(SHM->peer_open(&left.port, &first, &a), 0);
-	ck_assert_int_eq(SHM->peer_open(&left.port, &second, &b), 0);
-	ck_assert_int_eq(SHM->peer_open(&left.port, &third, &a), 0);
+	ck_assert_int_eq(SHM->route.open(&left.port, &first, &a), 0);
+	ck_assert_int_eq(SHM->route.open(&left.port, &second, &b), 0);
+	ck_assert_int_eq(SHM->route.open(&left.port, &third, &a), 0);
 	ck_assert_ptr_ne(first.out, second.out);
 	ck_assert_ptr_eq(first.out, third.out);
-	ck_assert(SHM->peer_matches(&left.port, &second, &b));
-	ck_assert(!SHM->peer_matches(&left.port, &second, &a));
-	SHM->peer_close(&left.port, &first);
-	SHM->peer_close(&left.port, &third);
-	ck_assert_int_eq(SHM->peer_open(&left.port, &third, &b), 0);
+	ck_assert(SHM->route.matches(&left.port, &second, &b));
+	ck_assert(!SHM->route.matches(&left.port, &second, &a));
+	SHM->route.close(&left.port, &first);
+	SHM->route.close(&left.port, &third);
+	ck_assert_int_eq(SHM->route.open(&left.port, &third, &b), 0);
 	ck_assert_ptr_eq(second.out, third.out);
-	SHM->peer_close(&left.port, &second);
-	SHM->peer_close(&left.port, &third);
+	SHM->route.close(&left.port, &second);
+	SHM->route.close(&left.port, &third);
 }
 END_TEST
 
@@ -537,7 +536,7 @@ START_TEST(wake__others_sleep_there)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, sleep_there, &seen), 0);
 	while (n_sleepers() < 4)
 		sched_yield();
-	SHM->wake(&left.port);
+	SHM->net.wake(&left.port);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 }
@@ -546,8 +545,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		dev_open__refuses_wrong_options,
-		dev_open__refuses_an_unknown_host,
+		open__refuses_wrong_options,
+		open__refuses_an_unknown_host,
 		uid_admitted__by_option,
 		addr_choose__refuses_other_hosts,
 		input__nonsense_ends_the_link,

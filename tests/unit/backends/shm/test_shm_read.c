@@ -20,7 +20,6 @@
 #define LEN (5u << 20) /* takes several steps */
 
 struct side {
-	struct shm_device dev;
 	struct shm_port port;
 	struct ripc__attr attr;
 	struct shm_peer peer; /* the other side */
@@ -63,8 +62,7 @@ static void side_open(struct side *side)
 		.identity = 7, .share = share, .is_shared = is_shared};
 
 	memset(side, 0, sizeof(*side));
-	ck_assert_int_eq(SHM->dev_open(&side->dev, &host, &side->attr), 0);
-	ck_assert_int_eq(SHM->port_open(&side->dev, &side->port), 0);
+	ck_assert_int_eq(SHM->net.open(&side->port, &host, &side->attr), 0);
 }
 
 static void route(struct side *from, struct side *to)
@@ -72,14 +70,13 @@ static void route(struct side *from, struct side *to)
 	struct ripc__addr addr;
 
 	ripc__shm_addr_fill(&from->port, to->port.name, &addr);
-	ck_assert_int_eq(SHM->peer_open(&from->port, &from->peer, &addr), 0);
+	ck_assert_int_eq(SHM->route.open(&from->port, &from->peer, &addr), 0);
 }
 
 static void side_close(struct side *side)
 {
-	SHM->peer_close(&side->port, &side->peer);
-	SHM->port_close(&side->port);
-	SHM->dev_close(&side->dev);
+	SHM->route.close(&side->port, &side->peer);
+	SHM->net.close(&side->port);
 }
 
 static void *new_buffer(size_t len)
@@ -116,13 +113,15 @@ static struct ripc__key open_key(void *mem, size_t len)
 {
 	struct ripc__key key = {0};
 
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, mem, len, false, &key), 0);
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, mem, len, false, &key), 0);
 	return key;
 }
 
 static void start(const struct ripc__key *key, uint64_t offset, size_t len, uint64_t cookie)
 {
-	ck_assert_int_eq(SHM->read(&reader.port, &reader.peer, key, offset, taken, len, cookie), 0);
+	ck_assert_int_eq(SHM->remote.move(&reader.port, &reader.peer,
+		&(struct ripc__move){.key = *key, .offset = offset, .mem = taken, .len = len,
+		.cookie = cookie}), 0);
 }
 
 /* Polls until a read ends; its status. */
@@ -133,7 +132,7 @@ static int finish(uint64_t cookie)
 
 	for (int polls = 0; n == 0; polls++) {
 		ck_assert_int_lt(polls, 1000);
-		n = SHM->poll(&reader.port, &event, 1);
+		n = SHM->datagrams.poll(&reader.port, &event, 1, false);
 	}
 	ck_assert_int_eq(event.kind, RIPC_EV_READ);
 	ck_assert_uint_eq(event.cookie, cookie);
@@ -152,7 +151,7 @@ START_TEST(read__a_large_range)
 
 	ck_assert_int_eq(read_all(&key, 0, LEN - 100), 0);
 	ck_assert_mem_eq(taken, given + 100, LEN - 100);
-	ck_assert_int_eq(SHM->mem_close(&holder.dev, &key, 0), 0);
+	ck_assert_int_eq(SHM->mem.close(&holder.port, &key, RIPC_CLOSE_DONE, 0), 0);
 }
 END_TEST
 
@@ -178,11 +177,11 @@ START_TEST(read__goes_in_steps)
 	struct ripc__event event;
 
 	start(&key, 0, LEN, 1);
-	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
-	ck_assert_int_eq(SHM->wait_arm(&reader.port), -EAGAIN);
+	ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &event, 1, false), 0);
+	ck_assert_int_eq(SHM->net.arm(&reader.port), -EAGAIN);
 	ck_assert_int_eq(finish(1), 0);
-	ck_assert_int_eq(SHM->wait_arm(&reader.port), 0);
-	SHM->mem_close(&holder.dev, &key, 0);
+	ck_assert_int_eq(SHM->net.arm(&reader.port), 0);
+	SHM->mem.close(&holder.port, &key, RIPC_CLOSE_DONE, 0);
 }
 END_TEST
 
@@ -193,8 +192,8 @@ START_TEST(mem_close__in_the_middle)
 	struct ripc__event event;
 
 	start(&key, 0, LEN, 1);
-	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
-	ck_assert_int_eq(SHM->mem_close(&holder.dev, &key, 0), 0);
+	ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &event, 1, false), 0);
+	ck_assert_int_eq(SHM->mem.close(&holder.port, &key, RIPC_CLOSE_DONE, 0), 0);
 	ck_assert_int_eq(finish(1), -EACCES);
 }
 END_TEST
@@ -205,10 +204,10 @@ START_TEST(port_close__in_the_middle)
 	struct ripc__event event;
 
 	start(&key, 0, LEN, 1);
-	ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+	ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &event, 1, false), 0);
 	side_close(&holder);
 	ck_assert_int_lt(finish(1), 0);
-	SHM->peer_close(&reader.port, &reader.peer);
+	SHM->route.close(&reader.port, &reader.peer);
 	side_open(&holder);
 	route(&holder, &reader);
 	key = open_key(given, LEN);
@@ -224,15 +223,16 @@ START_TEST(mem_open__what_is_shown)
 	struct ripc__key key = {1, 2};
 	void *small = new_buffer(1000);
 
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, small, 1000, false, &key),
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, small, 1000, false, &key),
 		-EINVAL);
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, foreign, 100, false, &key),
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, foreign, 100, false, &key),
 		-EINVAL);
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, 2 * LEN, false, &key),
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, given, 2 * LEN, false, &key),
 		-EINVAL);
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, LEN, true, &key), -EACCES);
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, given, LEN, true, &key),
+		-EACCES);
 	holder.peer.out->uid = geteuid() + 1;
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, LEN, false, &key),
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, given, LEN, false, &key),
 		-EACCES);
 	ck_assert_uint_eq(key.address, 1);
 	ck_assert_uint_eq(key.key, 2);
@@ -247,19 +247,19 @@ START_TEST(mem_open__limits)
 
 	for (uint32_t i = 0; i < SHM_KEYS; i++)
 		keys[i] = open_key(given, i + 1);
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, given, 1, false, &key), -EAGAIN);
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, given, 1, false, &key), -EAGAIN);
 	for (uint32_t i = 0; i < SHM_KEYS; i++)
-		ck_assert_int_eq(SHM->mem_close(&holder.dev, &keys[i], 0), 0);
+		ck_assert_int_eq(SHM->mem.close(&holder.port, &keys[i], RIPC_CLOSE_DONE, 0), 0);
 	keys[0] = open_key(given, 1);
 	for (uint32_t i = 1; i < SHM_SLABS; i++) {
 		buffers[i] = new_buffer(1 << 20);
 		keys[i] = open_key(buffers[i], 1 << 20);
 	}
 	buffers[0] = new_buffer(1 << 20);
-	ck_assert_int_eq(SHM->mem_open(&holder.dev, &holder.peer, buffers[0], 1, false, &key),
+	ck_assert_int_eq(SHM->mem.open(&holder.port, &holder.peer, buffers[0], 1, false, &key),
 		-EAGAIN);
 	/* The place of one that nobody reads goes to another. */
-	ck_assert_int_eq(SHM->mem_close(&holder.dev, &keys[3], 0), 0);
+	ck_assert_int_eq(SHM->mem.close(&holder.port, &keys[3], RIPC_CLOSE_DONE, 0), 0);
 	memset(buffers[0], 9, 100);
 	key = open_key(buffers[0], 100);
 	ck_assert_int_eq(read_all(&key, 0, 100), 0);
@@ -288,11 +288,11 @@ START_TEST(pool_free__reader_lets_go)
 
 	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
 	ck_assert_uint_eq(n_mapped(), 1);
-	SHM->mem_close(&holder.dev, &key, 0);
+	SHM->mem.close(&holder.port, &key, RIPC_CLOSE_DONE, 0);
 	ck_assert_int_eq(ripc__pool_free(pool, given), 0);
 	key = open_key(other, 1 << 20);
 	for (int polls = 0; polls < 200; polls++)
-		ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+		ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &event, 1, false), 0);
 	ck_assert_uint_eq(n_mapped(), 1);
 	ck_assert_int_eq(read_all(&key, 0, 1 << 20), 0);
 }
@@ -342,7 +342,7 @@ START_TEST(read__from_an_impostor)
 	ck_assert_int_eq(ripc__shm_send_memory(fd, SHM_SLAB, 0, 4096, table_fd), 0);
 	ck_assert_int_eq(ripc__shm_send_memory(fd, SHM_TABLE, 0, SHM_TABLE_LEN, table_fd), 0);
 	for (int polls = 0; polls < 200; polls++)
-		ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
+		ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &event, 1, false), 0);
 	ck_assert_uint_eq(reader.port.n_ins, 1);
 	close(fd);
 	close(table_fd);
@@ -360,16 +360,16 @@ START_TEST(map__behind_a_wake_up)
 	uint32_t asleep;
 
 	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
-	ck_assert_int_eq(SHM->wait_arm(&reader.port), 0);
+	ck_assert_int_eq(SHM->net.arm(&reader.port), 0);
 	asleep = atomic_load(&reader.port.board->asleep);
 	ck_assert_int_eq(ripc__shm_send_wake(holder.peer.out->watch.fd), 0);
 	memset(other, 5, len);
 	key = open_key(other, len);
-	ck_assert_int_eq(SHM->map(&reader.port, &reader.peer, &key, len, &mapping), 0);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, len, &mapping), 0);
 	ck_assert_mem_eq(mapping.mem, other, len);
 	/* Who sleeps can be woken again. */
 	ck_assert_uint_ne(atomic_load(&reader.port.board->asleep), asleep);
-	SHM->unmap(&reader.port, mapping.handle);
+	SHM->remote.unmap(&reader.port, mapping.handle);
 }
 END_TEST
 
@@ -381,8 +381,8 @@ static struct ripc__mapping hand(uint64_t cookie)
 
 	/* The reader gets to know the holder by a read. */
 	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
-	ck_assert_int_eq(SHM->map(&reader.port, &reader.peer, &key, LEN, &mapping), 0);
-	ck_assert_int_eq(SHM->mem_hand(&holder.dev, &key, cookie), -EINPROGRESS);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, LEN, &mapping), 0);
+	ck_assert_int_eq(SHM->mem.close(&holder.port, &key, RIPC_CLOSE_HAND, cookie), -EINPROGRESS);
 	ck_assert(holder.port.clock_runs);
 	return mapping;
 }
@@ -395,9 +395,9 @@ START_TEST(clock_strike__holder_in_this_process)
 
 	ripc__shm_clock_strike(&holder.port);
 	ck_assert(holder.port.clock_runs);
-	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 0);
-	SHM->unmap(&reader.port, mapping.handle);
-	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 0);
+	SHM->remote.unmap(&reader.port, mapping.handle);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
 	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
 	ripc__shm_clock_strike(&holder.port);
 	ck_assert(!holder.port.clock_runs);
@@ -412,14 +412,14 @@ START_TEST(clock_strike__holder_is_dead)
 
 	holder.peer.out->is_self = false; /* a process cannot see its own locks */
 	ripc__shm_clock_strike(&holder.port);
-	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
 	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
 	ck_assert_uint_eq(event.cookie, 3);
 	ck_assert_int_eq(holder.peer.out->state, SHM_DEAD);
-	ck_assert_int_eq(SHM->send(&holder.port, &holder.peer, &(struct ripc__tx){
+	ck_assert_int_eq(SHM->datagrams.send(&holder.port, &holder.peer, &(struct ripc__tx){
 		&(struct iovec){given, 10}, 1, 10}, 1), -ECONNRESET);
 	ck_assert_mem_eq(mapping.mem, given, LEN);
-	SHM->unmap(&reader.port, mapping.handle);
+	SHM->remote.unmap(&reader.port, mapping.handle);
 }
 END_TEST
 
@@ -435,8 +435,8 @@ static void poll_both(void)
 	struct ripc__event event;
 
 	for (int polls = 0; polls < 200; polls++) {
-		ck_assert_int_eq(SHM->poll(&reader.port, &event, 1), 0);
-		ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 0);
+		ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &event, 1, false), 0);
+		ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 0);
 	}
 }
 
@@ -455,8 +455,8 @@ START_TEST(import__of_nothing)
 	poll_both();
 	ck_assert_uint_eq(n_mapped(), 1);
 	ck_assert_mem_eq(mapping.mem, given, LEN);
-	SHM->unmap(&reader.port, mapping.handle);
-	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	SHM->remote.unmap(&reader.port, mapping.handle);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
 	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
 	close(fd);
 }
@@ -478,8 +478,8 @@ START_TEST(import__without_descriptors)
 	key = open_key(other, len);
 	ck_assert_int_eq(read_all(&key, 0, len), 0);
 	ck_assert_mem_eq(taken, other, len);
-	SHM->unmap(&reader.port, mapping.handle);
-	ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+	SHM->remote.unmap(&reader.port, mapping.handle);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
 	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
 }
 END_TEST
@@ -493,7 +493,7 @@ static void *sleep_again_and_again(void *arg)
 	bool goes_on = true;
 
 	while (goes_on) {
-		SHM->wait(&holder.port);
+		SHM->net.wait(&holder.port);
 		pthread_mutex_lock(&lock);
 		goes_on = sleeps;
 		pthread_mutex_unlock(&lock);
@@ -506,7 +506,7 @@ static void sleep_end(pthread_t thread)
 	pthread_mutex_lock(&lock);
 	sleeps = false;
 	pthread_mutex_unlock(&lock);
-	SHM->wake(&holder.port);
+	SHM->net.wake(&holder.port);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
@@ -527,9 +527,9 @@ START_TEST(wait__while_memory_is_handed)
 		ripc__shm_out_cut(&holder.port, holder.peer.out);
 		pthread_mutex_unlock(&lock);
 		sleep_end(thread);
-		ck_assert_int_eq(SHM->poll(&holder.port, &event, 1), 1);
+		ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
 		ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
-		SHM->unmap(&reader.port, mapping.handle);
+		SHM->remote.unmap(&reader.port, mapping.handle);
 	}
 }
 END_TEST
@@ -553,7 +553,7 @@ START_TEST(import__too_many_bytes)
 	struct ripc__key key = open_key(given, LEN);
 	int fd = make_slab(len);
 
-	reader.dev.host.memory = 5 * len;
+	reader.port.dev.host.memory = 5 * len;
 	ck_assert_int_eq(read_all(&key, 0, LEN), -EACCES);
 	ck_assert_uint_eq(n_mapped(), 0);
 	for (uint32_t at = 10; at < 20; at++)
@@ -583,7 +583,7 @@ static int map_another(int fd, uint64_t serial, struct ripc__mapping *mapping)
 	exports->table->entries[key.address].len = 4096;
 	atomic_store(&exports->table->entries[key.address].key, key.key);
 	atomic_store(&exports->claims->keys[key.address], 0);
-	return SHM->map(&reader.port, &reader.peer, &key, 4096, mapping);
+	return SHM->remote.map(&reader.port, &reader.peer, &key, 4096, mapping);
 }
 
 /* What we hold of slabs that were replaced counts as long as we hold it, and no longer. */
@@ -599,14 +599,15 @@ START_TEST(import__too_many_held)
 		ck_assert_int_eq(map_another(fd, serial++, &mappings[i]), 0);
 	ck_assert_int_eq(map_another(fd, serial++, &mappings[n]), -EACCES);
 	ck_assert_uint_eq(reader.port.n_imports, SHM_SLABS);
-	SHM->unmap(&reader.port, mappings[0].handle);
+	SHM->remote.unmap(&reader.port, mappings[0].handle);
 	ck_assert_int_eq(map_another(fd, serial++, &mappings[0]), 0);
 	side_close(&holder);
 	while (reader.port.n_ins)
-		ck_assert_int_eq(SHM->poll(&reader.port, &(struct ripc__event){0}, 1), 0);
+		ck_assert_int_eq(SHM->datagrams.poll(&reader.port, &(struct ripc__event){0}, 1,
+			false), 0);
 	ck_assert_uint_eq(reader.port.n_imports, n);
 	for (int i = 0; i < n; i++)
-		SHM->unmap(&reader.port, mappings[i].handle);
+		SHM->remote.unmap(&reader.port, mappings[i].handle);
 	ck_assert_uint_eq(reader.port.n_imports, 0);
 	ck_assert_uint_eq(reader.port.import_bytes, 0);
 	side_open(&holder);

@@ -15,7 +15,6 @@
 #define FILES 300u
 #define MOST  (FILES / 3)
 
-static struct shm_device dev;
 static struct shm_port port;
 static struct shm_in ins[FILES];
 static uint32_t n_entered;
@@ -23,8 +22,7 @@ static uint32_t n_entered;
 static void set_up(void)
 {
 	descriptors_limit(FILES);
-	dev = (struct shm_device){.ring_bytes_max = UINT64_MAX};
-	port = (struct shm_port){.dev = &dev};
+	port = (struct shm_port){.dev.ring_bytes_max = UINT64_MAX};
 	ripc__map_init(&port.holders, 1);
 	n_entered = 0;
 }
@@ -126,18 +124,18 @@ END_TEST
 
 START_TEST(take__rings)
 {
-	dev.ring_bytes_max = 9 * SHM_RING_LEN;
+	port.dev.ring_bytes_max = 9 * SHM_RING_LEN;
 	ck_assert_int_eq(enter(1, geteuid()), 0);
 	ck_assert_int_eq(enter(2, geteuid()), 0);
 	for (int i = 0; i < 5; i++) {
 		ck_assert(ripc__shm_share_left(&port, &ins[0], SHM_SHARE_RINGS));
 		ripc__shm_share_take(&ins[0], SHM_SHARE_RINGS, 1);
-		dev.ring_bytes += SHM_RING_LEN;
+		port.dev.ring_bytes += SHM_RING_LEN;
 	}
 	ck_assert(!ripc__shm_share_left(&port, &ins[0], SHM_SHARE_RINGS));
 	ck_assert(ripc__shm_share_left(&port, &ins[1], SHM_SHARE_RINGS));
 	ripc__shm_share_take(&ins[0], SHM_SHARE_RINGS, -1);
-	dev.ring_bytes -= SHM_RING_LEN;
+	port.dev.ring_bytes -= SHM_RING_LEN;
 	ck_assert(ripc__shm_share_left(&port, &ins[0], SHM_SHARE_RINGS));
 }
 END_TEST

@@ -84,7 +84,7 @@ static void set_up(void)
 	refused.level = refused.name = -1;
 }
 
-START_TEST(dev_open__refuses_wrong_options)
+START_TEST(open__refuses_wrong_options)
 {
 	static const char *const wrong[][3] = {
 		{"udp.port", "65536"}, {"udp.port", "x"}, {"udp.rcvbuf", "9999999999"},
@@ -92,14 +92,14 @@ START_TEST(dev_open__refuses_wrong_options)
 	};
 	struct ripc__attr attr = {.caps = 99};
 	char why[256] = "", remedy[256] = "";
-	struct udp_device dev;
+	static struct udp_port port;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct ripc__host host = pair_host(wrong[i]);
 
-		ck_assert_int_eq(UDP->dev_open(&dev, &host, &attr), -EINVAL);
+		ck_assert_int_eq(UDP->net.open(&port, &host, &attr), -EINVAL);
 		ck_assert_uint_eq(attr.caps, 99);
-		ck_assert_int_eq(UDP->probe(&host, why, remedy), -EINVAL);
+		ck_assert_int_eq(UDP->net.probe(&host, why, remedy), -EINVAL);
 		ck_assert_uint_gt(strlen(why), 0);
 		ck_assert_uint_gt(strlen(remedy), 0);
 	}
@@ -112,14 +112,14 @@ START_TEST(probe__says_why_not)
 	char why[256] = "", remedy[256] = "";
 
 	socket_error = EMFILE;
-	ck_assert_int_eq(UDP->probe(&host, why, remedy), -EMFILE);
+	ck_assert_int_eq(UDP->net.probe(&host, why, remedy), -EMFILE);
 	ck_assert_ptr_nonnull(strstr(why, strerror(EMFILE)));
 	ck_assert_ptr_nonnull(strstr(remedy, "ulimit -n"));
 }
 END_TEST
 
 /* What was granted, as the kernel counts it: twice what was asked for. */
-START_TEST(dev_open__tells_the_receive_buffer)
+START_TEST(open__tells_the_receive_buffer)
 {
 	static const char *const options[] = {"udp.rcvbuf", "50000", NULL};
 	struct udp_side side;
@@ -130,12 +130,11 @@ START_TEST(dev_open__tells_the_receive_buffer)
 	ck_assert_int_eq(getsockopt(side.port.fd, SOL_SOCKET, SO_RCVBUF, &granted, &size), 0);
 	ck_assert_int_eq(granted, 100000);
 	ck_assert_uint_eq(side.attr.receive_buffer, 100000);
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
-START_TEST(port_open__takes_the_port_of_the_option)
+START_TEST(open__takes_the_port_of_the_option)
 {
 	struct udp_side first, second;
 	uint8_t blob[RIPC_ADDR_MAX];
@@ -146,19 +145,16 @@ START_TEST(port_open__takes_the_port_of_the_option)
 	udp_side_open(&first, NULL);
 	snprintf(number, sizeof(number), "%u", first.port.number);
 	memset(&second, 0, sizeof(second));
-	ck_assert_int_eq(UDP->dev_open(&second.dev, &host, &second.attr), 0);
-	ck_assert_int_eq(UDP->port_open(&second.dev, &second.port), -EADDRINUSE);
-	UDP->port_close(&first.port);
-	ck_assert_int_eq(UDP->port_open(&second.dev, &second.port), 0);
-	ck_assert_int_eq(UDP->port_addr(&second.port, blob), 4);
+	ck_assert_int_eq(UDP->net.open(&second.port, &host, &second.attr), -EADDRINUSE);
+	UDP->net.close(&first.port);
+	ck_assert_int_eq(UDP->net.open(&second.port, &host, &second.attr), 0);
+	ck_assert_int_eq(UDP->net.address(&second.port, blob), 4);
 	ck_assert_uint_eq(blob[2] | blob[3] << 8, first.port.number);
-	UDP->port_close(&second.port);
-	UDP->dev_close(&first.dev);
-	UDP->dev_close(&second.dev);
+	UDP->net.close(&second.port);
 }
 END_TEST
 
-START_TEST(port_open__without_v6)
+START_TEST(open__without_v6)
 {
 	static const uint8_t v6[16] = {[15] = 1}, other[16] = {[10] = 0xff, 0xff, 127, 0, 0, 2};
 	static const uint8_t blob[4] = {1, 0, 1, 0};
@@ -169,24 +165,24 @@ START_TEST(port_open__without_v6)
 	without_v6 = true;
 	udp_pair_open(&left, &right, NULL);
 	ck_assert_int_eq(left.port.family, AF_INET);
-	ck_assert_int_eq(UDP->addr_choose(&left.port, blob, 4, v6, &addr), -EAFNOSUPPORT);
+	ck_assert_int_eq(UDP->route.choose(&left.port, blob, 4, v6, &addr), -EAFNOSUPPORT);
 	ck_assert_int_eq(udp_post(&left, 1400, 60), 60);
 	udp_expect(&right, 1400, 60);
 	/* Asked at another address: the answer comes from there. */
 	udp_side_addr(&right, other, &addr);
-	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+	ck_assert_int_eq(UDP->route.open(&left.port, &left.peer, &addr), 0);
 	ck_assert_int_eq(udp_post(&left, 70, 1), 1);
-	ck_assert_int_eq(UDP->poll(&right.port, &event, 1), 1);
-	ck_assert_int_eq(UDP->peer_open(&right.port, &right.peer, event.from), 0);
+	ck_assert_int_eq(UDP->datagrams.poll(&right.port, &event, 1, false), 1);
+	ck_assert_int_eq(UDP->route.open(&right.port, &right.peer, event.from), 0);
 	ck_assert(right.peer.pinned);
-	UDP->release(&right.port, event.handle);
+	UDP->datagrams.release(&right.port, event.handle);
 	ck_assert_int_eq(udp_post(&right, 1000, 1), 1);
-	ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 1);
-	ck_assert(UDP->peer_matches(&left.port, &left.peer, event.from));
-	UDP->release(&left.port, event.handle);
-	UDP->wake(&left.port);
-	UDP->wait(&left.port);
-	ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 0);
+	ck_assert_int_eq(UDP->datagrams.poll(&left.port, &event, 1, false), 1);
+	ck_assert(UDP->route.matches(&left.port, &left.peer, event.from));
+	UDP->datagrams.release(&left.port, event.handle);
+	UDP->net.wake(&left.port);
+	UDP->net.wait(&left.port);
+	ck_assert_int_eq(UDP->datagrams.poll(&left.port, &event, 1, false), 0);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -200,8 +196,8 @@ START_TEST(peer_open__out_of_descriptors)
 	udp_pair_open(&left, &right, NULL);
 	udp_side_addr(&right, localhost, &addr);
 	socket_error = EMFILE;
-	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
-	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1232);
+	ck_assert_int_eq(UDP->route.open(&left.port, &left.peer, &addr), 0);
+	ck_assert_uint_eq(UDP->route.mtu(&left.port, &left.peer), 1232);
 	ck_assert_int_eq(udp_post(&left, 1232, 1), 1);
 	udp_expect(&right, 1232, 1);
 	udp_pair_close(&left, &right);
@@ -217,14 +213,14 @@ START_TEST(peer_open__without_an_mtu)
 	refused.level = IPPROTO_IP;
 	refused.name = IP_MTU;
 	udp_pair_open(&left, &right, NULL);
-	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1232);
+	ck_assert_uint_eq(UDP->route.mtu(&left.port, &left.peer), 1232);
 	ck_assert(!left.peer.pinned);
 	ck_assert_int_eq(udp_post(&left, 1232, 3), 3);
 	udp_expect(&right, 1232, 3);
 	/* The address to send from is still found: it is named only where it is another one. */
 	udp_side_addr(&right, localhost, &addr);
 	memcpy(addr.blob + offsetof(struct udp_addr, local), localhost, sizeof(localhost));
-	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+	ck_assert_int_eq(UDP->route.open(&left.port, &left.peer, &addr), 0);
 	ck_assert(!left.peer.pinned);
 	udp_pair_close(&left, &right);
 }
@@ -232,19 +228,18 @@ END_TEST
 
 /* ---- options of sockets that a kernel may not have ---------------------------------------- */
 
-/* Opens and closes a device and a port; returns what opening said. */
+/* Opens and closes a port; returns what opening said. */
 static int open_and_close(void)
 {
 	struct ripc__host host = pair_host(NULL);
 	struct ripc__attr attr;
-	struct udp_device dev;
 	struct udp_port port;
-	int error = UDP->dev_open(&dev, &host, &attr);
+	int error;
 
 	memset(&port, 0, sizeof(port));
-	error = error ? error : UDP->port_open(&dev, &port);
+	error = UDP->net.open(&port, &host, &attr);
 	if (!error)
-		UDP->port_close(&port);
+		UDP->net.close(&port);
 	return error;
 }
 
@@ -258,7 +253,7 @@ static int next_descriptor(void)
 	return fd;
 }
 
-START_TEST(port_open__without_an_option_that_it_needs)
+START_TEST(open__without_an_option_that_it_needs)
 {
 	static const struct {
 		int level, name;
@@ -282,7 +277,7 @@ START_TEST(port_open__without_an_option_that_it_needs)
 }
 END_TEST
 
-START_TEST(port_open__without_an_option_that_only_helps)
+START_TEST(open__without_an_option_that_only_helps)
 {
 	static const struct {
 		int level, name;
@@ -315,7 +310,7 @@ START_TEST(probe__says_what_is_less_than_it_could_be)
 	refused.level = SOL_SOCKET;
 	refused.name = SO_RCVBUF;
 	without_v6 = true;
-	ck_assert_int_eq(UDP->probe(&host, why, remedy), 0);
+	ck_assert_int_eq(UDP->net.probe(&host, why, remedy), 0);
 	ck_assert_ptr_nonnull(strstr(why, "IPv6 is off"));
 	ck_assert_ptr_nonnull(strstr(remedy, "net.core.rmem_max"));
 }
@@ -331,12 +326,11 @@ START_TEST(wake__that_cannot_be_sent)
 	udp_side_open(&side, NULL);
 	ck_assert_int_eq(getsockopt(side.port.fd, SOL_SOCKET, SO_RCVTIMEO, &before, &len), 0);
 	mute = true;
-	UDP->wake(&side.port);
+	UDP->net.wake(&side.port);
 	ck_assert_int_eq(getsockopt(side.port.fd, SOL_SOCKET, SO_RCVTIMEO, &after, &len), 0);
 	ck_assert(timercmp(&after, &before, <));
 	ck_assert(timerisset(&after));
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
@@ -345,15 +339,15 @@ int main(void)
 	TCase *tcase = tcase_create("udp");
 
 	tcase_add_checked_fixture(tcase, set_up, NULL);
-	tcase_add_test(tcase, dev_open__refuses_wrong_options);
+	tcase_add_test(tcase, open__refuses_wrong_options);
 	tcase_add_test(tcase, probe__says_why_not);
-	tcase_add_test(tcase, dev_open__tells_the_receive_buffer);
-	tcase_add_test(tcase, port_open__takes_the_port_of_the_option);
-	tcase_add_test(tcase, port_open__without_v6);
+	tcase_add_test(tcase, open__tells_the_receive_buffer);
+	tcase_add_test(tcase, open__takes_the_port_of_the_option);
+	tcase_add_test(tcase, open__without_v6);
 	tcase_add_test(tcase, peer_open__out_of_descriptors);
 	tcase_add_test(tcase, peer_open__without_an_mtu);
-	tcase_add_test(tcase, port_open__without_an_option_that_it_needs);
-	tcase_add_test(tcase, port_open__without_an_option_that_only_helps);
+	tcase_add_test(tcase, open__without_an_option_that_it_needs);
+	tcase_add_test(tcase, open__without_an_option_that_only_helps);
 	tcase_add_test(tcase, probe__says_what_is_less_than_it_could_be);
 	tcase_add_test(tcase, wake__that_cannot_be_sent);
 	return suite_finish("udp", tcase);

@@ -41,14 +41,13 @@ START_TEST(addr_choose__hosts)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		parse_host(cases[i].host, host);
 		memset(&addr, 0, sizeof(addr));
-		ck_assert_int_eq(UDP->addr_choose(&side.port, blob, 4, host, &addr), cases[i].rc);
+		ck_assert_int_eq(UDP->route.choose(&side.port, blob, 4, host, &addr), cases[i].rc);
 		if (cases[i].rc == 0)
 			ck_assert_mem_eq(addr.host, host, 16);
 		else
 			ck_assert_uint_eq(addr.len, 0);
 	}
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
@@ -61,15 +60,14 @@ START_TEST(addr_choose__blobs)
 
 	udp_side_open(&side, NULL);
 	for (size_t i = 0; i < 4; i++)
-		ck_assert_int_eq(UDP->addr_choose(&side.port, wrong[i], 4, localhost, &addr),
+		ck_assert_int_eq(UDP->route.choose(&side.port, wrong[i], 4, localhost, &addr),
 			-EBADMSG);
-	ck_assert_int_eq(UDP->addr_choose(&side.port, right, 3, localhost, &addr), -EBADMSG);
-	ck_assert_int_eq(UDP->addr_choose(&side.port, right, 5, localhost, &addr), -EBADMSG);
-	ck_assert_int_eq(UDP->addr_choose(&side.port, right, 0, localhost, &addr), -EBADMSG);
+	ck_assert_int_eq(UDP->route.choose(&side.port, right, 3, localhost, &addr), -EBADMSG);
+	ck_assert_int_eq(UDP->route.choose(&side.port, right, 5, localhost, &addr), -EBADMSG);
+	ck_assert_int_eq(UDP->route.choose(&side.port, right, 0, localhost, &addr), -EBADMSG);
 	ck_assert_uint_eq(addr.len, 0);
-	ck_assert_int_eq(UDP->addr_choose(&side.port, right, 4, localhost, &addr), 0);
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	ck_assert_int_eq(UDP->route.choose(&side.port, right, 4, localhost, &addr), 0);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
@@ -111,21 +109,21 @@ START_TEST(peer_matches__compares_all)
 	memcpy(&own.at.sin6_addr, localhost, 16);
 	peer.to = own.at;
 	ripc__udp_addr_fill(&addr, &own);
-	ck_assert(UDP->peer_matches(NULL, &peer, &addr));
+	ck_assert(UDP->route.matches(NULL, &peer, &addr));
 	own.local.s6_addr[3] = 7; /* which of our addresses was asked does not matter */
 	ripc__udp_addr_fill(&addr, &own);
-	ck_assert(UDP->peer_matches(NULL, &peer, &addr));
+	ck_assert(UDP->route.matches(NULL, &peer, &addr));
 	peer.to.sin6_port++;
-	ck_assert(!UDP->peer_matches(NULL, &peer, &addr));
+	ck_assert(!UDP->route.matches(NULL, &peer, &addr));
 	peer.to = own.at;
 	peer.to.sin6_addr.s6_addr[15]++;
-	ck_assert(!UDP->peer_matches(NULL, &peer, &addr));
+	ck_assert(!UDP->route.matches(NULL, &peer, &addr));
 	peer.to = own.at;
 	peer.to.sin6_scope_id++;
-	ck_assert(!UDP->peer_matches(NULL, &peer, &addr));
+	ck_assert(!UDP->route.matches(NULL, &peer, &addr));
 	peer.to = own.at;
 	addr.len--;
-	ck_assert(!UDP->peer_matches(NULL, &peer, &addr));
+	ck_assert(!UDP->route.matches(NULL, &peer, &addr));
 }
 END_TEST
 
@@ -134,7 +132,7 @@ START_TEST(peer_open__loopback_takes_the_longest)
 	struct udp_side left, right;
 
 	udp_pair_open(&left, &right, NULL);
-	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 65507);
+	ck_assert_uint_eq(UDP->route.mtu(&left.port, &left.peer), 65507);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -166,9 +164,8 @@ START_TEST(peer_open__no_route)
 	udp_side_open(&side, NULL);
 	parse_host("::ffff:192.0.2.1", host);
 	udp_side_addr(&side, host, &addr);
-	ck_assert_int_eq(UDP->peer_open(&side.port, &side.peer, &addr), -ENETUNREACH);
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	ck_assert_int_eq(UDP->route.open(&side.port, &side.peer, &addr), -ENETUNREACH);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
@@ -181,14 +178,14 @@ START_TEST(peer_mtu__shrinks_with_the_route)
 	udp_pair_open(&left, &right, NULL);
 	set_lo(9000);
 	ck_assert_int_eq(udp_post(&left, 20000, 1), -EMSGSIZE);
-	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 9000 - 28);
+	ck_assert_uint_eq(UDP->route.mtu(&left.port, &left.peer), 9000 - 28);
 	ck_assert_int_eq(udp_post(&left, 8972, 7), 7);
 	udp_expect(&right, 8972, 7);
 	/* A batch: not offload's fault. */
 	set_lo(1500);
 	ck_assert_int_eq(udp_post(&left, 8972, 7), -EMSGSIZE);
-	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1472);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	ck_assert_uint_eq(UDP->route.mtu(&left.port, &left.peer), 1472);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 0);
 	ck_assert_int_eq(udp_post(&left, 1472, 40), 40);
 	udp_expect(&right, 1472, 40);
 	udp_pair_close(&left, &right);
@@ -205,7 +202,7 @@ START_TEST(peer_mtu__has_a_floor)
 	udp_pair_open(&left, &right, NULL);
 	set_lo(700);
 	ck_assert_int_eq(udp_post(&left, 1233, 1), -EMSGSIZE);
-	ck_assert_uint_eq(UDP->peer_mtu(&left.port, &left.peer), 1232);
+	ck_assert_uint_eq(UDP->route.mtu(&left.port, &left.peer), 1232);
 	ck_assert_int_eq(udp_post(&left, 1232, 1), 1);
 	udp_expect(&right, 1232, 1);
 	ck_assert_int_eq(udp_post(&left, 1232, 20), 20);
@@ -222,10 +219,9 @@ START_TEST(wake__without_loopback)
 
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
 	udp_side_open(&side, NULL);
-	UDP->wake(&side.port);
-	UDP->wait(&side.port);
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	UDP->net.wake(&side.port);
+	UDP->net.wait(&side.port);
+	UDP->net.close(&side.port);
 }
 END_TEST
 

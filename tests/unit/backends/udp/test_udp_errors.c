@@ -27,7 +27,7 @@ static void post_pattern(void)
 	struct iovec iov = {bytes, sizeof(bytes)};
 
 	memset(bytes, PATTERN, sizeof(bytes));
-	ck_assert_int_eq(UDP->send(&left.port, &left.peer,
+	ck_assert_int_eq(UDP->datagrams.send(&left.port, &left.peer,
 		&(struct ripc__tx){&iov, 1, sizeof(bytes)}, 1), 1);
 }
 
@@ -39,15 +39,15 @@ static void set_up(struct ripc__addr *gone)
 	udp_side_open(&third, NULL);
 	udp_side_addr(&right, localhost, gone);
 	udp_side_addr(&left, localhost, &addr);
-	ck_assert_int_eq(UDP->peer_open(&third.port, &third.peer, &addr), 0);
-	UDP->port_close(&right.port);
+	ck_assert_int_eq(UDP->route.open(&third.port, &third.peer, &addr), 0);
+	UDP->net.close(&right.port);
 	post_pattern();
 }
 
 static void tear_down(void)
 {
-	UDP->port_close(&left.port);
-	UDP->port_close(&third.port);
+	UDP->net.close(&left.port);
+	UDP->net.close(&third.port);
 }
 
 static void lead_to_third(void)
@@ -55,24 +55,24 @@ static void lead_to_third(void)
 	struct ripc__addr addr;
 
 	udp_side_addr(&third, localhost, &addr);
-	ck_assert_int_eq(UDP->peer_open(&left.port, &left.peer, &addr), 0);
+	ck_assert_int_eq(UDP->route.open(&left.port, &left.peer, &addr), 0);
 }
 
 static void expect_hint(const struct ripc__addr *gone)
 {
-	struct pollfd fd = {.fd = UDP->wait_fd(&left.port), .events = POLLIN};
+	struct pollfd fd = {.fd = left.attr.fd, .events = POLLIN};
 	struct udp_peer peer;
 	struct ripc__event event;
 
-	ck_assert_int_eq(UDP->peer_open(&left.port, &peer, gone), 0);
-	while (UDP->poll(&left.port, &event, 1) == 0)
+	ck_assert_int_eq(UDP->route.open(&left.port, &peer, gone), 0);
+	while (UDP->datagrams.poll(&left.port, &event, 1, false) == 0)
 		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
 	ck_assert_int_eq(event.kind, RIPC_EV_HINT);
-	ck_assert(UDP->peer_matches(&left.port, &peer, event.from));
+	ck_assert(UDP->route.matches(&left.port, &peer, event.from));
 	ck_assert_uint_eq(event.len, UDP_QUOTE); /* of 100 that were sent */
 	for (uint32_t i = 0; i < event.len; i++)
 		ck_assert_uint_eq(event.data[i], PATTERN);
-	UDP->peer_close(&left.port, &peer);
+	UDP->route.close(&left.port, &peer);
 }
 
 START_TEST(hint__of_a_closed_port)
@@ -83,10 +83,10 @@ START_TEST(hint__of_a_closed_port)
 
 	set_up(&gone);
 	expect_hint(&gone);
-	ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 0);
-	ck_assert_int_eq(UDP->wait_arm(&left.port), 0);
+	ck_assert_int_eq(UDP->datagrams.poll(&left.port, &event, 1, false), 0);
+	ck_assert_int_eq(UDP->net.arm(&left.port), 0);
 	/* Nothing is left that would wake a sleeper. */
-	fd = (struct pollfd){.fd = UDP->wait_fd(&left.port), .events = POLLIN};
+	fd = (struct pollfd){.fd = left.attr.fd, .events = POLLIN};
 	ck_assert_int_eq(poll(&fd, 1, 0), 0);
 	tear_down();
 }
@@ -103,9 +103,9 @@ START_TEST(send__to_another_is_not_refused)
 	set_up(&gone);
 	lead_to_third();
 	ck_assert_int_eq(udp_post(&left, sends[_i].len, sends[_i].n), (int)sends[_i].n);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 0);
 	udp_expect(&third, sends[_i].len, sends[_i].n);
-	ck_assert_int_eq(UDP->wait_arm(&left.port), -EAGAIN);
+	ck_assert_int_eq(UDP->net.arm(&left.port), -EAGAIN);
 	expect_hint(&gone);
 	tear_down();
 }
@@ -119,14 +119,14 @@ START_TEST(poll__datagram_behind_an_error)
 	struct pollfd fd = {.events = POLLIN};
 
 	set_up(&gone);
-	fd.fd = UDP->wait_fd(&left.port);
+	fd.fd = left.attr.fd;
 	ck_assert_int_eq(udp_post(&third, 100, 1), 1);
 	while (~fd.revents & (POLLIN | POLLERR))
 		ck_assert_int_eq(poll(&fd, 1, 20000), 1);
-	ck_assert_int_eq(UDP->poll(&left.port, events, 2), 2);
+	ck_assert_int_eq(UDP->datagrams.poll(&left.port, events, 2, false), 2);
 	ck_assert_int_eq(events[0].kind, RIPC_EV_HINT);
 	ck_assert_int_eq(events[1].kind, RIPC_EV_DATAGRAM);
-	UDP->release(&left.port, events[1].handle);
+	UDP->datagrams.release(&left.port, events[1].handle);
 	tear_down();
 }
 END_TEST
@@ -137,8 +137,8 @@ START_TEST(wake__with_an_error_pending)
 	struct ripc__addr gone;
 
 	set_up(&gone);
-	UDP->wake(&left.port);
-	UDP->wait(&left.port);
+	UDP->net.wake(&left.port);
+	UDP->net.wait(&left.port);
 	expect_hint(&gone);
 	tear_down();
 }
@@ -168,12 +168,12 @@ START_TEST(hint__more_than_there_is_room_for)
 	set_up(&gone);
 	for (int i = 0; i < 200; i++)
 		udp_post(&left, 100, 1);
-	while ((n = UDP->poll(&left.port, events, 64)) > 0) {
+	while ((n = UDP->datagrams.poll(&left.port, events, 64, false)) > 0) {
 		ck_assert_int_le(n, UDP_HINTS);
 		n_hints += n;
 	}
 	ck_assert_int_ge(n_hints, UDP_HINTS);
-	ck_assert_int_eq(UDP->wait_arm(&left.port), 0);
+	ck_assert_int_eq(UDP->net.arm(&left.port), 0);
 	tear_down();
 }
 END_TEST

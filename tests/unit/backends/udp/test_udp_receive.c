@@ -78,7 +78,7 @@ static void take_forged(struct udp_side *side, uint32_t n_expected, uint32_t at_
 	int filled;
 
 	kernel.forge = true;
-	while ((filled = UDP->poll(&side->port, events, at_once)) > 0) {
+	while ((filled = UDP->datagrams.poll(&side->port, events, at_once, false)) > 0) {
 		for (int i = 0; i < filled; i++, n++) {
 			uint32_t left = (uint32_t)kernel.len - at;
 
@@ -89,9 +89,9 @@ static void take_forged(struct udp_side *side, uint32_t n_expected, uint32_t at_
 			for (uint32_t k = 0; k < events[i].len; k++)
 				ck_assert_uint_eq(events[i].data[k], (at + k) % 251);
 			at += events[i].len;
-			UDP->release(&side->port, events[i].handle);
+			UDP->datagrams.release(&side->port, events[i].handle);
 		}
-		ck_assert_int_eq(UDP->wait_arm(&side->port), n < n_expected ? -EAGAIN : 0);
+		ck_assert_int_eq(UDP->net.arm(&side->port), n < n_expected ? -EAGAIN : 0);
 	}
 	ck_assert_uint_eq(n, n_expected);
 	ck_assert_uint_eq(at, (uint32_t)kernel.len);
@@ -117,8 +117,7 @@ START_TEST(poll__takes_joined_apart)
 		take_forged(&side, cases[i].n, RIPC_EVENTS_MAX);
 		take_forged(&side, cases[i].n, 7);
 	}
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
@@ -141,8 +140,7 @@ START_TEST(poll__other_words_of_the_kernel)
 		kernel.type = cases[i].type;
 		take_forged(&side, 1, RIPC_EVENTS_MAX);
 	}
-	UDP->port_close(&side.port);
-	UDP->dev_close(&side.dev);
+	UDP->net.close(&side.port);
 }
 END_TEST
 
@@ -156,13 +154,12 @@ START_TEST(port_close__in_the_middle_of_joined)
 	kernel.len = 5000;
 	kernel.segment = 100;
 	kernel.forge = true;
-	ck_assert_int_eq(UDP->poll(&side.port, events, 3), 3);
-	UDP->port_close(&side.port);
+	ck_assert_int_eq(UDP->datagrams.poll(&side.port, events, 3, false), 3);
+	UDP->net.close(&side.port);
 	for (uint32_t i = 0; i < 3; i++) {
 		ck_assert_uint_eq(events[i].data[99], (i * 100 + 99) % 251);
-		UDP->release(&side.port, events[i].handle);
+		UDP->datagrams.release(&side.port, events[i].handle);
 	}
-	UDP->dev_close(&side.dev);
 }
 END_TEST
 
@@ -175,10 +172,10 @@ START_TEST(poll__drops_and_counts_what_is_cut_off)
 	udp_pair_open(&left, &right, NULL);
 	kernel.flags = flags[_i];
 	ck_assert_int_eq(udp_post(&left, 100, 1), 1);
-	ck_assert_int_eq(UDP->poll(&right.port, &event, 1), 0);
+	ck_assert_int_eq(UDP->datagrams.poll(&right.port, &event, 1, false), 0);
 	kernel.flags = 0;
-	ck_assert_uint_eq(UDP->overflows(&right.port), 1);
-	ck_assert_uint_eq(UDP->overflows(&right.port), 0);
+	ck_assert_uint_eq(udp_stats(&right).overflows, 1);
+	ck_assert_uint_eq(udp_stats(&right).overflows, 0);
 	ck_assert_int_eq(udp_post(&left, 100, 1), 1);
 	udp_expect(&right, 100, 1);
 	udp_pair_close(&left, &right);
@@ -193,12 +190,12 @@ START_TEST(poll__ping_pong_costs_one_call)
 	udp_pair_open(&left, &right, NULL);
 	for (int i = 0; i < 100; i++) {
 		ck_assert_int_eq(udp_post(&left, 100, 1), 1);
-		ck_assert_int_eq(UDP->poll(&right.port, &event, 1), 1);
-		UDP->release(&right.port, event.handle);
+		ck_assert_int_eq(UDP->datagrams.poll(&right.port, &event, 1, false), 1);
+		UDP->datagrams.release(&right.port, event.handle);
 		ck_assert_int_eq(udp_post(&right, 100, 1), 1);
-		UDP->wait(&left.port);
-		ck_assert_int_eq(UDP->poll(&left.port, &event, 1), 1);
-		UDP->release(&left.port, event.handle);
+		UDP->net.wait(&left.port);
+		ck_assert_int_eq(UDP->datagrams.poll(&left.port, &event, 1, false), 1);
+		UDP->datagrams.release(&left.port, event.handle);
 	}
 	ck_assert_int_eq(kernel.n_single + kernel.n_many, 200);
 	ck_assert_int_le(kernel.n_many, 200 / 8);
@@ -216,11 +213,11 @@ START_TEST(poll__load_costs_fewer_calls)
 	udp_pair_open(&left, &right, options);
 	ck_assert_int_eq(udp_post(&left, 100, 64), 64);
 	for (int filled = 0; n < 64; n += filled) {
-		filled = UDP->poll(&right.port, events, RIPC_EVENTS_MAX);
+		filled = UDP->datagrams.poll(&right.port, events, RIPC_EVENTS_MAX, false);
 		ck_assert_int_gt(filled, 0);
 		for (int i = 0; i < filled; i++) {
 			ck_assert_uint_eq(events[i].data[0], (uint32_t)(n + i));
-			UDP->release(&right.port, events[i].handle);
+			UDP->datagrams.release(&right.port, events[i].handle);
 		}
 	}
 	ck_assert_int_le(kernel.n_single + kernel.n_many, 8 + 4);

@@ -78,7 +78,7 @@ START_TEST(send__offload_is_used)
 	ck_assert_int_eq(udp_post(&left, 1420, 64), 64);
 	ck_assert_int_eq(kernel.n_offloads, 3);
 	udp_expect(&right, 1420, 64);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 0);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -107,12 +107,12 @@ START_TEST(send__offload_fails)
 	ck_assert_int_eq(udp_post(&left, 1000, 64), 64);
 	udp_expect(&right, 1000, 64);
 	ck_assert_int_eq(kernel.n_offloads, 1);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 1);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 1);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 0);
 	ck_assert_int_eq(udp_post(&left, 5000, 30), 30);
 	udp_expect(&right, 5000, 30);
 	ck_assert_int_eq(kernel.n_offloads, 1);
-	ck_assert_uint_ge(UDP->peer_mtu(&left.port, &left.peer), 65000);
+	ck_assert_uint_ge(UDP->route.mtu(&left.port, &left.peer), 65000);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -127,7 +127,7 @@ START_TEST(send__offload_fails_after_it_worked)
 	kernel.offload_error = EIO;
 	ck_assert_int_eq(udp_post(&left, 1200, 50), 50);
 	udp_expect(&right, 1200, 50);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 1);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 1);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -164,7 +164,7 @@ START_TEST(send__full_network_takes_none)
 	kernel.offload_error = 0;
 	ck_assert_int_eq(udp_post(&left, 1000, 64), 64);
 	ck_assert_int_eq(kernel.n_offloads, 2);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 0);
 	udp_expect(&right, 1000, 64);
 	udp_pair_close(&left, &right);
 }
@@ -192,7 +192,7 @@ START_TEST(send__other_errors_are_told)
 	kernel.n_errors = 2;
 	ck_assert_int_eq(udp_post(&left, 100, 1), -EPERM);
 	ck_assert_int_eq(udp_post(&left, 1000, 64), -EPERM);
-	ck_assert_uint_eq(UDP->fallbacks(&left.port), 0);
+	ck_assert_uint_eq(udp_stats(&left).fallbacks, 0);
 	udp_pair_close(&left, &right);
 }
 END_TEST
@@ -205,11 +205,11 @@ static void answer_route(struct udp_side *left, struct udp_side *right)
 	struct ripc__addr addr;
 
 	udp_side_addr(right, other, &addr);
-	ck_assert_int_eq(UDP->peer_open(&left->port, &left->peer, &addr), 0);
+	ck_assert_int_eq(UDP->route.open(&left->port, &left->peer, &addr), 0);
 	ck_assert_int_eq(udp_post(left, 100, 1), 1);
-	ck_assert_int_eq(UDP->poll(&right->port, &event, 1), 1);
-	ck_assert_int_eq(UDP->peer_open(&right->port, &right->peer, event.from), 0);
-	UDP->release(&right->port, event.handle);
+	ck_assert_int_eq(UDP->datagrams.poll(&right->port, &event, 1, false), 1);
+	ck_assert_int_eq(UDP->route.open(&right->port, &right->peer, event.from), 0);
+	UDP->datagrams.release(&right->port, event.handle);
 }
 
 START_TEST(send__source_is_named_only_where_it_matters)
@@ -245,7 +245,7 @@ START_TEST(send__source_is_gone)
 	udp_expect(&left, 1000, 20);
 	ck_assert_int_eq(udp_post(&right, 1000, 20), 20);
 	udp_expect(&left, 1000, 20);
-	ck_assert_uint_eq(UDP->fallbacks(&right.port), 0);
+	ck_assert_uint_eq(udp_stats(&right).fallbacks, 0);
 	ck_assert_int_eq(kernel.n_offloads, 2);
 	udp_pair_close(&left, &right);
 }

@@ -14,7 +14,7 @@ static struct end left, right;
 
 static int probe(char why[256], char remedy[256])
 {
-	return BACKEND->probe(end_host(), why, remedy);
+	return BACKEND->net.probe(end_host(), why, remedy);
 }
 
 START_TEST(probe__says_what_is_missing)
@@ -145,7 +145,7 @@ START_TEST(peer_open__no_way)
 	fake_verbs_fail(FAKE_CREATE_AH, 1, ETIMEDOUT);
 	ck_assert_int_eq(end_route(&left, &right), -ETIMEDOUT);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
-	BACKEND->peer_close(&left.port, &left.peer);
+	BACKEND->route.close(&left.port, &left.peer);
 	left.peer.path = NULL;
 	/* That is remembered for a while. */
 	ck_assert_int_eq(end_route(&left, &right), -ETIMEDOUT);
@@ -193,7 +193,7 @@ START_TEST(peer_open__neighbour_has_moved)
 	clock_pass(_i < 2 ? 6000000 : 61000000);
 	end_addr(&right, &addr);
 	if (_i < 2)
-		ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
+		ck_assert_int_eq(BACKEND->route.open(&left.port, &other, &addr), 0);
 	for (int i = 0; i < 1024 && _i >= 2; i++)
 		end_move(&left);
 	settle();
@@ -203,11 +203,11 @@ START_TEST(peer_open__neighbour_has_moved)
 	/* Once more: the first handle has gone. */
 	clock_pass(6000000);
 	if (other.path)
-		BACKEND->peer_close(&left.port, &other);
-	ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
+		BACKEND->route.close(&left.port, &other);
+	ck_assert_int_eq(BACKEND->route.open(&left.port, &other, &addr), 0);
 	settle();
 	ck_assert_uint_eq(fake_verbs.n_ahs, 4);
-	BACKEND->peer_close(&left.port, &other);
+	BACKEND->route.close(&left.port, &other);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -224,13 +224,13 @@ START_TEST(peer_open__neighbour_is_silent)
 	clock_pass(6000000);
 	fake_verbs_fail(FAKE_CREATE_AH, 1, ETIMEDOUT);
 	end_addr(&right, &addr);
-	ck_assert_int_eq(BACKEND->peer_open(&left.port, &other, &addr), 0);
+	ck_assert_int_eq(BACKEND->route.open(&left.port, &other, &addr), 0);
 	settle();
 	ck_assert_uint_eq(fake_verbs.fail[FAKE_CREATE_AH].n, 0);
 	ck_assert_int_eq(end_send(&left, 1, 10), 1);
 	end_move(&right);
 	ck_assert_uint_eq(right.n_datagrams, 1);
-	BACKEND->peer_close(&left.port, &other);
+	BACKEND->route.close(&left.port, &other);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -244,7 +244,7 @@ START_TEST(peer_close__sends_are_under_way)
 	fake_verbs.slow_sends = true;
 	clock_pass(6000000);
 	ck_assert_int_eq(end_send(&left, 3, 10), 3);
-	BACKEND->peer_close(&left.port, &left.peer);
+	BACKEND->route.close(&left.port, &left.peer);
 	left.peer.path = NULL;
 	ck_assert_int_eq(end_route(&left, &right), 0);
 	settle();
@@ -295,9 +295,9 @@ START_TEST(send__while_the_way_is_looked_for)
 	ck_assert_int_eq(end_open(&left), 0);
 	ck_assert_int_eq(end_open(&right), 0);
 	end_addr(&right, &addr);
-	ck_assert_int_eq(BACKEND->peer_open(&left.port, &left.peer, &addr), -EINPROGRESS);
+	ck_assert_int_eq(BACKEND->route.open(&left.port, &left.peer, &addr), -EINPROGRESS);
 	ck_assert_int_eq(end_send(&left, 1, 100), 1);
-	BACKEND->peer_close(&left.port, &left.peer);
+	BACKEND->route.close(&left.port, &left.peer);
 	left.peer.path = NULL;
 	ends_settle((struct end *[]){&left, &right}, 2);
 	ck_assert_uint_eq(left.n_events, 0);
@@ -358,13 +358,13 @@ START_TEST(send__port_goes_down_and_up)
 	ends_open(&left, &right);
 	fake_verbs.port_down = true;
 	fake_verbs_event(IBV_EVENT_PORT_ERR);
-	BACKEND->wait_arm(&left.port);
+	BACKEND->net.arm(&left.port);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	fake_verbs.port_down = false;
 	/* The same address as before, or another one. */
 	fake_verbs.gids[1].gid.raw[15] += (uint8_t)_i;
 	fake_verbs_event(IBV_EVENT_PORT_ACTIVE);
-	BACKEND->wait_arm(&left.port);
+	BACKEND->net.arm(&left.port);
 	ck_assert_int_eq(end_send(&left, 1, 10), _i ? -ECONNRESET : 1);
 	end_close(&left);
 	end_close(&right);
@@ -376,7 +376,7 @@ START_TEST(send__device_is_gone)
 {
 	ends_open(&left, &right);
 	fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
-	BACKEND->wait_arm(&left.port);
+	BACKEND->net.arm(&left.port);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	end_close(&left);
 	end_close(&right);
@@ -390,20 +390,20 @@ START_TEST(wait_arm__device_was_taken_away)
 	struct pollfd fd = {.events = POLLIN};
 
 	ends_open(&left, &right);
-	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
+	ck_assert_int_eq(BACKEND->net.arm(&left.port), 0);
 	ck_assert_int_eq(end_send(&right, 1, 10), 1); /* the channel is readable */
 	fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
 	fake_verbs.taken_away = true;
 	for (int i = 0; i < 5; i++) {
 		end_move(&left);
-		BACKEND->wait_arm(&left.port);
+		BACKEND->net.arm(&left.port);
 	}
-	fd.fd = BACKEND->wait_fd(&left.port);
-	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
+	fd.fd = left.attr.fd;
+	ck_assert_int_eq(BACKEND->net.arm(&left.port), 0);
 	ck_assert_int_eq(poll(&fd, 1, 0), 0);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
-	BACKEND->wake(&left.port);
-	BACKEND->wait(&left.port);
+	BACKEND->net.wake(&left.port);
+	BACKEND->net.wait(&left.port);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -420,7 +420,7 @@ static void break_qp(struct end *end)
 static void *wait_for_left(void *arg)
 {
 	(void)arg;
-	BACKEND->wait(&left.port);
+	BACKEND->net.wait(&left.port);
 	return NULL;
 }
 
@@ -430,11 +430,11 @@ START_TEST(wait__while_a_send_fails)
 	pthread_t thread;
 
 	ends_open(&left, &right);
-	ck_assert_int_eq(BACKEND->wait_arm(&left.port), 0);
+	ck_assert_int_eq(BACKEND->net.arm(&left.port), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_left, NULL), 0);
 	fake_verbs_fail(FAKE_DOORBELL, 1, EIO);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
-	BACKEND->wake(&left.port);
+	BACKEND->net.wake(&left.port);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	end_close(&left);
 	end_close(&right);
@@ -478,7 +478,7 @@ START_TEST(poll__queue_pair_fails_and_nobody_hears)
 	ends_open(&left, &right);
 	ck_assert_uint_gt(right.port.ring.count, 2 * VERBS_BATCH);
 	break_qp(&right);
-	ck_assert_int_eq(BACKEND->poll(&right.port, events, RIPC_EVENTS_MAX), 0);
+	ck_assert_int_eq(BACKEND->datagrams.poll(&right.port, events, RIPC_EVENTS_MAX, false), 0);
 	ck_assert_uint_eq(right.port.failures, 1);
 	ck_assert(!right.port.failed);
 	end_close(&left);
@@ -496,8 +496,8 @@ START_TEST(poll__queue_pair_has_failed_long_ago)
 	ck_assert_int_eq(end_send(&left, 1, 10), 1);
 	ripc__verbs_qp_failed(&right.port);
 	clock_pass(1100000);
-	ck_assert_int_eq(BACKEND->poll(&right.port, events, RIPC_EVENTS_MAX), 1);
-	BACKEND->release(&right.port, events[0].handle);
+	ck_assert_int_eq(BACKEND->datagrams.poll(&right.port, events, RIPC_EVENTS_MAX, false), 1);
+	BACKEND->datagrams.release(&right.port, events[0].handle);
 	ck_assert(!right.port.rdma->is_lost);
 	move_all(&right);
 	ck_assert(!right.port.failed);
@@ -520,7 +520,7 @@ START_TEST(wait__until_the_queue_pair_comes_back)
 	}
 	ck_assert(right.port.failed);
 	clock_pass(100000);
-	(void)BACKEND->wait_arm(&right.port);
+	(void)BACKEND->net.arm(&right.port);
 	ck_assert_uint_ne(right.port.due_us, UINT64_MAX);
 	move_all(&right);
 	ck_assert(!right.port.failed);
@@ -593,7 +593,7 @@ START_TEST(poll__queue_pair_fails_while_much_is_held)
 		int got;
 
 		ck_assert_int_eq(end_send(&left, 32, 10), 32);
-		got = BACKEND->poll(&right.port, events, RIPC_EVENTS_MAX);
+		got = BACKEND->datagrams.poll(&right.port, events, RIPC_EVENTS_MAX, false);
 		for (int k = 0; k < got; k++)
 			handles[n++] = events[k].handle;
 	}
@@ -605,7 +605,7 @@ START_TEST(poll__queue_pair_fails_while_much_is_held)
 	move_all(&right);
 	ck_assert(!right.port.failed && !right.port.rdma->is_lost);
 	while (n)
-		BACKEND->release(&right.port, handles[--n]);
+		BACKEND->datagrams.release(&right.port, handles[--n]);
 	move_all(&right);
 	ck_assert_uint_eq(right.n_datagrams, 0);
 	ck_assert_int_eq(end_send(&left, 32, 10), 32);

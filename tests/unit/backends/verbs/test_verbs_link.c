@@ -22,15 +22,15 @@ static void begin(void)
 	ends_open(&left, &right);
 	memset(theirs, 0x33, LEN);
 	memset(ours, 0, LEN);
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, false, &key), 0);
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, false, &region), 0);
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, LEN, false, &key), 0);
+	ck_assert_int_eq(BACKEND->mem.reg(&right.port, &right.peer, ours, LEN, false, &region), 0);
 	right.n_events = left.n_events = 0;
 }
 
 static void finish(void)
 {
-	BACKEND->mem_dereg(&right.dev, region);
-	BACKEND->mem_close(&left.dev, &key, 0);
+	BACKEND->mem.dereg(&right.port, region);
+	BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -38,7 +38,8 @@ static void finish(void)
 
 static int start_read(uint64_t cookie)
 {
-	return BACKEND->read(&right.port, &right.peer, &key, 0, ours, LEN, cookie);
+	return BACKEND->remote.move(&right.port, &right.peer, &(struct ripc__move){.key = key,
+		.mem = ours, .len = LEN, .region = region, .cookie = cookie});
 }
 
 /* One read, and how it ends. */
@@ -145,13 +146,14 @@ START_TEST(read__closed_key)
 	struct ripc__key other;
 
 	begin();
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, 10, false, &other), 0);
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, 10, false, &other), 0);
 	ck_assert_int_eq(read_now(), 0);
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &other, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &other, RIPC_CLOSE_DONE, 0), 0);
 	right.n_events = 0;
 	for (uint64_t i = 0; i < 10; i++)
-		ck_assert_int_eq(BACKEND->read(&right.port, &right.peer, i ? &key : &other, 0,
-			ours, 10, i), 0);
+		ck_assert_int_eq(BACKEND->remote.move(&right.port, &right.peer,
+			&(struct ripc__move){.key = *(i ? &key : &other), .mem = ours, .len = 10,
+			.region = region, .cookie = i}), 0);
 	ends_await(both, 2, &right, 10);
 	ck_assert_int_eq(right.events[0].status, -EACCES);
 	for (uint32_t i = 1; i < 10; i++)
@@ -191,12 +193,12 @@ START_TEST(read__holder_closes)
 	right.n_events = 0;
 	for (uint64_t i = 0; i < 20; i++)
 		ck_assert_int_eq(start_read(i), 0);
-	BACKEND->mem_close(&left.dev, &key, 0);
+	BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0);
 	end_close(&left);
 	ends_await(both + 1, 1, &right, 20);
 	for (uint32_t i = 0; i < 20; i++)
 		ck_assert_int_lt(right.events[i].status, 0);
-	BACKEND->mem_dereg(&right.dev, region);
+	BACKEND->mem.dereg(&right.port, region);
 	end_close(&right);
 	ends_finish();
 }
@@ -211,13 +213,11 @@ START_TEST(read__reader_closes)
 	fake_verbs.hold_reads = true;
 	for (uint64_t i = 0; i < 20; i++)
 		ck_assert_int_eq(start_read(i), 0);
-	BACKEND->peer_close(&right.port, &right.peer);
-	BACKEND->port_close(&right.port);
+	BACKEND->route.close(&right.port, &right.peer);
+	BACKEND->net.close(&right.port);
 	fake_verbs_end_reads();
 	ck_assert_uint_eq(ours[0], 0);
-	BACKEND->mem_dereg(&right.dev, region);
-	BACKEND->dev_close(&right.dev);
-	BACKEND->mem_close(&left.dev, &key, 0);
+	BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0);
 	end_close(&left);
 	ends_finish();
 }
@@ -269,12 +269,9 @@ END_TEST
 
 START_TEST(read__needs_a_region)
 {
-	uint8_t other[10];
-
 	begin();
-	ck_assert_int_eq(BACKEND->read(&right.port, &right.peer, &key, 0, other, 10, 1), -EINVAL);
-	ck_assert_int_eq(BACKEND->read(&right.port, &right.peer, &key, 0, ours + 1, LEN, 1),
-		-EINVAL);
+	ck_assert_int_eq(BACKEND->remote.move(&right.port, &right.peer,
+		&(struct ripc__move){.key = key, .mem = ours, .len = LEN, .cookie = 1}), -EINVAL);
 	finish();
 }
 END_TEST
@@ -351,16 +348,17 @@ START_TEST(connections__limit)
 		ck_assert_int_eq(end_route(&holders[i], &right), 0);
 		ck_assert_int_eq(end_route(&right, &holders[i]), 0);
 		ways[i] = right.peer;
-		ck_assert_int_eq(BACKEND->mem_open(&holders[i].dev, &holders[i].peer, theirs, LEN,
+		ck_assert_int_eq(BACKEND->mem.open(&holders[i].port, &holders[i].peer, theirs, LEN,
 			false, &keys[i]), 0);
-		ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &ways[i], ours, LEN, false,
+		ck_assert_int_eq(BACKEND->mem.reg(&right.port, &ways[i], ours, LEN, false,
 			&regions[i]),
 			0);
 	}
 	for (int i = 0; i < 9; i++) {
 		right.n_events = 0;
-		ck_assert_int_eq(BACKEND->read(&right.port, &ways[i % 3], &keys[i % 3], 0, ours,
-			LEN, 1), 0);
+		ck_assert_int_eq(BACKEND->remote.move(&right.port, &ways[i % 3],
+			&(struct ripc__move){.key = keys[i % 3], .mem = ours, .len = LEN,
+			.region = regions[i % 3], .cookie = 1}), 0);
 		ends_await(all, 4, &right, 1);
 		ck_assert_int_eq(right.events[0].status, 0);
 		ck_assert_uint_le(right.port.n_pairs, 2);
@@ -370,15 +368,16 @@ START_TEST(connections__limit)
 	fake_verbs.hold_reads = true;
 	right.n_events = 0;
 	for (int i = 1; i < 4; i++)
-		ck_assert_int_eq(BACKEND->read(&right.port, &ways[i % 3], &keys[i % 3], 0, ours,
-			LEN, 1), 0);
+		ck_assert_int_eq(BACKEND->remote.move(&right.port, &ways[i % 3],
+			&(struct ripc__move){.key = keys[i % 3], .mem = ours, .len = LEN,
+			.region = regions[i % 3], .cookie = 1}), 0);
 	ends_await(all, 4, &right, 1);
 	ck_assert_int_eq(right.events[0].status, -EBUSY);
 	right.peer.path = NULL;
 	for (int i = 0; i < 3; i++) {
-		BACKEND->peer_close(&right.port, &ways[i]);
-		BACKEND->mem_dereg(&right.dev, regions[i]);
-		BACKEND->mem_close(&holders[i].dev, &keys[i], 0);
+		BACKEND->route.close(&right.port, &ways[i]);
+		BACKEND->mem.dereg(&right.port, regions[i]);
+		BACKEND->mem.close(&holders[i].port, &keys[i], RIPC_CLOSE_DONE, 0);
 	}
 	for (int i = 3; i >= 0; i--)
 		end_close(all[i]);
@@ -445,7 +444,7 @@ START_TEST(links_run__closes_what_is_idle)
 	begin();
 	ck_assert_int_eq(read_now(), 0);
 	if (_i) {
-		ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+		ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
 		later_us += 10000000;
 	}
 	ripc__verbs_links_run(&who->port, later_us);
@@ -463,7 +462,7 @@ END_TEST
 START_TEST(setup_came__nothing_open)
 {
 	begin();
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
 	ck_assert_int_eq(read_now(), -EBUSY);
 	finish();
 }
@@ -475,14 +474,14 @@ START_TEST(mem_open__fails)
 
 	begin();
 	fake_verbs_fail(FAKE_REG_MR, 3, EFAULT);
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, false, &other),
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, LEN, false, &other),
 		-EFAULT);
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &other),
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, LEN, true, &other),
 		-EFAULT);
-	ck_assert_int_eq(BACKEND->mem_reg(&left.dev, &left.peer, theirs, LEN, false, &region),
+	ck_assert_int_eq(BACKEND->mem.reg(&left.port, &left.peer, theirs, LEN, false, &region),
 		-EFAULT);
 	ck_assert_uint_eq(other.key, 0);
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &other, 0), -EINVAL);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &other, RIPC_CLOSE_DONE, 0), -EINVAL);
 	finish();
 }
 END_TEST
@@ -493,10 +492,10 @@ START_TEST(mem_close__device_fails)
 	struct ripc__key other; /* which is still open */
 
 	begin();
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, 10, false, &other), 0);
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, 10, false, &other), 0);
 	ck_assert_int_eq(read_now(), 0);
 	fake_verbs_fail(FAKE_DEREG_MR, 1, EIO);
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
 	ck_assert_ptr_nonnull(strstr(end_log, "take memory back"));
 	memset(theirs, 0x44, LEN);
 	turn_us = 10000;
@@ -508,7 +507,7 @@ START_TEST(mem_close__device_fails)
 	}
 	ck_assert_uint_eq(ours[0], 0x33);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &other, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &other, RIPC_CLOSE_DONE, 0), 0);
 	finish();
 }
 END_TEST
@@ -517,7 +516,7 @@ START_TEST(mem_reg__no_protection_domain)
 {
 	ends_open(&left, &right);
 	fake_verbs.fail[FAKE_ALLOC_PD].n = 1;
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, false, &region),
+	ck_assert_int_eq(BACKEND->mem.reg(&right.port, &right.peer, ours, LEN, false, &region),
 		-ENOMEM);
 	end_close(&left);
 	end_close(&right);
@@ -525,26 +524,12 @@ START_TEST(mem_reg__no_protection_domain)
 }
 END_TEST
 
-/* What is only to be written from is not read into. */
-START_TEST(region_find__source)
-{
-	const struct ripc__rdma_space *space;
-
-	begin();
-	BACKEND->mem_dereg(&right.dev, region);
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, true, &region), 0);
-	space = link_of(&right)->space;
-	ck_assert_ptr_eq(ripc__rdma_region_find(space, ours, LEN, 0), region);
-	ck_assert_ptr_null(ripc__rdma_region_find(space, ours, LEN, IBV_ACCESS_LOCAL_WRITE));
-	ck_assert_int_eq(start_read(1), -EINVAL);
-	finish();
-}
-END_TEST
-
 static int write_now(void)
 {
 	right.n_events = 0;
-	ck_assert_int_eq(BACKEND->write(&right.port, &right.peer, &key, 0, ours, LEN, 8), 0);
+	ck_assert_int_eq(BACKEND->remote.move(&right.port, &right.peer,
+		&(struct ripc__move){.key = key, .mem = ours, .len = LEN, .region = region,
+		.cookie = 8, .writes = true}), 0);
 	ends_await(both, 2, &right, 1);
 	ck_assert_int_eq(right.events[0].kind, RIPC_EV_WRITE);
 	ck_assert_uint_eq(right.events[0].cookie, 8);
@@ -558,8 +543,8 @@ START_TEST(write__needs_permission)
 	memset(ours, 0x44, LEN);
 	ck_assert_int_eq(write_now(), -EACCES);
 	ck_assert_uint_eq(theirs[0], 0x33);
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &key), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, LEN, true, &key), 0);
 	ck_assert_int_eq(write_now(), 0);
 	ck_assert_uint_eq(theirs[0], 0x44);
 	ck_assert_uint_eq(theirs[LEN - 1], 0x44);
@@ -576,17 +561,19 @@ END_TEST
 START_TEST(write__closed_key)
 {
 	begin();
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &key), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, LEN, true, &key), 0);
 	memset(ours, 0x44, LEN);
 	ck_assert_int_eq(write_now(), 0);
 	memset(ours, 0x55, LEN);
 	fake_verbs.hold_reads = true;
 	right.n_events = 0;
 	for (uint64_t i = 0; i < 3; i++)
-		ck_assert_int_eq(BACKEND->write(&right.port, &right.peer, &key, 0, ours, LEN, i),
+		ck_assert_int_eq(BACKEND->remote.move(&right.port, &right.peer,
+			&(struct ripc__move){.key = key, .mem = ours, .len = LEN, .region = region,
+			.cookie = i, .writes = true}),
 			0);
-	ck_assert_int_eq(BACKEND->mem_close(&left.dev, &key, 0), 0);
+	ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
 	fake_verbs.hold_reads = false;
 	fake_verbs_end_reads();
 	ends_await(both, 2, &right, 3);
@@ -595,36 +582,9 @@ START_TEST(write__closed_key)
 		ck_assert_int_lt(right.events[i].status, 0);
 	}
 	ck_assert_uint_eq(theirs[0], 0x44);
-	ck_assert_int_eq(BACKEND->mem_open(&left.dev, &left.peer, theirs, LEN, true, &key), 0);
+	ck_assert_int_eq(BACKEND->mem.open(&left.port, &left.peer, theirs, LEN, true, &key), 0);
 	ck_assert_int_eq(write_now(), 0);
 	ck_assert_uint_eq(theirs[0], 0x55);
-	finish();
-}
-END_TEST
-
-/* Regions that begin at the same place, or lie in each other. */
-START_TEST(region_find__overlapping)
-{
-	void *regions[6];
-	static const struct {
-		uint32_t at, len;
-	} ranges[] = {{0, 100}, {0, 50}, {200, 100}, {150, 300}, {0, 4000}, {210, 10}};
-
-	begin();
-	BACKEND->mem_dereg(&right.dev, region);
-	for (int i = 0; i < 6; i++)
-		ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours + ranges[i].at,
-			ranges[i].len, false, &regions[i]), 0);
-	for (int i = 0; i < 6; i++) {
-		const struct ripc__rdma_space *space = link_of(&right)->space;
-		const struct ripc__rdma_region *found = ripc__rdma_region_find(space,
-			ours + ranges[i].at, ranges[i].len, IBV_ACCESS_LOCAL_WRITE);
-
-		ck_assert_ptr_nonnull(found);
-		ck_assert_ptr_null(ripc__rdma_region_find(space, ours + 3990, 11, 0));
-		BACKEND->mem_dereg(&right.dev, regions[i]);
-	}
-	ck_assert_int_eq(BACKEND->mem_reg(&right.dev, &right.peer, ours, LEN, false, &region), 0);
 	finish();
 }
 END_TEST
@@ -653,8 +613,6 @@ int main(void)
 		{mem_open__fails, 1},
 		{mem_close__device_fails, 1},
 		{mem_reg__no_protection_domain, 1},
-		{region_find__overlapping, 1},
-		{region_find__source, 1},
 		{write__needs_permission, 1},
 		{write__closed_key, 1},
 		{NULL, 0},

@@ -14,22 +14,24 @@ static struct {
 	uint32_t n_polls, n_quiet_polls;
 } flood;
 
-static int flooded_poll(void *port, struct ripc__event *events, uint32_t n)
+static int flooded_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct lone *lone = ((struct lone_port *)port)->lone;
 
 	(void)n;
+	(void)all;
 	ck_assert_uint_lt(flood.n_polls++, POLLS_MAX);
 	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = lone->in, .len = 3,
 		.from = &lone->from};
 	return 1;
 }
 
-static int quiet_poll(void *port, struct ripc__event *events, uint32_t n)
+static int quiet_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
 	(void)port;
 	(void)events;
 	(void)n;
+	(void)all;
 	flood.n_quiet_polls++;
 	return 0;
 }
@@ -46,8 +48,8 @@ static void flooded_open(struct lone *lone, uint32_t spin_us)
 
 	memset(&flood, 0, sizeof(flood));
 	flood.flooded = flood.quiet = lone_backend;
-	flood.flooded.poll = flooded_poll;
-	flood.quiet.poll = quiet_poll;
+	flood.flooded.datagrams.poll = flooded_poll;
+	flood.quiet.datagrams.poll = quiet_poll;
 	flood.quiet.name = "quiet";
 	flood.quiet.id = 98;
 	flood.backends[0] = &flood.flooded;

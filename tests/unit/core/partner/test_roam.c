@@ -39,51 +39,52 @@ static uint64_t now_us(void *arg)
 
 static int send_or_fail(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
-	struct ripc__addr to = {.len = 0};
+	struct ripc__where to;
 
-	ripc__loop_backend.peer_addr(port, peer, &to);
-	if (to.len == world.gone.len && memcmp(to.blob, world.gone.blob, to.len) == 0)
+	ripc__loop_backend.route.where(port, peer, &to);
+	if (to.addr.len == world.gone.len &&
+			memcmp(to.addr.blob, world.gone.blob, to.addr.len) == 0)
 		return (int)n;
 	if (world.better_is == RESETS)
 		return -ECONNRESET;
 	return world.better_is == SWALLOWS ? (int)n :
-		ripc__loop_backend.send(port, peer, tx, n);
+		ripc__loop_backend.datagrams.send(port, peer, tx, n);
 }
 
 static int other_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
-	return world.other_is == SWALLOWS ? (int)n : ripc__loop_backend.send(port, peer, tx, n);
+	return world.other_is == SWALLOWS ? (int)n :
+		ripc__loop_backend.datagrams.send(port, peer, tx, n);
 }
 
-static int read_or_fail(void *port, void *peer, const struct ripc__key *key, uint64_t offset,
-		void *mem, size_t len, uint64_t cookie)
+static int read_or_fail(void *port, void *peer, const struct ripc__move *move)
 {
-	return world.better_is == WORKS ?
-		ripc__loop_backend.read(port, peer, key, offset, mem, len, cookie) : -EHOSTUNREACH;
+	return world.better_is == WORKS || move->writes ?
+		ripc__loop_backend.remote.move(port, peer, move) : -EHOSTUNREACH;
 }
 
 static int choose_or_fail(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr)
 {
 	return world.choose_error ? world.choose_error :
-		ripc__loop_backend.addr_choose(port, blob, len, host, addr);
+		ripc__loop_backend.route.choose(port, blob, len, host, addr);
 }
 
 static int addr_or_gone(void *port, uint8_t blob[RIPC_ADDR_MAX])
 {
-	return world.has_no_address ? -EADDRNOTAVAIL : ripc__loop_backend.port_addr(port, blob);
+	return world.has_no_address ? -EADDRNOTAVAIL : ripc__loop_backend.net.address(port, blob);
 }
 
 static int open_or_fail(void *port, void *peer, const struct ripc__addr *addr)
 {
 	return world.open_error ? world.open_error :
-		ripc__loop_backend.peer_open(port, peer, addr);
+		ripc__loop_backend.route.open(port, peer, addr);
 }
 
 static int other_open(void *port, void *peer, const struct ripc__addr *addr)
 {
 	return world.other_open_error ? world.other_open_error :
-		ripc__loop_backend.peer_open(port, peer, addr);
+		ripc__loop_backend.route.open(port, peer, addr);
 }
 
 /* Which of the networks each of the two has; NULL: all. */
@@ -98,17 +99,17 @@ static void world_open_both(const char *first, const char *second)
 	world.better = world.other = ripc__loop_backend;
 	world.better.name = "better";
 	world.better.id = 101;
-	world.better.send = send_or_fail;
-	world.better.read = read_or_fail;
-	world.better.addr_choose = choose_or_fail;
-	world.better.peer_open = open_or_fail;
-	world.better.port_addr = addr_or_gone;
+	world.better.datagrams.send = send_or_fail;
+	world.better.remote.move = read_or_fail;
+	world.better.route.choose = choose_or_fail;
+	world.better.route.open = open_or_fail;
+	world.better.net.address = addr_or_gone;
 	world.has_no_address = false;
 	world.choose_error = world.open_error = 0;
 	world.other.name = "other";
 	world.other.id = 102;
-	world.other.send = other_send;
-	world.other.peer_open = other_open;
+	world.other.datagrams.send = other_send;
+	world.other.route.open = other_open;
 	world.other_open_error = 0;
 	world.backends[0] = &world.better;
 	world.backends[1] = &world.other;

@@ -71,7 +71,7 @@ START_TEST(peer_get__no_route)
 	struct peer *peer = NULL;
 	static struct lone lone;
 
-	refusing.peer_open = refuse;
+	refusing.route.open = refuse;
 	lone_open_on(&lone, backends);
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		refuse_error = errors[i][0];
