@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The built-in backends and resolver sources, best first. */
+/* The built-in backends and resolver sources, best first; and the options of all parts. */
 #include "core/net/backend.h"
 
 const struct ripc__backend *const ripc__backends[] = {
@@ -16,5 +16,15 @@ const struct ripc__source *const ripc__sources[] = {
 	&ripc__local_source,
 	&ripc__multicast_source,
 	&ripc__static_source,
+	NULL,
+};
+
+const struct ripc__option *const ripc__options[] = {
+	ripc__ofi_options,
+	ripc__rdmacm_options,
+	ripc__resolver_options,
+	ripc__shm_options,
+	ripc__udp_options,
+	ripc__verbs_options,
 	NULL,
 };

@@ -19,12 +19,24 @@
 
 #define REPLY_LEN 10
 
+const struct ripc__option ripc__resolver_options[] = {
+	{"resolver.group", RIPC_WORD, 0, 0, 0},
+	{"resolver.port", RIPC_NUMBER, 1, 65535, 0},
+	{"resolver.ttl", RIPC_NUMBER, 0, 255, 0},
+	{0},
+};
+
 int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_t fallback)
 {
+	struct ripc__option wanted[2] = {{0}};
 	uint32_t value = fallback;
-	const struct ripc__option wanted[] = {{option, &value, NULL}, {0}};
-	int error = ripc__options_read(host, wanted);
+	int error;
 
+	for (const struct ripc__option *at = ripc__resolver_options; at->name; at++) {
+		if (strcmp(at->name, option) == 0)
+			wanted[0] = *at;
+	}
+	error = ripc__options_read(host, wanted, &value);
 	return error ? error : (int)value;
 }
 

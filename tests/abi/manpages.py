@@ -19,6 +19,10 @@ folder = os.path.join(root, 'docs/man')
 # Where the members of a struct have entries.
 PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': 'ripc_path_info',
          'ripc_stats': 'ripc_stats', 'ripc_question': 'ripc_call'}
+# Where options are declared.
+OPTION_LISTS = ['src/backends/ofi/options.c', 'src/backends/rdmacm/options.c',
+                'src/backends/shm/shm.c', 'src/backends/udp/udp.c',
+                'src/backends/verbs/options.c', 'src/resolvers/inet.c']
 
 
 def read(path):
@@ -69,18 +73,19 @@ def members_missing(header):
 
 def options_missing():
     """Options whose name, or the range of whose numbers, ripc_open(3) does not give."""
-    source = read(os.path.join(root, 'src/util/options.c'))
+    source = ''.join(read(os.path.join(root, path)) for path in OPTION_LISTS)
     page = read(os.path.join(folder, 'ripc_open.3'))
-    found = re.findall(r'^\t\{"([a-z_.]+)", (\w+), (\d+), (\d+)\},$', source, re.M)
+    found = re.findall(r'^\t\{"([a-z_.]+)", RIPC_(\w+), (\d+), (\d+),', source, re.M)
     if not found:
-        yield 'src/util/options.c: no table of options found'
+        yield 'no list of options found in ' + ', '.join(OPTION_LISTS)
     for name, kind, least, most in found:
         entry = re.search(rf'^\.It Li {re.escape(name)}=.*\n((?:(?!\.It |\.El).*\n)*)', page, re.M)
         if not entry:
             yield f'ripc_open: has no entry for option {name}'
         elif kind == 'NUMBER' and f'{least} to {most}' not in entry.group(0):
             yield f'ripc_open: does not say that option {name} goes from {least} to {most}'
-        elif kind == 'SWITCH' and not entry.group(0).startswith(f'.It Li {name}=on\nor\n.Li off :'):
+        elif kind in ('SWITCH', 'THIRD') and not entry.group(0).startswith(
+                f'.It Li {name}=on\nor\n.Li off :'):
             yield f'ripc_open: does not say that option {name} is on or off'
     for name in re.findall(r'^\.It Li (\w+\.\w+)=', page, re.M):
         if name not in [option[0] for option in found]:

@@ -13,7 +13,6 @@
 #include <strings.h>
 
 #include "ripc/ripc.h"
-#include "util/options.h"
 
 #define DATAGRAM_MIN 1536u /* with our head */
 #define MESSAGE_ANY  16384u /* where there is no reason for another length */
@@ -27,22 +26,12 @@
 
 int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish)
 {
-	const struct ripc__option wanted[] = {
-		{"ofi.receives", &wish->receives, NULL},
-		{"ofi.datagram", &wish->datagram, NULL},
-		{"ofi.checksum", NULL, &wish->checksum},
-		{"ofi.reads", .third = &wish->reads},
-		{0},
-	};
-
 	*wish = (struct ofi_wish){
-		.provider = host->option(host->arg, "ofi.provider"),
-		.domain = host->option(host->arg, "ofi.domain"),
 		.receives = OFI_RECEIVES,
 		.checksum = true,
 		.reads = OFI_READS_RULE,
 	};
-	return ripc__options_read(host, wanted);
+	return ripc__options_read(host, ripc__ofi_options, wish);
 }
 
 static const char *provider_of(const struct ofi_wish *wish)

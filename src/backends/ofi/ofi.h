@@ -30,6 +30,7 @@
 #include <stdatomic.h>
 
 #include "core/net/backend.h"
+#include "options.h"
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -71,17 +72,6 @@ enum ofi_format {
 	OFI_FORMAT_TEXT,    /* words, ended by a zero */
 	OFI_FORMAT_OTHER,   /* only the provider knows */
 };
-
-struct ofi_wish {
-	const char *provider; /* NULL: efa */
-	const char *domain;   /* NULL: the first one */
-	uint32_t receives;
-	uint32_t datagram;    /* bytes of one; 0: by rule */
-	bool checksum;        /* false: what the network brings is believed */
-	uint32_t reads;       /* 0: none; 1: wherever libfabric has them; OFI_READS_RULE */
-};
-
-#define OFI_READS_RULE 2u /* where the device has them */
 
 /* What libfabric has for one device and its port, perhaps for longer than they are open. */
 struct ofi_net {

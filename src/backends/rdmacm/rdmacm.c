@@ -24,11 +24,11 @@
 #include "conn.h"
 #include "datagrams.h"
 #include "fence.h"
+#include "options.h"
 #include "poll.h"
 #include "ripc/ripc.h"
 #include "route.h"
 #include "send.h"
-#include "util/options.h"
 
 #define BACKLOG         128
 #define SIW_VENDOR      0x626d74u /* of linux/drivers/infiniband/sw/siw/siw.h */
@@ -36,33 +36,18 @@
 #define GOODBYE_MS      50  /* in which what was sent last goes out */
 #define UDP_TRIES       16  /* ports whose number somebody may have */
 
-struct options {
-	uint32_t connections, receives, port;
-	bool any, udp;
-	const char *device;
-};
-
 /* ---- options ----------------------------------------------------------------------------- */
 
-static int read_options(const struct ripc__host *host, struct options *options)
+static int read_options(const struct ripc__host *host, struct rdmacm_options *options)
 {
-	const struct ripc__option wanted[] = {
-		{"rdmacm.connections", &options->connections, NULL},
-		{"rdmacm.receives", &options->receives, NULL},
-		{"rdmacm.port", &options->port, NULL},
-		{"rdmacm.any", NULL, &options->any},
-		{"rdmacm.udp", NULL, &options->udp},
-		{0},
-	};
-
-	*options = (struct options){.connections = RDMACM_CONNECTIONS, .receives = RDMACM_RECEIVES,
-		.device = host->option(host->arg, "rdmacm.device")};
-	return ripc__options_read(host, wanted);
+	*options = (struct rdmacm_options){.connections = RDMACM_CONNECTIONS,
+		.receives = RDMACM_RECEIVES};
+	return ripc__options_read(host, ripc__rdmacm_options, options);
 }
 
 /* ---- the device -------------------------------------------------------------------------- */
 
-static bool is_wished(const struct options *options, struct ibv_device *device)
+static bool is_wished(const struct rdmacm_options *options, struct ibv_device *device)
 {
 	if (device->transport_type != IBV_TRANSPORT_IWARP &&
 			!(options->any && device->transport_type == IBV_TRANSPORT_IB))
@@ -71,7 +56,7 @@ static bool is_wished(const struct options *options, struct ibv_device *device)
 }
 
 /* Is there any? librdmacm is not asked where there is none: it would speak to stderr. */
-static bool any_device(const struct options *options)
+static bool any_device(const struct rdmacm_options *options)
 {
 	struct ibv_device **list;
 	bool found = false;
@@ -86,7 +71,7 @@ static bool any_device(const struct options *options)
 }
 
 /* Does this address belong to a device that is wished? Then id is bound to it. */
-static bool bind_to(const struct options *options, struct rdma_event_channel *channel,
+static bool bind_to(const struct rdmacm_options *options, struct rdma_event_channel *channel,
 		const struct rdmacm_addr *addr, struct rdma_cm_id **id)
 {
 	struct sockaddr_storage name;
@@ -105,7 +90,7 @@ static bool bind_to(const struct options *options, struct rdma_event_channel *ch
 }
 
 /* The first address of this host that belongs to a device. */
-static int find_address(const struct options *options, struct rdmacm_device *dev)
+static int find_address(const struct rdmacm_options *options, struct rdmacm_device *dev)
 {
 	struct ifaddrs *list;
 	int error = -EADDRNOTAVAIL;
@@ -130,7 +115,7 @@ static int find_address(const struct options *options, struct rdmacm_device *dev
 	return error;
 }
 
-static int no_device(const struct options *options, char why[256], char remedy[256])
+static int no_device(const struct rdmacm_options *options, char why[256], char remedy[256])
 {
 	snprintf(why, 256, options->device ? "there is no device \"%.64s\" of that kind" :
 		"there is no iWARP device", options->device);
@@ -140,8 +125,8 @@ static int no_device(const struct options *options, char why[256], char remedy[2
 }
 
 /* dev->channel and dev->id; device_close() ends them. */
-static int device_find(const struct options *options, struct rdmacm_device *dev, char why[256],
-		char remedy[256])
+static int device_find(const struct rdmacm_options *options, struct rdmacm_device *dev,
+		char why[256], char remedy[256])
 {
 	int error;
 
@@ -175,7 +160,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	struct rdmacm_device dev = {0};
 	struct ripc__addr addr;
-	struct options options;
+	struct rdmacm_options options;
 	char text[64];
 	int error = read_options(host, &options);
 
@@ -225,7 +210,7 @@ static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256]
 static int open_device(struct rdmacm_device *dev, const struct ripc__host *host)
 {
 	char why[256], remedy[256];
-	struct options options;
+	struct rdmacm_options options;
 	int error = read_options(host, &options);
 
 	if (error)

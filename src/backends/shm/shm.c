@@ -10,8 +10,14 @@
 
 #include "ripc/ripc.h"
 #include "segment.h"
+#include "util/options.h"
 
 #define RINGS_PART 16u /* of the memory that there is, rings take at most this part */
+
+const struct ripc__option ripc__shm_options[] = {
+	{"shm.uids", RIPC_WORD, 0, 0, 0},
+	{0},
+};
 
 /* "any", or numbers with ":" between them, beside our own. */
 static int read_uids(const char *text, struct shm_device *dev)
@@ -38,11 +44,12 @@ static int read_uids(const char *text, struct shm_device *dev)
 
 static int read_options(const struct ripc__host *host, struct shm_device *dev)
 {
-	const char *uids = host->option(host->arg, "shm.uids");
-	int error;
+	const char *uids = NULL;
+	int error = ripc__options_read(host, ripc__shm_options, &uids);
 
 	*dev = (struct shm_device){.host = *host};
-	error = read_uids(uids, dev);
+	if (!error)
+		error = read_uids(uids, dev);
 	if (error)
 		host->log(host->arg, RIPC_LOG_ERROR,
 			"option shm.uids: \"%.40s\" is neither any nor UID:UID:...", uids);

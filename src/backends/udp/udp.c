@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -34,6 +35,14 @@
 /* How long a wait lasts where wake does not work, because no loopback interface is up. */
 #define WAIT_DEAF_US      10000
 
+const struct ripc__option ripc__udp_options[] = {
+	{"udp.gro", RIPC_SWITCH, 0, 0, offsetof(struct udp_device, gro)},
+	{"udp.gso", RIPC_SWITCH, 0, 0, offsetof(struct udp_device, gso)},
+	{"udp.port", RIPC_NUMBER, 0, 65535, offsetof(struct udp_device, port)},
+	{"udp.rcvbuf", RIPC_NUMBER, 0, 1073741824, offsetof(struct udp_device, rcvbuf)},
+	{0},
+};
+
 static int set_int(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
@@ -48,16 +57,8 @@ static void set_wait(int fd, long us)
 
 static int read_options(const struct ripc__host *host, struct udp_device *dev)
 {
-	const struct ripc__option wanted[] = {
-		{"udp.port", &dev->port, NULL},
-		{"udp.rcvbuf", &dev->rcvbuf, NULL},
-		{"udp.gso", NULL, &dev->gso},
-		{"udp.gro", NULL, &dev->gro},
-		{0},
-	};
-
 	*dev = (struct udp_device){.rcvbuf = RCVBUF_DEFAULT, .gso = true, .gro = true};
-	return ripc__options_read(host, wanted);
+	return ripc__options_read(host, ripc__udp_options, dev);
 }
 
 /* A socket of one family; the descriptor or a negative errno. */

@@ -13,13 +13,13 @@
 #include <sys/random.h>
 
 #include "link.h"
+#include "options.h"
 #include "path.h"
 #include "poll.h"
 #include "qp.h"
 #include "ripc/ripc.h"
 #include "route.h"
 #include "send.h"
-#include "util/options.h"
 
 #define QKEY_MASK       0x7fffffffu
 #define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */
@@ -27,24 +27,18 @@
 static int read_options(const struct ripc__host *host, struct verbs_device *dev,
 		struct ripc__rdma_wish *wish)
 {
-	uint32_t gid_index = UINT32_MAX;
-	const struct ripc__option wanted[] = {
-		{"verbs.receives", &dev->receives, NULL},
-		{"verbs.connections", &dev->connections, NULL},
-		{"verbs.gid_index", &gid_index, NULL},
-		{0},
-	};
-	int error;
+	struct verbs_options options = {.receives = VERBS_RING, .connections = VERBS_CONNECTIONS,
+		.gid_index = UINT32_MAX};
+	int error = ripc__options_read(host, ripc__verbs_options, &options);
 
-	dev->receives = VERBS_RING;
-	dev->connections = VERBS_CONNECTIONS;
-	error = ripc__options_read(host, wanted);
 	if (error)
 		return error;
+	dev->receives = options.receives;
+	dev->connections = options.connections;
 	*wish = (struct ripc__rdma_wish){
 		.transport = IBV_TRANSPORT_IB,
-		.device = host->option(host->arg, "verbs.device"),
-		.gid_index = gid_index == UINT32_MAX ? -1 : (int)gid_index,
+		.device = options.device,
+		.gid_index = options.gid_index == UINT32_MAX ? -1 : (int)options.gid_index,
 	};
 	return 0;
 }

@@ -148,7 +148,7 @@ static int options_check(struct ripc_context *ctx)
 	for (const char *at = ctx->options; at && *at;) {
 		const char *value = at + strlen(at) + 1;
 
-		if (ripc__option_check(at, value, why)) {
+		if (ripc__option_check(ripc__options, at, value, why)) {
 			ripc__log(ctx, RIPC_LOG_ERROR, "%s", why);
 			error = -EINVAL;
 		}

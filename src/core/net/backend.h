@@ -175,6 +175,25 @@ struct ripc__mapping {
 	void *handle;    /* for unmap */
 };
 
+/* ---- options ----------------------------------------------------------------------------- */
+
+enum ripc__option_kind {
+	RIPC_NUMBER, /* from min to max; a uint32_t */
+	RIPC_SWITCH, /* on or off; a bool */
+	RIPC_THIRD,  /* a switch; a uint32_t: 0, 1, or its default where it is not configured */
+	RIPC_WORD,   /* a const char *; the part that reads the option knows what it takes */
+};
+
+/* An option; a list of them ends with {0}. */
+struct ripc__option {
+	const char *name;
+	enum ripc__option_kind kind;
+	uint32_t min, max;
+	size_t at; /* where its value goes in the structure that ripc__options_read() fills */
+};
+
+/* ---- backends ---------------------------------------------------------------------------- */
+
 struct ripc__backend {
 	const char *name; /* as in ripc_config.backends; at most 15 characters */
 	uint8_t id;       /* the number that stands for it in records (docs/protocol.md) */
@@ -407,6 +426,11 @@ extern const struct ripc__source ripc__local_source, ripc__multicast_source, rip
 /* Constant tables, ended by NULL; best first. */
 extern const struct ripc__backend *const ripc__backends[];
 extern const struct ripc__source *const ripc__sources[];
+
+/* The options of all parts, by part; ended by NULL. */
+extern const struct ripc__option *const ripc__options[];
+extern const struct ripc__option ripc__ofi_options[], ripc__rdmacm_options[],
+	ripc__resolver_options[], ripc__shm_options[], ripc__udp_options[], ripc__verbs_options[];
 
 /*
  * The backend itself, where an entry of ripc__backends only stands for a module that is not

@@ -46,8 +46,8 @@ START_TEST(check__takes_and_refuses)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		why[0] = '\0';
-		ck_assert_int_eq(ripc__option_check(cases[i].name, cases[i].text, why),
-			cases[i].word ? -EINVAL : 0);
+		ck_assert_int_eq(ripc__option_check(ripc__options, cases[i].name, cases[i].text,
+			why), cases[i].word ? -EINVAL : 0);
 		if (cases[i].word && !strstr(why, cases[i].word))
 			ck_abort_msg("\"%s\" is not in \"%s\"", cases[i].word, why);
 	}
@@ -61,12 +61,12 @@ START_TEST(check__long_words)
 
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	ck_assert_int_eq(ripc__option_check(name, name, why), -EINVAL);
+	ck_assert_int_eq(ripc__option_check(ripc__options, name, name, why), -EINVAL);
 	ck_assert_uint_lt(strlen(why), sizeof(why));
-	ck_assert_int_eq(ripc__option_check("udp.port", name, why), -EINVAL);
+	ck_assert_int_eq(ripc__option_check(ripc__options, "udp.port", name, why), -EINVAL);
 	ck_assert_uint_lt(strlen(why), sizeof(why));
 	memcpy(name, "verbs.", 6);
-	ck_assert_int_eq(ripc__option_check(name, name, why), -EINVAL);
+	ck_assert_int_eq(ripc__option_check(ripc__options, name, name, why), -EINVAL);
 	ck_assert_uint_lt(strlen(why), sizeof(why));
 }
 END_TEST
@@ -104,22 +104,32 @@ static void configured_log(void *arg, int level, const char *format, ...)
 	va_end(args);
 }
 
-/* Of three options that are 77, 88 and on. Returns as read does. */
+/* Three options, which are 77, 88 and on. */
+struct three {
+	uint32_t receives, port;
+	bool gso;
+};
+
+static const struct ripc__option three_options[] = {
+	{"verbs.receives", RIPC_NUMBER, 64, 16384, offsetof(struct three, receives)},
+	{"udp.gso", RIPC_SWITCH, 0, 0, offsetof(struct three, gso)},
+	{"udp.port", RIPC_NUMBER, 0, 65535, offsetof(struct three, port)},
+	{0},
+};
+
+/* Returns as read does. */
 static int read_three(struct configured *own, uint32_t *receives, uint32_t *port, bool *gso)
 {
-	const struct ripc__option wanted[] = {
-		{"verbs.receives", receives, NULL},
-		{"udp.gso", NULL, gso},
-		{"udp.port", port, NULL},
-		{0},
-	};
+	struct three three = {77, 88, true};
+	int error;
 
-	*receives = 77;
-	*port = 88;
-	*gso = true;
 	own->host.arg = own;
 	own->host.log = configured_log;
-	return ripc__options_read(&own->host, wanted);
+	error = ripc__options_read(&own->host, three_options, &three);
+	*receives = three.receives;
+	*port = three.port;
+	*gso = three.gso;
+	return error;
 }
 
 START_TEST(read__takes_what_is_configured)
@@ -179,39 +189,37 @@ START_TEST(read__third_state)
 {
 	struct configured own = {.names = {"ofi.reads"}, .host.option = configured_option};
 	uint32_t reads = 2;
-	const struct ripc__option wanted[] = {{"ofi.reads", .third = &reads}, {0}};
+	const struct ripc__option wanted[] = {{"ofi.reads", RIPC_THIRD, 0, 0, 0}, {0}};
 
 	own.host.arg = &own;
 	own.host.log = configured_log;
-	ck_assert_int_eq(ripc__options_read(&own.host, wanted), 0);
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted, &reads), 0);
 	ck_assert_uint_eq(reads, 2);
 	own.texts[0] = "off";
-	ck_assert_int_eq(ripc__options_read(&own.host, wanted), 0);
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted, &reads), 0);
 	ck_assert_uint_eq(reads, 0);
 	own.texts[0] = "1";
-	ck_assert_int_eq(ripc__options_read(&own.host, wanted), 0);
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted, &reads), 0);
 	ck_assert_uint_eq(reads, 1);
 	own.texts[0] = "2";
-	ck_assert_int_eq(ripc__options_read(&own.host, wanted), -EINVAL);
+	ck_assert_int_eq(ripc__options_read(&own.host, wanted, &reads), -EINVAL);
 	ck_assert_uint_eq(reads, 1);
 }
 END_TEST
 
-/* A slip of ours, not the user's: an option that is not in the table. */
-START_TEST(read__knows_no_such_option)
+/* Each list ends, its names begin alike and stand in order, as they are told. */
+START_TEST(options__are_in_order)
 {
-	struct configured own = {.host = {.arg = &own, .log = configured_log}};
-	uint32_t receives = 77;
-	const struct ripc__option number[] = {{"verbs.recieves", &receives, NULL}, {0}};
-	bool gso = true;
-	const struct ripc__option on[] = {{"udp.gos", NULL, &gso}, {0}};
+	for (const struct ripc__option *const *list = ripc__options; *list; list++) {
+		const struct ripc__option *first = *list;
+		size_t part_len = strcspn(first->name, ".") + 1;
 
-	ck_assert_int_eq(ripc__options_read(&own.host, number), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(own.said, "there are verbs.connections"));
-	ck_assert_int_eq(ripc__options_read(&own.host, on), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(own.said, "there are udp.gro"));
-	ck_assert_uint_eq(receives, 77);
-	ck_assert(gso);
+		for (const struct ripc__option *at = first; at[1].name; at++) {
+			ck_assert_int_eq(strncmp(at[1].name, first->name, part_len), 0);
+			ck_assert_int_lt(strcmp(at->name, at[1].name), 0);
+			ck_assert_uint_le(at->min, at->max);
+		}
+	}
 }
 END_TEST
 
@@ -220,7 +228,7 @@ int main(void)
 	const TTest *const tests[] = {
 		check__takes_and_refuses, check__long_words, read__takes_what_is_configured,
 		read__nothing_is_configured, read__says_what_is_wrong, read__third_state,
-		 read__knows_no_such_option,
+		options__are_in_order,
 		NULL,
 	};
 
