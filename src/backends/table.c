@@ -8,7 +8,6 @@ const struct ripc__backend *const ripc__backends[] = {
 	&ripc__rdmacm_backend,
 	&ripc__ofi_backend,
 	&ripc__udp_backend,
-	&ripc__loop_backend,
 	NULL,
 };
 

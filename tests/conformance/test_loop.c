@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loop backend against the contract. */
-#include "backends/loop/loop.h"
+#include "loop/loop.h"
 
 #include <stdlib.h>
 

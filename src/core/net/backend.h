@@ -419,8 +419,8 @@ struct ripc__source {
 
 #define RIPC_PEERS_MAX 256
 
-extern const struct ripc__backend ripc__loop_backend, ripc__shm_backend, ripc__udp_backend,
-	ripc__verbs_backend, ripc__rdmacm_backend, ripc__ofi_backend;
+extern const struct ripc__backend ripc__shm_backend, ripc__udp_backend, ripc__verbs_backend,
+	ripc__rdmacm_backend, ripc__ofi_backend;
 extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
 
 /* Constant tables, ended by NULL; best first. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/loop/loop.h"
+#include "loop/loop.h"
 #include "core/net/env.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"

@@ -3,7 +3,7 @@
  * What partners may write into, and whether they did: with one who may say anything, and with two
  * contexts on the loop backend.
  */
-#include "backends/loop/loop.h"
+#include "loop/loop.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/wire/wire.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/loop/loop.h"
+#include "loop/loop.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/objects.h"

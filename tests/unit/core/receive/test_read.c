@@ -3,7 +3,7 @@
  * Long messages that are read: a device whose reads and fences end when the test says so, a
  * partner who may say anything, and two contexts on the loop backend.
  */
-#include "backends/loop/loop.h"
+#include "loop/loop.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/peer/share.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop backend: contexts of one process, for tests and as the reference for the contract.
+ * The loop backend: contexts of one process, for tests.
  * It is reliable: a sender whose partner's queue is full is told so. Reads and writes are
  * native; what is given is mapped, so that its holder sees it even without its owner.
  *
- * The hub has one mutex, under which everything happens, copies too. So a range that mem_close
- * has taken back is out of reach at once. Waiting
- * for that mutex is the one rule of backend.h that this backend breaks; nobody holds it longer
- * than a copy takes.
+ * The hub has one mutex, under which everything happens, copies too. So a range that mem.close
+ * has taken back is out of reach at once. Waiting for that mutex is the one rule of backend.h that
+ * this backend breaks; no thread holds the mutex longer than a copy takes.
  */
 #include "loop.h"
 
