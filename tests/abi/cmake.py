@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The installed library in somebody else's CMake project: found, linked, run; a version that this is not
+The installed library in somebody else's CMake project: found, linked, run; another version
 is refused. usage: cmake.py BUILD_DIR
 """
 import os
