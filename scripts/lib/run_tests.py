@@ -14,6 +14,7 @@ import time
 import failure_text
 import foreign
 import meson_log
+import packages
 import roots
 from meson_log import Tally
 
@@ -233,6 +234,15 @@ def step_foreign(options):
     return foreign.run()
 
 
+def step_packages(options):
+    """Debian packages, in fresh systems; ten minutes, so only by name."""
+    if 'packages' not in options.step:
+        return Tally(skipped=[('Debian packages', 'only as scripts/test packages')])
+    if roots.missing():
+        return Tally(skipped=[('Debian packages', roots.missing())])
+    return packages.run()
+
+
 # name, what it is, the function
 STEPS = [
     ('style', 'the house rules', step_style),
@@ -247,6 +257,7 @@ STEPS = [
     ('speed', 'instructions of a message', step_speed),
     ('hw', 'soft RDMA in a guest', step_hw),
     ('foreign', 'other processors, libcs, Debians', step_foreign),
+    ('packages', 'Debian packages', step_packages),
 ]
 
 
