@@ -36,7 +36,7 @@ FAULTS = [
     ('check_folders', 'src/odds/f.c', HEAD, 'no folder odds'),
     ('check_folders', 'src/backends/odd/f.c', HEAD, 'no backend odd'),
     ('check_folders', 'src/util/odd/f.c', HEAD, 'too deep'),
-    ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 640, '642 lines'),
+    ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 600, '602 lines'),
     ('check_licence', 'src/core/wire/f.c', '/* A file. */\n/* Really. */\n', 'no "SPDX'),
     ('check_licence', 'scripts/f', '#!/bin/sh\n:\n', 'no "SPDX'),
     ('check_purpose', 'src/core/wire/f.c', HEAD.split('\n')[0] + '\n#include <a.h>\n', 'no paragraph'),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-ripc.h and call.h compile without a warning as C11 and as C++11 to C++20, strictly, what is offered
-to fill structs with does so, too, and ripc.h pulls in nothing but the C library.
-usage: header.py HEADER
+The public headers, each alone and all together, compile without a warning as C11 and as C++11 to
+C++20, strictly; so does what is offered to fill structs with; and the headers pull in nothing but
+the C library and each other. usage: header.py FOLDER_OF_THE_HEADERS
 """
 import os
 import re
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-ALLOWED = {'stddef.h', 'stdint.h', 'sys/uio.h'}
+ALLOWED = {'stddef.h', 'stdint.h', 'sys/uio.h', 'ripc/ripc.h', 'ripc/stats.h'}
 WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wundef', '-Wshadow', '-Wcast-align', '-Werror']
 DIALECTS = [('cc', '-std=c11', 'c'), ('cc', '-std=c17', 'c'), ('clang-14', '-std=c11', 'c')]
 DIALECTS += [(compiler, f'-std=c++{year}', 'c++') for compiler in ('c++', 'clang++-14')
@@ -25,25 +25,30 @@ CODE = '#include <ripc/call.h>\nint main(void)\n{\n' + ''.join(
     '\t\tripc_call_start(0, &ripc_question_made);\n}\n'
 
 
-def compiles(header, compiler, standard, language):
-    include = os.path.dirname(os.path.dirname(header))
-    done = subprocess.run([compiler, standard, *WARNINGS, '-I', include, '-x', language, '-c', '-',
-                           '-o', '/dev/null'], input=CODE.encode(), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT)
-    print(f'{compiler} {standard}: {"compiles" if done.returncode == 0 else done.stdout.decode()}')
+def compiles(folder, code, compiler, standard, language):
+    done = subprocess.run([compiler, standard, *WARNINGS, '-I', os.path.dirname(folder), '-x',
+                           language, '-c', '-', '-o', '/dev/null'], input=code.encode(),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        print(f'{compiler} {standard}: {done.stdout.decode()}')
     return done.returncode == 0
 
 
 def main():
-    header = os.path.abspath(sys.argv[1])
+    folder = os.path.abspath(sys.argv[1])
+    headers = sorted(os.listdir(folder))
     usable = [dialect for dialect in DIALECTS if shutil.which(dialect[0])]
     if {'c', 'c++'} - {language for _, _, language in usable}:
         print('no C and C++ compiler: skipped')
         return 77
-    results = [compiles(header, *dialect) for dialect in usable]
-    with open(header) as f:
-        pulled = set(re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)', f.read(), re.M))
-    print(f'includes: {", ".join(sorted(pulled))}')
+    alone = [f'#include <ripc/{header}>\n' for header in headers]
+    results = [compiles(folder, code, *dialect) for dialect in usable for code in [CODE, *alone]]
+    pulled = set()
+    for header in headers:
+        with open(os.path.join(folder, header)) as f:
+            pulled |= set(re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)', f.read(), re.M))
+    print(f'{", ".join(headers)}: {sum(results)} of {len(results)} compiled, includes: '
+          f'{", ".join(sorted(pulled))}')
     return 0 if all(results) and pulled <= ALLOWED else 1
 
 
