@@ -4,6 +4,7 @@
  * refuses, and a resolver source. One datagram at a time waits to be polled.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/net/backend.h"
@@ -81,6 +82,11 @@ static uint32_t world_peer_mtu(void *port, void *peer)
 	return ((struct port *)port)->session->mtu;
 }
 
+static void world_text(const struct ripc__addr *addr, char text[64])
+{
+	snprintf(text, 64, "world:%u", addr->blob[0]);
+}
+
 static void world_where(void *port, const void *peer, struct ripc__where *where)
 {
 	(void)port;
@@ -150,8 +156,9 @@ static const struct ripc__backend world_backend = {
 	.port_size = sizeof(struct port), .route_size = 8,
 	.net = {.probe = world_probe, .open = world_port_open, .close = world_port_close,
 		.address = world_port_addr},
-	.route = {.choose = world_addr_choose, .open = world_peer_open, .close = world_peer_close,
-		.where = world_where, .mtu = world_peer_mtu, .matches = world_peer_matches},
+	.route = {.choose = world_addr_choose, .text = world_text, .open = world_peer_open,
+		.close = world_peer_close, .where = world_where, .mtu = world_peer_mtu,
+		.matches = world_peer_matches},
 	.datagrams = {.send = world_send, .poll = world_poll, .release = world_release},
 	.mem = {.reg = session_mem_reg, .dereg = session_mem_dereg, .open = session_mem_open,
 		.close = session_mem_close},
