@@ -186,7 +186,7 @@ static int open_all(void *state, const struct ripc__host *host, struct ripc__att
 	}
 	*attr = (struct ripc__attr){
 		.caps = caps_of(&dev->wish, dev->net->info),
-		.fd = port->epoll_fd,
+		.fd = port->sleeps ? port->sleeper.epoll_fd : -1,
 		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
 		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,
 		.read_max = read_max(dev->net->info),

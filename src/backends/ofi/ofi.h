@@ -34,6 +34,7 @@
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/sleeper.h"
 
 #define OFI_VERSION    1
 #define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */
@@ -211,8 +212,8 @@ struct ofi_port {
 	uint64_t looked_us;         /* when worked_us was brought up to date */
 	uint64_t worked_us;         /* for how long libfabric was let work while anything waited */
 	/* waiting */
-	int epoll_fd, timer_fd;     /* -1: the provider has no descriptor */
-	bool timed;                 /* timer_fd is set */
+	struct ripc__sleeper sleeper;
+	bool sleeps;                /* the provider has a descriptor for it */
 	struct ripc__addr recent;   /* who sent the last datagram, and how that was said */
 	uint8_t recent_head[OFI_HEAD_MAX];
 	uint32_t recent_len;

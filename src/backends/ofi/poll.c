@@ -10,14 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "ripc/ripc.h"
 
-#define STUCK_LOOK_NS 2000000 /* so long until what waits is tried again */
+#define STUCK_LOOK_US 2000 /* so long until what waits is tried again */
 #define STEP_US       100000  /* at most so much between two looks was libfabric's work */
 #define EQ_EVERY      1024u   /* of the polls, one looks for errors of the endpoint */
 #define EQ_MOST       256u    /* of these at a look: more than partners make between two */
@@ -343,50 +340,22 @@ void ripc__ofi_stats(void *state, struct ripc__net_stats *stats)
 
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
-static int watch(int epoll_fd, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
 /* What waits is tried again even if libfabric has nothing to tell. */
 int ripc__ofi_wait_open(struct ofi_port *port)
 {
 	int fd, error;
 
-	port->epoll_fd = port->timer_fd = -1;
 	if (fi_control(&port->net->cq->fid, FI_GETWAIT, &fd))
 		return 0;
-	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	error = port->epoll_fd < 0 || port->timer_fd < 0 ? -errno : watch(port->epoll_fd, fd);
-	if (!error)
-		error = watch(port->epoll_fd, port->timer_fd);
-	if (error)
-		ripc__ofi_wait_close(port);
+	error = ripc__sleeper_open(&port->sleeper, &fd, 1);
+	port->sleeps = !error;
 	return error;
 }
 
 void ripc__ofi_wait_close(struct ofi_port *port)
 {
-	if (port->epoll_fd >= 0)
-		close(port->epoll_fd);
-	if (port->timer_fd >= 0)
-		close(port->timer_fd);
-}
-
-/* Fires once, while anything waits; setting it makes it quiet. */
-static void set_timer(struct ofi_port *port)
-{
-	struct itimerspec at = {0};
-	bool wanted = !list_empty(&port->stuck) || !list_empty(&port->reading);
-
-	if (!wanted && !port->timed)
-		return;
-	at.it_value.tv_nsec = wanted ? STUCK_LOOK_NS : 0;
-	timerfd_settime(port->timer_fd, 0, &at, NULL);
-	port->timed = wanted;
+	if (port->sleeps)
+		ripc__sleeper_close(&port->sleeper);
 }
 
 static bool has_something(const struct ofi_port *port)
@@ -404,9 +373,11 @@ int ripc__ofi_wait_arm(void *state)
 	refill(port);
 	if (!has_something(port))
 		ripc__ofi_progress(port);
-	quiet = port->epoll_fd < 0 || has_something(port) ||
+	quiet = !port->sleeps || has_something(port) ||
 		fi_trywait(port->net->fabric, &queue, 1) == 0;
-	if (port->epoll_fd >= 0)
-		set_timer(port);
+	/* Fires once, while anything waits; setting it makes it quiet. */
+	if (port->sleeps)
+		ripc__sleeper_set_after(&port->sleeper, list_empty(&port->stuck) &&
+			list_empty(&port->reading) ? 0 : STUCK_LOOK_US);
 	return has_something(port) || !quiet ? -EAGAIN : 0;
 }

@@ -11,8 +11,6 @@
  */
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "conn.h"
 #include "datagrams.h"
@@ -170,7 +168,7 @@ static void check_descriptor(struct rdmacm_port *port, int fd)
 	if (errno == EAGAIN || errno == EINTR)
 		return;
 	/* It would be readable for ever. */
-	epoll_ctl(port->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	epoll_ctl(port->sleeper.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	port->rdma->is_lost = true;
 }
 
@@ -221,7 +219,7 @@ static bool is_udp(const struct rdmacm_port *port, const struct epoll_event *eve
 static RIPC__RARE bool has_happened(const struct rdmacm_port *port)
 {
 	struct epoll_event events[WATCHED];
-	int n = epoll_wait(port->epoll_fd, events, WATCHED, 0);
+	int n = epoll_wait(port->sleeper.epoll_fd, events, WATCHED, 0);
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd != port->completions->fd && !is_udp(port, &events[i]))
@@ -269,56 +267,17 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool 
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static int watch(struct rdmacm_port *port, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(port->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
-static int watch_all(struct rdmacm_port *port)
-{
-	int error = ripc__rdma_nonblocking(port->completions->fd);
-
-	if (!error)
-		error = ripc__rdma_nonblocking(port->channel->fd);
-	if (!error)
-		error = ripc__rdma_nonblocking(port->rdma->context->async_fd);
-	if (!error)
-		error = watch(port, port->completions->fd);
-	if (!error)
-		error = watch(port, port->rdma->context->async_fd);
-	if (!error)
-		error = watch(port, port->channel->fd);
-	if (!error)
-		error = watch(port, port->timer_fd);
-	if (!error)
-		error = watch(port, ripc__rdma_worker_fd(port->worker));
-	if (!error && port->self.by_udp)
-		error = watch(port, port->udp.fd);
-	return error;
-}
-
 int ripc__rdmacm_wait_open(struct rdmacm_port *port)
 {
-	int error;
+	const int fds[] = {port->completions->fd, port->rdma->context->async_fd,
+		port->channel->fd, ripc__rdma_worker_fd(port->worker), port->udp.fd};
+	size_t n = sizeof(fds) / sizeof(fds[0]) - !port->self.by_udp;
+	int error = 0;
 
-	port->timer_us = port->due_us = UINT64_MAX;
-	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (port->timer_fd < 0)
-		return -errno;
-	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (port->epoll_fd < 0) {
-		error = -errno;
-		goto err_timer;
-	}
-	error = watch_all(port);
-	if (!error)
-		return 0;
-	close(port->epoll_fd);
-err_timer:
-	close(port->timer_fd);
-	return error;
+	port->due_us = UINT64_MAX;
+	for (size_t i = 0; !error && i < 3; i++)
+		error = ripc__rdma_nonblocking(fds[i]);
+	return error ? error : ripc__sleeper_open(&port->sleeper, fds, n);
 }
 
 void ripc__rdmacm_wait_close(struct rdmacm_port *port)
@@ -326,8 +285,7 @@ void ripc__rdmacm_wait_close(struct rdmacm_port *port)
 	if (port->unacked)
 		ibv_ack_cq_events(port->cq, port->unacked);
 	port->unacked = 0;
-	close(port->epoll_fd);
-	close(port->timer_fd);
+	ripc__sleeper_close(&port->sleeper);
 }
 
 static void take_channel_event(struct rdmacm_port *port)
@@ -350,32 +308,18 @@ static void take_channel_event(struct rdmacm_port *port)
 static void quieten(struct rdmacm_port *port)
 {
 	struct epoll_event events[WATCHED];
-	int n = epoll_wait(port->epoll_fd, events, WATCHED, 0);
+	int n = epoll_wait(port->sleeper.epoll_fd, events, WATCHED, 0);
 	bool any = false;
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd == port->completions->fd)
 			take_channel_event(port);
-		else if (events[i].data.fd == port->timer_fd)
-			port->timer_us = 0; /* has fired: setting it again makes it quiet */
+		else if (events[i].data.fd == port->sleeper.timer_fd)
+			port->sleeper.set_us = 0; /* has fired: setting it again makes it quiet */
 		any |= !is_udp(port, &events[i]);
 	}
 	if (any || port->look || is_left_behind(port))
 		look(port);
-}
-
-static void set_timer(struct rdmacm_port *port)
-{
-	struct itimerspec at = {0};
-
-	if (port->timer_us == port->due_us)
-		return;
-	if (port->due_us != UINT64_MAX) {
-		at.it_value.tv_sec = (time_t)(port->due_us / 1000000);
-		at.it_value.tv_nsec = (long)(port->due_us % 1000000) * 1000 + 1;
-	}
-	timerfd_settime(port->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-	port->timer_us = port->due_us;
 }
 
 static bool has_something(struct rdmacm_port *port)
@@ -401,6 +345,6 @@ int ripc__rdmacm_wait_arm(void *state)
 		while (!ripc__rdmacm_fill(port) && port->n_arrivals < RDMACM_BATCH)
 			;
 	}
-	set_timer(port);
+	ripc__sleeper_set(&port->sleeper, port->due_us);
 	return has_something(port) ? -EAGAIN : 0;
 }

@@ -426,7 +426,7 @@ static int open_port(struct rdmacm_port *port, struct ripc__attr *attr)
 	error = ripc__rdmacm_wait_open(port);
 	if (error)
 		goto err_sockets;
-	attr->fd = port->epoll_fd;
+	attr->fd = port->sleeper.epoll_fd;
 	return 0;
 err_sockets:
 	close_sockets(port);

@@ -18,6 +18,7 @@
 #include "addr.h"
 #include "backends/rdma/rdma.h"
 #include "backends/udp/udp.h"
+#include "util/sleeper.h"
 
 #define RDMACM_SENDS       40u   /* messages under way to one partner, at most */
 #define RDMACM_SIGNALLED   8u    /* one in so many */
@@ -67,8 +68,7 @@ struct rdmacm_port {
 	struct ripc__rdma_worker *worker;
 	uint8_t secret[16];
 	uint64_t counter;
-	int epoll_fd, timer_fd;
-	uint64_t timer_us;         /* for when timer_fd is set; UINT64_MAX: it is not */
+	struct ripc__sleeper sleeper;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
 	bool armed;                /* the next completion is told by the channel */
 	bool closing;

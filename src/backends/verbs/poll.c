@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "link.h"
@@ -200,7 +199,7 @@ static void look_at_device(struct verbs_port *port)
 	errno = EAGAIN;
 	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
 		errno = EAGAIN; /* a queue pair that failed is known by its completions */
-	check_descriptor(port, port->others_fd, port->rdma->context->async_fd);
+	check_descriptor(port, port->others.epoll_fd, port->rdma->context->async_fd);
 	port->rdma->is_lost |= port->deaf;
 }
 
@@ -260,50 +259,40 @@ static int watch(int epoll_fd, int fd)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static int open_descriptors(struct verbs_port *port)
+static int open_others(struct verbs_port *port)
 {
-	port->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	port->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	port->others_fd = epoll_create1(EPOLL_CLOEXEC);
-	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	return port->timer_fd < 0 || port->wake_fd < 0 || port->others_fd < 0 ||
-		port->epoll_fd < 0 ? -errno : 0;
-}
+	const int fds[] = {port->rdma->context->async_fd, port->wake_fd,
+		ripc__rdma_worker_fd(port->worker)};
 
-static void close_descriptors(struct verbs_port *port)
-{
-	const int fds[] = {port->timer_fd, port->wake_fd, port->others_fd, port->epoll_fd};
-
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	return ripc__sleeper_open(&port->others, fds, sizeof(fds) / sizeof(fds[0]));
 }
 
 int ripc__verbs_wait_open(struct verbs_port *port)
 {
-	int async_fd = port->rdma->context->async_fd, error;
+	int error = ripc__rdma_nonblocking(port->channel->fd);
 
-	port->timer_us = port->due_us = UINT64_MAX;
-	error = open_descriptors(port);
+	port->due_us = UINT64_MAX;
 	if (!error)
-		error = ripc__rdma_nonblocking(port->channel->fd);
-	if (!error)
-		error = ripc__rdma_nonblocking(async_fd);
-	if (!error)
-		error = watch(port->others_fd, async_fd);
-	if (!error)
-		error = watch(port->others_fd, port->timer_fd);
-	if (!error)
-		error = watch(port->others_fd, port->wake_fd);
-	if (!error)
-		error = watch(port->others_fd, ripc__rdma_worker_fd(port->worker));
-	if (!error)
-		error = watch(port->epoll_fd, port->others_fd);
+		error = ripc__rdma_nonblocking(port->rdma->context->async_fd);
+	if (error)
+		return error;
+	port->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (port->wake_fd < 0)
+		return -errno;
+	error = open_others(port);
+	if (error)
+		goto err_wake;
+	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	error = port->epoll_fd < 0 ? -errno : watch(port->epoll_fd, port->others.epoll_fd);
 	if (!error)
 		error = watch(port->epoll_fd, port->channel->fd);
-	if (error)
-		close_descriptors(port);
+	if (!error)
+		return 0;
+	if (port->epoll_fd >= 0)
+		close(port->epoll_fd);
+	ripc__sleeper_close(&port->others);
+err_wake:
+	close(port->wake_fd);
 	return error;
 }
 
@@ -312,7 +301,9 @@ void ripc__verbs_wait_close(struct verbs_port *port)
 	if (port->unacked)
 		ibv_ack_cq_events(port->cq, port->unacked);
 	port->unacked = 0;
-	close_descriptors(port);
+	close(port->epoll_fd);
+	ripc__sleeper_close(&port->others);
+	close(port->wake_fd);
 }
 
 static void take_channel_event(struct verbs_port *port)
@@ -334,14 +325,14 @@ static void take_channel_event(struct verbs_port *port)
 static void look_at_others(struct verbs_port *port)
 {
 	struct epoll_event events[4];
-	int n = epoll_wait(port->others_fd, events, 4, 0);
+	int n = epoll_wait(port->others.epoll_fd, events, 4, 0);
 	uint64_t count;
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd == port->rdma->context->async_fd)
 			look_at_device(port);
-		else if (events[i].data.fd == port->timer_fd)
-			port->timer_us = 0; /* has fired: setting it again makes it quiet */
+		else if (events[i].data.fd == port->others.timer_fd)
+			port->others.set_us = 0; /* has fired: setting it again makes it quiet */
 		else if (events[i].data.fd == port->wake_fd)
 			(void)!read(port->wake_fd, &count, sizeof(count)); /* 0 afterwards */
 	}
@@ -357,28 +348,14 @@ static void quieten(struct verbs_port *port)
 		if (events[i].data.fd == port->channel->fd)
 			take_channel_event(port);
 		else
-			port->others = true;
+			port->others_ready = true;
 	}
-	if (port->others)
+	if (port->others_ready)
 		look_at_others(port);
 	port->rdma->is_lost |= port->deaf;
-	port->waited = port->others = false;
+	port->waited = port->others_ready = false;
 	ripc__rdma_worker_done(port->worker, port);
 	look_at_clock(port);
-}
-
-static void set_timer(struct verbs_port *port)
-{
-	struct itimerspec at = {0};
-
-	if (port->timer_us == port->due_us)
-		return;
-	if (port->due_us != UINT64_MAX) {
-		at.it_value.tv_sec = (time_t)(port->due_us / 1000000);
-		at.it_value.tv_nsec = (long)(port->due_us % 1000000) * 1000 + 1;
-	}
-	timerfd_settime(port->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-	port->timer_us = port->due_us;
 }
 
 static bool has_something(const struct verbs_port *port)
@@ -396,7 +373,7 @@ int ripc__verbs_wait_arm(void *state)
 	if (port->failed && port->due_us == UINT64_MAX)
 		ripc__verbs_due_at(port, port->revive_us); /* the look at the clock took it away */
 	refill(port);
-	set_timer(port);
+	ripc__sleeper_set(&port->others, port->due_us);
 	if (!has_something(port) && !port->armed) {
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
 		port->deaf |= !port->armed;
@@ -417,7 +394,7 @@ void ripc__verbs_wait(void *state)
 	struct verbs_port *port = state;
 	struct pollfd fds[2] = {
 		{.fd = port->deaf ? -1 : port->channel->fd, .events = POLLIN},
-		{.fd = port->others_fd, .events = POLLIN},
+		{.fd = port->others.epoll_fd, .events = POLLIN},
 	};
 
 	if (!port->armed && !port->deaf)
@@ -426,7 +403,7 @@ void ripc__verbs_wait(void *state)
 		return;
 	if (fds[0].revents)
 		take_channel_event(port);
-	port->others |= fds[1].revents != 0;
+	port->others_ready |= fds[1].revents != 0;
 	port->waited = true;
 }
 

@@ -13,6 +13,7 @@
 
 #include "addr.h"
 #include "backends/rdma/rdma.h"
+#include "util/sleeper.h"
 
 #define VERBS_RING        512u  /* receive buffers, unless verbs.receives says otherwise */
 #define VERBS_SENDS       128u  /* datagrams posted and not yet completed */
@@ -54,13 +55,12 @@ struct verbs_port {
 	uint8_t secret[16];        /* of hashes and nonces */
 	uint64_t counter;
 	int epoll_fd;              /* the channel, and */
-	int others_fd;             /* epoll set: timer, helper threads, device, wake */
-	int timer_fd, wake_fd;
-	uint64_t timer_us;         /* for when timer_fd is set; UINT64_MAX: it is not */
+	struct ripc__sleeper others; /* timer, helper threads, device, wake */
+	int wake_fd;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
 	bool armed;                /* the next completion is told by the channel */
 	bool waited;               /* wait has looked at the descriptors since they were last */
-	bool others;               /* others_fd was readable then */
+	bool others_ready;         /* others was readable then */
 	bool deaf;                 /* nothing is told any more; only of who polls or waits */
 	bool no_more;              /* closing: no new connections */
 	bool failed;               /* the datagram queue pair: it is brought back, */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An epoll set with a timer: the one descriptor that a port with several of them is slept on. */
+#ifndef RIPC_SLEEPER_H
+#define RIPC_SLEEPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ripc__sleeper {
+	int epoll_fd, timer_fd; /* events name their descriptor (data.fd) */
+	uint64_t set_us;        /* when the timer fires; UINT64_MAX: never; 0: it has fired */
+};
+
+/* Opens the set, with the timer and these descriptors in it. 0 or a negative errno. */
+int ripc__sleeper_open(struct ripc__sleeper *sleeper, const int *fds, size_t n);
+void ripc__sleeper_close(struct ripc__sleeper *sleeper);
+/* Sets the timer to a time of CLOCK_MONOTONIC; costs nothing where it is set so already. */
+void ripc__sleeper_set(struct ripc__sleeper *sleeper, uint64_t at_us);
+/* Sets the timer to so long from now; 0: never. */
+void ripc__sleeper_set_after(struct ripc__sleeper *sleeper, uint32_t us);
+
+#endif
