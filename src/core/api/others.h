@@ -10,7 +10,7 @@ struct partner;
 struct ripc_context;
 struct ripc_path;
 
-/* What ripc_path.others says; none: of a service that no network leads to. */
+/* Writes the text of ripc_path.others; none: for a service that no network leads to. */
 void ripc__path_others(struct partner *partner, char *bytes, size_t size);
 void ripc__path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *path);
 

@@ -10,7 +10,7 @@ struct ripc_service;
 
 /* Begins to register; service->publishing says how long that goes on. Then finish it. */
 int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
-/* What came of it; ends the service if it is not registered. */
+/* The result of publishing; ends the service if it is not registered. */
 int ripc__service_finish(struct ripc_service *service);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
 /* Nobody may use it afterwards but calls that wait in it: they find it closing. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a context lends to all rooms: log, nonces, timers, sums of lengths. */
+/* Services that a context lends to all rooms: log, nonces, timers, sums of lengths. */
 #ifndef RIPC_BASE_H
 #define RIPC_BASE_H
 

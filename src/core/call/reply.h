@@ -8,7 +8,7 @@
 struct outgoing;
 struct ripc_service;
 
-/* What is answered: items, or a status. */
+/* An answer: items, or a status. */
 struct reply {
 	const struct iovec *items;
 	uint32_t n_items, flags; /* RIPC_GIVE */

@@ -13,7 +13,7 @@ struct partner;
 struct ripc_context;
 struct ripc_service;
 
-/* What all watches of a context have in common. */
+/* The part that all watches of a context share. */
 struct watching {
 	struct ripc__timer timer; /* runs while there is a watch */
 	uint32_t n;

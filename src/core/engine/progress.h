@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What there is to do. */
+/* The work of a context. */
 #ifndef RIPC_PROGRESS_H
 #define RIPC_PROGRESS_H
 
@@ -15,7 +15,7 @@ int ripc__poll(struct ripc_context *ctx);
 int ripc__progress(struct ripc_context *ctx);
 /* Takes in all that has come by now. False: a reader sleeps in a port, and is woken first. */
 bool ripc__ports_drain(struct ripc_context *ctx);
-/* What is due; what sources say. Return the work done. */
+/* Timers that are due; packets of the sources. Return the work done. */
 int ripc__timers_progress(struct ripc_context *ctx);
 int ripc__resolver_progress(struct ripc_context *ctx);
 /*

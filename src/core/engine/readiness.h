@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What threads sleep on: the descriptors of ports and resolver, and eventfds that end a sleep. */
+/* Descriptors that threads sleep on: of ports and resolver, and eventfds that end a sleep. */
 #ifndef RIPC_READINESS_H
 #define RIPC_READINESS_H
 

@@ -10,8 +10,8 @@
 struct outgoing;
 
 /*
- * Memory of a message that the network may still use: until that is over, what became of the
- * message is not told. The first member of what it is about, with which it is freed.
+ * Memory of a message that the network may still use: until the network is done, the message's
+ * outcome is not told. A fence is the first member of the object it is about, and freed with it.
  */
 struct fence {
 	struct list node; /* outgoing->fencing */

@@ -20,7 +20,7 @@ struct lent {
 	uint64_t id, to, cookie;
 	bool in_use;
 	bool cancelled;   /* taken back as soon as it is not in use */
-	struct permit *permit; /* its partner can write into it; NULL: nobody can */
+	struct permit *permit; /* the partner can write; NULL: nobody can */
 	uint64_t opened_for;   /* incarnation that could; 0: none */
 	const struct device *opened_on; /* by which */
 	uint8_t opened;        /* bit i: buffer i was opened to it */

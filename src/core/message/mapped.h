@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers that are given (RIPC_GIVE) where the network can map them: those of others that are read
- * here where they are, and ours that are held elsewhere.
+ * Buffers that are given (RIPC_GIVE) where the network can map them: buffers of partners, which the
+ * application reads in place, and buffers of ours that partners hold.
  */
 #ifndef RIPC_MAPPED_H
 #define RIPC_MAPPED_H
@@ -16,10 +16,10 @@ struct wire_packet;
 
 /* The message of an announcement of given items, which are mapped; NULL: they are to be read. */
 struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce);
-/* Before the devices close: what is still held. */
+/* Before the devices close: gives back the buffers that are still held. */
 void ripc__mapped_close(struct ripc_context *ctx);
 /*
- * May they be given? Each lies in a buffer of the pool, or one that is mapped, of which there is a
+ * May the items be given? Each lies in a buffer of the pool, or in a mapped one, which has a
  * reference for each item in it; else -EINVAL.
  */
 int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n);

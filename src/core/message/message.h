@@ -35,10 +35,10 @@ struct message {
 /* In one pool block, or NULL. _whole: with the packet's items; copy its payload to the first. */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
-/* What the packet says of a question, or of the answer to one; reply of an answer: its ID. */
+/* Takes the packet's words about a question, or an answer; reply of an answer: its ID. */
 void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);
-/* Without the lock: keeps what most often is freed, a short. False: there is no room for it. */
+/* Without the lock: keeps a freed short for the next one. False: there is no room for it. */
 bool ripc__message_keep(struct message *message);
 /* Frees a message of home MESSAGE_POOL; of any home. Both with the lock. */
 void ripc__message_free_pool(struct message *message);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What partners offer with their questions, for the answers. */
+/* Return buffers that partners offer with their questions, for the answers. */
 #ifndef RIPC_OFFERS_H
 #define RIPC_OFFERS_H
 
@@ -20,11 +20,11 @@ struct offer {
 	struct wire_return buffers[];
 };
 
-/* A question that is to be answered to the application says what may be written into. */
+/* Keeps the offer of a question that the application is to answer. */
 void ripc__offer_note(struct partner *partner, const struct wire_packet *packet);
-/* An answer begins: what the question offered is its; NULL: nothing. No other answer has it. */
+/* An answer begins: the question's offer is the answer's alone; NULL: there is none. */
 struct offer *ripc__offer_take(struct partner *partner, uint64_t id);
-/* The answer has no use for it. */
+/* The answer has no use for the offer. */
 void ripc__offer_drop(struct partner *partner, uint64_t id);
 /* The partner is gone, or forgotten. */
 void ripc__offers_forget(struct partner *partner);

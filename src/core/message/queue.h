@@ -16,7 +16,7 @@ bool ripc__queue_ready(const struct ripc_service *service);
 /* The oldest message; the queue is not empty. */
 struct message *ripc__queue_pop(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
-/* Its descriptor, if it has one, is as its queue is; not while a call waits, which takes first. */
+/* Makes the service's descriptor tell of its queue; not while a call waits, which takes first. */
 void ripc__service_tell(struct ripc_service *service);
 /* Takes a message of ours that nobody has taken yet out of the queue. */
 void ripc__queue_take_back(struct ripc_service *service, struct message *message);
@@ -32,7 +32,7 @@ int ripc__service_fd_open(struct ripc_service *service);
 void ripc__service_fd_close(struct ripc_service *service);
 /*
  * The unread messages of a partner that goes to another peer count there from now on, as much as
- * they are; there may be nothing left then. It receives nothing between the two calls.
+ * they are; the share may be used up then. The partner receives nothing between the two calls.
  */
 void ripc__unread_release(struct partner *partner);
 void ripc__unread_hold(struct partner *partner);

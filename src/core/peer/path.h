@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of the path to a peer, and what follows from it: round trips, repetition times,
- * the size of datagrams.
+ * The path to a peer as it was measured, and the times and sizes that follow: round trips,
+ * repetition times, the size of datagrams.
  */
 #ifndef RIPC_PATH_H
 #define RIPC_PATH_H
@@ -52,7 +52,7 @@ uint32_t ripc__stamp(const struct ripc_context *ctx); /* never 0 */
 
 uint32_t ripc__echo(const struct ripc_context *ctx, const struct peer *peer); /* 0: none */
 
-/* What a packet of this type says of time, before it is sent; and what one has said that came. */
+/* Puts stamps into a packet that is to be sent; takes those of a packet that came. */
 void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
 		struct wire_packet *packet);
 void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
@@ -61,12 +61,12 @@ void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
 void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
 void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
-/* It has read a message of ours, so long after it was told of it. */
+/* The peer has read a message of ours, so long after the announcement. */
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
 /* For bytes that were asked for: where no round trip is known, patient with a long path. */
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
-/* Or less, as several waits must fit into what a silent partner is given. */
+/* This wait, or less: several waits must fit into the time that a silent partner is given. */
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);

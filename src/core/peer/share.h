@@ -9,7 +9,7 @@
 #define UNFINISHED_MAX 4096u
 #define GRANTED_MAX    64u
 
-/* What senders share; none may take so much that others find nothing (partner/share.c). */
+/* Goods that senders share; no sender may take so much that others find none (partner/share.c). */
 enum share {
 	SHARE_CREDIT,     /* bytes that are taken to be on their way to us */
 	SHARE_SMALL,      /* of the pool, in unread messages that came in one packet, bytes */
@@ -19,7 +19,7 @@ enum share {
 	SHARES
 };
 
-/* What a message takes; how much of that counts as its host's and its peer's. */
+/* The share that a message takes; and how much of it counts as its host's and its peer's. */
 struct holding {
 	uint32_t all, own;
 };

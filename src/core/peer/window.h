@@ -23,11 +23,11 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 /* How many bytes may be granted now, for the granted not to come all at once; they were. */
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst);
 void ripc__peer_paced(struct peer *peer, uint64_t bytes);
-/* Bytes that may be in flight from it now: no more than its device buffers. */
+/* Bytes that may be in flight from the peer now: no more than its device buffers. */
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
-/* Forgets all about the path, as the peer is reached by another network; the caller, srtt_us. */
+/* Forgets all about the path, as the peer is reached by another network; but for srtt_us. */
 void ripc__window_anew(struct peer *peer);
-/* What was taken for a loss had only been late. */
+/* Bytes that were taken for lost had only been late. */
 void ripc__peer_reorders(struct peer *peer);
 
 #endif

@@ -10,13 +10,13 @@ struct partner;
 struct ripc_service;
 struct wire_packet;
 
-/* What an announcement's message takes if it came whole. */
+/* Bytes that an announced message takes if it came whole. */
 uint64_t ripc__whole_bytes(const struct wire_packet *packet);
-/* 0: it may be accepted; else why not. */
+/* 0: the announced message may be accepted; else why not. */
 int ripc__admit(const struct ripc_service *service, const struct wire_packet *packet);
-/* It came in one packet, and its place is with the message. */
+/* The announced message came in one packet, and has its place in the message's own block. */
 bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet);
-/* There is no room for it now. */
+/* There is no room for the announced message now. */
 bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet);
 /*
  * An announced message has found no place. True: something is held that may be freed, so the sender

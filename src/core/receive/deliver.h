@@ -8,14 +8,14 @@ struct message;
 struct partner;
 struct wire_packet;
 
-/* All of it is here: it is delivered, or waits for its turn, or was altered on the way. */
+/* The whole message is here: it is delivered, or waits for its turn, or was altered on the way. */
 void ripc__incoming_finish(struct incoming *incoming);
-/* All of it came at once. */
+/* The whole message came in one packet. */
 void ripc__deliver_whole(struct partner *partner, const struct wire_packet *packet,
 		struct message *message);
-/* All of it is here, but not yet what must be handed out before it. */
+/* The whole message is here, but not the message that must be handed out before it. */
 void ripc__wait_for_turn(struct incoming *incoming);
-/* It holds no credit any more, and nobody's turn. */
+/* The message gives back its credit, and its turn. */
 void ripc__incoming_let_go(struct incoming *incoming);
 
 #endif

@@ -11,20 +11,20 @@ struct ripc_context;
 
 #define GRANTED_OF_PEER    4u     /* messages of one peer that may send at once */
 
-/* It waits for its turn, which may come at once. Its sender hears of it. */
+/* The message waits for its turn, which may come at once. The sender hears of it. */
 void ripc__grant_wait(struct incoming *incoming);
-/* Raises the limit as far as windows and credit allow. True if it was raised. */
+/* Raises the limit as far as windows and credit allow. True: the limit was raised. */
 bool ripc__grant(struct incoming *incoming);
-/* What may come unasked, or is missing after a silence, is taken to be on its way, as far as the
- * share of its sender goes: who announces bytes and does not send them keeps nobody from his. */
+/* Bytes that may come unasked, or are missing after a silence, are taken to be on their way, as far
+ * as the sender's share goes: a sender that sends nothing keeps nobody from theirs. */
 void ripc__grant_expect(struct incoming *incoming);
-/* New bytes of it have come. It may wait for its turn again: see to it (schedule). */
+/* New bytes of the message have come. The message may wait for its turn again (schedule). */
 void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes);
-/* Nothing has come for so long as it may take: it gives back what it holds. */
+/* Nothing has come for as long as that may take: the message gives back the credit it holds. */
 void ripc__grant_silent(struct incoming *incoming);
-/* It holds nothing and waits for nothing any more. */
+/* The message holds no credit and waits for none any more. */
 void ripc__grant_end(struct incoming *incoming);
-/* Credit became free: grant it to who waits. */
+/* Credit became free: grants it to messages that wait. */
 void ripc__incoming_schedule(struct ripc_context *ctx);
 
 #endif

@@ -34,7 +34,7 @@ struct incoming {
 	struct ripc__timer timer;
 	struct message *message;   /* with places; NULL after it went to the queue */
 	struct lent *lent;         /* return buffers in use; NULL: none */
-	struct reading *reading;   /* it is being read; NULL: it is pulled */
+	struct reading *reading;   /* NULL: the message is not read but pulled */
 	uint64_t number, total, previous; /* that must be handed out before it; 0: none */
 	struct holding held;       /* of the pool, by its places */
 	uint64_t have;             /* contiguous from 0 */
@@ -42,7 +42,7 @@ struct incoming {
 	uint64_t got;              /* all bytes that arrived */
 	uint64_t high;             /* end of the furthest byte that arrived */
 	uint64_t limit;            /* bytes before this were granted */
-	uint64_t in_flight;        /* of limit - got: what is taken to be on its way */
+	uint64_t in_flight;        /* of limit - got: bytes taken to be on their way */
 	uint64_t counted;          /* of SHARE_CREDIT for that */
 	uint64_t heard_us, started_us; /* heard_us: any word of the sender about it */
 	uint64_t arrived_us;       /* when bytes came last, or the wait for them began anew */
@@ -64,18 +64,18 @@ struct incoming {
 };
 
 /*
- * One more of a partner, whose timer fires so. message: NULL, or there already, as all of it came
- * at once; then it stays the caller's if there is no memory. NULL: there is no room.
+ * One more incoming message of a partner; fire: its timer's callback. message: NULL, or the whole
+ * message, which came in one packet and stays the caller's if there is no memory. NULL: no room.
  */
 struct incoming *ripc__incoming_alloc(struct partner *partner,
 		const struct wire_packet *packet, struct message *message,
 		void (*fire)(void *owner, struct ripc__timer *timer));
-/* Ends it undelivered and remembers the refusal; tell: say so to the sender. */
+/* Ends the message undelivered and remembers the refusal; tell: the sender hears of it. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 void ripc__incoming_forget(struct incoming *incoming);
-/* NULL: nothing of that number is being received. */
+/* NULL: no message of that number is being received. */
 struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
-/* Unlinks and frees it, whatever became of it. Its credit goes to those that wait. */
+/* Unlinks and frees the message, whatever became of it. Its credit goes to messages that wait. */
 void ripc__incoming_free(struct incoming *incoming);
 
 #endif

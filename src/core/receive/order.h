@@ -12,25 +12,25 @@
 
 struct incoming;
 
-/* May it be handed out, as far as the one before it is concerned? */
+/* May an ordered message be handed out, as far as the message before it is concerned? */
 static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t previous)
 {
 	return previous == 0 || (previous >= partner->in_oldest &&
 		partner->in_delivered >> (previous - partner->in_oldest) & 1);
 }
 
-/* A new announcement. 0: go on; -EAGAIN: it is too old, drop it; else refuse it with that. */
+/* A new announcement. 0: go on; -EAGAIN: too old, drop it; else the error to refuse it with. */
 int ripc__order_check(const struct partner *partner, const struct wire_packet *announce);
-/* One has found no room in its turn: the last of those behind it that cannot be handed out yet is
- * forgotten, as if it had not come. False: there is none. */
+/* The announced message has found no room in its turn: the last message behind it that cannot be
+ * handed out yet is forgotten, as if it had not come. False: there is none. */
 bool ripc__order_yield(struct partner *partner, const struct wire_packet *announce);
-/* It was delivered: the one that waits for it, if all of that is here; or NULL. */
+/* This number was delivered: the message that waits for it, if all of that is here; or NULL. */
 struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
 
-/* Of one that is not below in_oldest, nor LONGS_MAX beyond it. status: why, a negative errno. */
+/* For a number not below in_oldest, nor LONGS_MAX beyond it. status: why, a negative errno. */
 void ripc__number_delivered(struct partner *partner, uint64_t number);
 void ripc__number_refused(struct partner *partner, uint64_t number, int status);
-/* Why it was refused. */
+/* Why the message was refused. */
 int ripc__number_refusal(const struct partner *partner, uint64_t number);
 /* The sender has no interest any more in numbers below oldest. */
 void ripc__numbers_advance(struct partner *partner, uint64_t oldest);

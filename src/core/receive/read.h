@@ -47,7 +47,7 @@ struct reading {
 	uint32_t item, n_items, n_busy;
 	uint64_t sum;              /* of the blocks that have come */
 	uint32_t told;             /* the sender's sum of all, where it is compared */
-	bool is_told;              /* it need not be waited for */
+	bool is_told;              /* the sum need not be waited for */
 	bool failed;
 	struct read_slot slots[READS_OF_ONE];
 	struct read_item {
@@ -60,9 +60,10 @@ struct reading {
  * or cannot be read, perhaps at once. False: it is to be pulled. */
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce,
 		void (*ended)(struct incoming *incoming, bool right));
-/* It was announced again. True: with the checksum that was still missing; it may be at its end. */
+/* The message was announced again. True: with the checksum that was missing; the reading may have
+ * ended. */
 bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce);
-/* Asks for no more, and pulls the message when the last read has ended. */
+/* Asks for no more bytes, and pulls the message when the last read has ended. */
 void ripc__reading_fail(struct reading *reading);
 /* The device has taken none of its reads for long. */
 bool ripc__reading_is_stuck(const struct reading *reading);
@@ -71,7 +72,7 @@ bool ripc__reading_is_stuck(const struct reading *reading);
 bool ripc__reading_leave(struct reading *reading);
 /* A read has ended. */
 void ripc__read_ended(struct ripc_context *ctx, uint64_t cookie, int status);
-/* Asks for more, as far as the devices take it. */
+/* Asks for more bytes, as far as the devices take reads. */
 void ripc__reads_post(struct ripc_context *ctx);
 /* The service is closed: its places that are still being written to are its no more. */
 void ripc__readings_orphan(struct ripc_service *service);

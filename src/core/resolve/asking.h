@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the resolver sends, and what all its files need for that. */
+/* Packets that the resolver sends, and the parts that all its files need for them. */
 #ifndef RIPC_ASKING_H
 #define RIPC_ASKING_H
 

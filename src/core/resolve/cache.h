@@ -11,7 +11,7 @@
 struct ripc__answer;
 struct ripc__resolver;
 
-/* What is known of an ID. A record's addresses stand behind it, each {backend, len, bytes}. */
+/* An answer about an ID. The record's addresses stand behind it, each {backend, len, bytes}. */
 struct cached {
 	struct list node; /* resolver->cache_order */
 	uint64_t id, expires_us;

@@ -15,7 +15,7 @@
 
 struct ripc__resolver;
 
-/* What a question yielded. */
+/* The answer to a question. */
 struct ripc__answer {
 	struct wire_record record;
 	uint64_t proof;     /* address proof to put into the first packet */
@@ -29,7 +29,7 @@ struct ripc__resolver_stats {
 	uint64_t unasked; /* questions to the network that outsiders would have caused */
 };
 
-/* What the resolver needs from its owner. Callbacks must not call back into the resolver,
+/* Callbacks that the resolver needs from its owner. Callbacks must not call back into the resolver,
  * except resolved, which may call ripc__resolver_lookup and _suspect. */
 struct ripc__resolver_owner {
 	void *arg;
@@ -81,7 +81,7 @@ int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t
  */
 int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
 		uint64_t now_us, const struct ripc__answer **answer);
-/* What was found last, however old it is, until the next call; nobody is asked. NULL: nothing. */
+/* The last answer, however old it is, until the next call; nobody is asked. NULL: none. */
 const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id);
 /*
  * The cached answer with this incarnation does not work (gone, silent): the next lookup asks

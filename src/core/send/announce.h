@@ -30,7 +30,7 @@ struct announcements {
  * unless all fits. batch: it may go with others, later; NULL: it goes now.
  */
 void ripc__announce(struct outgoing *outgoing, struct announcements *batch);
-/* What the network does not take is lost, and repeated later. */
+/* An announcement that the network does not take is lost, and repeated later. */
 void ripc__announcements_send(struct partner *partner, struct announcements *batch);
 /* Asks the receiver to end the message, or to say how it ended. */
 void ripc__cancel_send(struct outgoing *outgoing);

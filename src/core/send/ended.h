@@ -14,9 +14,9 @@ struct ripc_service;
 void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
 void ripc__outgoing_unlink(struct outgoing *outgoing);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
-/* It has ended, but can still be read when its call must return. */
+/* The message has ended, but its memory can still be read when its call must return. */
 void ripc__outgoing_unknown(struct outgoing *outgoing);
-/* The network is done with that memory. It is not part of its message any more. */
+/* The network is done with that memory, which is not part of its message any more. */
 void ripc__fence_lift(struct fence *fence);
 /* Its service is closed: nobody is told of those that are fencing. */
 void ripc__outgoing_orphan(struct ripc_service *service);

@@ -10,13 +10,13 @@
 
 struct partner;
 
-/* It is new to the partner, whom it is not linked to. */
+/* The message is new to the partner, in whose list it is not. */
 void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
 /* The partner is lost: each ends by what is known, or moves to another incarnation. */
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
 /* The ID means somebody else now, or nobody: what certainly was not delivered goes there. */
 void ripc__sends_pass_by(struct partner *partner);
-/* What waits for one partner goes to another that stands for the same ID. */
+/* Messages that wait for one partner go to another partner that stands for the same ID. */
 void ripc__sends_merge(struct partner *from, struct partner *to);
 /* Nothing that was sent to the partner has been delivered, or will be. */
 void ripc__sends_fail(struct partner *partner, int status);
@@ -27,7 +27,7 @@ static inline bool ripc__may_be_complete(const struct outgoing *outgoing)
 	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
 }
 
-/* What to say of one that was not delivered: who cancelled it hears that. */
+/* The status of a message that was not delivered: of a cancelled one, that it was cancelled. */
 static inline int ripc__status_of(const struct outgoing *outgoing, int status)
 {
 	return outgoing->cancel_status ? outgoing->cancel_status : status;

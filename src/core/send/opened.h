@@ -31,7 +31,7 @@ struct opened {
 /* The keys for an announcement with room for so many bytes before the payload, two numbers per
  * item; opens the items the first time. False: this one goes without keys. */
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
-/* Would it open them now? */
+/* Would an announcement open the items now? */
 bool ripc__opened_may(const struct outgoing *outgoing);
 /* Bytes of the first items that go along with such an announcement; what it takes, with these. */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing);
@@ -41,14 +41,14 @@ uint32_t ripc__opened_room(const struct outgoing *outgoing);
 /* Adds the checksum of what does not come in datagrams to an announcement, where it is needed; or
  * says that it follows, as that takes long. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
-/* From now on nobody may read them; outgoing->fencing tells whether somebody still can. */
+/* From now on nobody may read the items; outgoing->fencing tells whether somebody still can. */
 void ripc__opened_close(struct outgoing *outgoing);
 void ripc__opened_fenced(uint64_t cookie);
 /* The devices are closed. */
 void ripc__opened_forget(struct outgoing *outgoing);
 /*
- * As ripc__opened_close(), but who has mapped what it was given keeps that. is_done: the receiver
- * has said that it has the message, and reads no more.
+ * As ripc__opened_close(), but a receiver keeps the items it was given and has mapped. is_done: the
+ * receiver has said that it has the message, and reads no more.
  */
 void ripc__opened_hand(struct outgoing *outgoing, bool is_done);
 

@@ -37,24 +37,24 @@ static inline bool ripc__order_is_whole(const struct outgoing *outgoing)
 
 /* A new one gets its place among all ordered ones of the context, in the order of sending. */
 void ripc__order_begin(struct outgoing *outgoing);
-/* It goes to that partner. */
+/* The message goes to that partner. */
 void ripc__order_link(struct outgoing *outgoing, struct partner *partner);
 /* A later one has gone there already: it must not follow. */
 bool ripc__order_is_late(const struct outgoing *outgoing, const struct partner *next);
-/* It has got its number. */
+/* The message has got its number. */
 void ripc__order_number(struct outgoing *outgoing);
 /* Adds to an announcement which one comes before it. */
 void ripc__order_say(const struct outgoing *outgoing, struct wire_packet *packet);
-/* It is about to end, or to begin anew elsewhere; it is still in its partner's list. */
+/* The message is about to end, or to begin anew elsewhere, and is still in its partner's list. */
 void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome);
 void ripc__order_moves(struct outgoing *outgoing);
 /* Must it stay where it is, as an ordered one ahead of it does? */
 bool ripc__order_stays(const struct outgoing *outgoing);
-/* It is not ordered, or nothing ordered is ahead of it or behind it. */
+/* The message is not ordered, or no ordered message is ahead of it or behind it. */
 bool ripc__order_is_alone(const struct outgoing *outgoing);
 /* The application knows how it ended, or never will. */
 void ripc__order_told(struct outgoing *outgoing);
-/* One of ours is handed out. */
+/* A message of ours is handed out. */
 void ripc__order_handed(struct message *message);
 /* Has one to this service failed of which the application does not know yet? */
 bool ripc__order_has_gap(const struct ripc_service *service, const struct partner *partner,

@@ -79,7 +79,7 @@ struct outgoing {
 	struct iovec items[];
 };
 
-/* What a long message is, beside what its sender asks for. */
+/* Properties of a long message beside those that its sender asks for. */
 struct sending {
 	uint64_t lends; /* 0: nothing is lent, and it is no question */
 	struct wire_call call;

@@ -6,7 +6,7 @@
 struct outgoing;
 struct wire_pull;
 
-/* Notes what of the asked-for bytes is to be sent again, for the pump. */
+/* Notes for the pump which of the asked-for bytes are to be sent again. */
 void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull);
 
 #endif

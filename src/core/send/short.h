@@ -25,7 +25,7 @@ bool ripc__short_may_go(const struct partner *partner);
 int ripc__short_call(struct partner *partner, const struct ripc_send *request, uint64_t lends,
 		const struct wire_call *call);
 uint32_t ripc__short_max(struct partner *partner);
-/* The partner was found, or asks to repeat: send what is held. Lost: drop it. */
+/* The partner was found, or asks to repeat: sends the messages held. Lost: drops them. */
 void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
 size_t ripc__held_bytes(const struct partner *partner);

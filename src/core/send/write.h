@@ -17,15 +17,15 @@ bool ripc__offer_is_here(const struct outgoing *outgoing);
 /* Begins to write an answer; told is called when that has ended, well or not, perhaps at once.
  * False: it is to be announced. */
 bool ripc__writing_start(struct outgoing *outgoing, void (*told)(struct outgoing *outgoing));
-/* Stops that. What was asked for and has not ended keeps the message's memory. */
+/* Stops the writing. Writes that have not ended keep the message's memory. */
 void ripc__writing_leave(struct outgoing *outgoing);
 /* If none of its writes has been taken for long, as those of others do not end, it is announced
  * instead: that does not mean that its partner is silent. False: it is not so. */
 bool ripc__writing_give_up(struct outgoing *outgoing);
-/* Nothing of it is under way: the device took none. */
+/* No write is under way: the device took none. */
 bool ripc__writing_is_idle(const struct outgoing *outgoing);
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status);
-/* Asks for more, as far as the devices take it. */
+/* Begins more writes, as far as the devices take them. */
 void ripc__writes_post(struct ripc_context *ctx);
 /* The devices are closed. */
 void ripc__writings_free(struct ripc_context *ctx);
