@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can be sent, and to whom."""
+from typing import TYPE_CHECKING, Any, Sequence, Union
+
+ServiceId = Union[int, str]
+"""An ID, or a name: id_from_name() is done on the way."""
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as Bytes
+
+    Data = Union[Bytes, Sequence[Bytes]]
+else:
+    Data = Any

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The module ripc._ripc: constants, functions without a context, and what fork() changes. It is
+ * of one interpreter only, as the library's threads are of one process.
+ */
+#include "binding.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+uint32_t fork_generation;
+
+static _Thread_local signed char main_thread; /* 1: yes, -1: no, 0: not known yet */
+
+bool is_main_thread(void)
+{
+	if (!main_thread)
+		main_thread = syscall(SYS_gettid) == getpid() ? 1 : -1;
+	return main_thread > 0;
+}
+
+/* The thread that forks is the child's main thread. */
+static void in_child(void)
+{
+	fork_generation++;
+	main_thread = 1;
+}
+
+static PyObject *module_id(PyObject *module, PyObject *name)
+{
+	uint64_t id;
+
+	(void)module;
+	if (!PyUnicode_Check(name)) {
+		PyErr_SetString(PyExc_TypeError, "the name of a service is a str");
+		return NULL;
+	}
+	return id_read(name, &id) ? NULL : PyLong_FromUnsignedLongLong(id);
+}
+
+static PyObject *module_strerror(PyObject *module, PyObject *number)
+{
+	long error = PyLong_AsLong(number);
+
+	(void)module;
+	if (error == -1 && PyErr_Occurred())
+		return NULL;
+	return PyUnicode_FromString(ripc_strerror((int)error));
+}
+
+static PyMethodDef methods[] = {
+	{"id_from_name", module_id, METH_O,
+		"id_from_name(name)\n--\n\nThe well-known ID of a name."},
+	{"strerror", module_strerror, METH_O,
+		"strerror(errno)\n--\n\nA sentence for an errno as this library means it."},
+	{"probe", module_probe, METH_NOARGS,
+		"probe()\n--\n\nWhich backends and resolver sources can run here, and why not."},
+	{0},
+};
+
+static const struct constant {
+	const char *name;
+	long value;
+} constants[] = {
+	{"SHORT", RIPC_SHORT}, {"LONG", RIPC_LONG}, {"COMPLETION", RIPC_COMPLETION},
+	{"NOTICE", RIPC_NOTICE}, {"QUESTION", RIPC_QUESTION}, {"ANSWER", RIPC_ANSWER},
+	{"NOT_DELIVERED", RIPC_NOT_DELIVERED}, {"DELIVERED", RIPC_DELIVERED},
+	{"UNKNOWN", RIPC_UNKNOWN}, {"IN_POOL", RIPC_IN_POOL}, {"IN_WINDOW", RIPC_IN_WINDOW},
+	{"IN_RETURN", RIPC_IN_RETURN}, {"SHORT_MIN", RIPC_SHORT_MIN},
+	{"ITEMS_MAX", RIPC_ITEMS_MAX}, {"SPIN_NEVER", RIPC_SPIN_NEVER},
+};
+
+static PyTypeObject *type_add(PyObject *module, PyType_Spec *spec, const char *name)
+{
+	PyObject *type = PyType_FromSpec(spec);
+
+	if (type && name && PyModule_AddObjectRef(module, name, type))
+		Py_CLEAR(type);
+	return (PyTypeObject *)type;
+}
+
+static int types_add(PyObject *module)
+{
+	context_type = type_add(module, &context_spec, "Context");
+	service_type = type_add(module, &service_spec, "Service");
+	message_type = type_add(module, &message_spec, "Message");
+	buffer_type = type_add(module, &buffer_spec, "Buffer");
+	item_type = type_add(module, &item_spec, NULL);
+	return context_type && service_type && message_type && buffer_type && item_type ? 0 : -1;
+}
+
+static int constants_add(PyObject *module)
+{
+	for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++)
+		if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value))
+			return -1;
+	return PyModule_AddStringConstant(module, "__version__", RIPC_PYTHON_VERSION);
+}
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "ripc._ripc",
+	.m_doc = "What ripc is made of.",
+	.m_size = -1,
+	.m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__ripc(void);
+
+PyMODINIT_FUNC PyInit__ripc(void)
+{
+	PyObject *module = PyModule_Create(&definition);
+
+	if (!module)
+		return NULL;
+	if (errors_init() || types_add(module) || constants_add(module) ||
+			pthread_atfork(NULL, NULL, in_child)) {
+		Py_DECREF(module);
+		return NULL;
+	}
+	return module;
+}

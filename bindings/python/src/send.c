@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending. A short message is gone when the call returns. What a long one is sent from is held
+ * until its fate is known, which may be after the call: then a COMPLETION or NOTICE ends it.
+ */
+#include "binding.h"
+
+#include <errno.h>
+
+#define LARGE 65536u /* bytes from which on other threads may run meanwhile */
+
+struct sending {
+	struct service *service;
+	struct items items, returns;
+	struct ripc_send send;
+	struct ripc_buffer places[RIPC_ITEMS_MAX];
+	PyObject *cookie; /* borrowed; NULL: none */
+};
+
+PyObject *service_send_short(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+	struct ripc_service *svc = service_use((struct service *)self);
+	struct items items;
+	uint64_t to;
+	int error;
+
+	if (!svc)
+		return NULL;
+	if (n != 2) {
+		PyErr_SetString(PyExc_TypeError, "send_short() takes a service and data");
+		return NULL;
+	}
+	if (id_read(args[0], &to) || items_read(&items, args[1], PyBUF_SIMPLE))
+		return NULL;
+	error = ripc_send_short(svc, to, items.iov, items.n);
+	items_release(&items);
+	if (error)
+		return error_raise(error, RIPC_NOT_DELIVERED, NULL);
+	Py_RETURN_NONE;
+}
+
+/* ---- long messages --------------------------------------------------------------------- */
+
+static void end_of(struct sending *sending, enum ripc_outcome outcome)
+{
+	struct holds *holds = &sending->service->holds;
+	struct hold *hold = hold_get(holds, sending->send.cookie);
+
+	if (!hold)
+		return; /* its service was closed */
+	if (outcome == RIPC_NOT_DELIVERED && hold->given)
+		items_keep(sending->service->context, hold->items, hold->n_items);
+	if (outcome == RIPC_NOT_DELIVERED)
+		hold_end(holds, hold);
+	else if (outcome == RIPC_DELIVERED)
+		hold_items_end(holds, hold);
+}
+
+static PyObject *send_waiting(struct sending *sending)
+{
+	enum ripc_outcome outcome = RIPC_NOT_DELIVERED;
+	struct ripc_service *svc = sending->service->svc;
+	PyThreadState *state = service_leave_python(sending->service);
+	int error = ripc_sendmsg(svc, &sending->send, &outcome);
+
+	service_enter_python(sending->service, state);
+	end_of(sending, error ? outcome : RIPC_DELIVERED);
+	if (PyErr_CheckSignals())
+		return NULL;
+	if (error)
+		return error_raise(error, (int)outcome, NULL);
+	Py_RETURN_NONE;
+}
+
+static bool is_large(const struct ripc_send *send)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < send->n_items; i++)
+		len += send->items[i].iov_len;
+	return len > LARGE;
+}
+
+/* One that does not wait, short or long. */
+static PyObject *send_at_once(struct sending *sending)
+{
+	struct ripc_service *svc = sending->service->svc;
+	bool large = is_large(&sending->send);
+	PyThreadState *state = large ? service_leave_python(sending->service) : NULL;
+	int error = ripc_sendmsg(svc, &sending->send, NULL);
+
+	if (large)
+		service_enter_python(sending->service, state);
+	if (error || !(sending->send.flags & RIPC_SEND_LONG))
+		end_of(sending, error ? RIPC_NOT_DELIVERED : RIPC_DELIVERED);
+	if (error)
+		return error_raise(error, RIPC_NOT_DELIVERED, NULL);
+	Py_RETURN_NONE;
+}
+
+static void lend(struct sending *sending)
+{
+	struct ripc_send *send = &sending->send;
+
+	for (uint32_t i = 0; i < send->n_returns; i++)
+		sending->places[i] = (struct ripc_buffer){.mem = sending->returns.iov[i],
+			.cookie = send->cookie};
+	send->returns = send->n_returns ? sending->places : NULL;
+}
+
+/* Items and returns were read; they go to the hold. */
+static PyObject *send_held(struct sending *sending)
+{
+	struct ripc_send *send = &sending->send;
+	struct holds *holds = &sending->service->holds;
+	bool give = send->flags & RIPC_GIVE;
+	int error = give ? items_give(sending->service->context, &sending->items) : 0;
+
+	if (error) {
+		items_release(&sending->items);
+		items_release(&sending->returns);
+		return error_raise(error, RIPC_NOT_DELIVERED,
+			"what is given lies in ctx.buffer() or in a received message");
+	}
+	send->items = sending->items.iov;
+	send->n_items = sending->items.n;
+	send->n_returns = sending->returns.n;
+	send->cookie = hold_take(holds, HOLD_SEND, sending->cookie, &sending->items,
+		&sending->returns);
+	if (!send->cookie) {
+		if (give)
+			items_keep(sending->service->context, sending->items.views,
+				sending->items.n);
+		items_release(&sending->items);
+		items_release(&sending->returns);
+		return NULL;
+	}
+	hold_get(holds, send->cookie)->given = give;
+	lend(sending);
+	return send->flags & RIPC_SEND_LONG && !(send->flags & RIPC_NOWAIT) ?
+		send_waiting(sending) : send_at_once(sending);
+}
+
+static int flags_read(struct sending *sending, const struct argument *arguments, int n,
+		const uint32_t *bits)
+{
+	for (int i = 0; i < n; i++) {
+		int truth = truth_read(arguments[i].value);
+
+		if (truth < 0)
+			return -1;
+		if (truth)
+			sending->send.flags ^= bits[i];
+	}
+	return 0;
+}
+
+static int start(struct sending *sending, PyObject *self, const struct argument *arguments)
+{
+	sending->service = (struct service *)self;
+	sending->send = (struct ripc_send){.size = sizeof(struct ripc_send),
+		.flags = RIPC_SEND_LONG};
+	sending->cookie = NULL;
+	sending->items.n = sending->returns.n = 0;
+	if (!service_use(sending->service) || id_read(arguments[0].value, &sending->send.to))
+		return -1;
+	return deadline_read(arguments[2].value, &sending->send.timeout_ms);
+}
+
+PyObject *service_send_long(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+	static const uint32_t bits[] = {RIPC_GIVE, RIPC_ORDERED, RIPC_WAIT};
+	struct argument arguments[] = {{"to", NULL}, {"data", NULL}, {"timeout", NULL},
+		{"give", NULL}, {"ordered", NULL}, {"wait", NULL}};
+	const struct call call = {args, n, names};
+	struct sending sending;
+
+	if (arguments_read(&call, arguments, 6, 2, 3) || start(&sending, self, arguments) ||
+			flags_read(&sending, arguments + 3, 3, bits) ||
+			items_read(&sending.items, arguments[1].value, PyBUF_SIMPLE))
+		return NULL;
+	return send_held(&sending);
+}
+
+/* Items, and the returns, if there are. */
+static int memory_read(struct sending *sending, PyObject *data, PyObject *returns)
+{
+	if (items_read(&sending->items, data, PyBUF_SIMPLE))
+		return -1;
+	if (!returns || returns == Py_None ||
+			!items_read(&sending->returns, returns, PyBUF_WRITABLE))
+		return 0;
+	items_release(&sending->items);
+	return -1;
+}
+
+PyObject *service_send(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+	static const uint32_t bits[] = {RIPC_SEND_LONG, RIPC_NOWAIT, RIPC_GIVE, RIPC_ORDERED,
+		RIPC_WAIT};
+	struct argument arguments[] = {{"to", NULL}, {"data", NULL}, {"timeout", NULL},
+		{"short", NULL}, {"nowait", NULL}, {"give", NULL}, {"ordered", NULL},
+		{"wait", NULL}, {"returns", NULL}, {"reply_to", NULL}, {"to_incarnation", NULL},
+		{"cookie", NULL}};
+	const struct call call = {args, n, names};
+	struct sending sending;
+
+	if (arguments_read(&call, arguments, 12, 2, 3) || start(&sending, self, arguments) ||
+			flags_read(&sending, arguments + 3, 5, bits) ||
+			number_read(arguments[9].value, &sending.send.reply_to) ||
+			number_read(arguments[10].value, &sending.send.to_incarnation))
+		return NULL;
+	if (arguments[11].value != Py_None)
+		sending.cookie = arguments[11].value;
+	if (memory_read(&sending, arguments[1].value, arguments[8].value))
+		return NULL;
+	return send_held(&sending);
+}
+
+/* ---- taking back ----------------------------------------------------------------------- */
+
+int cookie_matches(struct holds *holds, uint32_t place, PyObject *cookie)
+{
+	PyObject *own = place < holds->n ? holds->table[place].cookie : NULL;
+	int same;
+
+	if (!own)
+		return place < holds->n && cookie == Py_None;
+	Py_INCREF(own);
+	same = PyObject_RichCompareBool(own, cookie, Py_EQ);
+	Py_DECREF(own);
+	return same;
+}
+
+/* 1: it was cancelled; 0: there was nothing to cancel any more; -1: an exception was raised. */
+static int cancel(struct service *service, uint32_t place)
+{
+	struct hold *hold = &service->holds.table[place];
+	uint64_t number = (uint64_t)hold->generation << 32 | (place + 1);
+	struct ripc_service *svc = service->svc;
+	PyThreadState *state;
+	int error;
+
+	state = service_leave_python(service);
+	error = ripc_cancel(svc, number);
+	service_enter_python(service, state);
+	hold = hold_get(&service->holds, number);
+	if (error == -ENOENT)
+		return 0;
+	if (error) {
+		error_raise(error, 0, NULL);
+		return -1;
+	}
+	if (hold && hold->kind == HOLD_SEND && hold->n_returns)
+		hold_returns_end(&service->holds, hold);
+	return 1;
+}
+
+static bool is_sent(const struct hold *hold)
+{
+	return hold->kind == HOLD_SEND || hold->kind == HOLD_CALL;
+}
+
+PyObject *service_cancel(PyObject *self, PyObject *cookie)
+{
+	struct service *service = (struct service *)self;
+	struct holds *holds = &service->holds;
+	int n = 0;
+
+	for (uint32_t place = 0; service_use(service) && place < holds->n; place++) {
+		int done = is_sent(&holds->table[place]) ?
+			cookie_matches(holds, place, cookie) : 0;
+
+		if (done > 0 && service->svc && is_sent(&holds->table[place]))
+			done = cancel(service, place);
+		if (done < 0)
+			return NULL;
+		n += done;
+	}
+	if (PyErr_Occurred())
+		return NULL;
+	if (!n)
+		return error_raise(-ENOENT, 0, "nothing of this cookie is under way or lent");
+	Py_RETURN_NONE;
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Service: one registered ID. Here is its life, and receiving.
+ *
+ * Design notes. Python runs the handlers of signals in the main thread, between two of its own
+ * instructions. So a receive() of the main thread waits for a quarter of a second at a time and
+ * looks for signals between: Ctrl-C is never missed, also one that comes just before it waits, and
+ * a wait costs no system call more. With Context(interruptible=True) a signal ends the wait at
+ * once. What waits in close()'s way is woken, and what sends there is cancelled.
+ */
+#include "binding.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#define SLICE_MS    250
+#define TRY_EVERY   8   /* of the receives that wait, one looks with the GIL before */
+#define YIELD_EVERY 8   /* of the looks of look(): others may need our processor */
+
+PyTypeObject *service_type;
+
+struct ripc_service *service_use(struct service *service)
+{
+	if (service->svc && !service->closing)
+		return service->svc;
+	return (void *)error_raise(-ESHUTDOWN, 0, "the service is closed");
+}
+
+PyThreadState *service_leave_python(struct service *service)
+{
+	service->busy++;
+	return PyEval_SaveThread();
+}
+
+void service_enter_python(struct service *service, PyThreadState *state)
+{
+	PyEval_RestoreThread(state);
+	service->busy--;
+}
+
+/* ---- life ------------------------------------------------------------------------------ */
+
+PyObject *service_new(struct context *context, struct ripc_service *svc)
+{
+	struct service *service = PyObject_GC_New(struct service, service_type);
+
+	if (!service) {
+		ripc_service_close(svc);
+		return NULL;
+	}
+	service->svc = svc;
+	service->holds = (struct holds){0};
+	service->busy = service->wakes = 0;
+	service->tries = 0;
+	service->closing = service->often = false;
+	service->context = context;
+	Py_INCREF((PyObject *)context);
+	node_append(&context->services, &service->node);
+	PyObject_GC_Track((PyObject *)service);
+	return (PyObject *)service;
+}
+
+static void cancel_all(struct service *service)
+{
+	ripc_cancel(service->svc, COOKIE_OF_WAITING);
+	for (uint32_t i = 0; i < service->holds.n; i++) {
+		const struct hold *hold = &service->holds.table[i];
+
+		if (hold->kind == HOLD_SEND || hold->kind == HOLD_CALL)
+			ripc_cancel(service->svc, (uint64_t)hold->generation << 32 | (i + 1));
+	}
+}
+
+/* Other threads are in its calls, and may be about to enter the library. */
+static void drive_out(struct service *service)
+{
+	const struct timespec briefly = {.tv_nsec = 1000000};
+
+	while (service->busy) {
+		PyThreadState *state;
+
+		ripc_wake(service->svc);
+		cancel_all(service);
+		state = PyEval_SaveThread();
+		nanosleep(&briefly, NULL);
+		PyEval_RestoreThread(state);
+	}
+}
+
+void service_end(struct service *service)
+{
+	struct ripc_service *svc;
+	PyThreadState *state;
+
+	if (!service->svc || service->closing)
+		return;
+	service->closing = true;
+	node_remove(&service->node);
+	if (!context_is_foreign(service->context)) {
+		service->context->busy++;
+		drive_out(service);
+		svc = service->svc;
+		service->svc = NULL;
+		state = PyEval_SaveThread();
+		ripc_service_close(svc);
+		PyEval_RestoreThread(state);
+		service->context->busy--;
+	}
+	service->svc = NULL;
+	holds_clear(&service->holds);
+}
+
+static PyObject *service_close(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	service_end((struct service *)self);
+	Py_RETURN_NONE;
+}
+
+static PyObject *service_enter(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	Py_INCREF(self);
+	return self;
+}
+
+static PyObject *service_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+	(void)args;
+	(void)n;
+	return service_close(self, NULL);
+}
+
+static int service_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	struct service *service = (struct service *)self;
+
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT((PyObject *)service->context);
+	return holds_visit(&service->holds, visit, arg);
+}
+
+static int service_clear(PyObject *self)
+{
+	service_end((struct service *)self);
+	return 0;
+}
+
+static void service_dealloc(PyObject *self)
+{
+	struct service *service = (struct service *)self;
+	PyTypeObject *type = Py_TYPE(self);
+
+	PyObject_GC_UnTrack(self);
+	service_end(service);
+	Py_DECREF((PyObject *)service->context);
+	PyObject_GC_Del(self);
+	Py_DECREF(type);
+}
+
+/* ---- receiving ------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* That a waiting send gets its items back is the binding's business, where it has no cookie. */
+static bool is_private(struct service *service, struct ripc_msg *msg)
+{
+	struct hold *hold;
+
+	if (msg->kind != RIPC_NOTICE || msg->status || !msg->cookie || msg->flags)
+		return false;
+	hold = hold_get(&service->holds, msg->cookie);
+	if (!hold || hold->cookie)
+		return false;
+	ripc_msg_free(msg);
+	hold_items_end(&service->holds, hold);
+	return true;
+}
+
+static int wait_once(struct service *service, int timeout_ms, struct ripc_msg **msg)
+{
+	struct ripc_service *svc = service->svc;
+	PyThreadState *state;
+	int error;
+
+	if (is_main_thread() && (timeout_ms < 0 || timeout_ms > SLICE_MS))
+		timeout_ms = SLICE_MS;
+	state = service_leave_python(service);
+	error = ripc_receive(svc, timeout_ms, msg);
+	service_enter_python(service, state);
+	return error;
+}
+
+/* What to do about an error of wait_once(): 0 to wait on; else -1, and an exception was raised. */
+static int interrupted(struct service *service, int error, bool in_time)
+{
+	if (service->closing || !service->svc) {
+		service_use(service);
+		return -1;
+	}
+	if (PyErr_CheckSignals())
+		return -1;
+	if (error == -EINTR && service->wakes == 0)
+		return 0; /* a signal, and its handler wants us to go on */
+	if (error == -EINTR)
+		service->wakes--;
+	if (error == -ETIMEDOUT && in_time)
+		return 0;
+	error_raise(error, 0, NULL);
+	return -1;
+}
+
+/* 0, or -1 and an exception was raised. */
+static int wait_for(struct service *service, int timeout_ms, struct ripc_msg **msg)
+{
+	int64_t until_ms = timeout_ms > 0 ? now_ms() + timeout_ms : 0;
+	int left_ms = timeout_ms;
+
+	for (;;) {
+		int error = wait_once(service, left_ms, msg);
+		bool in_time = true;
+
+		if (!error)
+			return 0;
+		if (timeout_ms > 0) {
+			int64_t more_ms = until_ms - now_ms();
+
+			left_ms = more_ms > 0 ? (int)more_ms : 0;
+			in_time = more_ms > 0;
+		}
+		if (interrupted(service, error == -EAGAIN ? -ETIMEDOUT : error, in_time))
+			return -1;
+	}
+}
+
+/* First with the GIL, where something was there the last time. 0, or -1 and an exception. */
+static int receive(struct service *service, int timeout_ms, struct ripc_msg **msg)
+{
+	int error = -EAGAIN;
+
+	if (service->often || timeout_ms == 0 || ++service->tries % TRY_EVERY == 0)
+		error = ripc_receive(service->svc, 0, msg);
+	service->often = error == 0;
+	if (!error)
+		return 0;
+	if (error == -EAGAIN && timeout_ms != 0)
+		return wait_for(service, timeout_ms, msg);
+	error_raise(error, 0, NULL);
+	return -1;
+}
+
+static PyObject *receive_message(struct service *service, int timeout_ms)
+{
+	struct ripc_msg *msg;
+
+	for (;;) {
+		if (!service_use(service) || receive(service, timeout_ms, &msg))
+			return NULL;
+		if (!is_private(service, msg))
+			return message_new(service, msg);
+	}
+}
+
+static PyObject *service_receive(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+	int timeout_ms;
+
+	if (n > 1) {
+		PyErr_SetString(PyExc_TypeError, "receive() takes a timeout, and no more");
+		return NULL;
+	}
+	if (timeout_read(n ? args[0] : NULL, -1, &timeout_ms))
+		return NULL;
+	return receive_message((struct service *)self, timeout_ms);
+}
+
+static int look_for(struct service *service, int64_t us, struct ripc_msg **msg)
+{
+	struct ripc_service *svc = service->svc;
+	PyThreadState *state = service_leave_python(service);
+	struct timespec now;
+	int64_t until_ns;
+	uint32_t looks = 0;
+	int error;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until_ns = now.tv_sec * 1000000000LL + now.tv_nsec + us * 1000;
+	do {
+		if (++looks % YIELD_EVERY == 0)
+			sched_yield();
+		error = ripc_receive(svc, 0, msg);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (error == -EAGAIN && now.tv_sec * 1000000000LL + now.tv_nsec < until_ns);
+	service_enter_python(service, state);
+	return error;
+}
+
+static PyObject *service_look(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+	struct service *service = (struct service *)self;
+	long long us = n > 0 ? PyLong_AsLongLong(args[0]) : 0;
+	struct ripc_msg *msg;
+	int error;
+
+	if (us < 0 || us > 1000000) {
+		if (!PyErr_Occurred())
+			PyErr_SetString(PyExc_ValueError, "look() takes 0 to 1,000,000 us");
+		return NULL;
+	}
+	do {
+		if (!service_use(service))
+			return NULL;
+		error = ripc_receive(service->svc, 0, &msg);
+		if (error == -EAGAIN && us > 0)
+			error = look_for(service, us, &msg);
+		if (error == -EAGAIN)
+			Py_RETURN_NONE;
+		if (error)
+			return error_raise(error, 0, NULL);
+	} while (is_private(service, msg));
+	return message_new(service, msg);
+}
+
+static PyObject *service_next(PyObject *self)
+{
+	PyObject *message = receive_message((struct service *)self, -1);
+
+	if (!message)
+		errors_end_iteration();
+	return message;
+}
+
+/* ---- the rest -------------------------------------------------------------------------- */
+
+static PyObject *service_wake(PyObject *self, PyObject *unused)
+{
+	struct service *service = (struct service *)self;
+
+	(void)unused;
+	if (!service_use(service))
+		return NULL;
+	service->wakes++;
+	ripc_wake(service->svc);
+	Py_RETURN_NONE;
+}
+
+static PyObject *service_drain(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+	struct service *service = (struct service *)self;
+	struct ripc_service *svc = service_use(service);
+	PyThreadState *state;
+	int timeout_ms, error;
+
+	if (!svc || timeout_read(n > 0 ? args[0] : NULL, 1000, &timeout_ms))
+		return NULL;
+	state = service_leave_python(service);
+	error = ripc_service_drain(svc, timeout_ms);
+	service_enter_python(service, state);
+	return error_or_none(error);
+}
+
+static PyObject *service_ping(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+	struct service *service = (struct service *)self;
+	struct ripc_service *svc = service_use(service);
+	PyThreadState *state;
+	int timeout_ms, error;
+	uint64_t id, rtt_ns;
+
+	if (!svc || n < 1 || n > 2) {
+		if (svc)
+			PyErr_SetString(PyExc_TypeError, "ping() takes a service and a timeout");
+		return NULL;
+	}
+	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms))
+		return NULL;
+	state = service_leave_python(service);
+	error = ripc_ping(svc, id, timeout_ms, &rtt_ns);
+	service_enter_python(service, state);
+	if (error == -EINTR && service->wakes)
+		service->wakes--;
+	if (error)
+		return PyErr_CheckSignals() ? NULL : error_raise(error, 0, NULL);
+	return PyFloat_FromDouble((double)rtt_ns / 1e9);
+}
+
+static PyObject *service_fd(PyObject *self, PyObject *unused)
+{
+	struct ripc_service *svc = service_use((struct service *)self);
+	int fd = svc ? ripc_service_fd(svc) : -1;
+
+	(void)unused;
+	if (!svc)
+		return NULL;
+	return fd < 0 ? error_raise(fd, 0, NULL) : PyLong_FromLong(fd);
+}
+
+static PyObject *service_id(PyObject *self, void *unused)
+{
+	struct ripc_service *svc = service_use((struct service *)self);
+
+	(void)unused;
+	return svc ? PyLong_FromUnsignedLongLong(ripc_service_id(svc)) : NULL;
+}
+
+static PyObject *service_incarnation(PyObject *self, void *unused)
+{
+	struct ripc_service *svc = service_use((struct service *)self);
+
+	(void)unused;
+	return svc ? PyLong_FromUnsignedLongLong(ripc_service_incarnation(svc)) : NULL;
+}
+
+static PyObject *service_closed(PyObject *self, void *unused)
+{
+	struct service *service = (struct service *)self;
+
+	(void)unused;
+	return PyBool_FromLong(!service->svc || service->closing);
+}
+
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
+
+static PyMethodDef methods[] = {
+	{"send_short", FAST(service_send_short), METH_FASTCALL,
+		"send_short(to, data)\n--\n\nSend one datagram; it may get lost. Never waits."},
+	{"send_long", FAST(service_send_long), METH_FASTCALL | METH_KEYWORDS,
+		"send_long(to, data, timeout=None, *, give=False, ordered=False, wait=False)\n--\n"
+		"\nSend a message whole and once, and wait until it was delivered."},
+	{"send", FAST(service_send), METH_FASTCALL | METH_KEYWORDS,
+		"send(to, data, timeout=None, *, short=False, nowait=False, give=False, "
+		"ordered=False, wait=False, returns=None, reply_to=0, to_incarnation=0, "
+		"cookie=None)\n--\n\nSend in full generality."},
+	{"cancel", service_cancel, METH_O,
+		"cancel(cookie)\n--\n\nEnd the sends and calls of this cookie, and take back what "
+		"was lent."},
+	{"call", FAST(service_call), METH_FASTCALL | METH_KEYWORDS,
+		"call(to, data, timeout=None, *, idempotent=False, returns=None, "
+		"to_incarnation=0)\n--\n\nAsk, and wait for the answer."},
+	{"call_start", FAST(service_call_start), METH_FASTCALL | METH_KEYWORDS,
+		"call_start(to, data, timeout=None, *, idempotent=False, returns=None, "
+		"to_incarnation=0, cookie=None)\n--\n\nAsk; an ANSWER follows."},
+	{"reply", FAST(service_reply), METH_FASTCALL | METH_KEYWORDS,
+		"reply(question, data=b'', give=False)\n--\n\nAnswer. Never waits."},
+	{"reply_error", FAST(service_reply_error), METH_FASTCALL,
+		"reply_error(question, errno)\n--\n\nAnswer with an error."},
+	{"receive", FAST(service_receive), METH_FASTCALL,
+		"receive(timeout=None)\n--\n\nThe next message; None waits for ever."},
+	{"look", FAST(service_look), METH_FASTCALL,
+		"look(us=0)\n--\n\nThe next message, if one comes within so many microseconds, "
+		"else None."},
+	{"watch", FAST(service_watch), METH_FASTCALL,
+		"watch(id, cookie=None)\n--\n\nHave NOTICEs tell who has the ID."},
+	{"unwatch", service_unwatch, METH_O, "unwatch(id)\n--\n\nEnd that."},
+	{"post_window", FAST(service_window_post), METH_FASTCALL,
+		"post_window(memory, cookie=None)\n--\n\nLend memory for one item of a message."},
+	{"cancel_window", service_window_cancel, METH_O,
+		"cancel_window(cookie)\n--\n\nTake windows back."},
+	{"wake", service_wake, METH_NOARGS,
+		"wake()\n--\n\nEnd one receive() that waits, or the next one, with Interrupted."},
+	{"drain", FAST(service_drain), METH_FASTCALL,
+		"drain(timeout=1.0)\n--\n\nTake nothing new; what is queued can be received."},
+	{"ping", FAST(service_ping), METH_FASTCALL,
+		"ping(to, timeout=5.0)\n--\n\nThe round trip to its library, in seconds."},
+	{"path", service_path, METH_O, "path(to)\n--\n\nHow messages to a partner travel."},
+	{"fd", service_fd, METH_NOARGS,
+		"fd()\n--\n\nA descriptor, readable while there is something to receive."},
+	{"fileno", service_fd, METH_NOARGS, "fileno()\n--\n\nThe same, for select()."},
+	{"close", service_close, METH_NOARGS, "close()\n--\n\nEnd the service."},
+	{"__enter__", service_enter, METH_NOARGS, NULL},
+	{"__exit__", FAST(service_leave), METH_FASTCALL, NULL},
+	{0},
+};
+
+static PyMemberDef members[] = {
+	{"context", T_OBJECT, offsetof(struct service, context), READONLY, "Its Context."},
+	{0},
+};
+
+static PyGetSetDef properties[] = {
+	{"id", service_id, NULL, "Its ID.", NULL},
+	{"incarnation", service_incarnation, NULL, "Its incarnation.", NULL},
+	{"closed", service_closed, NULL, "Whether it was closed.", NULL},
+	{0},
+};
+
+static PyType_Slot slots[] = {
+	{Py_tp_dealloc, service_dealloc},
+	{Py_tp_traverse, service_traverse},
+	{Py_tp_clear, service_clear},
+	{Py_tp_iter, PyObject_SelfIter},
+	{Py_tp_iternext, service_next},
+	{Py_tp_methods, methods},
+	{Py_tp_members, members},
+	{Py_tp_getset, properties},
+	{Py_tp_doc, "One registered ID: the source of sends, the place of receives."},
+	{0},
+};
+
+PyType_Spec service_spec = {
+	.name = "ripc.Service",
+	.basicsize = sizeof(struct service),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = slots,
+};
