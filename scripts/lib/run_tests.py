@@ -218,6 +218,11 @@ def step_speed(_):
     return program('instructions', ['bench/check', '--build', build('gcc'), '--instructions'])
 
 
+def step_wheel(_):
+    """The Python package as others get it: built, installed and tested in fresh environments."""
+    return program('wheel', ['scripts/wheel', '/usr/bin/python3'])
+
+
 def step_hw(options):
     """Soft RDMA devices in a guest kernel: the lab itself, and what the lists in tests/hw say."""
     if not options.all and 'hw' not in options.step:
@@ -255,6 +260,7 @@ STEPS = [
     ('mutants', 'planted bugs are found', step_mutants),
     ('fuzz', 'fuzz targets', step_fuzz),
     ('speed', 'instructions of a message', step_speed),
+    ('wheel', 'the Python package, installed', step_wheel),
     ('hw', 'soft RDMA in a guest', step_hw),
     ('foreign', 'other processors, libcs, Debians', step_foreign),
     ('packages', 'Debian packages', step_packages),

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import re
 import sys
 import unittest
 
@@ -14,6 +15,8 @@ except ImportError:
     numpy = None
 
 MIB = 1 << 20
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                      '../../../include/ripc/stats.h')
 MESSAGES = 10_000_000 if os.environ.get('RIPC_TEST_FULL') else 100_000
 
 
@@ -171,6 +174,15 @@ class Buffers(Pair):
         self.b.post_window(window)
         self.b.close()
         window.append(1)
+
+
+class Counters(Pair):
+    def test_all_that_the_library_has(self):
+        with open(HEADER, encoding='utf-8') as header:
+            struct = re.search(r'^struct ripc_stats \{(.*?)^\};', header.read(), re.S | re.M).group(1)
+        struct = re.sub(r'/\*.*?\*/', '', struct, flags=re.S)
+        names = re.findall(r'\w+', ' '.join(re.findall(r'uint64_t ([^;]+);', struct)))
+        self.assertEqual(list(self.ctx.stats()), names)
 
 
 class Arguments(Pair):

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Fetches a file from examples/fileserver, and has a service compute its SHA-256 (digest.py).
+
+usage: fetch.py FILESERVER PATH OUTPUT [DIGEST]     services by name
+
+examples/fileproto.h has the bytes of requests and answers.
+"""
+import struct
+import sys
+from typing import Optional
+
+import ripc
+
+REQUEST = struct.Struct('<4sBBHQQQ')  # "RFQ1", what, attempt, path, number, offset, most bytes
+ANSWER = struct.Struct('<4sB3xQQQQQ')  # "RFA1", status, number, offset, bytes, size, version
+GET, OK, WORKING = 1, 0, 1
+PIECE = 64 << 20
+PATIENCE_S, ATTEMPTS = 0.25, 100
+
+
+class Piece:
+    """A part of the file, where the library has put it."""
+
+    def __init__(self, message: ripc.Message) -> None:
+        magic, self.status, self.number, self.offset, length, self.size, self.version = \
+            ANSWER.unpack(message[0])
+        self.data = message[1] if len(message) == 2 else memoryview(b'')
+        if magic != b'RFA1' or len(self.data) != length:
+            raise ValueError('the server speaks another protocol')
+
+
+def receive(service: ripc.Service, number: int) -> Optional[Piece]:
+    """The answer of this number; None: none came in time, or the server is at it."""
+    try:
+        while True:
+            message = service.receive(PATIENCE_S)
+            if message.kind not in (ripc.SHORT, ripc.LONG):
+                continue
+            piece = Piece(message)
+            if piece.number == number:
+                return piece if piece.status != WORKING else None
+    except ripc.TimedOut:
+        return None
+
+
+def fetch_piece(service: ripc.Service, server: str, path: bytes, offset: int) -> Piece:
+    """Short messages may get lost: the request is repeated until it is answered."""
+    for attempt in range(ATTEMPTS):
+        service.send_short(server, [REQUEST.pack(b'RFQ1', GET, min(attempt, 255), len(path),
+                                                 offset, offset, PIECE) + path])
+        piece = receive(service, offset)
+        if piece and piece.status != OK:
+            raise ValueError(f'the server refuses the file (status {piece.status})')
+        if piece:
+            return piece
+    raise TimeoutError(f'{server} does not answer: is it running?')
+
+
+def fetch(service: ripc.Service, server: str, path: str, output: str) -> int:
+    offset, version = 0, None
+    with open(output, 'wb') as file:
+        while True:
+            piece = fetch_piece(service, server, path.encode(), offset)
+            if version not in (None, piece.version):
+                raise ValueError('the file was changed meanwhile')
+            file.write(piece.data)
+            offset, version = offset + len(piece.data), piece.version
+            if offset >= piece.size:
+                return offset
+
+
+def main() -> int:
+    if len(sys.argv) not in (4, 5):
+        print('usage: fetch.py FILESERVER PATH OUTPUT [DIGEST]', file=sys.stderr)
+        return 2
+    try:
+        with ripc.Context() as ctx, ctx.service() as service:
+            print(fetch(service, *sys.argv[1:4]), 'bytes')
+            if len(sys.argv) == 5:
+                with open(sys.argv[3], 'rb') as file:
+                    print(bytes(service.call(sys.argv[4], file.read(), 30.0)).decode())
+    except (OSError, ValueError) as error:
+        print(f'fetch.py: {error}', file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
