@@ -83,6 +83,7 @@ struct ripc_context {
 	struct device devices[8];
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
+	bool polls_all;            /* polls look everywhere (ripc__ports_drain) */
 	bool any_broken, walking;  /* some peer is: ripc__routes_mend(); it goes through partners */
 	struct device *hot;        /* by which messages come (progress.c) */
 	uint32_t hot_run, hot_looks; /* how surely; looks at it */

@@ -40,12 +40,12 @@ static void hot_update(struct ripc_context *ctx, struct device *device)
 		ctx->hot_run++;
 }
 
-int ripc__device_progress(struct ripc_context *ctx, struct device *device, bool all)
+int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
 	bool waited_on = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed) == device;
 	int n = waited_on ? 0 : device->ops->datagrams.poll(device->port, events,
-		RIPC_EVENTS_MAX, all);
+		RIPC_EVENTS_MAX, ctx->polls_all);
 
 	if (n > 0)
 		hot_update(ctx, device);
@@ -94,9 +94,9 @@ static int devices_progress(struct ripc_context *ctx, struct device *only)
 	int work = 0;
 
 	if (only)
-		return ripc__device_progress(ctx, only, false);
+		return ripc__device_progress(ctx, only);
 	for (uint32_t i = 0; i < ctx->n_devices; i++)
-		work += ripc__device_progress(ctx, &ctx->devices[i], false);
+		work += ripc__device_progress(ctx, &ctx->devices[i]);
 	return work;
 }
 
@@ -118,17 +118,14 @@ int ripc__progress(struct ripc_context *ctx)
 
 bool ripc__ports_drain(struct ripc_context *ctx)
 {
-	int work = 1;
-
 	if (atomic_load_explicit(&ctx->waits_on, memory_order_relaxed)) {
 		ripc__kick_reader(ctx);
 		return false;
 	}
-	for (uint32_t i = 0; i < DRAIN_LOOKS && work; i++) {
-		work = 0;
-		for (uint32_t k = 0; k < ctx->n_devices; k++)
-			work += ripc__device_progress(ctx, &ctx->devices[k], true);
-	}
+	ctx->polls_all = true;
+	for (uint32_t i = 0; i < DRAIN_LOOKS && devices_progress(ctx, NULL); i++)
+		;
+	ctx->polls_all = false;
 	return true;
 }
 
@@ -139,7 +136,7 @@ int ripc__look(struct ripc_context *ctx, uint32_t times)
 	int work = devices_progress(ctx, hot);
 
 	for (uint32_t i = 1; hot && work == 0 && i < times; i++)
-		work = ripc__device_progress(ctx, hot, false);
+		work = ripc__device_progress(ctx, hot);
 	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
 		return work;
 	return ripc__due_progress(ctx, work);

@@ -24,8 +24,8 @@ int ripc__resolver_progress(struct ripc_context *ctx);
  * is due waits.
  */
 int ripc__look(struct ripc_context *ctx, uint32_t times);
-/* At one device; all: wherever something may have come to it, though seldom. */
-int ripc__device_progress(struct ripc_context *ctx, struct device *device, bool all);
+/* At one device. */
+int ripc__device_progress(struct ripc_context *ctx, struct device *device);
 /* After the devices, which have done so much work: what is due. */
 int ripc__due_progress(struct ripc_context *ctx, int work);
 /* The device by which messages come; NULL: several. */

@@ -140,7 +140,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ctx->reader_kicked = false;
 	ctx->expect_sleep = true;
 	ctx->quiet = device->ops->net.arm(device->port) == 0;
-	ripc__due_progress(ctx, ripc__device_progress(ctx, device, false));
+	ripc__due_progress(ctx, ripc__device_progress(ctx, device));
 }
 
 /* Who wants the lock has its turn, and the clock is read. */
