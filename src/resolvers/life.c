@@ -35,6 +35,7 @@
 
 #include "util/bytes.h"
 #include "util/pledge.h"
+#include "util/siphash.h"
 #include "util/uid.h"
 
 #define MAGIC       0x4546494cu /* "LIFE" */
@@ -260,11 +261,11 @@ static void tell(struct life *life, struct life_link *link)
 	life->host.gone(life->host.arg, context);
 }
 
-/* Does anybody still listen where we have connected? */
-static bool is_deserted(const struct life *life, const struct life_link *link)
+/* Does nobody listen where a context does as long as it lives? */
+static bool is_deserted(const struct life *life, uint64_t context)
 {
 	struct sockaddr_un name;
-	socklen_t len = name_make(life, link->context, &name);
+	socklen_t len = name_make(life, context, &name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool deserted;
 
@@ -279,7 +280,7 @@ static bool is_deserted(const struct life *life, const struct life_link *link)
 static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
 {
 	return link->lock_fd >= 0 ? !ripc__is_pledged(link->lock_fd) :
-		ended && link->ours && is_deserted(life, link);
+		ended && link->ours && is_deserted(life, link->context);
 }
 
 /* The connection has ended, or there is doubt. */
@@ -534,4 +535,19 @@ void ripc__life_tend(struct life *life)
 {
 	while (!list_empty(&life->closed))
 		free(list_entry(list_pop(&life->closed), struct life_link, node));
+}
+
+uint64_t ripc__life_number(const struct life *life)
+{
+	static const uint8_t key[16];
+	const uint64_t shared[2] = {life->host.identity, life->uid};
+
+	if (life->listener < 0 || !life->is_user || !life->host.identity)
+		return 0;
+	return ripc__siphash(key, shared, sizeof(shared));
+}
+
+bool ripc__life_ended(const struct life *life, uint64_t context)
+{
+	return context != life->host.context && is_deserted(life, context);
 }

@@ -46,6 +46,10 @@ static inline bool ripc__life_owns(const void *data)
 	return (uintptr_t)data & 1;
 }
 void ripc__life_ready(struct life *life, void *data);
+/* By what contexts know that they can prove each other's end; 0: this one cannot. */
+uint64_t ripc__life_number(const struct life *life);
+/* Has this context ended, which has the same number? */
+bool ripc__life_ended(const struct life *life, uint64_t context);
 /* Between two calls of epoll_wait: no event refers to what was closed before. */
 void ripc__life_tend(struct life *life);
 

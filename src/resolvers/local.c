@@ -246,12 +246,13 @@ static int bind_as(const struct local *local, uint64_t id, int fd, enum ripc__na
 		bind_sole(local, id, fd);
 }
 
-static int local_publish(void *source, uint64_t id, enum ripc__naming naming)
+static int local_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming)
 {
 	struct local *local = source;
 	struct endpoint *endpoint;
 	int error;
 
+	(void)incarnation; /* who answers says it */
 	if (ripc__map_get(&local->endpoints, id))
 		return -EADDRINUSE;
 	endpoint = calloc(1, sizeof(*endpoint));
@@ -477,6 +478,16 @@ static bool local_look(void *source)
 	return ripc__life_look(&((struct local *)source)->life);
 }
 
+static uint64_t local_life(void *source)
+{
+	return ripc__life_number(&((struct local *)source)->life);
+}
+
+static bool local_ended(void *source, uint64_t context)
+{
+	return ripc__life_ended(&((struct local *)source)->life, context);
+}
+
 static int local_wait_fd(void *source)
 {
 	const struct local *local = source;
@@ -500,4 +511,6 @@ const struct ripc__source ripc__local_source = {
 	.watch = local_watch,
 	.unwatch = local_unwatch,
 	.look = local_look,
+	.life = local_life,
+	.ended = local_ended,
 };

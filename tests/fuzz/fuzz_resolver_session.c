@@ -111,11 +111,12 @@ static int source_notify(void *at, const void *data, size_t len)
 	return 1;
 }
 
-static int source_publish(void *at, uint64_t id, enum ripc__naming naming)
+static int source_publish(void *at, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming)
 {
 	const struct world *world = ((struct source *)at)->world;
 
-	CLAIM(id > 0 && id <= IDS);
+	CLAIM(id > 0 && id <= IDS && incarnation == 0);
 	return world->name_is_held && naming != RIPC_NAME_DISPLACE ? -EADDRINUSE : 0;
 }
 

@@ -150,12 +150,14 @@ static inline int fake_notify(void *at, const void *data, size_t len)
 	return 1;
 }
 
-static inline int fake_publish(void *at, uint64_t id, enum ripc__naming naming)
+static inline int fake_publish(void *at, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming)
 {
 	bool displace = naming == RIPC_NAME_DISPLACE;
 	struct fake *fake = ((struct fake_state *)at)->fake;
 
 	(void)id;
+	(void)incarnation;
 	if (fake->publish_result && !(displace && fake->publish_result == -EADDRINUSE))
 		return fake->publish_result;
 	fake->n_displaced += displace;

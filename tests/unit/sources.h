@@ -185,7 +185,7 @@ static inline void open_without_descriptors(const struct ripc__source *ops, cons
 		error = side_try(&side);
 		if (!error) {
 			if (ops->publish)
-				error = ops->publish(side.state, test_id(0), RIPC_NAME_FIRST);
+				error = ops->publish(side.state, test_id(0), 1, RIPC_NAME_FIRST);
 			side_close(&side);
 		}
 		ck_assert(error == 0 || error == -EMFILE);

@@ -31,6 +31,7 @@
 #include "core/peer/share.h"
 #include "core/receive/read.h"
 #include "core/resolve/resolver.h"
+#include "core/resolve/sources.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "core/send/write.h"
@@ -452,6 +453,33 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 	return error;
 }
 
+static int probe_source(struct ripc_context *ctx, const struct ripc__source *named,
+		struct ripc_finding *finding)
+{
+	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
+	bool is_wanted = ripc__source_is_wanted(&ctx->host, named);
+	char missing[256] = "", missing_remedy[256] = "";
+	const struct ripc__source *ops = named;
+	int error;
+
+	if (named->load)
+		ops = named->load(&ctx->host, missing, missing_remedy);
+	error = probe_one(&ctx->host, "resolver", named->name,
+		ops && (is_wanted || !named->exact) ? ops->probe : NULL, finding);
+	if (!ops) {
+		memcpy(why, missing, sizeof(missing));
+		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
+	} else if (!is_wanted) {
+		finding->usable = 0;
+		snprintf(why, 256, named->exact ? "no servers are configured" :
+			"left out by configuration (resolver.sources, store.servers)");
+		snprintf(remedy, 256, named->exact ? "where many hosts share a ZooKeeper, set "
+			"RIPC_OPTIONS=store.servers=HOST:PORT;..." :
+			"name it in RIPC_OPTIONS=resolver.sources=NAME;...");
+	}
+	return error;
+}
+
 /* -EINVAL: one of those that ripc_open() would open does not understand its configuration. */
 static int report_all(struct ripc_context *ctx,
 		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
@@ -471,7 +499,8 @@ static int report_all(struct ripc_context *ctx,
 	for (uint32_t i = 0; ctx->env.sources[i]; i++) {
 		const struct ripc__source *ops = ctx->env.sources[i];
 
-		if (probe_one(&ctx->host, "resolver", ops->name, ops->probe, &finding) == -EINVAL)
+		if (probe_source(ctx, ops, &finding) == -EINVAL &&
+				ripc__source_is_wanted(&ctx->host, ops))
 			error = -EINVAL;
 		report(arg, &finding);
 	}

@@ -42,6 +42,7 @@ struct ripc__host {
 	uint64_t context;       /* the context's incarnation */
 	uint64_t memory;        /* bytes that there are for this host's processes; 0: unknown */
 	uint64_t identity;      /* of boot and network namespace; 0: unknown */
+	uint64_t life;          /* what source.life has said; of sources opened after that one */
 	void *env;              /* struct ripc__env.arg: the simulator's world */
 	/*
 	 * Finds the shared memory that [mem, mem + len) lies in; from now on the backend may show
@@ -338,9 +339,24 @@ struct ripc__backend {
 
 /* ---- resolver sources -------------------------------------------------------------------- */
 
-/* A resolver datagram that came in; reply addresses the sender again. */
+enum ripc__source_kind {
+	RIPC_SOURCE_DATAGRAM, /* of the resolver, came in; reply addresses its sender again */
+	/* What an exact source says of an ID: id, status, incarnation, holder. */
+	RIPC_SOURCE_PUBLISHED,   /* publish that returned -EINPROGRESS has ended: status */
+	RIPC_SOURCE_NOBODY,      /* nobody has the ID that was asked for */
+	RIPC_SOURCE_HELD,        /* somebody has it, and is asked */
+	RIPC_SOURCE_LOST,        /* an ID that was published here is somebody else's now */
+	RIPC_SOURCE_HINT,        /* an ID that was asked for once has another holder; 0: perhaps */
+	RIPC_SOURCE_UNAVAILABLE, /* nothing can be said or done now; publish goes on trying */
+};
+
 struct ripc__source_event {
-	const uint8_t *data; /* valid until the next poll of this source */
+	enum ripc__source_kind kind;
+	int status;            /* PUBLISHED: 0 or a negative errno */
+	uint64_t id;           /* 0 in a DATAGRAM, which says itself what it is about */
+	uint64_t incarnation;  /* of who has the ID; 0: not known */
+	uint64_t holder;       /* its context, if its end can be proven here (life); else 0 */
+	const uint8_t *data;   /* valid until the next poll of this source */
 	uint32_t len;
 	uint8_t host[16];      /* IP address it came from, v4-mapped; loopback for local sources */
 	struct ripc__addr reply;
@@ -353,11 +369,13 @@ enum ripc__naming { RIPC_NAME_FIRST, RIPC_NAME_DISPLACE, RIPC_NAME_PRIVATE };
 
 /*
  * A resolver source carries the resolver's datagrams (questions, answers, notices) without
- * reading them. Rules as above.
+ * reading them. An exact one also knows who has which ID, on all hosts, so that its word is
+ * enough where nobody else is asked; there is at most one. Rules as above.
  */
 struct ripc__source {
-	const char *name; /* "local", "multicast", "static" */
+	const char *name; /* "local", "multicast", "static", "store" */
 	size_t size;      /* state that core allocates, bytes */
+	bool exact;
 
 	int (*probe)(const struct ripc__host *host, char why[256], char remedy[256]);
 	int (*open)(void *source, const struct ripc__host *host);
@@ -366,9 +384,13 @@ struct ripc__source {
 	/*
 	 * Makes an ID that lives here reachable through this source. 0; -EADDRINUSE: the name is
 	 * held by somebody (who may be dead: core asks, then calls again with RIPC_NAME_DISPLACE).
-	 * A private ID's name is never displaced. NULL: nothing to do per ID.
+	 * A private ID's name is never displaced. NULL: nothing to do per ID. An exact source
+	 * returns -EINPROGRESS: RIPC_SOURCE_PUBLISHED follows, unless withdraw comes before;
+	 * RIPC_NAME_DISPLACE: the holder that it has last told of has been proven to have ended.
+	 * What is published stays so, whatever becomes of the connection, until withdraw or LOST.
+	 * incarnation: of the service; 0 where the source is not exact.
 	 */
-	int (*publish)(void *source, uint64_t id, enum ripc__naming naming);
+	int (*publish)(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
 	void (*withdraw)(void *source, uint64_t id);
 	/*
 	 * An ID lives here, or is about to: from now on questions to many about it must be heard,
@@ -380,7 +402,8 @@ struct ripc__source {
 
 	/*
 	 * Sends a question about an ID to whoever may know (0: to everybody). Returns to how many
-	 * it was sent; 0: nobody is there, certainly.
+	 * it was sent; 0: nobody is there, certainly. An exact source finds the holder first, and
+	 * says NOBODY, HELD or UNAVAILABLE; each once for a question that is not repeated.
 	 */
 	int (*ask)(void *source, uint64_t id, const void *data, size_t len);
 	/* Sends a question to one host (v4-mapped) and nobody else. As ask; NULL: it cannot. */
@@ -400,9 +423,11 @@ struct ripc__source {
 	/* Readable when poll may have something. One descriptor for the life of the source; or
 	 * -1: nothing can ever arrive. */
 	int (*wait_fd)(void *source);
+	/* By the context's clock: poll is due then, whatever is readable. UINT64_MAX: never. */
+	uint64_t (*deadline)(void *source);
 	/*
 	 * Calls found for each ID that this source sees without asking, as of late; NULL: it must
-	 * ask.
+	 * ask. -EINPROGRESS: found is called from poll, until list is called with found NULL.
 	 */
 	int (*list)(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 			void *arg);
@@ -415,13 +440,24 @@ struct ripc__source {
 	void (*watch)(void *source, uint64_t context);
 	void (*unwatch)(void *source, uint64_t context);
 	bool (*look)(void *source);
+	/*
+	 * life: contexts for which this number is the same, and not 0, can prove each other's end;
+	 * ended: that of one of these is proven.
+	 */
+	uint64_t (*life)(void *source);
+	bool (*ended)(void *source, uint64_t context);
+
+	/* Only in what stands for a source that is a module: as of ripc__backend. */
+	const struct ripc__source *(*load)(const struct ripc__host *host, char why[256],
+			char remedy[256]);
 };
 
 #define RIPC_PEERS_MAX 256
 
 extern const struct ripc__backend ripc__shm_backend, ripc__udp_backend, ripc__verbs_backend,
 	ripc__rdmacm_backend, ripc__ofi_backend;
-extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source;
+extern const struct ripc__source ripc__local_source, ripc__multicast_source, ripc__static_source,
+	ripc__store_source;
 
 /* Constant tables, ended by NULL; best first. */
 extern const struct ripc__backend *const ripc__backends[];

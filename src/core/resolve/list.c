@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Looking for everybody. In rounds, LIST_ROUND_US apart: on this host each ID that its source
- * sees is asked for by itself, a few at a time (the queues of Unix sockets are short); all other
- * sources are asked what there is. At least ROUNDS_FIRST rounds, and on while they find
- * something new. Each incarnation is reported once.
+ * sees is asked for by itself, a few at a time (the queues of Unix sockets are short), and so is
+ * each that the exact source tells of; all other sources are asked what there is. At least
+ * ROUNDS_FIRST rounds, and on while they find something new. Each incarnation is reported once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,55 +20,85 @@
 
 #define LIST_ROUND_US 100000u
 #define BATCH         8u     /* IDs of this host asked for at once */
+#define BATCH_STORED  64u    /* of those that the exact source tells of */
 #define BATCH_US      2000u
 #define IDS_MAX       65536u
 #define SEEN_MAX      65536u
+
+/* IDs that are asked for one by one, through one source. */
+struct naming {
+	struct listing *listing;
+	uint64_t *ids;      /* still to be asked for in this round */
+	uint32_t n_ids, room, next;
+	uint32_t batch;     /* asked for at once */
+	int source;         /* index; -1: there is none */
+};
 
 struct listing {
 	struct asked asked; /* id 0 */
 	void (*found)(void *arg, const struct ripc__answer *answer);
 	void *arg;
 	struct ripc__resolver *resolver;
-	uint64_t *ids;      /* of this host, still to be asked for in this round */
-	uint32_t n_ids, room, next;
+	struct naming here, stored;
 	uint64_t round_ends_us;
 	struct ripc__map seen;     /* incarnations that were reported */
-	struct ripc__map answered; /* IDs of this host that need no more asking */
+	struct ripc__map answered; /* IDs that need no more asking */
 	bool news;          /* in this round */
 };
 
 static void id_add(void *arg, uint64_t id, bool is_private)
 {
-	struct listing *listing = arg;
+	struct naming *naming = arg;
+	struct listing *listing = naming->listing;
 
 	(void)is_private; /* of this host, for this host */
 
-	if (listing->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
+	if (naming->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
 			ripc__published_here(listing->resolver, id))
 		return;
-	if (listing->n_ids == listing->room) {
-		uint32_t room = listing->room ? 2 * listing->room : 64;
-		uint64_t *ids = realloc(listing->ids, room * sizeof(*ids));
+	if (naming->n_ids == naming->room) {
+		uint32_t room = naming->room ? 2 * naming->room : 64;
+		uint64_t *ids = realloc(naming->ids, room * sizeof(*ids));
 
 		if (!ids)
 			return; /* the next round may have the memory */
-		listing->ids = ids;
-		listing->room = room;
+		naming->ids = ids;
+		naming->room = room;
 	}
-	listing->ids[listing->n_ids++] = id;
+	naming->ids[naming->n_ids++] = id;
+	if (naming == &listing->stored) /* comes when it likes, not when a round begins */
+		ripc__timer_set(&listing->resolver->timers, &listing->asked.timer,
+			listing->resolver->now_us);
 }
 
-static void ask_home_batch(struct listing *listing)
+static void ask_batch(struct naming *naming)
 {
-	struct ripc__resolver *resolver = listing->resolver;
+	struct ripc__resolver *resolver = naming->listing->resolver;
 
-	for (uint32_t i = 0; i < BATCH && listing->next < listing->n_ids; i++) {
+	for (uint32_t i = 0; i < naming->batch && naming->next < naming->n_ids; i++) {
 		const struct wire_resolve question = {.type = WIRE_QUESTION,
-			.nonce = listing->asked.nonce, .asker = resolver->owner.context,
-			.record.id = listing->ids[listing->next++]};
+			.nonce = naming->listing->asked.nonce, .asker = resolver->owner.context,
+			.record.id = naming->ids[naming->next++]};
 
-		ripc__ask(resolver, (uint32_t)resolver->home, &question);
+		ripc__ask(resolver, (uint32_t)naming->source, &question);
 	}
+}
+
+static bool all_asked(const struct listing *listing)
+{
+	return listing->here.next == listing->here.n_ids &&
+		listing->stored.next == listing->stored.n_ids;
+}
+
+static void names_get(struct naming *naming, bool wanted)
+{
+	const struct ripc__resolver *resolver = naming->listing->resolver;
+	const struct source_slot *slot = naming->source < 0 ? NULL :
+		&resolver->sources[naming->source];
+
+	naming->n_ids = naming->next = 0;
+	if (slot && slot->ops->list)
+		slot->ops->list(slot->state, wanted ? id_add : NULL, naming);
 }
 
 static void report_own(struct listing *listing)
@@ -98,14 +128,9 @@ static void round_begin(struct listing *listing)
 	if (!listing->asked.round++)
 		report_own(listing);
 	listing->news = false;
-	listing->n_ids = listing->next = 0;
 	listing->round_ends_us = resolver->now_us + LIST_ROUND_US;
-	if (resolver->home >= 0) {
-		const struct source_slot *home = &resolver->sources[resolver->home];
-
-		if (home->ops->list)
-			home->ops->list(home->state, id_add, listing);
-	}
+	names_get(&listing->here, true);
+	names_get(&listing->stored, true);
 	ripc__ask_network(resolver, &listing->asked);
 }
 
@@ -115,14 +140,15 @@ static void list_fire(void *owner, struct ripc__timer *timer)
 	struct ripc__resolver *resolver = owner;
 	uint64_t at_us;
 
-	if (listing->next == listing->n_ids && resolver->now_us >= listing->round_ends_us) {
+	if (all_asked(listing) && resolver->now_us >= listing->round_ends_us) {
 		if (listing->asked.round >= ROUNDS_FIRST && !listing->news)
 			return;
 		round_begin(listing);
 	}
-	ask_home_batch(listing);
+	ask_batch(&listing->here);
+	ask_batch(&listing->stored);
 	at_us = resolver->now_us + BATCH_US;
-	if (listing->next == listing->n_ids && at_us < listing->round_ends_us)
+	if (all_asked(listing) && at_us < listing->round_ends_us)
 		at_us = listing->round_ends_us;
 	ripc__timer_set(&resolver->timers, timer, at_us);
 }
@@ -133,7 +159,8 @@ void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 	struct listing *listing = list_entry(asked, struct listing, asked);
 	struct ripc__answer answer;
 
-	if ((int)heard->source == resolver->home && listing->answered.count < IDS_MAX)
+	if (((int)heard->source == resolver->home || (int)heard->source == resolver->exact) &&
+			listing->answered.count < IDS_MAX)
 		ripc__map_put(&listing->answered, heard->packet->record.id, listing);
 	if (listing->seen.count >= SEEN_MAX || ripc__map_put(&listing->seen,
 			heard->packet->record.incarnation, listing))
@@ -152,7 +179,10 @@ static void listing_free(struct ripc__resolver *resolver)
 	ripc__timers_return(resolver);
 	ripc__map_free(&listing->seen);
 	ripc__map_free(&listing->answered);
-	free(listing->ids);
+	if (resolver->exact >= 0)
+		names_get(&listing->stored, false);
+	free(listing->here.ids);
+	free(listing->stored.ids);
 	free(listing);
 	resolver->listing = NULL;
 }
@@ -173,7 +203,9 @@ int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
 	if (!listing)
 		return -ENOMEM;
 	*listing = (struct listing){.asked = {.kind = ASKED_LIST, .timer.fire = list_fire},
-		.found = found, .arg = arg, .resolver = resolver};
+		.found = found, .arg = arg, .resolver = resolver,
+		.here = {.listing = listing, .source = resolver->home, .batch = BATCH},
+		.stored = {.listing = listing, .source = resolver->exact, .batch = BATCH_STORED}};
 	ripc__map_init(&listing->seen, resolver->owner.random(resolver->owner.arg));
 	ripc__map_init(&listing->answered, resolver->owner.random(resolver->owner.arg));
 	if (ripc__timers_borrow(resolver))

@@ -11,7 +11,9 @@
  * such a host, but not answered for, is silence: whoever holds it may be stopped, or starved, so
  * it is asked again until everybody who wants to know has given up (ripc__resolver_wanted), and
  * then the lookup ends with -ETIMEDOUT. Over multicast nobody can say no for all: there silence
- * of PATIENCE_US is taken for a no.
+ * of PATIENCE_US is taken for a no. An exact source can: its no ends the lookup where every source
+ * of the network is exact. As long as that source cannot be reached, it is asked again likewise,
+ * and then the lookup ends with -EHOSTUNREACH.
  *
  * A suspect incarnation that answers the new question is alive after all, but another one that
  * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
@@ -52,6 +54,7 @@ struct lookup {
 	uint8_t at[16];
 	bool bound;               /* its name, on this host */
 	bool silent;              /* a host that was asked has said that its holder is silent */
+	bool unavailable;         /* the exact source cannot be reached */
 	uint64_t until_us;        /* somebody wants to know until then */
 	uint8_t denied[RIPC_PEERS_MAX / 8]; /* hosts that have said: nobody */
 	uint32_t n_denied, n_peers;
@@ -125,7 +128,9 @@ static uint64_t end_of(const struct lookup *lookup)
 {
 	uint64_t end_us = lookup->asked.started_us + PATIENCE_US;
 
-	return lookup_is_silent(lookup) && lookup->until_us > end_us ? lookup->until_us : end_us;
+	if (!lookup_is_silent(lookup) && !lookup->unavailable)
+		return end_us;
+	return lookup->until_us > end_us ? lookup->until_us : end_us;
 }
 
 /* Is it certain that nobody has it? reached: of the network. */
@@ -194,6 +199,7 @@ static uint32_t peers_of(const struct ripc__resolver *resolver)
 static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *lookup)
 {
 	lookup->ended = lookup->held = lookup->silent = false;
+	lookup->unavailable = resolver->exact >= 0; /* until it says something */
 	memset(lookup->denied, 0, sizeof(lookup->denied));
 	lookup->n_denied = lookup->reached = 0;
 	lookup->n_peers = peers_of(resolver);
@@ -247,7 +253,10 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	struct ripc__answer answer = lookup->best; /* the callback may make lookup go away */
 	uint64_t id = lookup->asked.id;
 
-	if (status != -ETIMEDOUT)
+	/* What an exact source has denied it denies again as fast as it is remembered. */
+	if (status == -ENOENT && resolver->exact >= 0)
+		ripc__cache_forget(resolver, id);
+	else if (!status || status == -ENOENT)
 		ripc__cache_store(resolver, id, status ? NULL : &answer);
 	if (status) {
 		lookup_free(resolver, lookup);
@@ -258,6 +267,14 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	list_append(&resolver->lingering, &lookup->node);
 	ripc__timer_set(&resolver->timers, &lookup->asked.timer, resolver->now_us + LINGER_US);
 	owner->resolved(owner->arg, id, 0, &answer);
+}
+
+/* Why nobody was found, when the time is over. */
+static int status_of(const struct lookup *lookup)
+{
+	if (lookup_is_silent(lookup))
+		return -ETIMEDOUT;
+	return lookup->unavailable ? -EHOSTUNREACH : -ENOENT;
 }
 
 static void lookup_fire(void *owner, struct ripc__timer *timer)
@@ -271,7 +288,7 @@ static void lookup_fire(void *owner, struct ripc__timer *timer)
 	else if (lookup->held)
 		lookup_end(resolver, lookup, 0);
 	else if (asked->round >= ROUNDS_FIRST && resolver->now_us >= end_of(lookup))
-		lookup_end(resolver, lookup, lookup_is_silent(lookup) ? -ETIMEDOUT : -ENOENT);
+		lookup_end(resolver, lookup, status_of(lookup));
 	else if (is_denied(resolver, lookup, ask_round(resolver, lookup)))
 		lookup_end(resolver, lookup, -ENOENT);
 }
@@ -295,6 +312,19 @@ void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 	lookup->denied[(peer - 1) / 8] |= (uint8_t)bit;
 	lookup->n_denied++;
 	if (lookup->reached && is_denied(resolver, lookup, lookup->reached))
+		lookup_end(resolver, lookup, -ENOENT);
+}
+
+void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, event->id);
+
+	if (!lookup || lookup->ended || lookup->held)
+		return;
+	lookup->unavailable = event->kind == RIPC_SOURCE_UNAVAILABLE;
+	if (!lookup->unavailable)
+		lookup->silent = event->kind == RIPC_SOURCE_HELD;
+	if (event->kind == RIPC_SOURCE_NOBODY && !resolver->n_inexact && !lookup->bound)
 		lookup_end(resolver, lookup, -ENOENT);
 }
 
@@ -420,6 +450,26 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 	/* Who is concerned asks with the next message to that ID. */
 	if (owner->moved(owner->arg, record->id, registered ? record->incarnation : 0) && !cached)
 		ripc__provoked(resolver, heard->event->host);
+}
+
+/* What an exact source says needs no limit: it says it once for each time it was asked. */
+void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, event->id);
+	struct cached *cached = ripc__map_get(&resolver->cache, event->id);
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+
+	if (lookup && !lookup->ended && !lookup->held && event->incarnation)
+		ripc__timer_set(&resolver->timers, &lookup->asked.timer, resolver->now_us);
+	if (ripc__published_here(resolver, event->id))
+		return;
+	if (cached && cached->exists && cached->incarnation == event->incarnation)
+		return;
+	if (cached && cached->exists)
+		cached->suspect = true;
+	else if (cached && event->incarnation)
+		ripc__cached_free(resolver, cached);
+	owner->moved(owner->arg, event->id, event->incarnation);
 }
 
 bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id)

@@ -6,6 +6,7 @@
 struct asked;
 struct heard;
 struct ripc__resolver;
+struct ripc__source_event;
 
 void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -14,6 +15,9 @@ void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /* A notice about an ID that is not ours. */
 void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
+/* What an exact source says of an ID that was asked for: NOBODY, HELD, UNAVAILABLE; HINT. */
+void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__lookups_close(struct ripc__resolver *resolver);
 
 #endif

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times; if
- * nobody answers, its name on this host is taken (from a holder that is silent for ROUNDS_TAKING
- * more, by force), and everybody is told, at once, once more, and then every ANNOUNCE_US, so that
- * two registrations made on both sides of a parted network learn of each other when it heals.
+ * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times, where
+ * a source of the network is not exact; if nobody answers, its name on this host is taken (from a
+ * holder that is silent for ROUNDS_TAKING more, by force), then the exact source decides, if there
+ * is one, and everybody is told, at once, once more, and then every ANNOUNCE_US, so that two
+ * registrations made on both sides of a parted network learn of each other when it heals.
+ *
+ * Where the exact source has another holder, that one is asked: if it answers, it keeps the ID. A
+ * silent one is displaced when its end is proven (ripc__source.ended), and else awaited until
+ * STORE_PATIENCE_US are over: it may be stopped, or dead, and then the source forgets it in time.
  *
  * Whoever hears of another registration of its own ID asks for it (a notice alone is not
  * believed): if an older one answers, the owner is told; if a younger one does, that one is told.
@@ -28,11 +33,13 @@
 #define TAKING_US     100000u /* between the questions to the holder of a name on this host */
 #define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
 #define VERIFY_US     1000000u /* hearsay makes us ask for our own ID at most so often */
+#define STORE_PATIENCE_US 9500000u /* less than a call that opens a service waits */
 #define YOUNGER_MAX   4u      /* notices that the answers to one such question can cause */
 
 enum publication_state {
 	PUBLICATION_ASKING, /* all sources */
 	PUBLICATION_TAKING, /* the name on this host is held: asking its holder */
+	PUBLICATION_STORING, /* the exact source is to decide */
 	PUBLICATION_HERE,
 };
 
@@ -42,6 +49,9 @@ struct publication {
 	uint64_t verified_us; /* when last begun; 0: never */
 	uint32_t told;        /* younger ones, in this verification */
 	uint8_t rival[16];    /* the host that made us verify */
+	uint64_t storing_us;  /* STORING since then */
+	uint64_t holder;      /* by the exact source, if its end can be proven */
+	int refusal;          /* why it is not stored yet; 0: not known */
 	uint8_t state;
 	bool private_id;
 	bool displaced;       /* somebody silent, who holds a name of this ID on this host */
@@ -154,12 +164,25 @@ static void announce(struct ripc__resolver *resolver, struct publication *public
 	set_timer(resolver, asked, asked->round == 1 ? ROUND_US : ANNOUNCE_US);
 }
 
+static void withdraw_from(struct ripc__resolver *resolver, int source, uint64_t id)
+{
+	const struct source_slot *slot = source < 0 ? NULL : &resolver->sources[source];
+
+	if (slot)
+		slot->ops->withdraw(slot->state, id);
+}
+
 static void publish_failed(struct ripc__resolver *resolver, struct publication *publication,
 		int error)
 {
+	bool storing = publication->state == PUBLICATION_STORING;
 	uint64_t id = publication->asked.id;
 
 	publication_free(resolver, publication);
+	if (storing) {
+		withdraw_from(resolver, resolver->exact, id);
+		withdraw_from(resolver, resolver->home, id);
+	}
 	resolver->owner.published(resolver->owner.arg, id, error);
 }
 
@@ -175,6 +198,106 @@ static void publish_done(struct ripc__resolver *resolver, struct publication *pu
 	if (!publication->private_id)
 		announce(resolver, publication);
 }
+
+/* ---- the exact source -------------------------------------------------------------------- */
+
+/* It says how this ended, or what it waits for, in time; the timer is for what takes too long. */
+static void store_try(struct ripc__resolver *resolver, struct publication *publication,
+		enum ripc__naming naming)
+{
+	const struct source_slot *slot = &resolver->sources[resolver->exact];
+	struct wire_record record = {0};
+	uint64_t id = publication->asked.id;
+	int error = resolver->owner.record(resolver->owner.arg, id, &record);
+
+	if (!error)
+		error = slot->ops->publish(slot->state, id, record.incarnation, naming);
+	if (error != -EINPROGRESS)
+		publish_failed(resolver, publication, error);
+}
+
+static void store(struct ripc__resolver *resolver, struct publication *publication)
+{
+	publication->state = PUBLICATION_STORING;
+	publication->storing_us = resolver->now_us;
+	publication->asked.round = 0;
+	set_timer(resolver, &publication->asked, STORE_PATIENCE_US);
+	store_try(resolver, publication, publication->private_id ? RIPC_NAME_PRIVATE :
+		RIPC_NAME_FIRST);
+}
+
+static bool holder_ended(const struct ripc__resolver *resolver,
+		const struct publication *publication)
+{
+	const struct source_slot *home = resolver->home < 0 ? NULL :
+		&resolver->sources[resolver->home];
+
+	return publication->holder && home && home->ops->ended &&
+		home->ops->ended(home->state, publication->holder);
+}
+
+/* Once more: whoever has it may have ended, or been forgotten. */
+static void store_again(struct ripc__resolver *resolver, struct publication *publication)
+{
+	struct asked *asked = &publication->asked;
+	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = asked->nonce,
+		.asker = resolver->owner.context, .record.id = asked->id};
+	uint64_t end_us = publication->storing_us + STORE_PATIENCE_US;
+
+	if (resolver->now_us >= end_us) {
+		publish_failed(resolver, publication, publication->refusal ? publication->refusal :
+			-EHOSTUNREACH);
+		return;
+	}
+	set_timer(resolver, asked, asked->round++ < ROUNDS_FIRST ? ROUND_US : TAKING_US);
+	if (asked->nonce && publication->refusal == -EADDRINUSE)
+		ripc__ask(resolver, (uint32_t)resolver->exact, &question);
+	store_try(resolver, publication, holder_ended(resolver, publication) ?
+		RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
+}
+
+void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__source_event *event)
+{
+	struct publication *publication = ripc__map_get(&resolver->publications, event->id);
+
+	if (!publication || publication->state != PUBLICATION_STORING)
+		return;
+	if (!event->status) {
+		publish_done(resolver, publication);
+	} else if (event->status == -EADDRINUSE && !publication->private_id) {
+		publication->refusal = event->status;
+		publication->holder = event->holder;
+		if (publication->asked.round == 0)
+			store_again(resolver, publication);
+	} else {
+		publish_failed(resolver, publication, event->status);
+	}
+}
+
+/* A private ID is drawn at random: nobody else has it, and the source goes on trying. */
+void ripc__publish_delayed(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct publication *publication = ripc__map_get(&resolver->publications, id);
+
+	if (!publication || publication->state != PUBLICATION_STORING)
+		return;
+	publication->refusal = -EHOSTUNREACH;
+	if (publication->private_id)
+		publish_done(resolver, publication);
+}
+
+void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__source_event *event)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct wire_record record;
+
+	if (ripc__own_record(resolver, event->id, &record))
+		return;
+	owner->conflict(owner->arg, event->id, event->incarnation);
+	ripc__resolver_withdraw(resolver, event->id, record.incarnation);
+}
+
+/* ---- this host --------------------------------------------------------------------------- */
 
 static void ask_round(struct ripc__resolver *resolver, struct publication *publication)
 {
@@ -197,12 +320,14 @@ static void take_name(struct ripc__resolver *resolver, struct publication *publi
 	if (resolver->home >= 0) {
 		const struct source_slot *home = &resolver->sources[resolver->home];
 
-		error = home->ops->publish(home->state, id,
+		error = home->ops->publish(home->state, id, 0,
 			publication->private_id ? RIPC_NAME_PRIVATE :
 			displace ? RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
 	}
 	publication->displaced = displace && resolver->home >= 0;
-	if (!error) {
+	if (!error && resolver->exact >= 0) {
+		store(resolver, publication);
+	} else if (!error) {
 		publish_done(resolver, publication);
 	} else if (error == -EADDRINUSE && !displace && !publication->private_id) {
 		publication->state = PUBLICATION_TAKING;
@@ -231,6 +356,8 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 
 	if (publication->state == PUBLICATION_HERE)
 		announce(resolver, publication);
+	else if (publication->state == PUBLICATION_STORING)
+		store_again(resolver, publication);
 	else if (publication->asked.round < rounds || holders_answer(resolver))
 		ask_round(resolver, publication);
 	else
@@ -267,8 +394,10 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 	error = ripc__asked_begin(resolver, &publication->asked);
 	if (error)
 		publish_failed(resolver, publication, error);
-	else
+	else if (resolver->n_inexact || resolver->exact < 0)
 		ask_round(resolver, publication);
+	else
+		take_name(resolver, publication);
 }
 
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
@@ -285,17 +414,17 @@ void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint6
 	const struct wire_resolve notice = {.type = WIRE_WITHDRAWN,
 		.asker = resolver->owner.context,
 		.record = {.id = id, .incarnation = incarnation}};
-	bool was_here, announced;
+	bool was_here, announced, stored;
 
 	if (!publication)
 		return;
 	was_here = publication->state == PUBLICATION_HERE;
 	announced = was_here && !publication->private_id;
+	stored = was_here || publication->state == PUBLICATION_STORING;
 	publication_free(resolver, publication);
-	if (was_here && resolver->home >= 0) {
-		const struct source_slot *home = &resolver->sources[resolver->home];
-
-		home->ops->withdraw(home->state, id);
+	if (stored) {
+		withdraw_from(resolver, resolver->exact, id);
+		withdraw_from(resolver, resolver->home, id);
 	}
 	if (announced)
 		ripc__send_notice(resolver, &notice);
@@ -371,7 +500,8 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 	if (ripc__own_record(resolver, asked->id, &notice.record) ||
 			notice.record.incarnation == rival->incarnation)
 		return;
-	if (ripc__record_older(rival, &notice.record)) {
+	/* What the exact source has is its holder's: the other one is told. */
+	if (resolver->exact < 0 && ripc__record_older(rival, &notice.record)) {
 		uint64_t id = asked->id;
 
 		owner->conflict(owner->arg, id, rival->incarnation);

@@ -9,6 +9,7 @@
 struct asked;
 struct heard;
 struct ripc__resolver;
+struct ripc__source_event;
 struct wire_record;
 
 /* Our record of an ID that is registered here. -ENOENT. */
@@ -21,6 +22,11 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /* A record of an ID that is published here was heard of. */
 void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
+/* What an exact source says of an ID that is, or is to be, published: PUBLISHED, LOST. */
+void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+/* It cannot be reached now. */
+void ripc__publish_delayed(struct ripc__resolver *resolver, uint64_t id);
 void ripc__publications_close(struct ripc__resolver *resolver);
 
 #endif

@@ -21,6 +21,7 @@
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "ripc/ripc.h"
+#include "sources.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/timers.h"
@@ -126,6 +127,28 @@ static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 		notice_heard(resolver, &heard);
 }
 
+/* What an exact source says. */
+static void news_heard(struct ripc__resolver *resolver, const struct ripc__source_event *event)
+{
+	switch (event->kind) {
+	case RIPC_SOURCE_PUBLISHED:
+		ripc__publish_stored(resolver, event);
+		break;
+	case RIPC_SOURCE_LOST:
+		ripc__publish_lost(resolver, event);
+		break;
+	case RIPC_SOURCE_HINT:
+		ripc__lookup_hinted(resolver, event);
+		break;
+	case RIPC_SOURCE_UNAVAILABLE:
+		ripc__publish_delayed(resolver, event->id);
+		ripc__lookup_told(resolver, event);
+		break;
+	default:
+		ripc__lookup_told(resolver, event);
+	}
+}
+
 /* One event of each source in turn, so that a flood at one does not keep the others waiting. */
 static uint32_t poll_sources(struct ripc__resolver *resolver)
 {
@@ -142,7 +165,10 @@ static uint32_t poll_sources(struct ripc__resolver *resolver)
 		}
 		idle = 0;
 		n++;
-		datagram_heard(resolver, index, &event);
+		if (event.kind == RIPC_SOURCE_DATAGRAM)
+			datagram_heard(resolver, index, &event);
+		else
+			news_heard(resolver, &event);
 	}
 	return n;
 }
@@ -157,6 +183,18 @@ int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
 }
 
 /* ---- open and close ---------------------------------------------------------------------- */
+
+static void source_sort(struct ripc__resolver *resolver, const struct source_slot *slot, int index)
+{
+	if (slot->ops->exact)
+		resolver->exact = index;
+	else if (slot->ops->publish && resolver->home < 0)
+		resolver->home = index;
+	else
+		resolver->n_inexact++;
+	if (slot->ops->life)
+		resolver->host.life = slot->ops->life(slot->state);
+}
 
 static int source_open(struct ripc__resolver *resolver, const struct ripc__source *ops)
 {
@@ -176,9 +214,7 @@ static int source_open(struct ripc__resolver *resolver, const struct ripc__sourc
 				ops->name, strerror(-error));
 		return error;
 	}
-	if (ops->publish && resolver->home < 0)
-		resolver->home = (int)resolver->n_sources;
-	resolver->n_sources++;
+	source_sort(resolver, slot, (int)resolver->n_sources++);
 	return 0;
 }
 
@@ -187,7 +223,7 @@ static void init(struct ripc__resolver *resolver)
 	uint64_t (*draw)(void *arg) = resolver->owner.random;
 	void *arg = resolver->owner.arg;
 
-	resolver->home = -1;
+	resolver->home = resolver->exact = -1;
 	ripc__timers_init(&resolver->timers);
 	ripc__map_init(&resolver->asked, draw(arg));
 	ripc__map_init(&resolver->lookups, draw(arg));
@@ -208,15 +244,21 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 		const struct ripc__source *const *sources, struct ripc__resolver **resolver_out)
 {
 	struct ripc__resolver *resolver = calloc(1, sizeof(*resolver));
+	const struct ripc__source *chosen[SOURCES_MAX + 1];
+	int error;
 
 	if (!resolver)
 		return -ENOMEM;
 	resolver->owner = *owner;
 	resolver->host = *host;
 	init(resolver);
-	for (; *sources && resolver->n_sources < SOURCES_MAX; sources++) {
-		int error = source_open(resolver, *sources);
-
+	error = ripc__sources_choose(&resolver->host, sources, chosen, SOURCES_MAX);
+	if (error) {
+		ripc__resolver_close(resolver);
+		return error;
+	}
+	for (sources = chosen; *sources && resolver->n_sources < SOURCES_MAX; sources++) {
+		error = source_open(resolver, *sources);
 		/* A configuration that cannot be understood is the user's to correct. */
 		if (error == -EINVAL || error == -ENOMEM) {
 			ripc__resolver_close(resolver);
@@ -256,7 +298,16 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 
 uint64_t ripc__resolver_deadline(const struct ripc__resolver *resolver)
 {
-	return ripc__timers_next(&resolver->timers);
+	uint64_t at_us = ripc__timers_next(&resolver->timers);
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+		uint64_t due_us = slot->ops->deadline ?
+			slot->ops->deadline(slot->state) : UINT64_MAX;
+
+		at_us = due_us < at_us ? due_us : at_us;
+	}
+	return at_us;
 }
 
 int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max)

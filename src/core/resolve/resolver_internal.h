@@ -55,6 +55,8 @@ struct ripc__resolver {
 	struct source_slot sources[SOURCES_MAX];
 	uint32_t n_sources;
 	int home;                  /* index of the source that reaches this host's IDs; -1: none */
+	int exact;                 /* of the exact one; -1: none */
+	uint32_t n_inexact;        /* that are neither */
 	uint64_t now_us;           /* of the last call that brought one */
 	struct ripc__timers timers;
 	uint32_t n_timers;         /* objects that may set one */

@@ -69,7 +69,7 @@ START_TEST(local__question_and_answer)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 0);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
 	side_expect(&holder, "who");
 	ck_assert(holder.event.local && !holder.event.group);
@@ -91,15 +91,15 @@ START_TEST(local__a_name_has_one_holder)
 
 	side_open(&first, &ripc__local_source);
 	side_open(&second, &ripc__local_source);
-	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), RIPC_NAME_FIRST), 0);
-	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), RIPC_NAME_DISPLACE),
+	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(first.ops->publish(first.state, test_id(0), 1, RIPC_NAME_DISPLACE),
 		-EADDRINUSE);
-	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), RIPC_NAME_FIRST),
+	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), 1, RIPC_NAME_FIRST),
 		-EADDRINUSE);
 	first.ops->withdraw(first.state, test_id(0));
 	first.ops->withdraw(first.state, test_id(0));
 	ck_assert_int_eq(side_ask(&first, test_id(0), "who"), 0);
-	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(second.ops->publish(second.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	side_close(&first);
 	side_close(&second);
 }
@@ -112,17 +112,18 @@ START_TEST(local__displaced_holder_and_the_next_both_hear)
 	side_open(&old, &ripc__local_source);
 	side_open(&next, &ripc__local_source);
 	side_open(&third, &ripc__local_source);
-	ck_assert_int_eq(old.ops->publish(old.state, test_id(0), RIPC_NAME_FIRST), 0);
-	ck_assert_int_eq(next.ops->publish(next.state, test_id(0), RIPC_NAME_DISPLACE), 0);
+	ck_assert_int_eq(old.ops->publish(old.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(next.ops->publish(next.state, test_id(0), 1, RIPC_NAME_DISPLACE), 0);
 	ck_assert_int_eq(side_ask(&third, test_id(0), "who"), 2);
 	side_expect(&old, "who");
 	side_expect(&next, "who");
 	side_close(&old);
 	/* The first name is free now, but the second one's holder lives. */
-	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), RIPC_NAME_FIRST), -EADDRINUSE);
+	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), 1, RIPC_NAME_FIRST),
+		-EADDRINUSE);
 	ck_assert_int_eq(side_ask(&third, test_id(0), "who"), 1);
 	side_close(&next);
-	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(third.ops->publish(third.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	side_close(&third);
 }
 END_TEST
@@ -134,7 +135,7 @@ START_TEST(local__all_eight_names_are_taken)
 
 	for (int i = 0; i < 10; i++) {
 		side_open(&sides[i], &ripc__local_source);
-		ck_assert_int_eq(sides[i].ops->publish(sides[i].state, test_id(0),
+		ck_assert_int_eq(sides[i].ops->publish(sides[i].state, test_id(0), 1,
 			RIPC_NAME_DISPLACE), 0);
 	}
 	side_open(&asker, &ripc__local_source);
@@ -155,12 +156,12 @@ START_TEST(local__private_is_found_but_listed_as_such)
 
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_PRIVATE), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_PRIVATE), 0);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
 	side_expect(&holder, "who");
 	asker.ops->list(asker.state, count_private, &n);
 	ck_assert_int_eq(n, 1);
-	ck_assert_int_eq(asker.ops->publish(asker.state, test_id(0), RIPC_NAME_PRIVATE),
+	ck_assert_int_eq(asker.ops->publish(asker.state, test_id(0), 1, RIPC_NAME_PRIVATE),
 		-EADDRINUSE);
 	side_close(&holder);
 	side_close(&asker);
@@ -184,7 +185,7 @@ static pid_t publish_and_die(uint64_t id, bool leave_child)
 		struct side side;
 
 		side_open(&side, &ripc__local_source);
-		if (side.ops->publish(side.state, id, RIPC_NAME_FIRST))
+		if (side.ops->publish(side.state, id, 1, RIPC_NAME_FIRST))
 			_exit(1);
 		if (leave_child) {
 			keeper = fork();
@@ -207,7 +208,7 @@ START_TEST(local__nothing_is_left_after_death)
 	side_open(&side, &ripc__local_source);
 	publish_and_die(test_id(0), false);
 	ck_assert_int_eq(side_ask(&side, test_id(0), "who"), 0);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	side_close(&side);
 }
 END_TEST
@@ -221,9 +222,10 @@ START_TEST(local__dead_holder_with_a_living_child_is_displaced)
 	side_open(&asker, &ripc__local_source);
 	keeper = publish_and_die(test_id(0), true);
 	ck_assert_int_gt(keeper, 0);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_FIRST), -EADDRINUSE);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), 1, RIPC_NAME_FIRST),
+		-EADDRINUSE);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_DISPLACE), 0);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), 1, RIPC_NAME_DISPLACE), 0);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 2);
 	side_expect(&side, "who");
 	kill(keeper, SIGKILL);
@@ -239,7 +241,7 @@ START_TEST(local__full_queue_counts_as_sent)
 
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	for (int i = 0; i < 3000; i++)
 		ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
 	while (side_poll(&holder))
@@ -259,7 +261,8 @@ START_TEST(local__a_flood_at_one_id_does_not_starve_another)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	for (int k = 0; k < 2; k++)
-		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), RIPC_NAME_FIRST), 0);
+		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), 1,
+			RIPC_NAME_FIRST), 0);
 	for (int i = 0; i < 10; i++)
 		side_ask(&asker, test_id(0), "flood");
 	side_ask(&asker, test_id(1), "who");
@@ -281,7 +284,8 @@ START_TEST(local__withdrawn_between_two_polls)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	for (int k = 0; k < 8; k++) {
-		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), RIPC_NAME_FIRST), 0);
+		ck_assert_int_eq(holder.ops->publish(holder.state, test_id(k), 1,
+			RIPC_NAME_FIRST), 0);
 		side_ask(&asker, test_id(k), "who");
 	}
 	ck_assert_int_eq(side_poll(&holder), 1);
@@ -300,7 +304,7 @@ START_TEST(local__too_long_is_dropped)
 	struct side holder;
 
 	side_open(&holder, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), WIRE_RECORD_MAX + 1, -1),
 		WIRE_RECORD_MAX + 1);
 	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), 4096, -1), 4096);
@@ -339,7 +343,7 @@ START_TEST(local__descriptors_that_come_along_do_no_harm)
 	ck_assert_ptr_nonnull(file);
 	ck_assert_int_eq(fcntl(fileno(file), F_SETLK, &lock), 0);
 	side_open(&holder, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	before = descriptors(false);
 	for (int i = 0; i < 5; i++) {
 		ssize_t n = local_send_raw(getuid(), test_id(0), 10, fileno(file));
@@ -378,7 +382,7 @@ START_TEST(local__list_sees_what_is_published)
 	side_open(&side, &ripc__local_source);
 	side_open(&other, &ripc__local_source);
 	for (int k = 0; k < 4; k++)
-		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), RIPC_NAME_FIRST), 0);
+		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), 1, RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(other.ops->list(other.state, count_ours, &n), 0);
 	ck_assert_int_eq(n, 4);
 	ck_assert_int_ge(side_ask(&other, 0, "all"), 4);
@@ -405,7 +409,7 @@ START_TEST(local__one_descriptor_per_id_and_none_left)
 	side_open(&side, &ripc__local_source);
 	opened = descriptors(false);
 	for (int k = 0; k < 50; k++)
-		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), RIPC_NAME_FIRST), 0);
+		ck_assert_int_eq(side.ops->publish(side.state, test_id(k), 1, RIPC_NAME_FIRST), 0);
 	ck_assert_int_eq(descriptors(false), opened + 50);
 	ck_assert_int_eq(descriptors(true), kept);
 	for (int k = 0; k < 25; k++)
@@ -446,7 +450,7 @@ START_TEST(local__other_users_are_not_heard)
 	pid_t child;
 
 	side_open(&holder, &ripc__local_source);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	child = fork();
 	if (child == 0) {
 		if (setuid(12345))
@@ -476,7 +480,7 @@ START_TEST(local__root_is_heard_by_all)
 		if (setuid(12345))
 			_exit(2);
 		side_open(&holder, &ripc__local_source);
-		if (holder.ops->publish(holder.state, id, RIPC_NAME_FIRST))
+		if (holder.ops->publish(holder.state, id, 1, RIPC_NAME_FIRST))
 			_exit(3);
 		fd.fd = holder.ops->wait_fd(holder.state);
 		if (write(ready[1], &byte, 1) != 1 || poll(&fd, 1, PATIENCE_MS) != 1)

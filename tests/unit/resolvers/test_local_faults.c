@@ -159,7 +159,7 @@ START_TEST(local__the_kernels_word_decides_who_is_heard)
 	struct side side;
 
 	side_open(&side, &ripc__local_source);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	ck_assert(believed(&side, &ours));
 	other = ours;
 	other.uid = 0;
@@ -188,7 +188,7 @@ START_TEST(local__a_name_that_does_not_fit_gets_no_answer)
 	struct side side;
 
 	side_open(&side, &ripc__local_source);
-	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), RIPC_NAME_FIRST), 0);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	for (int len = 0; len <= (int)sizeof(((struct sockaddr_un *)0)->sun_path); len++) {
 		forgery.name_len = (socklen_t)len;
 		ck_assert(believed(&side, &forgery));

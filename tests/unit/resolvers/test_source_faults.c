@@ -31,12 +31,12 @@ static void do_all(struct side *side, int error)
 	ck_assert(status == 0 || status == -error);
 	if (status)
 		return;
-	status = ops->publish ? ops->publish(side->state, test_id(0), RIPC_NAME_FIRST) : 0;
+	status = ops->publish ? ops->publish(side->state, test_id(0), 1, RIPC_NAME_FIRST) : 0;
 	/* Who cannot see whether a name is held takes it to be. */
 	ck_assert(status == 0 || status == -error ||
 		(plan.call == CALL_CONNECT && status == -EADDRINUSE));
 	if (status == 0 && ops->publish) {
-		status = ops->publish(side->state, test_id(0), RIPC_NAME_DISPLACE);
+		status = ops->publish(side->state, test_id(0), 1, RIPC_NAME_DISPLACE);
 		ck_assert_int_eq(status, -EADDRINUSE);
 	}
 	status = side_ask(side, test_id(0), "who");
@@ -110,11 +110,13 @@ START_TEST(faults__end_and_everything_works)
 	side_open(&holder, &ripc__local_source);
 	side_open(&asker, &ripc__local_source);
 	plan_failure(CALL_BIND, 1, EACCES);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), -EACCES);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1,
+		RIPC_NAME_FIRST), -EACCES);
 	plan_failure(CALL_BIND, 1, EACCES);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), true), -EACCES);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1,
+		RIPC_NAME_DISPLACE), -EACCES);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 0);
-	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), false), 0);
+	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
 	plan_failure(CALL_EPOLL_WAIT, 1, EINTR);
 	ck_assert_int_eq(side_ask(&asker, test_id(0), "who"), 1);
 	ck_assert_int_eq(side_poll(&holder), 0);
