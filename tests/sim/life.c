@@ -67,6 +67,8 @@ static void service_up(struct sim_app *app, struct sim_service *service)
 	service->opened_us = world->now_us;
 	service->previous = service->incarnation;
 	service->incarnation = ripc_service_incarnation(svc);
+	if (world->plan.store && !sim_store_granted(world, service->incarnation))
+		model_fail(world->model, "a service opens that the store has not granted");
 	model_service(world->model, world->now_us, node->slot, service->id,
 			service->incarnation);
 	sim_trace(world, "service %llu opens at node %u, incarnation %llx",

@@ -328,7 +328,7 @@ static void judge_silence(struct model *m, const struct send *send, uint64_t now
 	uint64_t since = nobody_since(m, send);
 	uint64_t patience = 1000ull * m->cfg.peer_timeout_ms + m->cfg.slack_us + GIVE_UP_US;
 
-	if (since > now_us || now_us - since <= patience ||
+	if (since > now_us || now_us - since <= patience || m->cfg.held ||
 			m->blocked_until[send->place] > since || has_company(m, send))
 		return;
 	violation(m, MODEL_NOT_GIVEN_UP, "send %llu still waits, though nobody could answer for "

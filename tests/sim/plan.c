@@ -122,7 +122,7 @@ static void make_intact(struct sim_plan *plan)
 	plan->corrupt = plan->forge = 0;
 }
 
-void sim_plan_draw(struct sim_world *world, bool native)
+void sim_plan_draw(struct sim_world *world, bool native, bool store)
 {
 	struct sim_random *random = &world->random;
 	struct sim_plan *plan = &world->plan;
@@ -132,6 +132,7 @@ void sim_plan_draw(struct sim_world *world, bool native)
 	plan->n_services = plan->n_nodes < 5 ?
 		(uint32_t)sim_between(random, plan->n_nodes, 2 * plan->n_nodes) : plan->n_nodes;
 	plan->native = native;
+	plan->store = store;
 	plan->shared_hosts = sim_chance(random, 25 * PERCENT);
 	draw_delays(random, plan);
 	draw_use(random, plan);

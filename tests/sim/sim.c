@@ -21,7 +21,7 @@
 struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs;
-	bool native, trace, verbose, keep_going;
+	bool native, store, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
@@ -176,7 +176,8 @@ static void report_failure(const struct options *options, uint64_t seed,
 			"--verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
 			text, (unsigned long long)seed, options->shorts, options->longs,
-			options->native ? " --native" : "", options->without ? " --without " : "",
+			options->native ? " --native" : options->store ? " --store" : "",
+			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
 
@@ -232,12 +233,13 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 
 	sim_world_open(&world, seed);
 	world.verbose = options->verbose;
-	sim_plan_draw(&world, options->native);
+	sim_plan_draw(&world, options->native, options->store);
 	leave_out(&world.plan, options->without);
 	if (options->verbose)
 		show_plan(&world.plan);
 	cfg.peer_timeout_ms = world.plan.peer_timeout_ms;
 	cfg.slack_us += world.plan.poll_delay_us;
+	cfg.held = world.plan.store;
 	cfg.write_us = world.plan.native ? SIM_FAILED_US : 0;
 	world.model = model_open(&cfg);
 	with_faults(&world, &app, options);
@@ -274,7 +276,8 @@ static void print_summary(const struct options *options, struct summary *summary
 	sha256_hex(digest, text);
 	printf("%llu seeds from %llu%s, %llu failed; %.1f s virtual in %.1f s\n",
 			(unsigned long long)options->n_seeds, (unsigned long long)options->seed,
-			options->native ? ", native reads and writes" : "",
+			options->native ? ", native reads and writes" :
+			options->store ? ", with a store" : "",
 			(unsigned long long)summary->failed,
 			(double)summary->virtual_us / 1e6, seconds);
 	printf("shorts: %llu sent, %llu received\n", (unsigned long long)t->shorts,
@@ -300,8 +303,8 @@ static void print_summary(const struct options *options, struct summary *summary
 }
 
 static const char usage[] =
-	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--native] [--trace]\n"
-	"           [--keep-going] [--verbose] [--without FAULT,FAULT...]\n"
+	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--native] [--store]\n"
+	"           [--trace] [--keep-going] [--verbose] [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
 static void parse(int argc, char **argv, struct options *options)
@@ -309,7 +312,8 @@ static void parse(int argc, char **argv, struct options *options)
 	static const struct option names[] = {
 		{"seed", required_argument, NULL, 's'}, {"seeds", required_argument, NULL, 'n'},
 		{"shorts", required_argument, NULL, 'S'}, {"longs", required_argument, NULL, 'L'},
-		{"native", no_argument, NULL, 'N'}, {"trace", no_argument, NULL, 't'},
+		{"native", no_argument, NULL, 'N'}, {"store", no_argument, NULL, 'Z'},
+		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
 		{"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
@@ -322,6 +326,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'S': options->shorts = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'L': options->longs = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'N': options->native = true; break;
+		case 'Z': options->store = true; break;
 		case 't': options->trace = true; break;
 		case 'v': options->verbose = true; break;
 		case 'k': options->keep_going = true; break;

@@ -13,10 +13,11 @@
 
 #include "util/bytes.h"
 
+/* last: the event's data, until the next poll. */
 struct source {
 	struct ripc__host host;
 	struct sim_node *node;
-	struct sim_packet *last; /* the event's data, until the next poll */
+	struct sim_packet *last;
 };
 
 static int source_probe(const struct ripc__host *host, char why[256], char remedy[256])
@@ -112,25 +113,31 @@ static int source_notify(void *at, const void *data, size_t len)
 	return 0;
 }
 
-static int source_reply(void *at, const struct ripc__addr *to, const void *data, size_t len)
+int sim_questions_reply(struct sim_node *node, const struct ripc__addr *to, const void *data,
+		size_t len)
 {
 	struct iovec iov = {(void *)data, len};
 
 	if (to->len != 8)
 		return -EINVAL;
-	sim_transmit(((struct source *)at)->node, get64(to->blob), true, &iov, 1);
+	sim_transmit(node, get64(to->blob), true, &iov, 1);
 	return 0;
 }
 
-static int source_poll(void *at, struct ripc__source_event *event)
+static int source_reply(void *at, const struct ripc__addr *to, const void *data, size_t len)
 {
-	struct source *source = at;
-	struct sim_packet *packet = sim_queue_pop(&source->node->questions);
+	return sim_questions_reply(((struct source *)at)->node, to, data, len);
+}
 
-	while (source->node->n_ended)
-		source->host.gone(source->host.arg, source->node->ended[--source->node->n_ended]);
-	free(source->last);
-	source->last = packet;
+int sim_questions_poll(struct sim_node *node, const struct ripc__host *host,
+		struct sim_packet **last, struct ripc__source_event *event)
+{
+	struct sim_packet *packet = sim_queue_pop(&node->questions);
+
+	while (node->n_ended)
+		host->gone(host->arg, node->ended[--node->n_ended]);
+	free(*last);
+	*last = packet;
 	if (!packet)
 		return 0;
 	memset(event, 0, sizeof(*event));
@@ -140,8 +147,15 @@ static int source_poll(void *at, struct ripc__source_event *event)
 	memcpy(event->reply.host, event->host, sizeof(event->host));
 	event->reply.len = 8;
 	put64(event->reply.blob, packet->from);
-	event->local = packet->from >> 16 == source->node->address >> 16;
+	event->local = packet->from >> 16 == node->address >> 16;
 	return 1;
+}
+
+static int source_poll(void *at, struct ripc__source_event *event)
+{
+	struct source *source = at;
+
+	return sim_questions_poll(source->node, &source->host, &source->last, event);
 }
 
 static int source_wait_fd(void *at)

@@ -196,6 +196,7 @@ void sim_env_init(struct sim_node *node)
 	static const struct ripc__backend *const datagrams[] = {&sim_backend, NULL};
 	static const struct ripc__backend *const native[] = {&sim_native_backend, NULL};
 	static const struct ripc__source *const sources[] = {&sim_source, NULL};
+	static const struct ripc__source *const store[] = {&sim_store_source, NULL};
 
 	node->env = (struct ripc__env){
 		.arg = node,
@@ -203,7 +204,7 @@ void sim_env_init(struct sim_node *node)
 		.wall_ns = wall_ns,
 		.random = random_bytes,
 		.backends = node->world->plan.native ? native : datagrams,
-		.sources = sources,
+		.sources = node->world->plan.store ? store : sources,
 		.host_identity = 0x51a0000 + (node->address >> 16),
 		.idle = idle,
 	};
@@ -241,4 +242,5 @@ void sim_world_close(struct sim_world *world)
 		free(world->nodes[i].done);
 	}
 	free(world->events);
+	sim_store_free(world);
 }

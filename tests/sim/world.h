@@ -21,6 +21,7 @@
 
 struct sim_world;
 struct sim_node;
+struct sim_store;
 
 /* What one seed means. Probabilities are per million. */
 struct sim_plan {
@@ -44,6 +45,7 @@ struct sim_plan {
 	bool mild;                /* so few faults that every patient send must arrive */
 	bool incast;              /* at the end all send much to one at once */
 	bool native, shared_hosts;
+	bool store;               /* an exact source instead of the one that asks all */
 	bool intact;              /* nothing is altered, and nothing has a checksum */
 	uint32_t claims;          /* somebody claims to be others */
 };
@@ -152,6 +154,7 @@ struct sim_world {
 	uint32_t n_steps_now;     /* steps since the clock last moved */
 	struct sha256 trace;
 	struct model *model;
+	struct sim_store *store;  /* NULL: there is none */
 	struct sim_counts counts;
 	void *app;
 	void (*ready)(struct sim_node *node); /* takes what the services of a node have received */
@@ -199,9 +202,17 @@ void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet
 
 /* sim_net.c, sim_source.c, plan.c */
 extern const struct ripc__backend sim_backend, sim_native_backend;
-extern const struct ripc__source sim_source;
+extern const struct ripc__source sim_source, sim_store_source;
+/* What both share: the answers that go, and the packets of the resolver that have come. */
+int sim_questions_reply(struct sim_node *node, const struct ripc__addr *to, const void *data,
+		size_t len);
+int sim_questions_poll(struct sim_node *node, const struct ripc__host *host,
+		struct sim_packet **last, struct ripc__source_event *event);
+/* sim_store.c: has the store ever had this holder? */
+bool sim_store_granted(struct sim_world *world, uint64_t incarnation);
+void sim_store_free(struct sim_world *world);
 /* The node has crashed: some of the others are told so by proof. */
 void sim_source_crashed(struct sim_node *node);
-void sim_plan_draw(struct sim_world *world, bool native);
+void sim_plan_draw(struct sim_world *world, bool native, bool store);
 
 #endif
