@@ -491,14 +491,14 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 	m->n_open--;
 }
 
-/* The older registration keeps the ID: only the younger one is told. */
+/* The older registration keeps the ID: only the younger one is told. A store decides otherwise. */
 static void judge_conflict(struct model *m, const struct service *told)
 {
 	for (uint32_t i = 0; i < m->n_services; i++) {
 		const struct service *other = &m->services[i];
 
 		if (other->id == told->id && other->incarnation != told->incarnation &&
-				other->born_us <= told->born_us &&
+				(other->born_us <= told->born_us || m->cfg.held) &&
 				(!other->ended_us || other->ended_us > told->born_us))
 			return;
 	}

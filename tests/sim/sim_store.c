@@ -204,7 +204,8 @@ static void request_arrives(struct sim_world *world, void *arg, uint64_t value)
 	struct request *request = arg;
 	struct client *client = client_of(world, request);
 	bool is_current = client && client->epoch == request->epoch;
-	bool arrives = is_current || sim_chance(&world->random, 500000);
+	bool arrives = is_current || sim_chance(&world->random, 500000) ||
+		request->wish == WISH_LEAVE; /* which is repeated until it has arrived */
 
 	(void)value;
 	/* Of a session that is over nothing is done. */
@@ -472,7 +473,6 @@ static void store_withdraw(void *at, uint64_t id)
 
 	if (!claim)
 		return;
-	/* Sent also when away: a client repeats it until it is done. */
 	send_request(client, WISH_LEAVE, id, claim->incarnation);
 	*claim = client->claims[--client->n_claims];
 	events_forget(client, id);

@@ -13,6 +13,7 @@
 #define CACHE_MAX    65536u
 #define FOUND_US     60000000u /* a found record is used for so long without asking */
 #define NOBODY_US    1000000u
+#define DENIED_US    200000u   /* no notice ends this, and to ask an exact source is cheap */
 
 void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
@@ -111,7 +112,8 @@ void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 			list_entry(resolver->cache_order.next, struct cached, node));
 	cached->id = id;
 	cached->exists = answer;
-	cached->expires_us = resolver->now_us + (answer ? FOUND_US : NOBODY_US);
+	cached->expires_us = resolver->now_us + (answer ? FOUND_US :
+		resolver->exact < 0 ? NOBODY_US : DENIED_US);
 	if (answer)
 		cached_fill(resolver, cached, answer);
 	if (ripc__map_put(&resolver->cache, id, cached)) {

@@ -253,10 +253,7 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	struct ripc__answer answer = lookup->best; /* the callback may make lookup go away */
 	uint64_t id = lookup->asked.id;
 
-	/* What an exact source has denied it denies again as fast as it is remembered. */
-	if (status == -ENOENT && resolver->exact >= 0)
-		ripc__cache_forget(resolver, id);
-	else if (!status || status == -ENOENT)
+	if (!status || status == -ENOENT)
 		ripc__cache_store(resolver, id, status ? NULL : &answer);
 	if (status) {
 		lookup_free(resolver, lookup);

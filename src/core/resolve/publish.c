@@ -262,7 +262,8 @@ void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__so
 
 	if (!publication || publication->state != PUBLICATION_STORING)
 		return;
-	if (!event->status) {
+	/* Who may not register may send all the same, from a private ID that others do not find. */
+	if (!event->status || (event->status == -EACCES && publication->private_id)) {
 		publish_done(resolver, publication);
 	} else if (event->status == -EADDRINUSE && !publication->private_id) {
 		publication->refusal = event->status;

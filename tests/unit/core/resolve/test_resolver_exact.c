@@ -173,6 +173,14 @@ START_TEST(exact__refusal_is_told)
 }
 END_TEST
 
+START_TEST(exact__private_id_may_be_refused)
+{
+	publish(world, ID, true);
+	say((struct ripc__source_event){.kind = RIPC_SOURCE_PUBLISHED, .status = -EACCES});
+	expect_published(0);
+}
+END_TEST
+
 START_TEST(exact__lost_is_a_conflict)
 {
 	const struct noted *noted;
@@ -206,6 +214,9 @@ START_TEST(exact__nobody_ends_a_lookup)
 	ck_assert_int_eq(lookup(world, 8), -EINPROGRESS);
 	say((struct ripc__source_event){.kind = RIPC_SOURCE_NOBODY, .id = 8});
 	expect_resolved(8, -ENOENT);
+	ck_assert_int_eq(lookup(world, 8), -ENOENT);
+	pass(world, 250 * MS); /* asking again costs next to nothing */
+	ck_assert_int_eq(lookup(world, 8), -EINPROGRESS);
 }
 END_TEST
 
@@ -263,7 +274,8 @@ int main(void)
 		exact__decides_without_rounds, exact__holder_that_answers_keeps_the_id,
 		exact__silent_holder_is_awaited, exact__silent_holder_keeps_it_in_the_end,
 		exact__proven_end_displaces, exact__away_is_waited_for,
-		exact__private_id_does_not_wait, exact__refusal_is_told, exact__lost_is_a_conflict,
+		exact__private_id_does_not_wait, exact__refusal_is_told,
+		exact__private_id_may_be_refused, exact__lost_is_a_conflict,
 		exact__withdrawn_while_it_is_stored, exact__nobody_ends_a_lookup,
 		exact__nobody_does_not_end_it_where_the_name_is_bound,
 		exact__silence_of_the_source_is_no_no, exact__holder_that_is_silent,
