@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one symbol of a module (module.h); the build says which backend it is. */
+/* The one symbol of a module (module.h); the build says which backend or source it is. */
 #include "module.h"
 
 extern __attribute__((visibility("default"))) const struct ripc__module ripc__module;
 
-const struct ripc__module ripc__module = {RIPC_MODULE_VERSION, &RIPC_MODULE_BACKEND};
+const struct ripc__module ripc__module = {.version = RIPC_MODULE_VERSION, RIPC_MODULE_IS};

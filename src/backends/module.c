@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In the shared library: what stands for the backends that need a foreign library. Each is a
- * module, libripc/ripc-NAME.so beside this library, or ripc-NAME.so where it was built. It is
- * loaded when a context first looks whether it can be used; so a program on a host without such a
- * device loads none. A module exports one symbol, ripc__module. The static library has these
- * backends in itself.
+ * In the shared library: what stands for the backends, and the resolver source, that need a
+ * foreign library. Each is a module, libripc/ripc-NAME.so beside this library, or ripc-NAME.so
+ * where it was built. It is loaded when a context first looks whether it can be used; so a program
+ * on a host without such a device, or without a store, loads none. A module exports one symbol,
+ * ripc__module. The static library has all of these in itself.
  */
 #include "module.h"
 #include "ofi/present.h"
@@ -61,10 +61,9 @@ static const struct ripc__module *module_load(const char *path, char why[256], c
 }
 
 /* Unused where every backend was left out. */
-static __attribute__((unused)) const struct ripc__backend *load(const char *name, char why[256],
+static __attribute__((unused)) const struct ripc__module *load_any(const char *name, char why[256],
 		char remedy[256])
 {
-	const struct ripc__module *module;
 	char path[PATH_MAX];
 
 	if (!module_path(name, path)) {
@@ -72,7 +71,14 @@ static __attribute__((unused)) const struct ripc__backend *load(const char *name
 		snprintf(remedy, 256, "link the program with the shared library by its path");
 		return NULL;
 	}
-	module = module_load(path, why, remedy);
+	return module_load(path, why, remedy);
+}
+
+static __attribute__((unused)) const struct ripc__backend *load(const char *name, char why[256],
+		char remedy[256])
+{
+	const struct ripc__module *module = load_any(name, why, remedy);
+
 	return module ? module->backend : NULL;
 }
 
@@ -131,3 +137,16 @@ const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 #endif
 	return named;
 }
+
+#ifdef RIPC_STORE
+static const struct ripc__source *load_store(const struct ripc__host *host, char why[256],
+		char remedy[256])
+{
+	const struct ripc__module *module = load_any("store", why, remedy);
+
+	(void)host;
+	return module ? module->source : NULL;
+}
+
+const struct ripc__source ripc__store_source = {.name = "store", .exact = true, .load = load_store};
+#endif

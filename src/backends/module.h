@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a module of a backend exports: one symbol, ripc__module. */
+/* What a module of a backend or a resolver source exports: one symbol, ripc__module. */
 #ifndef RIPC_MODULE_H
 #define RIPC_MODULE_H
 
@@ -7,7 +7,8 @@
 
 struct ripc__module {
 	const char *version; /* RIPC_MODULE_VERSION: core and module change together */
-	const struct ripc__backend *backend;
+	const struct ripc__backend *backend; /* or NULL */
+	const struct ripc__source *source;   /* or NULL */
 };
 
 #endif

@@ -13,6 +13,7 @@ const struct ripc__backend *const ripc__backends[] = {
 
 const struct ripc__source *const ripc__sources[] = {
 	&ripc__local_source,
+	&ripc__store_source,
 	&ripc__multicast_source,
 	&ripc__static_source,
 	NULL,
@@ -23,6 +24,7 @@ const struct ripc__option *const ripc__options[] = {
 	ripc__rdmacm_options,
 	ripc__resolver_options,
 	ripc__shm_options,
+	ripc__store_options,
 	ripc__udp_options,
 	ripc__verbs_options,
 	NULL,

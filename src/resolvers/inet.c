@@ -157,3 +157,20 @@ int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size
 	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
 	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
+
+bool ripc__inet_interface_wanted(const char *wanted, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (!wanted || !*wanted)
+		return true;
+	while (*wanted) {
+		size_t n = strcspn(wanted, ", ");
+
+		if (n == len && memcmp(wanted, name, n) == 0)
+			return true;
+		wanted += n;
+		wanted += strspn(wanted, ", ");
+	}
+	return false;
+}

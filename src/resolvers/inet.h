@@ -4,6 +4,7 @@
 #define RIPC_RESOLVERS_INET_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/net/backend.h"
@@ -15,6 +16,8 @@
 int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_t fallback);
 /* The port that contexts listen on. -EINVAL (logged). */
 int ripc__inet_port(const struct ripc__host *host);
+/* Is name one of "eth0,lo"? NULL names all. */
+bool ripc__inet_interface_wanted(const char *wanted, const char *name);
 /* A non-blocking UDP socket that tells where each datagram was sent to, or a negative errno. */
 int ripc__inet_socket(void);
 /*

@@ -61,24 +61,6 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Is name one of "eth0,lo"? NULL names all. */
-static bool interface_wanted(const char *wanted, const char *name)
-{
-	size_t len = strlen(name);
-
-	if (!wanted || !*wanted)
-		return true;
-	while (*wanted) {
-		size_t n = strcspn(wanted, ", ");
-
-		if (n == len && memcmp(wanted, name, n) == 0)
-			return true;
-		wanted += n;
-		wanted += strspn(wanted, ", ");
-	}
-	return false;
-}
-
 static const struct interface *interface_get(const struct interfaces *interfaces, int index)
 {
 	for (uint32_t i = 0; i < interfaces->n; i++) {
@@ -103,7 +85,7 @@ static int interfaces_find(const char *wanted, struct interfaces *found, char na
 
 		if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET)
 			continue;
-		if (!(at->ifa_flags & IFF_UP) || !interface_wanted(wanted, at->ifa_name))
+		if (!(at->ifa_flags & IFF_UP) || !ripc__inet_interface_wanted(wanted, at->ifa_name))
 			continue;
 		index = (int)if_nametoindex(at->ifa_name);
 		if (!index || interface_get(found, index))

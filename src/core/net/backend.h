@@ -466,7 +466,8 @@ extern const struct ripc__source *const ripc__sources[];
 /* The options of all parts, by part; ended by NULL. */
 extern const struct ripc__option *const ripc__options[];
 extern const struct ripc__option ripc__ofi_options[], ripc__rdmacm_options[],
-	ripc__resolver_options[], ripc__shm_options[], ripc__udp_options[], ripc__verbs_options[];
+	ripc__resolver_options[], ripc__shm_options[], ripc__store_options[],
+	ripc__udp_options[], ripc__verbs_options[];
 
 /*
  * The backend itself, where an entry of ripc__backends only stands for a module that is not

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * IDs that live here, as nodes in the store. A claim is made, and made again whenever a session
+ * has begun that is not the one of its node; when somebody else has the ID by then, it is lost.
+ *
+ * What becomes of a request when the connection breaks is not known: then the claim is made again,
+ * and a node with our incarnation that is in the way is ours if its session is. A node goes by its
+ * own name, which is the incarnation's, so nobody else's can go by mistake; one of ours that may
+ * still be there is deleted until the store says that it is not.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ripc/ripc.h"
+#include "store.h"
+
+#define TRIES_MAX 16u /* others register the same ID meanwhile, or shelves are missing */
+
+static void send_claim(struct store *store, struct claim *claim);
+static void send_read(struct store *store, struct claim *claim);
+
+/* ---- what core is told ------------------------------------------------------------------- */
+
+static void say_acl(struct store *store, const struct claim *claim)
+{
+	const struct ripc__host *host = &store->host;
+	char path[STORE_PATH];
+
+	if (store->refused_logged)
+		return;
+	store->refused_logged = true;
+	ripc__path_make(store, path, claim->id, claim->private_id);
+	host->log(host->arg, RIPC_LOG_ERROR, "store: writing %.120s is refused: set store.auth to "
+		"what those who registered before have, or take another store.cluster", path);
+}
+
+static void claim_tell(struct store *store, struct claim *claim, int status,
+		const struct value *holder)
+{
+	struct ripc__source_event event = {.kind = RIPC_SOURCE_PUBLISHED, .status = status,
+		.id = claim->id};
+
+	claim->state = status ? CLAIM_REFUSED : CLAIM_MADE;
+	if (status == -EACCES)
+		say_acl(store, claim);
+	if (holder) {
+		event.incarnation = holder->incarnation;
+		event.holder = holder->life && holder->life == store->host.life ?
+			holder->context : 0;
+	}
+	if (claim->told && !status)
+		return;
+	if (claim->told)
+		event.kind = RIPC_SOURCE_LOST;
+	claim->told = !status;
+	ripc__news(store, &claim->news, &event);
+}
+
+static void claim_delayed(struct store *store, struct claim *claim)
+{
+	if (claim->told || !list_empty(&claim->news.node))
+		return;
+	ripc__news(store, &claim->news, &(struct ripc__source_event){
+		.kind = RIPC_SOURCE_UNAVAILABLE, .id = claim->id});
+}
+
+/* Nobody knows whether it was done. Whatever else went wrong, is wrong for good. */
+static void claim_failed(struct store *store, struct claim *claim, int rc)
+{
+	int error = ripc__session_error(rc);
+
+	if (error == -EHOSTUNREACH)
+		claim->state = CLAIM_WANTED;
+	else
+		claim_tell(store, claim, error, NULL);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* The claim that a completion is about; NULL: it has been withdrawn since, or asked again. */
+static struct claim *claim_of(const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct claim *claim = ripc__map_get(&request->store->claims, request->id);
+
+	return claim && claim->serial == request->serial ? claim : NULL;
+}
+
+static struct request *request_of(struct store *store, struct claim *claim)
+{
+	claim->serial = ++store->serial;
+	claim->state = CLAIM_MAKING;
+	return ripc__request_make(store, claim->id, claim->serial);
+}
+
+static void retry(struct store *store, struct claim *claim, bool reads)
+{
+	if (!store->zh)
+		claim->state = CLAIM_WANTED;
+	else if (++claim->tries > TRIES_MAX)
+		claim_tell(store, claim, store->shelves_refused ? -EACCES : -EAGAIN, NULL);
+	else if (reads)
+		send_read(store, claim);
+	else
+		send_claim(store, claim);
+}
+
+static void claim_made(int rc, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct claim *claim = claim_of(data);
+
+	free(request);
+	if (!claim)
+		return;
+	if (rc == ZOK) {
+		claim->session = store->session;
+		claim->version = claim->version < 0 ? 1 : claim->version + 1;
+		claim->rival = 0;
+		claim_tell(store, claim, 0, NULL);
+	} else if (rc == ZBADVERSION || rc == ZNODEEXISTS) {
+		retry(store, claim, true);
+	} else if (rc == ZNONODE && claim->rival) {
+		claim->rival = 0; /* it has gone by itself */
+		retry(store, claim, true);
+	} else if (rc == ZNONODE) {
+		claim->version = -1;
+		retry(store, claim, false);
+	} else {
+		claim_failed(store, claim, rc);
+	}
+}
+
+static void private_made(int rc, const char *value, const void *data)
+{
+	(void)value;
+	claim_made(rc, data);
+}
+
+static void container_made(int rc, const char *value, const void *data)
+{
+	(void)rc; /* the transaction that follows sees whether it is there */
+	(void)value;
+	(void)data;
+}
+
+static int send_private(struct store *store, struct request *request, const uint8_t *value,
+		size_t len)
+{
+	char path[STORE_PATH];
+
+	ripc__path_make(store, path, request->id, true);
+	return zoo_acreate(store->zh, path, (const char *)value, (int)len, &store->acl,
+		ZOO_EPHEMERAL, private_made, request);
+}
+
+/* The transaction of store.h; an ended rival's node goes in it. */
+static int send_public(struct store *store, const struct claim *claim, struct request *request,
+		const struct iovec *value)
+{
+	int version = claim->version < 0 ? 0 : claim->version, n = 0;
+	char container[STORE_PATH], child[STORE_PATH], rival[STORE_PATH];
+	zoo_op_t ops[3];
+
+	ripc__path_make(store, container, claim->id, false);
+	ripc__path_child(store, child, claim->id, claim->incarnation);
+	if (claim->version < 0)
+		zoo_acreate(store->zh, container, NULL, -1, &store->acl, ZOO_CONTAINER,
+			container_made, NULL);
+	zoo_set_op_init(&ops[n++], container, value->iov_base, (int)value->iov_len, version, NULL);
+	if (claim->rival) {
+		ripc__path_child(store, rival, claim->id, claim->rival);
+		zoo_delete_op_init(&ops[n++], rival, -1);
+	}
+	zoo_create_op_init(&ops[n++], child, NULL, -1, &store->acl, ZOO_EPHEMERAL, NULL, 0);
+	return zoo_amulti(store->zh, n, ops, request->results, claim_made, request);
+}
+
+static void send_claim(struct store *store, struct claim *claim)
+{
+	const struct ripc__host *host = &store->host;
+	struct value value = {.incarnation = claim->incarnation, .context = host->context,
+		.life = host->life, .port = store->port};
+	struct request *request = request_of(store, claim);
+	uint8_t bytes[STORE_VALUE];
+	struct iovec iov = {bytes, 0};
+	int rc;
+
+	if (!request) {
+		claim_tell(store, claim, -ENOMEM, NULL);
+		return;
+	}
+	if (claim->version < 0)
+		ripc__parents_make(store, claim->id, claim->private_id);
+	ripc__addresses_get(store, &value);
+	iov.iov_len = ripc__value_encode(&value, bytes);
+	rc = claim->private_id ? send_private(store, request, bytes, iov.iov_len) :
+		send_public(store, claim, request, &iov);
+	store->sent = true;
+	if (rc == ZOK)
+		return;
+	free(request);
+	claim_failed(store, claim, rc);
+}
+
+/* ---- who has it -------------------------------------------------------------------------- */
+
+/* A node of our incarnation was there already. */
+static void own_seen(int rc, const struct Stat *stat, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct claim *claim = claim_of(data);
+
+	free(request);
+	if (!claim)
+		return;
+	if (rc == ZOK && stat->ephemeralOwner == store->session) {
+		claim->session = store->session;
+		claim_tell(store, claim, 0, NULL);
+	} else if (rc == ZOK && !claim->private_id) { /* of a session that we have lost */
+		claim->rival = claim->incarnation;
+		retry(store, claim, false);
+	} else if (rc == ZOK) {
+		claim_tell(store, claim, -EADDRINUSE, NULL);
+	} else if (rc == ZNONODE) {
+		retry(store, claim, false);
+	} else {
+		claim_failed(store, claim, rc);
+	}
+}
+
+static void send_look(struct store *store, struct claim *claim)
+{
+	struct request *request = request_of(store, claim);
+	char path[STORE_PATH];
+	int rc = ZSYSTEMERROR;
+
+	if (claim->private_id)
+		ripc__path_make(store, path, claim->id, true);
+	else
+		ripc__path_child(store, path, claim->id, claim->incarnation);
+	if (request)
+		rc = zoo_aexists(store->zh, path, 0, own_seen, request);
+	if (rc == ZOK)
+		return;
+	free(request);
+	claim_failed(store, claim, rc);
+}
+
+/* The container: at which version it is free, or who has it. */
+static void holder_read(int rc, const char *bytes, int len, const struct Stat *stat,
+		const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct claim *claim = claim_of(data);
+	struct value holder = {0};
+
+	free(request);
+	if (!claim)
+		return;
+	if (rc == ZNONODE) {
+		claim->version = -1;
+		claim->rival = 0;
+		retry(store, claim, false);
+		return;
+	}
+	if (rc != ZOK) {
+		claim_failed(store, claim, rc);
+		return;
+	}
+	claim->version = stat->version;
+	if (stat->numChildren && ripc__value_decode(bytes, len, &holder))
+		claim_tell(store, claim, -EADDRINUSE, NULL);
+	else if (!stat->numChildren || (claim->rival && claim->rival == holder.incarnation))
+		retry(store, claim, false);
+	else if (holder.incarnation == claim->incarnation)
+		send_look(store, claim);
+	else
+		claim_tell(store, claim, -EADDRINUSE, &holder);
+}
+
+static void send_read(struct store *store, struct claim *claim)
+{
+	struct request *request;
+	char path[STORE_PATH];
+	int rc = ZSYSTEMERROR;
+
+	if (claim->private_id) {
+		send_look(store, claim);
+		return;
+	}
+	request = request_of(store, claim);
+	ripc__path_make(store, path, claim->id, false);
+	if (request)
+		rc = zoo_aget(store->zh, path, 0, holder_read, request);
+	if (rc == ZOK)
+		return;
+	free(request);
+	claim_failed(store, claim, rc);
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static struct claim *claim_alloc(struct store *store, uint64_t id)
+{
+	struct claim *claim = calloc(1, sizeof(*claim));
+
+	if (!claim)
+		return NULL;
+	claim->id = id;
+	claim->version = -1;
+	list_init(&claim->news.node);
+	list_init(&claim->leaving);
+	if (ripc__map_put(&store->claims, id, claim) == 0)
+		return claim;
+	free(claim);
+	return NULL;
+}
+
+static void claim_begin(struct store *store, struct claim *claim)
+{
+	claim->tries = 0;
+	if (store->session)
+		send_claim(store, claim);
+	else if (store->away_logged)
+		claim_delayed(store, claim);
+}
+
+int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming)
+{
+	struct claim *claim = ripc__map_get(&store->claims, id);
+	uint64_t rival = claim ? claim->news.event.incarnation : 0;
+
+	if (claim && claim->state != CLAIM_REFUSED)
+		return claim->told ? -EADDRINUSE : -EINPROGRESS;
+	if (!claim)
+		claim = claim_alloc(store, id);
+	if (!claim)
+		return -ENOMEM;
+	claim->incarnation = incarnation;
+	claim->private_id = naming == RIPC_NAME_PRIVATE;
+	claim->state = CLAIM_WANTED;
+	claim->rival = naming == RIPC_NAME_DISPLACE ? rival : 0;
+	if (claim->rival) {
+		claim_begin(store, claim);
+	} else if (claim->version >= 0 && store->session) { /* refused before */
+		claim->tries = 0;
+		send_read(store, claim);
+	} else {
+		claim_begin(store, claim);
+	}
+	return -EINPROGRESS;
+}
+
+static void claim_left(int rc, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	bool unknown = rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT;
+
+	list_for_each_safe(node, &store->leaving) {
+		struct claim *claim = list_entry(node, struct claim, leaving);
+
+		if (claim->serial != request->serial)
+			continue;
+		if (!unknown) {
+			list_remove(&claim->leaving);
+			free(claim);
+		}
+		break;
+	}
+	free(request);
+}
+
+static void send_leave(struct store *store, struct claim *claim)
+{
+	struct request *request;
+	char path[STORE_PATH];
+
+	claim->serial = ++store->serial;
+	request = ripc__request_make(store, claim->id, claim->serial);
+	if (!request)
+		return; /* it goes with the session */
+	if (claim->private_id)
+		ripc__path_make(store, path, claim->id, true);
+	else
+		ripc__path_child(store, path, claim->id, claim->incarnation);
+	store->sent = true;
+	if (zoo_adelete(store->zh, path, -1, claim_left, request) != ZOK)
+		free(request);
+}
+
+void ripc__claim_withdraw(struct store *store, uint64_t id)
+{
+	struct claim *claim = ripc__map_remove(&store->claims, id);
+	bool is_there;
+
+	if (!claim)
+		return;
+	list_remove(&claim->news.node);
+	/* A request under way may be done yet; the store keeps the order. */
+	is_there = claim->state == CLAIM_MADE || claim->state == CLAIM_MAKING || claim->session ||
+		claim->tries;
+	if (!is_there || !store->zh) {
+		free(claim);
+		return;
+	}
+	claim->state = CLAIM_LEAVING;
+	list_append(&store->leaving, &claim->leaving);
+	if (store->session)
+		send_leave(store, claim);
+}
+
+void ripc__claims_renew(struct store *store)
+{
+	struct claim *claim;
+	uint32_t at = 0;
+
+	list_for_each_safe(node, &store->leaving)
+		send_leave(store, list_entry(node, struct claim, leaving));
+	while ((claim = ripc__map_next(&store->claims, &at))) {
+		if (claim->state == CLAIM_MADE && claim->session == store->session)
+			continue;
+		if (claim->state == CLAIM_REFUSED || claim->state == CLAIM_MAKING)
+			continue;
+		claim->rival = 0;
+		claim_begin(store, claim);
+	}
+}
+
+void ripc__claims_delayed(struct store *store)
+{
+	struct claim *claim;
+	uint32_t at = 0;
+
+	if (store->away_logged)
+		return;
+	while ((claim = ripc__map_next(&store->claims, &at))) {
+		if (claim->state == CLAIM_WANTED || claim->state == CLAIM_MAKING)
+			claim_delayed(store, claim);
+	}
+}
+
+void ripc__claims_free(struct store *store)
+{
+	struct claim *claim;
+	uint32_t at = 0;
+
+	while ((claim = ripc__map_next(&store->claims, &at)))
+		free(claim);
+	list_for_each_safe(node, &store->leaving)
+		free(list_entry(node, struct claim, leaving));
+	ripc__map_free(&store->claims);
+}

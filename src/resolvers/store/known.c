@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * IDs that are asked for. The store says who has one; the question then goes to that holder by UDP.
+ * The container is watched from then on: when somebody claims the ID the store says so, its holder
+ * is read again, and core gets a hint.
+ *
+ * "Nobody" is said only after the server has caught up with its leader (sync) and has been read
+ * again: a server of several may be behind, and whoever has just registered may have told us so. As
+ * long as the store is away, the last holder known is asked: only who has the ID answers.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "store.h"
+
+#define KNOWN_MAX 65536u
+
+static void send_read(struct store *store, struct known *known, bool is_private);
+static void container_changed(zhandle_t *zh, int type, int state, const char *path, void *arg);
+
+/* ---- questions --------------------------------------------------------------------------- */
+
+static void question_drop(struct known *known)
+{
+	free(known->question);
+	known->question = NULL;
+}
+
+static void question_send(const struct store *store, struct known *known)
+{
+	const struct value *value = &known->value;
+
+	for (uint32_t i = 0; known->question && i < value->n_addrs; i++) {
+		struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = value->port,
+			.sin_addr = value->addrs[i]};
+
+		/* What gets lost core sends again. */
+		(void)sendto(store->udp, known->question, known->question_len, MSG_NOSIGNAL,
+			(const struct sockaddr *)&name, sizeof(name));
+	}
+	question_drop(known);
+}
+
+static void tell(struct store *store, struct known *known, enum ripc__source_kind kind)
+{
+	ripc__news(store, &known->told, &(struct ripc__source_event){.kind = kind,
+		.id = known->id, .incarnation = known->value.incarnation});
+}
+
+/* ---- what the store says ----------------------------------------------------------------- */
+
+static void read_ended(struct store *store, struct known *known, bool is_there)
+{
+	bool again = known->again && !is_there;
+
+	known->reading = known->again = known->confirming = false;
+	if (again && store->zh) {
+		send_read(store, known, false);
+		return;
+	}
+	if (!is_there)
+		known->value.n_addrs = 0;
+	tell(store, known, is_there ? RIPC_SOURCE_HELD : RIPC_SOURCE_NOBODY);
+	question_send(store, known);
+}
+
+static void unavailable(struct store *store, struct known *known)
+{
+	known->reading = known->again = known->confirming = false;
+	tell(store, known, RIPC_SOURCE_UNAVAILABLE);
+	question_send(store, known);
+}
+
+static struct known *known_of(const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+
+	return ripc__map_get(&request->store->known, request->id);
+}
+
+/* A container alone, with INT64_MIN as owner, is nobody's; what is ephemeral is somebody's. */
+static bool is_held(int rc, const char *bytes, int len, const struct Stat *stat,
+		struct value *value)
+{
+	bool is_ephemeral = rc == ZOK && stat->ephemeralOwner &&
+		stat->ephemeralOwner != INT64_MIN;
+
+	return rc == ZOK && (stat->numChildren || is_ephemeral) &&
+		ripc__value_decode(bytes, len, value) == 0;
+}
+
+static void synced(int rc, const char *value, const void *data)
+{
+	(void)rc; /* the read that follows fails as well */
+	(void)value;
+	(void)data;
+}
+
+/* Neither among the public ones nor among the private: certainly? */
+static void confirm(struct store *store, struct known *known)
+{
+	char path[STORE_PATH];
+
+	known->confirming = true;
+	ripc__path_make(store, path, known->id, false);
+	zoo_async(store->zh, path, synced, NULL);
+	send_read(store, known, false);
+}
+
+static void holder_read(struct store *store, struct known *known, int rc, bool is_private)
+{
+	int error = rc == ZNONODE ? 0 : ripc__session_error(rc);
+
+	if (!store->zh || error)
+		unavailable(store, known);
+	else if (!is_private)
+		send_read(store, known, true);
+	else if (!known->confirming)
+		confirm(store, known);
+	else
+		read_ended(store, known, false);
+}
+
+static void value_read(int rc, const char *bytes, int len, const struct Stat *stat,
+		const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct known *known = known_of(data);
+	bool is_private = request->serial;
+	struct value value;
+
+	free(request);
+	if (!known || !known->reading)
+		return;
+	if (!is_held(rc, bytes, len, stat, &value)) {
+		holder_read(store, known, rc, is_private);
+		return;
+	}
+	known->value = value;
+	read_ended(store, known, true);
+}
+
+static void send_read(struct store *store, struct known *known, bool is_private)
+{
+	struct request *request = ripc__request_make(store, known->id, is_private);
+	char path[STORE_PATH];
+	int rc = ZSYSTEMERROR;
+
+	known->reading = true;
+	store->sent = true;
+	ripc__path_make(store, path, known->id, is_private);
+	if (request)
+		rc = zoo_awget(store->zh, path, is_private ? NULL : container_changed, store,
+			value_read, request);
+	if (rc == ZOK)
+		return;
+	free(request);
+	unavailable(store, known);
+}
+
+/* ---- hints ------------------------------------------------------------------------------- */
+
+static void hint_read(int rc, const char *bytes, int len, const struct Stat *stat,
+		const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct known *known = known_of(data);
+	struct value value = {0};
+
+	free(request);
+	if (!known || rc != ZOK)
+		return;
+	if (is_held(rc, bytes, len, stat, &value))
+		known->value = value;
+	ripc__news(store, &known->hint, &(struct ripc__source_event){.kind = RIPC_SOURCE_HINT,
+		.id = known->id, .incarnation = value.incarnation});
+}
+
+/* A container that goes has been nobody's for a while. */
+static void container_changed(zhandle_t *zh, int type, int state, const char *path, void *arg)
+{
+	struct store *store = arg;
+	uint64_t id = type == ZOO_CHANGED_EVENT ? ripc__path_id(path) : 0;
+	struct known *known = id ? ripc__map_get(&store->known, id) : NULL;
+	struct request *request;
+
+	(void)state;
+	if (!known || zh != store->zh)
+		return;
+	request = ripc__request_make(store, id, 0);
+	store->sent = true;
+	if (request && zoo_awget(zh, path, container_changed, store, hint_read, request) != ZOK)
+		free(request);
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static void known_free(struct store *store, struct known *known)
+{
+	ripc__map_remove(&store->known, known->id);
+	list_remove(&known->node);
+	list_remove(&known->told.node);
+	list_remove(&known->hint.node);
+	question_drop(known);
+	free(known);
+}
+
+static struct known *known_get(struct store *store, uint64_t id)
+{
+	struct known *known = ripc__map_get(&store->known, id);
+
+	if (known) {
+		list_remove(&known->node);
+		list_append(&store->known_order, &known->node);
+		return known;
+	}
+	if (store->known.count >= KNOWN_MAX)
+		known_free(store, list_entry(store->known_order.next, struct known, node));
+	known = calloc(1, sizeof(*known));
+	if (!known)
+		return NULL;
+	known->id = id;
+	list_init(&known->told.node);
+	list_init(&known->hint.node);
+	if (ripc__map_put(&store->known, id, known)) {
+		free(known);
+		return NULL;
+	}
+	list_append(&store->known_order, &known->node);
+	return known;
+}
+
+int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len)
+{
+	struct known *known = id ? known_get(store, id) : NULL;
+	uint8_t *question = known ? malloc(len) : NULL;
+
+	if (!id)
+		return 0;
+	if (!question)
+		return 1; /* asked again without memory for it */
+	memcpy(question, data, len);
+	question_drop(known);
+	known->question = question;
+	known->question_len = (uint32_t)len;
+	if (known->reading)
+		known->again = true;
+	else if (store->session)
+		send_read(store, known, false);
+	else
+		unavailable(store, known);
+	return 1;
+}
+
+static void shard_read(int rc, const struct String_vector *names, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	bool is_wanted = store->found && request->serial == store->listing;
+
+	free(request);
+	for (int i = 0; is_wanted && rc == ZOK && i < names->count; i++) {
+		uint64_t id = ripc__path_id(names->data[i]);
+
+		if (id)
+			store->found(store->found_arg, id, false);
+	}
+}
+
+int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+		void *arg)
+{
+	store->listing++;
+	store->found = found;
+	store->found_arg = arg;
+	for (uint64_t shard = 0; found && store->session && shard < STORE_SHARDS; shard++) {
+		struct request *request = ripc__request_make(store, shard, store->listing);
+		char path[STORE_PATH];
+
+		ripc__path_make(store, path, shard, false);
+		*strrchr(path, '/') = '\0';
+		store->sent = true;
+		if (request && zoo_aget_children(store->zh, path, 0, shard_read, request) != ZOK)
+			free(request);
+	}
+	return -EINPROGRESS;
+}
+
+void ripc__known_free(struct store *store)
+{
+	while (!list_empty(&store->known_order))
+		known_free(store, list_entry(store->known_order.next, struct known, node));
+	ripc__map_free(&store->known);
+}

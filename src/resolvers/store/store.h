@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects of the store source, which its files share:
+ *
+ *   store.c    the slots: open, close, poll; the UDP socket; options
+ *   session.c  the ZooKeeper session: connecting, processing, expiry
+ *   claims.c   IDs that live here, as nodes in the store
+ *   known.c    IDs that are asked for, their holders, and the list of all
+ *   value.c    what stands in a node, paths
+ *
+ * The store only says whom to ask: a question goes to the holder's UDP socket, whose answer counts.
+ *
+ *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>                  a container; its data names the holder
+ *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>/<incarnation>    ephemeral: the holder lives
+ *   /ripc/<cluster>/p/<2 hex>/<ID, 16 hex>                  a private ID: ephemeral, and its data
+ *
+ * An ID is claimed by writing to its container, at the version that was read with no child, and
+ * creating the child in the same transaction. So one of two claims fails, and a node that goes is
+ * surely the one that was meant.
+ */
+#ifndef RIPC_STORE_H
+#define RIPC_STORE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <zookeeper/zookeeper.h>
+
+#include "core/net/backend.h"
+#include "core/wire/record.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define STORE_ADDRS    4
+#define STORE_VALUE    (28 + 4 * STORE_ADDRS)
+#define STORE_PATH     320
+#define STORE_CLUSTER  64
+#define STORE_SHARDS   256u
+#define STORE_RETRY_US 50000u
+#define STORE_GRACE_US 1000000u /* a store that is away for less is only waited for */
+
+/* What a node says of the holder of an ID. */
+struct value {
+	uint64_t incarnation, context, life; /* life: as of ripc__source */
+	in_port_t port;                      /* of the UDP socket that answers, network order */
+	uint8_t n_addrs;
+	struct in_addr addrs[STORE_ADDRS];
+};
+
+/* What core is to be told, at most one of each kind per object. */
+struct news {
+	struct list node; /* store->news; unlinked: nothing */
+	struct ripc__source_event event;
+};
+
+enum claim_state {
+	CLAIM_WANTED,   /* is to be made when there is a session */
+	CLAIM_MAKING,   /* a request is under way */
+	CLAIM_MADE,
+	CLAIM_REFUSED,  /* core knows; it withdraws the claim, or has it tried again */
+	CLAIM_LEAVING,  /* withdrawn; the node may still be there */
+};
+
+struct claim {
+	struct news news;
+	struct list leaving;     /* store->leaving */
+	uint64_t id, incarnation;
+	uint64_t serial;         /* of its requests: those of earlier ones do not count */
+	int64_t session;         /* whose node it is, if it is made */
+	int version;             /* of the container when nobody had it; -1: it is to be made */
+	uint64_t rival;          /* to be displaced, at that version; 0: nobody */
+	uint32_t tries;
+	uint8_t state;
+	bool private_id, told;   /* told: core knows that it is published */
+};
+
+struct known {
+	struct news told, hint;
+	struct list node;        /* store->known_order */
+	uint64_t id;
+	struct value value;      /* of the last holder known; n_addrs 0: none */
+	uint8_t *question;       /* to be sent to the holder; NULL: none */
+	uint32_t question_len;
+	bool reading, again;     /* again: asked anew since the request under way was made */
+	bool confirming;         /* is surely nobody there? */
+};
+
+struct store {
+	struct ripc__host host;
+	char *servers;           /* as the client wants them: host:port,... */
+	char *auth;              /* "user:password" or NULL */
+	struct ACL owned[2], top;
+	struct ACL_vector acl, acl_top; /* of the nodes that we make; of that above all clusters */
+	char cluster[STORE_CLUSTER];
+	uint32_t session_ms;
+	zhandle_t *zh;           /* NULL: none; retry_us says when there is to be one */
+	int64_t session;         /* 0: not connected */
+	bool renew;              /* the handle is of no use any more */
+	bool busy;               /* more may have come than was looked at */
+	bool sent;               /* what the client waits for may have changed */
+	bool tops_made[2];
+	uint8_t made[2][STORE_SHARDS / 8]; /* shelves for IDs, private ones: seen to already */
+	bool refused_logged, away_logged;
+	bool shelves_refused;    /* the credential does not suffice to make what nodes stand on */
+	int epoll_fd, udp, watched_fd;
+	in_port_t port;          /* of udp, network order */
+	struct value addresses;  /* of this host, as of scanned_us */
+	uint64_t scanned_us;
+	uint32_t watched_events;
+	uint64_t due_us, retry_us, retry_after_us, away_us; /* away_us: since then; 0: connected */
+	uint64_t serial;
+	struct ripc__map claims, known; /* by ID */
+	struct list leaving, known_order;
+	struct list news;
+	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: nobody wants the list */
+	void *found_arg;
+	uint64_t listing;        /* number of the list under way */
+	uint8_t buffer[WIRE_RECORD_MAX + 1];
+};
+
+/* A request of the store. */
+struct request {
+	struct store *store;
+	uint64_t id, serial;
+	zoo_op_result_t results[3]; /* of a transaction */
+};
+
+/* value.c */
+size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE]);
+/* -EBADMSG: these bytes are no value. */
+int ripc__value_decode(const void *bytes, int len, struct value *value);
+/* The node of an ID; with an incarnation, of its child. */
+void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t id,
+		bool is_private);
+void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
+		uint64_t incarnation);
+/* The ID that a path ends with; 0: none. */
+uint64_t ripc__path_id(const char *path);
+/* Where a holder on this host can be asked: up to STORE_ADDRS addresses, as of late. */
+void ripc__addresses_get(struct store *store, struct value *value);
+
+/* session.c */
+uint64_t ripc__store_clock_us(void);
+/* Does what is due or has come; tells claims and known. */
+void ripc__session_step(struct store *store);
+void ripc__session_close(struct store *store);
+/* What an error of the client means: -EHOSTUNREACH: nobody knows whether it was done. */
+int ripc__session_error(int rc);
+/* For a completion; NULL: no memory. */
+struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);
+/* Tells core; a later event takes the place of an earlier one. */
+void ripc__news(struct store *store, struct news *news, const struct ripc__source_event *event);
+/* Makes the nodes above those of IDs; whoever needs them tries again. */
+void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
+/* Once store->auth is known. */
+void ripc__acl_init(struct store *store);
+
+/* claims.c */
+int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming);
+void ripc__claim_withdraw(struct store *store, uint64_t id);
+/* A session has begun: whatever is not there is made. */
+void ripc__claims_renew(struct store *store);
+/* Nothing can be done for a while, which those that wait are told. */
+void ripc__claims_delayed(struct store *store);
+void ripc__claims_free(struct store *store);
+
+/* known.c */
+int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len);
+int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+		void *arg);
+void ripc__known_free(struct store *store);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What stands in the nodes of the store, and their paths (store.h). No node is believed. */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "resolvers/inet.h"
+#include "store.h"
+#include "util/bytes.h"
+
+#define VERSION 1u
+#define FIXED   28
+#define RESCAN_US 1000000u
+
+size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE])
+{
+	size_t n = value->n_addrs;
+
+	bytes[0] = VERSION;
+	bytes[1] = value->n_addrs;
+	memcpy(bytes + 2, &value->port, 2);
+	put64(bytes + 4, value->incarnation);
+	put64(bytes + 12, value->context);
+	put64(bytes + 20, value->life);
+	memcpy(bytes + FIXED, value->addrs, 4 * n);
+	return FIXED + 4 * n;
+}
+
+int ripc__value_decode(const void *data, int len, struct value *value)
+{
+	const uint8_t *bytes = data;
+
+	if (len < FIXED || bytes[0] != VERSION || bytes[1] == 0 || bytes[1] > STORE_ADDRS ||
+			len != FIXED + 4 * bytes[1])
+		return -EBADMSG;
+	*value = (struct value){.n_addrs = bytes[1], .incarnation = get64(bytes + 4),
+		.context = get64(bytes + 12), .life = get64(bytes + 20)};
+	memcpy(&value->port, bytes + 2, 2);
+	memcpy(value->addrs, bytes + FIXED, 4 * (size_t)value->n_addrs);
+	return value->port && value->incarnation ? 0 : -EBADMSG;
+}
+
+void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t id,
+		bool is_private)
+{
+	snprintf(path, STORE_PATH, "/ripc/%s/%c/%02x/%016" PRIx64, store->cluster,
+		is_private ? 'p' : 's', (unsigned int)(id % STORE_SHARDS), id);
+}
+
+void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
+		uint64_t incarnation)
+{
+	size_t len;
+
+	ripc__path_make(store, path, id, false);
+	len = strlen(path);
+	snprintf(path + len, STORE_PATH - len, "/%016" PRIx64, incarnation);
+}
+
+uint64_t ripc__path_id(const char *path)
+{
+	const char *name = path ? strrchr(path, '/') : NULL;
+	uint64_t id = 0;
+
+	name = name ? name + 1 : path;
+	if (!name || strspn(name, "0123456789abcdef") != 16 || name[16] ||
+			sscanf(name, "%16" SCNx64, &id) != 1)
+		return 0;
+	return id;
+}
+
+static void address_add(struct value *value, const struct ifaddrs *at)
+{
+	struct sockaddr_in address;
+
+	memcpy(&address, at->ifa_addr, sizeof(address));
+	if (value->n_addrs < STORE_ADDRS)
+		value->addrs[value->n_addrs++] = address.sin_addr;
+}
+
+static void addresses_add(struct value *value, const struct ifaddrs *all, const char *interfaces,
+		bool loopback)
+{
+	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+		bool is_loopback = at->ifa_flags & IFF_LOOPBACK;
+
+		if (at->ifa_addr && at->ifa_addr->sa_family == AF_INET &&
+				(at->ifa_flags & IFF_UP) && is_loopback == loopback &&
+				ripc__inet_interface_wanted(interfaces, at->ifa_name))
+			address_add(value, at);
+	}
+}
+
+static void addresses_find(const char *interfaces, struct value *value)
+{
+	struct ifaddrs *all;
+
+	value->n_addrs = 0;
+	if (getifaddrs(&all) == 0) {
+		addresses_add(value, all, interfaces, false);
+		if (!value->n_addrs) /* a host without a network */
+			addresses_add(value, all, interfaces, true);
+		freeifaddrs(all);
+	}
+	if (!value->n_addrs) {
+		value->n_addrs = 1;
+		value->addrs[0].s_addr = htonl(INADDR_LOOPBACK);
+	}
+}
+
+void ripc__addresses_get(struct store *store, struct value *value)
+{
+	uint64_t now_us = ripc__store_clock_us();
+
+	if (!store->scanned_us || now_us - store->scanned_us >= RESCAN_US) {
+		addresses_find(store->host.interfaces, &store->addresses);
+		store->scanned_us = now_us;
+	}
+	value->n_addrs = store->addresses.n_addrs;
+	memcpy(value->addrs, store->addresses.addrs, sizeof(value->addrs));
+}

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finding services by a store: what happens when it, its clients, or what is between them fails.
+
+Against real ZooKeeper servers. Each case has its own cluster (a directory of the server), and
+most share one server.
+"""
+import atexit
+import os
+import signal
+import tempfile
+import time
+
+import netlab
+import zookeeper
+from netlab import check, wait_for
+
+SESSION_MS = 1500
+EACCES, EADDRINUSE, ENOENT, EHOSTUNREACH, ETIMEDOUT = -13, -98, -2, -113, -110
+
+
+class One:
+    """A process that obeys: tests/net/store.c."""
+
+    def __init__(self, world, host, **env):
+        self.process = host.start(netlab.program('store'), 'one', **{**world.env, **env})
+        self.heard = []
+        self.said('did')
+
+    def said(self, key):
+        """The next thing it says that has this key."""
+        while True:
+            entry = self.process.json()
+            if key in entry:
+                return entry
+            self.heard.append(entry)
+
+    def do(self, *words):
+        self.tell(*words)
+        return self.said('did')['status']
+
+    def tell(self, *words):
+        self.process.popen.stdin.write(' '.join(str(word) for word in words) + '\n')
+        self.process.popen.stdin.flush()
+
+    def timed(self, *words):
+        self.tell(*words)
+        entry = self.said('did')
+        return entry['status'], entry['ms']
+
+    def notice(self):
+        for entry in self.heard:
+            if 'notice' in entry:
+                return entry['notice']
+        return self.said('notice')['notice']
+
+    def signal(self, number):
+        # ip netns exec becomes the program.
+        os.kill(self.process.popen.pid, number)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.process.popen.wait()
+
+
+class World:
+    """Two hosts and so many with a server, on one switch."""
+
+    def __init__(self, servers=1, **options):
+        self.lab = netlab.Lab()
+        self.count = servers
+        self.options = {'store.session_ms': SESSION_MS, **options}
+
+    def __enter__(self):
+        lab = self.lab.__enter__()
+        switch = lab.bridge()
+        self.a, self.b = lab.host('a'), lab.host('b')
+        places = [lab.host(f'z{i}') for i in range(self.count)]
+        self.links = {}
+        for end, host in enumerate([self.a, self.b, *places], 1):
+            self.links[host] = lab.attach(host, switch, end)
+        addresses = [place.addresses[4] for place in places]
+        members = addresses if self.count > 1 else ()
+        self.servers = [zookeeper.Server(place, number, members)
+                        for number, place in enumerate(places, 1)]
+        self.options['store.servers'] = ';'.join(f'{at}:{zookeeper.PORT}' for at in addresses)
+        for server in self.servers:
+            server.start()
+        for server in self.servers:
+            server.ready()
+        return self
+
+    def close(self):
+        for server in self.servers:
+            server.close()
+        self.lab.close()
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def env(self):
+        return {'RIPC_OPTIONS': ','.join(f'{name}={value}' for name, value in self.options.items()),
+                'RIPC_LOG': 'warn'}
+
+    def part(self, host):
+        """Nothing of the servers reaches this host any more, and nothing of it reaches them."""
+        for server in self.servers:
+            address = server.host.addresses[4]
+            host.nft('add table ip part\n'
+                     'add chain ip part out { type filter hook output priority 0; }\n'
+                     'add chain ip part in { type filter hook input priority 0; }\n'
+                     f'add rule ip part out ip daddr {address} drop\n'
+                     f'add rule ip part in ip saddr {address} drop\n')
+
+    def join(self, host):
+        host.nft('delete table ip part\n')
+
+
+class Shared:
+    """The world with one server that most cases share, each with a cluster and options of its own."""
+
+    world, clusters = None, 0
+
+    def __init__(self, **options):
+        self.options = options
+
+    def __enter__(self):
+        if not Shared.world:
+            Shared.world = World().__enter__()
+            atexit.register(Shared.end)
+        Shared.clusters += 1
+        world = Shared.world
+        world.options.update({'store.session_ms': SESSION_MS, **self.options,
+                              'store.cluster': f'case{Shared.clusters}'})
+        return world
+
+    @staticmethod
+    def end():
+        if Shared.world:
+            Shared.world.close()
+        Shared.world = None
+
+    def __exit__(self, *_):
+        lab = Shared.world.lab
+        for process in lab.processes:
+            process.stop()
+        lab.processes.clear()
+        for host in (Shared.world.a, Shared.world.b):
+            host.nft('add table ip part\ndelete table ip part\n')
+        server = Shared.world.servers[0]
+        if server.process.poll() is not None:
+            server.start().ready()
+
+
+def multicasts(host):
+    lines = host.run('cat', '/proc/net/netstat').split('\n')
+    names, values = [line.split() for line in lines if line.startswith('IpExt:')]
+    return int(dict(zip(names, values)).get('OutMcastPkts', 0))
+
+
+def finds():
+    """Registered on one host, found from another, listed; nothing goes to everybody."""
+    with Shared() as world:
+        before = multicasts(world.a) + multicasts(world.b)
+        holder, asker = One(world, world.a), One(world, world.b)
+        status = holder.do('open', 7)
+        check(status == 0, f'it was not registered: {status} {holder.process.lines}')
+        status, ms = asker.timed('resolve', 7, 5000)
+        check(status == 0, f'not found: {status}')
+        check(asker.do('ping', 7, 5000) == 0, 'not reached')
+        status = asker.do('resolve', 8, 5000)
+        check(status == ENOENT, f'nobody has 8, said {status}')
+        check(asker.do('open', 7) == EADDRINUSE, 'two have it')
+        check(asker.do('list', 600) >= 1, 'not listed')
+        check(holder.do('close', 7) == 0, 'not closed')
+        check(asker.do('open', 7) == 0, 'not free after that')
+        check(holder.do('ping', 7, 5000) == 0, 'not reached where it is now')
+        check(multicasts(world.a) + multicasts(world.b) == before, 'there were multicasts')
+        return f'found in {ms} ms'
+
+
+def killed_and_started_again():
+    """On the same host the kernel proves that the predecessor has ended: nothing expires first."""
+    with Shared(**{'store.session_ms': 20000}) as world:
+        first = One(world, world.a)
+        check(first.do('open', 7) == 0, 'it was not registered')
+        first.kill()
+        second = One(world, world.a)
+        status, ms = second.timed('open', 7)
+        check(status == 0, f'not registered again: {status}')
+        check(One(world, world.b).do('ping', 7, 5000) == 0, 'the new one is not found')
+        return f'after {ms} ms'
+
+
+def killed_and_started_elsewhere():
+    """On another host nothing proves that: it waits until the session is over."""
+    with Shared() as world:
+        first, second = One(world, world.a), One(world, world.b)
+        check(first.do('open', 7) == 0, 'it was not registered')
+        first.kill()
+        status, ms = second.timed('open', 7)
+        check(status == 0, f'not registered: {status}')
+        return f'after {ms} ms, with a session of {SESSION_MS} ms'
+
+
+def stopped_beyond_the_session():
+    """Nobody took the ID: it is there again. Somebody did: a notice, and the new one keeps it."""
+    with Shared() as world:
+        holder, other = One(world, world.a), One(world, world.b)
+        check(holder.do('open', 7) == 0 and holder.do('open', 8) == 0, 'not registered')
+        holder.signal(signal.SIGSTOP)
+        check(other.do('open', 7) == 0, 'it did not become free')
+        holder.signal(signal.SIGCONT)
+        check(holder.notice() == EADDRINUSE, 'no notice')
+        wait_for(lambda: other.do('ping', 8, 2000) == 0, '8 is not there again')
+        check(holder.do('ping', 7, 5000) == 0, 'the new one is not found')
+
+
+def parted_beyond_the_session():
+    with Shared() as world:
+        holder, other = One(world, world.a), One(world, world.b)
+        check(holder.do('open', 7) == 0 and holder.do('open', 8) == 0, 'not registered')
+        check(other.do('ping', 8, 5000) == 0, 'not reached')
+        world.part(world.a)
+        # As long as the store has it, its holder is asked, and answers.
+        wait_for(lambda: other.do('open', 7) == 0, 'it did not become free')
+        check(other.do('ping', 8, 5000) == 0, 'partners do not go on')
+        world.join(world.a)
+        check(holder.notice() == EADDRINUSE, 'no notice')
+        other_again = One(world, world.b)
+        wait_for(lambda: other_again.do('ping', 8, 2000) == 0, '8 is not there again')
+
+
+def server_restarted():
+    """Partners go on, those known before are found; others not, which is no "nobody has it"."""
+    with Shared(**{'store.session_ms': 20000}) as world:
+        holder, asker = One(world, world.a), One(world, world.b)
+        check(holder.do('open', 7) == 0, 'not registered')
+        check(asker.do('ping', 7, 5000) == 0, 'not reached')
+        world.servers[0].kill()
+        check(all(asker.do('ping', 7, 1000) == 0 for _ in range(40)), 'partners do not go on')
+        check(asker.do('resolve', 9, 1500) in (EHOSTUNREACH, ETIMEDOUT), 'that is not known')
+        world.servers[0].start().ready()
+        began = time.monotonic()
+        wait_for(lambda: asker.do('resolve', 9, 2000) == ENOENT, 'the store is not found again')
+        back = time.monotonic() - began
+        check(holder.do('open', 9) == 0 and asker.do('resolve', 9, 5000) == 0, 'nothing works')
+        check(asker.do('ping', 7, 5000) == 0, '7 is gone')
+        return f'found again after {back:.2f} s'
+
+
+def unreachable_at_open():
+    """The context opens; opening a service says that the store is away; then all is well."""
+    with Shared() as world:
+        world.servers[0].kill()
+        one = One(world, world.a)
+        status, ms = one.timed('open', 7)
+        check(status == EHOSTUNREACH, f'opened with {status}')
+        said = world.a.start(world_tool(), 'doctor', **world.env)
+        said.popen.wait()
+        lines = [line for line in said.popen.stdout if 'ZooKeeper' in line]
+        check(lines and 'no ZooKeeper server answers' in lines[0], f'doctor says {lines}')
+        world.servers[0].start().ready()
+        check(one.do('open', 7) == 0, 'not registered when it was there')
+        check(One(world, world.b).do('ping', 7, 5000) == 0, 'not found')
+        return f'said so after {ms} ms'
+
+
+def world_tool():
+    return os.path.join(netlab.PROGRAMS, '..', '..', 'tools', 'ripc')
+
+
+def leader_killed():
+    Shared.end()
+    with World(3, **{'store.session_ms': 6000}) as world:
+        holder, asker = One(world, world.a), One(world, world.b)
+        check(holder.do('open', 7) == 0, 'not registered')
+        check(asker.do('ping', 7, 5000) == 0, 'not reached')
+        leader = [server for server in world.servers if server.mode() == 'leader']
+        check(len(leader) == 1, 'there is not one leader')
+        leader[0].kill()
+        began = time.monotonic()
+        wait_for(lambda: asker.do('resolve', 9, 2000) == ENOENT, 'no other leader is found')
+        took = time.monotonic() - began
+        check(holder.do('open', 9) == 0 and asker.do('resolve', 9, 5000) == 0, 'nothing works')
+        check(asker.do('open', 7) == EADDRINUSE, 'the registration is lost')
+        check(not holder.heard, f'heard {holder.heard}')
+        return f'answers again after {took:.2f} s'
+
+
+def refused_by_its_acl():
+    with Shared() as world, tempfile.NamedTemporaryFile('w') as auth:
+        auth.write('me:secret\n')
+        auth.flush()
+        options = world.env['RIPC_OPTIONS']
+        mine = One(world, world.a, RIPC_OPTIONS=f'{options},store.auth={auth.name}')
+        other = One(world, world.b)
+        check(mine.do('open', 7) == 0, 'not registered')
+        check(other.do('ping', 7, 5000) == 0, 'everybody may look up')
+        check(mine.do('close', 7) == 0, 'not closed')
+        check(other.do('open', 7) == EACCES, 'registered without the credential')
+        check(any('is refused' in line for line in other.process.lines), 'the log does not say it')
+        check(mine.do('open', 7) == 0, 'not registered again')
+
+
+def numbers(counted):
+    found = set()
+    for run in counted['runs'].split():
+        first, last = run.split('-')
+        found |= set(range(int(first), int(last) + 1))
+    return found
+
+
+def moved_between_hosts():
+    """What is sent meanwhile comes to one of the two; nothing comes twice."""
+    with Shared() as world:
+        old = world.a.start(netlab.program('store'), 'count', 7, **world.env)
+        old.line('{"did": "open"')
+        new = world.b.start(netlab.program('store'), 'count', 7, **world.env)
+        sender = world.b.start(netlab.program('store'), 'stream', 7, 3000, **world.env)
+        time.sleep(1)
+        before = old.end()
+        new.line('{"did": "open"')
+        sent = sender.end()
+        after = new.end()
+        a, b = numbers(before), numbers(after)
+        check(len(a) > 10 and len(b) > 10, f'{len(a)} and {len(b)} of {sent} arrived')
+        check(not a & b and not before['twice'] and not after['twice'], 'some came twice')
+        return f'gap {after["first"] - before["last"]:.0f} ms, {len(a)} and {len(b)} of {sent["sent"]}'
+
+
+if __name__ == '__main__':
+    if zookeeper.missing():
+        netlab.skip(zookeeper.missing())
+    netlab.main([finds, killed_and_started_again, killed_and_started_elsewhere,
+                 stopped_beyond_the_session, parted_beyond_the_session, server_restarted,
+                 unreachable_at_open, leader_killed, refused_by_its_acl, moved_between_hosts],
+                'nft', 'setpriv')
