@@ -108,6 +108,7 @@ struct ripc_context {
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
 	struct ripc__map calls;    /* by the ID under which the answer comes */
+	struct list told_calls;    /* their failures are in queues, or with the application */
 	struct list spare_calls;
 	uint32_t n_spare_calls;
 	struct partner **slots;    /* by token */

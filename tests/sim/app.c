@@ -18,8 +18,7 @@ bool sim_usable(const struct sim_app *app, const struct sim_service *service)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* Lends up to SIM_RETURNS buffers under a number; returns how many. */
-static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
+uint32_t sim_lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
 		struct ripc_buffer returns[SIM_RETURNS])
 {
 	struct sim_random *random = &app->world->random;
@@ -33,12 +32,10 @@ static uint32_t lend_returns(struct sim_app *app, struct sim_service *from, uint
 
 		returns[i] = (struct ripc_buffer){.mem = lent->mem, .cookie = lent->cookie};
 	}
-	sim_at(app->world, app->world->now_us + sim_log(random, 1000, 4000000), sim_act_cancel,
-			app, number);
 	return n;
 }
 
-static void unlend(struct sim_app *app, uint64_t number)
+void sim_unlend(struct sim_app *app, uint64_t number)
 {
 	for (struct sim_lent *lent = app->lent, *next; lent; lent = next) {
 		next = lent->next;
@@ -64,7 +61,9 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 	int status;
 
 	if (wish->len >= 8 && !wish->patient && sim_chance(random, app->world->plan.lend)) {
-		arg.n_returns = lend_returns(app, from, send->number, returns);
+		arg.n_returns = sim_lend_returns(app, from, send->number, returns);
+		sim_at(app->world, app->world->now_us + sim_log(random, 1000, 4000000),
+				sim_act_cancel, app, send->number);
 		arg.returns = returns;
 	}
 	if (wish->kind == RIPC_SHORT && !arg.n_returns && !arg.flags && !wish->to_incarnation &&
@@ -72,7 +71,7 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 		return ripc_send_short(from->svc, wish->to, send->items, send->n_items);
 	status = ripc_sendmsg(from->svc, &arg, NULL);
 	if (status != 0)
-		unlend(app, send->number);
+		sim_unlend(app, send->number);
 	return status;
 }
 
@@ -125,8 +124,7 @@ static void post_windows(struct sim_app *app, struct sim_service *service)
 	sim_node_schedule(sim_home(app, service));
 }
 
-/* A service that can act now, drawn at random; NULL if there is none. */
-static struct sim_service *draw_usable(struct sim_app *app)
+struct sim_service *sim_draw_usable(struct sim_app *app)
 {
 	uint32_t n = app->n_services;
 	uint32_t first = (uint32_t)sim_below(&app->world->random, n);
@@ -141,7 +139,7 @@ static struct sim_service *draw_usable(struct sim_app *app)
 }
 
 /* Mostly few partners talk much with each other, so that windows and orders matter. */
-static void draw_target(struct sim_app *app, struct sim_wish *wish)
+void sim_draw_target(struct sim_app *app, struct sim_wish *wish)
 {
 	struct sim_random *random = &app->world->random;
 	uint32_t n = app->world->plan.n_services;
@@ -162,7 +160,7 @@ static void draw_target(struct sim_app *app, struct sim_wish *wish)
 void sim_act_short(struct sim_world *world, void *arg, uint64_t value)
 {
 	struct sim_app *app = arg;
-	struct sim_service *from = draw_usable(app);
+	struct sim_service *from = sim_draw_usable(app);
 	struct sim_wish wish = {.kind = RIPC_SHORT};
 
 	if (!from) {
@@ -172,7 +170,7 @@ void sim_act_short(struct sim_world *world, void *arg, uint64_t value)
 	}
 	wish.len = sim_chance(&world->random, 100000) ? sim_between(&world->random, 1, 8) :
 		sim_between(&world->random, 8, RIPC_SHORT_MIN);
-	draw_target(app, &wish);
+	sim_draw_target(app, &wish);
 	sim_send(app, from, &wish);
 }
 
@@ -211,7 +209,7 @@ static void make_sure(struct sim_app *app, struct sim_wish *wish)
 void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 {
 	struct sim_app *app = arg;
-	struct sim_service *from = draw_usable(app);
+	struct sim_service *from = sim_draw_usable(app);
 	struct sim_wish wish = {.kind = RIPC_LONG};
 
 	if (!from) {
@@ -223,7 +221,7 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 		post_windows(app, from);
 	wish.len = long_length(&world->random, world->plan.native);
 	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, world->plan.timeout_ms);
-	draw_target(app, &wish);
+	sim_draw_target(app, &wish);
 	make_sure(app, &wish);
 	sim_send(app, from, &wish);
 }
@@ -232,7 +230,7 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 void sim_act_burst(struct sim_world *world, void *arg, uint64_t value)
 {
 	struct sim_app *app = arg;
-	struct sim_service *from = draw_usable(app);
+	struct sim_service *from = sim_draw_usable(app);
 	struct sim_wish wish = {.kind = RIPC_LONG, .to = app->services[value].id};
 
 	if (!from || app->calm)
@@ -248,7 +246,7 @@ void sim_act_burst(struct sim_world *world, void *arg, uint64_t value)
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-static uint64_t number_of(const struct ripc_msg *msg)
+uint64_t sim_number_of(const struct ripc_msg *msg)
 {
 	uint64_t number = 0;
 	uint32_t at = 0;
@@ -263,7 +261,7 @@ static void answer(struct sim_app *app, struct sim_service *from, const struct r
 {
 	struct sim_random *random = &app->world->random;
 	struct sim_wish wish = {.kind = RIPC_LONG, .to = msg->from, .reply_to = msg->reply,
-		.answers = number_of(msg)};
+		.answers = sim_number_of(msg)};
 
 	if (wish.answers == 0)
 		return;
@@ -304,6 +302,14 @@ static void noticed(struct sim_app *app, struct sim_service *service, const stru
 			(uint64_t)(service - app->services));
 }
 
+static void keep_or_free(struct sim_app *app, struct sim_service *service, struct ripc_msg *msg)
+{
+	if (sim_chance(&app->world->random, app->world->plan.hold))
+		sim_hold(app, sim_home(app, service), msg);
+	else
+		sim_done_with(app, msg);
+}
+
 static void got(struct sim_app *app, struct sim_service *service, struct ripc_msg *msg)
 {
 	struct sim_world *world = app->world;
@@ -316,22 +322,26 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 		ripc_msg_free(msg);
 		return;
 	}
+	if (msg->kind == RIPC_ANSWER) {
+		sim_answered(app, service, msg);
+		keep_or_free(app, service, msg);
+		return;
+	}
 	if (model_forged(world->model, msg)) {
 		ripc_msg_free(msg);
 		return;
 	}
 	sim_trace(world, "service %llu got %s %llx from %llu", (unsigned long long)service->id,
-			msg->kind == RIPC_SHORT ? "short" : "long",
-			(unsigned long long)number_of(msg), (unsigned long long)msg->from);
+			msg->kind == RIPC_SHORT ? "short" : msg->kind == RIPC_LONG ? "long" :
+			"question", (unsigned long long)sim_number_of(msg), (unsigned long long)msg->from);
 	model_received(world->model, world->now_us, service->incarnation, msg);
 	if (sim_failed(world))
 		return;
-	if (msg->reply && !app->calm && !service->busy && sim_chance(&world->random, 700000))
+	if (msg->kind == RIPC_QUESTION)
+		sim_asked(app, service, msg);
+	else if (msg->reply && !app->calm && !service->busy && sim_chance(&world->random, 700000))
 		answer(app, service, msg);
-	if (sim_chance(&world->random, world->plan.hold))
-		sim_hold(app, sim_home(app, service), msg);
-	else
-		sim_done_with(app, msg);
+	keep_or_free(app, service, msg);
 }
 
 static void empty(struct sim_app *app, struct sim_service *service)

@@ -51,6 +51,13 @@ struct sim_held {
 	struct ripc_msg *msg;
 };
 
+/* A question that is answered later, perhaps by somebody whom nobody has asked. */
+struct sim_late {
+	struct sim_late *next;
+	uint64_t key, number, by; /* by: incarnation */
+	struct ripc_msg question;
+};
+
 struct sim_service {
 	uint64_t id, incarnation, previous; /* incarnations; 0: none */
 	uint32_t home;            /* slot of the node where it is or will be */
@@ -69,6 +76,7 @@ struct sim_app {
 	struct sim_send *sends;
 	struct sim_lent *lent;
 	struct sim_held *held;
+	struct sim_late *late;
 	uint64_t held_key;
 	bool calm; /* the faults are over: no new ones begin */
 	/* A given buffer's fate is not known there: the pool cannot be checked. */
@@ -94,9 +102,31 @@ struct sim_wish {
 	bool must_deliver;
 	bool patient; /* must not be cancelled */
 	bool ordered; /* sim_send() draws that */
+	bool idempotent;
 };
 /* Sends; returns what the call returned. */
 int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wish);
+/* A service that can act now, drawn at random; NULL if there is none. */
+struct sim_service *sim_draw_usable(struct sim_app *app);
+/* Whom it goes to; by service and length. */
+void sim_draw_target(struct sim_app *app, struct sim_wish *wish);
+/* Lends up to SIM_RETURNS buffers under a number; returns how many. Takes them back. */
+uint32_t sim_lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
+		struct ripc_buffer returns[SIM_RETURNS]);
+void sim_unlend(struct sim_app *app, uint64_t number);
+/* What a message bears in its first bytes. */
+uint64_t sim_number_of(const struct ripc_msg *msg);
+
+/* calls.c */
+void sim_act_call(struct sim_world *world, void *arg, uint64_t value);
+/* Asks; with waits by ripc_call(), while nobody else waits. */
+void sim_call(struct sim_app *app, struct sim_service *from, const struct sim_wish *wish,
+		bool waits);
+/* A question has come; the message stays the caller's. */
+void sim_asked(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg);
+void sim_late_free(struct sim_app *app);
+/* A call has ended. */
+void sim_answered(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg);
 
 /* memory.c */
 struct sim_send *sim_send_new(struct sim_app *app, struct sim_service *from, uint64_t number,
@@ -110,6 +140,8 @@ struct sim_lent *sim_lend(struct sim_app *app, struct sim_service *service, uint
 void sim_lent_free(struct sim_app *app, struct sim_lent *lent);
 void sim_act_cancel(struct sim_world *world, void *arg, uint64_t value);
 void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t number);
+/* What was lent under this number (0: all) is the lender's again. */
+void sim_taken_back(struct sim_app *app, uint64_t incarnation, uint64_t number);
 void sim_hold(struct sim_app *app, struct sim_node *node, struct ripc_msg *msg);
 /* Frees a message and watches the lent memory that it had used. */
 void sim_done_with(struct sim_app *app, struct ripc_msg *msg);
@@ -120,6 +152,7 @@ void sim_give_back(struct sim_app *app, struct sim_node *node);
 void sim_forget_node(struct sim_app *app, struct sim_node *node, bool before);
 
 /* life.c */
+bool sim_somebody_waits(const struct sim_world *world);
 void sim_app_open(struct sim_app *app, struct sim_world *world);
 uint64_t sim_draw_moment(struct sim_world *world, uint64_t from_us);
 void sim_app_plan(struct sim_app *app, uint64_t from_us);

@@ -14,7 +14,7 @@
 #define PUT_OFF_US    2000
 #define HELD_AGAIN_US 500000 /* until a service whose ID is another's tries again */
 
-static bool somebody_waits(const struct sim_world *world)
+bool sim_somebody_waits(const struct sim_world *world)
 {
 	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
 		if (world->nodes[i].waiting)
@@ -27,7 +27,7 @@ static bool put_off(struct sim_world *world,
 		void (*run)(struct sim_world *world, void *arg, uint64_t value), void *arg,
 		uint64_t value)
 {
-	if (!somebody_waits(world))
+	if (!sim_somebody_waits(world))
 		return false;
 	sim_at(world, world->now_us + PUT_OFF_US, run, arg, value);
 	return true;
@@ -262,16 +262,11 @@ static void open_node(struct sim_world *world, void *arg, uint64_t slot)
 			open_service(world, app, i);
 }
 
-static void node_down(struct sim_app *app, struct sim_node *node, bool crash)
+/* What its services have received was taken out before; or all is over, as something was wrong. */
+static void end_node(struct sim_app *app, struct sim_node *node, bool crash)
 {
 	struct sim_world *world = app->world;
 
-	node->cut = crash;
-	sim_queue_clear(&node->datagrams);
-	sim_queue_clear(&node->questions);
-	sim_app_ready(node);
-	if (sim_failed(world))
-		return;
 	for (uint32_t i = 0; i < app->n_services; i++) {
 		struct sim_service *service = &app->services[i];
 
@@ -284,6 +279,18 @@ static void node_down(struct sim_app *app, struct sim_node *node, bool crash)
 	sim_forget_node(app, node, true);
 	sim_node_close(node, crash);
 	sim_forget_node(app, node, false);
+}
+
+static void node_down(struct sim_app *app, struct sim_node *node, bool crash)
+{
+	struct sim_world *world = app->world;
+
+	node->cut = crash;
+	sim_queue_clear(&node->datagrams);
+	sim_queue_clear(&node->questions);
+	sim_app_ready(node);
+	if (!sim_failed(world))
+		end_node(app, node, crash);
 }
 
 static void crash_node(struct sim_world *world, void *arg, uint64_t slot)
@@ -465,9 +472,14 @@ static void node_ends(struct sim_app *app, struct sim_node *node)
 	for (uint32_t i = 0; i < app->n_services && !sim_failed(world); i++)
 		if (app->services[i].svc && app->services[i].home == node->slot)
 			service_down(app, &app->services[i]);
+	if (sim_failed(world)) {
+		end_node(app, node, false);
+		return;
+	}
 	sim_give_back(app, node);
-	if (ripc_stats(node->ctx, &stats) != 0 || stats.services != 0 || stats.partners != 0)
-		model_fail(world->model, "services or partners are left at the end");
+	if (ripc_stats(node->ctx, &stats) != 0 || stats.services != 0 || stats.partners != 0 ||
+			stats.calls_open != 0)
+		model_fail(world->model, "services, partners or calls are left at the end");
 	if (stats.granted_bytes != 0)
 		model_fail(world->model, "credit is in use at the end");
 	if (stats.pool_used_bytes != 0 && !app->gave_up[node->slot])
@@ -481,13 +493,14 @@ void sim_app_close(struct sim_app *app)
 
 	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
 		if (world->nodes[i].ctx && sim_failed(world))
-			node_down(app, &world->nodes[i], false);
+			end_node(app, &world->nodes[i], false);
 		else if (world->nodes[i].ctx)
 			node_ends(app, &world->nodes[i]);
 	while (app->lent)
 		sim_lent_free(app, app->lent);
 	while (app->sends)
 		sim_send_free(app, app->sends);
+	sim_late_free(app);
 	if (!sim_failed(world) && world->n_held > 0)
 		model_fail(world->model, "datagrams were not released");
 }

@@ -167,8 +167,7 @@ void sim_lent_free(struct sim_app *app, struct sim_lent *lent)
 	free(lent);
 }
 
-/* What was lent under this number is the lender's again. */
-static void taken_back(struct sim_app *app, uint64_t incarnation, uint64_t number)
+void sim_taken_back(struct sim_app *app, uint64_t incarnation, uint64_t number)
 {
 	struct model *model = app->world->model;
 
@@ -206,7 +205,8 @@ void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t numbe
 	sim_trace(world, "cancel %llu: %d", (unsigned long long)number, error);
 	if (error != 0 && error != -ENOENT)
 		model_fail(world->model, "ripc_cancel returned an undocumented code");
-	taken_back(app, service->incarnation, number);
+	if (!model_is_call(world->model, number)) /* with its end */
+		sim_taken_back(app, service->incarnation, number);
 	sim_app_ready(sim_home(app, service));
 	sim_node_schedule(sim_home(app, service));
 }
@@ -297,7 +297,7 @@ void sim_forget_service(struct sim_app *app, uint64_t incarnation)
 			sim_send_end(app, send);
 		}
 	}
-	taken_back(app, incarnation, 0);
+	sim_taken_back(app, incarnation, 0);
 }
 
 /*

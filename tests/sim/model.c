@@ -226,7 +226,7 @@ void model_contents(const struct model *m, uint64_t number, uint8_t *bytes)
 static const int documented[] = {-ENOENT, -ETIMEDOUT, -EMSGSIZE, -ENOBUFS, -ECANCELED, -ENETDOWN,
 	-EHOSTUNREACH};
 
-static bool is_documented(int status)
+bool is_documented(int status)
 {
 	for (size_t i = 0; i < sizeof(documented) / sizeof(documented[0]); i++)
 		if (documented[i] == status)
@@ -234,27 +234,38 @@ static bool is_documented(int status)
 	return false;
 }
 
+static uint64_t *total_of(struct model *m, enum ripc_kind kind)
+{
+	return kind == RIPC_SHORT ? &m->totals.shorts : kind == RIPC_LONG ? &m->totals.longs :
+		kind == RIPC_QUESTION ? &m->totals.calls : &m->totals.answers;
+}
+
+/* Somebody is told of its end. */
+static bool is_told(const struct send *send)
+{
+	return send->is.kind == RIPC_LONG || send->is.kind == RIPC_QUESTION;
+}
+
 void model_sent(struct model *m, uint64_t number, int status)
 {
 	struct send *send = &m->sends[number - 1];
 	struct service *from = service_of(m, send->is.from);
 
-	if (status == 0 && send->is.kind == RIPC_LONG) {
+	if (status == 0)
+		++*total_of(m, send->is.kind);
+	if (status == 0 && is_told(send)) {
 		send->state = IN_PROGRESS;
 		m->n_open++;
-		m->totals.longs++;
 		return;
 	}
 	send->state = ENDED;
 	send->ended_us = UINT64_MAX;
-	if (status == 0) {
-		m->totals.shorts++;
+	if (status == 0)
 		return;
-	}
 	send->refused = true;
 	m->totals.refused++;
 	m->tallies[send->tally].refused++;
-	if (status == -EAGAIN && send->is.kind == RIPC_LONG && from)
+	if (status == -EAGAIN && send->is.kind != RIPC_SHORT && from)
 		from->again = true;
 	else if (status != -EAGAIN && !is_documented(status))
 		violation(m, MODEL_STATUS, "send %llu returned %d", (unsigned long long)number,
@@ -279,8 +290,7 @@ uint32_t model_open_sends(const struct model *m)
 	return m->n_open;
 }
 
-/* The last moment at which the send may be reported. */
-static uint64_t latest(const struct model *m, const struct send *send)
+uint64_t latest(const struct model *m, const struct send *send)
 {
 	uint64_t at = send->sent_us + 1000ull * send->is.timeout_ms;
 
@@ -289,7 +299,7 @@ static uint64_t latest(const struct model *m, const struct send *send)
 	if (at < m->blocked_until[send->place])
 		at = m->blocked_until[send->place];
 	/* Answers may be written, and their items are in use until the last write has ended. */
-	if (send->is.answers)
+	if (send->is.answers || send->is.kind == RIPC_QUESTION)
 		at += m->cfg.write_us;
 	return at + m->cfg.slack_us;
 }
@@ -319,7 +329,7 @@ static bool has_company(const struct model *m, const struct send *send)
 
 	for (uint32_t i = 0; i < m->n_sends; i++)
 		n += m->sends[i].is.from == send->is.from && m->sends[i].is.to == send->is.to &&
-			m->sends[i].is.kind == RIPC_LONG;
+			m->sends[i].is.kind != RIPC_SHORT;
 	return n >= LONGS_MAX;
 }
 
@@ -343,7 +353,10 @@ void model_overdue(struct model *m, uint64_t now_us)
 
 		if (send->state != IN_PROGRESS || m->blocked[send->place])
 			continue;
-		judge_silence(m, send, now_us);
+		if (send->is.kind == RIPC_QUESTION)
+			judge_patience(m, send, now_us);
+		else
+			judge_silence(m, send, now_us);
 		if (now_us > latest(m, send))
 			violation(m, MODEL_HUNG, "send %u of %llu bytes was not completed %llu us "
 					"after its deadline", i + 1,
@@ -359,12 +372,12 @@ static bool cut_since(const struct model *m, uint32_t a, uint32_t b, uint64_t si
 	return m->cut[a][b] || (m->cut_until[a][b] > 0 && m->cut_until[a][b] >= since_us);
 }
 
-static bool jumped_since(const struct model *m, uint32_t place, uint64_t since_us)
+bool jumped_since(const struct model *m, uint32_t place, uint64_t since_us)
 {
 	return m->jumped[place] > 0 && m->jumped[place] >= since_us;
 }
 
-/* Was there, since the send began, a failure between its place and a holder of the ID? */
+/* A failure between its place and a holder of the ID. */
 static bool partner_failed(const struct model *m, const struct send *send)
 {
 	bool anybody = false;
@@ -413,7 +426,12 @@ static bool fell_silent(const struct model *m, const struct send *send, uint64_t
 		took >= 1000ull * m->cfg.peer_timeout_ms);
 }
 
-static bool may_be_cancelled(const struct model *m, const struct send *send)
+bool has_excuse(const struct model *m, const struct send *send, uint64_t now_us)
+{
+	return partner_failed(m, send) || fell_silent(m, send, now_us);
+}
+
+bool may_be_cancelled(const struct model *m, const struct send *send)
 {
 	return send->cancelled || (send->is.ordered && order_was_broken(m, send)) ||
 		(send->is.answers && m->sends[send->is.answers - 1].recalled);
@@ -441,7 +459,7 @@ static void judge_outcome(struct model *m, const struct send *send, const struct
 	case RIPC_UNKNOWN:
 		m->totals.unknown++;
 		right = msg->status == -ECONNRESET;
-		if (!partner_failed(m, send) && !fell_silent(m, send, now_us))
+		if (!has_excuse(m, send, now_us))
 			violation(m, MODEL_UNKNOWN, "send %llu of %llu bytes ended UNKNOWN after "
 					"%llu us, and nothing had failed", number,
 					(unsigned long long)send->is.len,
@@ -471,11 +489,12 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 		return;
 	}
 	send = &m->sends[msg->cookie - 1];
-	if (send->state != IN_PROGRESS || send->is.from != incarnation) {
+	if (send->state != IN_PROGRESS || send->is.from != incarnation ||
+			send->is.kind != RIPC_LONG) {
 		violation(m, MODEL_COMPLETION, "completion of send %llu, which is %s",
 				(unsigned long long)msg->cookie,
-				send->state == IN_PROGRESS ? "another service's" :
-				"not in progress");
+				send->state != IN_PROGRESS ? "not in progress" :
+				"another service's, or a call");
 		return;
 	}
 	if (now_us > latest(m, send))

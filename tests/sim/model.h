@@ -43,6 +43,8 @@ enum model_fault {
 	MODEL_NOT_GIVEN_UP,    /* waits for a partner that has been silent for too long */
 	MODEL_ORDER,           /* ordered ones were received out of order */
 	MODEL_GAP,             /* received, though one that it had to follow was not */
+	MODEL_ANSWER,          /* an answer to another question, or by somebody else */
+	MODEL_EARLY,           /* a call failed before its deadline, with no reason to */
 	MODEL_OTHER,           /* what the driver itself found (model_fail) */
 };
 
@@ -59,17 +61,23 @@ struct model_send {
 	uint64_t from;      /* incarnation of the sender */
 	uint64_t to, to_incarnation;
 	uint64_t len;       /* bytes of all items */
-	enum ripc_kind kind; /* RIPC_SHORT, RIPC_LONG */
-	uint32_t timeout_ms; /* of a long send */
+	enum ripc_kind kind; /* RIPC_SHORT, RIPC_LONG; RIPC_QUESTION, RIPC_ANSWER: of calls */
+	uint32_t timeout_ms; /* of a long send, or a call */
 	uint64_t answers;   /* number of the question whose return buffers it may use; 0 */
+	int error;          /* of an answer: it is this, a number from MODEL_ERROR on; 0: bytes */
+	bool idempotent;    /* of a question: RIPC_IDEMPOTENT */
 	bool ordered;       /* RIPC_ORDERED */
-	bool must_deliver;  /* nothing excuses another outcome than DELIVERED */
+	bool must_deliver;  /* nothing excuses another outcome than DELIVERED, or answered */
 };
+
+#define MODEL_ERROR 2000 /* no error of the library's is so large */
 
 struct model_totals {
 	uint64_t shorts, shorts_received, longs, longs_received;
 	uint64_t delivered, not_delivered, unknown, refused, cut_off;
 	uint64_t in_window, in_return;
+	uint64_t calls, questions, answers; /* made; received; tried */
+	uint64_t answered, failed, failed_unknown; /* calls: ended by the server, or without it */
 };
 
 struct model *model_open(const struct model_config *cfg);
@@ -124,6 +132,11 @@ bool model_forged(struct model *model, const struct ripc_msg *msg);
 void model_recheck(struct model *model, const struct ripc_msg *msg);
 void model_completed(struct model *model, uint64_t now_us, uint64_t incarnation,
 		const struct ripc_msg *msg);
+/* A RIPC_ANSWER; or what ripc_call() returned, as if it were one. */
+void model_answered(struct model *model, uint64_t now_us, uint64_t incarnation,
+		const struct ripc_msg *msg);
+/* Is it the number of a question? */
+bool model_is_call(const struct model *model, uint64_t number);
 void model_noticed(struct model *model, uint64_t incarnation, const struct ripc_msg *msg);
 
 /* ---- lent memory: windows (number 0) and return buffers of the send with that number ---- */

@@ -62,11 +62,26 @@ void violation(struct model *m, enum model_fault fault, const char *format, ...)
 /* Makes room for one more element; only memory can fail, and then there is no result at all. */
 void *grown(void *array, uint32_t n, size_t size);
 struct service *service_of(const struct model *m, uint64_t incarnation);
+bool is_documented(int status);
+/* The last moment at which the send may be reported. */
+uint64_t latest(const struct model *m, const struct send *send);
+/* Was there, since the send began, a failure between its place and a holder of the ID? Or can it
+ * happen that nothing came through for as long as one has to wait? */
+bool has_excuse(const struct model *m, const struct send *send, uint64_t now_us);
+bool may_be_cancelled(const struct model *m, const struct send *send);
+bool jumped_since(const struct model *m, uint32_t place, uint64_t since_us);
+
+/* model_calls.c */
+/* A question that is asked once waits for the answer of an incarnation that is gone. */
+void judge_patience(struct model *m, const struct send *send, uint64_t now_us);
 
 /* model_receipts.c */
 uint32_t tally_new(struct model *m, uint64_t key);
 /* The tally of small messages that look the same; with make it comes to be. */
 struct tally *tiny_tally(struct model *m, uint64_t key, bool make);
+uint64_t length_of(const struct ripc_msg *msg);
+void judge_contents(struct model *m, const struct ripc_msg *msg, uint64_t len);
+void judge_places(struct model *m, uint64_t incarnation, const struct ripc_msg *msg, uint64_t len);
 
 /* model_order.c */
 /* It has been received; judges its place among those that are ordered. */

@@ -84,10 +84,13 @@ static void judge_incarnation(struct model *m, const struct send *send,
 		violation(m, MODEL_INCARNATION, "short %llu is older than its receiver", number);
 }
 
-static void judge_tally(struct model *m, struct tally *tally, uint64_t number)
+/* may_repeat: once or more often is all the same. */
+static void judge_tally(struct model *m, struct tally *tally, uint64_t number, bool may_repeat)
 {
+	uint32_t most = tally->sent - tally->refused - tally->not_delivered;
+
 	tally->received++;
-	if (tally->received <= tally->sent - tally->refused - tally->not_delivered)
+	if (tally->received <= most || (most && may_repeat))
 		return;
 	if (tally->received <= tally->sent)
 		violation(m, MODEL_NOT_DELIVERED, "send %llu was received after it had been "
@@ -121,8 +124,13 @@ static void judge_numbered(struct model *m, const struct service *at, const stru
 	else if (send->is.from != msg->from_incarnation || send->from_id != msg->from)
 		violation(m, MODEL_WRONG_SENDER, "send %llu bears another sender",
 				(unsigned long long)number);
+	else if (msg->kind == RIPC_QUESTION &&
+			send->is.idempotent != ((msg->flags & RIPC_IDEMPOTENT) != 0))
+		violation(m, MODEL_ALTERED, "question %llu is received as %s",
+				(unsigned long long)number, send->is.idempotent ?
+				"one to be carried out once" : "idempotent");
 	judge_incarnation(m, send, at);
-	judge_tally(m, &m->tallies[send->tally], number);
+	judge_tally(m, &m->tallies[send->tally], number, send->is.idempotent);
 	order_received(m, send, at->incarnation);
 }
 
@@ -141,10 +149,10 @@ static void judge_tiny(struct model *m, const struct service *at, const struct r
 		violation(m, MODEL_NEVER_SENT, "a message of %llu bytes that was never sent",
 				(unsigned long long)len);
 	else
-		judge_tally(m, tally, 0);
+		judge_tally(m, tally, 0, false);
 }
 
-static void judge_contents(struct model *m, const struct ripc_msg *msg, uint64_t len)
+void judge_contents(struct model *m, const struct ripc_msg *msg, uint64_t len)
 {
 	uint64_t tag = contents_tag_received(msg, len), lens[5];
 	uint64_t key = contents_key(msg->from_incarnation, msg->kind, len, tag);
@@ -169,7 +177,9 @@ static bool may_use(const struct model *m, const struct ripc_msg *msg, uint64_t 
 	uint64_t number = contents_tag_received(msg, len);
 
 	if (buffer->number == 0)
-		return msg->kind == RIPC_LONG;
+		return msg->kind != RIPC_SHORT;
+	if (msg->kind == RIPC_ANSWER)
+		return buffer->number == msg->answers;
 	return len >= CONTENTS_TAG_BYTES && number > 0 && number <= m->n_sends &&
 		m->sends[number - 1].is.answers == buffer->number;
 }
@@ -205,7 +215,13 @@ static void judge_place(struct model *m, uint64_t incarnation, const struct ripc
 	m->totals.in_return += place->place == RIPC_IN_RETURN;
 }
 
-static uint64_t length_of(const struct ripc_msg *msg)
+void judge_places(struct model *m, uint64_t incarnation, const struct ripc_msg *msg, uint64_t len)
+{
+	for (uint32_t i = 0; msg->places && i < msg->n_items; i++)
+		judge_place(m, incarnation, msg, i, len);
+}
+
+uint64_t length_of(const struct ripc_msg *msg)
 {
 	uint64_t len = 0;
 
@@ -227,15 +243,16 @@ void model_received(struct model *m, uint64_t now_us, uint64_t incarnation,
 	}
 	if (msg->kind == RIPC_SHORT)
 		m->totals.shorts_received++;
-	else
+	else if (msg->kind == RIPC_LONG)
 		m->totals.longs_received++;
+	else
+		m->totals.questions++;
 	if (len >= CONTENTS_TAG_BYTES)
 		judge_numbered(m, at, msg, len);
 	else
 		judge_tiny(m, at, msg, len);
 	judge_contents(m, msg, len);
-	for (uint32_t i = 0; msg->places && i < msg->n_items; i++)
-		judge_place(m, incarnation, msg, i, len);
+	judge_places(m, incarnation, msg, len);
 }
 
 bool model_forged(struct model *m, const struct ripc_msg *msg)
@@ -250,7 +267,10 @@ bool model_forged(struct model *m, const struct ripc_msg *msg)
 
 void model_recheck(struct model *m, const struct ripc_msg *msg)
 {
-	judge_contents(m, msg, length_of(msg));
+	uint64_t len = length_of(msg);
+
+	if (msg->kind != RIPC_ANSWER || len) /* an empty one, and a failure, have none */
+		judge_contents(m, msg, len);
 }
 
 /* ---- lent memory ------------------------------------------------------------------------- */

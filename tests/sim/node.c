@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define POLLS_MAX  200 /* in one turn */
-#define POOL_BYTES (64u << 20)
+#define POOL_BYTES (128u << 20)
 
 void sim_host(uint64_t address, uint8_t host[16])
 {

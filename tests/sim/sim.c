@@ -20,7 +20,7 @@
 
 struct options {
 	uint64_t seed, n_seeds;
-	uint32_t shorts, longs;
+	uint32_t shorts, longs, calls;
 	bool native, store, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
@@ -63,6 +63,8 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	for (uint32_t i = 0; i < options->longs; i++)
 		sim_at(world, sim_draw_moment(world, start),
 				sim_act_long, app, 0);
+	for (uint32_t i = 0; i < options->calls; i++)
+		sim_at(world, sim_draw_moment(world, start), sim_act_call, app, 0);
 	go_on(world, start + world->plan.span_us + world->plan.pause_us);
 }
 
@@ -95,6 +97,23 @@ static void send_fresh(struct sim_app *app, enum ripc_kind kind, uint64_t len_ma
 			.timeout_ms = 5000, .must_deliver = must_deliver, .patient = true};
 
 		sim_send(app, &app->services[i / n], &wish);
+		go_on(world, world->now_us + sim_below(&world->random, 5000));
+	}
+}
+
+/* Each is answered, as every server does now. */
+static void call_all(struct sim_app *app)
+{
+	struct sim_world *world = app->world;
+	uint32_t n = world->plan.n_services;
+
+	for (uint32_t i = 0; i < n * n && !sim_failed(world); i++) {
+		struct sim_wish wish = {.kind = RIPC_QUESTION, .to = app->services[i % n].id,
+			.len = sim_log(&world->random, 8, 4096), .timeout_ms = 5000,
+			.must_deliver = true, .patient = true,
+			.idempotent = sim_chance(&world->random, 500000)};
+
+		sim_call(app, &app->services[i / n], &wish, false);
 		go_on(world, world->now_us + sim_below(&world->random, 5000));
 	}
 }
@@ -142,6 +161,8 @@ static void without_faults(struct sim_app *app)
 	await_sends(world);
 	send_fresh(app, RIPC_LONG, 16384, true);
 	await_sends(world);
+	call_all(app);
+	await_sends(world);
 	if (world->plan.incast)
 		send_at_once(app);
 	world->plan.receive_buffer = 0;
@@ -172,11 +193,11 @@ static void report_failure(const struct options *options, uint64_t seed,
 	enum model_fault fault = model_verdict(world->model, &text);
 
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
-			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u%s%s%s "
+			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u --calls %u%s%s%s "
 			"--verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
 			text, (unsigned long long)seed, options->shorts, options->longs,
-			options->native ? " --native" : options->store ? " --store" : "",
+			options->calls, options->native ? " --native" : options->store ? " --store" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
@@ -227,7 +248,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 {
 	struct sim_world world;
 	struct sim_app app;
-	struct model_config cfg = {.slack_us = 12000};
+	struct model_config cfg = {.slack_us = SIM_SLACK_US};
 	uint8_t digest[32];
 	bool good;
 
@@ -287,6 +308,11 @@ static void print_summary(const struct options *options, struct summary *summary
 			(unsigned long long)t->longs_received, (unsigned long long)t->delivered,
 			(unsigned long long)t->not_delivered, (unsigned long long)t->unknown,
 			(unsigned long long)t->cut_off, (unsigned long long)t->refused);
+	printf("calls: %llu made, %llu questions received, %llu answers tried; %llu answered, "
+			"%llu failed, %llu of these unknown\n", (unsigned long long)t->calls,
+			(unsigned long long)t->questions, (unsigned long long)t->answers,
+			(unsigned long long)t->answered, (unsigned long long)t->failed,
+			(unsigned long long)t->failed_unknown);
 	printf("items: %llu in windows, %llu in return buffers\n",
 			(unsigned long long)t->in_window, (unsigned long long)t->in_return);
 	printf("packets: %llu (%llu bytes), %llu lost, %llu cut, %llu altered, %llu forged, "
@@ -303,8 +329,8 @@ static void print_summary(const struct options *options, struct summary *summary
 }
 
 static const char usage[] =
-	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--native] [--store]\n"
-	"           [--trace] [--keep-going] [--verbose] [--without FAULT,FAULT...]\n"
+	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
+	"           [--store] [--trace] [--keep-going] [--verbose] [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
 static void parse(int argc, char **argv, struct options *options)
@@ -312,6 +338,7 @@ static void parse(int argc, char **argv, struct options *options)
 	static const struct option names[] = {
 		{"seed", required_argument, NULL, 's'}, {"seeds", required_argument, NULL, 'n'},
 		{"shorts", required_argument, NULL, 'S'}, {"longs", required_argument, NULL, 'L'},
+		{"calls", required_argument, NULL, 'C'},
 		{"native", no_argument, NULL, 'N'}, {"store", no_argument, NULL, 'Z'},
 		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
@@ -325,6 +352,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'n': options->n_seeds = strtoull(optarg, NULL, 10); break;
 		case 'S': options->shorts = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'L': options->longs = (uint32_t)strtoul(optarg, NULL, 10); break;
+		case 'C': options->calls = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'N': options->native = true; break;
 		case 'Z': options->store = true; break;
 		case 't': options->trace = true; break;
@@ -345,7 +373,8 @@ int main(int argc, char **argv)
 {
 	static const char *const variables[] = {"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES",
 		"RIPC_OPTIONS"};
-	struct options options = {.seed = 1, .n_seeds = 100, .shorts = 500, .longs = 50};
+	struct options options = {.seed = 1, .n_seeds = 100, .shorts = 500, .longs = 50,
+		.calls = 540};
 	struct summary summary = {0};
 	struct timespec start, end;
 

@@ -17,6 +17,7 @@
 
 #define SIM_NODES 8
 #define SIM_NEVER UINT64_MAX
+#define SIM_SLACK_US 12000 /* what ends at a deadline may be so late, and by poll_delay_us */
 #define SIM_FAILED_US 200000 /* until a native read or write across a cut link is given up */
 
 struct sim_world;

@@ -47,6 +47,8 @@ static int call_wait(struct ripc_context *ctx, struct call *call, struct ripc_ms
 	if (call->outgoing)
 		ripc__sum_follows(call->outgoing);
 	ripc__wait(ctx, call_ended, call, UINT64_MAX);
+	if (!call->service) /* closed: what was written into is the context's */
+		ripc__orphans_wait(ctx);
 	status = call->status;
 	*asked = call->asked;
 	if (call->answer && status)

@@ -250,7 +250,9 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
 	ripc__map_init(&ctx->calls, seed);
+	list_init(&ctx->told_calls);
 	list_init(&ctx->spare_calls);
+	list_init(&ctx->watching.left);
 	ripc__map_init(&ctx->peers, seed);
 	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
@@ -279,7 +281,8 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
 	ripc__map_free(&ctx->calls);
-	ripc__spare_calls_free(ctx);
+	ripc__calls_free(ctx);
+	ripc__watches_free(ctx);
 	ripc__map_free(&ctx->peers);
 	ripc__map_free(&ctx->hosts);
 	free(ctx->slots);

@@ -176,22 +176,6 @@ int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
 	return error;
 }
 
-static void stop_receiving_into(struct ripc_service *svc, struct lent *lent)
-{
-	list_for_each(node, &svc->ctx->partners) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		list_for_each_safe(in, &partner->incoming) {
-			struct incoming *incoming = list_entry(in, struct incoming, node);
-
-			if (incoming->lent == lent) {
-				ripc__incoming_refuse(incoming, -ECANCELED, true);
-				return;
-			}
-		}
-	}
-}
-
 struct cancelled {
 	struct ripc_service *svc;
 	uint64_t cookie;
@@ -227,8 +211,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 		if (lent->cookie != cookie)
 			continue;
 		lent->cancelled = any = true;
-		if (lent->in_use)
-			stop_receiving_into(svc, lent);
+		ripc__incoming_stop(svc->ctx, lent);
 		ripc__returns_withdraw(lent, false);
 	}
 	if (!any)

@@ -26,6 +26,7 @@
 #include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
+#include "core/receive/incoming.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
@@ -35,7 +36,7 @@
 #define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
 #define FREE_US      1000u    /* memory that the network uses is looked at so often */
 #define SHORT_US     20000u   /* an answer to a short is waited for so long at least */
-#define THERE_US     1000000u /* after so much silence a partner is asked whether it is there */
+#define THERE_US     1000000u /* after so much silence at most a partner is asked for */
 
 static struct ripc_context *context_of(const struct call *call)
 {
@@ -80,9 +81,13 @@ static void tell(struct call *call)
 		message->public.from = call->to;
 	}
 	message->public.outcome = call->asked;
+	if (call->waiter)
+		return;
 	ripc__service_enqueue(call->service, message);
 	if (call->answer)
 		ripc__call_free(call);
+	else
+		list_append(&context_of(call)->told_calls, &call->node);
 }
 
 static void conclude(struct call *call)
@@ -96,19 +101,26 @@ static void conclude(struct call *call)
 		ctx->stats.calls_failed++;
 	call->state = CALL_ENDED;
 	ctx->changed = true;
-	if (!call->waiter)
-		tell(call);
+	tell(call);
 }
 
 void ripc__call_told(struct message *message)
 {
-	ripc__call_free(list_entry(message, struct call, failure));
+	struct call *call = list_entry(message, struct call, failure);
+
+	list_remove(&call->node);
+	ripc__call_free(call);
+}
+
+static struct lent *lent_of(const struct call *call)
+{
+	return call->n_returns ? ripc__lent_by_id(call->service, call->id) : NULL;
 }
 
 /* Nothing lands in the return buffers any more. */
-static bool returns_are_free(struct call *call)
+static bool returns_are_free(const struct call *call)
 {
-	struct lent *lent = call->n_returns ? ripc__lent_by_id(call->service, call->id) : NULL;
+	struct lent *lent = lent_of(call);
 
 	if (!lent)
 		return true;
@@ -161,6 +173,15 @@ static void outgoing_end(struct call *call)
 		ripc__outgoing_cancel(call->outgoing, -ECANCELED);
 }
 
+/* An answer that is still coming is too late. */
+static void answer_stop(const struct call *call)
+{
+	struct lent *lent = lent_of(call);
+
+	if (lent)
+		ripc__incoming_stop(context_of(call), lent);
+}
+
 /* ---- asking ------------------------------------------------------------------------------ */
 
 static struct ripc_send request_of(const struct call *call)
@@ -188,11 +209,21 @@ static int identify(struct call *call, const struct ripc_send *request)
 
 	if (error)
 		return error;
-	id = id ? id : ripc__nonce(ctx);
+	if (id)
+		ripc__lent_by_id(call->service, id)->of_call = true;
+	else
+		id = ripc__nonce(ctx);
 	if (call->id)
 		ripc__map_remove(&ctx->calls, call->id);
 	call->id = id;
 	return ripc__map_put(&ctx->calls, id, call);
+}
+
+/* What became of the question, of all times that it was asked. */
+static void learn(struct call *call, enum ripc_outcome outcome)
+{
+	if (outcome == RIPC_DELIVERED || call->asked == RIPC_NOT_DELIVERED)
+		call->asked = outcome;
 }
 
 static void asked(struct call *call, struct partner *partner)
@@ -203,12 +234,14 @@ static void asked(struct call *call, struct partner *partner)
 	call->heard_us = context_of(call)->now_us;
 }
 
-/* How long an answer to a short may take before it is taken to be lost. */
+/* How long an answer to a short may take before it is taken to be lost: as long as is left then. */
 static uint64_t patience_us(const struct call *call)
 {
 	uint64_t rto_us = ripc__peer_rto(context_of(call), call->partner->peer);
+	uint64_t us = 2 * rto_us > SHORT_US ? 2 * rto_us : SHORT_US;
+	uint64_t half_us = (call->deadline_us - context_of(call)->now_us) / 2;
 
-	return 2 * rto_us > SHORT_US ? 2 * rto_us : SHORT_US;
+	return us < half_us ? us : half_us;
 }
 
 /* One that may be carried out twice, to a partner that is ready. False: it does not go so. */
@@ -228,7 +261,7 @@ static bool ask_shortly(struct call *call, const struct ripc_send *request)
 		return false;
 	asked(call, partner);
 	call->by_short = true;
-	call->asked = RIPC_UNKNOWN;
+	learn(call, RIPC_UNKNOWN);
 	timer_set(call, context_of(call)->now_us + patience_us(call));
 	return true;
 }
@@ -271,12 +304,12 @@ static int ask(struct call *call, bool sums)
 	return ask_at_length(call, &request, sums);
 }
 
-/* Certainly nobody has it. That nobody has the ID is not less true when there is no time to ask. */
+/* This time nobody got it; why counts if nobody did before. That nobody has the ID is not less true
+ * when there is no time to ask. */
 static void ask_failed(struct call *call, int error)
 {
-	if (error != -ETIMEDOUT || call->status != -ENOENT)
+	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))
 		call->status = error;
-	call->asked = RIPC_NOT_DELIVERED;
 	call->state = CALL_ENDING;
 	call->again = may_pass(error);
 	end_when_free(call);
@@ -310,7 +343,7 @@ static void ask_for_sure(struct call *call)
 static void lost(struct call *call)
 {
 	partner_leave(call);
-	if (!(call->flags & RIPC_IDEMPOTENT)) {
+	if (!(call->flags & RIPC_IDEMPOTENT) || call->to_incarnation) {
 		end(call, -ECONNRESET);
 		return;
 	}
@@ -329,13 +362,20 @@ static uint64_t last_word_us(const struct call *call)
 	return silent_us < ctx->now_us - call->heard_us ? ctx->now_us - silent_us : call->heard_us;
 }
 
-/* Once a second, for all calls. */
+/* After so much silence a partner is asked whether it is there: often enough that one loss does not
+ * make it silent for too long. */
+static uint64_t there_us(const struct ripc_context *ctx)
+{
+	return ripc__wait_bound(ctx, THERE_US);
+}
+
+/* Once, for all calls. */
 static void ask_whether_there(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet packet;
 
-	if ((uint32_t)(ctx->now_us >> 10) - partner->peer->sounded < THERE_US >> 11)
+	if ((uint32_t)(ctx->now_us >> 10) - partner->peer->sounded < there_us(ctx) >> 11)
 		return;
 	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
 	wire_clear(&packet);
@@ -359,9 +399,9 @@ static void watch(struct call *call)
 		lost(call);
 		return;
 	}
-	if (ctx->now_us - call->heard_us >= THERE_US)
+	if (ctx->now_us - call->heard_us >= there_us(ctx))
 		ask_whether_there(call->partner);
-	timer_set(call, ctx->now_us + THERE_US);
+	timer_set(call, ctx->now_us + there_us(ctx));
 }
 
 static void fire(void *owner, struct ripc__timer *timer)
@@ -372,6 +412,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 	if (call->state == CALL_ENDING) {
 		if (call->outgoing)
 			outgoing_end(call);
+		if (!call->again || ctx->now_us >= call->deadline_us)
+			answer_stop(call);
 		if (!call->timer.index) /* else the question has ended with that */
 			end_when_free(call);
 	} else if (ctx->now_us >= call->deadline_us) {
@@ -383,6 +425,19 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 }
 
+/* Of those that claim to be this incarnation, the one to which the question went. */
+static struct partner *asked_of(const struct call *call, uint64_t incarnation)
+{
+	struct partner *partner;
+
+	for (uint32_t place = 0; (partner = ripc__pair_at(context_of(call),
+			call->service->incarnation, incarnation, place)); place++) {
+		if (partner->resolved && !partner->dead && partner->id == call->to)
+			return partner;
+	}
+	return NULL;
+}
+
 void ripc__question_ended(struct outgoing *outgoing)
 {
 	struct call *call = outgoing->asked_by;
@@ -390,6 +445,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 
 	call->outgoing = NULL;
 	outgoing->asked_by = NULL;
+	learn(call, outgoing->outcome);
 	if (!call->service) { /* closed: only its caller is left */
 		call->state = CALL_ENDED;
 		context_of(call)->changed = true;
@@ -400,12 +456,10 @@ void ripc__question_ended(struct outgoing *outgoing)
 			timer_set(call, context_of(call)->now_us);
 		return;
 	}
-	call->asked = outgoing->outcome;
-	partner = ripc__pair_at(context_of(call), call->service->incarnation,
-		outgoing->to_incarnation, 0);
-	if (outgoing->outcome == RIPC_DELIVERED && partner && !partner->dead) {
+	partner = asked_of(call, outgoing->to_incarnation);
+	if (outgoing->outcome == RIPC_DELIVERED && partner) {
 		asked(call, partner);
-		timer_set(call, context_of(call)->now_us + THERE_US);
+		timer_set(call, context_of(call)->now_us + there_us(context_of(call)));
 	} else if (outgoing->outcome == RIPC_NOT_DELIVERED) {
 		ask_failed(call, outgoing->status);
 	} else {
@@ -421,12 +475,14 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 
 	message->public.reply = 0;
 	if (!call || call->service != partner->service || call->to != partner->id ||
-			call->state == CALL_ENDING ||
+			(call->state == CALL_ENDING && !call->again) ||
 			(call->to_incarnation && call->to_incarnation != partner->incarnation)) {
 		ctx->stats.answers_late++;
 		ripc__message_free(message);
 		return;
 	}
+	if (partner->resolved)
+		message->public.sender = RIPC_SENDER_RESOLVED;
 	call->answer = message;
 	call->asked = RIPC_DELIVERED;
 	asking = call->outgoing;
@@ -487,6 +543,7 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_question *r
 	}
 	call->waiter = waiter;
 	call->asked = RIPC_NOT_DELIVERED;
+	call->status = -ETIMEDOUT;
 	call->deadline_us = ctx->now_us + timeout_ms * 1000;
 	enter(call);
 	*call_out = call;
@@ -506,9 +563,8 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_question *r
 
 static void cancel(struct call *call)
 {
-	if (call->state == CALL_ENDING)
-		return;
-	end(call, -ECANCELED);
+	if (call->state != CALL_ENDING || call->again)
+		end(call, -ECANCELED);
 }
 
 bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)

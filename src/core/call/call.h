@@ -29,7 +29,7 @@ enum call_state {
 
 /* A question from when it is asked until its answer, or the want of one, is told. */
 struct call {
-	struct list node;          /* service->calls */
+	struct list node;          /* service->calls; ctx->told_calls */
 	struct ripc__timer timer;
 	struct message failure;    /* what is told where no answer comes */
 	struct message *answer;    /* NULL: none has come */

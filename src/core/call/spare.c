@@ -68,8 +68,10 @@ void ripc__call_free(struct call *call)
 	ctx->n_spare_calls++;
 }
 
-void ripc__spare_calls_free(struct ripc_context *ctx)
+void ripc__calls_free(struct ripc_context *ctx)
 {
+	while (!list_empty(&ctx->told_calls))
+		ripc__call_told(&list_entry(ctx->told_calls.next, struct call, node)->failure);
 	while (!list_empty(&ctx->spare_calls))
 		free(list_entry(list_pop(&ctx->spare_calls), struct call, node));
 	ctx->n_spare_calls = 0;

@@ -11,6 +11,7 @@ struct ripc_service;
 /* What the application says of it, and nothing else yet. NULL: no memory. */
 struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_question *request);
 void ripc__call_free(struct call *call);
-void ripc__spare_calls_free(struct ripc_context *ctx);
+/* All that are left, the context being closed. */
+void ripc__calls_free(struct ripc_context *ctx);
 
 #endif

@@ -33,7 +33,7 @@
 
 struct watch {
 	struct message message;
-	struct list node;          /* service->watches */
+	struct list node;          /* service->watches; ctx->watching.left */
 	struct ripc_service *service; /* NULL: ended, and the application has the message */
 	struct partner *partner;   /* a holder; NULL: none is known */
 	uint64_t id;
@@ -71,6 +71,7 @@ void ripc__watch_told(struct message *message)
 
 	message->queued = false;
 	if (!watch->service) {
+		list_remove(&watch->node);
 		free(watch);
 		return;
 	}
@@ -297,6 +298,8 @@ static void end(struct watch *watch)
 	watch->service = NULL;
 	if (waits || !watch->message.queued)
 		free(watch);
+	else
+		list_append(&service->ctx->watching.left, &watch->node);
 }
 
 int ripc__watch_end(struct ripc_service *service, uint64_t id)
@@ -314,4 +317,10 @@ void ripc__watches_end(struct ripc_service *service)
 	while (!list_empty(&service->watches))
 		end(list_entry(service->watches.next, struct watch, node));
 	ripc__map_free(&service->watched);
+}
+
+void ripc__watches_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->watching.left))
+		free(list_entry(list_pop(&ctx->watching.left), struct watch, node));
 }

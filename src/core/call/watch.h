@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/list.h"
 #include "util/timers.h"
 
 struct message;
@@ -17,6 +18,7 @@ struct ripc_service;
 struct watching {
 	struct ripc__timer timer; /* runs while there is a watch */
 	uint32_t n;
+	struct list left;         /* ended, and the application has their messages */
 };
 
 /* See ripc_watch(). */
@@ -24,6 +26,8 @@ int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie
 int ripc__watch_end(struct ripc_service *service, uint64_t id);
 /* The service is closed. */
 void ripc__watches_end(struct ripc_service *service);
+/* The context is closed. */
+void ripc__watches_free(struct ripc_context *ctx);
 
 /* What other rooms tell. The partner can be sent to. */
 void ripc__watch_ready(struct partner *partner);

@@ -6,6 +6,8 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
+#include "core/partner/partner.h"
+#include "core/wire/wire.h"
 #include "lent.h"
 #include "returns.h"
 #include "util/list.h"
@@ -47,15 +49,13 @@ struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id)
 	return NULL;
 }
 
-struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from)
+struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet)
 {
-	list_for_each(node, &service->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
+	struct lent *lent = packet->replies ?
+		ripc__lent_by_id(partner->service, packet->replies) : NULL;
 
-		if (lent->id == id && lent->to == from && !lent->in_use && !lent->cancelled)
-			return lent;
-	}
-	return NULL;
+	return lent && lent->to == partner->id && !lent->in_use && !lent->cancelled &&
+		lent->of_call == wire_is_answer(packet) ? lent : NULL;
 }
 
 void ripc__lent_free(struct lent *lent)

@@ -10,14 +10,17 @@
 #include "util/list.h"
 
 struct device;
+struct partner;
 struct permit;
 struct ripc_send;
 struct ripc_service;
+struct wire_packet;
 
 /* Return buffers lent to a partner for one answer. */
 struct lent {
 	struct list node; /* service->lent */
 	uint64_t id, to, cookie;
+	bool of_call;     /* by a question: its answer lands here, and nothing else */
 	bool in_use;
 	bool cancelled;   /* taken back as soon as it is not in use */
 	struct permit *permit; /* the partner can write; NULL: nobody can */
@@ -30,8 +33,8 @@ struct lent {
 
 /* The loan of this ID, in use or not; NULL: none. The newest is found first. */
 struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
-/* The same, if its partner, from, may fill it now. */
-struct lent *ripc__lent_find(struct ripc_service *service, uint64_t id, uint64_t from);
+/* The loan that this message of the partner's answers, if the message may fill it now. */
+struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
 

@@ -19,9 +19,9 @@
 #include "util/list.h"
 #include "windows.h"
 
-static struct window *window_for(struct ripc_service *service, size_t len)
+static struct window *window_for(struct list *windows, size_t len)
 {
-	list_for_each(node, &service->windows) {
+	list_for_each(node, windows) {
 		struct window *window = list_entry(node, struct window, node);
 
 		if (window->mem.iov_len >= len && !window->cancelled)
@@ -63,10 +63,12 @@ void ripc__places_release(struct ripc_service *service, struct message *message)
 	release(service, message, message->public.n_items);
 }
 
-/* While a message is being received, a window's place holds the window itself as its cookie. */
-static int place_find(struct ripc_service *service, struct lent *lent, uint32_t i, uint64_t from,
-		struct ripc_buffer *place)
+/* While a message is being received, a window's place holds the window itself as its cookie.
+ * windows: NULL: none is for it. */
+static int place_find(const struct message *message, struct list *windows, struct lent *lent,
+		uint32_t i, uint64_t from)
 {
+	struct ripc_buffer *place = (struct ripc_buffer *)&message->public.places[i];
 	size_t len = place->mem.iov_len;
 	struct window *window;
 
@@ -75,7 +77,7 @@ static int place_find(struct ripc_service *service, struct lent *lent, uint32_t 
 		place->place = RIPC_IN_RETURN;
 		return 0;
 	}
-	window = window_for(service, len);
+	window = windows ? window_for(windows, len) : NULL;
 	if (window) {
 		list_remove(&window->node);
 		*place = (struct ripc_buffer){.mem = window->mem, .place = RIPC_IN_WINDOW,
@@ -83,7 +85,7 @@ static int place_find(struct ripc_service *service, struct lent *lent, uint32_t 
 		return 0;
 	}
 	place->place = RIPC_IN_POOL;
-	return ripc__pool_promise(service->ctx->pool, len, from, &place->mem.iov_base);
+	return ripc__pool_promise(message->ctx->pool, len, from, &place->mem.iov_base);
 }
 
 /* Who sends it, for the pool. */
@@ -102,6 +104,8 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 		struct lent *lent)
 {
 	struct ripc_service *service = partner->service;
+	/* A call may end before its answer comes: then nobody would get the windows back. */
+	struct list *windows = wire_is_answer(packet) ? NULL : &service->windows;
 	uint32_t n = packet->announce.n_items;
 	struct message *message = ripc__message_alloc(service->ctx, n, true);
 	struct ripc_buffer *places;
@@ -118,7 +122,7 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 		uint64_t len = wire_item_len(packet, i);
 
 		places[i].mem.iov_len = len;
-		if (place_find(service, lent, i, from, &places[i])) {
+		if (place_find(message, windows, lent, i, from)) {
 			release(service, message, i);
 			return NULL;
 		}

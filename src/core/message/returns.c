@@ -245,8 +245,7 @@ static void park(struct permit *permit, const struct partner *partner,
 
 bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *packet)
 {
-	struct lent *lent = packet->replies ?
-		ripc__lent_find(partner->service, packet->replies, partner->id) : NULL;
+	struct lent *lent = ripc__lent_for(partner, packet);
 	bool is_done = packet->h.type == WIRE_ANNOUNCE &&
 		packet->announce.keys == WIRE_KEYS_WRITTEN;
 
@@ -351,7 +350,7 @@ static bool is_right(const struct partner *partner, const struct message *messag
 struct message *ripc__written_message(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct lent *lent = ripc__lent_find(partner->service, packet->replies, partner->id);
+	struct lent *lent = ripc__lent_for(partner, packet);
 	struct message *message;
 
 	if (!lent || lent->permit || !fits(partner, lent, packet))

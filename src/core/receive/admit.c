@@ -40,7 +40,7 @@ int ripc__admit(const struct ripc_service *service, const struct wire_packet *pa
 	const struct ripc_context *ctx = service->ctx;
 	uint64_t most = ctx->cfg.message_max_bytes;
 
-	if (service->draining && packet->call.kind <= WIRE_CALL_ASKS)
+	if (service->draining && !wire_is_answer(packet))
 		return -ESHUTDOWN;
 	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
 			packet->announce.total >> 10 > LARGE_MAX ||
@@ -62,7 +62,8 @@ bool ripc__is_whole(const struct partner *partner, const struct wire_packet *pac
  */
 bool ripc__over_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	if (!ripc__queue_has_room(partner))
+	/* An answer has its place with who has asked. */
+	if (!wire_is_answer(packet) && !ripc__queue_has_room(partner))
 		return true;
 	if (ripc__is_whole(partner, packet))
 		return ripc__share_left(partner, SHARE_SMALL) < ripc__whole_bytes(packet);

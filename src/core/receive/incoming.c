@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages that are being received: made, refused, forgotten. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "admit.h"
@@ -79,6 +80,24 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 		ripc__ack_queue(partner, number, status);
 }
 
+void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
+{
+	if (!lent->in_use)
+		return;
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		list_for_each(in, &partner->incoming) {
+			struct incoming *incoming = list_entry(in, struct incoming, node);
+
+			if (incoming->lent != lent)
+				continue;
+			ripc__incoming_refuse(incoming, -ECANCELED, true);
+			return;
+		}
+	}
+}
+
 struct incoming *ripc__incoming_alloc(struct partner *partner,
 		const struct wire_packet *packet, struct message *message,
 		void (*fire)(void *owner, struct ripc__timer *timer))
@@ -91,8 +110,8 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 		return NULL;
 	if (ripc__timer_admit(ctx))
 		goto err_free;
-	if (packet->replies && !message)
-		incoming->lent = ripc__lent_find(service, packet->replies, partner->id);
+	if (!message)
+		incoming->lent = ripc__lent_for(partner, packet);
 	incoming->settled = message;
 	incoming->message = message ? message :
 		ripc__places_find(partner, packet, incoming->lent);

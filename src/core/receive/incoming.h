@@ -14,8 +14,8 @@ struct lent;
 struct message;
 struct partner;
 struct reading;
+struct ripc_context;
 struct wire_packet;
-
 
 /* A range of an incoming message that arrived before what precedes it. */
 struct piece {
@@ -72,6 +72,8 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 		void (*fire)(void *owner, struct ripc__timer *timer));
 /* Ends the message undelivered and remembers the refusal; tell: the sender hears of it. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
+/* The same of the one that comes into these return buffers, if there is one: they are taken back. */
+void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
 /* NULL: no message of that number is being received. */
 struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);

@@ -85,8 +85,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
 	struct ripc_service *service = partner->service;
-	struct lent *lent = packet->replies ?
-		ripc__lent_find(service, packet->replies, partner->id) : NULL;
+	struct lent *lent = ripc__lent_for(partner, packet);
 
 	if (lent)
 		message = into_returns(message, lent);
@@ -104,7 +103,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 /* Is it an answer that must wait, as its return buffers are still open to its sender? */
 static bool may_land(struct partner *partner, const struct wire_packet *packet)
 {
-	const struct lent *lent = ripc__lent_find(partner->service, packet->replies, partner->id);
+	const struct lent *lent = ripc__lent_for(partner, packet);
 
 	if (!lent || !lent->permit)
 		return true;
@@ -168,7 +167,7 @@ void ripc__short_plain(struct partner *partner, const struct wire_packet *packet
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
 {
 	/* An answer has its place: its asker keeps one. */
-	bool is_answer = packet->call.kind > WIRE_CALL_ASKS;
+	bool is_answer = wire_is_answer(packet);
 	struct message *message;
 
 	if ((!is_answer && !has_room(partner)) || !has_share(partner, packet)) {

@@ -425,6 +425,8 @@ int ripc__short_call(struct partner *partner, const struct ripc_send *request, u
 		error = -EMSGSIZE;
 	if (error)
 		return error;
+	if (request->reply_to)
+		ripc__offer_drop(partner, request->reply_to);
 	ripc__partner_touch(partner);
 	error = send_ready(partner, request, (uint32_t)total, lends, call);
 	if (!error)

@@ -192,6 +192,12 @@ static inline void wire_clear(struct wire_packet *packet)
 	memset(packet, 0, offsetof(struct wire_packet, pull));
 }
 
+/* Is it the answer to a call, or an error instead? */
+static inline bool wire_is_answer(const struct wire_packet *packet)
+{
+	return packet->call.kind > WIRE_CALL_ASKS;
+}
+
 /* Number of the ordered message that must be handed out before this one; 0: none. */
 static inline uint64_t wire_previous(const struct wire_packet *packet)
 {

@@ -6,12 +6,15 @@
  */
 #include <sys/wait.h>
 
+#include "../../../util/heap.h"
 #include "api.h"
 #include "ripc/call.h"
 
 #define BIG      (3u << 20)
 #define MANY     300u
 #define SOON_MS  150 /* a deadline that is missed on purpose */
+#define UNREAD   4200u /* answers: more than a service's queue has room for */
+#define KEPT     100u  /* failures that are not freed */
 
 static const char *backends[8] = {"udp", "shm"};
 static uint32_t n_backends = 2;
@@ -102,6 +105,9 @@ static void check_echo(const struct side *client, const struct ripc_question *ca
 	ck_assert_int_eq(ripc_call(client->svc, call, &answer, &asked), 0);
 	ck_assert_int_eq(asked, RIPC_DELIVERED);
 	ck_assert_int_eq(answer->kind, RIPC_ANSWER);
+	ck_assert_int_eq(answer->outcome, RIPC_DELIVERED);
+	ck_assert_int_eq(answer->sender, RIPC_SENDER_RESOLVED);
+	ck_assert_uint_eq(answer->answers, call->cookie);
 	ck_assert_uint_eq(answer->from, call->to);
 	ck_assert_uint_eq(answer->n_items, call->n_items);
 	for (uint32_t i = 0; i < answer->n_items; i++) {
@@ -124,6 +130,7 @@ START_TEST(call__answered)
 	server_start(&server, pair.b.svc);
 	for (uint32_t n = 1; n <= 3; n++) {
 		call = call_to(pair.b.id, items, n, _i);
+		call.cookie = n;
 		for (int times = 0; times < 20; times++)
 			check_echo(&pair.a, &call);
 	}
@@ -389,6 +396,130 @@ START_TEST(call__server_closes)
 }
 END_TEST
 
+/* The only one that may answer: nobody comes after it. */
+START_TEST(call__this_incarnation_closes)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_msg *answer;
+	struct ripc_question call;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	acquaint(&pair.a, &pair.b);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.to_incarnation = ripc_service_incarnation(pair.b.svc);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_QUESTION));
+	side_close(&pair.b);
+	answer = take(pair.a.svc, RIPC_ANSWER);
+	ck_assert_int_eq(answer->status, -ECONNRESET);
+	ck_assert_int_ne(answer->outcome, RIPC_NOT_DELIVERED);
+	ripc_msg_free(answer);
+	ck_assert_uint_eq(stats_of(pair.a.ctx).calls_repeated, 0);
+	side_close(&pair.a);
+}
+END_TEST
+
+/* ---- what became of the question --------------------------------------------------------- */
+
+/* B lives only as long as somebody turns its handle. */
+static void both_open_slowly(struct pair *pair, int i)
+{
+	struct ripc_config cfg = config_of(i, 0), slow = config_of(i, RIPC_NO_THREAD);
+	struct pump pump;
+
+	side_open_as(&pair->a, &cfg, 0);
+	side_open_as(&pair->b, &slow, 0);
+	pump_start(&pump, pair->b.ctx);
+	acquaint(&pair->a, &pair->b);
+	pump_stop(&pump);
+}
+
+static void poll_until_asked(const struct side *server)
+{
+	struct ripc_msg *msg;
+
+	while (ripc_receive(server->svc, 0, &msg))
+		ripc_poll(server->ctx);
+	ck_assert_int_eq(msg->kind, RIPC_QUESTION);
+	ripc_msg_free(msg);
+}
+
+/* The question has arrived, which its asker learns only after it has called it off. */
+START_TEST(cancel__of_what_was_delivered)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_question call;
+	struct ripc_msg *answer;
+	struct pair pair;
+
+	both_open_slowly(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.cookie = 4;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 4), 0);
+	poll_until_asked(&pair.b);
+	while (ripc_receive(pair.a.svc, 0, &answer))
+		ripc_poll(pair.b.ctx);
+	ck_assert_int_eq(answer->kind, RIPC_ANSWER);
+	ck_assert_int_eq(answer->status, -ECANCELED);
+	/* Nobody says that a short came. */
+	ck_assert_int_eq(answer->outcome, _i % 2 ? RIPC_UNKNOWN : RIPC_DELIVERED);
+	ripc_msg_free(answer);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Somebody had the question, though nobody has it when it is asked again. */
+START_TEST(call__asked_again_in_vain)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_question call;
+	struct ripc_msg *answer;
+	struct pair pair;
+
+	both_open_slowly(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, 1);
+	call.timeout_ms = 500;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	poll_until_asked(&pair.b);
+	side_close(&pair.b);
+	answer = take(pair.a.svc, RIPC_ANSWER);
+	ck_assert_int_eq(answer->status, -ECONNRESET);
+	ck_assert_int_ne(answer->outcome, RIPC_NOT_DELIVERED);
+	ck_assert_uint_ge(stats_of(pair.a.ctx).calls_repeated, 1);
+	ripc_msg_free(answer);
+	side_close(&pair.a);
+}
+END_TEST
+
+static void *close_soon(void *arg)
+{
+	usleep(50000);
+	ripc_service_close(arg);
+	return NULL;
+}
+
+/* It may have arrived. */
+START_TEST(service_close__while_it_asks)
+{
+	const struct iovec ask = item("?", 1);
+	enum ripc_outcome asked = 0;
+	struct ripc_question call;
+	struct ripc_msg *answer;
+	struct pair pair;
+	pthread_t closer;
+
+	both_open_slowly(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	ck_assert_int_eq(pthread_create(&closer, NULL, close_soon, pair.a.svc), 0);
+	ck_assert_int_eq(ripc_call(pair.a.svc, &call, &answer, &asked), -ECANCELED);
+	ck_assert_int_eq(asked, RIPC_UNKNOWN);
+	pthread_join(closer, NULL);
+	pair_close(&pair);
+}
+END_TEST
+
 /* ---- many, out of order, called off ------------------------------------------------------ */
 
 /* Beside notices that say when to try again. */
@@ -493,13 +624,6 @@ START_TEST(cancel__of_calls)
 }
 END_TEST
 
-static void *close_soon(void *arg)
-{
-	usleep(50000);
-	ripc_service_close(arg);
-	return NULL;
-}
-
 START_TEST(service_close__ends_calls)
 {
 	const struct iovec ask = item("?", 1);
@@ -540,6 +664,138 @@ START_TEST(reply__to_who_is_gone)
 	ck_assert_uint_lt(clock_ms() - began_ms, 5000); /* it does not wait at all */
 	ripc_msg_free(question);
 	side_close(&pair.b);
+}
+END_TEST
+
+/* Only the answer lands where an answer is to land, and the call waits for it. */
+START_TEST(sendmsg__in_place_of_a_reply)
+{
+	char *place = calloc(1, BIG), *big = filled(BIG, 7);
+	const struct ripc_buffer returns = {.mem = {place, BIG}, .cookie = 8};
+	const struct iovec ask = item("?", 1);
+	struct iovec sent = item(big, _i < 2 ? BIG : 100);
+	struct ripc_msg *question, *msg;
+	struct ripc_question call;
+	struct ripc_send send = {.size = sizeof(send), .items = &sent, .n_items = 1,
+		.flags = RIPC_SEND_LONG, .timeout_ms = PATIENCE_MS};
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.returns = &returns;
+	call.n_returns = 1;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	question = take(pair.b.svc, RIPC_QUESTION);
+	send.to = question->from;
+	send.reply_to = question->reply;
+	ck_assert_int_eq(ripc_sendmsg(pair.b.svc, &send, NULL), 0);
+	msg = take(pair.a.svc, RIPC_LONG);
+	ck_assert(!msg->places || msg->places[0].place == RIPC_IN_POOL);
+	ck_assert_int_eq(place[BIG - 1] | place[1], 0);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &sent, 1, 0), 0);
+	msg = take(pair.a.svc, RIPC_ANSWER);
+	ck_assert_int_eq(msg->status, 0);
+	check_filled(msg->items[0].iov_base, sent.iov_len, 7);
+	ripc_msg_free(msg);
+	ripc_msg_free(question);
+	pair_close(&pair);
+	free(place);
+	free(big);
+}
+END_TEST
+
+/* An answer that nobody waits for would take the window along. */
+START_TEST(window__is_not_for_answers)
+{
+	char *big = filled(BIG, 7), *window = malloc(BIG);
+	const struct iovec mem = {window, BIG}, ask = item("?", 1), long_item = item(big, BIG);
+	struct ripc_msg *question, *answer;
+	struct ripc_question call;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	ck_assert_int_eq(ripc_window_post(pair.a.svc, &mem, 6), 0);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.cookie = 5;
+	for (uint32_t n = 0; n < 2; n++) {
+		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+		question = take(pair.b.svc, RIPC_QUESTION);
+		if (n)
+			ck_assert_int_eq(ripc_cancel(pair.a.svc, 5), 0);
+		ck_assert_int_eq(ripc_reply(pair.b.svc, question, &long_item, 1, 0), 0);
+		ripc_msg_free(question);
+		answer = take(pair.a.svc, RIPC_ANSWER);
+		ck_assert_int_eq(answer->status, n ? -ECANCELED : 0);
+		ck_assert_ptr_null(answer->places);
+		ripc_msg_free(answer);
+	}
+	while (stats_of(pair.a.ctx).answers_late == 0)
+		usleep(1000);
+	ck_assert_int_eq(ripc_window_cancel(pair.a.svc, 6), 0);
+	pair_close(&pair);
+	free(window);
+	free(big);
+}
+END_TEST
+
+/* What nobody takes does not keep an answer from the one that waits for it. */
+START_TEST(call__beside_a_full_queue)
+{
+	char *big = filled(BIG, 7);
+	const struct iovec ask = item("?", 1), long_item = item(big, BIG);
+	struct ripc_question call;
+	struct server server;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	server_start(&server, pair.b.svc);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	for (uint32_t n = 0; n < UNREAD;) {
+		int error = ripc_call_start(pair.a.svc, &call);
+
+		ck_assert(error == 0 || error == -EAGAIN);
+		n += error == 0;
+		if (error)
+			usleep(1000);
+	}
+	while (stats_of(pair.a.ctx).calls_open)
+		usleep(1000);
+	call.items = &long_item;
+	check_echo(&pair.a, &call);
+	server_stop(&server, &pair.a);
+	pair_close(&pair);
+	free(big);
+}
+END_TEST
+
+static size_t open_and_close(int i)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_question call = call_to(NOBODY + 400 + (uint64_t)i, &ask, 1, i);
+	struct ripc_config cfg = config_of(i, 0);
+	struct ripc_msg *answer;
+	struct side side;
+
+	side_open_as(&side, &cfg, 0);
+	call.timeout_ms = 1;
+	for (uint32_t n = 0; n < KEPT; n++) {
+		ck_assert_int_eq(ripc_call_start(side.svc, &call), 0);
+		answer = take(side.svc, RIPC_ANSWER);
+		ck_assert_int_lt(answer->status, 0);
+	}
+	side_close(&side);
+	return heap_bytes();
+}
+
+/* Messages that were not freed go with the context. */
+START_TEST(close__with_failures_kept)
+{
+	size_t before;
+
+	(void)open_and_close(_i); /* what is taken once and for all */
+	before = open_and_close(_i);
+	ck_assert_uint_lt(open_and_close(_i), before + KEPT * sizeof(struct ripc_msg));
 }
 END_TEST
 
@@ -620,8 +876,12 @@ int main(void)
 		call__answered, call__answered_into_return_buffers, call__answered_with_an_error,
 		call__nobody_there, call__somebody_comes_in_time, call__server_says_nothing,
 		call__server_is_killed, call__successor_answers, call__server_closes,
+		call__this_incarnation_closes, cancel__of_what_was_delivered,
+		call__asked_again_in_vain, service_close__while_it_asks,
 		call_start__answered_in_any_order, cancel__of_calls, service_close__ends_calls,
-		reply__to_who_is_gone, reply__given, call__bad_arguments,
+		reply__to_who_is_gone, sendmsg__in_place_of_a_reply,
+		window__is_not_for_answers, call__beside_a_full_queue, close__with_failures_kept,
+		reply__given, call__bad_arguments,
 	};
 	TCase *tcase = tcase_create("call");
 

@@ -2,10 +2,12 @@
 /* Watching: what is told when a holder comes, goes, dies, or is replaced, by each network. */
 #include <sys/wait.h>
 
+#include "../../../util/heap.h"
 #include "api.h"
 #include "ripc/call.h"
 
 #define COOKIE 42u
+#define KEPT   50u /* notices that are not freed */
 
 static const char *const backends[] = {"udp", "shm"};
 
@@ -240,6 +242,29 @@ START_TEST(wait__bad_arguments)
 }
 END_TEST
 
+static size_t open_and_close(int i)
+{
+	set_up(i);
+	for (uint32_t n = 0; n < KEPT; n++)
+		ck_assert_int_eq(ripc_watch(watcher.svc, id_of(i) + 100 + n, COOKIE), 0);
+	for (uint32_t n = 0; n < KEPT; n++)
+		(void)take(watcher.svc, RIPC_NOTICE);
+	ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(i) + 100), 0);
+	side_close(&watcher);
+	return heap_bytes();
+}
+
+/* Messages that were not freed go with the context. */
+START_TEST(close__with_notices_kept)
+{
+	size_t before;
+
+	(void)open_and_close(_i); /* what is taken once and for all */
+	before = open_and_close(_i);
+	ck_assert_uint_lt(open_and_close(_i), before + KEPT * sizeof(struct ripc_msg));
+}
+END_TEST
+
 START_TEST(watch__bad_arguments)
 {
 	set_up(_i);
@@ -257,7 +282,7 @@ int main(void)
 		{ watch__comes_and_goes, 2 }, { watch__is_there_already, 2 },
 		{ watch__is_killed, 2 }, { watch__is_replaced, 2 }, { watch__newest_only, 2 },
 		{ unwatch__with_what_was_told, 2 }, { watch__bad_arguments, 2 },
-		{ await__somebody_comes, 2 }, { wait__bad_arguments, 2 }, { NULL, 0 },
+		{ close__with_notices_kept, 2 }, { await__somebody_comes, 2 }, { wait__bad_arguments, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("watch", loops);
