@@ -333,7 +333,8 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 	}
 	sim_trace(world, "service %llu got %s %llx from %llu", (unsigned long long)service->id,
 			msg->kind == RIPC_SHORT ? "short" : msg->kind == RIPC_LONG ? "long" :
-			"question", (unsigned long long)sim_number_of(msg), (unsigned long long)msg->from);
+			"question", (unsigned long long)sim_number_of(msg),
+			(unsigned long long)msg->from);
 	model_received(world->model, world->now_us, service->incarnation, msg);
 	if (sim_failed(world))
 		return;

@@ -197,7 +197,8 @@ static void report_failure(const struct options *options, uint64_t seed,
 			"--verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
 			text, (unsigned long long)seed, options->shorts, options->longs,
-			options->calls, options->native ? " --native" : options->store ? " --store" : "",
+			options->calls,
+			options->native ? " --native" : options->store ? " --store" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }

@@ -29,7 +29,7 @@ static void taken(uint64_t number, uint64_t by, uint32_t flags)
 	take(&m, by);
 }
 
-/* The number of an answer of so many bytes, or, error not 0, of an error; what the call returned. */
+/* The number of an answer of so many bytes, or of an error (not 0), which the call returned. */
 static uint64_t tried(uint64_t number, uint64_t by, uint64_t len, int error, int status)
 {
 	struct model_send send = {.from = by, .to = A_ID, .to_incarnation = A, .len = len,

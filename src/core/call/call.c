@@ -561,12 +561,6 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_question *r
 	return error;
 }
 
-static void cancel(struct call *call)
-{
-	if (call->state != CALL_ENDING || call->again)
-		end(call, -ECANCELED);
-}
-
 bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
 {
 	bool any = false;
@@ -577,7 +571,8 @@ bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
 		if (call->cookie != cookie)
 			continue;
 		any = true;
-		cancel(call);
+		if (call->state != CALL_ENDING || call->again)
+			end(call, -ECANCELED);
 	}
 	return any;
 }

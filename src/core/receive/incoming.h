@@ -72,7 +72,7 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 		void (*fire)(void *owner, struct ripc__timer *timer));
 /* Ends the message undelivered and remembers the refusal; tell: the sender hears of it. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
-/* The same of the one that comes into these return buffers, if there is one: they are taken back. */
+/* The same of the one, if any, that comes into these return buffers: they are taken back. */
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
 /* NULL: no message of that number is being received. */

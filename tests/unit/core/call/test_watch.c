@@ -257,10 +257,11 @@ static size_t open_and_close(int i)
 /* Messages that were not freed go with the context. */
 START_TEST(close__with_notices_kept)
 {
-	size_t before;
+	size_t before = 0;
 
-	(void)open_and_close(_i); /* what is taken once and for all */
-	before = open_and_close(_i);
+	/* The allocator keeps a little more of each of the first contexts. */
+	for (int times = 0; times < 12; times++)
+		before = open_and_close(_i);
 	ck_assert_uint_lt(open_and_close(_i), before + KEPT * sizeof(struct ripc_msg));
 }
 END_TEST
@@ -282,7 +283,8 @@ int main(void)
 		{ watch__comes_and_goes, 2 }, { watch__is_there_already, 2 },
 		{ watch__is_killed, 2 }, { watch__is_replaced, 2 }, { watch__newest_only, 2 },
 		{ unwatch__with_what_was_told, 2 }, { watch__bad_arguments, 2 },
-		{ close__with_notices_kept, 2 }, { await__somebody_comes, 2 }, { wait__bad_arguments, 2 }, { NULL, 0 },
+		{ close__with_notices_kept, 2 }, { await__somebody_comes, 2 },
+		{ wait__bad_arguments, 2 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("watch", loops);

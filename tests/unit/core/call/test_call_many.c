@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Many calls between two contexts, out of order and called off, by each network of this host
+ * (RIPC_TEST_BACKENDS="verbs,rdmacm": by those), with questions that may be carried out once, and
+ * more often.
+ */
+#include "../../../util/heap.h"
+#include "call_pair.h"
+
+#define UNREAD   4200u /* answers: more than a service's queue has room for */
+#define KEPT     100u  /* failures that are not freed */
+
+/* Beside notices that say when to try again. */
+static struct ripc_msg *take_answer(struct ripc_service *svc)
+{
+	struct ripc_msg *msg;
+
+	for (;;) {
+		ck_assert_int_eq(ripc_receive(svc, PATIENCE_MS, &msg), 0);
+		if (msg->kind == RIPC_ANSWER)
+			return msg;
+		ck_assert_int_eq(msg->kind, RIPC_NOTICE);
+		ripc_msg_free(msg);
+	}
+}
+
+START_TEST(call_start__answered_in_any_order)
+{
+	struct ripc_msg **questions = calloc(MANY, sizeof(struct ripc_msg *));
+	bool seen[MANY] = {false};
+	uint64_t numbers[MANY];
+	struct pair pair;
+
+	both_open(&pair, _i);
+	for (uint64_t n = 0; n < MANY; n++) {
+		const struct iovec ask = item(&numbers[n], sizeof(numbers[n]));
+		struct ripc_question call = call_to(pair.b.id, &ask, 1, _i);
+		int error;
+
+		numbers[n] = n;
+		call.cookie = 1000 + n;
+		while ((error = ripc_call_start(pair.a.svc, &call)) == -EAGAIN)
+			usleep(1000);
+		ck_assert_int_eq(error, 0);
+	}
+	for (uint32_t n = 0; n < MANY;) {
+		struct ripc_msg *question = take(pair.b.svc, RIPC_QUESTION);
+		uint64_t number;
+
+		memcpy(&number, question->items[0].iov_base, sizeof(number));
+		ck_assert(number < MANY);
+		if (!questions[number]) {
+			questions[number] = question;
+			n++;
+		} else {
+			ck_assert(question->flags & RIPC_IDEMPOTENT);
+			ripc_msg_free(question);
+		}
+	}
+	for (uint32_t n = MANY; n-- > 0;) {
+		struct ripc_msg copy = *questions[n]; /* what is kept of one that was freed */
+		const struct iovec *items = questions[n]->items;
+
+		ck_assert_int_eq(ripc_reply(pair.b.svc, &copy, items, 1, 0), 0);
+		if (n % 2) /* dropped there */
+			ck_assert_int_eq(ripc_reply(pair.b.svc, questions[n], items, 1, 0), 0);
+		ripc_msg_free(questions[n]);
+	}
+	for (uint32_t n = 0; n < MANY; n++) {
+		struct ripc_msg *answer = take_answer(pair.a.svc);
+		uint64_t number = answer->answers - 1000;
+
+		ck_assert_int_eq(answer->status, 0);
+		ck_assert_uint_lt(number, MANY);
+		ck_assert(!seen[number]);
+		seen[number] = true;
+		ck_assert_int_eq(memcmp(answer->items[0].iov_base, &number, 8), 0);
+		ripc_msg_free(answer);
+	}
+	pair_close(&pair);
+	free(questions);
+}
+END_TEST
+
+START_TEST(cancel__of_calls)
+{
+	char *big = filled(BIG, 7), *place = malloc(BIG);
+	const struct ripc_buffer returns = {.mem = {place, BIG}};
+	const struct iovec ask = item(big, BIG);
+	struct ripc_msg *answer;
+	struct ripc_question call;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.cookie = 77;
+	call.returns = &returns;
+	call.n_returns = 1;
+	for (int times = 0; times < 2; times++)
+		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 77), 0);
+	for (int times = 0; times < 2; times++) {
+		answer = take(pair.a.svc, RIPC_ANSWER);
+		ck_assert_int_eq(answer->status, -ECANCELED);
+		ck_assert_uint_eq(answer->answers, 77);
+		ripc_msg_free(answer);
+	}
+	ck_assert_int_eq(ripc_cancel(pair.a.svc, 77), -ENOENT);
+	pair_close(&pair);
+	free(big);
+	free(place);
+}
+END_TEST
+
+START_TEST(service_close__ends_calls)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_msg *answer;
+	struct ripc_question call;
+	struct pair pair;
+	pthread_t closer;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0); /* forgotten */
+	ck_assert_int_eq(pthread_create(&closer, NULL, close_soon, pair.a.svc), 0);
+	ck_assert_int_eq(ripc_call(pair.a.svc, &call, &answer, NULL), -ECANCELED);
+	pthread_join(closer, NULL);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(reply__to_who_is_gone)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_msg *question;
+	struct ripc_question call;
+	struct pair pair;
+	uint64_t began_ms;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	question = take(pair.b.svc, RIPC_QUESTION);
+	side_close(&pair.a);
+	began_ms = clock_ms();
+	for (int times = 0; times < 100; times++) {
+		int error = ripc_reply(pair.b.svc, question, &ask, 1, 0);
+
+		ck_assert(error == 0 || error == -ENOENT);
+	}
+	ck_assert_uint_lt(clock_ms() - began_ms, 5000); /* it does not wait at all */
+	ripc_msg_free(question);
+	side_close(&pair.b);
+}
+END_TEST
+
+/* Only the answer lands where an answer is to land, and the call waits for it. */
+START_TEST(sendmsg__in_place_of_a_reply)
+{
+	char *place = calloc(1, BIG), *big = filled(BIG, 7);
+	const struct ripc_buffer returns = {.mem = {place, BIG}, .cookie = 8};
+	const struct iovec ask = item("?", 1);
+	struct iovec sent = item(big, _i < 2 ? BIG : 100);
+	struct ripc_msg *question, *msg;
+	struct ripc_question call;
+	struct ripc_send send = {.size = sizeof(send), .items = &sent, .n_items = 1,
+		.flags = RIPC_SEND_LONG, .timeout_ms = PATIENCE_MS};
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.returns = &returns;
+	call.n_returns = 1;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	question = take(pair.b.svc, RIPC_QUESTION);
+	send.to = question->from;
+	send.reply_to = question->reply;
+	ck_assert_int_eq(ripc_sendmsg(pair.b.svc, &send, NULL), 0);
+	msg = take(pair.a.svc, RIPC_LONG);
+	ck_assert(!msg->places || msg->places[0].place == RIPC_IN_POOL);
+	ck_assert_int_eq(place[BIG - 1] | place[1], 0);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &sent, 1, 0), 0);
+	msg = take(pair.a.svc, RIPC_ANSWER);
+	ck_assert_int_eq(msg->status, 0);
+	check_filled(msg->items[0].iov_base, sent.iov_len, 7);
+	ripc_msg_free(msg);
+	ripc_msg_free(question);
+	pair_close(&pair);
+	free(place);
+	free(big);
+}
+END_TEST
+
+/* An answer that nobody waits for would take the window along. */
+START_TEST(window__is_not_for_answers)
+{
+	char *big = filled(BIG, 7), *window = malloc(BIG);
+	const struct iovec mem = {window, BIG}, ask = item("?", 1), long_item = item(big, BIG);
+	struct ripc_msg *question, *answer;
+	struct ripc_question call;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	ck_assert_int_eq(ripc_window_post(pair.a.svc, &mem, 6), 0);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	call.cookie = 5;
+	for (uint32_t n = 0; n < 2; n++) {
+		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+		question = take(pair.b.svc, RIPC_QUESTION);
+		if (n)
+			ck_assert_int_eq(ripc_cancel(pair.a.svc, 5), 0);
+		ck_assert_int_eq(ripc_reply(pair.b.svc, question, &long_item, 1, 0), 0);
+		ripc_msg_free(question);
+		answer = take(pair.a.svc, RIPC_ANSWER);
+		ck_assert_int_eq(answer->status, n ? -ECANCELED : 0);
+		ck_assert_ptr_null(answer->places);
+		ripc_msg_free(answer);
+	}
+	while (stats_of(pair.a.ctx).answers_late == 0)
+		usleep(1000);
+	ck_assert_int_eq(ripc_window_cancel(pair.a.svc, 6), 0);
+	pair_close(&pair);
+	free(window);
+	free(big);
+}
+END_TEST
+
+/* What nobody takes does not keep an answer from the one that waits for it. */
+START_TEST(call__beside_a_full_queue)
+{
+	char *big = filled(BIG, 7);
+	const struct iovec ask = item("?", 1), long_item = item(big, BIG);
+	struct ripc_question call;
+	struct server server;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	server_start(&server, pair.b.svc);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	for (uint32_t n = 0; n < UNREAD;) {
+		int error = ripc_call_start(pair.a.svc, &call);
+
+		ck_assert(error == 0 || error == -EAGAIN);
+		n += error == 0;
+		if (error)
+			usleep(1000);
+	}
+	while (stats_of(pair.a.ctx).calls_open)
+		usleep(1000);
+	call.items = &long_item;
+	check_echo(&pair.a, &call);
+	server_stop(&server, &pair.a);
+	pair_close(&pair);
+	free(big);
+}
+END_TEST
+
+static size_t open_and_close(int i)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_question call = call_to(NOBODY + 400 + (uint64_t)i, &ask, 1, i);
+	struct ripc_config cfg = config_of(i, 0);
+	struct ripc_msg *answer;
+	struct side side;
+
+	side_open_as(&side, &cfg, 0);
+	call.timeout_ms = 1;
+	for (uint32_t n = 0; n < KEPT; n++) {
+		ck_assert_int_eq(ripc_call_start(side.svc, &call), 0);
+		answer = take(side.svc, RIPC_ANSWER);
+		ck_assert_int_lt(answer->status, 0);
+	}
+	side_close(&side);
+	return heap_bytes();
+}
+
+/* Messages that were not freed go with the context. */
+START_TEST(close__with_failures_kept)
+{
+	size_t before;
+
+	(void)open_and_close(_i); /* what is taken once and for all */
+	before = open_and_close(_i);
+	ck_assert_uint_lt(open_and_close(_i), before + KEPT * sizeof(struct ripc_msg));
+}
+END_TEST
+
+START_TEST(reply__given)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_msg *answer, *question;
+	struct ripc_question call;
+	struct iovec given;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	question = take(pair.b.svc, RIPC_QUESTION);
+	given = item(pool_filled(pair.b.ctx, BIG, 3), BIG);
+	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &ask, 1, RIPC_GIVE), -EINVAL);
+	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &given, 1, RIPC_GIVE), 0);
+	ripc_msg_free(question);
+	answer = take(pair.a.svc, RIPC_ANSWER);
+	ck_assert_uint_eq(answer->items[0].iov_len, BIG);
+	check_filled(answer->items[0].iov_base, BIG, 3);
+	ripc_msg_free(answer);
+	while (stats_of(pair.b.ctx).pool_used_bytes >= BIG)
+		ripc_poll(pair.b.ctx);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(call__bad_arguments)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_msg *answer = NULL, none = {.kind = RIPC_SHORT, .from = 1, .reply = 1};
+	struct ripc_question call;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	ck_assert_int_eq(ripc_call(NULL, &call, &answer, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_call(pair.a.svc, NULL, &answer, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_call(pair.a.svc, &call, NULL, NULL), -EINVAL);
+	call.n_items = 0;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
+	call.n_items = RIPC_ITEMS_MAX + 1;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
+	call.n_items = 1;
+	call.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
+	call.flags = 0;
+	call.n_returns = 1;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
+	call.n_returns = 0;
+	call.to = 0;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
+	ck_assert_int_eq(ripc_reply(pair.a.svc, &none, &ask, 1, 0), -EINVAL);
+	none.kind = RIPC_QUESTION;
+	ck_assert_int_eq(ripc_reply(pair.a.svc, &none, &ask, 1, RIPC_NOWAIT), -EINVAL);
+	ck_assert_int_eq(ripc_reply_error(pair.a.svc, &none, 0), -EINVAL);
+	ck_assert_int_eq(ripc_reply_error(pair.a.svc, &none, -4096), -EINVAL);
+	ck_assert_ptr_null(answer);
+	check_nothing(pair.a.svc);
+	pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		call_start__answered_in_any_order, cancel__of_calls, service_close__ends_calls,
+		reply__to_who_is_gone, sendmsg__in_place_of_a_reply, window__is_not_for_answers,
+		call__beside_a_full_queue, close__with_failures_kept, reply__given,
+		call__bad_arguments,
+	};
+
+	return calls_finish("call_many", tests, sizeof(tests) / sizeof(tests[0]));
+}
