@@ -204,14 +204,14 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	return true;
 }
 
-/* Are they given, by a way that can map them, and is there no place for them here? */
+/* Are they given, by a way that can map them, and is there no window for them here? */
 static bool may_map(struct partner *partner, const struct wire_packet *announce)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 
 	return announce->announce.keys == WIRE_KEYS_GIVEN &&
 		device->attr.caps & RIPC_CAP_MAP && !partner->peer->opening &&
-		list_empty(&partner->service->windows) && !announce->replies;
+		list_empty(&partner->service->windows);
 }
 
 struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce)

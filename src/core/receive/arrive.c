@@ -13,6 +13,7 @@
 #include "announced.h"
 #include "arrive.h"
 #include "collect.h"
+#include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/offers.h"
@@ -312,6 +313,14 @@ static void keep(struct partner *partner, const struct wire_packet *packet,
 	ripc__wait_for_turn(incoming);
 }
 
+/* Unless it is the answer to a message that has lent places for it. */
+static struct message *map_given(struct partner *partner, const struct wire_packet *packet)
+{
+	if (packet->replies && ripc__lent_by_id(partner->service, packet->replies))
+		return NULL;
+	return ripc__mapped_message(partner, packet);
+}
+
 bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet)
 {
 	bool came_whole = ripc__is_whole(partner, packet);
@@ -322,7 +331,7 @@ bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packe
 	else if (packet->announce.keys == WIRE_KEYS_WRITTEN)
 		message = ripc__written_message(partner, packet);
 	else
-		message = ripc__mapped_message(partner, packet);
+		message = map_given(partner, packet);
 	if (!message)
 		return !came_whole && accept_announced(partner, packet);
 	if (ripc__order_may_pass(partner, wire_previous(packet)))
@@ -341,7 +350,7 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	if (!incoming->reading && incoming->got <= UNASKED_BYTES &&
 			partner->service->windows_posted == 0 &&
 			ripc__order_may_pass(partner, incoming->previous))
-		message = ripc__mapped_message(partner, packet);
+		message = map_given(partner, packet);
 	if (!message)
 		return false;
 	ripc__incoming_forget(incoming);

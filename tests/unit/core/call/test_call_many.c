@@ -313,6 +313,39 @@ START_TEST(reply__given)
 }
 END_TEST
 
+/* By shm the answer is read where it is, unless the question has lent a place for it. */
+START_TEST(reply__given_is_mapped)
+{
+	const struct iovec ask = item("?", 1);
+	const uint64_t mapped = strcmp(backends[_i / 2], "shm") == 0 ? BIG : 0;
+	char *place = calloc(1, BIG);
+	const struct ripc_buffer returns = {.mem = {place, BIG}};
+	struct ripc_msg *answer, *question;
+	struct ripc_question call;
+	struct iovec given;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	for (uint32_t n = 0; n < 2; n++) {
+		call.returns = &returns;
+		call.n_returns = n;
+		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+		question = take(pair.b.svc, RIPC_QUESTION);
+		given = item(pool_filled(pair.b.ctx, BIG, 3), BIG);
+		ck_assert_int_eq(ripc_reply(pair.b.svc, question, &given, 1, RIPC_GIVE), 0);
+		ripc_msg_free(question);
+		answer = take(pair.a.svc, RIPC_ANSWER);
+		check_filled(answer->items[0].iov_base, BIG, 3);
+		ck_assert_int_eq(answer->items[0].iov_base == place, n);
+		ck_assert_uint_eq(stats_of(pair.a.ctx).mapped_bytes, mapped);
+		ripc_msg_free(answer);
+	}
+	pair_close(&pair);
+	free(place);
+}
+END_TEST
+
 START_TEST(call__bad_arguments)
 {
 	const struct iovec ask = item("?", 1);
