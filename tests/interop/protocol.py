@@ -8,7 +8,7 @@ import struct
 from types import SimpleNamespace as Bag
 
 SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, RETRY, ECHO, ECHO_REPLY, GONE, ABORT = range(1, 13)
-HELLO, ACK, LENDS, REPLIES, LAST, RETURNS, ORDERED = (1 << bit for bit in range(7))
+HELLO, ACK, LENDS, REPLIES, LAST, RETURNS, ORDERED, CALL = (1 << bit for bit in range(8))
 QUESTION, RECORD, WITHDRAWN, NOBODY = range(32, 36)
 NAMES = dict(enumerate('SHORT ANNOUNCE DATA PULL ANSWER CANCEL HELLO_ONLY RETRY ECHO ECHO_REPLY GONE ABORT'.split(), 1))
 NAMES.update({QUESTION: 'QUESTION', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY'})
@@ -18,7 +18,7 @@ ECANCELED, EBADMSG, EMSGSIZE, ENOBUFS, ESHUTDOWN, ETIMEDOUT = 125, 74, 90, 105, 
 
 HELLO_IN = {SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, ECHO, ECHO_REPLY}
 ALLOWED = {HELLO: HELLO_IN, ACK: HELLO_IN - {ANSWER} | {GONE}, LENDS: {SHORT, ANNOUNCE}, REPLIES: {SHORT, ANNOUNCE},
-           LAST: {ANNOUNCE, DATA}, RETURNS: {SHORT, ANNOUNCE}, ORDERED: {ANNOUNCE}}
+           LAST: {ANNOUNCE, DATA}, RETURNS: {SHORT, ANNOUNCE}, ORDERED: {ANNOUNCE}, CALL: {SHORT, ANNOUNCE}}
 NUMBERED = {SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL}
 HEADER = struct.Struct('<BBHIQQQQ')
 HELLO_PART, ACK_PART = struct.Struct('<QQQQQII'), struct.Struct('<QIQI')
@@ -123,6 +123,14 @@ def read_returns(r):
     return [r.take('<QQQ') for _ in range(n)]
 
 
+def read_call(p, r):
+    kind, value = r.take('<II')
+    want(1 <= kind <= 3, 'call')
+    want(p.lends and value <= 1 if kind == 1 else p.replies, 'call without ID')
+    want(kind == 1 or (not value if kind == 2 else 1 <= value <= 4095), 'call value')
+    return kind, value
+
+
 def read_extensions(p, r):
     for flag, types in ALLOWED.items():
         want(not p.flags & flag or p.type in types, 'flag')
@@ -134,6 +142,7 @@ def read_extensions(p, r):
     p.returns = read_returns(r) if p.flags & RETURNS else None
     p.previous = r.take('<Q')[0] if p.flags & ORDERED else None
     want(p.previous is None or p.previous < p.number, 'order')
+    p.call = read_call(p, r) if p.flags & CALL else None
 
 
 def read_announce(p, r):
@@ -219,6 +228,9 @@ def write(type, src, dst, token, number, body=b'', payload=b'', flags=0, version
     if parts.get('previous') is not None:
         flags |= ORDERED
         ext += struct.pack('<Q', parts['previous'])
+    if parts.get('call'):
+        flags |= CALL
+        ext += struct.pack('<II', *parts['call'])
     prefix = HEADER.pack(version, type, flags, 0, src, dst, token, number) + ext + body
     return prefix[:4] + struct.pack('<I', crc32c(payload + prefix)) + prefix[8:] + payload
 
@@ -249,7 +261,7 @@ def encode(p):
     elif p.type in (RETRY, GONE, ABORT):
         body = struct.pack('<Q', p.value)
     return write(p.type, p.src, p.dst, p.token, p.number, body, p.payload, p.flags & (LAST | 0xff00), p.version,
-                 hello=hello, ack=ack, lends=p.lends, replies=p.replies, returns=p.returns, previous=p.previous)
+                 hello=hello, ack=ack, lends=p.lends, replies=p.replies, returns=p.returns, previous=p.previous, call=p.call)
 
 
 def write_resolver(type, nonce, asker=0, id=0, proof=0, third=0, host=bytes(16), rest=b''):
