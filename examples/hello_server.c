@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hello_server: greets whoever writes to the service named "hello". Start it, then run
- * hello_client on this host or on another one of the same network; neither needs an address.
- * Ctrl-C ends it.
+ * hello_server: greets whoever asks the service named "hello". Start it, then run hello_client on
+ * this host or on another one of the same network; neither needs an address. Ctrl-C ends it.
  */
 #include <errno.h>
-#include <ripc/ripc.h>
+#include <ripc/call.h>
 #include <signal.h>
 #include <stdio.h>
 
 static struct ripc_service *svc;
 
-/* What waits for a message returns; ripc_wake() is made for signal handlers. */
+/* A call that waits in the service returns; ripc_wake() is made for signal handlers. */
 static void stop(int signal)
 {
 	(void)signal;
@@ -19,16 +18,16 @@ static void stop(int signal)
 }
 
 /* A message lives in the library's memory until it is freed; its text is not ended by a zero. */
-static void greet(const struct ripc_msg *msg)
+static void greet(const struct ripc_msg *question)
 {
+	const struct iovec *name = &question->items[0];
+	int name_len = name->iov_len > 200 ? 200 : (int)name->iov_len;
 	char text[256];
-	int name_len = msg->items[0].iov_len > 200 ? 200 : (int)msg->items[0].iov_len;
-	int len = snprintf(
-		text, sizeof(text), "Hello, %.*s!", name_len, (const char *)msg->items[0].iov_base);
+	int len = snprintf(text, sizeof(text), "Hello, %.*s!", name_len, (char *)name->iov_base);
 	struct iovec item = {text, (size_t)len};
 
-	/* Short messages never block and may get lost, as datagrams do. */
-	ripc_send_short(svc, msg->from, &item, 1);
+	/* It never waits: a client that takes no answer keeps nobody else waiting. */
+	ripc_reply(svc, question, &item, 1, 0);
 }
 
 int main(void)
@@ -44,7 +43,7 @@ int main(void)
 		signal(SIGTERM, stop);
 	}
 	while (err == 0 && (err = ripc_receive(svc, -1, &msg)) == 0) { /* -1: wait for ever */
-		if (msg->kind == RIPC_SHORT && msg->n_items == 1)
+		if (msg->kind == RIPC_QUESTION)
 			greet(msg);
 		ripc_msg_free(msg);
 	}

@@ -2,8 +2,9 @@
 /*
  * pingpong: round trips of messages between two processes, the measurement of chapter 5 of the
  * LibRIPC thesis (KIT, 2012): sizes from 50 to 1400 bytes in steps of 50, short and long
- * messages. Without --id or --name it starts the server by itself. The client numbers its
- * messages, so that an answer which comes after its time was up is not taken for the next one.
+ * messages, and beside them a question and its answer. Without --id or --name it starts the server
+ * by itself. The client numbers its messages, so that an answer which comes after its time was up
+ * is not taken for the next one.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -13,7 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <ripc/ripc.h>
+#include <ripc/call.h>
 #include "command_line.h"
 
 #define SIZES_MAX  1024
@@ -22,12 +23,17 @@
 #define WARM_UP	   50
 #define STOPPED	   130 /* exit status: by a signal, as shells say it */
 
+enum kind { KIND_SHORT, KIND_LONG, KIND_CALL, N_KINDS };
+
+static const char *const kind_names[N_KINDS] = {"short", "long", "call"};
+
 struct options {
 	uint64_t id;
 	uint64_t count;
 	uint64_t sizes[SIZES_MAX];
 	unsigned int n_sizes;
-	int serve, want_short, want_long;
+	unsigned int kinds; /* a bit for each; 0: all */
+	int serve;
 };
 
 struct client {
@@ -46,17 +52,20 @@ struct result {
 
 static const char usage_text[] =
 	"usage: pingpong [--id N | --name S] [--sizes FROM-TO:STEP | N,N,...]\n"
-	"                [--short | --long | --both] [--count N]\n"
+	"                [--short] [--long] [--call] [--both] [--count N]\n"
 	"       pingpong --serve [--id N | --name S]\n"
 	"\n"
 	"Measures round trips to a server (which it starts when neither --id nor --name is\n"
 	"given) and prints, per size, the median and the 99th percentile in microseconds.\n"
 	"\n"
-	"  --serve        answer each message with one of the same kind and size\n"
+	"  --serve        answer each message with one of the same kind and size, each question\n"
+	"                 with what it asks\n"
 	"  --id N         the server's service ID, decimal or 0x...\n"
 	"  --name S       the same by its name\n"
 	"  --sizes LIST   sizes in bytes (default 50-1400:50)\n"
-	"  --short --long --both   which kind of message (default --both)\n"
+	"  --short --long short messages there and back, or long ones\n"
+	"  --call         a question and its answer; what is lost is asked again\n"
+	"  --both         short and long messages (default: all three)\n"
 	"  --count N      round trips per size (default 1000)\n"
 	"  --help         this text\n";
 
@@ -75,10 +84,12 @@ static int failed(const char *what, int err)
 /* ---- Ctrl-C ---- */
 
 static struct ripc_service *service_to_wake;
+static volatile sig_atomic_t stopped;
 
 static void stop(int signal)
 {
 	(void)signal;
+	stopped = 1; /* a call is not woken: that ends with its answer, or in time */
 	ripc_wake(service_to_wake);
 }
 
@@ -95,8 +106,9 @@ static void stop_by_signals(struct ripc_service *svc)
 /* ---- the server ---- */
 
 /*
- * Answers a message with itself and does not wait for the outcome, so that a client that takes no
- * answer keeps nobody else waiting. The items are in use until the COMPLETION, which frees them.
+ * Answers with what came and does not wait for the outcome, so that a client that takes no answer
+ * keeps nobody else waiting. The answer to a question is copied. The items of a long message are in
+ * use until the COMPLETION, which frees them.
  */
 static void echo(struct ripc_service *svc, struct ripc_msg *msg)
 {
@@ -112,6 +124,8 @@ static void echo(struct ripc_service *svc, struct ripc_msg *msg)
 		return;
 	if (msg->kind == RIPC_COMPLETION)
 		ripc_msg_free((struct ripc_msg *)(uintptr_t)msg->cookie);
+	if (msg->kind == RIPC_QUESTION)
+		ripc_reply(svc, msg, msg->items, msg->n_items, 0);
 	if (msg->kind == RIPC_SHORT)
 		ripc_send_short(svc, msg->from, msg->items, msg->n_items);
 	ripc_msg_free(msg);
@@ -189,8 +203,7 @@ static int is_answer(const struct client *client, const struct ripc_msg *msg, si
 {
 	size_t number_len = size < sizeof(client->sent) ? size : sizeof(client->sent);
 
-	return (msg->kind == RIPC_SHORT || msg->kind == RIPC_LONG) && msg->n_items == 1 &&
-	       msg->items[0].iov_len == size &&
+	return msg->n_items == 1 && msg->items[0].iov_len == size &&
 	       memcmp(msg->items[0].iov_base, &client->sent, number_len) == 0;
 }
 
@@ -205,7 +218,8 @@ static int await_answer(struct client *client, size_t size)
 		err = ripc_receive(client->svc, WAIT_MS, &msg);
 		if (err < 0)
 			return err;
-		found = is_answer(client, msg, size);
+		found = (msg->kind == RIPC_SHORT || msg->kind == RIPC_LONG) &&
+			is_answer(client, msg, size);
 		ripc_msg_free(msg);
 		if (found)
 			return 0;
@@ -213,7 +227,25 @@ static int await_answer(struct client *client, size_t size)
 	return -ETIMEDOUT;
 }
 
-static int round_trip(struct client *client, size_t size, int is_long)
+static int ask(struct client *client, const struct iovec *item)
+{
+	struct ripc_question question = {.size = sizeof(question),
+		.to = client->server,
+		.items = item,
+		.n_items = 1,
+		.flags = RIPC_IDEMPOTENT,
+		.timeout_ms = WAIT_MS};
+	struct ripc_msg *answer;
+	int err = ripc_call(client->svc, &question, &answer, NULL);
+
+	if (err < 0)
+		return err;
+	err = is_answer(client, answer, item->iov_len) ? 0 : -EPROTO;
+	ripc_msg_free(answer);
+	return err;
+}
+
+static int round_trip(struct client *client, size_t size, enum kind kind)
 {
 	struct iovec item = {client->buffer, size};
 	int err;
@@ -221,7 +253,9 @@ static int round_trip(struct client *client, size_t size, int is_long)
 	client->sent++;
 	memcpy(client->buffer, &client->sent,
 		size < sizeof(client->sent) ? size : sizeof(client->sent));
-	if (is_long)
+	if (kind == KIND_CALL)
+		return stopped ? -EINTR : ask(client, &item);
+	if (kind == KIND_LONG)
 		err = ripc_send_long(client->svc, client->server, &item, 1, WAIT_MS);
 	else
 		err = ripc_send_short(client->svc, client->server, &item, 1);
@@ -237,7 +271,7 @@ static int compare_doubles(const void *a, const void *b)
 
 /* 0, or what ended the measurement; a lost message is counted and does not end it. */
 static int measure(
-	struct client *client, size_t size, int is_long, uint64_t count, struct result *result)
+	struct client *client, size_t size, enum kind kind, uint64_t count, struct result *result)
 {
 	uint64_t i, n = 0, lost = 0;
 	double begin_us;
@@ -245,7 +279,7 @@ static int measure(
 
 	for (i = 0; i < count + WARM_UP; i++) {
 		begin_us = now_us();
-		err = round_trip(client, size, is_long);
+		err = round_trip(client, size, kind);
 		if (err < 0 && err != -ETIMEDOUT && err != -EAGAIN)
 			return err;
 		if (err < 0)
@@ -265,35 +299,34 @@ static int measure(
 
 /* Prints one table row. A size that the path cannot carry as a short is said, and skipped. */
 static int measure_row(
-	struct client *client, const struct options *options, size_t size, int is_long)
+	struct client *client, const struct options *options, size_t size, enum kind kind)
 {
-	const char *kind = is_long ? "long" : "short";
 	struct result result;
-	int err = measure(client, size, is_long, options->count, &result);
+	int err = measure(client, size, kind, options->count, &result);
 
 	if (err == -EMSGSIZE) {
-		printf("%-6s %10zu   too long for this path\n", kind, size);
+		printf("%-6s %10zu   too long for this path\n", kind_names[kind], size);
 		return 0;
 	}
 	if (err < 0)
 		return err;
-	printf("%-6s %10zu %12.2f %12.2f %8llu\n", kind, size, result.median_us, result.p99_us,
-		(unsigned long long)result.lost);
+	printf("%-6s %10zu %12.2f %12.2f %8llu\n", kind_names[kind], size, result.median_us,
+		result.p99_us, (unsigned long long)result.lost);
 	fflush(stdout);
 	return 0;
 }
 
 static int measure_all(struct client *client, const struct options *options)
 {
-	unsigned int i;
-	int is_long, err;
+	unsigned int kind, i;
+	int err;
 
 	printf("%-6s %10s %12s %12s %8s\n", "kind", "bytes", "median us", "p99 us", "lost");
-	for (is_long = 0; is_long <= 1; is_long++) {
-		if (is_long ? !options->want_long : !options->want_short)
+	for (kind = 0; kind < N_KINDS; kind++) {
+		if (options->kinds && !(options->kinds & 1u << kind))
 			continue;
 		for (i = 0; i < options->n_sizes; i++) {
-			err = measure_row(client, options, options->sizes[i], is_long);
+			err = measure_row(client, options, options->sizes[i], kind);
 			if (err == -EINTR)
 				return STOPPED;
 			if (err < 0)
@@ -420,13 +453,16 @@ static int parse_option(int option, const char *arg, struct options *options)
 	case 's':
 		return parse_sizes(arg, options);
 	case 'S':
-		options->want_long = 0;
+		options->kinds |= 1u << KIND_SHORT;
 		return 0;
 	case 'L':
-		options->want_short = 0;
+		options->kinds |= 1u << KIND_LONG;
+		return 0;
+	case 'C':
+		options->kinds |= 1u << KIND_CALL;
 		return 0;
 	case 'B':
-		options->want_short = options->want_long = 1;
+		options->kinds |= 1u << KIND_SHORT | 1u << KIND_LONG;
 		return 0;
 	case 'v':
 		options->serve = 1;
@@ -443,6 +479,7 @@ static const struct option long_options[] = {
 	{"sizes", required_argument, NULL, 's'},
 	{"short", no_argument, NULL, 'S'},
 	{"long", no_argument, NULL, 'L'},
+	{"call", no_argument, NULL, 'C'},
 	{"both", no_argument, NULL, 'B'},
 	{"serve", no_argument, NULL, 'v'},
 	{"help", no_argument, NULL, 'h'},
@@ -451,7 +488,7 @@ static const struct option long_options[] = {
 
 int main(int argc, char **argv)
 {
-	struct options options = {.count = 1000, .want_short = 1, .want_long = 1};
+	struct options options = {.count = 1000};
 	char what[OPTION_WRONG_MAX];
 	uint64_t server;
 	pid_t pid;
@@ -466,7 +503,7 @@ int main(int argc, char **argv)
 		if (parse_option(option, optarg, &options) < 0)
 			return usage_error(option_wrong(optarg, what));
 	}
-	if (optind < argc || (!options.want_short && !options.want_long))
+	if (optind < argc)
 		return usage_error("arguments make no sense");
 	if (options.serve)
 		return serve(options.id, -1);

@@ -21,68 +21,11 @@ import tempfile
 import time
 import unittest
 
-BUILD = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else os.getcwd()
-ENVIRONMENT = dict(os.environ, RIPC_BACKENDS='udp')
-DEADLINE_S = 120  # far beyond what any command here takes: a hang, not slowness, exceeds it
+from programs import DEADLINE_S, ENVIRONMENT, program, run, run_found, \
+    signal_when_handled, start, stop
+
 BIG_BYTES = 80 << 20
 N_SMALL = 200
-
-
-def program(name):
-    folder = {'ripc': 'tools', 'ripc-bench': 'tools', 'tcp_files': 'bench'}.get(name, 'examples')
-    return os.path.join(BUILD, folder, name)
-
-
-def run(name, *args, **kwargs):
-    """Runs a program to its end. Returns a CompletedProcess with bytes."""
-    return subprocess.run([program(name), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=ENVIRONMENT, timeout=DEADLINE_S, stdin=subprocess.DEVNULL, **kwargs)
-
-
-def run_found(name, *args, **kwargs):
-    """Runs again what has found nobody: who is stopped for a second is taken not to be there."""
-    for _ in range(10):
-        began = time.monotonic()
-        done = run(name, *args, **kwargs)
-        # Sooner it has not looked.
-        if b'nobody has that service' not in done.stderr or time.monotonic() - began < 0.9:
-            break
-    return done
-
-
-def start(*command, **environment):
-    """Starts a server and waits until it says that it serves."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE,
-                               env=dict(ENVIRONMENT, **environment))
-    line = process.stdout.readline()
-    if b'serving' not in line:
-        process.kill()
-        raise RuntimeError('%s did not start: %r' % (command[0], line))
-    return process
-
-
-def handles(pid, number):
-    """Has the process a handler for that signal?"""
-    try:
-        with open('/proc/%d/status' % pid) as status:
-            caught = [line.split()[1] for line in status if line.startswith('SigCgt:')]
-    except OSError:
-        return False
-    return bool(caught) and int(caught[0], 16) >> number - 1 & 1 == 1
-
-
-def signal_when_handled(process, number):
-    """Before a process has its handler the signal would kill it."""
-    while process.poll() is None and not handles(process.pid, number):
-        time.sleep(0.01)
-    process.send_signal(number)
-
-
-def stop(process):
-    process.send_signal(signal.SIGTERM)
-    process.wait(DEADLINE_S)
-    process.stdout.close()
-    return process.returncode
 
 
 def digest(path):
@@ -594,18 +537,24 @@ class Alone(unittest.TestCase):
             process.stderr.close()
 
     def test_pingpong__stopped(self):
-        process = subprocess.Popen((program('pingpong'), '--count', '100000000', '--sizes', '50'),
-                                   env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        signal_when_handled(process, signal.SIGINT)
-        self.assertEqual(process.communicate(timeout=DEADLINE_S)[1], b'')
-        self.assertEqual(process.returncode, 130)
+        for kind in ('--short', '--call'):
+            process = subprocess.Popen((program('pingpong'), '--count', '100000000', '--sizes',
+                                        '50', kind), env=ENVIRONMENT, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE)
+            signal_when_handled(process, signal.SIGINT)
+            self.assertEqual(process.communicate(timeout=DEADLINE_S)[1], b'')
+            self.assertEqual(process.returncode, 130)
 
     def test_pingpong__few(self):
         done = run('pingpong', '--sizes', '1,50,1400,100000', '--count', '20')
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         rows = [line.split() for line in done.stdout.decode().splitlines()]
-        self.assertEqual([row[1] for row in rows if row[0] == 'long'],
-                         ['1', '50', '1400', '100000'])
+        for kind in ('long', 'call'):
+            self.assertEqual([row[1] for row in rows if row[0] == kind],
+                             ['1', '50', '1400', '100000'])
+        done = run('pingpong', '--sizes', '50', '--count', '20', '--call', '--short')
+        self.assertEqual([line.split()[0] for line in done.stdout.decode().splitlines()[1:3]],
+                         ['short', 'call'])
 
     def bench(self, *args):
         done = run('ripc-bench', args[0], '--pairs', '2', '--json', *args[1:])
