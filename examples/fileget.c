@@ -15,6 +15,7 @@
 #include "fileget.h"
 
 #define DEPTH_MAX  1024
+#define STREAM_MAX 16 /* of DEPTH_MAX, towards a stream */
 #define LEVELS_MAX 64 /* of directories below each other */
 
 struct options {
@@ -40,7 +41,8 @@ static const char usage_text[] =
 	"  -l, --list         list a directory instead\n"
 	"  -r, --recursive    fetch a directory with all that is below it\n"
 	"  --files-from LIST  fetch the files named in LIST, one a line\n"
-	"  --depth N          requests under way at a time (default 4)\n"
+	"  --depth N          requests under way at a time (default 4; at most 16 towards a pipe,\n"
+	"                     where answers are kept until it is their turn)\n"
 	"  --piece BYTES      most bytes asked for at once; it may be given less (default 64M)\n"
 	"  --discard          read and sum up the bytes, write nothing\n"
 	"  --stats            say on standard error how fast it was and by which path\n"
@@ -394,6 +396,9 @@ static int fetch_all(
 	err = open_stream(options, &fetch.stream_fd);
 	if (err < 0)
 		return failed(options->output, err);
+	/* The server gives no more to a client that keeps too much. */
+	if (fetch.stream_fd >= 0 && fetch.depth > STREAM_MAX)
+		fetch.depth = STREAM_MAX;
 	if (options->files_from)
 		status = add_from_list(&fetch, options);
 	else if (options->recursive)

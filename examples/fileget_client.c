@@ -1,38 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asking a fileserver; see fileget.h. Each question has a slot and goes as a short message. As
- * shorts can be lost, a question is repeated until something comes back. The answer is kept until
- * our caller is done with it, wherever its data lies: in our pool, or, when it was given by a
- * server on this host, in that one's memory. The number of a question is never used again.
+ * Asking a fileserver; see fileget.h. Each question has a slot, whose number is the cookie of the
+ * call. A question that has failed is asked again while the server shows signs of life, also of a
+ * server that was started anew. The answer is kept until our caller is done with it, wherever its
+ * data lies: in our pool, or, when it was given by a server on this host, in that one's memory.
+ *
+ * The first piece of a file, which often is all of it, is asked for as RIPC_IDEMPOTENT: a short
+ * message is quicker. The library repeats that soon, which is not worth it while a long piece is on
+ * its way; so the other ones are asked for without.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include "fileget.h"
 
-#define REPEAT_FIRST_MS 50
-#define REPEAT_MOST_MS	2000
-#define TICK_MS		50
+#define TICK_MS 50 /* so often we look for what nothing tells us */
 
-enum slot_state { SLOT_FREE, SLOT_ASKED, SLOT_ANSWERED };
+enum slot_state {
+	SLOT_FREE,
+	SLOT_WAITING, /* to be asked again: the server, or the network, took no more */
+	SLOT_ASKED,
+	SLOT_ANSWERED
+};
 
 struct slot {
 	struct fileget_piece *piece;
 	enum slot_state state;
-	enum file_what what;
-	const char *path;
-	uint64_t number, repeat_at_ms;
-	uint8_t attempt;
 	struct ripc_msg *msg; /* the answer, kept until it is released */
+	size_t question_len;
+	uint8_t question[FILE_REQUEST_MAX]; /* the library's while it is asked */
 };
 
 struct fileget_client {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
-	uint64_t server, last_number, sign_of_life_ms;
+	uint64_t server, sign_of_life_ms, looked_ms;
 	int timeout_ms;
 	const volatile int *stop;
-	unsigned int n_slots, n_asked;
+	unsigned int n_slots, n_asked, n_waiting;
 	struct slot slots[];
 };
 
@@ -117,51 +122,65 @@ void fileget_path_text(struct fileget_client *client, char *text, size_t len)
 		snprintf(text, len, "%s/%s", path.backend, path.bulk);
 }
 
-/* ---- sending ---- */
-
-static size_t encode(const struct slot *slot, uint8_t *bytes)
-{
-	struct file_request request = {
-		.what = (uint8_t)slot->what,
-		.attempt = slot->attempt,
-		.path_len = (uint16_t)strlen(slot->path),
-		.number = slot->number,
-		.offset = slot->piece->offset,
-		.len = slot->piece->len,
-	};
-
-	memcpy(request.path, slot->path, request.path_len);
-	return file_request_encode(&request, bytes);
-}
-
-static int send_question(struct fileget_client *client, const struct slot *slot)
-{
-	uint8_t bytes[RIPC_SHORT_MIN];
-	struct iovec item = {bytes, encode(slot, bytes)};
-
-	return ripc_send_short(client->svc, client->server, &item, 1);
-}
+/* ---- asking ---- */
 
 /* A server that is gone may come again; where no network leads to it, waiting is in vain. */
 static int is_lasting(int err)
 {
 	return err == -EHOSTUNREACH || err == -EPROTONOSUPPORT || err == -EMSGSIZE ||
-	       err == -EINVAL;
+	       err == -EINVAL || err == FILE_MALFORMED;
 }
 
-/* 0, or a negative errno that no repetition would change. */
-static int repeat(struct fileget_client *client, struct slot *slot, uint64_t now)
+/* Asks what is in a slot, or puts it off. 0, or an error that no repetition would change. */
+static int ask_slot(struct fileget_client *client, struct slot *slot)
 {
-	uint64_t wait_ms = REPEAT_FIRST_MS;
-	int err;
+	struct iovec item = {slot->question, slot->question_len};
+	struct ripc_question question = {
+		.size = sizeof(question),
+		.to = client->server,
+		.cookie = (uint64_t)(slot - client->slots),
+		.items = &item,
+		.n_items = 1,
+		.flags = slot->piece->offset == 0 ? RIPC_IDEMPOTENT : 0,
+		.timeout_ms = client->timeout_ms,
+	};
+	int err = ripc_call_start(client->svc, &question);
 
-	slot->attempt += slot->attempt < UINT8_MAX;
-	/* If the network takes no more now, this one counts as lost. */
-	err = send_question(client, slot);
-	if (slot->attempt < 6)
-		wait_ms <<= slot->attempt;
-	slot->repeat_at_ms = now + (wait_ms < REPEAT_MOST_MS ? wait_ms : REPEAT_MOST_MS);
+	slot->state = err < 0 ? SLOT_WAITING : SLOT_ASKED;
+	client->n_waiting += err < 0;
 	return is_lasting(err) ? err : 0;
+}
+
+/* Asks what was put off, at most so many times. 0 or an error, as above. */
+static int ask_waiting(struct fileget_client *client, unsigned int most)
+{
+	struct slot *slot = client->slots;
+	int err = 0;
+
+	for (; client->n_waiting > 0 && most > 0 && err == 0; slot++) {
+		if (slot == client->slots + client->n_slots)
+			break;
+		if (slot->state != SLOT_WAITING)
+			continue;
+		client->n_waiting--;
+		most--;
+		err = ask_slot(client, slot);
+	}
+	return err;
+}
+
+static size_t encode(
+	enum file_what what, const char *path, const struct fileget_piece *piece, uint8_t *bytes)
+{
+	struct file_request request = {
+		.what = (uint8_t)what,
+		.path_len = (uint16_t)strlen(path),
+		.offset = piece->offset,
+		.len = piece->len,
+	};
+
+	memcpy(request.path, path, request.path_len);
+	return file_request_encode(&request, bytes);
 }
 
 int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
@@ -176,111 +195,103 @@ int fileget_ask(struct fileget_client *client, enum file_what what, const char *
 		slot++;
 	if (slot == client->slots + client->n_slots)
 		return -EAGAIN;
-	slot->what = what;
-	slot->path = path;
 	slot->piece = piece;
-	slot->number = ++client->last_number;
-	slot->attempt = 0;
-	err = send_question(client, slot);
-	if (is_lasting(err))
+	slot->question_len = encode(what, path, piece, slot->question);
+	err = ask_slot(client, slot);
+	if (err < 0) {
+		slot->state = SLOT_FREE;
+		client->n_waiting--;
 		return err;
-	slot->state = SLOT_ASKED;
-	/* Whatever else keeps it from leaving now, the repetition comes soon. */
-	slot->repeat_at_ms = now_ms() + (err < 0 ? TICK_MS : REPEAT_FIRST_MS);
+	}
 	client->n_asked++;
 	return 0;
 }
 
 /* ---- receiving ---- */
 
-static struct slot *find_slot(struct fileget_client *client, uint64_t number)
-{
-	unsigned int i;
-
-	for (i = 0; i < client->n_slots; i++)
-		if (client->slots[i].state == SLOT_ASKED && client->slots[i].number == number)
-			return &client->slots[i];
-	return NULL;
-}
-
 /* Whether the data that came is what the header says, and no more than was asked for. */
-static int is_consistent(
-	const struct ripc_msg *msg, const struct slot *slot, const struct file_answer *answer)
+static int is_consistent(const struct ripc_msg *msg, const struct fileget_piece *piece,
+	const struct file_answer *answer)
 {
 	size_t data_len = msg->n_items == 2 ? msg->items[1].iov_len : 0;
 
 	if (answer->status != FILE_OK)
 		return msg->n_items == 1;
-	return msg->kind == RIPC_LONG && msg->n_items <= 2 && answer->len == data_len &&
-	       answer->len <= slot->piece->len &&
-	       (slot->what == FILE_LIST || answer->offset == slot->piece->offset);
+	return msg->n_items <= 2 && answer->len == data_len && answer->len <= piece->len;
 }
 
-/* Returns the slot that msg answers, which then owns msg, or NULL. */
-static struct slot *take_answer(struct fileget_client *client, struct ripc_msg *msg)
+/* The answer to a slot: takes msg. 0, or -EBADMSG: it is nonsense. */
+static int take_answer(struct fileget_client *client, struct slot *slot, struct ripc_msg *msg)
 {
 	struct file_answer answer;
-	struct slot *slot;
 
-	if ((msg->kind != RIPC_SHORT && msg->kind != RIPC_LONG) || msg->from != client->server ||
-		msg->n_items < 1 || file_answer_decode(&msg->items[0], &answer) < 0)
-		return NULL;
+	if (file_answer_decode(&msg->items[0], &answer) < 0 ||
+		!is_consistent(msg, slot->piece, &answer))
+		return -EBADMSG;
 	client->sign_of_life_ms = now_ms();
-	slot = find_slot(client, answer.number);
-	if (!slot || answer.status == FILE_WORKING || !is_consistent(msg, slot, &answer))
-		return NULL;
+	client->n_asked--;
 	slot->state = SLOT_ANSWERED;
 	slot->msg = msg;
 	slot->piece->answer = answer;
 	slot->piece->data = msg->n_items == 2 ? msg->items[1].iov_base : NULL;
-	client->n_asked--;
-	return slot;
+	return 0;
 }
 
-static uint64_t next_repeat_ms(const struct fileget_client *client)
+/* No answer came, or the server is busy: the slot is asked again, unless that is in vain. */
+static int take_failure(struct fileget_client *client, struct slot *slot, int err)
 {
-	uint64_t next = UINT64_MAX;
-	unsigned int i;
-
-	for (i = 0; i < client->n_slots; i++)
-		if (client->slots[i].state == SLOT_ASKED && client->slots[i].repeat_at_ms < next)
-			next = client->slots[i].repeat_at_ms;
-	return next;
+	slot->state = SLOT_WAITING;
+	client->n_waiting++;
+	if (is_lasting(err))
+		return err;
+	return now_ms() - client->sign_of_life_ms >= (uint64_t)client->timeout_ms ? err : 0;
 }
 
-static int repeat_due(struct fileget_client *client, uint64_t now)
+/* Takes a message. 0 or a negative errno. *answered: the slot that keeps it, if one does. */
+static int take(struct fileget_client *client, struct ripc_msg *msg, struct slot **answered)
 {
-	unsigned int i;
-	int err = 0;
+	struct slot *slot = &client->slots[msg->answers];
+	int err;
 
-	for (i = 0; err == 0 && i < client->n_slots; i++)
-		if (client->slots[i].state == SLOT_ASKED && client->slots[i].repeat_at_ms <= now)
-			err = repeat(client, &client->slots[i], now);
+	if (msg->kind != RIPC_ANSWER) { /* a notice: the network takes more again */
+		ripc_msg_free(msg);
+		return ask_waiting(client, client->n_slots);
+	}
+	err = msg->status ? take_failure(client, slot, msg->status)
+			  : take_answer(client, slot, msg);
+	if (slot->state == SLOT_ANSWERED)
+		*answered = slot;
+	else
+		ripc_msg_free(msg);
 	return err;
 }
 
-/* Handles what comes next. Returns the answered slot, or NULL and in *err whether to go on. */
-static struct slot *step(struct fileget_client *client, int *err)
+/* Now and then: what was put off is asked again. Also, is there still a way to the server? */
+static int look_around(struct fileget_client *client)
 {
 	uint64_t now = now_ms();
-	/* With a repetition due, only look: the answer may have come already. */
-	int due = next_repeat_ms(client) <= now;
-	struct ripc_msg *msg;
-	struct slot *slot;
+	int err;
 
-	*err = ripc_receive(client->svc, due ? 0 : TICK_MS, &msg);
-	if (*err == 0) {
-		slot = take_answer(client, msg);
-		if (!slot)
-			ripc_msg_free(msg);
-		return slot;
-	}
-	if (*err != -EAGAIN && *err != -ETIMEDOUT)
-		return NULL;
-	*err = due ? repeat_due(client, now) : 0;
-	if (*err == 0 && now_ms() - client->sign_of_life_ms > (uint64_t)client->timeout_ms)
-		*err = -ETIMEDOUT;
-	return NULL;
+	if (now - client->looked_ms < TICK_MS)
+		return 0;
+	client->looked_ms = now;
+	err = check_path(client);
+	if (err == 0)
+		err = ask_waiting(client, client->n_slots);
+	if (err == 0 && now - client->sign_of_life_ms > (uint64_t)client->timeout_ms)
+		err = -ETIMEDOUT;
+	return err;
+}
+
+/* Takes what comes next. 0 or a negative errno. *answered: as above. */
+static int step(struct fileget_client *client, struct slot **answered)
+{
+	struct ripc_msg *msg;
+	int err = ripc_receive(client->svc, TICK_MS, &msg);
+
+	if (err == 0)
+		return take(client, msg, answered);
+	return err == -ETIMEDOUT ? 0 : err;
 }
 
 int fileget_wait(struct fileget_client *client, struct fileget_piece **piece)
@@ -293,7 +304,9 @@ int fileget_wait(struct fileget_client *client, struct fileget_piece **piece)
 	while (err == 0 && !slot) {
 		if (*client->stop)
 			return -EINTR;
-		slot = step(client, &err);
+		err = look_around(client);
+		if (err == 0)
+			err = step(client, &slot);
 	}
 	if (slot)
 		*piece = slot->piece;
@@ -311,6 +324,8 @@ void fileget_release(struct fileget_client *client, struct fileget_piece *piece)
 		client->slots[i].msg = NULL;
 		client->slots[i].piece = NULL;
 		client->slots[i].state = SLOT_FREE;
-		return;
+		break;
 	}
+	/* The server has room for another answer now. What is wrong is seen at the next tick. */
+	ask_waiting(client, 1);
 }

@@ -2,20 +2,18 @@
 /*
  * What fileserver and fileget say to each other: the only place that knows these bytes.
  *
- * A request is a short message of one item, a header and then the path. As shorts can be lost,
- * the client repeats a request that stays unanswered; "attempt" is then not 0. The answer to
- * what was found is a long message: a header, then the bytes of the file or of the listing. All
- * other answers are a short message, the header alone. The number joins answer and request.
+ * A request is a question of one item, a header and then the path. The answer is a header and, if
+ * there are any, a second item with the bytes of the file or of the listing. A malformed request,
+ * or one too many, is answered with an error instead: FILE_MALFORMED, FILE_TOO_MANY.
  *
  *   request                                  answer
- *    0  4  "RFQ1"                             0  4  "RFA1"
+ *    0  4  "RFQ2"                             0  4  "RFA2"
  *    4  1  what: FILE_GET, FILE_LIST          4  1  status: enum file_status
- *    5  1  attempt: 0, 1, ... 255             5  3  zero
- *    6  2  length of the path                 8  8  number of the request
- *    8  8  number, the client's choice       16  8  offset of the bytes in the file
- *   16  8  offset in the file                24  8  how many bytes come
- *   24  8  most bytes wanted                 32  8  size of the whole file
- *   32     path, relative, no zero byte      40  8  version: differs when the file changed
+ *    5  1  zero                               5  3  zero
+ *    6  2  length of the path                 8  8  how many bytes come
+ *    8  8  offset in the file                16  8  size of the whole file
+ *   16  8  most bytes wanted                 24  8  version: differs when the file changed
+ *   24     path, relative, no zero byte
  *
  * A listing has one entry after the other, directories and regular files only:
  *    0  1  'd' or 'f'      1  2  length of the name      3  8  size      11  name
@@ -32,42 +30,44 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <ripc/ripc.h>
+#include <ripc/call.h>
 
-#define FILE_REQUEST_HEADER 32
-#define FILE_ANSWER_HEADER  48
+#define FILE_REQUEST_HEADER 24
+#define FILE_ANSWER_HEADER  32
 #define FILE_ENTRY_HEADER   11
-/* A request passes as a short message on every path. */
-#define FILE_PATH_MAX (RIPC_SHORT_MIN - FILE_REQUEST_HEADER)
+#define FILE_PATH_MAX	    1023
+#define FILE_REQUEST_MAX    (FILE_REQUEST_HEADER + FILE_PATH_MAX)
 /* The most bytes of one answer. A server may give less than it is asked for, if not nothing. */
 #define FILE_PIECE_MAX (64u << 20)
+
+/* Errors of a question. libripc itself has none of them for one that was delivered. */
+#define FILE_MALFORMED (-EBADMSG)
+#define FILE_TOO_MANY  (-EBUSY) /* of this client are waiting: the same can be asked later */
 
 enum file_what { FILE_GET = 1, FILE_LIST = 2 };
 
 enum file_status {
 	FILE_OK,
-	FILE_WORKING, /* a repeated request that is already being answered: have patience */
 	FILE_NOT_FOUND,
 	FILE_REFUSED, /* outside of the directory that is served */
 	FILE_NO_FILE, /* neither a regular file nor, for FILE_LIST, a directory */
 	FILE_DENIED,
 	FILE_TOO_LARGE,
 	FILE_IO_ERROR,
-	FILE_MALFORMED,
 	FILE_CHANGED,
 	FILE_N_STATUS,
 };
 
 struct file_request {
-	uint8_t what, attempt;
+	uint8_t what;
 	uint16_t path_len;
-	uint64_t number, offset, len;
+	uint64_t offset, len;
 	char path[FILE_PATH_MAX + 1]; /* ends with a zero byte */
 };
 
 struct file_answer {
 	uint8_t status;
-	uint64_t number, offset, len, size, version;
+	uint64_t len, size, version;
 };
 
 struct file_entry {
@@ -81,14 +81,12 @@ static inline const char *file_status_text(unsigned int status)
 {
 	static const char *const texts[FILE_N_STATUS] = {
 		[FILE_OK] = "all is well",
-		[FILE_WORKING] = "the server is still working on it",
 		[FILE_NOT_FOUND] = "no such file or directory",
 		[FILE_REFUSED] = "refused: outside of the directory that is served",
 		[FILE_NO_FILE] = "not a regular file, or not a directory",
 		[FILE_DENIED] = "the server may not read it",
 		[FILE_TOO_LARGE] = "too large for the server",
 		[FILE_IO_ERROR] = "the server cannot read it",
-		[FILE_MALFORMED] = "the server does not understand the request",
 		[FILE_CHANGED] = "it changed while it was fetched",
 	};
 
@@ -130,56 +128,51 @@ static inline void file_copy(void *to, const void *from, size_t len)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Writes a request to bytes[RIPC_SHORT_MIN] and returns its length. path_len must be right. */
+/* Writes a request to bytes[FILE_REQUEST_MAX] and returns its length. path_len must be right. */
 static inline size_t file_request_encode(const struct file_request *request, uint8_t *bytes)
 {
-	memcpy(bytes, "RFQ1", 4);
+	memcpy(bytes, "RFQ2", 4);
 	bytes[4] = request->what;
-	bytes[5] = request->attempt;
+	bytes[5] = 0;
 	file_put16(bytes + 6, request->path_len);
-	file_put64(bytes + 8, request->number);
-	file_put64(bytes + 16, request->offset);
-	file_put64(bytes + 24, request->len);
+	file_put64(bytes + 8, request->offset);
+	file_put64(bytes + 16, request->len);
 	memcpy(bytes + FILE_REQUEST_HEADER, request->path, request->path_len);
 	return FILE_REQUEST_HEADER + (size_t)request->path_len;
 }
 
-/* Reads a request out of one item of a message. 0, or -EBADMSG and *request is untouched. */
+/* Reads a request out of one item of a message. 0, or FILE_MALFORMED. */
 static inline int file_request_decode(const struct iovec *item, struct file_request *request)
 {
-	const uint8_t *bytes = item->iov_base;
+	uint8_t bytes[FILE_REQUEST_HEADER];
 	size_t path_len;
 
-	if (item->iov_len < FILE_REQUEST_HEADER || memcmp(bytes, "RFQ1", 4) != 0)
-		return -EBADMSG;
+	if (item->iov_len < FILE_REQUEST_HEADER)
+		return FILE_MALFORMED;
+	file_copy(bytes, item->iov_base, sizeof(bytes));
 	path_len = file_get16(bytes + 6);
-	if (path_len > FILE_PATH_MAX || item->iov_len != FILE_REQUEST_HEADER + path_len ||
-		memchr(bytes + FILE_REQUEST_HEADER, 0, path_len))
-		return -EBADMSG;
-	if (bytes[4] != FILE_GET && bytes[4] != FILE_LIST)
-		return -EBADMSG;
+	if (memcmp(bytes, "RFQ2", 4) != 0 || (bytes[4] != FILE_GET && bytes[4] != FILE_LIST) ||
+		bytes[5] != 0 || path_len > FILE_PATH_MAX ||
+		item->iov_len != FILE_REQUEST_HEADER + path_len)
+		return FILE_MALFORMED;
 	request->what = bytes[4];
-	request->attempt = bytes[5];
 	request->path_len = (uint16_t)path_len;
-	request->number = file_get64(bytes + 8);
-	request->offset = file_get64(bytes + 16);
-	request->len = file_get64(bytes + 24);
-	memcpy(request->path, bytes + FILE_REQUEST_HEADER, path_len);
+	request->offset = file_get64(bytes + 8);
+	request->len = file_get64(bytes + 16);
+	file_copy(request->path, (uint8_t *)item->iov_base + FILE_REQUEST_HEADER, path_len);
 	request->path[path_len] = '\0';
-	return 0;
+	return memchr(request->path, 0, path_len) ? FILE_MALFORMED : 0;
 }
 
 /* Writes an answer's header to bytes[FILE_ANSWER_HEADER]. */
 static inline void file_answer_encode(const struct file_answer *answer, uint8_t *bytes)
 {
-	memcpy(bytes, "RFA1", 4);
+	memcpy(bytes, "RFA2", 4);
 	bytes[4] = answer->status;
 	memset(bytes + 5, 0, 3);
-	file_put64(bytes + 8, answer->number);
-	file_put64(bytes + 16, answer->offset);
-	file_put64(bytes + 24, answer->len);
-	file_put64(bytes + 32, answer->size);
-	file_put64(bytes + 40, answer->version);
+	file_put64(bytes + 8, answer->len);
+	file_put64(bytes + 16, answer->size);
+	file_put64(bytes + 24, answer->version);
 }
 
 /* Reads an answer's header out of one item of a message. 0, or -EBADMSG: *answer untouched. */
@@ -190,14 +183,12 @@ static inline int file_answer_decode(const struct iovec *item, struct file_answe
 	if (item->iov_len != FILE_ANSWER_HEADER)
 		return -EBADMSG;
 	file_copy(bytes, item->iov_base, sizeof(bytes));
-	if (memcmp(bytes, "RFA1", 4) != 0)
+	if (memcmp(bytes, "RFA2", 4) != 0)
 		return -EBADMSG;
 	answer->status = bytes[4];
-	answer->number = file_get64(bytes + 8);
-	answer->offset = file_get64(bytes + 16);
-	answer->len = file_get64(bytes + 24);
-	answer->size = file_get64(bytes + 32);
-	answer->version = file_get64(bytes + 40);
+	answer->len = file_get64(bytes + 8);
+	answer->size = file_get64(bytes + 16);
+	answer->version = file_get64(bytes + 24);
 	return 0;
 }
 

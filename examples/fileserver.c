@@ -4,10 +4,11 @@
  * fileproto.h says what they exchange. This file owns the requests and the order in which they
  * are answered.
  *
- * One thread, one loop, one place to wait: answers are sent with RIPC_NOWAIT, so that a client
- * which reads slowly keeps nobody waiting. Each client has a queue; the clients take turns. How
- * much is being answered at a time is bounded, per client and in all; a request too many is
- * dropped, as it might also have been lost on the way, and its sender asks again.
+ * One thread, one loop, one place to wait: an answer is never waited for. Each client has a queue,
+ * and the clients take turns, so that one that asks much does not keep the others waiting. Answers
+ * are memory of this process until their client has freed them. What one client can hold of it is
+ * bounded, and becomes less as memory does. A client that holds so much is told that, and can ask
+ * again.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -18,39 +19,39 @@
 #include "command_line.h"
 #include "fileserver.h"
 
-#define REQUESTS_MAX	  2048	       /* waiting or being answered, of all clients */
-#define CLIENT_REQUESTS	  128	       /* of one client */
-#define ANSWERS_MAX	  256	       /* being sent at a time, of all clients */
-#define CLIENT_ANSWERS	  16	       /* of one client */
-#define ANSWER_BYTES	  (256u << 20) /* memory of the answers being sent, of all clients */
-#define CLIENT_BYTES	  (64u << 20)  /* of one client; a first answer is always allowed */
-#define ANSWER_TIMEOUT_MS 60000	       /* a client that vanished is noticed much earlier */
-#define CACHE_BYTES	  (1u << 30) /* at most, unless --cache says more */
-#define TOLD_MAX	  64	     /* clients of which was said by which way they are reached */
+#define CLIENT_REQUESTS 1024	    /* waiting, of one client */
+#define CLIENT_ANSWERS	1024	    /* that one client can hold, */
+#define CLIENT_BYTES	(64u << 20) /* and their bytes, */
+#define CLIENT_PART	4	    /* and their part of the memory that is left */
+#define BATCH		64   /* requests that are taken before it is the turn of the answers */
+#define TURNS		16   /* of each client, before more requests are taken */
+#define SHARE_KEPT	16   /* answers after which the memory that is left is looked at, */
+#define PATH_KEPT	16   /* and by which way a client is reached */
+#define IDLE_KEPT	1024 /* requests after which idle clients are looked for */
+#define CACHE_BYTES	(1u << 30) /* at most, unless --cache says more */
+#define TOLD_MAX	64	   /* clients of which was said by which way they are reached */
 
 struct options {
 	const char *dir;
 	uint64_t id, cache_bytes;
 };
 
-struct client;
-
-struct request {
-	struct file_request ask;
-	uint64_t reply;
-	struct client *client; /* NULL: this place is free */
-	struct request *next;  /* in the client's queue, or in the list of free places */
-	int sending;
-	struct answer answer;
+/* Data of an answer. Its client has freed it when all references to it are ours. */
+struct held {
+	void *data;
+	size_t len;
+	int n_ours;
 };
 
-/* Exists as long as it has requests. */
+/* Exists while it has requests, or holds answers. Both are rings. */
 struct client {
 	uint64_t id, incarnation;
-	struct request *head, **tail; /* waiting */
-	unsigned int n_requests, n_sending;
-	uint64_t sending_bytes;
-	int blocked; /* met -EAGAIN: wait for the notice */
+	struct ripc_msg *waiting[CLIENT_REQUESTS];
+	struct held held[CLIENT_ANSWERS];
+	unsigned int first_waiting, n_waiting, first_held, n_held;
+	uint64_t held_bytes;
+	unsigned int n_answered;
+	int in_place, told;
 	struct client *next;
 };
 
@@ -60,11 +61,10 @@ struct server {
 	struct answers answers;
 	uint64_t told[TOLD_MAX]; /* incarnations of clients */
 	unsigned int n_told;
-	struct request requests[REQUESTS_MAX];
-	struct request *free_requests;
 	struct client *clients;
-	unsigned int n_sending;
-	uint64_t sending_bytes;
+	unsigned int n_waiting, n_held; /* of all clients */
+	uint64_t share;			/* bytes that a client can hold now */
+	unsigned int n_since_share, n_since_idle;
 	time_t said; /* when clients were last blamed for the lack of memory */
 };
 
@@ -79,7 +79,7 @@ static const char usage_text[] =
 	"                (default and most: a quarter of the library's; by default at most 1G)\n"
 	"  --help        this text\n";
 
-/* ---- requests and clients ---- */
+/* ---- clients ---- */
 
 static struct client *find_client(const struct server *server, const struct ripc_msg *msg)
 {
@@ -98,96 +98,77 @@ static struct client *add_client(struct server *server, const struct ripc_msg *m
 		return NULL;
 	client->id = msg->from;
 	client->incarnation = msg->from_incarnation;
-	client->tail = &client->head;
 	client->next = server->clients;
 	server->clients = client;
 	return client;
 }
 
-static void drop_idle_client(struct server *server, struct client *client)
+/* Forgets the first answer that a client holds if it has freed it. False: it has not. */
+static int release_first(struct server *server, struct client *client)
 {
-	struct client **at = &server->clients;
+	struct held *held = &client->held[client->first_held];
 
-	if (client->n_requests > 0)
-		return;
-	while (*at != client)
-		at = &(*at)->next;
-	*at = client->next;
-	free(client);
+	if (ripc_buf_refs(server->ctx, held->data) > held->n_ours)
+		return 0;
+	ripc_buf_free(server->ctx, held->data);
+	client->held_bytes -= held->len;
+	client->first_held = (client->first_held + 1) % CLIENT_ANSWERS;
+	client->n_held--;
+	server->n_held--;
+	return 1;
 }
 
-static void enqueue(struct request *request)
+/* The first answer becomes the last one. */
+static void rotate_held(struct client *client)
 {
-	struct client *client = request->client;
+	unsigned int last = (client->first_held + client->n_held) % CLIENT_ANSWERS;
 
-	request->next = NULL;
-	*client->tail = request;
-	client->tail = &request->next;
+	client->held[last] = client->held[client->first_held];
+	client->first_held = (client->first_held + 1) % CLIENT_ANSWERS;
 }
 
-static void dequeue(struct client *client)
+/* Most often those that it has freed are the first; this looks at all of them. */
+static void release_all(struct server *server, struct client *client)
 {
-	client->head = client->head->next;
-	if (!client->head)
-		client->tail = &client->head;
+	unsigned int n = client->n_held;
+
+	for (; n > 0; n--)
+		if (!release_first(server, client))
+			rotate_held(client);
 }
 
-/* Ends a request that is in no queue. Its answer's memory must be gone by now. */
-static void end_request(struct server *server, struct request *request)
+static void release_everybody(struct server *server)
 {
-	request->client->n_requests--;
-	request->client = NULL;
-	request->next = server->free_requests;
-	server->free_requests = request;
+	struct client *client;
+
+	for (client = server->clients; client; client = client->next)
+		release_all(server, client);
 }
 
-/* ---- answers ---- */
-
-static void answer_short(struct server *server, uint64_t to, const struct file_answer *answer)
+static void drop_idle_clients(struct server *server)
 {
-	uint8_t header[FILE_ANSWER_HEADER];
-	struct iovec item = {header, sizeof(header)};
+	struct client **at = &server->clients, *client;
 
-	file_answer_encode(answer, header);
-	/* If it is lost, the client asks again. */
-	ripc_send_short(server->svc, to, &item, 1);
+	release_everybody(server);
+	while ((client = *at)) {
+		if (client->n_waiting > 0 || client->n_held > 0) {
+			at = &client->next;
+			continue;
+		}
+		*at = client->next;
+		free(client);
+	}
 }
 
-static void answer_status(
-	struct server *server, const struct request *request, enum file_status status)
-{
-	struct file_answer answer = {.status = (uint8_t)status, .number = request->ask.number};
-
-	answer_short(server, request->client->id, &answer);
-}
-
-/* Sends a prepared answer. The request's place is its cookie. 0 or a negative errno. */
-static int send_answer(struct server *server, struct request *request)
-{
-	struct iovec items[2] = {
-		{request->answer.header, FILE_ANSWER_HEADER},
-		{request->answer.data, request->answer.len},
-	};
-	struct ripc_send send = {
-		.size = sizeof(send),
-		.to = request->client->id,
-		.to_incarnation = request->client->incarnation,
-		.items = items,
-		.n_items = request->answer.len > 0 ? 2 : 1,
-		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE,
-		.timeout_ms = ANSWER_TIMEOUT_MS,
-		.reply_to = request->reply,
-		.cookie = (uint64_t)(request - server->requests) + 1,
-	};
-
-	return ripc_sendmsg(server->svc, &send, NULL);
-}
+/* ---- memory ---- */
 
 static void say_holder(void *arg, const struct ripc_holder *holder)
 {
 	(void)arg;
-	fprintf(stderr, "fileserver: no memory: service 0x%llx has not freed %llu bytes of %llu "
-		"answers\n", (unsigned long long)holder->id, (unsigned long long)holder->bytes,
+	fprintf(stderr,
+		"fileserver: no memory: service 0x%llx has not freed %llu bytes of %llu "
+		"answers\n",
+		(unsigned long long)holder->id, (unsigned long long)holder->bytes,
 		(unsigned long long)holder->messages);
 }
 
@@ -201,258 +182,230 @@ static void say_holders(struct server *server)
 	server->said = now;
 }
 
-static int shares_memory(const struct server *server, const struct client *client)
+/* Computes what a client can hold: so always some is left for the next one. */
+static void look_at_memory(struct server *server)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	uint64_t part = 0;
+
+	if (server->n_since_share++ % SHARE_KEPT != 0)
+		return;
+	if (ripc_stats(server->ctx, &stats) == 0 && stats.pool_used_bytes < stats.pool_limit_bytes)
+		part = (stats.pool_limit_bytes - stats.pool_used_bytes) / CLIENT_PART;
+	server->share = part < CLIENT_BYTES ? part : CLIENT_BYTES;
+}
+
+static int has_share(const struct server *server, const struct client *client)
+{
+	return client->n_held < CLIENT_ANSWERS && client->held_bytes + PIECE_BYTES <= server->share;
+}
+
+static int may_answer(struct server *server, struct client *client)
+{
+	look_at_memory(server);
+	while (client->n_held > 0 && release_first(server, client))
+		;
+	if (has_share(server, client))
+		return 1;
+	release_all(server, client);
+	return has_share(server, client);
+}
+
+/* Keeps a reference to an answer's data until its client has freed it. */
+static void hold(struct server *server, struct client *client, const struct answer *answer)
+{
+	unsigned int last = (client->first_held + client->n_held) % CLIENT_ANSWERS;
+
+	if (!answer->data || answer->is_cached || ripc_buf_ref(server->ctx, answer->data) < 0)
+		return;
+	client->held[last] = (struct held){answer->data, answer->len, 1 + answer->is_kept};
+	client->held_bytes += answer->len;
+	client->n_held++;
+	server->n_held++;
+}
+
+/* ---- answers ---- */
+
+/* An answer that cannot be sent is wanted by nobody, or asked for again. */
+static void answer_status(
+	struct server *server, const struct ripc_msg *question, enum file_status status)
+{
+	struct file_answer answer = {.status = (uint8_t)status};
+	uint8_t header[FILE_ANSWER_HEADER];
+	struct iovec item = {header, sizeof(header)};
+
+	file_answer_encode(&answer, header);
+	ripc_reply(server->svc, question, &item, 1, 0);
+}
+
+/* Sends a prepared answer, and so gives it away, or frees it. */
+static void send_answer(struct server *server, struct client *client,
+	const struct ripc_msg *question, struct answer *answer)
+{
+	struct iovec items[2] = {
+		{answer->header, FILE_ANSWER_HEADER},
+		{answer->data, answer->len},
+	};
+
+	hold(server, client, answer);
+	if (ripc_reply(server->svc, question, items, answer->data ? 2 : 1, RIPC_GIVE) < 0)
+		answer_free(&server->answers, answer);
+}
+
+/* Does the client read where it is what it is given? */
+static int reads_in_place(const struct server *server, struct client *client)
 {
 	struct ripc_path path = {.size = sizeof(path)};
 
-	return ripc_path_info(server->svc, client->id, &path) == 0 &&
-	       strcmp(path.bulk, "shm") == 0;
+	if (client->n_answered++ % PATH_KEPT == 0)
+		client->in_place = ripc_path_info(server->svc, client->id, &path) == 0 &&
+				   strcmp(path.bulk, "shm") == 0;
+	return client->in_place;
 }
 
-/* Prepares and sends. 0: being sent; 1: answered and over; -EAGAIN, -ENOMEM: try again later. */
-static int start_answer(struct server *server, struct request *request)
+static void answer_request(struct server *server, struct client *client,
+	const struct ripc_msg *question, const struct file_request *ask)
 {
+	struct answer answer = {.in_place = reads_in_place(server, client)};
 	enum file_status status = FILE_OK;
-	int err = 0;
+	int err = answer_prepare(&server->answers, &answer, ask, &status);
 
-	if (!request->answer.header) {
-		request->answer.in_place = shares_memory(server, request->client);
-		err = answer_prepare(&server->answers, &request->answer, &request->ask, &status);
-	}
-	/* With nothing under way nobody will give memory back: say it rather than wait. */
-	if (err < 0 && server->n_sending > 0)
-		return -ENOMEM;
 	if (err < 0) {
 		say_holders(server);
-		status = FILE_TOO_LARGE;
+		release_everybody(server);
+		status = FILE_TOO_LARGE; /* unless somebody will give memory back */
 	}
-	if (status != FILE_OK) {
-		answer_status(server, request, status);
-		return 1;
-	}
-	err = send_answer(server, request);
-	if (err == 0 || err == -EAGAIN)
-		return err;
-	/* The client is gone, or will ask again. */
-	answer_free(&server->answers, &request->answer);
-	return 1;
-}
-
-static int may_send(const struct server *server, const struct client *client)
-{
-	return !client->blocked && client->head && client->n_sending < CLIENT_ANSWERS &&
-	       (client->n_sending == 0 || client->sending_bytes < CLIENT_BYTES) &&
-	       server->n_sending < ANSWERS_MAX && server->sending_bytes < ANSWER_BYTES;
-}
-
-/* Answers as many of a client's requests as its share allows. -ENOMEM: later. */
-static int serve_client(struct server *server, struct client *client)
-{
-	struct request *request;
-	int result;
-
-	while (may_send(server, client)) {
-		request = client->head;
-		result = start_answer(server, request);
-		if (result == -ENOMEM)
-			return -ENOMEM;
-		if (result == -EAGAIN) {
-			client->blocked = 1;
-			return 0;
-		}
-		dequeue(client);
-		if (result == 1) {
-			end_request(server, request);
-			continue;
-		}
-		request->sending = 1;
-		client->n_sending++;
-		client->sending_bytes += request->answer.len;
-		server->n_sending++;
-		server->sending_bytes += request->answer.len;
-	}
-	return 0;
-}
-
-/* Who was first in the list becomes the last one. */
-static void rotate_clients(struct server *server)
-{
-	struct client *first = server->clients, *last = first;
-
-	if (!first || !first->next)
-		return;
-	while (last->next)
-		last = last->next;
-	server->clients = first->next;
-	last->next = first;
-	first->next = NULL;
-}
-
-/* Gives every client its turn. */
-static void serve_all(struct server *server)
-{
-	struct client *client, *next;
-
-	rotate_clients(server);
-	for (client = server->clients; client; client = next) {
-		next = client->next;
-		if (serve_client(server, client) < 0)
-			return;
-		drop_idle_client(server, client);
-	}
-}
-
-/* ---- what comes in ---- */
-
-/* A repeated request may be one that we have. */
-static int is_known(const struct client *client, struct server *server, uint64_t number)
-{
-	size_t i;
-
-	for (i = 0; i < REQUESTS_MAX; i++)
-		if (server->requests[i].client == client &&
-			server->requests[i].ask.number == number)
-			return 1;
-	return 0;
-}
-
-static void take_request(struct server *server, const struct ripc_msg *msg)
-{
-	struct request *request = server->free_requests;
-	struct file_answer working = {.status = FILE_WORKING};
-	struct client *client;
-
-	if (!request || msg->n_items != 1 || file_request_decode(msg->items, &request->ask) < 0)
-		return;
-	client = find_client(server, msg);
-	if (client && request->ask.attempt > 0 && is_known(client, server, request->ask.number)) {
-		working.number = request->ask.number;
-		answer_short(server, msg->from, &working);
-		return;
-	}
-	if (!client)
-		client = add_client(server, msg);
-	if (!client || client->n_requests == CLIENT_REQUESTS)
-		return;
-	server->free_requests = request->next;
-	request->client = client;
-	request->reply = msg->reply;
-	request->sending = 0;
-	request->answer.header = NULL;
-	client->n_requests++;
-	enqueue(request);
-	if (client->head == request) {
-		serve_client(server, client);
-		drop_idle_client(server, client);
-	}
+	if (err < 0 && server->n_held > 0)
+		ripc_reply_error(server->svc, question, FILE_TOO_MANY);
+	else if (status != FILE_OK)
+		answer_status(server, question, status);
+	else
+		send_answer(server, client, question, &answer);
 }
 
 /* Says once for each client by which way it is reached. */
-static void tell_path(struct server *server, const struct client *client)
+static void tell_path(struct server *server, struct client *client)
 {
 	struct ripc_path path = {.size = sizeof(path)};
 	unsigned int i;
 
-	for (i = 0; i < TOLD_MAX; i++)
-		if (server->told[i] == client->incarnation)
-			return;
-	if (ripc_path_info(server->svc, client->id, &path) < 0)
+	for (i = 0; i < TOLD_MAX && !client->told; i++)
+		client->told = server->told[i] == client->incarnation;
+	if (client->told || ripc_path_info(server->svc, client->id, &path) < 0)
 		return;
+	client->told = 1;
 	server->told[server->n_told++ % TOLD_MAX] = client->incarnation;
 	printf("fileserver: client 0x%016llx over %s\n", (unsigned long long)client->id,
 		path.backend);
 	fflush(stdout);
 }
 
-static void take_completion(struct server *server, const struct ripc_msg *msg)
+/* Answers one request of a client that has one. */
+static void serve_client(struct server *server, struct client *client)
 {
-	struct request *request;
-	struct client *client;
+	struct ripc_msg *question = client->waiting[client->first_waiting];
+	struct file_request ask;
 
-	if (msg->cookie == 0 || msg->cookie > REQUESTS_MAX)
-		return;
-	request = &server->requests[msg->cookie - 1];
-	if (!request->client || !request->sending)
-		return;
-	/* Otherwise the library took the buffers. */
-	if (msg->outcome == RIPC_NOT_DELIVERED)
-		answer_free(&server->answers, &request->answer);
-	if (msg->outcome == RIPC_DELIVERED)
-		tell_path(server, request->client);
-	/* Asking again would not help; after any other failure it may. */
-	if (msg->outcome == RIPC_NOT_DELIVERED && msg->status == -EMSGSIZE)
-		answer_status(server, request, FILE_TOO_LARGE);
-	client = request->client;
-	client->blocked = 0;
-	client->n_sending--;
-	client->sending_bytes -= request->answer.len;
-	server->n_sending--;
-	server->sending_bytes -= request->answer.len;
-	end_request(server, request);
+	client->first_waiting = (client->first_waiting + 1) % CLIENT_REQUESTS;
+	client->n_waiting--;
+	server->n_waiting--;
+	if (file_request_decode(question->items, &ask) < 0)
+		ripc_reply_error(server->svc, question, FILE_MALFORMED);
+	else if (!may_answer(server, client))
+		ripc_reply_error(server->svc, question, FILE_TOO_MANY);
+	else
+		answer_request(server, client, question, &ask);
+	ripc_msg_free(question);
+	if (!client->told)
+		tell_path(server, client);
 }
 
-/* 0, or -EADDRINUSE: another process holds our ID, and keeps it. */
-static int take_notice(struct server *server, const struct ripc_msg *msg)
+/* Gives every client its turns. */
+static void serve_all(struct server *server)
 {
 	struct client *client;
+	int turn;
 
-	for (client = server->clients; client; client = client->next)
-		client->blocked = 0;
-	return msg->status == -EADDRINUSE ? -EADDRINUSE : 0;
+	for (turn = 0; turn < TURNS && server->n_waiting > 0; turn++)
+		for (client = server->clients; client; client = client->next)
+			if (client->n_waiting > 0)
+				serve_client(server, client);
 }
 
-/* Whether something may be waiting for what just became free. */
-static int has_waiting(const struct server *server)
+/* ---- what comes in ---- */
+
+static void take_request(struct server *server, struct ripc_msg *msg)
 {
-	const struct client *client;
+	struct client *client = find_client(server, msg);
 
-	for (client = server->clients; client; client = client->next)
-		if (client->head || client->n_requests == 0)
-			return 1;
-	return 0;
-}
-
-/* 0, or a negative errno that ends the service. */
-static int take(struct server *server, const struct ripc_msg *msg)
-{
-	int err = 0;
-
-	if (msg->kind == RIPC_SHORT) {
-		take_request(server, msg);
-		return 0;
+	if (!client) {
+		drop_idle_clients(server);
+		client = add_client(server, msg);
 	}
-	if (msg->kind == RIPC_COMPLETION)
-		take_completion(server, msg);
-	else if (msg->kind == RIPC_NOTICE)
-		err = take_notice(server, msg);
-	if (has_waiting(server))
-		serve_all(server);
+	if (!client || client->n_waiting == CLIENT_REQUESTS) {
+		ripc_reply_error(server->svc, msg, FILE_TOO_MANY);
+		ripc_msg_free(msg);
+		return;
+	}
+	client->waiting[(client->first_waiting + client->n_waiting) % CLIENT_REQUESTS] = msg;
+	client->n_waiting++;
+	server->n_waiting++;
+	if (++server->n_since_idle % IDLE_KEPT == 0)
+		drop_idle_clients(server);
+}
+
+/* Takes a message. 0, or -EADDRINUSE: another process holds our ID, and keeps it. */
+static int take(struct server *server, struct ripc_msg *msg)
+{
+	int err = msg->kind == RIPC_NOTICE && msg->status == -EADDRINUSE ? -EADDRINUSE : 0;
+
+	if (msg->kind == RIPC_QUESTION)
+		take_request(server, msg);
+	else
+		ripc_msg_free(msg);
 	return err;
 }
 
-/* Serves until the service is drained. 0 or a negative errno. */
+/* How long to wait for a request. */
+static int patience_ms(const struct server *server)
+{
+	if (server->n_waiting > 0 || server->answers.cache.reading)
+		return 0;
+	/* While files are kept open, or clients known, their time is looked at now and then. */
+	return server->answers.tree.n_kept || server->clients ? TREE_KEPT_MS / 4 : -1;
+}
+
+/* Takes what is there, within bounds. 0, or what ends the service. */
+static int take_some(struct server *server)
+{
+	struct ripc_msg *msg;
+	int i, err = 0;
+
+	for (i = 0; i < BATCH && err == 0; i++) {
+		err = ripc_receive(server->svc, i ? 0 : patience_ms(server), &msg);
+		if (err == 0)
+			err = take(server, msg);
+	}
+	if (err == -ETIMEDOUT) {
+		tree_expire(&server->answers.tree);
+		drop_idle_clients(server);
+	}
+	return err == -ETIMEDOUT || err == -EAGAIN ? 0 : err;
+}
+
+/* Serves until the service is drained, and nothing waits any more. 0 or a negative errno. */
 static int serve(struct server *server)
 {
-	struct tree *tree = &server->answers.tree;
-	struct cache *cache = &server->answers.cache;
-	struct ripc_msg *msg;
-	int err = 0, timeout_ms;
+	int err = 0;
 
 	while (err == 0) {
-		/* While files are kept open, their time is looked at now and then. */
-		timeout_ms = cache->reading ? 0 : tree->n_kept ? TREE_KEPT_MS / 4 : -1;
-		err = ripc_receive(server->svc, timeout_ms, &msg);
-		if (err == 0) {
-			err = take(server, msg);
-			ripc_msg_free(msg);
-		} else if (err == -EAGAIN) {
-			cache_work(cache); /* there is nothing else to do */
-			err = 0;
-		} else if (err == -ETIMEDOUT) {
-			tree_expire(tree);
-			err = 0;
-		}
+		err = take_some(server);
+		if (server->n_waiting == 0)
+			cache_work(&server->answers.cache); /* there is nothing else to do */
+		serve_all(server);
 	}
+	while (server->n_waiting > 0)
+		serve_all(server);
 	return err == -ESHUTDOWN ? 0 : err;
 }
 
@@ -469,16 +422,6 @@ static int failed(const char *what, int err)
 {
 	fprintf(stderr, "fileserver: %s: %s\n", what, ripc_strerror(err));
 	return 1;
-}
-
-static void init_server(struct server *server)
-{
-	size_t i;
-
-	for (i = 0; i < REQUESTS_MAX; i++) {
-		server->requests[i].next = server->free_requests;
-		server->free_requests = &server->requests[i];
-	}
 }
 
 static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -574,7 +517,6 @@ static int serve_directory(const struct options *options)
 
 	if (!server)
 		return failed("no memory", -ENOMEM);
-	init_server(server);
 	/* Every thread, also the library's, leaves these signals to the one that waits for them. */
 	fill_signals(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);

@@ -60,6 +60,7 @@ enum file_status tree_list(
 /* ---- answers ---- */
 
 #define PIECES_KEPT 32
+#define PIECE_BYTES (2u << 20) /* most of a file that is read for one answer */
 
 struct answers {
 	struct ripc_context *ctx;
@@ -75,7 +76,10 @@ struct answer {
 	uint8_t *header; /* FILE_ANSWER_HEADER bytes; NULL: nothing is prepared */
 	uint8_t *data;
 	size_t len;
-	int in_place; /* the receiver reads where it is what it is given: it shares memory */
+	uint64_t offset; /* of the data in its file */
+	int in_place;	 /* the receiver reads where it is what it is given: it shares memory */
+	int is_cached;	 /* the data is memory of the cache */
+	int is_kept;	 /* it is a buffer that is given again */
 };
 
 /*

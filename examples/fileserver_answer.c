@@ -11,8 +11,7 @@
 #include <unistd.h>
 #include "fileserver.h"
 
-#define PIECE_MIN   (64u << 10) /* longer ones go into buffers that are used again, */
-#define PIECE_BYTES (2u << 20)	/* which are so long; no more of a file is read for one answer */
+#define PIECE_MIN (64u << 10) /* longer ones go into buffers of PIECE_BYTES that are used again */
 
 /* ---- memory ---- */
 
@@ -57,17 +56,19 @@ static int alloc_buffer(struct answers *answers, size_t len, void **buffer)
 }
 
 /* A buffer of PIECE_BYTES. Beyond those that are kept it is a new one. */
-static int alloc_piece(struct answers *answers, void **piece)
+static int alloc_piece(struct answers *answers, void **piece, int *is_kept)
 {
 	unsigned int i = free_piece(answers);
 	int err;
 
+	*is_kept = 1;
 	if (i < answers->n_pieces) {
 		*piece = answers->pieces[i];
 		return ripc_buf_ref(answers->ctx, *piece);
 	}
+	*is_kept = answers->n_pieces < PIECES_KEPT;
 	err = alloc_buffer(answers, PIECE_BYTES, piece);
-	if (err < 0 || answers->n_pieces == PIECES_KEPT)
+	if (err < 0 || !*is_kept)
 		return err;
 	err = ripc_buf_ref(answers->ctx, *piece);
 	if (err == 0)
@@ -82,7 +83,7 @@ static int alloc_data(struct answers *answers, struct answer *answer, size_t len
 	int err = 0;
 
 	if (len > PIECE_MIN && len <= PIECE_BYTES)
-		err = alloc_piece(answers, &data);
+		err = alloc_piece(answers, &data, &answer->is_kept);
 	else if (len > 0)
 		err = alloc_buffer(answers, len, &data);
 	if (err < 0)
@@ -130,16 +131,15 @@ static ssize_t read_at(int fd, uint8_t *data, size_t len, uint64_t offset)
 }
 
 /* Fills an answer's data. Nobody gets a piece of which a part is older than the rest. */
-static enum file_status read_piece(
-	const struct answer *answer, const struct tree_file *file, uint64_t offset)
+static enum file_status read_piece(const struct answer *answer, const struct tree_file *file)
 {
-	ssize_t got = read_at(file->fd, answer->data, answer->len, offset);
+	ssize_t got = read_at(file->fd, answer->data, answer->len, answer->offset);
 	struct stat now;
 
 	if (got < 0 || fstat(file->fd, &now) < 0)
 		return FILE_IO_ERROR;
 	return (size_t)got == answer->len && cache_is_same(&file->stat, &now) ? FILE_OK
-									       : FILE_CHANGED;
+									      : FILE_CHANGED;
 }
 
 /* Who reads it where it is can have at once all that is there, as that costs the same. */
@@ -152,7 +152,7 @@ static uint64_t piece_most(const struct answer *answer, int is_cached)
 static int find_piece(struct answers *answers, struct answer *answer, const struct tree_file *file,
 	struct file_answer *what, enum file_status *status)
 {
-	uint8_t *whole = cache_get(&answers->cache, file->fd, &file->stat, what->offset == 0);
+	uint8_t *whole = cache_get(&answers->cache, file->fd, &file->stat, answer->offset == 0);
 	uint64_t most = piece_most(answer, whole != NULL);
 	int err;
 
@@ -160,7 +160,8 @@ static int find_piece(struct answers *answers, struct answer *answer, const stru
 		what->len = most;
 
 	if (whole) {
-		answer->data = whole + what->offset;
+		answer->is_cached = 1;
+		answer->data = whole + answer->offset;
 		answer->len = what->len;
 		answers->cached_bytes += what->len;
 		return 0;
@@ -168,7 +169,7 @@ static int find_piece(struct answers *answers, struct answer *answer, const stru
 	err = alloc_data(answers, answer, what->len);
 	if (err < 0)
 		return err;
-	*status = read_piece(answer, file, what->offset);
+	*status = read_piece(answer, file);
 	if (*status != FILE_OK)
 		answer_free(answers, answer);
 	return 0;
@@ -177,7 +178,7 @@ static int find_piece(struct answers *answers, struct answer *answer, const stru
 static int prepare_get(struct answers *answers, struct answer *answer,
 	const struct file_request *ask, enum file_status *status)
 {
-	struct file_answer what = {.number = ask->number, .offset = ask->offset};
+	struct file_answer what = {0};
 	struct tree_file file;
 	int err = 0;
 
@@ -204,7 +205,7 @@ static int prepare_get(struct answers *answers, struct answer *answer,
 static int prepare_list(struct answers *answers, struct answer *answer,
 	const struct file_request *ask, enum file_status *status)
 {
-	struct file_answer what = {.number = ask->number};
+	struct file_answer what = {0};
 	size_t max = ask->len < FILE_PIECE_MAX ? ask->len : FILE_PIECE_MAX;
 	uint8_t *bytes;
 	size_t len;
@@ -229,6 +230,8 @@ int answer_prepare(struct answers *answers, struct answer *answer, const struct 
 {
 	answer->header = answer->data = NULL;
 	answer->len = 0;
+	answer->offset = ask->offset;
+	answer->is_cached = answer->is_kept = 0;
 	if (ask->what == FILE_LIST)
 		return prepare_list(answers, answer, ask, status);
 	return prepare_get(answers, answer, ask, status);

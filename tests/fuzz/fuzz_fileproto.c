@@ -11,7 +11,7 @@
 
 static void decode_request(const struct iovec *item)
 {
-	uint8_t again[FILE_REQUEST_HEADER + FILE_PATH_MAX];
+	uint8_t again[FILE_REQUEST_MAX];
 	struct file_request request;
 
 	if (file_request_decode(item, &request))

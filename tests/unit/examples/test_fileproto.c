@@ -11,9 +11,7 @@ static size_t make_request(const char *path, uint8_t *bytes)
 {
 	struct file_request request = {
 		.what = FILE_GET,
-		.attempt = 3,
 		.path_len = (uint16_t)strlen(path),
-		.number = 0x1122334455667788,
 		.offset = 1ull << 40,
 		.len = 4096,
 	};
@@ -24,14 +22,12 @@ static size_t make_request(const char *path, uint8_t *bytes)
 
 START_TEST(file_request_decode__round_trip)
 {
-	uint8_t bytes[RIPC_SHORT_MIN];
+	uint8_t bytes[FILE_REQUEST_MAX];
 	struct iovec item = {bytes, make_request("a/b c", bytes)};
 	struct file_request request;
 
 	ck_assert_int_eq(file_request_decode(&item, &request), 0);
 	ck_assert_uint_eq(request.what, FILE_GET);
-	ck_assert_uint_eq(request.attempt, 3);
-	ck_assert_uint_eq(request.number, 0x1122334455667788);
 	ck_assert_uint_eq(request.offset, 1ull << 40);
 	ck_assert_uint_eq(request.len, 4096);
 	ck_assert_str_eq(request.path, "a/b c");
@@ -40,7 +36,7 @@ END_TEST
 
 START_TEST(file_request_decode__every_wrong_length)
 {
-	uint8_t bytes[RIPC_SHORT_MIN + 8] = {0};
+	uint8_t bytes[FILE_REQUEST_MAX + 8] = {0};
 	size_t right = make_request("name", bytes), len;
 	struct file_request request;
 
@@ -59,7 +55,7 @@ END_TEST
 
 START_TEST(file_request_decode__wrong_content)
 {
-	uint8_t bytes[RIPC_SHORT_MIN];
+	uint8_t bytes[FILE_REQUEST_MAX];
 	struct iovec item = {bytes, make_request("name", bytes)};
 	struct file_request request;
 
@@ -80,7 +76,7 @@ END_TEST
 
 START_TEST(file_request_decode__longest_path)
 {
-	uint8_t bytes[RIPC_SHORT_MIN];
+	uint8_t bytes[FILE_REQUEST_MAX];
 	char path[FILE_PATH_MAX + 1];
 	struct iovec item = {bytes, 0};
 	struct file_request request;
@@ -88,7 +84,7 @@ START_TEST(file_request_decode__longest_path)
 	memset(path, 'p', FILE_PATH_MAX);
 	path[FILE_PATH_MAX] = '\0';
 	item.iov_len = make_request(path, bytes);
-	ck_assert_uint_eq(item.iov_len, RIPC_SHORT_MIN);
+	ck_assert_uint_eq(item.iov_len, FILE_REQUEST_MAX);
 	ck_assert_int_eq(file_request_decode(&item, &request), 0);
 	ck_assert_str_eq(request.path, path);
 }
@@ -97,17 +93,15 @@ END_TEST
 START_TEST(file_answer_decode__round_trip_and_lengths)
 {
 	uint8_t bytes[FILE_ANSWER_HEADER + 1];
-	struct file_answer sent = {FILE_DENIED, 1, 2, 3, 4, 5}, got = {0};
+	struct file_answer sent = {FILE_DENIED, 1, 2, 3}, got = {0};
 	struct iovec item = {bytes, FILE_ANSWER_HEADER};
 
 	file_answer_encode(&sent, bytes);
 	ck_assert_int_eq(file_answer_decode(&item, &got), 0);
 	ck_assert_uint_eq(got.status, FILE_DENIED);
-	ck_assert_uint_eq(got.number, 1);
-	ck_assert_uint_eq(got.offset, 2);
-	ck_assert_uint_eq(got.len, 3);
-	ck_assert_uint_eq(got.size, 4);
-	ck_assert_uint_eq(got.version, 5);
+	ck_assert_uint_eq(got.len, 1);
+	ck_assert_uint_eq(got.size, 2);
+	ck_assert_uint_eq(got.version, 3);
 	item.iov_len = FILE_ANSWER_HEADER - 1;
 	ck_assert_int_eq(file_answer_decode(&item, &got), -EBADMSG);
 	item.iov_len = FILE_ANSWER_HEADER + 1;
