@@ -9,53 +9,31 @@ examples/fileproto.h has the bytes of requests and answers.
 """
 import struct
 import sys
-from typing import Optional
 
 import ripc
 
-REQUEST = struct.Struct('<4sBBHQQQ')  # "RFQ1", what, attempt, path, number, offset, most bytes
-ANSWER = struct.Struct('<4sB3xQQQQQ')  # "RFA1", status, number, offset, bytes, size, version
-GET, OK, WORKING = 1, 0, 1
+REQUEST = struct.Struct('<4sBBHQQ')  # "RFQ2", what, zero, length of the path, offset, most bytes
+ANSWER = struct.Struct('<4sB3xQQQ')  # "RFA2", status, bytes, size of the file, version
+GET, OK = 1, 0
 PIECE = 64 << 20
-PATIENCE_S, ATTEMPTS = 0.25, 100
+PATIENCE_S = 30.0
 
 
 class Piece:
     """A part of the file, where the library has put it."""
 
     def __init__(self, message: ripc.Message) -> None:
-        magic, self.status, self.number, self.offset, length, self.size, self.version = \
-            ANSWER.unpack(message[0])
+        magic, status, length, self.size, self.version = ANSWER.unpack(message[0])
         self.data = message[1] if len(message) == 2 else memoryview(b'')
-        if magic != b'RFA1' or len(self.data) != length:
+        if magic != b'RFA2' or len(self.data) != length:
             raise ValueError('the server speaks another protocol')
-
-
-def receive(service: ripc.Service, number: int) -> Optional[Piece]:
-    """The answer of this number; None: none came in time, or the server is at it."""
-    try:
-        while True:
-            message = service.receive(PATIENCE_S)
-            if message.kind not in (ripc.SHORT, ripc.LONG):
-                continue
-            piece = Piece(message)
-            if piece.number == number:
-                return piece if piece.status != WORKING else None
-    except ripc.TimedOut:
-        return None
+        if status != OK:
+            raise ValueError(f'the server refuses the file (status {status})')
 
 
 def fetch_piece(service: ripc.Service, server: str, path: bytes, offset: int) -> Piece:
-    """Short messages may get lost: the request is repeated until it is answered."""
-    for attempt in range(ATTEMPTS):
-        service.send_short(server, [REQUEST.pack(b'RFQ1', GET, min(attempt, 255), len(path),
-                                                 offset, offset, PIECE) + path])
-        piece = receive(service, offset)
-        if piece and piece.status != OK:
-            raise ValueError(f'the server refuses the file (status {piece.status})')
-        if piece:
-            return piece
-    raise TimeoutError(f'{server} does not answer: is it running?')
+    question = REQUEST.pack(b'RFQ2', GET, 0, len(path), offset, PIECE) + path
+    return Piece(service.call(server, question, PATIENCE_S))
 
 
 def fetch(service: ripc.Service, server: str, path: str, output: str) -> int:

@@ -75,7 +75,7 @@ class Examples(unittest.TestCase):
                                             hashlib.sha256(content).hexdigest()])
                 with open(output, 'rb') as file:
                     self.assertEqual(file.read(), content)
-            with self.assertRaisesRegex(AssertionError, 'status 2'):
+            with self.assertRaisesRegex(AssertionError, 'status 1'):
                 self.run_it(*command('fetch.py', files, 'missing', output))
 
 

@@ -388,7 +388,7 @@ int main(void)
 		call_start__answered_in_any_order, cancel__of_calls, service_close__ends_calls,
 		reply__to_who_is_gone, sendmsg__in_place_of_a_reply, window__is_not_for_answers,
 		call__beside_a_full_queue, close__with_failures_kept, reply__given,
-		call__bad_arguments,
+		reply__given_is_mapped, call__bad_arguments,
 	};
 
 	return calls_finish("call_many", tests, sizeof(tests) / sizeof(tests[0]));
