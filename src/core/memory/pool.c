@@ -525,14 +525,10 @@ void ripc__pool_close(struct ripc__pool *pool)
 	free(pool);
 }
 
+/* Without the lock, as each call asks that lets a sleeping thread sleep. */
 bool ripc__pool_is_large(struct ripc__pool *pool)
 {
-	bool is;
-
-	ripc__pool_lock(pool);
-	is = pool->taken > IDLE_KEEP;
-	ripc__pool_unlock(pool);
-	return is;
+	return atomic_load_explicit(&pool->taken, memory_order_relaxed) > IDLE_KEEP;
 }
 
 /* Withdraws an idle slab that was so at the last turn, and no more than should go. */

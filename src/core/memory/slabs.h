@@ -7,6 +7,7 @@
 #define RIPC_SLABS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +45,8 @@ struct slab {
 struct ripc__pool {
 	pthread_mutex_t mutex;
 	bool locked;               /* false: one thread only, no lock */
-	uint64_t limit, taken, used, idle_bytes, last_share_id;
+	uint64_t limit, used, idle_bytes, last_share_id;
+	_Atomic uint64_t taken;    /* changed with the lock, compared without */
 	uint32_t n_descriptors;
 	struct list partial[CLASSES];
 	struct list all, idle;
