@@ -40,7 +40,8 @@ struct ripc_question {
  * once: then it is also asked again when its fate is unknown, or when the server that had it ends;
  * and while it fits it travels as a short message, which takes fewer packets.
  *
- * asked (may be NULL) is set in any case to what became of the question.
+ * asked (may be NULL) is set in any case to what became of the question; of one that was asked
+ * again, to the most that is known of all times.
  *
  *                                      returned        *asked
  *  answered                            0, or what ripc_reply_error() of the server says
@@ -52,13 +53,13 @@ struct ripc_question {
  *  delivered, no answer in time        -ETIMEDOUT      RIPC_DELIVERED; RIPC_UNKNOWN if it went
  *                                                      as a short
  *  delivered, the server has ended     -ECONNRESET     RIPC_DELIVERED
+ *  ripc_cancel(), the service closed   -ECANCELED      what is known then
  *
  * A server on this host that has ended is noticed at once, elsewhere after about a second, or
  * peer_timeout_ms where nothing on its host says so. Other errors, with RIPC_NOT_DELIVERED:
  *  -EAGAIN     too many questions are open: 16,384 of svc, or 256 that wait to go to this server;
  *              of the latter a NOTICE with cookie 0 and status 0 says when to try again
  *  -EMSGSIZE, -EINVAL, -ENOMEM, -EPROTONOSUPPORT   as ripc_send_long()
- *  -ECANCELED  ripc_cancel(), or the service was closed
  * Where the network moves memory by itself the call can return later than its deadline, until the
  * network is done with the memory.
  */
@@ -67,7 +68,8 @@ RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_question *cal
 
 /*
  * Asks without waiting. 0: exactly one message of the kind RIPC_ANSWER follows by ripc_receive(),
- * and the items (not the arrays) stay untouched until then. In it answers is the cookie, status
+ * and the items and return buffers (not the arrays) stay untouched until then, also after
+ * ripc_cancel(). In it answers is the cookie, status
  * what ripc_call() would return, outcome what it would say in *asked; without an answer from is the
  * ID that was asked and n_items is 0. A negative return: none follows, and nothing was asked.
  */
