@@ -125,7 +125,8 @@ static inline bool has_share(const struct partner *partner, const struct wire_pa
 }
 
 /* The message, copied and verified; NULL: it was dropped and counted. */
-static inline struct message *take(struct partner *partner, const struct wire_packet *packet)
+static inline struct message *copy_verified(struct partner *partner,
+		const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct message *message = ripc__message_whole(ctx, packet);
@@ -157,7 +158,7 @@ void ripc__short_plain(struct partner *partner, const struct wire_packet *packet
 		partner->service->ctx->stats.drop_queue_full++;
 		return;
 	}
-	message = take(partner, packet);
+	message = copy_verified(partner, packet);
 	if (!message)
 		return;
 	sign(partner, message, packet->payload_len);
@@ -176,7 +177,7 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	}
 	if (packet->replies && !may_land(partner, packet))
 		return;
-	message = take(partner, packet);
+	message = copy_verified(partner, packet);
 	if (!message)
 		return;
 	if (packet->n_returns)
