@@ -59,7 +59,7 @@ END_TEST
 START_TEST(cancel__waits_for_the_resolver)
 {
 	const struct iovec one = item("x", 1);
-	struct ripc_send send = long_send(NOBODY, &one, 1);
+	struct ripc_send send = long_send(nobody, &one, 1);
 	struct side side;
 
 	side_open(&side, RIPC_NO_THREAD);

@@ -71,17 +71,17 @@ END_TEST
 START_TEST(send_long__nobody_there)
 {
 	const struct iovec one = item("x", 1);
-	struct ripc_send send = long_send(NOBODY, &one, 1);
+	struct ripc_send send = long_send(nobody, &one, 1);
 	enum ripc_outcome outcome = 0;
 	struct side side;
 
 	side_open(&side, 0);
-	ck_assert_int_eq(ripc_send_long(side.svc, NOBODY, &one, 1, PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(ripc_send_long(side.svc, nobody, &one, 1, PATIENCE_MS), -ENOENT);
 	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, &outcome), -ENOENT);
 	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
 	/* The least time there is: not in time, or known by now not to exist. */
 	outcome = 0;
-	send.to = NOBODY + 1;
+	send.to = nobody + 1;
 	send.timeout_ms = 1;
 	ck_assert(ripc_sendmsg(side.svc, &send, &outcome) < 0);
 	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
@@ -604,7 +604,7 @@ END_TEST
 START_TEST(sendmsg__nobody_a_moment_ago_serves_shorts_only)
 {
 	const struct iovec one = item("x", 1);
-	struct ripc_send send = long_send(NOBODY, &one, 1);
+	struct ripc_send send = long_send(nobody, &one, 1);
 	struct side side;
 	struct ripc_msg *msg;
 	int error = 0;
@@ -612,8 +612,8 @@ START_TEST(sendmsg__nobody_a_moment_ago_serves_shorts_only)
 	side_open(&side, 0);
 	/* Whoever was stopped for a second does not know it any more. */
 	for (int i = 0; i < 10 && !error; i++) {
-		ck_assert_int_eq(ripc_resolve(side.ctx, NOBODY, PATIENCE_MS), -ENOENT);
-		error = ripc_send_short(side.svc, NOBODY, &one, 1);
+		ck_assert_int_eq(ripc_resolve(side.ctx, nobody, PATIENCE_MS), -ENOENT);
+		error = ripc_send_short(side.svc, nobody, &one, 1);
 	}
 	ck_assert_int_eq(error, -ENOENT);
 	ck_assert_int_eq(ripc_receive(side.svc, 100, &msg), -ETIMEDOUT);

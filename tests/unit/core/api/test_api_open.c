@@ -282,9 +282,9 @@ START_TEST(resolve__found_or_not)
 	pair_open(&pair);
 	ck_assert_int_eq(ripc_resolve(pair.a.ctx, pair.b.id, PATIENCE_MS), 0);
 	ck_assert_int_eq(ripc_resolve(pair.a.ctx, pair.a.id, PATIENCE_MS), 0);
-	ck_assert_int_eq(ripc_resolve(pair.a.ctx, NOBODY, PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, nobody, PATIENCE_MS), -ENOENT);
 	ck_assert_int_eq(ripc_resolve(pair.a.ctx, pair.b.id, 0), 0);
-	ck_assert_int_eq(ripc_resolve(pair.a.ctx, NOBODY + 1, 0), -ETIMEDOUT);
+	ck_assert_int_eq(ripc_resolve(pair.a.ctx, nobody + 1, 0), -ETIMEDOUT);
 	pair_close(&pair);
 }
 END_TEST
@@ -308,7 +308,7 @@ START_TEST(path_info__says_how)
 	ck_assert_uint_eq(path.size, sizeof(path));
 	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &old), 0);
 	ck_assert_str_eq(old.backend, "");
-	ck_assert_int_eq(ripc_path_info(pair.a.svc, NOBODY, &path), -ENOENT);
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, nobody, &path), -ENOENT);
 	ck_assert_int_eq(ripc_path_info(NULL, pair.b.id, &path), -EINVAL);
 	ck_assert_int_eq(ripc_path_info(pair.a.svc, 0, &path), -EINVAL);
 	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, NULL), -EINVAL);
@@ -327,7 +327,7 @@ START_TEST(ping__measures)
 	ck_assert_int_eq(ripc_ping(pair.a.svc, pair.b.id, PATIENCE_MS, &rtt_ns), 0);
 	ck_assert_uint_gt(rtt_ns, 0);
 	rtt_ns = 77;
-	ck_assert_int_eq(ripc_ping(pair.a.svc, NOBODY, PATIENCE_MS, &rtt_ns), -ENOENT);
+	ck_assert_int_eq(ripc_ping(pair.a.svc, nobody, PATIENCE_MS, &rtt_ns), -ENOENT);
 	ck_assert_int_eq(ripc_ping(NULL, pair.b.id, 10, &rtt_ns), -EINVAL);
 	ck_assert_int_eq(ripc_ping(pair.a.svc, 0, 10, &rtt_ns), -EINVAL);
 	ck_assert_int_eq(ripc_ping(pair.a.svc, pair.b.id, -1, &rtt_ns), -EINVAL);

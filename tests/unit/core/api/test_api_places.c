@@ -338,7 +338,7 @@ END_TEST
 START_TEST(returns__of_a_failed_send)
 {
 	const struct iovec one = item("x", 1);
-	struct ripc_send send = long_send(NOBODY, &one, 1);
+	struct ripc_send send = long_send(nobody, &one, 1);
 	char place[8];
 	const struct ripc_buffer lent = {.mem = item(place, sizeof(place))};
 	struct side side;
@@ -545,9 +545,9 @@ START_TEST(give__not_delivered_leaves_it)
 
 	side_open(&side, 0);
 	one = item(pool_filled(side.ctx, 100, 0), 100);
-	send = give(NOBODY, &one, 1);
+	send = give(nobody, &one, 1);
 	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, NULL), -ENOENT);
-	send.to = NOBODY + 1;
+	send.to = nobody + 1;
 	send.flags |= RIPC_NOWAIT;
 	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, NULL), 0);
 	take_completion(side.svc, 0, RIPC_NOT_DELIVERED, -ENOENT);

@@ -201,12 +201,12 @@ START_TEST(send_short__nobody_there)
 	int error;
 
 	side_open(&side, 0);
-	error = ripc_send_short(side.svc, NOBODY, &one, 1);
+	error = ripc_send_short(side.svc, nobody, &one, 1);
 	ck_assert(error == 0 || error == -ENOENT);
 	/* Known for a second: whoever was stopped for as long asks again. */
 	for (held = error == 0, error = 0; held < 10 && !error; held += !error) {
-		ck_assert_int_eq(ripc_resolve(side.ctx, NOBODY, PATIENCE_MS), -ENOENT);
-		error = ripc_send_short(side.svc, NOBODY, &one, 1);
+		ck_assert_int_eq(ripc_resolve(side.ctx, nobody, PATIENCE_MS), -ENOENT);
+		error = ripc_send_short(side.svc, nobody, &one, 1);
 	}
 	ck_assert_int_eq(error, -ENOENT);
 	ck_assert_uint_eq(stats_of(side.ctx).drop_send_unresolved, held);
@@ -224,12 +224,12 @@ START_TEST(send_short__held_is_bounded)
 
 	side_open(&side, RIPC_NO_THREAD);
 	for (int i = 0; i < 1000 && !error; i++) {
-		error = ripc_send_short(side.svc, NOBODY, &one, 1);
+		error = ripc_send_short(side.svc, nobody, &one, 1);
 		held += error == 0;
 	}
 	ck_assert_int_eq(error, -EAGAIN);
 	ck_assert_uint_ge(held, 1);
-	ck_assert_int_eq(ripc_resolve(side.ctx, NOBODY, PATIENCE_MS), -ENOENT);
+	ck_assert_int_eq(ripc_resolve(side.ctx, nobody, PATIENCE_MS), -ENOENT);
 	ck_assert_uint_eq(stats_of(side.ctx).drop_send_unresolved, held);
 	side_close(&side);
 }

@@ -107,7 +107,7 @@ START_TEST(window_post__longer_than_memory)
 	void *buf = NULL;
 
 	side_open(&side, 0);
-	send = long_send(NOBODY, &good, 1);
+	send = long_send(nobody, &good, 1);
 	send.returns = &lent;
 	send.n_returns = 1;
 	for (size_t less = 0; less < 3; less++) {

@@ -89,7 +89,7 @@ END_TEST
 START_TEST(call__nobody_there)
 {
 	const struct iovec ask = item("?", 1);
-	struct ripc_question call = call_to(NOBODY + (uint64_t)_i, &ask, 1, _i);
+	struct ripc_question call = call_to(nobody + (uint64_t)_i, &ask, 1, _i);
 	enum ripc_outcome asked = 0;
 	struct ripc_msg *answer;
 	struct pair pair;
@@ -123,7 +123,7 @@ static void *come_later(void *arg)
 START_TEST(call__somebody_comes_in_time)
 {
 	const struct iovec ask = item("quit", 4);
-	struct newcomer newcomer = {.id = NOBODY + 100 + (uint64_t)_i};
+	struct newcomer newcomer = {.id = nobody + 100 + (uint64_t)_i};
 	struct ripc_question call = call_to(newcomer.id, &ask, 1, _i);
 	struct pair pair;
 
@@ -205,7 +205,7 @@ static void victim_says(int said, char what)
 START_TEST(call__server_is_killed)
 {
 	const struct iovec ask = item("?", 1);
-	uint64_t id = NOBODY + 200 + (uint64_t)_i;
+	uint64_t id = nobody + 200 + (uint64_t)_i;
 	struct ripc_config cfg = config_of(_i, 0);
 	struct ripc_question call = call_to(id, &ask, 1, 0);
 	struct ripc_msg *answer;
@@ -237,7 +237,7 @@ END_TEST
 START_TEST(call__successor_answers)
 {
 	const struct iovec ask = item("quit", 4);
-	struct newcomer newcomer = {.id = NOBODY + 300 + (uint64_t)_i};
+	struct newcomer newcomer = {.id = nobody + 300 + (uint64_t)_i};
 	struct ripc_config cfg = config_of(_i, 0);
 	struct ripc_question call = call_to(newcomer.id, &ask, 1, 1);
 	struct side client, other;

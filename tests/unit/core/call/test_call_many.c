@@ -260,7 +260,7 @@ END_TEST
 static size_t open_and_close(int i)
 {
 	const struct iovec ask = item("?", 1);
-	struct ripc_question call = call_to(NOBODY + 400 + (uint64_t)i, &ask, 1, i);
+	struct ripc_question call = call_to(nobody + 400 + (uint64_t)i, &ask, 1, i);
 	struct ripc_config cfg = config_of(i, 0);
 	struct ripc_msg *answer;
 	struct side side;

@@ -23,7 +23,7 @@ static void set_up(int i)
 
 static uint64_t id_of(int i)
 {
-	return NOBODY + 500 + (uint64_t)i;
+	return nobody + 500 + (uint64_t)i;
 }
 
 static uint64_t told(uint64_t id)

@@ -29,9 +29,9 @@ static void *caller_main(void *arg)
 	int result;
 
 	if (caller->what == PINGS)
-		result = ripc_ping(caller->svc, NOBODY, PATIENCE_MS, &rtt_ns);
+		result = ripc_ping(caller->svc, nobody, PATIENCE_MS, &rtt_ns);
 	else if (caller->what == RESOLVES)
-		result = ripc_resolve(caller->ctx, NOBODY, PATIENCE_MS);
+		result = ripc_resolve(caller->ctx, nobody, PATIENCE_MS);
 	else
 		result = ripc_receive(caller->svc, -1, &msg);
 	ripc_msg_free(msg);
