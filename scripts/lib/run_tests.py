@@ -57,8 +57,8 @@ def processors():
     return len(os.sched_getaffinity(0))
 
 
-def build(name, *options, compiler='gcc'):
-    """Configures and compiles build/test/NAME; returns its path."""
+def configure(name, *options, compiler='gcc'):
+    """Configures build/test/NAME; returns its path."""
     path = os.path.join(ROOT, 'build/test', name)
     setup = ['meson', 'setup', path, ROOT, '-Dtests=enabled', '-Dwerror=true', *options]
     if os.path.exists(os.path.join(path, 'build.ninja')):
@@ -67,6 +67,12 @@ def build(name, *options, compiler='gcc'):
     if status != 0:
         shutil.rmtree(path, ignore_errors=True)
         must([part for part in setup if part != '--reconfigure'], CC=compiler)
+    return path
+
+
+def build(name, *options, compiler='gcc'):
+    """Configures and compiles build/test/NAME; returns its path."""
+    path = configure(name, *options, compiler=compiler)
     status, output = run(['ninja', '-C', path])
     if status != 0:
         lines = [line for line in output.splitlines() if not line.startswith('[')]
@@ -75,12 +81,12 @@ def build(name, *options, compiler='gcc'):
 
 
 def meson_test(path, *options):
-    """Runs "meson test" and counts."""
+    """Compiles what the chosen tests need, if that is to be done, runs them, and counts."""
     log = os.path.join(path, 'meson-logs/testlog.json')
     if os.path.exists(log):
         os.unlink(log)
     # Most of them wait most of the time: with two for each processor a third of that is idle.
-    status, output = run(['meson', 'test', '-C', path, '--no-rebuild', '--num-processes',
+    status, output = run(['meson', 'test', '-C', path, '--num-processes',
                           str(3 * processors()), *options])
     if not os.path.exists(log):
         raise Failed(f'meson test: exit status {status}\n{output}')
@@ -134,8 +140,8 @@ def step_address(_):
 
 
 def step_thread(_):
-    path = build('thread', '-Db_sanitize=thread', '-Db_lundef=false',
-                 '-Dbuildtype=debugoptimized')
+    path = configure('thread', '-Db_sanitize=thread', '-Db_lundef=false',
+                     '-Dbuildtype=debugoptimized')
     return meson_test(path, *suites('unit', 'conformance'), '-t', '6')
 
 
