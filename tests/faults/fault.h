@@ -15,6 +15,12 @@
 
 /* --full on the command line, or RIPC_TEST_FULL=1: the counts that are stated for a release. */
 bool fault_full(int argc, char **argv);
+/* Where a sanitizer makes each slow, a run that is not full has so many times fewer cases. */
+#ifdef __SANITIZE_ADDRESS__
+#define FAULT_FEWER 3
+#else
+#define FAULT_FEWER 1
+#endif
 /* Says what went wrong, ends the children, and exits with 1. */
 void fault_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 

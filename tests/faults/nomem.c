@@ -423,9 +423,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	calls = run(0, 0);
-	points = sweep(calls, full ? 1 : calls / 400 + 1, 1);
-	points += sweep(calls, full ? 2 : calls / 100 + 1, 5);
-	points += sweep(calls, full ? 10 : calls / 50 + 1, 1000000);
+	points = sweep(calls, full ? 1 : calls * FAULT_FEWER / 400 + 1, 1);
+	points += sweep(calls, full ? 2 : calls * FAULT_FEWER / 100 + 1, 5);
+	points += sweep(calls, full ? 10 : calls * FAULT_FEWER / 50 + 1, 1000000);
 	points += sweep_files(60);
 	threaded = run_with((struct world){.threaded = true}, 1000);
 	points += sweep_threaded(threaded, full ? 1 : threaded / 20 + 1);

@@ -451,7 +451,7 @@ static void work(enum role role, uint32_t worker, bool full)
 			kill_case(&driver, "kill", &points[p], passing(&points[p], &random));
 		/* These take their time: of the points now these, now those. */
 		for (uint32_t i = 0; i < each; i++) {
-			if (!full && fault_random(&random) % 5)
+			if (!full && fault_random(&random) % (5 * FAULT_FEWER))
 				continue;
 			kill_case(&driver, "fork", &points[p], passing(&points[p], &random));
 			kill_case(&driver, "learn", &points[p], passing(&points[p], &random));
