@@ -3,7 +3,9 @@
 """How long messages compare with TCP between two namespaces joined by veth: without loss, at 1, 10
 and 30 % (of packets, both ways), and side by side on a link of 100 Mbit/s; and on long paths
 (tests/net/relay.c): 1 Gbit/s with 40 and 100 ms and a queue of one such round trip, 10 Mbit/s with
-20 ms and 1,000 packets of queue, alone and beside each other, also TCP's BBR if the kernel has it.
+20 ms and 1,000 packets of queue, 100 Mbit/s with 10 ms and 50 ms of queue, alone and beside each
+other, also TCP's BBR if the kernel has it. In the cases beside_* the link is the sender's own
+device, of whose queue TCP takes little (TCP small queues); in long_* it is on the way.
 
 Runs are interleaved (theirs, ours, theirs, ours) and both wait until the other end has all; but at
 30 % loss TCP, which stands still for longer and longer, is measured by what it gets through in
@@ -13,8 +15,8 @@ Prints a table: medians, their ratio, the lowest and highest ratio of neighbouri
 
 usage: net_ratios.py [BUILD] [--rounds N] [--congestion NAME] [--json] [CASE...]
   BUILD         the build directory (default: build)
-  CASE          loss_0 loss_1 loss_10 loss_30 beside_5 beside_50 long_40 long_100 long_10mbit, or
-                how some of them begin
+  CASE          loss_0 loss_1 loss_10 loss_30 beside_5 beside_50 long_40 long_100 long_10mbit
+                long_100mbit, or how some of them begin
   --precedence  what is measured goes before all other programs, where others use the machine
   --congestion  TCP's congestion control (default: the machine's)
 """
@@ -39,7 +41,8 @@ MESSAGES = 10  # one after the other, beside such a stream
 SETTLE_S = 12
 BESIDE_S = 20
 # Mbit/s, round trip in ms, packets of queue (1,500 bytes each).
-LONG = {'long_40': (1000, 40, 3333), 'long_100': (1000, 100, 8333), 'long_10mbit': (10, 20, 1000)}
+LONG = {'long_40': (1000, 40, 3333), 'long_100': (1000, 100, 8333), 'long_10mbit': (10, 20, 1000),
+        'long_100mbit': (100, 10, 417)}
 LONG_FLOWS = ('ours', 'cubic', 'bbr', 'ours cubic', 'ours bbr', 'cubic bbr')
 
 
