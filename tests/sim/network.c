@@ -46,11 +46,12 @@ void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut)
 static void show(struct sim_world *world, const struct sim_packet *packet, uint64_t to,
 		const char *what)
 {
-	static const char *const types[] = {"0", "SHORT", "ANNOUNCE", "DATA", "PULL", "ANSWER",
-		"CANCEL", "HELLO", "RETRY", "ECHO", "ECHO_REPLY", "GONE", "ABORT"};
+	static const char *const types[WIRE_TYPE_END] = {"0", "SHORT", "ANNOUNCE", "DATA", "PULL",
+		"ANSWER", "CANCEL", "HELLO", "RETRY", "ECHO", "ECHO_REPLY", "GONE", "ABORT"};
 	struct wire_header h;
 	struct wire_resolve r;
 
+	_Static_assert(WIRE_TYPE_END == 13, "a new type needs a name here");
 	if (!world->verbose)
 		return;
 	printf("%" PRIu64 "   %" PRIx64 " > %" PRIx64 " %s", world->now_us, packet->from, to, what);

@@ -74,8 +74,8 @@ static void answer_gone(struct ripc_context *ctx, struct device *device,
 {
 	struct wire_packet answer = {.h.type = WIRE_GONE};
 
-	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
-		return; /* never answer an answer */
+	if (wire_is_unanswered(packet->h.type))
+		return;
 	answer.value = gone_for_us(ctx, packet->h.dst);
 	swap_ends(packet, &answer);
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
@@ -88,7 +88,7 @@ static void answer_retry(struct ripc_context *ctx, struct device *device,
 	struct wire_packet answer = {.h.type = WIRE_RETRY};
 	uint64_t asker = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : packet->h.src;
 
-	if (packet->h.type >= WIRE_RETRY && packet->h.type != WIRE_ECHO)
+	if (wire_is_unanswered(packet->h.type))
 		return;
 	swap_ends(packet, &answer);
 	answer.value = ripc__proof(ctx, asker, event->from->host, 0);

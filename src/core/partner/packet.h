@@ -20,7 +20,10 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Encodes, seals and sends a packet without payload to a partner. */
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
-/* Answers a stranger: no partner, no state. */
+/*
+ * Sends to an address to which no proven route leads: an answer to a stranger, or a proof that is
+ * asked for or given. received_len: of what it answers; no more bytes go there.
+ */
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len);
 /* Ack that is due: goes with the next packet, or by itself before a thread sleeps. */

@@ -21,7 +21,7 @@
 #define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
 #define RTO_MIN_US         500u
 #define RTO_MAX_US         1000000u /* back-off ends here */
-#define RTO_CAP_US         250000u  /* and begins at most here */
+#define RTO_CAP_US         250000u  /* and a repetition time is at most this */
 #define RTO_FIRST_US       3000u
 #define READING_MAX_US     50000u  /* reading that takes longer counts as that */
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */

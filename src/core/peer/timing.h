@@ -47,7 +47,7 @@ static inline uint64_t ripc__wait_most_us(const struct ripc_context *ctx)
 	return ripc__silence_us(ctx) / 8;
 }
 
-/* The longest first wait; and who was silent for so long at a deadline may have gone. */
+/* The longest repetition time; a partner that was silent for so long may have gone. */
 static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 16;

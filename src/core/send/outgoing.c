@@ -104,8 +104,8 @@ static void timer_set(struct outgoing *outgoing)
 }
 
 /*
- * Repetition begins after what a working path needs to answer: two time-outs and a tick of the
- * receiver's acks; and, where the partner reads, as long again as it lately took to.
+ * Repetition begins after what a working path needs to answer: two repetition times and 1 ms;
+ * and, where the partner reads, as long again as it lately took to.
  */
 static void wait_reset(struct outgoing *outgoing)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The layouts of wire.h, and nothing else: the only place that knows where a field lies.
+ * Decodes the layouts of wire.h, and nothing else; encode.c writes the same ones.
  * Owns no state. docs/protocol.md, "Packets", says the same in tables. Invariants:
  *
  *  - What is decoded and encoded again gives the same bytes: no field has two encodings, and
@@ -363,7 +363,7 @@ static bool numbers_allowed(const struct wire_header *h)
 		return true;
 	if (!h->src || !h->dst || h->type == WIRE_RETRY || h->type == WIRE_GONE)
 		return h->src && h->dst;
-	return (h->number != 0) == (h->type <= WIRE_CANCEL);
+	return (h->number != 0) == wire_is_numbered(h->type);
 }
 
 static int check_header(const struct wire_header *h)

@@ -2,8 +2,7 @@
 /*
  * The bytes on the wire: every packet's layout, and nothing else. Decoders check every length and
  * copy out fixed-width fields; encode.h writes into a caller's buffer. All numbers are
- * little-endian. docs/protocol.md is the specification; tests/unit/core/wire/test_wire.c has the
- * golden packets.
+ * little-endian. docs/protocol.md is the specification; tests/unit/golden.h has the golden packets.
  *
  * A packet is: header (40) | extensions, by flag, in the order of their bits | body, by type |
  * payload. The checksum is CRC32C over the payload first, then over all before it with the
@@ -54,6 +53,18 @@ enum wire_type {
 	WIRE_ABORT,      /* I cannot understand you: version or flag */
 	WIRE_TYPE_END
 };
+
+/* Of these header.number is a message's. */
+static inline bool wire_is_numbered(uint8_t type)
+{
+	return type <= WIRE_CANCEL;
+}
+
+/* To these neither GONE nor RETRY is an answer: most of them are answers themselves. */
+static inline bool wire_is_unanswered(uint8_t type)
+{
+	return type >= WIRE_RETRY && type != WIRE_ECHO;
+}
 
 enum wire_flag {            /* every bit must be understood; unknown ones: ABORT */
 	WIRE_F_HELLO = 1,   /* hello extension: token and constant facts */

@@ -616,10 +616,11 @@ static void random_holes(struct wire_pull *pull)
 
 static void random_meaning(struct meaning *m, size_t *payload_len)
 {
-	static const uint16_t allowed[WIRE_TYPE_END] = { 0, 47, 63, 19, 3, 1, 3, 3, 0, 3, 3, 0, 0 };
+	static const uint16_t allowed[] = { 0, 47, 63, 19, 3, 1, 3, 3, 0, 3, 3, 0, 0 };
 	uint8_t type = (uint8_t)(1 + any() % (WIRE_TYPE_END - 1));
 	struct wire_packet *p = &m->p;
 
+	_Static_assert(sizeof(allowed) / sizeof(allowed[0]) == WIRE_TYPE_END, "flags of each type");
 	*p = (struct wire_packet){.h = {.version = WIRE_VERSION, .type = type,
 			.flags = (uint16_t)any() & allowed[type], .src = any(), .dst = any(),
 			.token = any(), .number = any_size() | 1},
