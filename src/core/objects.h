@@ -28,6 +28,7 @@
 #include "util/timers.h"
 
 struct askers;
+struct incoming;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
@@ -97,6 +98,7 @@ struct ripc_context {
 	uint32_t n_timers;         /* objects that may set one */
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
 	struct list services, partners, acks, on_trial, granted, ungranted;
+	struct incoming *arriving; /* whose bytes the look at a port has found last; or NULL */
 	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
 	                              application */
 	struct list readings, lingering; /* with more to ask for, in turn; given up */

@@ -19,6 +19,7 @@
 
 #define LONE_SENT_MAX 256
 #define LONE_MTU      1452
+#define LONE_EARLIER_MAX 8
 
 struct lone {
 	struct ripc__env env;
@@ -34,6 +35,9 @@ struct lone {
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;
+	/* What is handed over before that, by the same poll. */
+	uint8_t earlier[LONE_EARLIER_MAX][LONE_MTU];
+	uint32_t earlier_len[LONE_EARLIER_MAX], n_earlier;
 	struct ripc__addr from;
 	/* What the context has sent. */
 	uint32_t n_sends; /* calls of send */
@@ -148,15 +152,19 @@ static inline int lone_send(void *port, void *peer, const struct ripc__tx *tx, u
 static inline int lone_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct lone *lone = ((struct lone_port *)port)->lone;
+	uint32_t n_earlier = lone->n_earlier;
 
 	(void)n;
 	(void)all;
 	if (!lone->in_len)
 		return 0;
-	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = lone->in,
+	for (uint32_t i = 0; i < n_earlier; i++)
+		events[i] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = lone->earlier[i],
+			.len = lone->earlier_len[i], .from = &lone->from};
+	events[n_earlier] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = lone->in,
 		.len = (uint32_t)lone->in_len, .from = &lone->from};
-	lone->in_len = 0;
-	return 1;
+	lone->in_len = lone->n_earlier = 0;
+	return (int)n_earlier + 1;
 }
 
 static inline void lone_release(void *port, void *handle)
@@ -336,6 +344,20 @@ static inline void lone_say(struct lone *lone, struct wire_packet *packet, const
 	lone_put(lone, packet, lens, payload);
 	while (lone->in_len)
 		ripc_poll(lone->ctx);
+}
+
+/* The same, but the poll that finds it finds what is said next, too. */
+static inline void lone_say_before(struct lone *lone, struct wire_packet *packet,
+		const uint64_t *lens, const void *payload)
+{
+	uint32_t at = lone->n_earlier;
+
+	ck_assert_uint_lt(at, LONE_EARLIER_MAX);
+	lone_put(lone, packet, lens, payload);
+	memcpy(lone->earlier[at], lone->in, lone->in_len);
+	lone->earlier_len[at] = (uint32_t)lone->in_len;
+	lone->n_earlier++;
+	lone->in_len = 0;
 }
 
 /* Answers the last question: that ID means this incarnation, which lives at this host. */

@@ -6,12 +6,14 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
+#include "core/receive/arrive.h"
 #include "core/resolve/resolver.h"
 #include "core/send/cork.h"
 #include "enter.h"
 #include "input.h"
 #include "progress.h"
 #include "readiness.h"
+#include "util/list.h"
 #include "util/timers.h"
 
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
@@ -57,6 +59,8 @@ int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 			ripc__input_event(ctx, device, &events[i]);
 		}
 	}
+	if (ctx->arriving)
+		ripc__arrivals_settle(ctx);
 	return n > 0 ? n : 0;
 }
 
@@ -77,7 +81,7 @@ int ripc__timers_progress(struct ripc_context *ctx)
 		ripc__routes_retry(ctx);
 	if (ctx->n_corked && ctx->corked_due_us <= ctx->now_us)
 		ripc__corked_flush(ctx);
-	if (ctx->acks_due_us <= ctx->now_us)
+	if (ctx->acks_due_us <= ctx->now_us && !list_empty(&ctx->acks))
 		ripc__acks_flush(ctx);
 	return work;
 }
@@ -103,7 +107,7 @@ static int devices_progress(struct ripc_context *ctx, struct device *only)
 int ripc__due_progress(struct ripc_context *ctx, int work)
 {
 	work += ripc__timers_progress(ctx);
-	if (work == 0)
+	if (work == 0 && !list_empty(&ctx->acks))
 		ripc__acks_flush(ctx);
 	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)

@@ -4,7 +4,9 @@
  * (protocol.md, long messages).
  *
  * Design notes. limit - got bytes are on their way or lost; in_flight of them are taken to be on
- * their way, and hold credit.
+ * their way, and hold credit. A look at a port finds many datagrams of a message: each is copied
+ * at once, and what follows for credit, window and timer is computed once, for all of them
+ * (ctx->arriving).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +87,7 @@ static void update(struct incoming *incoming)
 	/* Silent before, it takes its turn again. */
 	if (!incoming->is_granted && !list_empty(&incoming->granted))
 		ripc__incoming_schedule(ctx);
-	if (ripc__holes_may_be_due(incoming))
+	if (incoming->n_pieces && ripc__holes_may_be_due(incoming))
 		ripc__pull_due(incoming);
 	else if (ripc__grant(incoming))
 		ripc__incoming_pull(incoming, 0);
@@ -141,13 +143,14 @@ static void fire(void *owner, struct ripc__timer *timer)
 /* ---- bytes ------------------------------------------------------------------------------- */
 
 /* What the arrival of bytes says about the path. */
-static void arrived(struct incoming *incoming, uint32_t bytes)
+static void settle(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 	struct peer *peer = incoming->partner->peer;
+	uint32_t bytes = incoming->unsettled;
 
+	incoming->unsettled = 0;
 	ripc__grant_arrived(incoming, bytes);
-	incoming->arrivals++;
 	incoming->heard_us = incoming->arrived_us = ctx->now_us;
 	incoming->silences = 0;
 	peer->arrived_us = (uint32_t)ctx->now_us;
@@ -157,6 +160,30 @@ static void arrived(struct incoming *incoming, uint32_t bytes)
 	else if (incoming->asked_us == 0 && incoming->pieces[0].seen_us == ctx->now_us)
 		timer_set(incoming, ctx->now_us + (peer->srtt_us << peer->reorder >> 2) + 1);
 	ripc__peer_grow(ctx, peer, bytes);
+}
+
+void ripc__arrivals_settle(struct ripc_context *ctx)
+{
+	struct incoming *incoming = ctx->arriving;
+
+	if (!incoming)
+		return;
+	ctx->arriving = NULL;
+	settle(incoming);
+	if (!incoming->reading && !incoming->complete)
+		update(incoming);
+}
+
+/* Bytes of a datagram that may be one of many; with the last byte nothing more is waited for. */
+static void gather(struct incoming *incoming)
+{
+	struct ripc_context *ctx = context_of(incoming);
+
+	if (ctx->arriving != incoming)
+		ripc__arrivals_settle(ctx);
+	ctx->arriving = incoming;
+	if (incoming->got == incoming->total)
+		ripc__arrivals_settle(ctx);
 }
 
 /* These bytes are here already: what we asked for again was perhaps only late. */
@@ -170,8 +197,11 @@ static void unneeded(struct incoming *incoming)
 	incoming->resent_us = 0;
 }
 
-/* False: the packet was altered, or there is no memory, and the message was refused. */
-static bool take(struct incoming *incoming, const struct wire_packet *packet, uint64_t offset)
+/*
+ * How many bytes are new. Negative: the packet was altered, or there is no memory, and the message
+ * was refused.
+ */
+static int64_t take(struct incoming *incoming, const struct wire_packet *packet, uint64_t offset)
 {
 	struct ripc_stats *stats = &context_of(incoming)->stats;
 	int64_t taken = ripc__collect(incoming, packet, offset);
@@ -180,22 +210,46 @@ static bool take(struct incoming *incoming, const struct wire_packet *packet, ui
 		ripc__incoming_refuse(incoming, -ENOBUFS, true);
 	else if (taken < 0)
 		stats->drop_checksum++;
+	if (taken == 0 && packet->payload_len)
+		unneeded(incoming);
+	if (taken > 0) {
+		incoming->unsettled += (uint32_t)taken;
+		incoming->arrivals++;
+	}
+	return taken;
+}
+
+/* Of the first datagram of its message that a look at a port finds, the echo is taken. */
+static void data_take(struct incoming *incoming, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = context_of(incoming);
+	int64_t taken = take(incoming, packet, packet->offset);
+
 	if (taken < 0)
-		return false;
-	if (packet->h.type == WIRE_DATA)
-		ripc__data_echo_take(context_of(incoming), incoming->partner->peer, packet->echo);
-	if (packet->payload_len > incoming->datagram_bytes && packet->h.type == WIRE_DATA)
+		return;
+	if (ctx->arriving != incoming)
+		ripc__data_echo_take(ctx, incoming->partner->peer, packet->echo);
+	if (packet->payload_len > incoming->datagram_bytes)
 		incoming->datagram_bytes = packet->payload_len;
 	if (taken > 0)
-		arrived(incoming, (uint32_t)taken);
-	else if (packet->payload_len)
-		unneeded(incoming);
-	return true;
+		gather(incoming);
+	else
+		update(incoming);
+}
+
+/* Mostly it is the one of which the last datagram was. */
+static struct incoming *find(struct partner *partner, uint64_t number)
+{
+	struct incoming *arriving = partner->service->ctx->arriving;
+
+	if (arriving && arriving->partner == partner && arriving->number == number)
+		return arriving;
+	return ripc__incoming_find(partner, number);
 }
 
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet)
 {
-	struct incoming *incoming = ripc__incoming_find(partner, packet->h.number);
+	struct incoming *incoming = find(partner, packet->h.number);
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
 	if (!incoming || incoming->reading || incoming->complete) {
@@ -207,8 +261,7 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 		stats->drop_malformed++;
 		return;
 	}
-	if (take(incoming, packet, packet->offset))
-		update(incoming);
+	data_take(incoming, packet);
 }
 
 /* ---- announcements ----------------------------------------------------------------------- */
@@ -283,7 +336,8 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 	if (wire_has_keys(packet->announce.keys) &&
 			ripc__reading_start(incoming, packet, reading_ended))
 		return true;
-	take(incoming, packet, 0);
+	if (take(incoming, packet, 0) > 0)
+		settle(incoming);
 	if (incoming->got == incoming->total) {
 		ripc__incoming_finish(incoming);
 		return true;
@@ -316,7 +370,8 @@ static void keep(struct partner *partner, const struct wire_packet *packet,
 /* Unless it is the answer to a message that has lent places for it. */
 static struct message *map_given(struct partner *partner, const struct wire_packet *packet)
 {
-	if (packet->replies && ripc__lent_by_id(partner->service, packet->replies))
+	if (packet->announce.keys != WIRE_KEYS_GIVEN ||
+			(packet->replies && ripc__lent_by_id(partner->service, packet->replies)))
 		return NULL;
 	return ripc__mapped_message(partner, packet);
 }
@@ -398,7 +453,8 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 	if (packet->payload_len && packet->payload_len <= incoming->limit) {
 		if (!has_memory(incoming, packet))
 			return;
-		take(incoming, packet, 0);
+		if (take(incoming, packet, 0) > 0)
+			settle(incoming);
 	}
 	if (incoming->got == incoming->total)
 		ripc__incoming_finish(incoming);
@@ -433,7 +489,8 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 			service->ctx->stats.drop_malformed++;
 			return;
 		}
-		ripc__offer_note(partner, packet);
+		if (packet->n_returns)
+			ripc__offer_note(partner, packet);
 		announce_again(incoming, packet);
 	} else {
 		ripc__announced_new(partner, packet);

@@ -113,13 +113,14 @@ bool ripc__grant(struct incoming *incoming)
 	struct ripc_context *ctx = context_of(incoming);
 	struct peer *peer = incoming->partner->peer;
 	uint64_t wanted = incoming->total - incoming->limit;
-	uint64_t window = ripc__peer_window(ctx, peer);
-	uint64_t room = window > peer->in_flight ? window - peer->in_flight : 0;
-	uint64_t credit = ripc__peer_over_time(peer, credit_left(incoming));
-	uint64_t least = window / 4 < QUANTUM ? window / 4 : QUANTUM, paced;
+	uint64_t window, room, credit, least, paced;
 
 	if (!incoming->is_granted || wanted == 0)
 		return false;
+	window = ripc__peer_window(ctx, peer);
+	room = window > peer->in_flight ? window - peer->in_flight : 0;
+	credit = ripc__peer_over_time(peer, credit_left(incoming));
+	least = window / 4 < QUANTUM ? window / 4 : QUANTUM;
 	room = room < credit ? room : credit;
 	if (room >= least && room > (paced = ripc__peer_pace(ctx, peer, least))) {
 		room = paced;

@@ -43,6 +43,8 @@ void ripc__incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
+	if (ctx->arriving == incoming)
+		ctx->arriving = NULL;
 	ripc__grant_end(incoming);
 	ripc__timer_dismiss(ctx, &incoming->timer);
 	list_remove(&incoming->node);
@@ -110,7 +112,7 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 		return NULL;
 	if (ripc__timer_admit(ctx))
 		goto err_free;
-	if (!message)
+	if (!message && packet->replies)
 		incoming->lent = ripc__lent_for(partner, packet);
 	incoming->settled = message;
 	incoming->message = message ? message :

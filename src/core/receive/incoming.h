@@ -51,6 +51,7 @@ struct incoming {
 	uint32_t crc, sum;         /* of [0, have); the sender's of the whole, if it is known */
 	uint32_t wait_us;
 	uint32_t arrivals;         /* of datagrams */
+	uint32_t unsettled;        /* bytes that ripc__arrivals_settle() has yet to count */
 	uint32_t fresh;            /* pieces since holes were last asked for */
 	uint32_t silences;         /* waits in a row that ended in silence */
 	uint32_t n_pieces, max_pieces;

@@ -252,6 +252,68 @@ START_TEST(data__after_a_silence)
 }
 END_TEST
 
+static void say_data_before(struct lone *lone, uint64_t number, uint64_t offset, uint32_t len)
+{
+	struct wire_packet packet = {.h.type = WIRE_DATA, .h.number = number, .offset = offset,
+		.payload_len = len};
+
+	lone_say_before(lone, &packet, NULL, junk);
+}
+
+/* One look finds bytes of two messages in turn: those of both count. */
+START_TEST(data__of_two_messages_in_one_look)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_announce(&lone, 1, 65536, 65536);
+	say_announce(&lone, 2, 65536, 65536);
+	say_data_before(&lone, 1, 0, 1000);
+	say_data_before(&lone, 2, 0, 1000);
+	say_data_before(&lone, 2, 1000, 1000);
+	say_data(&lone, 1, 1000, 1000);
+	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 2 * 65536 - 4000);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A message ends in the look that found bytes of it. */
+START_TEST(data__before_the_end_in_one_look)
+{
+	static struct lone lone;
+	struct wire_packet cancel = {.h.type = WIRE_CANCEL, .h.number = 1, .announce.oldest = 1};
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_announce(&lone, 1, 65536, 65536);
+	say_data_before(&lone, 1, 0, 1000);
+	lone_say(&lone, &cancel, NULL, NULL);
+	ck_assert_uint_eq(lone_stats(&lone).granted_bytes, 0);
+	ck_assert_uint_eq(lone_stats(&lone).messages_refused, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Datagrams overtook another one, and the look that finds them finds that one, too. */
+START_TEST(data__gap_that_the_same_look_fills)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_announce(&lone, 1, 65536, 65536);
+	say_data(&lone, 1, 0, 1000);
+	for (uint64_t at = 2000; at < 7000; at += 1000)
+		say_data_before(&lone, 1, at, 1000);
+	since = lone.n_sent;
+	say_data(&lone, 1, 1000, 1000);
+	ck_assert_uint_eq(lone.n_sent, since); /* nothing is asked for again */
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* One who sends shorts, and one who sends longs, that nobody reads: there is room for others. */
 START_TEST(queue__has_room_for_the_next)
 {
@@ -468,6 +530,9 @@ int main(void)
 		{ announce__unasked_beyond_total, 1 }, { data__fills_gap_before_many_pieces, 1 },
 		{ announce__unasked_that_never_come, 1 },
 		{ announce__dead_ones_delay_nobody, 1 }, { data__after_a_silence, 1 },
+		{ data__of_two_messages_in_one_look, 1 },
+		{ data__before_the_end_in_one_look, 1 },
+		{ data__gap_that_the_same_look_fills, 1 },
 		{ queue__has_room_for_the_next, 1 }, { queue__takes_a_share_of_the_pool, 1 },
 		{ announce__many_contexts_of_one_host, 1 }, { announce__one_that_takes_much, 1 },
 		{ announce__too_long_beside_another, 1 }, { announce__takes_no_memory, 1 },
