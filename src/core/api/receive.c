@@ -33,7 +33,7 @@ static int take(struct ripc_service *service, int timeout_ms, struct message **m
 		ready = ripc__wait_or_end(ctx, service, is_ready, service, deadline);
 		service->n_takers--;
 		empty = list_empty(&service->queue);
-		if (ready <= 0 || empty)
+		if (service->event_fd >= 0 && (ready <= 0 || empty))
 			ripc__service_tell(service);
 		ripc__service_put(service);
 		if (ready < 0)

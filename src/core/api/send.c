@@ -76,8 +76,8 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	struct ripc_context *ctx = svc->ctx;
 	struct outgoing *outgoing;
 	struct list *lent;
-	uint64_t lends;
-	int error = ripc__lend(svc, request, &lends);
+	uint64_t lends = 0;
+	int error = request->n_returns ? ripc__lend(svc, request, &lends) : 0;
 
 	if (error)
 		return error;
@@ -89,7 +89,10 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	if (error)
 		return error;
 	/* Without the lock for a while: the service may be closed and freed then. */
-	ripc__sum_follows(outgoing);
+	if (outgoing->opened)
+		ripc__sum_follows(outgoing);
+	else
+		outgoing->sums = false;
 	return request->flags & RIPC_NOWAIT ? 0 : outgoing_wait(ctx, outgoing, outcome);
 }
 

@@ -244,14 +244,3 @@ void ripc__orphans_wait(struct ripc_context *ctx)
 {
 	ripc__wait(ctx, no_orphans, ctx, UINT64_MAX);
 }
-
-void ripc__service_get(struct ripc_service *service)
-{
-	service->n_waiting++;
-}
-
-void ripc__service_put(struct ripc_service *service)
-{
-	if (--service->n_waiting == 0 && service->ended)
-		free(service);
-}

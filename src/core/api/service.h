@@ -4,9 +4,9 @@
 #define RIPC_SERVICE_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
-struct ripc_context;
-struct ripc_service;
+#include "core/objects.h"
 
 /* Begins to register; service->publishing says how long that goes on. Then finish it. */
 int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
@@ -17,8 +17,18 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms);
 void ripc__service_end(struct ripc_service *service);
 /* Waits until the network is done with the memory of services that were ended. */
 void ripc__orphans_wait(struct ripc_context *ctx);
-/* A call that is going to wait in it, and has waited. */
-void ripc__service_get(struct ripc_service *service);
-void ripc__service_put(struct ripc_service *service);
+
+/* A call is going to wait in the service. */
+static inline void ripc__service_get(struct ripc_service *service)
+{
+	service->n_waiting++;
+}
+
+/* The call has waited. The last one frees a service that was closed meanwhile. */
+static inline void ripc__service_put(struct ripc_service *service)
+{
+	if (--service->n_waiting == 0 && service->ended)
+		free(service);
+}
 
 #endif

@@ -361,7 +361,8 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 		ripc__progress(ctx);
 		if (ready(arg))
 			return true;
-		ripc__ports_leave(ctx);
+		if (ripc__has_descriptors(ctx))
+			ripc__ports_leave(ctx);
 		return false;
 	}
 	if (!spin_us(ctx) || ctx->reader || ctx->env.idle != NULL)

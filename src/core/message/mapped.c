@@ -204,13 +204,12 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	return true;
 }
 
-/* Are they given, by a way that can map them, and is there no window for them here? */
-static bool may_map(struct partner *partner, const struct wire_packet *announce)
+/* Can the network map what was given, and is there no window for it here? */
+static bool may_map(struct partner *partner)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 
-	return announce->announce.keys == WIRE_KEYS_GIVEN &&
-		device->attr.caps & RIPC_CAP_MAP && !partner->peer->opening &&
+	return device->attr.caps & RIPC_CAP_MAP && !partner->peer->opening &&
 		list_empty(&partner->service->windows);
 }
 
@@ -221,7 +220,7 @@ struct message *ripc__mapped_message(struct partner *partner, const struct wire_
 	struct iovec *items;
 	uint64_t start = 0;
 
-	if (!may_map(partner, announce))
+	if (!may_map(partner))
 		return NULL;
 	message = ripc__message_alloc(ctx, announce->n_items, false);
 	if (!message)

@@ -43,8 +43,6 @@ void ripc__offer_note(struct partner *partner, const struct wire_packet *packet)
 	struct ripc_context *ctx = partner->service->ctx;
 	struct offer *offer;
 
-	if (!packet->n_returns)
-		return;
 	ripc__offer_drop(partner, packet->lends);
 	make_room(ctx, partner);
 	offer = calloc(1, sizeof(*offer) + packet->n_returns * sizeof(struct wire_return));

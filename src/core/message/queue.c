@@ -13,12 +13,6 @@
 #include "queue.h"
 #include "util/list.h"
 
-bool ripc__queue_ready(const struct ripc_service *service)
-{
-	return !list_empty(&service->queue) || service->closing ||
-		(service->draining && service->n_incoming == 0);
-}
-
 /* Its descriptor is readable, or not. */
 static void fd_set_readable(struct ripc_service *service, bool readable)
 {

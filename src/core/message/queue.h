@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/objects.h"
+#include "util/list.h"
+
 struct holding;
 struct message;
 struct partner;
-struct ripc_service;
 
-/* Is there something to take, or will there never be? */
-bool ripc__queue_ready(const struct ripc_service *service);
 /* The oldest message; the queue is not empty. */
 struct message *ripc__queue_pop(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
@@ -38,5 +38,12 @@ void ripc__unread_release(struct partner *partner);
 void ripc__unread_hold(struct partner *partner);
 /* Frees the messages that are left. */
 void ripc__queue_free(struct ripc_service *service);
+
+/* Is there something to take, or will there never be? */
+static inline bool ripc__queue_ready(const struct ripc_service *service)
+{
+	return !list_empty(&service->queue) || service->closing ||
+		(service->draining && service->n_incoming == 0);
+}
 
 #endif

@@ -15,7 +15,6 @@
 #include "util/map.h"
 #include "util/rare.h"
 
-#define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 
 /* A resolving partner was found. */
@@ -185,7 +184,7 @@ static int news_read(struct ripc_context *ctx)
  * goes to a partner that was not used for a while: it may have been started anew. Only for calls
  * of the application, since what is read can end partners and sends.
  */
-static RIPC__RARE int find_for_call(struct ripc_service *service, uint64_t id,
+RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 		struct partner **partner)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -196,18 +195,6 @@ static RIPC__RARE int find_for_call(struct ripc_service *service, uint64_t id,
 	if (asks && news_read(ctx) > 0)
 		error = ripc__partner_for_send(service, id, partner);
 	return error;
-}
-
-int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner_out)
-{
-	struct partner *partner = current_of(service, id);
-
-	/* Most often there is no doubt whom the ID means. */
-	if (!partner || partner->suspect || !partner->resolved || service->closing ||
-			service->ctx->now_us - partner->used_us >= NEWS_IDLE_US)
-		return find_for_call(service, id, partner_out);
-	*partner_out = partner;
-	return 0;
 }
 
 int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partner **partner)
@@ -228,6 +215,5 @@ int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner *
 
 void ripc__find_until(const struct partner *partner, uint64_t until_us)
 {
-	if (!partner->peer)
-		ripc__resolver_wanted(partner->service->ctx->resolver, partner->id, until_us);
+	ripc__resolver_wanted(partner->service->ctx->resolver, partner->id, until_us);
 }

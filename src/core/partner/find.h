@@ -6,14 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct partner;
-struct ripc__answer;
-struct ripc_context;
-struct ripc_service;
+#include "core/objects.h"
+#include "partner.h"
 
-/* Whom a send goes to, made in state RESOLVING if need be; for_call reads the resolver's news. */
+struct ripc__answer;
+
+#define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
+
+/* The partner that a send to the ID goes to, made in state RESOLVING if need be. */
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
-int ripc__partner_for_call(struct ripc_service *service, uint64_t id, struct partner **partner);
+/* The same for a call of the application: the resolver's news are read first. */
+int ripc__find_for_call(struct ripc_service *service, uint64_t id, struct partner **partner);
 /* False while it is not known whether its ID means it, and if it does not. */
 bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
@@ -27,7 +30,21 @@ int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partne
 /* The same outside calls, as ripc__partner_for_send. */
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
-/* A message waits for this partner until then, so a silent holder is asked until then. */
+/* A message waits until then for this partner, which has no peer: so long its holder is asked. */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);
+
+/* The same: most often the ID means the partner that it meant last, without doubt. */
+static inline int ripc__partner_for_call(struct ripc_service *service, uint64_t id,
+		struct partner **partner_out)
+{
+	struct partner *partner = service->recent;
+
+	if (!partner || partner->id != id || partner->suspect || !partner->resolved ||
+			service->closing ||
+			service->ctx->now_us - partner->used_us >= NEWS_IDLE_US)
+		return ripc__find_for_call(service, id, partner_out);
+	*partner_out = partner;
+	return 0;
+}
 
 #endif

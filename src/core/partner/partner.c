@@ -71,17 +71,6 @@ bool ripc__partner_may_repeat(struct partner *partner)
 	return true;
 }
 
-extern inline void ripc__partner_touch(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-
-	partner->used_us = ctx->now_us;
-	if (ctx->partners.prev == &partner->node)
-		return;
-	list_remove(&partner->node);
-	list_append(&ctx->partners, &partner->node);
-}
-
 void ripc__partner_suspect(struct partner *partner)
 {
 	if (partner->suspect)

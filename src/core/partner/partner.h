@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/objects.h"
 #include "util/list.h"
 
 struct held;
@@ -94,7 +95,6 @@ struct partner {
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
 /* It asks for what was said before: at most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
-void ripc__partner_touch(struct partner *partner);
 /* A token came back that was made after its death: it lives. */
 void ripc__partner_revive(struct partner *partner);
 /* It speaks another version of the protocol: all sends to it end. */
@@ -108,5 +108,17 @@ int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
 /* Gives a partner its incarnation and its peer. -ENOMEM. */
 int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer);
+
+/* The partner was used: an authentic packet of it came, or one is sent to it. */
+static inline void ripc__partner_touch(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	partner->used_us = ctx->now_us;
+	if (ctx->partners.prev == &partner->node)
+		return;
+	list_remove(&partner->node);
+	list_append(&ctx->partners, &partner->node);
+}
 
 #endif

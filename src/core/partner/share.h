@@ -5,19 +5,59 @@
 
 #include <stdint.h>
 
+#include "core/objects.h"
+#include "core/peer/peer.h"
 #include "core/peer/share.h"
+#include "partner.h"
 
-struct partner;
 struct ripc_context;
 
 void ripc__shares_set(struct ripc_context *ctx); /* after the pool was opened */
 
 /* How much more this partner may take. */
-uint64_t ripc__share_left(const struct partner *partner, enum share share);
-/* Takes, or gives back. It does not look at what is left. */
-void ripc__share_take(struct partner *partner, enum share share, int64_t amount);
+static inline uint64_t ripc__share_left(const struct partner *partner, enum share share)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
+	uint64_t held = ctx->held[share] + peer->host->held[share] + peer->held[share];
+
+	return held < ctx->held_max[share] ? ctx->held_max[share] - held : 0;
+}
+
+/* The partner takes so much, or gives it back. What is left is not looked at. */
+static inline void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] += (uint64_t)amount;
+	peer->host->held[share] += (uint64_t)amount;
+	peer->held[share] += (uint32_t)amount;
+}
+
 /* The same for a message, which gives back what it took. */
-struct holding ripc__share_hold(struct partner *partner, enum share share, uint64_t amount);
-void ripc__share_release(struct partner *partner, enum share share, struct holding held);
+static inline struct holding ripc__share_hold(struct partner *partner, enum share share,
+		uint64_t amount)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	uint64_t taken = ctx->held[share] + partner->peer->host->held[share] + amount;
+	uint64_t left = taken < ctx->held_max[share] ? ctx->held_max[share] - taken : 0;
+	struct holding held = {(uint32_t)amount, (uint32_t)amount};
+
+	if (share == SHARE_LARGE && held.own > left / 2)
+		held.own = (uint32_t)(left / 2);
+	ripc__share_take(partner, share, held.own);
+	partner->service->ctx->held[share] += held.all - held.own;
+	return held;
+}
+
+static inline void ripc__share_release(struct partner *partner, enum share share,
+		struct holding held)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] -= held.all;
+	peer->host->held[share] -= held.own;
+	peer->held[share] -= held.own;
+}
 
 #endif

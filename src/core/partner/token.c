@@ -86,24 +86,6 @@ void ripc__token_take_back(struct partner *partner)
 	ctx->slot_stack[ctx->free_slots++] = (uint16_t)slot;
 }
 
-struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
-{
-	uint64_t slot = token >> TOKEN_SLOT_SHIFT;
-	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
-
-	return partner && partner->token_in == token ? partner : NULL;
-}
-
-struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h)
-{
-	struct partner *partner = ripc__partner_by_token_in(ctx, h->token);
-
-	if (!partner || partner->incarnation != h->src ||
-			partner->service->incarnation != h->dst || !partner->peer)
-		return NULL;
-	return partner;
-}
-
 /*
  * Of those that claim the same incarnation the first is found with place 0, the next with 1, and
  * so on without a gap.

@@ -8,11 +8,12 @@
 #define RIPC_TOKEN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-struct partner;
-struct ripc_context;
-struct wire_header;
+#include "core/objects.h"
+#include "core/wire/wire.h"
+#include "partner.h"
 
 #define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define TOKEN_SLOT_SHIFT 48
@@ -25,9 +26,6 @@ bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t h
 /* Gives the partner its token_in, and takes it back: its packets do not count any more. */
 int ripc__token_give(struct partner *partner);
 void ripc__token_take_back(struct partner *partner);
-/* Whose token_in it is, or NULL. */
-struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token);
-struct partner *ripc__partner_by_token(struct ripc_context *ctx, const struct wire_header *h);
 /* To whom we sent the packet that is answered: token_in or token_out was in it; 0: not told. */
 struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
 		uint64_t token_in, uint64_t token_out);
@@ -36,5 +34,26 @@ struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t
 		uint32_t place);
 int ripc__pair_insert(struct partner *partner);
 void ripc__pair_remove(struct partner *partner);
+
+/* The partner to which we gave the token, or NULL. */
+static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
+{
+	uint64_t slot = token >> TOKEN_SLOT_SHIFT;
+	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
+
+	return partner && partner->token_in == token ? partner : NULL;
+}
+
+/* The same, if both ends are those of the header. */
+static inline struct partner *ripc__partner_by_token(struct ripc_context *ctx,
+		const struct wire_header *h)
+{
+	struct partner *partner = ripc__partner_by_token_in(ctx, h->token);
+
+	if (!partner || partner->incarnation != h->src ||
+			partner->service->incarnation != h->dst || !partner->peer)
+		return NULL;
+	return partner;
+}
 
 #endif

@@ -19,49 +19,58 @@ static uint32_t clock_now(const struct ripc_context *ctx)
 	return (uint32_t)ctx->env.now_us(ctx->env.arg);
 }
 
-uint32_t ripc__stamp(const struct ripc_context *ctx)
+/* Never 0. */
+static uint32_t stamp_at(uint32_t now_us)
 {
-	uint32_t stamp = clock_now(ctx);
-
-	return stamp ? stamp : 1;
+	return now_us ? now_us : 1;
 }
 
 /* Two clocks may differ by some hundred microseconds in a second: what waited for long tells
- * nothing of a short path. */
-uint32_t ripc__echo(const struct ripc_context *ctx, const struct peer *peer)
+ * nothing of a short path. 0: there is no echo. */
+static uint32_t echo_at(const struct peer *peer, uint32_t now_us)
 {
-	uint32_t waited_us = clock_now(ctx) - peer->stamp_us, echo = peer->stamp + waited_us;
+	uint32_t waited_us = now_us - peer->stamp_us, echo = peer->stamp + waited_us;
 
 	if (peer->stamp == 0 || waited_us > ECHO_US)
 		return 0;
 	return echo ? echo : 1;
 }
 
+static bool has_ack(const struct wire_packet *packet)
+{
+	return packet->h.type == WIRE_ANSWER || packet->h.flags & WIRE_F_ACK;
+}
+
+static bool has_stamps(const struct wire_packet *packet)
+{
+	return packet->h.type == WIRE_ANNOUNCE || packet->h.type == WIRE_PULL;
+}
+
 void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
 		struct wire_packet *packet)
 {
+	uint32_t now_us, echo;
+
+	if (!has_stamps(packet) && !has_ack(packet) && packet->h.type != WIRE_DATA)
+		return;
+	now_us = clock_now(ctx);
+	echo = echo_at(peer, now_us);
 	if (packet->h.type == WIRE_ANNOUNCE) {
-		packet->announce.stamp = ripc__stamp(ctx);
-		packet->announce.echo = ripc__echo(ctx, peer);
+		packet->announce.stamp = stamp_at(now_us);
+		packet->announce.echo = echo;
 	} else if (packet->h.type == WIRE_PULL) {
-		packet->pull.stamp = ripc__stamp(ctx);
-		packet->pull.echo = ripc__echo(ctx, peer);
+		packet->pull.stamp = stamp_at(now_us);
+		packet->pull.echo = echo;
 	} else if (packet->h.type == WIRE_DATA) {
-		packet->echo = ripc__echo(ctx, peer);
+		packet->echo = echo;
 	}
-	if (packet->h.type == WIRE_ANSWER || packet->h.flags & WIRE_F_ACK)
-		packet->ack.echo = ripc__echo(ctx, peer);
+	if (has_ack(packet))
+		packet->ack.echo = echo;
 }
 
-static void stamp_take(const struct ripc_context *ctx, struct peer *peer, uint32_t stamp)
+static void echo_take(struct peer *peer, uint32_t echo, uint32_t now_us)
 {
-	peer->stamp = stamp;
-	peer->stamp_us = clock_now(ctx);
-}
-
-void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo)
-{
-	uint32_t sample_us = clock_now(ctx) - echo;
+	uint32_t sample_us = now_us - echo;
 
 	if (echo && sample_us <= SAMPLE_MAX_US)
 		ripc__peer_rtt(peer, sample_us);
@@ -70,21 +79,28 @@ void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t
 void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo)
 {
 	if (echo && peer->arrived_us != (uint32_t)ctx->now_us)
-		ripc__echo_take(ctx, peer, echo);
+		echo_take(peer, echo, clock_now(ctx));
 }
 
 void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
 		const struct wire_packet *packet)
 {
-	if (packet->h.flags & WIRE_F_ACK || packet->h.type == WIRE_ANSWER)
-		ripc__echo_take(ctx, peer, packet->ack.echo);
+	uint32_t now_us;
+
+	if (!has_stamps(packet) && !has_ack(packet))
+		return;
+	now_us = clock_now(ctx);
+	if (has_ack(packet))
+		echo_take(peer, packet->ack.echo, now_us);
 	if (packet->h.type == WIRE_ANNOUNCE) {
-		ripc__echo_take(ctx, peer, packet->announce.echo);
-		stamp_take(ctx, peer, packet->announce.stamp);
+		echo_take(peer, packet->announce.echo, now_us);
+		peer->stamp = packet->announce.stamp;
 	} else if (packet->h.type == WIRE_PULL) {
-		ripc__echo_take(ctx, peer, packet->pull.echo);
-		stamp_take(ctx, peer, packet->pull.stamp);
+		echo_take(peer, packet->pull.echo, now_us);
+		peer->stamp = packet->pull.stamp;
 	}
+	if (has_stamps(packet))
+		peer->stamp_us = now_us;
 }
 
 /* Jacobson and Karels, 1988; RFC 6298. */

@@ -46,20 +46,15 @@ static inline void ripc__seal(const struct device *device, void *prefix, size_t 
 
 /*
  * Stamps tell round trips beyond doubt, whatever was repeated: a packet gives back its receiver's
- * last stamp, and how long ago that came (protocol.md, round trips). Either reads the clock anew.
+ * last stamp, and how long ago that came (protocol.md, round trips). Stamps are put into a packet
+ * that is to be sent, and taken of a packet that came; the clock is read anew, once for a packet.
  */
-uint32_t ripc__stamp(const struct ripc_context *ctx); /* never 0 */
-
-uint32_t ripc__echo(const struct ripc_context *ctx, const struct peer *peer); /* 0: none */
-
-/* Puts stamps into a packet that is to be sent; takes those of a packet that came. */
 void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
 		struct wire_packet *packet);
 void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
 		const struct wire_packet *packet);
 /* Of a DATA packet: once per look at the port is enough. */
 void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
-void ripc__echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
 /* The peer has read a message of ours, so long after the announcement. */
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);

@@ -19,13 +19,11 @@
 #define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
 #define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
 #define LOSS_BYTES  65536u /* of fewer their share would be chance */
-#define LOSSY       51u   /* of 1024: beyond that the path loses, and with it requests */
 #define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
 #define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
 #define REORDER_MOST   3u /* patience ends at two round trips */
 #define CUTS_TO_FORGET 16u
 #define FAR_US      2000u /* a path of such a round trip is long */
-#define AT_ONCE_US  4000u /* what arrives in so long must have room in the receive buffer */
 #define PACE_AHEAD_US 1000000 /* further ahead it was of a clock that has wrapped */
 #define BURSTS      8u      /* so many at least in a round trip */
 #define QUEUE_US    25000u
@@ -43,26 +41,9 @@ static bool flow_begin(struct peer *peer)
 	return peer->flow;
 }
 
-bool ripc__peer_is_lossy(const struct peer *peer)
-{
-	return peer->loss > LOSSY;
-}
-
 static bool is_far(const struct peer *peer)
 {
 	return peer->rtt_min_us >= FAR_US;
-}
-
-uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight)
-{
-	return peer->rtt_min_us <= AT_ONCE_US ? in_flight :
-		in_flight * AT_ONCE_US / peer->rtt_min_us;
-}
-
-uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
-{
-	return peer->rtt_min_us <= AT_ONCE_US ? at_once :
-		at_once * peer->rtt_min_us / AT_ONCE_US;
 }
 
 /*

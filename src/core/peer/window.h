@@ -6,17 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct peer;
+#include "peer.h"
+
 struct ripc_context;
 
 #define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
 #define WINDOW_MAX         (64u << 20) /* the same on a long path */
+#define LOSSY              51u   /* of 1024: beyond that the path loses, and with it requests */
+#define AT_ONCE_US         4000u /* what arrives in so long must have room in the receive buffer */
 
-/* Does the path lose so much that lost requests, too, are everyday? */
-bool ripc__peer_is_lossy(const struct peer *peer);
-/* Of so many bytes in flight, how many may arrive at once; and the other way round. */
-uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight);
-uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once);
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
@@ -29,5 +27,25 @@ uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
 void ripc__window_anew(struct peer *peer);
 /* Bytes that were taken for lost had only been late. */
 void ripc__peer_reorders(struct peer *peer);
+
+/* Does the path lose so much that lost requests, too, are everyday? */
+static inline bool ripc__peer_is_lossy(const struct peer *peer)
+{
+	return peer->loss > LOSSY;
+}
+
+/* Of so many bytes in flight, how many may arrive at once. */
+static inline uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight)
+{
+	return peer->rtt_min_us <= AT_ONCE_US ? in_flight :
+		in_flight * AT_ONCE_US / peer->rtt_min_us;
+}
+
+/* How many bytes may be in flight, if so many may arrive at once. */
+static inline uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
+{
+	return peer->rtt_min_us <= AT_ONCE_US ? at_once :
+		at_once * peer->rtt_min_us / AT_ONCE_US;
+}
 
 #endif

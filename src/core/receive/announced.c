@@ -72,8 +72,9 @@ void ripc__announced_new(struct partner *partner, const struct wire_packet *pack
 		refuse_announced(partner, number, error);
 	} else if (is_over_share(partner, packet) || is_too_early(partner, packet)) {
 		answer_busy(partner, number, WIRE_BUSY);
-	} else if (ripc__answer_may_land(partner, packet)) {
-		ripc__offer_note(partner, packet);
+	} else if (!packet->replies || ripc__answer_may_land(partner, packet)) {
+		if (packet->n_returns)
+			ripc__offer_note(partner, packet);
 		while (!ripc__incoming_new(partner, packet)) {
 			if (ripc__order_yield(partner, packet))
 				continue;

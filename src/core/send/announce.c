@@ -91,9 +91,12 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
 {
 	uint32_t most = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
-	uint32_t rest = ripc__opened_least(outgoing);
+	uint32_t rest;
 
-	if (outgoing->lends && most > rest)
+	if (!outgoing->lends)
+		return room;
+	rest = ripc__opened_least(outgoing);
+	if (most > rest)
 		ripc__returns_offer(outgoing->partner, outgoing->lends, most - rest, packet);
 	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
 }
@@ -113,7 +116,8 @@ static void locate(struct outgoing *outgoing, uint32_t room, struct location *at
 		at->what = WIRE_KEYS_WRITTEN;
 		at->carried = ripc__opened_carried(outgoing);
 		outgoing->exposed = true;
-	} else if (ripc__opened_keys(outgoing, room, at->keys)) {
+	} else if ((outgoing->opened || ripc__can_be_read(outgoing)) &&
+			ripc__opened_keys(outgoing, room, at->keys)) {
 		at->what = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
 		at->carried = outgoing->opened->carried;
 	} else {

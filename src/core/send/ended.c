@@ -40,7 +40,8 @@ void ripc__outgoing_put(struct outgoing *outgoing)
 {
 	if (outgoing->waiter || outgoing->reported || !list_empty(&outgoing->fencing))
 		return;
-	ripc__order_told(outgoing);
+	if (outgoing->gap)
+		ripc__order_told(outgoing);
 	list_remove(&outgoing->node);
 	free(outgoing);
 }
@@ -226,14 +227,16 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 		outcome = RIPC_UNKNOWN;
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_ends(outgoing, outcome);
-	ripc__writing_leave(outgoing);
-	ripc__offer_free(outgoing);
-	if (outcome == RIPC_NOT_DELIVERED) {
+	if (outgoing->writing)
+		ripc__writing_leave(outgoing);
+	if (outgoing->offer)
+		ripc__offer_free(outgoing);
+	if (outgoing->opened && outcome == RIPC_NOT_DELIVERED)
 		ripc__opened_close(outgoing);
-		refuse_answer(outgoing);
-	} else {
+	else if (outgoing->opened)
 		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
-	}
+	if (outcome == RIPC_NOT_DELIVERED)
+		refuse_answer(outgoing);
 	decide(outgoing, outcome, status);
 	outgoing->state = OUT_FENCING;
 	ctx->n_busy -= outgoing->busy;

@@ -29,9 +29,12 @@ static struct ripc_context *context_of(const struct outgoing *outgoing)
 
 void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 {
-	ripc__opened_close(outgoing);
-	ripc__writing_leave(outgoing);
-	ripc__offer_free(outgoing);
+	if (outgoing->opened)
+		ripc__opened_close(outgoing);
+	if (outgoing->writing)
+		ripc__writing_leave(outgoing);
+	if (outgoing->offer)
+		ripc__offer_free(outgoing);
 	ripc__outgoing_link(outgoing, partner);
 	outgoing->state = OUT_WAITING;
 	outgoing->number = outgoing->previous = outgoing->cut = 0;
@@ -42,7 +45,8 @@ void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 	outgoing->resend_left = PULL_MAX;
 	ripc__busy_update(outgoing);
 	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
-	ripc__find_until(partner, outgoing->deadline_us);
+	if (!partner->peer)
+		ripc__find_until(partner, outgoing->deadline_us);
 }
 
 static bool may_move(const struct outgoing *outgoing)

@@ -9,9 +9,10 @@
 
 #include "core/message/fence.h"
 #include "core/net/backend.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "outgoing.h"
 
-struct device;
-struct outgoing;
 struct wire_packet;
 
 /* The items of a long message as their receiver can read them by one device. */
@@ -51,5 +52,13 @@ void ripc__opened_forget(struct outgoing *outgoing);
  * receiver has said that it has the message, and reads no more.
  */
 void ripc__opened_hand(struct outgoing *outgoing, bool is_done);
+
+/* Does its receiver's network read at all? */
+static inline bool ripc__can_be_read(const struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+
+	return ripc__peer_device(ctx, outgoing->partner->peer)->attr.caps & RIPC_CAP_READ;
+}
 
 #endif

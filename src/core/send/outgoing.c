@@ -272,7 +272,7 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 	outgoing->state = OUT_ACTIVE;
 	outgoing->heard_us = context_of(outgoing)->now_us;
 	wait_reset(outgoing);
-	if (ripc__writing_start(outgoing, ripc__outgoing_tell)) {
+	if (outgoing->offer && ripc__writing_start(outgoing, ripc__outgoing_tell)) {
 		if (outgoing->writing)
 			writing_wait(outgoing);
 		return;
@@ -353,13 +353,14 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	if (pull->limit > outgoing->limit || pull->n_holes)
 		outgoing->written = false;
 	/* Now that it has answered it can be told how to read. */
-	if (!outgoing->exposed && ripc__opened_may(outgoing)) {
+	if (!outgoing->exposed && ripc__can_be_read(outgoing) && ripc__opened_may(outgoing)) {
 		ripc__outgoing_tell(outgoing);
 		outgoing->unopenable = !outgoing->exposed; /* once is enough */
 		if (outgoing->exposed)
 			return;
 	}
-	ripc__resend(outgoing, pull);
+	if (pull->n_holes)
+		ripc__resend(outgoing, pull);
 	sent = outgoing->sent;
 	left = sent + PULL_MAX;
 	if (pull->limit > outgoing->limit)
@@ -538,7 +539,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		const struct sending *like, struct outgoing **outgoing_out)
 {
 	struct ripc_context *ctx = service->ctx;
-	struct partner *asker = request->flags & RIPC_ORDERED ? NULL : /* it overtakes nothing */
+	struct partner *asker = request->flags & RIPC_ORDERED || !request->reply_to ?
+		NULL : /* what is ordered overtakes nothing */
 		ripc__claim_asker(service, request->to, request->reply_to);
 	struct partner *partner = asker;
 	struct outgoing *outgoing;
@@ -584,7 +586,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;
 	if (!ripc__cork(outgoing)) {
-		ripc__corked_flush(ctx);
+		if (ctx->n_corked)
+			ripc__corked_flush(ctx);
 		ripc__outgoing_advance(partner);
 	}
 	return 0;

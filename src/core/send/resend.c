@@ -72,8 +72,6 @@ void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull)
 {
 	uint64_t left, sent = outgoing->sent;
 
-	if (pull->n_holes == 0)
-		return;
 	watch_for_black_hole(outgoing, pull);
 	left = resend_left(outgoing);
 	for (uint32_t i = 0; left && i < pull->n_holes && pull->holes[i].start < sent; i++) {
