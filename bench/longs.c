@@ -17,6 +17,7 @@
 struct end {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
+	uint64_t id;
 };
 
 static void check(int error, const char *what)
@@ -34,6 +35,7 @@ static void end_open(struct end *end, const char *backend)
 
 	check(ripc_open(&config, &end->ctx), "open");
 	check(ripc_service_open(end->ctx, 0, 0, &end->svc), "service");
+	end->id = ripc_service_id(end->svc);
 }
 
 /* True: a message or a completion was there. */
@@ -53,7 +55,7 @@ static bool take(struct ripc_service *svc)
 
 static void exchange(const struct end *from, const struct end *to, const struct iovec *item)
 {
-	const struct ripc_send send = {.size = sizeof(send), .to = ripc_service_id(to->svc),
+	const struct ripc_send send = {.size = sizeof(send), .to = to->id,
 		.items = item, .n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT,
 		.timeout_ms = TIMEOUT_MS};
 	bool sent = false, came = false;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define CALLS_MAX (1u << 20)
+#define CALLS_MAX (1u << 22)
 #define DEPTH_MAX 256u
 #define UNTRACED  __attribute__((no_instrument_function))
 
