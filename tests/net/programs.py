@@ -9,7 +9,7 @@ import time
 BUILD = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else os.getcwd()
 ENVIRONMENT = dict(os.environ, RIPC_BACKENDS='udp')
 DEADLINE_S = 120  # far beyond what any command here takes: a hang, not slowness, exceeds it
-FOLDERS = {'ripc': 'tools', 'ripc-bench': 'tools', 'tcp_files': 'bench', 'net-asker': 'tests/net'}
+FOLDERS = {'ripc': 'tools', 'ripc-bench': 'bench', 'tcp_files': 'bench', 'net-asker': 'tests/net'}
 
 
 def program(name):

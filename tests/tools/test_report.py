@@ -47,7 +47,7 @@ class Report(unittest.TestCase):
             self.assertIn('udp-latency' + kind, names)
         self.assertTrue([name for name in names if name.endswith('.hgrm')])
         self.assertIn('](udp-latency.svg)', page)
-        self.assertIn('    build/report/tools/ripc-bench latency --backend udp', page)
+        self.assertIn('    build/report/bench/ripc-bench latency --backend udp', page)
         self.assertIn('What this does not show', page)
 
     def test_what_fails_is_named(self):
@@ -77,9 +77,9 @@ class Report(unittest.TestCase):
         """They tell what the devices were told, and nothing of where this was built."""
         softefa = {'LD_PRELOAD': '/nowhere/libsoftefa.so', 'SOFTEFA_SHUFFLE': '0'}
         for name, command, environment in (
-                ('raw', 'tests/softefa/run --shuffle 0 build/report/tools/ripc-bench latency ',
+                ('raw', 'tests/softefa/run --shuffle 0 build/report/bench/ripc-bench latency ',
                  softefa),
-                ('raw', 'tests/hw/guest --memory 4096 build/report/tools/ripc-bench latency ',
+                ('raw', 'tests/hw/guest --memory 4096 build/report/bench/ripc-bench latency ',
                  {'LAB_SHARED': '/run'}),
                 ('files', 'tests/softefa/run --shuffle 0 bench/report --only files --backends '
                  'none --quick --measure --build build/report', softefa)):

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../../tools/bench.h"
+#include "../../../bench/bench.h"
 #include "suite.h"
 
 #define SIZE 100

@@ -51,7 +51,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "common.h"
+#include "../tools/common.h"
 
 #define PROGRAM		    "ripc-bench"
 #define BENCH_LIST_MAX	    128 /* sizes, or values of what a test varies */
