@@ -12,7 +12,8 @@
 
 #include "util/map.h"
 
-#define CAPACITY_MIN 8u
+#define CAPACITY_MIN  8u
+#define CAPACITY_KEPT 32u /* so small a table is not made smaller, nor freed with its last entry */
 #define CAPACITY_MAX (1u << 31)
 
 /*
@@ -71,6 +72,13 @@ static int resize(struct ripc__map *map, uint32_t capacity)
 	return 0;
 }
 
+static int grow(struct ripc__map *map)
+{
+	if (map->capacity >= CAPACITY_MAX)
+		return -ENOMEM;
+	return resize(map, map->capacity ? map->capacity + (map->capacity + 3) / 4 : CAPACITY_MIN);
+}
+
 void ripc__map_init(struct ripc__map *map, uint64_t seed)
 {
 	*map = (struct ripc__map){.seed = seed};
@@ -84,20 +92,17 @@ void ripc__map_free(struct ripc__map *map)
 
 int ripc__map_put(struct ripc__map *map, uint64_t key, void *value)
 {
-	struct ripc__map_entry *entry;
-	int err;
+	struct ripc__map_entry *entry = map->capacity ? find(map, key) : NULL;
 
-	if (ripc__map_get(map, key))
+	if (entry && entry->value)
 		return -EEXIST;
 	if (map->count >= map->capacity - map->capacity / 5) {
-		if (map->capacity >= CAPACITY_MAX)
-			return -ENOMEM;
-		err = resize(map, map->capacity ? map->capacity + (map->capacity + 3) / 4 :
-			CAPACITY_MIN);
-		if (err)
-			return err;
+		int error = grow(map);
+
+		if (error)
+			return error;
+		entry = find(map, key);
 	}
-	entry = find(map, key);
 	entry->key = key;
 	entry->value = value;
 	map->count++;
@@ -140,13 +145,10 @@ void *ripc__map_remove(struct ripc__map *map, uint64_t key)
 
 	if (!value)
 		return NULL;
-	if (--map->count == 0) {
-		ripc__map_free(map);
-		return value;
-	}
+	map->count--;
 	close_gap(map, (uint32_t)(entry - map->entries));
 	/* Without memory for a smaller table the large one still serves. */
-	if (map->capacity > CAPACITY_MIN && map->count < map->capacity / 8)
+	if (map->capacity > CAPACITY_KEPT && map->count < map->capacity / 8)
 		(void)resize(map, map->capacity / 2);
 	return value;
 }

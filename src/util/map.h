@@ -15,7 +15,7 @@ struct ripc__map_entry {
 };
 
 struct ripc__map {
-	struct ripc__map_entry *entries; /* NULL while empty */
+	struct ripc__map_entry *entries; /* NULL until something is put */
 	uint32_t capacity, count;
 	uint64_t seed;
 };
