@@ -15,6 +15,7 @@
 #include "core/send/order.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
+#include "core/send/start.h"
 #include "service.h"
 #include "util/list.h"
 

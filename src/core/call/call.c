@@ -29,6 +29,7 @@
 #include "core/receive/incoming.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
+#include "core/send/start.h"
 #include "core/wire/wire.h"
 #include "spare.h"
 #include "util/map.h"

@@ -17,6 +17,7 @@
 #include "core/partner/partner.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
+#include "core/send/start.h"
 #include "core/wire/wire.h"
 #include "reply.h"
 #include "util/map.h"

@@ -16,7 +16,6 @@ struct call;
 struct offer;
 struct opened;
 struct partner;
-struct ripc_send;
 struct ripc_service;
 struct writing;
 
@@ -79,19 +78,10 @@ struct outgoing {
 	struct iovec items[];
 };
 
-/* Properties of a long message beside those that its sender asks for. */
-struct sending {
-	uint64_t lends; /* 0: nothing is lent, and it is no question */
-	struct wire_call call;
-	struct call *asked_by;
-	bool sums; /* as in struct outgoing */
-};
-
 /* Repeats at once what has been announced. */
 void ripc__outgoing_hasten(struct partner *partner);
-/* like: what lends, call and asked_by are to be. */
-int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
-		const struct sending *like, struct outgoing **outgoing);
+/* Of its timer. */
+void ripc__outgoing_fire(void *owner, struct ripc__timer *timer);
 /* The partner became ready for announcements: number and start what waits. */
 void ripc__outgoing_advance(struct partner *partner);
 /* It asks to be told again; forgotten: what it received, too; repeat: now, not when it is due. */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a long message begins: whether it may, what it takes, and to whom it goes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/memory/pool.h"
+#include "core/message/mapped.h"
+#include "core/message/offers.h"
+#include "core/objects.h"
+#include "core/partner/claim.h"
+#include "core/partner/death.h"
+#include "core/partner/find.h"
+#include "core/partner/partner.h"
+#include "cork.h"
+#include "moving.h"
+#include "order.h"
+#include "outgoing.h"
+#include "start.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+#define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+#define ANSWERS_MAX     4096u /* the same, of an answer to a question */
+
+static void count_foreign(struct ripc_context *ctx, const struct ripc_send *request)
+{
+	bool foreign = false;
+
+	for (uint32_t i = 0; i < request->n_items; i++)
+		foreign |= !ripc__pool_owns(ctx->pool, request->items[i].iov_base,
+			request->items[i].iov_len);
+	ctx->stats.sends_from_foreign_memory += foreign;
+}
+
+static struct outgoing *outgoing_alloc(struct ripc_service *service,
+		const struct ripc_send *request, uint64_t total)
+{
+	struct outgoing *outgoing = calloc(1,
+		sizeof(*outgoing) + request->n_items * sizeof(struct iovec));
+	uint64_t timeout_ms = request->timeout_ms > 0 ? (uint64_t)request->timeout_ms :
+		service->ctx->cfg.timeout_ms;
+
+	if (!outgoing)
+		return NULL;
+	outgoing->service = service;
+	outgoing->message.ctx = service->ctx;
+	outgoing->message.home = MESSAGE_OUTGOING;
+	list_init(&outgoing->message.node);
+	list_init(&outgoing->fencing);
+	outgoing->timer.fire = ripc__outgoing_fire;
+	outgoing->to = request->to;
+	outgoing->to_incarnation = request->to_incarnation;
+	outgoing->total = total;
+	outgoing->cookie = request->cookie;
+	outgoing->replies = request->reply_to;
+	outgoing->flags = request->flags;
+	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
+	outgoing->started_us = service->ctx->now_us;
+	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
+	outgoing->n_items = request->n_items;
+	memcpy(outgoing->items, request->items, request->n_items * sizeof(struct iovec));
+	return outgoing;
+}
+
+/* So many may be under way to one partner: answers are asked for by those that they go to. */
+static uint32_t waiting_max(const struct sending *like)
+{
+	return like->call.kind > WIRE_CALL_ASKS ? ANSWERS_MAX : WAITING_MAX;
+}
+
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		const struct sending *like, struct outgoing **outgoing_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *asker = request->flags & RIPC_ORDERED || !request->reply_to ?
+		NULL : /* what is ordered overtakes nothing */
+		ripc__claim_asker(service, request->to, request->reply_to);
+	struct partner *partner = asker;
+	struct outgoing *outgoing;
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
+	if (!error && !asker)
+		error = ripc__find_for_long(service, request->to, &partner);
+	if (error)
+		return error;
+	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
+			ripc__order_has_gap(service, partner, request->to))
+		return -ECANCELED;
+	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= waiting_max(like)) {
+		partner->blocked = true;
+		return -EAGAIN;
+	}
+	if (request->to_incarnation && (partner->peer ?
+			partner->incarnation != request->to_incarnation :
+			ripc__death_is_known(service, request->to_incarnation)))
+		return -ENOENT;
+	outgoing = outgoing_alloc(service, request, total);
+	if (!outgoing)
+		return -ENOMEM;
+	error = ripc__timer_admit(ctx);
+	if (error) {
+		free(outgoing);
+		return error;
+	}
+	count_foreign(ctx, request);
+	outgoing->lends = like->lends;
+	outgoing->call = like->call;
+	outgoing->asked_by = like->asked_by;
+	outgoing->sums = like->sums;
+	outgoing->direct = asker;
+	if (request->flags & RIPC_ORDERED)
+		ripc__order_begin(outgoing);
+	ripc__partner_touch(partner);
+	ripc__outgoing_begin(outgoing, partner);
+	if (request->reply_to)
+		outgoing->offer = ripc__offer_take(partner, request->reply_to);
+	*outgoing_out = outgoing;
+	if (!ripc__cork(outgoing)) {
+		if (ctx->n_corked)
+			ripc__corked_flush(ctx);
+		ripc__outgoing_advance(partner);
+	}
+	return 0;
+}

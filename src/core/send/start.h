@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a long message begins. */
+#ifndef RIPC_START_H
+#define RIPC_START_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/wire/wire.h"
+
+struct call;
+struct outgoing;
+struct partner;
+struct ripc_send;
+struct ripc_service;
+
+/* Properties of a long message beside those that its sender asks for. */
+struct sending {
+	uint64_t lends; /* 0: nothing is lent, and it is no question */
+	struct wire_call call;
+	struct call *asked_by;
+	bool sums; /* as in struct outgoing */
+};
+
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		const struct sending *like, struct outgoing **outgoing);
+
+#endif
