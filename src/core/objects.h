@@ -25,6 +25,7 @@
 #include "util/list.h"
 #include "util/map.h"
 #include "util/mutex.h"
+#include "util/slots.h"
 #include "util/timers.h"
 
 struct askers;
@@ -113,9 +114,7 @@ struct ripc_context {
 	struct list told_calls;    /* their failures are in queues, or with the application */
 	struct list spare_calls;
 	uint32_t n_spare_calls;
-	struct partner **slots;    /* by token */
-	uint32_t n_slots, free_slots;
-	uint16_t *slot_stack;
+	struct ripc__slots slots;  /* partners by token */
 	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */

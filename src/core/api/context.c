@@ -285,8 +285,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__watches_free(ctx);
 	ripc__map_free(&ctx->peers);
 	ripc__map_free(&ctx->hosts);
-	free(ctx->slots);
-	free(ctx->slot_stack);
+	ripc__slots_free(&ctx->slots);
 	for (int i = 0; i < 4; i++)
 		free(ctx->strings[i]);
 	free(ctx->options);

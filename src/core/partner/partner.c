@@ -105,7 +105,7 @@ void ripc__partner_aborted(struct partner *partner)
 
 size_t ripc__partners_bytes(struct ripc_context *ctx)
 {
-	size_t bytes = ctx->n_slots * (sizeof(*ctx->slots) + sizeof(*ctx->slot_stack)) +
+	size_t bytes = ripc__slots_bytes(&ctx->slots) +
 		ripc__map_bytes(&ctx->partners_by_pair) + ripc__peers_bytes(ctx);
 
 	list_for_each(node, &ctx->services)

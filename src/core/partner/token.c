@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See token.h. There are at most PARTNERS_MAX slots, so that their numbers have 16 bits. */
+/* See token.h. There are at most RIPC_SLOTS_MAX slots, so that their numbers have 16 bits. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "token.h"
 #include "util/map.h"
 #include "util/siphash.h"
+#include "util/slots.h"
 
 /* ---- proofs and tokens ------------------------------------------------------------------- */
 
@@ -36,54 +37,24 @@ bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t h
 		proof == ripc__proof(ctx, asker, host, 1);
 }
 
-static int slots_grow(struct ripc_context *ctx)
-{
-	uint32_t n = ctx->n_slots ? ctx->n_slots + ctx->n_slots / 4 : 16;
-	struct partner **slots;
-	uint16_t *stack;
-
-	n = n < PARTNERS_MAX ? n : PARTNERS_MAX;
-	if (n == ctx->n_slots)
-		return -ENOMEM;
-	slots = realloc(ctx->slots, n * sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	ctx->slots = slots;
-	stack = realloc(ctx->slot_stack, n * sizeof(*stack));
-	if (!stack)
-		return -ENOMEM;
-	ctx->slot_stack = stack;
-	for (uint32_t i = n; i > ctx->n_slots; i--) {
-		slots[i - 1] = NULL;
-		stack[ctx->free_slots++] = (uint16_t)(i - 1);
-	}
-	ctx->n_slots = n;
-	return 0;
-}
-
 int ripc__token_give(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	int error = ctx->free_slots ? 0 : slots_grow(ctx);
-	uint64_t nonce;
-	uint32_t slot;
+	int error = ripc__slots_grow(&ctx->slots);
+	uint64_t slot, nonce;
 
 	if (error)
 		return error;
-	slot = ctx->slot_stack[--ctx->free_slots];
+	slot = ripc__slots_put(&ctx->slots, partner);
 	nonce = ripc__nonce(ctx) & TOKEN_NONCE_MASK;
-	ctx->slots[slot] = partner;
-	partner->token_in = (uint64_t)slot << TOKEN_SLOT_SHIFT | (nonce ? nonce : 1);
+	partner->token_in = slot << TOKEN_SLOT_SHIFT | (nonce ? nonce : 1);
 	return 0;
 }
 
 void ripc__token_take_back(struct partner *partner)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	uint32_t slot = (uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT);
-
-	ctx->slots[slot] = NULL;
-	ctx->slot_stack[ctx->free_slots++] = (uint16_t)slot;
+	ripc__slots_clear(&partner->service->ctx->slots,
+		(uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT));
 }
 
 /*

@@ -38,8 +38,7 @@ void ripc__pair_remove(struct partner *partner);
 /* The partner to which we gave the token, or NULL. */
 static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
 {
-	uint64_t slot = token >> TOKEN_SLOT_SHIFT;
-	struct partner *partner = slot < ctx->n_slots ? ctx->slots[slot] : NULL;
+	struct partner *partner = ripc__slots_get(&ctx->slots, token >> TOKEN_SLOT_SHIFT);
 
 	return partner && partner->token_in == token ? partner : NULL;
 }
