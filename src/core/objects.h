@@ -110,11 +110,10 @@ struct ripc_context {
 	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; send/order.h */
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
-	struct ripc__map calls;    /* by the ID under which the answer comes */
 	struct list told_calls;    /* their failures are in queues, or with the application */
 	struct list spare_calls;
 	uint32_t n_spare_calls;
-	struct ripc__slots slots;  /* partners by token */
+	struct ripc__slots slots, call_slots; /* partners by token; open calls (call/ident.h) */
 	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */

@@ -123,10 +123,13 @@ static int reply(struct ripc_service *svc, const struct ripc_msg *question,
 	return error;
 }
 
+static const struct iovec nothing;
+
 int ripc_reply(struct ripc_service *svc, const struct ripc_msg *question,
 		const struct iovec *items, uint32_t n_items, uint32_t flags)
 {
-	const struct reply answer = {.items = items, .n_items = n_items, .flags = flags};
+	const struct reply answer = {.items = n_items ? items : &nothing,
+		.n_items = n_items ? n_items : 1, .flags = n_items ? flags : 0};
 
 	if (flags & ~RIPC_GIVE || n_items > RIPC_ITEMS_MAX || (n_items && !items))
 		return -EINVAL;
@@ -135,8 +138,9 @@ int ripc_reply(struct ripc_service *svc, const struct ripc_msg *question,
 
 int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, int error)
 {
-	return error < 0 && error >= -4095 ? reply(svc, question,
-		&(struct reply){.status = error}) : -EINVAL;
+	const struct reply answer = {.items = &nothing, .n_items = 1, .status = error};
+
+	return error < 0 && error >= -4095 ? reply(svc, question, &answer) : -EINVAL;
 }
 
 int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)

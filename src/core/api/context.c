@@ -249,7 +249,6 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
-	ripc__map_init(&ctx->calls, seed);
 	list_init(&ctx->told_calls);
 	list_init(&ctx->spare_calls);
 	list_init(&ctx->watching.left);
@@ -280,12 +279,12 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_incarnation);
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
-	ripc__map_free(&ctx->calls);
 	ripc__calls_free(ctx);
 	ripc__watches_free(ctx);
 	ripc__map_free(&ctx->peers);
 	ripc__map_free(&ctx->hosts);
 	ripc__slots_free(&ctx->slots);
+	ripc__slots_free(&ctx->call_slots);
 	for (int i = 0; i < 4; i++)
 		free(ctx->strings[i]);
 	free(ctx->options);

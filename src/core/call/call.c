@@ -23,7 +23,6 @@
 #include "core/partner/find.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
-#include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
 #include "core/receive/incoming.h"
@@ -31,12 +30,12 @@
 #include "core/send/short.h"
 #include "core/send/start.h"
 #include "core/wire/wire.h"
+#include "ident.h"
 #include "spare.h"
-#include "util/map.h"
 
 #define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
 #define FREE_US      1000u    /* memory that the network uses is looked at so often */
-#define SHORT_US     20000u   /* an answer to a short is waited for so long at least */
+#define SHORT_US     20000u   /* so long, or two time-outs, an answer to a short may take */
 #define THERE_US     1000000u /* after so much silence at most a partner is asked for */
 
 static struct ripc_context *context_of(const struct call *call)
@@ -65,7 +64,7 @@ static void forget(struct call *call)
 
 	partner_leave(call);
 	list_remove(&call->node);
-	ripc__map_remove(&ctx->calls, call->id);
+	ripc__call_unname(call);
 	ripc__timer_dismiss(ctx, &call->timer);
 	call->service->n_calls--;
 	ctx->stats.calls_open--;
@@ -75,12 +74,10 @@ static void tell(struct call *call)
 {
 	struct message *message = call->answer ? call->answer : &call->failure;
 
+	if (!call->answer)
+		message->public = (struct ripc_msg){.status = call->status, .from = call->to};
 	message->public.kind = RIPC_ANSWER;
 	message->public.answers = call->cookie;
-	if (!call->answer) {
-		message->public.status = call->status;
-		message->public.from = call->to;
-	}
 	message->public.outcome = call->asked;
 	if (call->waiter)
 		return;
@@ -201,23 +198,20 @@ static struct wire_call question_of(const struct call *call)
 	return (struct wire_call){WIRE_CALL_ASKS, (call->flags & RIPC_IDEMPOTENT) != 0};
 }
 
-/* Lends the return buffers, and makes the call known by a new ID. */
-static int identify(struct call *call, const struct ripc_send *request)
+/* Makes the call known by a new ID, under which it lends the return buffers. */
+static int identify(struct call *call, struct partner *partner)
 {
-	struct ripc_context *ctx = context_of(call);
-	uint64_t id;
-	int error = ripc__lend(call->service, request, &id);
+	struct ripc_send request;
+	int error;
 
-	if (error)
-		return error;
-	if (id)
-		ripc__lent_by_id(call->service, id)->of_call = true;
-	else
-		id = ripc__nonce(ctx);
-	if (call->id)
-		ripc__map_remove(&ctx->calls, call->id);
-	call->id = id;
-	return ripc__map_put(&ctx->calls, id, call);
+	ripc__call_identify(call, partner);
+	if (!call->n_returns)
+		return 0;
+	request = request_of(call);
+	error = ripc__lend_as(call->service, &request, call->id);
+	if (!error)
+		lent_of(call)->of_call = true;
+	return error;
 }
 
 /* What became of the question, of all times that it was asked. */
@@ -235,35 +229,39 @@ static void asked(struct call *call, struct partner *partner)
 	call->heard_us = context_of(call)->now_us;
 }
 
-/* How long an answer to a short may take before it is taken to be lost: as long as is left then. */
-static uint64_t patience_us(const struct call *call)
+/* To whom a short may go now; NULL: to nobody. */
+static struct partner *short_taker(struct call *call)
 {
-	uint64_t rto_us = ripc__peer_rto(context_of(call), call->partner->peer);
-	uint64_t us = 2 * rto_us > SHORT_US ? 2 * rto_us : SHORT_US;
-	uint64_t half_us = (call->deadline_us - context_of(call)->now_us) / 2;
-
-	return us < half_us ? us : half_us;
-}
-
-/* One that may be carried out twice, to a partner that is ready. False: it does not go so. */
-static bool ask_shortly(struct call *call, const struct ripc_send *request)
-{
-	struct wire_call question = question_of(call);
 	struct partner *partner;
 
-	if (call->tried_short || !(call->flags & RIPC_IDEMPOTENT))
-		return false;
+	if (!(call->flags & RIPC_IDEMPOTENT) || call->tried_short)
+		return NULL;
 	call->tried_short = true;
 	if (ripc__partner_for_call(call->service, call->to, &partner) || !partner->resolved ||
-			!ripc__short_may_go(partner) || (call->to_incarnation &&
-			call->to_incarnation != partner->incarnation))
-		return false;
-	if (ripc__short_call(partner, request, call->id, &question))
+			(call->to_incarnation && call->to_incarnation != partner->incarnation))
+		return NULL;
+	return partner;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* False: it does not go so. */
+static bool ask_shortly(struct call *call, struct partner *partner)
+{
+	const struct short_call question = {.items = call->items, .n_items = call->n_items,
+		.lends = call->n_returns, .id = call->id, .is = question_of(call)};
+	struct ripc_context *ctx = context_of(call);
+
+	if (ripc__short_call(partner, &question))
 		return false;
 	asked(call, partner);
 	call->by_short = true;
+	call->waited = false;
 	learn(call, RIPC_UNKNOWN);
-	timer_set(call, context_of(call)->now_us + patience_us(call));
+	timer_set(call, ctx->now_us + least(SHORT_US, (call->deadline_us - ctx->now_us) / 2));
 	return true;
 }
 
@@ -281,28 +279,29 @@ static bool may_pass(int error)
 	}
 }
 
-static int ask_at_length(struct call *call, const struct ripc_send *request, bool sums)
+static int ask_at_length(struct call *call, bool sums)
 {
 	const struct sending like = {.lends = call->id, .call = question_of(call),
 		.asked_by = call, .sums = sums};
+	struct ripc_send request = request_of(call);
 
 	call->state = CALL_ASKING;
 	call->by_short = false;
 	ripc__timer_stop(&context_of(call)->timers, &call->timer);
-	return ripc__outgoing_start(call->service, request, &like, &call->outgoing);
+	return ripc__outgoing_start(call->service, &request, &like, &call->outgoing);
 }
 
 /* sums: an API call computes the checksum of what is read meanwhile. */
 static int ask(struct call *call, bool sums)
 {
-	struct ripc_send request = request_of(call);
-	int error = identify(call, &request);
+	struct partner *taker = short_taker(call);
+	int error = identify(call, taker);
 
 	if (error)
 		return error;
-	if (ask_shortly(call, &request))
+	if (taker && ask_shortly(call, taker))
 		return 0;
-	return ask_at_length(call, &request, sums);
+	return ask_at_length(call, sums);
 }
 
 /* This time nobody got it; why counts if nobody did before. That nobody has the ID is not less true
@@ -328,12 +327,20 @@ static void ask_again(struct call *call)
 /* The short, or its answer, seems to be lost: the same question as a long message. */
 static void ask_for_sure(struct call *call)
 {
-	struct ripc_send request = request_of(call);
+	struct ripc_context *ctx = context_of(call);
+	uint64_t patience_us = 2ull * ripc__peer_rto(ctx, call->partner->peer);
+	uint64_t left_us = call->deadline_us - ctx->now_us;
 	int error;
 
+	if (!call->waited && patience_us > SHORT_US && left_us > SHORT_US) {
+		call->waited = true;
+		timer_set(call, ctx->now_us + least(patience_us - SHORT_US,
+			(left_us - SHORT_US) / 2));
+		return;
+	}
 	partner_leave(call);
-	context_of(call)->stats.calls_repeated++;
-	error = ask_at_length(call, &request, false);
+	ctx->stats.calls_repeated++;
+	error = ask_at_length(call, false);
 	if (error)
 		ask_failed(call, error);
 }
@@ -370,22 +377,6 @@ static uint64_t there_us(const struct ripc_context *ctx)
 	return ripc__wait_bound(ctx, THERE_US);
 }
 
-/* Once, for all calls. */
-static void ask_whether_there(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct wire_packet packet;
-
-	if ((uint32_t)(ctx->now_us >> 10) - partner->peer->sounded < there_us(ctx) >> 11)
-		return;
-	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
-	wire_clear(&packet);
-	packet.value = ripc__nonce(ctx);
-	packet.stamp = ctx->now_us;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
-}
-
 static void watch(struct call *call)
 {
 	struct ripc_context *ctx = context_of(call);
@@ -400,8 +391,10 @@ static void watch(struct call *call)
 		lost(call);
 		return;
 	}
-	if (ctx->now_us - call->heard_us >= there_us(ctx))
-		ask_whether_there(call->partner);
+	/* Once, for all calls. */
+	if (ctx->now_us - call->heard_us >= there_us(ctx) && (uint32_t)(ctx->now_us >> 10) -
+			call->partner->peer->sounded >= there_us(ctx) >> 11)
+		ripc__partner_sound(call->partner);
 	timer_set(call, ctx->now_us + there_us(ctx));
 }
 
@@ -426,19 +419,6 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 }
 
-/* Of those that claim to be this incarnation, the one to which the question went. */
-static struct partner *asked_of(const struct call *call, uint64_t incarnation)
-{
-	struct partner *partner;
-
-	for (uint32_t place = 0; (partner = ripc__pair_at(context_of(call),
-			call->service->incarnation, incarnation, place)); place++) {
-		if (partner->resolved && !partner->dead && partner->id == call->to)
-			return partner;
-	}
-	return NULL;
-}
-
 void ripc__question_ended(struct outgoing *outgoing)
 {
 	struct call *call = outgoing->asked_by;
@@ -457,7 +437,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 			timer_set(call, context_of(call)->now_us);
 		return;
 	}
-	partner = asked_of(call, outgoing->to_incarnation);
+	partner = ripc__call_taker(call, outgoing->to_incarnation);
 	if (outgoing->outcome == RIPC_DELIVERED && partner) {
 		asked(call, partner);
 		timer_set(call, context_of(call)->now_us + there_us(context_of(call)));
@@ -471,7 +451,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 void ripc__answer_came(struct partner *partner, struct message *message)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct call *call = ripc__map_get(&ctx->calls, message->public.reply);
+	struct call *call = ripc__call_by_id(ctx, message->public.reply);
 	bool asking;
 
 	message->public.reply = 0;
@@ -509,13 +489,24 @@ void ripc__calls_lost(struct partner *partner)
 
 /* ---- beginning, and being called off ----------------------------------------------------- */
 
-static void enter(struct call *call)
+/* Takes what it needs while it is open: a slot, and a timer. */
+static int enter(struct call *call)
 {
 	struct ripc_service *service = call->service;
+	struct ripc_context *ctx = service->ctx;
+	int error = ripc__call_name(call);
 
+	if (error)
+		return error;
+	error = ripc__timer_admit(ctx);
+	if (error) {
+		ripc__call_unname(call);
+		return error;
+	}
 	list_append(&service->calls, &call->node);
 	service->n_calls++;
-	service->ctx->stats.calls_open++;
+	ctx->stats.calls_open++;
+	return 0;
 }
 
 int ripc__call_begin(struct ripc_service *service, const struct ripc_question *request, bool waiter,
@@ -529,24 +520,23 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_question *r
 
 	if (service->closing)
 		return -ESHUTDOWN;
-	if (service->n_calls >= CALLS_MAX) {
+	if (service->n_calls >= CALLS_MAX || ctx->stats.calls_open >= RIPC_SLOTS_MAX) {
 		ctx->stats.calls_refused++;
 		return -EAGAIN;
 	}
 	call = ripc__call_alloc(service, request);
 	if (!call)
 		return -ENOMEM;
-	call->timer.fire = fire;
-	error = ripc__timer_admit(ctx);
+	error = enter(call);
 	if (error) {
 		ripc__call_free(call);
 		return error;
 	}
+	call->timer.fire = fire;
 	call->waiter = waiter;
 	call->asked = RIPC_NOT_DELIVERED;
 	call->status = -ETIMEDOUT;
 	call->deadline_us = ctx->now_us + timeout_ms * 1000;
-	enter(call);
 	*call_out = call;
 	error = ask(call, true);
 	if (!error)

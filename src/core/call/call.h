@@ -29,9 +29,9 @@ enum call_state {
 
 /* A question from when it is asked until its answer, or the want of one, is told. */
 struct call {
+	struct message failure;    /* what is told where no answer comes; public is set then */
 	struct list node;          /* service->calls; ctx->told_calls */
 	struct ripc__timer timer;
-	struct message failure;    /* what is told where no answer comes */
 	struct message *answer;    /* NULL: none has come */
 	struct ripc_service *service;
 	struct outgoing *outgoing; /* the question on its way; NULL: it is not */
@@ -47,6 +47,7 @@ struct call {
 	bool waiter;               /* ripc_call() waits for it, and frees it */
 	bool by_short;             /* it went as a short, of which nobody says that it came */
 	bool tried_short;          /* the next time it goes as a long message */
+	bool waited;               /* by_short: for SHORT_US, which is not enough on this path */
 	bool again;                /* CALL_ENDING: it is asked again instead */
 	struct ripc_buffer *returns;
 	struct iovec items[];

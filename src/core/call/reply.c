@@ -24,27 +24,33 @@
 
 #define REPLY_MS 60000 /* an answer is tried for so long; its asker may be gone much sooner */
 
-/* Whoever asked, if it is whom its ID means for sure, or one that has only claimed it. */
-static struct partner *asker_of(const struct ripc_service *service,
-		const struct ripc_send *request)
+static struct wire_call answer_of(const struct reply *reply)
 {
-	struct partner *partner = ripc__map_get(&service->partners, request->to);
+	return reply->status ? (struct wire_call){WIRE_CALL_FAILS, (uint32_t)-reply->status} :
+		(struct wire_call){WIRE_CALL_ANSWERS, 0};
+}
 
-	if (partner && partner->resolved && !partner->suspect &&
-			partner->incarnation == request->to_incarnation)
-		return partner;
-	return ripc__claim_asker(service, request->to, request->reply_to);
+/* Whoever asked, if it is whom its ID means for sure, or one that has only claimed it. */
+static struct partner *asker_of(const struct ripc_service *service, const struct ripc_msg *question)
+{
+	struct partner *partner = service->recent;
+
+	if (!partner || partner->id != question->from)
+		partner = ripc__map_get(&service->partners, question->from);
+	if (!partner || !partner->resolved || partner->suspect)
+		partner = ripc__claim_asker(service, question->from, question->reply);
+	return partner && partner->incarnation == question->from_incarnation ? partner : NULL;
 }
 
 /* True: it went. False: it is to go as a long message. */
-static bool reply_shortly(struct ripc_service *service, const struct ripc_msg *question,
-		const struct ripc_send *request, const struct wire_call *call)
+static bool reply_shortly(struct partner *asker, const struct ripc_msg *question,
+		const struct reply *reply)
 {
-	struct partner *partner = question->flags & RIPC_ASKED_SHORTLY ?
-		asker_of(service, request) : NULL;
+	const struct short_call answer = {.items = reply->items, .n_items = reply->n_items,
+		.id = question->reply, .is = answer_of(reply)};
 
-	return partner && ripc__short_may_go(partner) &&
-		ripc__short_call(partner, request, 0, call) == 0;
+	return question->flags & RIPC_ASKED_SHORTLY && asker &&
+		ripc__short_call(asker, &answer) == 0;
 }
 
 static void references_drop(struct ripc_context *ctx, const struct iovec *items, uint32_t n)
@@ -54,15 +60,13 @@ static void references_drop(struct ripc_context *ctx, const struct iovec *items,
 }
 
 /* One buffer of the pool with all items, and a reference to it for each. */
-static int copy(struct ripc_context *ctx, const struct ripc_send *request, struct iovec *copies)
+static int copy(struct ripc_context *ctx, const struct ripc_send *request, uint64_t total,
+		struct iovec *copies)
 {
-	uint64_t total;
-	int error = ripc__sum_items(request->items, request->n_items, &total);
 	void *block;
 	char *at;
+	int error = ripc__pool_alloc(ctx->pool, total, &block);
 
-	if (!error)
-		error = ripc__pool_alloc(ctx->pool, total ? total : 1, &block);
 	if (error)
 		return error;
 	at = block;
@@ -79,49 +83,60 @@ static int copy(struct ripc_context *ctx, const struct ripc_send *request, struc
 	return 0;
 }
 
-static int reply_at_length(struct ripc_service *service, struct ripc_send *request,
-		const struct wire_call *call, struct outgoing **outgoing)
+/* The message keeps what is small itself; the rest is given to it. */
+static int send_long(struct ripc_service *service, struct ripc_send *request,
+		const struct sending *like, struct outgoing **outgoing)
 {
-	const struct sending like = {.call = *call, .sums = true};
 	struct ripc_context *ctx = service->ctx;
-	bool given = request->flags & RIPC_GIVE;
 	struct iovec copies[RIPC_ITEMS_MAX];
-	int error = given ? 0 : copy(ctx, request, copies);
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
 
 	if (error)
 		return error;
-	if (!given)
-		request->items = copies;
-	request->flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
-	error = ripc__outgoing_start(service, request, &like, outgoing);
-	if (error && !given)
+	if (request->flags & RIPC_GIVE || total <= COPIED_MAX) {
+		request->flags |= RIPC_SEND_LONG | RIPC_NOWAIT;
+		return ripc__outgoing_start(service, request, like, outgoing);
+	}
+	error = copy(ctx, request, total, copies);
+	if (error)
+		return error;
+	request->items = copies;
+	request->flags |= RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
+	error = ripc__outgoing_start(service, request, like, outgoing);
+	if (error)
 		references_drop(ctx, copies, request->n_items);
 	return error;
+}
+
+static int reply_at_length(struct ripc_service *service, const struct ripc_msg *question,
+		const struct reply *reply, struct partner *asker, struct outgoing **outgoing)
+{
+	const struct sending like = {.sums = true, .to = asker, .call = answer_of(reply),
+		.copies = !(reply->flags & RIPC_GIVE)};
+	struct ripc_send request = {.size = sizeof(request), .to = question->from,
+		.to_incarnation = question->from_incarnation, .reply_to = question->reply,
+		.items = reply->items, .n_items = reply->n_items, .flags = reply->flags,
+		.timeout_ms = REPLY_MS};
+
+	return send_long(service, &request, &like, outgoing);
 }
 
 int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
 		const struct reply *reply, struct outgoing **outgoing)
 {
-	static const struct iovec nothing;
-	bool is_empty = reply->status || reply->n_items == 0;
-	struct wire_call call = {reply->status ? WIRE_CALL_FAILS : WIRE_CALL_ANSWERS,
-		(uint32_t)-reply->status};
-	struct ripc_send request = {.size = sizeof(request), .to = question->from,
-		.to_incarnation = question->from_incarnation, .reply_to = question->reply,
-		.items = is_empty ? &nothing : reply->items,
-		.n_items = is_empty ? 1 : reply->n_items,
-		.flags = is_empty ? 0 : reply->flags, .timeout_ms = REPLY_MS};
+	struct partner *asker = asker_of(service, question);
 
 	*outgoing = NULL;
-	if (request.flags & RIPC_GIVE) {
-		int error = ripc__buffers_check(service->ctx, request.items, request.n_items);
+	if (reply->flags & RIPC_GIVE) {
+		int error = ripc__buffers_check(service->ctx, reply->items, reply->n_items);
 
 		if (error)
 			return error;
 	}
-	if (!reply_shortly(service, question, &request, &call))
-		return reply_at_length(service, &request, &call, outgoing);
-	if (request.flags & RIPC_GIVE)
-		references_drop(service->ctx, request.items, request.n_items);
+	if (!reply_shortly(asker, question, reply))
+		return reply_at_length(service, question, reply, asker, outgoing);
+	if (reply->flags & RIPC_GIVE)
+		references_drop(service->ctx, reply->items, reply->n_items);
 	return 0;
 }

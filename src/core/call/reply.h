@@ -8,11 +8,11 @@
 struct outgoing;
 struct ripc_service;
 
-/* An answer: items, or a status. */
+/* An answer. */
 struct reply {
-	const struct iovec *items;
-	uint32_t n_items, flags; /* RIPC_GIVE */
-	int status;              /* 0, or a negative errno; then the items are not looked at */
+	const struct iovec *items; /* one at least; an empty answer has an empty one */
+	uint32_t n_items, flags;   /* RIPC_GIVE */
+	int status;                /* 0, or a negative errno */
 };
 
 /* See ripc_reply(). *outgoing: the long message that it has become; NULL: none. */

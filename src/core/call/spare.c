@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory for calls: a few are kept for the next ones, as with messages. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,20 +11,24 @@
 #define SPARE_ITEMS  4u  /* calls with so many items are kept, */
 #define SPARES       32u /* so many of them */
 
-/* Cleared, but for its items. */
+/* Cleared, but for its items. One that was used is as it was left up to its answer. */
 static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
 {
 	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
 	struct call *call;
 
-	if (n_items > SPARE_ITEMS || list_empty(&ctx->spare_calls)) {
-		call = malloc(sizeof(*call) + n * sizeof(struct iovec));
-	} else {
+	if (n == SPARE_ITEMS && !list_empty(&ctx->spare_calls)) {
 		call = list_entry(list_pop(&ctx->spare_calls), struct call, node);
 		ctx->n_spare_calls--;
+		memset(&call->answer, 0, sizeof(*call) - offsetof(struct call, answer));
+		return call;
 	}
-	if (call)
-		memset(call, 0, sizeof(*call));
+	call = calloc(1, sizeof(*call) + n * sizeof(struct iovec));
+	if (!call)
+		return NULL;
+	call->failure.ctx = ctx;
+	call->failure.home = MESSAGE_CALL;
+	list_init(&call->failure.node);
 	return call;
 }
 
@@ -40,16 +45,14 @@ struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_qu
 		return NULL;
 	}
 	call->service = service;
-	call->failure.ctx = service->ctx;
-	call->failure.home = MESSAGE_CALL;
-	list_init(&call->failure.node);
 	call->to = request->to;
 	call->to_incarnation = request->to_incarnation;
 	call->cookie = request->cookie;
 	call->flags = request->flags;
 	call->n_items = request->n_items;
 	call->n_returns = request->n_returns;
-	memcpy(call->items, request->items, request->n_items * sizeof(struct iovec));
+	for (uint32_t i = 0; i < request->n_items; i++)
+		call->items[i] = request->items[i];
 	if (returns)
 		memcpy(call->returns, request->returns, returns);
 	return call;

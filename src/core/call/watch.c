@@ -21,7 +21,6 @@
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
-#include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "watch.h"
@@ -90,21 +89,6 @@ static void leave(struct watch *watch)
 	watch->partner = NULL;
 }
 
-static void sound(struct partner *partner)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	struct wire_packet packet;
-
-	if (partner->peer->opening)
-		return;
-	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
-	wire_clear(&packet);
-	packet.value = ripc__nonce(ctx);
-	packet.stamp = ctx->now_us;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
-}
-
 /* The partner is whom the ID means. Has it answered, it is there. */
 static void attach(struct watch *watch, struct partner *partner)
 {
@@ -114,12 +98,12 @@ static void attach(struct watch *watch, struct partner *partner)
 		partner->n_asked++;
 		partner->peer->heard = (uint32_t)(watch->service->ctx->now_us >> 10);
 		if (partner->state != PARTNER_READY)
-			sound(partner);
+			ripc__partner_sound(partner);
 	}
 	watch->wait_us = LOOK_US;
 	if (partner->state != PARTNER_READY || watch->told == partner->incarnation)
 		return;
-	sound(partner); /* so that the holder has our token back, and says goodbye */
+	ripc__partner_sound(partner); /* so that the holder has our token back, and says goodbye */
 	tell(watch, partner->incarnation);
 }
 
@@ -157,7 +141,7 @@ static void look_after(struct watch *watch)
 		ripc__hint_replaced(watch->partner);
 	} else if (watch->partner->state != PARTNER_READY || (now - peer->heard >= most / 2 &&
 			now - peer->sounded >= most / 4)) {
-		sound(watch->partner);
+		ripc__partner_sound(watch->partner);
 	}
 }
 

@@ -15,12 +15,15 @@
 
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)
 {
+	*id = request->n_returns ? ripc__nonce(service->ctx) : 0;
+	return *id ? ripc__lend_as(service, request, *id) : 0;
+}
+
+int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request, uint64_t id)
+{
 	size_t size = request->n_returns * sizeof(struct ripc_buffer);
 	struct lent *lent;
 
-	*id = 0;
-	if (request->n_returns == 0)
-		return 0;
 	if (request->n_returns > RIPC_ITEMS_MAX || !request->returns)
 		return -EINVAL;
 	for (uint32_t i = 0; i < request->n_returns; i++) {
@@ -30,11 +33,10 @@ int ripc__lend(struct ripc_service *service, const struct ripc_send *request, ui
 	lent = malloc(sizeof(*lent) + size);
 	if (!lent)
 		return -ENOMEM;
-	*lent = (struct lent){.id = ripc__nonce(service->ctx), .to = request->to,
-		.cookie = request->cookie, .n = request->n_returns};
+	*lent = (struct lent){.id = id, .to = request->to, .cookie = request->cookie,
+		.n = request->n_returns};
 	memcpy(lent->buffers, request->returns, size);
 	list_append(&service->lent, &lent->node);
-	*id = lent->id;
 	return 0;
 }
 

@@ -36,6 +36,9 @@ struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
 /* The loan that this message of the partner's answers, if the message may fill it now. */
 struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
+/* Lends what the request has, if it has any, under an ID that is drawn, 0 if there is none; or
+ * under this one, which is not in use. */
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
+int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request, uint64_t id);
 
 #endif

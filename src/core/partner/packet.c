@@ -2,6 +2,7 @@
 /* Packets to partners and strangers: header, extensions, acks. */
 #include <errno.h>
 
+#include "core/base/base.h"
 #include "core/objects.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
@@ -83,6 +84,21 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	tx.len = (uint32_t)iov.iov_len;
 	n = ripc__partner_transmit(partner, &tx, 1);
 	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
+}
+
+void ripc__partner_sound(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct wire_packet packet;
+
+	if (partner->peer->opening)
+		return;
+	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
+	wire_clear(&packet);
+	packet.value = ripc__nonce(ctx);
+	packet.stamp = ctx->now_us;
+	ripc__partner_header(partner, &packet, WIRE_ECHO);
+	ripc__partner_send(partner, &packet);
 }
 
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,

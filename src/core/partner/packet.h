@@ -20,6 +20,8 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Encodes, seals and sends a packet without payload to a partner. */
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
+/* Asks a partner whether it is there; its answer, as all that it sends, tells. */
+void ripc__partner_sound(struct partner *partner);
 /*
  * Sends to an address to which no proven route leads: an answer to a stranger, or a proof that is
  * asked for or given. received_len: of what it answers; no more bytes go there.

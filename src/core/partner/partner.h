@@ -68,6 +68,7 @@ struct partner {
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	struct proving *proving;     /* it is being asked whether it is what it claims (claim.c) */
 	uint64_t ack_number;      /* 0: none pending */
+	uint64_t call_ids;        /* of the last short question (call/ident.c); 0: none */
 	struct list ack_node;     /* ctx->acks, or ctx->on_trial */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* what it accepts unasked of a message, bytes */

@@ -135,20 +135,27 @@ static bool takes_plain(const struct partner *partner)
 		!partner->ack_number && !partner->peer->opening;
 }
 
-static int send_plain(struct partner *partner, const struct iovec *item)
+/* call: NULL if it is no part of one. */
+static inline __attribute__((always_inline)) int send_plain(struct partner *partner,
+		const struct iovec *item, const struct short_call *call)
 {
 	struct ripc_service *service = partner->service;
 	struct device *device = ripc__peer_device(service->ctx, partner->peer);
-	uint8_t prefix[WIRE_HEADER];
-	struct iovec iov[2] = {{prefix, sizeof(prefix)}, *item};
-	struct ripc__tx tx = {iov, 2, (uint32_t)(sizeof(prefix) + item->iov_len)};
+	uint8_t prefix[WIRE_CALL_PLAIN];
+	uint32_t len = call ? WIRE_CALL_PLAIN : WIRE_HEADER;
+	struct iovec iov[2] = {{prefix, len}, *item};
+	struct ripc__tx tx = {iov, 2, len + (uint32_t)item->iov_len};
+	const struct wire_header header = {.type = WIRE_SHORT, .src = service->incarnation,
+		.dst = partner->incarnation, .token = partner->token_out,
+		.number = partner->short_next++};
 	int error;
 
-	wire_encode_plain(prefix, &(struct wire_header){.type = WIRE_SHORT,
-		.src = service->incarnation, .dst = partner->incarnation,
-		.token = partner->token_out, .number = partner->short_next++});
+	if (call)
+		wire_encode_call(prefix, &header, call->id, &call->is);
+	else
+		wire_encode_plain(prefix, &header);
 	if (!ripc__is_intact(device))
-		wire_seal(prefix, sizeof(prefix), ripc__crc32c(0, item->iov_base, item->iov_len));
+		wire_seal(prefix, len, ripc__crc32c(0, item->iov_base, item->iov_len));
 	ripc__partner_touch(partner);
 	error = sent(service->ctx, ripc__partner_transmit(partner, &tx, 1));
 	if (!error)
@@ -405,33 +412,40 @@ int ripc__short_send_items(struct ripc_service *service, uint64_t to, const stru
 		if (error)
 			return error;
 		if (takes_plain(partner))
-			return send_plain(partner, items);
+			return send_plain(partner, items, NULL);
 	}
 	return send_any(service, &(struct ripc_send){.to = to, .items = items, .n_items = n_items});
 }
 
-bool ripc__short_may_go(const struct partner *partner)
+static int send_call(struct partner *partner, const struct short_call *call)
 {
-	return partner->state == PARTNER_READY && !partner->peer->opening && !partner->dead;
-}
-
-int ripc__short_call(struct partner *partner, const struct ripc_send *request, uint64_t lends,
-		const struct wire_call *call)
-{
+	bool asks = call->is.kind == WIRE_CALL_ASKS;
+	const struct ripc_send request = {.items = call->items, .n_items = call->n_items,
+		.reply_to = asks ? 0 : call->id};
 	uint64_t total;
-	int error = ripc__sum_items(request->items, request->n_items, &total);
+	int error;
 
+	if (partner->state != PARTNER_READY || partner->peer->opening || partner->dead)
+		return -EAGAIN;
+	error = ripc__sum_items(call->items, call->n_items, &total);
 	if (!error && total > ripc__short_max(partner))
 		error = -EMSGSIZE;
 	if (error)
 		return error;
-	if (request->reply_to)
-		ripc__offer_drop(partner, request->reply_to);
 	ripc__partner_touch(partner);
-	error = send_ready(partner, request, (uint32_t)total, lends, call);
+	error = send_ready(partner, &request, (uint32_t)total, asks ? call->id : 0, &call->is);
 	if (!error)
 		count_sent(partner->service->ctx, total);
 	return error;
+}
+
+int ripc__short_call(struct partner *partner, const struct short_call *call)
+{
+	if (call->is.kind != WIRE_CALL_ASKS && partner->service->ctx->n_offers)
+		ripc__offer_drop(partner, call->id);
+	if (is_plain(call->items, call->n_items) && takes_plain(partner) && !call->lends)
+		return send_plain(partner, call->items, call);
+	return send_call(partner, call);
 }
 
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)

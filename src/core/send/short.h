@@ -7,23 +7,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/wire/wire.h"
+
 struct iovec;
 struct partner;
 struct ripc_send;
 struct ripc_service;
-struct wire_call;
 
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
 #define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
 
+/* A question, or the answer to one. */
+struct short_call {
+	const struct iovec *items;
+	uint32_t n_items;
+	bool lends;  /* return buffers are lent under its ID */
+	uint64_t id; /* of the question */
+	struct wire_call is;
+};
+
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
 int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
 		uint32_t n_items);
-/* Has the partner given its token, and is there a way to it? */
-bool ripc__short_may_go(const struct partner *partner);
-/* A question or an answer to such a partner. -EMSGSIZE: it is too long; -EAGAIN: not now. */
-int ripc__short_call(struct partner *partner, const struct ripc_send *request, uint64_t lends,
-		const struct wire_call *call);
+/* -EMSGSIZE: it is too long; -EAGAIN: not now, or the partner has not given its token yet. */
+int ripc__short_call(struct partner *partner, const struct short_call *call);
 uint32_t ripc__short_max(struct partner *partner);
 /* The partner was found, or asks to repeat: sends the messages held. Lost: drops them. */
 void ripc__held_send(struct partner *partner);

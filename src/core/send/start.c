@@ -34,11 +34,26 @@ static void count_foreign(struct ripc_context *ctx, const struct ripc_send *requ
 	ctx->stats.sends_from_foreign_memory += foreign;
 }
 
-static struct outgoing *outgoing_alloc(struct ripc_service *service,
-		const struct ripc_send *request, uint64_t total)
+/* Behind the items, of which there are so many bytes. */
+static void items_copy(struct outgoing *outgoing)
 {
-	struct outgoing *outgoing = calloc(1,
-		sizeof(*outgoing) + request->n_items * sizeof(struct iovec));
+	char *at = (char *)&outgoing->items[outgoing->n_items];
+
+	for (uint32_t i = 0; i < outgoing->n_items; i++) {
+		struct iovec *item = &outgoing->items[i];
+
+		if (item->iov_len)
+			memcpy(at, item->iov_base, item->iov_len);
+		item->iov_base = at;
+		at += item->iov_len;
+	}
+}
+
+static struct outgoing *outgoing_alloc(struct ripc_service *service,
+		const struct ripc_send *request, uint64_t total, bool copies)
+{
+	struct outgoing *outgoing = calloc(1, sizeof(*outgoing) +
+		request->n_items * sizeof(struct iovec) + (copies ? total : 0));
 	uint64_t timeout_ms = request->timeout_ms > 0 ? (uint64_t)request->timeout_ms :
 		service->ctx->cfg.timeout_ms;
 
@@ -61,6 +76,8 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
 	outgoing->n_items = request->n_items;
 	memcpy(outgoing->items, request->items, request->n_items * sizeof(struct iovec));
+	if (copies)
+		items_copy(outgoing);
 	return outgoing;
 }
 
@@ -70,16 +87,24 @@ static uint32_t waiting_max(const struct sending *like)
 	return like->call.kind > WIRE_CALL_ASKS ? ANSWERS_MAX : WAITING_MAX;
 }
 
+/* Whoever is answered; NULL: it is no answer, or its partner is to be found. */
+static struct partner *asker_of(const struct ripc_service *service,
+		const struct ripc_send *request, const struct sending *like)
+{
+	/* What is ordered overtakes nothing. */
+	if (like->to || !request->reply_to || request->flags & RIPC_ORDERED)
+		return like->to;
+	return ripc__claim_asker(service, request->to, request->reply_to);
+}
+
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
 		const struct sending *like, struct outgoing **outgoing_out)
 {
 	struct ripc_context *ctx = service->ctx;
-	struct partner *asker = request->flags & RIPC_ORDERED || !request->reply_to ?
-		NULL : /* what is ordered overtakes nothing */
-		ripc__claim_asker(service, request->to, request->reply_to);
-	struct partner *partner = asker;
+	struct partner *asker = asker_of(service, request, like), *partner = asker;
 	struct outgoing *outgoing;
 	uint64_t total;
+	bool copies;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
 	if (!error && request->flags & RIPC_GIVE)
@@ -99,7 +124,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 			partner->incarnation != request->to_incarnation :
 			ripc__death_is_known(service, request->to_incarnation)))
 		return -ENOENT;
-	outgoing = outgoing_alloc(service, request, total);
+	copies = like->copies && total <= COPIED_MAX;
+	outgoing = outgoing_alloc(service, request, total, copies);
 	if (!outgoing)
 		return -ENOMEM;
 	error = ripc__timer_admit(ctx);
@@ -107,12 +133,13 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		free(outgoing);
 		return error;
 	}
-	count_foreign(ctx, request);
+	if (!copies)
+		count_foreign(ctx, request);
 	outgoing->lends = like->lends;
 	outgoing->call = like->call;
 	outgoing->asked_by = like->asked_by;
 	outgoing->sums = like->sums;
-	outgoing->direct = asker;
+	outgoing->direct = asker && !asker->resolved;
 	if (request->flags & RIPC_ORDERED)
 		ripc__order_begin(outgoing);
 	ripc__partner_touch(partner);

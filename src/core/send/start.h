@@ -14,12 +14,16 @@ struct partner;
 struct ripc_send;
 struct ripc_service;
 
+#define COPIED_MAX 512u /* bytes; so few are never read or written by the network itself */
+
 /* Properties of a long message beside those that its sender asks for. */
 struct sending {
 	uint64_t lends; /* 0: nothing is lent, and it is no question */
 	struct wire_call call;
 	struct call *asked_by;
-	bool sums; /* as in struct outgoing */
+	struct partner *to; /* of an answer: whoever asked; NULL: is looked for */
+	bool sums;   /* as in struct outgoing */
+	bool copies; /* items of up to COPIED_MAX bytes together are the caller's at once */
 };
 
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,

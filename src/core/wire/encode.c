@@ -46,6 +46,13 @@ static uint8_t *encode_returns(uint8_t *at, const struct wire_packet *p)
 	return at;
 }
 
+static uint8_t *encode_call(uint8_t *at, const struct wire_call *call)
+{
+	put32(at, call->kind);
+	put32(at + 4, call->value);
+	return at + WIRE_CALL;
+}
+
 static uint8_t *encode_extensions(uint8_t *at, const struct wire_packet *p)
 {
 	if (p->h.flags & WIRE_F_HELLO)
@@ -60,11 +67,8 @@ static uint8_t *encode_extensions(uint8_t *at, const struct wire_packet *p)
 		at = encode_returns(at, p);
 	if (p->h.flags & WIRE_F_ORDERED)
 		at = encode_u64(at, p->previous);
-	if (p->h.flags & WIRE_F_CALL) {
-		put32(at, p->call.kind);
-		put32(at + 4, p->call.value);
-		at += WIRE_CALL;
-	}
+	if (p->h.flags & WIRE_F_CALL)
+		at = encode_call(at, &p->call);
 	return at;
 }
 
@@ -172,6 +176,16 @@ static void encode_header(uint8_t *at, const struct wire_header *h, uint32_t fla
 void wire_encode_plain(void *buffer, const struct wire_header *h)
 {
 	encode_header(buffer, h, 1 << COUNT_SHIFT);
+}
+
+void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
+		const struct wire_call *call)
+{
+	uint32_t names = call->kind == WIRE_CALL_ASKS ? WIRE_F_LENDS : WIRE_F_REPLIES;
+	uint8_t *at = buffer;
+
+	encode_header(at, h, 1 << COUNT_SHIFT | WIRE_F_CALL | names);
+	encode_call(encode_u64(at + WIRE_HEADER, id), call);
 }
 
 size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,

@@ -19,6 +19,9 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 		const uint64_t *keys);
 /* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
 void wire_encode_plain(void *buffer, const struct wire_header *h);
+/* The same of a question or an answer with that ID, WIRE_CALL_PLAIN bytes. */
+void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
+		const struct wire_call *call);
 /* Puts the checksum of the whole packet into its prefix. */
 void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc);
 

@@ -143,7 +143,7 @@ static int decode_returns(struct wire_cursor *cursor, struct wire_packet *p)
 }
 
 /* A question names itself in LENDS, an answer its question in REPLIES. */
-static bool call_allowed(const struct wire_packet *p)
+static inline __attribute__((always_inline)) bool call_allowed(const struct wire_packet *p)
 {
 	switch (p->call.kind) {
 	case WIRE_CALL_ASKS:
@@ -404,6 +404,30 @@ static RIPC__RARE int decode_rest(struct wire_packet *p, const uint8_t *bytes, s
 	return 0;
 }
 
+/* The next usual cases: a question or an answer of one item that says nothing else. */
+static inline bool is_plain_call(const uint8_t *bytes, size_t len)
+{
+	static const uint8_t asks[4] = {WIRE_VERSION, WIRE_SHORT, WIRE_F_CALL | WIRE_F_LENDS, 1};
+	static const uint8_t answers[4] = {WIRE_VERSION, WIRE_SHORT,
+		WIRE_F_CALL | WIRE_F_REPLIES, 1};
+
+	return len >= WIRE_CALL_PLAIN && (memcmp(bytes, asks, sizeof(asks)) == 0 ||
+		memcmp(bytes, answers, sizeof(answers)) == 0);
+}
+
+static int decode_plain_call(struct wire_packet *p, const uint8_t *bytes, size_t len)
+{
+	const uint8_t *at = bytes + WIRE_HEADER;
+
+	p->call = (struct wire_call){get32(at + WIRE_REPLY), get32(at + WIRE_REPLY + 4)};
+	if (p->h.flags & WIRE_F_LENDS)
+		p->lends = get64(at);
+	else
+		p->replies = get64(at);
+	split(p, bytes, len, WIRE_CALL_PLAIN);
+	return call_allowed(p) && p->h.number && p->h.src && p->h.dst ? 0 : -EBADMSG;
+}
+
 extern inline int wire_decode(const void *data, size_t len, struct wire_packet *p)
 {
 	/* The usual case, of one item: neither extensions nor body. */
@@ -419,7 +443,8 @@ extern inline int wire_decode(const void *data, size_t len, struct wire_packet *
 	p->intact = false;
 	p->plain = memcmp(data, plain_short, sizeof(plain_short)) == 0;
 	if (!p->plain)
-		return decode_rest(p, data, len);
+		return is_plain_call(data, len) ? decode_plain_call(p, data, len) :
+			decode_rest(p, data, len);
 	split(p, data, len, WIRE_HEADER);
 	return p->h.number && p->h.src && p->h.dst ? 0 : -EBADMSG;
 }

@@ -26,6 +26,7 @@
 #define WIRE_RETURN    24
 #define WIRE_ORDERED   8
 #define WIRE_CALL      8
+#define WIRE_CALL_PLAIN (WIRE_HEADER + WIRE_REPLY + WIRE_CALL) /* a SHORT of one item */
 #define WIRE_RETURNS_MAX 8 /* return buffers that one question opens */
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */

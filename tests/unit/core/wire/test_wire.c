@@ -712,6 +712,58 @@ START_TEST(decode__altered_packets)
 }
 END_TEST
 
+/* ---- questions and answers of one item --------------------------------------------------- */
+
+static const struct plain_call {
+	uint64_t id;
+	struct wire_call is;
+	int result; /* of decoding it */
+} plain_calls[] = {
+	{ 7, {WIRE_CALL_ASKS, 0}, 0 }, { 7, {WIRE_CALL_ASKS, 1}, 0 },
+	{ 7, {WIRE_CALL_ANSWERS, 0}, 0 }, { 7, {WIRE_CALL_FAILS, 1}, 0 },
+	{ UINT64_MAX, {WIRE_CALL_FAILS, 4095}, 0 },
+	{ 0, {WIRE_CALL_ASKS, 0}, -EBADMSG }, { 7, {WIRE_CALL_ASKS, 2}, -EBADMSG },
+	{ 0, {WIRE_CALL_ANSWERS, 0}, -EBADMSG }, { 7, {WIRE_CALL_ANSWERS, 1}, -EBADMSG },
+	{ 0, {WIRE_CALL_FAILS, 1}, -EBADMSG }, { 7, {WIRE_CALL_FAILS, 0}, -EBADMSG },
+	{ 7, {WIRE_CALL_FAILS, 4096}, -EBADMSG }, { 7, {4, 0}, -EBADMSG },
+	{ 7, {0, 0}, -EBADMSG },
+};
+
+/* They are written and read by a shorter way, to the same bytes. */
+START_TEST(encode_call__as_any_packet)
+{
+	const struct plain_call *call = &plain_calls[_i];
+	bool asks = call->is.kind == WIRE_CALL_ASKS;
+	struct wire_packet p, packet = {HEADER(WIRE_SHORT, WIRE_F_CALL | (asks ? WIRE_F_LENDS :
+		WIRE_F_REPLIES), TOKEN, 42), .n_items = 1, .call = call->is};
+	uint8_t bytes[WIRE_CALL_PLAIN + 3], same[WIRE_CALL_PLAIN];
+
+	*(asks ? &packet.lends : &packet.replies) = call->id;
+	wire_encode_call(bytes, &packet.h, call->id, &call->is);
+	memcpy(bytes + WIRE_CALL_PLAIN, "abc", 3);
+	ck_assert_uint_eq(wire_encode(same, &packet, NULL, NULL), sizeof(same));
+	ck_assert_mem_eq(bytes, same, sizeof(same));
+	for (size_t len = 0; len < WIRE_CALL_PLAIN; len++)
+		ck_assert_int_eq(wire_decode(bytes, len, &p), -EBADMSG);
+	ck_assert_int_eq(wire_decode(bytes, sizeof(bytes), &p), call->result);
+	if (call->result)
+		return;
+	ck_assert_uint_eq(p.lends, packet.lends);
+	ck_assert_uint_eq(p.replies, packet.replies);
+	ck_assert_uint_eq(p.call.kind, call->is.kind);
+	ck_assert_uint_eq(p.call.value, call->is.value);
+	ck_assert_uint_eq(p.prefix_len, WIRE_CALL_PLAIN);
+	ck_assert_uint_eq(p.payload_len, 3);
+	for (size_t at = 8; at <= 32; at += at == 16 ? 16 : 8) {
+		uint8_t altered[sizeof(bytes)];
+
+		memcpy(altered, bytes, sizeof(bytes));
+		memset(altered + at, 0, 8); /* from nobody, to nobody, number 0 */
+		ck_assert_int_eq(wire_decode(altered, sizeof(altered), &p), -EBADMSG);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -721,7 +773,8 @@ int main(void)
 		{ verify__golden_with_one_bit_altered, COUNT(golden) },
 		{ decode__lies, COUNT(lies) }, { decode_header__foreign_version, 1 },
 		{ encode__prefix_max_suffices, 1 }, { encode__random_packets_come_back, 1 },
-		{ decode__altered_packets, 1 }, { NULL, 0 },
+		{ decode__altered_packets, 1 },
+		{ encode_call__as_any_packet, COUNT(plain_calls) }, { NULL, 0 },
 	};
 
 	return suite_run_loops("wire", loops);
