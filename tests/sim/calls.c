@@ -23,6 +23,7 @@
 #define PER_TWICE  40000
 #define PER_ERROR  80000
 #define PER_EMPTY  50000
+#define PER_LONG   20000 /* beside the answer an ordinary message comes that names the question */
 
 static unsigned long long id_of(const struct sim_service *service)
 {
@@ -118,11 +119,25 @@ void sim_late_free(struct sim_app *app)
 	}
 }
 
+static void send_beside(struct sim_app *app, struct sim_service *by,
+		const struct ripc_msg *question)
+{
+	struct sim_random *random = &app->world->random;
+	struct sim_wish wish = {.kind = RIPC_LONG, .to = question->from,
+		.reply_to = question->reply, .answers = sim_number_of(question),
+		.len = sim_log(random, 8, 100000),
+		.timeout_ms = (uint32_t)sim_log(random, 100, 3000)};
+
+	sim_send(app, by, &wish);
+}
+
 void sim_asked(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg)
 {
 	struct sim_random *random = &app->world->random;
 	struct sim_service *thief = sim_chance(random, PER_THIEF) ? sim_draw_usable(app) : NULL;
 
+	if (!app->calm && !service->busy && sim_chance(random, PER_LONG))
+		send_beside(app, service, msg);
 	if (thief && thief != service)
 		answer_later(app, thief, msg);
 	if (!app->calm && sim_chance(random, PER_NEVER))

@@ -177,9 +177,9 @@ static bool may_use(const struct model *m, const struct ripc_msg *msg, uint64_t 
 	uint64_t number = contents_tag_received(msg, len);
 
 	if (buffer->number == 0)
-		return msg->kind != RIPC_SHORT;
-	if (msg->kind == RIPC_ANSWER)
-		return buffer->number == msg->answers;
+		return msg->kind != RIPC_SHORT && msg->kind != RIPC_ANSWER;
+	if (msg->kind == RIPC_ANSWER || model_is_call(m, buffer->number))
+		return msg->kind == RIPC_ANSWER && buffer->number == msg->answers;
 	return len >= CONTENTS_TAG_BYTES && number > 0 && number <= m->n_sends &&
 		m->sends[number - 1].is.answers == buffer->number;
 }
