@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of calls have in common: two contexts, a server that gives back what it is asked. */
+/*
+ * What tests of calls have in common: two contexts, a server that gives back what it is asked. The
+ * file that is linked with the tests says by which networks they run (tests/conformance).
+ */
 #ifndef RIPC_TEST_CALL_PAIR_H
 #define RIPC_TEST_CALL_PAIR_H
 
@@ -8,10 +11,27 @@
 
 #define BIG      (3u << 20)
 #define MANY     300u
-#define SOON_MS  150 /* a deadline that is missed on purpose */
+#define SOON_MS  600 /* a deadline that is missed on purpose */
 
-static const char *backends[8] = {"udp", "shm"};
-static uint32_t n_backends = 2;
+#define CALLS_BACKENDS_MAX 8u
+
+/* Where the tests run. */
+struct calls_world {
+	/* Each test runs by each of them, in contexts of open, or (NULL) of ripc_open(). */
+	const char *backends[CALLS_BACKENDS_MAX];
+	uint32_t n_backends;
+	int (*open)(const struct ripc_config *cfg, struct ripc_context **ctx);
+	/* Before and after each test; or NULL. */
+	void (*begin)(void);
+	void (*end)(void);
+	const char *options; /* of a context, besides those of api.h; or NULL */
+	bool one_process;    /* nobody outside of this one can be reached */
+};
+
+/* args: of the program. 0; or an exit status: the tests cannot run, and the world has said why. */
+int calls_world_make(struct calls_world *world, int n_args, char **args);
+
+static struct calls_world calls_world;
 
 /* Each test runs for each backend, with each of these flags. */
 static inline uint32_t flags_of(int i)
@@ -22,17 +42,31 @@ static inline uint32_t flags_of(int i)
 static inline struct ripc_config config_of(int i, uint32_t flags)
 {
 	struct ripc_config cfg = api_config(flags);
+	static char options[256];
 
-	cfg.backends = backends[i / 2];
+	cfg.backends = calls_world.backends[i / 2];
+	if (!calls_world.options)
+		return cfg;
+	snprintf(options, sizeof(options), "%s,%s", cfg.options, calls_world.options);
+	cfg.options = options;
 	return cfg;
+}
+
+/* As side_open_as(). */
+static inline void caller_open(struct side *side, const struct ripc_config *cfg, uint64_t id)
+{
+	ck_assert_int_eq(calls_world.open ? calls_world.open(cfg, &side->ctx) :
+		ripc_open(cfg, &side->ctx), 0);
+	ck_assert_int_eq(ripc_service_open(side->ctx, id, 0, &side->svc), 0);
+	side->id = ripc_service_id(side->svc);
 }
 
 static inline void both_open(struct pair *pair, int i)
 {
 	struct ripc_config cfg = config_of(i, 0);
 
-	side_open_as(&pair->a, &cfg, 0);
-	side_open_as(&pair->b, &cfg, 0);
+	caller_open(&pair->a, &cfg, 0);
+	caller_open(&pair->b, &cfg, 0);
 }
 
 static inline struct ripc_question call_to(uint64_t to, const struct iovec *items, uint32_t n,
@@ -117,26 +151,29 @@ static inline void *close_soon(void *arg)
 	return NULL;
 }
 
-/* It may have arrived. */
+/* A test that needs another process is left out where there is none. */
+struct calls_test {
+	const TTest *test;
+	bool with_process;
+};
 
-static inline void backends_choose(char *names)
-{
-	if (!names)
-		return;
-	n_backends = 0;
-	for (char *name = strtok(names, ","); name && n_backends < 8; name = strtok(NULL, ","))
-		backends[n_backends++] = name;
-}
-
-/* Runs each of these tests for each backend and flag. */
-static inline int calls_finish(const char *name, const TTest *const tests[], size_t n)
+/* Runs each of these tests, the last of which is NULL, for each backend and flag. */
+static inline int calls_finish(const char *name, const struct calls_test *tests, int n_args,
+		char **args)
 {
 	TCase *tcase = tcase_create(name);
+	int error = calls_world_make(&calls_world, n_args, args);
 
-	backends_choose(getenv("RIPC_TEST_BACKENDS"));
+	if (error)
+		return error;
 	tcase_set_timeout(tcase, 60);
-	for (size_t i = 0; i < n; i++)
-		tcase_add_loop_test(tcase, tests[i], 0, (int)(2 * n_backends));
+	if (calls_world.begin)
+		tcase_add_checked_fixture(tcase, calls_world.begin, calls_world.end);
+	for (; tests->test; tests++) {
+		if (!tests->with_process || !calls_world.one_process)
+			tcase_add_loop_test(tcase, tests->test, 0,
+				(int)(2 * calls_world.n_backends));
+	}
 	return suite_finish(name, tcase);
 }
 
