@@ -189,9 +189,15 @@ void ripc__watch_lost(struct partner *partner)
 {
 	struct watch *watch = find(partner->service, partner->id);
 
-	/* One that was only an ID is about to be freed, as nobody has it. */
-	if (!watch || (partner->peer && watch->partner != partner))
+	if (!watch)
 		return;
+	/* It was never the holder; perhaps nobody is. */
+	if (partner->peer && watch->partner != partner) {
+		if (!watch->partner)
+			look_now(watch);
+		return;
+	}
+	/* One that was only an ID is about to be freed, as nobody has it. */
 	leave(watch);
 	tell(watch, 0);
 	watch->wait_us = partner->peer ? LOOK_US : watch->wait_us;

@@ -106,8 +106,13 @@ bool ripc__partner_settled(struct partner *partner)
 static void suspect_resolved(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
+	struct ripc_service *service = partner->service;
+
 	ripc__claim_answered(partner, status, answer);
-	partner->service->ctx->up->longs_go(partner);
+	if (partner->resolved && ripc__map_get(&service->partners, partner->id) == partner)
+		service->ctx->up->partner_ready(partner, false);
+	else
+		service->ctx->up->longs_go(partner);
 }
 
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,

@@ -76,6 +76,35 @@ START_TEST(watch__is_there_already)
 }
 END_TEST
 
+/* One that has spoken to the watcher first. It is known as soon as the resolver has confirmed it,
+ * not only with the next look a second later; of ten at least one is so quick on a busy machine. */
+START_TEST(watch__has_spoken_first)
+{
+	struct iovec word = item("me", 2);
+	struct side speaker;
+	int soon = 0;
+
+	set_up(_i);
+	for (int times = 0; times < 10 && !soon; times++) {
+		struct ripc_msg *msg;
+		uint64_t began_ms;
+
+		side_open_as(&speaker, &cfg, 0);
+		ck_assert_int_eq(ripc_send_long(speaker.svc, watcher.id, &word, 1, PATIENCE_MS), 0);
+		msg = take(watcher.svc, RIPC_LONG);
+		began_ms = clock_ms();
+		ck_assert_int_eq(ripc_watch(watcher.svc, msg->from, COOKIE), 0);
+		ripc_msg_free(msg);
+		ck_assert_uint_eq(told(speaker.id), ripc_service_incarnation(speaker.svc));
+		soon = clock_ms() - began_ms < 900;
+		ck_assert_int_eq(ripc_unwatch(watcher.svc, speaker.id), 0);
+		side_close(&speaker);
+	}
+	ck_assert(soon);
+	side_close(&watcher);
+}
+END_TEST
+
 /* A holder that is killed, and whose place is taken. */
 START_TEST(watch__is_killed)
 {
@@ -281,7 +310,8 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ watch__comes_and_goes, 2 }, { watch__is_there_already, 2 },
-		{ watch__is_killed, 2 }, { watch__is_replaced, 2 }, { watch__newest_only, 2 },
+		{ watch__has_spoken_first, 2 }, { watch__is_killed, 2 }, { watch__is_replaced, 2 },
+		{ watch__newest_only, 2 },
 		{ unwatch__with_what_was_told, 2 }, { watch__bad_arguments, 2 },
 		{ close__with_notices_kept, 2 }, { await__somebody_comes, 2 },
 		{ wait__bad_arguments, 2 }, { NULL, 0 },
