@@ -78,10 +78,11 @@ RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_questio
 /*
  * Answers a question. Never waits, and copies the items, unless flags has RIPC_GIVE: then each item
  * lies in a buffer of the pool, of which one reference per item moves to the library, whatever
- * becomes of the answer. n_items 0: an empty answer. question may be a copy of the struct (kind,
- * from, from_incarnation, reply and flags are used), kept after ripc_msg_free(). A question that
- * gets no answer costs its asker the time until the deadline, and the server nothing. A second
- * answer is dropped.
+ * becomes of the answer. n_items 0: an empty answer; it arrives as one item of no bytes. question
+ * may be a copy of the struct (kind, from, from_incarnation, reply and flags are used), kept after
+ * ripc_msg_free(). A question that gets no answer costs its asker the time until the deadline, and
+ * the server nothing. An idempotent one is asked once more then, after some 20 ms. A second answer
+ * is dropped, as is one that comes after the deadline; the server does not learn that.
  *  -ENOENT    the asker is gone, as far as is known: nobody wants the answer any more
  *  -EAGAIN    4,096 answers wait for the asker, which takes none
  *  -EINVAL, -EMSGSIZE, -ENOMEM   nothing was sent: a shorter answer or ripc_reply_error() can be
@@ -102,7 +103,8 @@ RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *q
  * as that is known, and one after each change; what changes twice before the application looks is
  * told once. A holder on this host that ends is noticed at once; elsewhere as ripc_call() says. One
  * that is registered while nobody had the ID is noticed at once where its notice can be heard
- * (multicast), else within a minute. Each ID can be watched once by a service.
+ * (multicast), else within a minute. Each ID can be watched once by a service, until
+ * ripc_unwatch() or the end of the service, also while nobody has it.
  *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
  */
 RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);

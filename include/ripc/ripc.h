@@ -161,7 +161,7 @@ struct ripc_msg {
 	enum ripc_kind kind;
 	enum ripc_outcome outcome;        /* COMPLETION only */
 	int status;                       /* COMPLETION, NOTICE: 0 or a negative errno */
-	uint32_t n_items;
+	uint32_t n_items;                 /* 1 to 64; COMPLETION, NOTICE, failed ANSWER: 0 */
 	uint64_t from, from_incarnation;  /* the sender's service ID and incarnation */
 	uint64_t cookie;                  /* COMPLETION: as given to the send */
 	uint64_t reply;                   /* hand to reply_to: the answer may use return buffers */
@@ -490,8 +490,8 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * next one that may wait, at once, also if there are messages. Each wake ends one call. Takes no
  * lock and keeps errno: any thread and any signal handler may call it, as long as
  * ripc_service_close() has not begun. Returns 0; -EINVAL: svc is NULL. What the caller set before
- * is seen after the -EINTR. Sends, and what closes or drains, are not ended: they tell what became
- * of them; ripc_cancel() ends sends.
+ * is seen after the -EINTR. Sends, ripc_call(), and what closes or drains are not ended: they tell
+ * what became of them; ripc_cancel() ends sends and calls.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
  * ripc_receive(), ripc_ping(), ripc_resolve() or ripc_list() ends that call, too, also with
  * SA_RESTART. No signal during the call is missed; one that comes just before it does not end it,
