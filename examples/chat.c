@@ -16,11 +16,15 @@
 
 #define PEOPLE_MAX 64
 #define LINE_BYTES 1000 /* a longer line is cut in two */
+#define EARLY_MAX  16	/* lines of one person that are kept */
 #define WAIT_MS	   5000
 
 struct person {
 	const char *name;
 	uint64_t id, incarnation; /* incarnation 0: is not there */
+	/* Lines of somebody who only claims to be this person, until it is known who that is. */
+	struct ripc_msg *early[EARLY_MAX];
+	int n_early;
 };
 
 /* What was typed, on its way to one person. */
@@ -71,19 +75,45 @@ static void print_text(const char *text, size_t len)
 
 /* ---- what comes ---- */
 
-/* A sender is believed if it is the one that is found under its ID. */
-static void take_line(struct chat *chat, const struct ripc_msg *msg)
+static void print_line(const struct person *person, const struct ripc_msg *msg)
 {
-	const struct person *person = chat->people;
+	printf("%s: ", person->name);
+	print_text(msg->items[0].iov_base, msg->items[0].iov_len);
+}
+
+/*
+ * A sender is believed if it is the one that is found under its ID. What it says can arrive before
+ * that is known. Returns 1 if the message is kept.
+ */
+static int take_line(struct chat *chat, struct ripc_msg *msg)
+{
+	struct person *person = chat->people;
 
 	while (person < chat->people + chat->n_people && person->id != msg->from)
 		person++;
-	if (person == chat->people + chat->n_people ||
-		(msg->sender != RIPC_SENDER_RESOLVED &&
-			msg->from_incarnation != person->incarnation))
-		return;
-	printf("%s: ", person->name);
-	print_text(msg->items[0].iov_base, msg->items[0].iov_len);
+	if (person == chat->people + chat->n_people)
+		return 0;
+	if (msg->sender != RIPC_SENDER_RESOLVED && msg->from_incarnation != person->incarnation) {
+		if (person->n_early == EARLY_MAX)
+			return 0;
+		person->early[person->n_early++] = msg;
+		return 1;
+	}
+	print_line(person, msg);
+	return 0;
+}
+
+/* Now it is known who the person is. */
+static void take_early(struct person *person)
+{
+	int i;
+
+	for (i = 0; i < person->n_early; i++) {
+		if (person->early[i]->from_incarnation == person->incarnation)
+			print_line(person, person->early[i]);
+		ripc_msg_free(person->early[i]);
+	}
+	person->n_early = 0;
 }
 
 /* The cookie is the person. */
@@ -98,6 +128,8 @@ static void take_change(const struct ripc_msg *msg)
 	else
 		printf("* %s was replaced by another %s\n", person->name, person->name);
 	person->incarnation = msg->from_incarnation;
+	if (person->incarnation != 0)
+		take_early(person);
 }
 
 /* The cookie is the line, which is ours again. */
@@ -113,18 +145,21 @@ static void take_outcome(const struct ripc_msg *msg)
 	free(line);
 }
 
-/* 0, or -EADDRINUSE: another program has our name. */
-static int take(struct chat *chat, const struct ripc_msg *msg)
+/* Takes a message. 0, or -EADDRINUSE: another program has our name. */
+static int take(struct chat *chat, struct ripc_msg *msg)
 {
-	if (msg->kind == RIPC_LONG)
-		take_line(chat, msg);
-	else if (msg->kind == RIPC_COMPLETION)
+	int err = 0;
+
+	if (msg->kind == RIPC_LONG && take_line(chat, msg))
+		return 0;
+	if (msg->kind == RIPC_COMPLETION)
 		take_outcome(msg);
 	else if (msg->kind == RIPC_NOTICE && msg->flags & RIPC_WATCHED)
 		take_change(msg);
 	else if (msg->kind == RIPC_NOTICE && msg->status == -EADDRINUSE)
-		return msg->status;
-	return 0;
+		err = msg->status;
+	ripc_msg_free(msg);
+	return err;
 }
 
 /* Takes all that is there. 0, or what ends the program. */
@@ -135,7 +170,6 @@ static int take_all(struct chat *chat)
 
 	while ((err = ripc_receive(chat->svc, 0, &msg)) == 0) {
 		err = take(chat, msg);
-		ripc_msg_free(msg);
 		if (err < 0)
 			return err;
 	}
