@@ -144,11 +144,27 @@ static inline void check_echo(const struct side *client, const struct ripc_quest
 	ripc_msg_free(answer);
 }
 
-static inline void *close_soon(void *arg)
+/* Closes the service of a context as soon as so many calls are open there. */
+struct closer {
+	const struct side *side;
+	uint64_t n_calls;
+	pthread_t thread;
+};
+
+static inline void *close_when_open(void *arg)
 {
-	usleep(50000);
-	ripc_service_close(arg);
+	const struct closer *closer = arg;
+
+	while (stats_of(closer->side->ctx).calls_open < closer->n_calls)
+		usleep(1000);
+	ripc_service_close(closer->side->svc);
 	return NULL;
+}
+
+static inline void closer_start(struct closer *closer, const struct side *side, uint64_t n_calls)
+{
+	*closer = (struct closer){.side = side, .n_calls = n_calls};
+	ck_assert_int_eq(pthread_create(&closer->thread, NULL, close_when_open, closer), 0);
 }
 
 /* A test that needs another process is left out where there is none. */

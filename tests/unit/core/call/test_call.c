@@ -393,15 +393,15 @@ START_TEST(service_close__while_it_asks)
 	enum ripc_outcome asked = 0;
 	struct ripc_question call;
 	struct ripc_msg *answer;
+	struct closer closer;
 	struct pair pair;
-	pthread_t closer;
 
 	both_open_slowly(&pair, _i);
 	call = call_to(pair.b.id, &ask, 1, _i);
-	ck_assert_int_eq(pthread_create(&closer, NULL, close_soon, pair.a.svc), 0);
+	closer_start(&closer, &pair.a, 1);
 	ck_assert_int_eq(ripc_call(pair.a.svc, &call, &answer, &asked), -ECANCELED);
 	ck_assert_int_eq(asked, RIPC_UNKNOWN);
-	pthread_join(closer, NULL);
+	pthread_join(closer.thread, NULL);
 	pair_close(&pair);
 }
 END_TEST

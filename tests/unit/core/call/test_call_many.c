@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many calls between two contexts, out of order and called off, by each network of this host
- * (RIPC_TEST_BACKENDS="verbs,rdmacm": by those), with questions that may be carried out once, and
- * more often.
+ * Many calls between two contexts, out of order and called off, by each network
+ * (tests/conformance), with questions that may be carried out once, and more often.
  */
 #include "../../../util/heap.h"
 #include "call_pair.h"
@@ -117,15 +116,15 @@ START_TEST(service_close__ends_calls)
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *answer;
 	struct ripc_question call;
+	struct closer closer;
 	struct pair pair;
-	pthread_t closer;
 
 	both_open(&pair, _i);
 	call = call_to(pair.b.id, &ask, 1, _i);
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0); /* forgotten */
-	ck_assert_int_eq(pthread_create(&closer, NULL, close_soon, pair.a.svc), 0);
+	closer_start(&closer, &pair.a, 2);
 	ck_assert_int_eq(ripc_call(pair.a.svc, &call, &answer, NULL), -ECANCELED);
-	pthread_join(closer, NULL);
+	pthread_join(closer.thread, NULL);
 	pair_close(&pair);
 }
 END_TEST
