@@ -174,6 +174,38 @@ START_TEST(reply__to_who_is_gone)
 }
 END_TEST
 
+/* One that takes nothing for a while. */
+START_TEST(reply__to_who_takes_none)
+{
+	struct ripc_config cfg = config_of(_i, 0), slow = config_of(_i, RIPC_NO_THREAD);
+	const struct iovec ask = item("?", 1);
+	struct ripc_msg *question;
+	struct ripc_question call;
+	struct pair pair;
+	struct pump pump;
+	uint32_t n = 0;
+	int error;
+
+	caller_open(&pair.a, &slow, 0);
+	caller_open(&pair.b, &cfg, 0);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	pump_start(&pump, pair.a.ctx);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	question = take(pair.b.svc, RIPC_QUESTION);
+	pump_stop(&pump);
+	while ((error = ripc_reply(pair.b.svc, question, &ask, 1, 0)) == 0)
+		n++;
+	ck_assert_int_eq(error, -EAGAIN);
+	ck_assert_uint_ge(n, 4096);
+	pump_start(&pump, pair.a.ctx);
+	ripc_msg_free(take(pair.b.svc, RIPC_NOTICE));
+	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &ask, 1, 0), 0);
+	pump_stop(&pump);
+	ripc_msg_free(question);
+	pair_close(&pair);
+}
+END_TEST
+
 /* Only the answer lands where an answer is to land, and the call waits for it. */
 START_TEST(sendmsg__in_place_of_a_reply)
 {
@@ -409,6 +441,7 @@ int main(int argc, char **argv)
 		{ cancel__of_calls, false },
 		{ service_close__ends_calls, false },
 		{ reply__to_who_is_gone, false },
+		{ reply__to_who_takes_none, false },
 		{ sendmsg__in_place_of_a_reply, false },
 		{ window__is_not_for_answers, false },
 		{ call__beside_a_full_queue, false },
