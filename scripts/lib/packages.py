@@ -13,7 +13,7 @@ import roots
 
 SOURCES = '/root/libripc-0.1.0'
 TOOLS = ['build-essential', 'debhelper', 'dpkg-dev', 'lintian', 'meson', 'pkg-config', 'libfabric-dev',
-         'libibverbs-dev', 'librdmacm-dev', 'libzookeeper-st-dev']
+         'libibverbs-dev', 'librdmacm-dev', 'libssl-dev', 'libzookeeper-st-dev']
 # The same bytes from another directory, on another day, by more processors.
 BUILD = '''
 rm -rf /root/first /root/second /root/elsewhere /root/*.deb
@@ -36,7 +36,7 @@ test -e /usr/share/bash-completion/completions/ripc-bench
 TESTS = '''
 cd %s
 for test in hello files cmake; do echo "== $test"; debian/tests/$test; done
-cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc-rdma_*.deb ./libripc-ofi_*.deb ./libripc-store_*.deb >/dev/null
+cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc-keys_*.deb ./libripc-rdma_*.deb ./libripc-ofi_*.deb ./libripc-store_*.deb >/dev/null
 cd %s && debian/tests/modules
 ''' % (SOURCES, SOURCES)
 # The server was started with the old library and goes on, with clients of the new one.

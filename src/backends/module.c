@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In the shared library: what stands for the backends, and the resolver source, that need a
- * foreign library. Each is a module, libripc/ripc-NAME.so beside this library, or ripc-NAME.so
- * where it was built. It is loaded when a context first looks whether it can be used; so a program
- * on a host without such a device, or without a store, loads none. A module exports one symbol,
- * ripc__module. The static library has all of these in itself.
+ * In the shared library: what stands for the backends, the resolver source and the cryptography
+ * that need a foreign library. Each is a module, libripc/ripc-NAME.so beside this library, or
+ * ripc-NAME.so where it was built. It is loaded when a context first looks whether it can be used;
+ * so a program on a host without such a device, without a store, or without keys, loads none. A
+ * module exports one symbol, ripc__module. The static library has all of these in itself.
  */
 #include "module.h"
 #include "ofi/present.h"
@@ -60,7 +60,7 @@ static const struct ripc__module *module_load(const char *path, char why[256], c
 	return module;
 }
 
-/* Unused where every backend was left out. */
+/* Unused where every module was left out. */
 static __attribute__((unused)) const struct ripc__module *load_any(const char *name, char why[256],
 		char remedy[256])
 {
@@ -149,4 +149,13 @@ static const struct ripc__source *load_store(const struct ripc__host *host, char
 }
 
 const struct ripc__source ripc__store_source = {.name = "store", .exact = true, .load = load_store};
+#endif
+
+#ifdef RIPC_KEYS
+const struct ripc__crypto *ripc__crypto_load(char why[256], char remedy[256])
+{
+	const struct ripc__module *module = load_any("keys", why, remedy);
+
+	return module ? module->crypto : NULL;
+}
 #endif

@@ -75,6 +75,7 @@ void ripc__env_init(struct ripc__env *env)
 		.backends = ripc__backends,
 		.module_get = ripc__module_get,
 		.sources = ripc__sources,
+		.crypto = ripc__crypto_load,
 		.host_identity = host_identity(),
 	};
 }

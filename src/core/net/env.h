@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "backend.h"
+#include "crypto.h"
 #include "ripc/ripc.h"
 
 /* The clock of an environment that is not virtual. */
@@ -25,6 +26,8 @@ struct ripc__env {
 	const struct ripc__backend *(*module_get)(const struct ripc__backend *named,
 			const struct ripc__host *host, char why[256], char remedy[256]);
 	const struct ripc__source *const *sources;          /* NULL-terminated, in asking order */
+	/* Loads cryptography for a context with keys; or NULL: there is none. */
+	const struct ripc__crypto *(*crypto)(char why[256], char remedy[256]);
 	uint64_t host_identity;        /* hash of boot ID and namespace; 0: unknown */
 	/*
 	 * Called at named points of the protocol, for fault tests; NULL: nobody listens. The names:
