@@ -12,12 +12,14 @@ static const char usage_text[] =
 	"       ripc ls [--json] [--timeout MS]\n"
 	"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
 	"       ripc id NAME\n"
+	"       ripc key new|show|grant ...\n"
 	"       ripc --version | --help\n"
 	"\n"
 	"  doctor   what can be used on this host, why the rest cannot, what to do about it\n"
 	"  ls       the services that can be found\n"
 	"  ping     round trips to a service's library, and the path they take\n"
 	"  id       the service ID of a name\n"
+	"  key      keys, with which all is sealed and only who has them is let in\n"
 	"\n"
 	"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\" says\n"
 	"more. Exit status: 0 success, 1 failure, 2 usage.\n";
@@ -34,6 +36,7 @@ static const struct command {
 	{"ls", ripc_ls_main},
 	{"ping", ripc_ping_main},
 	{"id", ripc_id_main},
+	{"key", ripc_key_main},
 };
 
 int usage_error(const char *usage, const char *what)

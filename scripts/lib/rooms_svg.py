@@ -18,6 +18,7 @@ ROOMS = {
     'partner': 'incarnations of remote services',
     'peer': 'remote contexts: routes, round trips, windows',
     'resolve': 'from an ID to a record',
+    'keys': 'sealed datagrams, handshakes, capabilities',
     'net': 'the contract of backends and sources',
     'base': 'log, errors, budgets',
     'memory': 'pages, the pool of buffers',

@@ -76,7 +76,7 @@ def options_of(program, *arguments):
 
 
 def check(shell):
-    expect('ripc: its commands', {'doctor', 'ls', 'ping', 'id'} <= shell.words('ripc '))
+    expect('ripc: its commands', {'doctor', 'ls', 'ping', 'id', 'key'} <= shell.words('ripc '))
     line = shell.line_after_tab('ripc do')
     expect(f'one command fits: {line}', line == 'ripc doctor')
     shown = shell.words('ripc ping 0x1 --')

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading a directory of keys, strictly: a file that is not as dir.h says is refused by name. */
+#include "dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/hex.h"
+
+#define FILE_MAX 8192u
+
+static bool is_trusted(uid_t owner)
+{
+	return owner == geteuid() || owner == 0;
+}
+
+/* Is it such as nobody else can have chosen, or, if it is secret, read? */
+static int status_check(const char *path, const struct stat *status, bool secret, char why[KEY_WHY])
+{
+	mode_t forbidden = secret ? 077 : 022;
+
+	if (!is_trusted(status->st_uid)) {
+		snprintf(why, KEY_WHY, "%.180s belongs to another user: chown it", path);
+		return -EACCES;
+	}
+	if (status->st_mode & forbidden) {
+		snprintf(why, KEY_WHY, "%.160s can be %s by others (mode %03o): chmod %s it", path,
+			secret ? "read" : "written", (unsigned int)status->st_mode & 0777,
+			secret ? "go=" : "go-w");
+		return -EACCES;
+	}
+	return 0;
+}
+
+/* text has FILE_MAX bytes. Returns how many there are, without a final zero. */
+static int read_all(int fd, const char *path, char *text, char why[KEY_WHY])
+{
+	ssize_t n = 0, more = 1;
+
+	while (more > 0 && n < (ssize_t)FILE_MAX) {
+		more = read(fd, text + n, FILE_MAX - (size_t)n);
+		if (more < 0 && errno != EINTR) {
+			snprintf(why, KEY_WHY, "%.160s: %s", path, strerror(errno));
+			return -errno;
+		}
+		n += more > 0 ? more : 0;
+		more = more < 0 ? 1 : more;
+	}
+	if (n == (ssize_t)FILE_MAX) {
+		snprintf(why, KEY_WHY, "%.160s is no file of keys: it has 8 KiB and more", path);
+		return -EINVAL;
+	}
+	return (int)n;
+}
+
+/* -ENOENT is left to the caller to say something about. */
+static int file_read(const char *path, bool secret, char *text, char why[KEY_WHY])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+	int n;
+
+	if (fd < 0) {
+		n = -errno;
+		snprintf(why, KEY_WHY, "%.160s: %s", path, strerror(errno));
+		return n;
+	}
+	if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
+		snprintf(why, KEY_WHY, "%.160s is no file", path);
+		n = -EINVAL;
+	} else {
+		n = status_check(path, &status, secret, why);
+	}
+	n = n ? n : read_all(fd, path, text, why);
+	close(fd);
+	return n;
+}
+
+static int path_of(const char *dir, const char *name, char path[PATH_MAX], char why[KEY_WHY])
+{
+	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX)
+		return 0;
+	snprintf(why, KEY_WHY, "the name of the directory of keys is too long");
+	return -ENAMETOOLONG;
+}
+
+int ripc__key_file_read(const char *dir, const char *name, bool secret, uint8_t key[32],
+		char why[KEY_WHY])
+{
+	char path[PATH_MAX], text[FILE_MAX];
+	int n = path_of(dir, name, path, why);
+
+	n = n ? n : file_read(path, secret, text, why);
+	if (n < 0)
+		return n;
+	if ((n != 64 && !(n == 65 && text[64] == '\n')) || !ripc__hex_read(text, key, 32)) {
+		snprintf(why, KEY_WHY, "%.150s is not one line of 64 hexadecimal digits", path);
+		n = -EINVAL;
+	}
+	explicit_bzero(text, sizeof(text));
+	return n < 0 ? n : 0;
+}
+
+static int line_parse(const char *line, size_t len, struct key_dir *dir)
+{
+	struct capability capability;
+
+	if (len == 0 || line[0] == '#')
+		return 0;
+	if (len != 2 * CAPABILITY_LEN || dir->n_capabilities == CAPABILITIES_MAX ||
+			!ripc__hex_read(line, dir->capabilities[dir->n_capabilities],
+				CAPABILITY_LEN) ||
+			ripc__capability_decode(dir->capabilities[dir->n_capabilities],
+				&capability))
+		return -EINVAL;
+	dir->n_capabilities++;
+	return 0;
+}
+
+int ripc__capabilities_parse(const char *text, struct key_dir *dir, uint32_t *line)
+{
+	dir->n_capabilities = 0;
+	for (*line = 1; *text; ++*line) {
+		size_t len = strcspn(text, "\n");
+
+		if (line_parse(text, len, dir))
+			return -EINVAL;
+		text += len + (text[len] == '\n');
+	}
+	return 0;
+}
+
+static int capabilities_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
+{
+	char file[PATH_MAX], text[FILE_MAX];
+	int n = path_of(path, "capabilities", file, why);
+	uint32_t line;
+
+	n = n ? n : file_read(file, false, text, why);
+	if (n < 0)
+		return n == -ENOENT ? 0 : n;
+	text[n] = 0;
+	if (ripc__capabilities_parse(text, dir, &line) || memchr(text, 0, (size_t)n)) {
+		snprintf(why, KEY_WHY, "%.140s, line %u: no capability as ripc key grant prints "
+			"it, or more than %u", file, line, CAPABILITIES_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int dir_check(const char *path, char why[KEY_WHY])
+{
+	struct stat status;
+	int error;
+
+	if (stat(path, &status)) {
+		error = -errno;
+		snprintf(why, KEY_WHY, "%.150s: %s: ripc key new makes a directory of keys", path,
+			strerror(errno));
+		return error;
+	}
+	if (!S_ISDIR(status.st_mode)) {
+		snprintf(why, KEY_WHY, "%.160s is no directory: ripc key new makes one", path);
+		return -ENOTDIR;
+	}
+	return status_check(path, &status, false, why);
+}
+
+int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,
+		char why[KEY_WHY])
+{
+	struct key_dir found = {0};
+	int error = dir_check(path, why);
+
+	error = error ? error : ripc__key_file_read(path, "private", true, found.own.secret, why);
+	error = error ? error : ripc__key_file_read(path, "secret", true, found.secret, why);
+	if (!error) {
+		error = ripc__key_file_read(path, "authority", false, found.authority, why);
+		found.has_authority = error == 0;
+		error = error == -ENOENT ? 0 : error;
+	}
+	error = error ? error : capabilities_read(path, &found, why);
+	if (!error && box->ops->dh_public(box->lib, found.own.secret, found.own.public)) {
+		snprintf(why, KEY_WHY, "%.150s/private is no key", path);
+		error = -EINVAL;
+	}
+	if (!error)
+		*dir = found;
+	ripc__key_dir_wipe(&found);
+	return error;
+}
+
+void ripc__key_dir_wipe(struct key_dir *dir)
+{
+	explicit_bzero(dir, sizeof(*dir));
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The handshake Noise_IKpsk2_25519_ChaChaPoly_SHA256 (The Noise Protocol Framework, revision 34):
+ * two messages between an initiator, who knows the static key of the responder, and that one. Pure:
+ * no clock, no random numbers, no network.
+ */
+#ifndef RIPC_NOISE_H
+#define RIPC_NOISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "core/net/crypto.h"
+
+#define NOISE_E      32u /* bytes of an ephemeral key in a message */
+#define NOISE_S      (32u + RIPC_TAG_LEN) /* of the initiator's sealed static key */
+#define NOISE_FIRST  (NOISE_E + NOISE_S + RIPC_TAG_LEN) /* message 1 without its payload */
+#define NOISE_SECOND (NOISE_E + RIPC_TAG_LEN)
+
+/* A library of cryptography with its state, and a sealing and an unsealing ChaCha20-Poly1305. */
+struct cipher_box {
+	const struct ripc__crypto *ops;
+	void *lib;
+	void *seals, *unseals;
+};
+
+/* One handshake on its way. Secrets: ripc__noise_wipe() when it has ended. */
+struct noise {
+	struct cipher_box *box;
+	uint8_t chaining[32], hash[32], key[32];
+	uint64_t counter;         /* of messages under key */
+	uint8_t ephemeral[32];    /* our own secret one */
+	uint8_t remote_e[32], remote_s[32]; /* the other's public ones, once they are known */
+};
+
+struct static_keys {
+	uint8_t secret[32], public[32];
+};
+
+/* Keys for what follows: of each direction. */
+struct noise_keys {
+	uint8_t initiator[32], responder[32]; /* what the initiator, the responder seals with */
+};
+
+/* 0, or -ENOMEM. box lives as long as what uses it. */
+int ripc__box_open(struct cipher_box *box, const struct ripc__crypto *ops);
+void ripc__box_close(struct cipher_box *box);
+
+/* responder: its public static key, which the initiator knows and the responder has. */
+int ripc__noise_begin(struct noise *noise, struct cipher_box *box, const struct iovec *prologue,
+		const uint8_t responder[32]);
+/*
+ * Message 1 of the initiator, and what the responder makes of it: remote_s is known then. out has
+ * NOISE_FIRST and the payload's bytes; read writes the payload into payload->iov_base and sets
+ * iov_len. ephemeral must be random, and used once. -EKEYREJECTED: forged, or not for this key.
+ */
+int ripc__noise_write_first(struct noise *noise, const struct static_keys *own,
+		const uint8_t ephemeral[32], const struct iovec *payload, uint8_t *out);
+int ripc__noise_read_first(struct noise *noise, const struct static_keys *own,
+		const struct iovec *in, struct iovec *payload);
+/* Message 2 of the responder, and what the initiator makes of it. Both know psk. */
+int ripc__noise_write_second(struct noise *noise, const uint8_t ephemeral[32],
+		const uint8_t psk[32], const struct iovec *payload, uint8_t *out);
+int ripc__noise_read_second(struct noise *noise, const struct static_keys *own,
+		const uint8_t psk[32], const struct iovec *in, struct iovec *payload);
+/* After both messages. */
+int ripc__noise_split(struct noise *noise, struct noise_keys *keys);
+void ripc__noise_wipe(struct noise *noise);
+
+#endif

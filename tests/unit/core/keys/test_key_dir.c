@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Directories of keys and capabilities: what is made is read; what others can read, what is cut
+ * off, altered, or of another key, is refused, with a sentence that names it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/keys/capability.h"
+#include "core/keys/dir.h"
+#include "ripc/keys.h"
+#include "suite.h"
+#include "util/hex.h"
+
+static struct cipher_box box;
+static char dir[] = "/tmp/ripc-keys-XXXXXX", why[KEY_WHY];
+
+static void path_of(const char *name, char path[128])
+{
+	snprintf(path, 128, "%s/%s", dir, name);
+}
+
+static void file_write(const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	path_of(name, path);
+	file = fopen(path, "w");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void set_up(void)
+{
+	char reason[256], remedy[256];
+
+	ck_assert_int_eq(ripc__box_open(&box, ripc__crypto_load(reason, remedy)), 0);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(ripc_keys_new(dir, NULL, RIPC_KEYS_AUTHORITY, why), 0);
+}
+
+static void tear_down(void)
+{
+	static const char *const names[] = {"private", "public", "secret", "authority",
+		"authority.private", "capabilities"};
+	char path[128];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		path_of(names[i], path);
+		unlink(path);
+	}
+	ck_assert_int_eq(rmdir(dir), 0);
+	ripc__box_close(&box);
+}
+
+static int read_dir(struct key_dir *found)
+{
+	return ripc__key_dir_read(dir, &box, found, why);
+}
+
+static void grant(uint32_t what, uint64_t id, char text[RIPC_CAPABILITY + 1])
+{
+	char public[65] = "";
+	struct key_dir found;
+	struct ripc_grant request = {.size = sizeof(request), .key = public, .id = id,
+		.what = what, .until_s = (uint64_t)time(NULL) + 100};
+
+	ck_assert_int_eq(read_dir(&found), 0);
+	ripc__hex_write(public, found.own.public, 32);
+	ck_assert_int_eq(ripc_keys_grant(dir, &request, text, why), 0);
+	strcat(text, "\n");
+}
+
+START_TEST(read__what_was_made)
+{
+	struct key_dir found, other;
+	char path[128];
+	struct stat status;
+
+	ck_assert_int_eq(read_dir(&found), 0);
+	ck_assert(found.has_authority);
+	ck_assert_uint_eq(found.n_capabilities, 0);
+	path_of("private", path);
+	ck_assert_int_eq(stat(path, &status), 0);
+	ck_assert_uint_eq(status.st_mode & 0777, 0600);
+	ck_assert_int_eq(ripc_keys_new(dir, NULL, 0, why), -EEXIST);
+	ck_assert_int_eq(read_dir(&other), 0);
+	ck_assert_mem_eq(&found, &other, sizeof(found));
+}
+END_TEST
+
+START_TEST(read__refuses_what_others_see)
+{
+	static const char *const names[] = {"private", "secret"};
+	struct key_dir found;
+	char path[128];
+
+	for (int i = 0; i < 2; i++) {
+		path_of(names[i], path);
+		ck_assert_int_eq(chmod(path, i ? 0620 : 0604), 0);
+		ck_assert_int_eq(read_dir(&found), -EACCES);
+		ck_assert_ptr_nonnull(strstr(why, names[i]));
+		ck_assert_ptr_nonnull(strstr(why, "chmod"));
+		ck_assert_int_eq(chmod(path, 0600), 0);
+	}
+	ck_assert_int_eq(chmod(dir, 0777), 0);
+	ck_assert_int_eq(read_dir(&found), -EACCES);
+	ck_assert_int_eq(chmod(dir, 0700), 0);
+	path_of("authority", path);
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	ck_assert_int_eq(read_dir(&found), -EACCES);
+	ck_assert_int_eq(chmod(path, 0644), 0);
+	ck_assert_int_eq(read_dir(&found), 0);
+}
+END_TEST
+
+START_TEST(read__refuses_what_is_no_key)
+{
+	static const char *const texts[] = {"", "\n", "0123", "zz23456789abcdef0123456789abcdef"
+		"0123456789abcdef0123456789abcdef\n", "0123456789abcdef0123456789abcdef"
+		"0123456789abcdef0123456789abcdef\n\n", "0123456789abcdef0123456789abcdef"
+		"0123456789abcdef0123456789abcdef0"};
+	struct key_dir found;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		file_write("secret", texts[i]);
+		ck_assert_int_eq(read_dir(&found), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(why, "secret"));
+	}
+	file_write("secret", "0123456789abcdef0123456789abcdef0123456789ABCDEF0123456789abcdef");
+	ck_assert_int_eq(read_dir(&found), 0);
+}
+END_TEST
+
+START_TEST(read__capabilities)
+{
+	char text[4 * RIPC_CAPABILITY] = "# what I may\n\n", line[RIPC_CAPABILITY + 1];
+	struct capability capability;
+	struct key_dir found;
+
+	grant(RIPC_MAY_BE, 77, line);
+	strcat(text, line);
+	grant(RIPC_MAY_BE | RIPC_MAY_SEND, 0, line);
+	strcat(text, line);
+	file_write("capabilities", text);
+	ck_assert_int_eq(read_dir(&found), 0);
+	ck_assert_uint_eq(found.n_capabilities, 2);
+	ck_assert_int_eq(ripc__capability_decode(found.capabilities[0], &capability), 0);
+	ck_assert_uint_eq(capability.id, 77);
+	ck_assert_uint_eq(capability.what, CAPABILITY_BE);
+	ck_assert_mem_eq(capability.holder, found.own.public, 32);
+	for (uint32_t bit = 0; bit < 8 * CAPABILITY_LEN; bit++) {
+		ck_assert_int_eq(ripc__capability_verify(&box, found.authority,
+			found.capabilities[0]), 0);
+		found.capabilities[0][bit / 8] ^= (uint8_t)(1 << bit % 8);
+		ck_assert_int_eq(ripc__capability_verify(&box, found.authority,
+			found.capabilities[0]), -EKEYREJECTED);
+		found.capabilities[0][bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	text[20] = 'x';
+	file_write("capabilities", text);
+	ck_assert_int_eq(read_dir(&found), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(why, "line 3"));
+}
+END_TEST
+
+START_TEST(rights__say_what_may_be)
+{
+	struct capability capability = {.what = CAPABILITY_BE, .id = 5, .until_s = 100};
+	struct rights rights = {0};
+
+	ck_assert(!ripc__rights_any(&rights, 0));
+	ripc__rights_add(&rights, &capability);
+	ck_assert(ripc__rights_has(&rights, CAPABILITY_BE, 5, 99));
+	ck_assert(!ripc__rights_has(&rights, CAPABILITY_BE, 5, 100));
+	ck_assert(!ripc__rights_has(&rights, CAPABILITY_BE, 6, 99));
+	ck_assert(!ripc__rights_has(&rights, CAPABILITY_SEND, 5, 99));
+	capability = (struct capability){.what = CAPABILITY_SEND, .id = 0, .until_s = 50};
+	ripc__rights_add(&rights, &capability);
+	ck_assert(ripc__rights_has(&rights, CAPABILITY_SEND, 123, 49));
+	ck_assert(!ripc__rights_has(&rights, CAPABILITY_SEND, 123, 50));
+	ck_assert(!ripc__rights_has(&rights, CAPABILITY_BE, 123, 49));
+	ck_assert(ripc__rights_any(&rights, 99));
+	ck_assert(!ripc__rights_any(&rights, 100));
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {read__what_was_made, read__refuses_what_others_see,
+		read__refuses_what_is_no_key, read__capabilities, rights__say_what_may_be, NULL};
+
+	return suite_run_between("key_dir", tests, set_up, tear_down);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ripc key: makes directories of keys, grants capabilities, and shows what a directory has. */
+#include <errno.h>
+#include <ripc/keys.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ripc_tool.h"
+
+#define DAY_S 86400u
+
+static const char usage_text[] =
+	"usage: ripc key new [--authority | --like DIR] [DIR]\n"
+	"       ripc key show [DIR]\n"
+	"       ripc key grant [--be NAME]... [--send NAME]... --for TIME [--dir DIR] KEY\n"
+	"\n"
+	"  new    makes a directory of keys: with a secret of its own, or, with --like, that of\n"
+	"         DIR, so that programs with either understand each other; with --authority also\n"
+	"         keys of who grants capabilities: without these a key may then do nothing\n"
+	"  show   who we are, what we may, until when\n"
+	"  grant  prints capabilities for the holder of KEY (its file \"public\"): they are lines\n"
+	"         for the holder's file \"capabilities\". NAME * is any service. TIME: 30d, 12h\n"
+	"\n"
+	"Without DIR it is the one that RIPC_KEYS names.\n";
+
+static int fail(const char *why)
+{
+	fprintf(stderr, "%s: key: %s\n", PROGRAM, why);
+	return TOOL_FAILED;
+}
+
+static const char *dir_or_default(const char *dir)
+{
+	return dir ? dir : getenv("RIPC_KEYS");
+}
+
+static int new_main(int argc, char **argv)
+{
+	const char *dir = NULL, *like = NULL;
+	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+	uint32_t flags = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--authority") == 0)
+			flags |= RIPC_KEYS_AUTHORITY;
+		else if (strcmp(argv[i], "--like") == 0 && i + 1 < argc)
+			like = argv[++i];
+		else if (argv[i][0] != '-' && !dir)
+			dir = argv[i];
+		else
+			return usage_error(usage_text, "what is that?");
+	}
+	dir = dir_or_default(dir);
+	if (!dir || !*dir || (like && flags))
+		return usage_error(usage_text, dir ? "either --like or --authority" :
+			"which directory?");
+	if (ripc_keys_new(dir, like, flags, why))
+		return fail(why);
+	printf("made keys in %s: programs use them with RIPC_KEYS=%s\n", dir, dir);
+	return TOOL_OK;
+}
+
+static void print_line(void *arg, const char *text)
+{
+	(void)arg;
+	puts(text);
+}
+
+static int show_main(int argc, char **argv)
+{
+	const char *dir = dir_or_default(argc > 1 ? argv[1] : NULL);
+	char why[RIPC_KEYS_WHY] = "";
+
+	if (argc > 2 || !dir || !*dir)
+		return usage_error(usage_text, "which directory?");
+	return ripc_keys_show(dir, print_line, NULL, why) ? fail(why) : TOOL_OK;
+}
+
+/* "30d", "12h", "600s". 0: none. */
+static uint64_t seconds_of(const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	uint64_t unit = *end == 'd' ? DAY_S : *end == 'h' ? 3600 : *end == 's';
+
+	if (!unit || end[1] || text[0] < '0' || text[0] > '9' || n > 36500ull * DAY_S / unit)
+		return 0;
+	return n * unit;
+}
+
+#define GRANTS_MAX 8
+
+struct granting {
+	const char *dir, *key;
+	uint64_t for_s;
+	int n;
+	const char *names[GRANTS_MAX];
+	uint32_t what[GRANTS_MAX];
+};
+
+static int grants_parse(struct granting *granting, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		bool be = strcmp(argv[i], "--be") == 0, send = strcmp(argv[i], "--send") == 0;
+
+		if ((be || send) && i + 1 < argc && granting->n < GRANTS_MAX) {
+			granting->names[granting->n] = argv[++i];
+			granting->what[granting->n++] = be ? RIPC_MAY_BE : RIPC_MAY_SEND;
+		} else if (strcmp(argv[i], "--for") == 0 && i + 1 < argc) {
+			granting->for_s = seconds_of(argv[++i]);
+		} else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc) {
+			granting->dir = argv[++i];
+		} else if (argv[i][0] != '-' && !granting->key) {
+			granting->key = argv[i];
+		} else {
+			return -EINVAL;
+		}
+	}
+	return granting->n && granting->key && granting->for_s ? 0 : -EINVAL;
+}
+
+static int grant_main(int argc, char **argv)
+{
+	char texts[GRANTS_MAX][RIPC_CAPABILITY], why[RIPC_KEYS_WHY] = "";
+	struct granting granting = {0};
+	const char *dir;
+
+	if (grants_parse(&granting, argc, argv))
+		return usage_error(usage_text, "--be or --send (8 in all), --for, and one KEY");
+	dir = dir_or_default(granting.dir);
+	if (!dir || !*dir)
+		return usage_error(usage_text, "which directory?");
+	for (int i = 0; i < granting.n; i++) {
+		struct ripc_grant grant = {.size = sizeof(grant), .key = granting.key,
+			.what = granting.what[i], .until_s = (uint64_t)time(NULL) + granting.for_s};
+
+		if (strcmp(granting.names[i], "*") != 0 &&
+				tool_parse_service(granting.names[i], &grant.id))
+			return usage_error(usage_text, "that is no service");
+		if (ripc_keys_grant(dir, &grant, texts[i], why))
+			return fail(why);
+	}
+	for (int i = 0; i < granting.n; i++)
+		puts(texts[i]);
+	return TOOL_OK;
+}
+
+int ripc_key_main(int argc, char **argv)
+{
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+		fputs(usage_text, stdout);
+		return TOOL_OK;
+	}
+	if (argc > 1 && strcmp(argv[1], "new") == 0)
+		return new_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "show") == 0)
+		return show_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "grant") == 0)
+		return grant_main(argc - 1, argv + 1);
+	return usage_error(usage_text, "new, show or grant?");
+}
