@@ -133,7 +133,8 @@ static void add_libfabric(struct report *report)
 static void add_environment(struct report *report)
 {
 	static const char *const names[] = {
-		"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES", "RIPC_OPTIONS", "RIPC_LOG"};
+		"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES", "RIPC_OPTIONS", "RIPC_KEYS",
+		"RIPC_LOG"};
 	struct ripc_finding finding = {.kind = "environment", .usable = -1, .remedy = ""};
 	size_t i;
 

@@ -91,7 +91,8 @@ enum ripc_kind {
 /* The voucher for from and from_incarnation of a message. Of a COMPLETION or NOTICE: 0, unused. */
 enum ripc_sender {
 	RIPC_SENDER_CLAIMED = 0, /* only the sender says so: do not act on from alone */
-	RIPC_SENDER_RESOLVED     /* the resolver names this sender for that ID, too */
+	RIPC_SENDER_RESOLVED,    /* the resolver names this sender for that ID, too */
+	RIPC_SENDER_PROVEN       /* an authority's signature lets its key be that (keys) */
 };
 
 /* Where a received item landed. */
@@ -125,8 +126,8 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 
 /*
  * How a context is to be. Zero in any field is the default. Strings are copied. Each of
- * backends, peers, interfaces and options is overridden by the environment variable of the
- * same name, RIPC_BACKENDS, RIPC_PEERS, RIPC_INTERFACES, RIPC_OPTIONS, when that is set.
+ * backends, peers, interfaces, options and keys is overridden by the environment variable of the
+ * same name, RIPC_BACKENDS, RIPC_PEERS, RIPC_INTERFACES, RIPC_OPTIONS, RIPC_KEYS, when that is set.
  */
 struct ripc_config {
 	size_t size;              /* sizeof(struct ripc_config) */
@@ -147,6 +148,8 @@ struct ripc_config {
 	const char *options;      /* for what only one part knows: "resolver.port=15511,..." */
 	void (*log)(void *arg, int level, const char *text); /* NULL: silent; any thread calls it */
 	void *log_arg;
+	const char *keys;         /* a directory that "ripc key new" made: all is sealed, and only
+	                             who has keys of this deployment is let in; default: without */
 };
 
 /* A piece of memory that is lent or was filled: a return buffer, or a place of a message. */

@@ -33,6 +33,7 @@ struct incoming;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
+struct seal;
 struct upcalls;
 struct waiter;
 
@@ -82,6 +83,8 @@ struct ripc_context {
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
 	bool has_ticks;            /* the clock is the real one, to which they belong */
 	const uint32_t *process;   /* that opened it, or PROCESS_THIS: ripc__is_own() */
+	struct seal *seal;         /* keys (keys/sealed.h); NULL: it has none */
+	bool proves;               /* senders are proven, as an authority says who may be what */
 	struct device devices[8];
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
@@ -133,6 +136,7 @@ struct ripc_context {
 	struct ripc_stats stats;
 	uint64_t no_room_us[2];    /* when there last was none, by cause (admit.c) */
 	struct bucket strangers;   /* packets to them (packet.c) */
+	struct bucket words;       /* sentences about who has no keys, or wrong ones */
 	struct bucket rechecks;    /* questions that claims cause (claim.c) */
 	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
 	struct death death;
@@ -156,7 +160,7 @@ struct ripc_context {
 	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
 	uint64_t resolver_us;      /* when the resolver's sources were last polled */
 	struct ping *pings;
-	char *strings[4], *options;
+	char *strings[5], *options;
 	atomic_bool said_no_memory; /* that the pool is full, or the system's memory */
 };
 

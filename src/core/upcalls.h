@@ -10,11 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct device;
 struct fence;
 struct message;
 struct outgoing;
 struct partner;
 struct peer;
+struct ripc__event;
 struct ripc_context;
 struct wire_packet;
 
@@ -34,6 +36,9 @@ struct upcalls {
 	void (*longs_go)(struct partner *partner);
 	/* Its route is another one, or is open now. */
 	void (*route_ready)(struct partner *partner);
+	/* With keys: a handshake with somebody has ended, as event (RIPC_EV_PEER) says. */
+	void (*handshake_ended)(struct ripc_context *ctx, struct device *device,
+			const struct ripc__event *event);
 	/* Messages that wait for from go to to, which stands for the same ID. */
 	void (*partner_merged)(struct partner *from, struct partner *to);
 	/* Its ID means another one, or none. */

@@ -109,14 +109,14 @@ static int receive_one(int fd, uint8_t *buffer, struct ripc__source_event *event
 		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
 	} control;
 	struct sockaddr_in from = {0};
-	struct iovec iov = {buffer, WIRE_RECORD_MAX + 1};
+	struct iovec iov = {buffer, WIRE_RESOLVE_MAX + 1};
 	struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov,
 		.msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(fd, &message, 0);
 
 	if (n < 0)
 		return errno == EAGAIN ? 0 : -EBADMSG;
-	if (n > WIRE_RECORD_MAX || !sender_possible(&from, message.msg_namelen))
+	if (n > WIRE_RESOLVE_MAX || !sender_possible(&from, message.msg_namelen))
 		return -EBADMSG;
 	*event = (struct ripc__source_event){.data = buffer, .len = (uint32_t)n};
 	event_fill(event, &message, &from);

@@ -21,8 +21,8 @@ bool ripc__inet_interface_wanted(const char *wanted, const char *name);
 /* A non-blocking UDP socket that tells where each datagram was sent to, or a negative errno. */
 int ripc__inet_socket(void);
 /*
- * Receives one datagram of at most WIRE_RECORD_MAX bytes. 1; 0: there is none. buffer has
- * WIRE_RECORD_MAX + 1 bytes. What is too long or has an impossible sender is dropped.
+ * Receives one datagram of at most WIRE_RESOLVE_MAX bytes. 1; 0: there is none. buffer has
+ * WIRE_RESOLVE_MAX + 1 bytes. What is too long or has an impossible sender is dropped.
  */
 int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
 /* Answers an event's sender, from the address that it had sent to. */

@@ -53,7 +53,7 @@ struct local {
 	struct names names;
 	struct endpoint *ready[READY_MAX]; /* NULL: closed since it was fetched, or of life */
 	uint32_t n_ready, next_ready;
-	uint8_t buffer[WIRE_RECORD_MAX + 1]; /* one more, to see what is too long */
+	uint8_t buffer[WIRE_RESOLVE_MAX + 1]; /* one more, to see what is too long */
 };
 
 static socklen_t name_make(const struct local *local, uint64_t id, uint64_t k,
@@ -409,7 +409,7 @@ static int receive(struct local *local, int fd, struct ripc__source_event *event
 	ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 	size_t name_len;
 
-	if (n < 0 || !sender_believed(local, &message) || n > WIRE_RECORD_MAX)
+	if (n < 0 || !sender_believed(local, &message) || n > WIRE_RESOLVE_MAX)
 		return 0;
 	*event = (struct ripc__source_event){.data = local->buffer, .len = (uint32_t)n,
 		.host = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .local = true};

@@ -50,7 +50,7 @@ struct multicast {
 	bool join_failed_logged;
 	bool asker_next; /* whose turn it is to be polled first: neither can starve the other */
 	uint64_t scanned_ns;
-	uint8_t buffer[WIRE_RECORD_MAX + 1];
+	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
 
 static uint64_t clock_ns(void)

@@ -41,7 +41,7 @@ struct static_source {
 	int askers[ASKERS];
 	uint32_t ask_turn, poll_turn;
 	struct peers peers;
-	uint8_t buffer[WIRE_RECORD_MAX + 1];
+	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
 
 /* Splits "host[:port]" in place. -EINVAL: no host, or no port number behind the colon. */

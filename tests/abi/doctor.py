@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 "ripc doctor" finds fault with the environment where a program could not open a context, says what
-is wrong, and says it in JSON, too. usage: doctor.py RIPC
+is wrong, and says it in JSON, too. usage: doctor.py RIPC [--without-keys]
 """
 import json
 import os
@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 TOOL = sys.argv[1]
+HAS_KEYS = '--without-keys' not in sys.argv
 
 # What is set, and what the report must name; an empty list of words: nothing is wrong.
 CASES = [
@@ -26,6 +27,7 @@ CASES = [
     ({'RIPC_BACKENDS': 'nope'}, ['nope', 'shm, ', 'udp']),
     ({'RIPC_PEERS': '127.0.0.1:0'}, ['127.0.0.1:0']),
     ({'RIPC_LOG': 'verbose'}, ['verbose', 'debug']),
+    ({'RIPC_KEYS': '/nowhere'}, ['keys: ', '/nowhere' if HAS_KEYS else 'libssl-dev']),
 ]
 
 

@@ -51,6 +51,7 @@ int sim_node_open(struct sim_node *node, uint64_t address)
 		.pool_bytes = POOL_BYTES,
 		.log = log_line,
 		.log_arg = node,
+		.keys = world->keys,
 	};
 	int error;
 

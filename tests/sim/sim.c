@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "app.h"
 
@@ -21,7 +23,7 @@
 struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs, calls;
-	bool native, store, trace, verbose, keep_going;
+	bool native, store, keys, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
@@ -193,12 +195,13 @@ static void report_failure(const struct options *options, uint64_t seed,
 	enum model_fault fault = model_verdict(world->model, &text);
 
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
-			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u --calls %u%s%s%s "
-			"--verbose\n",
+			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u --calls %u"
+			"%s%s%s%s --verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
 			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->calls,
 			options->native ? " --native" : options->store ? " --store" : "",
+			options->keys ? " --keys" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
@@ -245,6 +248,42 @@ static void show_plan(const struct sim_plan *p)
 }
 
 /* Returns whether nothing was wrong. */
+/* ---- keys -------------------------------------------------------------------------------- */
+
+static char keys_dir[] = "/tmp/ripc-sim-XXXXXX";
+
+static bool key_write(const char *name, const char *digits)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", keys_dir, name);
+	file = fopen(path, "w");
+	return file && fchmod(fileno(file), 0600) == 0 && fprintf(file, "%s\n", digits) == 65 &&
+		fclose(file) == 0;
+}
+
+/* The same keys each time, so that a seed replays. */
+static bool keys_make(void)
+{
+	return mkdtemp(keys_dir) &&
+		key_write("private", "5e12a30b96cd41f7a8093b1c6d2e4f50"
+			"5e12a30b96cd41f7a8093b1c6d2e4f50") &&
+		key_write("secret", "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+			"0f1e2d3c4b5a69788796a5b4c3d2e1f0");
+}
+
+static void keys_remove(void)
+{
+	char path[64];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", keys_dir, i ? "private" : "secret");
+		unlink(path);
+	}
+	rmdir(keys_dir);
+}
+
 static bool run_seed(const struct options *options, uint64_t seed, struct summary *summary)
 {
 	struct sim_world world;
@@ -255,6 +294,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 
 	sim_world_open(&world, seed);
 	world.verbose = options->verbose;
+	world.keys = options->keys ? keys_dir : NULL;
 	sim_plan_draw(&world, options->native, options->store);
 	leave_out(&world.plan, options->without);
 	if (options->verbose)
@@ -331,7 +371,8 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
-	"           [--store] [--trace] [--keep-going] [--verbose] [--without FAULT,FAULT...]\n"
+	"           [--store] [--keys] [--trace] [--keep-going] [--verbose]\n"
+	"           [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
 static void parse(int argc, char **argv, struct options *options)
@@ -343,7 +384,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"native", no_argument, NULL, 'N'}, {"store", no_argument, NULL, 'Z'},
 		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
-		{"without", required_argument, NULL, 'w'},
+		{"keys", no_argument, NULL, 'K'}, {"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
 
@@ -356,6 +397,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'C': options->calls = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'N': options->native = true; break;
 		case 'Z': options->store = true; break;
+		case 'K': options->keys = true; break;
 		case 't': options->trace = true; break;
 		case 'v': options->verbose = true; break;
 		case 'k': options->keep_going = true; break;
@@ -373,7 +415,7 @@ static void parse(int argc, char **argv, struct options *options)
 int main(int argc, char **argv)
 {
 	static const char *const variables[] = {"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES",
-		"RIPC_OPTIONS"};
+		"RIPC_OPTIONS", "RIPC_KEYS"};
 	struct options options = {.seed = 1, .n_seeds = 100, .shorts = 500, .longs = 50,
 		.calls = 540};
 	struct summary summary = {0};
@@ -382,6 +424,10 @@ int main(int argc, char **argv)
 	parse(argc, argv, &options);
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		unsetenv(variables[i]);
+	if (options.keys && !keys_make()) {
+		perror(keys_dir);
+		return 2;
+	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sha256_init(&summary.trace);
 	clock_gettime(CLOCK_MONOTONIC, &start);
@@ -393,6 +439,8 @@ int main(int argc, char **argv)
 			break;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
+	if (options.keys)
+		keys_remove();
 	print_summary(&options, &summary, (double)(end.tv_sec - start.tv_sec) +
 			(double)(end.tv_nsec - start.tv_nsec) / 1e9);
 	return summary.failed > 0;

@@ -144,6 +144,13 @@ static uint32_t net_peer_mtu(void *port, void *peer)
 	return ((struct port *)port)->node->world->plan.mtu;
 }
 
+static void net_where(void *port, const void *peer, struct ripc__where *where)
+{
+	(void)port;
+	*where = (struct ripc__where){0};
+	address_of(((const struct peer *)peer)->address, &where->addr);
+}
+
 static bool net_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
 {
 	(void)port;
@@ -449,11 +456,15 @@ static int native_move(void *at, void *peer, const struct ripc__move *move)
 	.route_size = sizeof(struct peer), .net.probe = net_probe,                \
 	.net.close = net_close, .net.address = net_port_addr, .net.stats = net_stats, \
 	.route = {.choose = net_addr_choose, .text = net_addr_text,               \
-		.open = net_peer_open, .close = net_peer_close, .mtu = net_peer_mtu, \
-		.matches = net_peer_matches},                                     \
+		.open = net_peer_open, .close = net_peer_close, .where = net_where, \
+		.mtu = net_peer_mtu, .matches = net_peer_matches},                \
 	.datagrams = {.send = net_send, .poll = net_poll, .release = net_release}
 
-const struct ripc__backend sim_backend = {DATAGRAM_SLOTS, .net.open = net_open};
+const struct ripc__backend sim_backend = {
+	DATAGRAM_SLOTS,
+	.is_sealable = true,
+	.net.open = net_open,
+};
 
 const struct ripc__backend sim_native_backend = {
 	DATAGRAM_SLOTS,

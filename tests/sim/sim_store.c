@@ -39,7 +39,7 @@ struct known {
 	uint64_t id, address;
 	bool reading;
 	uint32_t len;
-	uint8_t question[WIRE_RECORD_MAX];
+	uint8_t question[WIRE_RESOLVE_MAX];
 };
 
 struct client {
@@ -483,7 +483,7 @@ static int store_ask(void *at, uint64_t id, const void *data, size_t len)
 	struct client *client = at;
 	struct known *known;
 
-	if (!id || len > WIRE_RECORD_MAX)
+	if (!id || len > WIRE_RESOLVE_MAX)
 		return 0;
 	known = known_of(client, id);
 	memcpy(known->question, data, len);

@@ -205,6 +205,7 @@ void sim_env_init(struct sim_node *node)
 		.random = random_bytes,
 		.backends = node->world->plan.native ? native : datagrams,
 		.sources = node->world->plan.store ? store : sources,
+		.crypto = ripc__crypto_load,
 		.host_identity = 0x51a0000 + (node->address >> 16),
 		.idle = idle,
 	};

@@ -151,6 +151,7 @@ struct sim_world {
 	bool cut[SIM_NODES][SIM_NODES];
 	bool faults;              /* packets are lost, altered, ... */
 	bool verbose;
+	const char *keys;         /* the directory of all contexts; NULL: they have none */
 	uint32_t n_held;          /* datagrams that core has not released */
 	uint32_t n_steps_now;     /* steps since the clock last moved */
 	struct sha256 trace;

@@ -295,6 +295,7 @@ static void stats(void *state, struct ripc__net_stats *stats)
 const struct ripc__backend ripc__udp_backend = {
 	.name = "udp",
 	.id = 1,
+	.is_sealable = true,
 	.port_size = sizeof(struct udp_port),
 	.route_size = sizeof(struct udp_peer),
 	.net = {

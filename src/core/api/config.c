@@ -135,6 +135,7 @@ int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	error = error ? error : string_take(ctx, 1, &own->peers, "RIPC_PEERS");
 	error = error ? error : string_take(ctx, 2, &own->interfaces, "RIPC_INTERFACES");
 	error = error ? error : string_take(ctx, 3, &own->options, "RIPC_OPTIONS");
+	error = error ? error : string_take(ctx, 4, &own->keys, "RIPC_KEYS");
 	return error ? error : options_split(ctx);
 }
 

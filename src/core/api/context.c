@@ -10,7 +10,9 @@
 #include "core/call/spare.h"
 #include "core/call/watch.h"
 #include "core/base/base.h"
+#include "core/base/proof.h"
 #include "core/engine/wait.h"
+#include "core/keys/sealed.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
@@ -44,6 +46,8 @@
 
 #define STRANGERS_PER_SECOND 5000u /* answers to packets of nobody that we know */
 #define STRANGERS_AT_ONCE    1000u
+#define WORDS_PER_SECOND     1u
+#define WORDS_AT_ONCE        3u
 #define RECHECKS_PER_SECOND  5u    /* the resolver is asked again for claims */
 
 /* ---- what backends ask of us ------------------------------------------------------------- */
@@ -186,6 +190,21 @@ static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 	return concerned;
 }
 
+static void owner_mark(void *arg, uint8_t *bytes, size_t len)
+{
+	ripc__sealed_mark(((struct ripc_context *)arg)->seal, bytes, len);
+}
+
+static bool owner_is_marked(void *arg, const uint8_t *bytes, size_t len)
+{
+	return ripc__sealed_mark_is_right(((struct ripc_context *)arg)->seal, bytes, len);
+}
+
+static void owner_stranger(void *arg, uint64_t id, const uint8_t host[16], bool asks)
+{
+	ripc__sealed_stranger(arg, id, host, asks);
+}
+
 static int resolver_open(struct ripc_context *ctx)
 {
 	const struct ripc__resolver_owner owner = {
@@ -199,6 +218,9 @@ static int resolver_open(struct ripc_context *ctx)
 		.published = owner_published,
 		.conflict = owner_conflict,
 		.moved = owner_moved,
+		.mark = ctx->seal ? owner_mark : NULL,
+		.is_marked = ctx->seal ? owner_is_marked : NULL,
+		.stranger = owner_stranger,
 	};
 
 	return ripc__resolver_open(&owner, &ctx->host, ctx->env.sources, &ctx->resolver);
@@ -256,6 +278,7 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->hosts, seed);
 	ripc__timers_init(&ctx->timers);
 	ripc__bucket_init(&ctx->strangers, STRANGERS_PER_SECOND, STRANGERS_AT_ONCE);
+	ripc__bucket_init(&ctx->words, WORDS_PER_SECOND, WORDS_AT_ONCE);
 	ripc__bucket_init(&ctx->rechecks, RECHECKS_PER_SECOND, RECHECKS_PER_SECOND);
 	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
 	ctx->has_ticks = ctx->env.now_us == ripc__real_now_us;
@@ -275,6 +298,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__readings_free(ctx);
 	if (ctx->process)
 		munmap((void *)ctx->process, 4096);
+	ripc__seal_close(ctx);
 	ripc__timers_free(&ctx->timers);
 	ripc__map_free(&ctx->services_by_incarnation);
 	ripc__map_free(&ctx->services_by_id);
@@ -285,7 +309,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->hosts);
 	ripc__slots_free(&ctx->slots);
 	ripc__slots_free(&ctx->call_slots);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		free(ctx->strings[i]);
 	free(ctx->options);
 	free(ctx);
@@ -314,6 +338,8 @@ static int context_start(struct ripc_context *ctx)
 	error = ripc__death_open(ctx);
 	error = error ? error : ripc__hints_open(ctx);
 	error = error ? error : process_open(ctx);
+	if (!error && ctx->cfg.keys)
+		error = ripc__seal_open(ctx);
 	if (error)
 		return error;
 	error = ripc__pool_open(ctx->cfg.pool_bytes, !(ctx->cfg.flags & RIPC_SINGLE_THREAD),
@@ -450,6 +476,11 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 		finding->usable = 0;
 		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
 		snprintf(remedy, 256, "name it in RIPC_BACKENDS, or unset that");
+	} else if (finding->usable && ctx->cfg.keys && !ops->is_sealable) {
+		finding->usable = 0;
+		snprintf(why, 256, "left out: what goes by it is not sealed, and there are keys: "
+			"%.160s", ctx->cfg.keys);
+		snprintf(remedy, 256, "unset RIPC_KEYS where all users of the network are trusted");
 	}
 	return error;
 }
@@ -526,6 +557,8 @@ int ripc_probe(const struct ripc_config *cfg,
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.identity = ctx->env.host_identity};
+	if (!error && ctx->cfg.keys && ripc__seal_open(ctx))
+		error = -EINVAL; /* the log says what is wrong with the keys */
 	error = error ? error : report_all(ctx, report, arg);
 	context_free(ctx);
 	return error;

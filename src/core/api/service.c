@@ -10,6 +10,7 @@
 #include "core/call/call.h"
 #include "core/engine/thread.h"
 #include "core/engine/wait.h"
+#include "core/keys/sealed.h"
 #include "core/message/lent.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -97,6 +98,8 @@ int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_servi
 	struct ripc_service *service;
 	int error = is_private ? draw(ctx, &id) : 0;
 
+	if (is_private && ctx->seal)
+		id = ripc__sealed_private(ctx->seal, id);
 	if (!error)
 		error = ripc__thread_start(ctx);
 	if (error)

@@ -50,8 +50,10 @@ static const struct sentence {
 	{EOVERFLOW, "too many references to one buffer"},
 	{EINTR, "ended early: by ripc_wake() or by a signal"},
 	{EINPROGRESS, "not finished yet"},
-	{EACCES, "access refused: the service is another user's, or a sandbox or firewall of this "
-		"host is in the way"},
+	{EACCES, "access refused: the service is another user's, or a key lacks a capability "
+		"(ripc key grant), or a sandbox or firewall of this host is in the way"},
+	{ENOKEY, "one of the two programs has keys, the other has none: give both keys of one "
+		"deployment (RIPC_KEYS)"},
 	{EPERM, "not permitted: a sandbox or firewall of this host is in the way"},
 	{ENETDOWN, "the network interface that leads to the partner is down"},
 	{ENETUNREACH, "this host has no route to the partner: see \"ip route\""},

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/proof.h"
+#include "core/keys/sealed.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
@@ -32,7 +34,7 @@
 #include "core/send/write.h"
 #include "core/wire/wire.h"
 #include "input.h"
-#include "util/bytes.h"
+#include "strangers.h"
 #include "util/crc32c.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -50,51 +52,6 @@ static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 }
 
 /* ---- strangers --------------------------------------------------------------------------- */
-
-static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
-{
-	answer->h.src = packet->h.dst;
-	answer->h.dst = packet->h.src;
-	answer->h.token = packet->h.flags & WIRE_F_HELLO ? packet->hello.token : 0;
-	answer->h.number = packet->h.token;
-}
-
-/* For how long the incarnation has certainly not been here, microseconds. */
-static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
-{
-	for (uint32_t i = 0; i < CLOSED_MAX; i++) {
-		if (ctx->closed[i].incarnation == incarnation)
-			return ctx->now_us - ctx->closed[i].closed_us;
-	}
-	return ctx->now_us - ctx->closed_floor_us;
-}
-
-static void answer_gone(struct ripc_context *ctx, struct device *device,
-		const struct wire_packet *packet, const struct ripc__event *event)
-{
-	struct wire_packet answer = {.h.type = WIRE_GONE};
-
-	if (wire_is_unanswered(packet->h.type))
-		return;
-	answer.value = gone_for_us(ctx, packet->h.dst);
-	swap_ends(packet, &answer);
-	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
-}
-
-/* The proof is for whoever asks: for its context, or, where no hello tells that, its service. */
-static void answer_retry(struct ripc_context *ctx, struct device *device,
-		const struct wire_packet *packet, const struct ripc__event *event)
-{
-	struct wire_packet answer = {.h.type = WIRE_RETRY};
-	uint64_t asker = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : packet->h.src;
-
-	if (wire_is_unanswered(packet->h.type))
-		return;
-	swap_ends(packet, &answer);
-	answer.value = ripc__proof(ctx, asker, event->from->host, 0);
-	ctx->stats.retries++;
-	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
-}
 
 static bool is_answer(const struct wire_packet *packet)
 {
@@ -213,6 +170,11 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 static void input_abort(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet)
 {
+	if (ctx->seal && packet->value == WIRE_REFUSED) {
+		if (partner && !partner->dead && !partner->token_out)
+			ripc__partner_refused(partner);
+		return;
+	}
 	if (partner && !partner->dead && !partner->token_out &&
 			!(packet->value >> WIRE_VERSION & 1))
 		ripc__partner_aborted(partner);
@@ -225,6 +187,8 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 {
 	struct partner *partner = meant(ctx, device, packet, event);
 
+	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from))
+		partner = NULL;
 	if (packet->h.type == WIRE_RETRY)
 		input_retry(ctx, partner, packet, partner && is_from_route(device, partner, event));
 	else if (packet->h.type == WIRE_GONE)
@@ -265,8 +229,14 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	struct ripc_service *service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
 	struct wire_packet hello = {0};
 	struct partner *partner = NULL;
-	enum claim claim = ripc__claim_find(service, device, packet, event->from, &partner);
+	enum claim claim;
 
+	if (ctx->seal && !ripc__sealed_lets_in(ctx->seal, event->from, packet->hello.context,
+			packet->hello.service, service->id)) {
+		ripc__answer_refused(ctx, device, packet, event);
+		return NULL;
+	}
+	claim = ripc__claim_find(service, device, packet, event->from, &partner);
 	if (claim == CLAIM_REFUSED) {
 		ctx->stats.drop_token++;
 		return NULL;
@@ -316,13 +286,13 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
 	if (!service || service->closing) {
 		ctx->stats.drop_token++;
-		answer_gone(ctx, device, packet, event);
+		ripc__answer_gone(ctx, device, packet, event);
 		return NULL;
 	}
 	if (!(packet->h.flags & WIRE_F_HELLO) || packet->h.token) {
 		ctx->stats.drop_token++;
 		if (!packet->h.token || ripc__guess_take(ctx, device, event->from))
-			answer_retry(ctx, device, packet, event);
+			ripc__answer_retry(ctx, device, packet, event);
 		return NULL;
 	}
 	if (packet->hello.to_service != service->id) {
@@ -331,7 +301,7 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	}
 	if (!has_proof(ctx, packet, event)) {
 		ctx->stats.drop_proof++;
-		answer_retry(ctx, device, packet, event);
+		ripc__answer_retry(ctx, device, packet, event);
 		return NULL;
 	}
 	return first_contact(ctx, device, packet, event);
@@ -453,26 +423,11 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 		dispatch(partner, device, packet, event);
 }
 
-static void abort_version(struct ripc_context *ctx, struct device *device,
-		const struct wire_packet *packet, const struct ripc__event *event)
-{
-	struct wire_packet answer = {.h = {.type = WIRE_ABORT, .src = packet->h.dst,
-		.dst = packet->h.src, .token = packet->h.token}, .value = 1u << WIRE_VERSION};
-
-	ctx->stats.drop_version++;
-	if (packet->h.type == WIRE_ABORT)
-		return;
-	/* Of a first packet, the token that it gives. */
-	if (event->len >= WIRE_HEADER + 8)
-		answer.h.number = get64((const uint8_t *)event->data + WIRE_HEADER);
-	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
-}
-
 static RIPC__RARE void not_understood(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event, int error)
 {
 	if (error == -EPROTONOSUPPORT)
-		abort_version(ctx, device, packet, event);
+		ripc__answer_version(ctx, device, packet, event);
 	else
 		ctx->stats.drop_malformed++;
 }
@@ -516,7 +471,7 @@ static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *d
 	if (is_of_another(partner, packet)) {
 		ctx->stats.drop_token++;
 		if (verified(ctx, packet))
-			answer_retry(ctx, device, packet, event);
+			ripc__answer_retry(ctx, device, packet, event);
 		return false;
 	}
 	/* They are for the path by which they came. */
@@ -546,6 +501,10 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		partner->heard = (uint32_t)(ctx->now_us >> 10);
 		ripc__partner_touch(partner);
 		ripc__short_plain(partner, &packet);
+		return;
+	}
+	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from)) {
+		ctx->stats.drop_token++; /* with somebody else's keys */
 		return;
 	}
 	if (!partner || is_answer(&packet))

@@ -22,6 +22,7 @@
 #include "core/send/short.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
+#include "keyed.h"
 #include "util/list.h"
 #include "wait.h"
 
@@ -108,6 +109,7 @@ const struct upcalls ripc__upcalls = {
 	.shorts_go = ripc__held_send,
 	.longs_go = ripc__outgoing_advance,
 	.route_ready = route_ready,
+	.handshake_ended = ripc__handshake_ended,
 	.partner_merged = ripc__sends_merge,
 	.partner_passed_by = passed_by,
 	.partner_lost = partner_lost,

@@ -34,7 +34,8 @@ void ripc__replay_note(struct session *session, uint64_t counter)
 
 static void slot_clear(struct ciphers *ciphers, struct cipher_slot *slot)
 {
-	ciphers->box->ops->aead_free(slot->aead);
+	if (slot->aead) /* without cryptography none has one */
+		ciphers->box->ops->aead_free(slot->aead);
 	*slot = (struct cipher_slot){0};
 }
 

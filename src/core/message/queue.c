@@ -96,6 +96,8 @@ extern inline void ripc__service_deliver(struct partner *partner, struct message
 		message->public.sender = RIPC_SENDER_RESOLVED;
 	else if (message->public.reply)
 		ripc__claim_asks(partner, message->public.reply);
+	if (partner->proven)
+		message->public.sender = RIPC_SENDER_PROVEN;
 	message->partner = partner;
 	message->share = large ? SHARE_LARGE : SHARE_SMALL;
 	message->held = large ? *large : ripc__share_hold(partner, SHARE_SMALL, small_bytes);

@@ -200,6 +200,12 @@ struct ripc__backend {
 	uint8_t id;       /* the number that stands for it in records (docs/protocol.md) */
 	size_t port_size; /* state of one context, bytes, */
 	size_t route_size; /* and of one partner: at most 256, which core may move in memory */
+	/*
+	 * A context with keys may use the backend: core seals each datagram (keys/sealed.h), and
+	 * unseals it where poll hands it up, so these bytes are core's to alter until release. The
+	 * backend has route.where.
+	 */
+	bool is_sealable;
 
 	/* The network as a whole. */
 	struct {

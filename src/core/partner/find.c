@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "claim.h"
+#include "core/keys/sealed.h"
 #include "core/peer/peer.h"
 #include "core/peer/route.h"
 #include "core/resolve/resolver.h"
@@ -17,12 +18,33 @@
 
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 
+/* The peer of who answered; with keys, only if both ends may do what this is for. */
+static int peer_find(const struct partner *partner, const struct ripc__answer *answer,
+		struct peer **peer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	int error = ripc__route_find(ctx, answer, peer);
+
+	if (error || !ctx->seal || (*peer)->opening)
+		return error;
+	/* One that is known, but whose last handshake has failed, begins another. */
+	error = ripc__sealed_open(ctx->seal, (*peer)->route);
+	(*peer)->opening = error == -EINPROGRESS;
+	if ((*peer)->opening)
+		return 0;
+	error = error ? error : ripc__sealed_lets_out(ctx->seal, (*peer)->route,
+		partner->service->id, partner->id);
+	if (error)
+		ripc__peer_put(ctx, *peer);
+	return error;
+}
+
 /* A resolving partner was found. */
 static int partner_found(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer;
-	int error = ripc__route_find(ctx, answer, &peer);
+	int error = peer_find(partner, answer, &peer);
 
 	if (error)
 		return error;
@@ -40,7 +62,7 @@ static int partner_found(struct partner *partner, const struct ripc__answer *ans
 static int dead_found(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct peer *peer;
-	int error = ripc__route_find(partner->service->ctx, answer, &peer);
+	int error = peer_find(partner, answer, &peer);
 
 	if (error)
 		return error;

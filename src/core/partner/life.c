@@ -46,6 +46,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	/* The partner may remember numbers from before we forgot it: none is used twice. */
 	partner->short_next = partner->long_next = service->numbers + 1;
 	partner->in_oldest = 1;
+	partner->proven = ctx->proves;
 	partner->unasked = UNASKED_BYTES;
 	list_init(&partner->outgoing);
 	list_init(&partner->incoming);

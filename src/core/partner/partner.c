@@ -103,6 +103,16 @@ void ripc__partner_aborted(struct partner *partner)
 	partner->service->ctx->up->sends_fail(partner, -EPROTONOSUPPORT);
 }
 
+void ripc__partner_refused(struct partner *partner)
+{
+	if (list_empty(&partner->outgoing) && !partner->held)
+		return;
+	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "keys: service %#llx refuses ours: our key "
+		"may not be %#llx, or not send to it (ripc key grant)",
+		(unsigned long long)partner->id, (unsigned long long)partner->service->id);
+	partner->service->ctx->up->sends_fail(partner, -EACCES);
+}
+
 size_t ripc__partners_bytes(struct ripc_context *ctx)
 {
 	size_t bytes = ripc__slots_bytes(&ctx->slots) +

@@ -88,6 +88,7 @@ struct partner {
 	bool crossed : 1;   /* a hello from elsewhere gave token_out: perhaps it is not its own */
 	bool rechecked : 1; /* everybody was asked about what it claims */
 	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
+	bool proven : 1;          /* with keys: an authority's signature lets it be that */
 	bool on_trial : 1;        /* it may be forgotten at any time (crowd.h) */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; some may wait for others */
 };
@@ -100,6 +101,8 @@ bool ripc__partner_may_repeat(struct partner *partner);
 void ripc__partner_revive(struct partner *partner);
 /* It speaks another version of the protocol: all sends to it end. */
 void ripc__partner_aborted(struct partner *partner);
+/* It says that our key may not write to it: all sends to it end. */
+void ripc__partner_refused(struct partner *partner);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);

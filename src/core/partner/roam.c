@@ -127,9 +127,11 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		if (!leads_there(ctx, peer, device, event))
 			continue;
 		peer->opening = false;
-		if (was_opening && event->status)
+		if (was_opening && event->status && !ctx->seal)
 			ripc__route_failed(ctx, peer, event->status);
 	}
+	if (ctx->seal && event->from)
+		ctx->up->handshake_ended(ctx, device, event);
 	if (event->from && event->status == 0)
 		routes_go_on(ctx, device, event);
 }

@@ -14,29 +14,6 @@
 #include "util/siphash.h"
 #include "util/slots.h"
 
-/* ---- proofs and tokens ------------------------------------------------------------------- */
-
-uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t age)
-{
-	struct {
-		uint64_t asker, period;
-		uint8_t host[16];
-	} bound = {htole64(asker), htole64(ctx->now_us / PROOF_PERIOD_US - age), {0}};
-	uint64_t proof;
-
-	memcpy(bound.host, host, 16);
-	proof = ripc__siphash(ctx->secret, &bound, sizeof(bound));
-	return proof ? proof : 1;
-}
-
-bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t proof)
-{
-	return proof == ripc__proof(ctx, asker, host, 0) ||
-		proof == ripc__proof(ctx, asker, host, 1);
-}
-
 int ripc__token_give(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a packet's partner is found: by the token that we gave it, by what it claims to be, by what
- * it gives back; and the proofs that somebody lives at an address. A token is the number of a slot
- * in its upper 16 bits and 48 random bits below, not all zero.
+ * it gives back. A token is the number of a slot in its upper 16 bits and 48 random bits below, not
+ * all zero.
  */
 #ifndef RIPC_TOKEN_H
 #define RIPC_TOKEN_H
@@ -15,14 +15,9 @@
 #include "core/wire/wire.h"
 #include "partner.h"
 
-#define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
 #define TOKEN_SLOT_SHIFT 48
 #define TOKEN_NONCE_MASK ((1ull << TOKEN_SLOT_SHIFT) - 1)
 
-uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t age);
-bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
-		uint64_t proof);
 /* Gives the partner its token_in, and takes it back: its packets do not count any more. */
 int ripc__token_give(struct partner *partner);
 void ripc__token_take_back(struct partner *partner);

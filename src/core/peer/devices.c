@@ -5,15 +5,22 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/keys/sealed.h"
 #include "core/objects.h"
 #include "devices.h"
 #include "share.h"
 
-static int device_open(struct ripc_context *ctx, const struct ripc__backend *ops)
+static int device_open(struct ripc_context *ctx, const struct ripc__backend *named)
 {
+	const struct ripc__backend *ops = ctx->seal ? ripc__sealed(ctx, named) : named;
 	struct device *device = &ctx->devices[ctx->n_devices];
 	int error = -ENOMEM;
 
+	if (!ops) {
+		ripc__log(ctx, RIPC_LOG_INFO, "backend %s is left out: it cannot be sealed, and "
+			"this context has keys", named->name);
+		return -ENODEV;
+	}
 	*device = (struct device){.ops = ops};
 	device->port = calloc(1, ops->port_size + 1);
 	if (!device->port)

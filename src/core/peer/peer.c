@@ -101,7 +101,7 @@ static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device
 /* What whoever wanted the route is told: a network says more than means anything to others. */
 static int unreachable(int error)
 {
-	return error == -ENOMEM || error == -ENETDOWN ? error : -EHOSTUNREACH;
+	return error == -ENOMEM || error == -ENETDOWN || error == -EACCES ? error : -EHOSTUNREACH;
 }
 
 /* One that was not met yet. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/record.h"
@@ -106,11 +107,26 @@ struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint
 			if (record->addrs[a].backend == device->ops->id &&
 					device->ops->route.choose(device->port,
 						record->addrs[a].blob, record->addrs[a].len,
-						answer->host, addr) == 0)
+						answer->host, addr) == 0) {
+				if (ctx->seal)
+					ripc__sealed_proof(ctx->seal, addr, answer->proof);
 				return device;
+			}
 		}
 	}
 	return NULL;
+}
+
+/* Has the one that answered keys, where we have none, or none, where we have? Said for people. */
+static bool is_foreign(struct ripc_context *ctx, const struct ripc__answer *answer)
+{
+	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
+		if ((answer->record.addrs[i].backend >= SEALED_ID) == (ctx->seal != NULL) ||
+				answer->record.addrs[i].backend == UINT8_MAX)
+			return false;
+	}
+	ripc__sealed_stranger(ctx, answer->record.id, answer->host, false);
+	return true;
 }
 
 int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
@@ -131,5 +147,7 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 		refusing |= ripc__device_bit(ctx, device);
 		why = why ? why : error;
 	}
+	if (!why && is_foreign(ctx, answer))
+		return -ENOKEY;
 	return why ? why : -EHOSTUNREACH;
 }

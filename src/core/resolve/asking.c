@@ -52,19 +52,31 @@ void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked)
 	asked->nonce = 0;
 }
 
+size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
+		uint8_t data[WIRE_RESOLVE_MAX])
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	size_t len = wire_resolve_encode(data, packet);
+
+	if (!owner->mark)
+		return len;
+	owner->mark(owner->arg, data, len);
+	return len + WIRE_MARK;
+}
+
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question)
 {
 	const struct source_slot *slot = &resolver->sources[source];
 	struct wire_resolve packet = *question;
-	uint8_t data[WIRE_RECORD_MAX];
+	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len;
 	int n;
 
 	/* Anybody on this host can have bound the name: what he reads is of no use elsewhere. */
 	if ((int)source == resolver->home)
 		packet.nonce ^= resolver->home_key;
-	len = wire_resolve_encode(data, &packet);
+	len = ripc__resolve_encode(resolver, &packet, data);
 	n = slot->ops->ask(slot->state, question->record.id, data, len);
 
 	if (n <= 0)
@@ -142,8 +154,8 @@ uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16])
 {
 	const struct wire_resolve question = question_of(resolver, asked);
-	uint8_t data[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(data, &question);
+	uint8_t data[WIRE_RESOLVE_MAX];
+	size_t len = ripc__resolve_encode(resolver, &question, data);
 
 	if (is_this_host(host) || !ripc__budget_spend(&resolver->provoked, host, resolver->now_us,
 			WIRE_RECORD_MAX))
@@ -163,8 +175,8 @@ uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
 		const struct ripc__addr *to, const struct wire_resolve *packet)
 {
 	const struct source_slot *slot = &resolver->sources[source];
-	uint8_t data[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(data, packet);
+	uint8_t data[WIRE_RESOLVE_MAX];
+	size_t len = ripc__resolve_encode(resolver, packet, data);
 
 	/* Who does not get it will ask again. */
 	slot->ops->reply(slot->state, to, data, len);
@@ -173,8 +185,8 @@ uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
 
 void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolve *packet)
 {
-	uint8_t data[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(data, packet);
+	uint8_t data[WIRE_RESOLVE_MAX];
+	size_t len = ripc__resolve_encode(resolver, packet, data);
 
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];

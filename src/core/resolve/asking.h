@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/wire/record.h"
+
 struct asked;
 struct heard;
 struct ripc__addr;
@@ -21,6 +23,9 @@ void ripc__timers_return(struct ripc__resolver *resolver);
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
 /* Sends a question to one source. Returns how many it reached. */
+/* The bytes of a datagram, with its mark where there are keys. Returns how many. */
+size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
+		uint8_t data[WIRE_RESOLVE_MAX]);
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question);
 /* Sends it to this host's source, or to all others. Returns how many it reached. */

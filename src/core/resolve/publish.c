@@ -144,8 +144,8 @@ static void set_timer(struct ripc__resolver *resolver, struct asked *asked, uint
 static void tell_displaced(struct ripc__resolver *resolver, const struct wire_resolve *notice)
 {
 	const struct source_slot *home = &resolver->sources[resolver->home];
-	uint8_t data[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(data, notice);
+	uint8_t data[WIRE_RESOLVE_MAX];
+	size_t len = ripc__resolve_encode(resolver, notice, data);
 
 	home->ops->ask(home->state, notice->record.id, data, len);
 }

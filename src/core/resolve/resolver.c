@@ -99,16 +99,60 @@ static void nobody_heard(struct ripc__resolver *resolver, const struct heard *he
 		ripc__drop(resolver);
 }
 
+/*
+ * One of the two has keys, the other has none: neither takes what the other one says. But an
+ * answer without a mark lets whoever asks say to people why it finds nobody.
+ */
+static void stranger_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct wire_resolve answer = {.type = WIRE_RECORD, .nonce = heard->packet->nonce};
+	uint64_t id = heard->packet->record.id;
+	uint8_t data[WIRE_RECORD_MAX];
+	size_t len;
+
+	ripc__drop(resolver);
+	if (heard->packet->type == WIRE_RECORD && asked_of(resolver, heard))
+		owner->stranger(owner->arg, id, heard->event->host, false);
+	if (heard->packet->type != WIRE_QUESTION ||
+			ripc__own_record(resolver, id, &answer.record) ||
+			!ripc__budget_spend(&resolver->answers, heard->event->host,
+				resolver->now_us, 1))
+		return;
+	owner->stranger(owner->arg, id, heard->event->host, true);
+	len = wire_resolve_encode(data, &answer);
+	resolver->sources[heard->source].ops->reply(resolver->sources[heard->source].state,
+		&heard->event->reply, data, len);
+}
+
+/* 0; 1: a stranger's: it has a mark and we have no keys, or has none and we have; -EBADMSG. */
+static int take_apart(const struct ripc__resolver *resolver,
+		const struct ripc__source_event *event, struct wire_resolve *packet)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	size_t len = event->len > WIRE_MARK ? event->len - WIRE_MARK : 0;
+
+	if (!owner->mark && wire_resolve_decode(event->data, event->len, packet) == 0)
+		return 0;
+	if (owner->mark && len && owner->is_marked(owner->arg, event->data, len))
+		return wire_resolve_decode(event->data, len, packet);
+	return owner->stranger && wire_resolve_decode(event->data, owner->mark ? event->len : len,
+		packet) == 0 ? 1 : -EBADMSG;
+}
+
 static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 		const struct ripc__source_event *event)
 {
 	struct wire_resolve packet;
 	const struct heard heard = {&packet, event, source, resolver->now_us};
+	int found = take_apart(resolver, event, &packet);
 
-	if (wire_resolve_decode(event->data, event->len, &packet)) {
+	if (found > 0)
+		stranger_heard(resolver, &heard);
+	else if (found < 0)
 		ripc__drop(resolver);
+	if (found)
 		return;
-	}
 	if (packet.type == WIRE_QUESTION) {
 		ripc__question_heard(resolver, &heard);
 		return;

@@ -60,6 +60,17 @@ struct ripc__resolver_owner {
 	 * True: somebody here is concerned, and will ask.
 	 */
 	bool (*moved)(void *arg, uint64_t id, uint64_t incarnation);
+	/*
+	 * With keys; else NULL: puts a mark of WIRE_MARK bytes behind a datagram; says whether the
+	 * one there is right. Without such a mark nothing counts.
+	 */
+	void (*mark)(void *arg, uint8_t *bytes, size_t len);
+	bool (*is_marked)(void *arg, const uint8_t *bytes, size_t len);
+	/*
+	 * Somebody at host asks, or answers, who has no keys, as we do, or has keys, as we do not.
+	 * For people: it may be a lie, and has no effect.
+	 */
+	void (*stranger)(void *arg, uint64_t id, const uint8_t host[16], bool asks);
 };
 
 /* sources: NULL-terminated table; those that cannot open are logged and left out. */

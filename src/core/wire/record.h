@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define WIRE_RECORD_MAX 1100
+#define WIRE_MARK       16 /* behind it, where its sender has keys (keys/sealed.h) */
+#define WIRE_RESOLVE_MAX (WIRE_RECORD_MAX + WIRE_MARK)
 
 
 enum wire_resolve_type {

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define WIRE_VERSION   2
+#define WIRE_REFUSED   (1ull << 63) /* value of an ABORT, sealed: your key may not do that */
 #define WIRE_HEADER    40
 #define WIRE_HELLO     48
 #define WIRE_ACK       24

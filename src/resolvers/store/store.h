@@ -115,7 +115,7 @@ struct store {
 	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: nobody wants the list */
 	void *found_arg;
 	uint64_t listing;        /* number of the list under way */
-	uint8_t buffer[WIRE_RECORD_MAX + 1];
+	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
 
 /* A request of the store. */

@@ -104,7 +104,7 @@ static void set_up(void)
 	kernel.type = IP_PKTINFO;
 }
 
-static uint8_t buffer[WIRE_RECORD_MAX + 1];
+static uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 
 static struct ripc__source_event received(void)
 {
@@ -209,10 +209,10 @@ END_TEST
 
 START_TEST(receive__too_long_is_passed_over)
 {
-	kernel.len = WIRE_RECORD_MAX;
+	kernel.len = WIRE_RESOLVE_MAX;
 	received();
 	set_up();
-	kernel.len = WIRE_RECORD_MAX + 1;
+	kernel.len = WIRE_RESOLVE_MAX + 1;
 	nothing_received();
 }
 END_TEST

@@ -305,14 +305,14 @@ START_TEST(local__too_long_is_dropped)
 
 	side_open(&holder, &ripc__local_source);
 	ck_assert_int_eq(holder.ops->publish(holder.state, test_id(0), 1, RIPC_NAME_FIRST), 0);
-	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), WIRE_RECORD_MAX + 1, -1),
-		WIRE_RECORD_MAX + 1);
+	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), WIRE_RESOLVE_MAX + 1, -1),
+		WIRE_RESOLVE_MAX + 1);
 	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), 4096, -1), 4096);
 	ck_assert_int_eq(side_poll(&holder), 0);
-	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), WIRE_RECORD_MAX, -1),
-		WIRE_RECORD_MAX);
+	ck_assert_int_eq(local_send_raw(getuid(), test_id(0), WIRE_RESOLVE_MAX, -1),
+		WIRE_RESOLVE_MAX);
 	ck_assert_int_eq(side_poll(&holder), 1);
-	ck_assert_uint_eq(holder.event.len, WIRE_RECORD_MAX);
+	ck_assert_uint_eq(holder.event.len, WIRE_RESOLVE_MAX);
 	ck_assert_int_eq(side_reply(&holder, "who are you?"), -EINVAL); /* it has no name */
 	side_close(&holder);
 }

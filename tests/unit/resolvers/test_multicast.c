@@ -40,7 +40,7 @@ static void ask_about(struct side *asker, uint64_t id)
 {
 	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 1, .asker = 2,
 		.record.id = id};
-	uint8_t data[WIRE_RECORD_MAX];
+	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = wire_resolve_encode(data, &question);
 
 	ck_assert_int_ge(asker->ops->ask(asker->state, id, data, len), 1);
@@ -90,7 +90,7 @@ END_TEST
 static uint32_t heard_of(struct side *side, struct side *teller)
 {
 	struct wire_resolve notice = {.type = WIRE_WITHDRAWN, .asker = 2, .record.incarnation = 3};
-	uint8_t data[WIRE_RECORD_MAX];
+	uint8_t data[WIRE_RESOLVE_MAX];
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < STRANGE; i++) {
@@ -167,7 +167,7 @@ START_TEST(multicast__junk_is_passed_over)
 	struct side side;
 
 	side_open(&side, &ripc__multicast_source);
-	udp_send(fd, "127.0.0.1", test_port(0), WIRE_RECORD_MAX + 1);
+	udp_send(fd, "127.0.0.1", test_port(0), WIRE_RESOLVE_MAX + 1);
 	udp_send(fd, "127.0.0.1", test_port(0), 60000);
 	udp_send(fd, "127.0.0.1", test_port(0), 3);
 	side_expect(&side, "uuu");

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What follows for partners when a handshake with their context has ended. */
+#ifndef RIPC_KEYED_H
+#define RIPC_KEYED_H
+
+struct device;
+struct ripc__event;
+struct ripc_context;
+
+/* event: RIPC_EV_PEER of a sealed network. */
+void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
+
+#endif

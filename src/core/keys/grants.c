@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See grants.h. Where there is no authority, whoever has the deployment's secret may everything. */
+#include "grants.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/objects.h"
+#include "handshake.h"
+
+static uint64_t now_s(const struct seal *seal)
+{
+	return seal->ctx->env.wall_ns(seal->ctx->env.arg) / 1000000000;
+}
+
+/* Why those that were shown do not count. */
+struct faults {
+	uint32_t expired, of_another, unsigned_;
+};
+
+static void take_one(struct seal *seal, const struct member *member, const uint8_t *bytes,
+		struct rights *rights, struct faults *faults)
+{
+	struct capability capability;
+
+	if (ripc__capability_decode(bytes, &capability))
+		faults->unsigned_++;
+	else if (!ripc__is_equal(capability.holder, member->key, 32))
+		faults->of_another++;
+	else if (capability.until_s <= now_s(seal))
+		faults->expired++;
+	else if (ripc__capability_verify(&seal->box, seal->dir.authority, bytes))
+		faults->unsigned_++;
+	else
+		ripc__rights_add(rights, &capability);
+}
+
+static void say_refused(struct seal *seal, const struct faults *faults, uint32_t n,
+		const struct ripc__addr *from)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "is refused: none of its %u capabilities counts (%u expired, "
+		"%u of another key, %u not signed by our authority): \"ripc key grant\" makes new "
+		"ones",
+		n, faults->expired, faults->of_another, faults->unsigned_);
+	ripc__seal_say(seal, from, text);
+}
+
+int ripc__grants_take(struct seal *seal, struct member *member, const uint8_t *capabilities,
+		uint32_t n, const struct ripc__addr *from)
+{
+	struct rights rights = {0};
+	struct faults faults = {0};
+
+	if (!seal->dir.has_authority) {
+		member->is_admitted = true;
+		return 0;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		take_one(seal, member, capabilities + i * CAPABILITY_LEN, &rights, &faults);
+	if (!rights.n) {
+		say_refused(seal, &faults, n, from);
+		return -EACCES;
+	}
+	if (!member->rights)
+		member->rights = malloc(sizeof(rights));
+	if (!member->rights)
+		return -ENOMEM;
+	*member->rights = rights;
+	member->is_admitted = true;
+	return 0;
+}
+
+void ripc__grants_lose(struct seal *seal, struct member *member)
+{
+	member->is_admitted = member->is_elsewhere = false;
+	member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
+	free(member->rights);
+	member->rights = NULL;
+	ripc__session_end(seal, &member->current);
+	ripc__session_end(seal, &member->previous);
+	ripc__session_end(seal, &member->next);
+	ripc__member_tell(seal, member, -EACCES);
+}
+
+static bool may(const struct seal *seal, const struct rights *rights, enum capability_what what,
+		uint64_t id)
+{
+	return rights && ripc__rights_has(rights, what, id, now_s(seal));
+}
+
+/* Is that an ID that the holder of this key may have? */
+static bool may_be(const struct seal *seal, const struct rights *rights, uint64_t bits, uint64_t id)
+{
+	return ripc__is_private_of(id, bits) || may(seal, rights, CAPABILITY_BE, id);
+}
+
+bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
+		uint64_t to)
+{
+	if (!seal->dir.has_authority)
+		return member->is_admitted;
+	return member->is_admitted && may_be(seal, member->rights, member->private_bits, from) &&
+		(ripc__is_private_of(to, seal->private_bits) ||
+			may(seal, member->rights, CAPABILITY_SEND, to));
+}
+
+const char *ripc__grants_lack(const struct seal *seal, const struct member *member, uint64_t from,
+		uint64_t to)
+{
+	if (!member->is_admitted)
+		return "has shown no capability";
+	if (!seal->dir.has_authority)
+		return NULL;
+	if (!may_be(seal, member->rights, member->private_bits, to))
+		return "may not be that service: its key lacks the capability (ripc key grant "
+			"--be)";
+	if (!may_be(seal, &seal->rights, seal->private_bits, from))
+		return "is not written to, as our key may not be the sending service: it lacks the "
+			"capability (ripc key grant --be)";
+	if (!ripc__is_private_of(to, member->private_bits) &&
+			!may(seal, &seal->rights, CAPABILITY_SEND, to))
+		return "is not written to, as our key lacks the capability to (ripc key grant "
+			"--send)";
+	return NULL;
+}

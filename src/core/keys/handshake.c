@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See handshake.h.
+ *
+ * Design notes. What is not of this deployment costs one HMAC: its key is known to members only. No
+ * Diffie-Hellman is computed before the address proof is valid and the sender's host has not used
+ * up its budget. A handshake changes nothing of the sessions that there are before it has
+ * ended well, and each repetition is a handshake of its own: the stamp, which only grows, keeps
+ * an old one that comes late from taking the place of a newer one.
+ */
+#include "handshake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/base/proof.h"
+#include "core/objects.h"
+#include "datagram.h"
+#include "grants.h"
+
+#define AGAIN_US    100000u  /* after silence, then twice as long each time, */
+#define SLOWEST_US  1000000u /* up to this */
+#define PROOF_US    20000u   /* a new proof makes us repeat it at most once in this time */
+#define HINTED_US   300000u  /* silence after a hint that nobody listens */
+#define RECENT      65536u   /* datagrams that a quote may be behind */
+
+static void mac_of(struct seal *seal, const uint8_t *bytes, size_t len, uint8_t mac[32])
+{
+	const struct iovec in = {(void *)bytes, len};
+
+	if (seal->box.ops->mac(seal->box.lib, seal->handshake_key, &in, 1, mac))
+		memset(mac, 0, 32);
+}
+
+/* The MAC goes behind len bytes. */
+static uint32_t finish(struct seal *seal, uint8_t *bytes, uint32_t len)
+{
+	uint8_t mac[32];
+
+	mac_of(seal, bytes, len, mac);
+	memcpy(bytes + len, mac, SEALED_MAC);
+	return len + SEALED_MAC;
+}
+
+static bool is_ours(struct seal *seal, const uint8_t *bytes, uint32_t len)
+{
+	uint8_t mac[32];
+
+	mac_of(seal, bytes, len - SEALED_MAC, mac);
+	return ripc__is_equal(mac, bytes + len - SEALED_MAC, SEALED_MAC);
+}
+
+static int ephemeral_draw(struct seal *seal, uint8_t ephemeral[32])
+{
+	return seal->ctx->env.random(seal->ctx->env.arg, ephemeral, 32);
+}
+
+static struct iovec prologue_of(uint8_t prologue[16 + INIT_HEADER], const uint8_t *header)
+{
+	memcpy(prologue, "ripc handshake 1", 16);
+	memcpy(prologue + 16, header, INIT_HEADER);
+	return (struct iovec){prologue, 16 + INIT_HEADER};
+}
+
+/* ---- the initiator ----------------------------------------------------------------------- */
+
+static uint64_t stamp_take(struct seal *seal)
+{
+	uint64_t now_us = seal->ctx->now_us;
+
+	seal->last_stamp = now_us > seal->last_stamp ? now_us : seal->last_stamp + 1;
+	return seal->last_stamp;
+}
+
+static int init_write(struct seal *seal, struct handshake *handshake, uint8_t bytes[INIT_MAX],
+		uint32_t *len)
+{
+	const struct init_payload says = {.stamp = stamp_take(seal),
+		.has_fast_aes = seal->box.ops->has_fast_aes(),
+		.n_capabilities = seal->dir.n_capabilities};
+	uint8_t payload[INIT_PAYLOAD + sizeof(seal->dir.capabilities)];
+	uint8_t prologue[16 + INIT_HEADER], ephemeral[32];
+	struct member *member = handshake->member;
+	struct iovec said, in = {payload, INIT_PAYLOAD +
+		seal->dir.n_capabilities * CAPABILITY_LEN};
+	int error;
+
+	ripc__init_payload_encode(&says, payload);
+	memcpy(payload + INIT_PAYLOAD, seal->dir.capabilities, in.iov_len - INIT_PAYLOAD);
+	ripc__datagram_begin(bytes, SEALED_INIT, handshake->index);
+	put64(bytes + 8, seal->ctx->incarnation);
+	put64(bytes + 16, member->context);
+	put64(bytes + 24, member->proof);
+	said = prologue_of(prologue, bytes);
+	error = ephemeral_draw(seal, ephemeral);
+	error = error ? error : ripc__noise_begin(&handshake->noise, &seal->box, &said,
+		member->key);
+	error = error ? error : ripc__noise_write_first(&handshake->noise, &seal->dir.own,
+		ephemeral, &in, bytes + INIT_HEADER);
+	explicit_bzero(ephemeral, sizeof(ephemeral));
+	if (!error)
+		*len = finish(seal, bytes, INIT_LEN(says.n_capabilities) - SEALED_MAC);
+	return error;
+}
+
+/* Each time a new one: with another index, another ephemeral key. */
+static int init_send(struct seal *seal, struct handshake *handshake)
+{
+	uint8_t bytes[INIT_MAX];
+	uint32_t len;
+	int error;
+
+	if (handshake->index)
+		ripc__map_remove(&seal->handshakes, handshake->index);
+	handshake->index = ripc__index_draw(seal);
+	error = ripc__map_put(&seal->handshakes, handshake->index, handshake);
+	if (error) {
+		handshake->index = 0;
+		return error;
+	}
+	error = init_write(seal, handshake, bytes, &len);
+	if (!error)
+		ripc__sealed_throw(seal, &handshake->at, bytes, len);
+	ripc__timer_set(&seal->ctx->timers, &handshake->timer,
+		seal->ctx->now_us + handshake->wait_us);
+	return error;
+}
+
+void ripc__handshake_end(struct seal *seal, struct member *member)
+{
+	struct handshake *handshake = member->handshake;
+
+	if (!handshake)
+		return;
+	ripc__timer_dismiss(seal->ctx, &handshake->timer);
+	if (handshake->index)
+		ripc__map_remove(&seal->handshakes, handshake->index);
+	ripc__noise_wipe(&handshake->noise);
+	free(handshake);
+	member->handshake = NULL;
+}
+
+/*
+ * What was agreed before stays: only if there is nothing to seal with core must know. Where another
+ * context answers, the address is not tried again at once.
+ */
+static void fail(struct seal *seal, struct member *member, int status)
+{
+	ripc__handshake_end(seal, member);
+	if (ripc__member_is_ready(seal, member))
+		return;
+	if (status == -ECONNRESET) {
+		member->is_elsewhere = true;
+		member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
+	}
+	ripc__member_tell(seal, member, status);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	struct handshake *handshake = list_entry(timer, struct handshake, timer);
+	struct ripc_context *ctx = owner;
+	struct seal *seal = ctx->seal;
+	bool is_hinted = handshake->hinted_us && ctx->now_us - handshake->hinted_us >= HINTED_US;
+
+	if (is_hinted || ctx->now_us - handshake->began_us >=
+			1000ull * ctx->cfg.peer_timeout_ms) {
+		fail(seal, handshake->member, -EHOSTUNREACH);
+		return;
+	}
+	if (handshake->wait_us < SLOWEST_US)
+		handshake->wait_us *= 2;
+	if (init_send(seal, handshake))
+		fail(seal, handshake->member, -ENOMEM);
+}
+
+int ripc__handshake_begin(struct seal *seal, struct member *member, const struct ripc__addr *at)
+{
+	uint64_t now_us = seal->ctx->now_us;
+	struct handshake *handshake = member->handshake;
+
+	if (member->refused_us && now_us - member->refused_us < REFUSED_US)
+		return member->is_elsewhere ? -EHOSTUNREACH : -EACCES;
+	if (handshake) {
+		handshake->at = *at;
+		return 0;
+	}
+	handshake = calloc(1, sizeof(*handshake));
+	if (!handshake)
+		return -ENOMEM;
+	if (ripc__timer_admit(seal->ctx)) {
+		free(handshake);
+		return -ENOMEM;
+	}
+	*handshake = (struct handshake){.timer.fire = fire, .member = member, .at = *at,
+		.began_us = now_us, .wait_us = AGAIN_US};
+	member->handshake = handshake;
+	if (init_send(seal, handshake) == 0)
+		return 0;
+	ripc__handshake_end(seal, member);
+	return -ENOMEM;
+}
+
+static void proof_input(struct seal *seal, const uint8_t *bytes)
+{
+	struct handshake *handshake = ripc__map_get(&seal->handshakes, get32(bytes + 4));
+	uint64_t now_us = seal->ctx->now_us;
+
+	if (!handshake || get64(bytes + 8) != seal->ctx->incarnation ||
+			(handshake->proof_us && now_us - handshake->proof_us < PROOF_US))
+		return;
+	handshake->proof_us = now_us;
+	handshake->member->proof = get64(bytes + 16);
+	if (init_send(seal, handshake))
+		fail(seal, handshake->member, -ENOMEM);
+}
+
+/* Both ends have keys. */
+static int initiator_done(struct seal *seal, struct handshake *handshake, struct noise *noise,
+		const struct reply_payload *says)
+{
+	struct member *member = handshake->member;
+	struct session *session;
+	struct noise_keys keys;
+	int error = ripc__noise_split(noise, &keys);
+
+	if (error)
+		return error;
+	ripc__map_remove(&seal->handshakes, handshake->index);
+	session = ripc__session_make(seal, member, handshake->index, &keys, true);
+	handshake->index = 0;
+	explicit_bzero(&keys, sizeof(keys));
+	if (!session)
+		return -ENOMEM;
+	session->cipher = says->cipher;
+	session->their_index = says->index;
+	ripc__session_end(seal, &member->previous);
+	member->previous = member->current;
+	member->current = session;
+	return 0;
+}
+
+/* What the responder says of itself. 0: it is whom we mean, and may be that. */
+static int reply_judge(struct seal *seal, struct member *member, const uint8_t *payload,
+		const struct reply_payload *says, const struct ripc__addr *from)
+{
+	if (says->context != member->context)
+		return -ECONNRESET; /* another one lives there now */
+	if (says->is_refused) {
+		ripc__seal_say(seal, from, "refuses us: none of our capabilities counts there: see "
+			"\"ripc key show\", and ask who grants them (ripc key grant)");
+		return -EACCES;
+	}
+	if (says->cipher == RIPC_AES_128_GCM && !seal->box.ops->has_fast_aes())
+		return -EBADMSG;
+	return ripc__grants_take(seal, member, payload + REPLY_PAYLOAD, says->n_capabilities,
+		from);
+}
+
+static void reply_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+		const struct ripc__addr *from)
+{
+	struct handshake *handshake = ripc__map_get(&seal->handshakes, get32(bytes + 4));
+	const struct iovec in = {bytes + REPLY_HEADER, len - REPLY_HEADER - SEALED_MAC};
+	uint8_t payload[REPLY_PAYLOAD + CAPABILITIES_MAX * CAPABILITY_LEN];
+	struct iovec out = {payload, 0};
+	struct reply_payload says;
+	struct member *member;
+	struct noise noise;
+	int error;
+
+	if (!handshake)
+		return;
+	member = handshake->member;
+	noise = handshake->noise; /* a forged reply changes nothing */
+	if (ripc__noise_read_second(&noise, &seal->dir.own, seal->psk, &in, &out) ||
+			ripc__reply_payload_decode(payload, out.iov_len, &says) ||
+			says.index != get32(bytes + 8)) {
+		ripc__noise_wipe(&noise);
+		seal->ctx->stats.drop_token++;
+		return;
+	}
+	error = reply_judge(seal, member, payload, &says, from);
+	error = error ? error : initiator_done(seal, handshake, &noise, &says);
+	ripc__noise_wipe(&noise);
+	if (error == -EACCES)
+		ripc__grants_lose(seal, member);
+	if (error) {
+		fail(seal, member, error);
+		return;
+	}
+	ripc__handshake_end(seal, member);
+	member->refused_us = 0;
+	ripc__sealed_confirm(seal, member, from);
+	ripc__member_tell(seal, member, 0);
+}
+
+/* ---- the responder ----------------------------------------------------------------------- */
+
+static void proof_send(struct seal *seal, const uint8_t *init, const struct ripc__addr *to)
+{
+	uint64_t context = get64(init + 8);
+	uint8_t bytes[PROOF_LEN];
+
+	ripc__datagram_begin(bytes, SEALED_PROOF, get32(init + 4));
+	put64(bytes + 8, context);
+	put64(bytes + 16, ripc__proof(seal->ctx, context, to->host, 0));
+	seal->ctx->stats.retries++;
+	ripc__sealed_throw(seal, to, bytes, finish(seal, bytes, PROOF_LEN - SEALED_MAC));
+}
+
+static int reply_send(struct seal *seal, struct noise *noise, const struct reply_payload *says,
+		uint32_t index, const struct ripc__addr *to)
+{
+	uint8_t payload[REPLY_PAYLOAD + sizeof(seal->dir.capabilities)];
+	uint8_t bytes[REPLY_LEN(CAPABILITIES_MAX)], ephemeral[32];
+	const struct iovec in = {payload, REPLY_PAYLOAD + says->n_capabilities * CAPABILITY_LEN};
+	int error = ephemeral_draw(seal, ephemeral);
+
+	ripc__reply_payload_encode(says, payload);
+	memcpy(payload + REPLY_PAYLOAD, seal->dir.capabilities, in.iov_len - REPLY_PAYLOAD);
+	memset(bytes, 0, REPLY_HEADER);
+	ripc__datagram_begin(bytes, SEALED_REPLY, index);
+	put32(bytes + 8, says->index);
+	error = error ? error : ripc__noise_write_second(noise, ephemeral, seal->psk, &in,
+		bytes + REPLY_HEADER);
+	explicit_bzero(ephemeral, sizeof(ephemeral));
+	if (!error)
+		ripc__sealed_throw(seal, to, bytes, finish(seal, bytes,
+			REPLY_LEN(says->n_capabilities) - SEALED_MAC));
+	return error;
+}
+
+/* A new session, which counts from the first datagram on that comes with it. */
+static void responder_done(struct seal *seal, struct member *member, struct noise *noise,
+		const struct reply_payload *says, uint32_t their_index)
+{
+	struct noise_keys keys;
+	struct session *session;
+
+	if (ripc__noise_split(noise, &keys))
+		return;
+	ripc__session_end(seal, &member->next);
+	session = ripc__session_make(seal, member, says->index, &keys, false);
+	explicit_bzero(&keys, sizeof(keys));
+	if (!session)
+		return;
+	session->cipher = says->cipher;
+	session->their_index = their_index;
+	member->next = session;
+	member->refused_us = 0;
+}
+
+/* Message 1 has been read: who is it, and may it come in? */
+static void init_answer(struct seal *seal, struct noise *noise, const struct iovec *payload,
+		const uint8_t *bytes, const struct ripc__addr *from)
+{
+	struct reply_payload says = {.cipher = RIPC_CHACHA20_POLY1305,
+		.context = seal->ctx->incarnation, .n_capabilities = seal->dir.n_capabilities};
+	struct init_payload said;
+	struct member *member;
+
+	if (ripc__init_payload_decode(payload->iov_base, payload->iov_len, &said))
+		return;
+	member = ripc__member_get(seal, noise->remote_s, get64(bytes + 8));
+	if (!member || said.stamp <= member->stamp) {
+		seal->ctx->stats.drop_duplicate++;
+		return;
+	}
+	member->stamp = said.stamp;
+	says.is_refused = ripc__grants_take(seal, member, (uint8_t *)payload->iov_base +
+		INIT_PAYLOAD, said.n_capabilities, from) != 0;
+	says.n_capabilities = says.is_refused ? 0 : says.n_capabilities;
+	if (said.has_fast_aes && seal->box.ops->has_fast_aes())
+		says.cipher = RIPC_AES_128_GCM;
+	says.index = ripc__index_draw(seal);
+	if (reply_send(seal, noise, &says, get32(bytes + 4), from))
+		return;
+	if (says.is_refused)
+		ripc__grants_lose(seal, member);
+	else
+		responder_done(seal, member, noise, &says, get32(bytes + 4));
+}
+
+static void init_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+		const struct ripc__addr *from)
+{
+	const struct iovec in = {bytes + INIT_HEADER, len - INIT_HEADER - SEALED_MAC};
+	uint8_t said[INIT_PAYLOAD + CAPABILITIES_MAX * CAPABILITY_LEN], prologue[16 + INIT_HEADER];
+	struct ripc_context *ctx = seal->ctx;
+	struct iovec payload = {said, 0}, begins;
+	struct noise noise;
+
+	if (!ripc__proof_valid(ctx, get64(bytes + 8), from->host, get64(bytes + 24))) {
+		ctx->stats.drop_proof++;
+		proof_send(seal, bytes, from);
+		return;
+	}
+	if (!ripc__budget_spend(&seal->inits, from->host, ctx->now_us, 1)) {
+		ctx->stats.drop_partner_limit++;
+		return;
+	}
+	begins = prologue_of(prologue, bytes);
+	if (ripc__noise_begin(&noise, &seal->box, &begins, seal->dir.own.public) == 0 &&
+			ripc__noise_read_first(&noise, &seal->dir.own, &in, &payload) == 0) {
+		ctx->stats.hellos++;
+		init_answer(seal, &noise, &payload, bytes, from);
+	} else {
+		ctx->stats.drop_token++;
+	}
+	ripc__noise_wipe(&noise);
+}
+
+/* ---- hints ------------------------------------------------------------------------------- */
+
+void ripc__unknown_answer(struct seal *seal, const uint8_t *bytes, uint32_t len,
+		const struct ripc__addr *from)
+{
+	uint8_t answer[UNKNOWN_LEN];
+
+	if (len < UNKNOWN_LEN || !ripc__bucket_take(&seal->ctx->strangers, seal->ctx->now_us))
+		return;
+	ripc__datagram_begin(answer, SEALED_UNKNOWN, get32(bytes + 4));
+	memcpy(answer + 8, bytes + 8, 8);
+	ripc__sealed_throw(seal, from, answer, finish(seal, answer, UNKNOWN_LEN - SEALED_MAC));
+}
+
+/* Whose session has their index, and has just used this counter? */
+static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t counter)
+{
+	if (!ripc__bucket_take(&seal->unknowns, seal->ctx->now_us))
+		return NULL;
+	list_for_each(node, &seal->used) {
+		struct member *member = list_entry(node, struct member, node);
+		const struct session *session = member->current;
+
+		if (session && session->their_index == their_index && counter < session->sent &&
+				session->sent - counter <= RECENT)
+			return member;
+	}
+	return NULL;
+}
+
+/* It ends nothing: a handshake shows whether the member has lost its end, or somebody lies. */
+static void unknown_input(struct seal *seal, const uint8_t *bytes, const struct ripc__addr *from)
+{
+	struct member *member = sent_by(seal, get32(bytes + 4), get64(bytes + 8));
+
+	if (member && !member->handshake)
+		(void)ripc__handshake_begin(seal, member, from);
+}
+
+struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len)
+{
+	struct handshake *handshake;
+
+	if (len < SEALED_HEADER || quote[0] != SEALED_MAGIC)
+		return NULL;
+	if (quote[1] == SEALED_DATA)
+		return sent_by(seal, get32(quote + 4), get64(quote + 8));
+	handshake = quote[1] == SEALED_INIT ?
+		ripc__map_get(&seal->handshakes, get32(quote + 4)) : NULL;
+	if (handshake && get64(quote + 8) == seal->ctx->incarnation && !handshake->hinted_us)
+		handshake->hinted_us = seal->ctx->now_us;
+	return NULL;
+}
+
+/* ---- what comes in ----------------------------------------------------------------------- */
+
+/* Is the length one that this kind can have? */
+static bool has_length(const uint8_t *bytes, uint32_t len)
+{
+	switch (bytes[1]) {
+	case SEALED_INIT:
+		return len >= INIT_LEN(0) && len <= INIT_MAX;
+	case SEALED_REPLY:
+		return len >= REPLY_LEN(0) && len <= REPLY_LEN(CAPABILITIES_MAX);
+	case SEALED_PROOF:
+		return len == PROOF_LEN;
+	case SEALED_UNKNOWN:
+		return len == UNKNOWN_LEN;
+	default:
+		return false;
+	}
+}
+
+void ripc__handshake_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+		const struct ripc__addr *from)
+{
+	if (!has_length(bytes, len) || get16(bytes + 2)) {
+		seal->ctx->stats.drop_malformed++;
+		return;
+	}
+	if (!is_ours(seal, bytes, len)) {
+		seal->ctx->stats.drop_token++;
+		ripc__seal_say(seal, from, "has keys of another deployment, or what it sends is "
+			"altered or forged: dropped; the file \"secret\" must be the same");
+		return;
+	}
+	if (bytes[1] == SEALED_INIT)
+		init_input(seal, bytes, len, from);
+	else if (bytes[1] == SEALED_REPLY)
+		reply_input(seal, bytes, len, from);
+	else if (bytes[1] == SEALED_PROOF)
+		proof_input(seal, bytes);
+	else
+		unknown_input(seal, bytes, from);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a context with keys has (member.h), and what the rest of the core asks of it (sealed.h). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/objects.h"
+#include "grants.h"
+#include "handshake.h"
+#include "member.h"
+#include "ripc/ripc.h"
+#include "sealed.h"
+#include "util/hex.h"
+
+#define INITS_PER_SECOND    1000u /* handshakes that others make us compute */
+#define INITS_SHARE         4u    /* one host gets this part */
+#define UNKNOWNS_PER_SECOND 100u
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
+static int derive(struct seal *seal, const char *label, uint8_t key[32])
+{
+	const struct iovec in = {(void *)label, strlen(label)};
+
+	return seal->box.ops->mac(seal->box.lib, seal->dir.secret, &in, 1, key);
+}
+
+/* Our own rights, as others will see them, so that we can say in words what is missing. */
+static int own_rights(struct seal *seal)
+{
+	struct capability capability;
+
+	seal->rights.all = !seal->dir.has_authority;
+	for (uint32_t i = 0; i < seal->dir.n_capabilities; i++) {
+		const uint8_t *bytes = seal->dir.capabilities[i];
+
+		if (ripc__capability_decode(bytes, &capability) == 0 &&
+				ripc__is_equal(capability.holder, seal->dir.own.public, 32))
+			ripc__rights_add(&seal->rights, &capability);
+	}
+	return 0;
+}
+
+static int keys_make(struct seal *seal)
+{
+	int error = derive(seal, "ripc psk 1", seal->psk);
+
+	error = error ? error : derive(seal, "ripc handshakes 1", seal->handshake_key);
+	error = error ? error : derive(seal, "ripc records 1", seal->record_key);
+	error = error ? error : ripc__private_bits(&seal->box, seal->dir.own.public,
+		&seal->private_bits);
+	return error ? error : own_rights(seal);
+}
+
+static int dir_open(struct seal *seal)
+{
+	struct ripc_context *ctx = seal->ctx;
+	char why[KEY_WHY];
+	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &seal->dir, why);
+
+	if (error)
+		ripc__log(ctx, RIPC_LOG_ERROR, "keys: %s", why);
+	return error ? error : keys_make(seal);
+}
+
+static int crypto_open(struct seal *seal)
+{
+	struct ripc_context *ctx = seal->ctx;
+	char why[256] = "there is none", remedy[256] = "";
+	const struct ripc__crypto *ops = ctx->env.crypto ? ctx->env.crypto(why, remedy) : NULL;
+
+	if (ops)
+		return ripc__box_open(&seal->box, ops);
+	ripc__log(ctx, RIPC_LOG_ERROR, "keys: no cryptography: %s: %s", why, remedy);
+	return -ENODEV;
+}
+
+static void seal_free(struct seal *seal)
+{
+	ripc__ciphers_free(&seal->ciphers);
+	ripc__box_close(&seal->box);
+	explicit_bzero(seal, sizeof(*seal));
+	free(seal);
+}
+
+int ripc__seal_open(struct ripc_context *ctx)
+{
+	uint64_t key[2] = {ripc__nonce(ctx), ripc__nonce(ctx)};
+	struct seal *seal = calloc(1, sizeof(*seal));
+	int error;
+
+	if (!seal)
+		return -ENOMEM;
+	seal->ctx = ctx;
+	seal->ciphers.box = &seal->box;
+	ripc__budget_init(&seal->inits, INITS_PER_SECOND, INITS_PER_SECOND / 2, INITS_SHARE, key);
+	ripc__bucket_init(&seal->unknowns, UNKNOWNS_PER_SECOND, UNKNOWNS_PER_SECOND);
+	error = crypto_open(seal);
+	error = error ? error : dir_open(seal);
+	error = error ? error : ripc__timer_admit(ctx);
+	if (error) {
+		seal_free(seal);
+		return error;
+	}
+	ripc__members_open(seal);
+	ctx->seal = seal;
+	ctx->proves = seal->dir.has_authority;
+	return 0;
+}
+
+void ripc__seal_close(struct ripc_context *ctx)
+{
+	if (!ctx->seal)
+		return;
+	ripc__members_close(ctx->seal);
+	seal_free(ctx->seal);
+	ctx->seal = NULL;
+}
+
+/* ---- what may be ------------------------------------------------------------------------- */
+
+bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *addr, uint64_t context,
+		uint64_t from, uint64_t to)
+{
+	const struct member *member = ripc__sealed_member(seal, addr);
+	char text[8];
+
+	if (member && member->context == context && ripc__grants_let_in(seal, member, from, to))
+		return true;
+	if (member && ripc__bucket_take(&seal->ctx->words, seal->ctx->now_us)) {
+		ripc__hex_write(text, member->key, 3);
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: the key %s... may not be service %#llx "
+			"and send to %#llx: refused (ripc key grant)", text,
+			(unsigned long long)from, (unsigned long long)to);
+	}
+	return false;
+}
+
+int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to)
+{
+	const char *lacks = ripc__grants_lack(seal, ripc__sealed_member_of(route), from, to);
+
+	if (!lacks)
+		return 0;
+	if (ripc__bucket_take(&seal->ctx->words, seal->ctx->now_us))
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: who answers for service %#llx %s",
+			(unsigned long long)to, lacks);
+	return -EACCES;
+}
+
+int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64_t other)
+{
+	return ripc__grants_let_in(seal, ripc__sealed_member_of(route), other, own) ? 0 :
+		ripc__sealed_lets_out(seal, route, own, other);
+}
+
+uint64_t ripc__sealed_private(const struct seal *seal, uint64_t random)
+{
+	uint64_t drawn = UINT64_MAX >> PRIVATE_BITS;
+
+	return (seal->private_bits & ~drawn) | (random & drawn);
+}
+
+/* ---- the resolver's datagrams ------------------------------------------------------------ */
+
+void ripc__sealed_mark(struct seal *seal, uint8_t *bytes, size_t len)
+{
+	const struct iovec in = {bytes, len};
+	uint8_t mac[32] = {0};
+
+	/* Without memory: a mark that is wrong, so nobody takes the datagram. */
+	(void)seal->box.ops->mac(seal->box.lib, seal->record_key, &in, 1, mac);
+	memcpy(bytes + len, mac, SEALED_MARK);
+}
+
+bool ripc__sealed_mark_is_right(struct seal *seal, const uint8_t *bytes, size_t len)
+{
+	const struct iovec in = {(void *)bytes, len};
+	uint8_t mac[32];
+
+	return seal->box.ops->mac(seal->box.lib, seal->record_key, &in, 1, mac) == 0 &&
+		ripc__is_equal(mac, bytes + len, SEALED_MARK);
+}
