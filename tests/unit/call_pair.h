@@ -190,11 +190,12 @@ struct calls_test {
 static inline int calls_finish(const char *name, const struct calls_test *tests, int n_args,
 		char **args)
 {
-	TCase *tcase = tcase_create(name);
 	int error = calls_world_make(&calls_world, n_args, args);
+	TCase *tcase;
 
 	if (error)
 		return error;
+	tcase = tcase_create(name);
 	tcase_set_timeout(tcase, 60);
 	if (calls_world.begin)
 		tcase_add_checked_fixture(tcase, calls_world.begin, calls_world.end);
