@@ -247,7 +247,6 @@ static void show_plan(const struct sim_plan *p)
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow, p->ordered);
 }
 
-/* Returns whether nothing was wrong. */
 /* ---- keys -------------------------------------------------------------------------------- */
 
 static char keys_dir[] = "/tmp/ripc-sim-XXXXXX";
@@ -284,6 +283,7 @@ static void keys_remove(void)
 	rmdir(keys_dir);
 }
 
+/* Returns whether nothing was wrong. */
 static bool run_seed(const struct options *options, uint64_t seed, struct summary *summary)
 {
 	struct sim_world world;

@@ -24,6 +24,8 @@
 #define ROOM         69632u /* bytes of them: an offload batch, or one datagram of the longest */
 #define QUOTE_LEN    40u
 
+_Static_assert(SEALED_BYTES == SEALED_EXTRA, "sealed.h");
+
 /* In front of the inner port, which begins at a multiple of 16. */
 struct sealed_port {
 	_Alignas(16) struct seal *seal;

@@ -18,7 +18,8 @@
 struct ripc_context;
 struct seal;
 
-#define SEALED_ID 128u /* is added to the number of the inner backend */
+#define SEALED_ID    128u /* is added to the number of the inner backend */
+#define SEALED_BYTES 32u  /* by which a datagram is longer than what it seals */
 
 /*
  * Reads the directory ctx->cfg.keys, and loads cryptography. 0: ctx->seal is there. Errors are

@@ -13,7 +13,7 @@
 #include "noise.h"
 
 #define SEALED_HEADER  16u /* kind, the receiver's index, the counter */
-#define SEALED_EXTRA   (SEALED_HEADER + RIPC_TAG_LEN)
+#define SEALED_EXTRA   (SEALED_HEADER + RIPC_TAG_LEN) /* SEALED_BYTES of sealed.h */
 #define REPLAY_WINDOW  1024u
 #define REPLAY_WORDS   (REPLAY_WINDOW / 64 + 1)
 #define SESSION_SLOTS  32u /* ciphers with a key that are kept, for each direction */

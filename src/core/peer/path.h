@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/wire/encode.h"
@@ -26,6 +27,12 @@
 #define READING_MAX_US     50000u  /* reading that takes longer counts as that */
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
 #define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
+
+/* The longest datagram that passes everywhere: a seal takes its part. */
+static inline uint32_t ripc__datagram_base(const struct ripc_context *ctx)
+{
+	return ctx->seal ? DATAGRAM_BASE - SEALED_BYTES : DATAGRAM_BASE;
+}
 
 static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
 {

@@ -90,7 +90,8 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 /* What the answer may be written into goes along, if there is room. Returns what is left of it. */
 static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
 {
-	uint32_t most = room < DATAGRAM_BASE ? room : DATAGRAM_BASE;
+	uint32_t base = ripc__datagram_base(outgoing->service->ctx);
+	uint32_t most = room < base ? room : base;
 	uint32_t rest;
 
 	if (!outgoing->lends)

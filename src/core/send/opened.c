@@ -76,7 +76,7 @@ uint32_t ripc__opened_carried(const struct outgoing *outgoing)
 {
 	uint32_t prefix = keyed_prefix(outgoing), most = CARRIED_MAX, bytes = 0;
 
-	if (prefix + most > DATAGRAM_BASE)
+	if (prefix + most > ripc__datagram_base(outgoing->service->ctx))
 		return 0;
 	for (uint32_t i = 0; i < outgoing->n_items; i++) {
 		if (outgoing->items[i].iov_len > most - bytes)
@@ -97,7 +97,7 @@ uint32_t ripc__opened_room(const struct outgoing *outgoing)
 	struct peer *peer = outgoing->partner->peer;
 	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	uint32_t least = ripc__opened_least(outgoing);
-	uint32_t most = DATAGRAM_BASE; /* large datagrams may be what vanishes */
+	uint32_t most = ripc__datagram_base(ctx); /* large datagrams may be what vanishes */
 
 	if (ripc__peer_device(ctx, peer)->attr.caps & (RIPC_CAP_RELIABLE | RIPC_CAP_SIZED) &&
 			least > most)

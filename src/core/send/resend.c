@@ -24,6 +24,7 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 	uint64_t most_us = ripc__rto_most_us(ctx);
 	uint64_t apart_us = 2ull * peer->srtt_us < most_us ? 2ull * peer->srtt_us : most_us;
 	uint32_t now_us = (uint32_t)ctx->now_us;
+	uint32_t base = ripc__datagram_base(ctx);
 	uint64_t missing = 0;
 
 	/* Where no round trip is known what was sent may still be on its way. */
@@ -41,9 +42,9 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 	outgoing->asked_us = ctx->now_us;
 	outgoing->asked_have = pull->have;
 	outgoing->asked_missing = missing;
-	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= DATAGRAM_BASE)
+	if (outgoing->asked_same < BLACK_HOLE_PULLS || peer->datagram <= base)
 		return;
-	peer->datagram = DATAGRAM_BASE;
+	peer->datagram = base;
 	peer->shrunk_us = now_us ? now_us : UINT32_MAX; /* 0 means never */
 	ctx->stats.datagram_size_fallbacks++;
 }
