@@ -178,10 +178,10 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 		show(world, packet, to, "kept");
 		under_way(world, copy_of(packet), to, after_us);
 	}
-	if (sim_chance(random, world->plan.forge)) {
+	if (sim_chance(random, world->keys ? 10 * world->plan.forge : world->plan.forge)) {
 		struct sim_packet *copy = copy_of(packet);
 
-		if (sim_forge(random, copy)) {
+		if (world->keys ? sim_keys_forge(random, copy) : sim_forge(random, copy)) {
 			world->counts.forged++;
 			under_way(world, copy, to, sim_below(random, 200000));
 		} else {
@@ -237,6 +237,8 @@ void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struc
 			memcpy(packet->bytes + packet->len, iov[i].iov_base, iov[i].iov_len);
 		packet->len += (uint32_t)iov[i].iov_len;
 	}
+	if (world->keys && from == &world->nodes[from->slot]) /* not a claimant's */
+		sim_keys_sent(world, packet, to);
 	trace_packet(world, packet, to);
 	show(world, packet, to, "sent");
 	if (world->faults)

@@ -247,42 +247,6 @@ static void show_plan(const struct sim_plan *p)
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow, p->ordered);
 }
 
-/* ---- keys -------------------------------------------------------------------------------- */
-
-static char keys_dir[] = "/tmp/ripc-sim-XXXXXX";
-
-static bool key_write(const char *name, const char *digits)
-{
-	char path[64];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", keys_dir, name);
-	file = fopen(path, "w");
-	return file && fchmod(fileno(file), 0600) == 0 && fprintf(file, "%s\n", digits) == 65 &&
-		fclose(file) == 0;
-}
-
-/* The same keys each time, so that a seed replays. */
-static bool keys_make(void)
-{
-	return mkdtemp(keys_dir) &&
-		key_write("private", "5e12a30b96cd41f7a8093b1c6d2e4f50"
-			"5e12a30b96cd41f7a8093b1c6d2e4f50") &&
-		key_write("secret", "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
-			"0f1e2d3c4b5a69788796a5b4c3d2e1f0");
-}
-
-static void keys_remove(void)
-{
-	char path[64];
-
-	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/%s", keys_dir, i ? "private" : "secret");
-		unlink(path);
-	}
-	rmdir(keys_dir);
-}
-
 /* Returns whether nothing was wrong. */
 static bool run_seed(const struct options *options, uint64_t seed, struct summary *summary)
 {
@@ -294,7 +258,9 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 
 	sim_world_open(&world, seed);
 	world.verbose = options->verbose;
-	world.keys = options->keys ? keys_dir : NULL;
+	world.keys = options->keys ? sim_keys_dir : NULL;
+	if (world.keys)
+		sim_keys_begin(&world);
 	sim_plan_draw(&world, options->native, options->store);
 	leave_out(&world.plan, options->without);
 	if (options->verbose)
@@ -323,6 +289,8 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 		printf("seed %llu trace %s\n", (unsigned long long)seed, text);
 	}
 	sim_world_close(&world);
+	if (world.keys)
+		sim_keys_end();
 	model_close(world.model);
 	return good;
 }
@@ -424,8 +392,8 @@ int main(int argc, char **argv)
 	parse(argc, argv, &options);
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		unsetenv(variables[i]);
-	if (options.keys && !keys_make()) {
-		perror(keys_dir);
+	if (options.keys && !sim_keys_make()) {
+		perror(sim_keys_dir);
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -440,7 +408,7 @@ int main(int argc, char **argv)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	if (options.keys)
-		keys_remove();
+		sim_keys_remove();
 	print_summary(&options, &summary, (double)(end.tv_sec - start.tv_sec) +
 			(double)(end.tv_nsec - start.tv_nsec) / 1e9);
 	return summary.failed > 0;

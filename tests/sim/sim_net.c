@@ -451,8 +451,8 @@ static int native_move(void *at, void *peer, const struct ripc__move *move)
 	return 0;
 }
 
-#define DATAGRAM_SLOTS                                                            \
-	.name = "sim", .id = BACKEND_ID, .port_size = sizeof(struct port),       \
+#define DATAGRAM_SLOTS(named, number)                                             \
+	.name = named, .id = number, .port_size = sizeof(struct port),            \
 	.route_size = sizeof(struct peer), .net.probe = net_probe,                \
 	.net.close = net_close, .net.address = net_port_addr, .net.stats = net_stats, \
 	.route = {.choose = net_addr_choose, .text = net_addr_text,               \
@@ -461,13 +461,27 @@ static int native_move(void *at, void *peer, const struct ripc__move *move)
 	.datagrams = {.send = net_send, .poll = net_poll, .release = net_release}
 
 const struct ripc__backend sim_backend = {
-	DATAGRAM_SLOTS,
+	DATAGRAM_SLOTS("sim", BACKEND_ID),
 	.is_sealable = true,
 	.net.open = net_open,
 };
 
+/* With keys it must not be opened, as it cannot be sealed. */
+static int net_open_in_the_open(void *at, const struct ripc__host *host, struct ripc__attr *attr)
+{
+	const struct sim_node *node = host->env;
+
+	model_fail(node->world->model, "a context with keys has opened a network without seals");
+	return net_open(at, host, attr);
+}
+
+const struct ripc__backend sim_open_backend = {
+	DATAGRAM_SLOTS("open", BACKEND_ID + 1),
+	.net.open = net_open_in_the_open,
+};
+
 const struct ripc__backend sim_native_backend = {
-	DATAGRAM_SLOTS,
+	DATAGRAM_SLOTS("sim", BACKEND_ID),
 	.net.open = native_open,
 	.mem = {.open = native_mem_open, .close = native_mem_close},
 	.remote = {.move = native_move},

@@ -194,6 +194,7 @@ static int random_bytes(void *arg, void *bytes, size_t len)
 void sim_env_init(struct sim_node *node)
 {
 	static const struct ripc__backend *const datagrams[] = {&sim_backend, NULL};
+	static const struct ripc__backend *const mixed[] = {&sim_open_backend, &sim_backend, NULL};
 	static const struct ripc__backend *const native[] = {&sim_native_backend, NULL};
 	static const struct ripc__source *const sources[] = {&sim_source, NULL};
 	static const struct ripc__source *const store[] = {&sim_store_source, NULL};
@@ -203,9 +204,10 @@ void sim_env_init(struct sim_node *node)
 		.now_us = now_us,
 		.wall_ns = wall_ns,
 		.random = random_bytes,
-		.backends = node->world->plan.native ? native : datagrams,
+		.backends = node->world->plan.native ? native :
+			node->world->keys ? mixed : datagrams,
 		.sources = node->world->plan.store ? store : sources,
-		.crypto = ripc__crypto_load,
+		.crypto = sim_crypto,
 		.host_identity = 0x51a0000 + (node->address >> 16),
 		.idle = idle,
 	};

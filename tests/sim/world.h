@@ -199,11 +199,26 @@ void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
 /* forge.c: makes a forged packet of a true one; false: this one cannot be used */
 bool sim_forge(struct sim_random *random, struct sim_packet *packet);
 
+/*
+ * keys.c: the directory of all contexts' keys is made once, and removed; what is asked of
+ * cryptography is watched from sim_keys_begin() to _end().
+ */
+#define SIM_NOWHERE (0x7eull << 16 | 1) /* an address at which nobody lives */
+extern char sim_keys_dir[];
+bool sim_keys_make(void);
+void sim_keys_remove(void);
+void sim_keys_begin(struct sim_world *world);
+void sim_keys_end(void);
+const struct ripc__crypto *sim_crypto(char why[256], char remedy[256]);
+/* A context with keys sends this: is that what it may? */
+void sim_keys_sent(struct sim_world *world, const struct sim_packet *packet, uint64_t to);
+bool sim_keys_forge(struct sim_random *random, struct sim_packet *packet);
+
 /* claimant.c: a packet has reached its address */
 void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet);
 
 /* sim_net.c, sim_source.c, plan.c */
-extern const struct ripc__backend sim_backend, sim_native_backend;
+extern const struct ripc__backend sim_backend, sim_open_backend, sim_native_backend;
 extern const struct ripc__source sim_source, sim_store_source;
 /* What both share: the answers that go, and the packets of the resolver that have come. */
 int sim_questions_reply(struct sim_node *node, const struct ripc__addr *to, const void *data,
