@@ -7,12 +7,16 @@
  * An altered packet has its UDP or TCP checksum made right again, as a router that rewrites
  * packets would, so that only a checksum of the message's own can find it.
  *
+ * It attacks, too: a replayed packet is one that passed before, a forged one is such a packet with
+ * some bits altered; of both all kinds of sealed datagrams are as frequent. It counts the UDP
+ * datagrams that are sealed, and those that are open, but for the resolver's.
+ *
  * With a rate, each direction is a link with a queue before it: a packet leaves when those before
  * it have, and is dropped if too many wait. How long they waited is told, too.
  *
  * usage: relay NETNS-A NETNS-B [--seed N] [--delay-us N] [--jitter-us N] [--reorder-ppm N]
  *              [--duplicate-ppm N] [--alter-ppm N] [--drop-ppm N] [--cut-bytes N]
- *              [--rate-mbit N] [--queue-packets N]
+ *              [--rate-mbit N] [--queue-packets N] [--replay-ppm N] [--forge-ppm N]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +40,10 @@
 #define WAITS_MAX  20000 /* of WAIT_US each: how long packets waited in a queue */
 #define WAIT_US    100
 #define QUEUED_BYTES 1500 /* of each packet that a queue has room for */
+#define KINDS      8     /* of sealed datagrams: the second byte; 0: all else */
+#define KEPT       16    /* packets of each, to be replayed */
+#define SEALED     0x91  /* the first byte of such a datagram (docs/protocol.md) */
+#define RESOLVER   15511
 #define TAKEN_MAX  32    /* before what is due goes on */
 
 struct packet {
@@ -61,6 +69,8 @@ struct relay {
 	uint64_t random, order;
 	uint64_t delay_us, jitter_us, reorder_ppm, duplicate_ppm, alter_ppm, drop_ppm, cut_bytes;
 	uint64_t rate_mbit, queue_packets;
+	uint64_t replay_ppm, forge_ppm, replayed, forged, sealed, open;
+	struct packet *kept[KINDS * KEPT];
 	uint64_t passed, bytes, reordered, duplicated, altered, dropped, overflowed;
 	uint32_t n_held;
 	struct held held[HELD_MAX]; /* a heap by due_ns, then order */
@@ -226,9 +236,68 @@ static void alter(struct relay *relay, uint8_t *bytes, uint32_t len)
 	relay->altered++;
 }
 
+/* Of sealed datagrams the second byte; 0: all else. Counts. */
+static uint32_t kind_of(struct relay *relay, const uint8_t *bytes, uint32_t len)
+{
+	uint32_t payload, sum, from, to;
+
+	if (!find_checksum(bytes, len, &payload, &sum) || sum + 2 != payload)
+		return 0; /* not UDP */
+	from = (uint32_t)bytes[payload - 8] << 8 | bytes[payload - 7];
+	to = (uint32_t)bytes[payload - 6] << 8 | bytes[payload - 5];
+	if (bytes[payload] == SEALED && payload + 1 < len) {
+		relay->sealed++;
+		return bytes[payload + 1] % KINDS;
+	}
+	relay->open += from != RESOLVER && to != RESOLVER;
+	return 0;
+}
+
+static void keep(struct relay *relay, const uint8_t *bytes, uint32_t len, int to)
+{
+	uint32_t kind = kind_of(relay, bytes, len), at;
+	struct packet *packet;
+
+	if (!relay->replay_ppm && !relay->forge_ppm)
+		return;
+	at = kind * KEPT + (uint32_t)(draw(relay) % KEPT);
+	packet = realloc(relay->kept[at], sizeof(*packet) + len);
+	if (!packet)
+		return;
+	packet->len = len;
+	packet->to = to;
+	memcpy(packet->bytes, bytes, len);
+	relay->kept[at] = packet;
+}
+
+/* Sends one of those that were kept again, as it was or forged. */
+static void attack(struct relay *relay, bool forges)
+{
+	uint64_t altered = relay->altered, first = draw(relay) % (KINDS * KEPT);
+	struct packet *packet = NULL;
+	uint8_t bytes[PACKET_MAX];
+
+	for (uint64_t i = 0; i < KINDS * KEPT && !packet; i++)
+		packet = relay->kept[(first + i) % (KINDS * KEPT)];
+	if (!packet)
+		return;
+	memcpy(bytes, packet->bytes, packet->len);
+	for (uint64_t n = forges ? 1 + draw(relay) % 4 : 0; n; n--)
+		alter(relay, bytes, packet->len);
+	relay->altered = altered;
+	hold(relay, bytes, packet->len, packet->to, now_ns());
+	*(forges ? &relay->forged : &relay->replayed) += 1;
+}
+
 static void pass(struct relay *relay, uint8_t *bytes, uint32_t len, int to)
 {
 	uint64_t at_ns;
+
+	keep(relay, bytes, len, to);
+	if (happens(relay, relay->replay_ppm))
+		attack(relay, false);
+	if (happens(relay, relay->forge_ppm))
+		attack(relay, true);
 
 	if (happens(relay, relay->drop_ppm) || (relay->cut_bytes && len > relay->cut_bytes)) {
 		relay->dropped++;
@@ -352,11 +421,14 @@ static void be_prompt(void)
 static void report(const struct relay *relay)
 {
 	printf("{\"passed\":%llu,\"bytes\":%llu,\"reordered\":%llu,\"duplicated\":%llu,"
-		"\"altered\":%llu,\"dropped\":%llu,\"overflowed\":%llu",
+		"\"altered\":%llu,\"dropped\":%llu,\"overflowed\":%llu,\"replayed\":%llu,"
+		"\"forged\":%llu,\"sealed\":%llu,\"open\":%llu",
 		(unsigned long long)relay->passed, (unsigned long long)relay->bytes,
 		(unsigned long long)relay->reordered, (unsigned long long)relay->duplicated,
 		(unsigned long long)relay->altered, (unsigned long long)relay->dropped,
-		(unsigned long long)relay->overflowed);
+		(unsigned long long)relay->overflowed, (unsigned long long)relay->replayed,
+		(unsigned long long)relay->forged, (unsigned long long)relay->sealed,
+		(unsigned long long)relay->open);
 	for (int to = 0; relay->rate_mbit && to < 2; to++) {
 		const struct link *link = &relay->links[to];
 
@@ -374,14 +446,15 @@ static void options(struct relay *relay, int argc, char **argv)
 {
 	static const char *const names[] = {"seed", "delay-us", "jitter-us", "reorder-ppm",
 		"duplicate-ppm", "alter-ppm", "drop-ppm", "cut-bytes", "rate-mbit",
-		"queue-packets"};
+		"queue-packets", "replay-ppm", "forge-ppm"};
 	uint64_t *values[] = {&relay->random, &relay->delay_us, &relay->jitter_us,
 		&relay->reorder_ppm, &relay->duplicate_ppm, &relay->alter_ppm, &relay->drop_ppm,
-		&relay->cut_bytes, &relay->rate_mbit, &relay->queue_packets};
-	struct option table[11] = {0};
+		&relay->cut_bytes, &relay->rate_mbit, &relay->queue_packets, &relay->replay_ppm,
+		&relay->forge_ppm};
+	struct option table[13] = {0};
 	int index = 0, got;
 
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 12; i++)
 		table[i] = (struct option){names[i], required_argument, NULL, 1};
 	while ((got = getopt_long(argc, argv, "", table, &index)) == 1)
 		*values[index] = strtoull(optarg, NULL, 0);
