@@ -8,27 +8,26 @@
  *
  * calls count N WHAT
  *     In one process, through shared memory, 50 B: N times two shorts, two longs, or a question and
- *     its answer, which is WHAT: shorts, longs, calls or idempotent. To count instructions:
+ *     its answer, which is WHAT: shorts, longs, calls or idempotent; prints what each took of the
+ *     processor, ns. To count instructions:
  *
  *   valgrind --tool=callgrind --toggle-collect=measured --callgrind-out-file=/dev/null \
  *           bench/calls count 20000 calls
  */
 #include <errno.h>
 #include <ripc/call.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define WARM_UP     100
-#define WAIT_MS     5000
-#define CLIENTS_MAX 64
-#define ID          0x63616c6c73000000u /* and the process that runs all */
+#include "clients.h"
+
+#define WARM_UP 100
+#define WAIT_MS 5000
+#define ID      0x63616c6c73000000u /* and the process that runs all */
 
 struct end {
 	struct ripc_context *ctx;
@@ -118,9 +117,18 @@ static void choose(const char *what)
 		strcmp(what, "idempotent") == 0 ? RIPC_IDEMPOTENT : 0;
 }
 
+static double processor_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
 static int count(long n, const char *what)
 {
 	struct end from, to;
+	double began_ns;
 
 	choose(what);
 	end_open(&from, "shm", 0);
@@ -134,7 +142,9 @@ static int count(long n, const char *what)
 		measured(&from, &to, 1);
 		flags = were;
 	}
+	began_ns = processor_ns();
 	measured(&from, &to, n);
+	printf("%.0f\n", (processor_ns() - began_ns) / (double)n);
 	check(ripc_close(from.ctx, 0), "close");
 	check(ripc_close(to.ctx, 0), "close");
 	return 0;
@@ -142,17 +152,12 @@ static int count(long n, const char *what)
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
-struct board {
-	volatile bool go, stop;
-	volatile unsigned int n_ready;
-	volatile unsigned long answers[CLIENTS_MAX];
-};
+static uint64_t server_id;
 
-static struct board *board;
-
+/* What is under way stays untouched: the items are not those of the message. */
 static void send_back(const struct end *end, const struct ripc_msg *msg)
 {
-	static char bytes[100];
+	static char bytes[CLIENTS_BYTES] = "answer";
 	const struct iovec item = {bytes, sizeof(bytes)};
 	const struct ripc_send send = {.size = sizeof(send), .to = msg->from, .items = &item,
 		.n_items = 1, .flags = msg->kind == RIPC_LONG ? RIPC_SEND_LONG | RIPC_NOWAIT : 0};
@@ -160,13 +165,13 @@ static void send_back(const struct end *end, const struct ripc_msg *msg)
 	check(ripc_sendmsg(end->svc, &send, NULL), "send");
 }
 
-static void serve(const char *backend, uint64_t id)
+static void serve(struct board *board, const char *backend)
 {
 	struct ripc_msg *msg;
 	struct end end;
 
-	end_open(&end, backend, id);
-	__sync_fetch_and_add(&board->n_ready, 1);
+	end_open(&end, backend, server_id);
+	clients_ready(board);
 	while (ripc_receive(end.svc, -1, &msg) == 0) {
 		if (msg->kind == RIPC_QUESTION)
 			(void)ripc_reply(end.svc, msg, msg->items, msg->n_items, 0);
@@ -177,116 +182,77 @@ static void serve(const char *backend, uint64_t id)
 }
 
 /* Without calls: a message there and one back. */
-static void exchange_all(const struct end *end, uint64_t id, int me)
+static void exchange_all(const struct end *end, volatile unsigned long *answers)
 {
-	char bytes[100] = "question";
+	char bytes[CLIENTS_BYTES] = "question";
 	const struct iovec item = {bytes, sizeof(bytes)};
-	const struct ripc_send send = {.size = sizeof(send), .to = id, .items = &item,
+	const struct ripc_send send = {.size = sizeof(send), .to = server_id, .items = &item,
 		.n_items = 1, .flags = flags};
 
-	while (!board->stop) {
+	for (;; ++*answers) {
 		check(ripc_sendmsg(end->svc, &send, NULL), "send");
 		take(end, flags ? RIPC_LONG : RIPC_SHORT);
-		board->answers[me]++;
 	}
 }
 
-static void ask_all(const struct end *end, uint64_t id, int me, int underway)
+static void ask_one_by_one(const struct end *end, const struct ripc_question *ask,
+		volatile unsigned long *answers)
 {
-	char bytes[100] = "question";
-	const struct iovec item = {bytes, sizeof(bytes)};
-	const struct ripc_question ask = {.size = sizeof(ask), .to = id, .items = &item,
-		.n_items = 1, .flags = flags, .timeout_ms = WAIT_MS};
-	struct ripc_msg *msg;
+	for (;; ++*answers) {
+		struct ripc_msg *msg;
 
-	for (int i = 0; underway > 1 && i < underway; i++)
-		check(ripc_call_start(end->svc, &ask), "call");
-	while (!board->stop) {
-		if (underway == 1) {
-			check(ripc_call(end->svc, &ask, &msg, NULL), "call");
-		} else {
-			check(ripc_receive(end->svc, WAIT_MS, &msg), "receive");
-			if (msg->kind != RIPC_ANSWER || msg->status)
-				check(msg->status ? msg->status : -EPROTO, "answer");
-			check(ripc_call_start(end->svc, &ask), "call");
-		}
+		check(ripc_call(end->svc, ask, &msg, NULL), "call");
 		ripc_msg_free(msg);
-		board->answers[me]++;
 	}
 }
 
-static void client(const char *backend, uint64_t id, int me, int underway)
+static void ask_several(const struct end *end, const struct ripc_question *ask,
+		volatile unsigned long *answers, int underway)
 {
+	for (int i = 0; i < underway; i++)
+		check(ripc_call_start(end->svc, ask), "call");
+	for (;; ++*answers) {
+		struct ripc_msg *msg;
+
+		check(ripc_receive(end->svc, WAIT_MS, &msg), "receive");
+		if (msg->kind != RIPC_ANSWER || msg->status)
+			check(msg->status ? msg->status : -EPROTO, "answer");
+		check(ripc_call_start(end->svc, ask), "call");
+		ripc_msg_free(msg);
+	}
+}
+
+static void client(struct board *board, const char *backend, int me, int underway)
+{
+	char bytes[CLIENTS_BYTES] = "question";
+	const struct iovec item = {bytes, sizeof(bytes)};
+	const struct ripc_question ask = {.size = sizeof(ask), .to = server_id, .items = &item,
+		.n_items = 1, .flags = flags, .timeout_ms = WAIT_MS};
 	struct end end;
 
 	end_open(&end, backend, 0);
-	check(ripc_resolve(end.ctx, id, WAIT_MS), "resolve");
-	__sync_fetch_and_add(&board->n_ready, 1);
-	while (!board->go)
-		usleep(1000);
-	if (asks)
-		ask_all(&end, id, me, underway);
+	check(ripc_resolve(end.ctx, server_id, WAIT_MS), "resolve");
+	clients_await(board);
+	if (!asks)
+		exchange_all(&end, &board->answers[me].n);
+	else if (underway == 1)
+		ask_one_by_one(&end, &ask, &board->answers[me].n);
 	else
-		exchange_all(&end, id, me);
-}
-
-static unsigned long answers_of(int clients)
-{
-	unsigned long all = 0;
-
-	for (int i = 0; i < clients; i++)
-		all += board->answers[i];
-	return all;
-}
-
-static int rate(const char *backend, int clients, int underway, double seconds)
-{
-	uint64_t id = ID + (uint64_t)getpid();
-	struct timespec from, to;
-	unsigned long n;
-	pid_t pids[CLIENTS_MAX + 1];
-
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	if (board == MAP_FAILED)
-		check(-ENOMEM, "memory");
-	for (int i = 0; i <= clients; i++) {
-		pids[i] = fork();
-		if (pids[i] == 0) {
-			if (i == clients)
-				serve(backend, id);
-			else
-				client(backend, id, i, underway);
-			_exit(0);
-		}
-	}
-	while (board->n_ready <= (unsigned int)clients)
-		usleep(1000);
-	board->go = true;
-	usleep(300000); /* until all know each other */
-	n = answers_of(clients);
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	usleep((useconds_t)(seconds * 1e6));
-	n = answers_of(clients) - n;
-	clock_gettime(CLOCK_MONOTONIC, &to);
-	board->stop = true;
-	for (int i = 0; i <= clients; i++)
-		kill(pids[i], SIGKILL);
-	while (wait(NULL) > 0)
-		;
-	printf("%.0f\n", (double)n / ((double)(to.tv_sec - from.tv_sec) +
-		(double)(to.tv_nsec - from.tv_nsec) * 1e-9));
-	return 0;
+		ask_several(&end, &ask, &board->answers[me].n, underway);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct library library = {serve, client};
+	int status;
+
+	server_id = ID + (uint64_t)getpid();
 	if (argc == 4 && strcmp(argv[1], "count") == 0 && atol(argv[2]) > 0)
 		return count(atol(argv[2]), argv[3]);
-	if (argc == 7 && strcmp(argv[1], "rate") == 0 && atoi(argv[3]) > 0 &&
-			atoi(argv[3]) <= CLIENTS_MAX && atoi(argv[4]) > 0 && atof(argv[5]) > 0) {
+	if (argc == 7 && strcmp(argv[1], "rate") == 0) {
 		choose(argv[6]);
-		return rate(argv[2], atoi(argv[3]), atoi(argv[4]), atof(argv[5]));
+		if (clients_main(&library, argv + 2, &status))
+			return status;
 	}
 	fprintf(stderr, "usage: calls rate BACKEND CLIENTS UNDERWAY SECONDS WHAT\n"
 		"       calls count N WHAT\n"

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Client processes that ask one server process, by whatever library, and how many answers they get
+ * in a second, all together.
+ */
+#ifndef CLIENTS_H
+#define CLIENTS_H
+
+#include <stdbool.h>
+
+#define CLIENTS_MAX   64
+#define CLIENTS_BYTES 100 /* of a question, and of its answer */
+
+/* In memory that all processes share. */
+struct board {
+	volatile bool go;
+	volatile unsigned int n_ready;
+	struct {
+		volatile unsigned long n;
+		char apart[56]; /* from those that another processor counts */
+	} answers[CLIENTS_MAX];
+};
+
+/* Both run in a process of their own, until it is killed. */
+struct library {
+	void (*serve)(struct board *board, const char *at);
+	/* The client with this number asks, with so many questions under way at once. */
+	void (*ask)(struct board *board, const char *at, int me, int underway);
+};
+
+/* Of the server: it can be found. Of a client: it has found the server; returns when it may ask. */
+void clients_ready(struct board *board);
+void clients_await(struct board *board);
+/* Prints answers per second; at: what the library calls the place of the server. */
+int clients_rate(const struct library *library, const char *at, int clients, int underway,
+		double seconds);
+/* The same, from the arguments AT CLIENTS UNDERWAY SECONDS. False: they are not such. */
+bool clients_main(const struct library *library, char **argv, int *status);
+
+#endif
