@@ -120,7 +120,7 @@ struct ripc_context {
 	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
-	uint32_t n_spares;
+	uint32_t n_spares, spares_missed;
 	_Atomic(struct message *) freed; /* one more, put there without the lock; or NULL */
 	atomic_bool has_refs;      /* messages may have several references: none is kept */
 	struct partner *corked[CORKED_MAX]; /* whose longs wait to be announced together; or NULL */

@@ -14,6 +14,8 @@
 #include "util/list.h"
 #include "util/rare.h"
 
+#define SPARE_PER 8u
+
 /* Only with the lock is one taken away, so that nobody else can have. */
 static struct message *freed_take(struct ripc_context *ctx)
 {
@@ -24,30 +26,40 @@ static struct message *freed_take(struct ripc_context *ctx)
 	return message;
 }
 
-static RIPC__RARE void *block_find(struct ripc_context *ctx, size_t len)
+static RIPC__RARE void *block_alloc(struct ripc_context *ctx, size_t len)
 {
 	void *block;
 
-	if (len == SPARE_BYTES && ctx->n_spares) {
-		ctx->n_spares--;
-		return list_entry(list_pop(&ctx->spares), struct message, node);
-	}
 	return ripc__pool_alloc(ctx->pool, len, &block) ? NULL : block;
 }
 
-static void *block_take(struct ripc_context *ctx, size_t len)
+/* Where none is kept, one in SPARE_PER is made: messages that an application keeps are small. */
+static RIPC__RARE void *spare_find(struct ripc_context *ctx)
 {
-	void *block = len == SPARE_BYTES ? freed_take(ctx) : NULL;
+	if (ctx->n_spares) {
+		ctx->n_spares--;
+		return list_entry(list_pop(&ctx->spares), struct message, node);
+	}
+	if (ctx->spares_missed++ % SPARE_PER)
+		return NULL;
+	return block_alloc(ctx, SPARE_BYTES);
+}
 
-	return block ? block : block_find(ctx, len);
+static void *spare_take(struct ripc_context *ctx)
+{
+	void *block = freed_take(ctx);
+
+	return block ? block : spare_find(ctx);
 }
 
 /* In a block of so many bytes. */
 static struct message *message_make(struct ripc_context *ctx, uint32_t n_items, size_t len)
 {
-	bool spare = len <= SPARE_BYTES;
-	struct message *message = block_take(ctx, spare ? SPARE_BYTES : len);
+	struct message *message = len <= SPARE_BYTES ? spare_take(ctx) : NULL;
+	bool spare = message;
 
+	if (!spare)
+		message = block_alloc(ctx, len);
 	if (!message)
 		return NULL;
 	/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */

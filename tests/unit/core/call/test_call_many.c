@@ -6,8 +6,9 @@
 #include "../../../util/heap.h"
 #include "call_pair.h"
 
-#define UNREAD   4200u /* answers: more than a service's queue has room for */
-#define KEPT     100u  /* failures that are not freed */
+#define KEPT_BYTES 512u /* of the pool, for a question at most */
+#define UNREAD     4200u /* answers: more than a service's queue has room for */
+#define KEPT       100u  /* failures that are not freed */
 
 /* An answer that went as a short may get lost. Its question is here again then, or comes. */
 static void answer_again(struct ripc_service *svc)
@@ -47,10 +48,11 @@ START_TEST(call_start__answered_in_any_order)
 {
 	struct ripc_msg **questions = calloc(MANY, sizeof(struct ripc_msg *));
 	bool seen[MANY] = {false};
-	uint64_t numbers[MANY];
+	uint64_t numbers[MANY], used;
 	struct pair pair;
 
 	both_open(&pair, _i);
+	used = stats_of(pair.b.ctx).pool_used_bytes;
 	for (uint64_t n = 0; n < MANY; n++) {
 		const struct iovec ask = item(&numbers[n], sizeof(numbers[n]));
 		struct ripc_question call = call_to(pair.b.id, &ask, 1, _i);
@@ -76,6 +78,8 @@ START_TEST(call_start__answered_in_any_order)
 		}
 		questions[number] = question;
 	}
+	/* What is kept is small. */
+	ck_assert_uint_le(stats_of(pair.b.ctx).pool_used_bytes, used + KEPT_BYTES * MANY);
 	for (uint32_t n = MANY; n-- > 0;) {
 		struct ripc_msg copy = *questions[n]; /* what is kept of one that was freed */
 		const struct iovec *items = questions[n]->items;
