@@ -108,19 +108,6 @@ static bool remove_at_place(struct ofi_port *port, struct ofi_link *link)
 	return true;
 }
 
-/* Are those who were at the place before still there? Who is not is gone. */
-static void ask_others(struct ofi_port *port, const struct ofi_link *link)
-{
-	list_for_each_safe(node, &port->links) {
-		struct ofi_link *other = list_entry(node, struct ofi_link, node);
-
-		if (other != link && other->has_entry && !other->gone &&
-				ripc__ofi_entry_is_quiet(other) &&
-				ripc__ofi_addr_same_place(&other->addr, &link->addr))
-			(void)ripc__ofi_knock(port, other);
-	}
-}
-
 /* ---- entries ----------------------------------------------------------------------------- */
 
 bool ripc__ofi_entry_is_quiet(const struct ofi_link *link)
@@ -175,7 +162,5 @@ int ripc__ofi_entry_make(struct ofi_port *port, struct ofi_link *link)
 		return -EHOSTUNREACH;
 	}
 	link->has_entry = true;
-	if (is_efa(port))
-		ask_others(port, link);
-	return 0;
+	return is_efa(port);
 }

@@ -137,6 +137,29 @@ static void link_put(struct ofi_port *port, struct ofi_link *link)
 		ripc__ofi_links_trim(port, OFI_LINKS_KEPT);
 }
 
+/* Are those who were at the place before still there? Who is not is gone. */
+static void ask_others(struct ofi_port *port, const struct ofi_link *link)
+{
+	list_for_each_safe(node, &port->links) {
+		struct ofi_link *other = list_entry(node, struct ofi_link, node);
+
+		if (other != link && other->has_entry && !other->gone &&
+				ripc__ofi_entry_is_quiet(other) &&
+				ripc__ofi_addr_same_place(&other->addr, &link->addr))
+			(void)ripc__ofi_knock(port, other);
+	}
+}
+
+/* Errors as those of ripc__ofi_entry_make(). */
+static int enter(struct ofi_port *port, struct ofi_link *link)
+{
+	int made = ripc__ofi_entry_make(port, link);
+
+	if (made > 0)
+		ask_others(port, link);
+	return made < 0 ? made : 0;
+}
+
 /* One more route to it. */
 static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
 {
@@ -150,7 +173,7 @@ static int link_get(struct ofi_port *port, const struct ripc__addr *addr, struct
 		list_append(&port->links, &link->node);
 		port->n_unused--;
 	}
-	if (link->silent || link->gone || ripc__ofi_entry_make(port, link) ||
+	if (link->silent || link->gone || enter(port, link) ||
 			link_begin(port, link)) {
 		link_put(port, link);
 		return -EHOSTUNREACH;

@@ -209,6 +209,32 @@ static void close_all(void *state)
 	close_device(&port->dev);
 }
 
+int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+{
+	struct ofi_port *port = state;
+	struct ofi_peer *peer = peer_state;
+	struct ofi_link *link = peer->link;
+	uint32_t taken;
+
+	if (tx[0].len > port->dev.datagram_max)
+		return -EMSGSIZE;
+	for (taken = 0; taken < n && tx[taken].len <= port->dev.datagram_max; taken++) {
+		if (!ripc__ofi_has_room(port, link))
+			ripc__ofi_progress(port);
+		/* By which it may have become known that the partner is gone, with its entry. */
+		if (port->is_lost || peer->resets != link->resets ||
+				!ripc__ofi_has_room(port, link) ||
+				ripc__ofi_send_one(port, link, &tx[taken]))
+			break;
+	}
+	if (taken)
+		return (int)taken;
+	if (port->is_lost || peer->resets != link->resets)
+		return -ECONNRESET;
+	link->missed = true;
+	return 0;
+}
+
 const struct ripc__backend ripc__ofi_backend = {
 	.name = "ofi",
 	.id = 6,

@@ -288,7 +288,10 @@ int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_nam
 		struct ofi_name *name);
 
 /* ---- entry.c ----------------------------------------------------------------------------- */
-/* 0: there is one. -EHOSTUNREACH: libfabric has no room. */
+/*
+ * 0: there is one. 1: there is a new one of EFA, and those at its place may have gone.
+ * -EHOSTUNREACH: libfabric has no room.
+ */
 int ripc__ofi_entry_make(struct ofi_port *port, struct ofi_link *link);
 /* libfabric has nothing of the link. */
 bool ripc__ofi_entry_is_quiet(const struct ofi_link *link);
@@ -324,7 +327,10 @@ bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__add
 
 /* ---- send.c ------------------------------------------------------------------------------ */
 void ripc__ofi_sends_open(struct ofi_port *port);
-int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* May the partner have one more buffer? */
+bool ripc__ofi_has_room(const struct ofi_port *port, const struct ofi_link *link);
+/* There is room. 0: taken. */
+int ripc__ofi_send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx);
 /* It has completed, or is given up. */
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
 /* Tries again what waits. */
@@ -337,6 +343,9 @@ int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link);
 void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link);
 /* Sends our head so that its completion says that it was received. -EAGAIN: not now. */
 int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link);
+
+/* ---- ofi.c ------------------------------------------------------------------------------- */
+int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 
 /* ---- memory.c ---------------------------------------------------------------------------- */
 void ripc__ofi_memory_open(struct ofi_device *dev);

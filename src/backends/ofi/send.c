@@ -178,8 +178,7 @@ void ripc__ofi_sends_look(struct ofi_port *port)
 
 /* ---- what core sends --------------------------------------------------------------------- */
 
-/* May the partner have one more buffer? */
-static bool has_room(const struct ofi_port *port, const struct ofi_link *link)
+bool ripc__ofi_has_room(const struct ofi_port *port, const struct ofi_link *link)
 {
 	uint32_t taken = link->n_posted + link->n_waiting;
 
@@ -207,8 +206,7 @@ static struct ofi_send *fill(struct ofi_port *port, struct ofi_link *link,
 	return send;
 }
 
-/* 0: taken. */
-static int send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx)
+int ripc__ofi_send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx)
 {
 	struct ofi_send *send = fill(port, link, tx);
 	int error = link->n_waiting ? -FI_EAGAIN : post(port, send);
@@ -230,9 +228,9 @@ int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link)
 
 	if (link->n_waiting)
 		return -EAGAIN;
-	if (!has_room(port, link))
+	if (!ripc__ofi_has_room(port, link))
 		return 0;
-	error = send_one(port, link, &nothing);
+	error = ripc__ofi_send_one(port, link, &nothing);
 	return error ? error : link->n_waiting ? -EAGAIN : 0;
 }
 
@@ -246,7 +244,7 @@ int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link)
 		.addr = link->to};
 	ssize_t error;
 
-	if (!has_room(port, link))
+	if (!ripc__ofi_has_room(port, link))
 		return -EAGAIN;
 	send = fill(port, link, &nothing);
 	send->greets = true;
@@ -260,29 +258,4 @@ int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link)
 	link->greeting = true;
 	begun(port, link);
 	return -EAGAIN;
-}
-
-int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
-{
-	struct ofi_port *port = state;
-	struct ofi_peer *peer = peer_state;
-	struct ofi_link *link = peer->link;
-	uint32_t taken;
-
-	if (tx[0].len > port->dev.datagram_max)
-		return -EMSGSIZE;
-	for (taken = 0; taken < n && tx[taken].len <= port->dev.datagram_max; taken++) {
-		if (!has_room(port, link))
-			ripc__ofi_progress(port);
-		/* By which it may have become known that the partner is gone, with its entry. */
-		if (port->is_lost || peer->resets != link->resets || !has_room(port, link) ||
-				send_one(port, link, &tx[taken]))
-			break;
-	}
-	if (taken)
-		return (int)taken;
-	if (port->is_lost || peer->resets != link->resets)
-		return -ECONNRESET;
-	link->missed = true;
-	return 0;
 }

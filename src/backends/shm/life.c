@@ -10,8 +10,7 @@
  * nobody else has another descriptor of it that he could make the partner close. Its own locks a
  * process does not see: who shares a process with its partner lives as long as that.
  *
- * Nobody is woken when a lock goes. A timer looks, while something is held; and at who is
- * silent (ripc__shm_ins_strike).
+ * Nobody is woken when a lock goes. A timer looks, while something is held or somebody is silent.
  */
 #include <errno.h>
 #include <sys/timerfd.h>
@@ -61,7 +60,6 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			shm_out_die(out, -ECONNRESET);
 		}
 	}
-	ripc__shm_ins_strike(port);
 	if (!list_empty(&port->handed) || port->n_silent || port->n_offered)
 		ripc__shm_clock_start(port);
 }

@@ -22,15 +22,6 @@
 #define LOOKS_MAX  3  /* at the sockets, in one poll */
 #define READY_MAX  16
 
-bool ripc__shm_any_ready(const struct shm_port *port)
-{
-	for (uint32_t i = 0; i < port->n_rings; i++) {
-		if (port->rings[i] && ripc__shm_ring_ready(&port->rings[i]->ring))
-			return true;
-	}
-	return false;
-}
-
 /* Looks at all rings, beginning where the last look had to end. */
 static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
@@ -100,6 +91,13 @@ static void drain_bell(struct shm_port *port)
 		;
 }
 
+/* Who has been silent for long, and who is dead. */
+static void look_at_lives(struct shm_port *port)
+{
+	ripc__shm_ins_strike(port);
+	ripc__shm_clock_strike(port);
+}
+
 static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
 	struct epoll_event ready[READY_MAX];
@@ -117,7 +115,7 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 		else if (watch->kind == SHM_BELL)
 			drain_bell(port);
 		else if (watch->kind == SHM_CLOCK)
-			ripc__shm_clock_strike(port);
+			look_at_lives(port);
 		else if (watch->kind == SHM_OUT)
 			ripc__shm_out_input(port, (struct shm_out *)watch);
 		else

@@ -10,42 +10,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "segment.h"
 #include "shm.h"
 #include "util/bytes.h"
-
-int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
-
-	return epoll_ctl(port->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) ? -errno : 0;
-}
-
-void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
-{
-	if (watch->fd < 0)
-		return;
-	/* A forked child may keep the descriptor, and with it the entry in our set, alive. */
-	epoll_ctl(port->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-	if (watch->kind != SHM_BELL && watch->kind != SHM_CLOCK)
-		shutdown(watch->fd, SHUT_RDWR);
-	close(watch->fd);
-	watch->fd = -1;
-}
-
-bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid)
-{
-	if (dev->any_uid || uid == geteuid())
-		return true;
-	for (uint32_t i = 0; i < dev->n_uids; i++) {
-		if (dev->uids[i] == uid)
-			return true;
-	}
-	return false;
-}
 
 /* The pages that senders map: one that only we can write, one for all. */
 static int open_pages(struct shm_port *port)

@@ -337,13 +337,13 @@ int ripc__shm_next(int fd);
  * not get its descriptors), SHM_REFUSED (it does not admit our user), or as above.
  */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
+bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid);
+int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
+void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
 
 /* port.c */
 int ripc__shm_port_open(struct shm_port *port);
 void ripc__shm_port_close(struct shm_port *port);
-bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid);
-int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
-void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
 
 /* out.c */
 int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
@@ -401,7 +401,7 @@ void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
 int ripc__shm_clock_open(void);
 /* From now on holders, and who ins_strike is about, are looked at, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
-/* Looks: the links to those that are dead end; then ripc__shm_ins_strike(). */
+/* Looks: the links to those that are dead end. After ripc__shm_ins_strike(). */
 void ripc__shm_clock_strike(struct shm_port *port);
 
 /* export.c: our memory for others */
@@ -439,8 +439,6 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 /* poll.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__shm_release(void *port, void *handle);
-/* Has any ring a datagram? */
-bool ripc__shm_any_ready(const struct shm_port *port);
 
 /* wait.c */
 int ripc__shm_wait_arm(void *port);
@@ -450,6 +448,10 @@ void ripc__shm_wake(void *port);
 void ripc__shm_rearm(struct shm_port *port);
 /* Makes the descriptor readable. */
 void ripc__shm_ring_bell(const struct shm_port *port);
+
+/* rouse.c */
+/* So many one wake-up wakes: all that may write the word can sleep on it, and take it away. */
+#define SHM_SLEEPERS 16
 /* Called by a sender after its datagrams: wakes the receiver if it sleeps. */
 void ripc__shm_rouse(struct shm_out *out);
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -332,4 +333,36 @@ int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer)
 		return refused ? SHM_REFUSED : error;
 	*offer = (struct shm_ring_offer){get32(bytes + 4), fds[0], fds[1], fds[2]};
 	return SHM_RING;
+}
+
+/* ---- the set that is watched ------------------------------------------------------------- */
+
+int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
+
+	return epoll_ctl(port->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) ? -errno : 0;
+}
+
+void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
+{
+	if (watch->fd < 0)
+		return;
+	/* A forked child may keep the descriptor, and with it the entry in our set, alive. */
+	epoll_ctl(port->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	if (watch->kind != SHM_BELL && watch->kind != SHM_CLOCK)
+		shutdown(watch->fd, SHUT_RDWR);
+	close(watch->fd);
+	watch->fd = -1;
+}
+
+bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid)
+{
+	if (dev->any_uid || uid == geteuid())
+		return true;
+	for (uint32_t i = 0; i < dev->n_uids; i++) {
+		if (dev->uids[i] == uid)
+			return true;
+	}
+	return false;
 }

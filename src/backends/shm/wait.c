@@ -14,6 +14,8 @@
  * wait() it sleeps on a futex, which no connection can end, nor a datagram over a socket: so only
  * where all partners use their rings, as far as is known, and after a short while it goes on
  * sleeping on the sockets.
+ *
+ * Here is the receiver's side; rouse.c has the sender's.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -23,55 +25,9 @@
 #include <unistd.h>
 
 #include "shm.h"
-#include "util/rare.h"
 
 #define FUTEX_MS 2
-/* Whom one wake-up wakes: all that may write the word can sleep on it, to take it from others. */
-#define SLEEPERS 16
 #define WAIT_MS  98
-
-/* ---- the sender's side ------------------------------------------------------------------- */
-
-static RIPC__RARE void mark(struct shm_out *out)
-{
-	_Atomic uint64_t *word = &out->bits->rings[out->index / 64].word;
-	uint64_t bit = 1ull << out->index % 64;
-
-	if (!(atomic_load(word) & bit))
-		atomic_fetch_or(word, bit);
-}
-
-/* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
-static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
-{
-	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
-		ripc__shm_point("wake_due");
-		if (ripc__shm_send_wake(out->watch.fd) == 0)
-			out->rung = asleep;
-		ripc__shm_point("wake_sent");
-		return;
-	}
-	out->rung = asleep;
-	ripc__shm_point("futex_due");
-	atomic_fetch_add(&out->bits->wakes, 1);
-	ripc__shm_point("futex_counted");
-	syscall(SYS_futex, &out->bits->wakes, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0);
-	ripc__shm_point("futex_woken");
-}
-
-void ripc__shm_rouse(struct shm_out *out)
-{
-	uint32_t asleep;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&out->board->crowded, memory_order_relaxed))
-		mark(out);
-	asleep = atomic_load_explicit(&out->board->asleep, memory_order_relaxed);
-	if (asleep % 4 != SHM_AWAKE && asleep != out->rung)
-		rouse_from(out, asleep);
-}
-
-/* ---- the receiver's side ----------------------------------------------------------------- */
 
 static void tell(struct shm_port *port, enum shm_asleep how)
 {
@@ -82,6 +38,15 @@ static void tell(struct shm_port *port, enum shm_asleep how)
 		;
 }
 
+static bool any_ready(const struct shm_port *port)
+{
+	for (uint32_t i = 0; i < port->n_rings; i++) {
+		if (port->rings[i] && ripc__shm_ring_ready(&port->rings[i]->ring))
+			return true;
+	}
+	return false;
+}
+
 /* False: there is something already. */
 static bool arm(struct shm_port *port, enum shm_asleep how)
 {
@@ -90,7 +55,7 @@ static bool arm(struct shm_port *port, enum shm_asleep how)
 	port->armed = true;
 	ripc__shm_point("armed");
 	atomic_thread_fence(memory_order_seq_cst);
-	return !port->n_reads && !ripc__shm_any_ready(port) && !ripc__shm_any_home(port);
+	return !port->n_reads && !any_ready(port) && !ripc__shm_any_home(port);
 }
 
 void ripc__shm_rearm(struct shm_port *port)
@@ -149,6 +114,6 @@ void ripc__shm_wake(void *state)
 
 	atomic_store(&port->woken, true);
 	atomic_fetch_add(&port->bits->wakes, 1);
-	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0);
+	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, SHM_SLEEPERS, NULL, NULL, 0);
 	ripc__shm_ring_bell(port);
 }
