@@ -285,19 +285,26 @@ class Chat(Case):
         self.hears(bob, '* ann is here')
         self.hears(ann, '* bob is here')
         self.hears(eve, '* bob is here')
-        for _ in range(8):  # more than the pipe takes: ann's program waits for it
-            self.type(bob, 'x' * 999)
-        self.wait_until_it_writes(ann)
-        bob.kill()
-        bob.wait()
-        self.hears(eve, '* bob is not here')
-        bob = self.chat('bob', 'ann')
-        self.hears(bob, '* ann is here')
-        self.hears(eve, '* bob is here')
-        heard = self.says(ann)
-        while heard.startswith('bob: '):
+        for _ in range(10):
+            for _ in range(8):  # more than the pipe takes: ann's program waits for it
+                self.type(bob, 'x' * 999)
+            self.wait_until_it_writes(ann)
+            bob.kill()
+            bob.wait()
+            self.hears(eve, '* bob is not here')
+            bob = self.chat('bob', 'ann')
+            self.hears(bob, '* ann is here')
+            self.hears(eve, '* bob is here')
             heard = self.says(ann)
-        self.assertEqual(heard, '* bob was replaced by another bob\n')
+            while heard.startswith('bob: '):
+                heard = self.says(ann)
+            if heard == '* bob was replaced by another bob\n':
+                break
+            # What eve knows ann may know a little later, and then looks too early.
+            self.assertEqual(heard, '* bob is not here\n')
+            self.hears(ann, '* bob is here')
+        else:
+            self.fail('of ten that came again none had been replaced')
         self.end(bob), self.end(ann), self.end(eve)
 
     def test_chat__name_in_use(self):

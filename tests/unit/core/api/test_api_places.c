@@ -112,7 +112,7 @@ START_TEST(window_post__all_or_none)
 	post(&pair.b, three, sizeof(three), 3);
 	for (int i = 0; i < 3; i++)
 		items[i] = item(filled(too_much[i], 0), too_much[i]);
-	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 3, 200), -ENOBUFS);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, items, 3, 2000), -ENOBUFS);
 	check_nothing(pair.b.svc);
 	send_items(&pair.a, &pair.b, fits, 2);
 	msg = take(pair.b.svc, RIPC_LONG);

