@@ -108,6 +108,7 @@ START_TEST(poll__ring_that_is_used_or_not)
 	for (int i = 0; i < 3; i++) {
 		expect_way(SHM_OFFERED);
 		ck_assert(right.port.clock_runs);
+		ripc__shm_ins_strike(&right.port);
 		ripc__shm_clock_strike(&right.port);
 	}
 	expect_way(SHM_BY_RING);
