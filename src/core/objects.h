@@ -51,8 +51,8 @@ struct ripc_service {
 	uint32_t n_incoming;       /* being received */
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
-	struct partner *recent;    /* the one of them that was looked for last, or NULL */
-	struct askers *askers;	   /* who lent us return buffers (claim.c); or NULL */
+	struct partner *recent;    /* the current partner that was looked for last, or NULL */
+	struct askers *askers;	   /* partners that lent us return buffers (claim.c); or NULL */
 	struct list windows, lent;
 	uint64_t windows_posted;
 	struct list calls;         /* open ones */
@@ -67,7 +67,7 @@ struct ripc_service {
 	bool ended;                /* closed: the last call that waits in it frees it */
 	uint32_t n_waiting;        /* calls that wait in it */
 	int publish_status;
-	_Atomic uint32_t wakes;    /* of ripc_wake(), that have ended no call yet */
+	_Atomic uint32_t wakes;    /* ripc_wake()s that have ended no call yet */
 };
 
 struct ripc_context {
@@ -81,16 +81,16 @@ struct ripc_context {
 	uint64_t counter, places;  /* of nonces; of ordered messages */
 	uint64_t now_us;
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
-	bool has_ticks;            /* the clock is the real one, to which they belong */
-	const uint32_t *process;   /* that opened it, or PROCESS_THIS: ripc__is_own() */
-	struct seal *seal;         /* keys (keys/sealed.h); NULL: it has none */
-	bool proves;               /* senders are proven, as an authority says who may be what */
+	bool has_ticks;            /* the clock is the real one, and ticks belong to it */
+	const uint32_t *process;   /* the process that opened it, or PROCESS_THIS: ripc__is_own() */
+	struct seal *seal;         /* keys (keys/sealed.h); NULL: the context has none */
+	bool proves;               /* senders are proven: an authority grants their IDs */
 	struct device devices[8];
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */
 	bool polls_all;            /* polls look everywhere (ripc__ports_drain) */
-	bool any_broken, walking;  /* some peer is: ripc__routes_mend(); it goes through partners */
-	struct device *hot;        /* by which messages come (progress.c) */
+	bool any_broken, walking;  /* a peer is broken (roam.h); a loop walks the partners */
+	struct device *hot;        /* the device by which messages come (progress.c) */
 	uint32_t hot_run, hot_looks; /* how surely; looks at it */
 	_Atomic(struct device *) waits_on; /* the reader sleeps in its port's own wait; or NULL */
 	atomic_bool woken;         /* by ripc_wake() (interrupt.c) */
@@ -99,14 +99,14 @@ struct ripc_context {
 	struct ripc__pool *pool;
 	struct ripc__resolver *resolver;
 	struct ripc__timers timers;
-	uint32_t n_timers;         /* objects that may set one */
+	uint32_t n_timers;         /* objects that may set a timer */
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
 	struct list services, partners, acks, on_trial, granted, ungranted;
-	struct incoming *arriving; /* whose bytes the look at a port has found last; or NULL */
+	struct incoming *arriving; /* of its bytes a look at a port found some last; or NULL */
 	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
 	                              application */
-	struct list readings, lingering; /* with more to ask for, in turn; given up */
-	struct list mapped;        /* others' memory (mapped.c) */
+	struct list readings, lingering; /* readings with more to ask for; readings given up */
+	struct list mapped;        /* memory of partners (mapped.c) */
 	struct list permits, offers, writings; /* returns.h, offers.h, write.c */
 	uint32_t n_offers;
 	struct moves reads, writes; /* in progress */
@@ -117,40 +117,40 @@ struct ripc_context {
 	struct list spare_calls;
 	uint32_t n_spare_calls;
 	struct ripc__slots slots, call_slots; /* partners by token; open calls (call/ident.h) */
-	uint64_t held[SHARES], held_max[SHARES]; /* by all; that there are */
+	uint64_t held[SHARES], held_max[SHARES]; /* taken by all senders; the whole */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
 	uint32_t n_spares, spares_missed;
 	_Atomic(struct message *) freed; /* one more, put there without the lock; or NULL */
 	atomic_bool has_refs;      /* messages may have several references: none is kept */
-	struct partner *corked[CORKED_MAX]; /* whose longs wait to be announced together; or NULL */
+	struct partner *corked[CORKED_MAX]; /* partners whose announcements wait; or NULL */
 	uint32_t n_corked;
-	uint64_t corked_due_us;    /* until when they do */
+	uint64_t corked_due_us;    /* until when they wait */
 	uint64_t nowait_us;        /* when the last RIPC_NOWAIT long was sent */
 	uint64_t next_sweep_us, pool_due_us; /* partners; idle memory of the pool */
 	struct closed {
 		uint64_t incarnation, closed_us;
 	} closed[CLOSED_MAX];      /* our former services, a ring */
 	uint32_t n_closed;
-	uint64_t closed_floor_us;  /* who is neither here nor in the ring was not here after this */
+	uint64_t closed_floor_us;  /* services neither open nor in the ring were closed by then */
 	struct ripc_stats stats;
-	uint64_t no_room_us[2];    /* when there last was none, by cause (admit.c) */
-	struct bucket strangers;   /* packets to them (packet.c) */
-	struct bucket words;       /* sentences about who has no keys, or wrong ones */
-	struct bucket rechecks;    /* questions that claims cause (claim.c) */
-	struct guessing guessing[GUESSING_MAX]; /* by where wrong tokens come from */
+	uint64_t no_room_us[2];    /* when room last was missing, by cause (admit.c) */
+	struct bucket strangers;   /* limits packets to strangers (packet.c) */
+	struct bucket words;       /* limits log lines about missing or wrong keys */
+	struct bucket rechecks;    /* limits questions that claims cause (claim.c) */
+	struct guessing guessing[GUESSING_MAX]; /* by the address that wrong tokens come from */
 	struct death death;
 	struct hints hints;
 	struct watching watching;
 	struct list waiters;
-	struct waiter *reader;     /* who looks after the ports, asleep or not; NULL: nobody */
+	struct waiter *reader;     /* looks after the ports, asleep or not; NULL: there is none */
 	bool changed;              /* something happened that a waiter may wait for */
 	bool expect_sleep;         /* the last look found nothing: sleep at once */
 	bool quiet;                /* the hot port's own wait found nothing: sleep in ppoll */
 	uint32_t looks, sleeps, yield_credit, glance_us;
-	uint64_t yield_again_us;   /* not before: others keep the processor for long */
+	uint64_t yield_again_us;   /* no yield before: other threads keep the processor for long */
 	int kick_fd, thread_kick_fd;
-	int ports_fd;              /* the application's, for all ports; -1 until asked for */
+	int ports_fd;              /* of ripc_context_fd(), for all ports; -1 until asked for */
 	uint32_t n_event_fds;      /* services with a descriptor */
 	uint64_t reader_until_us;  /* while the reader is asleep: until when */
 	pthread_t thread;
@@ -161,7 +161,7 @@ struct ripc_context {
 	uint64_t resolver_us;      /* when the resolver's sources were last polled */
 	struct ping *pings;
 	char *strings[5], *options;
-	atomic_bool said_no_memory; /* that the pool is full, or the system's memory */
+	atomic_bool said_no_memory; /* the log was told that pool or system have no memory left */
 };
 
 struct ping {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls from a room into rooms above it: what they do when something changes below. Each is
- * called at once, before the change goes on. engine/upcalls.c has the table.
+ * Upcalls: a room calls rooms above it when something changes below. Each upcall is called at once,
+ * before the change goes on. engine/upcalls.c has the table.
  */
 #ifndef RIPC_UPCALLS_H
 #define RIPC_UPCALLS_H
@@ -21,35 +21,35 @@ struct ripc_context;
 struct wire_packet;
 
 struct upcalls {
-	/* From peer: it is in ctx->peers, but no partner has it yet; its last partner has gone. */
+	/* From peer: a peer is in ctx->peers, but has no partner yet; its last partner has gone. */
 	void (*peer_met)(struct ripc_context *ctx, struct peer *peer);
 	void (*peer_left)(struct ripc_context *ctx, struct peer *peer);
 
-	/* From partner. There was none, now there is one: a sleeper learns when idle ones go. */
+	/* From partner. The first partner came: a sleeper learns when idle partners must go. */
 	void (*first_partner)(struct ripc_context *ctx);
 	/* Takes in all that has come. False: a reader sleeps in a port, and is woken first. */
 	bool (*ports_drain)(struct ripc_context *ctx);
-	/* The partner can be sent to; forgot: it does not know what it was sent before. */
+	/* The partner can be sent to; forgot: it does not know what was sent to it before. */
 	void (*partner_ready)(struct partner *partner, bool forgot);
 	/* Shorts that were held for the partner are sent; long messages that wait begin. */
 	void (*shorts_go)(struct partner *partner);
 	void (*longs_go)(struct partner *partner);
-	/* Its route is another one, or is open now. */
+	/* The partner has another route, or its route is open now. */
 	void (*route_ready)(struct partner *partner);
-	/* With keys: a handshake with somebody has ended, as event (RIPC_EV_PEER) says. */
+	/* With keys: a handshake has ended, as event (RIPC_EV_PEER) says. */
 	void (*handshake_ended)(struct ripc_context *ctx, struct device *device,
 			const struct ripc__event *event);
 	/* Messages that wait for from go to to, which stands for the same ID. */
 	void (*partner_merged)(struct partner *from, struct partner *to);
-	/* Its ID means another one, or none. */
+	/* The partner's ID means another partner, or none. */
 	void (*partner_passed_by)(struct partner *partner);
 	/* The partner has been gone since gone_us: what became of its messages? */
 	void (*partner_lost)(struct partner *partner, int status, uint64_t gone_us);
-	/* The same of a partner that was only an ID. */
+	/* As partner_lost, for a partner of which only the ID was known. */
 	void (*sends_lost)(struct partner *partner, int status, uint64_t gone_us);
 	/* The partner is about to be freed; nothing is being sent to it. */
 	void (*partner_forgotten)(struct partner *partner);
-	/* Nothing that was sent to the partner has been delivered, or will be. */
+	/* No message in progress to the partner was delivered, or will be. */
 	void (*sends_fail)(struct partner *partner, int status);
 	/* The partner goes to another peer: its unread messages count there. */
 	void (*unread_release)(struct partner *partner);
@@ -57,23 +57,23 @@ struct upcalls {
 	/* Memory of messages that wait for the partner, bytes. */
 	size_t (*waiting_bytes)(const struct partner *partner);
 
-	/* From message. One of MESSAGE_OUTGOING is handed out; is freed. */
+	/* From message. A message of MESSAGE_OUTGOING is handed out; is freed. */
 	void (*sent_handed)(struct message *message);
 	void (*sent_freed)(struct message *message);
 	/* The answer to a question has come from the partner: takes the message. */
 	void (*answer_came)(struct partner *partner, struct message *message);
-	/* A question has ended, as far as its sending goes. */
+	/* The sending of a question has ended. */
 	void (*question_ended)(struct outgoing *outgoing);
 	/* The application has freed a message of MESSAGE_CALL; of MESSAGE_WATCH. */
 	void (*call_told)(struct message *message);
 	void (*watch_told)(struct message *message);
-	/* An answer was parked until its return buffers were closed, and comes again. */
+	/* An answer was parked until its return buffers were closed; now it is input again. */
 	void (*parked_comes)(struct partner *partner, const struct wire_packet *packet);
 	/* The network is done with the memory of a message. */
 	void (*fence_lifted)(struct fence *fence);
 };
 
-/* What the rooms of this library do. */
+/* The upcalls of this library's rooms. */
 extern const struct upcalls ripc__upcalls;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a partner is reached by the network that it is reached by. */
+/* Why a partner is not reached by other networks. */
 #ifndef RIPC_OTHERS_H
 #define RIPC_OTHERS_H
 

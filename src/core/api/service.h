@@ -8,12 +8,12 @@
 
 #include "core/objects.h"
 
-/* Begins to register; service->publishing says how long that goes on. Then finish it. */
+/* Begins to register. When service->publishing is false, call ripc__service_finish(). */
 int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
 /* The result of publishing; ends the service if it is not registered. */
 int ripc__service_finish(struct ripc_service *service);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
-/* Nobody may use it afterwards but calls that wait in it: they find it closing. */
+/* Only calls that wait in the service may use it afterwards: they find it closing. */
 void ripc__service_end(struct ripc_service *service);
 /* Waits until the network is done with the memory of services that were ended. */
 void ripc__orphans_wait(struct ripc_context *ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Services that a context lends to all rooms: log, nonces, timers, sums of lengths. */
+/* Helpers of a context for all rooms: log, nonces, timers, sums of lengths. */
 #ifndef RIPC_BASE_H
 #define RIPC_BASE_H
 
@@ -14,7 +14,7 @@ void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total);
 uint64_t ripc__nonce(struct ripc_context *ctx);
-/* -ENOMEM unless one more timer object may exist. */
+/* Reserves room for one more timer. -ENOMEM. */
 int ripc__timer_admit(struct ripc_context *ctx);
 void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer);
 void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buckets: how much of something may happen in a time. A bucket fills with time, each happening
- * takes from it. A budget is a bucket for all and a few for the hosts that ask, so that none of
- * them has all.
+ * Buckets: limits on how often an event may happen. A bucket fills with time, and each event takes
+ * from it. A budget has one bucket for all hosts together, and smaller ones for single hosts, so
+ * that no host takes all.
  */
 #ifndef RIPC_BUDGET_H
 #define RIPC_BUDGET_H
@@ -14,25 +14,25 @@
 
 struct bucket {
 	uint64_t filled_us;
-	int64_t tokens; /* below 0: more was taken than there was */
+	int64_t tokens; /* below 0: more was taken than the bucket had */
 	uint32_t per_second, most;
 };
 
 void ripc__bucket_init(struct bucket *bucket, uint32_t per_second, uint32_t most);
-/* Takes one. False: it is empty. */
+/* Takes one token. False: the bucket is empty. */
 bool ripc__bucket_take(struct bucket *bucket, uint64_t now_us);
-/* Takes amount, if there is anything at all: what is missing is paid for later. */
+/* Takes amount if the bucket is not empty; tokens may go below 0. False: the bucket is empty. */
 bool ripc__bucket_spend(struct bucket *bucket, uint64_t now_us, uint32_t amount);
 
 struct budget {
 	struct bucket all, hosts[BUDGET_HOSTS];
-	uint8_t key[16]; /* random: nobody can choose whom to share a bucket with */
+	uint8_t key[16]; /* random: no host can choose with which hosts it shares a bucket */
 };
 
-/* Those of the hosts have one share-th of that for all. */
+/* The bucket of a host has one share-th of per_second and most. */
 void ripc__budget_init(struct budget *budget, uint32_t per_second, uint32_t most, uint32_t share,
 		const uint64_t key[2]);
-/* Is there anything left for this host? */
+/* Are tokens left for this host? */
 bool ripc__budget_has(struct budget *budget, const uint8_t host[16], uint64_t now_us);
 /* Spends amount in the name of a host. False: nothing is taken. */
 bool ripc__budget_spend(struct budget *budget, const uint8_t host[16], uint64_t now_us,

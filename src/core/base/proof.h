@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address proofs: that somebody lives at an address (docs/protocol.md, First contact and proof). */
+/* Address proofs: an asker lives at its address (docs/protocol.md, First contact and proof). */
 #ifndef RIPC_PROOF_H
 #define RIPC_PROOF_H
 

@@ -22,46 +22,46 @@ struct ripc_service;
 enum call_state {
 	CALL_ASKING, /* the question is on its way: outgoing */
 	CALL_ASKED,  /* the partner has it, or (by_short) has been sent it */
-	CALL_PAUSED, /* it was certainly not delivered, or may be asked again; soon it is */
-	CALL_ENDING, /* decided, but the network may still use the caller's memory */
-	CALL_ENDED,  /* only of a call that is waited for */
+	CALL_PAUSED, /* the question was not delivered, or is idempotent: soon it is asked again */
+	CALL_ENDING, /* the end is decided, but the network may still use the caller's memory */
+	CALL_ENDED,  /* only where ripc_call() waits */
 };
 
-/* A question from when it is asked until its answer, or the want of one, is told. */
+/* A question, from the asking until its answer or its failure is told. */
 struct call {
-	struct message failure;    /* what is told where no answer comes; public is set then */
+	struct message failure;    /* told where no answer comes; public is set then */
 	struct list node;          /* service->calls; ctx->told_calls */
 	struct ripc__timer timer;
 	struct message *answer;    /* NULL: none has come */
 	struct ripc_service *service;
-	struct outgoing *outgoing; /* the question on its way; NULL: it is not */
-	struct partner *partner;   /* CALL_ASKED: whose answer is waited for */
-	uint64_t id;               /* under which the answer comes */
+	struct outgoing *outgoing; /* the question on its way; NULL: not on its way */
+	struct partner *partner;   /* CALL_ASKED: the partner that must answer */
+	uint64_t id;               /* the ID under which the answer comes */
 	uint64_t to, to_incarnation, cookie;
 	uint64_t deadline_us;
-	uint64_t heard_us;         /* the partner's last word, while it is waited for */
-	int status;                /* what is told: 0 or a negative errno */
+	uint64_t heard_us;         /* CALL_ASKED: when the partner was last heard */
+	int status;                /* the result that is told: 0 or a negative errno */
 	enum ripc_outcome asked;
 	uint32_t n_items, n_returns, flags;
 	uint8_t state;
-	bool waiter;               /* ripc_call() waits for it, and frees it */
-	bool by_short;             /* it went as a short, of which nobody says that it came */
-	bool tried_short;          /* the next time it goes as a long message */
-	bool waited;               /* by_short: for SHORT_US, which is not enough on this path */
-	bool again;                /* CALL_ENDING: it is asked again instead */
+	bool waiter;               /* ripc_call() waits for the call, and frees it */
+	bool by_short;             /* the question went as a short: its arrival is not reported */
+	bool tried_short;          /* the next time the question goes as a long message */
+	bool waited;               /* by_short: SHORT_US have passed, too few on this path */
+	bool again;                /* CALL_ENDING: the question is asked again instead */
 	struct ripc_buffer *returns;
 	struct iovec items[];
 };
 
-/* Starts a call; waiter: it is waited for. Its deadline ends it. */
+/* Starts a call; waiter: ripc_call() waits for it. The call's deadline ends it. */
 int ripc__call_begin(struct ripc_service *service, const struct ripc_question *request, bool waiter,
 		struct call **call);
 /* Ends all calls with this cookie with -ECANCELED. True: there was one. */
 bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie);
-/* The service is closed: those that are waited for end, the others are forgotten. */
+/* The service is closed: calls for which ripc_call() waits end, the others are forgotten. */
 void ripc__calls_end(struct ripc_service *service);
 
-/* What other rooms tell. The question has ended, as far as its sending goes. */
+/* Other rooms call these. The sending of the question has ended. */
 void ripc__question_ended(struct outgoing *outgoing);
 /* An answer has come from the partner; takes the message. */
 void ripc__answer_came(struct partner *partner, struct message *message);

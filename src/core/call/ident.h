@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is who: the IDs of open calls, and the partner that a question went to. */
+/* The IDs of open calls, and the partner that a question went to. */
 #ifndef RIPC_CALL_IDENT_H
 #define RIPC_CALL_IDENT_H
 
@@ -13,13 +13,13 @@ struct ripc_context;
 int ripc__call_name(struct call *call);
 void ripc__call_unname(struct call *call);
 /*
- * Gives the call, which has a slot, another ID. partner: the ID is for this one alone; NULL:
- * perhaps for several, one after the other.
+ * Gives the call, which has a slot, another ID. partner: the ID goes to this partner alone; NULL:
+ * the ID may go to several partners, one after the other.
  */
 void ripc__call_identify(struct call *call, struct partner *partner);
 /* The call with this ID, or NULL. */
 struct call *ripc__call_by_id(const struct ripc_context *ctx, uint64_t id);
-/* The partner to which the question went, of those that claim to be this incarnation; or NULL. */
+/* Of the partners that claim this incarnation, the one to which the question went; or NULL. */
 struct partner *ripc__call_taker(const struct call *call, uint64_t incarnation);
 
 #endif

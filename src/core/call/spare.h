@@ -8,10 +8,10 @@ struct ripc_context;
 struct ripc_question;
 struct ripc_service;
 
-/* What the application says of it, and nothing else yet. NULL: no memory. */
+/* A call with only the fields that the application's request gives. NULL: no memory. */
 struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_question *request);
 void ripc__call_free(struct call *call);
-/* All that are left, the context being closed. */
+/* The context is closed: frees all calls that are left. */
 void ripc__calls_free(struct ripc_context *ctx);
 
 #endif

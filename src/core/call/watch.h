@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watching: the application is told when somebody has an ID, and when that changes. */
+/* Watches: the application is told which incarnation has an ID, and when that changes. */
 #ifndef RIPC_WATCH_H
 #define RIPC_WATCH_H
 
@@ -18,7 +18,7 @@ struct ripc_service;
 struct watching {
 	struct ripc__timer timer; /* runs while there is a watch */
 	uint32_t n;
-	struct list left;         /* ended, and the application has their messages */
+	struct list left;         /* ended watches with messages that the application has */
 };
 
 /* See ripc_watch(). */
@@ -29,11 +29,11 @@ void ripc__watches_end(struct ripc_service *service);
 /* The context is closed. */
 void ripc__watches_free(struct ripc_context *ctx);
 
-/* What other rooms tell. The partner can be sent to. */
+/* Other rooms call these. The partner can be sent to. */
 void ripc__watch_ready(struct partner *partner);
-/* The partner is gone, forgotten, or not the one that its ID means any more. */
+/* The partner is gone or forgotten, or its ID means it no more. */
 void ripc__watch_lost(struct partner *partner);
-/* A notice about the ID was heard: perhaps somebody has it now, or nobody. False: not watched. */
+/* A notice about the ID was heard: its holder may have changed. False: not watched. */
 bool ripc__watch_news(struct ripc_service *service, uint64_t id);
 /* The application is done with the message of a watch. */
 void ripc__watch_told(struct message *message);

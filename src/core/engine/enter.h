@@ -19,30 +19,30 @@ struct waiter {
 	bool (*ready)(void *arg);
 	void *arg;
 	struct ripc__sleep sleep;
-	_Atomic uint32_t *wakes; /* end it before it is ready (interrupt.h); NULL: nothing does */
-	struct signals *signals; /* held back while it is awake; NULL: they do not end it */
+	_Atomic uint32_t *wakes; /* end the wait early (interrupt.h); NULL: no wake does */
+	struct signals *signals; /* held back while the thread is awake; NULL: they end no wait */
 	bool asleep_beside, asleep_on_port, signalled;
 };
 
 /* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
 int ripc__enter(struct ripc_context *ctx);
-/* The same; ctx->now_us may be some microseconds old: for who neither measures nor waits. */
+/* As ripc__enter(), for calls that neither measure nor wait: ctx->now_us may be some us old. */
 int ripc__enter_hastily(struct ripc_context *ctx);
 void ripc__leave(struct ripc_context *ctx);
-/* For what neither needs the time nor changes what anybody waits for. */
+/* For work that needs no time, and that changes nothing that a thread waits for. */
 void ripc__lock(struct ripc_context *ctx);
 void ripc__unlock(struct ripc_context *ctx);
 /* Takes the lock and reads the clock. */
 void ripc__lock_timely(struct ripc_context *ctx);
-/* A sleeper learns of timers that are due earlier than it thinks. */
+/* A sleeper learns of timers that are due before the end of its sleep. */
 void ripc__wake_for_timers(struct ripc_context *ctx);
-/* The same of the sweep, after the first partner came: those that follow are swept later. */
+/* A sleeper learns of the sweep: the first partner came, and later partners are swept later. */
 void ripc__wake_for_sweep(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 void ripc__clock_read(struct ripc_context *ctx);
 /* Ends the sleep of waiting calls that are ready. */
 void ripc__wake_ready(struct ripc_context *ctx);
-/* Is it ready, or to end before it is? */
+/* Is the waiter ready, or must it end before? */
 bool ripc__waiter_is_done(const struct waiter *waiter);
 /* Ends the reader's sleep. */
 void ripc__kick_reader(struct ripc_context *ctx);
@@ -53,7 +53,7 @@ static inline uint64_t ripc__activity(struct ripc_context *ctx)
 	return atomic_load_explicit(&ctx->activity, memory_order_relaxed);
 }
 
-/* Only with the lock; it is just read without. */
+/* Only with the lock; without the lock the count may only be read. */
 static inline void ripc__activity_count(struct ripc_context *ctx)
 {
 	atomic_store_explicit(&ctx->activity, ripc__activity(ctx) + 1, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a waiting call is ended before its time: by ripc_wake(), or, where the context is
- * RIPC_INTERRUPTIBLE, by a signal that its thread handles.
+ * Ending a waiting call early: by ripc_wake(), or, in a context with RIPC_INTERRUPTIBLE, by a
+ * signal that the call's thread handles.
  */
 #ifndef RIPC_INTERRUPT_H
 #define RIPC_INTERRUPT_H
@@ -12,18 +12,19 @@
 #include <stdint.h>
 
 /*
- * The signals of a thread, held back while it is awake in a call: so each is handled in a sleep,
- * which it ends, or after the call. None gets lost between a look at what is awaited and the sleep.
+ * The signals of a thread, held back while the thread is awake in a call. So each signal is handled
+ * in a sleep, and ends the sleep, or is handled after the call. No signal gets lost between the
+ * check of the condition and the sleep.
  */
 struct signals {
-	sigset_t before; /* those that the application holds back */
+	sigset_t before; /* the signals that the application holds back */
 };
 
 void ripc__signals_hold(struct signals *signals);
 void ripc__signals_release(const struct signals *signals);
-/* Handles those that are waiting; true: there was one. Without the lock. */
+/* Handles the signals that are pending; true: there was one. Without the lock. */
 bool ripc__signals_came(const struct signals *signals);
-/* Has somebody called ripc_wake() who has ended no call yet? And takes that: true. */
+/* True: a ripc_wake() had ended no call yet, and is used up now. */
 bool ripc__wake_take(_Atomic uint32_t *wakes);
 
 static inline bool ripc__wake_pending(const _Atomic uint32_t *wakes)

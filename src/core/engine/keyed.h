@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What follows for partners when a handshake with their context has ended. */
+/* The end of a handshake with a context, and its effect on the partners there. */
 #ifndef RIPC_KEYED_H
 #define RIPC_KEYED_H
 

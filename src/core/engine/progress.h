@@ -9,7 +9,7 @@
 
 #define THREAD_TICK_US 1000u
 
-/* Does what there is to do, without waiting; returns how much that was. */
+/* Does the work that is due, without waiting; returns how much work was done. */
 int ripc__poll(struct ripc_context *ctx);
 /* One look at the ports and the timers; returns the work done. */
 int ripc__progress(struct ripc_context *ctx);
@@ -19,14 +19,14 @@ bool ripc__ports_drain(struct ripc_context *ctx);
 int ripc__timers_progress(struct ripc_context *ctx);
 int ripc__resolver_progress(struct ripc_context *ctx);
 /*
- * As ripc__progress(), for callers that look again and again: so often at the hot device if nothing
- * is there. Reads and writes go on by being looked at. While shorts follow one another, what
- * is due waits.
+ * As ripc__progress(), for callers that look again and again: looks up to times times at the hot
+ * device while it has nothing. Looks also carry reads and writes on. While shorts follow one
+ * another, timers that are due wait.
  */
 int ripc__look(struct ripc_context *ctx, uint32_t times);
-/* At one device. */
+/* One look at one device. */
 int ripc__device_progress(struct ripc_context *ctx, struct device *device);
-/* After the devices, which have done so much work: what is due. */
+/* Does what is due, after the looks at devices, which have done so much work. */
 int ripc__due_progress(struct ripc_context *ctx, int work);
 /* The device by which messages come; NULL: several. */
 struct device *ripc__hot_device(struct ripc_context *ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers to packets that no partner of ours has sent; none is longer than what it answers. */
+/* Answers to packets of strangers; no answer is longer than the packet that it answers. */
 #ifndef RIPC_STRANGERS_H
 #define RIPC_STRANGERS_H
 
@@ -14,10 +14,10 @@ void ripc__answer_gone(struct ripc_context *ctx, struct device *device,
 /* RETRY: say hello, with this proof. */
 void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event);
-/* ABORT: the sender of this hello may not be that, or not send here. */
+/* ABORT: the sender of this hello may not have its ID, or may not send to this service. */
 void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event);
-/* ABORT: of another version. */
+/* ABORT: the packet has another version of the protocol. */
 void ripc__answer_version(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event);
 

@@ -6,8 +6,8 @@
 struct outgoing;
 
 /*
- * Computes the checksum, if the message was announced so, without the lock; then the receiver is
- * told. The caller may send the message, and only uses it afterwards if a call waits for it.
+ * If the message's announcement said that a checksum follows: computes the checksum without the
+ * lock, then tells the receiver. After that the caller uses outgoing only if a call waits for it.
  */
 void ripc__sum_follows(struct outgoing *outgoing);
 

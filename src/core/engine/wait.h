@@ -14,8 +14,8 @@
 bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 		uint64_t deadline_us);
 /*
- * The same for a call that ripc_wake() of this service (NULL: of none) ends, and a signal, where
- * the context is RIPC_INTERRUPTIBLE. 1: ready; 0: not in time; -EINTR.
+ * As ripc__wait(), but ripc_wake() of this service (NULL: of none) ends the wait, and so does a
+ * signal in a context with RIPC_INTERRUPTIBLE. 1: ready; 0: not in time; -EINTR.
  */
 int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capabilities: what the authority of a deployment lets the holder of a key be and do, until when.
- * docs/protocol.md has the bytes. Of what a partner shows only what is signed, of its key, and not
- * expired counts; the sum is a struct rights.
+ * Capabilities: a capability lets the holder of a key be a service, or send to one, until a time;
+ * the authority of the deployment signs it. docs/protocol.md has the bytes. A capability that a
+ * partner shows counts only if it is signed, names the partner's key, and has not expired. All that
+ * count make up a struct rights.
  */
 #ifndef RIPC_CAPABILITY_H
 #define RIPC_CAPABILITY_H
@@ -24,9 +25,9 @@ struct capability {
 	uint8_t holder[32]; /* the static key that may use it */
 };
 
-/* What one key may. */
+/* The rights of one key. */
 struct rights {
-	bool all;          /* there is no authority: whoever has the secret may everything */
+	bool all;          /* there is no authority: each holder of the secret may do everything */
 	uint32_t n;
 	struct {
 		uint64_t id, until_s;
@@ -34,9 +35,9 @@ struct rights {
 	} may[CAPABILITIES_MAX];
 };
 
-/* 0; -EBADMSG: that is no capability. Nothing is said of its signature. */
+/* 0; -EBADMSG: that is no capability. Does not verify the signature. */
 int ripc__capability_decode(const uint8_t bytes[CAPABILITY_LEN], struct capability *capability);
-/* Writes all but the signature, which the second one adds. */
+/* Writes all but the signature; ripc__capability_sign() adds the signature. */
 void ripc__capability_encode(const struct capability *capability, uint8_t bytes[CAPABILITY_LEN]);
 int ripc__capability_sign(struct cipher_box *box, const uint8_t authority_secret[32],
 		uint8_t bytes[CAPABILITY_LEN]);
@@ -44,16 +45,16 @@ int ripc__capability_sign(struct cipher_box *box, const uint8_t authority_secret
 int ripc__capability_verify(struct cipher_box *box, const uint8_t authority[32],
 		const uint8_t bytes[CAPABILITY_LEN]);
 
-/* Adds what a verified capability gives its holder. */
+/* Adds the rights that a verified capability gives its holder. */
 void ripc__rights_add(struct rights *rights, const struct capability *capability);
 bool ripc__rights_has(const struct rights *rights, enum capability_what what, uint64_t id,
 		uint64_t now_s);
-/* Is any of them left? */
+/* Is any right left, not expired? */
 bool ripc__rights_any(const struct rights *rights, uint64_t now_s);
 
 /*
- * A private ID belongs to a key: its upper 40 bits are a hash of the key, the rest is drawn. So
- * nobody needs a capability to have one, or to answer to one.
+ * A private ID belongs to a key: its upper 40 bits are a hash of the key, the lower 24 are random.
+ * So no capability is needed to have a private ID, or to answer to one.
  */
 int ripc__private_bits(struct cipher_box *box, const uint8_t key[32], uint64_t *bits);
 #define PRIVATE_BITS 40u

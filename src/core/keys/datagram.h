@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of sealed datagrams and of handshakes, and the only place that knows them
- * (docs/protocol.md, Sealed datagrams). All begin alike:
+ * The bytes of sealed datagrams and of handshakes (docs/protocol.md, Sealed datagrams). No other
+ * file knows these bytes. All datagrams begin alike:
  *
  *   0 u8 0x91   1 u8 kind   2 u16 zero   4 u32 index
  */
@@ -22,9 +22,9 @@
 enum sealed_kind {
 	SEALED_INIT = 1, /* message 1; index: the sender's */
 	SEALED_REPLY,    /* message 2; index: the receiver's */
-	SEALED_PROOF,    /* come again with this address proof; index: the receiver's */
+	SEALED_PROOF,    /* asks to come again with this address proof; index: the receiver's */
 	SEALED_DATA,     /* index: the receiver's */
-	SEALED_UNKNOWN,  /* there is no session with this index: the receiver's of a DATA */
+	SEALED_UNKNOWN,  /* a DATA came whose index has no session; index: as in that DATA */
 };
 
 /* INIT: 8 context   16 to_context   24 proof   32 message 1   then a MAC of all before. */
@@ -42,7 +42,7 @@ enum sealed_kind {
 /* UNKNOWN: 8 counter of that datagram   then a MAC. */
 #define UNKNOWN_LEN  (16u + SEALED_MAC)
 
-/* What the payload of message 1 and of message 2 says. */
+/* The payloads of message 1 and of message 2. */
 struct init_payload {
 	uint64_t stamp;      /* grows with each handshake of a context */
 	bool has_fast_aes;
@@ -52,7 +52,7 @@ struct init_payload {
 struct reply_payload {
 	uint32_t index;      /* the responder's, as in the header */
 	uint8_t cipher;
-	bool is_refused;     /* no capability counts: there is no session */
+	bool is_refused;     /* no capability counts: no session is made */
 	uint64_t context;    /* the responder's */
 	uint32_t n_capabilities;
 };
@@ -65,7 +65,7 @@ static inline void ripc__datagram_begin(uint8_t *bytes, enum sealed_kind kind, u
 	put32(bytes + 4, index);
 }
 
-/* Writes the payload without capabilities, which follow. */
+/* Writes the payload without the capabilities, which follow it. */
 void ripc__init_payload_encode(const struct init_payload *payload, uint8_t bytes[INIT_PAYLOAD]);
 void ripc__reply_payload_encode(const struct reply_payload *payload,
 		uint8_t bytes[REPLY_PAYLOAD]);

@@ -2,10 +2,11 @@
 /*
  * The directory of keys that a context works with (ripc_config.keys):
  *
- *   private       its X25519 key, 64 hexadecimal digits; of nobody else's eyes
- *   secret        what all members of the deployment share, the same
- *   authority     Ed25519 key of who grants capabilities; without it members may everything
- *   capabilities  what was granted to us, one a line
+ *   private       the X25519 key, 64 hexadecimal digits; no other user may read it
+ *   secret        64 hexadecimal digits, the same for all members of the deployment
+ *   authority     public Ed25519 key of the authority, which grants capabilities; without this
+ *                 file members may do everything
+ *   capabilities  the capabilities that were granted to us, one a line
  */
 #ifndef RIPC_KEY_DIR_H
 #define RIPC_KEY_DIR_H
@@ -18,7 +19,7 @@
 
 #define KEY_WHY 256 /* bytes of a sentence that says what is wrong */
 
-/* What was read. Secrets: wiped by ripc__key_dir_wipe(). */
+/* The contents of the directory. They are secret: ripc__key_dir_wipe() wipes them. */
 struct key_dir {
 	struct static_keys own;
 	uint8_t secret[32];
@@ -29,15 +30,15 @@ struct key_dir {
 };
 
 /*
- * 0, or -ENOENT, -EACCES (others can read a secret file, or write to the directory), -EINVAL, what
- * the system says; why names the file and the remedy.
+ * Reads the directory. 0, or -ENOENT, -EACCES (other users can read a secret file, or write to the
+ * directory), -EINVAL, errors of the system; why names the file and the remedy.
  */
 int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,
 		char why[KEY_WHY]);
-/* One file of 64 digits. secret: nobody else may read it. -ENOENT: it is not there. */
+/* Reads one file of 64 digits. secret: no other user may read it. -ENOENT: there is no file. */
 int ripc__key_file_read(const char *path, const char *name, bool secret, uint8_t key[32],
 		char why[KEY_WHY]);
-/* The lines of a text; -EINVAL: line *line is none, or there are more than CAPABILITIES_MAX. */
+/* -EINVAL: line *line of the text is no capability, or is one more than CAPABILITIES_MAX. */
 int ripc__capabilities_parse(const char *text, struct key_dir *dir, uint32_t *line);
 void ripc__key_dir_wipe(struct key_dir *dir);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Members: contexts with keys that we know, by their static key and incarnation, with their
- * sessions. A member lives while a route leads to it, and for a while beyond that.
+ * Members: the contexts with keys that we know, by static key and incarnation, and their sessions.
+ * A member lives while a route leads to it, and for a while after that.
  *
- * Of its sessions current is the one that seals. next was made by a handshake that the member
- * began; it becomes current when the first datagram comes with it, as that proves that the
- * member has the keys. previous still unseals what is on its way.
+ * A member's session current seals. The session next was made by a handshake that the member began.
+ * It becomes current when the first datagram sealed with it comes: the datagram proves that the
+ * member has the keys. The session previous still unseals datagrams that are on their way.
  */
 #ifndef RIPC_MEMBER_H
 #define RIPC_MEMBER_H
@@ -25,35 +25,35 @@ struct handshake;
 struct ripc_context;
 struct sealed_port;
 
-#define MEMBERS_IDLE 4096u /* that no route leads to */
-#define REKEY_US     120000000u  /* new keys after so long, */
-#define REJECT_US    240000000u  /* the old ones are of no use after so long, */
-#define REKEY_COUNT  (1ull << 24) /* and the same by datagrams */
+#define MEMBERS_IDLE 4096u /* members to which no route leads */
+#define REKEY_US     120000000u  /* age of a session at which new keys are made */
+#define REJECT_US    240000000u  /* age of a session at which it is of no use any more */
+#define REKEY_COUNT  (1ull << 24) /* the same two limits in datagrams */
 #define REJECT_COUNT (1ull << 25)
-#define REFUSED_US   5000000u    /* who was refused is not tried again before */
+#define REFUSED_US   5000000u    /* a member that was refused is not tried again before */
 
 struct member {
 	struct list node;       /* seal->idle, or seal->used: least recently used first */
-	struct list opened;     /* seal->opened: core is to be told of status */
-	uint64_t number;        /* stands for it in addresses; never used again */
-	uint64_t name;          /* in seal->members: of key and context */
+	struct list opened;     /* seal->opened: core must be told of status */
+	uint64_t number;        /* stands for the member in addresses; never used again */
+	uint64_t name;          /* in seal->members: a hash of key and context */
 	uint64_t context;
 	uint8_t key[32];
 	struct session *current, *previous, *next;
 	struct handshake *handshake; /* ours, on its way; or NULL */
-	struct rights *rights;  /* what it has shown that it may; NULL: nothing */
+	struct rights *rights;  /* the rights that it has shown; NULL: none */
 	uint64_t private_bits;  /* capability.h */
 	uint64_t stamp;         /* of its last handshake */
 	uint64_t proof;         /* the last address proof that it gave us; 0: none */
 	uint64_t refused_us;    /* when a handshake was last refused, by us or by it; 0: never */
 	uint64_t sent[3];       /* of the last datagram to it: source, destination, token */
 	uint32_t routes;
-	int status;             /* what core is to be told: 0, or a negative errno */
-	bool is_elsewhere;      /* refused_us: as another context lives at its address */
-	bool is_admitted;       /* a handshake with it has ended well, and it may something */
+	int status;             /* told to core: 0, or a negative errno */
+	bool is_elsewhere;      /* refused_us: because another context lives at its address */
+	bool is_admitted;       /* a handshake with it has ended well, and it has some right */
 };
 
-/* What a context with keys has: one, made before its devices. */
+/* The state of a context with keys: one per context, made before the devices. */
 struct seal {
 	struct ripc_context *ctx;
 	const struct ripc__backend *inner;
@@ -69,33 +69,33 @@ struct seal {
 	struct list idle, used, opened;
 	uint32_t n_idle;
 	uint64_t last_number, last_serial, last_stamp;
-	struct budget inits;        /* handshakes of others that are computed */
+	struct budget inits;        /* limits the handshakes of others that we compute */
 	struct bucket unknowns;
 	struct ripc__timer sweep;
-	struct sealed_port *port;   /* while it is open, */
-	void *inner_port;           /* and that of the inner network */
+	struct sealed_port *port;   /* the port, while it is open; else NULL */
+	void *inner_port;           /* the port of the inner network, then */
 };
 
-/* The member with this key and context, made if it is not known. NULL: no memory. */
+/* The member with this key and context; a new one is made. NULL: no memory. */
 struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64_t context);
 struct member *ripc__member_by_number(const struct seal *seal, uint64_t number);
-/* The one that an address, a route of the sealed network (sealed.c) leads to; NULL: none. */
+/* The member to which an address or a route of the sealed network (sealed.c) leads; NULL: none. */
 struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr);
 struct member *ripc__sealed_member_of(const void *route);
-/* A route leads there; it does not any more. */
+/* A route leads to the member; a route leads there no more. */
 void ripc__member_hold(struct seal *seal, struct member *member);
 void ripc__member_drop(struct seal *seal, struct member *member);
-/* Can it seal now? */
+/* Does the member have a session that can seal now? */
 bool ripc__member_is_ready(const struct seal *seal, const struct member *member);
-/* An index that nothing has. */
+/* Draws an index that no session and no handshake has. */
 uint32_t ripc__index_draw(struct seal *seal);
-/* A session that both ends have keys for. NULL: no memory. */
+/* Makes a session; both ends have its keys. NULL: no memory. */
 struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
 		const struct noise_keys *keys, bool is_initiator);
 void ripc__session_end(struct seal *seal, struct session **session);
-/* A datagram came with it: next becomes current. */
+/* A datagram came that this session sealed: if the session is next, it becomes current. */
 void ripc__session_confirm(struct seal *seal, struct session *session);
-/* Core is to look at it again: a handshake has ended well (0), or failed. */
+/* A handshake with the member has ended well (status 0), or failed: core must be told. */
 void ripc__member_tell(struct seal *seal, struct member *member, int status);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The handshake Noise_IKpsk2_25519_ChaChaPoly_SHA256 (The Noise Protocol Framework, revision 34):
- * two messages between an initiator, who knows the static key of the responder, and that one. Pure:
- * no clock, no random numbers, no network.
+ * two messages between an initiator and a responder. The initiator knows the responder's static
+ * key. This file uses no clock, no random numbers and no network.
  */
 #ifndef RIPC_NOISE_H
 #define RIPC_NOISE_H
@@ -18,14 +18,14 @@
 #define NOISE_FIRST  (NOISE_E + NOISE_S + RIPC_TAG_LEN) /* message 1 without its payload */
 #define NOISE_SECOND (NOISE_E + RIPC_TAG_LEN)
 
-/* A library of cryptography with its state, and a sealing and an unsealing ChaCha20-Poly1305. */
+/* A library of cryptography, its state, and two ChaCha20-Poly1305 ciphers: to seal, to unseal. */
 struct cipher_box {
 	const struct ripc__crypto *ops;
 	void *lib;
 	void *seals, *unseals;
 };
 
-/* One handshake on its way. Secrets: ripc__noise_wipe() when it has ended. */
+/* One handshake on its way. It holds secrets: call ripc__noise_wipe() when it has ended. */
 struct noise {
 	struct cipher_box *box;
 	uint8_t chaining[32], hash[32], key[32];
@@ -38,28 +38,28 @@ struct static_keys {
 	uint8_t secret[32], public[32];
 };
 
-/* Keys for what follows: of each direction. */
+/* The keys after the handshake, one for each direction. */
 struct noise_keys {
-	uint8_t initiator[32], responder[32]; /* what the initiator, the responder seals with */
+	uint8_t initiator[32], responder[32]; /* the initiator's, the responder's key to seal */
 };
 
-/* 0, or -ENOMEM. box lives as long as what uses it. */
+/* 0, or -ENOMEM. box must live as long as all that use it. */
 int ripc__box_open(struct cipher_box *box, const struct ripc__crypto *ops);
 void ripc__box_close(struct cipher_box *box);
 
-/* responder: its public static key, which the initiator knows and the responder has. */
+/* responder: the responder's public static key; both ends know it. */
 int ripc__noise_begin(struct noise *noise, struct cipher_box *box, const struct iovec *prologue,
 		const uint8_t responder[32]);
 /*
- * Message 1 of the initiator, and what the responder makes of it: remote_s is known then. out has
- * NOISE_FIRST and the payload's bytes; read writes the payload into payload->iov_base and sets
+ * The initiator writes message 1, the responder reads it, and then knows remote_s. out has room for
+ * NOISE_FIRST bytes and the payload. The reading writes the payload into payload->iov_base and sets
  * iov_len. ephemeral must be random, and used once. -EKEYREJECTED: forged, or not for this key.
  */
 int ripc__noise_write_first(struct noise *noise, const struct static_keys *own,
 		const uint8_t ephemeral[32], const struct iovec *payload, uint8_t *out);
 int ripc__noise_read_first(struct noise *noise, const struct static_keys *own,
 		const struct iovec *in, struct iovec *payload);
-/* Message 2 of the responder, and what the initiator makes of it. Both know psk. */
+/* The responder writes message 2, the initiator reads it. Both know psk. */
 int ripc__noise_write_second(struct noise *noise, const uint8_t ephemeral[32],
 		const uint8_t psk[32], const struct iovec *payload, uint8_t *out);
 int ripc__noise_read_second(struct noise *noise, const struct static_keys *own,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A network whose datagrams are sealed: a backend around another one (net/backend.h), which a
- * context with keys opens in place of that. So the rest of the core knows of keys what this
- * header says, and no datagram that was not authentic comes as far as there.
+ * The sealed network: a backend (net/backend.h) around an inner backend, which seals all datagrams.
+ * A context with keys opens the sealed network in place of the inner one. So the rest of the core
+ * knows only this header of keys, and gets only authentic datagrams.
  *
- * An address of it is that of the inner network and the number of a member (member.h): where a
- * datagram came from says with whose keys it was sealed.
+ * An address of the sealed network is an address of the inner network and the number of a member
+ * (member.h): the address of a datagram's sender tells whose keys sealed the datagram.
  */
 #ifndef RIPC_SEALED_H
 #define RIPC_SEALED_H
@@ -18,8 +18,8 @@
 struct ripc_context;
 struct seal;
 
-#define SEALED_ID    128u /* is added to the number of the inner backend */
-#define SEALED_BYTES 32u  /* by which a datagram is longer than what it seals */
+#define SEALED_ID    128u /* added to the number of the inner backend */
+#define SEALED_BYTES 32u  /* bytes that sealing adds to a datagram */
 
 /*
  * Reads the directory ctx->cfg.keys, and loads cryptography. 0: ctx->seal is there. Errors are
@@ -27,30 +27,30 @@ struct seal;
  */
 int ripc__seal_open(struct ripc_context *ctx);
 void ripc__seal_close(struct ripc_context *ctx); /* after the devices; without keys harmless */
-/* The sealed network around a backend; NULL: that cannot be. One of a context. */
+/* The sealed network around a backend, at most one of a context. NULL: the backend is unfit. */
 const struct ripc__backend *ripc__sealed(struct ripc_context *ctx,
 		const struct ripc__backend *inner);
 
-/* Of a record: the address proof that came with an address, for the handshake. */
+/* A record had this address proof with the address: it is kept for the handshake. */
 void ripc__sealed_proof(struct seal *seal, const struct ripc__addr *addr, uint64_t proof);
-/* Can the route be sent by? 0; -EINPROGRESS: soon, or RIPC_EV_PEER says why not; or why not. */
+/* Can datagrams go by the route? 0: yes; -EINPROGRESS: RIPC_EV_PEER will tell; else why not. */
 int ripc__sealed_open(struct seal *seal, void *route);
-/* Does the route lead to the member that this came from, wherever it was? */
+/* Does the route lead to the member that sent from this address, wherever the member is? */
 bool ripc__sealed_same(const void *route, const struct ripc__addr *from);
-/* May whoever this came from be from, of that context, and send to to? Else it is said. */
+/* May the member at from_addr, as context, be service from and send to to? Else a log line. */
 bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *from_addr, uint64_t context,
 		uint64_t from, uint64_t to);
-/* May we send as from to the service to, there? Else it is said: -EACCES. */
+/* May we send as service from to the service to, by this route? Else -EACCES and a log line. */
 int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to);
-/* The same of a partner there that we know already, whichever of the two wrote first. */
+/* As ripc__sealed_lets_out(), for a known partner, whichever of the two services wrote first. */
 int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64_t other);
-/* A private ID that belongs to our key, made of a random number. */
+/* Makes a private ID that belongs to our key from a random number. */
 uint64_t ripc__sealed_private(const struct seal *seal, uint64_t random);
 
-/* Says that there is somebody with keys, where we have none, or without, where we have. */
+/* Logs that another context has keys and we have none, or that we have keys and it has none. */
 void ripc__sealed_stranger(struct ripc_context *ctx, uint64_t id, const uint8_t host[16],
 		bool asks);
-/* A resolver's datagram gets a mark of SEALED_MARK bytes behind it; that is right, or is not. */
+/* A mark of SEALED_MARK bytes is put behind a resolver's datagram; is the mark right? */
 #define SEALED_MARK 16u
 void ripc__sealed_mark(struct seal *seal, uint8_t *bytes, size_t len);
 bool ripc__sealed_mark_is_right(struct seal *seal, const uint8_t *bytes, size_t len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions: the keys of one handshake, with which the datagrams of two contexts are sealed. A
- * counter is the nonce of each datagram, and goes with it: the receiver takes each counter once,
- * and none that is 1,024 and more behind the highest.
+ * Sessions: the keys of one handshake seal the datagrams of two contexts. Each datagram carries a
+ * counter, which is its nonce. The receiver takes each counter once, and no counter that is 1,024
+ * or more behind the highest.
  */
 #ifndef RIPC_SESSION_H
 #define RIPC_SESSION_H
@@ -16,7 +16,7 @@
 #define SEALED_EXTRA   (SEALED_HEADER + RIPC_TAG_LEN) /* SEALED_BYTES of sealed.h */
 #define REPLAY_WINDOW  1024u
 #define REPLAY_WORDS   (REPLAY_WINDOW / 64 + 1)
-#define SESSION_SLOTS  32u /* ciphers with a key that are kept, for each direction */
+#define SESSION_SLOTS  32u /* keyed ciphers that are kept, for each direction */
 
 struct member;
 
@@ -29,12 +29,12 @@ struct session {
 	uint64_t seen[REPLAY_WORDS]; /* a ring: bit counter % 64 of word counter / 64 */
 	uint32_t index, their_index;
 	uint8_t cipher;      /* enum ripc__cipher */
-	uint8_t slots[2];    /* where its ciphers were last: sealing, unsealing */
+	uint8_t slots[2];    /* the slots that its ciphers last had: sealing, unsealing */
 	bool is_initiator;
 	uint8_t send_key[32], receive_key[32];
 };
 
-/* Ciphers that have their keys, by session; the rest is keyed when it is needed. */
+/* The ciphers of recent sessions, with their keys; ciphers of others are keyed when needed. */
 struct ciphers {
 	struct cipher_box *box;
 	struct cipher_slot {
@@ -47,22 +47,23 @@ struct ciphers {
 
 /* May a datagram with this counter still come? Changes nothing. */
 bool ripc__replay_allows(const struct session *session, uint64_t counter);
-/* It has come, and was authentic. */
+/* A datagram with this counter has come, and was authentic. */
 void ripc__replay_note(struct session *session, uint64_t counter);
 
 /*
- * Seals one datagram into out, which has room for SEALED_EXTRA bytes more than in: the header, the
- * ciphertext, the tag. Uses up a counter. -ENOMEM.
+ * Seals one datagram into out: header, ciphertext, tag. out has room for SEALED_EXTRA bytes more
+ * than in. Uses up a counter. -ENOMEM.
  */
 int ripc__session_seal(struct ciphers *ciphers, struct session *session, const struct iovec *in,
 		uint32_t n, uint8_t *out);
 /*
- * Unseals a datagram where it lies: the plaintext begins SEALED_HEADER bytes after its start and is
- * SEALED_EXTRA bytes shorter. -EALREADY: it came before, or too late; -EKEYREJECTED: forged.
+ * Unseals a datagram in place: the plaintext begins SEALED_HEADER bytes after the datagram's start,
+ * and is SEALED_EXTRA bytes shorter. -EALREADY: the datagram came before, or comes too late;
+ * -EKEYREJECTED: it is forged.
  */
 int ripc__session_unseal(struct ciphers *ciphers, struct session *session, uint8_t *bytes,
 		uint32_t len);
-/* Forgets its keys. The session is the caller's. */
+/* Wipes the session's keys. The session stays the caller's. */
 void ripc__session_wipe(struct ciphers *ciphers, struct session *session);
 void ripc__ciphers_free(struct ciphers *ciphers);
 

@@ -10,7 +10,7 @@
 #define BLOCK_MAX  (512u << 10)  /* longest block of a small slab */
 #define CLASSES    26u           /* 1, 2, 3, 4, 6, 8, 12, 16 ... 8192 units */
 
-/* Powers of two and the midpoints between them, in units. */
+/* The class of a length: classes are powers of two and the midpoints between them, in units. */
 static inline uint32_t class_of(size_t len)
 {
 	uint32_t units = len ? (uint32_t)((len + UNIT - 1) / UNIT) : 1, bits;
@@ -28,7 +28,7 @@ static inline size_t class_len(uint32_t class)
 	return (size_t)UNIT << (class + 1) / 2;
 }
 
-/* Big blocks are rounded up by at most an eighth, so that one can serve again for another. */
+/* A big block is rounded up by at most an eighth, so that its slab can serve later buffers. */
 static inline size_t big_len(size_t len)
 {
 	size_t step = (size_t)1 << (63 - __builtin_clzll(len)) >> 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory from the operating system, as the pool needs it. Keeps no state. */
+/* Memory from the operating system, as the pool needs it. This file keeps no state. */
 #ifndef RIPC_MEMORY_H
 #define RIPC_MEMORY_H
 
@@ -16,19 +16,19 @@ size_t ripc__memory_round(size_t len);
  */
 int ripc__memory_map(size_t len, size_t align, void **memory);
 /*
- * The same, to be shared: *fd is open, and sealed: nobody else can write, and nobody can cut it.
- * -1: the kernel has no such seal.
+ * As ripc__memory_map(), for memory to be shared. *fd is open and sealed: no other process can
+ * write to the memfd, and none can shorten it. *fd -1: the kernel has no such seal.
  */
 int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd);
 void ripc__memory_unmap(void *memory, size_t len);
-/* Gives pages to what has none yet and leaves the contents alone. -ENOMEM. */
+/* Gives pages to parts of the memory that have none yet; keeps the contents. -ENOMEM. */
 int ripc__memory_fault(void *memory, size_t len);
 /*
- * Some emulators accept any advice about memory, also one that does not exist, and follow none.
- * False: what madvise(2) says of this page is not to be believed.
+ * Some emulators accept any advice about memory, even advice that does not exist, and follow none.
+ * False: the result of madvise(2) for this page must not be trusted.
  */
 bool ripc__memory_heeds_advice(void *page);
-/* Half of the machine's memory, or of what the control group allows if that is less, bytes. */
+/* Bytes: half of the machine's memory, or half of the control group's limit if that is less. */
 uint64_t ripc__memory_half(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slabs: what the pool takes from the system and cuts into blocks. pool.c has the invariants, which
- * both files keep.
+ * Slabs: memory that the pool takes from the system and cuts into blocks. pool.c states the
+ * invariants; pool.c and slabs.c keep them.
  */
 #ifndef RIPC_SLABS_H
 #define RIPC_SLABS_H
@@ -29,15 +29,15 @@ struct slab {
 	struct list idle_node;   /* in pool->idle, or alone */
 	uint8_t *base;
 	size_t len, block_len;   /* bytes; the same for a big slab */
-	size_t shown_len;        /* bytes that had pages when it was first shown */
-	uint64_t share_id;       /* not 0: others may have been shown it */
-	uint64_t reader, from;   /* shown to; from whom all came that was in it; 0, or MANY */
-	uint32_t *pages;         /* of each chunk: the steps that have pages */
+	size_t shown_len;        /* bytes that had pages when the slab was first shown */
+	uint64_t share_id;       /* not 0: the slab may have been shown to others */
+	uint64_t reader, from;   /* shown to this reader; all bytes came from there; 0, or MANY */
+	uint32_t *pages;         /* for each chunk: the steps that have pages */
 	int fd;                  /* -1: none */
-	bool reused;             /* its block was another buffer before */
-	bool aged;               /* it was idle at the last turn */
+	bool reused;             /* the block was another buffer before */
+	bool aged;               /* the slab was idle at the last turn */
 	uint32_t n_blocks, n_live;
-	uint32_t n_used;         /* blocks from here on were never handed out */
+	uint32_t n_used;         /* blocks from this index on were never handed out */
 	uint32_t free;           /* first free block, NO_BLOCK if none */
 	uint32_t blocks[];
 };
@@ -81,16 +81,16 @@ static inline uint64_t chunk_of(const void *at)
 	return (uintptr_t)at >> CHUNK_BITS;
 }
 
-/* Makes a new slab, idle. Called with the lock, which it gives up meanwhile. */
+/* Makes a new idle slab. Called with the lock; releases the lock meanwhile. */
 int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab);
-/* Takes an idle slab out of everything; the caller destroys what is in dead, without lock. */
+/* Moves an idle slab from all lists to dead. The caller destroys the slabs in dead without lock. */
 void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead);
 /* Gives a slab, or all of a list, back to the system: without the lock. */
 void ripc__slab_destroy(struct slab *slab);
 void ripc__slabs_destroy(struct list *dead);
-/* The oldest idle slabs go until at most so many idle bytes are left. */
+/* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
 void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead);
-/* The slab has no live block any more, or has one again: with the lock. */
+/* The slab has no live block any more; the slab has one again. Both with the lock. */
 void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab);
 void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab);
 

@@ -10,8 +10,9 @@
 struct outgoing;
 
 /*
- * Memory of a message that the network may still use: until the network is done, the message's
- * outcome is not told. A fence is the first member of the object it is about, and freed with it.
+ * Memory of a message that the network may still use. Until the network is done, the message's
+ * outcome is not told. A fence is the first member of the object that has the memory, and is freed
+ * with that object.
  */
 struct fence {
 	struct list node; /* outgoing->fencing */

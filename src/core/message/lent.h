@@ -20,12 +20,12 @@ struct wire_packet;
 struct lent {
 	struct list node; /* service->lent */
 	uint64_t id, to, cookie;
-	bool of_call;     /* by a question: its answer lands here, and nothing else */
+	bool of_call;     /* lent by a question: only its answer lands here */
 	bool in_use;
-	bool cancelled;   /* taken back as soon as it is not in use */
-	struct permit *permit; /* the partner can write; NULL: nobody can */
-	uint64_t opened_for;   /* incarnation that could; 0: none */
-	const struct device *opened_on; /* by which */
+	bool cancelled;   /* the loan is taken back as soon as it is not in use */
+	struct permit *permit; /* lets the partner write; NULL: no partner can write */
+	uint64_t opened_for;   /* the incarnation that could write; 0: none */
+	const struct device *opened_on; /* the device by which it could */
 	uint8_t opened;        /* bit i: buffer i was opened to it */
 	uint32_t n;
 	struct ripc_buffer buffers[];
@@ -36,8 +36,10 @@ struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
 /* The loan that this message of the partner's answers, if the message may fill it now. */
 struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
-/* Lends what the request has, if it has any, under an ID that is drawn, 0 if there is none; or
- * under this one, which is not in use. */
+/*
+ * Lends the return buffers of the request. ripc__lend() draws an ID; *id is 0 if the request has
+ * none. ripc__lend_as() uses id, which no loan has.
+ */
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
 int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request, uint64_t id);
 

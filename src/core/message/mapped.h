@@ -14,7 +14,7 @@ struct partner;
 struct ripc_context;
 struct wire_packet;
 
-/* The message of an announcement of given items, which are mapped; NULL: they are to be read. */
+/* Maps the given items of an announcement, and makes their message; NULL: they must be read. */
 struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce);
 /* Before the devices close: gives back the buffers that are still held. */
 void ripc__mapped_close(struct ripc_context *ctx);
@@ -23,7 +23,7 @@ void ripc__mapped_close(struct ripc_context *ctx);
  * reference for each item in it; else -EINVAL.
  */
 int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n);
-/* A buffer of the pool, or one that is mapped: one reference more; one less. */
+/* One reference more, or less, to a buffer of the pool or a mapped buffer. */
 int ripc__buffer_ref(struct ripc_context *ctx, const void *buf);
 int ripc__buffer_free(struct ripc_context *ctx, const void *buf);
 

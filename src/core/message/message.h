@@ -22,9 +22,9 @@ struct message {
 	struct ripc_msg public;
 	struct list node;
 	struct ripc_context *ctx;
-	struct partner *partner; /* while it is queued: who sent it; NULL: we did */
-	struct holding held;     /* by that partner, for this message */
-	enum share share;        /* of which */
+	struct partner *partner; /* while queued: its sender; NULL: the message is ours */
+	struct holding held;     /* what that partner holds for this message, */
+	enum share share;        /* and of which share */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH,
 		MESSAGE_BUILTIN } home;
 	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
@@ -32,15 +32,18 @@ struct message {
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
 };
 
-/* In one pool block, or NULL. _whole: with the packet's items; copy its payload to the first. */
+/*
+ * A message in one pool block; NULL: no memory. _whole: with the lengths of the packet's items; the
+ * caller copies the payload to the first item.
+ */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
-/* Takes the packet's words about a question, or an answer; reply of an answer: its ID. */
+/* Takes over what the packet tells of a question or answer; reply of an answer: its ID. */
 void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);
 /* Without the lock: keeps a freed short for the next one. False: there is no room for it. */
 bool ripc__message_keep(struct message *message);
-/* Frees a message of home MESSAGE_POOL; of any home. Both with the lock. */
+/* Frees a message of home MESSAGE_POOL; a message of any home. Both with the lock. */
 void ripc__message_free_pool(struct message *message);
 void ripc__message_free(struct message *message);
 

@@ -12,21 +12,21 @@ struct ripc_msg;
 struct ripc_service;
 struct wire_packet;
 
-/* Makes the message of an announcement with a place for each item; NULL: some has none. */
+/* Makes the message of an announcement with a place for each item; NULL: an item has no place. */
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
 		struct lent *lent);
-/* The same with the items' bytes, which have come with it. */
+/* As ripc__places_find(), with the items' bytes, which came with the announcement. */
 struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet);
 
 uint64_t ripc__places_kib(const struct ripc_msg *public); /* in the pool */
 
-/* Frees a message that is not to be delivered; its windows go back to where they were. */
+/* Frees a message that will not be delivered; its windows go back to their old positions. */
 void ripc__places_release(struct ripc_service *service, struct message *message);
-/* The service is closed: only what is in the pool is left to release. */
+/* The service is closed: only the message's places in the pool are left to release. */
 void ripc__places_orphan(struct message *message);
 /* The message goes to the application: windows are used up. */
 void ripc__places_settle(struct message *message);
-/* Gives pages to where bytes [start, end) will land. -ENOMEM. */
+/* Gives pages to the memory where bytes [start, end) will land. -ENOMEM. */
 int ripc__places_fault(struct message *message, uint64_t start, uint64_t end);
 
 #endif

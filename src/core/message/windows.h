@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the application lends as a place for what comes: windows and return buffers. */
+/* Memory that the application lends as a place for incoming items. */
 #ifndef RIPC_WINDOWS_H
 #define RIPC_WINDOWS_H
 
@@ -11,12 +11,12 @@
 
 struct window {
 	struct list node;
-	uint64_t order, cookie; /* order: of posting, that of use */
+	uint64_t order, cookie; /* windows are used in the order of posting */
 	struct iovec mem;
 	bool cancelled;         /* taken back (api/windows.c): serves no message any more */
 };
 
-/* Can there be such memory? Its end is not before its beginning, and it is not at NULL. */
+/* Can mem be memory? Its end must not wrap, and it must not be at NULL, unless it is empty. */
 static inline bool ripc__mem_is_sane(const struct iovec *mem)
 {
 	uintptr_t end;

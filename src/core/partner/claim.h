@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a hello says of its sender is a claim. Who claims what is kept apart here, and is confirmed
- * by the resolver before anything is sent to it by ID (docs/protocol.md, first contact).
+ * Claims: what a hello says of its sender. Partners that claim the same incarnation are kept apart
+ * here. The resolver must confirm a claim before a send by ID goes to the partner that claims it
+ * (docs/protocol.md, first contact).
  */
 #ifndef RIPC_CLAIM_H
 #define RIPC_CLAIM_H
@@ -17,43 +18,47 @@ struct ripc_context;
 struct ripc_service;
 struct wire_packet;
 
-/* What a hello is to those who claim the incarnation that it claims. */
+/* How a hello relates to the partners that claim the same incarnation. */
 enum claim {
-	CLAIM_NEW,     /* somebody else than all of them */
-	CLAIM_SAME,    /* it is from the one that was found */
-	CLAIM_CROSSED, /* perhaps: we have said hello to that one, and this came from elsewhere */
-	CLAIM_REFUSED, /* no state is made for it */
+	CLAIM_NEW,     /* the hello is from none of them */
+	CLAIM_SAME,    /* the hello is from the partner that was found */
+	CLAIM_CROSSED, /* perhaps: we said hello to the found partner, but this is from elsewhere */
+	CLAIM_REFUSED, /* no state is made for the sender of the hello */
 };
 
-/* found: of CLAIM_SAME and CLAIM_CROSSED. */
+/* *found is set with CLAIM_SAME and CLAIM_CROSSED. */
 enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from,
 		struct partner **found);
 /*
- * Is the partner whom its ID means, as far as is known? If it has only claimed that, the resolver
- * is asked. False: it is not known yet, or it is not (then it is not current any more).
+ * Does the partner's ID mean this partner, as far as is known? If the partner has only claimed the
+ * ID, the resolver is asked. False: not known yet, or no (then the partner is current no more).
  */
 bool ripc__claim_settled(struct partner *partner);
-/* The resolver has answered, about one that is suspect or has only claimed its ID. */
+/* The resolver has answered about a partner that is suspect, or has only claimed its ID. */
 void ripc__claim_answered(struct partner *partner, int status, const struct ripc__answer *answer);
 /*
- * Of those that claim what the answer says: the one that lives where it says, or else the one that
- * may be reached there, too, and is to be asked; NULL: nobody.
+ * The partner that the answer names, of those that claim the incarnation in the answer: the partner
+ * that lives at the answer's address; else one that may be reached there, too, and must be asked.
+ * NULL: none.
  */
 struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t id,
 		const struct ripc__answer *answer);
-/* Confirms it, if it lives where the answer says; else asks there whether it does. */
+/* Confirms the partner if it lives at the answer's address; else asks at that address for it. */
 void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answer);
-/* An echo came back. */
+/* An echo of this partner came back. */
 void ripc__claim_echoed(struct partner *partner, uint64_t nonce);
-/* RETRY from elsewhere than its route: who was asked whether it is the partner is not. True: so. */
+/*
+ * A RETRY came from an address where its route does not lead. If the partner was being asked there
+ * to prove its claim, the claim is false. True: the partner was being asked.
+ */
 bool ripc__claim_denied(struct partner *partner);
 /* May a claim cause a question to everybody? Not often. */
 bool ripc__claim_may_ask(struct ripc_context *ctx);
 void ripc__claim_forget(struct partner *partner);
-/* A message of it lends return buffers under this ID: the answer goes to it, whoever it is. */
+/* A message of the partner lends return buffers under lends: the answer goes to this partner. */
 void ripc__claim_asks(struct partner *partner, uint64_t lends);
-/* Who lent them, if it is one that has only claimed its ID; else NULL. */
+/* The partner that lent them, if it has only claimed its ID; else NULL. */
 struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id, uint64_t lends);
 
 #endif

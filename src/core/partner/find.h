@@ -11,29 +11,29 @@
 
 struct ripc__answer;
 
-#define NEWS_IDLE_US 20000u /* of a partner; less than it takes to start one anew */
+#define NEWS_IDLE_US 20000u /* news are read for a partner idle so long; a restart takes longer */
 
 /* The partner that a send to the ID goes to, made in state RESOLVING if need be. */
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
-/* The same for a call of the application: the resolver's news are read first. */
+/* As ripc__partner_for_send, for a call of the application: the resolver's news are read first. */
 int ripc__find_for_call(struct ripc_service *service, uint64_t id, struct partner **partner);
-/* False while it is not known whether its ID means it, and if it does not. */
+/* Does the partner's ID mean this partner? False also while that is not known. */
 bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 
 /*
- * As ripc__partner_for_call, for a long message, which can wait: the ID is asked for again, though
- * nobody had it a moment ago.
+ * As ripc__partner_for_call, for a long message, which can wait: the resolver asks for the ID
+ * again, even if no service had it a moment ago.
  */
 int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partner **partner);
-/* The same outside calls, as ripc__partner_for_send. */
+/* As ripc__find_for_long, but outside calls, without reading news. */
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
-/* A message waits until then for this partner, which has no peer: so long its holder is asked. */
+/* A message waits until until_us for this partner without peer: so long the resolver asks. */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);
 
-/* The same: most often the ID means the partner that it meant last, without doubt. */
+/* As ripc__find_for_call, and faster where the ID still means the service's most recent partner. */
 static inline int ripc__partner_for_call(struct ripc_service *service, uint64_t id,
 		struct partner **partner_out)
 {

@@ -8,7 +8,7 @@
 #include "util/list.h"
 #include "util/timers.h"
 
-#define HINT_TIMERS 1u /* that every context has as long as it lives */
+#define HINT_TIMERS 1u /* timers that every context has as long as it lives */
 
 struct ripc_context;
 struct ripc__event;
@@ -24,14 +24,14 @@ struct hints {
 
 /* -ENOMEM. */
 int ripc__hints_open(struct ripc_context *ctx);
-/* A network says that nobody listens where a packet of ours went. */
+/* A network reports that nobody listens at an address where a packet of ours went. */
 void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
-/* Somebody says that its ID has another holder since. */
+/* A packet says that the partner's ID has another holder now. */
 void ripc__hint_replaced(const struct partner *partner);
-/* An ECHO_REPLY of this partner; anything else that only its context can have answered. */
+/* The partner sent an ECHO_REPLY, or another answer that only its context can give. */
 void ripc__hint_echo(const struct partner *partner, uint64_t nonce);
 void ripc__hint_answered(const struct partner *partner);
-/* Nothing is asked of it any more. */
+/* Ends the inquiry about this peer, if there is one. */
 void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer);
 
 #endif

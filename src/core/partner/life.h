@@ -17,18 +17,21 @@ struct wire_packet;
 int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from,
 		struct partner **partner);
-/* Gone since gone_us (status: why); its sends end or move on. It stays a while, dead. */
+/* The partner is gone since gone_us (status: why): its sends end or move. It is kept, dead. */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
-/* A dead one says hello from there: its route leads there, and it has a new token. */
+/* A dead partner says hello from the address to: its route leads there, and we give a new token. */
 int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to);
-/* Frees it, and gives its peer back; its sends have ended or moved. */
+/* Frees a partner, and gives its peer back. Its sends have ended or moved before. */
 void ripc__partner_free(struct partner *partner);
-/* Forgets those that have been idle for PARTNER_IDLE_US. */
+/* Forgets partners that have been idle for PARTNER_IDLE_US. */
 void ripc__partners_sweep(struct ripc_context *ctx);
 /* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */
 struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id);
-/* The partner lives at this peer now, and gets a new token. The reference of the caller goes. */
+/*
+ * The partner lives at this peer now, and gets a new token. The caller's reference to the peer
+ * moves to the partner.
+ */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
 
 #endif

@@ -14,25 +14,25 @@ struct ripc__addr;
 struct ripc_context;
 struct wire_packet;
 
-/* Header fields and extensions that every packet to this partner has. */
+/* Fills in the header and the extensions that every packet to this partner has. */
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
-/* Only the header: for addresses that are not proven, which get no more bytes than they sent. */
+/* Only the header: an address that is not proven gets no more bytes than it sent. */
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Encodes, seals and sends a packet without payload to a partner. */
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
-/* Asks a partner whether it is there; its answer, as all that it sends, tells. */
+/* Asks a partner whether it is there. Any packet of the partner answers that. */
 void ripc__partner_sound(struct partner *partner);
 /*
  * Sends to an address to which no proven route leads: an answer to a stranger, or a proof that is
- * asked for or given. received_len: of what it answers; no more bytes go there.
+ * asked for or given. received_len: bytes of the packet that this answers; no more bytes are sent.
  */
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len);
-/* Ack that is due: goes with the next packet, or by itself before a thread sleeps. */
+/* An ack is due: it goes with the next packet, or by itself before a thread sleeps. */
 void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
 
-/* Sends datagrams to a partner; returns how many, or an error. A broken route is replaced soon. */
+/* Sends datagrams to a partner; returns how many, or an error. A broken route is soon replaced. */
 static inline int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx,
 		uint32_t n)
 {

@@ -29,7 +29,8 @@ enum partner_state {
 };
 
 /*
- * One incarnation of a remote service, as one local service knows it. What changes its state:
+ * One incarnation of a remote service, as one local service knows it. The events that change its
+ * state:
  *
  *              set by                                 cleared by
  *   state      RESOLVING: a send to an unknown ID
@@ -37,8 +38,8 @@ enum partner_state {
  *              READY: a hello
  *   token_out  a hello                                RETRY to that token; the resolver, if dead
  *   known      our token comes back                   RETRY, a first packet, GONE
- *   current    a send to its ID; a first packet or    whatever retires it: GONE, a refusal by
- *              its return, if nobody is for its ID    a leaving service, another one resolved
+ *   current    a send to its ID; a first packet or    GONE, a refusal by a leaving service, another
+ *              its return, if no other is for its ID  partner resolved: all that retires it
  *   resolved   the resolver names it, and where it    its return from the dead
  *              lives, or an echo there shows it
  *   liar       RETRY to such an echo
@@ -47,16 +48,16 @@ enum partner_state {
  *                                                     then comes back
  *   blocked    a send met -EAGAIN                     a send ends or moves
  *
- * resolved, suspect, and current are about where new sends go. Nobody is suspect or current who
- * is dead; nobody is known who is resolving. unasked counts from the first hello on.
+ * resolved, suspect and current are about where new sends go. A dead partner is neither suspect nor
+ * current. A partner in state RESOLVING is not known. unasked counts from the first hello on.
  */
 struct partner {
 	struct list node;         /* ctx->partners, least recently used first */
 	struct ripc_service *service;
 	struct peer *peer;        /* NULL while resolving */
 	uint64_t id, incarnation;
-	uint64_t token_in;        /* we gave it (token.h) */
-	uint64_t token_out;       /* it gave us; 0: none */
+	uint64_t token_in;        /* the token that we gave the partner (token.h) */
+	uint64_t token_out;       /* the token that the partner gave us; 0: none */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
@@ -66,54 +67,54 @@ struct partner {
 	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */
 	struct list outgoing, incoming; /* in number's order; in order of arrival */
 	struct held *held;        /* shorts not certainly sent; usually NULL */
-	struct proving *proving;     /* it is being asked whether it is what it claims (claim.c) */
+	struct proving *proving;     /* the test of its claim (claim.c); NULL: none */
 	uint64_t ack_number;      /* 0: none pending */
 	uint64_t call_ids;        /* of the last short question (call/ident.c); 0: none */
 	struct list ack_node;     /* ctx->acks, or ctx->on_trial */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
-	uint32_t unasked;         /* what it accepts unasked of a message, bytes */
-	uint32_t under_way;       /* what of that was sent and may be on its way, of all */
-	uint32_t heard;           /* when it last said something, in 1,024 us; wraps */
-	uint16_t n_outgoing, queued; /* messages of it that wait in the service's queue */
-	uint16_t n_asked;         /* calls that wait for its answer, and whether it is watched */
-	uint16_t repeated_tick;   /* when it last made us repeat ourselves; 0: never */
+	uint32_t unasked;         /* bytes of one message that the partner accepts unasked */
+	uint32_t under_way;       /* bytes sent unasked that may be on their way, of all messages */
+	uint32_t heard;           /* when a packet of it last came, in 1,024 us; wraps */
+	uint16_t n_outgoing, queued; /* queued: its messages in the service's queue */
+	uint16_t n_asked;         /* calls that wait for its answer, and 1 more if it is watched */
+	uint16_t repeated_tick;   /* when it last made us repeat a packet; 0: never */
 	uint16_t ack_status;
 	uint8_t state;
-	bool known : 1;           /* it knows our token */
-	bool current : 1;         /* it is whom service->partners names for its ID */
-	bool suspect : 1;         /* heard that it moved: ask the resolver before the next send */
-	bool resolved : 1;        /* the resolver, too, says that its ID means it, there */
-	bool liar : 1;	    /* it is not what it claims to be */
-	bool misled : 1;    /* it does not know the token that a hello gave in its name */
-	bool crossed : 1;   /* a hello from elsewhere gave token_out: perhaps it is not its own */
-	bool rechecked : 1; /* everybody was asked about what it claims */
-	bool dead : 1;            /* known to be gone: kept so that its late packets are known */
-	bool proven : 1;          /* with keys: an authority's signature lets it be that */
-	bool on_trial : 1;        /* it may be forgotten at any time (crowd.h) */
-	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; some may wait for others */
+	bool known : 1;           /* the partner knows our token */
+	bool current : 1;         /* service->partners names this partner for its ID */
+	bool suspect : 1;         /* perhaps it moved: the next send asks the resolver first */
+	bool resolved : 1;        /* the resolver, too, names this partner and address for its ID */
+	bool liar : 1;	    /* its claim is false */
+	bool misled : 1;    /* the partner does not know the token that a hello gave in its name */
+	bool crossed : 1;   /* token_out came in a hello from elsewhere: perhaps another's token */
+	bool rechecked : 1; /* all sources were asked about its claim */
+	bool dead : 1;            /* known to be gone; kept to recognise its late packets */
+	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
+	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
+	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 };
 
-/* Its token came with a hello. */
+/* The partner's token came with a hello. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
-/* It asks for what was said before: at most once in a repetition time, and in a tick. */
+/* May the partner make us repeat a packet now? At most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
-/* A token came back that was made after its death: it lives. */
+/* Our token that was made after the partner's death came back: the partner lives. */
 void ripc__partner_revive(struct partner *partner);
-/* It speaks another version of the protocol: all sends to it end. */
+/* The partner speaks another version of the protocol: all sends to it end. */
 void ripc__partner_aborted(struct partner *partner);
-/* It says that our key may not write to it: all sends to it end. */
+/* The partner says that our key may not write to it: all sends to it end. */
 void ripc__partner_refused(struct partner *partner);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
-/* The partner is, or is not, whom its ID means from now on. -ENOMEM. */
+/* From now on the partner's ID means this partner, or no longer does. -ENOMEM. */
 int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
 /* Gives a partner its incarnation and its peer. -ENOMEM. */
 int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer);
 
-/* The partner was used: an authentic packet of it came, or one is sent to it. */
+/* The partner was used: an authentic packet came from it, or a packet is sent to it. */
 static inline void ripc__partner_touch(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;

@@ -14,20 +14,20 @@ struct ripc__answer;
 struct ripc__event;
 struct ripc_context;
 
-/* Does it lead nowhere, as a network says that would know, and is there no other? */
+/* Does the partner's route lead nowhere, as its network reports, and is there no other route? */
 bool ripc__route_is_lost(const struct partner *partner);
-/* A route that took its time is ready, or has failed. */
+/* A route that was being opened is ready, or has failed. */
 void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
-/* Looks for other routes; no packet may be in the making. */
+/* Looks for routes in place of broken ones. The caller must not be composing a packet. */
 void ripc__routes_mend(struct ripc_context *ctx);
-/* The resolver has answered: goes on by another device if the present one is broken. */
+/* The resolver has answered: the partner goes on by another device if its device is broken. */
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
 void ripc__routes_retry(struct ripc_context *ctx);
-/* A valid packet has come from an address that is not where the route leads. */
+/* A valid packet has come from an address where the partner's route does not lead. */
 void ripc__peer_moved(struct partner *partner, struct device *device,
 		const struct ripc__addr *from, uint32_t len);
-/* The answer to an echo: true if it proves a new route, which is taken. */
+/* An answer to an echo came. True: the answer proves a new route, and the peer takes that route. */
 bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from);
 /* Forgets a route that is being proven. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much of what all senders have in common a partner takes. */
+/* Shares: how much a partner takes of the room that all senders have in common. */
 #ifndef RIPC_PARTNER_SHARE_H
 #define RIPC_PARTNER_SHARE_H
 
@@ -14,7 +14,7 @@ struct ripc_context;
 
 void ripc__shares_set(struct ripc_context *ctx); /* after the pool was opened */
 
-/* How much more this partner may take. */
+/* How much more of the share this partner may take. */
 static inline uint64_t ripc__share_left(const struct partner *partner, enum share share)
 {
 	const struct ripc_context *ctx = partner->service->ctx;
@@ -24,7 +24,7 @@ static inline uint64_t ripc__share_left(const struct partner *partner, enum shar
 	return held < ctx->held_max[share] ? ctx->held_max[share] - held : 0;
 }
 
-/* The partner takes so much, or gives it back. What is left is not looked at. */
+/* The partner takes amount of the share, or gives it back (amount < 0). No limit is checked. */
 static inline void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
 {
 	struct peer *peer = partner->peer;
@@ -34,7 +34,7 @@ static inline void ripc__share_take(struct partner *partner, enum share share, i
 	peer->held[share] += (uint32_t)amount;
 }
 
-/* The same for a message, which gives back what it took. */
+/* A message of the partner takes amount of the share, and later gives back what this returns. */
 static inline struct holding ripc__share_hold(struct partner *partner, enum share share,
 		uint64_t amount)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a packet's partner is found: by the token that we gave it, by what it claims to be, by what
- * it gives back. A token is the number of a slot in its upper 16 bits and 48 random bits below, not
- * all zero.
+ * How a packet's partner is found: by the token that we gave the partner, by the incarnation that
+ * the sender claims, or by a token that an answer returns. The upper 16 bits of a token are the
+ * number of a slot; the lower 48 bits are random, not all zero.
  */
 #ifndef RIPC_TOKEN_H
 #define RIPC_TOKEN_H
@@ -18,13 +18,16 @@
 #define TOKEN_SLOT_SHIFT 48
 #define TOKEN_NONCE_MASK ((1ull << TOKEN_SLOT_SHIFT) - 1)
 
-/* Gives the partner its token_in, and takes it back: its packets do not count any more. */
+/* Gives the partner its token_in; takes it back: packets with that token count no more. */
 int ripc__token_give(struct partner *partner);
 void ripc__token_take_back(struct partner *partner);
-/* To whom we sent the packet that is answered: token_in or token_out was in it; 0: not told. */
+/*
+ * The partner to which we sent the packet that is answered. token_in, token_out: tokens of that
+ * packet; 0: the answer does not have it.
+ */
 struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
 		uint64_t token_in, uint64_t token_out);
-/* Each of those that claim an incarnation (claim.c), from place 0 on; NULL: no more. */
+/* One of the partners that claim an incarnation (claim.c), from place 0 on; NULL: no more. */
 struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
 		uint32_t place);
 int ripc__pair_insert(struct partner *partner);
@@ -38,7 +41,7 @@ static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx
 	return partner && partner->token_in == token ? partner : NULL;
 }
 
-/* The same, if both ends are those of the header. */
+/* As ripc__partner_by_token_in(), if both incarnations are those of the header; else NULL. */
 static inline struct partner *ripc__partner_by_token(struct ripc_context *ctx,
 		const struct wire_header *h)
 {

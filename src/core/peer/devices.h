@@ -18,13 +18,13 @@ struct device {
 	int blob_len;
 };
 
-/* As many as can be; -ENODEV: none, -EINVAL: the configuration names one that there is not. */
+/* Opens all devices that can run; -ENODEV: none can; -EINVAL: an unknown backend is configured. */
 int ripc__devices_open(struct ripc_context *ctx);
-/* Nothing is sent, read or written by them any more, and no memory is registered with them. */
+/* After this, devices send, read and write nothing, and no memory is registered with them. */
 void ripc__devices_close(struct ripc_context *ctx);
-/* Does the configuration name it, or none at all? */
+/* Does the configuration name this backend, or none at all? */
 bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name);
-/* The backend itself, where this stands for a module; NULL: the module cannot be loaded. */
+/* The backend; if ops stands for a module, loads it. NULL: the module cannot be loaded. */
 const struct ripc__backend *ripc__backend_get(const struct ripc_context *ctx,
 		const struct ripc__backend *ops, char why[256], char remedy[256]);
 

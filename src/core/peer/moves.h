@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads of others' memory that are in progress, or writes: with whom each is, and how many one may
- * have. Some end late, or never, if whom they are with is dead, or wants it so. So a host has no
- * more of them than are left for others, and a peer than are left for its host's others (as in
- * partner/share.c), whatever has become of the messages.
+ * Moves: reads and writes of remote memory in progress, with the peer of each, and how many a peer
+ * may have. A move with a dead or hostile peer may end late, or never. So a host has at most as
+ * many moves as are left for other hosts, and a peer at most as many as are left for other peers of
+ * its host (as in partner/share.c). A move counts until it ends, even if its message has ended.
  */
 #ifndef RIPC_MOVES_H
 #define RIPC_MOVES_H
@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define READ_BYTES   (1u << 20) /* that are read at once, unless the device takes less */
-#define READS_OF_ONE 8u  /* of one message */
-#define READS_MAX    32u /* reads of one context, and writes */
+#define READ_BYTES   (1u << 20) /* bytes of one read, unless the device takes fewer */
+#define READS_OF_ONE 8u  /* reads of one message */
+#define READS_MAX    32u /* reads of one context; as many writes */
 
 /* A peer, which may be gone. */
 struct remote {
@@ -25,7 +25,7 @@ struct moves {
 	const struct remote *with[READS_MAX];
 };
 
-/* May there be one more with it? */
+/* May one more move with this peer begin? */
 static inline bool ripc__moves_left(const struct moves *moves, const struct remote *remote)
 {
 	uint32_t held = moves->n;

@@ -19,12 +19,12 @@
 #include "peer.h"
 
 #define TICK_US            10000u
-#define PIECES_MAX         4096u  /* of a message, that came before what precedes them */
+#define PIECES_MAX         4096u  /* pieces of a message that came before bytes in front of them */
 #define RTO_MIN_US         500u
 #define RTO_MAX_US         1000000u /* back-off ends here */
 #define RTO_CAP_US         250000u  /* and a repetition time is at most this */
 #define RTO_FIRST_US       3000u
-#define READING_MAX_US     50000u  /* reading that takes longer counts as that */
+#define READING_MAX_US     50000u  /* a longer reading counts as this long */
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
 #define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
 
@@ -52,23 +52,24 @@ static inline void ripc__seal(const struct device *device, void *prefix, size_t 
 }
 
 /*
- * Stamps tell round trips beyond doubt, whatever was repeated: a packet gives back its receiver's
- * last stamp, and how long ago that came (protocol.md, round trips). Stamps are put into a packet
- * that is to be sent, and taken of a packet that came; the clock is read anew, once for a packet.
+ * Stamps measure round trips beyond doubt, even where packets were repeated: a packet returns its
+ * receiver's last stamp, and how long ago that stamp came (protocol.md, round trips). The first
+ * function puts stamps into a packet that leaves, the second takes them from a packet that came.
+ * Both read the clock anew, once for a packet.
  */
 void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
 		struct wire_packet *packet);
 void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
 		const struct wire_packet *packet);
-/* Of a DATA packet: once per look at the port is enough. */
+/* Takes the echo of a DATA packet: once per look at the port is enough. */
 void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
 void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
-/* The peer has read a message of ours, so long after the announcement. */
+/* The peer has read a message of ours; took_us: the time since the announcement. */
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
-/* For bytes that were asked for: where no round trip is known, patient with a long path. */
+/* The wait for bytes that were asked for: long enough for a long path if no round trip is known. */
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
-/* This wait, or less: several waits must fit into the time that a silent partner is given. */
+/* Bounds wait_us: several waits must fit into the time that a partner may be silent. */
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);

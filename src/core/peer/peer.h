@@ -28,10 +28,10 @@ struct flow {
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
 	uint32_t round_min_us, round_bytes; /* of this round: shortest round trip, what came */
-	uint32_t rate;       /* that came, the most of the last rounds, bytes in a millisecond */
-	uint32_t queue_us;   /* on the way in the last round, or before the test, at least */
+	uint32_t rate;       /* most bytes that came in a millisecond, of the last rounds */
+	uint32_t queue_us;   /* least queue on the way in the last round, or before the test */
 	uint32_t cubic_most, cubic_us; /* RFC 9438's W_max, and when its time began; wraps */
-	uint32_t paced_us;   /* until when granted bytes take the path; wraps */
+	uint32_t paced_us;   /* until when granted bytes occupy the path; wraps */
 	uint32_t round_us, phase_us; /* when the round, the test began; a rival's: ends; wrap */
 	uint32_t cut_us;     /* when the window was last cut; wraps */
 	uint16_t cubic_ms;   /* is_cubic: K, after so long the window is W_max again */
@@ -40,46 +40,46 @@ struct flow {
 
 /* A remote context: route and flow, shared by all partners that live there. */
 struct peer {
-	struct host *host;   /* where it was met */
-	uint64_t key;        /* in ctx->peers: of its context, and the host where it was met */
+	struct host *host;   /* where the peer was met */
+	uint64_t key;        /* in ctx->peers: made of its context and host */
 	uint64_t context;    /* its incarnation */
 	uint32_t held[SHARES];
 	uint32_t partners;   /* references */
 	uint8_t device;      /* index into ctx->devices */
-	uint8_t proofs : 4;  /* that a lossy path reorders, among these cuts */
+	uint8_t proofs : 4;  /* proofs, since cuts was 0, that a lossy path reorders */
 	uint8_t reorder : 4; /* 0: gaps are losses; else patience: srtt << reorder / 4 */
-	uint8_t failed;      /* bit i: devices[i] has */
-	bool broken : 1;     /* its device has, and nothing has taken its place */
-	bool opening : 1;    /* its device is still making the route: nothing is sent */
+	uint8_t failed;      /* bit i: devices[i] has failed */
+	bool broken : 1;     /* its device has failed, and none has taken its place */
+	bool opening : 1;    /* the device is still making the route: nothing is sent */
 	bool slow_start : 1;
 	bool gone : 1;       /* its end is proven (death.c) */
-	bool hinted : 1;     /* somebody says that it has ended, so it is asked (hint.c) */
-	bool is_testing : 1; /* whose queue it is on the way (window.c) */
-	bool has_rival : 1;  /* somebody else's */
-	bool is_cubic : 1;   /* it grows as CUBIC */
-	uint8_t cuts;        /* since the path last proved to reorder */
+	bool hinted : 1;     /* a hint says that the context has ended: it is asked (hint.c) */
+	bool is_testing : 1; /* a test: is the queue on the way ours? (window.c) */
+	bool has_rival : 1;  /* the queue is that of other traffic */
+	bool is_cubic : 1;   /* the window grows as CUBIC */
+	uint8_t cuts;        /* cuts of the window since the path last proved to reorder */
 	uint8_t silences;    /* in a row on a lossy path, for which the window was not cut */
-	uint16_t datagram;   /* bytes of datagram used for bulk to it */
+	uint16_t datagram;   /* bytes of datagrams used for bulk to the peer */
 	uint16_t loss;       /* share of bytes lost, in 1/1024 */
-	uint16_t reading_us; /* that it lately took to read a message of ours; 0: not measured */
+	uint16_t reading_us; /* time that it lately took to read a message of ours; 0: not known */
 	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
 	uint32_t stamp, stamp_us; /* its last stamp, and when that came (path.h); 0: none */
-	uint32_t window;     /* bytes that may be in flight from it to us */
-	uint32_t in_flight;  /* that are taken to be */
+	uint32_t window;     /* bytes that may be in flight from the peer to us */
+	uint32_t in_flight;  /* bytes that are taken to be in flight */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
 	uint32_t heard, sounded; /* it last said something but shorts, was last asked whether it is
 	                            there; in 1,024 us; wrap */
-	uint32_t failed_us;  /* the device last failed, changed, was tried again; wraps; 0: never */
+	uint32_t failed_us;  /* when a device last failed, changed, was tried; wraps; 0: never */
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
-	struct candidate *candidate; /* a new route, being proven; usually NULL */
+	struct candidate *candidate; /* a new route that is being proven; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };
 
 /* One number for all addresses that count as one host. */
 uint64_t ripc__host_key(const struct ripc_context *ctx, const struct ripc__addr *addr);
-/* NULL: nobody was met there. */
+/* NULL: no partner was met there. */
 struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr);
 /*
  * The peer of a context that was met at an address: one reference more. -ENOMEM; -ENETDOWN,
@@ -90,7 +90,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
 
-/* Where something is read or written. */
+/* The peer as the remote end of a read or write. */
 static inline struct remote ripc__peer_remote(const struct peer *peer)
 {
 	return (struct remote){peer->host->key, peer->key};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* By which device and to which address a peer is reached; partner/roam.h: when that changes. */
+/* Routes: the device and the address of a peer. partner/roam.h decides when they change. */
 #ifndef RIPC_ROUTE_H
 #define RIPC_ROUTE_H
 
@@ -26,20 +26,21 @@ static inline uint8_t ripc__device_bit(const struct ripc_context *ctx, const str
 }
 
 /*
- * The peer of who answered, by the best device that makes a route there: one reference more. Those
- * that refuse are tried again later. -ENOMEM; what the best one said; -EHOSTUNREACH: there is none.
+ * The peer that an answer names, by the best device with a route: one reference more. Devices
+ * that refuse are tried again later. -ENOMEM; the error of the best device; -EHOSTUNREACH: no
+ * device fits.
  */
 int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
 		struct peer **peer);
-/* The peer's device says (a negative errno) that it leads nowhere, or nothing is heard by it. */
+/* The peer's route leads nowhere (why: the device's negative errno), or nothing is heard by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
-/* What the device said (0 or a negative errno), as its callers know it; the route may be broken. */
+/* Sending failed with why (0 or a negative errno): returns the callers' error; marks the route. */
 int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 
 /* The best way to the partner that answered, over devices below end that have not failed. */
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr);
-/* The peer is reached there from now on. What the device says; -ENOBUFS. */
+/* From now on the peer is reached by device at addr. The device's error, or -ENOBUFS. */
 int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
 		const struct ripc__addr *addr);
 /* A device that is better than the one in use has failed just now: tried again after RETRY_US. */

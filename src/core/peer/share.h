@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all senders to a context have in common. */
+/* Shares: goods that all senders to a context have in common. */
 #ifndef RIPC_SHARE_H
 #define RIPC_SHARE_H
 
@@ -12,14 +12,14 @@
 /* Goods that senders share; no sender may take so much that others find none (partner/share.c). */
 enum share {
 	SHARE_CREDIT,     /* bytes that are taken to be on their way to us */
-	SHARE_SMALL,      /* of the pool, in unread messages that came in one packet, bytes */
-	SHARE_LARGE,      /* of the pool, in longer ones, from their announcement, KiB */
+	SHARE_SMALL,      /* bytes of the pool in unread messages that came in one packet */
+	SHARE_LARGE,      /* KiB of the pool in longer messages, from their announcement on */
 	SHARE_UNFINISHED, /* long messages being received */
-	SHARE_GRANTED,    /* those that may send now */
+	SHARE_GRANTED,    /* long messages that may send now */
 	SHARES
 };
 
-/* The share that a message takes; and how much of it counts as its host's and its peer's. */
+/* all: what a message takes of a share; own: how much of it counts for its host and peer. */
 struct holding {
 	uint32_t all, own;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page of times: what follows from how long a partner may be silent (peer_timeout_ms), and what
- * silence is. Only the time in which we could have heard counts: a timer that fires late says that
- * this process was stopped, or the machine, for so long.
+ * All times that follow from how long a partner may be silent (peer_timeout_ms). Only time in which
+ * we could hear the partner counts as silence: a timer that fires late tells that this process, or
+ * the machine, was stopped for so long.
  */
 #ifndef RIPC_TIMING_H
 #define RIPC_TIMING_H
@@ -15,7 +15,7 @@
 struct ripc__timer;
 
 #define HINTED_US 250000u
-#define LEAP_US 250000u /* a timer that is later than this: we were stopped, not only busy */
+#define LEAP_US 250000u /* if a timer is later than this, we were stopped, not only busy */
 
 /* A partner that says nothing about a message for so long is given up. */
 static inline uint64_t ripc__silence_us(const struct ripc_context *ctx)
@@ -23,25 +23,25 @@ static inline uint64_t ripc__silence_us(const struct ripc_context *ctx)
 	return 1000ull * ctx->cfg.peer_timeout_ms;
 }
 
-/* After so much of it another network is tried. */
+/* After so much silence another network is tried. */
 static inline uint64_t ripc__silence_of_route_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 4;
 }
 
-/* After so much of it a write, or a read that has not begun, is given up: the bytes are sent. */
+/* After so much silence a write, or a read not begun, is given up: the bytes are sent. */
 static inline uint64_t ripc__silence_of_move_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 8;
 }
 
-/* So long a read that has begun, or whose checksum is to follow, may make no progress. */
+/* A read that has begun, or that waits for its checksum, may make no progress for so long. */
 static inline uint64_t ripc__silence_of_read_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 2;
 }
 
-/* The longest wait between two repetitions: several must fit in. */
+/* The longest wait between two repetitions: several must fit into the silence. */
 static inline uint64_t ripc__wait_most_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 8;
@@ -53,7 +53,7 @@ static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
 	return ripc__silence_us(ctx) / 16;
 }
 
-/* Of whom it was said that nobody is there: so long it may be silent, asked three times. */
+/* A peer of which a hint says that nobody is there may be silent so long, asked three times. */
 static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 {
 	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);

@@ -18,12 +18,12 @@ struct ripc_context;
 /* New bytes arrived; bytes were found lost (0: silence). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
-/* How many bytes may be granted now, for the granted not to come all at once; they were. */
+/* How many bytes may be granted now, so that they do not come all at once; bytes were granted. */
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst);
 void ripc__peer_paced(struct peer *peer, uint64_t bytes);
 /* Bytes that may be in flight from the peer now: no more than its device buffers. */
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
-/* Forgets all about the path, as the peer is reached by another network; but for srtt_us. */
+/* The peer is reached by another network: forgets all about the old path but srtt_us. */
 void ripc__window_anew(struct peer *peer);
 /* Bytes that were taken for lost had only been late. */
 void ripc__peer_reorders(struct peer *peer);
@@ -34,14 +34,14 @@ static inline bool ripc__peer_is_lossy(const struct peer *peer)
 	return peer->loss > LOSSY;
 }
 
-/* Of so many bytes in flight, how many may arrive at once. */
+/* How many of in_flight bytes may arrive at once. */
 static inline uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight)
 {
 	return peer->rtt_min_us <= AT_ONCE_US ? in_flight :
 		in_flight * AT_ONCE_US / peer->rtt_min_us;
 }
 
-/* How many bytes may be in flight, if so many may arrive at once. */
+/* How many bytes may be in flight, if at_once bytes may arrive at once. */
 static inline uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
 {
 	return peer->rtt_min_us <= AT_ONCE_US ? at_once :

@@ -6,7 +6,7 @@
 struct partner;
 struct wire_packet;
 
-/* Nothing is known of it yet. */
+/* Accepts or refuses a message that was not announced before. */
 void ripc__announced_new(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
 

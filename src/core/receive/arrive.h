@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes of long messages. */
+/* Packets of long messages that come. */
 #ifndef RIPC_ARRIVE_H
 #define RIPC_ARRIVE_H
 
@@ -9,12 +9,12 @@ struct partner;
 struct ripc_context;
 struct wire_packet;
 
-/* An announcement, or bytes, of this partner. The message may end; the partner stays. */
+/* An announcement, or bytes, came from this partner. The message may end; the partner stays. */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
-/* Ends a look at a port: the bytes that it found count for credit and window, and more is asked. */
+/* A look at a port ends: its bytes count for credit and window, and more bytes are asked for. */
 void ripc__arrivals_settle(struct ripc_context *ctx);
-/* Takes in what was announced, or begins to. False: there is no room for it. */
+/* Takes in the announced message, or begins to. False: there is no room for the message. */
 bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
 
 #endif

@@ -9,11 +9,13 @@
 
 struct incoming;
 
-/* Takes a packet's bytes, which begin at offset. -EBADMSG: altered; -ENOMEM; else how many were
- * new. */
+/*
+ * Takes a packet's bytes, which begin at offset. Returns how many bytes were new; -EBADMSG: the
+ * bytes were altered; -ENOMEM.
+ */
 int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
 		uint64_t offset);
-/* Fills holes with what is missing before end; returns how many. */
+/* Fills holes with the ranges that are missing before end; returns their number. */
 uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
 		struct wire_range holes[WIRE_HOLES_MAX]);
 

@@ -8,7 +8,7 @@ struct message;
 struct partner;
 struct wire_packet;
 
-/* The whole message is here: it is delivered, or waits for its turn, or was altered on the way. */
+/* All bytes are here: the message is delivered, waits for its turn, or was altered on the way. */
 void ripc__incoming_finish(struct incoming *incoming);
 /* The whole message came in one packet. */
 void ripc__deliver_whole(struct partner *partner, const struct wire_packet *packet,

@@ -15,12 +15,14 @@ struct ripc_context;
 void ripc__grant_wait(struct incoming *incoming);
 /* Raises the limit as far as windows and credit allow. True: the limit was raised. */
 bool ripc__grant(struct incoming *incoming);
-/* Bytes that may come unasked, or are missing after a silence, are taken to be on their way, as far
- * as the sender's share goes: a sender that sends nothing keeps nobody from theirs. */
+/*
+ * Bytes that may come unasked, or are missing after a silence, count as on their way, as far as the
+ * sender's share goes: a sender that sends nothing takes no share of other senders.
+ */
 void ripc__grant_expect(struct incoming *incoming);
-/* New bytes of the message have come. The message may wait for its turn again (schedule). */
+/* New bytes of the message have come. The message may have to wait for its turn again. */
 void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes);
-/* Nothing has come for as long as that may take: the message gives back the credit it holds. */
+/* No byte has come for too long: the message gives back the credit that it holds. */
 void ripc__grant_silent(struct incoming *incoming);
 /* The message holds no credit and waits for none any more. */
 void ripc__grant_end(struct incoming *incoming);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The order of long messages that were sent with RIPC_ORDERED at their receiver
- * (protocol.md, Order). */
+/* The order of messages sent with RIPC_ORDERED, at the receiver (protocol.md, Order). */
 #ifndef RIPC_ORDER_H
 #define RIPC_ORDER_H
 
@@ -19,20 +18,22 @@ static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t 
 		partner->in_delivered >> (previous - partner->in_oldest) & 1);
 }
 
-/* A new announcement. 0: go on; -EAGAIN: too old, drop it; else the error to refuse it with. */
+/* Checks a new announcement. 0: go on; -EAGAIN: too old, drop it; else the error to refuse with. */
 int ripc__order_check(const struct partner *partner, const struct wire_packet *announce);
-/* The announced message has found no room in its turn: the last message behind it that cannot be
- * handed out yet is forgotten, as if it had not come. False: there is none. */
+/*
+ * The announced message has its turn, but found no room. Of the messages behind it that cannot be
+ * handed out yet, the last one is forgotten, as if it had not come. False: there is none.
+ */
 bool ripc__order_yield(struct partner *partner, const struct wire_packet *announce);
-/* This number was delivered: the message that waits for it, if all of that is here; or NULL. */
+/* The message number was delivered: returns the complete message that waits for it, or NULL. */
 struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
 
-/* For a number not below in_oldest, nor LONGS_MAX beyond it. status: why, a negative errno. */
+/* number: at least in_oldest, and below in_oldest + LONGS_MAX. status: why, a negative errno. */
 void ripc__number_delivered(struct partner *partner, uint64_t number);
 void ripc__number_refused(struct partner *partner, uint64_t number, int status);
 /* Why the message was refused. */
 int ripc__number_refusal(const struct partner *partner, uint64_t number);
-/* The sender has no interest any more in numbers below oldest. */
+/* The sender needs no answers any more about numbers below oldest. */
 void ripc__numbers_advance(struct partner *partner, uint64_t oldest);
 
 #endif

@@ -7,9 +7,9 @@
 
 struct incoming;
 
-/* Sends a PULL: what may come, and, up to holes_end, what is missing. */
+/* Sends a PULL: it names the bytes that may come, and the bytes missing before holes_end. */
 void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end);
-/* Asks for what has become due, and says what may come. */
+/* Sends a PULL for gaps and grants that have become due. */
 void ripc__pull_due(struct incoming *incoming);
 
 #endif

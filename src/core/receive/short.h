@@ -6,9 +6,9 @@
 struct partner;
 struct wire_packet;
 
-/* A short of this partner: queued, parked, or dropped and counted. */
+/* A short message came from this partner: it is queued, parked, or dropped and counted. */
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
-/* The same of a plain packet (wire.h) by the partner's route. */
+/* As ripc__short_input(), for a plain packet (wire.h) that came by the partner's route. */
 void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 
 #endif

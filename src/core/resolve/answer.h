@@ -10,7 +10,7 @@ struct ripc__resolver;
 void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* Passes a notice that came to us alone on to whoever on this host has the ID. */
+/* A notice came to us alone: passes it on to the context on this host that has the ID. */
 void ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
 

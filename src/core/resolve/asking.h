@@ -22,25 +22,25 @@ void ripc__timers_return(struct ripc__resolver *resolver);
 /* Gives asked a fresh nonce (dropping its last) under which answers find it. -ENOMEM. */
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
-/* Sends a question to one source. Returns how many it reached. */
-/* The bytes of a datagram, with its mark where there are keys. Returns how many. */
+/* Encodes a datagram, with its mark where there are keys. Returns its length, bytes. */
 size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
 		uint8_t data[WIRE_RESOLVE_MAX]);
+/* Sends a question to one source. Returns how many receivers it reached. */
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question);
-/* Sends it to this host's source, or to all others. Returns how many it reached. */
+/* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);
-/* The same, if what outsiders may cause has room for it. host: who causes it. */
+/* As ripc__ask_network(), within the budget for questions that outsiders cause. host: the cause. */
 uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16]);
-/* May what came from this host make us ask the network? And: it has. */
+/* May a packet from this host make us ask the network? A packet from it has made us ask. */
 bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
 void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
-/* Sends it to one other host alone. Returns how many it reached. */
+/* Sends asked to one other host alone. Returns how many receivers it reached. */
 uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16]);
-/* Sends a datagram to where something came from. Returns its length, bytes. */
+/* Sends a datagram to the address that another came from. Returns its length, bytes. */
 uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
 		const struct ripc__addr *to, const struct wire_resolve *packet);
 void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolve *packet);

@@ -19,7 +19,7 @@ struct cached {
 	uint64_t incarnation, stamp, host_identity, context, proof;
 	uint8_t host[16];
 	bool exists : 1, suspect : 1, local : 1;
-	bool doubted : 1; /* by a notice too many: it is asked for when somebody wants to know */
+	bool doubted : 1; /* a notice too many came: the next lookup asks again */
 	uint8_t source; /* index */
 	uint8_t n_addrs;
 	uint8_t addrs[];
@@ -29,7 +29,7 @@ void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached);
 /* The answer as it was when it was stored. */
 void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
 		struct ripc__answer *answer);
-/* answer NULL: nobody has the ID. Without memory nothing is kept, and asked for again. */
+/* answer NULL: no service has the ID. Without memory nothing is kept; later lookups ask again. */
 void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 		const struct ripc__answer *answer);
 /* Forgets an ID; everything. */

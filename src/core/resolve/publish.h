@@ -22,10 +22,10 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /* A record of an ID that is published here was heard of. */
 void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
-/* What an exact source says of an ID that is, or is to be, published: PUBLISHED, LOST. */
+/* An exact source's word about an ID that is published, or is being published: PUBLISHED, LOST. */
 void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__source_event *event);
-/* It cannot be reached now. */
+/* The exact source cannot be reached now. */
 void ripc__publish_delayed(struct ripc__resolver *resolver, uint64_t id);
 void ripc__publications_close(struct ripc__resolver *resolver);
 

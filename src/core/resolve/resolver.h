@@ -44,7 +44,7 @@ struct ripc__resolver_owner {
 	uint32_t (*ids)(void *arg, uint64_t *ids, uint32_t max);
 	/*
 	 * A lookup that said -EINPROGRESS has ended: 0 and an answer, -ENOENT (nobody has the ID),
-	 * or -ETIMEDOUT (its name is bound, but who holds it is silent).
+	 * or -ETIMEDOUT (its name is bound, but the holder is silent).
 	 */
 	void (*resolved)(void *arg, uint64_t id, int status, const struct ripc__answer *answer);
 	/* A publish has ended: 0, or -EADDRINUSE, or another error. */
@@ -61,14 +61,14 @@ struct ripc__resolver_owner {
 	 */
 	bool (*moved)(void *arg, uint64_t id, uint64_t incarnation);
 	/*
-	 * With keys; else NULL: puts a mark of WIRE_MARK bytes behind a datagram; says whether the
-	 * one there is right. Without such a mark nothing counts.
+	 * With keys; else NULL. mark puts a mark of WIRE_MARK bytes behind a datagram; is_marked
+	 * tells whether the mark is right. A datagram without a right mark does not count.
 	 */
 	void (*mark)(void *arg, uint8_t *bytes, size_t len);
 	bool (*is_marked)(void *arg, const uint8_t *bytes, size_t len);
 	/*
-	 * Somebody at host asks, or answers, who has no keys, as we do, or has keys, as we do not.
-	 * For people: it may be a lie, and has no effect.
+	 * A context at host asks or answers, and only one of that context and ours has keys. This
+	 * is logged for people; it may be a lie, and has no effect.
 	 */
 	void (*stranger)(void *arg, uint64_t id, const uint8_t host[16], bool asks);
 };
@@ -86,13 +86,14 @@ void ripc__resolver_close(struct ripc__resolver *resolver);
 int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
 		const struct ripc__answer **answer);
 /*
- * The same of an ID that somebody at host (v4-mapped; loopback: this host) claims to have. Where
- * nothing is known this host and that one alone are asked; if they are silent for 20 ms, so are
- * all others, but only as often as outsiders may cause (ripc__resolver_stats.unasked counts).
+ * As ripc__resolver_lookup(), for an ID that a service at host (v4-mapped; loopback: this host)
+ * claims. Where nothing is known, only this host and that host are asked. If both are silent for
+ * 20 ms, all other hosts are asked, too, but only as often as outsiders may cause questions
+ * (ripc__resolver_stats.unasked counts the others).
  */
 int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
 		uint64_t now_us, const struct ripc__answer **answer);
-/* The last answer, however old it is, until the next call; nobody is asked. NULL: none. */
+/* The last answer, however old, valid until the next call. Asks no source. NULL: none. */
 const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id);
 /*
  * The cached answer with this incarnation does not work (gone, silent): the next lookup asks
@@ -100,15 +101,15 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
  */
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
 /*
- * Somebody wants to know until then, and longer than a second: if the holder is silent, it is
+ * A send waits for the ID until until_us, longer than a second: if the holder is silent, it is
  * asked again until then.
  */
 void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us);
 /*
- * Somebody says that he has the ID, or may wait for one: that nobody had it is of no use any more.
+ * A service claims the ID, or a send can wait for its holder: "nobody has it" counts no more.
  */
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id);
-/* Was a notice about an ID not looked into, as there were too many? Once; the next lookup asks. */
+/* Was a notice about this ID ignored because of too many? True once; the next lookup asks. */
 bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id);
 
 /*
@@ -128,10 +129,10 @@ uint64_t ripc__resolver_deadline(const struct ripc__resolver *resolver); /* UINT
 int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max);
 void ripc__resolver_stats(const struct ripc__resolver *resolver, struct ripc__resolver_stats *s);
 
-/* Of the sources: they tell host.gone of the end of this context, where they can; counted. */
+/* Sources that can do so tell host.gone when this context ends. Calls are counted. */
 void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context);
 void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context);
-/* They look for ends of which nothing wakes them. False: there is nothing to look at. */
+/* The sources look for ends that no event reports. False: there is nothing to look at. */
 bool ripc__resolver_look(struct ripc__resolver *resolver);
 
 /*

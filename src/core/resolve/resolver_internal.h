@@ -55,11 +55,11 @@ struct ripc__resolver {
 	struct source_slot sources[SOURCES_MAX];
 	uint32_t n_sources;
 	int home;                  /* index of the source that reaches this host's IDs; -1: none */
-	int exact;                 /* of the exact one; -1: none */
-	uint32_t n_inexact;        /* that are neither */
-	uint64_t now_us;           /* of the last call that brought one */
+	int exact;                 /* index of the exact source; -1: none */
+	uint32_t n_inexact;        /* sources that are neither */
+	uint64_t now_us;           /* as the last call gave it */
 	struct ripc__timers timers;
-	uint32_t n_timers;         /* objects that may set one */
+	uint32_t n_timers;         /* objects that may set a timer */
 	struct ripc__map asked;    /* struct asked by nonce */
 	struct ripc__map lookups;  /* struct lookup by ID */
 	struct list lingering;     /* lookups that have ended, oldest first */

@@ -14,7 +14,7 @@ struct outgoing;
 struct partner;
 
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
-#define BATCH_ITEMS     4u   /* of each at most; others go alone */
+#define BATCH_ITEMS     4u   /* items of a message in a batch, at most; others go alone */
 
 /* Announcements to one partner on their way to the network. */
 struct announcements {
@@ -26,8 +26,9 @@ struct announcements {
 };
 
 /*
- * Announces a message: the first time with as many bytes as may come unasked, afterwards alone,
- * unless all fits. batch: it may go with others, later; NULL: it goes now.
+ * Announces a message. The first announcement carries as many bytes as may come unasked. A repeated
+ * one carries bytes only if the whole message fits. batch: the announcement may go later, with
+ * others; NULL: it goes now.
  */
 void ripc__announce(struct outgoing *outgoing, struct announcements *batch);
 /* An announcement that the network does not take is lost, and repeated later. */

@@ -9,10 +9,10 @@ struct outgoing;
 struct partner;
 struct ripc_context;
 
-/* True: it is announced with others, soon. */
+/* May the announcement wait for others to go with? True: it goes soon; false: it must go now. */
 bool ripc__cork(struct outgoing *outgoing);
 void ripc__corked_forget(struct partner *partner);
-/* Announces what has been held back for others to go along. */
+/* Announces the messages that were held back. */
 void ripc__corked_flush(struct ripc_context *ctx);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long messages that are sent end. */
+/* The end of long messages that we send. */
 #ifndef RIPC_ENDED_H
 #define RIPC_ENDED_H
 
@@ -16,15 +16,15 @@ void ripc__outgoing_unlink(struct outgoing *outgoing);
 void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
 /* The message has ended, but its memory can still be read when its call must return. */
 void ripc__outgoing_unknown(struct outgoing *outgoing);
-/* The network is done with that memory, which is not part of its message any more. */
+/* The network is done with the fence's memory, which does not hold up its message any more. */
 void ripc__fence_lift(struct fence *fence);
-/* Its service is closed: nobody is told of those that are fencing. */
+/* The service is closed: the end of its messages that are fencing is told to nobody. */
 void ripc__outgoing_orphan(struct ripc_service *service);
-/* The call that waited, or the application with its message, is done with it. */
+/* The call that waited for it, or the application with its message, is done with the outgoing. */
 void ripc__outgoing_put(struct outgoing *outgoing);
-/* The application is done with its message. */
+/* The application is done with this COMPLETION or NOTICE. */
 void ripc__outgoing_freed(struct message *message);
-/* A send to it leaves room: who met -EAGAIN is told. */
+/* A send to the partner leaves room: a service whose send met -EAGAIN is told. */
 void ripc__outgoing_unblock(struct partner *partner);
 
 #endif

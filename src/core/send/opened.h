@@ -15,11 +15,11 @@
 
 struct wire_packet;
 
-/* The items of a long message as their receiver can read them by one device. */
+/* The items of a long message that the receiver can read by one device. */
 struct opened {
-	struct fence fence;    /* once it was closed */
+	struct fence fence;    /* used after the closing */
 	struct device *device;
-	uint32_t n, n_fencing; /* items; those that were closed and may still be read */
+	uint32_t n, n_fencing; /* items; items that were closed and may still be read */
 	uint32_t carried;      /* bytes of items not opened */
 	bool given;            /* the receiver may map them */
 	bool is_summing;       /* the receiver was told that their checksum follows */
@@ -29,31 +29,35 @@ struct opened {
 	} items[];
 };
 
-/* The keys for an announcement with room for so many bytes before the payload, two numbers per
- * item; opens the items the first time. False: this one goes without keys. */
+/*
+ * The keys for an announcement, two numbers per item; opens the items the first time. room: bytes
+ * that fit before the payload. False: this announcement goes without keys.
+ */
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
 /* Would an announcement open the items now? */
 bool ripc__opened_may(const struct outgoing *outgoing);
-/* Bytes of the first items that go along with such an announcement; what it takes, with these. */
+/* Bytes of first items that such an announcement carries; bytes that it takes, with these. */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing);
 uint32_t ripc__opened_least(const struct outgoing *outgoing);
-/* Bytes of a repeated announcement, at most: more than usual if need be, where all lengths pass. */
+/* Most bytes of a repeated announcement: if needed more than usual, where all lengths pass. */
 uint32_t ripc__opened_room(const struct outgoing *outgoing);
-/* Adds the checksum of what does not come in datagrams to an announcement, where it is needed; or
- * says that it follows, as that takes long. */
+/*
+ * Adds to an announcement, where needed, the checksum of all bytes that do not come in datagrams;
+ * or the word that the checksum follows, because computing it takes long.
+ */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
-/* From now on nobody may read the items; outgoing->fencing tells whether somebody still can. */
+/* Closes the items to the receiver; outgoing->fencing tells whether the receiver can still read. */
 void ripc__opened_close(struct outgoing *outgoing);
 void ripc__opened_fenced(uint64_t cookie);
 /* The devices are closed. */
 void ripc__opened_forget(struct outgoing *outgoing);
 /*
- * As ripc__opened_close(), but a receiver keeps the items it was given and has mapped. is_done: the
+ * As ripc__opened_close(), but the receiver keeps given items that it has mapped. is_done: the
  * receiver has said that it has the message, and reads no more.
  */
 void ripc__opened_hand(struct outgoing *outgoing, bool is_done);
 
-/* Does its receiver's network read at all? */
+/* Can the network of the receiver read memory at all? */
 static inline bool ripc__can_be_read(const struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->message.ctx;

@@ -14,49 +14,49 @@ struct message;
 struct partner;
 struct ripc_service;
 
-/* outgoing->cut: what became of an ordered one ahead of it in its partner's list. */
+/* outgoing->cut: the fate of an ordered message ahead of this message in its partner's list. */
 enum order_cut {
 	CUT_NOT,
-	CUT_ASK,     /* its end is unknown: this one may have been handed out */
-	CUT_CERTAIN, /* it was not delivered, so neither will be this one */
-	CUT_FOLLOW,  /* it begins anew with another partner, and this one goes after it */
+	CUT_ASK,     /* that one ended UNKNOWN: this one may have been handed out */
+	CUT_CERTAIN, /* that one was not delivered, so this one will not be */
+	CUT_FOLLOW,  /* that one begins anew with another partner, and this one follows it */
 };
 
-/* Bytes of its last extensions in its announcement. */
+/* Bytes of the last extensions in the message's announcement. */
 static inline uint32_t ripc__extra_bytes(const struct outgoing *outgoing)
 {
 	return (outgoing->flags & RIPC_ORDERED ? WIRE_ORDERED : 0) +
 		(outgoing->call.kind ? WIRE_CALL : 0);
 }
 
-/* Nothing ahead of it has failed. */
+/* Has no ordered message ahead of this one failed? */
 static inline bool ripc__order_is_whole(const struct outgoing *outgoing)
 {
 	return outgoing->cut == CUT_NOT || outgoing->cut == CUT_FOLLOW;
 }
 
-/* A new one gets its place among all ordered ones of the context, in the order of sending. */
+/* A new message gets its place among the ordered ones of the context, in the order of sending. */
 void ripc__order_begin(struct outgoing *outgoing);
 /* The message goes to that partner. */
 void ripc__order_link(struct outgoing *outgoing, struct partner *partner);
-/* A later one has gone there already: it must not follow. */
+/* Has a later ordered message gone to next already? Then this one must not go there. */
 bool ripc__order_is_late(const struct outgoing *outgoing, const struct partner *next);
 /* The message has got its number. */
 void ripc__order_number(struct outgoing *outgoing);
-/* Adds to an announcement which one comes before it. */
+/* Adds to an announcement the number of the ordered message before this one. */
 void ripc__order_say(const struct outgoing *outgoing, struct wire_packet *packet);
 /* The message is about to end, or to begin anew elsewhere, and is still in its partner's list. */
 void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome);
 void ripc__order_moves(struct outgoing *outgoing);
-/* Must it stay where it is, as an ordered one ahead of it does? */
+/* Must the message stay with its partner, because an ordered one ahead of it stays? */
 bool ripc__order_stays(const struct outgoing *outgoing);
 /* The message is not ordered, or no ordered message is ahead of it or behind it. */
 bool ripc__order_is_alone(const struct outgoing *outgoing);
-/* The application knows how it ended, or never will. */
+/* The application knows how the message ended, or never will. */
 void ripc__order_told(struct outgoing *outgoing);
-/* A message of ours is handed out. */
+/* A COMPLETION or NOTICE is handed out. */
 void ripc__order_handed(struct message *message);
-/* Has one to this service failed of which the application does not know yet? */
+/* Has an ordered message to this ID failed without the application's knowledge so far? */
 bool ripc__order_has_gap(const struct ripc_service *service, const struct partner *partner,
 		uint64_t to);
 

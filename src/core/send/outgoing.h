@@ -22,16 +22,16 @@ struct writing;
 #define PULL_MAX           (2ull << 20) /* bytes sent for one PULL */
 
 enum outgoing_state {
-	OUT_WAITING,   /* for the resolver, or for a number */
+	OUT_WAITING,    /* waits for the resolver, or for a number */
 	OUT_ACTIVE,
-	OUT_CANCELLING, /* asked to cancel, waiting for the answer */
-	OUT_FENCING,    /* decided, but the partner may still be able to read the items */
+	OUT_CANCELLING, /* asked to cancel, waits for the partner's answer */
+	OUT_FENCING,    /* the outcome is decided, but the network may still use the memory */
 	OUT_ENDED,
 };
 
 /*
- * A long message that we send. Lives until it has ended, nobody waits or holds its message, and
- * nobody can read its items.
+ * A long message that we send. It lives until it has ended, no call waits for it, the application
+ * does not hold its COMPLETION or NOTICE, and no partner can read its items.
  */
 struct outgoing {
 	struct list node;
@@ -39,62 +39,67 @@ struct outgoing {
 	struct ripc_service *service; /* NULL: closed while it was fencing */
 	struct partner *partner;
 	struct ripc__timer timer;
-	struct opened *opened;  /* what the partner can read; NULL: nothing */
-	struct offer *offer;    /* its return buffers; NULL: not to be written into */
-	struct writing *writing; /* it is being written there; NULL: it is not */
-	struct list fencing;    /* struct fence: what the network may still use */
+	struct opened *opened;  /* items that the partner can read; NULL: none */
+	struct offer *offer;    /* the partner's return buffers to write into; NULL: none */
+	struct writing *writing; /* the writing into these buffers; NULL: none */
+	struct list fencing;    /* struct fence: memory that the network may still use */
 	uint64_t number, previous, to, to_incarnation, total; /* previous: order.h */
 	uint64_t cookie, lends, replies, place; /* place: among all ordered ones (order.h) */
-	struct wire_call call;  /* it is a question or an answer, of which nobody is told the end */
-	struct call *asked_by;  /* but this one, of a question; NULL: it has ended */
+	struct wire_call call;  /* of a question or answer: the application is not told its end */
+	struct call *asked_by;  /* of a question: the call, which is told; NULL: it has ended */
 	uint64_t started_us, deadline_us;
-	uint64_t heard_us;      /* last authentic word of the partner about this message */
-	uint64_t told_us;       /* when this partner was first told of it */
+	uint64_t heard_us;      /* last authentic packet of the partner about this message */
+	uint64_t told_us;       /* when this partner was first told of the message */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
 	uint64_t resend_left;   /* bytes that may be sent again before time has passed */
-	uint64_t resend_us;     /* when time was last counted for that */
-	uint64_t asked_us;      /* when that was counted */
+	uint64_t resend_us;     /* when resend_left last grew with time */
+	uint64_t asked_us;      /* when the asked_ fields were set */
 	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
 	uint32_t asked_same;    /* PULLs in a row that asked for the same */
 	uint32_t crc;           /* of bytes [0, sent) */
-	uint32_t sum;           /* of what others move, if it was needed (summed) */
+	uint32_t sum;           /* of bytes not sent in datagrams, if needed (summed) */
 	uint32_t wait_us;       /* of the repetition timer */
 	uint32_t unasked;       /* of partner->under_way */
 	uint32_t n_items, n_holes, flags;
 	uint8_t state, outcome, cut; /* cut: enum order_cut */
-	bool waiter;            /* a call waits for it */
-	bool reported;          /* its message is queued or with the application */
-	bool is_guess;          /* it is repeated by time, not because the partner asks */
-	bool announced, busy, no_room, gap, held; /* held: given, mapped by who got it (ended.c) */
+	bool waiter;            /* a call waits for this message */
+	bool reported;          /* the COMPLETION or NOTICE is queued or with the application */
+	bool is_guess;          /* bytes are repeated by time, not because the partner asks */
+	bool announced, busy, no_room, gap, held; /* held: given, the receiver has it mapped */
 	bool summed;
-	bool direct;	 /* an answer to this very partner, whoever it is */
-	bool sums;              /* the call that sends it computes that, if it is announced now */
-	bool written;           /* all but what goes along is in the partner's return buffers */
-	bool exposed;           /* this partner was told how to read it: it may have all */
-	bool unopenable;        /* the device cannot open its memory to this partner */
+	bool direct;	 /* an answer to this very partner, whatever its ID means */
+	bool sums;              /* the sending call computes sum, if it announces at once */
+	bool written;           /* all but carried bytes are in the partner's return buffers */
+	bool exposed;           /* this partner has had keys to read the items: it may have all */
+	bool unopenable;        /* the device cannot open the items to this partner */
 	int status;
-	int cancel_status;      /* what to report when the partner confirms the cancel */
+	int cancel_status;      /* the status reported when the partner confirms the cancel */
 	struct wire_range holes[WIRE_HOLES_MAX];
 	struct iovec items[];
 };
 
-/* Repeats at once what has been announced. */
+/* Repeats announcements to the partner at once. */
 void ripc__outgoing_hasten(struct partner *partner);
-/* Of its timer. */
+/* The callback of the message's timer. */
 void ripc__outgoing_fire(void *owner, struct ripc__timer *timer);
-/* The partner became ready for announcements: number and start what waits. */
+/* The partner is ready for announcements: numbers and starts the messages that wait. */
 void ripc__outgoing_advance(struct partner *partner);
-/* It asks to be told again; forgotten: what it received, too; repeat: now, not when it is due. */
+/*
+ * The partner asks for announcements again. forgotten: it has also forgotten the bytes it received;
+ * repeat: they go now, not when they are due.
+ */
 void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
 void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
-/* True: what has not ended now has not been delivered, and will not be. */
+/* True: the messages that have not ended now were not delivered, and will not be. */
 bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
-/* Its deadline has passed. */
+/* The message's deadline has passed. */
 void ripc__outgoing_expire(struct outgoing *outgoing);
-/* Announces it, perhaps again, as there is news of it: it is in the partner's return buffers, for
- * instance, or cannot be written there. One that is being cancelled is asked for again. */
+/*
+ * Announces the message, perhaps again, because of news: it is in the partner's return buffers, for
+ * instance, or cannot be written there. A message that is being cancelled is asked for again.
+ */
 void ripc__outgoing_tell(struct outgoing *outgoing);
 
 #endif

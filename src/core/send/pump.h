@@ -11,12 +11,12 @@
 struct iovec;
 struct outgoing;
 
-/* Fills iov with these bytes, continues *crc; returns how many iovecs, 0: more than max. */
+/* Fills iov with the bytes of range, continues *crc; returns the number of iovecs, 0: over max. */
 uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, struct iovec *iov,
 		uint32_t max, uint32_t *crc);
 /* Sends bytes asked for again, then granted ones, as far as the network takes them. */
 void ripc__pump(struct outgoing *outgoing);
-/* So many bytes of the message went unasked and may be under way. Is there room for them? */
+/* Sets how many bytes of the message went unasked and may be under way; is there room for them? */
 void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes);
 bool ripc__unasked_has_room(const struct outgoing *outgoing);
 /* While bytes are still to be sent, the reader's sleep follows the timers exactly (wait.c). */

@@ -6,7 +6,7 @@
 struct outgoing;
 struct wire_pull;
 
-/* Notes for the pump which of the asked-for bytes are to be sent again. */
+/* Notes which of the asked-for bytes the pump must send again. */
 void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull);
 
 #endif

@@ -15,13 +15,13 @@ struct ripc_send;
 struct ripc_service;
 
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
-#define HELD_US            5000000u /* how long; less than PARTNER_IDLE_US */
+#define HELD_US            5000000u /* how long they are held; less than PARTNER_IDLE_US */
 
 /* A question, or the answer to one. */
 struct short_call {
 	const struct iovec *items;
 	uint32_t n_items;
-	bool lends;  /* return buffers are lent under its ID */
+	bool lends;  /* return buffers are lent under id */
 	uint64_t id; /* of the question */
 	struct wire_call is;
 };
@@ -29,10 +29,10 @@ struct short_call {
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request);
 int ripc__short_send_items(struct ripc_service *service, uint64_t to, const struct iovec *items,
 		uint32_t n_items);
-/* -EMSGSIZE: it is too long; -EAGAIN: not now, or the partner has not given its token yet. */
+/* -EMSGSIZE: too long for a short; -EAGAIN: not now, or the partner has given us no token yet. */
 int ripc__short_call(struct partner *partner, const struct short_call *call);
 uint32_t ripc__short_max(struct partner *partner);
-/* The partner was found, or asks to repeat: sends the messages held. Lost: drops them. */
+/* The partner was found, or asks to repeat: sends its held messages. It is lost: drops them. */
 void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
 size_t ripc__held_bytes(const struct partner *partner);

@@ -14,16 +14,16 @@ struct partner;
 struct ripc_send;
 struct ripc_service;
 
-#define COPIED_MAX 512u /* bytes; so few are never read or written by the network itself */
+#define COPIED_MAX 512u /* bytes; the network never reads or writes so few by itself */
 
 /* Properties of a long message beside those that its sender asks for. */
 struct sending {
-	uint64_t lends; /* 0: nothing is lent, and it is no question */
+	uint64_t lends; /* 0: nothing is lent, and the message is no question */
 	struct wire_call call;
 	struct call *asked_by;
-	struct partner *to; /* of an answer: whoever asked; NULL: is looked for */
+	struct partner *to; /* of an answer: the partner that asked; NULL: to be looked for */
 	bool sums;   /* as in struct outgoing */
-	bool copies; /* items of up to COPIED_MAX bytes together are the caller's at once */
+	bool copies; /* up to COPIED_MAX bytes of items are copied: they are the caller's at once */
 };
 
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,

@@ -9,20 +9,23 @@
 struct outgoing;
 struct ripc_context;
 
-/* The answer has no use for what its question offered. */
+/* The answer has no use for the return buffers that its question offered. */
 void ripc__offer_free(struct outgoing *outgoing);
-/* Its question offered something, and the route to its partner is by the device by which that
- * came. */
+/* Did the question offer return buffers, by the device that the route to the partner uses now? */
 bool ripc__offer_is_here(const struct outgoing *outgoing);
-/* Begins to write an answer; told is called when that has ended, well or not, perhaps at once.
- * False: it is to be announced. */
+/*
+ * Begins to write an answer. told is called when the writing has ended, well or not, perhaps at
+ * once. False: the answer must be announced.
+ */
 bool ripc__writing_start(struct outgoing *outgoing, void (*told)(struct outgoing *outgoing));
 /* Stops the writing. Writes that have not ended keep the message's memory. */
 void ripc__writing_leave(struct outgoing *outgoing);
-/* If none of its writes has been taken for long, as those of others do not end, it is announced
- * instead: that does not mean that its partner is silent. False: it is not so. */
+/*
+ * Has the device taken none of the answer's writes for long, because writes of other answers do not
+ * end? Then the answer is announced instead; its partner does not count as silent.
+ */
 bool ripc__writing_give_up(struct outgoing *outgoing);
-/* No write is under way: the device took none. */
+/* Is no write of the answer under way, because the device took none? */
 bool ripc__writing_is_idle(const struct outgoing *outgoing);
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status);
 /* Begins more writes, as far as the devices take them. */
