@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -204,13 +205,23 @@ static uint32_t shorts_count(void)
 	return n;
 }
 
+static atomic_bool all_sent;
+
+/* Until nothing is left of what was sent. */
 static void *receive_longs(void *arg)
 {
 	const struct side *side = arg;
 	struct ripc_msg *msg;
 	uint32_t n = 0;
 
-	while (ripc_receive(side->svc, 4000, &msg) == 0) {
+	for (;;) {
+		bool last = atomic_load(&all_sent);
+
+		if (ripc_receive(side->svc, 100, &msg)) {
+			if (last)
+				break;
+			continue;
+		}
 		if (msg->kind == RIPC_LONG) {
 			const uint8_t *bytes = msg->items[0].iov_base;
 
@@ -233,6 +244,7 @@ static uint32_t longs_pass(const struct side *from, struct side *to)
 	pthread_t thread;
 	void *received;
 
+	atomic_store(&all_sent, false);
 	ck_assert_int_eq(pthread_create(&thread, NULL, receive_longs, to), 0);
 	for (uint32_t n = 0; n < LONGS; n++) {
 		int status;
@@ -243,6 +255,7 @@ static uint32_t longs_pass(const struct side *from, struct side *to)
 		delivered += status == 0;
 		unknown += status == -ECONNRESET;
 	}
+	atomic_store(&all_sent, true);
 	ck_assert_int_eq(pthread_join(thread, &received), 0);
 	ck_assert_uint_ge((uintptr_t)received, delivered);
 	ck_assert_uint_le((uintptr_t)received, delivered + unknown);
