@@ -36,7 +36,7 @@ SETTLE_S = 3      # and each end has its connection to the other one by then
 RESUME_S = 5      # after the link is up again
 MOVE_S = 10       # after the address changed: that may show by silence alone
 LIMIT = 16        # queue pairs
-PARTNER_BYTES = 544
+PARTNER_BYTES = 560
 KINDS = ('qp', 'cq', 'mr', 'pd', 'cm_id', 'srq', 'ctx')
 
 
