@@ -35,17 +35,9 @@
 #define RESTARTS    50u
 #define RUNS        100u
 #define CALL_MS     20000
-#define HANG_MS     8000.0 /* silence would end a call, too, after the peer timeout of 10 s */
 #define PATIENCE_MS 20000
-#define TOOK_MAX    65536u
 #define PAUSE_US    200    /* of a client, after a call */
 #define RUN_US      150000u /* of a server, at least, until it is killed */
-
-struct took {
-	const char *what;
-	uint32_t n;
-	double ms[TOOK_MAX];
-};
 
 struct server {
 	int pid, ready, pidfd;
@@ -64,33 +56,10 @@ struct asked {
 static struct board *board;
 static struct server server;
 static atomic_uint n_asked;
-static struct took told = {.what = "from the end of the server until a call is told of it"},
+static struct fault_took told = {.what = "from the end of the server until a call is told of it"},
 	taken_over = {.what = "from a registration to the answer of a call that was open"},
 	lost = {.what = "from the last answer of one server to the first one of the next"},
 	started = {.what = "of this, until the next one was registered"};
-
-static void took_add(struct took *took, double ms)
-{
-	if (ms > HANG_MS)
-		fault_fail("%s took %.1f ms", took->what, ms);
-	if (took->n < TOOK_MAX)
-		took->ms[took->n++] = ms > 0 ? ms : 0;
-}
-
-static int by_size(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return a < b ? -1 : a > b;
-}
-
-static void took_print(struct took *took)
-{
-	qsort(took->ms, took->n, sizeof(took->ms[0]), by_size);
-	if (took->n)
-		printf("%s: median %.1f ms, most %.1f ms (%u)\n", took->what,
-			took->ms[took->n / 2], took->ms[took->n - 1], took->n);
-}
 
 /* ---- servers ----------------------------------------------------------------------------- */
 
@@ -288,7 +257,7 @@ static void count_ends(struct client *client, uint32_t ends[3])
 		const struct asked *asked = &client->asked[i];
 
 		if (asked->status == -ECONNRESET) {
-			took_add(&told, asked->ended_ms - server.ended_ms);
+			fault_took_add(&told, asked->ended_ms - server.ended_ms);
 			ends[0]++;
 		} else if (asked->life != server.life) {
 			ends[1]++;
@@ -326,7 +295,7 @@ static void one_run(struct client *client, uint64_t *random, uint32_t ends[3])
 		if (i == OPEN)
 			fault_fail("%u calls have no end", client->n_open);
 		if (client->asked[i].status == 0)
-			took_add(&taken_over, client->asked[i].ended_ms - server.ready_ms);
+			fault_took_add(&taken_over, client->asked[i].ended_ms - server.ready_ms);
 	}
 	count_ends(client, ends);
 	server_kill();
@@ -344,8 +313,8 @@ static void killed(uint32_t n)
 		one_run(&client, &random, ends);
 	printf("%u servers killed with %u calls open: %u told of the end, %u answered before, "
 		"%u answered by the successor\n", n, OPEN, ends[0], ends[1], ends[2]);
-	took_print(&told);
-	took_print(&taken_over);
+	fault_took_print(&told);
+	fault_took_print(&taken_over);
 	if (ends[0] == 0 || ends[2] == 0)
 		fault_fail("nothing was told, or answered: the test has not tested");
 	if (ripc_close(client.ctx, 1000))
@@ -430,8 +399,8 @@ static void note_restart(const struct asker *askers)
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		double before_ms = askers[i].last_ms[server.life - 1];
 
-		took_add(&lost, askers[i].first_ms[server.life] - before_ms);
-		took_add(&started, server.ready_ms - before_ms);
+		fault_took_add(&lost, askers[i].first_ms[server.life] - before_ms);
+		fault_took_add(&started, server.ready_ms - before_ms);
 	}
 }
 
@@ -463,8 +432,8 @@ static void restarts(uint32_t n)
 	server_kill();
 	printf("%u restarts beside %u clients: %u calls answered, %u told of an end\n", n, CLIENTS,
 		calls_answered, calls_told);
-	took_print(&lost);
-	took_print(&started);
+	fault_took_print(&lost);
+	fault_took_print(&started);
 	fault_left_check(&before, "restarts");
 }
 

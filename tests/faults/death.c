@@ -24,17 +24,10 @@
 #include "fault.h"
 
 #define SEND_MS     20000
-#define HANG_MS     8000.0 /* silence would end a send, too, after the peer timeout of 10 s */
 #define PATIENCE_MS 20000
 #define RUNS_MAX    100
 
 enum { SERVICE_SURVIVOR = 1, SERVICE_VICTIM };
-
-struct took {
-	const char *what;
-	uint32_t n;
-	double ms[RUNS_MAX];
-};
 
 struct run {
 	struct ripc_context *ctx;
@@ -55,29 +48,6 @@ static double now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static void took_add(struct took *took, double ms)
-{
-	if (ms > HANG_MS)
-		fault_fail("%s took %.1f ms: nobody was told", took->what, ms);
-	if (took->n < RUNS_MAX)
-		took->ms[took->n++] = ms > 0 ? ms : 0;
-}
-
-static int by_size(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return a < b ? -1 : a > b;
-}
-
-static void took_print(struct took *took)
-{
-	qsort(took->ms, took->n, sizeof(took->ms[0]), by_size);
-	if (took->n)
-		printf("%s: median %.2f ms, most %.2f ms (%u)\n", took->what,
-			took->ms[took->n / 2], took->ms[took->n - 1], took->n);
 }
 
 /* ---- the victim -------------------------------------------------------------------------- */
@@ -196,7 +166,7 @@ static double send_until_death(struct run *run, uint32_t outcomes[4])
 	return now_ms();
 }
 
-static void successor_serves(struct run *run, struct took *took)
+static void successor_serves(struct run *run, struct fault_took *took)
 {
 	double ready_ms = victim_start(run, "plain");
 	enum ripc_outcome outcome = 0;
@@ -204,11 +174,11 @@ static void successor_serves(struct run *run, struct took *took)
 	int error;
 
 	/* Nobody may be known to have it for a moment. */
-	while ((error = send_one(run, &outcome)) == -ENOENT && now_ms() - began_ms < HANG_MS)
+	while ((error = send_one(run, &outcome)) == -ENOENT && now_ms() - began_ms < FAULT_HANG_MS)
 		usleep(1000);
 	if (error)
 		fault_fail("the successor has not got a message: %s", ripc_strerror(error));
-	took_add(took, now_ms() - ready_ms);
+	fault_took_add(took, now_ms() - ready_ms);
 	kill(run->victim, SIGTERM);
 	victim_reap(run);
 }
@@ -223,8 +193,8 @@ static uint64_t incarnation_of(struct run *run)
 	return path.incarnation;
 }
 
-static void one_run(struct run *run, const char *how, struct took *told, struct took *taken_over,
-		uint32_t outcomes[4])
+static void one_run(struct run *run, const char *how, struct fault_took *told,
+		struct fault_took *taken_over, uint32_t outcomes[4])
 {
 	enum ripc_outcome outcome = 0;
 	pthread_t killer;
@@ -240,7 +210,7 @@ static void one_run(struct run *run, const char *how, struct took *told, struct 
 	if (ended_ms < run->killed_ms)
 		fault_fail("a send ended %.1f ms before the partner was %s",
 			run->killed_ms - ended_ms, how);
-	took_add(told, ended_ms - run->ended_ms);
+	fault_took_add(told, ended_ms - run->ended_ms);
 	victim_reap(run);
 	run->incarnation = 0;
 	if (strcmp(how, "succeeded") == 0)
@@ -252,7 +222,7 @@ static void one_run(struct run *run, const char *how, struct took *told, struct 
 
 static void survive(const char *how, size_t bytes, uint32_t n)
 {
-	static struct took told = {.what = "told of the end"},
+	static struct fault_took told = {.what = "told of the end"},
 		taken_over = {.what = "from a registration to the successor's first message"};
 	static struct run run;
 	struct ripc_config cfg = fault_config();
@@ -273,8 +243,8 @@ static void survive(const char *how, size_t bytes, uint32_t n)
 	}
 	printf("%s, %zu bytes: %u not delivered, %u unknown\n", how, bytes,
 		outcomes[RIPC_NOT_DELIVERED], outcomes[RIPC_UNKNOWN]);
-	took_print(&told);
-	took_print(&taken_over);
+	fault_took_print(&told);
+	fault_took_print(&taken_over);
 	if (ripc_close(run.ctx, 1000))
 		fault_fail("the survivor cannot close");
 	free(run.item.iov_base);

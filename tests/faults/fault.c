@@ -284,6 +284,29 @@ int fault_await(int pid, uint64_t patience_ms)
 
 /* ---- contents ---------------------------------------------------------------------------- */
 
+void fault_took_add(struct fault_took *took, double ms)
+{
+	if (ms > FAULT_HANG_MS)
+		fault_fail("%s took %.1f ms", took->what, ms);
+	if (took->n < FAULT_TOOK_MAX)
+		took->ms[took->n++] = ms > 0 ? ms : 0;
+}
+
+static int by_size(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+void fault_took_print(struct fault_took *took)
+{
+	qsort(took->ms, took->n, sizeof(took->ms[0]), by_size);
+	if (took->n)
+		printf("%s: median %.2f ms, most %.2f ms (%u)\n", took->what,
+			took->ms[took->n / 2], took->ms[took->n - 1], took->n);
+}
+
 void fault_fill(void *bytes, size_t len, uint64_t seed)
 {
 	uint8_t *at = bytes;

@@ -58,6 +58,21 @@ int fault_spawn(const char *const *argv, int *ready);
 /* Waits for a process to end; fails if it does not. Returns its wait status. */
 int fault_await(int pid, uint64_t patience_ms);
 
+/* How long things took, ms. Times are printed; only what hangs fails: silence would end it, too,
+ * after the peer timeout of 10 s. */
+#define FAULT_HANG_MS  8000.0
+#define FAULT_TOOK_MAX 65536u
+
+struct fault_took {
+	const char *what;
+	uint32_t n;
+	double ms[FAULT_TOOK_MAX];
+};
+
+void fault_took_add(struct fault_took *took, double ms);
+/* Median and longest, if there are any. */
+void fault_took_print(struct fault_took *took);
+
 /* Contents that can be recognised. */
 void fault_fill(void *bytes, size_t len, uint64_t seed);
 bool fault_filled(const void *bytes, size_t len, uint64_t seed);

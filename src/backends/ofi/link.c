@@ -137,7 +137,7 @@ static void link_put(struct ofi_port *port, struct ofi_link *link)
 		ripc__ofi_links_trim(port, OFI_LINKS_KEPT);
 }
 
-/* Are those who were at the place before still there? Who is not is gone. */
+/* Asks the links at the same place: the partner of a link that fails is gone. */
 static void ask_others(struct ofi_port *port, const struct ofi_link *link)
 {
 	list_for_each_safe(node, &port->links) {

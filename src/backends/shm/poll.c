@@ -91,7 +91,7 @@ static void drain_bell(struct shm_port *port)
 		;
 }
 
-/* Who has been silent for long, and who is dead. */
+/* Links that have been silent for long end, and links to the dead. */
 static void look_at_lives(struct shm_port *port)
 {
 	ripc__shm_ins_strike(port);

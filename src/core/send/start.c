@@ -87,7 +87,7 @@ static uint32_t waiting_max(const struct sending *like)
 	return like->call.kind > WIRE_CALL_ASKS ? ANSWERS_MAX : WAITING_MAX;
 }
 
-/* Whoever is answered; NULL: it is no answer, or its partner is to be found. */
+/* The partner that is answered; NULL: the message is no answer, or its partner is to be found. */
 static struct partner *asker_of(const struct ripc_service *service,
 		const struct ripc_send *request, const struct sending *like)
 {
