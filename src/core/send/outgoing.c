@@ -184,6 +184,37 @@ static void end_cut(struct outgoing *outgoing)
 	ripc__outgoing_advance(partner);
 }
 
+/* Those that wait are behind the LONGS_MAX with numbers; the list's head: there are none. */
+static struct list *first_waiting(struct partner *partner)
+{
+	struct list *node = partner->outgoing.next;
+
+	while (node != &partner->outgoing &&
+			list_entry(node, struct outgoing, node)->state != OUT_WAITING)
+		node = node->next;
+	return node;
+}
+
+static bool is_bound(const struct outgoing *outgoing)
+{
+	return outgoing->direct || outgoing->to_incarnation;
+}
+
+/* Ends what has waited for a number as long as this partner is silent, and is for no other. */
+static void waited_too_long(struct partner *partner)
+{
+	for (struct list *node = first_waiting(partner), *next; node != &partner->outgoing;
+			node = next) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+		struct ripc_context *ctx = context_of(outgoing);
+
+		next = node->next;
+		if (is_bound(outgoing) && outgoing->started_us + ripc__silence_us(ctx) <=
+				ctx->now_us)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EHOSTUNREACH);
+	}
+}
+
 void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
@@ -209,6 +240,7 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 	if (ctx->now_us - outgoing->heard_us >= ripc__silence_us(ctx)) {
 		ripc__partner_suspect(partner);
 		end_by_what_is_known(outgoing, -EHOSTUNREACH);
+		waited_too_long(partner);
 		ripc__outgoing_advance(partner);
 		return;
 	}
@@ -233,17 +265,6 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 	outgoing->is_guess = false;
 	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
 	timer_set(outgoing);
-}
-
-/* Those that wait are behind the LONGS_MAX with numbers; the list's head: there are none. */
-static struct list *first_waiting(struct partner *partner)
-{
-	struct list *node = partner->outgoing.next;
-
-	while (node != &partner->outgoing &&
-			list_entry(node, struct outgoing, node)->state != OUT_WAITING)
-		node = node->next;
-	return node;
 }
 
 /* Is there a number for it, and room for what of it goes unasked? */

@@ -144,6 +144,39 @@ START_TEST(retry__when_half_is_sent)
 }
 END_TEST
 
+/* A partner falls silent before a queue that is longer than what is told to it at once. */
+START_TEST(silence__ends_what_waits)
+{
+	static struct lone lone;
+	const struct iovec item = {bytes, 100};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = 60000};
+	uint32_t n_sent = 0, n_unknown = 0, n_ended = 0;
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	send.to = lone.service;
+	send.to_incarnation = lone.incarnation;
+	while (ripc_sendmsg(lone.svc, &send, NULL) == 0)
+		n_sent++;
+	ck_assert_uint_gt(n_sent, 64);
+	for (int s = 0; s < 12; s++)
+		lone_pass(&lone, 1000000);
+	while (ripc_receive(lone.svc, 0, &msg) == 0) {
+		ck_assert_int_eq(msg->status, msg->outcome == RIPC_UNKNOWN ? -ECONNRESET :
+			msg->outcome == RIPC_NOT_DELIVERED ? -EHOSTUNREACH : 0);
+		n_unknown += msg->outcome == RIPC_UNKNOWN;
+		n_ended += msg->outcome != 0; /* the others say that there is room again */
+		ripc_msg_free(msg);
+	}
+	ck_assert_uint_eq(n_ended, n_sent);
+	ck_assert_uint_gt(n_unknown, 0);
+	ck_assert_uint_le(n_unknown, 64); /* those that were sent */
+	lone_close_all(&lone);
+}
+END_TEST
+
 /*
  * Partners are given up soon here, but this one answers each announcement: it is busy, or still
  * reads. Once what it is asked, or its answer, is lost.
@@ -181,7 +214,8 @@ int main(void)
 	const struct suite_loop loops[] = {
 		{ pull__asks_again_and_again, 1 }, { pull__network_is_full, 1 },
 		{ retry__again_and_again, 1 },
-		{ retry__when_half_is_sent, 1 }, { pull__in_good_time, 3 }, { NULL, 0 },
+		{ retry__when_half_is_sent, 1 }, { silence__ends_what_waits, 1 },
+		{ pull__in_good_time, 3 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("resend", loops);
