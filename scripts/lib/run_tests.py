@@ -5,6 +5,7 @@ import concurrent.futures
 import glob
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -128,7 +129,8 @@ def step_clang(_):
         return Tally(skipped=[('clang', 'there is no clang')])
     path = build('clang', '-Dfuzz=true', compiler=clang())
     # Of libfabric's providers one will do, as what is beneath is the same.
-    return meson_test(path, *suites('unit', 'conformance', 'fuzz'), '--no-suite', 'providers')
+    return meson_test(path, *suites('unit', 'conformance', 'fuzz'), '--no-suite', 'providers',
+                      '--no-suite', 'others')
 
 
 def step_address(_):
@@ -142,7 +144,7 @@ def step_address(_):
 def step_thread(_):
     path = configure('thread', '-Db_sanitize=thread', '-Db_lundef=false',
                      '-Dbuildtype=debugoptimized')
-    return meson_test(path, *suites('unit', 'conformance'), '-t', '6')
+    return meson_test(path, *suites('unit', 'conformance'), '--no-suite', 'others', '-t', '6')
 
 
 def step_repeat(options):
@@ -278,15 +280,23 @@ def show_failures(tally):
         print(f'\n---- {name} failed:\n{failure_text.excerpt(output)}\n----')
 
 
+def worked():
+    """Seconds of processors that ended children have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_step(name, title, function, options):
-    began = time.monotonic()
+    began, before = time.monotonic(), worked()
     print(f'{name:8} {title:36}', end='', flush=True)
     try:
         tally = function(options)
     except Failed as failure:
         tally = Tally(failed=1, failures=[(f'step {name}', str(failure))])
+    took = time.monotonic() - began
+    busy = 100 * (worked() - before) / (took * processors())
     print(f'{tally.passed:6} passed {tally.failed:4} failed {len(tally.skipped):4} skipped '
-          f'{time.monotonic() - began:6.0f} s', flush=True)
+          f'{took:6.0f} s ({busy:3.0f} % busy)', flush=True)
     show_failures(tally)
     return tally
 
