@@ -24,8 +24,8 @@
 #include "ripc/ripc.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/mutex.h"
 #include "util/slots.h"
+#include "util/system/mutex.h"
 #include "util/timers.h"
 
 struct askers;

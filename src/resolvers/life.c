@@ -34,9 +34,9 @@
 #include <unistd.h>
 
 #include "util/bytes.h"
-#include "util/pledge.h"
-#include "util/siphash.h"
-#include "util/uid.h"
+#include "util/hash/siphash.h"
+#include "util/system/pledge.h"
+#include "util/system/uid.h"
 
 #define MAGIC       0x4546494cu /* "LIFE" */
 #define VERSION     1u

@@ -27,7 +27,7 @@
 #include "resolvers/names.h"
 #include "ripc/ripc.h"
 #include "util/map.h"
-#include "util/uid.h"
+#include "util/system/uid.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83

@@ -12,7 +12,7 @@
 
 #include "core/wire/encode.h"
 #include "fault.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 void raw_rebind(struct raw *raw)
 {

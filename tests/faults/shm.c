@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/shm/segment.h"
+#include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"

@@ -7,9 +7,9 @@
 
 #include "backends/rdmacm/addr.h"
 #include "fuzz.h"
-#include "util/blocksum.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/blocksum.h"
+#include "util/hash/crc32c.h"
 
 static void decode_address(const uint8_t *data, size_t len)
 {

@@ -8,7 +8,7 @@
 #include "core/wire/record.h"
 #include "fuzz.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 static void decode(const uint8_t *data, size_t len)
 {

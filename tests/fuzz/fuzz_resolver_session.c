@@ -13,7 +13,7 @@
 #include "core/wire/record.h"
 #include "input.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define SELF         0x5e1f
 #define IDS          6u        /* 1 to 6 */

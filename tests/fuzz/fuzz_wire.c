@@ -9,7 +9,7 @@
 #include "core/wire/wire.h"
 #include "fuzz.h"
 #include "ripc/ripc.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 static bool has_keys(const struct wire_packet *p)
 {

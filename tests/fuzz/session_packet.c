@@ -11,9 +11,9 @@
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "session.h"
-#include "util/blocksum.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/blocksum.h"
+#include "util/hash/crc32c.h"
 
 #define PAYLOAD_MAX 1200u
 #define KEYED_MAX   64u

@@ -12,7 +12,7 @@
 #include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define HOST      0x7f00ull
 #define FORGED_LEN 16

@@ -12,7 +12,7 @@
 #include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define TOKEN_AT  24 /* in the header (wire.h) */
 #define NUMBER_AT 32

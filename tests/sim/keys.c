@@ -16,8 +16,8 @@
 #include "core/keys/datagram.h"
 #include "core/net/crypto.h"
 #include "model.h"
+#include "util/hash/siphash.h"
 #include "util/map.h"
-#include "util/siphash.h"
 
 /* ---- the directory ----------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "suite.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define LONE_SENT_MAX 256
 #define LONE_MTU      1452

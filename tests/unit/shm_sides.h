@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "backends/shm/segment.h"
+#include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
 #include "suite.h"
 

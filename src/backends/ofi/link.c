@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define TRIM_LOOKS 4u
 

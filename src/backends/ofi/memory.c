@@ -18,7 +18,7 @@
 
 #include "ripc/ripc.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 struct ofi_key {
 	struct fid_mr *mr;

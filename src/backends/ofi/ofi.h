@@ -34,7 +34,7 @@
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/sleeper.h"
+#include "util/system/sleeper.h"
 
 #define OFI_VERSION    1
 #define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */

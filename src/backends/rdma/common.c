@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "rdma.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 uint64_t ripc__rdma_now_us(void)
 {

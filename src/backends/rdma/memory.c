@@ -17,7 +17,7 @@
 #include "rdma.h"
 #include "ripc/ripc.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 struct open_key {
 	struct ripc__rdma_space *space;

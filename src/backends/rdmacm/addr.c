@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "addr.h"
-#include "util/blocksum.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/blocksum.h"
+#include "util/hash/crc32c.h"
 
 #define MAGIC      0x43504952u /* "RIPC" */
 #define WINDOW_MAX 0xffffu     /* messages; whoever says more is garbled */

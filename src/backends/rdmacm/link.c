@@ -22,7 +22,7 @@
 
 #include "conn.h"
 #include "link.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define ATTEMPT_US 3000000u
 #define BUSY_US    10000000u /* while the partner says that it has no room, or we have none */

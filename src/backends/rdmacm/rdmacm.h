@@ -18,7 +18,7 @@
 #include "addr.h"
 #include "backends/rdma/rdma.h"
 #include "backends/udp/udp.h"
-#include "util/sleeper.h"
+#include "util/system/sleeper.h"
 
 #define RDMACM_SENDS       40u   /* messages under way to one partner, at most */
 #define RDMACM_SIGNALLED   8u    /* one in so many */

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "segment.h"
+#include "memory/segment.h"
 #include "shm.h"
 
 #define ACCEPTS_MAX  8    /* connections accepted in one go */

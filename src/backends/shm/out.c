@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "segment.h"
+#include "memory/segment.h"
 #include "shm.h"
 #include "util/bytes.h"
 #include "util/rare.h"

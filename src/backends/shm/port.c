@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "segment.h"
+#include "memory/segment.h"
 #include "shm.h"
 #include "util/bytes.h"
 

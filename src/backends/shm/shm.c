@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "ripc/ripc.h"
-#include "segment.h"
+#include "memory/segment.h"
 #include "util/options.h"
 
 #define RINGS_PART 16u /* of the memory that there is, rings take at most this part */

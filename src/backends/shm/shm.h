@@ -18,11 +18,11 @@
 
 #include "core/net/backend.h"
 #include "point.h"
-#include "ring.h"
+#include "memory/ring.h"
 #include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/mutex.h"
+#include "util/system/mutex.h"
 
 #define SHM_VERSION    1
 #define SHM_NAME_LEN   16

@@ -14,7 +14,7 @@
 
 #include "shm.h"
 #include "util/bytes.h"
-#include "util/uid.h"
+#include "util/system/uid.h"
 
 #define BACKLOG   128
 #define HEAD_LEN  8 /* type, version, two bytes of zero, a number */

@@ -20,7 +20,7 @@
 #include "link.h"
 #include "path.h"
 #include "send.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define ASK_US      20000u    /* at first; then twice as long each time, */
 #define ASK_MAX_US  160000u   /* up to this, */

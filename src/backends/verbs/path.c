@@ -17,7 +17,7 @@
 #include "path.h"
 #include "send.h"
 #include "util/bytes.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define FRESH_US   5000000u /* an unused way that is older is looked for again: hosts move */
 #define AGAIN_US   1000000u /* after one was not found */

@@ -13,7 +13,7 @@
 
 #include "addr.h"
 #include "backends/rdma/rdma.h"
-#include "util/sleeper.h"
+#include "util/system/sleeper.h"
 
 #define VERBS_RING        512u  /* receive buffers, unless verbs.receives says otherwise */
 #define VERBS_SENDS       128u  /* datagrams posted and not yet completed */

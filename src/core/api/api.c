@@ -16,7 +16,7 @@
 #include "core/message/queue.h"
 #include "core/objects.h"
 #include "service.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 uint64_t ripc_id_from_name(const char *name)
 {

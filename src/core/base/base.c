@@ -7,7 +7,7 @@
 
 #include "base.h"
 #include "core/objects.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 #include "util/timers.h"
 
 void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args)

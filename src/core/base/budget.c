@@ -3,7 +3,7 @@
  * Buckets and budgets: what outsiders can make us do, in all and each of them.
  */
 #include "budget.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/objects.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
 		uint64_t age)

@@ -13,8 +13,8 @@
 #include "interrupt.h"
 #include "readiness.h"
 #include "util/list.h"
-#include "util/mutex.h"
 #include "util/rare.h"
+#include "util/system/mutex.h"
 #include "util/ticks.h"
 #include "util/timers.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/objects.h"
 #include "util/list.h"
-#include "util/mutex.h"
+#include "util/system/mutex.h"
 
 struct signals;
 

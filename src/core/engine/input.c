@@ -35,7 +35,7 @@
 #include "core/wire/wire.h"
 #include "input.h"
 #include "strangers.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/rare.h"

@@ -4,7 +4,7 @@
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "summing.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 #include "util/list.h"
 #include "wait.h"
 

@@ -38,8 +38,8 @@
 #include "readiness.h"
 #include "thread.h"
 #include "util/list.h"
-#include "util/mutex.h"
 #include "util/rare.h"
+#include "util/system/mutex.h"
 #include "wait.h"
 
 #define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */

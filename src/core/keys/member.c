@@ -8,7 +8,7 @@
 #include "core/base/base.h"
 #include "core/objects.h"
 #include "handshake.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define SWEEP_US 10000000u
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "memory.h"
-#include "util/mapping.h"
+#include "util/system/mapping.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */

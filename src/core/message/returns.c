@@ -25,7 +25,7 @@
 #include "lent.h"
 #include "places.h"
 #include "returns.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 #include "util/list.h"
 
 #define OPENED_LEAST UNASKED_BYTES /* smaller return buffers are not worth it */

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "env.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 uint64_t ripc__real_now_us(void *arg)
 {

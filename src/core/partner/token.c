@@ -10,8 +10,8 @@
 #include "core/wire/wire.h"
 #include "partner.h"
 #include "token.h"
+#include "util/hash/siphash.h"
 #include "util/map.h"
-#include "util/siphash.h"
 #include "util/slots.h"
 
 int ripc__token_give(struct partner *partner)

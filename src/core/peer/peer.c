@@ -13,8 +13,8 @@
 #include "core/upcalls.h"
 #include "path.h"
 #include "peer.h"
+#include "util/hash/siphash.h"
 #include "util/map.h"
-#include "util/siphash.h"
 
 /* ---- hosts ------------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@
 #include "core/peer/path.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define AHEAD      65536u /* bytes that get pages at once: a step of the pool's */
 

@@ -25,7 +25,7 @@
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "read.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 #include "util/list.h"
 
 static const struct iovec *items_of(const struct reading *reading)

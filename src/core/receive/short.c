@@ -13,7 +13,7 @@
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "short.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 /* False: seen before, or too old to tell. */
 static bool number_is_new(struct partner *partner, uint64_t number)

@@ -23,7 +23,7 @@
 #include "opened.h"
 #include "order.h"
 #include "outgoing.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 #include "util/list.h"
 
 #define CARRIED_MAX 512u /* bytes that go along */

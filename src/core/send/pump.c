@@ -17,7 +17,7 @@
 #include "core/wire/wire.h"
 #include "outgoing.h"
 #include "pump.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define BATCH_DATAGRAMS 64u
 #define BATCH_BYTES     65000u

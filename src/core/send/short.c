@@ -24,7 +24,7 @@
 #include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "short.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 #include "util/list.h"
 
 struct held_short {

@@ -27,7 +27,7 @@
 #include "opened.h"
 #include "order.h"
 #include "outgoing.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 #include "util/list.h"
 #include "write.h"
 

@@ -3,7 +3,7 @@
 #include "encode.h"
 #include "layout.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 #include "wire.h"
 
 static uint8_t *encode_u64(uint8_t *at, uint64_t value)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 #include "wire.h"
 
 #define CRC_AT        4u /* where the checksum lies, in packets and resolver packets */

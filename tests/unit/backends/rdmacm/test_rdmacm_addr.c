@@ -8,7 +8,7 @@
 #include "backends/rdmacm/addr.h"
 #include "suite.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 static const struct rdmacm_addr v4 = {.ip = {[10] = 0xff, 0xff, 10, 77, 1, 1}, .port = 4711};
 static const struct rdmacm_addr v6 = {.ip = {0xfd, [15] = 1}, .port = 65535};

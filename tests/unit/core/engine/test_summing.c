@@ -7,7 +7,7 @@
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
 #include "mover.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 
 #define TOTAL (3 * MIB + 5)
 

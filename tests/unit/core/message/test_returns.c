@@ -7,8 +7,8 @@
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/wire/wire.h"
-#include "util/blocksum.h"
-#include "util/crc32c.h"
+#include "util/hash/blocksum.h"
+#include "util/hash/crc32c.h"
 #include "writer.h"
 
 /* ---- asking ------------------------------------------------------------------------------ */

@@ -9,8 +9,8 @@
 #include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "mover.h"
-#include "util/blocksum.h"
-#include "util/crc32c.h"
+#include "util/hash/blocksum.h"
+#include "util/hash/crc32c.h"
 #include "util/list.h"
 
 static uint8_t window[12 * MIB];

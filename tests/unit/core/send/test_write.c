@@ -2,7 +2,7 @@
 /* Answers that we write into the return buffers of who has asked. */
 #include "core/net/backend.h"
 #include "core/wire/wire.h"
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 #include "writer.h"
 
 /* As it is told of both items, of which the first goes along if it is short. */

@@ -15,7 +15,7 @@
 #include "ripc/ripc.h"
 #include "suite.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define PACKET_MAX 4096
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -10,7 +10,7 @@
 #include "hex.h"
 #include "suite.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CONTEXT 0x5151515151515151

@@ -3,7 +3,7 @@
  * The checksum of what others move: against values that another program computed from the
  * definition in docs/protocol.md, in parts, and with whatever a device may do wrong.
  */
-#include "util/blocksum.h"
+#include "util/hash/blocksum.h"
 
 #include <string.h>
 

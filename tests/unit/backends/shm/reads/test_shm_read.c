@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
-#include "backends/shm/segment.h"
+#include "../../../../util/process.h"
+#include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
 #include "core/memory/pool.h"
 #include "suite.h"

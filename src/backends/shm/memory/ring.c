@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "point.h"
+#include "backends/shm/point.h"
 #include "util/rare.h"
 
 _Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is meant by a user ID: user_namespaces(7). */
-#include "util/uid.h"
+#include "util/system/uid.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/shm/segment.h"
+#include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
 #include "suite.h"
-#include "util/pledge.h"
+#include "util/system/pledge.h"
 
 #define PATIENCE_MS 20000
 

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "util/bytes.h"
-#include "util/crc32c.h"
+#include "util/hash/crc32c.h"
 
 /* The order of x modulo P: x^(2^31 - 1) = 1, so powers repeat. */
 #define ORDER 0x7fffffffu

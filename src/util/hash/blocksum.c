@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
-#include "util/blocksum.h"
 #include "util/bytes.h"
+#include "util/hash/blocksum.h"
 
 #define LANES 4
 #define GROUP (LANES * 16u) /* bytes that all lanes take at once */

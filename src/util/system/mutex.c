@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rare.h"
+#include "util/rare.h"
 
 #define TRIES  64u /* of some ten to a hundred cycles each */
 #define YIELDS 64u /* of about a microsecond each */

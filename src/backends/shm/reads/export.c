@@ -21,8 +21,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "segment.h"
-#include "shm.h"
+#include "backends/shm/memory/segment.h"
+#include "backends/shm/shm.h"
 #include "util/bytes.h"
 
 /* Makes a page and hands it over. */

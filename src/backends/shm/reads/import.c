@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "segment.h"
-#include "shm.h"
+#include "backends/shm/memory/segment.h"
+#include "backends/shm/shm.h"
 #include "util/bytes.h"
-#include "util/pledge.h"
 #include "util/stream.h"
+#include "util/system/pledge.h"
 
 #define FAR       ((uint64_t)16 << 20) /* of an item: what is behind does not fit the cache, */
 #define FAR_WHOLE ((uint64_t)32 << 20) /* and of a longer one nothing is left there */

@@ -3,8 +3,8 @@
  * SipHash-2-4, after "SipHash: a fast short-input PRF" (Aumasson and Bernstein, 2012): two
  * rounds per 8 bytes of input, four to finish, 64 bits of output. Owns nothing.
  */
-#include "util/siphash.h"
 #include "util/bytes.h"
+#include "util/hash/siphash.h"
 
 struct state {
 	uint64_t v0, v1, v2, v3;

@@ -16,8 +16,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "shm.h"
-#include "util/pledge.h"
+#include "backends/shm/shm.h"
+#include "util/system/pledge.h"
 
 #define LOOK_MS 500
 

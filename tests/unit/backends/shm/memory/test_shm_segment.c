@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../util/kernel.h"
-#include "backends/shm/segment.h"
+#include "../../../../util/kernel.h"
+#include "backends/shm/memory/segment.h"
 #include "suite.h"
-#include "util/mapping.h"
+#include "util/system/mapping.h"
 
 #define LEN 8192
 

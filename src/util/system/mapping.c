@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files of memory, and where to map them; see mapping.h. Owns nothing. */
-#include "util/mapping.h"
+#include "util/system/mapping.h"
 
 #include <errno.h>
 #include <sys/mman.h>

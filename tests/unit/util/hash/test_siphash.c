@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "suite.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 static const uint64_t vectors[] = {
 	0x726fdb47dd0e0e31, 0x74f839c593dc67fd, 0x0d6c8009d9a94f5a, 0x85676696d7fb7e2d,

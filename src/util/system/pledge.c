@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Record locks as signs of life. Keeps no state. */
-#include "util/pledge.h"
+#include "util/system/pledge.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../util/process.h"
+#include "../../../util/process.h"
 #include "suite.h"
-#include "util/sleeper.h"
+#include "util/system/sleeper.h"
 
 static uint64_t now_us(void)
 {

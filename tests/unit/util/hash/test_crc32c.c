@@ -4,7 +4,7 @@
  * instructions, alone and with a copy, in parts and shifted) against the definition, bit by bit.
  * Includes the source, so that forms are tested which this processor would not choose.
  */
-#include "util/crc32c.c"
+#include "util/hash/crc32c.c"
 
 #include <string.h>
 

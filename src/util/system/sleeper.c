@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sets of sleeper.h. Owns the epoll set and the timer, none of the other descriptors. */
-#include "util/sleeper.h"
+#include "util/system/sleeper.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
