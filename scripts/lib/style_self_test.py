@@ -33,9 +33,11 @@ FAULTS = [
     ('check_file_length', 'src/core/wire/f.c', HEAD + '\n' * 600, '602 lines'),
     ('check_file_length', 'src/util/f.c', HEAD + '\n' * 600, '602 lines'),
     ('check_file_length', 'tests/unit/f.c', HEAD + '\n' * 800, '802 lines'),
-    ('check_folders', 'src/odds/f.c', HEAD, 'no folder odds'),
-    ('check_folders', 'src/backends/odd/f.c', HEAD, 'no backend odd'),
-    ('check_folders', 'src/util/odd/f.c', HEAD, 'too deep'),
+    ('check_folders', 'src/odds/f.c', HEAD, 'src/odds is no folder'),
+    ('check_folders', 'src/backends/odd/f.c', HEAD, 'src/backends/odd is no folder'),
+    ('check_folders', 'src/util/odd/f.c', HEAD, 'src/util/odd is no folder'),
+    ('check_folders', 'src/core/wire/odd/f.c', HEAD, 'src/core/wire/odd is no folder'),
+    ('check_folders', 'src/f.c', HEAD, 'src is no folder'),
     ('check_file_length', 'include/ripc/ripc.h', HEAD + '\n' * 600, '602 lines'),
     ('check_licence', 'src/core/wire/f.c', '/* A file. */\n/* Really. */\n', 'no "SPDX'),
     ('check_licence', 'scripts/f', '#!/bin/sh\n:\n', 'no "SPDX'),
@@ -85,11 +87,19 @@ def wrong_findings(style, fault):
         yield f'{name} does not find "{expected}" in {path}: {found[name]}'
 
 
-def wrong_rooms(style):
-    crowd = {f'src/core/wire/{n}.c': HEAD for n in range(13)}
-    found = complaints(style, {**CLEAN, **crowd})['check_rooms']
-    if not any('files, at most 12' in complaint for complaint in found):
-        yield f'check_rooms does not find a crowded room: {found}'
+def wrong_crowds(style):
+    """A folder may have twelve files, headers not counted, but not thirteen."""
+    for folder in 'core/wire', 'util', 'util/hash', 'backends/udp', 'resolvers/store':
+        full = {f'src/{folder}/full{n}.c': HEAD for n in range(12)}
+        clean = {path: text for path, text in CLEAN.items()
+                 if os.path.dirname(path) != f'src/{folder}' or not path.endswith('.c')}
+        one_more = {f'src/{folder}/more.c': HEAD}
+        header = {f'src/{folder}/more.h': HEAD}
+        if complaints(style, {**clean, **full, **header})['check_folders']:
+            yield f'check_folders finds twelve files in src/{folder} too many'
+        found = complaints(style, {**clean, **full, **one_more})['check_folders']
+        if found != [f'src/{folder}: 13 .c files, at most 12']:
+            yield f'check_folders does not find the crowd in src/{folder}: {found}'
 
 
 def wrong_circles(style):
@@ -117,10 +127,10 @@ def main(style):
         wrong += wrong_findings(style, fault)
     wrong += wrong_symbols(style)
     wrong += wrong_circles(style)
-    wrong += wrong_rooms(style)
+    wrong += wrong_crowds(style)
     untested = {check.__name__ for check in style.CHECKS} - {fault[0] for fault in FAULTS} - {'check_circles'}
     wrong += [f'no fault is planted for {name}' for name in sorted(untested)]
     for line in wrong:
         print(line)
-    print(f'{len(FAULTS) + 4} planted faults, {len(wrong)} not found or wrong')
+    print(f'{len(FAULTS) + 8} planted faults, {len(wrong)} not found or wrong')
     return 1 if wrong else 0
