@@ -24,7 +24,6 @@
 #include "core/partner/roam.h"
 #include "core/partner/token.h"
 #include "core/peer/path.h"
-#include "core/receive/announced.h"
 #include "core/receive/arrive.h"
 #include "core/receive/read.h"
 #include "core/receive/short.h"
@@ -347,31 +346,20 @@ static void input_echo_reply(struct partner *partner, const struct wire_packet *
 	ripc__route_proven(partner, packet->value, device, from);
 }
 
+/* To the room that takes this type. Echoes are answered here. */
 static void dispatch(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	switch (packet->h.type) {
-	case WIRE_ANNOUNCE:
-		ripc__incoming_announce(partner, packet);
-		break;
-	case WIRE_PULL:
-		ripc__outgoing_pull(partner, packet);
-		break;
-	case WIRE_ANSWER:
-		ripc__outgoing_answer(partner, &packet->ack);
-		break;
-	case WIRE_CANCEL:
-		ripc__incoming_cancel(partner, packet);
-		break;
-	case WIRE_ECHO:
+	uint8_t type = packet->h.type;
+
+	if (ripc__receive_handlers[type])
+		ripc__receive_handlers[type](partner, packet);
+	else if (ripc__send_handlers[type])
+		ripc__send_handlers[type](partner, packet);
+	else if (type == WIRE_ECHO)
 		input_echo(partner, device, packet, event);
-		break;
-	case WIRE_ECHO_REPLY:
+	else if (type == WIRE_ECHO_REPLY)
 		input_echo_reply(partner, packet, device, event->from);
-		break;
-	default:
-		break;
-	}
 }
 
 /* An ack can end sends and so lose or free the partner: look it up again afterwards. */

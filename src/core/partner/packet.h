@@ -14,6 +14,12 @@ struct ripc__addr;
 struct ripc_context;
 struct wire_packet;
 
+/*
+ * What a room does with a packet of a partner, after the packet was verified. A room's table names
+ * the handlers of the types that the room takes, by enum wire_type; the others are NULL.
+ */
+typedef void packet_handler(struct partner *partner, const struct wire_packet *packet);
+
 /* Fills in the header and the extensions that every packet to this partner has. */
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Only the header: an address that is not proven gets no more bytes than it sent. */

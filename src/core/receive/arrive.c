@@ -496,3 +496,8 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		ripc__announced_new(partner, packet);
 	}
 }
+
+packet_handler *const ripc__receive_handlers[WIRE_TYPE_END] = {
+	[WIRE_ANNOUNCE] = ripc__incoming_announce,
+	[WIRE_CANCEL] = ripc__incoming_cancel,
+};

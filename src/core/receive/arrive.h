@@ -5,9 +5,15 @@
 
 #include <stdbool.h>
 
+#include "core/partner/packet.h"
+#include "core/wire/wire.h"
+
 struct partner;
 struct ripc_context;
 struct wire_packet;
+
+/* The packet types that the receiver of messages takes, but for SHORT and DATA (engine/input.c). */
+extern packet_handler *const ripc__receive_handlers[WIRE_TYPE_END];
 
 /* An announcement, or bytes, came from this partner. The message may end; the partner stays. */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);

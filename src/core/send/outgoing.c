@@ -390,7 +390,7 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	timer_set(outgoing);
 }
 
-void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet)
+static void take_pull(struct partner *partner, const struct wire_packet *packet)
 {
 	struct outgoing *outgoing = find(partner, packet->h.number);
 
@@ -463,6 +463,16 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 	}
 	ripc__outgoing_advance(partner);
 }
+
+static void take_answer(struct partner *partner, const struct wire_packet *packet)
+{
+	ripc__outgoing_answer(partner, &packet->ack);
+}
+
+packet_handler *const ripc__send_handlers[WIRE_TYPE_END] = {
+	[WIRE_PULL] = take_pull,
+	[WIRE_ANSWER] = take_answer,
+};
 
 /*
  * The partner asks to be told again. Has it forgotten us, then it does not know any more what it

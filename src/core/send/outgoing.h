@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "core/message/message.h"
+#include "core/partner/packet.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/timers.h"
@@ -78,6 +79,9 @@ struct outgoing {
 	struct iovec items[];
 };
 
+/* The packet types that the sender of messages takes: what the receiver says. */
+extern packet_handler *const ripc__send_handlers[WIRE_TYPE_END];
+
 /* Repeats announcements to the partner at once. */
 void ripc__outgoing_hasten(struct partner *partner);
 /* The callback of the message's timer. */
@@ -89,7 +93,6 @@ void ripc__outgoing_advance(struct partner *partner);
  * repeat: they go now, not when they are due.
  */
 void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
-void ripc__outgoing_pull(struct partner *partner, const struct wire_packet *packet);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
 /* True: the messages that have not ended now were not delivered, and will not be. */
 bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack);
