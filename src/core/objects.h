@@ -134,7 +134,7 @@ struct ripc_context {
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* services neither open nor in the ring were closed by then */
 	struct ripc_stats stats;
-	uint64_t no_room_us[2];    /* when room last was missing, by cause (admit.c) */
+	uint64_t no_room_us[2];    /* when room last was missing, by cause (receive/announced.c) */
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
 	struct bucket rechecks;    /* limits questions that claims cause (claim.c) */

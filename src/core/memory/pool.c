@@ -105,7 +105,8 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 		ripc__idle_enter(pool, slab);
 		if (slab->share_id && (slab->reader != slab->from || slab->reader == MANY))
 			ripc__slab_withdraw(pool, slab, dead);
-		ripc__trim_idle(pool, IDLE_MAX, dead);
+		if (pool->idle_bytes > IDLE_MAX)
+			ripc__trim_idle(pool, IDLE_MAX, dead);
 	}
 }
 
@@ -358,7 +359,8 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 	if (place.slab && --place.slab->blocks[place.index] == 0)
 		block_give(pool, place, &dead);
 	ripc__pool_unlock(pool);
-	ripc__slabs_destroy(&dead);
+	if (!list_empty(&dead))
+		ripc__slabs_destroy(&dead);
 	return place.slab ? 0 : -EINVAL;
 }
 

@@ -97,19 +97,6 @@ void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
 			dead);
 }
 
-void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab)
-{
-	slab->aged = false;
-	list_append(&pool->idle, &slab->idle_node);
-	pool->idle_bytes += slab->len;
-}
-
-void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab)
-{
-	list_remove(&slab->idle_node);
-	pool->idle_bytes -= slab->len;
-}
-
 /* Takes len bytes from the limit, at the expense of idle slabs. */
 static int reserve(struct ripc__pool *pool, uint64_t len, struct list *dead)
 {

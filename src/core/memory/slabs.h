@@ -81,6 +81,20 @@ static inline uint64_t chunk_of(const void *at)
 	return (uintptr_t)at >> CHUNK_BITS;
 }
 
+/* The slab has no live block any more; the slab has one again. Both with the lock. */
+static inline void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab)
+{
+	slab->aged = false;
+	list_append(&pool->idle, &slab->idle_node);
+	pool->idle_bytes += slab->len;
+}
+
+static inline void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab)
+{
+	list_remove(&slab->idle_node);
+	pool->idle_bytes -= slab->len;
+}
+
 /* Makes a new idle slab. Called with the lock; releases the lock meanwhile. */
 int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab);
 /* Moves an idle slab from all lists to dead. The caller destroys the slabs in dead without lock. */
@@ -90,8 +104,5 @@ void ripc__slab_destroy(struct slab *slab);
 void ripc__slabs_destroy(struct list *dead);
 /* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
 void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead);
-/* The slab has no live block any more; the slab has one again. Both with the lock. */
-void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab);
-void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab);
 
 #endif

@@ -117,13 +117,6 @@ static void resolving_answered(struct partner *partner, int status,
 	ctx->up->partner_ready(partner, false);
 }
 
-bool ripc__partner_settled(struct partner *partner)
-{
-	if (!partner->peer || (partner->resolved && !partner->suspect))
-		return true;
-	return ripc__claim_settled(partner);
-}
-
 /* An answer for a partner of whom we heard that it moved, or only by its own hello. */
 static void suspect_resolved(struct partner *partner, int status,
 		const struct ripc__answer *answer)
@@ -222,16 +215,6 @@ RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 	if (asks && news_read(ctx) > 0)
 		error = ripc__partner_for_send(service, id, partner);
 	return error;
-}
-
-int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partner **partner)
-{
-	int error = ripc__partner_for_call(service, id, partner);
-
-	if (error != -ENOENT)
-		return error;
-	ripc__resolver_claimed(service->ctx->resolver, id);
-	return ripc__partner_for_call(service, id, partner);
 }
 
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner)

@@ -3,10 +3,13 @@
 #ifndef RIPC_FIND_H
 #define RIPC_FIND_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "claim.h"
 #include "core/objects.h"
+#include "core/resolve/resolver.h"
 #include "partner.h"
 
 struct ripc__answer;
@@ -17,21 +20,25 @@ struct ripc__answer;
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
 /* As ripc__partner_for_send, for a call of the application: the resolver's news are read first. */
 int ripc__find_for_call(struct ripc_service *service, uint64_t id, struct partner **partner);
-/* Does the partner's ID mean this partner? False also while that is not known. */
-bool ripc__partner_settled(struct partner *partner);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 
 /*
- * As ripc__partner_for_call, for a long message, which can wait: the resolver asks for the ID
- * again, even if no service had it a moment ago.
+ * The resolver asks for the ID again, even if no service had it a moment ago. Outside calls: news
+ * are not read.
  */
-int ripc__find_for_long(struct ripc_service *service, uint64_t id, struct partner **partner);
-/* As ripc__find_for_long, but outside calls, without reading news. */
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
 /* A message waits until until_us for this partner without peer: so long the resolver asks. */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);
+
+/* Does the partner's ID mean this partner? False also while that is not known. */
+static inline bool ripc__partner_settled(struct partner *partner)
+{
+	if (!partner->peer || (partner->resolved && !partner->suspect))
+		return true;
+	return ripc__claim_settled(partner);
+}
 
 /* As ripc__find_for_call, and faster where the ID still means the service's most recent partner. */
 static inline int ripc__partner_for_call(struct ripc_service *service, uint64_t id,
@@ -45,6 +52,21 @@ static inline int ripc__partner_for_call(struct ripc_service *service, uint64_t 
 		return ripc__find_for_call(service, id, partner_out);
 	*partner_out = partner;
 	return 0;
+}
+
+/*
+ * As ripc__partner_for_call, for a long message, which can wait: the resolver asks for the ID
+ * again, even if no service had it a moment ago.
+ */
+static inline int ripc__find_for_long(struct ripc_service *service, uint64_t id,
+		struct partner **partner)
+{
+	int error = ripc__partner_for_call(service, id, partner);
+
+	if (error != -ENOENT)
+		return error;
+	ripc__resolver_claimed(service->ctx->resolver, id);
+	return ripc__partner_for_call(service, id, partner);
 }
 
 #endif

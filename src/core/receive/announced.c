@@ -1,21 +1,141 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A long message that is announced for the first time: whether it is accepted, refused, or put off
- * until there is room or its turn has come (protocol.md, long messages).
+ * until there is room or its turn has come (protocol.md, long messages). If there is no room, this
+ * file also finds out why, says so in the log, and tells whether waiting helps.
+ *
+ * Design notes. The share of a sender (partner/share.c) counts its unread messages. Messages that
+ * the application has read and keeps count for nobody, and only the pool knows that it is full. The
+ * cause is found by asking the pool once more: memory, or descriptors, of which each new slab needs
+ * one.
  */
 #include <errno.h>
 
-#include "admit.h"
 #include "announced.h"
 #include "arrive.h"
+#include "core/base/base.h"
+#include "core/memory/pool.h"
+#include "core/message/lent.h"
 #include "core/message/offers.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
+#include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
+#include "core/peer/peer.h"
+#include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "order.h"
+#include "util/list.h"
+
+#define CAUSE_MEMORY 0
+#define CAUSE_FILES  1
+#define QUIET_US     60000000u /* after so long without a cause, it is told anew */
+
+/* 0: the announced message may be accepted; else why not. */
+static int admit(const struct ripc_service *service, const struct wire_packet *packet)
+{
+	const struct ripc_context *ctx = service->ctx;
+	uint64_t most = ctx->cfg.message_max_bytes;
+
+	if (service->draining && !wire_is_answer(packet))
+		return -ESHUTDOWN;
+	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
+			packet->announce.total >> 10 > LARGE_MAX ||
+			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
+		return -EMSGSIZE;
+	return 0;
+}
+
+bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet)
+{
+	return packet->payload_len == packet->announce.total &&
+		list_empty(&partner->service->windows) &&
+		!(packet->replies && ripc__lent_by_id(partner->service, packet->replies));
+}
+
+/*
+ * The others need room, too, however greedy or slow to be read this one is. But a message of a
+ * host that holds nothing may be as long as there is memory.
+ */
+static bool over_share(const struct partner *partner, const struct wire_packet *packet)
+{
+	/* An answer has its place with who has asked. */
+	if (!wire_is_answer(packet) && !ripc__queue_has_room(partner))
+		return true;
+	if (ripc__is_whole(partner, packet))
+		return ripc__share_left(partner, SHARE_SMALL) < ripc__whole_bytes(packet);
+	return ripc__share_left(partner, SHARE_UNFINISHED) == 0 ||
+		(partner->peer->host->held[SHARE_LARGE] &&
+		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
+}
+
+/* Why a buffer as long as the longest item cannot be had. */
+static int cause_of(struct ripc_context *ctx, const struct wire_packet *announce)
+{
+	uint64_t longest = 0, len;
+	void *buf;
+	int error;
+
+	for (uint32_t i = 0; i < announce->announce.n_items; i++) {
+		len = wire_item_len(announce, i);
+		longest = len > longest ? len : longest;
+	}
+	error = ripc__pool_promise(ctx->pool, (size_t)longest, 0, &buf);
+	if (!error)
+		ripc__pool_free(ctx->pool, buf);
+	return error ? error : -ENOMEM;
+}
+
+static void say_files(const struct partner *partner, uint64_t total, int error)
+{
+	bool own = error == -EMFILE;
+
+	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "no room for a message of %llu bytes from "
+		"service %016llx: its memory needs a file descriptor, and %s has none left (%s): "
+		"%s. Its sender keeps it until its deadline", (unsigned long long)total,
+		(unsigned long long)partner->id, own ? "this process" : "this host",
+		own ? "EMFILE" : "ENFILE", own ? "close files or raise \"ulimit -n\"" :
+		"raise fs.file-max (sysctl)");
+}
+
+static void say_memory(const struct partner *partner, uint64_t total,
+		const struct ripc__pool_stats *pool)
+{
+	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "no room for a message of %llu bytes from "
+		"service %016llx: the pool may take at most %llu bytes, has taken %llu, and "
+		"%llu of these are in use by buffers and messages that were not freed. Where the "
+		"limit is too low, free them sooner or raise pool_bytes; where the pool is far "
+		"below it, the system has given no more. Its sender keeps it until its deadline",
+		(unsigned long long)total, (unsigned long long)partner->id,
+		(unsigned long long)pool->limit, (unsigned long long)pool->taken,
+		(unsigned long long)pool->used);
+}
+
+/*
+ * An announced message has found no place. True: held memory may be freed, so the sender must ask
+ * again. False: none is held, and waiting does not help. The log tells why, once for each cause;
+ * again after a minute without that cause.
+ */
+static bool room_may_come(struct partner *partner, const struct wire_packet *announce)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	int error = cause_of(ctx, announce);
+	bool files = error == -EMFILE || error == -ENFILE;
+	uint64_t *last = &ctx->no_room_us[files ? CAUSE_FILES : CAUSE_MEMORY];
+	bool is_new = *last == 0 || ctx->now_us - *last >= QUIET_US;
+	struct ripc__pool_stats pool;
+
+	*last = ctx->now_us;
+	ripc__pool_stats(ctx->pool, &pool);
+	if (is_new && files)
+		say_files(partner, announce->announce.total, error);
+	else if (is_new)
+		say_memory(partner, announce->announce.total, &pool);
+	return pool.used > 0 || files;
+}
 
 /* Alive, but there is no room now: the sender keeps it, and asks again. */
 static void answer_busy(struct partner *partner, uint64_t number, enum wire_busy why)
@@ -35,7 +155,7 @@ static void refuse_announced(struct partner *partner, uint64_t number, int error
 
 static void no_room(struct partner *partner, const struct wire_packet *packet)
 {
-	if (ripc__room_may_come(partner, packet))
+	if (room_may_come(partner, packet))
 		answer_busy(partner, packet->h.number, WIRE_NO_ROOM);
 	else
 		refuse_announced(partner, packet->h.number, -ENOBUFS);
@@ -44,7 +164,7 @@ static void no_room(struct partner *partner, const struct wire_packet *packet)
 /* Is there no room, even if what came before its turn gives way? */
 static bool is_over_share(struct partner *partner, const struct wire_packet *packet)
 {
-	while (ripc__over_share(partner, packet)) {
+	while (over_share(partner, packet)) {
 		if (!ripc__queue_has_room(partner) || !ripc__order_yield(partner, packet))
 			return true;
 	}
@@ -67,7 +187,7 @@ void ripc__announced_new(struct partner *partner, const struct wire_packet *pack
 		partner->service->ctx->stats.drop_duplicate++;
 		return;
 	}
-	error = error ? error : ripc__admit(partner->service, packet);
+	error = error ? error : admit(partner->service, packet);
 	if (error) {
 		refuse_announced(partner, number, error);
 	} else if (is_over_share(partner, packet) || is_too_early(partner, packet)) {

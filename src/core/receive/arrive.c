@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "admit.h"
 #include "announced.h"
 #include "arrive.h"
 #include "collect.h"

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 
-#include "admit.h"
 #include "core/message/lent.h"
 #include "core/message/message.h"
 #include "core/message/places.h"
@@ -61,7 +60,7 @@ static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 	/* Its sender need not wait until the application has looked at so much. */
 	if (total >= ACK_AT_ONCE)
 		ripc__acks_flush(partner->service->ctx);
-	next = ripc__order_delivered(partner, number);
+	next = partner->ordering ? ripc__order_delivered(partner, number) : NULL;
 	if (next)
 		ripc__incoming_finish(next);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "admit.h"
 #include "core/base/base.h"
 #include "core/message/lent.h"
 #include "core/message/message.h"

@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/message/message.h"
 #include "core/peer/share.h"
+#include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/timers.h"
 
 struct lent;
-struct message;
 struct partner;
 struct reading;
 struct ripc_context;
-struct wire_packet;
 
 /* A range of an incoming message that arrived before the bytes in front of it. */
 struct piece {
@@ -84,5 +84,12 @@ void ripc__incoming_forget(struct incoming *incoming);
 struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
 /* Unlinks and frees the message, whatever became of it. Its credit goes to messages that wait. */
 void ripc__incoming_free(struct incoming *incoming);
+
+/* Bytes of memory that an announced message takes if it came whole. */
+static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
+{
+	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
+		packet->payload_len;
+}
 
 #endif

@@ -23,12 +23,10 @@
 #include "order.h"
 #include "util/list.h"
 
-int ripc__order_check(const struct partner *partner, const struct wire_packet *announce)
+int ripc__order_check_ordered(const struct partner *partner, const struct wire_packet *announce)
 {
 	uint64_t previous = wire_previous(announce);
 
-	if (previous == 0)
-		return 0;
 	/* Its sender knows what became of that by now, and says so if it is still of interest. */
 	if (previous < partner->in_oldest)
 		return -EAGAIN;
@@ -102,11 +100,6 @@ static bool order_is_broken(struct incoming *incoming, uint64_t oldest)
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-void ripc__number_delivered(struct partner *partner, uint64_t number)
-{
-	partner->in_delivered |= 1ull << (number - partner->in_oldest);
-}
-
 void ripc__number_refused(struct partner *partner, uint64_t number, int status)
 {
 	if (!partner->reasons)
@@ -124,19 +117,12 @@ int ripc__number_refusal(const struct partner *partner, uint64_t number)
 	return reason ? -reason : -ENOBUFS; /* 0: there was no memory to note it */
 }
 
-void ripc__numbers_advance(struct partner *partner, uint64_t oldest)
+void ripc__incoming_outdated(struct partner *partner, uint64_t oldest)
 {
-	uint64_t ahead = oldest - partner->in_oldest;
-
-	if (oldest <= partner->in_oldest)
-		return;
 	list_for_each_safe(node, &partner->incoming) {
 		struct incoming *incoming = list_entry(node, struct incoming, node);
 
 		if (incoming->number < oldest || order_is_broken(incoming, oldest))
 			ripc__incoming_forget(incoming);
 	}
-	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;
-	partner->in_refused = ahead < 64 ? partner->in_refused >> ahead : 0;
-	partner->in_oldest = oldest;
 }

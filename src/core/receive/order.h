@@ -8,6 +8,7 @@
 
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
+#include "util/list.h"
 
 struct incoming;
 
@@ -18,22 +19,48 @@ static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t 
 		partner->in_delivered >> (previous - partner->in_oldest) & 1);
 }
 
+int ripc__order_check_ordered(const struct partner *partner, const struct wire_packet *announce);
 /* Checks a new announcement. 0: go on; -EAGAIN: too old, drop it; else the error to refuse with. */
-int ripc__order_check(const struct partner *partner, const struct wire_packet *announce);
+static inline int ripc__order_check(const struct partner *partner,
+		const struct wire_packet *announce)
+{
+	return wire_previous(announce) ? ripc__order_check_ordered(partner, announce) : 0;
+}
+
 /*
  * The announced message has its turn, but found no room. Of the messages behind it that cannot be
  * handed out yet, the last one is forgotten, as if it had not come. False: there is none.
  */
 bool ripc__order_yield(struct partner *partner, const struct wire_packet *announce);
-/* The message number was delivered: returns the complete message that waits for it, or NULL. */
+/*
+ * With partner->ordering. The message number was delivered: returns the complete message that waits
+ * for it, or NULL.
+ */
 struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
 
 /* number: at least in_oldest, and below in_oldest + LONGS_MAX. status: why, a negative errno. */
-void ripc__number_delivered(struct partner *partner, uint64_t number);
+static inline void ripc__number_delivered(struct partner *partner, uint64_t number)
+{
+	partner->in_delivered |= 1ull << (number - partner->in_oldest);
+}
+
 void ripc__number_refused(struct partner *partner, uint64_t number, int status);
 /* Why the message was refused. */
 int ripc__number_refusal(const struct partner *partner, uint64_t number);
+/* Forgets incoming messages below oldest, and those whose predecessor below oldest failed. */
+void ripc__incoming_outdated(struct partner *partner, uint64_t oldest);
 /* The sender needs no answers any more about numbers below oldest. */
-void ripc__numbers_advance(struct partner *partner, uint64_t oldest);
+static inline void ripc__numbers_advance(struct partner *partner, uint64_t oldest)
+{
+	uint64_t ahead = oldest - partner->in_oldest;
+
+	if (oldest <= partner->in_oldest)
+		return;
+	if (!list_empty(&partner->incoming))
+		ripc__incoming_outdated(partner, oldest);
+	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;
+	partner->in_refused = ahead < 64 ? partner->in_refused >> ahead : 0;
+	partner->in_oldest = oldest;
+}
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where long messages that we send begin, and begin anew: with the next holder of an ID when the
- * one before has left, is gone, or was not the one (protocol.md, Outcome). Only what was
- * certainly not delivered moves, and what is ordered overtakes nothing (order.c).
+ * Where long messages that we send begin anew: with the next holder of an ID when the holder before
+ * has left, is gone, or was not the right one (protocol.md, Outcome). Only a message that was
+ * certainly not delivered moves, and an ordered message overtakes nothing (order.c).
  */
 #include <errno.h>
 
@@ -11,42 +11,16 @@
 #include "core/partner/partner.h"
 #include "ended.h"
 #include "moving.h"
-#include "opened.h"
 #include "order.h"
 #include "outgoing.h"
-#include "pump.h"
 #include "short.h"
 #include "util/list.h"
-#include "util/timers.h"
-#include "write.h"
 
 #define AGAIN_US 250000u /* a message begins again at the same receiver at most so often */
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
 {
 	return outgoing->message.ctx;
-}
-
-void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
-{
-	if (outgoing->opened)
-		ripc__opened_close(outgoing);
-	if (outgoing->writing)
-		ripc__writing_leave(outgoing);
-	if (outgoing->offer)
-		ripc__offer_free(outgoing);
-	ripc__outgoing_link(outgoing, partner);
-	outgoing->state = OUT_WAITING;
-	outgoing->number = outgoing->previous = outgoing->cut = 0;
-	outgoing->announced = outgoing->exposed = outgoing->unopenable = outgoing->no_room = false;
-	outgoing->written = false;
-	outgoing->sent = outgoing->limit = 0;
-	outgoing->crc = outgoing->n_holes = 0;
-	outgoing->resend_left = PULL_MAX;
-	ripc__busy_update(outgoing);
-	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
-	if (!partner->peer)
-		ripc__find_until(partner, outgoing->deadline_us);
 }
 
 static bool may_move(const struct outgoing *outgoing)

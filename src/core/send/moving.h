@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where long messages begin, and begin anew. */
+/* Where long messages begin anew. */
 #ifndef RIPC_MOVING_H
 #define RIPC_MOVING_H
 
@@ -10,8 +10,6 @@
 
 struct partner;
 
-/* The message begins with this partner; it is not in the partner's list before. */
-void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
 /* The partner is lost: each message to it ends, or moves to another incarnation. */
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
 /* The ID means another partner now, or none: messages certainly not delivered are moved. */

@@ -49,6 +49,28 @@ static struct ripc_context *context_of(const struct outgoing *outgoing)
 	return outgoing->message.ctx;
 }
 
+void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
+{
+	if (outgoing->opened)
+		ripc__opened_close(outgoing);
+	if (outgoing->writing)
+		ripc__writing_leave(outgoing);
+	if (outgoing->offer)
+		ripc__offer_free(outgoing);
+	ripc__outgoing_link(outgoing, partner);
+	outgoing->state = OUT_WAITING;
+	outgoing->number = outgoing->previous = outgoing->cut = 0;
+	outgoing->announced = outgoing->exposed = outgoing->unopenable = outgoing->no_room = false;
+	outgoing->written = false;
+	outgoing->sent = outgoing->limit = 0;
+	outgoing->crc = outgoing->n_holes = 0;
+	outgoing->resend_left = PULL_MAX;
+	ripc__busy_update(outgoing);
+	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
+	if (!partner->peer)
+		ripc__find_until(partner, outgoing->deadline_us);
+}
+
 static uint32_t rto_of(const struct outgoing *outgoing)
 {
 	return ripc__peer_rto(context_of(outgoing), outgoing->partner->peer);

@@ -82,6 +82,8 @@ struct outgoing {
 /* The packet types that the sender of messages takes: what the receiver says. */
 extern packet_handler *const ripc__send_handlers[WIRE_TYPE_END];
 
+/* The message begins with this partner; it is not in the partner's list before. */
+void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
 /* Repeats announcements to the partner at once. */
 void ripc__outgoing_hasten(struct partner *partner);
 /* The callback of the message's timer. */
