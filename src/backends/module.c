@@ -2,9 +2,9 @@
 /*
  * In the shared library: what stands for the backends, the resolver source and the cryptography
  * that need a foreign library. Each is a module, libripc/ripc-NAME.so beside this library, or
- * ripc-NAME.so where it was built. It is loaded when a context first looks whether it can be used;
- * so a program on a host without such a device, without a store, or without keys, loads none. A
- * module exports one symbol, ripc__module. The static library has all of these in itself.
+ * ripc-NAME.so where it was built. A module is loaded when a context first looks whether it can be
+ * used; so a program on a host without such a device, without a store, or without keys, loads none.
+ * A module exports one symbol, ripc__module. The static library has all of these in itself.
  */
 #include "module.h"
 #include "ofi/present.h"

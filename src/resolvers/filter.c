@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A filter (classic BPF) for the socket on which questions come in. It sees the datagram from the
- * UDP header on; the type and the ID lie where docs/protocol.md says. A hash of the ID chooses one
- * of 512 bits, which are constants of the program.
+ * A filter (classic BPF) for the socket on which questions come in. The filter sees the datagram
+ * from the UDP header on; the type and the ID lie where docs/protocol.md says. A hash of the ID
+ * chooses one of 512 bits, which are constants of the program.
  */
 #include "resolvers/filter.h"
 

@@ -7,14 +7,15 @@
  * Design notes. The end of the connection says "look now", the lock is the proof: the kernel takes
  * it from a process that ends, however that ends, before it ends the process's sockets; a forked
  * child inherits the connection, but not the lock. A connection that ends while the lock is held
- * proves nothing: the other context needs us no more. Who ends before it has shown its lock is
- * proven to have ended when nobody listens there any more: a context does as long as it lives. A
- * process loses its locks on a file with any descriptor of it that it closes: so a file that is our
- * own is not taken from others, and the lock is taken anew if somebody hands it to us. Its own
- * locks a process does not see: contexts of one process are not connected, they end together.
+ * proves nothing: the other context needs us no more. A context that ends before it has shown its
+ * lock is proven to have ended when nobody listens there any more: a context listens as long as it
+ * lives. A process loses its locks on a file with any descriptor of it that it closes: so a file
+ * that is our own is not taken from others, and the lock is taken anew if somebody hands it to us.
+ * Its own locks a process does not see: contexts of one process are not connected, they end
+ * together.
  *
- * Whoever can connect and has our uid is believed; it could end us, too. Two contexts that connect
- * to each other at once keep the connection of the lesser incarnation.
+ * A process that can connect and has our uid is believed; it could end us, too. Two contexts that
+ * connect to each other at once keep the connection of the lesser incarnation.
  */
 #include "life.h"
 
@@ -296,7 +297,10 @@ static void look_at(struct life *life, struct life_link *link, bool ended)
 		link_end(life, link);
 		return;
 	}
-	/* It lives, and needs us no more; perhaps it is about to close. Its lock stays here. */
+	/*
+	 * The other context lives, and needs us no more; perhaps it is about to close. Its lock
+	 * stays here.
+	 */
 	unwatch_fd(life, link->fd);
 	life->n_links--;
 	link->fd = -1;
@@ -335,12 +339,12 @@ static int link_connect(struct life *life, struct life_link *link)
 	return error ? error : -EMFILE;
 }
 
-/* Who has connected to us has said who it is. */
+/* A context that has connected to us has said which it is. */
 static void name_link(struct life *life, struct life_link *link, uint64_t context, int lock_fd)
 {
 	struct life_link *other = ripc__map_get(&life->links, context);
 
-	/* Both have connected: that of the lesser incarnation stays. */
+	/* Both have connected: the connection of the lesser incarnation stays. */
 	if (other && other->fd >= 0 && other->ours && life->host.context < context) {
 		lock_drop(life, lock_fd);
 		link_end(life, link);

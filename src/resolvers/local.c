@@ -6,8 +6,8 @@
  * The name is "\0ripc/<uid>/<id>/<k>" in hex (names.h). k is 0, unless the holder of a lower k is
  * dead but its name is not (a forked child has inherited the socket), or is another user: then core
  * displaces it with the next k, and when all are taken, with one that nobody can have foreseen. A
- * question goes to every k that exists. Whoever sends here must have our uid or be root: the kernel
- * vouches for that (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
+ * question goes to every k that exists. A sender must have our uid or be root: the kernel vouches
+ * for its uid (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
  */
 #include <errno.h>
 #include <inttypes.h>

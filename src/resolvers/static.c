@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The resolver source for where multicast does not pass: hosts named in the configuration
- * (ripc_config.peers, RIPC_PEERS) are asked one by one. It only asks; the socket on which every
- * context listens for questions is the multicast source's. Of several processes that listen on
- * one host one gets the question: core there asks the host's other processes.
+ * (ripc_config.peers, RIPC_PEERS) are asked one by one. This source only asks; the socket on which
+ * every context listens for questions is the multicast source's. Of several processes that listen
+ * on one host one gets the question: core there asks the host's other processes.
  *
  * Which one gets it is decided by the kernel there, from the addresses and ports: always the
  * same for one socket of ours, even if that process is stopped. So questions are sent from

@@ -4,7 +4,7 @@
  * rounded down, is free, and at least one, so that every probe ends; between an entry and its home
  * position no entry is free, so that a probe may stop at the first free one. Removal moves later
  * entries back to keep that, and leaves no tombstones. A table grows by a quarter, not to its
- * double: partners stand in three of them, at 20 to 25 bytes each. It is in the order of its
+ * double: partners stand in three of them, at 20 to 25 bytes each. A table is in the order of its
  * hashes: to copy one into another of the same seed would make one long run.
  */
 #include <errno.h>

@@ -38,7 +38,7 @@ void ripc__copy_past_cache(void *to, const void *from, size_t len)
 		_mm_stream_si128(line + 2, c);
 		_mm_stream_si128(line + 3, d);
 	}
-	/* Whoever hears that it is there must see it. */
+	/* A thread that hears that the copy is there must see it. */
 	_mm_sfence();
 	memcpy(line, source, len);
 }

@@ -3,11 +3,11 @@
  * Entries of libfabric's address vector: one for each link, as long as libfabric must know where it
  * leads. There are never two of one address: not every provider tells them apart.
  *
- * Places. Who is started again may have the queue pair of EFA that somebody dead had: then a place
- * has several entries, some of which libfabric may have made by itself, for who has sent something.
- * The provider (1.17) takes one of them for the newest, and finds senders at the place only while
- * there is a newest one. Removing any other would remove it from there, too, and leave behind what
- * is freed. So before an entry is removed its place is levelled: an entry of nobody is made there,
+ * Places. A partner that is started again may get the queue pair of EFA that a dead one had: then a
+ * place has several entries, some of which libfabric may have made by itself, for senders. The
+ * provider (1.17) takes one of them for the newest, and finds senders at the place only while there
+ * is a newest one. Removing any other would remove it from there, too, and leave behind what is
+ * freed. So before an entry is removed its place is levelled: an entry of nobody is made there,
  * which is the newest then, and removed. After that there is none, the others can be removed in any
  * order, and another entry of nobody, the guard, is made, behind which those that are left are
  * found. It goes when nothing has happened at the place while others were guarded.
@@ -143,7 +143,7 @@ void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link)
 		(void)ripc__ofi_entry_remove(port, link);
 }
 
-/* Once: who meets it will meet it again. */
+/* Told once: the same failure will come again. */
 static void explain(struct ofi_port *port)
 {
 	if (is_efa(port) && !port->told_full)

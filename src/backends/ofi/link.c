@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Partners: each has an entry of libfabric's address vector, shared by all routes that lead to it.
- * It stays for a while when the last route is closed, as answers to strangers would make and remove
- * one each time; and at any rate until what was sent by it has completed.
+ * An entry stays for a while when the last route is closed, as answers to strangers would make and
+ * remove one each time; and at any rate until what was sent by it has completed.
  */
 #include "ofi.h"
 
@@ -59,7 +59,7 @@ static bool may_go(const struct ofi_link *link)
 	return !link->n_routes && ripc__ofi_entry_is_quiet(link);
 }
 
-/* One that may go. It stays where libfabric has no room to let it go. */
+/* A link that may go. The link stays where libfabric has no room to let it go. */
 static bool link_free(struct ofi_port *port, struct ofi_link *link)
 {
 	if (!ripc__ofi_entry_remove(port, link))
@@ -73,8 +73,8 @@ static bool link_free(struct ofi_port *port, struct ofi_link *link)
 }
 
 /*
- * Those that were left first go first; a few at a time, as one more is left at a time. Who may live
- * and must stay then is asked, and goes later if he is gone.
+ * Those that were left first go first; a few at a time, as one more is left at a time. A partner
+ * that may live and must stay is asked, and goes later if it is gone.
  */
 void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept)
 {

@@ -3,11 +3,11 @@
  * Memory that a partner may read, and memory that is read into.
  *
  * A key is one registration of exactly the range, for one transfer, and closing it takes it from
- * the device, which then reads no more of it. libfabric has one domain for all partners: who knows
- * the key of another one's transfer can read what that one can. The upper half of a key is a check
- * of the rest and of the reader's address: a key that was garbled on its way, or reached somebody
- * else by mistake, costs its message a detour and asks nothing of the device. It keeps nobody out
- * who means to come in.
+ * the device, which then reads no more of it. libfabric has one domain for all partners: a partner
+ * that knows the key of another one's transfer can read what the other one can. The upper half of a
+ * key is a check of the rest and of the reader's address: a key that was garbled on its way, or
+ * reached somebody else by mistake, costs its message a detour and asks nothing of the device. The
+ * check keeps out no partner that means to come in.
  */
 #include "ofi.h"
 
@@ -30,7 +30,7 @@ static bool has_mode(const struct ofi_device *dev, int mode)
 	return (dev->net->info->domain_attr->mr_mode & mode) != 0;
 }
 
-/* Once: who meets it will meet it again. The message is pulled then. */
+/* Told once: the same failure will come again. The message is pulled then. */
 static void explain(struct ofi_device *dev, size_t len, int error)
 {
 	if (!dev->told_memory)

@@ -2,8 +2,8 @@
 /*
  * Opening and closing what libfabric has. Closing an endpoint may take long: the EFA provider waits
  * in it, without end, for what was sent to be acknowledged, perhaps by somebody who is dead. So a
- * thread closes it; whoever closes the port waits for that thread a moment, and then leaves it all
- * to it, with the memory that libfabric still uses.
+ * thread closes it. The closing of the port waits for that thread a moment, and then leaves all to
+ * the thread, with the memory that libfabric still uses.
  *
  * libfabric takes its own parts away when the process ends, also from under that thread. So it lets
  * libfabric work only now and then until all of ours has completed, or ten seconds are over, and
@@ -186,7 +186,7 @@ static void endpoint_close(struct ofi_net *net)
 	free(net->receives);
 	free(net->sends);
 	free(net->reads);
-	/* Each by itself: who closes the device may be looking at net->closing. */
+	/* Each by itself: the closing of the device may be looking at net->closing. */
 	net->ep = NULL;
 	net->av = NULL;
 	net->cq = NULL;
@@ -304,7 +304,7 @@ static void *closing_main(void *arg)
 	bool orphan;
 
 	for (int i = 0; closing->alone && i < LOOKS; i++) {
-		/* First: whoever has closed the port may be about to exit. */
+		/* First: the program that has closed the port may be about to exit. */
 		poll(NULL, 0, LOOK_MS);
 		libfabric_enter();
 		closing->alone = !look(closing->net);

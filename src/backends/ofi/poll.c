@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Completions, received datagrams, and sleeping. Each call of poll lets libfabric work: it may have
- * no thread that does. Half of the receive buffers at most are handed over; who holds that many
- * loses what comes then, but the endpoint never runs dry, as libfabric would keep what it has no
- * buffer for in memory of its own, without bound.
+ * no thread that does. Half of the receive buffers at most are handed over; a context that holds
+ * that many loses what comes then, but the endpoint never runs dry, as libfabric would keep what it
+ * has no buffer for in memory of its own, without bound.
  */
 #include "ofi.h"
 
@@ -155,7 +155,7 @@ static void take_error(struct ofi_port *port)
 			ripc__ofi_link_fail(port, send->link);
 		}
 		ripc__ofi_send_end(port, send);
-		/* Last: that it has failed may be said twice. */
+		/* Last: the failure may be reported twice. */
 		list_remove(&send->node);
 		list_append(&port->free_sends, &send->node);
 	} else if (ripc__ofi_is_read(port->net, entry.op_context)) {
@@ -254,7 +254,10 @@ void ripc__ofi_progress(struct ofi_port *port)
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
-/* Who sent it. Most come from who sent the one before. Returns the length of the head. */
+/*
+ * The sender. Most datagrams come from the sender of the one before. Returns the length of the
+ * head.
+ */
 static int sender_of(struct ofi_port *port, const uint8_t *bytes, uint32_t len,
 		struct ripc__addr *from)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether the ofi backend is wanted on this host: there is a device of the kernel's efa driver, or
- * the configuration names a provider. It needs no libfabric.
+ * the configuration names a provider. The answer needs no libfabric.
  */
 #include "present.h"
 

@@ -26,7 +26,7 @@ struct open_key {
 
 /* ---- registering ------------------------------------------------------------------------- */
 
-/* Once per device: who meets it will meet it again. */
+/* Told once per device: the same failure will come again. */
 static void explain_memlock(struct ripc__rdma_device *device, size_t len, int error)
 {
 	const struct ripc__host *host = &device->host;

@@ -2,8 +2,8 @@
 /*
  * Calls of devices that send by a TCP socket of the kernel, within the call: siw (Linux 6.1,
  * siw_post_send(), siw_reject(), siw_send_terminate()) does not ask TCP for no SIGPIPE when the
- * other end is gone. That would end a program which has not arranged for it, as it knows nothing of
- * a socket.
+ * other end is gone. SIGPIPE would end a program that has not arranged for it, as the program knows
+ * nothing of a socket.
  */
 #include <errno.h>
 #include <signal.h>

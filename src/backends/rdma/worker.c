@@ -34,7 +34,7 @@ static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 	list_append(&worker->finished, &job->node);
 	while (write(worker->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
-	/* Afterwards: who finds it false again has read what was written. */
+	/* Afterwards: a thread that finds it false again has read what was written. */
 	atomic_store(&worker->any_finished, true);
 }
 

@@ -2,16 +2,16 @@
 /*
  * Memory that partners may read or write, and how it is taken back.
  *
- * Design notes. iWARP in software (siw) looks at a registration when it begins to send what a
- * read asks for, and when it begins to place what a packet brings; it does not stop when that is
+ * Design notes. iWARP in software (siw) looks at a registration when it begins to send what a read
+ * asks for, and when it begins to place what a packet brings; it does not stop when that is
  * deregistered meanwhile. A partner that has said that it is done has read or written all, so there
  * is nothing to wait for. With one that has not, an echo goes to and fro once the memory is
- * deregistered: a read of no bytes. It leaves behind what was being sent, and comes back behind
- * what was being placed, as a connection is one stream each way; the partner's program has no part
- * in it. When it is back nothing that began before is under way, and nothing can have begun since.
- * If it is not back in ECHO_US, or the connection is not such that one can be sent, the connection
- * is broken off, and the memory is the application's when the queue pair is gone; what has been
- * handed to TCP by then still goes out. The same is done if a device fails to deregister.
+ * deregistered: a read of no bytes. The echo leaves behind what was being sent, and comes back
+ * behind what was being placed, as a connection is one stream each way; the partner's program has
+ * no part in it. When it is back nothing that began before is under way, and nothing can have begun
+ * since. If it is not back in ECHO_US, or the connection is not such that one can be sent, the
+ * connection is broken off, and the memory is the application's when the queue pair is gone; what
+ * has been handed to TCP by then still goes out. The same is done if a device fails to deregister.
  *
  * One echo at a time is enough for a connection: fences that are put up while it is under way wait
  * for the next one. Closing must not fail for want of memory, so each key has a fence from its

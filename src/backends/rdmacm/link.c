@@ -12,9 +12,9 @@
  *
  * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
  * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
- * nothing is lost. Whoever finds all in use waits, or is told to come again. So is another process
- * of a host that has twice as many as are left: however many hosts take all that they get, there is
- * one for the next; and only connections of that host end for it.
+ * nothing is lost. A partner that finds all connections in use waits, or is told to come again. So
+ * is another process of a host that has twice as many as are left: however many hosts take all that
+ * they get, there is one for the next; and only connections of that host end for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -318,7 +318,10 @@ static bool may_end(const struct rdmacm_conn *conn)
 		conn->space->n_keys == 0 && !conn->echoing && conn->used == conn->marked;
 }
 
-/* Whoever acknowledges nothing cannot be told that its connection ends: it ends all the same. */
+/*
+ * A partner that acknowledges nothing cannot be told that its connection ends: the connection ends
+ * all the same.
+ */
 static void end_unused(struct rdmacm_conn *conn)
 {
 	ripc__rdmacm_conn_close(conn);
@@ -326,7 +329,7 @@ static void end_unused(struct rdmacm_conn *conn)
 		ripc__rdmacm_conn_break(conn, 0);
 }
 
-/* Who has IPv6 has all addresses of a network. */
+/* A host with IPv6 has all addresses of a network. */
 static bool is_of_host(const struct rdmacm_conn *conn, const uint8_t ip[16])
 {
 	return memcmp(conn->remote.ip, ip, ripc__rdmacm_is_v4(ip) ? 16 : 8) == 0;

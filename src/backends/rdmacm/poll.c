@@ -167,7 +167,7 @@ static void check_descriptor(struct rdmacm_port *port, int fd)
 {
 	if (errno == EAGAIN || errno == EINTR)
 		return;
-	/* It would be readable for ever. */
+	/* The descriptor would be readable for ever. */
 	epoll_ctl(port->sleeper.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	port->rdma->is_lost = true;
 }
@@ -259,7 +259,7 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool 
 		filled = ripc__rdmacm_fences_take(port, events, filled, n);
 	if (!list_empty(&port->opened))
 		filled = ripc__rdma_openings_take(&port->opened, port->from, events, filled, n);
-	/* Last: whoever sends us many must not hold up the rest. */
+	/* Last: a partner that sends many datagrams must not hold up the rest. */
 	if (port->self.by_udp)
 		filled = ripc__rdmacm_udp_poll(port, events, filled, n);
 	return (int)filled;

@@ -2,9 +2,9 @@
 /*
  * The rdmacm backend, iWARP: its table, its options, its device and its port.
  *
- * The device is found by an IP address of this host that librdmacm knows to belong to one; that is
- * the address that others connect to. The device is then opened for ourselves: librdmacm's own
- * context of it serves all of a process, and is of no use to its children after a fork.
+ * The device is found by an IP address of this host that librdmacm knows to belong to one; others
+ * connect to that address. The device is then opened for ourselves: librdmacm's own context of it
+ * serves all of a process, and is of no use to its children after a fork.
  *
  * The network's own checksum may be switched off (iWARP in software has it so), and bytes may be
  * sent again from memory that has changed since. So every message has a checksum (addr.c), and core

@@ -5,20 +5,20 @@
  * Design notes. Both ends may ask each other at once. Then the request wins that gives the number
  * of the last connection; if both do or none does, that of the end whose address comes first. That
  * end refuses the other's request (glare), and the other one drops its own when it sees the
- * winner's. Who is refused waits, and asks again if nothing has come. A request that meets a
- * connection that stands is glare, too, unless it names that connection's number: then the other
- * end knew it and has lost it. So nobody who does not know that number can end a connection. Nor
- * can they become the partner whose connection has ended: while routes lead there or it may read
- * memory, a request that names another number is refused, and the partner is asked instead, at its
- * address. Who is refused so forgets the number, so that ends that know different ones come
- * together.
+ * winner's. The end that is refused waits, and asks again if nothing has come. A request that meets
+ * a connection that stands is glare, too, unless it names that connection's number: then the other
+ * end knew it and has lost it. So a stranger that does not know that number cannot end a
+ * connection. Nor can it become the partner whose connection has ended: while routes lead there or
+ * it may read memory, a request that names another number is refused, and the partner is asked
+ * instead, at its address. An end that is refused so forgets the number, so that two ends that know
+ * different numbers come together.
  */
 #include <string.h>
 
 #include "conn.h"
 #include "request.h"
 
-/* Whose request it is: whoever says so must ask from the host where it listens. */
+/* Decodes a request. Its sender must ask from the host where it listens. */
 static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *hello)
 {
 	struct rdmacm_addr from;

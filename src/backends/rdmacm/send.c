@@ -6,9 +6,10 @@
  * buffers aside for each connection and tells up to which message the other one may send; it tells
  * so in the preamble of whatever it sends, and by a message of its own when half a window has come
  * since, a datagram among it. Those messages need credit, too: the last two of a window are
- * reserved for them. That never locks up: they are only sent after datagrams, and whoever may send
- * datagrams tells with them that the buffers of such messages are free again. Therefore what is
- * said without a datagram having come leaves credit for one, which makes the other end tell.
+ * reserved for them. This never locks up: such messages are only sent after datagrams, and an end
+ * that may send datagrams tells with them that the buffers of such messages are free again.
+ * Therefore what is said without a datagram having come leaves credit for one, which makes the
+ * other end tell.
  *
  * All windows together fit the buffers that are posted for certain: half of the ring, as the other
  * half may be handed over, less a batch that waits to be posted and one that waits to be handed

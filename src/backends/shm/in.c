@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links from senders to us: accepting them, giving them rings, and taking their datagrams. Who
- * says anything that does not belong there loses its link; nobody else notices.
+ * Links from senders to us: accepting them, giving them rings, and taking their datagrams. A sender
+ * that says anything that does not belong there loses its link; no other sender notices.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -216,7 +216,7 @@ static bool ring_offer(struct shm_port *port, struct shm_in *in)
 
 /*
  * If there is none, it goes on sending over the socket, which is slower, and its own datagrams
- * bring it another try: who waits costs us nothing.
+ * bring it another try: a sender that waits costs us nothing.
  */
 static void offer_now(struct shm_port *port, struct shm_in *in)
 {

@@ -189,9 +189,9 @@ unmap_ring:
 }
 
 /*
- * No more datagrams come over the socket. Who cannot be told goes on looking there, which costs
- * time, and is told by the next WAKE. It also ends a sleep, so the first datagram in the ring need
- * not send another.
+ * No more datagrams come over the socket. A receiver that cannot be told goes on looking there,
+ * which costs time, and is told by the next WAKE. That WAKE also ends a sleep, so the first
+ * datagram in the ring need not send another.
  */
 static void tell_linked(struct shm_out *out)
 {

@@ -125,7 +125,7 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 	return filled;
 }
 
-/* Who was just accepted may have something to say already. */
+/* A sender that was just accepted may have something to say already. */
 static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events,
 		uint32_t n)
 {

@@ -4,10 +4,10 @@
  *
  * Design notes. The rule is that of core/partner/share.c: a process may hold as many as nobody
  * holds, and a user that is not ours as many as nobody holds besides, however many processes it
- * has; so whoever comes next finds something left. Who is of our own user could do us worse harm
+ * has; so whoever comes next finds something left. A process of our own user could do us worse harm
  * than this. The kernel says which process connected; of one in another PID namespace it does not,
- * and there all of a user count as one process.  Connections are descriptors, and who opens them
- * is not us: the application must keep some. The kernel gives out the lowest that is free, so its
+ * and there all of a user count as one process. Connections are descriptors, and who opens them is
+ * not us: the application must keep some. The kernel gives out the lowest that is free, so its
  * number says how many are in use.
  */
 #include <errno.h>
@@ -78,7 +78,7 @@ static int holder_find(struct shm_port *port, uint64_t key, struct shm_holder **
 	return 0;
 }
 
-/* Who holds nothing is forgotten. */
+/* A process that holds nothing is forgotten. */
 static void holder_drop(struct shm_port *port, struct shm_holder *holder)
 {
 	if (!holder || holder->held[SHM_SHARE_INS])

@@ -236,8 +236,8 @@ static int take_descriptors(struct msghdr *message, int *fds, size_t n, bool wan
 }
 
 /*
- * The bytes received; 0: nothing now. Who closes without having read all resets the connection:
- * that is told once, before what it sent.
+ * The bytes received; 0: nothing now. A partner that closes without having read all resets the
+ * connection: the reset is told once, before what the partner sent.
  */
 static int pull(int fd, struct msghdr *message)
 {

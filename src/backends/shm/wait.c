@@ -95,7 +95,7 @@ void ripc__shm_wait(void *state)
 	}
 	if (!done && !atomic_load(&port->woken) && arm(port, SHM_ASLEEP_ON_SOCKETS))
 		(void)epoll_wait(port->epoll_fd, &ready, 1, WAIT_MS);
-	/* Who wakes us from now on finds us awake. */
+	/* A sender that wakes us from now on finds us awake. */
 	ripc__shm_point("slept");
 	atomic_store(&port->woken, false);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending over UDP. Equal datagrams to one partner go to the kernel as one, which it or the
- * device cuts apart (UDP_SEGMENT). That can fail at any time, on a device that promised it too
- * (quinn 1128, quic-go 3911): then the same datagrams go one by one, and so do all later ones
- * to this partner. Nothing is lost by it.
+ * Sending over UDP. Equal datagrams to one partner go to the kernel as one, which it or the device
+ * cuts apart (UDP_SEGMENT). The cutting can fail at any time, also on a device that promised it
+ * (quinn 1128, quic-go 3911): then the same datagrams go one by one, and so do all later ones to
+ * this partner. Nothing is lost by it.
  */
 #include "udp.h"
 
@@ -106,9 +106,9 @@ static bool is_full(int rc)
 }
 
 /*
- * A route over IPv4 that claims to take less than every route must: lets the kernel cut this
- * one into fragments. It makes short messages work on odd links, and keeps a forged "too big"
- * from cutting a partner off. IPv6 has no such routes.
+ * A route over IPv4 that claims to take less than every route must: lets the kernel cut this one
+ * into fragments. Fragments make short messages work on odd links, and keep a forged "too big" from
+ * cutting a partner off. IPv6 has no such routes.
  */
 static int send_fragmented(struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)

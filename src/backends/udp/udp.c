@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The udp backend: its table, its options and its socket. One socket per port serves all
- * partners, over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off, at all addresses of
- * the host (at one for the rdmacm backend, whose datagrams may go by it, too). It is a blocking
- * one, for the sake of wait; every other call says MSG_DONTWAIT.
+ * The udp backend: its table, its options and its socket. One socket per port serves all partners,
+ * over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off, at all addresses of the host
+ * (at one for the rdmacm backend, whose datagrams may go by it, too). The socket blocks, for the
+ * sake of wait; every other call says MSG_DONTWAIT.
  *
  * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load
  * (RFC 4963) and one lost fragment loses all. DO and not PROBE, because with DO the kernel

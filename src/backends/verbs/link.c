@@ -3,11 +3,11 @@
  * Links: the connections by which memory is read, one per direction and pair of ports, made at the
  * first read (docs/protocol.md has the messages).
  *
- * Design notes. The reader is the client. It builds a queue pair and asks; the server, which has
- * opened something for it to read, wants its proof back first, so that nobody who cannot receive
- * at the client's address can make us give up a connection that works. Then it builds its own queue
- * pair and answers, as often as it is asked. The client asks again until it is answered or gives
- * up: then its reads end, and core does without them.
+ * Design notes. The reader is the client. The client builds a queue pair and asks; the server,
+ * which has opened something for it to read, wants its proof back first, so that nobody who cannot
+ * receive at the client's address can make us give up a connection that works. Then it builds its
+ * own queue pair and answers, as often as it is asked. The client asks again until it is answered
+ * or gives up: then its reads end, and core does without them.
  *
  * There is a limit to the queue pairs of a port. At the limit the one goes that was not used for
  * the longest time, unless all are in use: then the newcomer is refused. A server cannot see

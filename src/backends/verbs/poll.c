@@ -72,7 +72,7 @@ static void hand_over(struct verbs_port *port, const struct ibv_wc *wc, struct r
 }
 
 /*
- * Who sent it. False: nobody who speaks as we do. sender is set for a message about a connection,
+ * The sender. False: nobody who speaks as we do. sender is set for a message about a connection,
  * for another one port->recent.
  */
 static bool find_sender(struct verbs_port *port, const struct ibv_wc *wc, const uint8_t *bytes,
@@ -100,7 +100,10 @@ static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ib
 	bool is_setup = false, is_good = wc->status == IBV_WC_SUCCESS &&
 		find_sender(port, wc, bytes, &sender, &is_setup);
 
-	/* Who holds many keeps a queue pair that has failed from coming back: then it is lost. */
+	/*
+	 * A context that holds many keeps a queue pair that has failed from coming back: then it is
+	 * lost.
+	 */
 	if (is_good && !is_setup && (may_hand || !port->failed)) {
 		if (!event || !may_hand)
 			return NOT_TAKEN;
@@ -167,7 +170,7 @@ static uint32_t take_batch(struct verbs_port *port, struct ripc__event *events, 
 	return at;
 }
 
-/* A batch of which nobody hears is not the last: who is told of nothing goes to sleep. */
+/* A batch of which nobody hears is not the last: a thread that is told of nothing goes to sleep. */
 static uint32_t take_completions(struct verbs_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled;
@@ -187,7 +190,7 @@ static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
 {
 	if (errno == EAGAIN || errno == EINTR)
 		return;
-	/* It would be readable for ever. */
+	/* The descriptor would be readable for ever. */
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	port->deaf = true;
 }

@@ -4,8 +4,8 @@
  * its arguments, takes the lock and delegates; the contracts are in ripc.h.
  *
  * Design notes. A service's descriptor is an eventfd, and nothing else: any number of them fits
- * into one epoll, and none becomes readable for another's messages. Whoever queues writes to it,
- * once: it is readable from the first message until the last one is taken. A call that waits for
+ * into one epoll, and none becomes readable for another's messages. The thread that queues the
+ * first message writes to it: it is readable until the last message is taken. A call that waits for
  * the message itself, or finds it by its own look, costs no write.
  */
 #include <errno.h>

@@ -35,7 +35,7 @@ static bool take_home(struct ripc_context *ctx)
 	return held > 0;
 }
 
-/* Once: who asks until there is some asks often. */
+/* Told once: a program that asks until there is some asks often. */
 static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, size_t len)
 {
 	struct ripc__pool_stats stats;

@@ -41,7 +41,9 @@ static int level_wanted(void)
 	return -EINVAL;
 }
 
-/* Who asks for a level that there is not is told so, as who asks for errors would be. */
+/*
+ * A user who asks for a level that does not exist is told so, as one who asks for errors would be.
+ */
 static void log_from_environment(struct ripc_config *cfg)
 {
 	int level = level_wanted();

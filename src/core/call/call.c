@@ -304,8 +304,10 @@ static int ask(struct call *call, bool sums)
 	return ask_at_length(call, sums);
 }
 
-/* This time nobody got it; why counts if nobody did before. That nobody has the ID is not less true
- * when there is no time to ask. */
+/*
+ * This time nobody got it; why counts if nobody did before. "Nobody has the ID" is not less true
+ * when there is no time to ask.
+ */
 static void ask_failed(struct call *call, int error)
 {
 	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))

@@ -30,7 +30,7 @@ static struct wire_call answer_of(const struct reply *reply)
 		(struct wire_call){WIRE_CALL_ANSWERS, 0};
 }
 
-/* Whoever asked, if it is whom its ID means for sure, or one that has only claimed it. */
+/* The partner that asked: its ID means it for sure, or it has only claimed the ID. Else NULL. */
 static struct partner *asker_of(const struct ripc_service *service, const struct ripc_msg *question)
 {
 	struct partner *partner = service->recent;

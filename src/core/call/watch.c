@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Watches. A holder of a watched ID is kept as a partner: so its goodbye, its death on this host,
- * and hints of its end come by themselves. It is said to be there when it has answered; it is
+ * and hints of its end come by themselves. A holder is said to be there when it has answered; it is
  * asked now and then, once for all services of its context. Where nobody has the ID, the resolver
  * is asked ever more seldom, and whenever a registration is heard of.
  *
@@ -191,7 +191,7 @@ void ripc__watch_lost(struct partner *partner)
 
 	if (!watch)
 		return;
-	/* It was never the holder; perhaps nobody is. */
+	/* The partner was never the holder; perhaps nobody is. */
 	if (partner->peer && watch->partner != partner) {
 		if (!watch->partner)
 			look_now(watch);

@@ -198,7 +198,7 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 
 /*
  * One that was taken for gone says hello: perhaps late, perhaps it was a mistake, as when another
- * host had its address. It gets a token that was made since: if that comes back, it lives.
+ * host had its address. The partner gets a token that was made since: if that comes back, it lives.
  */
 static void challenge(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)

@@ -5,10 +5,10 @@
  * Design notes. A signal handler may call ripc_wake(), also one that interrupts a thread which has
  * the lock. So ripc_wake() takes none: the wake is counted in its service, ctx->woken is set, and
  * the reader's sleep ended, of whichever kind it is. The reader finds ctx->woken set, and ends the
- * sleep of those beside it that are meant (ripc__wake_ready()). Whoever sleeps beside has a reader,
- * or has just been made it. A reader that goes into a port's own wait says so (ctx->waits_on), then
- * looks at ctx->woken; ripc_wake() sets that, then looks at ctx->waits_on: one of them sees the
- * other. In ppoll() the kick stays readable until it is taken.
+ * sleep of those beside it that are meant (ripc__wake_ready()). A thread that sleeps beside has a
+ * reader, or has just become the reader. A reader that goes into a port's own wait says so
+ * (ctx->waits_on), then looks at ctx->woken; ripc_wake() sets that, then looks at ctx->waits_on:
+ * one of them sees the other. In ppoll() the kick stays readable until it is taken.
  *
  * Sends and what closes are not ended: a send always ends with its outcome. A wake that meets none
  * but these is kept for the next call that waits.

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who does the work, and how threads sleep.
+ * Which thread does the work, and how threads sleep.
  *
  * Design notes. The ports are looked after by one thread at a time, the reader: a waiting call
- * becomes it if nobody is, polls, and sleeps in the kernel on the ports' descriptors without
- * the lock. Other waiting calls sleep beside it; whoever leaves hands the reading on. While no
+ * becomes it if nobody is, polls, and sleeps in the kernel on the ports' descriptors without the
+ * lock. Other waiting calls sleep beside it; a reader that leaves hands the reading on. While no
  * call waits, the progress thread takes the ports over once nobody has looked for a tick of 1 ms;
- * while one does, it only looks after the resolver's descriptors. It never competes for a packet
- * with a call that is there: a call that comes kicks it out.
+ * while one does, it only looks after the resolver's descriptors. The thread never competes for a
+ * packet with a call that is there: a call that comes kicks it out.
  *
  * Sleeping in the port's own wait saves what poll() costs (12 % of a round trip over UDP,
- * docs/rationale.md). It is used while messages flow and no long message is in progress; what
- * timers there are (acks that may get lost) the ticking thread runs. A silence of 100 ms leads to
- * poll(), which can sleep for ever.
+ * docs/rationale.md). That wait is used while messages flow and no long message is in progress;
+ * what timers there are (acks that may get lost) the ticking thread runs. A silence of 100 ms leads
+ * to poll(), which can sleep for ever.
  *
  * With several devices that is the hot one, by which the last messages came; meanwhile the thread
  * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
@@ -143,7 +143,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ripc__due_progress(ctx, ripc__device_progress(ctx, device));
 }
 
-/* Who wants the lock has its turn, and the clock is read. */
+/* A thread that wants the lock has its turn, and the clock is read. */
 static void give_way(struct ripc_context *ctx)
 {
 	ripc__unlock(ctx);
@@ -312,7 +312,7 @@ static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 	ripc__lock_timely(ctx);
 }
 
-/* After ripc_wake(): whoever is meant is found. */
+/* After ripc_wake(): the threads that are meant are found. */
 static void wakes_spread(struct ripc_context *ctx)
 {
 	if (!atomic_load_explicit(&ctx->woken, memory_order_relaxed))

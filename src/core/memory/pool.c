@@ -23,7 +23,7 @@
  *  - A big slab keeps its descriptor, as far as SHARED_MAX goes. Once its block has been shown to
  *    others (share_id is not 0) it serves no other buffer: it goes when that is freed. But for what
  *    comes from the only reader that it was shown to, and held nothing but what came from there
- *    (from), it serves again: that reader has it mapped, and knows all that was in it.
+ *    (from), it serves again: the reader has it mapped, and knows all that was in it.
  *
  * Calls into the kernel that take long (mapping, faulting in, unmapping) are made without the
  * lock: before a slab is published, after it was withdrawn, or by the new owner of a block.

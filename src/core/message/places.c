@@ -88,7 +88,7 @@ static int place_find(const struct message *message, struct list *windows, struc
 	return ripc__pool_promise(message->ctx->pool, len, from, &place->mem.iov_base);
 }
 
-/* Who sends it, for the pool. */
+/* The sender, as the pool knows it. */
 static uint64_t reader_of(const struct partner *partner)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);

@@ -3,9 +3,9 @@
  * Return buffers that partners may write their answers into: the permission that a question
  * carries, and its end.
  *
- * Design notes. A return buffer is opened for one partner and one question, on one device, once. It
- * is closed before anything else can land in it or the application gets it back: when an answer
- * comes, however it comes, when the application takes it back, when the question was not
+ * Design notes. A return buffer is opened for one partner and one question, on one device, once.
+ * The buffer is closed before anything else can land in it or the application gets it back: when an
+ * answer comes, however it comes, when the application takes it back, when the question was not
  * delivered, when the partner or the service goes. Where the device needs time for that, the answer
  * is parked as it came, and comes again when nobody can write any more: so what is late of an
  * attempt that was given up cannot fall into what another one brought. What the partner says is not

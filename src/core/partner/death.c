@@ -11,8 +11,8 @@
  * Most proofs come by themselves. Of a context whose connection a forked child has kept nothing
  * comes: while a partner is silent about a message, all locks are looked at again and again.
  *
- * Who closes says goodbye to its partners. They believe it because of the tokens: only the two of
- * them know both. Where the kernel tells of the end, too, whatever comes first counts.
+ * A service that closes says goodbye to its partners. They believe it because of the tokens: only
+ * the two of them know both. Where the kernel tells of the end, too, whatever comes first counts.
  */
 #include <errno.h>
 
@@ -198,7 +198,7 @@ bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnati
 	const struct partner *partner;
 	uint32_t place = 0;
 
-	/* Whoever else claims to be it may live. */
+	/* Another partner that claims the same incarnation may live. */
 	while ((partner = ripc__pair_at(service->ctx, service->incarnation, incarnation, place))) {
 		if (!partner->dead)
 			return false;
@@ -215,8 +215,8 @@ static struct wire_ack last_words(const struct partner *partner)
 }
 
 /*
- * Whoever repeats a message because its answer got lost finds nobody here any more. So who may lack
- * an answer is told twice more.
+ * A partner that repeats a message because its answer got lost finds nobody here any more. So a
+ * partner that may lack an answer is told twice more.
  */
 static int times_of(const struct partner *partner)
 {

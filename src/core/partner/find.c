@@ -199,10 +199,10 @@ static int news_read(struct ripc_context *ctx)
 }
 
 /*
- * Whoever registers an ID says so, but that may not have been read when a call needs to know who
- * has it. So it is read before a call fails because nobody had the ID a moment ago, and before one
- * goes to a partner that was not used for a while: it may have been started anew. Only for calls
- * of the application, since what is read can end partners and sends.
+ * A service that registers an ID says so, but its notice may not have been read when a call needs
+ * the holder of the ID. So news are read before a call fails because nobody had the ID a moment
+ * ago, and before a call goes to a partner that was not used for a while: the partner may have been
+ * started anew. Only for calls of the application, since what is read can end partners and sends.
  */
 RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 		struct partner **partner)

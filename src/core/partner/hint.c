@@ -133,7 +133,7 @@ static void end_lost(struct ripc_context *ctx)
 	}
 }
 
-/* Who was itself stopped meanwhile could hear nothing: it asks once more. */
+/* A context that was itself stopped meanwhile could hear nothing: it asks once more. */
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;

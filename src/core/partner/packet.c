@@ -24,7 +24,7 @@ void ripc__partner_header_bare(struct partner *partner, struct wire_packet *pack
 	h->token = partner->token_out;
 }
 
-/* The pending ack. It also speaks for all that were delivered shortly before. */
+/* The pending ack. The ack also speaks for all messages that were delivered shortly before. */
 static struct wire_ack ack_take(struct partner *partner)
 {
 	struct wire_ack ack = {.number = partner->ack_number, .status = partner->ack_status};

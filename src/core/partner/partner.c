@@ -93,7 +93,7 @@ void ripc__partner_revive(struct partner *partner)
 		ripc__partner_make_current(partner); /* without memory: found by its token */
 }
 
-/* It has understood nothing of what we sent: that was certainly not delivered. */
+/* The partner has understood nothing of what we sent: no message was delivered, for certain. */
 void ripc__partner_aborted(struct partner *partner)
 {
 	if (list_empty(&partner->outgoing) && !partner->held)

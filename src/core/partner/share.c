@@ -4,8 +4,8 @@
  * unfinished messages.
  *
  * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
- * besides: whoever comes next finds something left, however many have come before, from another
- * host as from the same one. Who is alone can have a third of all. What a host holds is the sum
+ * besides: the next one finds something left, however many have come before, from another host as
+ * from the same one. A peer that is alone can have a third of all. What a host holds is the sum
  * over its peers, so that claiming many contexts gains nothing.
  *
  * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its

@@ -19,7 +19,7 @@
 /* ---- hosts ------------------------------------------------------------------------------- */
 
 /*
- * Who has an IPv6 network has all 2^64 addresses in it, so that it counts as one host. Not so
+ * The owner of an IPv6 network has all 2^64 addresses in it, so that it counts as one host. Not so
  * the link-local network, where all neighbours are, and not what begins with 64 zeros: IPv4.
  */
 uint64_t ripc__host_key(const struct ripc_context *ctx, const struct ripc__addr *addr)
@@ -69,8 +69,9 @@ static void host_put(struct ripc_context *ctx, struct host *host)
 /* ---- peers ------------------------------------------------------------------------------- */
 
 /*
- * Who claims a context from another host, or from where the route of those who are there does not
- * lead (elsewhere), gets a peer of its own: it moves nobody's route, and nobody takes its.
+ * A partner that claims a context from another host, or from where the route of the context's peer
+ * does not lead (elsewhere), gets a peer of its own: it moves no other route, and no other partner
+ * moves its route.
  */
 static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr,
 		bool elsewhere)

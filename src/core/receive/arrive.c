@@ -341,7 +341,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 		ripc__incoming_finish(incoming);
 		return true;
 	}
-	/* It was announced before, in vain, and so these bytes were sent. */
+	/* The message was announced before, in vain, and so these bytes were sent. */
 	if (packet->payload_len == 0 && incoming->limit)
 		ripc__incoming_pull(incoming, incoming->limit);
 	if (incoming->limit < incoming->total)

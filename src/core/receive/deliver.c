@@ -49,7 +49,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
 }
 
-/* It is in its queue; from now on it is a duplicate. */
+/* The message is in its queue; from now on its number is a duplicate. */
 static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 {
 	struct incoming *next;

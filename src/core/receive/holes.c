@@ -42,7 +42,7 @@ static bool is_ripe(const struct incoming *incoming, const struct piece *piece)
 	return age_us > (uint64_t)peer->srtt_us << peer->reorder >> 2;
 }
 
-/* It was asked for, and the answer may still come. */
+/* The gap was asked for, and the answer may still come. */
 static bool is_under_way(const struct incoming *incoming, const struct piece *piece)
 {
 	const struct peer *peer = peer_of(incoming);

@@ -10,10 +10,10 @@
  * untrue. Its sender hears that it lives, and has LONGS_MAX under way meanwhile, no less than
  * without order.
  *
- * Room: whoever comes before its turn may take room, or there would be no pipeline on a path that
- * loses announcements; but it is forgotten again, the last one first, when one before it finds
- * none. So room is as good as given in the order of numbers, and a chain that cannot go on holds
- * nothing that its own head needs.
+ * Room: a message that comes before its turn may take room, or there would be no pipeline on a path
+ * that loses announcements; but it is forgotten again, the last one first, when a message before it
+ * finds no room. So room is as good as given in the order of numbers, and a chain that cannot go on
+ * holds nothing that its own head needs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ bool ripc__order_yield(struct partner *partner, const struct wire_packet *announ
 	return last;
 }
 
-/* Who waits for that number, or NULL. */
+/* The message that waits for that number, or NULL. */
 static struct incoming *waiting_for(const struct partner *partner, uint64_t number)
 {
 	if (!partner->ordering)

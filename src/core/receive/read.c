@@ -154,7 +154,7 @@ bool ripc__reading_is_stuck(const struct reading *reading)
 {
 	const struct ripc_context *ctx = reading->incoming->partner->service->ctx;
 
-	/* Who computes for long says so again and again. */
+	/* A sender that computes for long says so again and again. */
 	uint64_t patience_us = reading->got == reading->incoming->total ?
 		ripc__silence_of_read_us(ctx) : ripc__silence_of_move_us(ctx);
 

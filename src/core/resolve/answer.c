@@ -129,7 +129,7 @@ static void deny(struct ripc__resolver *resolver, uint32_t source, const struct 
 	ripc__send_reply(resolver, source, to, &packet);
 }
 
-/* Who holds the name is silent. */
+/* The holder of the name is silent. */
 static void relay_fire(void *owner, struct ripc__timer *timer)
 {
 	struct relay *relay = list_entry(timer, struct relay, asked.timer);

@@ -178,7 +178,7 @@ uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, packet, data);
 
-	/* Who does not get it will ask again. */
+	/* A context that does not get it will ask again. */
 	slot->ops->reply(slot->state, to, data, len);
 	return (uint32_t)len;
 }

@@ -8,12 +8,12 @@
  *
  * A no is definite, and ends the lookup with -ENOENT, where the kernel says so and nobody else is
  * asked, or where every host that is asked by unicast has said so. A name that is bound, here or on
- * such a host, but not answered for, is silence: whoever holds it may be stopped, or starved, so
- * it is asked again until everybody who wants to know has given up (ripc__resolver_wanted), and
- * then the lookup ends with -ETIMEDOUT. Over multicast nobody can say no for all: there silence
- * of PATIENCE_US is taken for a no. An exact source can: its no ends the lookup where every source
- * of the network is exact. As long as that source cannot be reached, it is asked again likewise,
- * and then the lookup ends with -EHOSTUNREACH.
+ * such a host, but not answered for, is silence: its holder may be stopped, or starved, so the
+ * holder is asked again until all that want to know have given up (ripc__resolver_wanted), and then
+ * the lookup ends with -ETIMEDOUT. Over multicast nobody can say no for all: there silence of
+ * PATIENCE_US is taken for a no. An exact source can: its no ends the lookup where every source of
+ * the network is exact. As long as that source cannot be reached, it is asked again likewise, and
+ * then the lookup ends with -EHOSTUNREACH.
  *
  * A suspect incarnation that answers the new question is alive after all, but another one that
  * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
@@ -176,7 +176,7 @@ static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup
 		gap_us *= 2;
 	if (end_us > resolver->now_us && resolver->now_us + gap_us > end_us)
 		gap_us = end_us - resolver->now_us;
-	/* Who has come in the last moment has the time to answer. */
+	/* A holder that has come in the last moment has the time to answer. */
 	if (gap_us < ROUND_US)
 		gap_us = ROUND_US;
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
@@ -327,7 +327,7 @@ void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__sourc
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-/* Two incarnations are alive: whoever holds the younger is told of the older. */
+/* Two incarnations are alive: the holder of the younger is told of the older. */
 static void tell_younger(struct ripc__resolver *resolver, struct lookup *lookup,
 		const struct heard *heard)
 {
@@ -444,7 +444,7 @@ void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 	if (cached ? !hint_take(resolver, cached, heard) :
 			!ripc__may_provoke(resolver, heard->event->host))
 		return;
-	/* Who is concerned asks with the next message to that ID. */
+	/* A service that is concerned asks with the next message to that ID. */
 	if (owner->moved(owner->arg, record->id, registered ? record->incarnation : 0) && !cached)
 		ripc__provoked(resolver, heard->event->host);
 }

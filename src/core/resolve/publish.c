@@ -10,7 +10,7 @@
  * silent one is displaced when its end is proven (ripc__source.ended), and else awaited until
  * STORE_PATIENCE_US are over: it may be stopped, or dead, and then the source forgets it in time.
  *
- * Whoever hears of another registration of its own ID asks for it (a notice alone is not
+ * A context that hears of another registration of its own ID asks for it (a notice alone is not
  * believed): if an older one answers, the owner is told; if a younger one does, that one is told.
  */
 #include <errno.h>
@@ -236,7 +236,7 @@ static bool holder_ended(const struct ripc__resolver *resolver,
 		home->ops->ended(home->state, publication->holder);
 }
 
-/* Once more: whoever has it may have ended, or been forgotten. */
+/* Once more: the holder may have ended, or been forgotten. */
 static void store_again(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *asked = &publication->asked;
@@ -262,7 +262,10 @@ void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__so
 
 	if (!publication || publication->state != PUBLICATION_STORING)
 		return;
-	/* Who may not register may send all the same, from a private ID that others do not find. */
+	/*
+	 * A service that may not register may send all the same, from a private ID that others do
+	 * not find.
+	 */
 	if (!event->status || (event->status == -EACCES && publication->private_id)) {
 		publish_done(resolver, publication);
 	} else if (event->status == -EADDRINUSE && !publication->private_id) {

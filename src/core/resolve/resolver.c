@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver's frame: opening the sources, and sorting what they bring. It owns the sources'
- * state, the buckets that limit what outsiders can make us do, and the table of outstanding
- * questions; its sister files (resolver_internal.h) own the rest.
+ * The resolver's frame: opening the sources, and sorting what they bring. The frame owns the
+ * sources' state, the buckets that limit what outsiders can make us do, and the table of
+ * outstanding questions; its sister files (resolver_internal.h) own the rest.
  *
  * Invariants: an object with a set timer has borrowed room for it, so setting cannot fail; an
  * object is in the table of questions exactly while its nonce is not 0.

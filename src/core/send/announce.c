@@ -143,7 +143,10 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	room = offer(outgoing, room, &packet);
 	inline_bytes = room > prefix ? room - prefix : 0;
 	unasked = partner->token_out ? partner->unasked : inline_bytes;
-	/* Who may be gone gets no byte before it answers: then its end leaves nothing unknown. */
+	/*
+	 * A partner that may be gone gets no byte before it answers: then its end leaves nothing
+	 * unknown.
+	 */
 	if (!partner->current)
 		unasked = 0;
 	if (unasked > outgoing->total)

@@ -75,7 +75,7 @@ static struct lent *lent_of(const struct outgoing *outgoing)
 		ripc__lent_by_id(outgoing->service, outgoing->lends) : NULL;
 }
 
-/* Whoever says that it did not arrive is wrong, or lies: only its receiver can answer it. */
+/* A partner that says that it did not arrive is wrong, or lies: only its receiver can answer it. */
 static bool is_being_answered(const struct outgoing *outgoing)
 {
 	const struct lent *lent = lent_of(outgoing);

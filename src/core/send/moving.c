@@ -30,7 +30,10 @@ static bool may_move(const struct outgoing *outgoing)
 		outgoing->deadline_us > context_of(outgoing)->now_us;
 }
 
-/* Begins anew with whoever has the ID now. It was certainly not delivered where it was. */
+/*
+ * Begins anew with the present holder of the ID. The message was certainly not delivered to the
+ * last one.
+ */
 static void move_on(struct outgoing *outgoing)
 {
 	struct partner *next;

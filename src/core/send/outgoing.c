@@ -105,7 +105,7 @@ static void timer_set(struct outgoing *outgoing)
 	uint64_t at = ctx->now_us + ripc__wait_bound(ctx, outgoing->wait_us);
 	uint64_t latest = must_ask(outgoing) ? cancel_at(outgoing) : outgoing->deadline_us;
 
-	/* It was wholly sent only now. */
+	/* The message was wholly sent only now. */
 	if (latest < ctx->now_us)
 		latest = ctx->now_us + (outgoing->deadline_us - ctx->now_us) / 2;
 	if (at > latest)
@@ -168,7 +168,10 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 		ripc__outgoing_unknown(outgoing);
 		return;
 	}
-	/* Who is silent may have gone: who sends with short deadlines would never learn it. */
+	/*
+	 * A partner that is silent may have gone: a sender with short deadlines would never learn
+	 * it.
+	 */
 	if (outgoing->announced && partner->peer &&
 			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
 		ripc__partner_suspect(partner);
@@ -195,7 +198,7 @@ static void end_cut(struct outgoing *outgoing)
 	bool is_told = outgoing->state != OUT_WAITING && outgoing->announced;
 
 	outgoing->cut = CUT_NOT;
-	/* Who is told to cancel need not keep it until it hears of a later number. */
+	/* A receiver that is told to cancel need not keep it until it hears of a later number. */
 	if (is_told && outgoing->state == OUT_CANCELLING)
 		ripc__outgoing_tell(outgoing);
 	else if (is_told)
@@ -446,7 +449,7 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack)
 {
 	also_delivered(partner, ack);
-	/* It speaks of all that are numbered: none is older than what it remembers. */
+	/* The ack speaks of all numbered messages: none is older than what the ack remembers. */
 	return ripc__oldest_sent(partner) + LONGS_MAX >= ack->number;
 }
 

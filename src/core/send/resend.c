@@ -68,7 +68,9 @@ static uint64_t resend_left(struct outgoing *outgoing)
 	return outgoing->resend_left < PULL_MAX ? outgoing->resend_left : PULL_MAX;
 }
 
-/* Whoever asks for more than a window only holds up others: the rest for the next PULL. */
+/*
+ * A receiver that asks for more than a window only holds up others: the rest is for the next PULL.
+ */
 void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull)
 {
 	uint64_t left, sent = outgoing->sent;

@@ -226,7 +226,7 @@ static void watch(struct store *store, int fd, int interest)
 	store->watched_events = event.events;
 }
 
-/* What the client waits for next. It connects, and pings, in here. */
+/* What the client waits for next. The client connects, and pings, in here. */
 static void attend(struct store *store, uint64_t now_us)
 {
 	struct timeval after = {0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checksum of what others move. It finds what a device may do wrong, bytes that are altered,
- * missing, or in another place; who wants to deceive can say what he likes anyway.
+ * The checksum of what others move. The checksum finds what a device may do wrong: bytes that are
+ * altered, missing, or in another place. A partner that wants to deceive can say what it likes
+ * anyway.
  *
  * Four lanes that do not wait for each other take 64 bytes at a time. Each multiplies two words of
  * 64 bits and adds both halves of the product without carry, so that every bit of either reaches

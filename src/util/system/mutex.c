@@ -61,7 +61,7 @@ RIPC__RARE void ripc__mutex_wait(struct ripc__mutex *mutex)
 {
 	atomic_fetch_add_explicit(&mutex->waiters, 1, memory_order_relaxed);
 	if (!lock_soon(mutex)) {
-		/* Who has slept cannot know that it was the last one. */
+		/* A thread that has slept cannot know that it was the last one. */
 		while (atomic_exchange_explicit(&mutex->word, 2, memory_order_acquire) != 0)
 			futex_wait(&mutex->word, 2, NULL);
 	}

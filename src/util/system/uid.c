@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is meant by a user ID: user_namespaces(7). */
+/* The user that a user ID means: user_namespaces(7). */
 #include "util/system/uid.h"
 
 #include <stdint.h>

@@ -2,11 +2,11 @@
 /*
  * Putting datagrams into a ring and taking them out.
  *
- * Design notes. A slot's word bears the number of the datagram, so that nothing left from the
- * lap before is ever taken for a new one, and the receiver writes nothing into slots. It tells
- * how many it has taken once per half ring, and after each long datagram (the area is small);
- * the sender looks at that only when the ring seems to be full. So while both are quick, what
- * moves between two processors is the lines of the datagram.
+ * Design notes. A slot's word bears the number of the datagram, so that nothing left from the lap
+ * before is ever taken for a new one, and the receiver writes nothing into slots. The receiver
+ * tells how many it has taken once per half ring, and after each long datagram (the area is small);
+ * the sender looks at that only when the ring seems to be full. So while both are quick, what moves
+ * between two processors is the lines of the datagram.
  */
 #include "ring.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory shared by descriptor. Owns nothing. Whoever gets a descriptor could reopen it with more
- * rights than it bears, so rights are seals, set when the owner has its mapping. Without the seal
- * against shrinking, a partner could cut the memory off under us, which is SIGBUS; where the file
- * has holes, reading them would take memory, and be charged to us.
+ * Memory shared by descriptor. Owns nothing. A partner that gets a descriptor could reopen it with
+ * more rights than it bears, so rights are seals, set when the owner has its mapping. Without the
+ * seal against shrinking, a partner could cut the memory off under us, which is SIGBUS; where the
+ * file has holes, reading them would take memory, and be charged to us.
  */
 #include "segment.h"
 
@@ -62,7 +62,8 @@ int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_ou
 		return fd;
 	/*
 	 * Memory is taken here, where its lack is an error, and not at a first touch. (What was
-	 * only allocated counts as a hole: whoever maps it looks for what was touched, too.)
+	 * only allocated counts as a hole: the partner that maps it looks for what was touched,
+	 * too.)
 	 */
 	if (ftruncate(fd, (off_t)len) || fallocate(fd, 0, 0, (off_t)len))
 		error = errno == ENOSPC ? -ENOMEM : -errno;

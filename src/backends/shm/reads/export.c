@@ -14,7 +14,8 @@
  *
  * All this is under core's lock. But who sleeps in wait() looks without it whether anything came
  * home: so whatever changes the list of what is handed, or ends a link whose claims the list leads
- * to, does so with handed_lock. Who only reads the list under core's lock needs no other.
+ * to, does so with handed_lock. A function that only reads the list under core's lock needs no
+ * other lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -226,7 +227,10 @@ static int key_close(struct shm_port *port, const struct ripc__key *key)
 	return 0;
 }
 
-/* In one step: who looks for what came home finds it in the list, or said before that it sleeps. */
+/*
+ * In one step: a thread that looks for what came home finds it in the list, or said before that it
+ * sleeps.
+ */
 static bool handed_enter(struct shm_key *key)
 {
 	struct shm_port *port = key->out->port;

@@ -46,7 +46,10 @@ static bool take_table(struct shm_imports *imports, int fd)
 	return true;
 }
 
-/* The descriptor stays with the claims. Who cannot pledge its life for them has none. */
+/*
+ * The descriptor stays with the claims. A process that cannot pledge its life for the claims has
+ * none.
+ */
 static bool take_claims(struct shm_imports *imports, int *fd)
 {
 	void *claims;
@@ -329,7 +332,7 @@ uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, 
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
-/* Has what the key speaks of come? It was sent before the key, perhaps on another way. */
+/* Has what the key speaks of come? The memory was sent before the key, perhaps on another way. */
 static const uint8_t *locate_now(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		const struct ripc__key *key, size_t len, struct shm_grip *grip)
 {

@@ -3,12 +3,12 @@
  * Whether the process lives that has mapped what it was given. The end of its sockets does not
  * tell: a child that it forked may keep them open for ever. So it locks its claims (a record lock
  * of fcntl(2)): the kernel takes that from it when it ends, however it ends, and its children do
- * not inherit it. It costs no privilege, and is seen from another PID namespace.
+ * not inherit it. The lock costs no privilege, and is seen from another PID namespace.
  *
  * Design notes. A process loses all its locks on a file with any descriptor of that file that it
  * closes. The page of the claims is made by the owner for one partner and handed over once: so
- * nobody else has another descriptor of it that he could make the partner close. Its own locks a
- * process does not see: who shares a process with its partner lives as long as that.
+ * nobody else has another descriptor of it that he could make the partner close. A process does not
+ * see its own locks: a context that shares a process with its partner lives as long as the partner.
  *
  * Nobody is woken when a lock goes. A timer looks, while something is held or somebody is silent.
  */
