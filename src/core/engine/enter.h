@@ -36,7 +36,7 @@ void ripc__unlock(struct ripc_context *ctx);
 void ripc__lock_timely(struct ripc_context *ctx);
 /* A sleeper learns of timers that are due before the end of its sleep. */
 void ripc__wake_for_timers(struct ripc_context *ctx);
-/* A sleeper learns of the sweep: the first partner came, and later partners are swept later. */
+/* The first partner came: a sleeper learns when it must wake to sweep idle partners. */
 void ripc__wake_for_sweep(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 void ripc__clock_read(struct ripc_context *ctx);

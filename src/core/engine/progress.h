@@ -15,7 +15,7 @@ int ripc__poll(struct ripc_context *ctx);
 int ripc__progress(struct ripc_context *ctx);
 /* Takes in all that has come by now. False: a reader sleeps in a port, and is woken first. */
 bool ripc__ports_drain(struct ripc_context *ctx);
-/* Timers that are due; packets of the sources. Return the work done. */
+/* Runs timers that are due; takes packets of the resolver's sources. Both return the work done. */
 int ripc__timers_progress(struct ripc_context *ctx);
 int ripc__resolver_progress(struct ripc_context *ctx);
 /*
@@ -26,7 +26,7 @@ int ripc__resolver_progress(struct ripc_context *ctx);
 int ripc__look(struct ripc_context *ctx, uint32_t times);
 /* One look at one device. */
 int ripc__device_progress(struct ripc_context *ctx, struct device *device);
-/* Does what is due, after the looks at devices, which have done so much work. */
+/* Does what is due after the looks at devices; work: what these looks have done. */
 int ripc__due_progress(struct ripc_context *ctx, int work);
 /* The device by which messages come; NULL: several. */
 struct device *ripc__hot_device(struct ripc_context *ctx);

@@ -33,7 +33,10 @@ struct lent {
 
 /* The loan of this ID, in use or not; NULL: none. The newest is found first. */
 struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
-/* The loan that this message of the partner's answers, if the message may fill it now. */
+/*
+ * The loan that this message of the partner answers, if the message may fill the loan's buffers
+ * now.
+ */
 struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
 /*

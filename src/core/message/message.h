@@ -38,7 +38,10 @@ struct message {
  */
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
-/* Takes over what the packet tells of a question or answer; reply of an answer: its ID. */
+/*
+ * Marks the message as the question or answer that the packet tells of; an answer's reply is the ID
+ * of its question.
+ */
 void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);
 /* Without the lock: keeps a freed short for the next one. False: there is no room for it. */

@@ -15,7 +15,9 @@ struct wire_packet;
 /* Makes the message of an announcement with a place for each item; NULL: an item has no place. */
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
 		struct lent *lent);
-/* As ripc__places_find(), with the items' bytes, which came with the announcement. */
+/*
+ * As ripc__places_find(), for an announcement that brought the bytes of all items: they are copied.
+ */
 struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet);
 
 uint64_t ripc__places_kib(const struct ripc_msg *public); /* in the pool */

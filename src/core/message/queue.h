@@ -41,7 +41,7 @@ void ripc__unread_hold(struct partner *partner);
 /* Frees the messages that are left. */
 void ripc__queue_free(struct ripc_service *service);
 
-/* Has the queue something to take, or will it never have anything again? */
+/* Has the queue something to take, or will it stay empty for ever? */
 static inline bool ripc__queue_ready(const struct ripc_service *service)
 {
 	return !list_empty(&service->queue) || service->closing ||

@@ -312,7 +312,7 @@ struct ripc__backend {
 		int (*open)(void *port, void *route, void *mem, size_t len, bool writable,
 				struct ripc__key *key);
 		/*
-		 * Takes that back. 0: nobody can reach the range any more. -EINPROGRESS:
+		 * Closes a key. 0: nobody can reach the range any more. -EINPROGRESS:
 		 * RIPC_EV_FENCED with the cookie follows, always and soon, as sends wait for it.
 		 * RIPC_CLOSE_HAND: 0 where the partner has mapped nothing by this key; else the
 		 * event follows when the partner has unmapped it or is gone, however long that
@@ -374,9 +374,9 @@ struct ripc__source_event {
 enum ripc__naming { RIPC_NAME_FIRST, RIPC_NAME_DISPLACE, RIPC_NAME_PRIVATE };
 
 /*
- * A resolver source carries the resolver's datagrams (questions, answers, notices) without
- * reading them. An exact one also knows who has which ID, on all hosts, so that its word is
- * enough where nobody else is asked; there is at most one. Rules as above.
+ * A resolver source carries the resolver's datagrams (questions, answers, notices) without reading
+ * them. An exact source also knows the holder of each ID, on all hosts: its word is enough where no
+ * other source is asked. There is at most one exact source. Rules as above.
  */
 struct ripc__source {
 	const char *name; /* "local", "multicast", "static", "store" */
@@ -392,31 +392,35 @@ struct ripc__source {
 	 * held by somebody (who may be dead: core asks, then calls again with RIPC_NAME_DISPLACE).
 	 * A private ID's name is never displaced. NULL: nothing to do per ID. An exact source
 	 * returns -EINPROGRESS: RIPC_SOURCE_PUBLISHED follows, unless withdraw comes before;
-	 * RIPC_NAME_DISPLACE: the holder that it has last told of has been proven to have ended.
-	 * What is published stays so, whatever becomes of the connection, until withdraw or LOST.
-	 * incarnation: of the service; 0 where the source is not exact.
+	 * RIPC_NAME_DISPLACE: the holder that the source last told of has been proven to have
+	 * ended. What is published stays so, whatever becomes of the connection, until withdraw or
+	 * LOST. incarnation: of the service; 0 where the source is not exact.
 	 */
 	int (*publish)(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
 	void (*withdraw)(void *source, uint64_t id);
 	/*
-	 * An ID lives here, or is about to: from now on questions to many about it must be heard,
-	 * those about others need not. NULL: all are.
+	 * An ID lives here, or is about to: from now on the source must hear questions to many
+	 * about this ID. Questions about other IDs need not be heard. NULL: the source hears all.
 	 */
 	void (*heed)(void *source, uint64_t id, bool private_id);
-	/* IDs of others are looked for here: notices must be heard from now on. NULL: all are. */
+	/*
+	 * IDs of others are looked for here: from now on the source must hear notices. NULL: it
+	 * hears all.
+	 */
 	void (*know)(void *source);
 
 	/*
-	 * Sends a question about an ID to whoever may know (0: to everybody). Returns to how many
-	 * it was sent; 0: nobody is there, certainly. An exact source finds the holder first, and
-	 * says NOBODY, HELD or UNAVAILABLE; each once for a question that is not repeated.
+	 * Sends a question about an ID to all that may know (ID 0: to everybody). Returns how many
+	 * receivers it was sent to; 0: there is certainly none. An exact source finds the holder
+	 * first, and says NOBODY, HELD or UNAVAILABLE; each once for a question that is not
+	 * repeated.
 	 */
 	int (*ask)(void *source, uint64_t id, const void *data, size_t len);
 	/* Sends a question to one host (v4-mapped) and nobody else. As ask; NULL: it cannot. */
 	int (*ask_host)(void *source, const uint8_t host[16], const void *data, size_t len);
 	/*
 	 * How many hosts a question goes to, each of which answers that nobody there has an ID; at
-	 * most PEERS_MAX. NULL: silence is all that can be had of some.
+	 * most PEERS_MAX. NULL: some hosts may answer only by silence.
 	 */
 	uint32_t (*n_peers)(void *source);
 	/* Sends an answer to where a question came from. */
@@ -432,28 +436,31 @@ struct ripc__source {
 	/* By the context's clock: poll is due then, whatever is readable. UINT64_MAX: never. */
 	uint64_t (*deadline)(void *source);
 	/*
-	 * Calls found for each ID that this source sees without asking, as of late; NULL: it must
-	 * ask. -EINPROGRESS: found is called from poll, until list is called with found NULL.
+	 * Calls found for each ID that this source has lately seen without asking. NULL: the source
+	 * must ask. -EINPROGRESS: found is called from poll, until list is called with found NULL.
 	 */
 	int (*list)(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 			void *arg);
 
 	/*
-	 * host.gone tells of the end of this context, where there can be proof of that; counted.
-	 * look looks whether it is time to say so of some that is watched, where nothing wakes for
-	 * it; false: nothing is watched. All NULL: there is never proof.
+	 * watch: from now on host.gone tells of the end of this context, where an end can be
+	 * proven; unwatch: no more. Calls are counted. look finds ends for which no descriptor
+	 * wakes core; false: no context is watched. All NULL: an end can never be proven.
 	 */
 	void (*watch)(void *source, uint64_t context);
 	void (*unwatch)(void *source, uint64_t context);
 	bool (*look)(void *source);
 	/*
-	 * life: contexts for which this number is the same, and not 0, can prove each other's end;
-	 * ended: that of one of these is proven.
+	 * life: contexts with the same number, other than 0, can prove each other's end. ended: is
+	 * the end of this context proven?
 	 */
 	uint64_t (*life)(void *source);
 	bool (*ended)(void *source, uint64_t context);
 
-	/* Only in what stands for a source that is a module: as of ripc__backend. */
+	/*
+	 * Only in the entry that stands for a source in a module: loads the module, as
+	 * ripc__module_get() does for a backend.
+	 */
 	const struct ripc__source *(*load)(const struct ripc__host *host, char why[256],
 			char remedy[256]);
 };

@@ -20,7 +20,7 @@
 
 enum ripc__cipher { RIPC_CHACHA20_POLY1305 = 1, RIPC_AES_128_GCM = 2 };
 
-/* What is authenticated beside the plaintext, under which nonce. */
+/* The nonce, and the data that is authenticated beside the plaintext. */
 struct ripc__beside {
 	const uint8_t *nonce; /* RIPC_NONCE_LEN bytes */
 	const void *data;
@@ -65,10 +65,12 @@ struct ripc__crypto {
 			uint8_t *out);
 };
 
-/* The built-in one. NULL: it cannot be loaded; why and remedy say so, as those of a probe do. */
+/*
+ * The built-in library. NULL: it cannot be loaded; why and remedy say so, as those of a probe do.
+ */
 const struct ripc__crypto *ripc__crypto_load(char why[256], char remedy[256]);
 
-/* Are they equal? In a time that does not depend on where they differ. */
+/* Are a and b equal? The time this takes does not depend on where they differ. */
 static inline bool ripc__is_equal(const void *a, const void *b, size_t len)
 {
 	const volatile uint8_t *x = a, *y = b;

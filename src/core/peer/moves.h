@@ -15,7 +15,7 @@
 #define READS_OF_ONE 8u  /* reads of one message */
 #define READS_MAX    32u /* reads of one context; as many writes */
 
-/* A peer, which may be gone. */
+/* The remote end of a move: a peer that may be gone. */
 struct remote {
 	uint64_t host_key, peer_key;
 };

@@ -67,7 +67,10 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
 /* The peer has read a message of ours; took_us: the time since the announcement. */
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
-/* The wait for bytes that were asked for: long enough for a long path if no round trip is known. */
+/*
+ * How long to wait for bytes that were asked for: long enough for a long path if no round trip is
+ * known.
+ */
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
 /* Bounds wait_us: several waits must fit into the time that a partner may be silent. */
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);

@@ -17,7 +17,7 @@ struct ripc__timer;
 #define HINTED_US 250000u
 #define LEAP_US 250000u /* if a timer is later than this, we were stopped, not only busy */
 
-/* A partner that says nothing about a message for so long is given up. */
+/* A partner is given up when it has said nothing about a message for so long. */
 static inline uint64_t ripc__silence_us(const struct ripc_context *ctx)
 {
 	return 1000ull * ctx->cfg.peer_timeout_ms;
@@ -53,7 +53,7 @@ static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
 	return ripc__silence_us(ctx) / 16;
 }
 
-/* A peer of which a hint says that nobody is there may be silent so long, asked three times. */
+/* If a hint says that a peer is gone, the peer is asked three times, and may be silent so long. */
 static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 {
 	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);
@@ -61,8 +61,10 @@ static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 	return trips > HINTED_US ? trips : HINTED_US;
 }
 
-/* A timer that belongs to what was last heard then has fired: had it been due long before, nobody
- * could be heard in between. */
+/*
+ * heard_us, from which silence counts: moved on by the delay of a timer that fired so late that
+ * this process must have been stopped.
+ */
 static inline uint64_t ripc__heard_us(const struct ripc_context *ctx,
 		const struct ripc__timer *fired, uint64_t heard_us)
 {

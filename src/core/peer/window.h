@@ -15,7 +15,7 @@ struct ripc_context;
 #define LOSSY              51u   /* of 1024: beyond that the path loses, and with it requests */
 #define AT_ONCE_US         4000u /* what arrives in so long must have room in the receive buffer */
 
-/* New bytes arrived; bytes were found lost (0: silence). */
+/* grow: new bytes arrived. cut: bytes were found lost (0: silence). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
 /* How many bytes may be granted now, so that they do not come all at once; bytes were granted. */
@@ -28,7 +28,7 @@ void ripc__window_anew(struct peer *peer);
 /* Bytes that were taken for lost had only been late. */
 void ripc__peer_reorders(struct peer *peer);
 
-/* Does the path lose so much that lost requests, too, are everyday? */
+/* Does the path lose so much that requests are often lost, too? */
 static inline bool ripc__peer_is_lossy(const struct peer *peer)
 {
 	return peer->loss > LOSSY;

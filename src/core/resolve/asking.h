@@ -19,7 +19,7 @@ struct wire_resolve;
 /* Room for one more timer; ripc__timers_return gives it back. -ENOMEM. */
 int ripc__timers_borrow(struct ripc__resolver *resolver);
 void ripc__timers_return(struct ripc__resolver *resolver);
-/* Gives asked a fresh nonce (dropping its last) under which answers find it. -ENOMEM. */
+/* Gives asked a fresh nonce, under which answers find it, in place of its last nonce. -ENOMEM. */
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
 /* Encodes a datagram, with its mark where there are keys. Returns its length, bytes. */
@@ -34,7 +34,10 @@ uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked)
 /* As ripc__ask_network(), within the budget for questions that outsiders cause. host: the cause. */
 uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16]);
-/* May a packet from this host make us ask the network? A packet from it has made us ask. */
+/*
+ * First: may a packet from this host make us ask the network? Second: a packet from it has made us
+ * ask.
+ */
 bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
 void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
 /* Sends asked to one other host alone. Returns how many receivers it reached. */

@@ -10,8 +10,8 @@
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
  *
- * Whatever waits for answers is a struct asked, found by the nonce of its question. An answer
- * counts only with that nonce; everything else that comes in is at most a hint to ask.
+ * Each object that waits for answers is a struct asked, found by the nonce of its question. An
+ * answer counts only with that nonce; everything else that comes in is at most a hint to ask.
  */
 #ifndef RIPC_RESOLVER_INTERNAL_H
 #define RIPC_RESOLVER_INTERNAL_H

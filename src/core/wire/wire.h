@@ -46,7 +46,7 @@ enum wire_type {
 	WIRE_DATA,       /* payload: bytes of a long message at body.offset */
 	WIRE_PULL,       /* receiver to sender: what is there, what may come, what is missing */
 	WIRE_ANSWER,     /* receiver to sender: the end of a long message: delivered or refused */
-	WIRE_CANCEL,     /* sender to receiver: no more, what became of it? */
+	WIRE_CANCEL,     /* sender to receiver: I give up; what became of it? */
 	WIRE_HELLO_ONLY, /* no payload: carries the hello extension */
 	WIRE_RETRY,      /* no state here for you: say hello again, with this proof */
 	WIRE_ECHO,       /* prove that you are there */
@@ -56,13 +56,15 @@ enum wire_type {
 	WIRE_TYPE_END
 };
 
-/* Of these header.number is a message's. */
+/* Packets of these types carry the number of a message in header.number. */
 static inline bool wire_is_numbered(uint8_t type)
 {
 	return type <= WIRE_CANCEL;
 }
 
-/* To these neither GONE nor RETRY is an answer: most of them are answers themselves. */
+/*
+ * GONE and RETRY never answer packets of these types: most of these packets are answers themselves.
+ */
 static inline bool wire_is_unanswered(uint8_t type)
 {
 	return type >= WIRE_RETRY && type != WIRE_ECHO;
@@ -95,9 +97,9 @@ struct wire_hello {
 	uint64_t token;      /* put this into packets to me */
 	uint64_t service;    /* my service ID */
 	uint64_t context;    /* incarnation of my context */
-	uint64_t to_service; /* whom I believe to address */
+	uint64_t to_service; /* the service that I believe to address */
 	uint64_t proof;      /* address proof from the resolver's answer or a RETRY; 0: none */
-	uint32_t unasked;    /* bytes of a long message you may send unasked */
+	uint32_t unasked;    /* bytes of a long message that you may send unasked */
 	uint32_t reserved;   /* 0 */
 };
 
@@ -157,7 +159,7 @@ struct wire_range {
 
 enum wire_busy {
 	WIRE_BUSY = 1,  /* alive, but no credit for you now */
-	WIRE_NO_ROOM,   /* alive, but what it would lie in is full: nothing of it is kept */
+	WIRE_NO_ROOM,   /* alive, but there is no room for the message: none of it is kept */
 };
 
 /* Body of PULL: 32 bytes, then 16 per hole. */
@@ -199,13 +201,13 @@ struct wire_packet {
 	struct wire_pull pull;     /* last, as it is long: see wire_clear() */
 };
 
-/* For packets other than PULL: clears all but what these do not have. */
+/* For packets other than PULL: clears all fields that such a packet can have. */
 static inline void wire_clear(struct wire_packet *packet)
 {
 	memset(packet, 0, offsetof(struct wire_packet, pull));
 }
 
-/* Is it the answer to a call, or an error instead? */
+/* Is the packet the answer to a call, or an error instead? */
 static inline bool wire_is_answer(const struct wire_packet *packet)
 {
 	return packet->call.kind > WIRE_CALL_ASKS;
@@ -226,11 +228,14 @@ static inline uint64_t wire_previous(const struct wire_packet *packet)
  */
 int wire_decode(const void *data, size_t len, struct wire_packet *packet);
 /*
- * Only what routes a packet: the header, with any version, type or flag. In a SHORT the number
- * of items travels in the upper byte of flags; h.flags is without it. -EBADMSG if too short.
+ * Decodes only the header, with any version, type or flag. In a SHORT the number of items travels
+ * in the upper byte of flags; h.flags is without it. -EBADMSG if too short.
  */
 int wire_decode_header(const void *data, size_t len, struct wire_header *h);
-/* Of a packet of ours of which maybe only so many bytes are there: its hello's token, or 0. */
+/*
+ * The token in the hello of a packet of ours, of which only len bytes may be there; 0: it has no
+ * hello, or too few bytes.
+ */
 static inline uint64_t wire_quoted_hello(const struct wire_header *h, const uint8_t *data,
 		size_t len)
 {
