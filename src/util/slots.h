@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table of pointers by number, from 0 to 65,535: who gives out a number that has some bits of
- * chance beside it finds what it means without a search. The table grows by a quarter.
+ * A table of pointers by number, from 0 to 65,535: a token that has a number beside some bits of
+ * chance leads to its object without a search. The table grows by a quarter.
  */
 #ifndef RIPC_SLOTS_H
 #define RIPC_SLOTS_H

@@ -283,7 +283,7 @@ void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
 uint32_t ripc__ofi_head_room(const struct fi_info *info);
 /* What goes before every datagram. Returns its length. */
 uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX]);
-/* Who sent a datagram. Returns the length of its head, or -EBADMSG. */
+/* Finds out the sender of a datagram. Returns the length of its head, or -EBADMSG. */
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
 		struct ofi_name *name);
 
@@ -309,9 +309,9 @@ void ripc__ofi_links_open(struct ofi_port *port);
 void ripc__ofi_links_close(struct ofi_port *port);
 /* So many that nobody uses may stay. */
 void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept);
-/* It leads nowhere: what waits is dropped, and core hears of it. */
+/* The link leads nowhere: what waits is dropped, and core hears of it. */
 void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link);
-/* Core must hear that it takes datagrams again. */
+/* Core must hear that the link takes datagrams again. */
 void ripc__ofi_link_tell(struct ofi_port *port, struct ofi_link *link);
 /* Fills events[at..n); returns where it ended. */
 uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
@@ -331,11 +331,11 @@ void ripc__ofi_sends_open(struct ofi_port *port);
 bool ripc__ofi_has_room(const struct ofi_port *port, const struct ofi_link *link);
 /* There is room. 0: taken. */
 int ripc__ofi_send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx);
-/* It has completed, or is given up. */
+/* The datagram has completed, or is given up. */
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
 /* Tries again what waits. */
 void ripc__ofi_sends_push(struct ofi_port *port);
-/* All completions were seen: who has had none for long has failed. */
+/* All completions were seen: a link that has had none for long has failed. */
 void ripc__ofi_sends_look(struct ofi_port *port);
 /* Sends nothing but our head: makes a connection. 0: there is one; -EAGAIN: it is being made. */
 int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link);

@@ -155,9 +155,12 @@ int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t 
 /* ibv_post_send(). Guarded: it raises no SIGPIPE in the caller, for three system calls more. */
 int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
 		struct ibv_send_wr **bad);
-/* That would end the program, as it neither ignores nor handles it. */
+/* Would SIGPIPE end the program, as the program neither ignores nor handles it? */
 bool ripc__rdma_sigpipe_ends(void);
-/* Between these no call raises it; they may lie within one another. before: for the end. */
+/*
+ * Between begin and end no call raises SIGPIPE; such pairs may lie within one another. before: for
+ * the end.
+ */
 void ripc__rdma_guard_begin(sigset_t *before);
 void ripc__rdma_guard_end(const sigset_t *before);
 
@@ -293,10 +296,10 @@ struct ripc__rdma_opening {
 /* last: the number of the one before. NULL: no memory. */
 struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
 		const struct ripc__addr *addr);
-/* It, or all that wait: to be polled with this status. */
+/* One opening, or all that wait, have ended: they are polled with this status. */
 void ripc__rdma_opening_end(struct ripc__rdma_opening *opening, int status, struct list *ended);
 void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ended);
-/* Whoever closes a route does not want to hear of its opening. */
+/* The route is closed: core does not want to hear of its opening any more. */
 void ripc__rdma_opening_forget(struct list *list, uint32_t number);
 void ripc__rdma_openings_free(struct list *list);
 /* Fills events[at..n), with their addresses in from; returns where it ended. */

@@ -33,7 +33,7 @@ struct rdmacm_conn {
 	bool waits;                  /* client: with its request, for a helper thread */
 	bool asked;                  /* client: and has had no answer */
 	bool was_ready, bye_came, bye_gone;
-	bool failed;                 /* nothing can be posted: whoever sees it breaks it */
+	bool failed;                 /* nothing can be posted: the caller breaks it */
 	bool was_heard;              /* something has come: a message, or what was read */
 	bool echoing;                /* an echo is under way */
 	int error;                   /* why it is unwanted */
@@ -69,11 +69,11 @@ struct rdmacm_conn {
 int ripc__rdmacm_conn_ask(struct rdmacm_link *link);
 /* SIGPIPE must be kept from the caller: siw raises it, and it would end the program. */
 bool ripc__rdmacm_is_guarded(const struct rdmacm_port *port);
-/* It carries messages: the first one has come, or may go. */
+/* The connection carries messages: the first one has come, or may go. */
 void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn);
-/* It is of no use any more; error: why, 0: both ends agreed. */
+/* The connection is of no use any more; error: why, 0: both ends agreed. */
 void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error);
-/* Its link does without it. */
+/* The connection leaves its link. */
 void ripc__rdmacm_conn_leave(struct rdmacm_conn *conn);
 /* Ends it in agreement with the other end, after what is under way. */
 void ripc__rdmacm_conn_close(struct rdmacm_conn *conn);

@@ -38,9 +38,9 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link);
 void ripc__rdmacm_link_ready(struct rdmacm_link *link);
 /* What has become of a connection: it never stood, nothing came by it, something did. */
 enum rdmacm_was { RDMACM_WAS_NOTHING, RDMACM_WAS_SILENT, RDMACM_WAS_OF_USE };
-/* Its connection is gone; status: why, 0: both ends agreed on it. */
+/* The link's connection is gone; status: why, 0: both ends agreed on it. */
 void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int status);
-/* It failed a moment ago: nothing is tried. */
+/* Did the link fail a moment ago, so that nothing is tried? */
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link);
 /* Makes its protection domain if there is none. */
 int ripc__rdmacm_link_space(struct rdmacm_link *link);

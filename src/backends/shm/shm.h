@@ -257,7 +257,7 @@ struct shm_port {
 	uint32_t n_offered;
 	uint32_t n_ins;
 	uint32_t n_silent;          /* of those: have not said hello */
-	struct ripc__map holders;   /* struct shm_holder: who holds any of those */
+	struct ripc__map holders;   /* struct shm_holder: the processes that hold any of those */
 	uint32_t n_owed;            /* of those: owed */
 	struct list ins;            /* struct shm_in */
 	struct list ended;          /* of those: without a socket */
@@ -383,8 +383,8 @@ bool ripc__shm_in_lasts(const struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
 
 /*
- * Called by each strike of the clock. Who has not said hello for a second is closed; who has been
- * silent for so long since it was offered a ring is taken to use it when it has something to say.
+ * Called by each strike of the clock. A link without a hello is closed after a second. A sender
+ * that was offered a ring and has been silent for a second counts as one that uses the ring.
  */
 void ripc__shm_ins_strike(struct shm_port *port);
 

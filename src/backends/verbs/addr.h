@@ -20,7 +20,7 @@ struct verbs_addr {
 	uint8_t mtu;  /* enum ibv_mtu */
 };
 
-/* Who sent a datagram for core: as the datagram says it, and as core hears it. */
+/* The sender of a datagram for core: as the datagram names it, and as core hears it. */
 struct verbs_sender {
 	uint8_t gid[16];
 	uint64_t preamble; /* 0: nobody has */
@@ -55,15 +55,18 @@ void ripc__verbs_addr_text(const struct ripc__addr *addr, char text[64]);
 void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
 		uint8_t bytes[VERBS_PREAMBLE]);
 /*
- * Who sent a received datagram: from its 40 bytes of routing header, its preamble, and what the
- * device says. -EBADMSG: nobody who speaks as we (self) do.
+ * Finds out the sender of a received datagram: from its 40 bytes of routing header, its preamble,
+ * and what the device says. -EBADMSG: no sender that speaks as we (self) do.
  */
 int ripc__verbs_sender(const struct verbs_addr *self, const struct ibv_wc *wc,
 		const uint8_t *bytes, struct verbs_addr *sender, bool *is_setup);
 /* For ripc__verbs_is_recent(): addr is the rest. */
 void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc *wc,
 		const uint8_t *bytes, struct verbs_sender *sender);
-/* Is this one more datagram for core from the same? It says of whom it is in the same words. */
+/*
+ * Is this one more datagram for core from the same sender? Its bytes that name the sender are
+ * equal.
+ */
 bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
 		const struct ibv_wc *wc, const uint8_t *bytes);
 bool ripc__verbs_is_v4(const uint8_t gid[16]);

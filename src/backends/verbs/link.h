@@ -33,7 +33,7 @@ void ripc__verbs_link_taken(struct verbs_link *link);
 void ripc__verbs_link_completed(struct verbs_link *link);
 /* Asks again, gives up, closes what is idle; sets port->due_us. */
 void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
-/* The memory of this space could not be taken back: who can reach it is stopped. */
+/* The memory of this space could not be taken back: all links that can reach it are stopped. */
 void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_space *space);
 
 #endif

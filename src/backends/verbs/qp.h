@@ -6,9 +6,9 @@
 #include "verbs.h"
 
 int ripc__verbs_qp_open(struct verbs_port *port);
-/* A completion says that it has failed. */
+/* A completion says that the queue pair has failed. */
 void ripc__verbs_qp_failed(struct verbs_port *port);
-/* It has failed: brings it back, if that can be done now. */
+/* The queue pair has failed: brings it back, if that can be done now. */
 void ripc__verbs_qp_revive(struct verbs_port *port);
 
 #endif

@@ -3,10 +3,10 @@
  * What the files of the verbs backend share: a device and its port (docs/protocol.md has the
  * bytes).
  *
- * Datagrams of all partners go by one UD queue pair. Who wants to read another's memory builds a
- * reliable queue pair for it, and asks the other end, by datagrams, to build one that answers. So
- * a link has up to two of them, for either direction, and there is never a question of who calls
- * whom. Both only stand while they are used.
+ * Datagrams of all partners go by one UD queue pair. An end that wants to read the other's memory
+ * builds a reliable queue pair for it, and asks the other end, by datagrams, to build one that
+ * answers. So a link has up to two of them, for either direction, and there is never a question of
+ * who calls whom. Both only stand while they are used.
  */
 #ifndef RIPC_VERBS_H
 #define RIPC_VERBS_H

@@ -54,8 +54,8 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf);
 int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint64_t reader,
 		struct ripc__shared *shared);
 /*
- * Is the shown memory still there? It goes when its buffer is freed. If the only reader is also the
- * sender of its bytes, the memory is kept for more bytes from that sender.
+ * Is the shown memory still there? The memory goes when its buffer is freed. If the only reader is
+ * also the sender of its bytes, the memory is kept for more bytes from that sender.
  */
 bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared);
 /* Bytes from buf to the end of the block that contains buf; 0: no block of this pool. */

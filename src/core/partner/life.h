@@ -17,7 +17,10 @@ struct wire_packet;
 int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from,
 		struct partner **partner);
-/* The partner is gone since gone_us (status: why): its sends end or move. It is kept, dead. */
+/*
+ * The partner is gone since gone_us (status: why): its sends end or move. The partner is kept,
+ * dead.
+ */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
 /* A dead partner says hello from the address to: its route leads there, and we give a new token. */
 int ripc__partner_reroute(struct partner *partner, struct device *device,

@@ -31,8 +31,8 @@ enum outgoing_state {
 };
 
 /*
- * A long message that we send. It lives until it has ended, no call waits for it, the application
- * does not hold its COMPLETION or NOTICE, and no partner can read its items.
+ * A long message that we send. The object lives until the message has ended, no call waits for it,
+ * the application does not hold its COMPLETION or NOTICE, and no partner can read its items.
  */
 struct outgoing {
 	struct list node;

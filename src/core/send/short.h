@@ -32,7 +32,9 @@ int ripc__short_send_items(struct ripc_service *service, uint64_t to, const stru
 /* -EMSGSIZE: too long for a short; -EAGAIN: not now, or the partner has given us no token yet. */
 int ripc__short_call(struct partner *partner, const struct short_call *call);
 uint32_t ripc__short_max(struct partner *partner);
-/* The partner was found, or asks to repeat: sends its held messages. It is lost: drops them. */
+/*
+ * send: the partner was found, or asks to repeat: its held messages go. drop: the partner is lost.
+ */
 void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
 size_t ripc__held_bytes(const struct partner *partner);

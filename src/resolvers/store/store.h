@@ -150,7 +150,7 @@ int ripc__session_error(int rc);
 struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);
 /* Tells core; a later event takes the place of an earlier one. */
 void ripc__news(struct store *store, struct news *news, const struct ripc__source_event *event);
-/* Makes the nodes above those of IDs; whoever needs them tries again. */
+/* Makes the nodes above those of IDs; the request that needs them tries again. */
 void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
 /* Once store->auth is known. */
 void ripc__acl_init(struct store *store);

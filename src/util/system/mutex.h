@@ -37,7 +37,10 @@ static inline void ripc__mutex_unlock(struct ripc__mutex *mutex)
 		ripc__mutex_wake(mutex);
 }
 
-/* Without it: who takes it again at once would be before all who wait for it, and wake up late. */
+/*
+ * Called without the lock. A thread that took it again at once would be before all threads that
+ * wait for it, as they wake up late.
+ */
 void ripc__mutex_give_way(const struct ripc__mutex *mutex);
 
 /* Somebody's sleep that others can end. What it waits for is under the lock. */

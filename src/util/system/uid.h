@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is meant by a user ID that the kernel tells. In a user namespace it tells one and the same
- * number (the overflow uid, 65534) for everybody who has none there: that is no user.
+ * The user that is meant by a user ID of the kernel. In a user namespace the kernel tells one and
+ * the same number (the overflow uid, 65534) for everybody who has none there: that is no user.
  */
 #ifndef RIPC_UID_H
 #define RIPC_UID_H

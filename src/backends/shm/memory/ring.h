@@ -54,8 +54,8 @@ struct shm_ring_in {
 bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx);
 
 /*
- * Is there a datagram? Who waits for one has its slot's other cache lines on their way together
- * with the first one, which says how long it is; else they would be asked for only after that.
+ * Is there a datagram? Prefetches all cache lines of the slot: else the receiver would ask for the
+ * others only after the first one, which has the length.
  */
 static inline bool ripc__shm_ring_ready(const struct shm_ring_in *ring)
 {
