@@ -144,6 +144,29 @@ START_TEST(retry__when_half_is_sent)
 }
 END_TEST
 
+/* To a silent partner: first after two repetition times and 1 ms, then each time twice as long. */
+START_TEST(silence__is_asked_less_and_less)
+{
+	static struct lone lone;
+	const struct iovec item = {bytes, sizeof(bytes)};
+	uint64_t told_us, wait_us = 7000;
+	uint32_t n_sent;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	announced(&lone, &item);
+	for (int n = 0; n < 6; n++) {
+		told_us = lone.now_us;
+		n_sent = lone.n_sent;
+		while (lone.n_sent == n_sent)
+			lone_pass(&lone, 100);
+		ck_assert_uint_eq(lone.now_us - told_us, wait_us);
+		wait_us *= 2;
+	}
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* A partner falls silent before a queue that is longer than what is told to it at once. */
 START_TEST(silence__ends_what_waits)
 {
@@ -215,6 +238,7 @@ int main(void)
 		{ pull__asks_again_and_again, 1 }, { pull__network_is_full, 1 },
 		{ retry__again_and_again, 1 },
 		{ retry__when_half_is_sent, 1 }, { silence__ends_what_waits, 1 },
+		{ silence__is_asked_less_and_less, 1 },
 		{ pull__in_good_time, 3 }, { NULL, 0 },
 	};
 
