@@ -47,7 +47,8 @@ struct ripc_question {
  *                                      returned        *asked
  *  answered                            0, or what ripc_reply_error() of the server says
  *                                                      RIPC_DELIVERED
- *  no service has the ID               -ENOENT         RIPC_NOT_DELIVERED
+ *  no service has the ID, up to the deadline
+ *                                      -ENOENT         RIPC_NOT_DELIVERED
  *  not delivered in time               -ETIMEDOUT or why (ripc_send_long())
  *                                                      RIPC_NOT_DELIVERED
  *  unknown whether it was delivered    -ECONNRESET     RIPC_UNKNOWN
@@ -106,10 +107,12 @@ RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *q
  * from = id. Its from_incarnation is that of the holder, which has answered, or 0 for no holder.
  * The first NOTICE comes as soon as the holder is known, and one more after each change. Two
  * changes before the application takes the NOTICE are told by one NOTICE. The end of a holder on
- * this host is noticed at once, the end of one elsewhere as ripc_call() says. A new holder of an ID
- * that had none is noticed at once where its registration can be heard (multicast), else within a
- * minute. A service can watch each ID once, also one without a holder, until ripc_unwatch() or the
- * end of the service. Never waits.
+ * this host is noticed at once, the end of one elsewhere as ripc_call() says. A holder that lives,
+ * but is silent for peer_timeout_ms (stopped, or parted from us), is told as no holder, too; when
+ * it is heard again, a NOTICE names the same incarnation. That an ID has no holder is known after
+ * about a second (ripc_resolve()). A new holder of an ID that had none is noticed at once where its
+ * registration can be heard (multicast), else within a minute. A service can watch each ID once,
+ * also one without a holder, until ripc_unwatch() or the end of the service. Never waits.
  *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
  */
 RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);
