@@ -16,6 +16,6 @@ int calls_world_make(struct calls_world *world, int n_args, char **args)
 	(void)n_args;
 	(void)args;
 	*world = (struct calls_world){.backends = {"verbs"}, .n_backends = 1,
-		.begin = fake_verbs_reset, .end = device_check, .one_process = true};
+		.begin = fake_verbs_reset, .end = device_check, .one_process = true, .moves = true};
 	return 0;
 }

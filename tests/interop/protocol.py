@@ -282,7 +282,7 @@ def read_record(p, r):
     p.addrs = []
     for _ in range(n):
         backend, length = r.take('<BB')
-        want(length <= 64, 'blob')
+        want(length <= 104, 'blob')
         p.addrs.append((backend, r.take(f'{length}s')[0]))
 
 

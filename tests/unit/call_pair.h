@@ -26,6 +26,7 @@ struct calls_world {
 	void (*end)(void);
 	const char *options; /* of a context, besides those of api.h; or NULL */
 	bool one_process;    /* nobody outside of this one can be reached */
+	bool moves;          /* the network can read or write by itself */
 };
 
 /* args: of the program. 0; or an exit status: the tests cannot run, and the world has said why. */

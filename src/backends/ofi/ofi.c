@@ -240,6 +240,7 @@ const struct ripc__backend ripc__ofi_backend = {
 	.id = 6,
 	.port_size = sizeof(struct ofi_port),
 	.route_size = sizeof(struct ofi_peer),
+	.is_sealable = true,
 	.net = {
 		.probe = probe,
 		.open = open_all,

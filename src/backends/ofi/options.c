@@ -9,5 +9,6 @@ const struct ripc__option ripc__ofi_options[] = {
 	{"ofi.provider", RIPC_WORD, 0, 0, offsetof(struct ofi_wish, provider)},
 	{"ofi.reads", RIPC_THIRD, 0, 0, offsetof(struct ofi_wish, reads)},
 	{"ofi.receives", RIPC_NUMBER, 64, 8192, offsetof(struct ofi_wish, receives)},
+	{"ofi.trusted", RIPC_SWITCH, 0, 0, offsetof(struct ofi_wish, trusted)},
 	{0},
 };

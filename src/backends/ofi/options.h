@@ -15,6 +15,7 @@ struct ofi_wish {
 	uint32_t datagram;    /* bytes of one; 0: by rule */
 	bool checksum;        /* false: what the network brings is believed */
 	uint32_t reads;       /* 0: none; 1: wherever libfabric has them; OFI_READS_RULE */
+	bool trusted;         /* for core (keys/moves.h) */
 };
 
 #define OFI_READS_RULE 2u /* where the device has them */

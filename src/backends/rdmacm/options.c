@@ -8,6 +8,7 @@ const struct ripc__option ripc__rdmacm_options[] = {
 	{"rdmacm.device", RIPC_WORD, 0, 0, offsetof(struct rdmacm_options, device)},
 	{"rdmacm.port", RIPC_NUMBER, 0, 65535, offsetof(struct rdmacm_options, port)},
 	{"rdmacm.receives", RIPC_NUMBER, 256, 16384, offsetof(struct rdmacm_options, receives)},
+	{"rdmacm.trusted", RIPC_SWITCH, 0, 0, offsetof(struct rdmacm_options, trusted)},
 	{"rdmacm.udp", RIPC_SWITCH, 0, 0, offsetof(struct rdmacm_options, udp)},
 	{0},
 };

@@ -11,6 +11,7 @@
 struct rdmacm_options {
 	uint32_t connections, receives, port;
 	bool any, udp;
+	bool trusted; /* for core (keys/moves.h) */
 	const char *device; /* NULL: any */
 };
 

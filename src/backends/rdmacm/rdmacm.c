@@ -511,6 +511,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	.id = 5,
 	.port_size = sizeof(struct rdmacm_port),
 	.route_size = sizeof(struct rdmacm_peer),
+	.is_sealable = true,
 	.net = {
 		.probe = probe,
 		.open = open_all,

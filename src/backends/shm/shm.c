@@ -145,6 +145,7 @@ const struct ripc__backend ripc__shm_backend = {
 	.id = 2,
 	.port_size = sizeof(struct shm_port),
 	.route_size = sizeof(struct shm_peer),
+	.is_sealable = true,
 	.net = {
 		.probe = probe,
 		.open = open_port,

@@ -9,6 +9,7 @@
 struct verbs_options {
 	uint32_t connections, receives, gid_index;
 	const char *device; /* NULL: any */
+	bool trusted; /* for core (keys/moves.h) */
 };
 
 #endif

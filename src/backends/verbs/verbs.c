@@ -249,6 +249,7 @@ const struct ripc__backend ripc__verbs_backend = {
 	.id = 4,
 	.port_size = sizeof(struct verbs_port),
 	.route_size = sizeof(struct verbs_peer),
+	.is_sealable = true,
 	.net = {
 		.probe = probe,
 		.open = open_all,

@@ -104,7 +104,7 @@ static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 			continue;
 		record->addrs[n].backend = device->ops->id;
 		record->addrs[n].len = (uint8_t)device->blob_len;
-		memcpy(record->addrs[n++].blob, device->blob, RIPC_ADDR_MAX);
+		memcpy(record->addrs[n++].blob, device->blob, sizeof(device->blob));
 	}
 	record->n_addrs = n;
 }
@@ -481,6 +481,11 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 		snprintf(why, 256, "left out: what goes by it is not sealed, and there are keys: "
 			"%.160s", ctx->cfg.keys);
 		snprintf(remedy, 256, "unset RIPC_KEYS where all users of the network are trusted");
+	} else if (finding->usable && ctx->cfg.keys && ops->mem.open &&
+			!ripc__sealed_trusts(&ctx->host, ops)) {
+		snprintf(remedy, 256, "all goes by sealed datagrams: where nobody else can reach "
+			"this network, %.15s.trusted=yes lets it read and write by itself",
+			ops->name);
 	}
 	return error;
 }

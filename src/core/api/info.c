@@ -6,6 +6,7 @@
 #include "core/base/base.h"
 #include "core/engine/thread.h"
 #include "core/engine/wait.h"
+#include "core/keys/sealed.h"
 #include "core/memory/pool.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
@@ -109,6 +110,15 @@ int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	return error == -ETIMEDOUT && was ? was : error;
 }
 
+static void addr_text(const struct ripc_context *ctx, const struct device *device,
+		const struct ripc__addr *addr, char text[64])
+{
+	if (ctx->seal)
+		ripc__sealed_text(device->port, addr, text);
+	else
+		device->ops->route.text(addr, text);
+}
+
 struct listing {
 	struct ripc_context *ctx;
 	void (*found)(void *arg, const struct ripc_listing *listing);
@@ -134,7 +144,7 @@ static void listed(void *arg, const struct ripc__answer *answer)
 			if (device->ops->id == from->backend &&
 					device->ops->route.choose(device->port, from->blob,
 						from->len, answer->host, &addr) == 0)
-				device->ops->route.text(&addr, text);
+				addr_text(ctx, device, &addr, text);
 		}
 	}
 	public.address = text;
@@ -179,7 +189,7 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 		sizeof(own.bulk) - 1);
 	if (device->ops->route.where) {
 		device->ops->route.where(device->port, peer->route, &where);
-		device->ops->route.text(&where.addr, own.address);
+		addr_text(ctx, device, &where.addr, own.address);
 	}
 	own.short_max_bytes = ripc__short_max(partner);
 	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;

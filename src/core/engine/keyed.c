@@ -22,8 +22,12 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		struct partner *partner = list_entry(node, struct partner, node);
 		int status = event->status;
 
-		/* Where the first of them has begun another handshake, all wait for that. */
+		/*
+		 * Where the first of them has begun another handshake, all wait for that; where the
+		 * route has failed, for another one.
+		 */
 		if (!partner->peer || partner->dead || partner->peer->opening ||
+				partner->peer->broken ||
 				ripc__peer_device(ctx, partner->peer) != device ||
 				!device->ops->route.matches(device->port, partner->peer->route,
 					event->from))

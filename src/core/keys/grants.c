@@ -37,7 +37,7 @@ static void take_one(struct seal *seal, const struct member *member, const uint8
 		ripc__rights_add(rights, &capability);
 }
 
-static void say_refused(struct seal *seal, const struct faults *faults, uint32_t n,
+static void say_refused(struct sealed_net *net, const struct faults *faults, uint32_t n,
 		const struct ripc__addr *from)
 {
 	char text[256];
@@ -46,12 +46,13 @@ static void say_refused(struct seal *seal, const struct faults *faults, uint32_t
 		"%u of another key, %u not signed by our authority): \"ripc key grant\" makes new "
 		"ones",
 		n, faults->expired, faults->of_another, faults->unsigned_);
-	ripc__seal_say(seal, from, text);
+	ripc__seal_say(net, from, text);
 }
 
-int ripc__grants_take(struct seal *seal, struct member *member, const uint8_t *capabilities,
+int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from)
 {
+	struct seal *seal = net->seal;
 	struct rights rights = {0};
 	struct faults faults = {0};
 
@@ -62,7 +63,7 @@ int ripc__grants_take(struct seal *seal, struct member *member, const uint8_t *c
 	for (uint32_t i = 0; i < n; i++)
 		take_one(seal, member, capabilities + i * CAPABILITY_LEN, &rights, &faults);
 	if (!rights.n) {
-		say_refused(seal, &faults, n, from);
+		say_refused(net, &faults, n, from);
 		return -EACCES;
 	}
 	if (!member->rights)
@@ -74,8 +75,10 @@ int ripc__grants_take(struct seal *seal, struct member *member, const uint8_t *c
 	return 0;
 }
 
-void ripc__grants_lose(struct seal *seal, struct member *member)
+void ripc__grants_lose(struct sealed_net *net, struct member *member)
 {
+	struct seal *seal = net->seal;
+
 	member->is_admitted = member->is_elsewhere = false;
 	member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
 	free(member->rights);
@@ -83,7 +86,7 @@ void ripc__grants_lose(struct seal *seal, struct member *member)
 	ripc__session_end(seal, &member->current);
 	ripc__session_end(seal, &member->previous);
 	ripc__session_end(seal, &member->next);
-	ripc__member_tell(seal, member, -EACCES);
+	ripc__member_tell(net, member, -EACCES);
 }
 
 static bool may(const struct seal *seal, const struct rights *rights, enum capability_what what,

@@ -13,10 +13,10 @@
  * The n capabilities that a member shows in a handshake become its rights from now on. 0; -EACCES:
  * none of them counts, and the member keeps its old rights; -ENOMEM.
  */
-int ripc__grants_take(struct seal *seal, struct member *member, const uint8_t *capabilities,
+int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from);
 /* We refused the member, or the member refused us: its sessions end, and core is told. */
-void ripc__grants_lose(struct seal *seal, struct member *member);
+void ripc__grants_lose(struct sealed_net *net, struct member *member);
 /* May the member be service from, and send to our service to? */
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to);

@@ -123,7 +123,7 @@ static int init_send(struct seal *seal, struct handshake *handshake)
 	}
 	error = init_write(seal, handshake, bytes, &len);
 	if (!error)
-		ripc__sealed_throw(seal, &handshake->at, bytes, len);
+		handshake->thrown = ripc__sealed_throw(handshake->net, &handshake->at, bytes, len);
 	ripc__timer_set(&seal->ctx->timers, &handshake->timer,
 		seal->ctx->now_us + handshake->wait_us);
 	return error;
@@ -147,8 +147,10 @@ void ripc__handshake_end(struct seal *seal, struct member *member)
  * What was agreed before stays: only if there is nothing to seal with core must know. Where another
  * context answers, the address is not tried again at once.
  */
-static void fail(struct seal *seal, struct member *member, int status)
+static void fail(struct sealed_net *net, struct member *member, int status)
 {
+	struct seal *seal = net->seal;
+
 	ripc__handshake_end(seal, member);
 	if (ripc__member_is_ready(seal, member))
 		return;
@@ -156,7 +158,15 @@ static void fail(struct seal *seal, struct member *member, int status)
 		member->is_elsewhere = true;
 		member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
 	}
-	ripc__member_tell(seal, member, status);
+	ripc__member_tell(net, member, status);
+}
+
+/* Where there are other networks one is given up as soon as core gives up a silent one. */
+static uint64_t patience_us(const struct seal *seal)
+{
+	uint64_t all_us = 1000ull * seal->ctx->cfg.peer_timeout_ms;
+
+	return seal->n_nets > 1 ? all_us / 4 : all_us;
 }
 
 static void fire(void *owner, struct ripc__timer *timer)
@@ -166,25 +176,38 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct seal *seal = ctx->seal;
 	bool is_hinted = handshake->hinted_us && ctx->now_us - handshake->hinted_us >= HINTED_US;
 
-	if (is_hinted || ctx->now_us - handshake->began_us >=
-			1000ull * ctx->cfg.peer_timeout_ms) {
-		fail(seal, handshake->member, -EHOSTUNREACH);
+	if (is_hinted || ctx->now_us - handshake->began_us >= patience_us(seal)) {
+		fail(handshake->net, handshake->member, -EHOSTUNREACH);
 		return;
 	}
 	if (handshake->wait_us < SLOWEST_US)
 		handshake->wait_us *= 2;
 	if (init_send(seal, handshake))
-		fail(seal, handshake->member, -ENOMEM);
+		fail(handshake->net, handshake->member, -ENOMEM);
 }
 
-int ripc__handshake_begin(struct seal *seal, struct member *member, const struct ripc__addr *at)
+void ripc__handshake_way(struct handshake *handshake, int status)
 {
+	struct sealed_net *net = handshake->net;
+
+	handshake->thrown = status;
+	if (!status && init_send(net->seal, handshake))
+		fail(net, handshake->member, -ENOMEM);
+	else if (handshake->thrown)
+		fail(net, handshake->member, -EHOSTUNREACH);
+}
+
+int ripc__handshake_begin(struct sealed_net *net, struct member *member,
+		const struct ripc__addr *at)
+{
+	struct seal *seal = net->seal;
 	uint64_t now_us = seal->ctx->now_us;
 	struct handshake *handshake = member->handshake;
 
 	if (member->refused_us && now_us - member->refused_us < REFUSED_US)
 		return member->is_elsewhere ? -EHOSTUNREACH : -EACCES;
 	if (handshake) {
+		handshake->net = net;
 		handshake->at = *at;
 		return 0;
 	}
@@ -195,8 +218,8 @@ int ripc__handshake_begin(struct seal *seal, struct member *member, const struct
 		free(handshake);
 		return -ENOMEM;
 	}
-	*handshake = (struct handshake){.timer.fire = fire, .member = member, .at = *at,
-		.began_us = now_us, .wait_us = AGAIN_US};
+	*handshake = (struct handshake){.timer.fire = fire, .member = member, .net = net,
+		.at = *at, .began_us = now_us, .wait_us = AGAIN_US};
 	member->handshake = handshake;
 	if (init_send(seal, handshake) == 0)
 		return 0;
@@ -215,7 +238,7 @@ static void proof_input(struct seal *seal, const uint8_t *bytes)
 	handshake->proof_us = now_us;
 	handshake->member->proof = get64(bytes + 16);
 	if (init_send(seal, handshake))
-		fail(seal, handshake->member, -ENOMEM);
+		fail(handshake->net, handshake->member, -ENOMEM);
 }
 
 /* Both ends have keys. */
@@ -244,25 +267,25 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 }
 
 /* What the responder says of itself. 0: it is whom we mean, and may be that. */
-static int reply_judge(struct seal *seal, struct member *member, const uint8_t *payload,
+static int reply_judge(struct sealed_net *net, struct member *member, const uint8_t *payload,
 		const struct reply_payload *says, const struct ripc__addr *from)
 {
 	if (says->context != member->context)
 		return -ECONNRESET; /* another one lives there now */
 	if (says->is_refused) {
-		ripc__seal_say(seal, from, "refuses us: none of our capabilities counts there: see "
+		ripc__seal_say(net, from, "refuses us: none of our capabilities counts there: see "
 			"\"ripc key show\", and ask who grants them (ripc key grant)");
 		return -EACCES;
 	}
-	if (says->cipher == RIPC_AES_128_GCM && !seal->box.ops->has_fast_aes())
+	if (says->cipher == RIPC_AES_128_GCM && !net->seal->box.ops->has_fast_aes())
 		return -EBADMSG;
-	return ripc__grants_take(seal, member, payload + REPLY_PAYLOAD, says->n_capabilities,
-		from);
+	return ripc__grants_take(net, member, payload + REPLY_PAYLOAD, says->n_capabilities, from);
 }
 
-static void reply_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from)
 {
+	struct seal *seal = net->seal;
 	struct handshake *handshake = ripc__map_get(&seal->handshakes, get32(bytes + 4));
 	const struct iovec in = {bytes + REPLY_HEADER, len - REPLY_HEADER - SEALED_MAC};
 	uint8_t payload[REPLY_PAYLOAD + CAPABILITIES_MAX * CAPABILITY_LEN];
@@ -283,38 +306,39 @@ static void reply_input(struct seal *seal, uint8_t *bytes, uint32_t len,
 		seal->ctx->stats.drop_token++;
 		return;
 	}
-	error = reply_judge(seal, member, payload, &says, from);
+	error = reply_judge(net, member, payload, &says, from);
 	error = error ? error : initiator_done(seal, handshake, &noise, &says);
 	ripc__noise_wipe(&noise);
 	if (error == -EACCES)
-		ripc__grants_lose(seal, member);
+		ripc__grants_lose(net, member);
 	if (error) {
-		fail(seal, member, error);
+		fail(net, member, error);
 		return;
 	}
 	ripc__handshake_end(seal, member);
 	member->refused_us = 0;
-	ripc__sealed_confirm(seal, member, from);
-	ripc__member_tell(seal, member, 0);
+	ripc__sealed_confirm(net, member, from);
+	ripc__member_tell(net, member, 0);
 }
 
 /* ---- the responder ----------------------------------------------------------------------- */
 
-static void proof_send(struct seal *seal, const uint8_t *init, const struct ripc__addr *to)
+static void proof_send(struct sealed_net *net, const uint8_t *init, const struct ripc__addr *to)
 {
 	uint64_t context = get64(init + 8);
 	uint8_t bytes[PROOF_LEN];
 
 	ripc__datagram_begin(bytes, SEALED_PROOF, get32(init + 4));
 	put64(bytes + 8, context);
-	put64(bytes + 16, ripc__proof(seal->ctx, context, to->host, 0));
-	seal->ctx->stats.retries++;
-	ripc__sealed_throw(seal, to, bytes, finish(seal, bytes, PROOF_LEN - SEALED_MAC));
+	put64(bytes + 16, ripc__proof(net->seal->ctx, context, to->host, 0));
+	net->seal->ctx->stats.retries++;
+	(void)ripc__sealed_throw(net, to, bytes, finish(net->seal, bytes, PROOF_LEN - SEALED_MAC));
 }
 
-static int reply_send(struct seal *seal, struct noise *noise, const struct reply_payload *says,
+static int reply_send(struct sealed_net *net, struct noise *noise, const struct reply_payload *says,
 		uint32_t index, const struct ripc__addr *to)
 {
+	struct seal *seal = net->seal;
 	uint8_t payload[REPLY_PAYLOAD + sizeof(seal->dir.capabilities)];
 	uint8_t bytes[REPLY_LEN(CAPABILITIES_MAX)], ephemeral[32];
 	const struct iovec in = {payload, REPLY_PAYLOAD + says->n_capabilities * CAPABILITY_LEN};
@@ -329,7 +353,7 @@ static int reply_send(struct seal *seal, struct noise *noise, const struct reply
 		bytes + REPLY_HEADER);
 	explicit_bzero(ephemeral, sizeof(ephemeral));
 	if (!error)
-		ripc__sealed_throw(seal, to, bytes, finish(seal, bytes,
+		(void)ripc__sealed_throw(net, to, bytes, finish(seal, bytes,
 			REPLY_LEN(says->n_capabilities) - SEALED_MAC));
 	return error;
 }
@@ -355,9 +379,10 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 }
 
 /* Message 1 has been read: who is it, and may it come in? */
-static void init_answer(struct seal *seal, struct noise *noise, const struct iovec *payload,
+static void init_answer(struct sealed_net *net, struct noise *noise, const struct iovec *payload,
 		const uint8_t *bytes, const struct ripc__addr *from)
 {
+	struct seal *seal = net->seal;
 	struct reply_payload says = {.cipher = RIPC_CHACHA20_POLY1305,
 		.context = seal->ctx->incarnation, .n_capabilities = seal->dir.n_capabilities};
 	struct init_payload said;
@@ -371,23 +396,24 @@ static void init_answer(struct seal *seal, struct noise *noise, const struct iov
 		return;
 	}
 	member->stamp = said.stamp;
-	says.is_refused = ripc__grants_take(seal, member, (uint8_t *)payload->iov_base +
+	says.is_refused = ripc__grants_take(net, member, (uint8_t *)payload->iov_base +
 		INIT_PAYLOAD, said.n_capabilities, from) != 0;
 	says.n_capabilities = says.is_refused ? 0 : says.n_capabilities;
 	if (said.has_fast_aes && seal->box.ops->has_fast_aes())
 		says.cipher = RIPC_AES_128_GCM;
 	says.index = ripc__index_draw(seal);
-	if (reply_send(seal, noise, &says, get32(bytes + 4), from))
+	if (reply_send(net, noise, &says, get32(bytes + 4), from))
 		return;
 	if (says.is_refused)
-		ripc__grants_lose(seal, member);
+		ripc__grants_lose(net, member);
 	else
 		responder_done(seal, member, noise, &says, get32(bytes + 4));
 }
 
-static void init_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+static void init_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from)
 {
+	struct seal *seal = net->seal;
 	const struct iovec in = {bytes + INIT_HEADER, len - INIT_HEADER - SEALED_MAC};
 	uint8_t said[INIT_PAYLOAD + CAPABILITIES_MAX * CAPABILITY_LEN], prologue[16 + INIT_HEADER];
 	struct ripc_context *ctx = seal->ctx;
@@ -396,7 +422,7 @@ static void init_input(struct seal *seal, uint8_t *bytes, uint32_t len,
 
 	if (!ripc__proof_valid(ctx, get64(bytes + 8), from->host, get64(bytes + 24))) {
 		ctx->stats.drop_proof++;
-		proof_send(seal, bytes, from);
+		proof_send(net, bytes, from);
 		return;
 	}
 	if (!ripc__budget_spend(&seal->inits, from->host, ctx->now_us, 1)) {
@@ -407,7 +433,7 @@ static void init_input(struct seal *seal, uint8_t *bytes, uint32_t len,
 	if (ripc__noise_begin(&noise, &seal->box, &begins, seal->dir.own.public) == 0 &&
 			ripc__noise_read_first(&noise, &seal->dir.own, &in, &payload) == 0) {
 		ctx->stats.hellos++;
-		init_answer(seal, &noise, &payload, bytes, from);
+		init_answer(net, &noise, &payload, bytes, from);
 	} else {
 		ctx->stats.drop_token++;
 	}
@@ -416,16 +442,18 @@ static void init_input(struct seal *seal, uint8_t *bytes, uint32_t len,
 
 /* ---- hints ------------------------------------------------------------------------------- */
 
-void ripc__unknown_answer(struct seal *seal, const uint8_t *bytes, uint32_t len,
+void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from)
 {
+	struct ripc_context *ctx = net->seal->ctx;
 	uint8_t answer[UNKNOWN_LEN];
 
-	if (len < UNKNOWN_LEN || !ripc__bucket_take(&seal->ctx->strangers, seal->ctx->now_us))
+	if (len < UNKNOWN_LEN || !ripc__bucket_take(&ctx->strangers, ctx->now_us))
 		return;
 	ripc__datagram_begin(answer, SEALED_UNKNOWN, get32(bytes + 4));
 	memcpy(answer + 8, bytes + 8, 8);
-	ripc__sealed_throw(seal, from, answer, finish(seal, answer, UNKNOWN_LEN - SEALED_MAC));
+	(void)ripc__sealed_throw(net, from, answer, finish(net->seal, answer,
+		UNKNOWN_LEN - SEALED_MAC));
 }
 
 /* Whose session has their index, and has just used this counter? */
@@ -445,12 +473,13 @@ static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t 
 }
 
 /* It ends nothing: a handshake shows whether the member has lost its end, or somebody lies. */
-static void unknown_input(struct seal *seal, const uint8_t *bytes, const struct ripc__addr *from)
+static void unknown_input(struct sealed_net *net, const uint8_t *bytes,
+		const struct ripc__addr *from)
 {
-	struct member *member = sent_by(seal, get32(bytes + 4), get64(bytes + 8));
+	struct member *member = sent_by(net->seal, get32(bytes + 4), get64(bytes + 8));
 
 	if (member && !member->handshake)
-		(void)ripc__handshake_begin(seal, member, from);
+		(void)ripc__handshake_begin(net, member, from);
 }
 
 struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len)
@@ -487,25 +516,27 @@ static bool has_length(const uint8_t *bytes, uint32_t len)
 	}
 }
 
-void ripc__handshake_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+void ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from)
 {
+	struct seal *seal = net->seal;
+
 	if (!has_length(bytes, len) || get16(bytes + 2)) {
 		seal->ctx->stats.drop_malformed++;
 		return;
 	}
 	if (!is_ours(seal, bytes, len)) {
 		seal->ctx->stats.drop_token++;
-		ripc__seal_say(seal, from, "has keys of another deployment, or what it sends is "
+		ripc__seal_say(net, from, "has keys of another deployment, or what it sends is "
 			"altered or forged: dropped; the file \"secret\" must be the same");
 		return;
 	}
 	if (bytes[1] == SEALED_INIT)
-		init_input(seal, bytes, len, from);
+		init_input(net, bytes, len, from);
 	else if (bytes[1] == SEALED_REPLY)
-		reply_input(seal, bytes, len, from);
+		reply_input(net, bytes, len, from);
 	else if (bytes[1] == SEALED_PROOF)
 		proof_input(seal, bytes);
 	else
-		unknown_input(seal, bytes, from);
+		unknown_input(net, bytes, from);
 }

@@ -16,29 +16,35 @@ struct handshake {
 	struct ripc__timer timer;
 	struct member *member;
 	struct noise noise;
+	struct sealed_net *net;
 	struct ripc__addr at;      /* the address of the member in the inner network */
 	uint64_t began_us, wait_us, proof_us;
 	uint64_t hinted_us;        /* when a hint came that nobody listens there; 0: no hint */
 	uint32_t index;
+	int thrown;                /* whether the last datagram could be sent there */
 };
 
 /* Begins a handshake, or goes on with one under way. -ENOMEM; -EACCES: refused a moment ago. */
-int ripc__handshake_begin(struct seal *seal, struct member *member, const struct ripc__addr *at);
+int ripc__handshake_begin(struct sealed_net *net, struct member *member,
+		const struct ripc__addr *at);
+/* There is a way to the member of a handshake (status 0), or there is none. */
+void ripc__handshake_way(struct handshake *handshake, int status);
 void ripc__handshake_end(struct seal *seal, struct member *member);
 /* A datagram of a handshake came; bytes may be overwritten. */
-void ripc__handshake_input(struct seal *seal, uint8_t *bytes, uint32_t len,
+void ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from);
 /* A DATA came whose index has no session: answers with UNKNOWN. */
-void ripc__unknown_answer(struct seal *seal, const uint8_t *bytes, uint32_t len,
+void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from);
 /* An ICMP message quotes a datagram: the member to which it was sent lately, or NULL. */
 struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len);
-/* Sends one datagram to an address. */
-void ripc__sealed_throw(struct seal *seal, const struct ripc__addr *to, const uint8_t *bytes,
+/* Sends one datagram to an address. 0, or why it cannot be sent there. */
+int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
 		uint32_t len);
 /* Sends an empty sealed datagram: it shows the member that the session works. */
-void ripc__sealed_confirm(struct seal *seal, struct member *member, const struct ripc__addr *to);
+void ripc__sealed_confirm(struct sealed_net *net, struct member *member,
+		const struct ripc__addr *to);
 /* Logs a sentence for people, at most one a second in the long run. */
-void ripc__seal_say(struct seal *seal, const struct ripc__addr *from, const char *text);
+void ripc__seal_say(struct sealed_net *net, const struct ripc__addr *from, const char *text);
 
 #endif

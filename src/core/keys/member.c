@@ -105,11 +105,12 @@ void ripc__member_drop(struct seal *seal, struct member *member)
 	seal->n_idle++;
 }
 
-void ripc__member_tell(struct seal *seal, struct member *member, int status)
+void ripc__member_tell(struct sealed_net *net, struct member *member, int status)
 {
+	member->net = net;
 	member->status = status;
 	if (list_empty(&member->opened))
-		list_append(&seal->opened, &member->opened);
+		list_append(&net->seal->opened, &member->opened);
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */
@@ -168,9 +169,10 @@ void ripc__session_end(struct seal *seal, struct session **at)
 	*at = NULL;
 }
 
-void ripc__session_confirm(struct seal *seal, struct session *session)
+void ripc__session_confirm(struct sealed_net *net, struct session *session)
 {
 	struct member *member = session->member;
+	struct seal *seal = net->seal;
 
 	if (member->next != session)
 		return;
@@ -178,7 +180,7 @@ void ripc__session_confirm(struct seal *seal, struct session *session)
 	member->previous = member->current;
 	member->current = session;
 	member->next = NULL;
-	ripc__member_tell(seal, member, 0);
+	ripc__member_tell(net, member, 0);
 }
 
 /* ---- forgetting -------------------------------------------------------------------------- */

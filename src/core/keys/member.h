@@ -25,6 +25,17 @@ struct handshake;
 struct ripc_context;
 struct sealed_port;
 
+#define SEALED_NETS 8u /* networks of one context, at most */
+
+/* A network whose datagrams are sealed, and what is around it (sealed.c). */
+struct sealed_net {
+	struct seal *seal;
+	const struct ripc__backend *inner;
+	struct ripc__backend ops;   /* the table of the sealed network */
+	struct sealed_port *port;   /* the port, while it is open; else NULL */
+	void *inner_port;           /* the port of the inner network, then */
+};
+
 #define MEMBERS_IDLE 4096u /* members to which no route leads */
 #define REKEY_US     120000000u  /* age of a session at which new keys are made */
 #define REJECT_US    240000000u  /* age of a session at which it is of no use any more */
@@ -48,6 +59,8 @@ struct member {
 	uint64_t refused_us;    /* when a handshake was last refused, by us or by it; 0: never */
 	uint64_t sent[3];       /* of the last datagram to it: source, destination, token */
 	uint32_t routes;
+	uint64_t place;         /* where the last route to it led (sealed.c) */
+	struct sealed_net *net; /* by which it was last met */
 	int status;             /* told to core: 0, or a negative errno */
 	bool is_elsewhere;      /* refused_us: because another context lives at its address */
 	bool is_admitted;       /* a handshake with it has ended well, and it has some right */
@@ -56,8 +69,8 @@ struct member {
 /* The state of a context with keys: one per context, made before the devices. */
 struct seal {
 	struct ripc_context *ctx;
-	const struct ripc__backend *inner;
-	struct ripc__backend ops;   /* the table of the sealed network (sealed.c) */
+	struct sealed_net nets[SEALED_NETS];
+	uint32_t n_nets;
 	struct cipher_box box;
 	struct key_dir dir;
 	struct ciphers ciphers;
@@ -72,8 +85,6 @@ struct seal {
 	struct budget inits;        /* limits the handshakes of others that we compute */
 	struct bucket unknowns;
 	struct ripc__timer sweep;
-	struct sealed_port *port;   /* the port, while it is open; else NULL */
-	void *inner_port;           /* the port of the inner network, then */
 };
 
 /* The member with this key and context; a new one is made. NULL: no memory. */
@@ -94,9 +105,9 @@ struct session *ripc__session_make(struct seal *seal, struct member *member, uin
 		const struct noise_keys *keys, bool is_initiator);
 void ripc__session_end(struct seal *seal, struct session **session);
 /* A datagram came that this session sealed: if the session is next, it becomes current. */
-void ripc__session_confirm(struct seal *seal, struct session *session);
+void ripc__session_confirm(struct sealed_net *net, struct session *session);
 /* A handshake with the member has ended well (status 0), or failed: core must be told. */
-void ripc__member_tell(struct seal *seal, struct member *member, int status);
+void ripc__member_tell(struct sealed_net *net, struct member *member, int status);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);
 size_t ripc__members_bytes(const struct seal *seal);

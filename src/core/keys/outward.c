@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a context with keys says beside its packets: handshakes, and sentences for people. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,38 +12,42 @@
 #include "sealed.h"
 #include "util/hex.h"
 
-void ripc__sealed_throw(struct seal *seal, const struct ripc__addr *to, const uint8_t *bytes,
+int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
 		uint32_t len)
 {
 	_Alignas(16) char route[256] = {0};
 	const struct iovec iov = {(void *)bytes, len};
 	const struct ripc__tx tx = {&iov, 1, len};
-	void *port = seal->inner_port;
+	int rc = net->inner->route_size > sizeof(route) ? -ENOBUFS :
+		net->inner->route.open(net->inner_port, route, to);
 
-	if (seal->inner->route_size > sizeof(route) || seal->inner->route.open(port, route, to))
-		return;
-	if (seal->inner->datagrams.send(port, route, &tx, 1) == 1)
-		seal->ctx->stats.datagrams_sent++;
-	seal->inner->route.close(port, route);
+	if (rc && rc != -EINPROGRESS)
+		return rc;
+	/* While the way is looked for the backend may keep this one. */
+	rc = net->inner->datagrams.send(net->inner_port, route, &tx, 1);
+	net->seal->ctx->stats.datagrams_sent += rc == 1;
+	net->inner->route.close(net->inner_port, route);
+	return rc < 0 ? rc : 0;
 }
 
-void ripc__sealed_confirm(struct seal *seal, struct member *member, const struct ripc__addr *to)
+void ripc__sealed_confirm(struct sealed_net *net, struct member *member,
+		const struct ripc__addr *to)
 {
 	uint8_t bytes[SEALED_EXTRA];
 
-	if (ripc__session_seal(&seal->ciphers, member->current, NULL, 0, bytes) == 0)
-		ripc__sealed_throw(seal, to, bytes, sizeof(bytes));
+	if (ripc__session_seal(&net->seal->ciphers, member->current, NULL, 0, bytes) == 0)
+		(void)ripc__sealed_throw(net, to, bytes, sizeof(bytes));
 }
 
-void ripc__seal_say(struct seal *seal, const struct ripc__addr *from, const char *text)
+void ripc__seal_say(struct sealed_net *net, const struct ripc__addr *from, const char *text)
 {
 	char at[64] = "somebody";
 
-	if (!ripc__bucket_take(&seal->ctx->words, seal->ctx->now_us))
+	if (!ripc__bucket_take(&net->seal->ctx->words, net->seal->ctx->now_us))
 		return;
 	if (from)
-		seal->inner->route.text(from, at);
-	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s %s", at, text);
+		net->inner->route.text(from, at);
+	ripc__log(net->seal->ctx, RIPC_LOG_WARN, "keys: %s %s", at, text);
 }
 
 static void host_text(const uint8_t host[16], char text[40])

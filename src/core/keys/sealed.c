@@ -18,40 +18,15 @@
 #include "datagram.h"
 #include "handshake.h"
 #include "member.h"
+#include "moves.h"
+#include "sealed_port.h"
+#include "util/siphash.h"
 
 #define NUMBER_LEN   8u
 #define BATCH        64u   /* datagrams that are handed over at once */
 #define ROOM         69632u /* bytes of them: an offload batch, or one datagram of the longest */
-#define QUOTE_LEN    40u
 
 _Static_assert(SEALED_BYTES == SEALED_EXTRA, "sealed.h");
-
-/* In front of the inner port, which begins at a multiple of 16. */
-struct sealed_port {
-	_Alignas(16) struct seal *seal;
-	uint8_t *room;
-	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the events of one poll */
-	uint8_t quotes[RIPC_EVENTS_MAX][QUOTE_LEN];
-};
-
-struct sealed_route {
-	_Alignas(16) struct member *member;
-};
-
-static void *inner_port(void *port)
-{
-	return (struct sealed_port *)port + 1;
-}
-
-static void *inner_route(void *route)
-{
-	return (struct sealed_route *)route + 1;
-}
-
-static const struct ripc__backend *inner_of(const void *port)
-{
-	return ((const struct sealed_port *)port)->seal->inner;
-}
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
@@ -86,14 +61,14 @@ struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__a
 }
 
 /* A blob of a record: that of the inner network, our key, our context. */
-static int sealed_address(void *port, uint8_t blob[RIPC_ADDR_MAX])
+static int sealed_address(void *port, uint8_t *blob)
 {
 	const struct seal *seal = ((struct sealed_port *)port)->seal;
-	int len = seal->inner->net.address(inner_port(port), blob);
+	int len = inner_of(port)->net.address(inner_port(port), blob);
 
 	if (len < 0)
 		return len;
-	if (len + 40 > RIPC_ADDR_MAX)
+	if (len + NUMBER_LEN > RIPC_ADDR_MAX)
 		return -ENOTSUP;
 	memcpy(blob + len, seal->dir.own.public, 32);
 	put64(blob + len + 32, seal->ctx->incarnation);
@@ -110,7 +85,7 @@ static int addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_
 
 	if (len < 40 || !get64(blob + len - 8))
 		return -EBADMSG;
-	error = seal->inner->route.choose(inner_port(port), blob, len - 40, host, &inner);
+	error = inner_of(port)->route.choose(inner_port(port), blob, len - 40, host, &inner);
 	if (error)
 		return error;
 	if (inner.len + NUMBER_LEN > RIPC_ADDR_MAX)
@@ -132,6 +107,37 @@ void ripc__sealed_proof(struct seal *seal, const struct ripc__addr *addr, uint64
 
 /* ---- routes ------------------------------------------------------------------------------ */
 
+/* Stands for an address of the inner network. */
+static uint64_t place_of(const struct sealed_net *net, const struct ripc__addr *inner)
+{
+	return ripc__siphash(net->seal->ctx->secret, inner->blob, inner->len) + net->inner->id;
+}
+
+static void inner_where(void *port, const void *route, struct ripc__addr *addr)
+{
+	struct ripc__where where;
+
+	inner_of(port)->route.where(inner_port(port), (const struct sealed_route *)route + 1,
+		&where);
+	*addr = where.addr;
+}
+
+/*
+ * There is a session, or a handshake begins. opened: what the inner network has said. While the
+ * inner network looks for a way, or a handshake goes on, the route is opening.
+ */
+static int way_begin(void *port, struct member *member, const struct ripc__addr *inner, int opened)
+{
+	struct sealed_net *net = net_of(port);
+	int error;
+
+	member->place = place_of(net, inner);
+	if (ripc__member_is_ready(net->seal, member))
+		return opened;
+	error = ripc__handshake_begin(net, member, inner);
+	return error ? error : -EINPROGRESS;
+}
+
 static int route_open(void *port, void *route, const struct ripc__addr *addr)
 {
 	struct seal *seal = ((struct sealed_port *)port)->seal;
@@ -139,35 +145,36 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 	struct ripc__addr inner;
 	struct member *member;
 	uint64_t number;
-	int error;
+	int error, opened;
 
 	if (!addr_unseal(addr, &inner, &number))
 		return -EINVAL;
 	member = ripc__member_by_number(seal, number);
 	if (!member)
 		return -EHOSTUNREACH;
-	error = ripc__member_is_ready(seal, member) ? 0 :
-		ripc__handshake_begin(seal, member, &inner);
-	if (error)
+	opened = inner_of(port)->route.open(inner_port(port), inner_route(route), &inner);
+	if (opened && opened != -EINPROGRESS)
+		return opened;
+	error = way_begin(port, member, &inner, opened);
+	if (error && error != -EINPROGRESS) {
+		inner_of(port)->route.close(inner_port(port), inner_route(route));
 		return error;
-	error = seal->inner->route.open(inner_port(port), inner_route(route), &inner);
-	if (error)
-		return error;
+	}
 	own->member = member;
 	ripc__member_hold(seal, member);
-	return ripc__member_is_ready(seal, member) ? 0 : -EINPROGRESS;
+	return error;
 }
 
-int ripc__sealed_open(struct seal *seal, void *route)
+int ripc__sealed_open(void *port, void *route)
 {
 	struct sealed_route *own = route;
-	struct ripc__where where;
+	struct ripc__addr addr;
 	int error;
 
-	if (ripc__member_is_ready(seal, own->member))
+	if (ripc__member_is_ready(net_of(port)->seal, own->member))
 		return 0;
-	seal->inner->route.where(seal->inner_port, inner_route(route), &where);
-	error = ripc__handshake_begin(seal, own->member, &where.addr);
+	inner_where(port, route, &addr);
+	error = ripc__handshake_begin(net_of(port), own->member, &addr);
 	return error ? error : -EINPROGRESS;
 }
 
@@ -175,7 +182,7 @@ static void route_close(void *port, void *route)
 {
 	struct seal *seal = ((struct sealed_port *)port)->seal;
 
-	seal->inner->route.close(inner_port(port), inner_route(route));
+	inner_of(port)->route.close(inner_port(port), inner_route(route));
 	ripc__member_drop(seal, ((struct sealed_route *)route)->member);
 }
 
@@ -215,40 +222,40 @@ bool ripc__sealed_same(const void *route, const struct ripc__addr *from)
 		get64(from->blob + from->len - NUMBER_LEN) == own->member->number;
 }
 
-/* This slot is told of no port, so what udp does not understand has no words. */
-static void addr_text(const struct ripc__addr *addr, char text[64])
+void ripc__sealed_text(const void *port, const struct ripc__addr *addr, char text[64])
 {
 	struct ripc__addr inner;
 	uint64_t number;
 
 	text[0] = 0;
 	if (addr_unseal(addr, &inner, &number))
-		ripc__udp_backend.route.text(&inner, text);
+		inner_of(port)->route.text(&inner, text);
 }
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
 /* New keys in good time: by the initiator, or later by the responder, should that one not. */
-static void rekey_if_due(struct seal *seal, void *route, struct member *member)
+static void rekey_if_due(struct sealed_port *port, void *route, struct member *member)
 {
+	struct seal *seal = port->seal;
 	const struct session *session = member->current;
 	uint64_t age_us = seal->ctx->now_us - session->born_us;
 	uint64_t wait_us = session->is_initiator ? REKEY_US : REKEY_US + REKEY_US / 4;
-	struct ripc__where where;
+	struct ripc__addr addr;
 
 	if (age_us < wait_us && session->sent < REKEY_COUNT)
 		return;
 	if (member->handshake)
 		return;
-	seal->inner->route.where(inner_port(seal->port), inner_route(route), &where);
-	(void)ripc__handshake_begin(seal, member, &where.addr);
+	inner_where(port, route, &addr);
+	(void)ripc__handshake_begin(port->net, member, &addr);
 }
 
 /* Seals as many as there is room for. Returns how many, or -ENOMEM. */
-static int seal_batch(struct seal *seal, struct session *session, const struct ripc__tx *tx,
+static int seal_batch(struct sealed_port *port, struct session *session, const struct ripc__tx *tx,
 		uint32_t n, struct iovec iov[BATCH])
 {
-	uint8_t *at = seal->port->room;
+	uint8_t *at = port->room;
 	uint32_t i;
 
 	for (i = 0; i < n && i < BATCH; i++) {
@@ -256,9 +263,9 @@ static int seal_batch(struct seal *seal, struct session *session, const struct r
 
 		if (len > ROOM)
 			return i ? (int)i : -EMSGSIZE;
-		if ((size_t)(at - seal->port->room) + len > ROOM)
+		if ((size_t)(at - port->room) + len > ROOM)
 			break;
-		if (ripc__session_seal(&seal->ciphers, session, tx[i].iov, tx[i].n_iov, at))
+		if (ripc__session_seal(&port->seal->ciphers, session, tx[i].iov, tx[i].n_iov, at))
 			return i ? (int)i : -ENOMEM;
 		iov[i] = (struct iovec){at, len};
 		at += len;
@@ -266,16 +273,16 @@ static int seal_batch(struct seal *seal, struct session *session, const struct r
 	return (int)i;
 }
 
-static int send_batch(struct seal *seal, void *route, struct session *session,
+static int send_batch(struct sealed_port *port, void *route, struct session *session,
 		const struct ripc__tx *tx, uint32_t n)
 {
 	struct iovec iov[BATCH];
 	struct ripc__tx sealed[BATCH];
-	int filled = seal_batch(seal, session, tx, n, iov);
+	int filled = seal_batch(port, session, tx, n, iov);
 
 	for (int i = 0; i < filled; i++)
 		sealed[i] = (struct ripc__tx){&iov[i], 1, (uint32_t)iov[i].iov_len};
-	return filled < 0 ? filled : seal->inner->datagrams.send(inner_port(seal->port),
+	return filled < 0 ? filled : inner_of(port)->datagrams.send(inner_port(port),
 		inner_route(route), sealed, (uint32_t)filled);
 }
 
@@ -283,18 +290,18 @@ static int sealed_send(void *port, void *route, const struct ripc__tx *tx, uint3
 {
 	struct seal *seal = ((struct sealed_port *)port)->seal;
 	struct member *member = ((struct sealed_route *)route)->member;
-	struct ripc__where where;
+	struct ripc__addr addr;
 	uint32_t taken = 0;
 
 	if (!ripc__member_is_ready(seal, member)) {
-		seal->inner->route.where(inner_port(port), inner_route(route), &where);
-		return ripc__handshake_begin(seal, member, &where.addr) == -EACCES ? -EACCES : 0;
+		inner_where(port, route, &addr);
+		return ripc__handshake_begin(net_of(port), member, &addr) == -EACCES ? -EACCES : 0;
 	}
-	rekey_if_due(seal, route, member);
+	rekey_if_due(port, route, member);
 	if (tx->iov[0].iov_len >= 32)
 		memcpy(member->sent, (const uint8_t *)tx->iov[0].iov_base + 8, 24);
 	while (taken < n) {
-		int rc = send_batch(seal, route, member->current, tx + taken, n - taken);
+		int rc = send_batch(port, route, member->current, tx + taken, n - taken);
 
 		if (rc <= 0)
 			return taken ? (int)taken : rc;
@@ -305,8 +312,9 @@ static int sealed_send(void *port, void *route, const struct ripc__tx *tx, uint3
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-static bool data_input(struct seal *seal, struct ripc__event *event, struct ripc__addr *from)
+static bool data_input(struct sealed_net *net, struct ripc__event *event, struct ripc__addr *from)
 {
+	struct seal *seal = net->seal;
 	uint8_t *bytes = (uint8_t *)event->data;
 	struct session *session = ripc__map_get(&seal->sessions, get32(bytes + 4));
 	int error;
@@ -317,7 +325,7 @@ static bool data_input(struct seal *seal, struct ripc__event *event, struct ripc
 	}
 	if (!session || seal->ctx->now_us - session->born_us >= REJECT_US) {
 		seal->ctx->stats.drop_token++;
-		ripc__unknown_answer(seal, bytes, event->len, event->from);
+		ripc__unknown_answer(net, bytes, event->len, event->from);
 		return false;
 	}
 	error = ripc__session_unseal(&seal->ciphers, session, bytes, event->len);
@@ -326,7 +334,7 @@ static bool data_input(struct seal *seal, struct ripc__event *event, struct ripc
 		seal->ctx->stats.drop_checksum += error != -EALREADY;
 		return false;
 	}
-	ripc__session_confirm(seal, session);
+	ripc__session_confirm(net, session);
 	addr_seal(from, event->from, session->member->number);
 	event->data = bytes + SEALED_HEADER;
 	event->len -= SEALED_EXTRA;
@@ -335,17 +343,18 @@ static bool data_input(struct seal *seal, struct ripc__event *event, struct ripc
 }
 
 /* Returns whether core gets it. */
-static bool datagram_input(struct seal *seal, struct ripc__event *event, struct ripc__addr *from)
+static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
+		struct ripc__addr *from)
 {
 	if (event->len < SEALED_HEADER || event->data[0] != SEALED_MAGIC) {
-		seal->ctx->stats.drop_malformed++;
-		ripc__seal_say(seal, event->from, "sends without keys: refused; give that program "
+		net->seal->ctx->stats.drop_malformed++;
+		ripc__seal_say(net, event->from, "sends without keys: refused; give that program "
 			"keys, too (RIPC_KEYS)");
 		return false;
 	}
 	if (event->data[1] == SEALED_DATA)
-		return data_input(seal, event, from);
-	ripc__handshake_input(seal, (uint8_t *)event->data, event->len, event->from);
+		return data_input(net, event, from);
+	ripc__handshake_input(net, (uint8_t *)event->data, event->len, event->from);
 	return false;
 }
 
@@ -372,41 +381,77 @@ static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc
 	return member;
 }
 
+/*
+ * The inner network has found a way (status 0), or none, or takes again what it did not take: this
+ * concerns all members whose routes lead there.
+ */
+static void way_input(struct sealed_net *net, const struct ripc__event *event)
+{
+	uint64_t place = event->from ? place_of(net, event->from) : 0;
+
+	list_for_each_safe(node, &net->seal->used) {
+		struct member *member = list_entry(node, struct member, node);
+
+		if (!event->from || member->place != place)
+			continue;
+		if (member->handshake && member->handshake->net == net)
+			ripc__handshake_way(member->handshake, event->status);
+		if (ripc__member_is_ready(net->seal, member))
+			ripc__member_tell(net, member, event->status);
+	}
+}
+
 /* What handshakes have come to. */
 static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
-	struct seal *seal = port->seal;
+	list_for_each_safe(node, &port->seal->opened) {
+		struct member *member = list_entry(node, struct member, opened);
 
-	for (; at < n && !list_empty(&seal->opened); at++) {
-		struct member *member = list_entry(list_pop(&seal->opened), struct member, opened);
-
+		if (member->net != port->net || at == n)
+			continue;
+		list_remove(&member->opened);
 		addr_seal(&port->from[at], NULL, member->number);
 		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .status = member->status,
 			.from = &port->from[at]};
+		at++;
 	}
 	return at;
+}
+
+/* Does core get it? events[kept] and what belongs to it is free. */
+static bool event_input(struct sealed_port *port, struct ripc__event *event, uint32_t kept)
+{
+	switch (event->kind) {
+	case RIPC_EV_DATAGRAM:
+		if (datagram_input(port->net, event, &port->from[kept]))
+			return true;
+		inner_of(port)->datagrams.release(inner_port(port), event->handle);
+		return false;
+	case RIPC_EV_HINT:
+		return hint_input(port->seal, event, &port->from[kept], port->quotes[kept]);
+	case RIPC_EV_PEER:
+		way_input(port->net, event);
+		return false;
+	default:
+		return true;
+	}
 }
 
 static int sealed_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct sealed_port *port = state;
-	struct seal *seal = port->seal;
-	int found = seal->inner->datagrams.poll(inner_port(port), events, n, all);
+	int found = inner_of(port)->datagrams.poll(inner_port(port), events, n, all);
 	uint32_t kept = 0;
 
 	for (int i = 0; i < found; i++) {
 		struct ripc__event event = events[i];
-		bool is_datagram = event.kind == RIPC_EV_DATAGRAM;
 
-		if (is_datagram ? datagram_input(seal, &event, &port->from[kept]) :
-				event.kind == RIPC_EV_HINT && hint_input(seal, &event,
-					&port->from[kept], port->quotes[kept]))
+		if (event_input(port, &event, kept))
 			events[kept++] = event;
-		else if (is_datagram)
-			seal->inner->datagrams.release(inner_port(port), event.handle);
 	}
-	return (int)opened_tell(port, events, kept, n);
+	return (int)(list_empty(&port->seal->opened) ? kept :
+		opened_tell(port, events, kept, n));
 }
 
 /* ---- the rest is the inner network's ----------------------------------------------------- */
@@ -418,17 +463,18 @@ static int sealed_net_open(void *state, const struct ripc__host *host, struct ri
 	int error;
 
 	port->seal = seal;
+	port->net = &seal->nets[seal->n_nets - 1]; /* the one that was asked for last */
 	port->room = malloc(ROOM);
 	if (!port->room)
 		return -ENOMEM;
-	error = seal->inner->net.open(inner_port(port), host, attr);
+	error = inner_of(port)->net.open(inner_port(port), host, attr);
 	if (error) {
 		free(port->room);
 		return error;
 	}
-	attr->caps = (attr->caps & (RIPC_CAP_RELIABLE | RIPC_CAP_SIZED)) | RIPC_CAP_INTACT;
-	seal->port = port;
-	seal->inner_port = inner_port(port);
+	attr->caps = ripc__sealed_caps(host, inner_of(port), attr->caps);
+	port->net->port = port;
+	port->net->inner_port = inner_port(port);
 	return 0;
 }
 
@@ -436,7 +482,8 @@ static void sealed_net_close(void *state)
 {
 	struct sealed_port *port = state;
 
-	port->seal->inner->net.close(inner_port(port));
+	inner_of(port)->net.close(inner_port(port));
+	port->net->port = NULL;
 	free(port->room);
 	port->room = NULL;
 }
@@ -463,43 +510,56 @@ static void sealed_stats(void *port, struct ripc__net_stats *stats)
 	inner_of(port)->net.stats(inner_port(port), stats);
 }
 
+static const struct ripc__backend sealed_ops = {
+	.net = {
+		.open = sealed_net_open,
+		.close = sealed_net_close,
+		.address = sealed_address,
+		.arm = sealed_arm,
+	},
+	.route = {
+		.choose = addr_choose,
+		.open = route_open,
+		.close = route_close,
+		.where = route_where,
+		.mtu = route_mtu,
+		.matches = route_matches,
+	},
+	.datagrams = {
+		.send = sealed_send,
+		.poll = sealed_poll,
+	},
+	.mem = {
+		.reg = ripc__sealed_reg,
+		.dereg = ripc__sealed_dereg,
+		.open = ripc__sealed_mem_open,
+		.close = ripc__sealed_mem_close,
+	},
+	.remote = {
+		.move = ripc__sealed_move,
+		.map = ripc__sealed_map,
+		.unmap = ripc__sealed_unmap,
+	},
+};
+
 const struct ripc__backend *ripc__sealed(struct ripc_context *ctx,
 		const struct ripc__backend *inner)
 {
 	struct seal *seal = ctx->seal;
+	struct sealed_net *net = &seal->nets[seal->n_nets];
 
-	if (!inner->is_sealable || seal->inner)
+	if (!inner->is_sealable || seal->n_nets == SEALED_NETS)
 		return NULL;
-	seal->inner = inner;
-	seal->ops = (struct ripc__backend){
-		.name = inner->name,
-		.id = (uint8_t)(inner->id + SEALED_ID),
-		.port_size = sizeof(struct sealed_port) + inner->port_size,
-		.route_size = sizeof(struct sealed_route) + inner->route_size,
-		.net = {
-			.probe = inner->net.probe,
-			.open = sealed_net_open,
-			.close = sealed_net_close,
-			.address = sealed_address,
-			.arm = sealed_arm,
-			.wait = inner->net.wait ? sealed_wait : NULL,
-			.wake = inner->net.wake ? sealed_wake : NULL,
-			.stats = inner->net.stats ? sealed_stats : NULL,
-		},
-		.route = {
-			.choose = addr_choose,
-			.text = addr_text,
-			.open = route_open,
-			.close = route_close,
-			.where = route_where,
-			.mtu = route_mtu,
-			.matches = route_matches,
-		},
-		.datagrams = {
-			.send = sealed_send,
-			.poll = sealed_poll,
-			.release = inner->datagrams.release, /* uses no port */
-		},
-	};
-	return &seal->ops;
+	seal->n_nets++;
+	*net = (struct sealed_net){.seal = seal, .inner = inner, .ops = sealed_ops};
+	net->ops.name = inner->name;
+	net->ops.id = (uint8_t)(inner->id + SEALED_ID);
+	net->ops.port_size = sizeof(struct sealed_port) + inner->port_size;
+	net->ops.route_size = sizeof(struct sealed_route) + inner->route_size;
+	net->ops.net.probe = inner->net.probe;
+	net->ops.net.wait = inner->net.wait ? sealed_wait : NULL;
+	net->ops.net.wake = inner->net.wake ? sealed_wake : NULL;
+	net->ops.net.stats = inner->net.stats ? sealed_stats : NULL;
+	net->ops.datagrams.release = inner->datagrams.release; /* uses no port */
+	return &net->ops;
 }

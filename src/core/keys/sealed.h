@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sealed network: a backend (net/backend.h) around an inner backend, which seals all datagrams.
- * A context with keys opens the sealed network in place of the inner one. So the rest of the core
+ * Sealed networks: a backend (net/backend.h) around an inner backend, which seals all datagrams.
+ * A context with keys opens a sealed network in place of each inner one; all have one set of
+ * sessions. So the rest of the core
  * knows only this header of keys, and gets only authentic datagrams.
  *
  * An address of the sealed network is an address of the inner network and the number of a member
@@ -27,14 +28,18 @@ struct seal;
  */
 int ripc__seal_open(struct ripc_context *ctx);
 void ripc__seal_close(struct ripc_context *ctx); /* after the devices; without keys harmless */
-/* The sealed network around a backend, at most one of a context. NULL: the backend is unfit. */
+/* A sealed network around a backend, to be opened next. NULL: the backend is unfit. */
 const struct ripc__backend *ripc__sealed(struct ripc_context *ctx,
 		const struct ripc__backend *inner);
 
 /* A record had this address proof with the address: it is kept for the handshake. */
 void ripc__sealed_proof(struct seal *seal, const struct ripc__addr *addr, uint64_t proof);
 /* Can datagrams go by the route? 0: yes; -EINPROGRESS: RIPC_EV_PEER will tell; else why not. */
-int ripc__sealed_open(struct seal *seal, void *route);
+int ripc__sealed_open(void *port, void *route);
+/* An address of a sealed network in words, for people. */
+void ripc__sealed_text(const void *port, const struct ripc__addr *addr, char text[64]);
+/* Are reads and writes of this network used by a context with keys (docs/security.md)? */
+bool ripc__sealed_trusts(const struct ripc__host *host, const struct ripc__backend *inner);
 /* Does the route lead to the member that sent from this address, wherever the member is? */
 bool ripc__sealed_same(const void *route, const struct ripc__addr *from);
 /* May the member at from_addr, as context, be service from and send to to? Else a log line. */

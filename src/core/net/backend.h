@@ -26,6 +26,7 @@
 #include "core/memory/shared.h"
 
 #define RIPC_ADDR_MAX   64 /* an address blob as it travels in resolver records, bytes */
+#define RIPC_BLOB_MAX   104 /* the same of a sealed network */
 #define RIPC_IOV_MAX    72 /* iovecs of one datagram: header and RIPC_ITEMS_MAX items */
 #define RIPC_EVENTS_MAX 64 /* events that core asks one poll for */
 #define RIPC_DATAGRAM_MAX 65536 /* bytes of the longest datagram of any network */
@@ -203,7 +204,7 @@ struct ripc__backend {
 	/*
 	 * A context with keys may use the backend: core seals each datagram (keys/sealed.h), and
 	 * unseals it where poll hands it up, so these bytes are core's to alter until release. The
-	 * backend has route.where.
+	 * backend has route.where, and its release uses no port.
 	 */
 	bool is_sealable;
 

@@ -4,6 +4,7 @@
 
 #include "claim.h"
 #include "core/keys/sealed.h"
+#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/route.h"
 #include "core/resolve/resolver.h"
@@ -28,7 +29,7 @@ static int peer_find(const struct partner *partner, const struct ripc__answer *a
 	if (error || !ctx->seal || (*peer)->opening)
 		return error;
 	/* One that is known, but whose last handshake has failed, begins another. */
-	error = ripc__sealed_open(ctx->seal, (*peer)->route);
+	error = ripc__sealed_open(ripc__peer_device(ctx, *peer)->port, (*peer)->route);
 	(*peer)->opening = error == -EINPROGRESS;
 	if ((*peer)->opening)
 		return 0;

@@ -115,6 +115,12 @@ static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 	ctx->walking = false;
 }
 
+/* With keys the word may be of a handshake: only if nobody answered, another network may help. */
+static bool is_of_network(const struct ripc_context *ctx, int status)
+{
+	return !ctx->seal || (ctx->n_devices > 1 && status == -EHOSTUNREACH);
+}
+
 void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event)
 {
@@ -127,7 +133,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		if (!leads_there(ctx, peer, device, event))
 			continue;
 		peer->opening = false;
-		if (was_opening && event->status && !ctx->seal)
+		if (was_opening && event->status && is_of_network(ctx, event->status))
 			ripc__route_failed(ctx, peer, event->status);
 	}
 	if (ctx->seal && event->from)

@@ -8,7 +8,7 @@
  *   NOBODY:    2 u8 definite   nothing follows the id, which is not 0
  *   WITHDRAWN, RECORD: 56 u64 incarnation (id and incarnation are not 0)
  *   RECORD:   64 u64 stamp   72 u64 host identity   80 u64 context   88 u8 n_addrs, at most 8
- *             89 per address: u8 backend, u8 len (at most 64), len bytes
+ *             89 per address: u8 backend, u8 len (at most 104), len bytes
  * The crc is CRC32C of the whole packet with the crc field zero.
  */
 #include <errno.h>
@@ -23,7 +23,6 @@
 #define RESOLVE_GONE_END 64u
 #define RESOLVE_ADDRS    89u
 #define ADDRS_MAX        8u
-#define BLOB_MAX         64u
 
 static size_t encode_record(uint8_t *bytes, const struct wire_record *record)
 {
@@ -73,7 +72,7 @@ static int decode_addrs(struct wire_cursor *cursor, struct wire_record *record)
 		struct wire_record_addr *addr = &record->addrs[i];
 		const uint8_t *head = wire_take(cursor, 2), *blob;
 
-		blob = head && head[1] <= BLOB_MAX ? wire_take(cursor, head[1]) : NULL;
+		blob = head && head[1] <= WIRE_BLOB_MAX ? wire_take(cursor, head[1]) : NULL;
 		if (!blob)
 			return -EBADMSG;
 		addr->backend = head[0];

@@ -10,7 +10,7 @@
 #define WIRE_RECORD_MAX 1100
 #define WIRE_MARK       16 /* behind it, where its sender has keys (keys/sealed.h) */
 #define WIRE_RESOLVE_MAX (WIRE_RECORD_MAX + WIRE_MARK)
-
+#define WIRE_BLOB_MAX   104 /* 64, and a key and an incarnation where the address has keys */
 
 enum wire_resolve_type {
 	WIRE_QUESTION = 32, /* who has this ID? id 0: everybody, tell what you have */
@@ -21,7 +21,7 @@ enum wire_resolve_type {
 
 struct wire_record_addr {
 	uint8_t backend, len;
-	uint8_t blob[64];
+	uint8_t blob[WIRE_BLOB_MAX];
 };
 
 struct wire_record {

@@ -204,7 +204,7 @@ static const struct lie lies[] = {
 	{ 2, "one address, bytes left", 88, 1, -EBADMSG },
 	{ 2, "three addresses, no bytes", 88, 3, -EBADMSG },
 	{ 2, "blob longer than the rest", 90, 64, -EBADMSG },
-	{ 2, "blob of 65 bytes", 90, 65, -EBADMSG },
+	{ 2, "blob of 105 bytes", 90, 105, -EBADMSG },
 	{ 2, "blob of 255 bytes", 90, 255, -EBADMSG },
 	{ 2, "blob shorter", 90, 4, -EBADMSG },
 	{ 2, "second blob longer than the rest", 116, 5, -EBADMSG },
@@ -249,11 +249,11 @@ START_TEST(resolve_encode__longest_record_fits)
 	size_t len;
 
 	for (uint8_t i = 0; i < 8; i++) {
-		r.record.addrs[i] = (struct wire_record_addr){ .backend = i, .len = 64 };
-		memset(r.record.addrs[i].blob, 0xf0 + i, 64);
+		r.record.addrs[i] = (struct wire_record_addr){ .backend = i, .len = 104 };
+		memset(r.record.addrs[i].blob, 0xf0 + i, 104);
 	}
 	len = wire_resolve_encode(bytes, &r);
-	ck_assert_uint_eq(len, 89 + 8 * 66);
+	ck_assert_uint_eq(len, 89 + 8 * 106);
 	ck_assert_int_eq(wire_resolve_decode(bytes, len, &back), 0);
 	check_same(&back, &r);
 }
