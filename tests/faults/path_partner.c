@@ -17,6 +17,7 @@
 
 #include "backends/shm/shm.h"
 #include "core/net/env.h"
+#include "core/keys/sealed_port.h"
 #include "core/objects.h"
 #include "fault.h"
 #include "path.h"
@@ -146,7 +147,7 @@ static struct shm_port *find_port(const struct ripc_context *ctx)
 {
 	for (uint32_t i = 0; i < ctx->n_devices; i++) {
 		if (strcmp(ctx->devices[i].ops->name, "shm") == 0)
-			return ctx->devices[i].port;
+			return ctx->seal ? inner_port(ctx->devices[i].port) : ctx->devices[i].port;
 	}
 	return NULL;
 }

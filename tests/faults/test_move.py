@@ -16,6 +16,7 @@ from netlab import check
 SERVICE = 4711
 GAP_MS = 2000       # half of the moves take no longer: the machine may be busy with other things
 GAP_MOST_MS = 12000
+KEYS = os.environ.get('RIPC_KEYS')  # of the programs; without: open
 
 
 class Stream:
@@ -58,8 +59,7 @@ def judge(stream, places, moves):
 
 
 def start(host, *arguments):
-    process = host.start(os.path.join(netlab.PROGRAMS, 'faults-move'), *arguments)
-    return process
+    return host.start(os.path.join(netlab.PROGRAMS, 'faults-move'), *arguments, RIPC_KEYS=KEYS)
 
 
 def moves(lab, hosts, times):
