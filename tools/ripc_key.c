@@ -15,6 +15,8 @@ static const char usage_text[] =
 	"usage: ripc key new [--authority | --like DIR] [DIR]\n"
 	"       ripc key show [DIR]\n"
 	"       ripc key grant [--be NAME]... [--send NAME]... --for TIME [--dir DIR] KEY\n"
+	"       ripc key revoke [--dir DIR] KEY\n"
+	"       ripc key rotate begin|use|end [DIR]\n"
 	"\n"
 	"  new    makes a directory of keys: with a secret of its own, or, with --like, that of\n"
 	"         DIR, so that programs with either understand each other; with --authority also\n"
@@ -22,6 +24,10 @@ static const char usage_text[] =
 	"  show   who we are, what we may, until when\n"
 	"  grant  prints capabilities for the holder of KEY (its file \"public\"): they are lines\n"
 	"         for the holder's file \"capabilities\". NAME * is any service. TIME: 30d, 12h\n"
+	"  revoke programs with DIR refuse the holder of KEY from now on\n"
+	"  rotate replaces the secret, while programs run. begin makes DIR/secret.other, to be\n"
+	"         copied to all members; use, on each host, when all have it; end, on each\n"
+	"         host, when all use it. Programs look once a minute\n"
 	"\n"
 	"Without DIR it is the one that RIPC_KEYS names.\n";
 
@@ -147,6 +153,39 @@ static int grant_main(int argc, char **argv)
 	return TOOL_OK;
 }
 
+static int revoke_main(int argc, char **argv)
+{
+	const char *dir = NULL, *key = NULL;
+	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
+			dir = argv[++i];
+		else if (argv[i][0] != '-' && !key)
+			key = argv[i];
+		else
+			return usage_error(usage_text, "what is that?");
+	}
+	dir = dir_or_default(dir);
+	if (!key || !dir || !*dir)
+		return usage_error(usage_text, key ? "which directory?" : "which key?");
+	return ripc_keys_revoke(dir, key, why) ? fail(why) : TOOL_OK;
+}
+
+static int rotate_main(int argc, char **argv)
+{
+	static const char *const steps[] = {"begin", "use", "end"};
+	const char *dir = dir_or_default(argc > 2 ? argv[2] : NULL);
+	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+
+	for (uint32_t i = 0; i < 3 && (argc == 2 || argc == 3) && dir && *dir; i++) {
+		if (strcmp(argv[1], steps[i]) == 0)
+			return ripc_keys_rotate(dir, RIPC_ROTATE_BEGIN + i, why) ? fail(why) :
+				TOOL_OK;
+	}
+	return usage_error(usage_text, "begin, use or end, and which directory?");
+}
+
 int ripc_key_main(int argc, char **argv)
 {
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
@@ -159,5 +198,9 @@ int ripc_key_main(int argc, char **argv)
 		return show_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "grant") == 0)
 		return grant_main(argc - 1, argv + 1);
-	return usage_error(usage_text, "new, show or grant?");
+	if (argc > 1 && strcmp(argv[1], "revoke") == 0)
+		return revoke_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "rotate") == 0)
+		return rotate_main(argc - 1, argv + 1);
+	return usage_error(usage_text, "new, show, grant, revoke or rotate?");
 }

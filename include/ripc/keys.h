@@ -19,6 +19,11 @@ extern "C" {
 /* ripc_keys_new() */
 #define RIPC_KEYS_AUTHORITY 1u /* also makes the keys of an authority, which grants capabilities */
 
+/* ripc_keys_rotate(): steps, in this order, each on all hosts before the next */
+#define RIPC_ROTATE_BEGIN 1u /* a new secret is let in, but not used yet */
+#define RIPC_ROTATE_USE   2u /* the new secret is used, the old one still let in */
+#define RIPC_ROTATE_END   3u /* the old secret is let in no more */
+
 /* struct ripc_grant.what */
 #define RIPC_MAY_BE   1u
 #define RIPC_MAY_SEND 2u
@@ -56,6 +61,29 @@ RIPC_API int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, ch
  */
 RIPC_API int ripc_keys_show(const char *dir, void (*line)(void *arg, const char *text), void *arg,
 		char *why);
+
+/*
+ * Replaces the secret of dir. RIPC_ROTATE_BEGIN makes the file "secret.other" with a new secret,
+ * which is then to be copied to all other members; RIPC_ROTATE_USE lets it and the file "secret"
+ * change places; RIPC_ROTATE_END removes "secret.other". Contexts that are open go on: no message
+ * is lost where each step has come to all members, and to their contexts, before the next. why and
+ * errors as ripc_keys_new(); also -EEXIST: RIPC_ROTATE_BEGIN was done before; -ENOENT: it was not.
+ */
+RIPC_API int ripc_keys_rotate(const char *dir, uint32_t step, char *why);
+
+/*
+ * Adds key, 64 hexadecimal digits, to the file "revoked" of dir: contexts with dir refuse its
+ * holder. why and errors as ripc_keys_new().
+ */
+RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
+
+/*
+ * Reads the directory of keys of a context again, now; by itself a context does so once a minute.
+ * Secrets, capabilities, authority and revoked keys are used as they are there from now on. The
+ * private key stays that with which the context was opened. -ENOKEY: the context has no keys;
+ * -EACCES, -EINVAL, -ENOENT, errors of the file system: all stays as it was, and the log says why.
+ */
+RIPC_API int ripc_keys_reload(struct ripc_context *ctx);
 
 #ifdef __cplusplus
 }

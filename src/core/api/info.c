@@ -19,6 +19,7 @@
 #include "core/send/short.h"
 #include "core/wire/wire.h"
 #include "others.h"
+#include "ripc/keys.h"
 #include "service.h"
 
 #define AWAIT_US 20000u /* until who has an ID is asked once more */
@@ -335,4 +336,17 @@ int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
 	own.size = size;
 	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
 	return 0;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+int ripc_keys_reload(struct ripc_context *ctx)
+{
+	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ctx->seal ? ripc__seal_reload(ctx) : -ENOKEY;
+	ripc__leave(ctx);
+	return error;
 }

@@ -135,22 +135,69 @@ int ripc__capabilities_parse(const char *text, struct key_dir *dir, uint32_t *li
 	return 0;
 }
 
+/* A file of lines, which need not be there. Returns its length; the text ends with a zero. */
+static int lines_read(const char *path, const char *name, char file[PATH_MAX], char text[FILE_MAX],
+		char why[KEY_WHY])
+{
+	int n = path_of(path, name, file, why);
+
+	n = n ? n : file_read(file, false, text, why);
+	n = n == -ENOENT ? 0 : n;
+	if (n >= 0)
+		text[n] = 0;
+	return n;
+}
+
 static int capabilities_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
 {
 	char file[PATH_MAX], text[FILE_MAX];
-	int n = path_of(path, "capabilities", file, why);
+	int n = lines_read(path, "capabilities", file, text, why);
 	uint32_t line;
 
-	n = n ? n : file_read(file, false, text, why);
 	if (n < 0)
-		return n == -ENOENT ? 0 : n;
-	text[n] = 0;
+		return n;
 	if (ripc__capabilities_parse(text, dir, &line) || memchr(text, 0, (size_t)n)) {
 		snprintf(why, KEY_WHY, "%.140s, line %u: no capability as ripc key grant prints "
 			"it, or more than %u", file, line, CAPABILITIES_MAX);
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static int revoked_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
+{
+	char file[PATH_MAX], text[FILE_MAX], *at = text;
+	int n = lines_read(path, "revoked", file, text, why);
+
+	while (n > 0 && *at) {
+		size_t len = strcspn(at, "\n");
+
+		if (len && *at != '#' && (len != 64 || dir->n_revoked == REVOKED_MAX ||
+				!ripc__hex_read(at, dir->revoked[dir->n_revoked++], 32))) {
+			snprintf(why, KEY_WHY, "%.140s has a line that is no public key, or more "
+				"than %u", file, REVOKED_MAX);
+			return -EINVAL;
+		}
+		at += len + (at[len] == '\n');
+	}
+	return n < 0 ? n : 0;
+}
+
+/* Both files; they may change places just now. */
+static int secrets_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
+{
+	int error = 0;
+
+	for (int tries = 0; tries < 3 && !error; tries++) {
+		error = ripc__key_file_read(path, "secret", true, dir->secrets[0], why);
+		if (error)
+			break;
+		error = ripc__key_file_read(path, "secret.other", true, dir->secrets[1], why);
+		dir->n_secrets = error ? 1 : 2;
+		if (!error && !ripc__is_equal(dir->secrets[0], dir->secrets[1], 32))
+			break;
+	}
+	return error == -ENOENT && dir->n_secrets ? 0 : error;
 }
 
 static int dir_check(const char *path, char why[KEY_WHY])
@@ -178,13 +225,14 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 	int error = dir_check(path, why);
 
 	error = error ? error : ripc__key_file_read(path, "private", true, found.own.secret, why);
-	error = error ? error : ripc__key_file_read(path, "secret", true, found.secret, why);
+	error = error ? error : secrets_read(path, &found, why);
 	if (!error) {
 		error = ripc__key_file_read(path, "authority", false, found.authority, why);
 		found.has_authority = error == 0;
 		error = error == -ENOENT ? 0 : error;
 	}
 	error = error ? error : capabilities_read(path, &found, why);
+	error = error ? error : revoked_read(path, &found, why);
 	if (!error && box->ops->dh_public(box->lib, found.own.secret, found.own.public)) {
 		snprintf(why, KEY_WHY, "%.150s/private is no key", path);
 		error = -EINVAL;
@@ -193,6 +241,15 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 		*dir = found;
 	ripc__key_dir_wipe(&found);
 	return error;
+}
+
+bool ripc__key_dir_revokes(const struct key_dir *dir, const uint8_t key[32])
+{
+	for (uint32_t i = 0; i < dir->n_revoked; i++) {
+		if (ripc__is_equal(dir->revoked[i], key, 32))
+			return true;
+	}
+	return false;
 }
 
 void ripc__key_dir_wipe(struct key_dir *dir)

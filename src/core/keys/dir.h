@@ -4,9 +4,11 @@
  *
  *   private       the X25519 key, 64 hexadecimal digits; no other user may read it
  *   secret        64 hexadecimal digits, the same for all members of the deployment
+ *   secret.other  another one whose holders are members, too: the next, or the one before
  *   authority     public Ed25519 key of the authority, which grants capabilities; without this
  *                 file members may do everything
  *   capabilities  the capabilities that were granted to us, one a line
+ *   revoked       public keys of members that are none any more, one a line
  */
 #ifndef RIPC_KEY_DIR_H
 #define RIPC_KEY_DIR_H
@@ -17,16 +19,21 @@
 #include "capability.h"
 #include "noise.h"
 
+#define REVOKED_MAX 120u
+#define SECRETS     2u  /* secret, secret.other */
 #define KEY_WHY 256 /* bytes of a sentence that says what is wrong */
 
 /* The contents of the directory. They are secret: ripc__key_dir_wipe() wipes them. */
 struct key_dir {
 	struct static_keys own;
-	uint8_t secret[32];
+	uint32_t n_secrets;
+	uint8_t secrets[SECRETS][32]; /* ours are made with the first */
 	uint8_t authority[32];
 	bool has_authority;
 	uint32_t n_capabilities;
 	uint8_t capabilities[CAPABILITIES_MAX][CAPABILITY_LEN];
+	uint32_t n_revoked;
+	uint8_t revoked[REVOKED_MAX][32];
 };
 
 /*
@@ -40,6 +47,7 @@ int ripc__key_file_read(const char *path, const char *name, bool secret, uint8_t
 		char why[KEY_WHY]);
 /* -EINVAL: line *line of the text is no capability, or is one more than CAPABILITIES_MAX. */
 int ripc__capabilities_parse(const char *text, struct key_dir *dir, uint32_t *line);
+bool ripc__key_dir_revokes(const struct key_dir *dir, const uint8_t key[32]);
 void ripc__key_dir_wipe(struct key_dir *dir);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "core/objects.h"
 #include "handshake.h"
+#include "util/hex.h"
 
 static uint64_t now_s(const struct seal *seal)
 {
@@ -49,6 +50,20 @@ static void say_refused(struct sealed_net *net, const struct faults *faults, uin
 	ripc__seal_say(net, from, text);
 }
 
+bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
+		const struct ripc__addr *at)
+{
+	char digits[9], text[96];
+
+	if (!ripc__key_dir_revokes(&net->seal->dir, member->key))
+		return false;
+	ripc__hex_write(digits, member->key, 4);
+	snprintf(text, sizeof(text), "is refused: its key %s... is revoked (our file \"revoked\")",
+		digits);
+	ripc__seal_say(net, at, text);
+	return true;
+}
+
 int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from)
 {
@@ -56,7 +71,11 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 	struct rights rights = {0};
 	struct faults faults = {0};
 
+	if (ripc__grants_are_revoked(net, member, from))
+		return -EACCES;
 	if (!seal->dir.has_authority) {
+		free(member->rights);
+		member->rights = NULL;
 		member->is_admitted = true;
 		return 0;
 	}

@@ -15,6 +15,9 @@
  */
 int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from);
+/* Is the key of the member revoked? Then a sentence says so. */
+bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
+		const struct ripc__addr *at);
 /* We refused the member, or the member refused us: its sessions end, and core is told. */
 void ripc__grants_lose(struct sealed_net *net, struct member *member);
 /* May the member be service from, and send to our service to? */

@@ -27,30 +27,36 @@
 #define HINTED_US   300000u  /* silence after a hint that nobody listens */
 #define RECENT      65536u   /* datagrams that a quote may be behind */
 
-static void mac_of(struct seal *seal, const uint8_t *bytes, size_t len, uint8_t mac[32])
+static void mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
 {
-	const struct iovec in = {(void *)bytes, len};
-
-	if (seal->box.ops->mac(seal->box.lib, seal->handshake_key, &in, 1, mac))
+	if (seal->box.ops->mac(seal->box.lib, seal->secrets[secret].handshake_key, in, 1, mac))
 		memset(mac, 0, 32);
 }
 
-/* The MAC goes behind len bytes. */
+/* The MAC goes behind len bytes. An answer is made with the secret of what it answers. */
 static uint32_t finish(struct seal *seal, uint8_t *bytes, uint32_t len)
 {
+	const struct iovec in = {bytes, len};
 	uint8_t mac[32];
 
-	mac_of(seal, bytes, len, mac);
+	mac_of(seal, seal->secret, &in, mac);
 	memcpy(bytes + len, mac, SEALED_MAC);
 	return len + SEALED_MAC;
 }
 
+/* It is: then seal->secret is the secret that it was made with. */
 static bool is_ours(struct seal *seal, const uint8_t *bytes, uint32_t len)
 {
+	const struct iovec in = {(void *)bytes, len - SEALED_MAC};
 	uint8_t mac[32];
 
-	mac_of(seal, bytes, len - SEALED_MAC, mac);
-	return ripc__is_equal(mac, bytes + len - SEALED_MAC, SEALED_MAC);
+	for (uint32_t i = 0; i < seal->dir.n_secrets; i++) {
+		mac_of(seal, i, &in, mac);
+		seal->secret = i;
+		if (ripc__is_equal(mac, bytes + len - SEALED_MAC, SEALED_MAC))
+			return true;
+	}
+	return false;
 }
 
 static int ephemeral_draw(struct seal *seal, uint8_t ephemeral[32])
@@ -101,6 +107,7 @@ static int init_write(struct seal *seal, struct handshake *handshake, uint8_t by
 	error = error ? error : ripc__noise_write_first(&handshake->noise, &seal->dir.own,
 		ephemeral, &in, bytes + INIT_HEADER);
 	explicit_bzero(ephemeral, sizeof(ephemeral));
+	seal->secret = 0;
 	if (!error)
 		*len = finish(seal, bytes, INIT_LEN(says.n_capabilities) - SEALED_MAC);
 	return error;
@@ -206,6 +213,8 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 
 	if (member->refused_us && now_us - member->refused_us < REFUSED_US)
 		return member->is_elsewhere ? -EHOSTUNREACH : -EACCES;
+	if (ripc__grants_are_revoked(net, member, at))
+		return -EACCES;
 	if (handshake) {
 		handshake->net = net;
 		handshake->at = *at;
@@ -263,6 +272,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	ripc__session_end(seal, &member->previous);
 	member->previous = member->current;
 	member->current = session;
+	member->is_stale = false;
 	return 0;
 }
 
@@ -273,8 +283,9 @@ static int reply_judge(struct sealed_net *net, struct member *member, const uint
 	if (says->context != member->context)
 		return -ECONNRESET; /* another one lives there now */
 	if (says->is_refused) {
-		ripc__seal_say(net, from, "refuses us: none of our capabilities counts there: see "
-			"\"ripc key show\", and ask who grants them (ripc key grant)");
+		ripc__seal_say(net, from, "refuses us: none of our capabilities counts there, or "
+			"our key is revoked: see \"ripc key show\", and ask who grants them "
+			"(ripc key grant)");
 		return -EACCES;
 	}
 	if (says->cipher == RIPC_AES_128_GCM && !net->seal->box.ops->has_fast_aes())
@@ -299,7 +310,8 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		return;
 	member = handshake->member;
 	noise = handshake->noise; /* a forged reply changes nothing */
-	if (ripc__noise_read_second(&noise, &seal->dir.own, seal->psk, &in, &out) ||
+	if (ripc__noise_read_second(&noise, &seal->dir.own, seal->secrets[seal->secret].psk, &in,
+				&out) ||
 			ripc__reply_payload_decode(payload, out.iov_len, &says) ||
 			says.index != get32(bytes + 8)) {
 		ripc__noise_wipe(&noise);
@@ -349,8 +361,8 @@ static int reply_send(struct sealed_net *net, struct noise *noise, const struct 
 	memset(bytes, 0, REPLY_HEADER);
 	ripc__datagram_begin(bytes, SEALED_REPLY, index);
 	put32(bytes + 8, says->index);
-	error = error ? error : ripc__noise_write_second(noise, ephemeral, seal->psk, &in,
-		bytes + REPLY_HEADER);
+	error = error ? error : ripc__noise_write_second(noise, ephemeral,
+		seal->secrets[seal->secret].psk, &in, bytes + REPLY_HEADER);
 	explicit_bzero(ephemeral, sizeof(ephemeral));
 	if (!error)
 		(void)ripc__sealed_throw(net, to, bytes, finish(seal, bytes,
@@ -376,6 +388,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	session->their_index = their_index;
 	member->next = session;
 	member->refused_us = 0;
+	member->is_stale = false;
 }
 
 /* Message 1 has been read: who is it, and may it come in? */
@@ -452,6 +465,7 @@ void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes, uint32_t
 		return;
 	ripc__datagram_begin(answer, SEALED_UNKNOWN, get32(bytes + 4));
 	memcpy(answer + 8, bytes + 8, 8);
+	net->seal->secret = 0;
 	(void)ripc__sealed_throw(net, from, answer, finish(net->seal, answer,
 		UNKNOWN_LEN - SEALED_MAC));
 }

@@ -63,6 +63,7 @@ struct member {
 	struct sealed_net *net; /* by which it was last met */
 	int status;             /* told to core: 0, or a negative errno */
 	bool is_elsewhere;      /* refused_us: because another context lives at its address */
+	bool is_stale;          /* our keys, or what we know of others', have changed since */
 	bool is_admitted;       /* a handshake with it has ended well, and it has some right */
 };
 
@@ -74,17 +75,20 @@ struct seal {
 	struct cipher_box box;
 	struct key_dir dir;
 	struct ciphers ciphers;
-	uint8_t psk[32], handshake_key[32], record_key[32];
+	struct {
+		uint8_t psk[32], handshake_key[32], record_key[32];
+	} secrets[SECRETS];         /* what follows from each secret of dir; dir.n_secrets */
 	uint64_t private_bits;
 	struct rights rights;       /* our own */
 	struct ripc__map sessions, handshakes; /* by index */
 	struct ripc__map members, numbers;     /* by name, by number */
 	struct list idle, used, opened;
 	uint32_t n_idle;
+	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
 	uint64_t last_number, last_serial, last_stamp;
 	struct budget inits;        /* limits the handshakes of others that we compute */
 	struct bucket unknowns;
-	struct ripc__timer sweep;
+	struct ripc__timer sweep, look; /* look: at the directory of keys */
 };
 
 /* The member with this key and context; a new one is made. NULL: no memory. */

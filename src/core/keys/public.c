@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,6 +97,17 @@ static int authority_write(struct cipher_box *box, const char *dir, char *why)
 	return error;
 }
 
+/* A file of another directory, if there is one. */
+static int file_copy(const char *dir, const char *like, const char *name, mode_t mode, char *why)
+{
+	uint8_t key[32];
+	int error = ripc__key_file_read(like, name, mode == 0600, key, why);
+
+	error = error ? error : key_write(dir, name, mode, key, why);
+	explicit_bzero(key, sizeof(key));
+	return error == -ENOENT ? 0 : error;
+}
+
 /* The secret and the authority's key of another directory, or a new secret. */
 static int deployment_write(const char *dir, const char *like, char *why)
 {
@@ -102,12 +115,11 @@ static int deployment_write(const char *dir, const char *like, char *why)
 	int error = like ? ripc__key_file_read(like, "secret", true, key, why) : draw(key, why);
 
 	error = error ? error : key_write(dir, "secret", 0600, key, why);
-	if (!error && like) {
-		error = ripc__key_file_read(like, "authority", false, key, why);
-		error = error ? error : key_write(dir, "authority", 0644, key, why);
-		error = error == -ENOENT ? 0 : error;
-	}
 	explicit_bzero(key, sizeof(key));
+	if (!error && like)
+		error = file_copy(dir, like, "secret.other", 0600, why);
+	if (!error && like)
+		error = file_copy(dir, like, "authority", 0644, why);
 	return error;
 }
 
@@ -165,6 +177,71 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 	return error;
 }
 
+/* ---- replacing and revoking -------------------------------------------------------------- */
+
+/* Where a file is there it is not overwritten; what is read must be as a secret is. */
+static int rotate(const char *dir, uint32_t step, char *why)
+{
+	char path[PATH_MAX], other[PATH_MAX];
+	uint8_t key[32];
+	int error = 0;
+
+	if (snprintf(path, sizeof(path), "%s/secret", dir) >= PATH_MAX ||
+			snprintf(other, sizeof(other), "%s/secret.other", dir) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	if (step == RIPC_ROTATE_BEGIN) {
+		error = ripc__key_file_read(dir, "secret", true, key, why);
+		error = error ? error : draw(key, why);
+		error = error ? error : key_write(dir, "secret.other", 0600, key, why);
+		explicit_bzero(key, sizeof(key));
+		return error;
+	}
+	error = ripc__key_file_read(dir, "secret.other", true, key, why);
+	explicit_bzero(key, sizeof(key));
+	if (error)
+		return error;
+	if (step == RIPC_ROTATE_END)
+		error = unlink(other);
+	else
+		error = (int)syscall(SYS_renameat2, AT_FDCWD, other, AT_FDCWD, path,
+			RENAME_EXCHANGE);
+	if (!error)
+		return 0;
+	error = -errno;
+	snprintf(why, RIPC_KEYS_WHY, "%.160s: %s", other, strerror(-error));
+	return error;
+}
+
+int ripc_keys_rotate(const char *dir, uint32_t step, char *why)
+{
+	if (!dir || !why || step < RIPC_ROTATE_BEGIN || step > RIPC_ROTATE_END)
+		return -EINVAL;
+	return rotate(dir, step, why);
+}
+
+int ripc_keys_revoke(const char *dir, const char *key, char *why)
+{
+	char path[PATH_MAX], line[66];
+	uint8_t bytes[32];
+	int error, fd;
+
+	if (!dir || !key || !why || snprintf(path, sizeof(path), "%s/revoked", dir) >= PATH_MAX)
+		return -EINVAL;
+	if (strlen(key) != 64 || !ripc__hex_read(key, bytes, 32)) {
+		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as the file "
+			"\"public\" of its holder has them");
+		return -EINVAL;
+	}
+	snprintf(line, sizeof(line), "%s\n", key);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	error = fd < 0 ? -errno : write_text(fd, line, 65);
+	if (fd >= 0 && close(fd) && !error)
+		error = -errno;
+	if (error)
+		snprintf(why, RIPC_KEYS_WHY, "%.160s: %s", path, strerror(-error));
+	return error;
+}
+
 /* ---- showing ----------------------------------------------------------------------------- */
 
 struct showing {
@@ -214,9 +291,17 @@ static void show(struct showing *showing)
 
 	ripc__hex_write(digits, showing->dir.own.public, 32);
 	showing->line(showing->arg, text);
-	if (showing->box.ops->mac(showing->box.lib, showing->dir.secret, &label, 1, mac) == 0) {
+	if (showing->box.ops->mac(showing->box.lib, showing->dir.secrets[0], &label, 1, mac) == 0) {
 		strcpy(text, "deployment ");
 		ripc__hex_write(text + 11, mac, 8);
+		showing->line(showing->arg, text);
+	}
+	if (showing->dir.n_secrets > 1)
+		showing->line(showing->arg, "a second secret is let in, too (secret.other): "
+			"ripc key rotate");
+	for (uint32_t i = 0; i < showing->dir.n_revoked; i++) {
+		strcpy(text, "revoked ");
+		ripc__hex_write(text + 8, showing->dir.revoked[i], 32);
 		showing->line(showing->arg, text);
 	}
 	if (!showing->dir.has_authority) {

@@ -16,14 +16,15 @@
 #define INITS_PER_SECOND    1000u /* handshakes that others make us compute */
 #define INITS_SHARE         4u    /* one host gets this part */
 #define UNKNOWNS_PER_SECOND 100u
+#define LOOK_US             60000000u /* how often the directory of keys is looked at */
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-static int derive(struct seal *seal, const char *label, uint8_t key[32])
+static int derive(struct seal *seal, uint32_t secret, const char *label, uint8_t key[32])
 {
 	const struct iovec in = {(void *)label, strlen(label)};
 
-	return seal->box.ops->mac(seal->box.lib, seal->dir.secret, &in, 1, key);
+	return seal->box.ops->mac(seal->box.lib, seal->dir.secrets[secret], &in, 1, key);
 }
 
 /* Our own rights, as others will see them, so that we can say in words what is missing. */
@@ -31,7 +32,7 @@ static int own_rights(struct seal *seal)
 {
 	struct capability capability;
 
-	seal->rights.all = !seal->dir.has_authority;
+	seal->rights = (struct rights){.all = !seal->dir.has_authority};
 	for (uint32_t i = 0; i < seal->dir.n_capabilities; i++) {
 		const uint8_t *bytes = seal->dir.capabilities[i];
 
@@ -44,10 +45,15 @@ static int own_rights(struct seal *seal)
 
 static int keys_make(struct seal *seal)
 {
-	int error = derive(seal, "ripc psk 1", seal->psk);
+	int error = 0;
 
-	error = error ? error : derive(seal, "ripc handshakes 1", seal->handshake_key);
-	error = error ? error : derive(seal, "ripc records 1", seal->record_key);
+	for (uint32_t i = 0; i < seal->dir.n_secrets && !error; i++) {
+		error = derive(seal, i, "ripc psk 1", seal->secrets[i].psk);
+		error = error ? error : derive(seal, i, "ripc handshakes 1",
+			seal->secrets[i].handshake_key);
+		error = error ? error : derive(seal, i, "ripc records 1",
+			seal->secrets[i].record_key);
+	}
 	error = error ? error : ripc__private_bits(&seal->box, seal->dir.own.public,
 		&seal->private_bits);
 	return error ? error : own_rights(seal);
@@ -63,6 +69,69 @@ static int dir_open(struct seal *seal)
 		ripc__log(ctx, RIPC_LOG_ERROR, "keys: %s", why);
 	return error ? error : keys_make(seal);
 }
+
+/* ---- looking again ----------------------------------------------------------------------- */
+
+/*
+ * Who is revoked is a member no more, and all others meet us anew: they get to know our new
+ * capabilities, and show theirs. What is under way goes on meanwhile.
+ */
+static void members_review(struct seal *seal, struct list *members)
+{
+	list_for_each_safe(node, members) {
+		struct member *member = list_entry(node, struct member, node);
+
+		member->is_stale = true;
+		member->refused_us = 0;
+		if (ripc__key_dir_revokes(&seal->dir, member->key) && member->is_admitted)
+			ripc__grants_lose(member->net ? member->net : &seal->nets[0], member);
+	}
+}
+
+/* The key of a context is its name for others: another one is for another context. */
+static void own_stays(struct seal *seal, struct key_dir *found)
+{
+	if (!ripc__is_equal(found->own.public, seal->dir.own.public, 32))
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private is another one: contexts "
+			"that are opened from now on use it; this one keeps its own",
+			seal->ctx->cfg.keys);
+	found->own = seal->dir.own;
+}
+
+int ripc__seal_reload(struct ripc_context *ctx)
+{
+	struct seal *seal = ctx->seal;
+	struct key_dir found;
+	char why[KEY_WHY];
+	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &found, why);
+
+	if (error) {
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: %s", why);
+		return error;
+	}
+	own_stays(seal, &found);
+	if (!ripc__is_equal(&found, &seal->dir, sizeof(found))) {
+		seal->dir = found;
+		error = keys_make(seal);
+		ctx->proves = seal->dir.has_authority;
+		members_review(seal, &seal->idle);
+		members_review(seal, &seal->used);
+		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed, and is in use",
+			ctx->cfg.keys);
+	}
+	ripc__key_dir_wipe(&found);
+	return error;
+}
+
+static void look(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_context *ctx = owner;
+
+	(void)ripc__seal_reload(ctx);
+	ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
 
 static int crypto_open(struct seal *seal)
 {
@@ -99,11 +168,15 @@ int ripc__seal_open(struct ripc_context *ctx)
 	error = crypto_open(seal);
 	error = error ? error : dir_open(seal);
 	error = error ? error : ripc__timer_admit(ctx);
+	if (!error && (error = ripc__timer_admit(ctx)))
+		ripc__timer_dismiss(ctx, &seal->sweep);
 	if (error) {
 		seal_free(seal);
 		return error;
 	}
 	ripc__members_open(seal);
+	seal->look.fire = look;
+	ripc__timer_set(&ctx->timers, &seal->look, ctx->now_us + LOOK_US);
 	ctx->seal = seal;
 	ctx->proves = seal->dir.has_authority;
 	return 0;
@@ -113,6 +186,7 @@ void ripc__seal_close(struct ripc_context *ctx)
 {
 	if (!ctx->seal)
 		return;
+	ripc__timer_dismiss(ctx, &ctx->seal->look);
 	ripc__members_close(ctx->seal);
 	seal_free(ctx->seal);
 	ctx->seal = NULL;
@@ -170,7 +244,7 @@ void ripc__sealed_mark(struct seal *seal, uint8_t *bytes, size_t len)
 	uint8_t mac[32] = {0};
 
 	/* Without memory: a mark that is wrong, so nobody takes the datagram. */
-	(void)seal->box.ops->mac(seal->box.lib, seal->record_key, &in, 1, mac);
+	(void)seal->box.ops->mac(seal->box.lib, seal->secrets[0].record_key, &in, 1, mac);
 	memcpy(bytes + len, mac, SEALED_MARK);
 }
 
@@ -179,6 +253,11 @@ bool ripc__sealed_mark_is_right(struct seal *seal, const uint8_t *bytes, size_t 
 	const struct iovec in = {(void *)bytes, len};
 	uint8_t mac[32];
 
-	return seal->box.ops->mac(seal->box.lib, seal->record_key, &in, 1, mac) == 0 &&
-		ripc__is_equal(mac, bytes + len, SEALED_MARK);
+	for (uint32_t i = 0; i < seal->dir.n_secrets; i++) {
+		if (seal->box.ops->mac(seal->box.lib, seal->secrets[i].record_key, &in, 1,
+					mac) == 0 &&
+				ripc__is_equal(mac, bytes + len, SEALED_MARK))
+			return true;
+	}
+	return false;
 }

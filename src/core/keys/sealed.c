@@ -243,7 +243,7 @@ static void rekey_if_due(struct sealed_port *port, void *route, struct member *m
 	uint64_t wait_us = session->is_initiator ? REKEY_US : REKEY_US + REKEY_US / 4;
 	struct ripc__addr addr;
 
-	if (age_us < wait_us && session->sent < REKEY_COUNT)
+	if (age_us < wait_us && session->sent < REKEY_COUNT && !member->is_stale)
 		return;
 	if (member->handshake)
 		return;

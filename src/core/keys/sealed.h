@@ -27,6 +27,11 @@ struct seal;
  * logged: -ENODEV (no cryptography), -ENOENT, -EACCES, -EINVAL, -ENOMEM.
  */
 int ripc__seal_open(struct ripc_context *ctx);
+/*
+ * Reads the directory again, and uses what has changed there. Errors as those of ripc__seal_open():
+ * then all is as before. The sealed networks look by themselves once a minute.
+ */
+int ripc__seal_reload(struct ripc_context *ctx);
 void ripc__seal_close(struct ripc_context *ctx); /* after the devices; without keys harmless */
 /* A sealed network around a backend, to be opened next. NULL: the backend is unfit. */
 const struct ripc__backend *ripc__sealed(struct ripc_context *ctx,

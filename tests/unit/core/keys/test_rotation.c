@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keys that change while programs run: the secret is replaced under load, and no message is lost; a
+ * revoked key is refused at once, a new capability counts at once, and both ends say why.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "key_dirs.h"
+
+#define LONG_BYTES 20000u
+#define STEP       30u /* messages that pass between two steps */
+
+static char said[2][16384]; /* by the log of each end */
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hear(void *arg, int level, const char *text)
+{
+	char *to = said[(intptr_t)arg];
+	size_t len;
+
+	(void)level;
+	pthread_mutex_lock(&said_lock);
+	len = strlen(to);
+	snprintf(to + len, sizeof(said[0]) - len, "%s\n", text);
+	pthread_mutex_unlock(&said_lock);
+}
+
+static bool has_said(int end, const char *text)
+{
+	bool has;
+
+	pthread_mutex_lock(&said_lock);
+	has = strstr(said[end], text) != NULL;
+	pthread_mutex_unlock(&said_lock);
+	return has;
+}
+
+static void open_with(struct side *side, int end, int keys, uint64_t id)
+{
+	struct ripc_config cfg = api_config(0);
+
+	cfg.keys = key_dirs[keys];
+	cfg.log = hear;
+	cfg.log_arg = (void *)(intptr_t)end;
+	side_open_as(side, &cfg, id);
+}
+
+/* ---- load ---------------------------------------------------------------------------------- */
+
+static struct stream {
+	const struct side *from;
+	uint64_t to;
+	pthread_t sends, receives;
+	atomic_uint delivered, got;
+	atomic_bool stop;
+	atomic_int failed; /* how a send failed; 0: none */
+} stream;
+
+static void *send_all(void *arg)
+{
+	uint8_t *bytes = arg;
+	struct iovec one = {bytes, LONG_BYTES};
+
+	while (!atomic_load(&stream.stop)) {
+		int status;
+
+		fill(bytes, LONG_BYTES, atomic_load(&stream.delivered));
+		status = ripc_send_long(stream.from->svc, stream.to, &one, 1, PATIENCE_MS);
+		if (status) {
+			atomic_store(&stream.failed, status);
+			break;
+		}
+		atomic_fetch_add(&stream.delivered, 1);
+	}
+	return NULL;
+}
+
+static void *receive_all(void *arg)
+{
+	const struct side *side = arg;
+	struct ripc_msg *msg;
+
+	for (bool last = false; !last;) {
+		last = atomic_load(&stream.stop);
+		while (ripc_receive(side->svc, 50, &msg) == 0) {
+			if (msg->kind == RIPC_LONG) {
+				ck_assert_uint_eq(msg->items[0].iov_len, LONG_BYTES);
+				check_filled(msg->items[0].iov_base, LONG_BYTES,
+					atomic_load(&stream.got));
+				atomic_fetch_add(&stream.got, 1);
+			}
+			ripc_msg_free(msg);
+		}
+	}
+	return NULL;
+}
+
+static void stream_start(const struct side *from, struct side *to)
+{
+	static uint8_t bytes[LONG_BYTES];
+
+	memset(&stream, 0, sizeof(stream));
+	stream.from = from;
+	stream.to = to->id;
+	ck_assert_int_eq(pthread_create(&stream.receives, NULL, receive_all, to), 0);
+	ck_assert_int_eq(pthread_create(&stream.sends, NULL, send_all, bytes), 0);
+}
+
+/* Until more have passed, or one has failed. */
+static void stream_await(uint32_t more)
+{
+	uint32_t begin = atomic_load(&stream.delivered);
+
+	while (atomic_load(&stream.delivered) - begin < more && !atomic_load(&stream.failed))
+		usleep(1000);
+}
+
+/* All that was delivered has come, once. */
+static void stream_end(void)
+{
+	atomic_store(&stream.stop, true);
+	ck_assert_int_eq(pthread_join(stream.sends, NULL), 0);
+	ck_assert_int_eq(pthread_join(stream.receives, NULL), 0);
+	ck_assert_uint_eq(atomic_load(&stream.got), atomic_load(&stream.delivered));
+}
+
+/* ---- the secret -------------------------------------------------------------------------- */
+
+static void rotate(const struct side *side, int keys, uint32_t step)
+{
+	ck_assert_int_eq(ripc_keys_rotate(key_dirs[keys], step, key_why), 0);
+	ck_assert_int_eq(ripc_keys_reload(side->ctx), 0);
+	stream_await(STEP);
+}
+
+static uint64_t handshakes(const struct side *side)
+{
+	struct ripc_stats stats = RIPC_INIT(struct ripc_stats);
+
+	ck_assert_int_eq(ripc_stats(side->ctx, &stats), 0);
+	return stats.hellos;
+}
+
+START_TEST(secret__replaced_under_load)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b, old;
+	char command[160];
+	uint64_t before;
+
+	key_dirs_make(0);
+	open_with(&a, 0, 0, 0);
+	open_with(&b, 1, 1, 0);
+	stream_start(&a, &b);
+	stream_await(STEP);
+	rotate(&a, 0, RIPC_ROTATE_BEGIN);
+	snprintf(command, sizeof(command), "cp -p %s/secret.other %s", key_dirs[0], key_dirs[1]);
+	ck_assert_int_eq(system(command), 0);
+	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
+	stream_await(STEP);
+	before = handshakes(&b);
+	rotate(&a, 0, RIPC_ROTATE_USE);
+	ck_assert_uint_gt(handshakes(&b), before); /* with the new one */
+	rotate(&b, 1, RIPC_ROTATE_USE);
+	rotate(&a, 0, RIPC_ROTATE_END);
+	rotate(&b, 1, RIPC_ROTATE_END);
+	stream_end();
+	ck_assert_int_eq(atomic_load(&stream.failed), 0);
+	/* Who has only the old one is out. */
+	open_with(&old, 1, 2, 0);
+	ck_assert_int_lt(ripc_send_long(old.svc, b.id, &one, 1, 1000), 0);
+	ck_assert_int_eq(ripc_keys_rotate(key_dirs[0], RIPC_ROTATE_END, key_why), -ENOENT);
+	side_close(&old);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+/* ---- capabilities ------------------------------------------------------------------------ */
+
+START_TEST(key__revoked)
+{
+	char key[65];
+	struct side a, b;
+
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	key_grant(1, RIPC_MAY_SEND, 0, 100);
+	open_with(&a, 0, 0, 0);
+	open_with(&b, 1, 1, 0);
+	stream_start(&b, &a);
+	stream_await(STEP);
+	key_public(1, key);
+	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], key, key_why), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
+	while (!atomic_load(&stream.failed))
+		usleep(1000);
+	atomic_store(&stream.stop, true);
+	ck_assert_int_eq(pthread_join(stream.sends, NULL), 0);
+	ck_assert_int_eq(pthread_join(stream.receives, NULL), 0);
+	/* The one under way may have come, and its sender may not have heard of that. */
+	ck_assert_int_ge(atomic_load(&stream.got), atomic_load(&stream.delivered));
+	ck_assert_int_le(atomic_load(&stream.got), atomic_load(&stream.delivered) + 1);
+	if (atomic_load(&stream.failed) != -ECONNRESET)
+		ck_assert_int_eq(atomic_load(&stream.failed), -EACCES);
+	ck_assert(has_said(0, "is revoked") && has_said(1, "our key is revoked"));
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+/* Refused without; once it is there it counts, and the service needs to know nothing of it. */
+START_TEST(capability__comes_later)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b;
+
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	open_with(&a, 0, 0, 0);
+	open_with(&b, 1, 1, 0);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), -EACCES);
+	ck_assert(has_said(0, "is refused: none of its 0 capabilities") &&
+		has_said(1, "ripc key grant"));
+	key_grant(1, RIPC_MAY_SEND, 0, 100);
+	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+/* What is wrong in the directory changes nothing. */
+START_TEST(reload__refuses_what_is_wrong)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b, open;
+	char path[96];
+
+	key_dirs_make(0);
+	open_with(&a, 0, 0, 0);
+	open_with(&b, 1, 1, 0);
+	snprintf(path, sizeof(path), "%s/secret", key_dirs[0]);
+	ck_assert_int_eq(chmod(path, 0644), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), -EACCES);
+	ck_assert(has_said(0, "nothing is changed"));
+	ck_assert_int_eq(ripc_send_long(a.svc, b.id, &one, 1, 5000), 0);
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
+	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], "no key", key_why), -EINVAL);
+	snprintf(path, sizeof(path), "echo no key >%s/revoked", key_dirs[0]);
+	ck_assert_int_eq(system(path), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), -EINVAL);
+	ck_assert(has_said(0, "a line that is no public key"));
+	side_open(&open, 0);
+	ck_assert_int_eq(ripc_keys_reload(open.ctx), -ENOKEY);
+	ck_assert_int_eq(ripc_keys_reload(NULL), -EINVAL);
+	side_close(&open);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+static void set_up(void)
+{
+	memset(said, 0, sizeof(said));
+}
+
+int main(void)
+{
+	const TTest *const tests[] = {secret__replaced_under_load, key__revoked,
+		capability__comes_later, reload__refuses_what_is_wrong};
+	TCase *tcase = tcase_create("rotation");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_checked_fixture(tcase, set_up, key_dirs_remove);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(tcase, tests[i]);
+	return suite_finish("rotation", tcase);
+}
