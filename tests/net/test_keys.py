@@ -5,13 +5,23 @@ and forges packets of every kind: nothing leaves in the open, nothing is lost bu
 nothing is wrong, and who is refused reads why.
 """
 import contextlib
+import json
 import os
+import select
 import shutil
+import socket
+import struct
+import sys
 import tempfile
+import time
 
+import forger
 import netlab
+from forger import p as protocol
 from netlab import check
-from xfer import SERVICE, finish, send, serve, transfer
+from xfer import SERVICE, finish, send, serve
+
+GROUP = '239.255.76.82'
 
 ATTACKS = ('--reorder-ppm', 100000, '--duplicate-ppm', 50000, '--alter-ppm', 20000, '--drop-ppm',
            10000, '--replay-ppm', 450000, '--forge-ppm', 450000)
@@ -102,5 +112,182 @@ def without_keys():
     check(did['open'] == 0, f'packets went in the open: {did}')
 
 
+# ---- capabilities ---------------------------------------------------------------------------
+
+def first_line(*path):
+    with open(os.path.join(*path), encoding='ascii') as stream:
+        return stream.readline().strip()
+
+
+def altered(line):
+    """One bit of the signature is another one."""
+    return line[:-1] + format(int(line[-1], 16) ^ 1, 'x')
+
+
+class Deployment:
+    """The authority's keys, which the server uses, too; and the client's, of the same deployment."""
+
+    def __init__(self, host, top):
+        self.host = host
+        self.server, self.client = os.path.join(top, 'server'), os.path.join(top, 'client')
+        self.key('new', '--authority', self.server)
+        self.key('new', '--like', self.server, self.client)
+
+    def key(self, *arguments):
+        return self.host.run(built('tools', 'ripc'), 'key', *arguments)
+
+    def grant(self, holder, what, service=SERVICE, key_of=None, seconds=1000, alter=False):
+        line = self.key('grant', '--dir', self.server, f'--{what}', service, '--for', f'{seconds}s',
+                        first_line(key_of or holder, 'public')).strip()
+        with open(os.path.join(holder, 'capabilities'), 'w', encoding='ascii') as stream:
+            stream.write((altered(line) if alter else line) + '\n')
+
+    def believes_all(self):
+        """The client asks for no capabilities, neither its own nor others': it tries everything."""
+        os.remove(os.path.join(self.client, 'authority'))
+
+
+# What is wrong with a capability, and how those who do not take it say so.
+FAULTS = {
+    'expired': ({'seconds': 1}, '1 expired'),
+    'of another service': ({'service': SERVICE + 1}, None),
+    'of another key': ({'key_of': 'other'}, '1 of another key'),
+    'altered': ({'alter': True}, '1 not signed'),
+}
+
+
+def ask(deployment, a, b):
+    """A client at b, a server at a: how the message ended, and what each end has said."""
+    server = serve(a, RIPC_KEYS=deployment.server)
+    client = send(b, 100, '--timeout-ms', 8000, RIPC_KEYS=deployment.client)
+    client.popen.wait()
+    client.lines += [line.rstrip('\n') for line in client.popen.stdout]
+    received = server.end()
+    statuses = [sent['status'] for sent in client.all('sent')]
+    return statuses, received, '\n'.join(server.lines), '\n'.join(client.lines)
+
+
+def refused(which, fault, lies):
+    """The capability of one end is bad; a client that lies does not look at its own."""
+    how, count = FAULTS[fault]
+    with netlab.Lab() as lab, tempfile.TemporaryDirectory(prefix='ripc-keys-') as top:
+        a, b = lab.host('a'), lab.host('b')
+        lab.link(a, b)
+        deployment = Deployment(a, top)
+        how = {**how, **({'key_of': [deployment.client, deployment.server][which == 'client']}
+                         if 'key_of' in how else {})}
+        deployment.grant(deployment.server, 'be', **(how if which == 'server' else {}))
+        deployment.grant(deployment.client, 'send', **(how if which == 'client' else {}))
+        if how.get('seconds') == 1:
+            time.sleep(1.1)
+        if lies:
+            deployment.believes_all()
+        statuses, received, by_server, by_client = ask(deployment, a, b)
+    what = f'{which}, {fault}: {statuses}\nserver: {by_server}\nclient: {by_client}'
+    check(received['longs'] == 0 and 0 not in statuses, f'taken: {what}')
+    for said in (by_server, by_client) if which == 'server' or lies or count else (by_client,):
+        check('keys: ' in said and 'ripc key' in said, f'an end is not told what to do: {what}')
+    check(not count or count in by_server + by_client, f'it is not said what is wrong: {what}')
+
+
+def capabilities():
+    with netlab.Lab() as lab, tempfile.TemporaryDirectory(prefix='ripc-keys-') as top:
+        a, b = lab.host('a'), lab.host('b')
+        lab.link(a, b)
+        deployment = Deployment(a, top)
+        deployment.grant(deployment.server, 'be')
+        deployment.grant(deployment.client, 'send')
+        statuses, received, by_server, by_client = ask(deployment, a, b)
+        check(statuses == [0] and received['longs'] == 1,
+              f'good ones are refused: {statuses} {by_server} {by_client}')
+    for fault in FAULTS:
+        refused('client', fault, lies=False)
+        refused('client', fault, lies=True)
+        refused('server', fault, lies=False)
+    return f'{3 * len(FAULTS)} bad ones refused'
+
+
+# ---- finding --------------------------------------------------------------------------------
+
+def forge():
+    """
+    In a namespace on the link: answers each question that it hears with records and denials of its
+    own, and tells everybody that services are here; with marks that it makes up or has heard. And it
+    says again what it has heard.
+    """
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    link.bind(('', forger.RESOLVER))
+    link.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                    socket.inet_aton(GROUP) + socket.inet_aton('0.0.0.0'))
+    link.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+    print('ready', flush=True)
+    questions = told = 0
+    heard = []
+    while True:
+        ready = select.select([link, sys.stdin], [], [])[0]
+        if sys.stdin in ready:
+            break
+        data, asker = link.recvfrom(2000)
+        heard = heard[-15:] + [data]
+        if len(data) < 56 or data[1] != protocol.QUESTION:
+            continue
+        questions += 1
+        nonce, service = struct.unpack_from('<Q', data, 8)[0], struct.unpack_from('<Q', data, 48)[0]
+        key = os.urandom(32) + struct.pack('<Q', forger.draw())
+        here = [(1, b'\1\0\1\1'), (129, b'\1\0\1\1' + key)]
+        for old in heard:
+            told += 1
+            with contextlib.suppress(OSError):
+                link.sendto(old, asker)
+                link.sendto(old, (GROUP, forger.RESOLVER))
+        rest = protocol.record_rest(forger.draw(), 1000, 1, forger.draw(), here)
+        for mark in (b'', os.urandom(16), data[-16:]):
+            for to, number in ((asker, nonce), ((GROUP, forger.RESOLVER), 0)):
+                for said in (protocol.write_resolver(protocol.RECORD, number, id=service, rest=rest),
+                             protocol.write_resolver(protocol.NOBODY, nonce, id=service, third=1)):
+                    told += 1
+                    with contextlib.suppress(OSError):
+                        link.sendto(said + mark, to)
+    print(json.dumps({'questions': questions, 'told': told}), flush=True)
+
+
+def among_forgers(env_a, env_b, timeout_ms=8000):
+    """A server registers, and a client finds it, while somebody on the link forges."""
+    with netlab.Lab() as lab:
+        a, b, c = lab.host('a'), lab.host('b'), lab.host('c')
+        switch = lab.bridge()
+        for end, host in enumerate((a, b, c), 1):
+            lab.attach(host, switch, end)
+        liar = c.start(sys.executable, os.path.abspath(__file__), '--forge')
+        liar.line('ready')
+        server = a.start(netlab.program('xfer'), 'serve', '--id', SERVICE, **env_a)
+        client = send(b, '1M', '--timeout-ms', timeout_ms, **env_b)
+        client.popen.wait()
+        client.lines += [line.rstrip('\n') for line in client.popen.stdout]
+        server.popen.stdin.close()
+        server.popen.wait()
+        server.lines += [line.rstrip('\n') for line in server.popen.stdout]
+        did = liar.end()
+    works = client.popen.returncode == server.popen.returncode == 0
+    return works, did, server.lines + client.lines
+
+
+def forged_answers():
+    with netlab.Lab() as lab:
+        host = lab.host('k')
+        with keys(host) as ours, keys(host, '--like', ours) as theirs:
+            works, did, said = among_forgers({'RIPC_KEYS': ours}, {'RIPC_KEYS': theirs})
+    check(did['told'] >= 12, f'the forger has heard nothing: {did}')
+    check(works, 'a registration is refused, or a service taken: ' + '\n'.join(said))
+    # The forgery is one: without keys it has an effect.
+    works, open_did, _ = among_forgers({}, {}, 1000)
+    check(not works, f'what is forged has no effect in the open: {open_did}')
+    return f'{did["told"]} forged answers and notices'
+
+
 if __name__ == '__main__':
-    netlab.main([longs, shorts, files, without_keys])
+    if sys.argv[1:] == ['--forge']:
+        forge()
+    else:
+        netlab.main([longs, shorts, files, without_keys, capabilities, forged_answers])

@@ -114,6 +114,8 @@ int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_servi
 		free(service);
 		return error;
 	}
+	if (ctx->seal)
+		ripc__sealed_registers(ctx->seal, id);
 	service->publishing = true;
 	service->publish_status = -ETIMEDOUT;
 	ripc__resolver_publish(ctx->resolver, id, is_private, ctx->now_us);

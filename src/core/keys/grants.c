@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/base.h"
 #include "core/objects.h"
 #include "handshake.h"
+#include "ripc/ripc.h"
 #include "util/hex.h"
 
 static uint64_t now_s(const struct seal *seal)
@@ -21,14 +23,14 @@ struct faults {
 	uint32_t expired, of_another, unsigned_;
 };
 
-static void take_one(struct seal *seal, const struct member *member, const uint8_t *bytes,
+static void take_one(struct seal *seal, const uint8_t holder[32], const uint8_t *bytes,
 		struct rights *rights, struct faults *faults)
 {
 	struct capability capability;
 
 	if (ripc__capability_decode(bytes, &capability))
 		faults->unsigned_++;
-	else if (!ripc__is_equal(capability.holder, member->key, 32))
+	else if (!ripc__is_equal(capability.holder, holder, 32))
 		faults->of_another++;
 	else if (capability.until_s <= now_s(seal))
 		faults->expired++;
@@ -48,6 +50,24 @@ static void say_refused(struct sealed_net *net, const struct faults *faults, uin
 		"ones",
 		n, faults->expired, faults->of_another, faults->unsigned_);
 	ripc__seal_say(net, from, text);
+}
+
+void ripc__grants_own(struct seal *seal)
+{
+	uint32_t n = seal->dir.n_capabilities, faulty;
+	struct faults faults = {0};
+
+	seal->rights = (struct rights){.all = !seal->dir.has_authority};
+	for (uint32_t i = 0; i < n && seal->dir.has_authority; i++)
+		take_one(seal, seal->dir.own.public, seal->dir.capabilities[i], &seal->rights,
+			&faults);
+	faulty = faults.expired + faults.of_another + faults.unsigned_;
+	if (faulty > seal->n_faulty)
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %u of our %u capabilities do not count "
+			"(%u expired, %u of another key, %u not signed by our authority): \"ripc "
+			"key show\" tells which, \"ripc key grant\" makes new ones", faulty, n,
+			faults.expired, faults.of_another, faults.unsigned_);
+	seal->n_faulty = faulty;
 }
 
 bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
@@ -80,7 +100,7 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 		return 0;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		take_one(seal, member, capabilities + i * CAPABILITY_LEN, &rights, &faults);
+		take_one(seal, member->key, capabilities + i * CAPABILITY_LEN, &rights, &faults);
 	if (!rights.n) {
 		say_refused(net, &faults, n, from);
 		return -EACCES;
@@ -118,6 +138,11 @@ static bool may(const struct seal *seal, const struct rights *rights, enum capab
 static bool may_be(const struct seal *seal, const struct rights *rights, uint64_t bits, uint64_t id)
 {
 	return ripc__is_private_of(id, bits) || may(seal, rights, CAPABILITY_BE, id);
+}
+
+bool ripc__grants_are_ours(const struct seal *seal, uint64_t id)
+{
+	return may_be(seal, &seal->rights, seal->private_bits, id);
 }
 
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,

@@ -15,6 +15,10 @@
  */
 int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from);
+/* Our own rights, as others see them. Says which of our capabilities do not count, once. */
+void ripc__grants_own(struct seal *seal);
+/* May we be this service? */
+bool ripc__grants_are_ours(const struct seal *seal, uint64_t id);
 /* Is the key of the member revoked? Then a sentence says so. */
 bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
 		const struct ripc__addr *at);

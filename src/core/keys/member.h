@@ -80,6 +80,7 @@ struct seal {
 	} secrets[SECRETS];         /* what follows from each secret of dir; dir.n_secrets */
 	uint64_t private_bits;
 	struct rights rights;       /* our own */
+	uint32_t n_faulty;          /* capabilities of ours that do not count */
 	struct ripc__map sessions, handshakes; /* by index */
 	struct ripc__map members, numbers;     /* by name, by number */
 	struct list idle, used, opened;

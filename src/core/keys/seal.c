@@ -27,22 +27,6 @@ static int derive(struct seal *seal, uint32_t secret, const char *label, uint8_t
 	return seal->box.ops->mac(seal->box.lib, seal->dir.secrets[secret], &in, 1, key);
 }
 
-/* Our own rights, as others will see them, so that we can say in words what is missing. */
-static int own_rights(struct seal *seal)
-{
-	struct capability capability;
-
-	seal->rights = (struct rights){.all = !seal->dir.has_authority};
-	for (uint32_t i = 0; i < seal->dir.n_capabilities; i++) {
-		const uint8_t *bytes = seal->dir.capabilities[i];
-
-		if (ripc__capability_decode(bytes, &capability) == 0 &&
-				ripc__is_equal(capability.holder, seal->dir.own.public, 32))
-			ripc__rights_add(&seal->rights, &capability);
-	}
-	return 0;
-}
-
 static int keys_make(struct seal *seal)
 {
 	int error = 0;
@@ -56,7 +40,9 @@ static int keys_make(struct seal *seal)
 	}
 	error = error ? error : ripc__private_bits(&seal->box, seal->dir.own.public,
 		&seal->private_bits);
-	return error ? error : own_rights(seal);
+	if (!error)
+		ripc__grants_own(seal);
+	return error;
 }
 
 static int dir_open(struct seal *seal)
@@ -128,6 +114,7 @@ static void look(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 
 	(void)ripc__seal_reload(ctx);
+	ripc__grants_own(ctx->seal); /* some may have expired */
 	ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);
 }
 
@@ -227,6 +214,14 @@ int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64
 {
 	return ripc__grants_let_in(seal, ripc__sealed_member_of(route), other, own) ? 0 :
 		ripc__sealed_lets_out(seal, route, own, other);
+}
+
+void ripc__sealed_registers(struct seal *seal, uint64_t id)
+{
+	if (!ripc__grants_are_ours(seal, id))
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: service %#llx: our key lacks the "
+			"capability to be it, so others will refuse it (ripc key grant --be)",
+			(unsigned long long)id);
 }
 
 uint64_t ripc__sealed_private(const struct seal *seal, uint64_t random)

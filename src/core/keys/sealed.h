@@ -54,6 +54,8 @@ bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *from_addr,
 int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to);
 /* As ripc__sealed_lets_out(), for a known partner, whichever of the two services wrote first. */
 int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64_t other);
+/* A service is registered here: if our key may not be it, a log line says so. */
+void ripc__sealed_registers(struct seal *seal, uint64_t id);
 /* Makes a private ID that belongs to our key from a random number. */
 uint64_t ripc__sealed_private(const struct seal *seal, uint64_t random);
 
