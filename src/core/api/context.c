@@ -104,7 +104,7 @@ static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 			continue;
 		record->addrs[n].backend = device->ops->id;
 		record->addrs[n].len = (uint8_t)device->blob_len;
-		memcpy(record->addrs[n++].blob, device->blob, sizeof(device->blob));
+		memcpy(record->addrs[n++].blob, device->blob, RIPC_BLOB_MAX);
 	}
 	record->n_addrs = n;
 }

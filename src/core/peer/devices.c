@@ -22,9 +22,10 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *nam
 		return -ENODEV;
 	}
 	*device = (struct device){.ops = ops};
-	device->port = calloc(1, ops->port_size + 1);
+	device->port = calloc(1, ops->port_size + RIPC_BLOB_MAX);
 	if (!device->port)
 		goto err_free;
+	device->blob = (uint8_t *)device->port + ops->port_size;
 	error = ops->net.open(device->port, &ctx->host, &device->attr);
 	if (error)
 		goto err_free;

@@ -14,7 +14,7 @@ struct device {
 	const struct ripc__backend *ops;
 	void *port;
 	struct ripc__attr attr;
-	uint8_t blob[RIPC_BLOB_MAX];
+	uint8_t *blob; /* RIPC_BLOB_MAX bytes, behind the port */
 	int blob_len;
 };
 
