@@ -20,7 +20,7 @@
 #include "member.h"
 #include "moves.h"
 #include "sealed_port.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define NUMBER_LEN   8u
 #define BATCH        64u   /* datagrams that are handed over at once */
