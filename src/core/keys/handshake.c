@@ -164,6 +164,7 @@ static void fail(struct sealed_net *net, struct member *member, int status)
 	if (status == -ECONNRESET) {
 		member->is_elsewhere = true;
 		member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
+		status = -EHOSTUNREACH; /* to core ECONNRESET would say: perhaps delivered */
 	}
 	ripc__member_tell(net, member, status);
 }
