@@ -107,7 +107,7 @@ class Peer:
         if not data:
             return
         try:
-            packet = w.decode(data)
+            packet = self.decode(data)
         except (w.Malformed, w.Unknown) as wrong:
             self.malformed.append((str(wrong), data.hex()))
             return
@@ -117,6 +117,8 @@ class Peer:
         self.log.append(packet)
         if not self.deaf:
             self.on_packet(packet)
+
+    decode = staticmethod(w.decode)
 
     def saw(self, type, after=0, **fields):
         """Packets of a type among those since `after`."""

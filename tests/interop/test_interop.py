@@ -58,8 +58,8 @@ class Host:
 class Test:
     """The peer, and partner.c as another process."""
 
-    def __init__(self, program, enter=(), address=HERE, **variables):
-        self.peer = peers.Peer('interop.peer', address)
+    def __init__(self, program, enter=(), address=HERE, peer=None, **variables):
+        self.peer = peer or peers.Peer('interop.peer', address)
         self.lines, self.rest, self.partner = [], b'', None
         self.process = subprocess.Popen([*enter, program, 'interop.partner'], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env=dict(os.environ, **variables))

@@ -108,7 +108,7 @@ static inline void ripc__reply_payload_encode(const struct reply_payload *payloa
 static inline int ripc__reply_payload_decode(const uint8_t *bytes, size_t len,
 		struct reply_payload *payload)
 {
-	if (len < REPLY_PAYLOAD || bytes[4] < RIPC_CHACHA20_POLY1305 ||
+	if (len < REPLY_PAYLOAD || !get32(bytes) || bytes[4] < RIPC_CHACHA20_POLY1305 ||
 			bytes[4] > RIPC_AES_128_GCM || bytes[5] > 1 ||
 			bytes[6] > CAPABILITIES_MAX || bytes[7] || get64(bytes + 16) ||
 			len != REPLY_PAYLOAD + bytes[6] * CAPABILITY_LEN)

@@ -514,14 +514,17 @@ struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, u
 
 /* ---- what comes in ----------------------------------------------------------------------- */
 
-/* Is the length one that this kind can have? */
-static bool has_length(const uint8_t *bytes, uint32_t len)
+/* Is the length one that this kind can have, and zero what must be zero? */
+static bool is_formed(const uint8_t *bytes, uint32_t len)
 {
+	if (get16(bytes + 2) || !get32(bytes + 4))
+		return false;
 	switch (bytes[1]) {
 	case SEALED_INIT:
 		return len >= INIT_LEN(0) && len <= INIT_MAX;
 	case SEALED_REPLY:
-		return len >= REPLY_LEN(0) && len <= REPLY_LEN(CAPABILITIES_MAX);
+		return len >= REPLY_LEN(0) && len <= REPLY_LEN(CAPABILITIES_MAX) &&
+			get32(bytes + 12) == 0;
 	case SEALED_PROOF:
 		return len == PROOF_LEN;
 	case SEALED_UNKNOWN:
@@ -536,7 +539,7 @@ void ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 {
 	struct seal *seal = net->seal;
 
-	if (!has_length(bytes, len) || get16(bytes + 2)) {
+	if (!is_formed(bytes, len)) {
 		seal->ctx->stats.drop_malformed++;
 		return;
 	}
