@@ -83,7 +83,6 @@ static void dir_make(int i, bool has_authority, const char *capabilities)
 
 	hex_bytes(keys[i], key);
 	hex_bytes(GOLDEN_SECRET, secret);
-	strcpy(dirs[i], "/tmp/ripc-golden-XXXXXX");
 	ck_assert(key_end_dir_make(dirs[i], key, secret));
 	if (!has_authority)
 		return;
