@@ -14,7 +14,7 @@
 #include "core/base/proof.h"
 #include "input.h"
 #include "keys.h"
-#include "util/siphash.h"
+#include "util/hash/siphash.h"
 
 #define STEPS     24u
 #define SHOWN     4u   /* capabilities: of both ends, one that expired, one that nobody signed */

@@ -71,14 +71,6 @@ struct ripc__crypto {
 const struct ripc__crypto *ripc__crypto_load(char why[256], char remedy[256]);
 
 /* Are a and b equal? The time this takes does not depend on where they differ. */
-static inline bool ripc__is_equal(const void *a, const void *b, size_t len)
-{
-	const volatile uint8_t *x = a, *y = b;
-	uint8_t differs = 0;
-
-	for (size_t i = 0; i < len; i++)
-		differs |= (uint8_t)(x[i] ^ y[i]);
-	return differs == 0;
-}
+bool ripc__is_equal(const void *a, const void *b, size_t len);
 
 #endif
