@@ -54,7 +54,10 @@ struct ripc__crypto {
 	void *(*aead_alloc)(void *lib, enum ripc__cipher cipher, bool seals);
 	void (*aead_free)(void *aead);
 	int (*aead_key)(void *aead, const uint8_t *key);
-	/* Writes the sum of in and RIPC_TAG_LEN bytes to out, which overlaps no piece of in. */
+	/*
+	 * Writes the sum of in and RIPC_TAG_LEN bytes to out, which overlaps no piece of in, or is
+	 * where the only one is.
+	 */
 	int (*seal)(void *aead, const struct ripc__beside *beside, const struct iovec *in,
 			uint32_t n, uint8_t *out);
 	/*
