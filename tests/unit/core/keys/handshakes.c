@@ -6,9 +6,9 @@
  * processor, the median of 20 parts of COUNT handshakes (2,000) of two ends, and bytes of the heap
  * for each of PARTNERS (10,000) members that have a session.
  */
-#include <malloc.h>
 #include <time.h>
 
+#include "../../../util/heap.h"
 #include "../../../util/key_end.h"
 #include "core/base/proof.h"
 
@@ -105,7 +105,7 @@ static bool shakes(unsigned int count, double medians[2])
 static double bytes_each(unsigned int n)
 {
 	struct seal *seal = ends[1].ctx->seal;
-	size_t before = mallinfo2().uordblks;
+	size_t before = heap_bytes();
 	double us[2] = {0};
 
 	for (unsigned int i = 0; i < n; i++) {
@@ -123,7 +123,7 @@ static double bytes_each(unsigned int n)
 		ripc__session_end(ends[0].ctx->seal, &key_end_member(&ends[0], &ends[1])->current);
 		ripc__session_end(ends[0].ctx->seal, &key_end_member(&ends[0], &ends[1])->previous);
 	}
-	return (double)(mallinfo2().uordblks - before) / n;
+	return (double)(heap_bytes() - before) / n;
 }
 
 static bool open_ends(void)
