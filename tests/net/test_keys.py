@@ -58,7 +58,7 @@ def attacked(size, *arguments):
 
 
 def longs():
-    result, did, tried = attacked('1100M' if netlab.FULL else '16M')
+    result, did, tried = attacked('1040M' if netlab.FULL else '16M')
     stats = [end['stats'] for end in (result.sent, result.received)]
     refused = sum(value for end in stats for name, value in end.items()
                   if name.startswith('drop_'))
