@@ -259,6 +259,7 @@ static uint32_t payload_make(struct world *w, uint8_t *payload, uint32_t head, u
 	uint8_t n = input8(&w->input) % (CAPABILITIES_MAX + 2), how = input8(&w->input);
 	uint32_t len = head;
 	const uint8_t *bytes;
+	size_t size;
 
 	payload[n_at] = n;
 	for (uint8_t i = 0; i < n; i++, len += CAPABILITY_LEN) {
@@ -267,9 +268,8 @@ static uint32_t payload_make(struct world *w, uint8_t *payload, uint32_t head, u
 		memset(payload + len, 0, CAPABILITY_LEN);
 		if (which < SHOWN)
 			memcpy(payload + len, capabilities[which], CAPABILITY_LEN);
-		else
-			memcpy(payload + len, bytes, input_bytes(&w->input, CAPABILITY_LEN,
-				&bytes));
+		else if ((size = input_bytes(&w->input, CAPABILITY_LEN, &bytes)))
+			memcpy(payload + len, bytes, size);
 	}
 	if (how & 1)
 		payload[input16(&w->input) % len] ^= input8(&w->input);
