@@ -181,7 +181,7 @@ static void mac_remake(const struct key_end *end, struct key_datagram *datagram)
 
 	if (datagram->len < SEALED_MAC)
 		return;
-	CLAIM(seal->box.ops->mac(seal->box.lib, seal->handshake_key, &in, 1, mac) == 0);
+	CLAIM(seal->box.ops->mac(seal->box.lib, seal->secrets[0].handshake_key, &in, 1, mac) == 0);
 	memcpy(datagram->bytes + in.iov_len, mac, SEALED_MAC);
 }
 
@@ -334,7 +334,7 @@ static void reply_forge(struct world *w, int to)
 	CLAIM(ripc__noise_begin(&noise, &ours->box, &said, ours->dir.own.public) == 0);
 	if (ripc__noise_read_first(&noise, &ours->dir.own, &message, &out))
 		return; /* INIT for another member */
-	CLAIM(ripc__noise_write_second(&noise, ephemeral, ours->psk, &in,
+	CLAIM(ripc__noise_write_second(&noise, ephemeral, ours->secrets[0].psk, &in,
 		made.bytes + REPLY_HEADER) == 0);
 	made.len = REPLY_HEADER + NOISE_SECOND + (uint32_t)in.iov_len + SEALED_MAC;
 	mac_remake(&w->ends[to], &made);
@@ -354,7 +354,7 @@ static void begin(struct world *w, int from)
 	if (how & 1)
 		member->proof = ripc__proof(w->ends[!from].ctx, w->ends[from].ctx->incarnation,
 			w->ends[from].addr.host, how >> 1 & 1);
-	(void)ripc__handshake_begin(w->ends[from].ctx->seal, member, &w->ends[!from].addr);
+	(void)ripc__handshake_begin(key_end_net(&w->ends[from]), member, &w->ends[!from].addr);
 	check_sent(w, from, sent);
 }
 

@@ -215,6 +215,12 @@ static inline int key_end_open(struct key_end *end, const char *dir, uint8_t num
 	return ripc__open_in(&cfg, &end->env, &end->ctx);
 }
 
+/* The one network of an end. */
+static inline struct sealed_net *key_end_net(const struct key_end *end)
+{
+	return &end->ctx->seal->nets[0];
+}
+
 /* What end knows of other. NULL: no memory. */
 static inline struct member *key_end_member(struct key_end *end, const struct key_end *other)
 {

@@ -39,7 +39,7 @@ static void pass(int to)
 	if (!ends[!to].n_sent)
 		return;
 	came = ends[!to].sent[--ends[!to].n_sent];
-	ripc__handshake_input(ends[to].ctx->seal, came.bytes, came.len, &ends[!to].addr);
+	ripc__handshake_input(key_end_net(&ends[to]), came.bytes, came.len, &ends[!to].addr);
 }
 
 static void pause_pass(void)
@@ -61,7 +61,7 @@ static bool shake(double us[2])
 		return false;
 	member->proof = ripc__proof(ends[1].ctx, ends[0].ctx->incarnation, ends[0].addr.host, 0);
 	t[0] = cpu_us();
-	if (ripc__handshake_begin(ends[0].ctx->seal, member, &ends[1].addr))
+	if (ripc__handshake_begin(key_end_net(&ends[0]), member, &ends[1].addr))
 		return false;
 	t[1] = cpu_us();
 	pass(1);
@@ -117,7 +117,7 @@ static double bytes_each(unsigned int n)
 		theirs = key_end_member(&ends[1], &ends[0]);
 		if (!theirs || !theirs->next)
 			return -1;
-		ripc__session_confirm(seal, theirs->next);
+		ripc__session_confirm(key_end_net(&ends[1]), theirs->next);
 		ripc__member_hold(seal, theirs);
 		/* What the first end knows is forgotten: it is the same member each time. */
 		ripc__session_end(ends[0].ctx->seal, &key_end_member(&ends[0], &ends[1])->current);

@@ -25,7 +25,7 @@
 #endif
 
 #define SKIP    77
-#define SECRETS 32u
+#define NOTES 32u
 #define PART    16u /* bytes of a secret that are looked for, from its 9th: free() writes before */
 #define ROOM    2048u
 #define STACK   65536u
@@ -35,7 +35,7 @@ static char dirs[2][KEY_END_DIR];
 static const struct ripc__crypto *real;
 static struct ripc__crypto marking;
 static bool plants;           /* ripc__is_equal() is like memcmp() */
-static uint8_t noted[SECRETS][PART]; /* inverted, so that they are not found themselves */
+static uint8_t noted[NOTES][PART]; /* inverted, so that they are not found themselves */
 static uint32_t n_noted, left_on_stack;
 static char *leak;
 
@@ -193,7 +193,7 @@ bool __wrap_ripc__is_equal(const void *a, const void *b, size_t len)
 
 static void note(void *secret, size_t len)
 {
-	MUST(n_noted < SECRETS);
+	MUST(n_noted < NOTES);
 	for (uint32_t i = 0; i < PART; i++)
 		noted[n_noted][i] = ((uint8_t *)secret)[8 + i] ^ 0xff;
 	n_noted++;
@@ -247,7 +247,7 @@ static int secret_random(void *arg, void *bytes, size_t len)
 /* As the file has it, in digits. */
 static void note_digits(const uint8_t *secret)
 {
-	MUST(n_noted < SECRETS);
+	MUST(n_noted < NOTES);
 	for (uint32_t i = 0; i < PART; i++)
 		noted[n_noted][i] = 0xff ^ (uint8_t)"0123456789abcdef"[secret[4 + i / 2] >>
 			(i % 2 ? 0 : 4) & 15];
@@ -264,9 +264,9 @@ static void dir_read(const char *path)
 	MUST(ripc__box_open(&box, ripc__crypto_load(why, remedy)) == 0);
 	MUST(ripc__key_dir_read(path, &box, &dir, why) == 0);
 	note_digits(dir.own.secret);
-	note_digits(dir.secret);
+	note_digits(dir.secrets[0]);
 	note(dir.own.secret, 32);
-	note(dir.secret, 32);
+	note(dir.secrets[0], 32);
 	ripc__key_dir_wipe(&dir);
 	stack_look();
 	ripc__box_close(&box);
@@ -280,10 +280,10 @@ static void end_open(int i)
 	ends[i].ctx->env.random = secret_random;
 	seal = ends[i].ctx->seal;
 	note(seal->dir.own.secret, 32);
-	note(seal->dir.secret, 32);
-	note(seal->psk, 32);
-	note(seal->handshake_key, 32);
-	note(seal->record_key, 32);
+	note(seal->dir.secrets[0], 32);
+	note(seal->secrets[0].psk, 32);
+	note(seal->secrets[0].handshake_key, 32);
+	note(seal->secrets[0].record_key, 32);
 	stack_look();
 }
 
@@ -310,7 +310,7 @@ static void passes(int to)
 {
 	struct key_datagram came = ends[!to].sent[--ends[!to].n_sent];
 
-	ripc__handshake_input(ends[to].ctx->seal, came.bytes, came.len, &ends[!to].addr);
+	ripc__handshake_input(key_end_net(&ends[to]), came.bytes, came.len, &ends[!to].addr);
 	stack_look();
 }
 
@@ -321,7 +321,7 @@ static void forged_passes(int to)
 	struct key_datagram came = *last;
 
 	came.bytes[came.len - 3] ^= 1;
-	ripc__handshake_input(ends[to].ctx->seal, came.bytes, came.len, &ends[!to].addr);
+	ripc__handshake_input(key_end_net(&ends[to]), came.bytes, came.len, &ends[!to].addr);
 	MUST(ends[to].n_sent == 0);
 	passes(to);
 }
@@ -369,7 +369,7 @@ static void talk(void)
 	struct member *ours, *theirs;
 
 	ours = key_end_member(&ends[0], &ends[1]);
-	MUST(ripc__handshake_begin(ends[0].ctx->seal, ours, &ends[1].addr) == 0);
+	MUST(ripc__handshake_begin(key_end_net(&ends[0]), ours, &ends[1].addr) == 0);
 	sent_is_known(0);
 	forged_passes(1); /* INIT without a proof, */
 	sent_is_known(1);

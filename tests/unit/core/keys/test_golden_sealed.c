@@ -73,7 +73,7 @@ static void comes(struct key_end *end, const char *text)
 	uint8_t bytes[LONGEST];
 	uint32_t len = (uint32_t)hex_bytes(text, bytes);
 
-	ripc__handshake_input(end->ctx->seal, bytes, len, &ends[end == &ends[0]].addr);
+	ripc__handshake_input(key_end_net(end), bytes, len, &ends[end == &ends[0]].addr);
 }
 
 static void dir_make(int i, bool has_authority, const char *capabilities)
@@ -150,7 +150,7 @@ START_TEST(handshake__as_the_text_says)
 	const struct scenario *scenario = &scenarios[_i];
 
 	set_up(scenario);
-	ck_assert_int_eq(ripc__handshake_begin(ends[INITIATOR].ctx->seal, members[INITIATOR],
+	ck_assert_int_eq(ripc__handshake_begin(key_end_net(&ends[INITIATOR]), members[INITIATOR],
 		&ends[RESPONDER].addr), 0);
 	assert_golden(only_one(&ends[INITIATOR]), scenario->init);
 	comes(&ends[RESPONDER], scenario->init);
@@ -178,7 +178,7 @@ START_TEST(proof__as_the_text_says)
 {
 	set_up(&scenarios[0]);
 	members[INITIATOR]->proof = 0;
-	ck_assert_int_eq(ripc__handshake_begin(ends[INITIATOR].ctx->seal, members[INITIATOR],
+	ck_assert_int_eq(ripc__handshake_begin(key_end_net(&ends[INITIATOR]), members[INITIATOR],
 		&ends[RESPONDER].addr), 0);
 	assert_golden(only_one(&ends[INITIATOR]), GOLDEN_UNPROVEN_INIT);
 	comes(&ends[RESPONDER], GOLDEN_UNPROVEN_INIT);
@@ -196,7 +196,7 @@ START_TEST(unknown__as_the_text_says)
 	uint32_t len = (uint32_t)hex_bytes(GOLDEN_PLAIN_THERE, bytes);
 
 	set_up(&scenarios[0]);
-	ripc__unknown_answer(ends[RESPONDER].ctx->seal, bytes, len, &ends[INITIATOR].addr);
+	ripc__unknown_answer(key_end_net(&ends[RESPONDER]), bytes, len, &ends[INITIATOR].addr);
 	assert_golden(only_one(&ends[RESPONDER]), GOLDEN_UNKNOWN);
 	tear_down();
 }
@@ -218,9 +218,9 @@ START_TEST(mark__as_the_text_says)
 	ripc__sealed_mark(seal, made.bytes, made.len);
 	made.len += SEALED_MARK;
 	assert_golden(&made, GOLDEN_RECORD);
-	len = seal->ops.net.address(ends[RESPONDER].ctx->devices[0].port, blob);
+	len = seal->nets[0].ops.net.address(ends[RESPONDER].ctx->devices[0].port, blob);
 	ck_assert_int_eq(len, 44);
-	ck_assert_uint_eq(seal->ops.id, 129);
+	ck_assert_uint_eq(seal->nets[0].ops.id, 129);
 	ck_assert_mem_eq(blob, made.bytes + 91, 44); /* behind the backend and the length */
 	ck_assert_uint_eq(ripc__sealed_private(seal, 0x123456), GOLDEN_PRIVATE_ID);
 	tear_down();
