@@ -108,6 +108,7 @@ def begun_there(test):
     peer = test.peer
     peer.renew()
     peer.group.sendto(peer.record(), (bare.peers.GROUP, bare.peers.PORT))
+    test.pause()  # else the message may go to the context that has ended
     peer.udp.answers, at = ['proof'], len(peer.udp.seen)
     test.long(900)
     test.message('long', 900)
