@@ -125,7 +125,7 @@ void ripc__grants_lose(struct sealed_net *net, struct member *member)
 	ripc__session_end(seal, &member->current);
 	ripc__session_end(seal, &member->previous);
 	ripc__session_end(seal, &member->next);
-	ripc__member_tell(net, member, -EACCES);
+	ripc__member_tell_all(seal, member, UINT8_MAX, -EACCES);
 }
 
 static bool may(const struct seal *seal, const struct rights *rights, enum capability_what what,

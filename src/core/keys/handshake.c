@@ -151,22 +151,27 @@ void ripc__handshake_end(struct seal *seal, struct member *member)
 }
 
 /*
- * What was agreed before stays: only if there is nothing to seal with core must know. Where another
- * context answers, the address is not tried again at once.
+ * What was agreed before stays: only if there is nothing to seal with core hears of a failure. Else
+ * routes that wait for the handshake go on with what there is, such as a session that the member
+ * has begun by another network. Where another context answers, the address is not tried again at
+ * once.
  */
 static void fail(struct sealed_net *net, struct member *member, int status)
 {
 	struct seal *seal = net->seal;
+	uint8_t nets = sealed_net_bit(net) | (member->handshake ? member->handshake->nets : 0);
 
 	ripc__handshake_end(seal, member);
-	if (ripc__member_is_ready(seal, member))
+	if (ripc__member_is_ready(seal, member)) {
+		ripc__member_tell_all(seal, member, nets, 0);
 		return;
+	}
 	if (status == -ECONNRESET) {
 		member->is_elsewhere = true;
 		member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
 		status = -EHOSTUNREACH; /* to core ECONNRESET would say: perhaps delivered */
 	}
-	ripc__member_tell(net, member, status);
+	ripc__member_tell_all(seal, member, nets, status);
 }
 
 /* Where there are other networks one is given up as soon as core gives up a silent one. */
@@ -218,6 +223,7 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		return -EACCES;
 	if (handshake) {
 		handshake->net = net;
+		handshake->nets |= sealed_net_bit(net);
 		handshake->at = *at;
 		return 0;
 	}
@@ -229,7 +235,7 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		return -ENOMEM;
 	}
 	*handshake = (struct handshake){.timer.fire = fire, .member = member, .net = net,
-		.at = *at, .began_us = now_us, .wait_us = AGAIN_US};
+		.nets = sealed_net_bit(net), .at = *at, .began_us = now_us, .wait_us = AGAIN_US};
 	member->handshake = handshake;
 	if (init_send(seal, handshake) == 0)
 		return 0;
@@ -305,6 +311,7 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 	struct reply_payload says;
 	struct member *member;
 	struct noise noise;
+	uint8_t nets;
 	int error;
 
 	if (!handshake)
@@ -328,10 +335,11 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		fail(net, member, error);
 		return;
 	}
+	nets = handshake->nets | sealed_net_bit(net);
 	ripc__handshake_end(seal, member);
 	member->refused_us = 0;
 	ripc__sealed_confirm(net, member, from);
-	ripc__member_tell(net, member, 0);
+	ripc__member_tell_all(seal, member, nets, 0);
 }
 
 /* ---- the responder ----------------------------------------------------------------------- */

@@ -16,7 +16,8 @@ struct handshake {
 	struct ripc__timer timer;
 	struct member *member;
 	struct noise noise;
-	struct sealed_net *net;
+	struct sealed_net *net;    /* by which it goes now */
+	uint8_t nets;              /* by which routes wait for it: a bit for each */
 	struct ripc__addr at;      /* the address of the member in the inner network */
 	uint64_t began_us, wait_us, proof_us;
 	uint64_t hinted_us;        /* when a hint came that nobody listens there; 0: no hint */

@@ -108,9 +108,18 @@ void ripc__member_drop(struct seal *seal, struct member *member)
 void ripc__member_tell(struct sealed_net *net, struct member *member, int status)
 {
 	member->net = net;
-	member->status = status;
+	member->due |= sealed_net_bit(net);
+	member->statuses[net - net->seal->nets] = status;
 	if (list_empty(&member->opened))
 		list_append(&net->seal->opened, &member->opened);
+}
+
+void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status)
+{
+	for (uint32_t i = 0; i < seal->n_nets; i++) {
+		if (nets >> i & 1 && seal->nets[i].port)
+			ripc__member_tell(&seal->nets[i], member, status);
+	}
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ struct sealed_net {
 
 struct member {
 	struct list node;       /* seal->idle, or seal->used: least recently used first */
-	struct list opened;     /* seal->opened: core must be told of status */
+	struct list opened;     /* seal->opened: core must be told (due) */
 	uint64_t number;        /* stands for the member in addresses; never used again */
 	uint64_t name;          /* in seal->members: a hash of key and context */
 	uint64_t context;
@@ -59,9 +59,10 @@ struct member {
 	uint64_t refused_us;    /* when a handshake was last refused, by us or by it; 0: never */
 	uint64_t sent[3];       /* of the last datagram to it: source, destination, token */
 	uint32_t routes;
-	uint64_t place;         /* where the last route to it led (sealed.c) */
+	uint64_t places[SEALED_NETS]; /* where the last route led, by each network (sealed.c) */
 	struct sealed_net *net; /* by which it was last met */
-	int status;             /* told to core: 0, or a negative errno */
+	uint8_t due;            /* a bit for each network by which core must be told, */
+	int statuses[SEALED_NETS]; /* and what: 0, or a negative errno */
 	bool is_elsewhere;      /* refused_us: because another context lives at its address */
 	bool is_stale;          /* our keys, or what we know of others', have changed since */
 	bool is_admitted;       /* a handshake with it has ended well, and it has some right */
@@ -111,8 +112,14 @@ struct session *ripc__session_make(struct seal *seal, struct member *member, uin
 void ripc__session_end(struct seal *seal, struct session **session);
 /* A datagram came that this session sealed: if the session is next, it becomes current. */
 void ripc__session_confirm(struct sealed_net *net, struct session *session);
+static inline uint8_t sealed_net_bit(const struct sealed_net *net)
+{
+	return (uint8_t)(1u << (net - net->seal->nets));
+}
 /* A handshake with the member has ended well (status 0), or failed: core must be told. */
 void ripc__member_tell(struct sealed_net *net, struct member *member, int status);
+/* The same of all networks that have a bit in nets. */
+void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);
 size_t ripc__members_bytes(const struct seal *seal);

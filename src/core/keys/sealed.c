@@ -131,7 +131,7 @@ static int way_begin(void *port, struct member *member, const struct ripc__addr 
 	struct sealed_net *net = net_of(port);
 	int error;
 
-	member->place = place_of(net, inner);
+	member->places[net - net->seal->nets] = place_of(net, inner);
 	if (ripc__member_is_ready(net->seal, member))
 		return opened;
 	error = ripc__handshake_begin(net, member, inner);
@@ -392,7 +392,7 @@ static void way_input(struct sealed_net *net, const struct ripc__event *event)
 	list_for_each_safe(node, &net->seal->used) {
 		struct member *member = list_entry(node, struct member, node);
 
-		if (!event->from || member->place != place)
+		if (!event->from || member->places[net - net->seal->nets] != place)
 			continue;
 		if (member->handshake && member->handshake->net == net)
 			ripc__handshake_way(member->handshake, event->status);
@@ -405,15 +405,19 @@ static void way_input(struct sealed_net *net, const struct ripc__event *event)
 static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
+	uint8_t bit = sealed_net_bit(port->net);
+
 	list_for_each_safe(node, &port->seal->opened) {
 		struct member *member = list_entry(node, struct member, opened);
 
-		if (member->net != port->net || at == n)
+		if (!(member->due & bit) || at == n)
 			continue;
-		list_remove(&member->opened);
+		member->due &= (uint8_t)~bit;
+		if (!member->due)
+			list_remove(&member->opened);
 		addr_seal(&port->from[at], NULL, member->number);
-		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .status = member->status,
-			.from = &port->from[at]};
+		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at],
+			.status = member->statuses[port->net - port->seal->nets]};
 		at++;
 	}
 	return at;
