@@ -73,7 +73,7 @@ RIPC_API int ripc_keys_rotate(const char *dir, uint32_t step, char *why);
 
 /*
  * Adds key, 64 hexadecimal digits, to the file "revoked" of dir: contexts with dir refuse its
- * holder. why and errors as ripc_keys_new().
+ * holder. why and errors as ripc_keys_new(); also -ENOSPC: the file has 120 keys.
  */
 RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
 

@@ -164,21 +164,28 @@ static int capabilities_read(const char *path, struct key_dir *dir, char why[KEY
 	return 0;
 }
 
-static int revoked_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
+int ripc__key_dir_revoked(const char *path, struct key_dir *dir, uint32_t room, char why[KEY_WHY])
 {
 	char file[PATH_MAX], text[FILE_MAX], *at = text;
 	int n = lines_read(path, "revoked", file, text, why);
+	bool is_formed = n <= 0 || !memchr(text, 0, (size_t)n);
 
-	while (n > 0 && *at) {
+	while (n > 0 && is_formed && *at) {
 		size_t len = strcspn(at, "\n");
 
-		if (len && *at != '#' && (len != 64 || dir->n_revoked == REVOKED_MAX ||
-				!ripc__hex_read(at, dir->revoked[dir->n_revoked++], 32))) {
-			snprintf(why, KEY_WHY, "%.140s has a line that is no public key, or more "
-				"than %u", file, REVOKED_MAX);
-			return -EINVAL;
-		}
+		is_formed = !len || *at == '#' || (len == 64 && dir->n_revoked < REVOKED_MAX &&
+			ripc__hex_read(at, dir->revoked[dir->n_revoked++], 32));
 		at += len + (at[len] == '\n');
+	}
+	if (!is_formed) {
+		snprintf(why, KEY_WHY, "%.140s has a line that is no public key, or more than %u",
+			file, REVOKED_MAX);
+		return -EINVAL;
+	}
+	if (n >= 0 && ((uint32_t)n + room >= FILE_MAX || (room && dir->n_revoked == REVOKED_MAX))) {
+		snprintf(why, KEY_WHY, "%.140s is full: take out keys whose capabilities have "
+			"expired", file);
+		return -ENOSPC;
 	}
 	return n < 0 ? n : 0;
 }
@@ -232,7 +239,7 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 		error = error == -ENOENT ? 0 : error;
 	}
 	error = error ? error : capabilities_read(path, &found, why);
-	error = error ? error : revoked_read(path, &found, why);
+	error = error ? error : ripc__key_dir_revoked(path, &found, 0, why);
 	if (!error && box->ops->dh_public(box->lib, found.own.secret, found.own.public)) {
 		snprintf(why, KEY_WHY, "%.150s/private is no key", path);
 		error = -EINVAL;

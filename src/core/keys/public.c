@@ -219,11 +219,21 @@ int ripc_keys_rotate(const char *dir, uint32_t step, char *why)
 	return rotate(dir, step, why);
 }
 
+/* Does the file end in the middle of a line, as an editor may have left it? */
+static bool lacks_end(int fd)
+{
+	off_t len = lseek(fd, 0, SEEK_END);
+	char last = '\n';
+
+	return len > 0 && pread(fd, &last, 1, len - 1) == 1 && last != '\n';
+}
+
 int ripc_keys_revoke(const char *dir, const char *key, char *why)
 {
-	char path[PATH_MAX], line[66];
+	struct key_dir found = {0};
+	char path[PATH_MAX], line[68];
 	uint8_t bytes[32];
-	int error, fd;
+	int error, fd, len;
 
 	if (!dir || !key || !why || snprintf(path, sizeof(path), "%s/revoked", dir) >= PATH_MAX)
 		return -EINVAL;
@@ -232,9 +242,13 @@ int ripc_keys_revoke(const char *dir, const char *key, char *why)
 			"\"public\" of its holder has them");
 		return -EINVAL;
 	}
-	snprintf(line, sizeof(line), "%s\n", key);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	error = fd < 0 ? -errno : write_text(fd, line, 65);
+	/* All programs would refuse a directory with a line too many, or with a wrong one. */
+	error = ripc__key_dir_revoked(dir, &found, sizeof(line), why);
+	if (error || ripc__key_dir_revokes(&found, bytes))
+		return error;
+	fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	len = snprintf(line, sizeof(line), "%s%s\n", fd >= 0 && lacks_end(fd) ? "\n" : "", key);
+	error = fd < 0 ? -errno : write_text(fd, line, (size_t)len);
 	if (fd >= 0 && close(fd) && !error)
 		error = -errno;
 	if (error)

@@ -49,7 +49,7 @@ static void set_up(void)
 static void tear_down(void)
 {
 	static const char *const names[] = {"private", "public", "secret", "authority",
-		"authority.private", "capabilities"};
+		"authority.private", "capabilities", "revoked"};
 	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -139,6 +139,36 @@ START_TEST(read__refuses_what_is_no_key)
 }
 END_TEST
 
+/* Whatever is revoked, the directory can be read: else nothing that is revoked would count. */
+START_TEST(revoke__leaves_what_can_be_read)
+{
+	char key[65] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	struct key_dir found;
+	char path[128];
+
+	file_write("revoked", key); /* without an end of line */
+	key[0] = 'a';
+	ck_assert_int_eq(ripc_keys_revoke(dir, key, why), 0);
+	ck_assert_int_eq(ripc_keys_revoke(dir, key, why), 0); /* is there already */
+	ck_assert_int_eq(read_dir(&found), 0);
+	ck_assert_uint_eq(found.n_revoked, 2);
+	for (uint32_t i = 2; i < REVOKED_MAX; i++) {
+		snprintf(key, 5, "%04x", i);
+		key[4] = '4';
+		ck_assert_int_eq(ripc_keys_revoke(dir, key, why), 0);
+	}
+	key[5] = 'f';
+	ck_assert_int_eq(ripc_keys_revoke(dir, key, why), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(why, "is full"));
+	ck_assert_int_eq(read_dir(&found), 0);
+	ck_assert_uint_eq(found.n_revoked, REVOKED_MAX);
+	path_of("revoked", path);
+	ck_assert_int_eq(truncate(path, 65 * 2), 0);
+	ck_assert_int_eq(truncate(path, 65 * 3), 0); /* zeros: what comes behind would not count */
+	ck_assert_int_eq(read_dir(&found), -EINVAL);
+}
+END_TEST
+
 START_TEST(read__capabilities)
 {
 	char text[4 * RIPC_CAPABILITY] = "# what I may\n\n", line[RIPC_CAPABILITY + 1];
@@ -195,7 +225,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {read__what_was_made, read__refuses_what_others_see,
-		read__refuses_what_is_no_key, read__capabilities, rights__say_what_may_be, NULL};
+		read__refuses_what_is_no_key, revoke__leaves_what_can_be_read, read__capabilities,
+		rights__say_what_may_be, NULL};
 
 	return suite_run_between("key_dir", tests, set_up, tear_down);
 }
