@@ -74,14 +74,19 @@ static void members_review(struct seal *seal, struct list *members)
 	}
 }
 
-/* The key of a context is its name for others: another one is for another context. */
+/*
+ * The key of a context is its name for others: another one is for another context, and so are the
+ * capabilities that came with it.
+ */
 static void own_stays(struct seal *seal, struct key_dir *found)
 {
-	if (!ripc__is_equal(found->own.public, seal->dir.own.public, 32))
-		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private is another one: contexts "
-			"that are opened from now on use it; this one keeps its own",
-			seal->ctx->cfg.keys);
+	if (ripc__is_equal(found->own.public, seal->dir.own.public, 32))
+		return;
+	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private is another one: contexts that are "
+		"opened from now on use it; this one keeps its own", seal->ctx->cfg.keys);
 	found->own = seal->dir.own;
+	found->n_capabilities = seal->dir.n_capabilities;
+	memcpy(found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
 }
 
 int ripc__seal_reload(struct ripc_context *ctx)

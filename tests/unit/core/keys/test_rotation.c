@@ -232,6 +232,35 @@ START_TEST(capability__comes_later)
 }
 END_TEST
 
+/* Another private key, with its own capabilities, is for contexts that are opened from now on. */
+START_TEST(private__waits_for_the_next_open)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b;
+	char command[256];
+
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	key_grant(1, RIPC_MAY_SEND, 0, 100);
+	key_grant(2, RIPC_MAY_SEND, 0, 100);
+	open_with(&a, 0, 0, 0);
+	open_with(&b, 1, 1, 0);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
+	snprintf(command, sizeof(command), "cd %s && cp -p private public capabilities %s",
+		key_dirs[2], key_dirs[1]);
+	ck_assert_int_eq(system(command), 0);
+	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
+	ck_assert(has_said(1, "this one keeps its own"));
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
+		usleep(5000);
+	}
+	ck_assert(!has_said(1, "of our 1 capabilities do not count"));
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
 /* What is wrong in the directory changes nothing. */
 START_TEST(reload__refuses_what_is_wrong)
 {
@@ -271,7 +300,8 @@ static void set_up(void)
 int main(void)
 {
 	const TTest *const tests[] = {secret__replaced_under_load, key__revoked,
-		capability__comes_later, reload__refuses_what_is_wrong};
+		capability__comes_later, private__waits_for_the_next_open,
+		reload__refuses_what_is_wrong};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);
