@@ -27,19 +27,18 @@
 #define HINTED_US   300000u  /* silence after a hint that nobody listens */
 #define RECENT      65536u   /* datagrams that a quote may be behind */
 
-static void mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
+static int mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
 {
-	if (seal->box.ops->mac(seal->box.lib, seal->secrets[secret].handshake_key, in, 1, mac))
-		memset(mac, 0, 32);
+	return seal->box.ops->mac(seal->box.lib, seal->secrets[secret].handshake_key, in, 1, mac);
 }
 
 /* The MAC goes behind len bytes. An answer is made with the secret of what it answers. */
 static uint32_t finish(struct seal *seal, uint8_t *bytes, uint32_t len)
 {
 	const struct iovec in = {bytes, len};
-	uint8_t mac[32];
+	uint8_t mac[32] = {0}; /* without memory it stays so, and nobody takes the datagram */
 
-	mac_of(seal, seal->secret, &in, mac);
+	(void)mac_of(seal, seal->secret, &in, mac);
 	memcpy(bytes + len, mac, SEALED_MAC);
 	return len + SEALED_MAC;
 }
@@ -51,9 +50,9 @@ static bool is_ours(struct seal *seal, const uint8_t *bytes, uint32_t len)
 	uint8_t mac[32];
 
 	for (uint32_t i = 0; i < seal->dir.n_secrets; i++) {
-		mac_of(seal, i, &in, mac);
 		seal->secret = i;
-		if (ripc__is_equal(mac, bytes + len - SEALED_MAC, SEALED_MAC))
+		if (mac_of(seal, i, &in, mac) == 0 &&
+				ripc__is_equal(mac, bytes + len - SEALED_MAC, SEALED_MAC))
 			return true;
 	}
 	return false;

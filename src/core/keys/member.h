@@ -68,6 +68,11 @@ struct member {
 	bool is_admitted;       /* a handshake with it has ended well, and it has some right */
 };
 
+/* What follows from a secret of the deployment. */
+struct secret_keys {
+	uint8_t psk[32], handshake_key[32], record_key[32];
+};
+
 /* The state of a context with keys: one per context, made before the devices. */
 struct seal {
 	struct ripc_context *ctx;
@@ -76,9 +81,7 @@ struct seal {
 	struct cipher_box box;
 	struct key_dir dir;
 	struct ciphers ciphers;
-	struct {
-		uint8_t psk[32], handshake_key[32], record_key[32];
-	} secrets[SECRETS];         /* what follows from each secret of dir; dir.n_secrets */
+	struct secret_keys secrets[SECRETS]; /* of each secret of dir; dir.n_secrets */
 	uint64_t private_bits;
 	struct rights rights;       /* our own */
 	uint32_t n_faulty;          /* capabilities of ours that do not count */

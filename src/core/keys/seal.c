@@ -20,40 +20,49 @@
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-static int derive(struct seal *seal, uint32_t secret, const char *label, uint8_t key[32])
+static int derive(struct seal *seal, const uint8_t secret[32], const char *label, uint8_t key[32])
 {
 	const struct iovec in = {(void *)label, strlen(label)};
 
-	return seal->box.ops->mac(seal->box.lib, seal->dir.secrets[secret], &in, 1, key);
+	return seal->box.ops->mac(seal->box.lib, secret, &in, 1, key);
 }
 
-static int keys_make(struct seal *seal)
+/* What is in the directory is used from now on; or, without memory, nothing has changed. */
+static int dir_use(struct seal *seal, const struct key_dir *dir)
 {
-	int error = 0;
+	struct secret_keys made[SECRETS] = {0};
+	int error = ripc__private_bits(&seal->box, dir->own.public, &seal->private_bits);
 
-	for (uint32_t i = 0; i < seal->dir.n_secrets && !error; i++) {
-		error = derive(seal, i, "ripc psk 1", seal->secrets[i].psk);
-		error = error ? error : derive(seal, i, "ripc handshakes 1",
-			seal->secrets[i].handshake_key);
-		error = error ? error : derive(seal, i, "ripc records 1",
-			seal->secrets[i].record_key);
+	for (uint32_t i = 0; i < dir->n_secrets && !error; i++) {
+		error = derive(seal, dir->secrets[i], "ripc psk 1", made[i].psk);
+		error = error ? error : derive(seal, dir->secrets[i], "ripc handshakes 1",
+			made[i].handshake_key);
+		error = error ? error : derive(seal, dir->secrets[i], "ripc records 1",
+			made[i].record_key);
 	}
-	error = error ? error : ripc__private_bits(&seal->box, seal->dir.own.public,
-		&seal->private_bits);
-	if (!error)
+	if (!error) {
+		memcpy(seal->secrets, made, sizeof(made));
+		seal->dir = *dir;
 		ripc__grants_own(seal);
+	}
+	explicit_bzero(made, sizeof(made));
 	return error;
 }
 
 static int dir_open(struct seal *seal)
 {
 	struct ripc_context *ctx = seal->ctx;
+	struct key_dir found;
 	char why[KEY_WHY];
-	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &seal->dir, why);
+	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &found, why);
 
-	if (error)
+	if (error) {
 		ripc__log(ctx, RIPC_LOG_ERROR, "keys: %s", why);
-	return error ? error : keys_make(seal);
+		return error;
+	}
+	error = dir_use(seal, &found);
+	ripc__key_dir_wipe(&found);
+	return error;
 }
 
 /* ---- looking again ----------------------------------------------------------------------- */
@@ -94,6 +103,7 @@ int ripc__seal_reload(struct ripc_context *ctx)
 	struct seal *seal = ctx->seal;
 	struct key_dir found;
 	char why[KEY_WHY];
+	bool has_changed;
 	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &found, why);
 
 	if (error) {
@@ -101,9 +111,11 @@ int ripc__seal_reload(struct ripc_context *ctx)
 		return error;
 	}
 	own_stays(seal, &found);
-	if (!ripc__is_equal(&found, &seal->dir, sizeof(found))) {
-		seal->dir = found;
-		error = keys_make(seal);
+	has_changed = !ripc__is_equal(&found, &seal->dir, sizeof(found));
+	error = has_changed ? dir_use(seal, &found) : 0;
+	if (error) {
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: no memory");
+	} else if (has_changed) {
 		ctx->proves = seal->dir.has_authority;
 		members_review(seal, &seal->idle);
 		members_review(seal, &seal->used);

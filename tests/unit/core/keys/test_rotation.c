@@ -7,6 +7,9 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "core/keys/member.h"
+#include "core/net/env.h"
+#include "core/objects.h"
 #include "key_dirs.h"
 
 #define LONG_BYTES 20000u
@@ -261,6 +264,48 @@ START_TEST(private__waits_for_the_next_open)
 }
 END_TEST
 
+static atomic_bool lacks_memory;
+static const struct ripc__crypto *sound;
+
+static int frail_mac(void *lib, const uint8_t key[32], const struct iovec *in, uint32_t n,
+		uint8_t mac[32])
+{
+	return atomic_load(&lacks_memory) ? -ENOMEM : sound->mac(lib, key, in, n, mac);
+}
+
+static const struct ripc__crypto *frail_crypto(char lacks[256], char remedy[256])
+{
+	static struct ripc__crypto frail;
+
+	sound = ripc__crypto_load(lacks, remedy);
+	frail = *sound;
+	frail.mac = frail_mac;
+	return &frail;
+}
+
+/* Without memory for a second secret there is none: not one whose keys are zeros. */
+START_TEST(reload__without_memory)
+{
+	struct ripc_config cfg = api_config(0);
+	struct ripc__env env;
+	struct side a;
+
+	key_dirs_make(0);
+	ripc__env_init(&env);
+	env.crypto = frail_crypto;
+	cfg.keys = key_dirs[0];
+	ck_assert_int_eq(ripc__open_in(&cfg, &env, &a.ctx), 0);
+	ck_assert_int_eq(ripc_keys_rotate(key_dirs[0], RIPC_ROTATE_BEGIN, key_why), 0);
+	atomic_store(&lacks_memory, true);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), -ENOMEM);
+	atomic_store(&lacks_memory, false);
+	ck_assert_uint_eq(a.ctx->seal->dir.n_secrets, 1);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
+	ck_assert_uint_eq(a.ctx->seal->dir.n_secrets, 2);
+	side_close(&a);
+}
+END_TEST
+
 /* What is wrong in the directory changes nothing. */
 START_TEST(reload__refuses_what_is_wrong)
 {
@@ -301,7 +346,7 @@ int main(void)
 {
 	const TTest *const tests[] = {secret__replaced_under_load, key__revoked,
 		capability__comes_later, private__waits_for_the_next_open,
-		reload__refuses_what_is_wrong};
+		reload__without_memory, reload__refuses_what_is_wrong};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);
