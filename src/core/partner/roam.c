@@ -14,6 +14,7 @@
 
 #include "claim.h"
 #include "core/base/base.h"
+#include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
@@ -66,6 +67,15 @@ static void go_on(struct partner *partner)
 	partner->service->ctx->up->route_ready(partner);
 }
 
+/* With keys the record may be forged: no route is led to another member than it led to before. */
+static int change_to(struct ripc_context *ctx, struct peer *peer, struct device *device,
+		const struct ripc__addr *addr)
+{
+	if (ctx->seal && !ripc__sealed_same(peer->route, addr))
+		return -EACCES;
+	return ripc__route_change(ctx, peer, device, addr);
+}
+
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -84,7 +94,7 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 			&addr);
 		if (!device)
 			return;
-		error = ripc__route_change(ctx, peer, device, &addr);
+		error = change_to(ctx, peer, device, &addr);
 	} while (error);
 	peer->failed |= refusing;
 	if (device != old)
