@@ -69,6 +69,26 @@ static int string_take(struct ripc_context *ctx, int at, const char **field, con
 	return 0;
 }
 
+/* The directory of keys is read again later, when the program may be in another directory. */
+static int keys_fix(struct ripc_context *ctx)
+{
+	char *here, *path;
+	int len;
+
+	if (!ctx->cfg.keys || ctx->cfg.keys[0] == '/')
+		return 0;
+	here = getcwd(NULL, 0);
+	if (!here)
+		return -errno;
+	len = asprintf(&path, "%s/%s", here, ctx->cfg.keys);
+	free(here);
+	if (len < 0)
+		return -ENOMEM;
+	free(ctx->strings[4]);
+	ctx->cfg.keys = ctx->strings[4] = path;
+	return 0;
+}
+
 /* "a=b,c=d" becomes "a\0b\0c\0d\0\0" in ctx->options. */
 static int options_split(struct ripc_context *ctx)
 {
@@ -138,6 +158,7 @@ int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	error = error ? error : string_take(ctx, 2, &own->interfaces, "RIPC_INTERFACES");
 	error = error ? error : string_take(ctx, 3, &own->options, "RIPC_OPTIONS");
 	error = error ? error : string_take(ctx, 4, &own->keys, "RIPC_KEYS");
+	error = error ? error : keys_fix(ctx);
 	return error ? error : options_split(ctx);
 }
 

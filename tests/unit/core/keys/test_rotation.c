@@ -283,6 +283,25 @@ static const struct ripc__crypto *frail_crypto(char lacks[256], char remedy[256]
 	return &frail;
 }
 
+/* A daemon that has left its directory still finds its keys. */
+START_TEST(reload__after_chdir)
+{
+	struct ripc_config cfg = api_config(0);
+	struct side a;
+	char was[4096];
+
+	key_dirs_make(0);
+	ck_assert_ptr_nonnull(getcwd(was, sizeof(was)));
+	ck_assert_int_eq(chdir(key_top), 0);
+	cfg.keys = "0";
+	side_open_as(&a, &cfg, 0);
+	ck_assert_int_eq(chdir("/"), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
+	ck_assert_int_eq(chdir(was), 0);
+	side_close(&a);
+}
+END_TEST
+
 /* Without memory for a second secret there is none: not one whose keys are zeros. */
 START_TEST(reload__without_memory)
 {
@@ -346,7 +365,7 @@ int main(void)
 {
 	const TTest *const tests[] = {secret__replaced_under_load, key__revoked,
 		capability__comes_later, private__waits_for_the_next_open,
-		reload__without_memory, reload__refuses_what_is_wrong};
+		reload__after_chdir, reload__without_memory, reload__refuses_what_is_wrong};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);
