@@ -2,6 +2,8 @@
 /* What follows for partners when a handshake with their context has ended. */
 #include "keyed.h"
 
+#include <errno.h>
+
 #include "core/keys/sealed.h"
 #include "core/objects.h"
 #include "core/partner/life.h"
@@ -9,6 +11,30 @@
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "util/list.h"
+
+/*
+ * What a member may be is the same on all networks; only a failure is of the network where it came.
+ */
+static bool is_about(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event, struct peer *peer)
+{
+	if (!event->status)
+		return ripc__sealed_same(peer->route, event->from);
+	return ripc__peer_device(ctx, peer) == device &&
+		device->ops->route.matches(device->port, peer->route, event->from);
+}
+
+/* Who has only written to us must still have the right to: that we may write to it is no help. */
+static int judge(struct ripc_context *ctx, const struct partner *partner,
+		const struct ripc__event *event)
+{
+	uint64_t own = partner->service->id;
+
+	if (partner->resolved)
+		return ripc__sealed_fits(ctx->seal, partner->peer->route, own, partner->id);
+	return ripc__sealed_lets_in(ctx->seal, event->from, partner->peer->context, partner->id,
+		own) ? 0 : -EACCES;
+}
 
 /*
  * A handshake has ended. If it has failed, or the partner may not be any more what it was taken
@@ -28,13 +54,10 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		 */
 		if (!partner->peer || partner->dead || partner->peer->opening ||
 				partner->peer->broken ||
-				ripc__peer_device(ctx, partner->peer) != device ||
-				!device->ops->route.matches(device->port, partner->peer->route,
-					event->from))
+				!is_about(ctx, device, event, partner->peer))
 			continue;
 		if (!status)
-			status = ripc__sealed_fits(ctx->seal, partner->peer->route,
-				partner->service->id, partner->id);
+			status = judge(ctx, partner, event);
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);
 	}

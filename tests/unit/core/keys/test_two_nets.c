@@ -4,9 +4,17 @@
  * pairs of contexts, but who waits on one network is not forgotten when the other one has brought
  * the session.
  */
+#include "core/engine/enter.h"
+#include "core/keys/handshake.h"
+#include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
+#include "core/objects.h"
+#include "core/partner/partner.h"
+#include "core/peer/peer.h"
+#include "core/resolve/resolver.h"
 #include "key_dirs.h"
+#include "util/map.h"
 
 #define PEER_MS 2000
 
@@ -35,7 +43,6 @@ static void set_up(void)
 	ripc__env_init(&env);
 	env.backends = backends;
 	env.module_get = NULL;
-	key_dirs_make(0);
 }
 
 static void open_with(struct side *side, int keys)
@@ -90,6 +97,7 @@ START_TEST(both_begin__by_a_silent_network)
 	struct sending sendings[2];
 	pthread_t receives[2];
 
+	key_dirs_make(0);
 	open_with(&a, 0);
 	open_with(&b, 1);
 	sendings[0] = (struct sending){.from = &b, .to = a.id};
@@ -110,6 +118,71 @@ START_TEST(both_begin__by_a_silent_network)
 }
 END_TEST
 
+/* New keys by the second network, where the partners are on the first. */
+static void rekey_by_second(struct side *from, uint64_t id)
+{
+	struct ripc_context *ctx = from->ctx;
+	const struct device *device = &ctx->devices[1];
+	const struct ripc__answer *answer;
+	struct ripc__addr addr = {.len = 0};
+	struct partner *partner;
+
+	ripc__lock_timely(ctx);
+	answer = ripc__resolver_recall(ctx->resolver, id);
+	partner = ripc__map_get(&from->svc->partners, id);
+	ck_assert(answer && partner && partner->peer && partner->peer->device == 0);
+	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
+		if (answer->record.addrs[i].backend == device->ops->id)
+			ck_assert_int_eq(device->ops->route.choose(device->port,
+				answer->record.addrs[i].blob, answer->record.addrs[i].len,
+				answer->host, &addr), 0);
+	}
+	addr.len -= 8; /* the member */
+	ck_assert_int_eq(ripc__handshake_begin(&ctx->seal->nets[1],
+		ripc__sealed_member_of(partner->peer->route), &addr), 0);
+	ripc__unlock(ctx);
+}
+
+static bool is_lost(struct side *side, uint64_t id)
+{
+	const struct partner *partner;
+	bool lost;
+
+	ripc__lock_timely(side->ctx);
+	partner = ripc__map_get(&side->svc->partners, id);
+	lost = !partner || partner->dead;
+	ripc__unlock(side->ctx);
+	return lost;
+}
+
+/* One capability expires, another one stays: by whichever network the new keys have come. */
+START_TEST(capability__expires_on_all_networks)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b;
+
+	mute.datagrams.send = plain.datagrams.send;
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	open_with(&a, 0);
+	ck_assert_int_eq(ripc_service_open(a.ctx, nobody, 0, &a.svc), 0);
+	a.id = nobody;
+	key_grant(1, RIPC_MAY_SEND, a.id, 2);
+	key_grant(1, RIPC_MAY_SEND, a.id + 1, 100);
+	open_with(&b, 1);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, PEER_MS), 0);
+	ck_assert(!is_lost(&a, b.id));
+	sleep(3);
+	rekey_by_second(&b, a.id);
+	for (int i = 0; i < 300 && !is_lost(&a, b.id); i++)
+		usleep(10000);
+	ck_assert(is_lost(&a, b.id));
+	ck_assert_int_lt(ripc_send_long(b.svc, a.id, &one, 1, PEER_MS), 0);
+	side_close(&b);
+	side_close(&a);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("two_nets");
@@ -117,5 +190,6 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, set_up, key_dirs_remove);
 	tcase_add_test(tcase, both_begin__by_a_silent_network);
+	tcase_add_test(tcase, capability__expires_on_all_networks);
 	return suite_finish("two_nets", tcase);
 }
