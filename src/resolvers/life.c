@@ -317,7 +317,7 @@ static bool link_watch(struct life *life, struct life_link *link, int fd)
 	return true;
 }
 
-/* 0; -ECONNREFUSED: it is not on this host, or has ended. */
+/* 0; -ECONNREFUSED: it is not here, or has ended; -EPIPE: it was here, and takes no word. */
 static int link_connect(struct life *life, struct life_link *link)
 {
 	struct sockaddr_un name;
@@ -330,7 +330,8 @@ static int link_connect(struct life *life, struct life_link *link)
 	error = connect(fd, (struct sockaddr *)&name, len) ? -errno : 0;
 	if (!error && !is_believed(life, fd))
 		error = -EACCES;
-	error = error ? error : introduce(life, fd);
+	if (!error && introduce(life, fd))
+		error = -EPIPE;
 	if (!error && link_watch(life, link, fd)) {
 		link->ours = true;
 		return 0;
@@ -497,8 +498,8 @@ void ripc__life_watch(struct life *life, uint64_t context)
 	if (!link)
 		return;
 	link->refs++;
-	if (link->fd < 0)
-		(void)link_connect(life, link);
+	if (link->fd < 0 && link_connect(life, link) == -EPIPE && is_deserted(life, context))
+		tell(life, link);
 }
 
 void ripc__life_unwatch(struct life *life, uint64_t context)

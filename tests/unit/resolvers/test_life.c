@@ -151,6 +151,20 @@ static void other_kill(struct other *other)
 	ck_assert_int_eq(waitpid(other->pid, NULL, 0), other->pid);
 }
 
+static struct other *dies; /* NULL, or one that dies before we say anything */
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	struct other *other = dies;
+
+	dies = NULL;
+	if (other)
+		other_kill(other);
+	return __real_sendmsg(fd, message, flags);
+}
+
 START_TEST(life__end_is_told)
 {
 	static struct side side;
@@ -193,6 +207,26 @@ START_TEST(life__end_before_the_lock_was_shown)
 	other_kill(&other);
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told, _i ? 0 : 1);
+	ripc__life_unwatch(&side.life, other.context);
+	ck_assert_uint_eq(side.life.links.count, 0);
+	side_close(&side);
+	close(other.pipe);
+}
+END_TEST
+
+/* The partner dies when we have connected to it, and have said nothing yet. */
+START_TEST(life__end_before_the_first_word)
+{
+	static struct side side;
+	struct other other;
+
+	side_open(&side, context_of(5));
+	other_start(&other, 6, context_of(5));
+	dies = &other;
+	ripc__life_watch(&side.life, other.context);
+	ck_assert_ptr_null(dies);
+	ck_assert_uint_eq(side.n_told, 1);
+	ck_assert_uint_eq(side.told, other.context);
 	ripc__life_unwatch(&side.life, other.context);
 	ck_assert_uint_eq(side.life.links.count, 0);
 	side_close(&side);
@@ -396,6 +430,7 @@ int main(void)
 	const struct suite_loop loops[] = {
 		{life__end_is_told, 2},
 		{life__end_before_the_lock_was_shown, 2},
+		{life__end_before_the_first_word, 1},
 		{life__both_connect, 2},
 		{life__forked_child_keeps_the_connection, 1},
 		{life__without_descriptors_sleeps, 1},

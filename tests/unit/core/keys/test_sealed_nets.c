@@ -47,6 +47,8 @@ static void watch(const char *name)
 	char lacks[256], remedy[256];
 	const struct ripc__host host = {0};
 
+	if (inner && strcmp(inner->name, name) == 0)
+		return; /* the thread of the first end looks at it already */
 	ripc__env_init(&env);
 	for (uint32_t i = 0; env.backends[i]; i++) {
 		if (strcmp(env.backends[i]->name, name) == 0)
