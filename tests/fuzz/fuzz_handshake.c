@@ -80,13 +80,13 @@ static void setup(void)
 
 /* ---- what must hold ---------------------------------------------------------------------- */
 
-static uint64_t keys_hash(const uint8_t *initiator, const uint8_t *responder)
+static uint64_t keys_hash(const uint8_t *initiator, const uint8_t *responder, uint32_t len)
 {
 	static const uint8_t key[16] = "fuzz session key";
-	uint8_t both[64];
+	uint8_t both[64] = {0};
 
-	memcpy(both, initiator, 32);
-	memcpy(both + 32, responder, 32);
+	memcpy(both, initiator, len);
+	memcpy(both + 32, responder, len);
 	return ripc__siphash(key, both, sizeof(both)) | 1;
 }
 
@@ -102,13 +102,15 @@ static bool is_seen(const struct world *w, uint64_t hash)
 static void check_session(struct world *w, const struct session *session)
 {
 	uint64_t hash;
+	uint32_t len;
 
 	if (!session)
 		return;
 	CLAIM(session->cipher == RIPC_CHACHA20_POLY1305 || session->cipher == RIPC_AES_128_GCM);
 	CLAIM(session->index && session->their_index);
-	hash = session->is_initiator ? keys_hash(session->send_key, session->receive_key) :
-		keys_hash(session->receive_key, session->send_key);
+	len = ripc__cipher_key_len(session->cipher);
+	hash = session->is_initiator ? keys_hash(session->keys, session->keys + len, len) :
+		keys_hash(session->keys + len, session->keys, len);
 	if (is_seen(w, hash))
 		return;
 	CLAIM(!session->is_initiator || w->forged);

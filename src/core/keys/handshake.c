@@ -268,12 +268,11 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	if (error)
 		return error;
 	ripc__map_remove(&seal->handshakes, handshake->index);
-	session = ripc__session_make(seal, member, handshake->index, &keys, true);
+	session = ripc__session_make(seal, member, handshake->index, says->cipher, &keys, true);
 	handshake->index = 0;
 	explicit_bzero(&keys, sizeof(keys));
 	if (!session)
 		return -ENOMEM;
-	session->cipher = says->cipher;
 	session->their_index = says->index;
 	ripc__session_end(seal, &member->previous);
 	member->previous = member->current;
@@ -388,11 +387,10 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	if (ripc__noise_split(noise, &keys))
 		return;
 	ripc__session_end(seal, &member->next);
-	session = ripc__session_make(seal, member, says->index, &keys, false);
+	session = ripc__session_make(seal, member, says->index, says->cipher, &keys, false);
 	explicit_bzero(&keys, sizeof(keys));
 	if (!session)
 		return;
-	session->cipher = says->cipher;
 	session->their_index = their_index;
 	member->next = session;
 	member->refused_us = 0;

@@ -21,9 +21,9 @@ static uint64_t name_of(const struct seal *seal, const uint8_t key[32], uint64_t
 	return ripc__siphash(seal->ctx->secret, both, sizeof(both));
 }
 
-struct member *ripc__member_by_number(const struct seal *seal, uint64_t number)
+struct member *ripc__member_by_name(const struct seal *seal, uint64_t name)
 {
-	return ripc__map_get(&seal->numbers, number);
+	return ripc__map_get(&seal->members, name);
 }
 
 static void member_free(struct seal *seal, struct member *member)
@@ -33,7 +33,6 @@ static void member_free(struct seal *seal, struct member *member)
 	ripc__session_end(seal, &member->previous);
 	ripc__session_end(seal, &member->next);
 	ripc__map_remove(&seal->members, member->name);
-	ripc__map_remove(&seal->numbers, member->number);
 	list_remove(&member->opened);
 	list_remove(&member->node);
 	seal->n_idle -= member->routes == 0;
@@ -53,22 +52,16 @@ static struct member *member_new(struct seal *seal, const uint8_t key[32], uint6
 	member->context = context;
 	memcpy(member->key, key, 32);
 	member->name = name_of(seal, key, context);
-	member->number = ++seal->last_number;
 	list_init(&member->opened);
 	list_init(&member->node);
 	if (ripc__private_bits(&seal->box, key, &member->private_bits) ||
-			ripc__map_put(&seal->members, member->name, member))
-		goto err_free;
-	if (ripc__map_put(&seal->numbers, member->number, member))
-		goto err_remove;
+			ripc__map_put(&seal->members, member->name, member)) {
+		free(member);
+		return NULL;
+	}
 	list_append(&seal->idle, &member->node);
 	seal->n_idle++;
 	return member;
-err_remove:
-	ripc__map_remove(&seal->members, member->name);
-err_free:
-	free(member);
-	return NULL;
 }
 
 struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64_t context)
@@ -124,9 +117,19 @@ void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t net
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
+static uint32_t now_ms(const struct seal *seal)
+{
+	return (uint32_t)(seal->ctx->now_us / 1000);
+}
+
+uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *session)
+{
+	return now_ms(seal) - session->born_ms;
+}
+
 static bool is_fresh(const struct seal *seal, const struct session *session)
 {
-	return seal->ctx->now_us - session->born_us < REJECT_US && session->sent < REJECT_COUNT;
+	return ripc__session_age_ms(seal, session) < REJECT_MS && session->sent < REJECT_COUNT;
 }
 
 bool ripc__member_is_ready(const struct seal *seal, const struct member *member)
@@ -146,23 +149,21 @@ uint32_t ripc__index_draw(struct seal *seal)
 }
 
 struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
-		const struct noise_keys *keys, bool is_initiator)
+		uint8_t cipher, const struct noise_keys *keys, bool is_initiator)
 {
-	struct session *session = calloc(1, sizeof(*session));
+	struct session *session = is_initiator ?
+		ripc__session_alloc(cipher, keys->initiator, keys->responder) :
+		ripc__session_alloc(cipher, keys->responder, keys->initiator);
 
 	if (!session)
 		return NULL;
 	session->member = member;
-	session->serial = ++seal->last_serial;
-	session->born_us = seal->ctx->now_us;
+	session->born_ms = now_ms(seal);
 	session->index = index;
 	session->is_initiator = is_initiator;
-	memcpy(session->send_key, is_initiator ? keys->initiator : keys->responder, 32);
-	memcpy(session->receive_key, is_initiator ? keys->responder : keys->initiator, 32);
 	if (ripc__map_put(&seal->sessions, index, session) == 0)
 		return session;
-	ripc__session_wipe(&seal->ciphers, session);
-	free(session);
+	ripc__session_free(&seal->ciphers, session);
 	return NULL;
 }
 
@@ -173,8 +174,7 @@ void ripc__session_end(struct seal *seal, struct session **at)
 	if (!session)
 		return;
 	ripc__map_remove(&seal->sessions, session->index);
-	ripc__session_wipe(&seal->ciphers, session);
-	free(session);
+	ripc__session_free(&seal->ciphers, session);
 	*at = NULL;
 }
 
@@ -230,7 +230,6 @@ void ripc__members_open(struct seal *seal)
 	ripc__map_init(&seal->sessions, seed);
 	ripc__map_init(&seal->handshakes, seed);
 	ripc__map_init(&seal->members, seed);
-	ripc__map_init(&seal->numbers, seed);
 	list_init(&seal->idle);
 	list_init(&seal->used);
 	list_init(&seal->opened);
@@ -248,13 +247,4 @@ void ripc__members_close(struct seal *seal)
 	ripc__map_free(&seal->sessions);
 	ripc__map_free(&seal->handshakes);
 	ripc__map_free(&seal->members);
-	ripc__map_free(&seal->numbers);
-}
-
-size_t ripc__members_bytes(const struct seal *seal)
-{
-	return (size_t)seal->members.count * sizeof(struct member) +
-		(size_t)seal->sessions.count * sizeof(struct session) +
-		ripc__map_bytes(&seal->sessions) + ripc__map_bytes(&seal->members) +
-		ripc__map_bytes(&seal->numbers);
 }

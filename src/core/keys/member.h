@@ -37,17 +37,15 @@ struct sealed_net {
 };
 
 #define MEMBERS_IDLE 4096u /* members to which no route leads */
-#define REKEY_US     120000000u  /* age of a session at which new keys are made */
-#define REJECT_US    240000000u  /* age of a session at which it is of no use any more */
-#define REKEY_COUNT  (1ull << 24) /* the same two limits in datagrams */
-#define REJECT_COUNT (1ull << 25)
+#define REKEY_MS     120000u     /* age of a session at which new keys are made */
+#define REJECT_MS    240000u     /* age of a session at which it is of no use any more */
+#define REKEY_COUNT  (1u << 24)  /* the first of the two limits in datagrams */
 #define REFUSED_US   5000000u    /* a member that was refused is not tried again before */
 
 struct member {
 	struct list node;       /* seal->idle, or seal->used: least recently used first */
 	struct list opened;     /* seal->opened: core must be told (due) */
-	uint64_t number;        /* stands for the member in addresses; never used again */
-	uint64_t name;          /* in seal->members: a hash of key and context */
+	uint64_t name;          /* in seal->members, and in addresses: a hash of key and context */
 	uint64_t context;
 	uint8_t key[32];
 	struct session *current, *previous, *next;
@@ -86,11 +84,11 @@ struct seal {
 	struct rights rights;       /* our own */
 	uint32_t n_faulty;          /* capabilities of ours that do not count */
 	struct ripc__map sessions, handshakes; /* by index */
-	struct ripc__map members, numbers;     /* by name, by number */
+	struct ripc__map members;              /* by name */
 	struct list idle, used, opened;
 	uint32_t n_idle;
 	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
-	uint64_t last_number, last_serial, last_stamp;
+	uint64_t last_stamp;
 	struct budget inits;        /* limits the handshakes of others that we compute */
 	struct bucket unknowns;
 	struct ripc__timer sweep, look; /* look: at the directory of keys */
@@ -98,7 +96,7 @@ struct seal {
 
 /* The member with this key and context; a new one is made. NULL: no memory. */
 struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64_t context);
-struct member *ripc__member_by_number(const struct seal *seal, uint64_t number);
+struct member *ripc__member_by_name(const struct seal *seal, uint64_t name);
 /* The member to which an address or a route of the sealed network (sealed.c) leads; NULL: none. */
 struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr);
 struct member *ripc__sealed_member_of(const void *route);
@@ -109,9 +107,10 @@ void ripc__member_drop(struct seal *seal, struct member *member);
 bool ripc__member_is_ready(const struct seal *seal, const struct member *member);
 /* Draws an index that no session and no handshake has. */
 uint32_t ripc__index_draw(struct seal *seal);
+uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *session);
 /* Makes a session; both ends have its keys. NULL: no memory. */
 struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
-		const struct noise_keys *keys, bool is_initiator);
+		uint8_t cipher, const struct noise_keys *keys, bool is_initiator);
 void ripc__session_end(struct seal *seal, struct session **session);
 /* A datagram came that this session sealed: if the session is next, it becomes current. */
 void ripc__session_confirm(struct sealed_net *net, struct session *session);
@@ -125,6 +124,5 @@ void ripc__member_tell(struct sealed_net *net, struct member *member, int status
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);
-size_t ripc__members_bytes(const struct seal *seal);
 
 #endif

@@ -22,7 +22,7 @@
 #include "sealed_port.h"
 #include "util/hash/siphash.h"
 
-#define NUMBER_LEN   8u
+#define NAME_LEN     8u
 #define BATCH        64u   /* datagrams that are handed over at once */
 #define ROOM         69632u /* bytes of them: an offload batch, or one datagram of the longest */
 
@@ -31,33 +31,33 @@ _Static_assert(SEALED_BYTES == SEALED_EXTRA, "sealed.h");
 /* ---- addresses --------------------------------------------------------------------------- */
 
 /* Nowhere in particular (inner NULL): matches each route that leads to the member. */
-static void addr_seal(struct ripc__addr *addr, const struct ripc__addr *inner, uint64_t number)
+static void addr_seal(struct ripc__addr *addr, const struct ripc__addr *inner, uint64_t name)
 {
 	if (inner)
 		*addr = *inner;
 	else
 		memset(addr, 0, sizeof(*addr));
-	put64(addr->blob + addr->len, number);
-	addr->len += NUMBER_LEN;
+	put64(addr->blob + addr->len, name);
+	addr->len += NAME_LEN;
 }
 
 /* False: that is none of ours. */
-static bool addr_unseal(const struct ripc__addr *addr, struct ripc__addr *inner, uint64_t *number)
+static bool addr_unseal(const struct ripc__addr *addr, struct ripc__addr *inner, uint64_t *name)
 {
-	if (addr->len < NUMBER_LEN)
+	if (addr->len < NAME_LEN)
 		return false;
 	*inner = *addr;
-	inner->len -= NUMBER_LEN;
-	*number = get64(addr->blob + inner->len);
+	inner->len -= NAME_LEN;
+	*name = get64(addr->blob + inner->len);
 	return true;
 }
 
 struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr)
 {
 	struct ripc__addr inner;
-	uint64_t number;
+	uint64_t name;
 
-	return addr_unseal(addr, &inner, &number) ? ripc__member_by_number(seal, number) : NULL;
+	return addr_unseal(addr, &inner, &name) ? ripc__member_by_name(seal, name) : NULL;
 }
 
 /* A blob of a record: that of the inner network, our key, our context. */
@@ -68,7 +68,7 @@ static int sealed_address(void *port, uint8_t *blob)
 
 	if (len < 0)
 		return len;
-	if (len + NUMBER_LEN > RIPC_ADDR_MAX)
+	if (len + NAME_LEN > RIPC_ADDR_MAX)
 		return -ENOTSUP;
 	memcpy(blob + len, seal->dir.own.public, 32);
 	put64(blob + len + 32, seal->ctx->incarnation);
@@ -88,12 +88,12 @@ static int addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_
 	error = inner_of(port)->route.choose(inner_port(port), blob, len - 40, host, &inner);
 	if (error)
 		return error;
-	if (inner.len + NUMBER_LEN > RIPC_ADDR_MAX)
+	if (inner.len + NAME_LEN > RIPC_ADDR_MAX)
 		return -ENOTSUP;
 	member = ripc__member_get(seal, blob + len - 40, get64(blob + len - 8));
 	if (!member)
 		return -ENOMEM;
-	addr_seal(addr, &inner, member->number);
+	addr_seal(addr, &inner, member->name);
 	return 0;
 }
 
@@ -144,12 +144,12 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 	struct sealed_route *own = route;
 	struct ripc__addr inner;
 	struct member *member;
-	uint64_t number;
+	uint64_t name;
 	int error, opened;
 
-	if (!addr_unseal(addr, &inner, &number))
+	if (!addr_unseal(addr, &inner, &name))
 		return -EINVAL;
-	member = ripc__member_by_number(seal, number);
+	member = ripc__member_by_name(seal, name);
 	if (!member)
 		return -EHOSTUNREACH;
 	opened = inner_of(port)->route.open(inner_port(port), inner_route(route), &inner);
@@ -191,7 +191,7 @@ static void route_where(void *port, const void *route, struct ripc__where *where
 	const struct sealed_route *own = route;
 
 	inner_of(port)->route.where(inner_port(port), own + 1, where);
-	addr_seal(&where->addr, &where->addr, own->member->number);
+	addr_seal(&where->addr, &where->addr, own->member->name);
 }
 
 static uint32_t route_mtu(void *port, void *route)
@@ -203,9 +203,9 @@ static bool route_matches(void *port, const void *route, const struct ripc__addr
 {
 	const struct sealed_route *own = route;
 	struct ripc__addr inner;
-	uint64_t number;
+	uint64_t name;
 
-	return addr_unseal(from, &inner, &number) && number == own->member->number &&
+	return addr_unseal(from, &inner, &name) && name == own->member->name &&
 		(!inner.len || inner_of(port)->route.matches(inner_port(port), own + 1, &inner));
 }
 
@@ -218,17 +218,17 @@ bool ripc__sealed_same(const void *route, const struct ripc__addr *from)
 {
 	const struct sealed_route *own = route;
 
-	return from->len >= NUMBER_LEN &&
-		get64(from->blob + from->len - NUMBER_LEN) == own->member->number;
+	return from->len >= NAME_LEN &&
+		get64(from->blob + from->len - NAME_LEN) == own->member->name;
 }
 
 void ripc__sealed_text(const void *port, const struct ripc__addr *addr, char text[64])
 {
 	struct ripc__addr inner;
-	uint64_t number;
+	uint64_t name;
 
 	text[0] = 0;
-	if (addr_unseal(addr, &inner, &number))
+	if (addr_unseal(addr, &inner, &name))
 		inner_of(port)->route.text(&inner, text);
 }
 
@@ -239,11 +239,11 @@ static void rekey_if_due(struct sealed_port *port, void *route, struct member *m
 {
 	struct seal *seal = port->seal;
 	const struct session *session = member->current;
-	uint64_t age_us = seal->ctx->now_us - session->born_us;
-	uint64_t wait_us = session->is_initiator ? REKEY_US : REKEY_US + REKEY_US / 4;
+	uint32_t wait_ms = session->is_initiator ? REKEY_MS : REKEY_MS + REKEY_MS / 4;
 	struct ripc__addr addr;
 
-	if (age_us < wait_us && session->sent < REKEY_COUNT && !member->is_stale)
+	if (ripc__session_age_ms(seal, session) < wait_ms && session->sent < REKEY_COUNT &&
+			!member->is_stale)
 		return;
 	if (member->handshake)
 		return;
@@ -323,7 +323,7 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 		seal->ctx->stats.drop_malformed++;
 		return false;
 	}
-	if (!session || seal->ctx->now_us - session->born_us >= REJECT_US) {
+	if (!session || ripc__session_age_ms(seal, session) >= REJECT_MS) {
 		seal->ctx->stats.drop_token++;
 		ripc__unknown_answer(net, bytes, event->len, event->from);
 		return false;
@@ -335,7 +335,7 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 		return false;
 	}
 	ripc__session_confirm(net, session);
-	addr_seal(from, event->from, session->member->number);
+	addr_seal(from, event->from, session->member->name);
 	event->data = bytes + SEALED_HEADER;
 	event->len -= SEALED_EXTRA;
 	event->from = from;
@@ -364,7 +364,7 @@ static void hint_of(const struct member *member, const struct ripc__addr *inner,
 {
 	memset(quote, 0, QUOTE_LEN);
 	memcpy(quote + 8, member->sent, 24);
-	addr_seal(from, inner, member->number);
+	addr_seal(from, inner, member->name);
 	event->kind = RIPC_EV_HINT;
 	event->data = quote;
 	event->len = QUOTE_LEN;
@@ -415,7 +415,7 @@ static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events
 		member->due &= (uint8_t)~bit;
 		if (!member->due)
 			list_remove(&member->opened);
-		addr_seal(&port->from[at], NULL, member->number);
+		addr_seal(&port->from[at], NULL, member->name);
 		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at],
 			.status = member->statuses[port->net - port->seal->nets]};
 		at++;

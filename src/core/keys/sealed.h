@@ -5,7 +5,7 @@
  * sessions. So the rest of the core
  * knows only this header of keys, and gets only authentic datagrams.
  *
- * An address of the sealed network is an address of the inner network and the number of a member
+ * An address of the sealed network is an address of the inner network and the name of a member
  * (member.h): the address of a datagram's sender tells whose keys sealed the datagram.
  */
 #ifndef RIPC_SEALED_H

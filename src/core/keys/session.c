@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "datagram.h"
@@ -11,25 +12,75 @@
 
 #define GATHERED_MAX 2048u /* bytes */
 
+/* What the word says becomes a ring; counters below the word have come. */
+static bool ring_make(struct session *session)
+{
+	uint64_t *ring = malloc(REPLAY_WORDS * sizeof(*ring));
+	uint32_t next = session->next;
+
+	if (!ring)
+		return false;
+	memset(ring, next ? 0xff : 0, REPLAY_WORDS * sizeof(*ring));
+	if (next % 64)
+		ring[next / 64 % REPLAY_WORDS] = (1ull << next % 64) - 1;
+	for (uint32_t i = 0; i < 64 && i < next; i++) {
+		uint32_t counter = next - 1 - i;
+
+		if (session->missing >> i & 1)
+			ring[counter / 64 % REPLAY_WORDS] &= ~(1ull << counter % 64);
+	}
+	session->ring = ring;
+	session->is_ring = true;
+	return true;
+}
+
+/* Would a counter leave the word that has not come, were this one the highest? */
+static bool outgrows(const struct session *session, uint32_t counter)
+{
+	uint32_t by = counter + 1 - session->next;
+
+	return by > 64 || session->missing >> (64 - by);
+}
+
+static void word_note(struct session *session, uint32_t counter)
+{
+	uint32_t by = counter + 1 - session->next;
+
+	if (counter < session->next) {
+		session->missing &= ~(1ull << (session->next - 1 - counter));
+		return;
+	}
+	session->missing = by < 64 ? session->missing << by | ((1ull << by) - 2) : UINT64_MAX - 1;
+	session->next = counter + 1;
+}
+
 bool ripc__replay_allows(const struct session *session, uint64_t counter)
 {
-	uint64_t word = session->seen[counter / 64 % REPLAY_WORDS];
+	uint64_t behind = session->next - 1 - counter;
 
-	if (counter > session->top)
-		return true;
-	return session->top - counter < REPLAY_WINDOW && !(word >> counter % 64 & 1);
+	if (counter >= session->next)
+		return counter < UINT32_MAX;
+	if (session->is_ring)
+		return behind < REPLAY_WINDOW &&
+			!(session->ring[counter / 64 % REPLAY_WORDS] >> counter % 64 & 1);
+	return behind < 64 && session->missing >> behind & 1;
 }
 
 void ripc__replay_note(struct session *session, uint64_t counter)
 {
-	uint64_t at = session->top / 64, to = counter / 64;
+	uint64_t at = session->next ? (session->next - 1) / 64 : 0, to = counter / 64;
 
-	if (counter > session->top) {
-		for (uint32_t i = 1; i <= REPLAY_WORDS && at + i <= to; i++)
-			session->seen[(at + i) % REPLAY_WORDS] = 0;
-		session->top = counter;
+	if (!session->is_ring && (counter < session->next ||
+			!outgrows(session, (uint32_t)counter) || !ring_make(session))) {
+		word_note(session, (uint32_t)counter);
+		return;
 	}
-	session->seen[to % REPLAY_WORDS] |= 1ull << counter % 64;
+	if (counter >= session->next) {
+		for (uint32_t i = 1; i <= REPLAY_WORDS && at + i <= to; i++)
+			session->ring[(at + i) % REPLAY_WORDS] = 0;
+		session->next = (uint32_t)counter + 1;
+	}
+	session->ring[to % REPLAY_WORDS] |= 1ull << counter % 64;
 }
 
 /* ---- ciphers ----------------------------------------------------------------------------- */
@@ -47,7 +98,7 @@ static void *cipher_of(struct ciphers *ciphers, struct session *session, bool se
 	const struct ripc__crypto *ops = ciphers->box->ops;
 	struct cipher_slot *slot = &ciphers->slots[seals][session->slots[seals]];
 
-	if (slot->serial == session->serial)
+	if (slot->session == session)
 		return slot->aead;
 	session->slots[seals] = (uint8_t)(ciphers->next[seals]++ % SESSION_SLOTS);
 	slot = &ciphers->slots[seals][session->slots[seals]];
@@ -56,23 +107,42 @@ static void *cipher_of(struct ciphers *ciphers, struct session *session, bool se
 	if (!slot->aead)
 		slot->aead = ops->aead_alloc(ciphers->box->lib, session->cipher, seals);
 	slot->cipher = session->cipher;
-	slot->serial = 0;
-	if (!slot->aead || ops->aead_key(slot->aead, seals ? session->send_key :
-			session->receive_key))
+	slot->session = NULL;
+	if (!slot->aead || ops->aead_key(slot->aead, session->keys +
+			(seals ? 0 : ripc__cipher_key_len(session->cipher))))
 		return NULL;
-	slot->serial = session->serial;
+	slot->session = session;
 	return slot->aead;
 }
 
-void ripc__session_wipe(struct ciphers *ciphers, struct session *session)
+/* ---- making and freeing ------------------------------------------------------------------- */
+
+struct session *ripc__session_alloc(uint8_t cipher, const uint8_t send_key[32],
+		const uint8_t receive_key[32])
+{
+	uint32_t len = ripc__cipher_key_len(cipher);
+	struct session *session = calloc(1, sizeof(*session) + 2 * len);
+
+	if (!session)
+		return NULL;
+	session->cipher = cipher;
+	memcpy(session->keys, send_key, len);
+	memcpy(session->keys + len, receive_key, len);
+	return session;
+}
+
+void ripc__session_free(struct ciphers *ciphers, struct session *session)
 {
 	for (int seals = 0; seals < 2; seals++) {
 		struct cipher_slot *slot = &ciphers->slots[seals][session->slots[seals]];
 
-		if (slot->serial == session->serial)
+		if (slot->session == session)
 			slot_clear(ciphers, slot);
 	}
-	explicit_bzero(session, sizeof(*session));
+	if (session->is_ring)
+		free(session->ring);
+	explicit_bzero(session, sizeof(*session) + 2 * ripc__cipher_key_len(session->cipher));
+	free(session);
 }
 
 void ripc__ciphers_free(struct ciphers *ciphers)
@@ -123,6 +193,8 @@ int ripc__session_seal(struct ciphers *ciphers, struct session *session, const s
 
 	if (!aead)
 		return -ENOMEM;
+	if (counter >= REJECT_COUNT)
+		return -EKEYEXPIRED;
 	session->sent++;
 	nonce_of(session, counter, nonce);
 	ripc__datagram_begin(out, SEALED_DATA, session->their_index);

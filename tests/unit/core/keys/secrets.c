@@ -26,7 +26,8 @@
 
 #define SKIP    77
 #define NOTES 32u
-#define PART    16u /* bytes of a secret that are looked for, from its 9th: free() writes before */
+#define PART    16u /* bytes of a secret that are looked for, from its 9th: free() writes before;
+                     * of one of 16 bytes all, as it is not at the start of what is freed */
 #define ROOM    2048u
 #define STACK   65536u
 
@@ -193,9 +194,11 @@ bool __wrap_ripc__is_equal(const void *a, const void *b, size_t len)
 
 static void note(void *secret, size_t len)
 {
+	uint8_t *part = (uint8_t *)secret + (len < 8 + PART ? 0 : 8);
+
 	MUST(n_noted < NOTES);
 	for (uint32_t i = 0; i < PART; i++)
-		noted[n_noted][i] = ((uint8_t *)secret)[8 + i] ^ 0xff;
+		noted[n_noted][i] = part[i] ^ 0xff;
 	n_noted++;
 	VALGRIND_MAKE_MEM_UNDEFINED(secret, len);
 }
@@ -328,9 +331,12 @@ static void forged_passes(int to)
 
 static void note_session(struct session *session)
 {
+	uint32_t len;
+
 	MUST(session);
-	note(session->send_key, 32);
-	note(session->receive_key, 32);
+	len = ripc__cipher_key_len(session->cipher);
+	note(session->keys, len);
+	note(session->keys + len, len);
 	stack_look();
 }
 

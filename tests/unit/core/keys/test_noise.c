@@ -5,6 +5,7 @@
  * replay window by a model, nonces, and what is altered.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/keys/datagram.h"
@@ -179,6 +180,28 @@ START_TEST(replay__as_a_model_says)
 		top = counter > top ? counter : top;
 	}
 	ck_assert_uint_gt(top, 5000);
+	free(session.ring);
+}
+END_TEST
+
+/* What is lost, or late by less than a word, needs no ring; what leaves the word does. */
+START_TEST(replay__small_while_in_order)
+{
+	struct session session = {0};
+
+	for (uint32_t counter = 0; counter < 5024; counter++)
+		ripc__replay_note(&session, counter ^ 31);
+	ck_assert(!session.is_ring);
+	ck_assert(!ripc__replay_allows(&session, 4000));
+	ripc__replay_note(&session, 5056); /* 5024 is the first that may still come */
+	ck_assert(!session.is_ring);
+	ck_assert(ripc__replay_allows(&session, 5024));
+	ripc__replay_note(&session, 5088);
+	ck_assert(session.is_ring);
+	for (uint32_t counter = 4000; counter < 5090; counter++)
+		ck_assert_int_eq(ripc__replay_allows(&session, counter), counter > 5088 ||
+			(counter >= 5024 && counter != 5056 && counter != 5088));
+	free(session.ring);
 }
 END_TEST
 
@@ -190,31 +213,57 @@ START_TEST(replay__edges)
 	ck_assert(ripc__replay_allows(&session, 5000 - REPLAY_WINDOW + 1));
 	ck_assert(!ripc__replay_allows(&session, 5000 - REPLAY_WINDOW));
 	ck_assert(!ripc__replay_allows(&session, 5000));
-	ripc__replay_note(&session, UINT64_MAX);
+	/* The highest that there can be. */
+	ck_assert(!ripc__replay_allows(&session, UINT32_MAX));
 	ck_assert(!ripc__replay_allows(&session, UINT64_MAX));
-	ck_assert(ripc__replay_allows(&session, UINT64_MAX - 1));
+	ripc__replay_note(&session, UINT32_MAX - 1);
+	ck_assert(!ripc__replay_allows(&session, UINT32_MAX - 1));
+	ck_assert(ripc__replay_allows(&session, UINT32_MAX - 2));
 	ck_assert(!ripc__replay_allows(&session, 5001));
+	free(session.ring);
 }
 END_TEST
 
-static void pair_up(struct session *a, struct session *b, uint8_t cipher)
+static void pair_up(struct session **a, struct session **b, uint8_t cipher, uint8_t first)
 {
-	*a = (struct session){.serial = 1, .cipher = cipher, .their_index = 7};
-	*b = (struct session){.serial = 2, .cipher = cipher, .index = 7};
-	memset(a->send_key, 0x11, 32);
-	memset(b->receive_key, 0x11, 32);
+	uint8_t there[32], back[32] = {0};
+
+	memset(there, 0x11, 32);
+	there[0] = first;
+	*a = ripc__session_alloc(cipher, there, back);
+	*b = ripc__session_alloc(cipher, back, there);
+	ck_assert(*a && *b);
+	(*a)->their_index = (*b)->index = 7;
 }
+
+/* A session's counters end before a nonce could come again. */
+START_TEST(session__ends_by_itself)
+{
+	struct ciphers ciphers = {.box = &box};
+	uint8_t bytes[SEALED_EXTRA];
+	struct session *a, *b;
+
+	pair_up(&a, &b, RIPC_CHACHA20_POLY1305, 1);
+	a->sent = REJECT_COUNT - 1;
+	ck_assert_int_eq(ripc__session_seal(&ciphers, a, NULL, 0, bytes), 0);
+	ck_assert_int_eq(ripc__session_seal(&ciphers, a, NULL, 0, bytes), -EKEYEXPIRED);
+	ck_assert_uint_eq(a->sent, REJECT_COUNT);
+	ripc__session_free(&ciphers, a);
+	ripc__session_free(&ciphers, b);
+	ripc__ciphers_free(&ciphers);
+}
+END_TEST
 
 START_TEST(session__each_datagram_once)
 {
 	const struct iovec in[2] = {{"header", 6}, {"and payload", 11}};
 	uint8_t bytes[SEALED_EXTRA + 17], copy[SEALED_EXTRA + 17], before[SEALED_EXTRA + 17] = {0};
 	struct ciphers ciphers = {.box = &box};
-	struct session a, b;
+	struct session *a, *b;
 
-	pair_up(&a, &b, _i ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305);
+	pair_up(&a, &b, _i ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305, 1);
 	for (uint64_t counter = 0; counter < 3000; counter++) {
-		ck_assert_int_eq(ripc__session_seal(&ciphers, &a, in, 2, bytes), 0);
+		ck_assert_int_eq(ripc__session_seal(&ciphers, a, in, 2, bytes), 0);
 		ck_assert_uint_eq(get64(bytes + 8), counter);
 		/* Another nonce: nothing of the ciphertext is as it was. */
 		ck_assert_mem_ne(bytes + SEALED_HEADER, before + SEALED_HEADER, 8);
@@ -222,15 +271,15 @@ START_TEST(session__each_datagram_once)
 		memcpy(copy, bytes, sizeof(bytes));
 		copy[(counter * 7) % sizeof(copy)] ^= 1;
 		if ((counter * 7) % sizeof(copy) >= 8) /* kind and index are looked at before */
-			ck_assert_int_ne(ripc__session_unseal(&ciphers, &b, copy, sizeof(copy)), 0);
+			ck_assert_int_ne(ripc__session_unseal(&ciphers, b, copy, sizeof(copy)), 0);
 		memcpy(copy, bytes, sizeof(bytes));
-		ck_assert_int_eq(ripc__session_unseal(&ciphers, &b, copy, sizeof(copy)), 0);
+		ck_assert_int_eq(ripc__session_unseal(&ciphers, b, copy, sizeof(copy)), 0);
 		ck_assert_mem_eq(copy + SEALED_HEADER, "headerand payload", 17);
-		ck_assert_int_eq(ripc__session_unseal(&ciphers, &b, bytes, sizeof(bytes)),
+		ck_assert_int_eq(ripc__session_unseal(&ciphers, b, bytes, sizeof(bytes)),
 			-EALREADY);
 	}
-	ripc__session_wipe(&ciphers, &a);
-	ripc__session_wipe(&ciphers, &b);
+	ripc__session_free(&ciphers, a);
+	ripc__session_free(&ciphers, b);
 	ripc__ciphers_free(&ciphers);
 }
 END_TEST
@@ -238,23 +287,25 @@ END_TEST
 /* More sessions than ciphers that are kept: each finds its own key again. */
 START_TEST(session__many_share_the_ciphers)
 {
-	struct session a[3 * SESSION_SLOTS], b[3 * SESSION_SLOTS];
+	struct session *a[3 * SESSION_SLOTS], *b[3 * SESSION_SLOTS];
 	struct ciphers ciphers = {.box = &box};
 	uint8_t bytes[SEALED_EXTRA + 4];
 	const struct iovec in = {"four", 4};
 
 	for (uint32_t i = 0; i < 3 * SESSION_SLOTS; i++) {
-		pair_up(&a[i], &b[i], i % 2 ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305);
-		a[i].serial = 2 * i + 1;
-		b[i].serial = 2 * i + 2;
-		a[i].send_key[0] = b[i].receive_key[0] = (uint8_t)i;
+		pair_up(&a[i], &b[i], i % 2 ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305,
+			(uint8_t)i);
 	}
 	for (uint32_t i = 0; i < 20 * SESSION_SLOTS; i++) {
 		uint32_t at = i * 7 % (3 * SESSION_SLOTS);
 
-		ck_assert_int_eq(ripc__session_seal(&ciphers, &a[at], &in, 1, bytes), 0);
-		ck_assert_int_eq(ripc__session_unseal(&ciphers, &b[at], bytes, sizeof(bytes)), 0);
+		ck_assert_int_eq(ripc__session_seal(&ciphers, a[at], &in, 1, bytes), 0);
+		ck_assert_int_eq(ripc__session_unseal(&ciphers, b[at], bytes, sizeof(bytes)), 0);
 		ck_assert_mem_eq(bytes + SEALED_HEADER, "four", 4);
+	}
+	for (uint32_t i = 0; i < 3 * SESSION_SLOTS; i++) {
+		ripc__session_free(&ciphers, a[i]);
+		ripc__session_free(&ciphers, b[i]);
 	}
 	ripc__ciphers_free(&ciphers);
 }
@@ -265,6 +316,7 @@ int main(void)
 	const TTest *const tests[] = {handshake__as_in_the_vector,
 		session__seals_as_the_vector, handshake__refuses_what_is_forged,
 		handshake__needs_the_secret, replay__as_a_model_says, replay__edges,
+		replay__small_while_in_order, session__ends_by_itself,
 		session__many_share_the_ciphers};
 	TCase *tcase = tcase_create("noise");
 
