@@ -55,7 +55,6 @@ struct member {
 	uint64_t stamp;         /* of its last handshake */
 	uint64_t proof;         /* the last address proof that it gave us; 0: none */
 	uint64_t refused_us;    /* when a handshake was last refused, by us or by it; 0: never */
-	uint64_t sent[3];       /* of the last datagram to it: source, destination, token */
 	uint32_t routes;
 	uint64_t places[SEALED_NETS]; /* where the last route led, by each network (sealed.c) */
 	struct sealed_net *net; /* by which it was last met */

@@ -298,8 +298,6 @@ static int sealed_send(void *port, void *route, const struct ripc__tx *tx, uint3
 		return ripc__handshake_begin(net_of(port), member, &addr) == -EACCES ? -EACCES : 0;
 	}
 	rekey_if_due(port, route, member);
-	if (tx->iov[0].iov_len >= 32)
-		memcpy(member->sent, (const uint8_t *)tx->iov[0].iov_base + 8, 24);
 	while (taken < n) {
 		int rc = send_batch(port, route, member->current, tx + taken, n - taken);
 
@@ -358,27 +356,18 @@ static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 	return false;
 }
 
-/* As if core had sent the datagram that is quoted itself. */
-static void hint_of(const struct member *member, const struct ripc__addr *inner,
-		struct ripc__event *event, struct ripc__addr *from, uint8_t quote[QUOTE_LEN])
-{
-	memset(quote, 0, QUOTE_LEN);
-	memcpy(quote + 8, member->sent, 24);
-	addr_seal(from, inner, member->name);
-	event->kind = RIPC_EV_HINT;
-	event->data = quote;
-	event->len = QUOTE_LEN;
-	event->from = from;
-}
-
-static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc__addr *from,
-		uint8_t quote[QUOTE_LEN])
+/* Core gets the hint without the quote, which is of a sealed datagram. */
+static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc__addr *from)
 {
 	const struct member *member = ripc__handshake_quoted(seal, event->data, event->len);
 
-	if (member)
-		hint_of(member, event->from, event, from, quote);
-	return member;
+	if (!member)
+		return false;
+	addr_seal(from, event->from, member->name);
+	event->data = NULL;
+	event->len = 0;
+	event->from = from;
+	return true;
 }
 
 /*
@@ -433,7 +422,7 @@ static bool event_input(struct sealed_port *port, struct ripc__event *event, uin
 		inner_of(port)->datagrams.release(inner_port(port), event->handle);
 		return false;
 	case RIPC_EV_HINT:
-		return hint_input(port->seal, event, &port->from[kept], port->quotes[kept]);
+		return hint_input(port->seal, event, &port->from[kept]);
 	case RIPC_EV_PEER:
 		way_input(port->net, event);
 		return false;

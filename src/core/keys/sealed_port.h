@@ -8,15 +8,12 @@
 #include "core/net/backend.h"
 #include "member.h"
 
-#define QUOTE_LEN 40u
-
 /* In front of the inner port, which begins at a multiple of 16. */
 struct sealed_port {
 	_Alignas(16) struct seal *seal;
 	struct sealed_net *net;
 	uint8_t *room;
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the events of one poll */
-	uint8_t quotes[RIPC_EVENTS_MAX][QUOTE_LEN];
 };
 
 struct sealed_route {

@@ -131,7 +131,8 @@ enum ripc__event_kind {
 	                         from, 0 */
 	RIPC_EV_HINT,         /* nobody seems to listen at this address: from. The hint may be a
 	                         lie; data, len: the first bytes of a datagram that was sent there,
-	                         as the hint quotes them */
+	                         as the hint quotes them; or NULL: the network knows that it sent
+	                         what the hint quotes */
 	RIPC_EV_FENCED,       /* nobody can reach the memory of the closed key any more: cookie */
 };
 

@@ -6,7 +6,8 @@
  * A network's hint quotes the packet that it is about, and is heeded only if that packet has a
  * token. Only the partner, we, and the path between know tokens: a forger that cannot read our
  * packets casts no doubt on a partner, which may just be stopped for a while. A quote that ends
- * before the token shows nothing, and so is no hint.
+ * before the token shows nothing, and so is no hint. A sealed network has looked at the index and
+ * the counter instead, which are as hard to guess.
  *
  * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers
  * make us ask no more often. After an inquiry that ends in silence the peer's partners are lost as
@@ -196,13 +197,36 @@ static struct partner *addressee(struct ripc_context *ctx, const uint8_t *quote,
 		sent.token);
 }
 
+static bool is_at(struct ripc_context *ctx, struct peer *peer, const struct device *device,
+		const struct ripc__addr *from)
+{
+	return !peer->opening && ripc__peer_device(ctx, peer) == device &&
+		device->ops->route.matches(device->port, peer->route, from);
+}
+
+static struct peer *peer_at(struct ripc_context *ctx, const struct device *device,
+		const struct ripc__addr *from)
+{
+	struct peer *peer;
+	uint32_t at = 0;
+
+	while ((peer = ripc__map_next(&ctx->peers, &at)) && !is_at(ctx, peer, device, from))
+		;
+	return peer;
+}
+
 void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event)
 {
-	struct partner *partner = addressee(ctx, event->data, event->len);
-	struct peer *peer = partner ? partner->peer : NULL;
+	struct peer *peer;
 
-	if (peer && !peer->opening && ripc__peer_device(ctx, peer) == device &&
-			device->ops->route.matches(device->port, peer->route, event->from))
+	if (!event->data) {
+		peer = peer_at(ctx, device, event->from);
+	} else {
+		struct partner *partner = addressee(ctx, event->data, event->len);
+
+		peer = partner ? partner->peer : NULL;
+	}
+	if (peer && is_at(ctx, peer, device, event->from))
 		inquire(ctx, peer);
 }
 

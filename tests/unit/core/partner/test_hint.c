@@ -54,7 +54,10 @@ static uint32_t n_echoes(struct lone *lone, uint32_t since)
 	return n;
 }
 
-/* Asked three times; then what was wholly sent is unknown, and what was not was not delivered. */
+/*
+ * Asked three times; then what was wholly sent is unknown, and what was not was not delivered. From
+ * 2 on the network vouches for the hint, and quotes nothing.
+ */
 START_TEST(hint__then_silence)
 {
 	static struct lone lone;
@@ -63,14 +66,18 @@ START_TEST(hint__then_silence)
 	lone_open(&lone);
 	lone_introduce(&lone);
 	lone_pass(&lone, 10000);
+	hint_quoting(&lone, (uint8_t)(lone.host + 1), NULL, 0); /* nobody lives there */
 	since = lone.n_sent;
-	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, _i ? LONE_LONG : 100), 0);
-	hint(&lone, lone.host);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, _i % 2 ? LONE_LONG : 100), 0);
+	if (_i < 2)
+		hint(&lone, lone.host);
+	else
+		hint_quoting(&lone, lone.host, NULL, 0);
 	lone_pass(&lone, WINDOW_US - 50000);
 	ck_assert_uint_eq(n_echoes(&lone, since), 3);
 	expect_nothing(&lone);
 	lone_pass(&lone, 60000);
-	lone_expect_end(&lone, _i ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
+	lone_expect_end(&lone, _i % 2 ? RIPC_NOT_DELIVERED : RIPC_UNKNOWN);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -226,7 +233,7 @@ END_TEST
 int main(void)
 {
 	const struct suite_loop loops[] = {
-		{hint__then_silence, 2},
+		{hint__then_silence, 4},
 		{hint__successor, 2},
 		{hint__next_holder_gets_what_is_left, 1},
 		{hint__may_be_forged, 3},
