@@ -3,9 +3,10 @@
  * The hash map of map.h. Owns the table, never the values. Invariants: a fifth of the entries,
  * rounded down, is free, and at least one, so that every probe ends; between an entry and its home
  * position no entry is free, so that a probe may stop at the first free one. Removal moves later
- * entries back to keep that, and leaves no tombstones. A table grows by a quarter, not to its
- * double: partners stand in three of them, at 20 to 25 bytes each. A table is in the order of its
- * hashes: to copy one into another of the same seed would make one long run.
+ * entries back to keep that, and leaves no tombstones. A table grows by a quarter, a large one by
+ * an eighth, not to its double: partners stand in three of them, with keys in five, at 20 to 23
+ * bytes each. A table is in the order of its hashes: to copy one into another of the same seed
+ * would make one long run.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #define CAPACITY_MIN  8u
 #define CAPACITY_KEPT 32u /* so small a table is not made smaller, nor freed with its last entry */
+#define CAPACITY_LARGE 1024u
 #define CAPACITY_MAX (1u << 31)
 
 /*
@@ -76,7 +78,8 @@ static int grow(struct ripc__map *map)
 {
 	if (map->capacity >= CAPACITY_MAX)
 		return -ENOMEM;
-	return resize(map, map->capacity ? map->capacity + (map->capacity + 3) / 4 : CAPACITY_MIN);
+	return resize(map, map->capacity ? map->capacity + (map->capacity + 3) /
+		(map->capacity < CAPACITY_LARGE ? 4 : 8) : CAPACITY_MIN);
 }
 
 void ripc__map_init(struct ripc__map *map, uint64_t seed)

@@ -130,16 +130,16 @@ static void check_rights(const struct member *member)
 	}
 }
 
-static void check_list(struct world *w, const struct list *members)
+static void check_list(struct world *w, const struct seal *seal, const struct list *members)
 {
 	list_for_each(node, members) {
 		const struct member *member = list_entry(node, struct member, node);
 
 		CLAIM(!member->current || member->is_admitted);
 		check_rights(member);
-		check_session(w, member->next);
+		check_session(w, ripc__session_by(seal, member->next));
 		check_session(w, member->current);
-		check_session(w, member->previous);
+		check_session(w, ripc__session_by(seal, member->previous));
 	}
 }
 
@@ -150,11 +150,14 @@ static void check(struct world *w)
 		struct seal *seal = w->ends[i].ctx->seal;
 
 		list_for_each(node, &seal->idle)
-			check_session(w, list_entry(node, struct member, node)->next);
+			check_session(w, ripc__session_by(seal,
+				list_entry(node, struct member, node)->next));
 	}
 	for (int i = 0; i < 2; i++) {
-		check_list(w, &w->ends[i].ctx->seal->idle);
-		check_list(w, &w->ends[i].ctx->seal->used);
+		const struct seal *seal = w->ends[i].ctx->seal;
+
+		check_list(w, seal, &seal->idle);
+		check_list(w, seal, &seal->used);
 		CLAIM(w->ends[i].ctx->stats.hellos <= w->valid[i]);
 	}
 }
@@ -354,8 +357,9 @@ static void begin(struct world *w, int from)
 
 	CLAIM(member);
 	if (how & 1)
-		member->proof = ripc__proof(w->ends[!from].ctx, w->ends[from].ctx->incarnation,
-			w->ends[from].addr.host, how >> 1 & 1);
+		ripc__member_proof_keep(w->ends[from].ctx->seal, member,
+			ripc__proof(w->ends[!from].ctx, w->ends[from].ctx->incarnation,
+			w->ends[from].addr.host, how >> 1 & 1));
 	(void)ripc__handshake_begin(key_end_net(&w->ends[from]), member, &w->ends[!from].addr);
 	check_sent(w, from, sent);
 }

@@ -94,7 +94,7 @@ bool ripc__rights_any(const struct rights *rights, uint64_t now_s)
 	return rights->all;
 }
 
-int ripc__private_bits(struct cipher_box *box, const uint8_t key[32], uint64_t *bits)
+int ripc__private_bits(const struct cipher_box *box, const uint8_t key[32], uint64_t *bits)
 {
 	const struct iovec in[2] = {{"ripc private 1", 14}, {(void *)key, 32}};
 	uint8_t digest[32];

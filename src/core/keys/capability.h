@@ -9,6 +9,7 @@
 #define RIPC_CAPABILITY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "noise.h"
@@ -29,11 +30,17 @@ struct capability {
 struct rights {
 	bool all;          /* there is no authority: each holder of the secret may do everything */
 	uint32_t n;
+	uint64_t private_bits; /* of a member: see below */
 	struct {
 		uint64_t id, until_s;
 		uint8_t what;
-	} may[CAPABILITIES_MAX];
+	} may[CAPABILITIES_MAX]; /* a member's rights have room for n of them */
 };
+
+static inline size_t ripc__rights_bytes(const struct rights *rights)
+{
+	return offsetof(struct rights, may) + rights->n * sizeof(rights->may[0]);
+}
 
 /* 0; -EBADMSG: that is no capability. Does not verify the signature. */
 int ripc__capability_decode(const uint8_t bytes[CAPABILITY_LEN], struct capability *capability);
@@ -56,7 +63,7 @@ bool ripc__rights_any(const struct rights *rights, uint64_t now_s);
  * A private ID belongs to a key: its upper 40 bits are a hash of the key, the lower 24 are random.
  * So no capability is needed to have a private ID, or to answer to one.
  */
-int ripc__private_bits(struct cipher_box *box, const uint8_t key[32], uint64_t *bits);
+int ripc__private_bits(const struct cipher_box *box, const uint8_t key[32], uint64_t *bits);
 #define PRIVATE_BITS 40u
 static inline bool ripc__is_private_of(uint64_t id, uint64_t bits)
 {

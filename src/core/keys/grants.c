@@ -88,7 +88,7 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 		uint32_t n, const struct ripc__addr *from)
 {
 	struct seal *seal = net->seal;
-	struct rights rights = {0};
+	struct rights rights = {0}, *kept;
 	struct faults faults = {0};
 
 	if (ripc__grants_are_revoked(net, member, from))
@@ -105,11 +105,13 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 		say_refused(net, &faults, n, from);
 		return -EACCES;
 	}
-	if (!member->rights)
-		member->rights = malloc(sizeof(rights));
-	if (!member->rights)
+	kept = ripc__private_bits(&seal->box, member->key, &rights.private_bits) ? NULL :
+		malloc(ripc__rights_bytes(&rights));
+	if (!kept)
 		return -ENOMEM;
-	*member->rights = rights;
+	memcpy(kept, &rights, ripc__rights_bytes(&rights));
+	free(member->rights);
+	member->rights = kept;
 	member->is_admitted = true;
 	return 0;
 }
@@ -118,13 +120,11 @@ void ripc__grants_lose(struct sealed_net *net, struct member *member)
 {
 	struct seal *seal = net->seal;
 
-	member->is_admitted = member->is_elsewhere = false;
-	member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
+	member->is_admitted = false;
+	ripc__member_refuse(seal, member, false);
 	free(member->rights);
 	member->rights = NULL;
-	ripc__session_end(seal, &member->current);
-	ripc__session_end(seal, &member->previous);
-	ripc__session_end(seal, &member->next);
+	ripc__sessions_end(seal, member);
 	ripc__member_tell_all(seal, member, UINT8_MAX, -EACCES);
 }
 
@@ -134,15 +134,27 @@ static bool may(const struct seal *seal, const struct rights *rights, enum capab
 	return rights && ripc__rights_has(rights, what, id, now_s(seal));
 }
 
-/* Is that an ID that the holder of this key may have? */
-static bool may_be(const struct seal *seal, const struct rights *rights, uint64_t bits, uint64_t id)
+/* A member that was admitted while there was no authority has its private IDs all the same. */
+static bool is_private_of(const struct seal *seal, const struct member *member, uint64_t id)
 {
-	return ripc__is_private_of(id, bits) || may(seal, rights, CAPABILITY_BE, id);
+	uint64_t bits;
+
+	if (member->rights)
+		return ripc__is_private_of(id, member->rights->private_bits);
+	return ripc__private_bits(&seal->box, member->key, &bits) == 0 &&
+		ripc__is_private_of(id, bits);
+}
+
+/* Is that an ID that the member may have? */
+static bool may_be(const struct seal *seal, const struct member *member, uint64_t id)
+{
+	return may(seal, member->rights, CAPABILITY_BE, id) || is_private_of(seal, member, id);
 }
 
 bool ripc__grants_are_ours(const struct seal *seal, uint64_t id)
 {
-	return may_be(seal, &seal->rights, seal->private_bits, id);
+	return ripc__is_private_of(id, seal->private_bits) ||
+		may(seal, &seal->rights, CAPABILITY_BE, id);
 }
 
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
@@ -150,7 +162,7 @@ bool ripc__grants_let_in(const struct seal *seal, const struct member *member, u
 {
 	if (!seal->dir.has_authority)
 		return member->is_admitted;
-	return member->is_admitted && may_be(seal, member->rights, member->private_bits, from) &&
+	return member->is_admitted && may_be(seal, member, from) &&
 		(ripc__is_private_of(to, seal->private_bits) ||
 			may(seal, member->rights, CAPABILITY_SEND, to));
 }
@@ -162,13 +174,13 @@ const char *ripc__grants_lack(const struct seal *seal, const struct member *memb
 		return "has shown no capability";
 	if (!seal->dir.has_authority)
 		return NULL;
-	if (!may_be(seal, member->rights, member->private_bits, to))
+	if (!may_be(seal, member, to))
 		return "may not be that service: its key lacks the capability (ripc key grant "
 			"--be)";
-	if (!may_be(seal, &seal->rights, seal->private_bits, from))
+	if (!ripc__grants_are_ours(seal, from))
 		return "is not written to, as our key may not be the sending service: it lacks the "
 			"capability (ripc key grant --be)";
-	if (!ripc__is_private_of(to, member->private_bits) &&
+	if (!is_private_of(seal, member, to) &&
 			!may(seal, &seal->rights, CAPABILITY_SEND, to))
 		return "is not written to, as our key lacks the capability to (ripc key grant "
 			"--send)";

@@ -98,7 +98,7 @@ static int init_write(struct seal *seal, struct handshake *handshake, uint8_t by
 	ripc__datagram_begin(bytes, SEALED_INIT, handshake->index);
 	put64(bytes + 8, seal->ctx->incarnation);
 	put64(bytes + 16, member->context);
-	put64(bytes + 24, member->proof);
+	put64(bytes + 24, handshake->proof);
 	said = prologue_of(prologue, bytes);
 	error = ephemeral_draw(seal, ephemeral);
 	error = error ? error : ripc__noise_begin(&handshake->noise, &seal->box, &said,
@@ -116,17 +116,13 @@ static int init_write(struct seal *seal, struct handshake *handshake, uint8_t by
 static int init_send(struct seal *seal, struct handshake *handshake)
 {
 	uint8_t bytes[INIT_MAX];
-	uint32_t len;
-	int error;
+	uint32_t len, index = ripc__index_draw(seal);
+	int error = ripc__map_put(&seal->handshakes, index, handshake);
 
-	if (handshake->index)
-		ripc__map_remove(&seal->handshakes, handshake->index);
-	handshake->index = ripc__index_draw(seal);
-	error = ripc__map_put(&seal->handshakes, handshake->index, handshake);
-	if (error) {
-		handshake->index = 0;
+	if (error)
 		return error;
-	}
+	ripc__map_remove(&seal->handshakes, handshake->index);
+	handshake->index = handshake->member->handshake = index;
 	error = init_write(seal, handshake, bytes, &len);
 	if (!error)
 		handshake->thrown = ripc__sealed_throw(handshake->net, &handshake->at, bytes, len);
@@ -135,18 +131,26 @@ static int init_send(struct seal *seal, struct handshake *handshake)
 	return error;
 }
 
-void ripc__handshake_end(struct seal *seal, struct member *member)
+static struct handshake *handshake_of(const struct seal *seal, const struct member *member)
 {
-	struct handshake *handshake = member->handshake;
+	return ripc__map_get(&seal->handshakes, member->handshake);
+}
 
-	if (!handshake)
-		return;
+static void handshake_free(struct seal *seal, struct handshake *handshake)
+{
 	ripc__timer_dismiss(seal->ctx, &handshake->timer);
-	if (handshake->index)
-		ripc__map_remove(&seal->handshakes, handshake->index);
+	ripc__map_remove(&seal->handshakes, handshake->index);
+	handshake->member->handshake = 0;
 	ripc__noise_wipe(&handshake->noise);
 	free(handshake);
-	member->handshake = NULL;
+}
+
+void ripc__handshake_end(struct seal *seal, struct member *member)
+{
+	struct handshake *handshake = handshake_of(seal, member);
+
+	if (handshake)
+		handshake_free(seal, handshake);
 }
 
 /*
@@ -158,7 +162,8 @@ void ripc__handshake_end(struct seal *seal, struct member *member)
 static void fail(struct sealed_net *net, struct member *member, int status)
 {
 	struct seal *seal = net->seal;
-	uint8_t nets = sealed_net_bit(net) | (member->handshake ? member->handshake->nets : 0);
+	const struct handshake *handshake = handshake_of(seal, member);
+	uint8_t nets = sealed_net_bit(net) | (handshake ? handshake->nets : 0);
 
 	ripc__handshake_end(seal, member);
 	if (ripc__member_is_ready(seal, member)) {
@@ -166,8 +171,7 @@ static void fail(struct sealed_net *net, struct member *member, int status)
 		return;
 	}
 	if (status == -ECONNRESET) {
-		member->is_elsewhere = true;
-		member->refused_us = seal->ctx->now_us ? seal->ctx->now_us : 1;
+		ripc__member_refuse(seal, member, true);
 		status = -EHOSTUNREACH; /* to core ECONNRESET would say: perhaps delivered */
 	}
 	ripc__member_tell_all(seal, member, nets, status);
@@ -198,10 +202,12 @@ static void fire(void *owner, struct ripc__timer *timer)
 		fail(handshake->net, handshake->member, -ENOMEM);
 }
 
-void ripc__handshake_way(struct handshake *handshake, int status)
+void ripc__handshake_way(struct sealed_net *net, struct member *member, int status)
 {
-	struct sealed_net *net = handshake->net;
+	struct handshake *handshake = handshake_of(net->seal, member);
 
+	if (!handshake || handshake->net != net)
+		return;
 	handshake->thrown = status;
 	if (!status && init_send(net->seal, handshake))
 		fail(net, handshake->member, -ENOMEM);
@@ -214,9 +220,9 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 {
 	struct seal *seal = net->seal;
 	uint64_t now_us = seal->ctx->now_us;
-	struct handshake *handshake = member->handshake;
+	struct handshake *handshake = handshake_of(seal, member);
 
-	if (member->refused_us && now_us - member->refused_us < REFUSED_US)
+	if (ripc__member_is_refused(seal, member))
 		return member->is_elsewhere ? -EHOSTUNREACH : -EACCES;
 	if (ripc__grants_are_revoked(net, member, at))
 		return -EACCES;
@@ -234,12 +240,21 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		return -ENOMEM;
 	}
 	*handshake = (struct handshake){.timer.fire = fire, .member = member, .net = net,
-		.nets = sealed_net_bit(net), .at = *at, .began_us = now_us, .wait_us = AGAIN_US};
-	member->handshake = handshake;
+		.nets = sealed_net_bit(net), .at = *at, .began_us = now_us, .wait_us = AGAIN_US,
+		.proof = ripc__member_proof(seal, member)};
 	if (init_send(seal, handshake) == 0)
 		return 0;
-	ripc__handshake_end(seal, member);
+	handshake_free(seal, handshake);
 	return -ENOMEM;
+}
+
+void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof)
+{
+	struct handshake *handshake = handshake_of(seal, member);
+
+	ripc__member_proof_keep(seal, member, proof);
+	if (handshake)
+		handshake->proof = proof;
 }
 
 static void proof_input(struct seal *seal, const uint8_t *bytes)
@@ -251,7 +266,7 @@ static void proof_input(struct seal *seal, const uint8_t *bytes)
 			(handshake->proof_us && now_us - handshake->proof_us < PROOF_US))
 		return;
 	handshake->proof_us = now_us;
-	handshake->member->proof = get64(bytes + 16);
+	ripc__handshake_proof(seal, handshake->member, get64(bytes + 16));
 	if (init_send(seal, handshake))
 		fail(handshake->net, handshake->member, -ENOMEM);
 }
@@ -267,16 +282,12 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 
 	if (error)
 		return error;
-	ripc__map_remove(&seal->handshakes, handshake->index);
 	session = ripc__session_make(seal, member, handshake->index, says->cipher, &keys, true);
-	handshake->index = 0;
 	explicit_bzero(&keys, sizeof(keys));
 	if (!session)
 		return -ENOMEM;
 	session->their_index = says->index;
-	ripc__session_end(seal, &member->previous);
-	member->previous = member->current;
-	member->current = session;
+	ripc__session_use(seal, session);
 	member->is_stale = false;
 	return 0;
 }
@@ -335,7 +346,7 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 	}
 	nets = handshake->nets | sealed_net_bit(net);
 	ripc__handshake_end(seal, member);
-	member->refused_us = 0;
+	member->is_refused = false;
 	ripc__sealed_confirm(net, member, from);
 	ripc__member_tell_all(seal, member, nets, 0);
 }
@@ -386,14 +397,14 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 
 	if (ripc__noise_split(noise, &keys))
 		return;
-	ripc__session_end(seal, &member->next);
+	ripc__session_end(seal, ripc__session_by(seal, member->next));
 	session = ripc__session_make(seal, member, says->index, says->cipher, &keys, false);
 	explicit_bzero(&keys, sizeof(keys));
 	if (!session)
 		return;
 	session->their_index = their_index;
-	member->next = session;
-	member->refused_us = 0;
+	member->next = says->index;
+	member->is_refused = false;
 	member->is_stale = false;
 }
 

@@ -20,6 +20,7 @@ struct handshake {
 	uint8_t nets;              /* by which routes wait for it: a bit for each */
 	struct ripc__addr at;      /* the address of the member in the inner network */
 	uint64_t began_us, wait_us, proof_us;
+	uint64_t proof;            /* the address proof that INIT shows; 0: none */
 	uint64_t hinted_us;        /* when a hint came that nobody listens there; 0: no hint */
 	uint32_t index;
 	int thrown;                /* whether the last datagram could be sent there */
@@ -28,8 +29,10 @@ struct handshake {
 /* Begins a handshake, or goes on with one under way. -ENOMEM; -EACCES: refused a moment ago. */
 int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		const struct ripc__addr *at);
-/* There is a way to the member of a handshake (status 0), or there is none. */
-void ripc__handshake_way(struct handshake *handshake, int status);
+/* In the network there is a way to the member (status 0), or none: for a handshake there. */
+void ripc__handshake_way(struct sealed_net *net, struct member *member, int status);
+/* The member gives us an address proof: for the handshake on its way, and the next ones. */
+void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof);
 void ripc__handshake_end(struct seal *seal, struct member *member);
 /* A datagram of a handshake came; bytes may be overwritten. */
 void ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,

@@ -2,6 +2,7 @@
 /* See member.h: the tables of members and sessions, and what is forgotten when. */
 #include "member.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,16 +29,28 @@ struct member *ripc__member_by_name(const struct seal *seal, uint64_t name)
 
 static void member_free(struct seal *seal, struct member *member)
 {
+	struct member **at = &seal->opened;
+
 	ripc__handshake_end(seal, member);
-	ripc__session_end(seal, &member->current);
-	ripc__session_end(seal, &member->previous);
-	ripc__session_end(seal, &member->next);
+	ripc__sessions_end(seal, member);
 	ripc__map_remove(&seal->members, member->name);
-	list_remove(&member->opened);
+	while (member->due && *at != member)
+		at = &(*at)->opened;
+	if (member->due)
+		ripc__opened_remove(seal, at);
 	list_remove(&member->node);
 	seal->n_idle -= member->routes == 0;
 	free(member->rights);
 	free(member);
+}
+
+/* All networks of a context are there before its first member. */
+static size_t member_bytes(const struct seal *seal)
+{
+	const struct member *none = NULL;
+	size_t bytes = offsetof(struct member, by) + seal->n_nets * sizeof(none->by[0]);
+
+	return bytes < sizeof(struct member) ? sizeof(struct member) : bytes;
 }
 
 static struct member *member_new(struct seal *seal, const uint8_t key[32], uint64_t context)
@@ -46,16 +59,14 @@ static struct member *member_new(struct seal *seal, const uint8_t key[32], uint6
 
 	if (seal->n_idle >= MEMBERS_IDLE)
 		member_free(seal, list_entry(seal->idle.next, struct member, node));
-	member = calloc(1, sizeof(*member));
+	member = calloc(1, member_bytes(seal));
 	if (!member)
 		return NULL;
 	member->context = context;
 	memcpy(member->key, key, 32);
 	member->name = name_of(seal, key, context);
-	list_init(&member->opened);
 	list_init(&member->node);
-	if (ripc__private_bits(&seal->box, key, &member->private_bits) ||
-			ripc__map_put(&seal->members, member->name, member)) {
+	if (ripc__map_put(&seal->members, member->name, member)) {
 		free(member);
 		return NULL;
 	}
@@ -100,11 +111,17 @@ void ripc__member_drop(struct seal *seal, struct member *member)
 
 void ripc__member_tell(struct sealed_net *net, struct member *member, int status)
 {
-	member->net = net;
+	struct seal *seal = net->seal;
+	bool is_due = member->due;
+
+	member->net = sealed_net_nth(net) % SEALED_NETS;
 	member->due |= sealed_net_bit(net);
-	member->statuses[net - net->seal->nets] = status;
-	if (list_empty(&member->opened))
-		list_append(&net->seal->opened, &member->opened);
+	member->by[member->net].error = (uint8_t)-status;
+	if (is_due)
+		return;
+	member->opened = NULL;
+	*seal->opened_end = member;
+	seal->opened_end = &member->opened;
 }
 
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status)
@@ -115,12 +132,57 @@ void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t net
 	}
 }
 
-/* ---- sessions ---------------------------------------------------------------------------- */
+void ripc__opened_remove(struct seal *seal, struct member **at)
+{
+	struct member *member = *at;
+
+	*at = member->opened;
+	if (!*at)
+		seal->opened_end = at;
+	member->due = 0;
+}
+
+/* ---- what is known for some seconds ------------------------------------------------------- */
+
+uint64_t ripc__member_proof(const struct seal *seal, const struct member *member)
+{
+	for (uint32_t i = 0; i < PROOFS; i++)
+		if (seal->proofs[i].name == member->name)
+			return seal->proofs[i].proof;
+	return 0;
+}
+
+void ripc__member_proof_keep(struct seal *seal, const struct member *member, uint64_t proof)
+{
+	uint32_t i = 0;
+
+	while (i < PROOFS && seal->proofs[i].name != member->name)
+		i++;
+	if (i == PROOFS)
+		i = seal->n_proofs++ % PROOFS;
+	seal->proofs[i].name = member->name;
+	seal->proofs[i].proof = proof;
+}
 
 static uint32_t now_ms(const struct seal *seal)
 {
 	return (uint32_t)(seal->ctx->now_us / 1000);
 }
+
+void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsewhere)
+{
+	member->is_refused = true;
+	member->is_elsewhere = is_elsewhere;
+	member->refused_ms = (uint16_t)now_ms(seal);
+}
+
+/* The sweep ends the refusal before the time, which has 16 bits, can come again. */
+bool ripc__member_is_refused(const struct seal *seal, const struct member *member)
+{
+	return member->is_refused && (uint16_t)(now_ms(seal) - member->refused_ms) < REFUSED_MS;
+}
+
+/* ---- sessions ---------------------------------------------------------------------------- */
 
 uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *session)
 {
@@ -167,36 +229,59 @@ struct session *ripc__session_make(struct seal *seal, struct member *member, uin
 	return NULL;
 }
 
-void ripc__session_end(struct seal *seal, struct session **at)
+struct session *ripc__session_by(const struct seal *seal, uint32_t index)
 {
-	struct session *session = *at;
+	return ripc__map_get(&seal->sessions, index);
+}
+
+void ripc__session_end(struct seal *seal, struct session *session)
+{
+	struct member *member = session ? session->member : NULL;
 
 	if (!session)
 		return;
+	if (member->current == session)
+		member->current = NULL;
+	else if (member->previous == session->index)
+		member->previous = 0;
+	else if (member->next == session->index)
+		member->next = 0;
 	ripc__map_remove(&seal->sessions, session->index);
 	ripc__session_free(&seal->ciphers, session);
-	*at = NULL;
+}
+
+void ripc__sessions_end(struct seal *seal, struct member *member)
+{
+	ripc__session_end(seal, member->current);
+	ripc__session_end(seal, ripc__session_by(seal, member->previous));
+	ripc__session_end(seal, ripc__session_by(seal, member->next));
+}
+
+void ripc__session_use(struct seal *seal, struct session *session)
+{
+	struct member *member = session->member;
+
+	ripc__session_end(seal, ripc__session_by(seal, member->previous));
+	member->previous = member->current ? member->current->index : 0;
+	member->current = session;
 }
 
 void ripc__session_confirm(struct sealed_net *net, struct session *session)
 {
 	struct member *member = session->member;
-	struct seal *seal = net->seal;
 
-	if (member->next != session)
+	if (member->next != session->index)
 		return;
-	ripc__session_end(seal, &member->previous);
-	member->previous = member->current;
-	member->current = session;
-	member->next = NULL;
+	ripc__session_use(net->seal, session);
+	member->next = 0;
 	ripc__member_tell(net, member, 0);
 }
 
 /* ---- forgetting -------------------------------------------------------------------------- */
 
-static void old_end(struct seal *seal, struct session **session)
+static void old_end(struct seal *seal, struct session *session)
 {
-	if (*session && !is_fresh(seal, *session))
+	if (session && !is_fresh(seal, session))
 		ripc__session_end(seal, session);
 }
 
@@ -205,9 +290,10 @@ static void sweep_list(struct seal *seal, struct list *members)
 	list_for_each_safe(node, members) {
 		struct member *member = list_entry(node, struct member, node);
 
-		old_end(seal, &member->current);
-		old_end(seal, &member->previous);
-		old_end(seal, &member->next);
+		old_end(seal, member->current);
+		old_end(seal, ripc__session_by(seal, member->previous));
+		old_end(seal, ripc__session_by(seal, member->next));
+		member->is_refused = ripc__member_is_refused(seal, member);
 		if (!member->routes && !member->current && !member->next && !member->handshake)
 			member_free(seal, member);
 	}
@@ -232,7 +318,7 @@ void ripc__members_open(struct seal *seal)
 	ripc__map_init(&seal->members, seed);
 	list_init(&seal->idle);
 	list_init(&seal->used);
-	list_init(&seal->opened);
+	seal->opened_end = &seal->opened;
 	seal->sweep.fire = sweep;
 	ripc__timer_set(&seal->ctx->timers, &seal->sweep, seal->ctx->now_us + SWEEP_US);
 }

@@ -40,29 +40,35 @@ struct sealed_net {
 #define REKEY_MS     120000u     /* age of a session at which new keys are made */
 #define REJECT_MS    240000u     /* age of a session at which it is of no use any more */
 #define REKEY_COUNT  (1u << 24)  /* the first of the two limits in datagrams */
-#define REFUSED_US   5000000u    /* a member that was refused is not tried again before */
+#define REFUSED_MS   5000u       /* a member that was refused is not tried again before */
+#define PROOFS       256u        /* address proofs that are kept; they are good for seconds */
 
+#define ROUTES_MAX ((1u << 24) - 1)
+
+/* Small, as there is one for each partner. */
 struct member {
 	struct list node;       /* seal->idle, or seal->used: least recently used first */
-	struct list opened;     /* seal->opened: core must be told (due) */
+	struct member *opened;  /* due: the next one of seal->opened, or NULL */
 	uint64_t name;          /* in seal->members, and in addresses: a hash of key and context */
 	uint64_t context;
 	uint8_t key[32];
-	struct session *current, *previous, *next;
-	struct handshake *handshake; /* ours, on its way; or NULL */
+	struct session *current;
 	struct rights *rights;  /* the rights that it has shown; NULL: none */
-	uint64_t private_bits;  /* capability.h */
 	uint64_t stamp;         /* of its last handshake */
-	uint64_t proof;         /* the last address proof that it gave us; 0: none */
-	uint64_t refused_us;    /* when a handshake was last refused, by us or by it; 0: never */
-	uint32_t routes;
-	uint64_t places[SEALED_NETS]; /* where the last route led, by each network (sealed.c) */
-	struct sealed_net *net; /* by which it was last met */
-	uint8_t due;            /* a bit for each network by which core must be told, */
-	int statuses[SEALED_NETS]; /* and what: 0, or a negative errno */
-	bool is_elsewhere;      /* refused_us: because another context lives at its address */
-	bool is_stale;          /* our keys, or what we know of others', have changed since */
-	bool is_admitted;       /* a handshake with it has ended well, and it has some right */
+	uint32_t previous, next; /* sessions, by their index; 0: none */
+	uint32_t handshake;     /* ours, on its way, by its index; 0: none */
+	uint32_t routes : 24;
+	uint32_t net : 3;       /* of seal->nets: by which it was last met */
+	bool is_refused : 1;    /* lately */
+	bool is_elsewhere : 1;  /* is_refused: because another context lives at its address */
+	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
+	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
+	uint16_t refused_ms;    /* is_refused: when a handshake was, by us or by it */
+	uint8_t due;            /* a bit for each network by which core must be told of error */
+	struct {
+		uint8_t place[4]; /* where the last route by this network led (sealed.c) */
+		uint8_t error;    /* 0, or a positive errno */
+	} by[];                 /* of each network of the context: seal->n_nets */
 };
 
 /* What follows from a secret of the deployment. */
@@ -84,7 +90,12 @@ struct seal {
 	uint32_t n_faulty;          /* capabilities of ours that do not count */
 	struct ripc__map sessions, handshakes; /* by index */
 	struct ripc__map members;              /* by name */
-	struct list idle, used, opened;
+	struct list idle, used;
+	struct member *opened, **opened_end; /* first come first; where the next one goes */
+	struct {
+		uint64_t name, proof;
+	} proofs[PROOFS];           /* the last ones of members */
+	uint32_t n_proofs;          /* that were kept, the forgotten ones among them */
 	uint32_t n_idle;
 	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
 	uint64_t last_stamp;
@@ -99,6 +110,12 @@ struct member *ripc__member_by_name(const struct seal *seal, uint64_t name);
 /* The member to which an address or a route of the sealed network (sealed.c) leads; NULL: none. */
 struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr);
 struct member *ripc__sealed_member_of(const void *route);
+/* The last address proof that the member gave us; 0: none is known. */
+uint64_t ripc__member_proof(const struct seal *seal, const struct member *member);
+void ripc__member_proof_keep(struct seal *seal, const struct member *member, uint64_t proof);
+/* A handshake with the member was refused. Was it lately? */
+void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsewhere);
+bool ripc__member_is_refused(const struct seal *seal, const struct member *member);
 /* A route leads to the member; a route leads there no more. */
 void ripc__member_hold(struct seal *seal, struct member *member);
 void ripc__member_drop(struct seal *seal, struct member *member);
@@ -110,17 +127,28 @@ uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *ses
 /* Makes a session; both ends have its keys. NULL: no memory. */
 struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
 		uint8_t cipher, const struct noise_keys *keys, bool is_initiator);
-void ripc__session_end(struct seal *seal, struct session **session);
+struct session *ripc__session_by(const struct seal *seal, uint32_t index);
+/* Ends a session of its member; NULL: nothing. */
+void ripc__session_end(struct seal *seal, struct session *session);
+void ripc__sessions_end(struct seal *seal, struct member *member);
+/* The session takes the place of the current one, which still unseals. */
+void ripc__session_use(struct seal *seal, struct session *session);
 /* A datagram came that this session sealed: if the session is next, it becomes current. */
 void ripc__session_confirm(struct sealed_net *net, struct session *session);
+static inline uint32_t sealed_net_nth(const struct sealed_net *net)
+{
+	return (uint32_t)(net - net->seal->nets);
+}
 static inline uint8_t sealed_net_bit(const struct sealed_net *net)
 {
-	return (uint8_t)(1u << (net - net->seal->nets));
+	return (uint8_t)(1u << sealed_net_nth(net));
 }
 /* A handshake with the member has ended well (status 0), or failed: core must be told. */
 void ripc__member_tell(struct sealed_net *net, struct member *member, int status);
 /* The same of all networks that have a bit in nets. */
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
+/* Core has been told all of the member at *at: it leaves seal->opened. */
+void ripc__opened_remove(struct seal *seal, struct member **at);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);
 

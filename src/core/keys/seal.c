@@ -77,9 +77,9 @@ static void members_review(struct seal *seal, struct list *members)
 		struct member *member = list_entry(node, struct member, node);
 
 		member->is_stale = true;
-		member->refused_us = 0;
+		member->is_refused = false;
 		if (ripc__key_dir_revokes(&seal->dir, member->key) && member->is_admitted)
-			ripc__grants_lose(member->net ? member->net : &seal->nets[0], member);
+			ripc__grants_lose(&seal->nets[member->net], member);
 	}
 }
 

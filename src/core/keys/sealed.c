@@ -102,15 +102,16 @@ void ripc__sealed_proof(struct seal *seal, const struct ripc__addr *addr, uint64
 	struct member *member = ripc__sealed_member(seal, addr);
 
 	if (member)
-		member->proof = proof;
+		ripc__handshake_proof(seal, member, proof);
 }
 
 /* ---- routes ------------------------------------------------------------------------------ */
 
 /* Stands for an address of the inner network. */
-static uint64_t place_of(const struct sealed_net *net, const struct ripc__addr *inner)
+static uint32_t place_of(const struct sealed_net *net, const struct ripc__addr *inner)
 {
-	return ripc__siphash(net->seal->ctx->secret, inner->blob, inner->len) + net->inner->id;
+	return (uint32_t)ripc__siphash(net->seal->ctx->secret, inner->blob, inner->len) +
+		net->inner->id;
 }
 
 static void inner_where(void *port, const void *route, struct ripc__addr *addr)
@@ -131,7 +132,7 @@ static int way_begin(void *port, struct member *member, const struct ripc__addr 
 	struct sealed_net *net = net_of(port);
 	int error;
 
-	member->places[net - net->seal->nets] = place_of(net, inner);
+	put32(member->by[sealed_net_nth(net)].place, place_of(net, inner));
 	if (ripc__member_is_ready(net->seal, member))
 		return opened;
 	error = ripc__handshake_begin(net, member, inner);
@@ -152,6 +153,8 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 	member = ripc__member_by_name(seal, name);
 	if (!member)
 		return -EHOSTUNREACH;
+	if (member->routes == ROUTES_MAX)
+		return -ENOBUFS;
 	opened = inner_of(port)->route.open(inner_port(port), inner_route(route), &inner);
 	if (opened && opened != -EINPROGRESS)
 		return opened;
@@ -376,15 +379,14 @@ static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc
  */
 static void way_input(struct sealed_net *net, const struct ripc__event *event)
 {
-	uint64_t place = event->from ? place_of(net, event->from) : 0;
+	uint32_t place = event->from ? place_of(net, event->from) : 0;
 
 	list_for_each_safe(node, &net->seal->used) {
 		struct member *member = list_entry(node, struct member, node);
 
-		if (!event->from || member->places[net - net->seal->nets] != place)
+		if (!event->from || get32(member->by[sealed_net_nth(net)].place) != place)
 			continue;
-		if (member->handshake && member->handshake->net == net)
-			ripc__handshake_way(member->handshake, event->status);
+		ripc__handshake_way(net, member, event->status);
 		if (ripc__member_is_ready(net->seal, member))
 			ripc__member_tell(net, member, event->status);
 	}
@@ -394,19 +396,22 @@ static void way_input(struct sealed_net *net, const struct ripc__event *event)
 static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
+	struct member **opened = &port->seal->opened, *member;
 	uint8_t bit = sealed_net_bit(port->net);
 
-	list_for_each_safe(node, &port->seal->opened) {
-		struct member *member = list_entry(node, struct member, opened);
-
-		if (!(member->due & bit) || at == n)
+	while (at < n && (member = *opened)) {
+		if (!(member->due & bit)) {
+			opened = &member->opened;
 			continue;
+		}
 		member->due &= (uint8_t)~bit;
-		if (!member->due)
-			list_remove(&member->opened);
+		if (member->due)
+			opened = &member->opened;
+		else
+			ripc__opened_remove(port->seal, opened);
 		addr_seal(&port->from[at], NULL, member->name);
 		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at],
-			.status = member->statuses[port->net - port->seal->nets]};
+			.status = -member->by[sealed_net_nth(port->net)].error};
 		at++;
 	}
 	return at;
@@ -443,8 +448,7 @@ static int sealed_poll(void *state, struct ripc__event *events, uint32_t n, bool
 		if (event_input(port, &event, kept))
 			events[kept++] = event;
 	}
-	return (int)(list_empty(&port->seal->opened) ? kept :
-		opened_tell(port, events, kept, n));
+	return (int)opened_tell(port, events, kept, n);
 }
 
 /* ---- the rest is the inner network's ----------------------------------------------------- */
@@ -483,7 +487,7 @@ static void sealed_net_close(void *state)
 
 static int sealed_arm(void *port)
 {
-	if (!list_empty(&((struct sealed_port *)port)->seal->opened))
+	if (((struct sealed_port *)port)->seal->opened)
 		return -EAGAIN;
 	return inner_of(port)->net.arm ? inner_of(port)->net.arm(inner_port(port)) : 0;
 }

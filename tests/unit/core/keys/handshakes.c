@@ -59,7 +59,8 @@ static bool shake(double us[2])
 
 	if (!member)
 		return false;
-	member->proof = ripc__proof(ends[1].ctx, ends[0].ctx->incarnation, ends[0].addr.host, 0);
+	ripc__member_proof_keep(ends[0].ctx->seal, member, ripc__proof(ends[1].ctx,
+		ends[0].ctx->incarnation, ends[0].addr.host, 0));
 	t[0] = cpu_us();
 	if (ripc__handshake_begin(key_end_net(&ends[0]), member, &ends[1].addr))
 		return false;
@@ -104,7 +105,7 @@ static bool shakes(unsigned int count, double medians[2])
 /* Each time the first end is another context; the second one keeps what it knows of each. */
 static double bytes_each(unsigned int n)
 {
-	struct seal *seal = ends[1].ctx->seal;
+	struct seal *seal = ends[1].ctx->seal, *first = ends[0].ctx->seal;
 	size_t before = heap_bytes();
 	double us[2] = {0};
 
@@ -117,11 +118,11 @@ static double bytes_each(unsigned int n)
 		theirs = key_end_member(&ends[1], &ends[0]);
 		if (!theirs || !theirs->next)
 			return -1;
-		ripc__session_confirm(key_end_net(&ends[1]), theirs->next);
+		ripc__session_confirm(key_end_net(&ends[1]),
+			ripc__session_by(seal, theirs->next));
 		ripc__member_hold(seal, theirs);
 		/* What the first end knows is forgotten: it is the same member each time. */
-		ripc__session_end(ends[0].ctx->seal, &key_end_member(&ends[0], &ends[1])->current);
-		ripc__session_end(ends[0].ctx->seal, &key_end_member(&ends[0], &ends[1])->previous);
+		ripc__sessions_end(first, key_end_member(&ends[0], &ends[1]));
 	}
 	return (double)(heap_bytes() - before) / n;
 }

@@ -372,7 +372,8 @@ static void sent_is_known(int i)
 
 static void talk(void)
 {
-	struct member *ours, *theirs;
+	struct session *theirs;
+	struct member *ours;
 
 	ours = key_end_member(&ends[0], &ends[1]);
 	MUST(ripc__handshake_begin(key_end_net(&ends[0]), ours, &ends[1].addr) == 0);
@@ -385,11 +386,11 @@ static void talk(void)
 	sent_is_known(1);
 	forged_passes(0); /* REPLY */
 	sent_is_known(0);
-	theirs = key_end_member(&ends[1], &ends[0]);
+	theirs = ripc__session_by(ends[1].ctx->seal, key_end_member(&ends[1], &ends[0])->next);
 	note_session(ours->current);
-	note_session(theirs->next);
-	data_passes(ends[0].ctx->seal, ours->current, ends[1].ctx->seal, theirs->next);
-	data_passes(ends[1].ctx->seal, theirs->next, ends[0].ctx->seal, ours->current);
+	note_session(theirs);
+	data_passes(ends[0].ctx->seal, ours->current, ends[1].ctx->seal, theirs);
+	data_passes(ends[1].ctx->seal, theirs, ends[0].ctx->seal, ours->current);
 	marks(ends[0].ctx->seal, ends[1].ctx->seal);
 	ends[0].n_sent = ends[1].n_sent = 0;
 }
