@@ -14,8 +14,10 @@
  *     a processor that takes while nothing changes.
  */
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <ripc/call.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -78,11 +80,16 @@ static void sleep_ms(long ms)
 	nanosleep(&pause, NULL);
 }
 
+/* What the process has from the allocator; 0 where that does not tell, or only in int. */
 static size_t heap_bytes(void)
 {
+#if defined(M_ARENA_MAX) && __GLIBC_MINOR__ >= 33
 	struct mallinfo2 info = mallinfo2();
 
 	return info.uordblks + info.hblkhd;
+#else
+	return 0;
+#endif
 }
 
 static size_t bytes_of(struct ripc_context *ctx)
