@@ -28,6 +28,7 @@ CASES = [
     ({'RIPC_PEERS': '127.0.0.1:0'}, ['127.0.0.1:0']),
     ({'RIPC_LOG': 'verbose'}, ['verbose', 'debug']),
     ({'RIPC_KEYS': '/nowhere'}, ['keys: ', '/nowhere' if HAS_KEYS else 'libssl-dev']),
+    ({'RIPC_KEYS': ''}, ['RIPC_KEYS is empty']),
 ]
 
 

@@ -69,6 +69,19 @@ static int string_take(struct ripc_context *ctx, int at, const char **field, con
 	return 0;
 }
 
+/* A variable that has lost its value must not open a context without keys. */
+static int keys_check(struct ripc_context *ctx)
+{
+	const char *environment = getenv("RIPC_KEYS");
+	const char *value = environment ? environment : ctx->cfg.keys;
+
+	if (!value || *value)
+		return 0;
+	ripc__log(ctx, RIPC_LOG_ERROR, "%s is empty: unset it, or name a directory of keys",
+		environment ? "RIPC_KEYS" : "ripc_config.keys");
+	return -EINVAL;
+}
+
 /* The directory of keys is read again later, when the program may be in another directory. */
 static int keys_fix(struct ripc_context *ctx)
 {
@@ -157,6 +170,7 @@ int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	error = error ? error : string_take(ctx, 1, &own->peers, "RIPC_PEERS");
 	error = error ? error : string_take(ctx, 2, &own->interfaces, "RIPC_INTERFACES");
 	error = error ? error : string_take(ctx, 3, &own->options, "RIPC_OPTIONS");
+	error = error ? error : keys_check(ctx);
 	error = error ? error : string_take(ctx, 4, &own->keys, "RIPC_KEYS");
 	error = error ? error : keys_fix(ctx);
 	return error ? error : options_split(ctx);

@@ -127,6 +127,14 @@ START_TEST(open__environment_wins)
 	setenv("RIPC_PEERS", "127.0.0.1:0", 1);
 	check_refused(&cfg, -EINVAL, "127.0.0.1");
 	unsetenv("RIPC_PEERS");
+	setenv("RIPC_KEYS", "", 1); /* else the context would be open without a word */
+	check_refused(&cfg, -EINVAL, "RIPC_KEYS is empty");
+	cfg.keys = "/nowhere";
+	check_refused(&cfg, -EINVAL, "RIPC_KEYS is empty");
+	unsetenv("RIPC_KEYS");
+	cfg.keys = "";
+	check_refused(&cfg, -EINVAL, "ripc_config.keys is empty");
+	cfg.keys = NULL;
 	setenv("RIPC_LOG", "verbose", 1);
 	check_refused(&cfg, -EINVAL, "error, warn, info or debug");
 	setenv("RIPC_LOG", "", 1);
