@@ -25,9 +25,9 @@ static const char usage_text[] =
 	"  grant  prints capabilities for the holder of KEY (its file \"public\"): they are lines\n"
 	"         for the holder's file \"capabilities\". NAME * is any service. TIME: 30d, 12h\n"
 	"  revoke programs with DIR refuse the holder of KEY from now on\n"
-	"  rotate replaces the secret, while programs run. begin makes DIR/secret.other, to be\n"
+	"  rotate replaces the secret, while programs run. begin makes DIR/secret.next, to be\n"
 	"         copied to all members; use, on each host, when all have it; end, on each\n"
-	"         host, when all use it. Programs look once a minute\n"
+	"         host, when all use it. Programs look once a minute; show tells the step\n"
 	"\n"
 	"Without DIR it is the one that RIPC_KEYS names.\n";
 
@@ -172,16 +172,25 @@ static int revoke_main(int argc, char **argv)
 	return ripc_keys_revoke(dir, key, why) ? fail(why) : TOOL_OK;
 }
 
+/* A step that was done before does no harm. */
+static int rotate(const char *dir, uint32_t step)
+{
+	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+	int error = ripc_keys_rotate(dir, step, why);
+
+	if (error == -EALREADY)
+		puts(why);
+	return error && error != -EALREADY ? fail(why) : TOOL_OK;
+}
+
 static int rotate_main(int argc, char **argv)
 {
 	static const char *const steps[] = {"begin", "use", "end"};
 	const char *dir = dir_or_default(argc > 2 ? argv[2] : NULL);
-	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
 
 	for (uint32_t i = 0; i < 3 && (argc == 2 || argc == 3) && dir && *dir; i++) {
 		if (strcmp(argv[1], steps[i]) == 0)
-			return ripc_keys_rotate(dir, RIPC_ROTATE_BEGIN + i, why) ? fail(why) :
-				TOOL_OK;
+			return rotate(dir, RIPC_ROTATE_BEGIN + i);
 	}
 	return usage_error(usage_text, "begin, use or end, and which directory?");
 }

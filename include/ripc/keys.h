@@ -38,9 +38,10 @@ struct ripc_grant {
 
 /*
  * Makes the directory dir, if it is not there, and its files "private", "public" and "secret"; with
- * RIPC_KEYS_AUTHORITY also "authority" and "authority.private". No file is overwritten. like: NULL,
- * or a directory whose secret and authority are copied; the two directories then belong to one
- * deployment. why has RIPC_KEYS_WHY bytes; when the call fails, it gets a sentence that says why.
+ * RIPC_KEYS_AUTHORITY also "authority" and "authority.private". No file is overwritten; what a call
+ * that was killed has left is completed. like: NULL, or a directory whose secret and authority are
+ * copied; the two directories then belong to one deployment. why has RIPC_KEYS_WHY bytes; when the
+ * call fails, it gets a sentence that says why.
  *  -EEXIST  the directory has keys already
  *  -EINVAL, -ENODEV (no cryptography was built or is installed), errors of the file system
  */
@@ -63,17 +64,24 @@ RIPC_API int ripc_keys_show(const char *dir, void (*line)(void *arg, const char 
 		char *why);
 
 /*
- * Replaces the secret of dir. RIPC_ROTATE_BEGIN makes the file "secret.other" with a new secret,
- * which is then to be copied to all other members; RIPC_ROTATE_USE lets it and the file "secret"
- * change places; RIPC_ROTATE_END removes "secret.other". Contexts that are open go on: no message
- * is lost where each step has come to all members, and to their contexts, before the next. why and
- * errors as ripc_keys_new(); also -EEXIST: RIPC_ROTATE_BEGIN was done before; -ENOENT: it was not.
+ * Replaces the secret of dir. RIPC_ROTATE_BEGIN makes the file "secret.next" with a new secret,
+ * which is then to be copied to all other members; RIPC_ROTATE_USE keeps the file "secret" as
+ * "secret.old" and puts "secret.next" in its place; RIPC_ROTATE_END removes "secret.old". Contexts
+ * that are open go on: no message is lost where each step has come to all members, and to their
+ * contexts, before the next. A step that was killed is done once more. why and errors as
+ * ripc_keys_new(); also
+ *  -EEXIST    RIPC_ROTATE_BEGIN was done before
+ *  -ENOENT    it was not
+ *  -EALREADY  RIPC_ROTATE_USE was done before: nothing is changed
+ *  -EBUSY     RIPC_ROTATE_END, but RIPC_ROTATE_USE was not done: nothing is changed
  */
 RIPC_API int ripc_keys_rotate(const char *dir, uint32_t step, char *why);
 
 /*
  * Adds key, 64 hexadecimal digits, to the file "revoked" of dir: contexts with dir refuse its
- * holder. why and errors as ripc_keys_new(); also -ENOSPC: the file has 120 keys.
+ * holder within a minute, or from their ripc_keys_reload() on. Then dir is read as a context reads
+ * it, and the call fails if that cannot be. why and errors as ripc_keys_new(); also -ENOSPC: the
+ * file has 120 keys; errors of ripc_keys_reload().
  */
 RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
 

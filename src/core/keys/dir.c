@@ -190,21 +190,34 @@ int ripc__key_dir_revoked(const char *path, struct key_dir *dir, uint32_t room, 
 	return n < 0 ? n : 0;
 }
 
-/* Both files; they may change places just now. */
+/* The next one, or the one before. */
+static int second_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
+{
+	int error = ripc__key_file_read(path, "secret.next", true, dir->secrets[1], why);
+
+	dir->has_next = error == 0;
+	if (error == -ENOENT)
+		error = ripc__key_file_read(path, "secret.old", true, dir->secrets[1], why);
+	dir->n_secrets = error ? 1 : 2;
+	return error == -ENOENT ? 0 : error;
+}
+
+/* Both secrets. The files may change their names just now: then the first is another one. */
 static int secrets_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
 {
-	int error = 0;
+	int error = ripc__key_file_read(path, "secret", true, dir->secrets[0], why);
+	bool is_steady = false;
+	uint8_t again[32];
 
-	for (int tries = 0; tries < 3 && !error; tries++) {
-		error = ripc__key_file_read(path, "secret", true, dir->secrets[0], why);
-		if (error)
-			break;
-		error = ripc__key_file_read(path, "secret.other", true, dir->secrets[1], why);
-		dir->n_secrets = error ? 1 : 2;
-		if (!error && !ripc__is_equal(dir->secrets[0], dir->secrets[1], 32))
-			break;
+	for (int tries = 0; tries < 3 && !error && !is_steady; tries++) {
+		error = second_read(path, dir, why);
+		error = error ? error : ripc__key_file_read(path, "secret", true, again, why);
+		is_steady = !error && ripc__is_equal(again, dir->secrets[0], 32);
+		if (!error)
+			memcpy(dir->secrets[0], again, 32);
 	}
-	return error == -ENOENT && dir->n_secrets ? 0 : error;
+	explicit_bzero(again, sizeof(again));
+	return error;
 }
 
 static int dir_check(const char *path, char why[KEY_WHY])

@@ -4,7 +4,8 @@
  *
  *   private       the X25519 key, 64 hexadecimal digits; no other user may read it
  *   secret        64 hexadecimal digits, the same for all members of the deployment
- *   secret.other  another one whose holders are members, too: the next, or the one before
+ *   secret.next   the next secret, while all are replaced: its holders are members, too
+ *   secret.old    the one before, once the next one is in use: the same
  *   authority     public Ed25519 key of the authority, which grants capabilities; without this
  *                 file members may do everything
  *   capabilities  the capabilities that were granted to us, one a line
@@ -20,7 +21,7 @@
 #include "noise.h"
 
 #define REVOKED_MAX 120u
-#define SECRETS     2u  /* secret, secret.other */
+#define SECRETS     2u  /* secret, and secret.next or secret.old */
 #define KEY_WHY 256 /* bytes of a sentence that says what is wrong */
 
 /* The contents of the directory. They are secret: ripc__key_dir_wipe() wipes them. */
@@ -28,6 +29,7 @@ struct key_dir {
 	struct static_keys own;
 	uint32_t n_secrets;
 	uint8_t secrets[SECRETS][32]; /* ours are made with the first */
+	bool has_next;                /* the second is secret.next, not secret.old */
 	uint8_t authority[32];
 	bool has_authority;
 	uint32_t n_capabilities;

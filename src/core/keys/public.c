@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,7 +32,40 @@ static int crypto_open(struct cipher_box *box, char *why)
 	return -ENODEV;
 }
 
-/* ---- making ------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------- */
+
+/* A directory that is being changed. */
+struct place {
+	const char *dir;
+	int at;    /* locked: others that change the directory wait */
+	char *why; /* RIPC_KEYS_WHY bytes */
+};
+
+static int fail_at(const struct place *place, const char *name, int error)
+{
+	snprintf(place->why, RIPC_KEYS_WHY, "%.140s/%s: %s", place->dir, name,
+		error == -EEXIST ? "there is one already" : strerror(-error));
+	return error;
+}
+
+static int place_open(struct place *place)
+{
+	int error;
+
+	place->at = open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (place->at >= 0 && flock(place->at, LOCK_EX) == 0)
+		return 0;
+	error = -errno;
+	snprintf(place->why, RIPC_KEYS_WHY, "%.160s: %s", place->dir, strerror(-error));
+	if (place->at >= 0)
+		close(place->at);
+	return error;
+}
+
+static bool is_there(const struct place *place, const char *name)
+{
+	return faccessat(place->at, name, F_OK, 0) == 0;
+}
 
 static int write_text(int fd, const char *text, size_t len)
 {
@@ -43,27 +76,62 @@ static int write_text(int fd, const char *text, size_t len)
 	return n < 0 || fsync(fd) ? -errno : 0;
 }
 
-/* A new file of 64 digits. */
-static int key_write(const char *dir, const char *name, mode_t mode, const uint8_t key[32],
-		char *why)
+/* Never over another file. Not all file systems know both ways. */
+static int name_give(int at, const char *made, const char *name)
 {
-	char path[PATH_MAX], text[66];
-	int error = 0, fd;
+	if (syscall(SYS_renameat2, at, made, at, name, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	return linkat(at, made, at, name, 0) ? -errno : 0;
+}
 
-	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	ripc__hex_write(text, key, 32);
-	text[64] = '\n';
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-	error = fd < 0 ? -errno : write_text(fd, text, 65);
+/* A file is there as a whole or not at all, whatever ends us: its name comes last. */
+static int file_put(const struct place *place, const char *name, mode_t mode, const char *text,
+		size_t len, bool replaces)
+{
+	char made[32];
+	int error, fd;
+
+	snprintf(made, sizeof(made), ".%.24s.new", name);
+	(void)unlinkat(place->at, made, 0); /* of a process that was killed */
+	fd = openat(place->at, made, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	error = fd < 0 ? -errno : write_text(fd, text, len);
 	if (fd >= 0 && close(fd) && !error)
 		error = -errno;
+	if (!error && replaces)
+		error = renameat(place->at, made, place->at, name) ? -errno : 0;
+	else if (!error)
+		error = name_give(place->at, made, name);
+	if (!error)
+		error = fsync(place->at) ? -errno : 0;
+	(void)unlinkat(place->at, made, 0);
+	return error ? fail_at(place, name, error) : 0;
+}
+
+/* A new file of 64 digits. One with the same digits may be there, of a run that was killed. */
+static int key_write(const struct place *place, const char *name, mode_t mode,
+		const uint8_t key[32])
+{
+	uint8_t old[32];
+	char text[65];
+	int error;
+
+	if (is_there(place, name)) {
+		error = ripc__key_file_read(place->dir, name, mode == 0600, old, place->why);
+		if (!error && !ripc__is_equal(old, key, 32))
+			error = fail_at(place, name, -EEXIST);
+		explicit_bzero(old, sizeof(old));
+		return error;
+	}
+	ripc__hex_write(text, key, 32);
+	text[64] = '\n';
+	error = file_put(place, name, mode, text, sizeof(text), false);
 	explicit_bzero(text, sizeof(text));
-	if (error)
-		snprintf(why, RIPC_KEYS_WHY, "%.160s: %s", path, error == -EEXIST ?
-			"there are keys already" : strerror(-error));
 	return error;
 }
+
+/* ---- making ------------------------------------------------------------------------------ */
 
 static int draw(uint8_t key[32], char *why)
 {
@@ -73,58 +141,87 @@ static int draw(uint8_t key[32], char *why)
 	return -EIO;
 }
 
-static int pair_write(struct cipher_box *box, const char *dir, char *why)
+/* A new private key, or that of a run that was killed. */
+static int private_make(const struct place *place, const char *name, uint8_t key[32])
+{
+	int error = ripc__key_file_read(place->dir, name, true, key, place->why);
+
+	if (error != -ENOENT)
+		return error;
+	error = draw(key, place->why);
+	return error ? error : key_write(place, name, 0600, key);
+}
+
+static int pair_write(struct cipher_box *box, const struct place *place)
 {
 	struct static_keys own;
-	int error = draw(own.secret, why);
+	int error = private_make(place, "private", own.secret);
 
 	error = error ? error : box->ops->dh_public(box->lib, own.secret, own.public);
-	error = error ? error : key_write(dir, "private", 0600, own.secret, why);
-	error = error ? error : key_write(dir, "public", 0644, own.public, why);
+	error = error ? error : key_write(place, "public", 0644, own.public);
 	explicit_bzero(&own, sizeof(own));
 	return error;
 }
 
-static int authority_write(struct cipher_box *box, const char *dir, char *why)
+static int authority_write(struct cipher_box *box, const struct place *place)
 {
 	uint8_t secret[32], key[32];
-	int error = draw(secret, why);
+	int error = private_make(place, "authority.private", secret);
 
 	error = error ? error : box->ops->sign_public(box->lib, secret, key);
-	error = error ? error : key_write(dir, "authority.private", 0600, secret, why);
-	error = error ? error : key_write(dir, "authority", 0644, key, why);
+	error = error ? error : key_write(place, "authority", 0644, key);
 	explicit_bzero(secret, sizeof(secret));
 	return error;
 }
 
 /* A file of another directory, if there is one. */
-static int file_copy(const char *dir, const char *like, const char *name, mode_t mode, char *why)
+static int file_copy(const struct place *place, const char *like, const char *name, mode_t mode)
 {
 	uint8_t key[32];
-	int error = ripc__key_file_read(like, name, mode == 0600, key, why);
+	int error = ripc__key_file_read(like, name, mode == 0600, key, place->why);
 
-	error = error ? error : key_write(dir, name, mode, key, why);
+	error = error ? error : key_write(place, name, mode, key);
 	explicit_bzero(key, sizeof(key));
 	return error == -ENOENT ? 0 : error;
 }
 
 /* The secret and the authority's key of another directory, or a new secret. */
-static int deployment_write(const char *dir, const char *like, char *why)
+static int deployment_write(const struct place *place, const char *like)
 {
 	uint8_t key[32];
-	int error = like ? ripc__key_file_read(like, "secret", true, key, why) : draw(key, why);
+	int error = like ? ripc__key_file_read(like, "secret", true, key, place->why) :
+		draw(key, place->why);
 
-	error = error ? error : key_write(dir, "secret", 0600, key, why);
+	if (!error && like)
+		error = file_copy(place, like, "secret.next", 0600);
+	if (!error && like)
+		error = file_copy(place, like, "secret.old", 0600);
+	if (!error && like)
+		error = file_copy(place, like, "authority", 0644);
+	error = error ? error : key_write(place, "secret", 0600, key);
 	explicit_bzero(key, sizeof(key));
-	if (!error && like)
-		error = file_copy(dir, like, "secret.other", 0600, why);
-	if (!error && like)
-		error = file_copy(dir, like, "authority", 0644, why);
 	return error;
+}
+
+/* The secret comes last: where it is missing, a run was killed, and the next one goes on. */
+static int all_write(struct cipher_box *box, const struct place *place, const char *like,
+		uint32_t flags)
+{
+	int error = is_there(place, "secret") ? -EEXIST : 0;
+
+	if (error) {
+		snprintf(place->why, RIPC_KEYS_WHY, "%.160s: there are keys already", place->dir);
+		return error;
+	}
+	error = pair_write(box, place);
+	if (!error && flags & RIPC_KEYS_AUTHORITY)
+		error = authority_write(box, place);
+	return error ? error : deployment_write(place, like);
 }
 
 int ripc_keys_new(const char *dir, const char *like, uint32_t flags, char *why)
 {
+	struct place place = {.dir = dir, .why = why};
 	struct cipher_box box = {0};
 	int error;
 
@@ -137,10 +234,11 @@ int ripc_keys_new(const char *dir, const char *like, uint32_t flags, char *why)
 		error = -errno;
 		snprintf(why, RIPC_KEYS_WHY, "%.160s: %s", dir, strerror(-error));
 	}
-	error = error ? error : pair_write(&box, dir, why);
-	error = error ? error : deployment_write(dir, like, why);
-	if (!error && flags & RIPC_KEYS_AUTHORITY)
-		error = authority_write(&box, dir, why);
+	error = error ? error : place_open(&place);
+	if (!error) {
+		error = all_write(&box, &place, like, flags);
+		close(place.at);
+	}
 	ripc__box_close(&box);
 	return error;
 }
@@ -177,82 +275,163 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 	return error;
 }
 
-/* ---- replacing and revoking -------------------------------------------------------------- */
+/* ---- replacing --------------------------------------------------------------------------- */
 
-/* Where a file is there it is not overwritten; what is read must be as a secret is. */
-static int rotate(const char *dir, uint32_t step, char *why)
+static int say(const struct place *place, int error, const char *text)
 {
-	char path[PATH_MAX], other[PATH_MAX];
-	uint8_t key[32];
-	int error = 0;
+	snprintf(place->why, RIPC_KEYS_WHY, "%.120s: %s", place->dir, text);
+	return error;
+}
 
-	if (snprintf(path, sizeof(path), "%s/secret", dir) >= PATH_MAX ||
-			snprintf(other, sizeof(other), "%s/secret.other", dir) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	if (step == RIPC_ROTATE_BEGIN) {
-		error = ripc__key_file_read(dir, "secret", true, key, why);
-		error = error ? error : draw(key, why);
-		error = error ? error : key_write(dir, "secret.other", 0600, key, why);
-		explicit_bzero(key, sizeof(key));
-		return error;
-	}
-	error = ripc__key_file_read(dir, "secret.other", true, key, why);
+static int rotate_begin(const struct place *place)
+{
+	uint8_t key[32];
+	int error = ripc__key_file_read(place->dir, "secret", true, key, place->why);
+
+	if (!error && (is_there(place, "secret.next") || is_there(place, "secret.old")))
+		error = say(place, -EEXIST, "the secret is being replaced already: ripc key show "
+			"tells which step is next");
+	error = error ? error : draw(key, place->why);
+	error = error ? error : key_write(place, "secret.next", 0600, key);
 	explicit_bzero(key, sizeof(key));
+	return error;
+}
+
+static int used_already(const struct place *place)
+{
+	return say(place, -EALREADY, "the next secret is in use already: nothing is changed");
+}
+
+/* First the old one is kept, then the next one becomes the secret: repeated, it goes on there. */
+static int secret_replace(const struct place *place, const uint8_t now[32], const uint8_t next[32])
+{
+	int error;
+
+	if (ripc__is_equal(now, next, 32)) /* copied once more from a host that lags behind */
+		return unlinkat(place->at, "secret.next", 0) ?
+			fail_at(place, "secret.next", -errno) : used_already(place);
+	error = key_write(place, "secret.old", 0600, now);
 	if (error)
 		return error;
-	if (step == RIPC_ROTATE_END)
-		error = unlink(other);
-	else
-		error = (int)syscall(SYS_renameat2, AT_FDCWD, other, AT_FDCWD, path,
-			RENAME_EXCHANGE);
-	if (!error)
-		return 0;
-	error = -errno;
-	snprintf(why, RIPC_KEYS_WHY, "%.160s: %s", other, strerror(-error));
+	return renameat(place->at, "secret.next", place->at, "secret") || fsync(place->at) ?
+		fail_at(place, "secret.next", -errno) : 0;
+}
+
+static int rotate_use(const struct place *place)
+{
+	uint8_t now[32], next[32];
+	int error = ripc__key_file_read(place->dir, "secret.next", true, next, place->why);
+
+	if (error == -ENOENT && is_there(place, "secret.old"))
+		return used_already(place);
+	error = error ? error : ripc__key_file_read(place->dir, "secret", true, now, place->why);
+	error = error ? error : secret_replace(place, now, next);
+	explicit_bzero(now, sizeof(now));
+	explicit_bzero(next, sizeof(next));
 	return error;
+}
+
+static int rotate_end(const struct place *place)
+{
+	if (is_there(place, "secret.next"))
+		return say(place, -EBUSY, "the next secret is not used yet: first, on all hosts, "
+			"ripc key rotate use");
+	if (unlinkat(place->at, "secret.old", 0) || fsync(place->at))
+		return fail_at(place, "secret.old", -errno);
+	return 0;
 }
 
 int ripc_keys_rotate(const char *dir, uint32_t step, char *why)
 {
+	struct place place = {.dir = dir, .why = why};
+	int error;
+
 	if (!dir || !why || step < RIPC_ROTATE_BEGIN || step > RIPC_ROTATE_END)
 		return -EINVAL;
-	return rotate(dir, step, why);
+	error = place_open(&place);
+	if (error)
+		return error;
+	error = step == RIPC_ROTATE_BEGIN ? rotate_begin(&place) :
+		step == RIPC_ROTATE_USE ? rotate_use(&place) : rotate_end(&place);
+	close(place.at);
+	return error;
 }
 
-/* Does the file end in the middle of a line, as an editor may have left it? */
-static bool lacks_end(int fd)
-{
-	off_t len = lseek(fd, 0, SEEK_END);
-	char last = '\n';
+/* ---- revoking ---------------------------------------------------------------------------- */
 
-	return len > 0 && pread(fd, &last, 1, len - 1) == 1 && last != '\n';
+#define TEXT_MAX 8192u /* more than a file of keys may have */
+
+/* The file "revoked" as it is. Returns its length. */
+static int revoked_read(const struct place *place, char text[TEXT_MAX])
+{
+	int fd = openat(place->at, "revoked", O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail_at(place, "revoked", -errno);
+	n = read(fd, text, TEXT_MAX);
+	if (n < 0 || fstat(fd, &status) || n != status.st_size)
+		n = fail_at(place, "revoked", n < 0 ? -errno : -EIO);
+	close(fd);
+	return (int)n;
+}
+
+static int revoked_add(const struct place *place, const char *key, const uint8_t bytes[32])
+{
+	struct key_dir found = {0};
+	char text[TEXT_MAX + 68];
+	/* All programs would refuse a directory with a line too many, or with a wrong one. */
+	int error = ripc__key_dir_revoked(place->dir, &found, 66, place->why), n;
+
+	if (error || ripc__key_dir_revokes(&found, bytes))
+		return error;
+	n = revoked_read(place, text);
+	if (n < 0)
+		return n;
+	/* An editor may have left the last line without its end. */
+	n += snprintf(text + n, 67, "%s%s\n", n && text[n - 1] != '\n' ? "\n" : "", key);
+	return file_put(place, "revoked", 0644, text, (size_t)n, true);
+}
+
+/* A key is revoked once programs can read the directory. */
+static int revoked_check(struct cipher_box *box, const struct place *place)
+{
+	char cause[KEY_WHY];
+	struct key_dir found;
+	int error = ripc__key_dir_read(place->dir, box, &found, cause);
+
+	ripc__key_dir_wipe(&found);
+	if (error)
+		snprintf(place->why, RIPC_KEYS_WHY, "written, but programs cannot read the "
+			"directory: %.190s", cause);
+	return error;
 }
 
 int ripc_keys_revoke(const char *dir, const char *key, char *why)
 {
-	struct key_dir found = {0};
-	char path[PATH_MAX], line[68];
+	struct place place = {.dir = dir, .why = why};
+	struct cipher_box box = {0};
 	uint8_t bytes[32];
-	int error, fd, len;
+	int error;
 
-	if (!dir || !key || !why || snprintf(path, sizeof(path), "%s/revoked", dir) >= PATH_MAX)
+	if (!dir || !key || !why)
 		return -EINVAL;
 	if (strlen(key) != 64 || !ripc__hex_read(key, bytes, 32)) {
 		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as the file "
 			"\"public\" of its holder has them");
 		return -EINVAL;
 	}
-	/* All programs would refuse a directory with a line too many, or with a wrong one. */
-	error = ripc__key_dir_revoked(dir, &found, sizeof(line), why);
-	if (error || ripc__key_dir_revokes(&found, bytes))
-		return error;
-	fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	len = snprintf(line, sizeof(line), "%s%s\n", fd >= 0 && lacks_end(fd) ? "\n" : "", key);
-	error = fd < 0 ? -errno : write_text(fd, line, (size_t)len);
-	if (fd >= 0 && close(fd) && !error)
-		error = -errno;
+	error = crypto_open(&box, why);
 	if (error)
-		snprintf(why, RIPC_KEYS_WHY, "%.160s: %s", path, strerror(-error));
+		return error;
+	error = place_open(&place);
+	if (!error) {
+		error = revoked_add(&place, key, bytes);
+		error = error ? error : revoked_check(&box, &place);
+		close(place.at);
+	}
+	ripc__box_close(&box);
 	return error;
 }
 
@@ -311,8 +490,11 @@ static void show(struct showing *showing)
 		showing->line(showing->arg, text);
 	}
 	if (showing->dir.n_secrets > 1)
-		showing->line(showing->arg, "a second secret is let in, too (secret.other): "
-			"ripc key rotate");
+		showing->line(showing->arg, showing->dir.has_next ?
+			"rotation: begun: secret.next is let in, too; when all hosts have it: "
+			"ripc key rotate use" :
+			"rotation: in use: secret.old is let in, too; when all hosts use the new "
+			"one: ripc key rotate end");
 	for (uint32_t i = 0; i < showing->dir.n_revoked; i++) {
 		strcpy(text, "revoked ");
 		ripc__hex_write(text + 8, showing->dir.revoked[i], 32);

@@ -5,9 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,7 +52,8 @@ static void set_up(void)
 static void tear_down(void)
 {
 	static const char *const names[] = {"private", "public", "secret", "authority",
-		"authority.private", "capabilities", "revoked"};
+		"authority.private", "capabilities", "revoked", "secret.next",
+		".secret.next.new", ".private.new", ".revoked.new"};
 	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -169,6 +173,89 @@ START_TEST(revoke__leaves_what_can_be_read)
 }
 END_TEST
 
+static int begin(void)
+{
+	return ripc_keys_rotate(dir, RIPC_ROTATE_BEGIN, why);
+}
+
+static int renew(void)
+{
+	return ripc_keys_new(dir, NULL, RIPC_KEYS_AUTHORITY, why);
+}
+
+static int revoke_one(void)
+{
+	return ripc_keys_revoke(dir, "0123456789abcdef0123456789abcdef"
+		"0123456789abcdef0123456789abcdef", why);
+}
+
+static const struct changing {
+	int (*change)(void);
+	const char *name;
+} changes[] = {{begin, "secret.next"}, {renew, "private"}, {revoke_one, "revoked"}};
+
+/* The disk is full after ten bytes, or the process is killed: all is as before, and goes on. */
+START_TEST(change__cut_off)
+{
+	const struct rlimit full = {_i % 2 ? 10 : 0, RLIM_INFINITY};
+	const struct changing *changing = &changes[_i / 2];
+	struct key_dir found;
+	char path[128];
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < 3 && changing->change == renew; i++) {
+		path_of(i == 0 ? "secret" : i == 1 ? "private" : "public", path);
+		ck_assert_int_eq(unlink(path), 0);
+	}
+	path_of(changing->name, path);
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGXFSZ, _i % 2 ? SIG_IGN : SIG_DFL);
+		setrlimit(RLIMIT_FSIZE, &full);
+		_exit(changing->change() == -ENOSPC ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	if (_i % 2)
+		ck_assert_int_eq(status, 0);
+	else
+		ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+	ck_assert_int_eq(access(path, F_OK), -1);
+	ck_assert_int_eq(changing->change(), 0);
+	ck_assert_int_eq(read_dir(&found), 0);
+}
+END_TEST
+
+/* What a killed run has left is used: nothing is lost, and nothing blocks the next run. */
+START_TEST(new__goes_on)
+{
+	struct key_dir found, again;
+	char path[128];
+
+	ck_assert_int_eq(read_dir(&found), 0);
+	path_of("secret", path);
+	ck_assert_int_eq(unlink(path), 0);
+	path_of("public", path);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(renew(), 0);
+	ck_assert_int_eq(read_dir(&again), 0);
+	ck_assert_mem_eq(&found.own, &again.own, sizeof(found.own));
+	ck_assert_mem_eq(found.authority, again.authority, 32);
+	ck_assert_int_eq(renew(), -EEXIST);
+}
+END_TEST
+
+/* A key is not revoked where no program can read that. */
+START_TEST(revoke__tells_what_cannot_be_read)
+{
+	file_write("capabilities", "frog\n");
+	ck_assert_int_eq(revoke_one(), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(why, "/capabilities, line 1"));
+	file_write("capabilities", "");
+	ck_assert_int_eq(revoke_one(), 0);
+}
+END_TEST
+
 START_TEST(read__capabilities)
 {
 	char text[4 * RIPC_CAPABILITY] = "# what I may\n\n", line[RIPC_CAPABILITY + 1];
@@ -225,8 +312,13 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {read__what_was_made, read__refuses_what_others_see,
-		read__refuses_what_is_no_key, revoke__leaves_what_can_be_read, read__capabilities,
-		rights__say_what_may_be, NULL};
+		read__refuses_what_is_no_key, revoke__leaves_what_can_be_read, new__goes_on,
+		revoke__tells_what_cannot_be_read, read__capabilities, rights__say_what_may_be};
+	TCase *tcase = tcase_create("key_dir");
 
-	return suite_run_between("key_dir", tests, set_up, tear_down);
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(tcase, tests[i]);
+	tcase_add_loop_test(tcase, change__cut_off, 0, 2 * sizeof(changes) / sizeof(changes[0]));
+	return suite_finish("key_dir", tcase);
 }

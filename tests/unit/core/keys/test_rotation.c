@@ -159,7 +159,7 @@ START_TEST(secret__replaced_under_load)
 	stream_start(&a, &b);
 	stream_await(STEP);
 	rotate(&a, 0, RIPC_ROTATE_BEGIN);
-	snprintf(command, sizeof(command), "cp -p %s/secret.other %s", key_dirs[0], key_dirs[1]);
+	snprintf(command, sizeof(command), "cp -p %s/secret.next %s", key_dirs[0], key_dirs[1]);
 	ck_assert_int_eq(system(command), 0);
 	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
 	stream_await(STEP);
@@ -178,6 +178,65 @@ START_TEST(secret__replaced_under_load)
 	side_close(&old);
 	side_close(&a);
 	side_close(&b);
+}
+END_TEST
+
+static void note_rotation(void *arg, const char *text)
+{
+	if (strncmp(text, "rotation: ", 10) == 0)
+		snprintf(arg, 32, "%.31s", text);
+}
+
+/* What "ripc key show" says of the step. */
+static void check_step(const char *step)
+{
+	char line[32] = "";
+
+	ck_assert_int_eq(ripc_keys_show(key_dirs[0], note_rotation, line, key_why), 0);
+	ck_assert_msg(strncmp(line, step, strlen(step)) == 0 && !line[0] == !step[0], "%s", line);
+}
+
+static int step(uint32_t what)
+{
+	return ripc_keys_rotate(key_dirs[0], what, key_why);
+}
+
+/* Each step may be repeated, and none can be left out: the new secret is not lost. */
+START_TEST(rotate__steps_in_order)
+{
+	uint8_t before[32], next[32], now[32];
+	char command[160];
+
+	key_dirs_make(0);
+	ck_assert_int_eq(ripc__key_file_read(key_dirs[0], "secret", true, before, key_why), 0);
+	ck_assert_int_eq(step(RIPC_ROTATE_USE), -ENOENT);
+	check_step("");
+	ck_assert_int_eq(step(RIPC_ROTATE_BEGIN), 0);
+	ck_assert_int_eq(step(RIPC_ROTATE_BEGIN), -EEXIST);
+	check_step("rotation: begun");
+	ck_assert_int_eq(ripc__key_file_read(key_dirs[0], "secret.next", true, next, key_why), 0);
+	ck_assert_int_eq(step(RIPC_ROTATE_END), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(key_why, "ripc key rotate use"));
+	/* As if a process had been killed in the middle of the step. */
+	snprintf(command, sizeof(command), "cd %s && cp -p secret secret.old", key_dirs[0]);
+	ck_assert_int_eq(system(command), 0);
+	check_step("rotation: begun");
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(step(RIPC_ROTATE_USE), i ? -EALREADY : 0);
+		ck_assert_int_eq(ripc__key_file_read(key_dirs[0], "secret", true, now, key_why),
+			0);
+		ck_assert_mem_eq(now, next, 32);
+		check_step("rotation: in use");
+	}
+	ck_assert_int_eq(step(RIPC_ROTATE_BEGIN), -EEXIST);
+	ck_assert_int_eq(ripc__key_file_read(key_dirs[0], "secret.old", true, now, key_why), 0);
+	ck_assert_mem_eq(now, before, 32);
+	ck_assert_int_eq(step(RIPC_ROTATE_END), 0);
+	ck_assert_int_eq(step(RIPC_ROTATE_END), -ENOENT);
+	ck_assert_int_eq(step(RIPC_ROTATE_USE), -ENOENT);
+	check_step("");
+	ck_assert_int_eq(ripc__key_file_read(key_dirs[0], "secret", true, now, key_why), 0);
+	ck_assert_mem_eq(now, next, 32);
 }
 END_TEST
 
@@ -363,8 +422,8 @@ static void set_up(void)
 
 int main(void)
 {
-	const TTest *const tests[] = {secret__replaced_under_load, key__revoked,
-		capability__comes_later, private__waits_for_the_next_open,
+	const TTest *const tests[] = {secret__replaced_under_load, rotate__steps_in_order,
+		key__revoked, capability__comes_later, private__waits_for_the_next_open,
 		reload__after_chdir, reload__without_memory, reload__refuses_what_is_wrong};
 	TCase *tcase = tcase_create("rotation");
 
