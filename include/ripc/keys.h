@@ -90,6 +90,7 @@ RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
  * Secrets, capabilities, authority and revoked keys are used as they are there from now on. The
  * private key stays that with which the context was opened. -ENOKEY: the context has no keys;
  * -EACCES, -EINVAL, -ENOENT, errors of the file system: all stays as it was, and the log says why.
+ * A file "authority" that has vanished is such an error (-ENOENT): no context loses its authority.
  */
 RIPC_API int ripc_keys_reload(struct ripc_context *ctx);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a context with keys has (member.h), and what the rest of the core asks of it (sealed.h). */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,10 @@ static int dir_open(struct seal *seal)
 		ripc__log(ctx, RIPC_LOG_ERROR, "keys: %s", why);
 		return error;
 	}
+	if (found.n_capabilities && !found.has_authority)
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s has capabilities, but no file "
+			"\"authority\": whoever has the secret may be any service and send to any: "
+			"copy the file from another host", ctx->cfg.keys);
 	error = dir_use(seal, &found);
 	ripc__key_dir_wipe(&found);
 	return error;
@@ -98,6 +103,16 @@ static void own_stays(struct seal *seal, struct key_dir *found)
 	memcpy(found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
 }
 
+/* A file that has got lost must not let everybody do everything. */
+static int authority_check(const struct seal *seal, const struct key_dir *found, char why[KEY_WHY])
+{
+	if (found->has_authority || !seal->dir.has_authority)
+		return 0;
+	snprintf(why, KEY_WHY, "%.100s/authority has vanished: bring it back; to be without an "
+		"authority, restart the program", seal->ctx->cfg.keys);
+	return -ENOENT;
+}
+
 int ripc__seal_reload(struct ripc_context *ctx)
 {
 	struct seal *seal = ctx->seal;
@@ -106,8 +121,10 @@ int ripc__seal_reload(struct ripc_context *ctx)
 	bool has_changed;
 	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &found, why);
 
+	error = error ? error : authority_check(seal, &found, why);
 	if (error) {
 		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: %s", why);
+		ripc__key_dir_wipe(&found);
 		return error;
 	}
 	own_stays(seal, &found);

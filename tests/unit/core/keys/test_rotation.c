@@ -384,6 +384,34 @@ START_TEST(reload__without_memory)
 }
 END_TEST
 
+/* Without its file an authority stays until the next open, where the log speaks of it. */
+START_TEST(authority__vanishes)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b;
+	char path[96], key[65];
+
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	open_with(&a, 0, 0, 0);
+	open_with(&b, 1, 1, 0);
+	snprintf(path, sizeof(path), "%s/authority", key_dirs[0]);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), -ENOENT);
+	ck_assert(has_said(0, "authority has vanished"));
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), -EACCES);
+	side_close(&a);
+	side_close(&b);
+	ck_assert(!has_said(0, "but no file \"authority\""));
+	open_with(&a, 0, 0, 0);
+	ck_assert(has_said(0, "but no file \"authority\""));
+	key_public(1, key);
+	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], key, key_why), 0);
+	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
+	side_close(&a);
+}
+END_TEST
+
 /* What is wrong in the directory changes nothing. */
 START_TEST(reload__refuses_what_is_wrong)
 {
@@ -424,7 +452,8 @@ int main(void)
 {
 	const TTest *const tests[] = {secret__replaced_under_load, rotate__steps_in_order,
 		key__revoked, capability__comes_later, private__waits_for_the_next_open,
-		reload__after_chdir, reload__without_memory, reload__refuses_what_is_wrong};
+		reload__after_chdir, reload__without_memory, reload__refuses_what_is_wrong,
+		authority__vanishes};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);
