@@ -100,8 +100,8 @@ static void nobody_heard(struct ripc__resolver *resolver, const struct heard *he
 }
 
 /*
- * One of the two has keys, the other has none: neither takes what the other one says. But an
- * answer without a mark lets whoever asks say to people why it finds nobody.
+ * One of the two has keys, the other has none, or others: neither takes what the other one says.
+ * But an answer without a mark lets whoever asks say to people why it finds nobody.
  */
 static void stranger_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
@@ -125,7 +125,7 @@ static void stranger_heard(struct ripc__resolver *resolver, const struct heard *
 		&heard->event->reply, data, len);
 }
 
-/* 0; 1: a stranger's: it has a mark and we have no keys, or has none and we have; -EBADMSG. */
+/* 0; 1: a stranger's: it has a mark that is not ours, or has none and we have keys; -EBADMSG. */
 static int take_apart(const struct ripc__resolver *resolver,
 		const struct ripc__source_event *event, struct wire_resolve *packet)
 {
@@ -136,8 +136,11 @@ static int take_apart(const struct ripc__resolver *resolver,
 		return 0;
 	if (owner->mark && len && owner->is_marked(owner->arg, event->data, len))
 		return wire_resolve_decode(event->data, len, packet);
-	return owner->stranger && wire_resolve_decode(event->data, owner->mark ? event->len : len,
-		packet) == 0 ? 1 : -EBADMSG;
+	if (!owner->stranger)
+		return -EBADMSG;
+	return wire_resolve_decode(event->data, len, packet) == 0 ||
+		(owner->mark && wire_resolve_decode(event->data, event->len, packet) == 0) ?
+		1 : -EBADMSG;
 }
 
 static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,

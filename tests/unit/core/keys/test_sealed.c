@@ -144,11 +144,22 @@ static void tear_down(void)
 	}
 }
 
+static atomic_bool is_told[2]; /* of another deployment: the one with dirs[2], the other */
+
+static void hear(void *arg, int level, const char *text)
+{
+	(void)level;
+	if (strstr(text, "or others") || strstr(text, "or with others"))
+		atomic_store((atomic_bool *)arg, true);
+}
+
 static void side_open_with(struct side *side, const char *keys)
 {
 	struct ripc_config cfg = api_config(0);
 
 	cfg.keys = keys;
+	cfg.log = hear;
+	cfg.log_arg = &is_told[keys != dirs[2]];
 	ck_assert_int_eq(ripc__open_in(&cfg, &env, &side->ctx), 0);
 	ck_assert_int_eq(ripc_service_open(side->ctx, 0, 0, &side->svc), 0);
 	side->id = ripc_service_id(side->svc);
@@ -379,6 +390,7 @@ START_TEST(mixed__another_deployment)
 	side_open_with(&a, dirs[0]);
 	side_open_with(&b, dirs[2]);
 	ck_assert_int_lt(ripc_send_long(a.svc, b.id, &item, 1, 1500), 0);
+	ck_assert(atomic_load(&is_told[0]) && atomic_load(&is_told[1]));
 	ck_assert_int_lt(ripc_send_long(b.svc, a.id, &item, 1, 1500), 0);
 	side_close(&a);
 	side_close(&b);
