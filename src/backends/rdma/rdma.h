@@ -321,8 +321,8 @@ struct ripc__rdma_job {
 struct ripc__rdma_worker;
 
 /*
- * Within run: a call that may last for minutes, and holds nothing. When the worker closes meanwhile
- * the thread ends there, and done follows as if the job had run.
+ * Within run: a call that may last for minutes, and holds nothing. When the worker closes
+ * meanwhile, or the job is left, the thread ends there, and done follows as if the job had run.
  */
 int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg);
 
@@ -335,6 +335,8 @@ void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner);
 int ripc__rdma_worker_fd(const struct ripc__rdma_worker *worker);
 /* Never fails: where no thread can be started, the job is done at once, by the caller. */
 void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job);
+/* The job, if it runs, ends now, as far as it may be left. */
+void ripc__rdma_worker_leave(struct ripc__rdma_worker *worker, const struct ripc__rdma_job *job);
 /* Calls done for every job that has run. Cheap when there is none. */
 void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner);
 /* Jobs that were submitted and whose done was not called. */

@@ -14,12 +14,21 @@
 #include "rdma.h"
 #include "util/rare.h"
 
+struct thread {
+	struct ripc__rdma_worker *worker;
+	pthread_t id;
+	struct ripc__rdma_job *job; /* that runs; NULL: none */
+	bool is_there;              /* to be joined */
+	bool is_left;               /* cancelled: it ends with its job */
+	bool has_ended;             /* so it has */
+};
+
 struct ripc__rdma_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct list queued, slow, finished; /* slow: queued, and is_slow */
-	pthread_t threads[RIPC__RDMA_THREADS];
-	uint32_t n_threads, n_idle, n_queued;
+	struct thread threads[RIPC__RDMA_THREADS];
+	uint32_t n_threads, n_idle, n_queued; /* threads: that have not ended */
 	uint32_t n_slow; /* such jobs that run */
 	uint32_t n_pending;         /* only used by the owner */
 	_Atomic bool any_finished;
@@ -38,28 +47,33 @@ static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 	atomic_store(&worker->any_finished, true);
 }
 
-struct running {
-	struct ripc__rdma_worker *worker;
-	struct ripc__rdma_job *job;
-};
-
-/* The worker closes, and the job was within ripc__rdma_may_be_left(). */
-static void left(void *arg)
+/* Under the lock. */
+static void job_ran(struct thread *thread)
 {
-	struct running *running = arg;
+	struct ripc__rdma_job *job = thread->job;
 
-	running->job->ran = true;
-	pthread_mutex_lock(&running->worker->lock);
-	finish(running->worker, running->job);
-	pthread_mutex_unlock(&running->worker->lock);
+	job->ran = true;
+	thread->job = NULL;
+	thread->has_ended = thread->is_left;
+	thread->worker->n_threads -= thread->is_left;
+	thread->worker->n_slow -= job->is_slow;
+	finish(thread->worker, job);
 }
 
-static void run(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
+/* The job was within ripc__rdma_may_be_left(), and is left. */
+static void left(void *arg)
 {
-	struct running running = {worker, job};
+	struct thread *thread = arg;
 
-	pthread_cleanup_push(left, &running);
-	job->run(job);
+	pthread_mutex_lock(&thread->worker->lock);
+	job_ran(thread);
+	pthread_mutex_unlock(&thread->worker->lock);
+}
+
+static void run(struct thread *thread)
+{
+	pthread_cleanup_push(left, thread);
+	thread->job->run(thread->job);
 	pthread_cleanup_pop(0);
 }
 
@@ -88,27 +102,24 @@ static struct ripc__rdma_job *next_job(struct ripc__rdma_worker *worker)
 
 static void *thread_main(void *arg)
 {
-	struct ripc__rdma_worker *worker = arg;
+	struct thread *thread = arg;
+	struct ripc__rdma_worker *worker = thread->worker;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&worker->lock);
-	while (!worker->stop) {
-		struct ripc__rdma_job *job = next_job(worker);
-		bool is_slow = job && job->is_slow;
-
-		if (!job) {
+	while (!worker->stop && !thread->is_left) {
+		thread->job = next_job(worker);
+		if (!thread->job) {
 			worker->n_idle++;
 			pthread_cond_wait(&worker->more, &worker->lock);
 			worker->n_idle--;
 			continue;
 		}
-		worker->n_slow += is_slow;
+		worker->n_slow += thread->job->is_slow;
 		pthread_mutex_unlock(&worker->lock);
-		run(worker, job);
-		job->ran = true;
+		run(thread);
 		pthread_mutex_lock(&worker->lock);
-		worker->n_slow -= is_slow;
-		finish(worker, job);
+		job_ran(thread);
 	}
 	pthread_mutex_unlock(&worker->lock);
 	return NULL;
@@ -146,16 +157,44 @@ uint32_t ripc__rdma_worker_pending(const struct ripc__rdma_worker *worker)
 	return worker->n_pending;
 }
 
+/* Under the lock. */
+static struct thread *free_place(struct ripc__rdma_worker *worker)
+{
+	struct thread *thread = worker->threads;
+
+	while (thread->is_there && !thread->has_ended)
+		thread++; /* there are fewer than RIPC__RDMA_THREADS */
+	if (thread->is_there)
+		pthread_join(thread->id, NULL); /* it has given the lock back for the last time */
+	*thread = (struct thread){.worker = worker};
+	return thread;
+}
+
 /* One more thread, with all signals blocked. Under the lock. */
 static void thread_start(struct ripc__rdma_worker *worker)
 {
+	struct thread *thread = free_place(worker);
 	sigset_t all, before;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&worker->threads[worker->n_threads], NULL, thread_main, worker) == 0)
-		worker->n_threads++;
+	thread->is_there = pthread_create(&thread->id, NULL, thread_main, thread) == 0;
+	worker->n_threads += thread->is_there;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void ripc__rdma_worker_leave(struct ripc__rdma_worker *worker, const struct ripc__rdma_job *job)
+{
+	pthread_mutex_lock(&worker->lock);
+	for (uint32_t i = 0; i < RIPC__RDMA_THREADS; i++) {
+		struct thread *thread = &worker->threads[i];
+
+		if (thread->job != job || thread->is_left)
+			continue;
+		thread->is_left = true;
+		pthread_cancel(thread->id); /* heeded within ripc__rdma_may_be_left() */
+	}
+	pthread_mutex_unlock(&worker->lock);
 }
 
 void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
@@ -208,6 +247,10 @@ static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker, void *own
 	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	hand_back(worker, &worker->finished, owner);
+	pthread_mutex_lock(&worker->lock);
+	if (worker->n_queued > worker->n_idle && worker->n_threads < RIPC__RDMA_THREADS)
+		thread_start(worker); /* in the place of one that was left */
+	pthread_mutex_unlock(&worker->lock);
 }
 
 void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
@@ -226,10 +269,14 @@ void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)
 	pthread_cond_broadcast(&worker->more);
 	pthread_mutex_unlock(&worker->lock);
 	/* Only heeded within ripc__rdma_may_be_left(). */
-	for (uint32_t i = 0; any_busy && i < worker->n_threads; i++)
-		pthread_cancel(worker->threads[i]);
-	for (uint32_t i = 0; i < worker->n_threads; i++)
-		pthread_join(worker->threads[i], NULL);
+	for (uint32_t i = 0; any_busy && i < RIPC__RDMA_THREADS; i++) {
+		if (worker->threads[i].is_there)
+			pthread_cancel(worker->threads[i].id);
+	}
+	for (uint32_t i = 0; i < RIPC__RDMA_THREADS; i++) {
+		if (worker->threads[i].is_there)
+			pthread_join(worker->threads[i].id, NULL);
+	}
 	hand_back(worker, &worker->finished, owner);
 	hand_back(worker, &worker->queued, owner);
 	hand_back(worker, &worker->slow, owner);

@@ -103,6 +103,7 @@ static void connect_run(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
+	conn->job_error = -EINTR; /* if it is left */
 	conn->job_error = ripc__rdma_may_be_left(connect_call, conn);
 }
 
@@ -237,6 +238,9 @@ void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
 		ripc__rdma_flow_fail(flow_of(conn));
 	if (conn->state == RDMACM_READY || conn->state == RDMACM_CLOSING)
 		conn->state = RDMACM_CLOSING; /* nothing is sent any more */
+	/* While TCP repeats its SYN more and more rarely the partner may come back. */
+	if (conn->busy && conn->asked && error == -ETIMEDOUT)
+		ripc__rdma_worker_leave(conn->port->worker, &conn->job);
 	if (conn->busy || conn->port->closing)
 		return;
 	if (!conn->id->qp) {

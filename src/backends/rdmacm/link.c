@@ -467,8 +467,10 @@ static void idle_run(struct rdmacm_link *link, uint64_t now_us)
 static void link_run(struct rdmacm_link *link, uint64_t now_us)
 {
 	if (link->until_us && link->until_us <= now_us) {
-		if (link->conn && !link->conn->was_ready)
+		if (link->conn && !link->conn->was_ready) {
+			ripc__rdmacm_conn_break(link->conn, -ETIMEDOUT);
 			ripc__rdmacm_conn_leave(link->conn);
+		}
 		fail(link, -ETIMEDOUT);
 	} else if (link->until_us) {
 		ripc__rdmacm_due_at(link->port, link->until_us);
