@@ -40,15 +40,16 @@ static void take_one(struct seal *seal, const uint8_t holder[32], const uint8_t 
 		ripc__rights_add(rights, &capability);
 }
 
-static void say_refused(struct sealed_net *net, const struct faults *faults, uint32_t n,
-		const struct ripc__addr *from)
+static void say_refused(struct sealed_net *net, const struct member *member,
+		const struct faults *faults, uint32_t n, const struct ripc__addr *from)
 {
-	char text[256];
+	char text[320], key[65] = "";
 
+	ripc__hex_write(key, member->key, 32);
 	snprintf(text, sizeof(text), "is refused: none of its %u capabilities counts (%u expired, "
 		"%u of another key, %u not signed by our authority): \"ripc key grant\" makes new "
-		"ones",
-		n, faults->expired, faults->of_another, faults->unsigned_);
+		"ones, for its key %s",
+		n, faults->expired, faults->of_another, faults->unsigned_, key);
 	ripc__seal_say(net, from, text);
 }
 
@@ -73,12 +74,12 @@ void ripc__grants_own(struct seal *seal)
 bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
 		const struct ripc__addr *at)
 {
-	char digits[9], text[96];
+	char digits[65] = "", text[160];
 
 	if (!ripc__key_dir_revokes(&net->seal->dir, member->key))
 		return false;
-	ripc__hex_write(digits, member->key, 4);
-	snprintf(text, sizeof(text), "is refused: its key %s... is revoked (our file \"revoked\")",
+	ripc__hex_write(digits, member->key, 32);
+	snprintf(text, sizeof(text), "is refused: its key %s is revoked (our file \"revoked\")",
 		digits);
 	ripc__seal_say(net, at, text);
 	return true;
@@ -102,7 +103,7 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 	for (uint32_t i = 0; i < n; i++)
 		take_one(seal, member->key, capabilities + i * CAPABILITY_LEN, &rights, &faults);
 	if (!rights.n) {
-		say_refused(net, &faults, n, from);
+		say_refused(net, member, &faults, n, from);
 		return -EACCES;
 	}
 	kept = ripc__private_bits(&seal->box, member->key, &rights.private_bits) ? NULL :

@@ -43,6 +43,8 @@ struct sealed_net {
 #define REFUSED_MS   5000u       /* a member that was refused is not tried again before */
 #define PROOFS       256u        /* address proofs that are kept; they are good for seconds */
 
+#define SAID_US      5000000u    /* a member that lacks a right is not spoken of again before */
+#define SAID         16u         /* members that were spoken of, which are kept */
 #define ROUTES_MAX ((1u << 24) - 1)
 
 /* Small, as there is one for each partner. */
@@ -101,6 +103,9 @@ struct seal {
 	uint64_t last_stamp;
 	struct budget inits;        /* limits the handshakes of others that we compute */
 	struct bucket unknowns;
+	struct {
+		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */
+	} said[SAID];               /* by name */
 	struct ripc__timer sweep, look; /* look: at the directory of keys */
 };
 

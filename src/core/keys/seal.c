@@ -215,17 +215,32 @@ void ripc__seal_close(struct ripc_context *ctx)
 
 /* ---- what may be ------------------------------------------------------------------------- */
 
+/* What is refused comes again and again: a member is spoken of once in a while. */
+static bool may_say(struct seal *seal, const struct member *member)
+{
+	uint64_t now_us = seal->ctx->now_us, name = member->name;
+	uint64_t *said_us = &seal->said[name % SAID].us;
+
+	if (seal->said[name % SAID].name == name && now_us - *said_us < SAID_US)
+		return false;
+	if (!ripc__bucket_take(&seal->ctx->words, now_us))
+		return false;
+	seal->said[name % SAID].name = name;
+	*said_us = now_us;
+	return true;
+}
+
 bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *addr, uint64_t context,
 		uint64_t from, uint64_t to)
 {
-	const struct member *member = ripc__sealed_member(seal, addr);
-	char text[8];
+	struct member *member = ripc__sealed_member(seal, addr);
+	char text[65] = "";
 
 	if (member && member->context == context && ripc__grants_let_in(seal, member, from, to))
 		return true;
-	if (member && ripc__bucket_take(&seal->ctx->words, seal->ctx->now_us)) {
-		ripc__hex_write(text, member->key, 3);
-		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: the key %s... may not be service %#llx "
+	if (member && may_say(seal, member)) {
+		ripc__hex_write(text, member->key, 32);
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: the key %s may not be service %#llx "
 			"and send to %#llx: refused (ripc key grant)", text,
 			(unsigned long long)from, (unsigned long long)to);
 	}
@@ -234,11 +249,12 @@ bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *addr, uint
 
 int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to)
 {
-	const char *lacks = ripc__grants_lack(seal, ripc__sealed_member_of(route), from, to);
+	struct member *member = ripc__sealed_member_of(route);
+	const char *lacks = ripc__grants_lack(seal, member, from, to);
 
 	if (!lacks)
 		return 0;
-	if (ripc__bucket_take(&seal->ctx->words, seal->ctx->now_us))
+	if (may_say(seal, member))
 		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: who answers for service %#llx %s",
 			(unsigned long long)to, lacks);
 	return -EACCES;

@@ -278,6 +278,7 @@ START_TEST(capability__comes_later)
 {
 	struct iovec one = {"x", 1};
 	struct side a, b;
+	char key[65];
 
 	key_dirs_make(RIPC_KEYS_AUTHORITY);
 	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
@@ -286,11 +287,42 @@ START_TEST(capability__comes_later)
 	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), -EACCES);
 	ck_assert(has_said(0, "is refused: none of its 0 capabilities") &&
 		has_said(1, "ripc key grant"));
+	key_public(1, key);
+	ck_assert(has_said(0, key)); /* ripc key grant needs it */
 	key_grant(1, RIPC_MAY_SEND, 0, 100);
 	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
 	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
 	side_close(&a);
 	side_close(&b);
+}
+END_TEST
+
+/* Each packet is refused, as its sender looks at nobody's capabilities; one line tells. */
+START_TEST(refusal__told_once)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b;
+	char path[96], key[65], *at = said[0];
+	uint32_t n = 0;
+
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	key_grant(1, RIPC_MAY_BE, 7, 100);
+	snprintf(path, sizeof(path), "%s/authority", key_dirs[1]);
+	ck_assert_int_eq(unlink(path), 0);
+	open_with(&a, 0, 0, 0x7e57);
+	open_with(&b, 1, 1, 0);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_lt(ripc_send_long(b.svc, a.id, &one, 1, 300), 0);
+	side_close(&a);
+	side_close(&b);
+	key_public(1, key);
+	while ((at = strstr(at, "may not be service"))) {
+		n++;
+		at++;
+	}
+	ck_assert_uint_eq(n, 1);
+	ck_assert(has_said(0, key));
 }
 END_TEST
 
@@ -451,9 +483,9 @@ static void set_up(void)
 int main(void)
 {
 	const TTest *const tests[] = {secret__replaced_under_load, rotate__steps_in_order,
-		key__revoked, capability__comes_later, private__waits_for_the_next_open,
-		reload__after_chdir, reload__without_memory, reload__refuses_what_is_wrong,
-		authority__vanishes};
+		key__revoked, capability__comes_later, refusal__told_once,
+		private__waits_for_the_next_open, reload__after_chdir, reload__without_memory,
+		reload__refuses_what_is_wrong, authority__vanishes};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);
