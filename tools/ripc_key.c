@@ -20,11 +20,13 @@ static const char usage_text[] =
 	"\n"
 	"  new    makes a directory of keys: with a secret of its own, or, with --like, that of\n"
 	"         DIR, so that programs with either understand each other; with --authority also\n"
-	"         keys of who grants capabilities: without these a key may then do nothing\n"
-	"  show   who we are, what we may, until when\n"
+	"         keys of an authority, which grants capabilities: without them a key may\n"
+	"         then do nothing\n"
+	"  show   whose keys these are, what their holder may, until when\n"
 	"  grant  prints capabilities for the holder of KEY (its file \"public\"): they are lines\n"
-	"         for the holder's file \"capabilities\". NAME * is any service. TIME: 30d, 12h\n"
-	"  revoke programs with DIR refuse the holder of KEY from now on\n"
+	"         for the holder's file \"capabilities\". NAME * is any service. TIME: 30d, 12h,\n"
+	"         600s\n"
+	"  revoke programs with DIR refuse the holder of KEY, within a minute\n"
 	"  rotate replaces the secret, while programs run. begin makes DIR/secret.next, to be\n"
 	"         copied to all members; use, on each host, when all have it; end, on each\n"
 	"         host, when all use it. Programs look once a minute; show tells the step\n"
@@ -100,7 +102,7 @@ static uint64_t seconds_of(const char *text)
 
 struct granting {
 	const char *dir, *key;
-	uint64_t for_s;
+	const char *time;
 	int n;
 	const char *names[GRANTS_MAX];
 	uint32_t what[GRANTS_MAX];
@@ -115,7 +117,7 @@ static int grants_parse(struct granting *granting, int argc, char **argv)
 			granting->names[granting->n] = argv[++i];
 			granting->what[granting->n++] = be ? RIPC_MAY_BE : RIPC_MAY_SEND;
 		} else if (strcmp(argv[i], "--for") == 0 && i + 1 < argc) {
-			granting->for_s = seconds_of(argv[++i]);
+			granting->time = argv[++i];
 		} else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc) {
 			granting->dir = argv[++i];
 		} else if (argv[i][0] != '-' && !granting->key) {
@@ -124,7 +126,7 @@ static int grants_parse(struct granting *granting, int argc, char **argv)
 			return -EINVAL;
 		}
 	}
-	return granting->n && granting->key && granting->for_s ? 0 : -EINVAL;
+	return granting->n && granting->key && granting->time ? 0 : -EINVAL;
 }
 
 static int grant_main(int argc, char **argv)
@@ -132,15 +134,22 @@ static int grant_main(int argc, char **argv)
 	char texts[GRANTS_MAX][RIPC_CAPABILITY], why[RIPC_KEYS_WHY] = "";
 	struct granting granting = {0};
 	const char *dir;
+	uint64_t for_s;
 
 	if (grants_parse(&granting, argc, argv))
 		return usage_error(usage_text, "--be or --send (8 in all), --for, and one KEY");
+	for_s = seconds_of(granting.time);
+	if (!for_s) {
+		fprintf(stderr, "%s: key: --for \"%s\" is no time: write days, hours or seconds, "
+			"as 30d, 12h or 600s; 36500d is the longest\n", PROGRAM, granting.time);
+		return TOOL_USAGE;
+	}
 	dir = dir_or_default(granting.dir);
 	if (!dir || !*dir)
 		return usage_error(usage_text, "which directory?");
 	for (int i = 0; i < granting.n; i++) {
 		struct ripc_grant grant = {.size = sizeof(grant), .key = granting.key,
-			.what = granting.what[i], .until_s = (uint64_t)time(NULL) + granting.for_s};
+			.what = granting.what[i], .until_s = (uint64_t)time(NULL) + for_s};
 
 		if (strcmp(granting.names[i], "*") != 0 &&
 				tool_parse_service(granting.names[i], &grant.id))
