@@ -80,7 +80,7 @@ static void sleep_ms(long ms)
 	nanosleep(&pause, NULL);
 }
 
-/* What the process has from the allocator; 0 where that does not tell, or only in int. */
+/* Bytes that the process has from the allocator; 0 where it does not tell, or only in int. */
 static size_t heap_bytes(void)
 {
 #if defined(M_ARENA_MAX) && __GLIBC_MINOR__ >= 33

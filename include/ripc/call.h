@@ -109,10 +109,11 @@ RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *q
  * changes before the application takes the NOTICE are told by one NOTICE. The end of a holder on
  * this host is noticed at once, the end of one elsewhere as ripc_call() says. A holder that lives,
  * but is silent for peer_timeout_ms (stopped, or parted from us), is told as no holder, too; when
- * it is heard again, a NOTICE names the same incarnation. That an ID has no holder is known after
- * about a second (ripc_resolve()). A new holder of an ID that had none is noticed at once where its
- * registration can be heard (multicast), else within a minute. A service can watch each ID once,
- * also one without a holder, until ripc_unwatch() or the end of the service. Never waits.
+ * it is heard again, a NOTICE names the same incarnation. Where an ID has no holder, the first
+ * NOTICE comes after about a second (ripc_resolve()). A new holder of an ID that had none is
+ * noticed at once where its registration can be heard (multicast), else within a minute. A service
+ * can watch each ID once, also one without a holder, until ripc_unwatch() or the end of the
+ * service. Never waits.
  *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
  */
 RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);

@@ -91,6 +91,8 @@ RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
  * private key stays that with which the context was opened. -ENOKEY: the context has no keys;
  * -EACCES, -EINVAL, -ENOENT, errors of the file system: all stays as it was, and the log says why.
  * A file "authority" that has vanished is such an error (-ENOENT): no context loses its authority.
+ * Blocks while the file system does, and with it all calls on the context, also once a minute: the
+ * directory belongs on a local file system.
  */
 RIPC_API int ripc_keys_reload(struct ripc_context *ctx);
 

@@ -12,9 +12,7 @@
 #include "core/peer/peer.h"
 #include "util/list.h"
 
-/*
- * What a member may be is the same on all networks; only a failure is of the network where it came.
- */
+/* A member has the same rights on all networks; a failure is of the network where it came. */
 static bool is_about(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event, struct peer *peer)
 {
@@ -24,7 +22,10 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
-/* Who has only written to us must still have the right to: that we may write to it is no help. */
+/*
+ * A partner that has only written to us must still have the right to; our right to write to it is
+ * no help.
+ */
 static int judge(struct ripc_context *ctx, const struct partner *partner,
 		const struct ripc__event *event)
 {

@@ -241,9 +241,10 @@ static int dir_check(const char *path, char why[KEY_WHY])
 int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,
 		char why[KEY_WHY])
 {
-	struct key_dir found = {0};
+	struct key_dir found;
 	int error = dir_check(path, why);
 
+	memset(&found, 0, sizeof(found)); /* two of them are compared byte by byte (seal.c) */
 	error = error ? error : ripc__key_file_read(path, "private", true, found.own.secret, why);
 	error = error ? error : secrets_read(path, &found, why);
 	if (!error) {
@@ -258,7 +259,7 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 		error = -EINVAL;
 	}
 	if (!error)
-		*dir = found;
+		memcpy(dir, &found, sizeof(found));
 	ripc__key_dir_wipe(&found);
 	return error;
 }

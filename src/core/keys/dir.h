@@ -49,9 +49,7 @@ int ripc__key_file_read(const char *path, const char *name, bool secret, uint8_t
 		char why[KEY_WHY]);
 /* -EINVAL: line *line of the text is no capability, or is one more than CAPABILITIES_MAX. */
 int ripc__capabilities_parse(const char *text, struct key_dir *dir, uint32_t *line);
-/*
- * Reads the file "revoked" alone into dir. room: one more line must fit, too; else -ENOSPC.
- */
+/* Reads the file "revoked" alone into dir. room: one more line must fit, too; else -ENOSPC. */
 int ripc__key_dir_revoked(const char *path, struct key_dir *dir, uint32_t room, char why[KEY_WHY]);
 bool ripc__key_dir_revokes(const struct key_dir *dir, const uint8_t key[32]);
 void ripc__key_dir_wipe(struct key_dir *dir);

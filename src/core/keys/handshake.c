@@ -43,7 +43,7 @@ static uint32_t finish(struct seal *seal, uint8_t *bytes, uint32_t len)
 	return len + SEALED_MAC;
 }
 
-/* It is: then seal->secret is the secret that it was made with. */
+/* Has a member made the datagram? Then seal->secret is the secret that it was made with. */
 static bool is_ours(struct seal *seal, const uint8_t *bytes, uint32_t len)
 {
 	const struct iovec in = {(void *)bytes, len - SEALED_MAC};
@@ -154,10 +154,9 @@ void ripc__handshake_end(struct seal *seal, struct member *member)
 }
 
 /*
- * What was agreed before stays: only if there is nothing to seal with core hears of a failure. Else
- * routes that wait for the handshake go on with what there is, such as a session that the member
- * has begun by another network. Where another context answers, the address is not tried again at
- * once.
+ * A session that was agreed before stays: only without one core hears of a failure. Else routes
+ * that wait for the handshake go on with what there is, such as a session that the member has begun
+ * by another network. Where another context answers, the address is not tried again at once.
  */
 static void fail(struct sealed_net *net, struct member *member, int status)
 {

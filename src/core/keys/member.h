@@ -73,7 +73,7 @@ struct member {
 	} by[];                 /* of each network of the context: seal->n_nets */
 };
 
-/* What follows from a secret of the deployment. */
+/* The keys that follow from a secret of the deployment. */
 struct secret_keys {
 	uint8_t psk[32], handshake_key[32], record_key[32];
 };

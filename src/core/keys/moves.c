@@ -2,7 +2,7 @@
 /*
  * See moves.h.
  *
- * Design notes. What a network reads and writes by itself is not sealed: only the keys of memory
+ * Design notes. Reads and writes by the network itself are not sealed: only the keys of memory
  * are, as they travel in packets. So reads and writes are used where the kernel keeps others out
  * (shm), or where the configuration says that nobody else is on the network. Elsewhere core sends
  * the bytes in sealed datagrams. On such a network bytes may be altered for all that this file
@@ -28,7 +28,7 @@ bool ripc__sealed_trusts(const struct ripc__host *host, const struct ripc__backe
 	char name[32];
 
 	snprintf(name, sizeof(name), "%.15s.trusted", inner->name);
-	/* What the option may be has been checked. */
+	/* The option's value has been checked. */
 	(void)ripc__parse_switch(host->option(host->arg, name), &is_trusted);
 	return is_trusted || is_shm(inner);
 }

@@ -28,7 +28,7 @@ static int derive(struct seal *seal, const uint8_t secret[32], const char *label
 	return seal->box.ops->mac(seal->box.lib, secret, &in, 1, key);
 }
 
-/* What is in the directory is used from now on; or, without memory, nothing has changed. */
+/* The contents of the directory are used from now on; or, without memory, nothing has changed. */
 static int dir_use(struct seal *seal, const struct key_dir *dir)
 {
 	struct secret_keys made[SECRETS] = {0};
@@ -43,7 +43,7 @@ static int dir_use(struct seal *seal, const struct key_dir *dir)
 	}
 	if (!error) {
 		memcpy(seal->secrets, made, sizeof(made));
-		seal->dir = *dir;
+		memcpy(&seal->dir, dir, sizeof(*dir));
 		ripc__grants_own(seal);
 	}
 	explicit_bzero(made, sizeof(made));
@@ -73,8 +73,8 @@ static int dir_open(struct seal *seal)
 /* ---- looking again ----------------------------------------------------------------------- */
 
 /*
- * Who is revoked is a member no more, and all others meet us anew: they get to know our new
- * capabilities, and show theirs. What is under way goes on meanwhile.
+ * A revoked key is no member any more. All other members meet us anew: they get to know our new
+ * capabilities, and show theirs. Messages under way go on meanwhile.
  */
 static void members_review(struct seal *seal, struct list *members)
 {
@@ -215,7 +215,7 @@ void ripc__seal_close(struct ripc_context *ctx)
 
 /* ---- what may be ------------------------------------------------------------------------- */
 
-/* What is refused comes again and again: a member is spoken of once in a while. */
+/* A refused member tries again and again: the log speaks of it once in a while. */
 static bool may_say(struct seal *seal, const struct member *member)
 {
 	uint64_t now_us = seal->ctx->now_us, name = member->name;

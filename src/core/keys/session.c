@@ -12,7 +12,7 @@
 
 #define GATHERED_MAX 2048u /* bytes */
 
-/* What the word says becomes a ring; counters below the word have come. */
+/* The window becomes a ring: bits from the word, and counters below the word have come. */
 static bool ring_make(struct session *session)
 {
 	uint64_t *ring = malloc(REPLAY_WORDS * sizeof(*ring));

@@ -5,8 +5,8 @@
  *
  * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
  * besides: the next one finds something left, however many have come before, from another host as
- * from the same one. A peer that is alone can have a third of all. What a host holds is the sum
- * over its peers, so that claiming many contexts gains nothing.
+ * from the same one. A peer that is alone can have a third of all. The holding of a host is the
+ * sum over its peers, so that claiming many contexts gains nothing.
  *
  * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
  * peer count as holding no more than leaves the host's other peers half.
