@@ -82,7 +82,8 @@ static inline struct ripc_question call_to(uint64_t to, const struct iovec *item
 struct server {
 	struct ripc_service *svc;
 	pthread_t thread;
-	uint32_t n; /* questions taken */
+	uint32_t n;   /* questions taken */
+	bool refused; /* an answer was, with -EAGAIN: notices say when to try again */
 };
 
 static inline int answer_once(const struct server *server, const struct ripc_msg *question)
@@ -93,13 +94,30 @@ static inline int answer_once(const struct server *server, const struct ripc_msg
 }
 
 /* -EAGAIN: the asker is slow, and 4,096 answers wait for it. */
-static inline void give_answer(const struct server *server, const struct ripc_msg *question)
+static inline void give_answer(struct server *server, const struct ripc_msg *question)
 {
 	int error;
 
-	while ((error = answer_once(server, question)) == -EAGAIN)
+	while ((error = answer_once(server, question)) == -EAGAIN) {
+		server->refused = true;
 		usleep(1000);
+	}
 	ck_assert_int_eq(error, 0);
+}
+
+static inline struct ripc_msg *take_question(const struct server *server)
+{
+	struct ripc_msg *msg;
+
+	for (;;) {
+		ck_assert_int_eq(ripc_receive(server->svc, PATIENCE_MS, &msg), 0);
+		if (msg->kind != RIPC_NOTICE)
+			break;
+		ck_assert(server->refused);
+		ripc_msg_free(msg);
+	}
+	ck_assert_int_eq(msg->kind, RIPC_QUESTION);
+	return msg;
 }
 
 /* Gives back what it was asked; what begins with 'e' is answered with an error, 'q' ends it. */
@@ -109,7 +127,7 @@ static inline void *serve(void *arg)
 	bool quit = false;
 
 	while (!quit) {
-		struct ripc_msg *question = take(server->svc, RIPC_QUESTION);
+		struct ripc_msg *question = take_question(server);
 
 		server->n++;
 		quit = *(char *)question->items[0].iov_base == 'q';
