@@ -261,6 +261,8 @@ static int source_open(struct ripc__resolver *resolver, const struct ripc__sourc
 				ops->name, strerror(-error));
 		return error;
 	}
+	if (ops->deadline)
+		resolver->timed[resolver->n_timed++] = (uint8_t)resolver->n_sources;
 	source_sort(resolver, slot, (int)resolver->n_sources++);
 	return 0;
 }
@@ -347,10 +349,9 @@ uint64_t ripc__resolver_deadline(const struct ripc__resolver *resolver)
 {
 	uint64_t at_us = ripc__timers_next(&resolver->timers);
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-		uint64_t due_us = slot->ops->deadline ?
-			slot->ops->deadline(slot->state) : UINT64_MAX;
+	for (uint32_t i = 0; i < resolver->n_timed; i++) {
+		const struct source_slot *slot = &resolver->sources[resolver->timed[i]];
+		uint64_t due_us = slot->ops->deadline(slot->state);
 
 		at_us = due_us < at_us ? due_us : at_us;
 	}

@@ -54,6 +54,7 @@ struct ripc__resolver {
 	struct ripc__host host;
 	struct source_slot sources[SOURCES_MAX];
 	uint32_t n_sources;
+	uint8_t timed[SOURCES_MAX], n_timed; /* indices of sources that have deadlines */
 	int home;                  /* index of the source that reaches this host's IDs; -1: none */
 	int exact;                 /* index of the exact source; -1: none */
 	uint32_t n_inexact;        /* sources that are neither */
