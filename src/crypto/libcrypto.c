@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,10 +113,12 @@ static int dh(void *state, const uint8_t secret[32], const uint8_t key[32], uint
 	size_t len = 32;
 	int rc = -EKEYREJECTED;
 
+	(void)ERR_set_mark(); /* the program may look at OpenSSL's errors of this thread */
 	if (ctx && other && EVP_PKEY_derive_init(ctx) == 1 &&
 			EVP_PKEY_derive_set_peer_ex(ctx, other, 0) == 1 &&
 			EVP_PKEY_derive(ctx, shared, &len) == 1 && len == 32)
 		rc = 0;
+	(void)ERR_pop_to_mark();
 	EVP_PKEY_CTX_free(ctx);
 	EVP_PKEY_free(other);
 	EVP_PKEY_free(own);
@@ -150,12 +153,12 @@ static int verify(void *state, const uint8_t key[32], const struct iovec *data,
 	struct lib *lib = state;
 	EVP_PKEY *other = EVP_PKEY_new_raw_public_key_ex(lib->ossl, "ED25519", NULL, key, 32);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	int rc = -EKEYREJECTED;
+	int rc = -ENOMEM;
 
 	if (other && ctx && EVP_DigestVerifyInit_ex(ctx, NULL, NULL, lib->ossl, NULL, other,
-				NULL) == 1 &&
-			EVP_DigestVerify(ctx, signature, 64, data->iov_base, data->iov_len) == 1)
-		rc = 0;
+				NULL) == 1)
+		rc = EVP_DigestVerify(ctx, signature, 64, data->iov_base, data->iov_len) == 1 ? 0 :
+			-EKEYREJECTED;
 	EVP_MD_CTX_free(ctx);
 	EVP_PKEY_free(other);
 	return rc;

@@ -43,7 +43,7 @@ struct ripc__crypto {
 	int (*hash)(void *lib, const struct iovec *in, uint32_t n, uint8_t digest[32]);
 	int (*mac)(void *lib, const uint8_t key[32], const struct iovec *in, uint32_t n,
 			uint8_t mac[32]);
-	/* Ed25519 (RFC 8032). verify says -EKEYREJECTED where the signature is wrong. */
+	/* Ed25519 (RFC 8032). verify: -EKEYREJECTED: the signature is wrong; or -ENOMEM. */
 	int (*sign_public)(void *lib, const uint8_t secret[32], uint8_t key[32]);
 	int (*sign)(void *lib, const uint8_t secret[32], const struct iovec *data,
 			uint8_t signature[64]);
