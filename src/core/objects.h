@@ -157,6 +157,11 @@ struct ripc_context {
 	bool reader_kicked;
 	bool thread_runs, thread_stop, thread_holds, thread_parked, thread_asleep, thread_kicked;
 	_Atomic uint64_t thread_until_us;
+	struct {
+		pthread_t thread;
+		bool runs, ended;
+		uint64_t begun, used; /* readings; the last one whose contents are in use */
+	} reread;                  /* of the directory of keys */
 	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
 	uint64_t resolver_us;      /* when the resolver's sources were last polled */
 	struct ping *pings;

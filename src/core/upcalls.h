@@ -39,6 +39,8 @@ struct upcalls {
 	/* With keys: a handshake has ended, as event (RIPC_EV_PEER) says. */
 	void (*handshake_ended)(struct ripc_context *ctx, struct device *device,
 			const struct ripc__event *event);
+	/* From keys: the directory is to be read again. */
+	void (*keys_reread)(struct ripc_context *ctx);
 	/* Messages that wait for from go to to, which stands for the same ID. */
 	void (*partner_merged)(struct partner *from, struct partner *to);
 	/* The partner's ID means another partner, or none. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/engine/reread.h"
 #include "core/engine/thread.h"
 #include "core/engine/wait.h"
 #include "core/keys/sealed.h"
@@ -346,7 +347,7 @@ int ripc_keys_reload(struct ripc_context *ctx)
 
 	if (error)
 		return error;
-	error = ctx->seal ? ripc__seal_reload(ctx) : -ENOKEY;
+	error = ctx->seal ? ripc__reread(ctx) : -ENOKEY;
 	ripc__leave(ctx);
 	return error;
 }

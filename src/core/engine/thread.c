@@ -141,17 +141,25 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-int ripc__thread_start(struct ripc_context *ctx)
+int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg)
 {
 	sigset_t all, before;
 	int error;
 
-	if (ctx->thread_runs || ctx->cfg.flags & RIPC_NO_THREAD)
-		return 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&ctx->thread, NULL, thread_main, ctx);
+	error = pthread_create(thread, NULL, begin, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+int ripc__thread_start(struct ripc_context *ctx)
+{
+	int error;
+
+	if (ctx->thread_runs || ctx->cfg.flags & RIPC_NO_THREAD)
+		return 0;
+	error = ripc__thread_make(&ctx->thread, thread_main, ctx);
 	ctx->thread_runs = error == 0;
 	/* There are no more threads for this user or cgroup: no memory, as far as callers go. */
 	if (error)

@@ -23,6 +23,7 @@
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "keyed.h"
+#include "reread.h"
 #include "util/list.h"
 #include "wait.h"
 
@@ -110,6 +111,7 @@ const struct upcalls ripc__upcalls = {
 	.longs_go = ripc__outgoing_advance,
 	.route_ready = route_ready,
 	.handshake_ended = ripc__handshake_ended,
+	.keys_reread = ripc__reread_begin,
 	.partner_merged = ripc__sends_merge,
 	.partner_passed_by = passed_by,
 	.partner_lost = partner_lost,

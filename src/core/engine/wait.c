@@ -36,6 +36,7 @@
 #include "interrupt.h"
 #include "progress.h"
 #include "readiness.h"
+#include "reread.h"
 #include "thread.h"
 #include "util/list.h"
 #include "util/rare.h"
@@ -440,6 +441,7 @@ int ripc__wait_open(struct ripc_context *ctx)
 void ripc__wait_close(struct ripc_context *ctx)
 {
 	ripc__thread_end(ctx);
+	ripc__reread_end(ctx);
 	ripc__context_fd_close(ctx);
 	close(ctx->kick_fd);
 	close(ctx->thread_kick_fd);

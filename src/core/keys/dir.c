@@ -96,9 +96,8 @@ int ripc__key_file_read(const char *dir, const char *name, bool secret, uint8_t 
 	int n = path_of(dir, name, path, why);
 
 	n = n ? n : file_read(path, secret, text, why);
-	if (n < 0)
-		return n;
-	if ((n != 64 && !(n == 65 && text[64] == '\n')) || !ripc__hex_read(text, key, 32)) {
+	if (n >= 0 && ((n != 64 && !(n == 65 && text[64] == '\n')) ||
+			!ripc__hex_read(text, key, 32))) {
 		snprintf(why, KEY_WHY, "%.150s is not one line of 64 hexadecimal digits", path);
 		n = -EINVAL;
 	}
@@ -254,7 +253,7 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 	}
 	error = error ? error : capabilities_read(path, &found, why);
 	error = error ? error : ripc__key_dir_revoked(path, &found, 0, why);
-	if (!error && box->ops->dh_public(box->lib, found.own.secret, found.own.public)) {
+	if (!error && box && box->ops->dh_public(box->lib, found.own.secret, found.own.public)) {
 		snprintf(why, KEY_WHY, "%.150s/private is no key", path);
 		error = -EINVAL;
 	}

@@ -40,7 +40,8 @@ struct key_dir {
 
 /*
  * Reads the directory. 0, or -ENOENT, -EACCES (other users can read a secret file, or write to the
- * directory), -EINVAL, errors of the system; why names the file and the remedy.
+ * directory), -EINVAL, errors of the system; why names the file and the remedy. Without box the
+ * public key is left out.
  */
 int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,
 		char why[KEY_WHY]);

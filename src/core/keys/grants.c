@@ -23,21 +23,26 @@ struct faults {
 	uint32_t expired, of_another, unsigned_;
 };
 
-static void take_one(struct seal *seal, const uint8_t holder[32], const uint8_t *bytes,
-		struct rights *rights, struct faults *faults)
+/* Without memory nobody knows whether it counts: -ENOMEM. */
+static int take_one(struct seal *seal, const struct key_dir *dir, const uint8_t holder[32],
+		const uint8_t *bytes, struct rights *rights, struct faults *faults)
 {
 	struct capability capability;
+	int error = ripc__capability_decode(bytes, &capability);
 
-	if (ripc__capability_decode(bytes, &capability))
-		faults->unsigned_++;
-	else if (!ripc__is_equal(capability.holder, holder, 32))
+	if (!error && !ripc__is_equal(capability.holder, holder, 32)) {
 		faults->of_another++;
-	else if (capability.until_s <= now_s(seal))
+		return 0;
+	}
+	if (!error && capability.until_s <= now_s(seal)) {
 		faults->expired++;
-	else if (ripc__capability_verify(&seal->box, seal->dir.authority, bytes))
-		faults->unsigned_++;
-	else
+		return 0;
+	}
+	error = error ? error : ripc__capability_verify(&seal->box, dir->authority, bytes);
+	if (!error)
 		ripc__rights_add(rights, &capability);
+	faults->unsigned_ += error && error != -ENOMEM;
+	return error == -ENOMEM ? error : 0;
 }
 
 static void say_refused(struct sealed_net *net, const struct member *member,
@@ -53,15 +58,19 @@ static void say_refused(struct sealed_net *net, const struct member *member,
 	ripc__seal_say(net, from, text);
 }
 
-void ripc__grants_own(struct seal *seal)
+int ripc__grants_own(struct seal *seal, const struct key_dir *dir)
 {
-	uint32_t n = seal->dir.n_capabilities, faulty;
+	struct rights rights = {.all = !dir->has_authority};
+	uint32_t n = dir->n_capabilities, faulty;
 	struct faults faults = {0};
+	int error = 0;
 
-	seal->rights = (struct rights){.all = !seal->dir.has_authority};
-	for (uint32_t i = 0; i < n && seal->dir.has_authority; i++)
-		take_one(seal, seal->dir.own.public, seal->dir.capabilities[i], &seal->rights,
+	for (uint32_t i = 0; i < n && dir->has_authority && !error; i++)
+		error = take_one(seal, dir, dir->own.public, dir->capabilities[i], &rights,
 			&faults);
+	if (error)
+		return error;
+	seal->rights = rights;
 	faulty = faults.expired + faults.of_another + faults.unsigned_;
 	if (faulty > seal->n_faulty)
 		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %u of our %u capabilities do not count "
@@ -69,6 +78,7 @@ void ripc__grants_own(struct seal *seal)
 			"key show\" tells which, \"ripc key grant\" makes new ones", faulty, n,
 			faults.expired, faults.of_another, faults.unsigned_);
 	seal->n_faulty = faulty;
+	return 0;
 }
 
 bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
@@ -91,6 +101,7 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 	struct seal *seal = net->seal;
 	struct rights rights = {0}, *kept;
 	struct faults faults = {0};
+	int error = 0;
 
 	if (ripc__grants_are_revoked(net, member, from))
 		return -EACCES;
@@ -100,8 +111,11 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 		member->is_admitted = true;
 		return 0;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		take_one(seal, member->key, capabilities + i * CAPABILITY_LEN, &rights, &faults);
+	for (uint32_t i = 0; i < n && !error; i++)
+		error = take_one(seal, &seal->dir, member->key, capabilities + i * CAPABILITY_LEN,
+			&rights, &faults);
+	if (error)
+		return error;
 	if (!rights.n) {
 		say_refused(net, member, &faults, n, from);
 		return -EACCES;

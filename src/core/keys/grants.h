@@ -15,8 +15,11 @@
  */
 int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from);
-/* Our own rights, as others see them. Says which of our capabilities do not count, once. */
-void ripc__grants_own(struct seal *seal);
+/*
+ * Our own rights by this directory, as others see them. Says which of our capabilities do not
+ * count, once. -ENOMEM: the rights are as before.
+ */
+int ripc__grants_own(struct seal *seal, const struct key_dir *dir);
 /* May we be this service? */
 bool ripc__grants_are_ours(const struct seal *seal, uint64_t id);
 /* Is the key of the member revoked? Then a sentence says so. */

@@ -267,8 +267,8 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 	if (!error) {
 		ripc__capability_encode(&capability, bytes);
 		error = ripc__capability_sign(&box, secret, bytes);
-		explicit_bzero(secret, sizeof(secret));
 	}
+	explicit_bzero(secret, sizeof(secret));
 	if (!error)
 		ripc__hex_write(text, bytes, CAPABILITY_LEN);
 	ripc__box_close(&box);

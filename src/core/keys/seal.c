@@ -7,6 +7,7 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
+#include "core/upcalls.h"
 #include "grants.h"
 #include "handshake.h"
 #include "member.h"
@@ -41,10 +42,10 @@ static int dir_use(struct seal *seal, const struct key_dir *dir)
 		error = error ? error : derive(seal, dir->secrets[i], "ripc records 1",
 			made[i].record_key);
 	}
+	error = error ? error : ripc__grants_own(seal, dir);
 	if (!error) {
 		memcpy(seal->secrets, made, sizeof(made));
 		memcpy(&seal->dir, dir, sizeof(*dir));
-		ripc__grants_own(seal);
 	}
 	explicit_bzero(made, sizeof(made));
 	return error;
@@ -88,19 +89,21 @@ static void members_review(struct seal *seal, struct list *members)
 	}
 }
 
-/*
- * The key of a context is its name for others: another one is for another context, and so are the
- * capabilities that came with it.
- */
-static void own_stays(struct seal *seal, struct key_dir *found)
+/* Another key is for another context, and so are the capabilities that came with it. */
+static void own_differs(const struct seal *seal, struct key_dir *found)
 {
-	if (ripc__is_equal(found->own.public, seal->dir.own.public, 32))
-		return;
 	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private is another one: contexts that are "
 		"opened from now on use it; this one keeps its own", seal->ctx->cfg.keys);
-	found->own = seal->dir.own;
 	found->n_capabilities = seal->dir.n_capabilities;
 	memcpy(found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
+}
+
+/* The key of a context is its name for others. */
+static void own_stays(const struct seal *seal, struct key_dir *found)
+{
+	if (!ripc__is_equal(found->own.secret, seal->dir.own.secret, 32))
+		own_differs(seal, found);
+	found->own = seal->dir.own; /* with the public key, which has not been computed anew */
 }
 
 /* A file that has got lost must not let everybody do everything. */
@@ -113,25 +116,19 @@ static int authority_check(const struct seal *seal, const struct key_dir *found,
 	return -ENOENT;
 }
 
-int ripc__seal_reload(struct ripc_context *ctx)
+int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why)
 {
 	struct seal *seal = ctx->seal;
-	struct key_dir found;
-	char why[KEY_WHY];
+	int error = authority_check(seal, found, why);
 	bool has_changed;
-	int error = ripc__key_dir_read(ctx->cfg.keys, &seal->box, &found, why);
 
-	error = error ? error : authority_check(seal, &found, why);
-	if (error) {
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: %s", why);
-		ripc__key_dir_wipe(&found);
+	if (error)
 		return error;
-	}
-	own_stays(seal, &found);
-	has_changed = !ripc__is_equal(&found, &seal->dir, sizeof(found));
-	error = has_changed ? dir_use(seal, &found) : 0;
+	own_stays(seal, found);
+	has_changed = !ripc__is_equal(found, &seal->dir, sizeof(*found));
+	error = has_changed ? dir_use(seal, found) : 0;
 	if (error) {
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: no memory");
+		snprintf(why, KEY_WHY, "no memory");
 	} else if (has_changed) {
 		ctx->proves = seal->dir.has_authority;
 		members_review(seal, &seal->idle);
@@ -139,7 +136,6 @@ int ripc__seal_reload(struct ripc_context *ctx)
 		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed, and is in use",
 			ctx->cfg.keys);
 	}
-	ripc__key_dir_wipe(&found);
 	return error;
 }
 
@@ -147,8 +143,8 @@ static void look(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 
-	(void)ripc__seal_reload(ctx);
-	ripc__grants_own(ctx->seal); /* some may have expired */
+	ctx->up->keys_reread(ctx);
+	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* some may have expired */
 	ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);
 }
 

@@ -27,11 +27,12 @@ struct seal;
  * logged: -ENODEV (no cryptography), -ENOENT, -EACCES, -EINVAL, -ENOMEM.
  */
 int ripc__seal_open(struct ripc_context *ctx);
+struct key_dir;
 /*
- * Reads the directory again, and uses what has changed there. Errors as those of ripc__seal_open():
- * then all is as before. The sealed networks look by themselves once a minute.
+ * Uses what has been read from the directory (dir.h) again; once a minute a context asks for that
+ * (core/upcalls.h). -ENOENT, -ENOMEM: all is as before, and why (KEY_WHY bytes) has a sentence.
  */
-int ripc__seal_reload(struct ripc_context *ctx);
+int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why);
 void ripc__seal_close(struct ripc_context *ctx); /* after the devices; without keys harmless */
 /* A sealed network around a backend, to be opened next. NULL: the backend is unfit. */
 const struct ripc__backend *ripc__sealed(struct ripc_context *ctx,

@@ -32,7 +32,8 @@ struct ripc__env {
 	/*
 	 * Called at named points of the protocol, for fault tests; NULL: nobody listens. The names:
 	 * "announced", "first_grant", "mid_data", "last_data", "before_checksum", "before_done",
-	 * "after_done", "in_hello", "in_resolve", "in_close".
+	 * "after_done", "in_hello", "in_resolve", "in_close", "in_keys" (without the
+	 * lock, before the directory of keys is read again).
 	 */
 	void (*point)(void *arg, const char *name);
 	/*

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "core/engine/enter.h"
 #include "core/keys/member.h"
 #include "core/net/env.h"
 #include "core/objects.h"
@@ -475,6 +476,84 @@ START_TEST(reload__refuses_what_is_wrong)
 }
 END_TEST
 
+/* ---- a file system that hangs ------------------------------------------------------------- */
+
+static atomic_int hanging;
+static atomic_bool hangs;
+
+static void hang(void *arg, const char *name)
+{
+	(void)arg;
+	if (strcmp(name, "in_keys"))
+		return;
+	atomic_fetch_add(&hanging, 1);
+	while (atomic_load(&hangs))
+		usleep(1000);
+	atomic_fetch_sub(&hanging, 1);
+}
+
+static void look_now(struct ripc_context *ctx)
+{
+	ripc__lock_timely(ctx);
+	ripc__timer_set(&ctx->timers, &ctx->seal->look, ctx->now_us);
+	ripc__leave(ctx);
+}
+
+static void await_hanging(int n)
+{
+	for (int i = 0; i < 5000 && atomic_load(&hanging) != n; i++)
+		usleep(1000);
+	ck_assert_int_eq(atomic_load(&hanging), n);
+}
+
+static void *reload(void *ctx)
+{
+	return (void *)(intptr_t)ripc_keys_reload(ctx);
+}
+
+/* Messages pass meanwhile; then what was read is in use. */
+START_TEST(reload__of_a_file_system_that_hangs)
+{
+	struct ripc_config cfg = api_config(0);
+	struct iovec one = {"x", 1};
+	struct ripc__env env;
+	struct side a, b;
+	pthread_t thread;
+	char key[65];
+	void *status;
+
+	key_dirs_make(RIPC_KEYS_AUTHORITY);
+	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
+	ripc__env_init(&env);
+	env.point = hang;
+	cfg.keys = key_dirs[0];
+	cfg.log = hear;
+	ck_assert_int_eq(ripc__open_in(&cfg, &env, &a.ctx), 0);
+	ck_assert_int_eq(ripc_service_open(a.ctx, nobody, 0, &a.svc), 0);
+	open_with(&b, 1, 0, 0);
+	atomic_store(&hangs, true);
+	look_now(a.ctx);
+	await_hanging(1);
+	look_now(a.ctx);
+	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);
+	for (int i = 0; i < 5000 && !has_said(0, "has not answered"); i++)
+		usleep(1000);
+	ck_assert(has_said(0, "has not answered"));
+	ck_assert_int_eq(pthread_create(&thread, NULL, reload, a.ctx), 0);
+	await_hanging(2);
+	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);
+	key_public(2, key);
+	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], key, key_why), 0);
+	ck_assert(!has_said(0, "is in use"));
+	atomic_store(&hangs, false);
+	ck_assert_int_eq(pthread_join(thread, &status), 0);
+	ck_assert_int_eq((intptr_t)status, 0);
+	ck_assert(has_said(0, "is in use"));
+	side_close(&b);
+	side_close(&a);
+}
+END_TEST
+
 static void set_up(void)
 {
 	memset(said, 0, sizeof(said));
@@ -485,7 +564,8 @@ int main(void)
 	const TTest *const tests[] = {secret__replaced_under_load, rotate__steps_in_order,
 		key__revoked, capability__comes_later, refusal__told_once,
 		private__waits_for_the_next_open, reload__after_chdir, reload__without_memory,
-		reload__refuses_what_is_wrong, authority__vanishes};
+		reload__refuses_what_is_wrong, reload__of_a_file_system_that_hangs,
+		authority__vanishes};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);
