@@ -16,8 +16,8 @@
 static bool is_about(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event, struct peer *peer)
 {
-	if (!event->status)
-		return ripc__sealed_same(peer->route, event->from);
+	if (!event->status && ripc__sealed_same(peer->route, event->from))
+		return true;
 	return ripc__peer_device(ctx, peer) == device &&
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
@@ -26,14 +26,16 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
  * A partner that has only written to us must still have the right to; our right to write to it is
  * no help.
  */
-static int judge(struct ripc_context *ctx, const struct partner *partner,
-		const struct ripc__event *event)
+static int judge(struct ripc_context *ctx, const struct partner *partner)
 {
+	const struct device *device = ripc__peer_device(ctx, partner->peer);
 	uint64_t own = partner->service->id;
+	struct ripc__where where;
 
 	if (partner->resolved)
 		return ripc__sealed_fits(ctx->seal, partner->peer->route, own, partner->id);
-	return ripc__sealed_lets_in(ctx->seal, event->from, partner->peer->context, partner->id,
+	device->ops->route.where(device->port, partner->peer->route, &where);
+	return ripc__sealed_lets_in(ctx->seal, &where.addr, partner->peer->context, partner->id,
 		own) ? 0 : -EACCES;
 }
 
@@ -58,7 +60,7 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 				!is_about(ctx, device, event, partner->peer))
 			continue;
 		if (!status)
-			status = judge(ctx, partner, event);
+			status = judge(ctx, partner);
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);
 	}

@@ -140,6 +140,7 @@ static void handshake_free(struct seal *seal, struct handshake *handshake)
 {
 	ripc__timer_dismiss(seal->ctx, &handshake->timer);
 	ripc__map_remove(&seal->handshakes, handshake->index);
+	list_remove(&handshake->node);
 	handshake->member->handshake = 0;
 	ripc__noise_wipe(&handshake->noise);
 	free(handshake);
@@ -195,23 +196,30 @@ static void fire(void *owner, struct ripc__timer *timer)
 		fail(handshake->net, handshake->member, -EHOSTUNREACH);
 		return;
 	}
-	if (handshake->wait_us < SLOWEST_US)
-		handshake->wait_us *= 2;
+	handshake->wait_us = handshake->wait_us < SLOWEST_US / 2 ? 2 * handshake->wait_us :
+		SLOWEST_US;
 	if (init_send(seal, handshake))
 		fail(handshake->net, handshake->member, -ENOMEM);
 }
 
-void ripc__handshake_way(struct sealed_net *net, struct member *member, int status)
+static bool is_same(const struct ripc__addr *a, const struct ripc__addr *b)
 {
-	struct handshake *handshake = handshake_of(net->seal, member);
+	return a->len == b->len && memcmp(a->blob, b->blob, a->len) == 0;
+}
 
-	if (!handshake || handshake->net != net)
-		return;
-	handshake->thrown = status;
-	if (!status && init_send(net->seal, handshake))
-		fail(net, handshake->member, -ENOMEM);
-	else if (handshake->thrown)
-		fail(net, handshake->member, -EHOSTUNREACH);
+void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, int status)
+{
+	list_for_each_safe(node, &net->seal->under_way) {
+		struct handshake *handshake = list_entry(node, struct handshake, node);
+
+		if (handshake->net != net || !is_same(&handshake->at, at))
+			continue;
+		handshake->thrown = status;
+		if (!status && init_send(net->seal, handshake))
+			fail(net, handshake->member, -ENOMEM);
+		else if (handshake->thrown)
+			fail(net, handshake->member, -EHOSTUNREACH);
+	}
 }
 
 int ripc__handshake_begin(struct sealed_net *net, struct member *member,
@@ -241,6 +249,7 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 	*handshake = (struct handshake){.timer.fire = fire, .member = member, .net = net,
 		.nets = sealed_net_bit(net), .at = *at, .began_us = now_us, .wait_us = AGAIN_US,
 		.proof = ripc__member_proof(seal, member)};
+	list_append(&seal->under_way, &handshake->node);
 	if (init_send(seal, handshake) == 0)
 		return 0;
 	handshake_free(seal, handshake);
@@ -416,6 +425,7 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 		.context = seal->ctx->incarnation, .n_capabilities = seal->dir.n_capabilities};
 	struct init_payload said;
 	struct member *member;
+	int error;
 
 	if (ripc__init_payload_decode(payload->iov_base, payload->iov_len, &said))
 		return;
@@ -425,8 +435,11 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 		return;
 	}
 	member->stamp = said.stamp;
-	says.is_refused = ripc__grants_take(net, member, (uint8_t *)payload->iov_base +
-		INIT_PAYLOAD, said.n_capabilities, from) != 0;
+	error = ripc__grants_take(net, member, (uint8_t *)payload->iov_base + INIT_PAYLOAD,
+		said.n_capabilities, from);
+	if (error && error != -EACCES)
+		return; /* the member comes again */
+	says.is_refused = error == -EACCES;
 	says.n_capabilities = says.is_refused ? 0 : says.n_capabilities;
 	if (said.has_fast_aes && seal->box.ops->has_fast_aes())
 		says.cipher = RIPC_AES_128_GCM;

@@ -8,12 +8,14 @@
 
 #include <stdint.h>
 
-#include "noise.h"
 #include "member.h"
+#include "noise.h"
+#include "util/list.h"
 
 /* A handshake that we have begun. */
 struct handshake {
 	struct ripc__timer timer;
+	struct list node;          /* of seal->under_way */
 	struct member *member;
 	struct noise noise;
 	struct sealed_net *net;    /* by which it goes now */
@@ -29,8 +31,8 @@ struct handshake {
 /* Begins a handshake, or goes on with one under way. -ENOMEM; -EACCES: refused a moment ago. */
 int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		const struct ripc__addr *at);
-/* In the network there is a way to the member (status 0), or none: for a handshake there. */
-void ripc__handshake_way(struct sealed_net *net, struct member *member, int status);
+/* There is a way to the address (status 0), or none: for handshakes that go there. */
+void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, int status);
 /* The member gives us an address proof: for the handshake on its way, and the next ones. */
 void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof);
 void ripc__handshake_end(struct seal *seal, struct member *member);

@@ -47,8 +47,7 @@ static void member_free(struct seal *seal, struct member *member)
 /* All networks of a context are there before its first member. */
 static size_t member_bytes(const struct seal *seal)
 {
-	const struct member *none = NULL;
-	size_t bytes = offsetof(struct member, by) + seal->n_nets * sizeof(none->by[0]);
+	size_t bytes = offsetof(struct member, errors) + seal->n_nets;
 
 	return bytes < sizeof(struct member) ? sizeof(struct member) : bytes;
 }
@@ -116,7 +115,7 @@ void ripc__member_tell(struct sealed_net *net, struct member *member, int status
 
 	member->net = sealed_net_nth(net) % SEALED_NETS;
 	member->due |= sealed_net_bit(net);
-	member->by[member->net].error = (uint8_t)-status;
+	member->errors[member->net] = (uint8_t)-status;
 	if (is_due)
 		return;
 	member->opened = NULL;
@@ -318,6 +317,7 @@ void ripc__members_open(struct seal *seal)
 	ripc__map_init(&seal->members, seed);
 	list_init(&seal->idle);
 	list_init(&seal->used);
+	list_init(&seal->under_way);
 	seal->opened_end = &seal->opened;
 	seal->sweep.fire = sweep;
 	ripc__timer_set(&seal->ctx->timers, &seal->sweep, seal->ctx->now_us + SWEEP_US);

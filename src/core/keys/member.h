@@ -67,10 +67,7 @@ struct member {
 	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
 	uint16_t refused_ms;    /* is_refused: when a handshake was, by us or by it */
 	uint8_t due;            /* a bit for each network by which core must be told of error */
-	struct {
-		uint8_t place[4]; /* where the last route by this network led (sealed.c) */
-		uint8_t error;    /* 0, or a positive errno */
-	} by[];                 /* of each network of the context: seal->n_nets */
+	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
 };
 
 /* The keys that follow from a secret of the deployment. */
@@ -92,7 +89,8 @@ struct seal {
 	uint32_t n_faulty;          /* capabilities of ours that do not count */
 	struct ripc__map sessions, handshakes; /* by index */
 	struct ripc__map members;              /* by name */
-	struct list idle, used;
+	struct list idle, used;                /* members */
+	struct list under_way;                 /* our handshakes */
 	struct member *opened, **opened_end; /* first come first; where the next one goes */
 	struct {
 		uint64_t name, proof;

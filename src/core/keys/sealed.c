@@ -20,7 +20,6 @@
 #include "member.h"
 #include "moves.h"
 #include "sealed_port.h"
-#include "util/hash/siphash.h"
 
 #define NAME_LEN     8u
 #define BATCH        64u   /* datagrams that are handed over at once */
@@ -30,7 +29,10 @@ _Static_assert(SEALED_BYTES == SEALED_EXTRA, "sealed.h");
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
-/* Nowhere in particular (inner NULL): matches each route that leads to the member. */
+/*
+ * Nowhere in particular (inner NULL): matches each route that leads to the member. With the name 0:
+ * matches each route that leads there, whoever the member is.
+ */
 static void addr_seal(struct ripc__addr *addr, const struct ripc__addr *inner, uint64_t name)
 {
 	if (inner)
@@ -107,13 +109,6 @@ void ripc__sealed_proof(struct seal *seal, const struct ripc__addr *addr, uint64
 
 /* ---- routes ------------------------------------------------------------------------------ */
 
-/* Stands for an address of the inner network. */
-static uint32_t place_of(const struct sealed_net *net, const struct ripc__addr *inner)
-{
-	return (uint32_t)ripc__siphash(net->seal->ctx->secret, inner->blob, inner->len) +
-		net->inner->id;
-}
-
 static void inner_where(void *port, const void *route, struct ripc__addr *addr)
 {
 	struct ripc__where where;
@@ -132,7 +127,6 @@ static int way_begin(void *port, struct member *member, const struct ripc__addr 
 	struct sealed_net *net = net_of(port);
 	int error;
 
-	put32(member->by[sealed_net_nth(net)].place, place_of(net, inner));
 	if (ripc__member_is_ready(net->seal, member))
 		return opened;
 	error = ripc__handshake_begin(net, member, inner);
@@ -202,14 +196,22 @@ static uint32_t route_mtu(void *port, void *route)
 	return inner_of(port)->route.mtu(inner_port(port), inner_route(route)) - SEALED_EXTRA;
 }
 
+/* Has core heard all of the member's handshakes, and did the last one end well? */
+static bool is_settled(const struct seal *seal, const struct member *member)
+{
+	return !member->due && ripc__member_is_ready(seal, member);
+}
+
 static bool route_matches(void *port, const void *route, const struct ripc__addr *from)
 {
 	const struct sealed_route *own = route;
 	struct ripc__addr inner;
 	uint64_t name;
 
-	return addr_unseal(from, &inner, &name) && name == own->member->name &&
-		(!inner.len || inner_of(port)->route.matches(inner_port(port), own + 1, &inner));
+	if (!addr_unseal(from, &inner, &name) || (name ? name != own->member->name :
+			!is_settled(((const struct sealed_port *)port)->seal, own->member)))
+		return false;
+	return !inner.len || inner_of(port)->route.matches(inner_port(port), own + 1, &inner);
 }
 
 struct member *ripc__sealed_member_of(const void *route)
@@ -374,22 +376,18 @@ static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc
 }
 
 /*
- * The inner network has found a way (status 0), or none, or takes again what it did not take: this
- * concerns all members whose routes lead there.
+ * The inner network has found a way (status 0), or none, or takes again what it did not take. This
+ * concerns handshakes, and all routes that lead there: core hears of the latter at once, whatever
+ * number of members there are.
  */
-static void way_input(struct sealed_net *net, const struct ripc__event *event)
+static bool way_input(struct sealed_net *net, struct ripc__event *event, struct ripc__addr *from)
 {
-	uint32_t place = event->from ? place_of(net, event->from) : 0;
-
-	list_for_each_safe(node, &net->seal->used) {
-		struct member *member = list_entry(node, struct member, node);
-
-		if (!event->from || get32(member->by[sealed_net_nth(net)].place) != place)
-			continue;
-		ripc__handshake_way(net, member, event->status);
-		if (ripc__member_is_ready(net->seal, member))
-			ripc__member_tell(net, member, event->status);
-	}
+	if (!event->from)
+		return false;
+	ripc__handshakes_way(net, event->from, event->status);
+	addr_seal(from, event->from, 0);
+	event->from = from;
+	return true;
 }
 
 /* What handshakes have come to. */
@@ -411,7 +409,7 @@ static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events
 			ripc__opened_remove(port->seal, opened);
 		addr_seal(&port->from[at], NULL, member->name);
 		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at],
-			.status = -member->by[sealed_net_nth(port->net)].error};
+			.status = -member->errors[sealed_net_nth(port->net)]};
 		at++;
 	}
 	return at;
@@ -420,17 +418,20 @@ static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events
 /* Does core get it? events[kept] and what belongs to it is free. */
 static bool event_input(struct sealed_port *port, struct ripc__event *event, uint32_t kept)
 {
+	/* Some networks have addresses of any length, which strangers choose. */
+	bool is_long = event->from && event->from->len + NAME_LEN > RIPC_ADDR_MAX;
+
 	switch (event->kind) {
 	case RIPC_EV_DATAGRAM:
-		if (datagram_input(port->net, event, &port->from[kept]))
+		if (!is_long && datagram_input(port->net, event, &port->from[kept]))
 			return true;
+		port->seal->ctx->stats.drop_malformed += is_long;
 		inner_of(port)->datagrams.release(inner_port(port), event->handle);
 		return false;
 	case RIPC_EV_HINT:
-		return hint_input(port->seal, event, &port->from[kept]);
+		return !is_long && hint_input(port->seal, event, &port->from[kept]);
 	case RIPC_EV_PEER:
-		way_input(port->net, event);
-		return false;
+		return !is_long && way_input(port->net, event, &port->from[kept]);
 	default:
 		return true;
 	}
