@@ -39,7 +39,7 @@ def arguments():
     parser.add_argument('--rounds', type=int, default=9)
     parser.add_argument('--count', type=int, default=20000, help='round trips of a run')
     parser.add_argument('--json', action='store_true')
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     known = ['64', '1400', 'longs', 'handshake', 'memory']
     if args.build in known:
         args.cases.insert(0, args.build)
