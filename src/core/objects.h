@@ -52,12 +52,13 @@ struct ripc_service {
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
 	struct partner *recent;    /* the current partner that was looked for last, or NULL */
+	struct ripc_service *concerned; /* next of those that news of an ID concern */
 	struct askers *askers;	   /* partners that lent us return buffers (claim.c); or NULL */
 	struct list windows, lent;
 	uint64_t windows_posted;
 	struct list calls;         /* open ones */
 	uint32_t n_calls, n_watches;
-	struct list watches;
+	struct list watches, watcher; /* watcher: ctx->watching.services, if there are any */
 	struct ripc__map watched;  /* the same by ID */
 	struct message retry, conflict; /* built-in notices */
 	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
@@ -113,6 +114,8 @@ struct ripc_context {
 	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; send/order.h */
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
+	struct ripc__map partners_by_id; /* current ones; the first of each ID (partner.h) */
+	bool has_index;            /* there was a second service: partners_by_id is kept */
 	struct list told_calls;    /* their failures are in queues, or with the application */
 	struct list spare_calls;
 	uint32_t n_spare_calls;

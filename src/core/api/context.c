@@ -173,13 +173,12 @@ static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 {
 	struct ripc_context *ctx = arg;
-	bool concerned = false;
+	bool concerned = ripc__watch_news(ctx, id);
 
-	list_for_each(node, &ctx->services) {
-		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+	for (struct ripc_service *service = ripc__partners_of(ctx, id); service;
+			service = service->concerned) {
 		struct partner *partner = ripc__map_get(&service->partners, id);
 
-		concerned |= ripc__watch_news(service, id);
 		if (!partner || !partner->peer || partner->incarnation == incarnation)
 			continue;
 		ripc__partner_suspect(partner);
@@ -271,8 +270,10 @@ static void lists_init(struct ripc_context *ctx)
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
+	ripc__map_init(&ctx->partners_by_id, seed);
 	list_init(&ctx->told_calls);
 	list_init(&ctx->spare_calls);
+	list_init(&ctx->watching.services);
 	list_init(&ctx->watching.left);
 	ripc__map_init(&ctx->peers, seed);
 	ripc__map_init(&ctx->hosts, seed);
@@ -303,6 +304,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_incarnation);
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
+	ripc__map_free(&ctx->partners_by_id);
 	ripc__calls_free(ctx);
 	ripc__watches_free(ctx);
 	ripc__map_free(&ctx->peers);

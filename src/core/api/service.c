@@ -56,6 +56,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	list_init(&service->lent);
 	list_init(&service->calls);
 	list_init(&service->watches);
+	list_init(&service->watcher);
 	builtin_init(service, &service->retry);
 	builtin_init(service, &service->conflict);
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
@@ -87,9 +88,15 @@ static int service_register(struct ripc_service *service)
 		ripc__map_remove(&ctx->services_by_id, service->id);
 		return error;
 	}
+	if (ctx->stats.services && (error = ripc__partners_index(ctx)))
+		goto err_remove;
 	list_append(&ctx->services, &service->node);
 	ctx->stats.services++;
 	return 0;
+err_remove:
+	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
+	ripc__map_remove(&ctx->services_by_id, service->id);
+	return error;
 }
 
 int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)

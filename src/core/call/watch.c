@@ -157,8 +157,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 
-	list_for_each(at, &ctx->services) {
-		struct ripc_service *service = list_entry(at, struct ripc_service, node);
+	list_for_each(at, &ctx->watching.services) {
+		struct ripc_service *service = list_entry(at, struct ripc_service, watcher);
 
 		list_for_each(node, &service->watches)
 			step(list_entry(node, struct watch, node));
@@ -205,15 +205,20 @@ void ripc__watch_lost(struct partner *partner)
 		look_now(watch);
 }
 
-bool ripc__watch_news(struct ripc_service *service, uint64_t id)
+bool ripc__watch_news(struct ripc_context *ctx, uint64_t id)
 {
-	struct watch *watch = find(service, id);
+	bool any = false;
 
-	if (!watch)
-		return false;
-	watch->wait_us = LOOK_US;
-	look_now(watch);
-	return true;
+	list_for_each(node, &ctx->watching.services) {
+		struct watch *watch = find(list_entry(node, struct ripc_service, watcher), id);
+
+		if (!watch)
+			continue;
+		watch->wait_us = LOOK_US;
+		look_now(watch);
+		any = true;
+	}
+	return any;
 }
 
 /* ---- beginning and ending ---------------------------------------------------------------- */
@@ -263,7 +268,8 @@ int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie
 	if (error)
 		goto err_remove;
 	list_append(&service->watches, &watch->node);
-	service->n_watches++;
+	if (service->n_watches++ == 0)
+		list_append(&service->ctx->watching.services, &service->watcher);
 	look(watch);
 	return 0;
 err_remove:
@@ -281,7 +287,8 @@ static void end(struct watch *watch)
 	leave(watch);
 	list_remove(&watch->node);
 	ripc__map_remove(&service->watched, watch->id);
-	service->n_watches--;
+	if (--service->n_watches == 0)
+		list_remove(&service->watcher);
 	timer_stop(service->ctx);
 	if (waits)
 		ripc__queue_take_back(service, &watch->message);

@@ -18,6 +18,7 @@ struct ripc_service;
 struct watching {
 	struct ripc__timer timer; /* runs while there is a watch */
 	uint32_t n;
+	struct list services;     /* that watch something */
 	struct list left;         /* ended watches with messages that the application has */
 };
 
@@ -33,8 +34,8 @@ void ripc__watches_free(struct ripc_context *ctx);
 void ripc__watch_ready(struct partner *partner);
 /* The partner is gone or forgotten, or its ID means it no more. */
 void ripc__watch_lost(struct partner *partner);
-/* A notice about the ID was heard: its holder may have changed. False: not watched. */
-bool ripc__watch_news(struct ripc_service *service, uint64_t id);
+/* A notice about the ID was heard: its holder may have changed. False: nobody watches it. */
+bool ripc__watch_news(struct ripc_context *ctx, uint64_t id);
 /* The application is done with the message of a watch. */
 void ripc__watch_told(struct message *message);
 

@@ -135,8 +135,8 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer)
 {
 	ctx->changed = true;
-	list_for_each_safe(node, &ctx->services) {
-		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+	for (struct ripc_service *service = ripc__partners_of(ctx, id); service;
+			service = service->concerned) {
 		struct partner *partner = ripc__map_get(&service->partners, id);
 
 		if (!partner)

@@ -27,21 +27,95 @@ int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct p
 	return 0;
 }
 
+/* ---- by ID ------------------------------------------------------------------------------- */
+
+static int index_add(struct ripc_context *ctx, struct partner *partner)
+{
+	struct partner *first = ripc__map_get(&ctx->partners_by_id, partner->id);
+
+	if (!first)
+		return ripc__map_put(&ctx->partners_by_id, partner->id, partner);
+	partner->same = first->same;
+	first->same = partner;
+	return 0;
+}
+
+static void index_remove(struct ripc_context *ctx, struct partner *partner)
+{
+	struct partner *at = ripc__map_get(&ctx->partners_by_id, partner->id);
+
+	if (at == partner && partner->same)
+		ripc__map_replace(&ctx->partners_by_id, partner->id, partner->same);
+	else if (at == partner)
+		ripc__map_remove(&ctx->partners_by_id, partner->id);
+	for (; at != partner; at = at->same) {
+		if (at->same == partner) {
+			at->same = partner->same;
+			break;
+		}
+	}
+	partner->same = NULL;
+}
+
+int ripc__partners_index(struct ripc_context *ctx)
+{
+	int error = 0;
+
+	if (ctx->has_index)
+		return 0;
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		/* Of a single service: no two have the same ID. */
+		if (partner->current && !error)
+			error = index_add(ctx, partner);
+	}
+	ctx->has_index = !error;
+	if (error)
+		ripc__map_free(&ctx->partners_by_id);
+	return error;
+}
+
+struct ripc_service *ripc__partners_of(struct ripc_context *ctx, uint64_t id)
+{
+	struct partner *partner = ctx->has_index ? ripc__map_get(&ctx->partners_by_id, id) : NULL;
+	struct ripc_service *first = NULL;
+
+	if (!ctx->has_index && !list_empty(&ctx->services))
+		first = list_entry(ctx->services.next, struct ripc_service, node);
+	if (first)
+		first->concerned = NULL;
+	for (; partner; partner = partner->same) {
+		partner->service->concerned = first;
+		first = partner->service;
+	}
+	return first;
+}
+
 /* The partner is whom its ID means from now on. */
 int ripc__partner_make_current(struct partner *partner)
 {
+	struct ripc_context *ctx = partner->service->ctx;
 	int error = ripc__map_put(&partner->service->partners, partner->id, partner);
 
 	partner->service->recent = NULL;
-	if (!error)
-		partner->current = true;
+	if (error)
+		return error;
+	error = ctx->has_index ? index_add(ctx, partner) : 0;
+	partner->current = !error;
+	if (error)
+		ripc__map_remove(&partner->service->partners, partner->id);
 	return error;
 }
 
 void ripc__partner_unmake_current(struct partner *partner)
 {
+	struct ripc_context *ctx = partner->service->ctx;
+
 	if (partner->current)
 		ripc__map_remove(&partner->service->partners, partner->id);
+	if (partner->current && ctx->has_index)
+		index_remove(ctx, partner);
 	partner->current = false;
 	partner->service->recent = NULL;
 }
@@ -116,7 +190,8 @@ void ripc__partner_refused(struct partner *partner)
 size_t ripc__partners_bytes(struct ripc_context *ctx)
 {
 	size_t bytes = ripc__slots_bytes(&ctx->slots) +
-		ripc__map_bytes(&ctx->partners_by_pair) + ripc__peers_bytes(ctx);
+		ripc__map_bytes(&ctx->partners_by_pair) +
+		ripc__map_bytes(&ctx->partners_by_id) + ripc__peers_bytes(ctx);
 
 	list_for_each(node, &ctx->services)
 		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);

@@ -68,6 +68,7 @@ struct partner {
 	struct list outgoing, incoming; /* in number's order; in order of arrival */
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	struct proving *proving;     /* the test of its claim (claim.c); NULL: none */
+	struct partner *same;     /* the next current one of this ID; NULL: none, or no index */
 	uint64_t ack_number;      /* 0: none pending */
 	uint64_t call_ids;        /* of the last short question (call/ident.c); 0: none */
 	struct list ack_node;     /* ctx->acks, or ctx->on_trial */
@@ -79,7 +80,7 @@ struct partner {
 	uint16_t n_asked;         /* calls that wait for its answer, and 1 more if it is watched */
 	uint16_t repeated_tick;   /* when it last made us repeat a packet; 0: never */
 	uint16_t ack_status;
-	uint8_t state;
+	uint8_t state : 2;        /* enum partner_state */
 	bool known : 1;           /* the partner knows our token */
 	bool current : 1;         /* service->partners names this partner for its ID */
 	bool suspect : 1;         /* perhaps it moved: the next send asks the resolver first */
@@ -111,6 +112,16 @@ size_t ripc__partners_bytes(struct ripc_context *ctx);
 /* From now on the partner's ID means this partner, or no longer does. -ENOMEM. */
 int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
+/*
+ * The services that have a current partner of this ID, linked by service->concerned until the next
+ * call. What is done to one of them may end partners of the others.
+ */
+struct ripc_service *ripc__partners_of(struct ripc_context *ctx, uint64_t id);
+/*
+ * Current partners are found by their ID from now on. The index costs up to 23 bytes for each, and
+ * a context with a single service needs none. -ENOMEM.
+ */
+int ripc__partners_index(struct ripc_context *ctx);
 /* Gives a partner its incarnation and its peer. -ENOMEM. */
 int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is believed to be whom, where, and for how long; and how many there is room for. */
+#include "core/partner/partner.h"
 #include "lone.h"
 
 /* Where the last short to the partner went, and whether it bears the partner's token. */
@@ -33,6 +34,42 @@ static void intrude(struct lone *lone)
 			lone->sent_to[(lone->n_sent - 1) % LONE_SENT_MAX] == 3)
 		lone->token_out = packet.hello.token;
 }
+
+static uint32_t concerned_by(struct ripc_context *ctx, uint64_t id)
+{
+	uint32_t n = 0;
+
+	for (struct ripc_service *at = ripc__partners_of(ctx, id); at; at = at->concerned)
+		n++;
+	return n;
+}
+
+/* News of an ID concern those that have a partner of that ID, and no others are looked at. */
+START_TEST(partners_of__finds_those_concerned)
+{
+	static struct lone lone;
+	struct ripc_service *services[100];
+	const struct iovec item = {"word", 4};
+	uint64_t ids[100] = {0};
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_uint_eq(concerned_by(lone.ctx, lone.service), 1);
+	ck_assert_int_eq(ripc_services_open(lone.ctx, ids, 100, 0, services), 100);
+	ck_assert_uint_eq(concerned_by(lone.ctx, lone.service), 1);
+	ck_assert_ptr_eq(ripc__partners_of(lone.ctx, lone.service), lone.svc);
+	ck_assert_uint_eq(concerned_by(lone.ctx, lone.service + 1), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		ripc_send_short(services[10 * i], lone.service, &item, 1);
+		ck_assert_uint_eq(concerned_by(lone.ctx, lone.service), 2 + i);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(ripc_service_close(services[10 * i]), 0);
+		ck_assert_uint_eq(concerned_by(lone.ctx, lone.service), 3 - i);
+	}
+	lone_close_all(&lone);
+}
+END_TEST
 
 /* The same incarnation says hello from another address: no token of its own replaces the true. */
 START_TEST(hello__of_known_partner_from_elsewhere)
@@ -482,6 +519,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
+		partners_of__finds_those_concerned,
 		hello__of_known_partner_from_elsewhere,
 		hello__of_known_context_from_elsewhere,
 		hello__of_neighbour_in_the_same_context,
