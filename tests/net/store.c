@@ -5,6 +5,8 @@
  *
  *   store crowd P N FIRST FILE    P processes register N IDs each, at once, from FIRST on, and
  *                                 write "ID incarnation" of each to FILE
+ *   store each N FIRST            says that it is there; at a line of input registers N IDs, one
+ *                                 after the other, from FIRST on; says so, and stays
  *   store find FIRST N T FILE     T threads look up N IDs, then FILE says whether all are right
  *   store one                     obeys lines: open ID, close ID, resolve ID MS, ping ID MS,
  *                                 list MS; and says what notices its services get
@@ -121,6 +123,23 @@ static int crowd(uint32_t n_processes, uint32_t n, uint64_t first, const char *f
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 	return 0; /* its children end with it */
+}
+
+static int each(uint32_t n, uint64_t first)
+{
+	struct ripc_service *service;
+	struct ripc_context *ctx;
+	int error = ripc_open(NULL, &ctx);
+
+	printf("{\"error\": %d}\n", error);
+	fflush(stdout);
+	if (getchar() == EOF)
+		return 1;
+	for (uint32_t i = 0; i < n && !error; i++)
+		error = ripc_service_open(ctx, first + i, 0, &service);
+	printf("{\"error\": %d}\n", error);
+	fflush(stdout);
+	return getchar() != EOF || ripc_close(ctx, 100) != 0;
 }
 
 /* ---- find -------------------------------------------------------------------------------- */
@@ -405,6 +424,8 @@ int main(int argc, char **argv)
 	if (argc == 6 && strcmp(argv[1], "crowd") == 0)
 		return crowd((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
 			strtoull(argv[4], NULL, 0), argv[5]);
+	if (argc == 4 && strcmp(argv[1], "each") == 0)
+		return each((uint32_t)atoi(argv[2]), strtoull(argv[3], NULL, 0));
 	if (argc == 6 && strcmp(argv[1], "find") == 0)
 		return find(strtoull(argv[2], NULL, 0), (uint32_t)atoi(argv[3]),
 			(uint32_t)atoi(argv[4]), argv[5]);
@@ -414,7 +435,7 @@ int main(int argc, char **argv)
 		return stream(strtoull(argv[2], NULL, 0), atof(argv[3]));
 	if (argc == 3 && strcmp(argv[1], "count") == 0)
 		return count(strtoull(argv[2], NULL, 0));
-	fprintf(stderr, "usage: store crowd P N FIRST FILE | find FIRST N T FILE | one |\n"
-		"             stream ID MS | count ID\n");
+	fprintf(stderr, "usage: store crowd P N FIRST FILE | each N FIRST | find FIRST N T FILE |\n"
+		"             one | stream ID MS | count ID\n");
 	return 2;
 }

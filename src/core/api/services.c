@@ -15,10 +15,11 @@
 /* Services of which some are still being registered; NULL: could not begin. */
 struct opening {
 	struct ripc_service **services;
-	size_t n, settled; /* the first so many have an answer */
+	size_t n, settled; /* begun; the first so many have an answer */
+	size_t wanted;     /* so many are to be settled */
 };
 
-static bool all_settled(void *arg)
+static bool are_settled(void *arg)
 {
 	struct opening *opening = arg;
 
@@ -26,25 +27,37 @@ static bool all_settled(void *arg)
 		const struct ripc_service *service = opening->services[opening->settled];
 
 		if (service && service->publishing)
-			return false;
+			break;
 		opening->settled++;
 	}
-	return true;
+	return opening->settled >= opening->wanted;
+}
+
+/* Begins all of them, at most AT_ONCE at once, and waits for their ends. Returns the last error. */
+static int begin_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
+		struct ripc_service **services)
+{
+	struct opening opening = {.services = services};
+	int error = 0;
+
+	while (opening.n < n) {
+		int failed = ripc__service_start(ctx, ids[opening.n], &services[opening.n]);
+
+		error = failed ? failed : error;
+		opening.n++;
+		opening.wanted = opening.n == n ? n :
+			opening.n > AT_ONCE ? opening.n - AT_ONCE : 0;
+		ripc__wait(ctx, are_settled, &opening, ctx->now_us + PATIENCE_US);
+	}
+	return error;
 }
 
 /* Returns how many were registered, or, if none was, the last error. */
-static int open_some(struct ripc_context *ctx, const uint64_t *ids, size_t n,
+static int open_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 		struct ripc_service **services)
 {
-	struct opening opening = {services, n, 0};
-	int opened = 0, error = 0;
+	int opened = 0, error = begin_all(ctx, ids, n, services);
 
-	for (size_t i = 0; i < n; i++) {
-		int failed = ripc__service_start(ctx, ids[i], &services[i]);
-
-		error = failed ? failed : error;
-	}
-	ripc__wait(ctx, all_settled, &opening, ctx->now_us + PATIENCE_US);
 	for (size_t i = 0; i < n; i++) {
 		int failed = services[i] ? ripc__service_finish(services[i]) : -ENOENT;
 
@@ -69,7 +82,7 @@ int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 	n = ripc__enter(ctx);
 	if (n)
 		return n;
-	n = open_some(ctx, &id, 1, &service);
+	n = open_all(ctx, &id, 1, &service);
 	ripc__leave(ctx);
 	if (n < 0)
 		return n;
@@ -80,21 +93,15 @@ int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, uint32_t flags,
 		struct ripc_service **svcs)
 {
-	int opened = 0, error;
+	int n_opened;
 
 	if (!ctx || !ids || !svcs || !n || n > INT32_MAX || flags)
 		return -EINVAL;
 	memset(svcs, 0, n * sizeof(struct ripc_service *));
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
-	for (size_t at = 0; at < n; at += AT_ONCE) {
-		size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
-		int came = open_some(ctx, ids + at, some, svcs + at);
-
-		opened += came > 0 ? came : 0;
-		error = came < 0 ? came : error;
-	}
+	n_opened = ripc__enter(ctx);
+	if (n_opened)
+		return n_opened;
+	n_opened = open_all(ctx, ids, n, svcs);
 	ripc__leave(ctx);
-	return opened ? opened : error;
+	return n_opened;
 }
