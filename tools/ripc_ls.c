@@ -14,8 +14,9 @@ static const char usage_text[] =
 	"\n"
 	"Lists the services that can be found: ID, incarnation, whether on this host, address.\n"
 	"Services of other users on this host, and hosts that cannot be asked, stay unseen.\n"
+	"It looks on as long as it goes on finding more.\n"
 	"\n"
-	"  --timeout MS   how long to look (default 500)\n"
+	"  --timeout MS   how long to look at least (default 500)\n"
 	"  --json         one JSON object per service\n";
 
 struct service {
@@ -28,6 +29,7 @@ struct services {
 	struct service *list;
 	size_t n, capacity;
 	int no_memory;
+	uint64_t found_ns; /* the last one */
 };
 
 static void take_listing(void *arg, const struct ripc_listing *found)
@@ -45,6 +47,7 @@ static void take_listing(void *arg, const struct ripc_listing *found)
 		services->list = service;
 		services->capacity = capacity;
 	}
+	services->found_ns = tool_now_ns();
 	service = &services->list[services->n++];
 	service->id = found->id;
 	service->incarnation = found->incarnation;
@@ -71,7 +74,8 @@ static void keep_each_once(struct services *services)
 	struct service *list = services->list;
 	size_t i, n = 0;
 
-	qsort(list, services->n, sizeof(*list), compare_services);
+	if (services->n > 0)
+		qsort(list, services->n, sizeof(*list), compare_services);
 	for (i = 0; i < services->n; i++)
 		if (n == 0 || list[n - 1].id != list[i].id ||
 			list[n - 1].incarnation != list[i].incarnation)
@@ -118,6 +122,24 @@ static void print_json(const struct services *services)
 	}
 }
 
+/* Goes on, for twice as long, while something new was found in the second half of the time. */
+static int look(struct ripc_context *ctx, int timeout_ms, struct services *services)
+{
+	uint64_t half_ns;
+	size_t before;
+	int err;
+
+	do {
+		before = services->n;
+		half_ns = tool_now_ns() + (uint64_t)timeout_ms * 500000;
+		err = ripc_list(ctx, timeout_ms, take_listing, services);
+		keep_each_once(services);
+		timeout_ms = timeout_ms < 30000 ? 2 * timeout_ms : timeout_ms;
+	} while (err >= 0 && services->n > before && !services->no_memory &&
+		services->found_ns > half_ns);
+	return err;
+}
+
 static int list_services(int timeout_ms, int json)
 {
 	struct ripc_config config = {
@@ -131,12 +153,10 @@ static int list_services(int timeout_ms, int json)
 
 	if (err < 0)
 		return tool_failed(PROGRAM, "cannot start", err);
-	err = ripc_list(ctx, timeout_ms, take_listing, &services);
+	err = look(ctx, timeout_ms, &services);
 	ripc_close(ctx, 0);
 	if (err >= 0 && services.no_memory)
 		err = -ENOMEM;
-	if (err >= 0 && services.n > 0)
-		keep_each_once(&services);
 	if (err >= 0 && json)
 		print_json(&services);
 	else if (err >= 0)

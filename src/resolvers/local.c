@@ -332,7 +332,8 @@ static int ask_bound(struct local *local, uint64_t id, const struct iovec *data)
 	return error ? error : sent;
 }
 
-static int local_ask(void *source, uint64_t id, const void *data, size_t len)
+/* All holders, whoever answers. */
+static int local_ask_again(void *source, uint64_t id, const void *data, size_t len)
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
 	struct local *local = source;
@@ -351,6 +352,16 @@ static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 		sent += n > 0 ? (uint32_t)n : 0;
 	}
 	return (int)sent;
+}
+
+/* Mostly there is one holder. Others, who have displaced it, are asked when it is silent. */
+static int local_ask(void *source, uint64_t id, const void *data, size_t len)
+{
+	const struct iovec iov = {(void *)(uintptr_t)data, len};
+
+	if (id && ask_one(source, &(struct name){id, 0}, &iov))
+		return 1;
+	return local_ask_again(source, id, data, len);
 }
 
 static int local_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
@@ -504,6 +515,7 @@ const struct ripc__source ripc__local_source = {
 	.publish = local_publish,
 	.withdraw = local_withdraw,
 	.ask = local_ask,
+	.ask_again = local_ask_again,
 	.reply = local_reply,
 	.poll = local_poll,
 	.wait_fd = local_wait_fd,

@@ -137,6 +137,11 @@ static inline int side_ask(struct side *side, uint64_t id, const char *text)
 	return side->ops->ask(side->state, id, text, strlen(text));
 }
 
+static inline int side_ask_again(struct side *side, uint64_t id, const char *text)
+{
+	return side->ops->ask_again(side->state, id, text, strlen(text));
+}
+
 static inline int side_reply(struct side *side, const char *text)
 {
 	return side->ops->reply(side->state, &side->event.reply, text, strlen(text));

@@ -418,6 +418,11 @@ struct ripc__source {
 	 * repeated.
 	 */
 	int (*ask)(void *source, uint64_t id, const void *data, size_t len);
+	/*
+	 * As ask, when nobody has answered that, or when it is asked but once: reaches also those
+	 * whom ask leaves out because somebody else has the name. NULL: ask leaves nobody out.
+	 */
+	int (*ask_again)(void *source, uint64_t id, const void *data, size_t len);
 	/* Sends a question to one host (v4-mapped) and nobody else. As ask; NULL: it cannot. */
 	int (*ask_host)(void *source, const uint8_t host[16], const void *data, size_t len);
 	/*

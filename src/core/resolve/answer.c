@@ -40,12 +40,11 @@ static const uint8_t *asker_host(const struct ripc__resolver *resolver, const st
 	return relayed ? heard->packet->host : heard->event->host;
 }
 
-/* What comes by this host's own source is of our own user. */
+/* What comes by this host's own source is of our own user, or a question that was let through. */
 static bool may_answer(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	if ((int)heard->source == resolver->home)
-		return ripc__bucket_take(&resolver->answers.all, resolver->now_us);
-	return ripc__budget_spend(&resolver->answers, heard->event->host, resolver->now_us, 1);
+	return (int)heard->source == resolver->home ||
+		ripc__budget_spend(&resolver->answers, heard->event->host, resolver->now_us, 1);
 }
 
 /* Answers with one of our records. Returns how many bytes that took; 0: not answered. */
@@ -184,7 +183,8 @@ static void relay_ask(struct relaying *relaying, uint64_t id)
 		.record.id = id};
 
 	memcpy(question.host, relaying->relay->host, sizeof(question.host));
-	relaying->reached += ripc__ask(resolver, (uint32_t)resolver->home, &question);
+	relaying->reached += ripc__ask_again(resolver, (uint32_t)resolver->home,
+		&question);
 }
 
 static void relay_count(void *arg, uint64_t id, bool is_private)

@@ -64,10 +64,12 @@ size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_r
 	return len + WIRE_MARK;
 }
 
-uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question)
+static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question, bool again)
 {
 	const struct source_slot *slot = &resolver->sources[source];
+	int (*ask)(void *state, uint64_t id, const void *data, size_t len) =
+		again && slot->ops->ask_again ? slot->ops->ask_again : slot->ops->ask;
 	struct wire_resolve packet = *question;
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len;
@@ -77,12 +79,23 @@ uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 	if ((int)source == resolver->home)
 		packet.nonce ^= resolver->home_key;
 	len = ripc__resolve_encode(resolver, &packet, data);
-	n = slot->ops->ask(slot->state, question->record.id, data, len);
-
+	n = ask(slot->state, question->record.id, data, len);
 	if (n <= 0)
 		return 0;
 	resolver->stats.questions_sent++;
 	return (uint32_t)n;
+}
+
+uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question)
+{
+	return ask_source(resolver, source, question, false);
+}
+
+uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question)
+{
+	return ask_source(resolver, source, question, true);
 }
 
 static struct wire_resolve question_of(const struct ripc__resolver *resolver,
@@ -96,12 +109,13 @@ static struct wire_resolve question_of(const struct ripc__resolver *resolver,
 static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, bool home)
 {
 	const struct wire_resolve question = question_of(resolver, asked);
+	bool again = resolver->now_us != asked->started_us; /* of others than lookups: always */
 	uint32_t n = 0;
 
 	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if (((int)i == resolver->home) == home)
-			n += ripc__ask(resolver, i, &question);
+			n += ask_source(resolver, i, &question, again);
 	}
 	return n;
 }

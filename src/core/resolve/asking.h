@@ -28,6 +28,9 @@ size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_r
 /* Sends a question to one source. Returns how many receivers it reached. */
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question);
+/* As ripc__ask(), by ask_again of the source. */
+uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question);
 /* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);

@@ -4,6 +4,10 @@
  * sees is asked for by itself, a few at a time (the queues of Unix sockets are short), and so is
  * each that the exact source tells of; all other sources are asked what there is. At least
  * ROUNDS_FIRST rounds, and on while they find something new. Each incarnation is reported once.
+ *
+ * A context tells no more about itself at once than fits into as many bytes as the question had,
+ * and goes on there when it is asked next. So a round that has brought news ends soon, the sooner
+ * the fewer answers came; and so do some rounds after the last news, for what was lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +26,9 @@
 #define BATCH         8u     /* IDs of this host asked for at once */
 #define BATCH_STORED  64u    /* of those that the exact source tells of */
 #define BATCH_US      2000u
+#define NEWS_US       1000u  /* from the first news of a round to its end, and for each answer */
+#define ANSWER_US     50u
+#define NEWS_AGO      8u     /* after 8 rounds with news one without any is hurried on, too */
 #define IDS_MAX       65536u
 #define SEEN_MAX      65536u
 
@@ -31,6 +38,7 @@ struct naming {
 	uint64_t *ids;      /* still to be asked for in this round */
 	uint32_t n_ids, room, next;
 	uint32_t batch;     /* asked for at once */
+	uint32_t under_way; /* of these, not answered */
 	int source;         /* index; -1: there is none */
 };
 
@@ -40,10 +48,12 @@ struct listing {
 	void *arg;
 	struct ripc__resolver *resolver;
 	struct naming here, stored;
-	uint64_t round_ends_us;
+	uint64_t round_us, answered_us, round_ends_us; /* answered_us: first, by the network */
 	struct ripc__map seen;     /* incarnations that were reported */
 	struct ripc__map answered; /* IDs that need no more asking */
-	bool news;          /* in this round */
+	bool news, news_from_network; /* in this round */
+	uint32_t n_answers;           /* likewise, of the network */
+	uint32_t n_newsful, n_newsless; /* rounds with news; without any since then */
 };
 
 static void id_add(void *arg, uint64_t id, bool is_private)
@@ -75,14 +85,19 @@ static void ask_batch(struct naming *naming)
 {
 	struct ripc__resolver *resolver = naming->listing->resolver;
 
-	for (uint32_t i = 0; i < naming->batch && naming->next < naming->n_ids; i++) {
+	for (; naming->under_way < naming->batch && naming->next < naming->n_ids;
+			naming->under_way++) {
 		const struct wire_resolve question = {.type = WIRE_QUESTION,
 			.nonce = naming->listing->asked.nonce, .asker = resolver->owner.context,
 			.record.id = naming->ids[naming->next++]};
 
-		ripc__ask(resolver, (uint32_t)naming->source, &question);
+		if (naming->listing->asked.round > 1)
+			ripc__ask_again(resolver, (uint32_t)naming->source, &question);
+		else
+			ripc__ask(resolver, (uint32_t)naming->source, &question);
 	}
 }
+
 
 static bool all_asked(const struct listing *listing)
 {
@@ -127,43 +142,95 @@ static void round_begin(struct listing *listing)
 
 	if (!listing->asked.round++)
 		report_own(listing);
-	listing->news = false;
+	listing->n_newsful += listing->news;
+	listing->n_newsless = listing->news ? 0 : listing->n_newsless + 1;
+	listing->news = listing->news_from_network = false;
+	listing->n_answers = 0;
+	listing->round_us = resolver->now_us;
 	listing->round_ends_us = resolver->now_us + LIST_ROUND_US;
 	names_get(&listing->here, true);
 	names_get(&listing->stored, true);
 	ripc__ask_network(resolver, &listing->asked);
 }
 
+/* Lost answers come again only with the next turn of those who sent them. */
+static bool is_hurried(const struct listing *listing)
+{
+	return listing->n_newsless < listing->n_newsful / NEWS_AGO;
+}
+
+/* Until the round is over, or those that were asked by their names are silent. */
+static void wait_on(struct listing *listing)
+{
+	struct ripc__resolver *resolver = listing->resolver;
+	uint64_t at_us = resolver->now_us + BATCH_US;
+
+	if (all_asked(listing) && (listing->round_ends_us > at_us ||
+			!(listing->here.under_way + listing->stored.under_way)))
+		at_us = listing->round_ends_us;
+	ripc__timer_set(&resolver->timers, &listing->asked.timer, at_us);
+}
+
 static void list_fire(void *owner, struct ripc__timer *timer)
 {
 	struct listing *listing = list_entry(timer, struct listing, asked.timer);
 	struct ripc__resolver *resolver = owner;
-	uint64_t at_us;
 
 	if (all_asked(listing) && resolver->now_us >= listing->round_ends_us) {
-		if (listing->asked.round >= ROUNDS_FIRST && !listing->news)
+		if (listing->asked.round >= ROUNDS_FIRST && !listing->news && !is_hurried(listing))
 			return;
 		round_begin(listing);
 	}
+	listing->here.under_way = listing->stored.under_way = 0; /* silent for BATCH_US, or lost */
 	ask_batch(&listing->here);
 	ask_batch(&listing->stored);
-	at_us = resolver->now_us + BATCH_US;
-	if (all_asked(listing) && at_us < listing->round_ends_us)
-		at_us = listing->round_ends_us;
-	ripc__timer_set(&resolver->timers, timer, at_us);
+	wait_on(listing);
+}
+
+static void named_answered(struct naming *naming, const struct heard *heard)
+{
+	struct listing *listing = naming->listing;
+
+	if (listing->answered.count < IDS_MAX)
+		ripc__map_put(&listing->answered, heard->packet->record.id, listing);
+	if (naming->under_way) {
+		naming->under_way--;
+		ask_batch(naming);
+		wait_on(listing);
+	}
+}
+
+static void network_answered(struct listing *listing, bool news)
+{
+	uint64_t now_us = listing->resolver->now_us, ends_us;
+
+	if (listing->n_answers++ == 0)
+		listing->answered_us = now_us;
+	listing->news_from_network |= news;
+	ends_us = listing->answered_us + NEWS_US + listing->n_answers * ANSWER_US;
+	if (!listing->news_from_network && !is_hurried(listing))
+		return;
+	listing->round_ends_us = listing->round_us + LIST_ROUND_US;
+	if (ends_us < listing->round_ends_us)
+		listing->round_ends_us = ends_us;
+	wait_on(listing);
 }
 
 void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
 	struct listing *listing = list_entry(asked, struct listing, asked);
+	bool news = listing->seen.count < SEEN_MAX && ripc__map_put(&listing->seen,
+		heard->packet->record.incarnation, listing) == 0;
 	struct ripc__answer answer;
 
-	if (((int)heard->source == resolver->home || (int)heard->source == resolver->exact) &&
-			listing->answered.count < IDS_MAX)
-		ripc__map_put(&listing->answered, heard->packet->record.id, listing);
-	if (listing->seen.count >= SEEN_MAX || ripc__map_put(&listing->seen,
-			heard->packet->record.incarnation, listing))
+	if ((int)heard->source == resolver->home)
+		named_answered(&listing->here, heard);
+	else if ((int)heard->source == resolver->exact)
+		named_answered(&listing->stored, heard);
+	else
+		network_answered(listing, news);
+	if (!news)
 		return;
 	listing->news = true;
 	ripc__answer_fill(resolver, heard, &answer);

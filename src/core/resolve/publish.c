@@ -54,6 +54,7 @@ struct publication {
 	int refusal;          /* why it is not stored yet; 0: not known */
 	uint8_t state;
 	bool private_id;
+	bool bound;           /* its name on this host, when it was asked for */
 	bool displaced;       /* somebody silent, who holds a name of this ID on this host */
 };
 
@@ -306,12 +307,25 @@ void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__sour
 static void ask_round(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *asked = &publication->asked;
+	bool first = asked->round++ == 0;
 
-	asked->round++;
-	ripc__ask_home(resolver, asked);
+	/* A name that nobody has bound is asked for once: to bind it tells the rest. */
+	if (publication->state == PUBLICATION_TAKING || first || publication->bound)
+		publication->bound = ripc__ask_home(resolver, asked);
 	if (publication->state == PUBLICATION_ASKING)
 		ripc__ask_network(resolver, asked);
 	set_timer(resolver, asked, publication->state == PUBLICATION_ASKING ? ROUND_US : TAKING_US);
+}
+
+/* Only now: until here our own questions would but wake us. */
+static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		if (slot->ops->heed)
+			slot->ops->heed(slot->state, id, private_id);
+	}
 }
 
 /* Takes the name on this host, where there is one to take. */
@@ -321,6 +335,7 @@ static void take_name(struct ripc__resolver *resolver, struct publication *publi
 	uint64_t id = publication->asked.id;
 	int error = 0;
 
+	heed(resolver, id, publication->private_id);
 	if (resolver->home >= 0) {
 		const struct source_slot *home = &resolver->sources[resolver->home];
 
@@ -368,16 +383,6 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 		take_name(resolver, publication);
 }
 
-static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
-{
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
-		if (slot->ops->heed)
-			slot->ops->heed(slot->state, id, private_id);
-	}
-}
-
 void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool private_id,
 		uint64_t now_us)
 {
@@ -390,7 +395,6 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		return;
 	}
 	publication->private_id = private_id;
-	heed(resolver, id, private_id);
 	if (private_id) {
 		take_name(resolver, publication);
 		return;

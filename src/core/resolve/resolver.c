@@ -27,7 +27,7 @@
 #include "util/timers.h"
 
 #define EVENTS_PER_STEP       64u
-#define ANSWERS_PER_SECOND    2000u
+#define ANSWERS_PER_SECOND    20000u
 #define NOTICES_PER_SECOND    1000u
 #define VERIFY_PER_SECOND     20u
 /* Bytes to the network that outsiders can cause: at most 60 kB in any second. */
