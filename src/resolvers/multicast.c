@@ -6,9 +6,14 @@
  * Two sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
  * contexts of a host share: multicast reaches each of them, unicast one. "asker" has a port of
  * its own, so that answers reach the one who asked. The group is joined on every interface that
- * is up, also on lo (which never claims to do multicast, but does it), or on those that
- * the configuration names; interfaces that come later are noticed while asking. Where no
- * interface can join, the listener still serves unicast questions.
+ * is up, or on those that the configuration names, and on lo (which never claims to do multicast,
+ * but does it); interfaces that come later are noticed while asking. Where no interface can join,
+ * the listener still serves unicast questions.
+ *
+ * Each datagram that comes back to this host goes to each of its processes, which is most of what
+ * it costs. So it comes back once: what goes out by lo is heard by all here, and need not come back
+ * from the other interfaces. And what is repeated within SOON_NS does not go out by lo again, which
+ * loses but what finds a full queue.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,13 +31,18 @@
 #include "resolvers/filter.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
+#include "util/hash/siphash.h"
 
 /* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
 #define INTERFACES_MAX 20
 #define RESCAN_NS      1000000000ull
+#define HEAD           64u  /* of a datagram: checksum, nonce, ID */
+#define SOON_NS        50000000ull
+#define REMEMBERED     256u /* datagrams that may be repeated; a power of two */
 
 struct interface {
 	int index;
+	bool loopback;
 	struct in_addr address; /* its first: questions come from it */
 };
 
@@ -50,6 +60,9 @@ struct multicast {
 	bool join_failed_logged;
 	bool asker_next; /* whose turn it is to be polled first: neither can starve the other */
 	uint64_t scanned_ns;
+	struct sent {
+		uint64_t hash, at_ns;
+	} sent[REMEMBERED]; /* by lo */
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
 
@@ -91,7 +104,8 @@ static int interfaces_find(const char *wanted, struct interfaces *found, char na
 		if (!index || interface_get(found, index))
 			continue;
 		memcpy(&address, at->ifa_addr, sizeof(address));
-		found->at[found->n++] = (struct interface){index, address.sin_addr};
+		found->at[found->n++] = (struct interface){index,
+			at->ifa_flags & IFF_LOOPBACK, address.sin_addr};
 		if (names && len < 128)
 			len += (size_t)snprintf(names + len, 128 - len, "%s%s", len ? ", " : "",
 				at->ifa_name);
@@ -278,6 +292,34 @@ static void join_new(struct multicast *multicast, const struct interfaces *found
 	}
 }
 
+static bool has_loopback(const struct interfaces *interfaces)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < interfaces->n; i++)
+		has |= interfaces->at[i].loopback;
+	return has;
+}
+
+/* Also where the configuration does not name it: it is how others on this host reach us. */
+static void hear_loopback(const struct multicast *multicast)
+{
+	struct interface lo = {.index = (int)if_nametoindex("lo"),
+		.address.s_addr = htonl(INADDR_LOOPBACK)};
+
+	if (lo.index)
+		(void)join(multicast, &lo);
+}
+
+/* Does what goes out by an interface other than lo come back to this host? */
+static void come_back(const struct multicast *multicast)
+{
+	int comes_back = !has_loopback(&multicast->joined);
+
+	(void)setsockopt(multicast->asker, IPPROTO_IP, IP_MULTICAST_LOOP, &comes_back,
+		sizeof(comes_back));
+}
+
 static void rescan(struct multicast *multicast, uint64_t now_ns)
 {
 	struct interfaces found;
@@ -288,6 +330,9 @@ static void rescan(struct multicast *multicast, uint64_t now_ns)
 		return;
 	leave_lost(multicast, &found);
 	join_new(multicast, &found);
+	if (!has_loopback(&found))
+		hear_loopback(multicast);
+	come_back(multicast);
 }
 
 /*
@@ -441,17 +486,33 @@ static int send_on(const struct multicast *multicast, const struct interface *in
 	return rc >= 0 || errno == EAGAIN || errno == ENOBUFS;
 }
 
+/* Have all on this host had the same a moment ago? */
+static bool is_repeated(struct multicast *multicast, const struct iovec *data, uint64_t now_ns)
+{
+	static const uint8_t key[16];
+	size_t len = data->iov_len < HEAD ? data->iov_len : HEAD;
+	uint64_t hash = ripc__siphash(key, data->iov_base, len);
+	struct sent *sent = &multicast->sent[hash % REMEMBERED];
+	bool is_soon = sent->hash == hash && now_ns - sent->at_ns < SOON_NS;
+
+	if (!is_soon)
+		*sent = (struct sent){hash, now_ns};
+	return is_soon;
+}
+
 static int multicast_notify(void *source, const void *data, size_t len)
 {
 	struct multicast *multicast = source;
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
 	uint64_t now_ns = clock_ns();
+	bool repeated = multicast->joined.n > 1 && is_repeated(multicast, &iov, now_ns);
 	int sent = 0;
 
 	if (now_ns - multicast->scanned_ns >= RESCAN_NS)
 		rescan(multicast, now_ns);
 	for (uint32_t i = 0; i < multicast->joined.n; i++)
-		sent += send_on(multicast, &multicast->joined.at[i], &iov);
+		sent += (repeated && multicast->joined.at[i].loopback) ||
+			send_on(multicast, &multicast->joined.at[i], &iov);
 	return sent;
 }
 
@@ -506,7 +567,6 @@ static int multicast_reply(void *source, const struct ripc__addr *to, const void
 static int multicast_poll(void *source, struct ripc__source_event *event)
 {
 	struct multicast *multicast = source;
-
 	int first, second;
 
 	multicast->asker_next = !multicast->asker_next;
