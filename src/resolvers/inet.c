@@ -21,6 +21,7 @@
 
 const struct ripc__option ripc__resolver_options[] = {
 	{"resolver.group", RIPC_WORD, 0, 0, 0},
+	{"resolver.names_s", RIPC_NUMBER, 0, 86400, 0},
 	{"resolver.port", RIPC_NUMBER, 1, 65535, 0},
 	{"resolver.sources", RIPC_WORD, 0, 0, 0},
 	{"resolver.ttl", RIPC_NUMBER, 0, 255, 0},

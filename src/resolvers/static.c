@@ -8,160 +8,51 @@
  * Which one gets it is decided by the kernel there, from the addresses and ports: always the
  * same for one socket of ours, even if that process is stopped. So questions are sent from
  * several sockets in turn, and a question asked again reaches another process.
+ *
+ * What a name means may change: names are asked for again now and then, by a thread (peers.h).
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "resolvers/inet.h"
+#include "resolvers/peers.h"
 #include "ripc/ripc.h"
-#include "util/parse.h"
 
-#define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
-#define PEERS_MAX RIPC_PEERS_MAX
-#define ASKERS    4
-
-struct peers {
-	struct sockaddr_in addresses[PEERS_MAX];
-	uint32_t n;
-	char why_not[160]; /* the entry that cannot be used, in words; "" if all can */
-};
+#define ASKERS        4
+#define NAMES_S       30u      /* until what names mean is asked again */
+#define NAMES_SOON_US 1000000u /* the name service has not answered, or a name means nobody yet */
 
 struct static_source {
-	int epoll_fd; /* -1: nobody to ask */
+	struct ripc__host host;
+	int epoll_fd; /* -1: nobody to ask, now and later */
 	int askers[ASKERS];
 	uint32_t ask_turn, poll_turn;
 	struct peers peers;
+	in_port_t port;       /* where an entry has none, host order */
+	uint32_t names_s;     /* 0: names are resolved once */
+	int renewed_fd;       /* readable: the renewal is done */
+	uint64_t due_us;      /* when the next one begins */
+	struct renewal *renewal; /* or NULL */
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
 
-/* Splits "host[:port]" in place. -EINVAL: no host, or no port number behind the colon. */
-static int entry_split(char *entry, int *port)
-{
-	char *colon = strchr(entry, ':');
-	uint32_t number = 0;
-
-	if (colon) {
-		*colon = '\0';
-		if (ripc__parse_number(colon + 1, UINT16_MAX, &number) || !number)
-			return -EINVAL;
-		*port = (int)number;
-	}
-	return *entry ? 0 : -EINVAL;
-}
-
-/* "::1" or "[::1]:80", which make no sense as host[:port]. */
-static bool is_ipv6(const char *entry)
-{
-	char address[INET6_ADDRSTRLEN];
-	struct in6_addr parsed;
-
-	entry += *entry == '[';
-	snprintf(address, sizeof(address), "%.*s", (int)strcspn(entry, "]%"), entry);
-	return inet_pton(AF_INET6, address, &parsed) == 1;
-}
-
-static int address_add(struct peers *peers, const struct sockaddr_in *address)
-{
-	for (uint32_t i = 0; i < peers->n; i++) {
-		if (peers->addresses[i].sin_addr.s_addr == address->sin_addr.s_addr &&
-				peers->addresses[i].sin_port == address->sin_port)
-			return 0;
-	}
-	if (peers->n == PEERS_MAX)
-		return -EINVAL;
-	peers->addresses[peers->n++] = *address;
-	return 0;
-}
-
-/*
- * Adds the IPv4 addresses of one entry. For a name, not for an address, the name service is asked,
- * which may take long. -EINVAL: it cannot be understood, or is one too many; -EAGAIN: nobody has
- * that name now, or the name service does not answer.
- */
-static int entry_add(struct peers *peers, const char *text, int port)
-{
-	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
-	struct addrinfo *found = NULL;
-	char entry[ENTRY_MAX];
-	int error;
-
-	snprintf(entry, sizeof(entry), "%s", text);
-	/* What fills the room has been cut, or is longer than any name. */
-	if (strlen(entry) == ENTRY_MAX - 1 || is_ipv6(text) || entry_split(entry, &port)) {
-		snprintf(peers->why_not, sizeof(peers->why_not), "peers: \"%.80s\" is %s", text,
-			is_ipv6(text) ? "an IPv6 address; hosts are asked over IPv4 only" :
-			"not host[:port]");
-		return -EINVAL;
-	}
-	error = getaddrinfo(entry, NULL, &hints, &found);
-	if (error) {
-		snprintf(peers->why_not, sizeof(peers->why_not),
-			"peers: no IPv4 address for \"%.80s\": %.40s", text, gai_strerror(error));
-		return error == EAI_MEMORY ? -ENOMEM : -EAGAIN;
-	}
-	for (struct addrinfo *info = found; info && !error; info = info->ai_next) {
-		struct sockaddr_in address;
-
-		memcpy(&address, info->ai_addr, sizeof(address));
-		address.sin_port = htons((uint16_t)port);
-		error = address_add(peers, &address);
-	}
-	freeaddrinfo(found);
-	if (error)
-		snprintf(peers->why_not, sizeof(peers->why_not), "peers: more than %d at \"%.80s\"",
-			PEERS_MAX, text);
-	return error;
-}
-
-/* Copies what stands before the next comma, without blanks around it. Returns what follows it. */
-static const char *entry_next(const char *at, char entry[ENTRY_MAX])
-{
-	size_t skip = strspn(at, " \t");
-	size_t len = strcspn(at + skip, ",");
-	const char *next = at + skip + len;
-
-	at += skip;
-	while (len && strchr(" \t", at[len - 1]))
-		len--;
-	snprintf(entry, ENTRY_MAX, "%.*s", (int)(len < ENTRY_MAX ? len : ENTRY_MAX - 1), at);
-	return *next ? next + 1 : next;
-}
-
-/*
- * -EINVAL: an entry cannot be understood, or the default port; why_not says which. A name that has
- * no address now is left out: hosts come and go, and so do their names.
- */
+/* As ripc__peers_read(). */
 static int peers_parse(const struct ripc__host *host, struct peers *peers)
 {
-	const char *at = host->peers ? host->peers : "";
 	int port = ripc__inet_port(host);
-	char entry[ENTRY_MAX];
 
-	if (port < 0)
-		return port;
-	while (*at) {
-		int error;
-
-		at = entry_next(at, entry);
-		if (!*entry)
-			continue;
-		error = entry_add(peers, entry, port);
-		if (error && error != -EAGAIN)
-			return error;
-		if (error)
-			host->log(host->arg, RIPC_LOG_WARN, "%s (left out)", peers->why_not);
-	}
-	return 0;
+	return port < 0 ? port : ripc__peers_read(host->peers ? host->peers : "", (in_port_t)port,
+		peers);
 }
 
 static int static_probe(const struct ripc__host *host, char why[256], char remedy[256])
@@ -196,6 +87,21 @@ static void askers_close(const struct static_source *state, uint32_t n)
 		close(state->askers[n]);
 }
 
+static int renewed_open(struct static_source *state)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int error;
+
+	state->renewed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (state->renewed_fd < 0)
+		return -errno;
+	if (epoll_ctl(state->epoll_fd, EPOLL_CTL_ADD, state->renewed_fd, &event) == 0)
+		return 0;
+	error = -errno;
+	close(state->renewed_fd);
+	return error;
+}
+
 static int askers_open(struct static_source *state)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -216,6 +122,7 @@ static int askers_open(struct static_source *state)
 		if (epoll_ctl(state->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 			error = -errno;
 	}
+	error = error ? error : renewed_open(state);
 	if (!error)
 		return 0;
 	askers_close(state, n);
@@ -223,19 +130,86 @@ static int askers_open(struct static_source *state)
 	return error;
 }
 
+/* ---- names, asked again ------------------------------------------------------------------ */
+
+static uint64_t clock_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+static void renew_later(struct static_source *state)
+{
+	uint64_t after_us = 1000000ull * state->names_s;
+
+	if (*state->peers.why_not && after_us > NAMES_SOON_US)
+		after_us = NAMES_SOON_US;
+	state->due_us = state->names_s ? clock_us() + after_us : UINT64_MAX;
+}
+
+/* What names meant last counts until the name service answers. */
+static void renewal_take(struct static_source *state)
+{
+	const struct ripc__host *host = &state->host;
+	bool was_well = !*state->peers.why_not;
+	struct peers newer;
+	uint64_t count;
+	int error;
+
+	if (!ripc__renewal_take(state->renewal, &newer, &error))
+		return;
+	(void)!read(state->renewed_fd, &count, sizeof(count));
+	state->renewal = NULL;
+	if (!error && !newer.is_silent)
+		ripc__peers_update(&state->peers, &newer);
+	else
+		memcpy(state->peers.why_not, newer.why_not, sizeof(newer.why_not));
+	if (was_well && *newer.why_not)
+		host->log(host->arg, RIPC_LOG_WARN, "%s", newer.why_not);
+	renew_later(state);
+}
+
+static void renew(struct static_source *state)
+{
+	if (state->renewal) {
+		renewal_take(state);
+	} else if (clock_us() >= state->due_us) {
+		state->renewal = ripc__renewal_begin(state->host.peers, state->port,
+			state->renewed_fd);
+		renew_later(state);
+	}
+}
+
+static uint64_t static_deadline(void *source)
+{
+	const struct static_source *state = source;
+
+	return state->renewal ? UINT64_MAX : state->due_us;
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
 static int static_open(void *source, const struct ripc__host *host)
 {
 	struct static_source *state = source;
 	int error;
 
-	*state = (struct static_source){.epoll_fd = -1};
+	*state = (struct static_source){.host = *host, .epoll_fd = -1};
 	error = peers_parse(host, &state->peers);
-	if (error) {
-		if (*state->peers.why_not)
-			host->log(host->arg, RIPC_LOG_ERROR, "%s", state->peers.why_not);
+	if (*state->peers.why_not)
+		host->log(host->arg, error ? RIPC_LOG_ERROR : RIPC_LOG_WARN, "%s%s",
+			state->peers.why_not, error ? "" : " (left out)");
+	if (error)
 		return error;
-	}
-	return state->peers.n ? askers_open(state) : 0;
+	error = ripc__inet_number(host, "resolver.names_s", NAMES_S);
+	if (error < 0)
+		return error;
+	state->names_s = state->peers.has_names ? (uint32_t)error : 0;
+	state->port = (in_port_t)ripc__inet_port(host);
+	renew_later(state);
+	return state->peers.n || state->names_s ? askers_open(state) : 0;
 }
 
 static void static_close(void *source)
@@ -244,7 +218,10 @@ static void static_close(void *source)
 
 	if (state->epoll_fd < 0)
 		return;
+	if (state->renewal)
+		ripc__renewal_leave(state->renewal);
 	askers_close(state, ASKERS);
+	close(state->renewed_fd);
 	close(state->epoll_fd);
 }
 
@@ -255,12 +232,12 @@ static int static_notify(void *source, const void *data, size_t len)
 	int sent = 0;
 
 	/* A host that cannot be reached now must not keep the others from being asked. */
-	for (uint32_t i = 0; i < state->peers.n; i++) {
-		ssize_t n = sendto(fd, data, len, MSG_NOSIGNAL,
-			(const struct sockaddr *)&state->peers.addresses[i],
-			sizeof(state->peers.addresses[i]));
+	for (uint32_t i = 0; i < state->peers.n_places; i++) {
+		const struct sockaddr_in *to = &state->peers.addresses[i];
 
-		sent += n >= 0 || errno == EAGAIN || errno == ENOBUFS;
+		sent += to->sin_port && (sendto(fd, data, len, MSG_NOSIGNAL,
+			(const struct sockaddr *)to, sizeof(*to)) >= 0 || errno == EAGAIN ||
+			errno == ENOBUFS);
 	}
 	return sent;
 }
@@ -288,7 +265,7 @@ static uint32_t static_n_peers(void *source)
 /* Which of the hosts it came from, from 1; 0: none of them. */
 static uint16_t peer_of(const struct peers *peers, const struct ripc__source_event *event)
 {
-	for (uint32_t i = 0; i < peers->n; i++) {
+	for (uint32_t i = 0; i < peers->n_places; i++) {
 		const struct sockaddr_in *address = &peers->addresses[i];
 
 		if (memcmp(event->reply.blob, &address->sin_addr, 4) == 0 &&
@@ -304,6 +281,8 @@ static int static_poll(void *source, struct ripc__source_event *event)
 
 	if (state->epoll_fd < 0)
 		return 0;
+	if (state->names_s)
+		renew(state);
 	for (uint32_t i = 0; i < ASKERS; i++) {
 		int fd = state->askers[state->poll_turn++ % ASKERS];
 
@@ -334,4 +313,5 @@ const struct ripc__source ripc__static_source = {
 	.notify = static_notify,
 	.poll = static_poll,
 	.wait_fd = static_wait_fd,
+	.deadline = static_deadline,
 };

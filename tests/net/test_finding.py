@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who finds whom: multicast, static peers, several services and processes on a host."""
 import os
+import shutil
 import signal
 import time
 
@@ -43,6 +44,76 @@ def peers_without_multicast():
         block_multicast(a, b)
         server = serve(b)
         return finish(send(a, '1M', RIPC_PEERS=f'10.99.77.77,{b.addresses[4]}'), server)
+
+
+def registers_with_few_datagrams():
+    """Five to the network, of which none comes back; by lo those not said a moment before."""
+    with netlab.Lab() as lab:
+        a, _ = pair(lab)
+        rules = ('add table ip lab\n'
+                 'add chain ip lab out { type filter hook output priority 0; }\n'
+                 'add chain ip lab in { type filter hook input priority 0; }\n')
+        for name, rule in (('lo', 'out oifname "lo"'), ('net', 'out oifname != "lo"'),
+                           ('back', 'in iifname != "lo"')):
+            rules += (f'add counter ip lab {name}\nadd rule ip lab {rule} '
+                      f'ip daddr 224.0.0.0/4 udp dport 15511 counter name {name}\n')
+        a.nft(rules)
+
+        def counted(name):
+            said = a.run('nft', 'list', 'counter', 'ip', 'lab', name).split()
+            return int(said[said.index('packets') + 1])
+
+        server = serve(a)
+        netlab.wait_for(lambda: counted('net') >= 5, 'three questions and two notices')
+        counts = [counted(name) for name in ('net', 'back', 'lo')]
+        # Two, unless it had to wait for its turn.
+        check(counts[:2] == [5, 0] and 2 <= counts[2] <= 5, f'to the net, back, by lo: {counts}')
+        server.end()
+        return f'{counts[2]} by lo'
+
+
+def names_mean(host, addresses):
+    """What the name "pods" means in a host from now on; `ip netns exec` shows /etc/netns there."""
+    directory = f'/etc/netns/{host.name}'
+    os.makedirs(directory, exist_ok=True)
+    with open(f'{directory}/resolv.conf', 'w', encoding='ascii') as conf:
+        conf.write('nameserver 127.0.0.1\n')  # which refuses at once
+    # Written in place: a process that runs sees the file that it was started with.
+    with open(f'{directory}/hosts', 'w', encoding='ascii') as hosts:
+        hosts.write('127.0.0.1 localhost\n' + ''.join(f'{at} pods\n' for at in addresses))
+    return directory
+
+
+def peers_that_change():
+    """A name in RIPC_PEERS that nobody has, then one host, then another one has."""
+    with netlab.Lab() as lab:
+        a, b, c = (lab.host(label) for label in 'abc')
+        switch = lab.bridge()
+        for end, host in enumerate((a, b, c), 1):
+            lab.attach(host, switch, end)
+        block_multicast(a, b, c)
+        directory = names_mean(a, [])
+        try:
+            asker = a.start(netlab.program('store'), 'one', RIPC_PEERS='pods,127.0.0.1',
+                            RIPC_OPTIONS='resolver.names_s=1')
+            asker.json()
+
+            def finds(service):
+                asker.popen.stdin.write(f'resolve {service} 200\n')
+                asker.popen.stdin.flush()
+                return asker.json()['status'] == 0
+
+            first, second = serve(b, '--id', 100), serve(c, '--id', 101)
+            check(not finds(100), 'found before anybody could know where')
+            names_mean(a, [b.addresses[4]])
+            netlab.wait_for(lambda: finds(100), 'a name that means somebody now')
+            check(not finds(101), 'found where no name leads')
+            names_mean(a, [c.addresses[4]])
+            netlab.wait_for(lambda: finds(101), 'a name that means another one now')
+            for process in (asker, first, second):
+                process.end()
+        finally:
+            shutil.rmtree(directory)
 
 
 def neither():
@@ -225,7 +296,8 @@ def crowd_registers():
 
 
 if __name__ == '__main__':
-    netlab.main([multicast, multicast_without_a_route, peers_without_multicast, neither,
+    netlab.main([multicast, multicast_without_a_route, peers_without_multicast,
+                 registers_with_few_datagrams, peers_that_change, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
                  same_id_twice, two_addresses, ipv6_only, stopped_holder, stopped_holder_by_peers,
                  two_holders_after_a_stop, crowd_at_once, crowd_registers], 'nft')

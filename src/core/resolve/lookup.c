@@ -133,6 +133,18 @@ static uint64_t end_of(const struct lookup *lookup)
 	return lookup->until_us > end_us ? lookup->until_us : end_us;
 }
 
+static uint32_t peers_of(const struct ripc__resolver *resolver)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
+	}
+	return n;
+}
+
 /* Is it certain that nobody has it? reached: of the network. */
 static bool is_denied(const struct ripc__resolver *resolver, const struct lookup *lookup,
 		uint32_t reached)
@@ -141,7 +153,9 @@ static bool is_denied(const struct ripc__resolver *resolver, const struct lookup
 		return false;
 	if (reached == 0)
 		return true;
+	/* Names may mean other hosts by now, some of which have not been asked. */
 	return lookup->n_peers && lookup->n_denied == lookup->n_peers &&
+		lookup->n_peers == peers_of(resolver) &&
 		(lookup->asked.round >= ROUNDS_FIRST || reached == lookup->n_peers);
 }
 
@@ -181,18 +195,6 @@ static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup
 		gap_us = ROUND_US;
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
 	return reached;
-}
-
-static uint32_t peers_of(const struct ripc__resolver *resolver)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
-		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
-	}
-	return n;
 }
 
 /* Forgets what was heard so far. */

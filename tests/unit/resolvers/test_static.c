@@ -7,6 +7,7 @@
 
 #include "core/resolve/resolver.h"
 #include "core/wire/record.h"
+#include "resolvers/peers.h"
 #include "sources.h"
 
 static int static_try(struct side *side, const char *peers)
@@ -147,6 +148,33 @@ START_TEST(static__without_peers_does_nothing)
 	ck_assert_int_eq(side_probe(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.why, "2 addresses"));
 	side_close(&side);
+}
+END_TEST
+
+/* The place of a peer tells who has answered: none moves while questions are under way. */
+START_TEST(peers__keep_their_places)
+{
+	static struct peers peers, newer;
+
+	ck_assert_int_eq(ripc__peers_read("127.0.0.1:1,127.0.0.2,127.0.0.3:3", 9, &peers), 0);
+	ck_assert(!peers.has_names);
+	ck_assert_int_eq(ripc__peers_read("127.0.0.3:3,127.0.0.1:1", 9, &newer), 0);
+	ripc__peers_update(&peers, &newer);
+	ck_assert_uint_eq(peers.n, 2);
+	ck_assert_uint_eq(peers.n_places, 3);
+	ck_assert_uint_eq(ntohs(peers.addresses[0].sin_port), 1);
+	ck_assert_uint_eq(peers.addresses[1].sin_port, 0);
+	ck_assert_uint_eq(ntohs(peers.addresses[2].sin_port), 3);
+	ck_assert_int_eq(ripc__peers_read("127.0.0.4:4,127.0.0.5:5,127.0.0.3:3,localhost", 9,
+		&newer), 0);
+	ck_assert(newer.has_names);
+	ripc__peers_update(&peers, &newer);
+	ck_assert_uint_eq(peers.n, 4);
+	ck_assert_uint_eq(ntohs(peers.addresses[0].sin_port), 4);
+	ck_assert_uint_eq(ntohs(peers.addresses[1].sin_port), 5);
+	ck_assert_uint_eq(ntohs(peers.addresses[2].sin_port), 3);
+	ck_assert_uint_eq(ntohs(peers.addresses[3].sin_port), 9);
+	ck_assert_uint_eq(peers.n_places, 4);
 }
 END_TEST
 
@@ -408,6 +436,7 @@ int main(void)
 		static__ipv6_is_refused_as_such,
 		static__more_than_256_peers_are_refused,
 		static__without_peers_does_nothing,
+		peers__keep_their_places,
 		resolvers__a_peer_asks_its_host_for_us,
 		resolvers__find_each_other_by_every_source,
 		resolvers__an_id_is_registered_once,

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A list of hosts, read: see peers.h. */
+#include "resolvers/peers.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "util/parse.h"
+
+#define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
+
+/* Splits "host[:port]" in place. -EINVAL: no host, or no port number behind the colon. */
+static int entry_split(char *entry, in_port_t *port)
+{
+	char *colon = strchr(entry, ':');
+	uint32_t number = 0;
+
+	if (colon) {
+		*colon = '\0';
+		if (ripc__parse_number(colon + 1, UINT16_MAX, &number) || !number)
+			return -EINVAL;
+		*port = (in_port_t)number;
+	}
+	return *entry ? 0 : -EINVAL;
+}
+
+/* "::1" or "[::1]:80", which make no sense as host[:port]. */
+static bool is_ipv6(const char *entry)
+{
+	char address[INET6_ADDRSTRLEN];
+	struct in6_addr parsed;
+
+	entry += *entry == '[';
+	snprintf(address, sizeof(address), "%.*s", (int)strcspn(entry, "]%"), entry);
+	return inet_pton(AF_INET6, address, &parsed) == 1;
+}
+
+static int address_add(struct peers *peers, const struct sockaddr_in *address)
+{
+	for (uint32_t i = 0; i < peers->n; i++) {
+		if (peers->addresses[i].sin_addr.s_addr == address->sin_addr.s_addr &&
+				peers->addresses[i].sin_port == address->sin_port)
+			return 0;
+	}
+	if (peers->n == PEERS_MAX)
+		return -EINVAL;
+	peers->addresses[peers->n++] = *address;
+	peers->n_places = peers->n;
+	return 0;
+}
+
+/*
+ * Adds the IPv4 addresses of one entry. For a name, not for an address, the name service is asked,
+ * which may take long. -EINVAL: it cannot be understood, or is one too many; -EAGAIN: nobody has
+ * that name now, or the name service does not answer.
+ */
+static int entry_add(struct peers *peers, const char *text, in_port_t port)
+{
+	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+	struct addrinfo *found = NULL;
+	char entry[ENTRY_MAX];
+	struct in_addr literal;
+	int error;
+
+	snprintf(entry, sizeof(entry), "%s", text);
+	/* What fills the room has been cut, or is longer than any name. */
+	if (strlen(entry) == ENTRY_MAX - 1 || is_ipv6(text) || entry_split(entry, &port)) {
+		snprintf(peers->why_not, sizeof(peers->why_not), "peers: \"%.80s\" is %s", text,
+			is_ipv6(text) ? "an IPv6 address; hosts are asked over IPv4 only" :
+			"not host[:port]");
+		return -EINVAL;
+	}
+	peers->has_names |= inet_pton(AF_INET, entry, &literal) != 1;
+	error = getaddrinfo(entry, NULL, &hints, &found);
+	if (error) {
+		peers->is_silent |= error == EAI_AGAIN || error == EAI_FAIL ||
+			error == EAI_SYSTEM;
+		snprintf(peers->why_not, sizeof(peers->why_not),
+			"peers: no IPv4 address for \"%.80s\": %.40s", text, gai_strerror(error));
+		return error == EAI_MEMORY ? -ENOMEM : -EAGAIN;
+	}
+	for (struct addrinfo *info = found; info && !error; info = info->ai_next) {
+		struct sockaddr_in address;
+
+		memcpy(&address, info->ai_addr, sizeof(address));
+		address.sin_port = htons(port);
+		error = address_add(peers, &address);
+	}
+	freeaddrinfo(found);
+	if (error)
+		snprintf(peers->why_not, sizeof(peers->why_not), "peers: more than %d at \"%.80s\"",
+			PEERS_MAX, text);
+	return error;
+}
+
+/* Copies what stands before the next comma, without blanks around it. Returns what follows it. */
+static const char *entry_next(const char *at, char entry[ENTRY_MAX])
+{
+	size_t skip = strspn(at, " \t");
+	size_t len = strcspn(at + skip, ",");
+	const char *next = at + skip + len;
+
+	at += skip;
+	while (len && strchr(" \t", at[len - 1]))
+		len--;
+	snprintf(entry, ENTRY_MAX, "%.*s", (int)(len < ENTRY_MAX ? len : ENTRY_MAX - 1), at);
+	return *next ? next + 1 : next;
+}
+
+int ripc__peers_read(const char *text, in_port_t port, struct peers *peers)
+{
+	char entry[ENTRY_MAX];
+	int error = 0;
+
+	*peers = (struct peers){0};
+	while (*text && (!error || error == -EAGAIN)) {
+		text = entry_next(text, entry);
+		error = *entry ? entry_add(peers, entry, port) : 0;
+	}
+	return error == -EAGAIN ? 0 : error;
+}
+
+static bool has(const struct peers *peers, const struct sockaddr_in *address)
+{
+	for (uint32_t i = 0; i < peers->n_places; i++) {
+		if (peers->addresses[i].sin_port == address->sin_port &&
+				peers->addresses[i].sin_addr.s_addr == address->sin_addr.s_addr)
+			return true;
+	}
+	return false;
+}
+
+/* There is a free place for each that is missing: newer has no more than there are places. */
+static void place(struct peers *peers, const struct sockaddr_in *address)
+{
+	uint32_t at = 0;
+
+	while (at < peers->n_places && peers->addresses[at].sin_port)
+		at++;
+	peers->addresses[at] = *address;
+	if (at == peers->n_places)
+		peers->n_places++;
+}
+
+void ripc__peers_update(struct peers *peers, const struct peers *newer)
+{
+	for (uint32_t i = 0; i < peers->n_places; i++) {
+		if (peers->addresses[i].sin_port && !has(newer, &peers->addresses[i]))
+			peers->addresses[i] = (struct sockaddr_in){0};
+	}
+	for (uint32_t i = 0; i < newer->n; i++) {
+		if (!has(peers, &newer->addresses[i]))
+			place(peers, &newer->addresses[i]);
+	}
+	peers->n = newer->n;
+	memcpy(peers->why_not, newer->why_not, sizeof(peers->why_not));
+}
