@@ -193,7 +193,7 @@ static void send_claim(struct store *store, struct claim *claim)
 		claim_tell(store, claim, -ENOMEM, NULL);
 		return;
 	}
-	if (claim->version < 0)
+	if (claim->tries) /* mostly the shelf is there */
 		ripc__parents_make(store, claim->id, claim->private_id);
 	ripc__addresses_get(store, &value);
 	iov.iov_len = ripc__value_encode(&value, bytes);

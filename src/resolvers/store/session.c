@@ -24,6 +24,7 @@
 
 #define RETRY_MOST_US 400000u
 #define PACKETS_MAX   512 /* looked at in one step */
+#define TOP           2   /* "/ripc/CLUSTER/s": so many nodes are above it */
 
 uint64_t ripc__store_clock_us(void)
 {
@@ -93,25 +94,49 @@ static void parent_made(int rc, const char *value, const void *data)
 		store->shelves_refused = true;
 }
 
+/* Whoever makes the node above all shelves makes these, too: most others find them there. */
+static void top_made(int rc, const char *value, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	bool is_private = request->serial;
+
+	free(request);
+	parent_made(rc, value, store);
+	for (uint64_t shard = 0; rc == ZOK && store->zh && shard < STORE_SHARDS; shard++)
+		ripc__parents_make(store, shard, is_private);
+}
+
+static void top_make(struct store *store, const char *path, bool is_private)
+{
+	struct request *request = ripc__request_make(store, 0, is_private);
+
+	if (request && zoo_acreate(store->zh, path, NULL, -1, &store->acl, ZOO_PERSISTENT,
+			top_made, request) != ZOK)
+		free(request);
+}
+
 void ripc__parents_make(struct store *store, uint64_t id, bool is_private)
 {
 	uint8_t *made = &store->made[is_private][id % STORE_SHARDS / 8];
 	uint8_t bit = (uint8_t)(1u << id % 8);
 	char path[STORE_PATH];
+	int depth = 0;
 
 	if (*made & bit)
 		return;
 	*made |= bit;
 	ripc__path_make(store, path, id, is_private);
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		bool is_first = slash == strchr(path + 1, '/'), is_last = !strchr(slash + 1, '/');
-
-		if (!is_last && store->tops_made[is_private])
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/'), depth++) {
+		if (depth <= TOP && store->tops_made[is_private])
 			continue;
 		*slash = '\0';
 		/* The first one is for all clusters, whatever their credentials. */
-		zoo_acreate(store->zh, path, NULL, -1, is_first ? &store->acl_top :
-			&store->acl, ZOO_PERSISTENT, parent_made, store);
+		if (depth == TOP)
+			top_make(store, path, is_private);
+		else
+			zoo_acreate(store->zh, path, NULL, -1, depth ? &store->acl :
+				&store->acl_top, ZOO_PERSISTENT, parent_made, store);
 		*slash = '/';
 	}
 	store->tops_made[is_private] = true;
