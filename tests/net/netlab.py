@@ -289,6 +289,23 @@ class Lab:
         return process
 
 
+def descendants(pid):
+    """A process and all below it."""
+    with open(f'/proc/{pid}/task/{pid}/children', encoding='ascii') as children:
+        found = [int(child) for child in children.read().split()]
+    return [pid] + [below for child in found for below in descendants(child)]
+
+
+def processor_us(pids):
+    """What all threads of these processes have used, by the scheduler's count."""
+    total = 0
+    for pid in pids:
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{task}/schedstat', encoding='ascii') as stat:
+                total += int(stat.read().split()[0])
+    return total / 1e3
+
+
 def check(truth, what):
     if not truth:
         raise Failure(what)
