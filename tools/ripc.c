@@ -11,6 +11,7 @@ static const char usage_text[] =
 	"usage: ripc doctor [--json]\n"
 	"       ripc ls [--json] [--timeout MS]\n"
 	"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
+	"       ripc top [--json] [--once] [--interval MS]\n"
 	"       ripc id NAME\n"
 	"       ripc key new|show|grant|revoke|rotate ...\n"
 	"       ripc --version | --help\n"
@@ -18,6 +19,7 @@ static const char usage_text[] =
 	"  doctor   what can be used on this host, why the rest cannot, what to do about it\n"
 	"  ls       the services that can be found\n"
 	"  ping     round trips to a service's library, and the path they take\n"
+	"  top      what the contexts of this user do: rates, memory, drops, partners\n"
 	"  id       the service ID of a name\n"
 	"  key      keys: all is sealed, and only programs that have them are let in\n"
 	"\n"
@@ -37,6 +39,7 @@ static const struct command {
 	{"ping", ripc_ping_main},
 	{"id", ripc_id_main},
 	{"key", ripc_key_main},
+	{"top", ripc_top_main},
 };
 
 int usage_error(const char *usage, const char *what)

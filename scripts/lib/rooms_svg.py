@@ -11,6 +11,7 @@ import re
 ROOMS = {
     'api': 'public calls: check, lock, delegate',
     'engine': 'who works and when',
+    'show': 'counters, and the page that shows them to others',
     'call': 'questions and answers',
     'send': 'messages that go',
     'receive': 'messages that come',

@@ -33,6 +33,7 @@ struct incoming;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
+struct ripc_page;
 struct seal;
 struct upcalls;
 struct waiter;
@@ -136,7 +137,6 @@ struct ripc_context {
 	} closed[CLOSED_MAX];      /* our former services, a ring */
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* services neither open nor in the ring were closed by then */
-	struct ripc_stats stats;
 	uint64_t no_room_us[2];    /* when room last was missing, by cause (receive/announced.c) */
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
@@ -170,6 +170,11 @@ struct ripc_context {
 	struct ping *pings;
 	char *strings[5], *options;
 	atomic_bool said_no_memory; /* the log was told that pool or system have no memory left */
+	void *block;               /* the context's memory; NULL: not to be freed */
+	struct ripc_page *page;    /* for other processes (show/page.c); NULL: none has asked */
+	int page_fd;
+	/* The last, alone in a page of memory that others may be shown. */
+	_Alignas(64) struct ripc_stats stats;
 };
 
 struct ping {

@@ -14,8 +14,9 @@
  * Its own locks a process does not see: contexts of one process are not connected, they end
  * together.
  *
- * A process that can connect and has our uid is believed; it could end us, too. Two contexts that
- * connect to each other at once keep the connection of the lesser incarnation.
+ * A process that can connect and has our uid is believed; it could end us, too. Such a process,
+ * and root, may also ask for our page (ripc/page.h), again and again on one connection. Two
+ * contexts that connect to each other at once keep the connection of the lesser incarnation.
  */
 #include "life.h"
 
@@ -40,6 +41,7 @@
 #include "util/system/uid.h"
 
 #define MAGIC       0x4546494cu /* "LIFE" */
+#define MAGIC_PAGE  0x45474150u /* "PAGE" */
 #define VERSION     1u
 #define MESSAGE_LEN 16
 #define BACKLOG     128
@@ -134,8 +136,18 @@ static bool is_believed(const struct life *life, int fd)
 		who.uid == life->uid && life->is_user && who.pid != getpid();
 }
 
-/* Says who we are, and shows our lock. */
-static int introduce(const struct life *life, int fd)
+/* May the other end see our page? Its user is ours, or root. */
+static bool may_look(const struct life *life, int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+		(who.uid == 0 || (who.uid == life->uid && life->is_user));
+}
+
+/* Says who we are, and hands over a descriptor; -1: none. */
+static int say(const struct life *life, int fd, uint32_t magic, int shown_fd)
 {
 	union {
 		struct cmsghdr align;
@@ -144,17 +156,27 @@ static int introduce(const struct life *life, int fd)
 	uint8_t bytes[MESSAGE_LEN];
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
-		.msg_controllen = sizeof(control)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+		.msg_controllen = shown_fd < 0 ? 0 : sizeof(control)};
+	struct cmsghdr *cmsg = &control.align;
 
-	put32(bytes, MAGIC);
+	put32(bytes, magic);
 	put32(bytes + 4, VERSION);
 	put64(bytes + 8, life->host.context);
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &life->lock_fd, sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &shown_fd, sizeof(int));
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int introduce(const struct life *life, int fd)
+{
+	return say(life, fd, MAGIC, life->lock_fd);
+}
+
+static int show_page(const struct life *life, int fd)
+{
+	return say(life, fd, MAGIC_PAGE, life->host.page ? life->host.page(life->host.arg) : -1);
 }
 
 /* Takes the one descriptor that a message should have: -1: it has another number of them. */
@@ -185,8 +207,8 @@ static bool is_lock(const struct life *life, int fd)
 }
 
 /*
- * What the other end says of itself. 1: its context and lock; 0: nothing yet; -ECONNRESET: the
- * connection has ended; -EBADMSG: nonsense.
+ * What the other end says of itself. 1: its context and lock; 2: it asks for our page; 0: nothing
+ * yet; -ECONNRESET: the connection has ended; -EBADMSG: nonsense.
  */
 static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
 {
@@ -205,6 +227,9 @@ static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
 	*lock_fd = take_descriptor(life, &message);
 	if (n == 0 && *lock_fd < 0)
 		return -ECONNRESET;
+	if (n == MESSAGE_LEN && get32(bytes) == MAGIC_PAGE && get32(bytes + 4) == VERSION &&
+			*lock_fd < 0)
+		return 2;
 	if (n == MESSAGE_LEN && get32(bytes) == MAGIC && get32(bytes + 4) == VERSION &&
 			*lock_fd >= 0 && is_affordable(*lock_fd) && is_lock(life, *lock_fd)) {
 		*context = get64(bytes + 8);
@@ -374,7 +399,10 @@ static void link_input(struct life *life, struct life_link *link)
 
 	if (got == 0)
 		return;
-	if (got == 1 && !link->context) {
+	if (got == 2 && !link->context && may_look(life, link->fd) &&
+			show_page(life, link->fd) == 0)
+		return;
+	if (got == 1 && !link->context && is_believed(life, link->fd)) {
 		name_link(life, link, context, lock_fd);
 		return;
 	}
@@ -413,7 +441,7 @@ static void accept_all(struct life *life)
 
 		if (fd < 0)
 			return;
-		if (is_believed(life, fd))
+		if (may_look(life, fd))
 			link = link_make(life, 0);
 		if (!link || !link_watch(life, link, fd)) {
 			close(fd);

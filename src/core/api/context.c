@@ -37,6 +37,7 @@
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "core/send/write.h"
+#include "core/show/show.h"
 #include "core/upcalls.h"
 #include "core/wire/record.h"
 #include "service.h"
@@ -75,6 +76,25 @@ static int host_fault(void *arg, const void *mem, size_t len)
 static bool host_is_shared(void *arg, const struct ripc__shared *shared)
 {
 	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* The counters begin a page of memory and are alone there. */
+static struct ripc_context *context_alloc(void)
+{
+	size_t before = offsetof(struct ripc_context, stats), page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t at = (before + page - 1) / page * page;
+	struct ripc_context *ctx;
+	void *block;
+
+	_Static_assert(sizeof(struct ripc_stats) <= 4096, "in one page");
+	if (posix_memalign(&block, page, at + page))
+		return NULL;
+	memset(block, 0, at + page);
+	ctx = (struct ripc_context *)((char *)block + at - before);
+	ctx->block = block;
+	return ctx;
 }
 
 /* ---- what the resolver asks of us -------------------------------------------------------- */
@@ -314,7 +334,8 @@ static void context_free(struct ripc_context *ctx)
 	for (int i = 0; i < 5; i++)
 		free(ctx->strings[i]);
 	free(ctx->options);
-	free(ctx);
+	ripc__page_close(ctx);
+	free(ctx->block);
 }
 
 static int identity_draw(struct ripc_context *ctx)
@@ -336,7 +357,7 @@ static int context_start(struct ripc_context *ctx)
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
 		.share = host_share, .is_shared = host_is_shared, .gone = ripc__death_told,
-		.fault = host_fault};
+		.fault = host_fault, .page = ripc__page_show};
 	error = ripc__death_open(ctx);
 	error = error ? error : ripc__hints_open(ctx);
 	error = error ? error : process_open(ctx);
@@ -376,7 +397,7 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 
 	if (!ctx_out)
 		return -EINVAL;
-	ctx = calloc(1, sizeof(*ctx));
+	ctx = context_alloc();
 	if (!ctx)
 		return -ENOMEM;
 	ctx->env = *env;
@@ -554,7 +575,7 @@ int ripc_probe(const struct ripc_config *cfg,
 
 	if (!report)
 		return -EINVAL;
-	ctx = calloc(1, sizeof(*ctx));
+	ctx = context_alloc();
 	if (!ctx)
 		return -ENOMEM;
 	ripc__env_init(&ctx->env);

@@ -8,7 +8,6 @@
 #include "core/engine/thread.h"
 #include "core/engine/wait.h"
 #include "core/keys/sealed.h"
-#include "core/memory/pool.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/partner/find.h"
@@ -18,6 +17,7 @@
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
+#include "core/show/show.h"
 #include "core/wire/wire.h"
 #include "others.h"
 #include "ripc/keys.h"
@@ -112,15 +112,6 @@ int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	return error == -ETIMEDOUT && was ? was : error;
 }
 
-static void addr_text(const struct ripc_context *ctx, const struct device *device,
-		const struct ripc__addr *addr, char text[64])
-{
-	if (ctx->seal)
-		ripc__sealed_text(device->port, addr, text);
-	else
-		device->ops->route.text(addr, text);
-}
-
 struct listing {
 	struct ripc_context *ctx;
 	void (*found)(void *arg, const struct ripc_listing *listing);
@@ -146,7 +137,7 @@ static void listed(void *arg, const struct ripc__answer *answer)
 			if (device->ops->id == from->backend &&
 					device->ops->route.choose(device->port, from->blob,
 						from->len, answer->host, &addr) == 0)
-				addr_text(ctx, device, &addr, text);
+				ripc__addr_text(ctx, device, &addr, text);
 		}
 	}
 	public.address = text;
@@ -191,7 +182,7 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 		sizeof(own.bulk) - 1);
 	if (device->ops->route.where) {
 		device->ops->route.where(device->port, peer->route, &where);
-		addr_text(ctx, device, &where.addr, own.address);
+		ripc__addr_text(ctx, device, &where.addr, own.address);
 	}
 	own.short_max_bytes = ripc__short_max(partner);
 	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
@@ -292,34 +283,6 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	return error;
 }
 
-static void stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
-{
-	struct ripc__resolver_stats resolver;
-	struct ripc__pool_stats pool;
-
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct ripc__net_stats net = {0};
-
-		if (ctx->devices[i].ops->net.stats)
-			ctx->devices[i].ops->net.stats(ctx->devices[i].port, &net);
-		ctx->stats.drop_receive_buffer += net.overflows;
-		ctx->stats.offload_fallbacks += net.fallbacks;
-	}
-	*stats = ctx->stats;
-	ripc__pool_stats(ctx->pool, &pool);
-	stats->pool_bytes = pool.taken;
-	stats->pool_limit_bytes = pool.limit;
-	stats->pool_used_bytes = pool.used -
-		((uint64_t)ctx->n_spares + (ctx->freed != NULL)) * SPARE_BYTES;
-	stats->partner_bytes = ripc__partners_bytes(ctx);
-	stats->granted_bytes = ctx->held[SHARE_CREDIT];
-	ripc__resolver_stats(ctx->resolver, &resolver);
-	stats->questions_sent = resolver.questions_sent;
-	stats->questions_answered = resolver.questions_answered;
-	stats->answers_received = resolver.answers_received;
-	stats->resolver_dropped = resolver.dropped;
-}
-
 int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
 {
 	struct ripc_stats own;
@@ -331,7 +294,7 @@ int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
 	error = ripc__enter(ctx);
 	if (error)
 		return error;
-	stats_gather(ctx, &own);
+	ripc__stats_gather(ctx, &own);
 	ripc__leave(ctx);
 	size = stats->size;
 	own.size = size;

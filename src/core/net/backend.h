@@ -64,6 +64,11 @@ struct ripc__host {
 	 * system has none, and writing there might end the program. NULL: all memory has pages.
 	 */
 	int (*fault)(void *arg, const void *mem, size_t len);
+	/*
+	 * Brings the page that other processes of the user may see (ripc/page.h) up to date.
+	 * Returns its descriptor, which stays core's, or a negative errno. NULL: there is none.
+	 */
+	int (*page)(void *arg);
 };
 
 /* The address a datagram came from or goes to: all that the backend needs for an answer. */

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+"ripc top" shows what ripc_stats() tells, while processes work, stop and are killed; and shows it to nobody else.
+usage: test_top.py BUILD_DIR SOURCE_DIR
+"""
+import array
+import fcntl
+import json
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+SKIP, PROCESSES, SERVICES, BASE = 77, 3, 20, 0x7240_0000_0000_0000 + (os.getpid() << 20)
+OTHER, NOBODY = 64003, 65534
+MAGIC = 0x45474150
+GAUGES = {'pool_bytes', 'pool_limit_bytes', 'pool_used_bytes', 'partners', 'partner_bytes', 'services',
+          'granted_bytes', 'mapped_held_bytes', 'given_held_bytes', 'calls_open'}
+
+
+def expect(what, condition, seen=None):
+    if not condition:
+        sys.exit(f'wrong: {what}: {seen}')
+    print(what, flush=True)
+
+
+def figures(source):
+    """The names of struct ripc_stats but size, in their order."""
+    with open(os.path.join(source, 'include/ripc/stats.h'), encoding='utf-8') as file:
+        text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.S)
+    return [name.strip() for names in re.findall(r'uint64_t ([^;]+);', text) for name in names.split(',')]
+
+
+class Shown:
+    """One process of tests/tools/shown.c."""
+
+    def __init__(self, build, index, user=None):
+        prefix = ['setpriv', '--reuid', str(user), '--clear-groups'] if user else []
+        self.popen = subprocess.Popen([*prefix, os.path.join(build, 'tests/tools/shown'), str(index), str(PROCESSES),
+                                       str(SERVICES), str(BASE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.popen.stdout.readline() == 'ready\n'
+        self.pid = self.popen.pid
+
+    def say(self, word):
+        self.popen.stdin.write(word + '\n')
+        self.popen.stdin.flush()
+        return self.popen.stdout.readline().strip()
+
+    def stats(self, names):
+        size, *values = struct.unpack(f'{1 + len(names)}Q', bytes.fromhex(self.say('stats')))
+        assert size == 8 * (1 + len(names))
+        return dict(zip(names, values))
+
+    def end(self):
+        self.popen.stdin.close()
+        return self.popen.wait(20)
+
+
+def top(build, *arguments, user=None):
+    prefix = ['setpriv', '--reuid', str(user), '--clear-groups'] if user else []
+    done = subprocess.run([*prefix, os.path.join(build, 'tools/ripc'), 'top', '--once', *arguments], check=False, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def contexts(build, user=None):
+    """What it shows, by process."""
+    return {each['pid']: each for each in map(json.loads, top(build, '--json', user=user).splitlines())}
+
+
+def check_equal(build, processes, names, are_idle):
+    """What is shown lies between what ripc_stats() told before and after; where nothing happens, it is equal."""
+    before = [each.stats(names) for each in processes]
+    seen = contexts(build)
+    after = [each.stats(names) for each in processes]
+    exact = 0
+    for each, low, high in zip(processes, before, after):
+        shown = seen[each.pid]
+        assert set(shown['stats']) == set(names), set(shown['stats']) ^ set(names)
+        assert {service['id'] for service in shown['services']} == {
+            f'0x{BASE + 256 * processes.index(each) + i:016x}' for i in range(SERVICES)}
+        for name, value in shown['stats'].items():
+            is_free = name in GAUGES and not are_idle
+            assert is_free or low[name] <= value <= high[name], f'{name}: {low[name]}, {value}, {high[name]}'
+            exact += low[name] == high[name] == value
+    total = PROCESSES * len(names)
+    expect(f'{exact} of {total} figures are exactly those of ripc_stats(), the others between two of them',
+           exact == total if are_idle else exact < total)
+    return seen
+
+
+def settle(processes, names):
+    """Until nothing happens any more."""
+    for _ in range(100):
+        before = [each.stats(names) for each in processes]
+        time.sleep(0.1)
+        if before == [each.stats(names) for each in processes]:
+            return
+    sys.exit('the processes do not come to rest')
+
+
+def check_figures(build, processes, names):
+    for each in processes:
+        each.say('load')
+    time.sleep(1)
+    check_equal(build, processes, names, False)
+    for each in processes:
+        each.say('idle')
+    settle(processes, names)
+    seen = check_equal(build, processes, names, True)
+    partners = seen[processes[0].pid]['partners']
+    expect('partners have a path', {'shm'} >= {each['network'] for each in partners if each['ready']} and
+           any(each['ready'] and each['rtt_us'] for each in partners), partners[:1])
+    whole = seen[processes[0].pid]
+    expect('256 partners are told, and how many there are', whole['all_partners'] == whole['stats']['partners'] and
+           len(partners) == min(256, whole['all_partners']) and any(each['shorts_out'] for each in partners))
+    text = top(build)
+    expect('people see each process', all(f'{"shown":15} {each.pid:7}' in text for each in processes))
+
+
+class Watching:
+    """A ripc top that goes on."""
+
+    def __init__(self, build, pid):
+        self.popen = subprocess.Popen([os.path.join(build, 'tools/ripc'), 'top', '--json', '--interval', '100'],
+                                      stdout=subprocess.PIPE, text=True)
+        self.pid, self.last, self.seen_s = pid, None, 0
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.popen.stdout:
+            shown = json.loads(line)
+            if shown['pid'] == self.pid:
+                self.last, self.seen_s = shown, time.monotonic()
+
+    def until(self, what, condition):
+        end = time.monotonic() + 20
+        while not (self.last and condition(self)):
+            assert time.monotonic() < end, f'not seen: {what}: {self.last}'
+            time.sleep(0.05)
+        print(what)
+
+    def end(self):
+        self.popen.terminate()
+        self.popen.wait()
+
+
+def check_end(build, processes, names):
+    """A process that is stopped, then killed."""
+    victim, shm = processes[-1], set(os.listdir('/dev/shm'))
+    watching = Watching(build, victim.pid)
+    victim.say('load')
+    watching.until('rates are told', lambda w: w.last.get('rates', {}).get('short_sent', 0) > 0)
+    victim.say('idle')
+    os.kill(victim.pid, signal.SIGSTOP)
+    watching.until('who is stopped does not answer, and its counters are there',
+                   lambda w: not w.last['answers'] and w.last['stats']['short_sent'] > 0)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.popen.wait()
+    watching.until('who was killed is not shown', lambda w: time.monotonic() - w.seen_s > 1)
+    watching.end()
+    expect('nothing is left in /dev/shm', set(os.listdir('/dev/shm')) <= shm, set(os.listdir('/dev/shm')) - shm)
+    expect('nor is its context', victim.pid not in contexts(build))
+    for each in processes[:-1]:
+        expect('an orderly end', each.end() == 0)
+
+
+def ask_page(context, user):
+    """Asks as a user; returns what comes, and whether a descriptor does."""
+    script = f'''
+import array, os, socket, struct
+os.setgroups([]); os.setresuid({user}, {user}, {user})
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.settimeout(10)
+try:
+    s.connect(b"\\0ripc-life/0/{context[2:]}")
+    s.send(struct.pack("<IIQ", {MAGIC}, 1, 0))
+    data, ancillary, _, _ = s.recvmsg(100, 1000)
+except (ConnectionResetError, BrokenPipeError):
+    data, ancillary = b"", []
+print(len(data), len(ancillary))
+'''
+    done = subprocess.run([sys.executable, '-c', script], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def check_users(build, processes):
+    context = contexts(build)[processes[0].pid]['context']
+    expect('our page is handed to us', ask_page(context, 0) == '16 1')
+    expect('to no other user', ask_page(context, OTHER) == '0 0')
+    expect('nor to nobody', ask_page(context, NOBODY) == '0 0')
+    if subprocess.run(['setpriv', '--reuid', str(OTHER), '--clear-groups', 'test', '-x', os.path.join(build, 'tools/ripc')],
+                      check=False).returncode:
+        print('other users cannot run what was built here: not tried')
+        return
+    expect('another user sees nothing', not contexts(build, OTHER))
+    theirs, unknown = Shown(build, 7, OTHER), Shown(build, 8, NOBODY)
+    expect('root sees a user', theirs.pid in contexts(build))
+    expect('a user sees itself and nobody else', set(contexts(build, OTHER)) == {theirs.pid})
+    expect('the overflow uid is nobody', unknown.pid not in contexts(build) and not contexts(build, NOBODY))
+    theirs.end()
+    unknown.end()
+
+
+class Liar:
+    """Shows memory of its choice as a context of ours."""
+
+    def __init__(self, dice):
+        self.context = dice.getrandbits(64) | 1
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(f'\0ripc-life/{os.getuid():x}/{self.context:016x}'.encode())
+        self.socket.listen()
+        self.answer, self.memory = b'', None
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                other, _ = self.socket.accept()
+                other.recv(100)
+                fds = array.array('i', [self.memory] if self.memory is not None else [])
+                other.sendmsg([self.answer], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if fds else [])
+            except OSError:
+                return
+
+
+def hostile_page(dice):
+    """Bytes of a page, perhaps with a right head; and how the memory is sealed."""
+    unit = os.sysconf('SC_PAGESIZE')
+    size = dice.choice((0, 1, unit, unit + 40, *5 * (20 * unit,), 2 << 20))
+    data = bytearray(dice.randbytes(size))
+    if dice.random() < 0.8 and size > unit + 64:
+        counts = [dice.choice((0, 20, 256, 256, 256, 257, 2 ** 32 - 1)) for _ in range(4)]
+        data[unit:unit + 48] = struct.pack('<IIIIQQIIII', MAGIC, dice.choice((1, 1, 1, 1, 1, 2)), 2 * dice.getrandbits(30) +
+                                           (dice.random() < 0.1), 0, 0, 0, *counts)
+    return bytes(data), dice.random() < 0.9
+
+
+def check_liars(build):
+    """Whatever somebody of our user shows, what is printed is JSON, and only of pages that may be."""
+    dice, shown = random.Random(24), 0
+    liar = Liar(dice)
+    for i in range(40):
+        data, is_sealed = hostile_page(dice)
+        liar.memory = os.memfd_create('liar', os.MFD_ALLOW_SEALING)
+        os.write(liar.memory, data)
+        if is_sealed:
+            fcntl.fcntl(liar.memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        liar.answer = dice.randbytes(dice.choice((1, 16, 16, 16, 16, 17)))
+        lines = [each for each in top(build, '--json').splitlines() if f'0x{liar.context:016x}' in each]
+        for each in map(json.loads, lines):
+            assert is_sealed and len(each['services']) <= 256 and len(each['partners']) <= 256
+            assert all(text.isprintable() for partner in each['partners'] for text in (partner['network'], partner['address']))
+            shown += 1
+        if i % 4 == 0:
+            top(build)
+        os.close(liar.memory)
+    liar.socket.close()
+    expect(f'40 pages of a liar, {shown} of which may be', 0 < shown < 40)
+
+
+def main(build, source):
+    if os.geteuid() == 0 and '--inside' not in sys.argv:
+        # Abstract names are those of a network namespace: nobody else's contexts are there.
+        return subprocess.run(['unshare', '-n', sys.executable, *sys.argv, '--inside'], check=False).returncode
+    if os.geteuid() == 0:
+        subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+    names = figures(source)
+    processes = [Shown(build, i) for i in range(PROCESSES)]
+    check_figures(build, processes, names)
+    if os.geteuid() == 0:
+        check_users(build, processes)
+    else:
+        print('not tried without root: other users')
+    check_end(build, processes, names)
+    check_liars(build)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:3]))

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts on a screen, for people: for each a line of rates, its memory, what it dropped and why,
+ * its services and its partners, the busiest first. What does not fit is counted.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "top.h"
+
+#define ROWS_MAX RIPC_PAGE_PARTNERS
+
+struct screen {
+	FILE *to;
+	int n_lines, n_columns; /* n_lines 0: any number */
+	int line;
+	unsigned int left_out;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+say(struct screen *screen, const char *format, ...)
+{
+	char line[512];
+	va_list args;
+
+	/* The last line tells how many are left out. */
+	if (screen->n_lines && screen->line + 1 >= screen->n_lines) {
+		screen->left_out++;
+		return;
+	}
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(screen->to, "%.*s\n", screen->n_columns, line);
+	screen->line++;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+/* A number in at most five characters: 12, 1234, 12.3k, 1.2M. */
+static const char *brief(double value, double step, char text[16])
+{
+	static const char *const suffixes[] = {"", "k", "M", "G", "T", "P", "E"};
+	unsigned int i = 0;
+
+	while (value >= 9999.5 && i < 6) {
+		value /= step;
+		i++;
+	}
+	while (i > 0 && value >= 999.5 && i < 6) {
+		value /= step;
+		i++;
+	}
+	snprintf(text, 16, i > 0 && value < 99.95 ? "%.1f%s" : "%.0f%s", value, suffixes[i]);
+	return text;
+}
+
+#define COUNT(value) brief((double)(value), 1000, (char[16]){0})
+#define BYTES(value) brief((double)(value), 1024, (char[16]){0})
+#define RATE(of, name) \
+	look_rate(of, (of)->now.page.stats.name, (of)->before.page.stats.name)
+
+/* ---- a context ----------------------------------------------------------------------------- */
+
+static void say_rates(struct screen *screen, const struct look_context *of)
+{
+	say(screen, "%-15s %7d  context %016" PRIx64 "  %s", of->command, (int)of->pid, of->context,
+		of->answered ? "" : "does not answer: only its counters are new");
+	say(screen, "  a second: short %5s out %5s in; long %5s out %5s in; "
+		"bytes %5s out %5s in; datagrams %5s out %5s in", COUNT(RATE(of, short_sent)),
+		COUNT(RATE(of, short_received)), COUNT(RATE(of, long_sent)),
+		COUNT(RATE(of, long_received)),
+		BYTES(RATE(of, short_sent_bytes) + RATE(of, long_sent_bytes)),
+		BYTES(RATE(of, short_received_bytes) + RATE(of, long_received_bytes)),
+		COUNT(RATE(of, datagrams_sent)), COUNT(RATE(of, datagrams_received)));
+}
+
+static void say_memory(struct screen *screen, const struct look_context *of)
+{
+	const struct ripc_stats *stats = &of->now.page.stats;
+
+	say(screen, "  memory: pool %s used of %s taken, limit %s; held by receivers %s, "
+		"of senders %s; partners %s; calls open %" PRIu64, BYTES(stats->pool_used_bytes),
+		BYTES(stats->pool_bytes), BYTES(stats->pool_limit_bytes),
+		BYTES(stats->given_held_bytes), BYTES(stats->mapped_held_bytes),
+		BYTES(stats->partner_bytes), stats->calls_open);
+}
+
+/* What was lost or went wrong, by cause; nothing is said of a cause that has not come up. */
+static void say_drops(struct screen *screen, const struct look_context *of)
+{
+	static const char *const names[] = {"long_not_delivered", "long_unknown",
+		"announcements_repeated", "data_resent_bytes", "messages_refused",
+		"messages_abandoned", "calls_failed", "calls_refused", "path_changes",
+		"reads_failed", "writes_failed"};
+	char line[400] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < look_n_figures; i++) {
+		const struct figure *figure = &look_figures[i];
+		uint64_t value = look_figure(&of->now.page.stats, figure);
+		bool wanted = strncmp(figure->name, "drop_", 5) == 0;
+
+		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+			wanted = wanted || strcmp(figure->name, names[n]) == 0;
+		if (wanted && value && len < sizeof(line))
+			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s %" PRIu64,
+				len ? ", " : "", figure->name, value);
+	}
+	if (len > 0)
+		say(screen, "  troubles: %s", line);
+}
+
+/* ---- services and partners ------------------------------------------------------------------ */
+
+static int compare_services(const void *a, const void *b)
+{
+	const struct ripc_page_service *left = a, *right = b;
+	uint64_t l = (uint64_t)left->queued + left->calls + left->incoming;
+	uint64_t r = (uint64_t)right->queued + right->calls + right->incoming;
+
+	return l != r ? (l > r ? -1 : 1) : left->id < right->id ? -1 : left->id > right->id;
+}
+
+static void say_services(struct screen *screen, const struct look_context *of)
+{
+	struct ripc_page_service list[RIPC_PAGE_SERVICES];
+	const struct ripc_page *page = &of->now.page;
+
+	memcpy(list, page->services, page->n_services * sizeof(list[0]));
+	qsort(list, page->n_services, sizeof(list[0]), compare_services);
+	if (page->n_services)
+		say(screen, "  %-18s %7s %8s %8s %6s %7s", "service", "queued", "incoming",
+			"partners", "calls", "waiting");
+	for (uint32_t i = 0; i < page->n_services; i++)
+		say(screen, "  0x%016" PRIx64 " %7u %8u %8u %6u %7u%s", list[i].id, list[i].queued,
+			list[i].incoming, list[i].partners, list[i].calls, list[i].waiting,
+			list[i].flags & RIPC_PAGE_DRAINING ? "  draining" : "");
+	if (page->all_services > page->n_services)
+		say(screen, "  ... and %u services", page->all_services - page->n_services);
+}
+
+struct row {
+	const struct ripc_page_partner *partner;
+	double out, in; /* messages a second */
+};
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+	double l = left->out + left->in, r = right->out + right->in;
+
+	if (l < r || l > r)
+		return l > r ? -1 : 1;
+	return left->partner < right->partner ? -1 : left->partner > right->partner;
+}
+
+static struct row row_of(const struct look_context *of, const struct ripc_page_partner *partner)
+{
+	const struct ripc_page_partner *before = look_before(of, partner);
+	struct row row = {.partner = partner};
+
+	if (!before)
+		return row;
+	row.out = look_rate(of, partner->shorts_out, before->shorts_out) +
+		look_rate(of, partner->longs_out, before->longs_out);
+	row.in = look_rate(of, partner->shorts_in, before->shorts_in) +
+		look_rate(of, partner->longs_in, before->longs_in);
+	return row;
+}
+
+static void say_partner(struct screen *screen, const struct row *row)
+{
+	const struct ripc_page_partner *partner = row->partner;
+	const char *state = partner->flags & RIPC_PAGE_DEAD ? "  gone" :
+		!partner->incarnation ? "  looked for" : "";
+
+	say(screen, "  0x%016" PRIx64 " %-6s %6s %6s %6s %6s %5.1f%% %5s %5s %6s  %s%s",
+		partner->id, partner->network, COUNT(partner->rtt_us),
+		COUNT(partner->rtt_deviation_us), BYTES(partner->window_bytes),
+		BYTES(partner->in_flight_bytes), partner->loss_1024 / 10.24, COUNT(row->out),
+		COUNT(row->in), BYTES(partner->held_bytes), partner->address, state);
+}
+
+static void say_partners(struct screen *screen, const struct look_context *of)
+{
+	const struct ripc_page *page = &of->now.page;
+	struct row rows[ROWS_MAX];
+
+	for (uint32_t i = 0; i < page->n_partners; i++)
+		rows[i] = row_of(of, &page->partners[i]);
+	qsort(rows, page->n_partners, sizeof(rows[0]), compare_rows);
+	if (page->n_partners)
+		say(screen, "  %-18s %-6s %6s %6s %6s %6s %6s %5s %5s %6s  %s", "partner", "by",
+			"rtt us", "+-", "window", "flying", "loss", "out/s", "in/s", "held",
+			"address");
+	for (uint32_t i = 0; i < page->n_partners; i++)
+		say_partner(screen, &rows[i]);
+	if (page->all_partners > page->n_partners)
+		say(screen, "  ... and %u partners", page->all_partners - page->n_partners);
+}
+
+void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
+{
+	struct screen screen = {.to = to, .n_lines = n_lines, .n_columns = n_columns};
+
+	if (look->n == 0)
+		say(&screen, "no context of this user on this host");
+	for (size_t i = 0; i < look->n; i++) {
+		const struct look_context *of = look->list[i];
+
+		if (!of->now.taken_ns) {
+			say(&screen, "%-15s %7d  context %016" PRIx64 "  has not answered yet",
+				of->command, (int)of->pid, of->context);
+			continue;
+		}
+		say_rates(&screen, of);
+		say_memory(&screen, of);
+		say_drops(&screen, of);
+		say_services(&screen, of);
+		say_partners(&screen, of);
+	}
+	if (screen.left_out)
+		fprintf(to, "... and %u lines\n", screen.left_out);
+}
