@@ -12,6 +12,7 @@ static const char usage_text[] =
 	"       ripc ls [--json] [--timeout MS]\n"
 	"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
 	"       ripc top [--json] [--once] [--interval MS]\n"
+	"       ripc metrics [--listen [HOST:]PORT]\n"
 	"       ripc id NAME\n"
 	"       ripc key new|show|grant|revoke|rotate ...\n"
 	"       ripc --version | --help\n"
@@ -20,6 +21,7 @@ static const char usage_text[] =
 	"  ls       the services that can be found\n"
 	"  ping     round trips to a service's library, and the path they take\n"
 	"  top      what the contexts of this user do: rates, memory, drops, partners\n"
+	"  metrics  the same for Prometheus (OpenMetrics)\n"
 	"  id       the service ID of a name\n"
 	"  key      keys: all is sealed, and only programs that have them are let in\n"
 	"\n"
@@ -40,6 +42,7 @@ static const struct command {
 	{"id", ripc_id_main},
 	{"key", ripc_key_main},
 	{"top", ripc_top_main},
+	{"metrics", ripc_metrics_main},
 };
 
 int usage_error(const char *usage, const char *what)

@@ -16,6 +16,7 @@ int ripc_ls_main(int argc, char **argv);
 int ripc_ping_main(int argc, char **argv);
 int ripc_id_main(int argc, char **argv);
 int ripc_key_main(int argc, char **argv);
+int ripc_metrics_main(int argc, char **argv);
 int ripc_top_main(int argc, char **argv);
 
 /* Has another user of this host that service? 1: yes, *user. */
