@@ -131,11 +131,13 @@ class Watching:
     def __init__(self, build, pid):
         self.popen = subprocess.Popen([os.path.join(build, 'tools/ripc'), 'top', '--json', '--interval', '100'],
                                       stdout=subprocess.PIPE, text=True)
-        self.pid, self.last, self.seen_s = pid, None, 0
+        self.pid, self.last, self.seen_s, self.ends = pid, None, 0, False
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         for line in self.popen.stdout:
+            if self.ends and not line.endswith('\n'):
+                return
             shown = json.loads(line)
             if shown['pid'] == self.pid:
                 self.last, self.seen_s = shown, time.monotonic()
@@ -148,6 +150,7 @@ class Watching:
         print(what)
 
     def end(self):
+        self.ends = True
         self.popen.terminate()
         self.popen.wait()
 

@@ -25,6 +25,7 @@
 #include "token.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/probe.h"
 
 #define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
 
@@ -58,6 +59,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	list_append(&ctx->partners, &partner->node);
 	if (ctx->stats.partners++ == 0)
 		ctx->up->first_partner(ctx);
+	RIPC__PROBE(partner_born, service->id, id, ctx->incarnation, ctx->stats.partners);
 	return partner;
 }
 
@@ -171,6 +173,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	ripc__claim_forget(partner);
 	token_renew(partner);
 	partner->dead = true;
+	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);
 	partner->service->ctx->up->partner_lost(partner, status, gone_us);
 }
 

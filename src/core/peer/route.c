@@ -14,6 +14,7 @@
 #include "path.h"
 #include "peer.h"
 #include "route.h"
+#include "util/probe.h"
 #include "util/rare.h"
 #include "window.h"
 
@@ -62,6 +63,8 @@ int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct devic
 		return 0;
 	ripc__window_anew(peer);
 	ctx->stats.path_changes++;
+	RIPC__PROBE(path_change, ctx->incarnation, peer->context, old->ops->name,
+		device->ops->name);
 	/* Perhaps it was only the partner that noticed a failure. */
 	retry_later(ctx, peer);
 	return 0;

@@ -20,6 +20,7 @@
 #include "grant.h"
 #include "incoming.h"
 #include "order.h"
+#include "util/probe.h"
 #include "util/timers.h"
 
 #define ACK_AT_ONCE (1u << 20) /* bytes of a message whose ack waits for nothing */
@@ -40,6 +41,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	message->public.from_incarnation = partner->incarnation;
 	stats->long_received++;
 	stats->long_received_bytes += total;
+	RIPC__PROBE(receive, RIPC__PROBE_LONG, partner->service->id, partner->id, total);
 	if (message->public.kind == RIPC_ANSWER) {
 		if (large)
 			ripc__share_release(partner, SHARE_LARGE, *large);

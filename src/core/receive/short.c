@@ -14,6 +14,7 @@
 #include "core/wire/wire.h"
 #include "short.h"
 #include "util/hash/crc32c.h"
+#include "util/probe.h"
 
 /* False: seen before, or too old to tell. */
 static bool number_is_new(struct partner *partner, uint64_t number)
@@ -79,6 +80,7 @@ static inline void sign(struct partner *partner, struct message *message, uint32
 	message->public.from_incarnation = partner->incarnation;
 	stats->short_received++;
 	stats->short_received_bytes += len;
+	RIPC__PROBE(receive, RIPC__PROBE_SHORT, partner->service->id, partner->id, len);
 }
 
 static void deliver(struct partner *partner, const struct wire_packet *packet,

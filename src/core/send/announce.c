@@ -17,6 +17,7 @@
 #include "outgoing.h"
 #include "pump.h"
 #include "util/list.h"
+#include "util/probe.h"
 #include "write.h"
 
 uint64_t ripc__oldest_sent(const struct partner *partner)
@@ -158,6 +159,8 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 				(outgoing->is_guess && !partner->peer->srtt_us))
 			inline_bytes = 0;
 		ctx->stats.announcements_repeated++;
+		RIPC__PROBE(retransmit, partner->service->id, partner->id, outgoing->number,
+			inline_bytes);
 	}
 	locate(outgoing, room, &at);
 	if (at.what)

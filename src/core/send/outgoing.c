@@ -28,6 +28,7 @@
 #include "pump.h"
 #include "resend.h"
 #include "util/list.h"
+#include "util/probe.h"
 #include "util/timers.h"
 #include "write.h"
 
@@ -303,6 +304,8 @@ static bool may_begin(const struct outgoing *outgoing)
 static void number(struct outgoing *outgoing, struct announcements *batch)
 {
 	outgoing->number = outgoing->partner->long_next++;
+	RIPC__PROBE(send, RIPC__PROBE_LONG, outgoing->service->id, outgoing->partner->id,
+		outgoing->total);
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_number(outgoing);
 	outgoing->state = OUT_ACTIVE;

@@ -9,6 +9,7 @@
 #include "core/peer/timing.h"
 #include "outgoing.h"
 #include "resend.h"
+#include "util/probe.h"
 
 #define BLACK_HOLE_PULLS 2u     /* repetitions of the same request that tell one */
 #define RESEND_BYTES     65536u /* that may be sent again per time-out, besides what was sent */
@@ -87,5 +88,7 @@ void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull)
 		left -= hole.end - hole.start;
 		outgoing->resend_left -= hole.end - hole.start;
 		outgoing->holes[outgoing->n_holes++] = hole;
+		RIPC__PROBE(retransmit, outgoing->service->id, outgoing->partner->id,
+			outgoing->number, hole.end - hole.start);
 	}
 }

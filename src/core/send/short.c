@@ -26,6 +26,7 @@
 #include "short.h"
 #include "util/hash/crc32c.h"
 #include "util/list.h"
+#include "util/probe.h"
 
 struct held_short {
 	uint64_t number; /* 0: not sent yet */
@@ -117,6 +118,8 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	for (uint32_t i = 1; i <= packet->n_items && !ripc__is_intact(device); i++)
 		crc = ripc__crc32c(crc, iov[i].iov_base, iov[i].iov_len);
 	ripc__seal(device, prefix, tx.len, crc);
+	RIPC__PROBE(send, RIPC__PROBE_SHORT, partner->service->id, partner->id,
+		packet->payload_len);
 	iov[0] = (struct iovec){prefix, tx.len};
 	tx.len += packet->payload_len;
 	return sent(ctx, ripc__partner_transmit(partner, &tx, 1));
@@ -150,6 +153,7 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 		.number = partner->short_next++};
 	int error;
 
+	RIPC__PROBE(send, RIPC__PROBE_SHORT, service->id, partner->id, item->iov_len);
 	if (call)
 		wire_encode_call(prefix, &header, call->id, &call->is);
 	else
