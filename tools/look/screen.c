@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts on a screen, for people: for each a line of rates, its memory, what it dropped and why,
- * its services and its partners, the busiest first. What does not fit is counted.
+ * Contexts on a screen, for people: first a line for each, with its rates and its memory; then what
+ * each dropped and why, its services and its partners, the busiest first. What does not fit is
+ * counted.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -62,30 +63,42 @@ static const char *brief(double value, double step, char text[16])
 #define RATE(of, name) \
 	look_rate(of, (of)->now.page.stats.name, (of)->before.page.stats.name)
 
-/* ---- a context ----------------------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------------------------ */
 
-static void say_rates(struct screen *screen, const struct look_context *of)
+static void say_overview(struct screen *screen, const struct look *look)
 {
-	say(screen, "%-15s %7d  context %016" PRIx64 "  %s", of->command, (int)of->pid, of->context,
-		of->answered ? "" : "does not answer: only its counters are new");
-	say(screen, "  a second: short %5s out %5s in; long %5s out %5s in; "
-		"bytes %5s out %5s in; datagrams %5s out %5s in", COUNT(RATE(of, short_sent)),
-		COUNT(RATE(of, short_received)), COUNT(RATE(of, long_sent)),
-		COUNT(RATE(of, long_received)),
-		BYTES(RATE(of, short_sent_bytes) + RATE(of, long_sent_bytes)),
-		BYTES(RATE(of, short_received_bytes) + RATE(of, long_received_bytes)),
-		COUNT(RATE(of, datagrams_sent)), COUNT(RATE(of, datagrams_received)));
+	say(screen, "%-15s %7s %11s %6s %11s %6s %12s %6s %10s %6s", "command", "pid",
+		"short/s out", "in", "long/s out", "in", "bytes/s out", "in", "pool used", "taken");
+	for (size_t i = 0; i < look->n; i++) {
+		const struct look_context *of = look->list[i];
+
+		if (!of->now.taken_ns) {
+			say(screen, "%-15s %7d has not answered yet", of->command, (int)of->pid);
+			continue;
+		}
+		say(screen, "%-15s %7d %11s %6s %11s %6s %12s %6s %10s %6s%s", of->command,
+			(int)of->pid, COUNT(RATE(of, short_sent)), COUNT(RATE(of, short_received)),
+			COUNT(RATE(of, long_sent)), COUNT(RATE(of, long_received)),
+			BYTES(RATE(of, short_sent_bytes) + RATE(of, long_sent_bytes)),
+			BYTES(RATE(of, short_received_bytes) + RATE(of, long_received_bytes)),
+			BYTES(of->now.page.stats.pool_used_bytes),
+			BYTES(of->now.page.stats.pool_bytes),
+			of->answered ? "" : "  does not answer");
+	}
 }
 
-static void say_memory(struct screen *screen, const struct look_context *of)
+/* Which context it is, and whose memory is in use because of whom. */
+static void say_context(struct screen *screen, const struct look_context *of)
 {
 	const struct ripc_stats *stats = &of->now.page.stats;
 
-	say(screen, "  memory: pool %s used of %s taken, limit %s; held by receivers %s, "
-		"of senders %s; partners %s; calls open %" PRIu64, BYTES(stats->pool_used_bytes),
-		BYTES(stats->pool_bytes), BYTES(stats->pool_limit_bytes),
-		BYTES(stats->given_held_bytes), BYTES(stats->mapped_held_bytes),
-		BYTES(stats->partner_bytes), stats->calls_open);
+	say(screen, "%s", "");
+	say(screen, "%s %d, context %016" PRIx64 "%s", of->command, (int)of->pid, of->context,
+		of->answered ? "" : ": does not answer, only its counters are new");
+	if (stats->given_held_bytes || stats->mapped_held_bytes || stats->granted_bytes)
+		say(screen, "  memory: %s of ours held by receivers, %s of senders held by us, "
+			"%s on their way to us", BYTES(stats->given_held_bytes),
+			BYTES(stats->mapped_held_bytes), BYTES(stats->granted_bytes));
 }
 
 /* What was lost or went wrong, by cause; nothing is said of a cause that has not come up. */
@@ -174,12 +187,12 @@ static struct row row_of(const struct look_context *of, const struct ripc_page_p
 static void say_partner(struct screen *screen, const struct row *row)
 {
 	const struct ripc_page_partner *partner = row->partner;
-	const char *state = partner->flags & RIPC_PAGE_DEAD ? "  gone" :
-		!partner->incarnation ? "  looked for" : "";
+	const char *state = partner->incarnation ? "" : "looked for";
 
 	say(screen, "  0x%016" PRIx64 " %-6s %6s %6s %6s %6s %5.1f%% %5s %5s %6s  %s%s",
-		partner->id, partner->network, COUNT(partner->rtt_us),
-		COUNT(partner->rtt_deviation_us), BYTES(partner->window_bytes),
+		partner->id, partner->network, partner->rtt_us ? COUNT(partner->rtt_us) : "-",
+		partner->rtt_us ? COUNT(partner->rtt_deviation_us) : "-",
+		BYTES(partner->window_bytes),
 		BYTES(partner->in_flight_bytes), partner->loss_1024 / 10.24, COUNT(row->out),
 		COUNT(row->in), BYTES(partner->held_bytes), partner->address, state);
 }
@@ -188,18 +201,26 @@ static void say_partners(struct screen *screen, const struct look_context *of)
 {
 	const struct ripc_page *page = &of->now.page;
 	struct row rows[ROWS_MAX];
+	uint32_t n = 0, gone = 0;
 
-	for (uint32_t i = 0; i < page->n_partners; i++)
-		rows[i] = row_of(of, &page->partners[i]);
-	qsort(rows, page->n_partners, sizeof(rows[0]), compare_rows);
-	if (page->n_partners)
+	for (uint32_t i = 0; i < page->n_partners; i++) {
+		if (page->partners[i].flags & RIPC_PAGE_DEAD)
+			gone++;
+		else
+			rows[n++] = row_of(of, &page->partners[i]);
+	}
+	qsort(rows, n, sizeof(rows[0]), compare_rows);
+	if (n)
 		say(screen, "  %-18s %-6s %6s %6s %6s %6s %6s %5s %5s %6s  %s", "partner", "by",
 			"rtt us", "+-", "window", "flying", "loss", "out/s", "in/s", "held",
 			"address");
-	for (uint32_t i = 0; i < page->n_partners; i++)
+	for (uint32_t i = 0; i < n; i++)
 		say_partner(screen, &rows[i]);
+	if (gone)
+		say(screen, "  ... and %u partners that are gone", gone);
 	if (page->all_partners > page->n_partners)
-		say(screen, "  ... and %u partners", page->all_partners - page->n_partners);
+		say(screen, "  ... and %u partners that were used before these",
+			page->all_partners - page->n_partners);
 }
 
 void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
@@ -208,19 +229,15 @@ void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
 
 	if (look->n == 0)
 		say(&screen, "no context of this user on this host");
+	else
+		say_overview(&screen, look);
 	for (size_t i = 0; i < look->n; i++) {
-		const struct look_context *of = look->list[i];
-
-		if (!of->now.taken_ns) {
-			say(&screen, "%-15s %7d  context %016" PRIx64 "  has not answered yet",
-				of->command, (int)of->pid, of->context);
+		if (!look->list[i]->now.taken_ns)
 			continue;
-		}
-		say_rates(&screen, of);
-		say_memory(&screen, of);
-		say_drops(&screen, of);
-		say_services(&screen, of);
-		say_partners(&screen, of);
+		say_context(&screen, look->list[i]);
+		say_drops(&screen, look->list[i]);
+		say_services(&screen, look->list[i]);
+		say_partners(&screen, look->list[i]);
 	}
 	if (screen.left_out)
 		fprintf(to, "... and %u lines\n", screen.left_out);
