@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who lives on this host: what is told of processes that end, in whatever way, and what is not. */
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,9 +49,19 @@ static void gone(void *arg, uint64_t context)
 	side->told = context ? context : side->told;
 }
 
+/* The descriptor that stands for the page, or -1: there is none. */
+static int page_fd = -1;
+
+static int page(void *arg)
+{
+	(void)arg;
+	return page_fd;
+}
+
 static void side_open(struct side *side, uint64_t context)
 {
-	const struct ripc__host host = {.arg = side, .gone = gone, .context = context};
+	const struct ripc__host host = {.arg = side, .gone = gone, .context = context,
+		.page = page};
 
 	*side = (struct side){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
 	ck_assert_int_ge(side->epoll_fd, 0);
@@ -404,6 +416,56 @@ START_TEST(life__nonsense_is_refused)
 }
 END_TEST
 
+/* Asks for the page; returns the descriptor that comes with the answer, -1: none does. */
+static int ask_page(struct side *side, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	uint64_t answer[2];
+	struct iovec iov = {answer, sizeof(answer)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	int shown = -1;
+
+	ck_assert_int_eq(send(fd, "PAGE\1\0\0\0\0\0\0\0\0\0\0\0", 16, MSG_NOSIGNAL), 16);
+	side_settle(side);
+	ck_assert_int_eq(recvmsg(fd, &message, MSG_DONTWAIT), 16);
+	ck_assert_uint_eq(le64toh(answer[1]), side->life.host.context);
+	if (message.msg_controllen)
+		memcpy(&shown, CMSG_DATA(&control.align), sizeof(shown));
+	return shown;
+}
+
+/* Our user is shown the page, as often as it asks, and may say nothing else meanwhile. */
+START_TEST(life__page_is_shown)
+{
+	static struct side side;
+	struct stat wanted, shown;
+	int fd, got;
+
+	side_open(&side, context_of(5));
+	fd = raw_connect(side.life.host.context);
+	ck_assert_int_eq(ask_page(&side, fd), -1);
+	page_fd = side.life.lock_fd; /* any file */
+	ck_assert_int_eq(fstat(page_fd, &wanted), 0);
+	for (int i = 0; i < 3; i++) {
+		got = ask_page(&side, fd);
+		ck_assert_int_eq(fstat(got, &shown), 0);
+		ck_assert_uint_eq(shown.st_ino, wanted.st_ino);
+		close(got);
+	}
+	ck_assert_uint_eq(side.life.n_links, 1);
+	ck_assert_int_eq(send(fd, "PAGE\2\0\0\0\0\0\0\0\0\0\0\0", 16, MSG_NOSIGNAL), 16);
+	side_settle(&side);
+	ck_assert_uint_eq(side.life.n_links, 0);
+	ck_assert_int_eq(recv(fd, &shown, 1, MSG_DONTWAIT), 0);
+	close(fd);
+	side_close(&side);
+}
+END_TEST
+
 /* Of a context that is not on this host nothing is proven, nor of one in this process. */
 START_TEST(life__nothing_is_proven_of_others)
 {
@@ -436,6 +498,7 @@ int main(void)
 		{life__without_descriptors_sleeps, 1},
 		{life__the_living_are_not_told_of, 1},
 		{life__nonsense_is_refused, 3},
+		{life__page_is_shown, 1},
 		{life__nothing_is_proven_of_others, 1},
 		{NULL, 0},
 	};
