@@ -68,7 +68,7 @@ struct ripc_page_partner {
 struct ripc_page {
 	uint32_t magic, version;
 	uint32_t sequence;      /* odd: is being written; changes with each writing */
-	uint32_t reserved;
+	uint32_t word;          /* sizeof(size_t): the layout is that of such programs */
 	uint64_t context;       /* incarnation */
 	uint64_t written;       /* how often */
 	uint32_t n_services, n_partners;     /* entries below, the most recently used first */

@@ -44,6 +44,7 @@ static void fill(uint8_t *memory, size_t len, const uint8_t *data, size_t data_l
 		return;
 	page->magic = RIPC_PAGE_MAGIC;
 	page->version = RIPC_PAGE_VERSION;
+	page->word = sizeof(size_t);
 	page->sequence &= ~1u; /* else each run would wait for the end of the writing */
 	page->n_services %= RIPC_PAGE_SERVICES + 2;
 	page->n_partners %= RIPC_PAGE_PARTNERS + 2;

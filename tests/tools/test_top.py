@@ -242,7 +242,8 @@ def hostile_page(dice):
     if dice.random() < 0.8 and size > unit + 64:
         counts = [dice.choice((0, 20, 256, 256, 256, 257, 2 ** 32 - 1)) for _ in range(4)]
         data[unit:unit + 48] = struct.pack('<IIIIQQIIII', MAGIC, dice.choice((1, 1, 1, 1, 1, 2)), 2 * dice.getrandbits(30) +
-                                           (dice.random() < 0.1), 0, 0, 0, *counts)
+                                           (dice.random() < 0.1), dice.choice((8, 8, 8, 8, 4)), 0, 0,
+                                           *counts)
     return bytes(data), dice.random() < 0.9
 
 

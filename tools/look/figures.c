@@ -72,5 +72,6 @@ const struct figure look_figures[] = {
 
 const size_t look_n_figures = sizeof(look_figures) / sizeof(look_figures[0]);
 
-_Static_assert(sizeof(look_figures) / sizeof(look_figures[0]) * sizeof(uint64_t) +
-	sizeof(size_t) == sizeof(struct ripc_stats), "each figure stands here once");
+_Static_assert(offsetof(struct ripc_stats, short_sent) +
+	sizeof(look_figures) / sizeof(look_figures[0]) * sizeof(uint64_t) ==
+	sizeof(struct ripc_stats), "each figure stands here once");

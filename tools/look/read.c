@@ -17,14 +17,14 @@
 /* Copies counters of a context of perhaps another version: what that does not know is 0. */
 static void copy_stats(const void *from, size_t room, struct ripc_stats *to)
 {
-	uint64_t len = 0;
+	size_t len = 0; /* the member size, which is the first */
 
 	*to = (struct ripc_stats){0};
 	if (room >= sizeof(len))
 		memcpy(&len, from, sizeof(len));
 	if (len > room)
 		len = room;
-	memcpy(to, from, len < sizeof(*to) ? (size_t)len : sizeof(*to));
+	memcpy(to, from, len < sizeof(*to) ? len : sizeof(*to));
 	to->size = sizeof(*to);
 }
 
@@ -77,13 +77,14 @@ int look_read(const void *memory, size_t len, bool answered, struct look_sample 
 	struct ripc_stats live;
 	int error;
 
-	if (len < unit + TABLES_LEN + sizeof(uint64_t))
+	if (len < unit + TABLES_LEN + sizeof(size_t))
 		return -EBADMSG;
 	copy_stats(memory, unit, &live);
 	error = copy_tables((const char *)memory + unit, len - unit, page);
 	if (error)
 		return error;
 	if (page->magic != RIPC_PAGE_MAGIC || page->version != RIPC_PAGE_VERSION ||
+			page->word != sizeof(size_t) ||
 			page->n_services > RIPC_PAGE_SERVICES ||
 			page->n_partners > RIPC_PAGE_PARTNERS)
 		return -EBADMSG;

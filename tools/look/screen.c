@@ -73,7 +73,9 @@ static void say_overview(struct screen *screen, const struct look *look)
 		const struct look_context *of = look->list[i];
 
 		if (!of->now.taken_ns) {
-			say(screen, "%-15s %7d has not answered yet", of->command, (int)of->pid);
+			say(screen, "%-15s %7d %s", of->command, (int)of->pid, of->answered ?
+				"shows nothing: is it another version of libripc?" :
+				"has not answered yet");
 			continue;
 		}
 		say(screen, "%-15s %7d %11s %6s %11s %6s %12s %6s %10s %6s%s", of->command,

@@ -95,6 +95,7 @@ static void page_write(struct ripc_context *ctx)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	page->magic = RIPC_PAGE_MAGIC;
 	page->version = RIPC_PAGE_VERSION;
+	page->word = sizeof(size_t);
 	page->context = ctx->incarnation;
 	page->written++;
 	ripc__stats_gather(ctx, &page->stats);
