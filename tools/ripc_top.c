@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -33,6 +34,14 @@ struct top {
 	struct termios before;
 };
 
+static volatile sig_atomic_t is_ending; /* a signal has come that would end the program */
+
+static void end(int number)
+{
+	(void)number;
+	is_ending = 1;
+}
+
 /* Keys count at once, and are not shown. */
 static void keys_open(struct top *top)
 {
@@ -41,6 +50,9 @@ static void keys_open(struct top *top)
 	top->has_keys = top->on_terminal && tcgetattr(STDIN_FILENO, &top->before) == 0;
 	if (!top->has_keys)
 		return;
+	/* The terminal is to be as before, however this ends. */
+	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end}, NULL);
+	sigaction(SIGHUP, &(struct sigaction){.sa_handler = end}, NULL);
 	raw = top->before;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG); /* Ctrl-C is a key, too */
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -78,13 +90,13 @@ static bool pause_for_keys(struct top *top)
 	uint64_t until_ns = tool_now_ns() + (uint64_t)top->interval_ms * 1000000u, now_ns;
 	char key;
 
-	while ((now_ns = tool_now_ns()) < until_ns) {
+	while (!is_ending && (now_ns = tool_now_ns()) < until_ns) {
 		if (poll(&input, 1, (int)((until_ns - now_ns) / 1000000u) + 1) <= 0)
 			continue;
 		if (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 3)
 			return false;
 	}
-	return true;
+	return !is_ending;
 }
 
 static int run(struct top *top)

@@ -76,7 +76,8 @@ def options_of(program, *arguments):
 
 
 def check(shell):
-    expect('ripc: its commands', {'doctor', 'ls', 'ping', 'id', 'key'} <= shell.words('ripc '))
+    commands = {'doctor', 'ls', 'ping', 'top', 'metrics', 'id', 'key'}
+    expect('ripc: its commands', commands <= shell.words('ripc '))
     line = shell.line_after_tab('ripc do')
     expect(f'one command fits: {line}', line == 'ripc doctor')
     shown = shell.words('ripc ping 0x1 --')

@@ -7,6 +7,7 @@ import array
 import fcntl
 import json
 import os
+import pty
 import random
 import re
 import signal
@@ -155,6 +156,29 @@ class Watching:
         self.popen.wait()
 
 
+def check_terminal(build, how):
+    """On a terminal it shows a screen of its own; a key, or a signal, ends it and brings back the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(os.path.join(build, 'tools/ripc'), ['ripc', 'top', '--interval', '100'])
+    heard = b''
+    while heard.count(b'\033[H\033[J') < 3:
+        heard += os.read(terminal, 65536)
+    if how:
+        os.kill(pid, how)
+    else:
+        os.write(terminal, b'q')
+    try:
+        while chunk := os.read(terminal, 65536):
+            heard += chunk
+    except OSError:
+        pass  # the other end is closed
+    status = os.waitpid(pid, 0)[1]
+    os.close(terminal)
+    expect('a terminal is as before', status == 0 and b'\033[?1049h' in heard and heard.endswith(b'\033[?1049l') and
+           b'pool used' in heard, (status, heard[-200:]))
+
+
 def check_end(build, processes, names):
     """A process that is stopped, then killed."""
     victim, shm = processes[-1], set(os.listdir('/dev/shm'))
@@ -279,6 +303,8 @@ def main(build, source):
     names = figures(source)
     processes = [Shown(build, i) for i in range(PROCESSES)]
     check_figures(build, processes, names)
+    check_terminal(build, None)
+    check_terminal(build, signal.SIGTERM)
     if os.geteuid() == 0:
         check_users(build, processes)
     else:
