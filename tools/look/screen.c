@@ -60,8 +60,11 @@ static const char *brief(double value, double step, char text[16])
 
 #define COUNT(value) brief((double)(value), 1000, (char[16]){0})
 #define BYTES(value) brief((double)(value), 1024, (char[16]){0})
-#define RATE(of, name) \
+/* Without a sample before there is no rate. */
+#define PER_SECOND(of, shown) ((of)->before.taken_ns ? (shown) : "-")
+#define GROWTH(of, name) \
 	look_rate(of, (of)->now.page.stats.name, (of)->before.page.stats.name)
+#define RATE(of, name) PER_SECOND(of, COUNT(GROWTH(of, name)))
 
 /* ---- contexts ------------------------------------------------------------------------------ */
 
@@ -79,10 +82,12 @@ static void say_overview(struct screen *screen, const struct look *look)
 			continue;
 		}
 		say(screen, "%-15s %7d %11s %6s %11s %6s %12s %6s %10s %6s%s", of->command,
-			(int)of->pid, COUNT(RATE(of, short_sent)), COUNT(RATE(of, short_received)),
-			COUNT(RATE(of, long_sent)), COUNT(RATE(of, long_received)),
-			BYTES(RATE(of, short_sent_bytes) + RATE(of, long_sent_bytes)),
-			BYTES(RATE(of, short_received_bytes) + RATE(of, long_received_bytes)),
+			(int)of->pid, RATE(of, short_sent), RATE(of, short_received),
+			RATE(of, long_sent), RATE(of, long_received),
+			PER_SECOND(of, BYTES(GROWTH(of, short_sent_bytes) +
+				GROWTH(of, long_sent_bytes))),
+			PER_SECOND(of, BYTES(GROWTH(of, short_received_bytes) +
+				GROWTH(of, long_received_bytes))),
 			BYTES(of->now.page.stats.pool_used_bytes),
 			BYTES(of->now.page.stats.pool_bytes),
 			of->answered ? "" : "  does not answer");
@@ -159,7 +164,7 @@ static void say_services(struct screen *screen, const struct look_context *of)
 
 struct row {
 	const struct ripc_page_partner *partner;
-	double out, in; /* messages a second */
+	double out, in; /* messages a second; below 0: not known */
 };
 
 static int compare_rows(const void *a, const void *b)
@@ -175,7 +180,7 @@ static int compare_rows(const void *a, const void *b)
 static struct row row_of(const struct look_context *of, const struct ripc_page_partner *partner)
 {
 	const struct ripc_page_partner *before = look_before(of, partner);
-	struct row row = {.partner = partner};
+	struct row row = {partner, -1, -1};
 
 	if (!before)
 		return row;
@@ -195,8 +200,9 @@ static void say_partner(struct screen *screen, const struct row *row)
 		partner->id, partner->network, partner->rtt_us ? COUNT(partner->rtt_us) : "-",
 		partner->rtt_us ? COUNT(partner->rtt_deviation_us) : "-",
 		BYTES(partner->window_bytes),
-		BYTES(partner->in_flight_bytes), partner->loss_1024 / 10.24, COUNT(row->out),
-		COUNT(row->in), BYTES(partner->held_bytes), partner->address, state);
+		BYTES(partner->in_flight_bytes), partner->loss_1024 / 10.24,
+		row->out < 0 ? "-" : COUNT(row->out), row->in < 0 ? "-" : COUNT(row->in),
+		BYTES(partner->held_bytes), partner->address, state);
 }
 
 static void say_partners(struct screen *screen, const struct look_context *of)
