@@ -109,6 +109,7 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 #define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
 #define RIPC_ORDERED  16u /* only with SEND_LONG: handed out in the order of sending */
 #define RIPC_WAIT     32u /* only with SEND_LONG, not with NOWAIT: waits for a holder of the ID */
+#define RIPC_LEAVE_SLOW 64u /* only with SEND_LONG, to a group: see ripc_sendmsg() */
 
 /* ripc_question.flags (ripc/call.h), and ripc_msg.flags of a question */
 #define RIPC_IDEMPOTENT    1u /* the server may carry the question out more than once */
@@ -159,6 +160,11 @@ struct ripc_buffer {
 	enum ripc_place place; /* on receive: where the item landed; ignored when lending */
 };
 
+/* To how many members of a group a long message was delivered, and to how many not. */
+struct ripc_counts {
+	uint32_t delivered, not_delivered, unknown;
+};
+
 /* A received message, the caller's until ripc_msg_free(), with all that it points to. */
 struct ripc_msg {
 	enum ripc_kind kind;
@@ -173,6 +179,9 @@ struct ripc_msg {
 	enum ripc_sender sender;	  /* how sure from was when the message arrived */
 	uint32_t flags;                   /* QUESTION: RIPC_IDEMPOTENT ...; NOTICE: RIPC_WATCHED */
 	uint64_t answers;                 /* ANSWER: the cookie of the question */
+	uint64_t group;                   /* the message came to this group (ripc/group.h); 0: to
+	                                     the service alone */
+	const struct ripc_counts *counts; /* COMPLETION of a send to a group; else NULL */
 };
 
 /* A send with all its options, for ripc_sendmsg(). */
@@ -188,6 +197,7 @@ struct ripc_send {
 	uint64_t reply_to;                 /* ripc_msg.reply of the message that this one answers,
 	                                      so that its return buffers are used; 0: none */
 	uint64_t cookie;                   /* names the send and its returns to ripc_cancel() */
+	struct ripc_counts *counts;        /* filled by a waiting long send to a group; or NULL */
 };
 
 /* How messages to one partner travel. */
@@ -459,6 +469,12 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * returned. If one message ended UNKNOWN and a later one DELIVERED, both were delivered.
  * With RIPC_WAIT a send that meets -ENOENT is begun again until its deadline, and so reaches a
  * service that registers the ID in time (short message, RIPC_NOWAIT or to_incarnation: -EINVAL).
+ * A long message to a group (ripc/group.h) returns 0, and its COMPLETION has the status 0, when all
+ * members have it. The outcome is DELIVERED if a member has it, UNKNOWN if it is unknown whether
+ * one has, else NOT_DELIVERED; counts has the members of each outcome. The error is -ECONNRESET if
+ * a member's outcome is unknown, else that of a member that does not have it; -ENOENT: the group
+ * has no members. With RIPC_LEAVE_SLOW, once half of the members have the message, each other one
+ * has as long again, and at least 100 ms, before its deadline comes.
  * returns are lent to the partner for the answer to this message. The answer names this message
  * by reply_to = ripc_msg.reply. A lent buffer comes back in that answer's places, or by
  * ripc_cancel(). Errors as ripc_send_short() and ripc_send_long().

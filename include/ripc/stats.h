@@ -70,6 +70,9 @@ struct ripc_stats {
 	uint64_t calls_answered, calls_failed;   /* ended with an answer; ended without one */
 	uint64_t calls_repeated, calls_refused;  /* questions asked again; refused with -EAGAIN */
 	uint64_t answers_late;  /* received for a call that had ended, and dropped */
+	/* groups (ripc/group.h) */
+	uint64_t drop_no_member; /* short messages to a group that the service has left, or that the
+	                            sender may not send to: received and dropped */
 };
 
 #endif

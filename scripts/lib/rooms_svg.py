@@ -13,6 +13,7 @@ ROOMS = {
     'engine': 'who works and when',
     'show': 'counters, and the page that shows them to others',
     'call': 'questions and answers',
+    'group': 'messages to many',
     'send': 'messages that go',
     'receive': 'messages that come',
     'message': 'messages, queue, places, what is lent',

@@ -61,6 +61,7 @@ struct ripc_service {
 	uint32_t n_calls, n_watches;
 	struct list watches, watcher; /* watcher: ctx->watching.services, if there are any */
 	struct ripc__map watched;  /* the same by ID */
+	struct ripc__map groups;   /* that it has joined; the values are the service */
 	struct message retry, conflict; /* built-in notices */
 	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
 	bool event_set;            /* it is readable */
@@ -110,6 +111,8 @@ struct ripc_context {
 	struct list readings, lingering; /* readings with more to ask for; readings given up */
 	struct list mapped;        /* memory of partners (mapped.c) */
 	struct list permits, offers, writings; /* returns.h, offers.h, write.c */
+	struct list fanouts, kept; /* group/fanout.h, group/group.c */
+	uint32_t n_kept;
 	uint32_t n_offers;
 	struct moves reads, writes; /* in progress */
 	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; send/order.h */

@@ -66,6 +66,10 @@ struct upcalls {
 	void (*answer_came)(struct partner *partner, struct message *message);
 	/* The sending of a question has ended. */
 	void (*question_ended)(struct outgoing *outgoing);
+	/* A message to a member of a group has ended, and its items are free. */
+	void (*delivery_ended)(struct outgoing *outgoing);
+	/* The application has freed a message of MESSAGE_GROUP. */
+	void (*fanout_told)(struct message *message);
 	/* The application has freed a message of MESSAGE_CALL; of MESSAGE_WATCH. */
 	void (*call_told)(struct message *message);
 	void (*watch_told)(struct message *message);

@@ -6,7 +6,8 @@
  * The name is "\0ripc/<uid>/<id>/<k>" in hex (names.h). k is 0, unless the holder of a lower k is
  * dead but its name is not (a forked child has inherited the socket), or is another user: then core
  * displaces it with the next k, and when all are taken, with one that nobody can have foreseen. A
- * question goes to every k that exists. A sender must have our uid or be root: the kernel vouches
+ * question goes to every k that exists. Each member of a group binds a name of the group's ID, with
+ * a k of its own. A sender must have our uid or be root: the kernel vouches
  * for its uid (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
  */
 #include <errno.h>
@@ -38,7 +39,7 @@
 
 /* One socket: of a published ID, or the one that asks. */
 struct endpoint {
-	uint64_t id; /* 0: asks */
+	uint64_t id; /* or member_key(); 0: asks */
 	int fd;
 };
 
@@ -246,36 +247,51 @@ static int bind_as(const struct local *local, uint64_t id, int fd, enum ripc__na
 		bind_sole(local, id, fd);
 }
 
-static int local_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming)
+/* An endpoint without a name. */
+static int endpoint_make(const struct local *local, uint64_t key, struct endpoint **endpoint_out)
 {
-	struct local *local = source;
 	struct endpoint *endpoint;
-	int error;
+	int fd;
 
-	(void)incarnation; /* who answers says it */
-	if (ripc__map_get(&local->endpoints, id))
+	if (ripc__map_get(&local->endpoints, key))
 		return -EADDRINUSE;
 	endpoint = calloc(1, sizeof(*endpoint));
 	if (!endpoint)
 		return -ENOMEM;
-	endpoint->id = id;
-	endpoint->fd = socket_make();
-	if (endpoint->fd < 0) {
-		error = endpoint->fd;
-		goto err_free;
+	fd = socket_make();
+	if (fd < 0) {
+		free(endpoint);
+		return fd;
 	}
-	error = bind_as(local, id, endpoint->fd, naming);
+	*endpoint = (struct endpoint){key, fd};
+	*endpoint_out = endpoint;
+	return 0;
+}
+
+/* error: of binding its name. */
+static int endpoint_enter(struct local *local, struct endpoint *endpoint, int error)
+{
 	error = error ? error : watch(local, endpoint);
-	error = error ? error : ripc__map_put(&local->endpoints, id, endpoint);
+	error = error ? error : ripc__map_put(&local->endpoints, endpoint->id, endpoint);
+	if (error)
+		endpoint_free(endpoint);
+	return error;
+}
+
+static int local_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming)
+{
+	struct local *local = source;
+	struct endpoint *endpoint;
+	int error = endpoint_make(local, id, &endpoint);
+
+	(void)incarnation; /* who answers says it */
+	if (error)
+		return error;
+	error = endpoint_enter(local, endpoint, bind_as(local, id, endpoint->fd, naming));
 	if (!error && naming == RIPC_NAME_DISPLACE && local->host.log)
 		local->host.log(local->host.arg, RIPC_LOG_WARN, "local: the name of service "
 			"%016" PRIx64 " is held by a process that does not answer, or by another "
 			"user's; it is registered by another name", id);
-	if (!error)
-		return 0;
-	close(endpoint->fd);
-err_free:
-	free(endpoint);
 	return error;
 }
 
@@ -339,8 +355,8 @@ static int local_ask_again(void *source, uint64_t id, const void *data, size_t l
 	struct local *local = source;
 	uint32_t sent = 0, more;
 
-	if (!id)
-		return ask_bound(local, 0, &iov);
+	if (!id || wire_is_group(id))
+		return ask_bound(local, id, &iov);
 	for (uint64_t k = 0; k < NAMES_PER_ID; k++)
 		sent += (uint32_t)ask_one(local, &(struct name){id, k}, &iov);
 	more = sent == NAMES_PER_ID;
@@ -373,6 +389,60 @@ static int local_list(void *source, void (*found)(void *arg, uint64_t id, bool i
 	for (uint32_t i = 0; !error && i < local->names.n; i++)
 		found(arg, local->names.at[i].id, local->names.at[i].k == NAME_PRIVATE);
 	return error;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+static struct name member_name(uint64_t group, uint64_t incarnation)
+{
+	return (struct name){group, incarnation | 1ull << 63};
+}
+
+/* Under which a membership is kept among the endpoints: incarnations are random numbers. */
+static uint64_t member_key(uint64_t group, uint64_t incarnation)
+{
+	return group ^ incarnation;
+}
+
+static int local_join(void *source, uint64_t group, uint64_t incarnation)
+{
+	const struct name wanted = member_name(group, incarnation);
+	struct local *local = source;
+	struct endpoint *endpoint;
+	struct sockaddr_un name;
+	socklen_t len = ripc__name_make(local->uid, &wanted, &name);
+	int error = endpoint_make(local, member_key(group, incarnation), &endpoint);
+
+	if (error)
+		return error;
+	error = bind(endpoint->fd, (const struct sockaddr *)&name, len) ? -errno : 0;
+	return endpoint_enter(local, endpoint, error);
+}
+
+static void local_leave(void *source, uint64_t group, uint64_t incarnation)
+{
+	local_withdraw(source, member_key(group, incarnation));
+}
+
+static int local_members(void *source, uint64_t group, void (*found)(void *arg, uint64_t name),
+		void *arg)
+{
+	struct local *local = source;
+	int error = ripc__names_refresh(&local->names);
+
+	for (uint32_t i = 0; !error && i < local->names.n; i++) {
+		if (local->names.at[i].id == group && local->names.at[i].k >> 63)
+			found(arg, local->names.at[i].k);
+	}
+	return error;
+}
+
+static int local_ask_member(void *source, uint64_t group, uint64_t name, const void *data,
+		size_t len)
+{
+	const struct iovec iov = {(void *)(uintptr_t)data, len};
+
+	return ask_one(source, &(struct name){group, name}, &iov);
 }
 
 static int local_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
@@ -520,6 +590,12 @@ const struct ripc__source ripc__local_source = {
 	.poll = local_poll,
 	.wait_fd = local_wait_fd,
 	.list = local_list,
+	.group = {
+		.join = local_join,
+		.leave = local_leave,
+		.list = local_members,
+		.ask = local_ask_member,
+	},
 	.watch = local_watch,
 	.unwatch = local_unwatch,
 	.look = local_look,

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LIFETIME_US 100000u
+#define LIFETIME_US 40000u
 #define COST_TIMES  50u
 #define NAMES_MAX   65536u
 

@@ -5,6 +5,7 @@
  *
  * k is a number in hex. 0: the first holder's. 1 to 7: of who displaced a silent one. 8: of a
  * private ID. Larger ones: drawn at random by who found 0 to 7 taken, so that nobody can take all.
+ * Of a group: each member's incarnation, with the highest bit set.
  */
 #ifndef RIPC_NAMES_H
 #define RIPC_NAMES_H
@@ -32,7 +33,7 @@ struct names {
 
 /* Returns the length for bind and sendto. */
 socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_un *name);
-/* Sees to it that at[0..n) is as of late: of the last 100 ms, or 50 times what reading takes. */
+/* Sees to it that at[0..n) is as of late: of the last 40 ms, or 50 times what reading takes. */
 int ripc__names_refresh(struct names *names);
 void ripc__names_free(struct names *names);
 

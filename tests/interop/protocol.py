@@ -105,9 +105,15 @@ class Reader:
         return part.unpack_from(self.data, self.at - part.size)
 
 
+def is_group(service):
+    """Whether the ID is that of a group."""
+    return service >> 56 == 0xff
+
+
 def read_hello(r):
     token, service, context, to_service, proof, unasked, zero = r.take(HELLO_PART)
     want(token and service and context and to_service and not zero, 'hello')
+    want(not is_group(service) and not is_group(to_service), 'hello of a group')
     return Bag(token=token, service=service, context=context, to_service=to_service, proof=proof, unasked=unasked)
 
 
@@ -125,9 +131,10 @@ def read_returns(r):
 
 def read_call(p, r):
     kind, value = r.take('<II')
-    want(1 <= kind <= 3, 'call')
-    want(p.lends and value <= 1 if kind == 1 else p.replies, 'call without ID')
-    want(kind == 1 or (not value if kind == 2 else 1 <= value <= 4095), 'call value')
+    want(1 <= kind <= 4, 'call')
+    want(p.lends if kind in (1, 4) else p.replies, 'call without ID')
+    want(kind != 4 or is_group(p.lends) and not p.flags & (RETURNS | REPLIES), 'to a group')
+    want({1: value <= 1, 3: 1 <= value <= 4095}.get(kind, not value), 'call value')
     return kind, value
 
 
@@ -279,6 +286,7 @@ def record_rest(incarnation, stamp, identity, context, addresses):
 def read_record(p, r):
     p.incarnation, p.stamp, p.identity, p.context, n = r.take('<QQQQB')
     want(1 <= n <= 8 and p.incarnation, 'record')
+    want(not is_group(p.id) or p.stamp and not is_group(p.stamp), 'member')
     p.addrs = []
     for _ in range(n):
         backend, length = r.take('<BB')

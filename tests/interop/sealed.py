@@ -174,7 +174,7 @@ def capabilities_of(data, n):
 def private_id(public, low):
     """The private ID of a key with these lower 24 bits."""
     begins, = struct.unpack_from('<Q', hashlib.sha256(b'ripc private 1' + public).digest())
-    return begins & ~0xffffff | low & 0xffffff
+    return begins & ~(1 << 63 | 0xffffff) | low & 0xffffff
 
 
 # ---- handshakes

@@ -47,6 +47,15 @@
 	"0000100000000000 00006000007f0000 cdab341200000000" /* length, address, key */ \
 	"676574206974" /* payload */
 
+/* Short, to a group */
+#define GOLDEN_SHORT_GROUP \
+	"02 01 8401 c1ecad7d" /* version, type, flags, crc */ \
+	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
+	"0807060504030201 2a00000000000000" /* token, number */ \
+	"efbe0000000000ff" /* lends: the group */ \
+	"04000000 00000000" /* call: kind, value */ \
+	"6e657773" /* payload */
+
 /* Announce, written */
 #define GOLDEN_ANNOUNCE_WRITTEN \
 	"02 02 1800 f82173fd" /* version, type, flags, crc */ \
@@ -255,6 +264,17 @@
 	"5151515151515151 02" /* context, n_addrs */ \
 	"02 18 0000999900009999" /* shm, len, host identity */ \
 	"000102030405060708090a0b0c0d0e0f" /* name */ \
+	"01 04 01 00 3b97" /* udp, len, version, zero, port */
+
+/* Record of a member of a group */
+#define GOLDEN_RECORD_MEMBER \
+	"02 21 00 00 5d4ffcb6" /* version, type, hops, zero, crc */ \
+	"4444333322221111 0000000000000000" /* nonce, asker */ \
+	"efcdab8967452301" /* proof */ \
+	"00000000000000000000000000000000" /* host */ \
+	"efbe0000000000ff 8877665544332211" /* id: the group, incarnation */ \
+	"3412000000000000 0000999900009999" /* stamp: the member's ID, host identity */ \
+	"5151515151515151 01" /* context, n_addrs */ \
 	"01 04 01 00 3b97" /* udp, len, version, zero, port */
 
 /* Record, notice of a registration */

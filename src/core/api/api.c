@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Public calls: draining and closing a service, polling, descriptors for event loops. Each checks
- * its arguments, takes the lock and delegates; the contracts are in ripc.h.
+ * Public calls: groups, draining and closing a service, polling, descriptors for event loops. Each
+ * checks its arguments, takes the lock and delegates; the contracts are in ripc.h and group.h.
  *
  * Design notes. A service's descriptor is an eventfd, and nothing else: any number of them fits
  * into one epoll, and none becomes readable for another's messages. The thread that queues the
@@ -13,8 +13,12 @@
 
 #include "core/engine/readiness.h"
 #include "core/engine/wait.h"
+#include "core/group/fanout.h"
+#include "core/group/group.h"
 #include "core/message/queue.h"
 #include "core/objects.h"
+#include "core/wire/record.h"
+#include "ripc/group.h"
 #include "service.h"
 #include "util/hash/siphash.h"
 
@@ -23,7 +27,52 @@ uint64_t ripc_id_from_name(const char *name)
 	static const uint8_t key[16];
 	uint64_t id = name ? ripc__siphash(key, name, strlen(name)) : 0;
 
+	if (wire_is_group(id))
+		id &= INT64_MAX;
 	return id ? id : 1;
+}
+
+uint64_t ripc_group_from_name(const char *name)
+{
+	static const uint8_t key[16];
+	uint64_t id = name ? ripc__siphash(key, name, strlen(name)) : 0;
+
+	return id | 0xffull << 56;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+int ripc_join(struct ripc_service *svc, uint64_t group)
+{
+	int error = svc && wire_is_group(group) ? ripc__enter(svc->ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ripc__group_join(svc, group);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+int ripc_leave(struct ripc_service *svc, uint64_t group)
+{
+	int error = svc && wire_is_group(group) ? ripc__enter(svc->ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = ripc__group_leave(svc, group);
+	ripc__leave(svc->ctx);
+	return error;
+}
+
+int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list, uint32_t max)
+{
+	const struct fanout *fanout = completion ? ripc__fanout_of(completion) : NULL;
+
+	if (!fanout || (max && !list))
+		return -EINVAL;
+	for (uint32_t i = 0; i < fanout->n && i < max; i++)
+		list[i] = fanout->deliveries[i].public;
+	return (int)fanout->n;
 }
 
 /* ---- services ---------------------------------------------------------------------------- */

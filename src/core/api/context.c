@@ -12,6 +12,8 @@
 #include "core/base/base.h"
 #include "core/base/proof.h"
 #include "core/engine/wait.h"
+#include "core/group/fanout.h"
+#include "core/group/group.h"
 #include "core/keys/sealed.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
@@ -166,6 +168,15 @@ static void owner_resolved(void *arg, uint64_t id, int status, const struct ripc
 	ripc__partner_resolved(arg, id, status, answer);
 }
 
+static void owner_gathered(void *arg, uint64_t group)
+{
+	struct ripc_context *ctx = arg;
+
+	ctx->changed = true;
+	ripc__group_gathered(ctx, group);
+	ripc__fanouts_gathered(ctx, group);
+}
+
 static void owner_published(void *arg, uint64_t id, int status)
 {
 	struct ripc_context *ctx = arg;
@@ -235,6 +246,7 @@ static int resolver_open(struct ripc_context *ctx)
 		.ids = owner_ids,
 		.resolved = owner_resolved,
 		.published = owner_published,
+		.gathered = owner_gathered,
 		.conflict = owner_conflict,
 		.moved = owner_moved,
 		.mark = ctx->seal ? owner_mark : NULL,
@@ -286,6 +298,8 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->permits);
 	list_init(&ctx->offers);
 	list_init(&ctx->writings);
+	list_init(&ctx->fanouts);
+	list_init(&ctx->kept);
 	list_init(&ctx->waiters);
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
@@ -317,6 +331,7 @@ static void context_free(struct ripc_context *ctx)
 		free(outgoing);
 	}
 	ripc__readings_free(ctx);
+	ripc__fanouts_free(ctx);
 	if (ctx->process)
 		munmap((void *)ctx->process, 4096);
 	ripc__seal_close(ctx);

@@ -18,6 +18,7 @@
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
 #include "core/show/show.h"
+#include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "others.h"
 #include "ripc/keys.h"
@@ -31,10 +32,30 @@ struct lookup {
 	int status;
 };
 
+/* Is a member of the group known? */
+static int group_status(struct ripc_context *ctx, uint64_t group)
+{
+	struct gathering *gathering;
+	int status = ripc__resolver_gather(ctx->resolver, group, ctx->now_us, &gathering);
+
+	if (status == -ENOMEM)
+		return status;
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
+		if (ripc__gathering_at(gathering, i))
+			return 0;
+	}
+	return status ? status : -ENOENT;
+}
+
 static bool looked_up(void *arg)
 {
 	struct lookup *lookup = arg;
 	const struct ripc__answer *answer;
+
+	if (wire_is_group(lookup->id)) {
+		lookup->status = group_status(lookup->ctx, lookup->id);
+		return lookup->status != -EINPROGRESS;
+	}
 
 	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
 		lookup->ctx->now_us, &answer);

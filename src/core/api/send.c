@@ -6,6 +6,8 @@
 #include "core/call/call.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"
+#include "core/group/fanout.h"
+#include "core/group/group.h"
 #include "core/message/lent.h"
 #include "core/message/returns.h"
 #include "core/partner/partner.h"
@@ -16,10 +18,21 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/send/start.h"
+#include "core/wire/record.h"
 #include "service.h"
 #include "util/list.h"
+#include "util/rare.h"
 
 #define WAIT_AGAIN_US 20000u /* until a send that found nobody is begun anew (RIPC_WAIT) */
+
+static RIPC__RARE int group_short(struct ripc_service *svc, uint64_t to,
+		const struct iovec *items, uint32_t n_items)
+{
+	const struct ripc_send request = {.size = sizeof(request), .to = to, .items = items,
+		.n_items = n_items};
+
+	return ripc_sendmsg(svc, &request, NULL);
+}
 
 int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items)
@@ -28,6 +41,8 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 
 	if (!svc || to == 0)
 		return -EINVAL;
+	if (wire_is_group(to))
+		return group_short(svc, to, items, n_items);
 	error = ripc__enter_hastily(svc->ctx);
 	if (error)
 		return error;
@@ -70,6 +85,25 @@ static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
 	return status;
 }
 
+static bool fanout_is_over(void *arg)
+{
+	return ((const struct fanout *)arg)->over;
+}
+
+/* Sets the outcome if it has waited for it. */
+static int group_send(struct ripc_service *svc, const struct ripc_send *request,
+		enum ripc_outcome *outcome)
+{
+	struct ripc_context *ctx = svc->ctx;
+	struct fanout *fanout;
+	int error = ripc__fanout_start(svc, request, &fanout);
+
+	if (error || request->flags & RIPC_NOWAIT)
+		return error;
+	ripc__wait(ctx, fanout_is_over, fanout, fanout->deadline_us + TICK_US);
+	return ripc__fanout_end(fanout, outcome, request->counts);
+}
+
 /* Sets the outcome if it has waited for it. */
 static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 		enum ripc_outcome *outcome)
@@ -78,8 +112,11 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	struct outgoing *outgoing;
 	struct list *lent;
 	uint64_t lends = 0;
-	int error = request->n_returns ? ripc__lend(svc, request, &lends) : 0;
+	int error;
 
+	if (wire_is_group(request->to))
+		return group_send(svc, request, outcome);
+	error = request->n_returns ? ripc__lend(svc, request, &lends) : 0;
 	if (error)
 		return error;
 	lent = lends ? svc->lent.prev : NULL;
@@ -132,11 +169,21 @@ static int long_send_patient(struct ripc_service *svc, const struct ripc_send *r
 	return error == -ETIMEDOUT && was_nobody ? -ENOENT : error;
 }
 
+/* Some things go only to a group, and others only to a single service. */
+static bool may_go_to(const struct ripc_send *request)
+{
+	if (!wire_is_group(request->to))
+		return !(request->flags & RIPC_LEAVE_SLOW);
+	return !(request->flags & RIPC_ORDERED) && !request->n_returns && !request->reply_to &&
+		!request->to_incarnation;
+}
+
 /* Fills *request with what can be read of *send, also when it fails. */
 static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
-	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED | RIPC_WAIT;
+	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED | RIPC_WAIT |
+		RIPC_LEAVE_SLOW;
 
 	memset(request, 0, sizeof(*request));
 	if (!send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
@@ -144,11 +191,13 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
 	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
 		return -EINVAL;
-	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED | RIPC_WAIT) &&
+	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED | RIPC_WAIT | RIPC_LEAVE_SLOW) &&
 			!(request->flags & RIPC_SEND_LONG))
 		return -EINVAL;
-	return request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
-		request->to_incarnation) ? -EINVAL : 0;
+	if (request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
+			request->to_incarnation))
+		return -EINVAL;
+	return may_go_to(request) ? 0 : -EINVAL;
 }
 
 static int send_checked(struct ripc_service *svc, const struct ripc_send *request,
@@ -161,6 +210,7 @@ static int send_checked(struct ripc_service *svc, const struct ripc_send *reques
 		return error;
 	error = request->flags & RIPC_WAIT ? long_send_patient(svc, request, outcome) :
 		request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
+		wire_is_group(request->to) ? ripc__group_short(svc, request) :
 		ripc__short_send(svc, request);
 	ripc__leave(ctx);
 	return error;
@@ -259,6 +309,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 		return error;
 	ripc__service_get(svc);
 	any = ripc__calls_cancel(svc, cookie);
+	any = ripc__fanouts_cancel(svc, cookie) || any;
 	any = cancel_lent(svc, cookie) || any || outgoing_with(svc, cookie, true);
 	/* Cancelling one can end it at once, and so free its partner's others: look anew. */
 	while ((outgoing = outgoing_with(svc, cookie, false))) {

@@ -10,6 +10,8 @@
 #include "core/call/call.h"
 #include "core/engine/thread.h"
 #include "core/engine/wait.h"
+#include "core/group/fanout.h"
+#include "core/group/group.h"
 #include "core/keys/sealed.h"
 #include "core/message/lent.h"
 #include "core/message/queue.h"
@@ -27,6 +29,7 @@
 #include "core/send/cork.h"
 #include "core/send/ended.h"
 #include "core/send/moving.h"
+#include "core/wire/record.h"
 #include "service.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -61,18 +64,20 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	builtin_init(service, &service->conflict);
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
 	ripc__map_init(&service->watched, ripc__nonce(ctx));
+	ripc__map_init(&service->groups, service->watched.seed);
 	return service;
 }
 
-/* A random number that nobody can predict: private IDs and incarnations. */
+/* A random number that nobody can predict: private IDs, which are no group's, and incarnations. */
 static int draw(struct ripc_context *ctx, uint64_t *number)
 {
 	int error = 0;
 
 	*number = 0;
-	while (!error && *number == 0)
+	while (!error && (*number == 0 || wire_is_group(*number))) {
 		error = ctx->env.random(ctx->env.arg, number, sizeof(*number));
-	*number = le64toh(*number);
+		*number = le64toh(*number);
+	}
 	return error;
 }
 
@@ -171,6 +176,7 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 	bool in_time;
 
 	if (!service->draining) {
+		ripc__groups_leave(service);
 		service->draining = true;
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	}
@@ -208,6 +214,8 @@ void ripc__service_end(struct ripc_service *service)
 	struct ripc_context *ctx = service->ctx;
 
 	service->closing = true;
+	ripc__groups_leave(service);
+	ripc__kept_drop(ctx, service);
 	if (!service->draining)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);
@@ -228,12 +236,14 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__outgoing_orphan(service);
 	ripc__readings_orphan(service);
 	ripc__permits_orphan(service);
+	ripc__fanouts_orphan(service);
 	ripc__queue_free(service); /* also what their ends have added */
 	lent_memory_forget(service);
 	ripc__map_remove(&ctx->services_by_id, service->id);
 	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
 	closed_remember(ctx, service->incarnation);
 	ripc__map_free(&service->partners);
+	ripc__map_free(&service->groups);
 	free(service->askers);
 	service->askers = NULL;
 	list_remove(&service->node);

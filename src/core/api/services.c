@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/engine/wait.h"
+#include "core/wire/record.h"
 #include "service.h"
 
 #define AT_ONCE     1024u     /* 20 ms apart, each asks with 1,100 bytes: 56 MB/s at most */
@@ -77,7 +78,7 @@ int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 	struct ripc_service *service = NULL;
 	int n;
 
-	if (!ctx || !svc || flags)
+	if (!ctx || !svc || flags || wire_is_group(id))
 		return -EINVAL;
 	n = ripc__enter(ctx);
 	if (n)
@@ -97,6 +98,10 @@ int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, 
 
 	if (!ctx || !ids || !svcs || !n || n > INT32_MAX || flags)
 		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (wire_is_group(ids[i]))
+			return -EINVAL;
+	}
 	memset(svcs, 0, n * sizeof(struct ripc_service *));
 	n_opened = ripc__enter(ctx);
 	if (n_opened)

@@ -2,6 +2,7 @@
 /* What rooms above do when something changes in a room below (core/upcalls.h). */
 #include "core/call/call.h"
 #include "core/call/watch.h"
+#include "core/group/fanout.h"
 #include "core/message/message.h"
 #include "core/message/offers.h"
 #include "core/message/queue.h"
@@ -125,6 +126,8 @@ const struct upcalls ripc__upcalls = {
 	.sent_freed = ripc__outgoing_freed,
 	.answer_came = ripc__answer_came,
 	.question_ended = ripc__question_ended,
+	.delivery_ended = ripc__delivery_ended,
+	.fanout_told = ripc__fanout_told,
 	.call_told = ripc__call_told,
 	.watch_told = ripc__watch_told,
 	.parked_comes = parked_comes,

@@ -101,6 +101,6 @@ int ripc__private_bits(const struct cipher_box *box, const uint8_t key[32], uint
 	int error = box->ops->hash(box->lib, in, 2, digest);
 
 	if (!error)
-		*bits = get64(digest);
+		*bits = get64(digest) & INT64_MAX; /* no private ID is that of a group */
 	return error;
 }

@@ -262,6 +262,17 @@ int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64
 		ripc__sealed_lets_out(seal, route, own, other);
 }
 
+bool ripc__sealed_lets_send(const struct seal *seal, const void *route, uint64_t from,
+		uint64_t group)
+{
+	return ripc__grants_let_in(seal, ripc__sealed_member_of(route), from, group);
+}
+
+bool ripc__sealed_may_be(const struct seal *seal, uint64_t id)
+{
+	return ripc__grants_are_ours(seal, id);
+}
+
 void ripc__sealed_registers(struct seal *seal, uint64_t id)
 {
 	if (!ripc__grants_are_ours(seal, id))

@@ -55,6 +55,11 @@ bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *from_addr,
 int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to);
 /* As ripc__sealed_lets_out(), for a known partner, whichever of the two services wrote first. */
 int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64_t other);
+/* May the member that the route leads to be service from, and send to this group? */
+bool ripc__sealed_lets_send(const struct seal *seal, const void *route, uint64_t from,
+		uint64_t group);
+/* May our key be this service, or in this group? */
+bool ripc__sealed_may_be(const struct seal *seal, uint64_t id);
 /* A service is registered here: if our key may not be it, a log line says so. */
 void ripc__sealed_registers(struct seal *seal, uint64_t id);
 /* Makes a private ID that belongs to our key from a random number. */

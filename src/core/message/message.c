@@ -119,6 +119,9 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 		public->reply = packet->lends;
 		public->flags = packet->call.value ? RIPC_IDEMPOTENT : 0;
 		public->flags |= packet->h.type == WIRE_SHORT ? RIPC_ASKED_SHORTLY : 0;
+	} else if (packet->call.kind == WIRE_CALL_GROUP) {
+		public->group = packet->lends;
+		public->reply = 0;
 	} else {
 		public->kind = RIPC_ANSWER;
 		public->reply = packet->replies;
@@ -180,6 +183,8 @@ void ripc__message_free(struct message *message)
 		message->ctx->up->call_told(message);
 	else if (message->home == MESSAGE_WATCH)
 		message->ctx->up->watch_told(message);
+	else if (message->home == MESSAGE_GROUP)
+		message->ctx->up->fanout_told(message);
 	else
 		message->queued = false;
 }

@@ -25,7 +25,7 @@ struct message {
 	struct partner *partner; /* while queued: its sender; NULL: the message is ours */
 	struct holding held;     /* what that partner holds for this message, */
 	enum share share;        /* and of which share */
-	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH,
+	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH, MESSAGE_GROUP,
 		MESSAGE_BUILTIN } home;
 	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
 	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
@@ -39,8 +39,8 @@ struct message {
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
 /*
- * Marks the message as the question or answer that the packet tells of; an answer's reply is the ID
- * of its question.
+ * Marks the message as the question, answer or message to a group that the packet tells of; an
+ * answer's reply is the ID of its question.
  */
 void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
 void ripc__spares_free(struct ripc_context *ctx);

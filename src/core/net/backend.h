@@ -455,6 +455,22 @@ struct ripc__source {
 			void *arg);
 
 	/*
+	 * Groups: IDs that many services hold. join, leave: the service with this incarnation holds
+	 * the group, or no more. list: calls found for each member on this host: one that is not
+	 * listed any more has left, or died; name is the incarnation with the highest bit set. ask:
+	 * as ask above, but asks one member that was listed. All NULL: who asks about a group asks
+	 * as about any ID.
+	 */
+	struct {
+		int (*join)(void *source, uint64_t group, uint64_t incarnation);
+		void (*leave)(void *source, uint64_t group, uint64_t incarnation);
+		int (*list)(void *source, uint64_t group, void (*found)(void *arg, uint64_t name),
+				void *arg);
+		int (*ask)(void *source, uint64_t group, uint64_t name, const void *data,
+				size_t len);
+	} group;
+
+	/*
 	 * watch: from now on host.gone tells of the end of this context, where an end can be
 	 * proven; unwatch: no more. Calls are counted. look finds ends for which no descriptor
 	 * wakes core; false: no context is watched. All NULL: an end can never be proven.

@@ -9,6 +9,7 @@
 #include "core/peer/route.h"
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
+#include "core/wire/record.h"
 #include "death.h"
 #include "find.h"
 #include "life.h"
@@ -173,6 +174,8 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 
 	if (service->closing)
 		return -ESHUTDOWN;
+	if (wire_is_group(id))
+		return -EINVAL; /* no service has it */
 	if (partner && !ripc__partner_settled(partner))
 		partner = current_of(service, id);
 	if (partner) {
@@ -222,6 +225,18 @@ int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner *
 {
 	ripc__resolver_claimed(service->ctx->resolver, id);
 	return ripc__partner_for_send(service, id, partner);
+}
+
+int ripc__find_member(struct ripc_service *service, uint64_t id, uint64_t incarnation,
+		struct partner **partner)
+{
+	int error = ripc__find_again(service, id, partner);
+
+	if (error || !(*partner)->peer || (*partner)->incarnation == incarnation)
+		return error;
+	if (ripc__claim_may_ask(service->ctx))
+		ripc__partner_suspect(*partner);
+	return -EAGAIN;
 }
 
 void ripc__find_until(const struct partner *partner, uint64_t until_us)

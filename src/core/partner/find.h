@@ -29,6 +29,13 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
  */
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
+/*
+ * As ripc__find_again(), for a message to a member of a group. -EAGAIN: the ID means another
+ * incarnation, as far as is known; it is asked for again.
+ */
+int ripc__find_member(struct ripc_service *service, uint64_t id, uint64_t incarnation,
+		struct partner **partner);
+
 /* A message waits until until_us for this partner without peer: so long the resolver asks. */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);
 

@@ -20,6 +20,7 @@
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
+#include "core/partner/member.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/share.h"
@@ -35,13 +36,16 @@
 #define QUIET_US     60000000u /* after so long without a cause, it is told anew */
 
 /* 0: the announced message may be accepted; else why not. */
-static int admit(const struct ripc_service *service, const struct wire_packet *packet)
+static int admit(const struct partner *partner, const struct wire_packet *packet)
 {
+	const struct ripc_service *service = partner->service;
 	const struct ripc_context *ctx = service->ctx;
 	uint64_t most = ctx->cfg.message_max_bytes;
 
 	if (service->draining && !wire_is_answer(packet))
 		return -ESHUTDOWN;
+	if (wire_group(packet) && !ripc__may_publish(partner, wire_group(packet)))
+		return -ENOENT;
 	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
 			packet->announce.total >> 10 > LARGE_MAX ||
 			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
@@ -187,7 +191,7 @@ void ripc__announced_new(struct partner *partner, const struct wire_packet *pack
 		partner->service->ctx->stats.drop_duplicate++;
 		return;
 	}
-	error = error ? error : admit(partner->service, packet);
+	error = error ? error : admit(partner, packet);
 	if (error) {
 		refuse_announced(partner, number, error);
 	} else if (is_over_share(partner, packet) || is_too_early(partner, packet)) {

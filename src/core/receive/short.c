@@ -8,6 +8,7 @@
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
+#include "core/partner/member.h"
 #include "core/partner/partner.h"
 #include "core/partner/share.h"
 #include "core/upcalls.h"
@@ -175,6 +176,10 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 
 	if ((!is_answer && !has_room(partner)) || !has_share(partner, packet)) {
 		partner->service->ctx->stats.drop_queue_full++;
+		return;
+	}
+	if (wire_group(packet) && !ripc__may_publish(partner, wire_group(packet))) {
+		partner->service->ctx->stats.drop_no_member++;
 		return;
 	}
 	if (packet->replies && !may_land(partner, packet))

@@ -12,6 +12,7 @@
 #include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
+#include "membership.h"
 #include "publish.h"
 #include "resolver_internal.h"
 #include "util/list.h"
@@ -20,6 +21,7 @@
 #define RELAYS_MAX     1024u
 #define RELAY_US       100000u /* so long the host's processes have to answer */
 #define IDS_PER_ANSWER 64u     /* answers to one "what do you have" */
+#define NAMES_PER_RELAY 4u    /* the same, of members of a group */
 #define IDS_PER_RELAY  4u      /* IDs of other processes asked for one; half of it is for them */
 
 /* A question that we pass on within the host. Its answers carry asked.nonce. */
@@ -108,7 +110,40 @@ static void answer_all(struct ripc__resolver *resolver, const struct heard *hear
 	free(ids);
 }
 
+/* Tells of our members of the group, each time beginning where the last answer ended. */
+static void answer_group(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct membership *first = ripc__member_first(resolver, heard->packet->record.id);
+	struct membership *member = first;
+	uint32_t limit = answer_limit(resolver, heard), n = 0, sent = 0, longest = 0;
+
+	for (; member; member = ripc__member_next(member))
+		n++;
+	for (uint32_t i = n ? resolver->members_turn % n : 0; i; i--)
+		first = ripc__member_next(first);
+	member = first;
+	for (uint32_t i = 0; i < n && i < IDS_PER_ANSWER && sent + longest <= limit; i++) {
+		struct wire_record record;
+		uint32_t len = 0;
+
+		if (ripc__member_record(resolver, member, &record) == 0)
+			len = answer(resolver, heard, &record);
+		sent += len;
+		longest = len > longest ? len : longest;
+		resolver->members_turn++;
+		member = ripc__member_next(member);
+		if (!member)
+			member = ripc__member_first(resolver, heard->packet->record.id);
+	}
+}
+
 /* ---- for the host's other processes ------------------------------------------------------ */
+
+/* Are there many answers to the question? */
+static bool is_of_many(const struct asked *asked)
+{
+	return !asked->id || wire_is_group(asked->id);
+}
 
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 {
@@ -133,7 +168,7 @@ static void relay_fire(void *owner, struct ripc__timer *timer)
 {
 	struct relay *relay = list_entry(timer, struct relay, asked.timer);
 
-	if (relay->asked.id)
+	if (!is_of_many(&relay->asked))
 		deny(owner, relay->source, &relay->reply, (struct wire_resolve){
 			.nonce = relay->asker_nonce, .record.id = relay->asked.id});
 	ripc__relay_free(owner, &relay->asked);
@@ -153,8 +188,8 @@ static struct relay *relay_alloc(struct ripc__resolver *resolver, const struct h
 		.asker_nonce = heard->packet->nonce, .reply = heard->event->reply,
 		.source = heard->source, .budget = heard->event->len};
 	memcpy(relay->host, heard->event->host, sizeof(relay->host));
-	if (!relay->asked.id)
-		relay->budget /= 2;
+	if (is_of_many(&relay->asked))
+		relay->budget /= 2; /* the other half is for what we have ourselves */
 	if (ripc__timers_borrow(resolver))
 		goto err_free;
 	if (ripc__asked_begin(resolver, &relay->asked))
@@ -191,14 +226,15 @@ static void relay_count(void *arg, uint64_t id, bool is_private)
 {
 	struct relaying *relaying = arg;
 
-	relaying->n_ids += !is_private && !ripc__published_here(relaying->resolver, id);
+	relaying->n_ids += !is_private && !wire_is_group(id) &&
+		!ripc__published_here(relaying->resolver, id);
 }
 
 static void relay_listed(void *arg, uint64_t id, bool is_private)
 {
 	struct relaying *relaying = arg;
 
-	if (is_private || ripc__published_here(relaying->resolver, id))
+	if (is_private || wire_is_group(id) || ripc__published_here(relaying->resolver, id))
 		return;
 	if (relaying->at >= relaying->first && relaying->at < relaying->first + IDS_PER_RELAY)
 		relay_ask(relaying, id);
@@ -223,6 +259,49 @@ static void relay_ask_all(struct relaying *relaying)
 	home->ops->list(home->state, relay_listed, relaying);
 }
 
+static void relay_member(void *arg, uint64_t name)
+{
+	struct relaying *relaying = arg;
+	struct ripc__resolver *resolver = relaying->resolver;
+	const struct source_slot *home = &resolver->sources[resolver->home];
+	struct wire_resolve question = {.type = WIRE_QUESTION, .hops = 1,
+		.nonce = relaying->relay->asked.nonce ^ resolver->home_key,
+		.asker = relaying->relay->asker, .record.id = relaying->relay->asked.id};
+	uint8_t data[WIRE_RESOLVE_MAX];
+	uint32_t at = relaying->at++;
+
+	if (at < relaying->first || at >= relaying->first + NAMES_PER_RELAY)
+		return;
+	memcpy(question.host, relaying->relay->host, sizeof(question.host));
+	relaying->reached += home->ops->group.ask(home->state, question.record.id, name, data,
+		ripc__resolve_encode(resolver, &question, data)) > 0;
+}
+
+static void relay_count_member(void *arg, uint64_t name)
+{
+	(void)name;
+	((struct relaying *)arg)->n_ids++;
+}
+
+/* Asks a few members of a group, each time going on where it last ended. */
+static void relay_ask_group(struct relaying *relaying)
+{
+	struct ripc__resolver *resolver = relaying->resolver;
+	const struct source_slot *home = &resolver->sources[resolver->home];
+	uint64_t group = relaying->relay->asked.id;
+
+	if (!home->ops->group.list)
+		return;
+	home->ops->group.list(home->state, group, relay_count_member, relaying);
+	if (!relaying->n_ids)
+		return;
+	if (resolver->relay_turn >= relaying->n_ids)
+		resolver->relay_turn = 0;
+	relaying->first = resolver->relay_turn;
+	resolver->relay_turn += NAMES_PER_RELAY;
+	home->ops->group.list(home->state, group, relay_member, relaying);
+}
+
 static void relay_begin(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	struct relaying relaying = {.resolver = resolver};
@@ -235,7 +314,9 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 		return;
 	}
 	relaying.relay = relay;
-	if (relay->asked.id)
+	if (wire_is_group(relay->asked.id))
+		relay_ask_group(&relaying);
+	else if (relay->asked.id)
 		relay_ask(&relaying, relay->asked.id);
 	else
 		relay_ask_all(&relaying);
@@ -244,7 +325,7 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 			resolver->now_us + RELAY_US);
 		return;
 	}
-	if (relay->asked.id)
+	if (!is_of_many(&relay->asked))
 		deny(resolver, heard->source, &heard->event->reply, (struct wire_resolve){
 			.definite = true, .nonce = heard->packet->nonce,
 			.record.id = relay->asked.id});
@@ -264,7 +345,7 @@ void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 	packet.nonce = relay->asker_nonce;
 	relay->budget -= ripc__send_reply(resolver, relay->source, &relay->reply, &packet);
 	resolver->stats.questions_answered++;
-	if (asked->id)
+	if (!is_of_many(asked))
 		ripc__relay_free(resolver, asked);
 }
 
@@ -294,6 +375,8 @@ void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *h
 	}
 	if (!question->record.id)
 		answer_all(resolver, heard);
+	else if (wire_is_group(question->record.id))
+		answer_group(resolver, heard);
 	else if (ripc__own_record(resolver, question->record.id, &record) == 0)
 		answer(resolver, heard, &record);
 	if (!question->hops && for_the_host(resolver, heard) &&

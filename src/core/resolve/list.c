@@ -15,6 +15,7 @@
 #include "asking.h"
 #include "core/wire/record.h"
 #include "list.h"
+#include "membership.h"
 #include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -62,6 +63,10 @@ static void id_add(void *arg, uint64_t id, bool is_private)
 	struct listing *listing = naming->listing;
 
 	(void)is_private; /* of this host, for this host */
+	for (uint32_t i = 0; wire_is_group(id) && i < naming->n_ids; i++) {
+		if (naming->ids[i] == id)
+			return; /* asking for it asks all its members */
+	}
 
 	if (naming->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
 			ripc__published_here(listing->resolver, id))
@@ -116,6 +121,19 @@ static void names_get(struct naming *naming, bool wanted)
 		slot->ops->list(slot->state, wanted ? id_add : NULL, naming);
 }
 
+static void report_group(void *arg, uint64_t group)
+{
+	struct listing *listing = arg;
+	struct ripc__answer answer = {.host = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .local = true,
+		.source = "local"};
+
+	for (const struct membership *member = ripc__member_first(listing->resolver, group);
+			member; member = ripc__member_next(member)) {
+		if (ripc__member_record(listing->resolver, member, &answer.record) == 0)
+			listing->found(listing->arg, &answer);
+	}
+}
+
 static void report_own(struct listing *listing)
 {
 	struct ripc__resolver *resolver = listing->resolver;
@@ -134,6 +152,7 @@ static void report_own(struct listing *listing)
 			listing->found(listing->arg, &answer);
 	}
 	free(ids);
+	ripc__groups_own(resolver, report_group, listing);
 }
 
 static void round_begin(struct listing *listing)
@@ -216,12 +235,18 @@ static void network_answered(struct listing *listing, bool news)
 	wait_on(listing);
 }
 
+/* A member of a group is told of twice: as a service, and as a member. */
+static uint64_t seen_as(const struct wire_record *record)
+{
+	return record->incarnation ^ (wire_is_group(record->id) ? record->id : 0);
+}
+
 void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
 	struct listing *listing = list_entry(asked, struct listing, asked);
-	bool news = listing->seen.count < SEEN_MAX && ripc__map_put(&listing->seen,
-		heard->packet->record.incarnation, listing) == 0;
+	bool news = listing->seen.count < SEEN_MAX &&
+		ripc__map_put(&listing->seen, seen_as(&heard->packet->record), listing) == 0;
 	struct ripc__answer answer;
 
 	if ((int)heard->source == resolver->home)

@@ -15,8 +15,10 @@
 #include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
+#include "gather.h"
 #include "list.h"
 #include "lookup.h"
+#include "membership.h"
 #include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -71,6 +73,9 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 	case ASKED_LIST:
 		ripc__list_answered(resolver, asked, heard);
 		break;
+	case ASKED_GROUP:
+		ripc__gather_answered(resolver, asked, heard);
+		break;
 	}
 }
 
@@ -81,7 +86,9 @@ static void notice_heard(struct ripc__resolver *resolver, const struct heard *he
 		ripc__drop(resolver);
 		return;
 	}
-	if (!ripc__published_here(resolver, heard->packet->record.id)) {
+	if (wire_is_group(heard->packet->record.id)) {
+		ripc__gather_hint(resolver, heard);
+	} else if (!ripc__published_here(resolver, heard->packet->record.id)) {
 		ripc__lookup_hint(resolver, heard);
 		ripc__relay_notice(resolver, heard);
 	} else if (heard->packet->type == WIRE_RECORD) {
@@ -283,6 +290,9 @@ static void init(struct ripc__resolver *resolver)
 	ripc__budget_init(&resolver->answers, ANSWERS_PER_SECOND, ANSWERS_PER_SECOND / 2,
 		ANSWERS_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
 	resolver->home_key = draw(arg);
+	/* Nobody else chooses the groups of this context. */
+	ripc__map_init(&resolver->memberships, resolver->home_key);
+	ripc__map_init(&resolver->gatherings, resolver->home_key);
 	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
 	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
 	ripc__budget_init(&resolver->provoked, PROVOKED_PER_SECOND, PROVOKED_AT_ONCE,
@@ -328,6 +338,8 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 	ripc__resolver_list(resolver, resolver->now_us, NULL, NULL);
 	ripc__lookups_close(resolver);
 	ripc__publications_close(resolver);
+	ripc__gatherings_close(resolver);
+	ripc__memberships_close(resolver);
 	while ((asked = ripc__map_next(&resolver->asked, &at))) {
 		/* Only relays are owned by nothing but the table; freeing changes the table. */
 		ripc__relay_free(resolver, asked);
@@ -341,6 +353,8 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 	ripc__map_free(&resolver->lookups);
 	ripc__map_free(&resolver->cache);
 	ripc__map_free(&resolver->publications);
+	ripc__map_free(&resolver->memberships);
+	ripc__map_free(&resolver->gatherings);
 	ripc__timers_free(&resolver->timers);
 	free(resolver);
 }

@@ -13,7 +13,14 @@
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 
+struct gathering;
 struct ripc__resolver;
+
+/* A member of a group. */
+struct ripc__member {
+	uint64_t id, incarnation; /* its service */
+	uint64_t serial;          /* of a gathering: grows with each member that is found */
+};
 
 /* The answer to a question. */
 struct ripc__answer {
@@ -54,6 +61,8 @@ struct ripc__resolver_owner {
 	 * is withdrawn after this.
 	 */
 	void (*conflict)(void *arg, uint64_t id, uint64_t incarnation);
+	/* What ripc__resolver_gather() knows of the group is complete now. */
+	void (*gathered)(void *arg, uint64_t group);
 	/*
 	 * A registration (incarnation) or withdrawal (0) was heard of, a hint: the partner may have
 	 * moved. Or a younger incarnation has answered than the one that resolved told of.
@@ -121,6 +130,30 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		uint64_t now_us);
 /* incarnation goes into the notice. Harmless if not published. */
 void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
+
+/*
+ * Groups. join: the service here is a member from now on; leave: no more, harmless if it was none.
+ * -EADDRINUSE, -ENOMEM, -EMFILE.
+ */
+int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
+		const struct ripc__member *member, uint64_t now_us);
+void ripc__resolver_leave(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
+/*
+ * Somebody here sends to the group now: its members are looked for, and looked after while this is
+ * called. *gathering knows them, and is valid until the next call that can bring news. 0: those
+ * known are all that can be found now; -EINPROGRESS: more may be found, owner.gathered follows;
+ * -ENOMEM (*gathering is not set).
+ */
+int ripc__resolver_gather(struct ripc__resolver *resolver, uint64_t group, uint64_t now_us,
+		struct gathering **gathering);
+uint32_t ripc__gathering_places(const struct gathering *gathering);
+/* The member at one of the places, some of which are empty: NULL. */
+const struct ripc__member *ripc__gathering_at(const struct gathering *gathering, uint32_t place);
+/*
+ * It is known for sure that this incarnation is no member. The last place takes its place, if it
+ * had one.
+ */
+void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
 
 /* Polls the sources and runs what is due. Returns the work done. */
 int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us);

@@ -9,6 +9,8 @@
  *   publish.c  registrations, notices, conflicts
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
+ *   membership.c  groups that services here have joined
+ *   gather.c   the members of groups
  *
  * Each object that waits for answers is a struct asked, found by the nonce of its question. An
  * answer counts only with that nonce; everything else that comes in is at most a hint to ask.
@@ -26,7 +28,8 @@
 #define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
 #define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
 
-enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST };
+enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
+	ASKED_GROUP };
 
 struct asked {
 	struct ripc__timer timer;
@@ -67,10 +70,13 @@ struct ripc__resolver {
 	struct ripc__map cache;    /* struct cached by ID */
 	struct list cache_order;   /* oldest first */
 	struct ripc__map publications; /* struct publication by ID */
+	struct ripc__map memberships;  /* struct membership, the first of each group */
+	struct ripc__map gatherings;   /* struct gathering by group */
 	struct listing *listing;   /* NULL: nobody looks for everybody */
 	struct ripc__answer found; /* what lookup handed out last */
 	uint32_t n_relays;
 	uint32_t ids_turn, relay_turn; /* where the next answer to "what do you have" begins */
+	uint32_t members_turn;     /* the same, about a group */
 	struct bucket notices, verifications;
 	struct budget answers;     /* to questions */
 	struct budget provoked;    /* bytes to the network that outsiders cause */

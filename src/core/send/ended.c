@@ -102,7 +102,10 @@ static void take_back_lent(struct outgoing *outgoing)
 		ripc__lent_free(lent);
 }
 
-/* Did the receiver take its references, or may it have? Those of an answer are ours in any case. */
+/*
+ * Did the receiver take its references, or may it have? Those of an answer, and of a message to a
+ * member of a group, are ours in any case.
+ */
 static bool is_given(const struct outgoing *outgoing)
 {
 	return outgoing->flags & RIPC_GIVE && (outgoing->outcome != RIPC_NOT_DELIVERED ||
@@ -125,6 +128,8 @@ static void report(struct outgoing *outgoing)
 		drop_given(outgoing);
 	if (outgoing->asked_by)
 		context_of(outgoing)->up->question_ended(outgoing);
+	else if (outgoing->delivery)
+		context_of(outgoing)->up->delivery_ended(outgoing);
 	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
 	public->outcome = outgoing->outcome;
 	public->status = nowait ? outgoing->status : 0;

@@ -15,6 +15,7 @@
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
+#include "core/partner/member.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/peer/route.h"
@@ -180,6 +181,17 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 		ripc__cancel_send(outgoing); /* so that the partner need not wait for more of it */
 	end_by_what_is_known(outgoing, too_late(outgoing));
 	ripc__outgoing_advance(partner);
+}
+
+void ripc__outgoing_hurry(struct outgoing *outgoing, uint64_t deadline_us)
+{
+	if (outgoing->state >= OUT_FENCING || deadline_us >= outgoing->deadline_us)
+		return;
+	outgoing->deadline_us = deadline_us;
+	if (outgoing->state == OUT_WAITING)
+		ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, deadline_us);
+	else
+		timer_set(outgoing);
 }
 
 /* Its writes end by themselves; where the device took none it is asked again. */
@@ -354,6 +366,8 @@ void ripc__outgoing_advance(struct partner *partner)
 			continue;
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		else if (outgoing->delivery && !ripc__may_reach(partner, outgoing->lends))
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
 		else if (outgoing->cut)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 		else if (may_begin(outgoing))

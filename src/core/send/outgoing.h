@@ -14,6 +14,7 @@
 #include "util/timers.h"
 
 struct call;
+struct delivery;
 struct offer;
 struct opened;
 struct partner;
@@ -46,8 +47,10 @@ struct outgoing {
 	struct list fencing;    /* struct fence: memory that the network may still use */
 	uint64_t number, previous, to, to_incarnation, total; /* previous: order.h */
 	uint64_t cookie, lends, replies, place; /* place: among all ordered ones (order.h) */
-	struct wire_call call;  /* of a question or answer: the application is not told its end */
+	struct wire_call call;  /* of a question, answer or part of a message to a group: the
+	                           application is not told its end */
 	struct call *asked_by;  /* of a question: the call, which is told; NULL: it has ended */
+	struct delivery *delivery; /* the part of a message to a group that this is; or NULL */
 	uint64_t started_us, deadline_us;
 	uint64_t heard_us;      /* last authentic packet of the partner about this message */
 	uint64_t told_us;       /* when this partner was first told of the message */
@@ -101,6 +104,8 @@ bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *a
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 /* The message's deadline has passed. */
 void ripc__outgoing_expire(struct outgoing *outgoing);
+/* The message's deadline is this one, if it is earlier. */
+void ripc__outgoing_hurry(struct outgoing *outgoing, uint64_t deadline_us);
 /*
  * Announces the message, perhaps again, because of news: it is in the partner's return buffers, for
  * instance, or cannot be written there. A message that is being cancelled is asked for again.

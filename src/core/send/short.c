@@ -18,6 +18,7 @@
 #include "core/net/backend.h"
 #include "core/partner/claim.h"
 #include "core/partner/find.h"
+#include "core/partner/member.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
@@ -32,6 +33,7 @@ struct held_short {
 	uint64_t number; /* 0: not sent yet */
 	uint64_t held_us; /* since when */
 	uint64_t to_incarnation, lends, replies;
+	struct wire_call call; /* WIRE_CALL_GROUP: lends is the group; or none */
 	uint32_t len, n_items;
 	uint64_t lens[RIPC_ITEMS_MAX];
 	uint8_t bytes[];
@@ -192,7 +194,7 @@ static void held_expire(struct partner *partner)
 }
 
 static int hold(struct partner *partner, const struct ripc_send *request, uint32_t len,
-		uint64_t lends, uint64_t number)
+		uint64_t lends, const struct wire_call *call)
 {
 	struct held_short *copy;
 	uint8_t *at;
@@ -207,7 +209,8 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 	copy = malloc(sizeof(*copy) + len);
 	if (!copy)
 		return -ENOMEM;
-	copy->number = number;
+	copy->number = 0;
+	copy->call = *call;
 	copy->held_us = partner->service->ctx->now_us;
 	copy->to_incarnation = request->to_incarnation;
 	copy->lends = lends;
@@ -228,12 +231,14 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 static int held_transmit(struct partner *partner, struct held_short *copy, bool hello_apart)
 {
 	struct wire_packet packet = {.n_items = copy->n_items, .payload_len = copy->len,
-		.lends = copy->lends, .replies = copy->replies};
+		.lends = copy->lends, .replies = copy->replies, .call = copy->call};
 	struct iovec iov[RIPC_ITEMS_MAX + 1];
 	uint8_t *at = copy->bytes;
 
 	if (copy->to_incarnation && copy->to_incarnation != partner->incarnation)
 		return -ENOENT;
+	if (copy->call.kind && !ripc__may_reach(partner, copy->lends))
+		return -EACCES;
 	if (!copy->number)
 		copy->number = partner->short_next++;
 	packet.h.number = copy->number;
@@ -244,20 +249,23 @@ static int held_transmit(struct partner *partner, struct held_short *copy, bool 
 	return transmit(partner, &packet, iov, copy->lens, hello_apart);
 }
 
+/* Of 8 bytes each. */
+static uint32_t n_extensions(const struct held_short *copy)
+{
+	return (copy->lends != 0) + (copy->replies != 0) + (copy->call.kind != 0);
+}
+
 static bool fits(struct partner *partner, const struct held_short *copy)
 {
-	uint32_t n_replies = (copy->lends != 0) + (copy->replies != 0);
-
-	return header_len(partner, copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
+	return header_len(partner, copy->n_items, n_extensions(copy)) + copy->len <=
+		partner_mtu(partner);
 }
 
 /* Does it fit once the hello has gone apart? A partner that has given its token need not wait. */
 static bool fits_apart(struct partner *partner, const struct held_short *copy)
 {
-	uint32_t n_replies = (copy->lends != 0) + (copy->replies != 0);
-
 	return partner->state == PARTNER_READY && !partner->known &&
-		header_least(copy->n_items, n_replies) + copy->len <= partner_mtu(partner);
+		header_least(copy->n_items, n_extensions(copy)) + copy->len <= partner_mtu(partner);
 }
 
 void ripc__held_send(struct partner *partner)
@@ -311,9 +319,9 @@ size_t ripc__held_bytes(const struct partner *partner)
 /* To a partner that has not given us its token, or whose route is still being made: send if it can
  * be, and keep a copy. One that has only claimed its ID gets it when that is confirmed. */
 static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
-		uint64_t lends)
+		uint64_t lends, const struct wire_call *call)
 {
-	int error = hold(partner, request, len, lends, 0);
+	int error = hold(partner, request, len, lends, call);
 	struct held_short *copy;
 
 	if (error || !partner->peer || partner->peer->opening || !partner->resolved)
@@ -393,7 +401,8 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		(partner->resolved || asker))
 		error = send_ready(partner, request, (uint32_t)total, lends, NULL);
 	else
-		error = send_early(partner, request, (uint32_t)total, lends);
+		error = send_early(partner, request, (uint32_t)total, lends,
+			&(struct wire_call){0});
 	if (error) {
 		if (lends)
 			ripc__lent_free(list_entry(service->lent.prev, struct lent, node));
@@ -423,9 +432,9 @@ int ripc__short_send_items(struct ripc_service *service, uint64_t to, const stru
 
 static int send_call(struct partner *partner, const struct short_call *call)
 {
-	bool asks = call->is.kind == WIRE_CALL_ASKS;
+	bool answers = wire_answers(&call->is);
 	const struct ripc_send request = {.items = call->items, .n_items = call->n_items,
-		.reply_to = asks ? 0 : call->id};
+		.reply_to = answers ? call->id : 0};
 	uint64_t total;
 	int error;
 
@@ -437,7 +446,7 @@ static int send_call(struct partner *partner, const struct short_call *call)
 	if (error)
 		return error;
 	ripc__partner_touch(partner);
-	error = send_ready(partner, &request, (uint32_t)total, asks ? call->id : 0, &call->is);
+	error = send_ready(partner, &request, (uint32_t)total, answers ? 0 : call->id, &call->is);
 	if (!error)
 		count_sent(partner->service->ctx, total);
 	return error;
@@ -445,11 +454,33 @@ static int send_call(struct partner *partner, const struct short_call *call)
 
 int ripc__short_call(struct partner *partner, const struct short_call *call)
 {
-	if (call->is.kind != WIRE_CALL_ASKS && partner->service->ctx->n_offers)
+	if (wire_answers(&call->is) && partner->service->ctx->n_offers)
 		ripc__offer_drop(partner, call->id);
 	if (is_plain(call->items, call->n_items) && takes_plain(partner) && !call->lends)
 		return send_plain(partner, call->items, call);
 	return send_call(partner, call);
+}
+
+int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *request,
+		uint64_t group)
+{
+	const struct short_call call = {.items = request->items, .n_items = request->n_items,
+		.id = group, .is.kind = WIRE_CALL_GROUP};
+	struct partner *partner;
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	error = error ? error : ripc__find_member(service, request->to, request->to_incarnation,
+		&partner);
+	if (error)
+		return error;
+	if (partner->state == PARTNER_READY && !partner->peer->opening && partner->resolved)
+		return ripc__may_reach(partner, group) ? ripc__short_call(partner, &call) : -EACCES;
+	ripc__partner_touch(partner);
+	error = send_early(partner, request, (uint32_t)total, group, &call.is);
+	if (!error)
+		count_sent(service->ctx, total);
+	return error;
 }
 
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)

@@ -84,7 +84,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 /* So many may be under way to one partner: answers are asked for by those that they go to. */
 static uint32_t waiting_max(const struct sending *like)
 {
-	return like->call.kind > WIRE_CALL_ASKS ? ANSWERS_MAX : WAITING_MAX;
+	return wire_answers(&like->call) ? ANSWERS_MAX : WAITING_MAX;
 }
 
 /* The partner that is answered; NULL: the message is no answer, or its partner is to be found. */
@@ -109,7 +109,10 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 
 	if (!error && request->flags & RIPC_GIVE)
 		error = ripc__buffers_check(ctx, request->items, request->n_items);
-	if (!error && !asker)
+	/* A message to a group may begin outside calls. */
+	if (!error && like->delivery)
+		error = ripc__find_member(service, request->to, request->to_incarnation, &partner);
+	else if (!error && !asker)
 		error = ripc__find_for_long(service, request->to, &partner);
 	if (error)
 		return error;
@@ -138,6 +141,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	outgoing->lends = like->lends;
 	outgoing->call = like->call;
 	outgoing->asked_by = like->asked_by;
+	outgoing->delivery = like->delivery;
 	outgoing->sums = like->sums;
 	outgoing->direct = asker && !asker->resolved;
 	if (request->flags & RIPC_ORDERED)

@@ -9,6 +9,7 @@
 #include "core/wire/wire.h"
 
 struct call;
+struct delivery;
 struct outgoing;
 struct partner;
 struct ripc_send;
@@ -21,6 +22,7 @@ struct sending {
 	uint64_t lends; /* 0: nothing is lent, and the message is no question */
 	struct wire_call call;
 	struct call *asked_by;
+	struct delivery *delivery;
 	struct partner *to; /* of an answer: the partner that asked; NULL: to be looked for */
 	bool sums;   /* as in struct outgoing */
 	bool copies; /* up to COPIED_MAX bytes of items are copied: they are the caller's at once */

@@ -181,7 +181,7 @@ void wire_encode_plain(void *buffer, const struct wire_header *h)
 void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
 		const struct wire_call *call)
 {
-	uint32_t names = call->kind == WIRE_CALL_ASKS ? WIRE_F_LENDS : WIRE_F_REPLIES;
+	uint32_t names = wire_answers(call) ? WIRE_F_REPLIES : WIRE_F_LENDS;
 	uint8_t *at = buffer;
 
 	encode_header(at, h, 1 << COUNT_SHIFT | WIRE_F_CALL | names);

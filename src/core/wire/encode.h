@@ -19,7 +19,8 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 		const uint64_t *keys);
 /* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
 void wire_encode_plain(void *buffer, const struct wire_header *h);
-/* The whole prefix, WIRE_CALL_PLAIN bytes, of a plain question or answer with that ID. */
+/* The whole prefix, WIRE_CALL_PLAIN bytes, of a plain question, answer or message to a
+ * group with that ID. */
 void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
 		const struct wire_call *call);
 /* Puts the checksum of the whole packet into its prefix. */

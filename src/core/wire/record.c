@@ -8,6 +8,7 @@
  *   NOBODY:    2 u8 definite   nothing follows the id, which is not 0
  *   WITHDRAWN, RECORD: 56 u64 incarnation (id and incarnation are not 0)
  *   RECORD:   64 u64 stamp   72 u64 host identity   80 u64 context   88 u8 n_addrs, at most 8
+ *             (where id is a group's: stamp is the member's service ID, not 0 and no group's)
  *             89 per address: u8 backend, u8 len (at most 104), len bytes
  * The crc is CRC32C of the whole packet with the crc field zero.
  */
@@ -92,6 +93,8 @@ static int decode_record(const uint8_t *bytes, size_t len, struct wire_record *r
 	record->host = get64(bytes + 72);
 	record->context = get64(bytes + 80);
 	record->n_addrs = bytes[88];
+	if (wire_is_group(record->id) && (!record->stamp || wire_is_group(record->stamp)))
+		return -EBADMSG;
 	return decode_addrs(&cursor, record);
 }
 

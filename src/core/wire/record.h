@@ -19,6 +19,12 @@ enum wire_resolve_type {
 	WIRE_NOBODY,        /* answer to a unicast question: no record */
 };
 
+/* Is this the ID of a group? */
+static inline bool wire_is_group(uint64_t id)
+{
+	return id >> 56 == 0xff;
+}
+
 struct wire_record_addr {
 	uint8_t backend, len;
 	uint8_t blob[WIRE_BLOB_MAX];
@@ -26,7 +32,8 @@ struct wire_record_addr {
 
 struct wire_record {
 	uint64_t id, incarnation;
-	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only */
+	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only. Of a
+	                     member of a group (id): its service ID */
 	uint64_t host;    /* hash of boot ID and network namespace */
 	uint64_t context; /* incarnation of the owning context */
 	uint32_t n_addrs; /* 1 to 8 */

@@ -14,14 +14,15 @@
  *      ECHO, ECHO_REPLY: 0; else not 0). Neither src nor dst is 0, but in an ABORT
  *   40 extensions, in this order, each if its flag is set:
  *      HELLO   u64 token, u64 service, u64 context, u64 to_service, u64 proof, u32 unasked,
- *              u32 zero; the first four are not 0
+ *              u32 zero; the first four are not 0, and no ID is that of a group
  *      ACK     u64 number (not 0), u32 status (an errno, below 4096), u64 also, u32 echo
  *      LENDS   u64 id; REPLIES the same
  *      RETURNS (only with LENDS) u32 n (1 to 8), u32 zero, then u64 length, u64 address, u64 key
  *              per buffer; all zero if its length is
  *      ORDERED u64 number of the ordered message before it, less than its own; 0: none
- *      CALL    u32 kind: 1 (only with LENDS), 2 or 3 (only with REPLIES); u32 value: with kind 1
- *              0 or 1, with 2 zero, with 3 an errno (1 to 4095)
+ *      CALL    u32 kind: 1 (only with LENDS), 2 or 3 (only with REPLIES), 4 (only with LENDS that
+ *              is the ID of a group, and without RETURNS and REPLIES); u32 value: with kind 1
+ *              0 or 1, with 2 and 4 zero, with 3 an errno (1 to 4095)
  *   then the body of the type:
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
@@ -43,6 +44,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "record.h"
 #include "ripc/ripc.h"
 #include "util/bytes.h"
 #include "util/rare.h"
@@ -86,7 +88,8 @@ static int decode_hello(struct wire_cursor *cursor, struct wire_hello *hello)
 	const uint8_t *at = wire_take(cursor, WIRE_HELLO);
 
 	if (!at || !get64(at) || !get64(at + 8) || !get64(at + 16) || !get64(at + 24) ||
-			get32(at + 44))
+			get32(at + 44) || wire_is_group(get64(at + 8)) ||
+			wire_is_group(get64(at + 24)))
 		return -EBADMSG;
 	hello->token = get64(at);
 	hello->service = get64(at + 8);
@@ -142,7 +145,7 @@ static int decode_returns(struct wire_cursor *cursor, struct wire_packet *p)
 	return 0;
 }
 
-/* A question names itself in LENDS, an answer its question in REPLIES. */
+/* LENDS names a question itself, or a group; REPLIES names the question that is answered. */
 static inline __attribute__((always_inline)) bool call_allowed(const struct wire_packet *p)
 {
 	switch (p->call.kind) {
@@ -153,6 +156,9 @@ static inline __attribute__((always_inline)) bool call_allowed(const struct wire
 	case WIRE_CALL_FAILS:
 		return p->h.flags & WIRE_F_REPLIES && p->replies && p->call.value &&
 			p->call.value < STATUS_END;
+	case WIRE_CALL_GROUP:
+		return !(p->h.flags & (WIRE_F_RETURNS | WIRE_F_REPLIES)) && p->call.value == 0 &&
+			p->h.flags & WIRE_F_LENDS && wire_is_group(p->lends);
 	default:
 		return false;
 	}

@@ -114,6 +114,7 @@ enum wire_call_kind {
 	WIRE_CALL_ASKS = 1, /* value: 1 if it may be carried out more than once, else 0 */
 	WIRE_CALL_ANSWERS,     /* value: 0 */
 	WIRE_CALL_FAILS,       /* value: why, as a Linux errno */
+	WIRE_CALL_GROUP,       /* no call: LENDS names the group that it is sent to; value: 0 */
 };
 
 struct wire_call {
@@ -207,10 +208,21 @@ static inline void wire_clear(struct wire_packet *packet)
 	memset(packet, 0, offsetof(struct wire_packet, pull));
 }
 
-/* Is the packet the answer to a call, or an error instead? */
+/* Is that the answer to a call, or an error instead? */
+static inline bool wire_answers(const struct wire_call *call)
+{
+	return call->kind - WIRE_CALL_ANSWERS <= WIRE_CALL_FAILS - WIRE_CALL_ANSWERS;
+}
+
 static inline bool wire_is_answer(const struct wire_packet *packet)
 {
-	return packet->call.kind > WIRE_CALL_ASKS;
+	return wire_answers(&packet->call);
+}
+
+/* The group that the message is sent to; 0: none. */
+static inline uint64_t wire_group(const struct wire_packet *packet)
+{
+	return packet->call.kind == WIRE_CALL_GROUP ? packet->lends : 0;
 }
 
 /* Number of the ordered message that must be handed out before this one; 0: none. */

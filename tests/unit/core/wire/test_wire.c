@@ -59,6 +59,10 @@ static const struct golden golden[] = {
 	  { .p = { HEADER(WIRE_SHORT, WIRE_F_LENDS | WIRE_F_RETURNS, TOKEN, 42), .lends = 0xbeef,
 		   .n_returns = 2, .n_items = 1 }, .lens = {6},
 	    .offers = {{0}, {0x100000, 0x7f0000600000, 0x1234abcd}}, .payload = "get it" } },
+	{ "short, to a group", GOLDEN_SHORT_GROUP,
+	  { .p = { HEADER(WIRE_SHORT, WIRE_F_LENDS | WIRE_F_CALL, TOKEN, 42),
+		   .lends = 0xff0000000000beef, .call = {WIRE_CALL_GROUP, 0}, .n_items = 1 },
+	    .lens = {4}, .payload = "news" } },
 	{ "announce, written", GOLDEN_ANNOUNCE_WRITTEN,
 	  { .p = { HEADER(WIRE_ANNOUNCE, WIRE_F_REPLIES | WIRE_F_LAST, TOKEN, 42),
 		   .replies = 0xbeef, .n_items = 2, .announce = {.total = 0x10000c, .oldest = 42,
@@ -624,7 +628,8 @@ static void random_meaning(struct meaning *m, size_t *payload_len)
 	*p = (struct wire_packet){.h = {.version = WIRE_VERSION, .type = type,
 			.flags = (uint16_t)any() & allowed[type], .src = any(), .dst = any(),
 			.token = any(), .number = any_size() | 1},
-		.hello = {any(), any(), any(), any(), any(), (uint32_t)any(), 0},
+		.hello = {any(), any() & INT64_MAX, any(), any() & INT64_MAX, any(),
+			(uint32_t)any(), 0},
 		.ack = {any_size() | 1, any() % 4096, any(), (uint32_t)any()},
 		.value = any(), .stamp = any()};
 	p->lends = p->h.flags & WIRE_F_LENDS ? any() : 0;
@@ -714,6 +719,8 @@ END_TEST
 
 /* ---- questions and answers of one item --------------------------------------------------- */
 
+#define GROUP (0xffull << 56)
+
 static const struct plain_call {
 	uint64_t id;
 	struct wire_call is;
@@ -725,7 +732,9 @@ static const struct plain_call {
 	{ 0, {WIRE_CALL_ASKS, 0}, -EBADMSG }, { 7, {WIRE_CALL_ASKS, 2}, -EBADMSG },
 	{ 0, {WIRE_CALL_ANSWERS, 0}, -EBADMSG }, { 7, {WIRE_CALL_ANSWERS, 1}, -EBADMSG },
 	{ 0, {WIRE_CALL_FAILS, 1}, -EBADMSG }, { 7, {WIRE_CALL_FAILS, 0}, -EBADMSG },
-	{ 7, {WIRE_CALL_FAILS, 4096}, -EBADMSG }, { 7, {4, 0}, -EBADMSG },
+	{ 7, {WIRE_CALL_FAILS, 4096}, -EBADMSG }, { 7, {5, 0}, -EBADMSG },
+	{ GROUP, {WIRE_CALL_GROUP, 0}, 0 }, { GROUP, {WIRE_CALL_GROUP, 1}, -EBADMSG },
+	{ 7, {WIRE_CALL_GROUP, 0}, -EBADMSG }, { GROUP, {WIRE_CALL_ASKS, 0}, 0 },
 	{ 7, {0, 0}, -EBADMSG },
 };
 
@@ -733,12 +742,12 @@ static const struct plain_call {
 START_TEST(encode_call__as_any_packet)
 {
 	const struct plain_call *call = &plain_calls[_i];
-	bool asks = call->is.kind == WIRE_CALL_ASKS;
-	struct wire_packet p, packet = {HEADER(WIRE_SHORT, WIRE_F_CALL | (asks ? WIRE_F_LENDS :
+	bool lends = !wire_answers(&call->is);
+	struct wire_packet p, packet = {HEADER(WIRE_SHORT, WIRE_F_CALL | (lends ? WIRE_F_LENDS :
 		WIRE_F_REPLIES), TOKEN, 42), .n_items = 1, .call = call->is};
 	uint8_t bytes[WIRE_CALL_PLAIN + 3], same[WIRE_CALL_PLAIN];
 
-	*(asks ? &packet.lends : &packet.replies) = call->id;
+	*(lends ? &packet.lends : &packet.replies) = call->id;
 	wire_encode_call(bytes, &packet.h, call->id, &call->is);
 	memcpy(bytes + WIRE_CALL_PLAIN, "abc", 3);
 	ck_assert_uint_eq(wire_encode(same, &packet, NULL, NULL), sizeof(same));

@@ -50,6 +50,11 @@ static const struct golden golden[] = {
 	    .record = {.id = 0x1234} } },
 	{ "nobody that answers", GOLDEN_NOBODY_SILENT, 56,
 	  { .type = WIRE_NOBODY, .nonce = 0x1111222233334444, .record = {.id = 0x1234} } },
+	{ "record of a member of a group", GOLDEN_RECORD_MEMBER, 95,
+	  { .type = WIRE_RECORD, .nonce = 0x1111222233334444, .proof = 0x0123456789abcdef,
+	    .record = { .id = 0xff0000000000beef, .incarnation = 0x1122334455667788,
+		    .stamp = 0x1234, .host = 0x9999000099990000, .context = 0x5151515151515151,
+		    .n_addrs = 1, .addrs = { UDP } } } },
 };
 
 static size_t golden_bytes(const struct golden *g, uint8_t bytes[WIRE_RECORD_MAX])
@@ -208,6 +213,7 @@ static const struct lie lies[] = {
 	{ 2, "blob of 255 bytes", 90, 255, -EBADMSG },
 	{ 2, "blob shorter", 90, 4, -EBADMSG },
 	{ 2, "second blob longer than the rest", 116, 5, -EBADMSG },
+	{ 7, "a member that is a group", 71, 0xff, -EBADMSG },
 };
 
 START_TEST(resolve_decode__lies)
@@ -239,6 +245,16 @@ START_TEST(resolve_decode__no_id_or_incarnation)
 		ck_assert_int_eq(wire_resolve_decode(bytes, wire_resolve_encode(bytes, &r), &r),
 			-EBADMSG);
 	}
+}
+END_TEST
+
+START_TEST(resolve_decode__member_without_id)
+{
+	struct wire_resolve r = golden[7].means;
+	uint8_t bytes[WIRE_RECORD_MAX];
+
+	r.record.stamp = 0;
+	ck_assert_int_eq(wire_resolve_decode(bytes, wire_resolve_encode(bytes, &r), &r), -EBADMSG);
 }
 END_TEST
 
@@ -293,6 +309,8 @@ int main(void)
 		{ resolve_decode__golden_with_one_more_byte, COUNT(golden) },
 		{ resolve_decode__golden_with_one_bit_altered, COUNT(golden) },
 		{ resolve_decode__lies, COUNT(lies) }, { resolve_decode__no_id_or_incarnation, 1 },
+		{ resolve_decode__member_without_id, 1 },
+		{ resolve_decode__member_without_id, 1 },
 		{ resolve_encode__longest_record_fits, 1 }, { resolve_decode__altered_packets, 1 },
 		{ NULL, 0 },
 	};

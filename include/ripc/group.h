@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Groups: one message to all services that have joined an ID.
+ *
+ * A group has an ID of a kind of its own (its highest byte is 0xff), which no service has. Any
+ * number of services join a group, in any context and on any host, and leave it. A service that
+ * sends to the group's ID, by ripc_send_short(), ripc_send_long() or ripc_sendmsg(), reaches all
+ * members but itself. The sender need not be a member.
+ *
+ *  - A short message to a group goes to each member as a message of its own: each member gets it
+ *    at most once. The send never waits. A member that is slow, or whose queue is full, loses it,
+ *    and the counters of that member's context say so (ripc_stats()); no other member notices. A
+ *    short to a group is limited to RIPC_SHORT_MIN bytes (else -EMSGSIZE).
+ *  - A long message to a group goes to all members that are known when the send begins. Each gets
+ *    it as one that was sent to it alone, and its outcome is known for each: DELIVERED,
+ *    NOT_DELIVERED or UNKNOWN. A buffer that is given (RIPC_GIVE) serves all members, and is not
+ *    copied on this host. A slow member delays only itself, and the end of the send, which comes
+ *    when the outcome is known for all; with RIPC_LEAVE_SLOW the send does not wait for it.
+ *
+ * A member receives the message in the service that has joined. ripc_msg.from is the sender, and
+ * ripc_msg.group the group. Windows of the service (ripc_window_post()) serve such messages, too.
+ * Messages to a group are in no order, and lend no return buffers: RIPC_ORDERED, returns, reply_to
+ * and to_incarnation are refused with -EINVAL. So are ripc_call(), ripc_ping(), ripc_path_info()
+ * and ripc_watch() of a group.
+ *
+ * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
+ * of it by multicast at once, or else within 10 s while they send to the group. At most 4,096
+ * members are known of one group. ripc_resolve() and ripc_await() of a group return 0 when at least
+ * one member is known, other than of the calling context's own services.
+ *
+ * With keys, who joins needs the right to be the group (ripc key grant --be), and who sends needs
+ * the right to send to it (--send), and to each member that has a well-known ID.
+ */
+#ifndef RIPC_GROUP_H
+#define RIPC_GROUP_H
+
+#include <ripc/ripc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What became of a long message to a group at one member. */
+struct ripc_delivery {
+	uint64_t id, incarnation; /* the member */
+	enum ripc_outcome outcome;
+	int status;               /* 0: delivered; else a negative errno, as of ripc_send_long() */
+};
+
+/* The ID of a group with this name: never that of a service. */
+RIPC_API uint64_t ripc_group_from_name(const char *name);
+
+/*
+ * The service joins a group: from now on messages to the group come to it. Does not block. A
+ * service leaves its groups when it drains or closes.
+ *  -EINVAL   not the ID of a group
+ *  -EALREADY it is a member already
+ *  -EACCES   with keys: our key may not be the group
+ *  -ESHUTDOWN the service is drained
+ *  -ENOMEM, -EMFILE
+ */
+RIPC_API int ripc_join(struct ripc_service *svc, uint64_t group);
+
+/*
+ * The service leaves a group. Messages of the group that are in its queue stay there; later ones
+ * are refused. Does not block.
+ *  -ENOENT  it is no member
+ */
+RIPC_API int ripc_leave(struct ripc_service *svc, uint64_t group);
+
+/*
+ * Tells what became of a long message to a group at each member: fills the first max entries of
+ * list. completion is the COMPLETION of the send. Returns how many members the message was sent to.
+ * Does not block.
+ *  -EINVAL  not the COMPLETION of a send to a group
+ */
+RIPC_API int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list,
+		uint32_t max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

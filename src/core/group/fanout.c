@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages to groups: as many ordinary long messages as there are members, each to one
+ * incarnation, and one end for all of them.
+ *
+ * The members are those that the resolver knows when it says that these are all; if it takes too
+ * long, those that it knows when half of the time is over. What is given (RIPC_GIVE) has one
+ * reference more for each member; the sender's own goes when a member has the message, or may have.
+ *
+ * A fanout is over when each part has ended and the network uses the items no more. A call that
+ * waits ends the parts at the deadline, as outgoing_wait() of api/send.c does, and a NOTICE follows
+ * when the items are free.
+ */
+#include "fanout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/message/mapped.h"
+#include "core/message/queue.h"
+#include "core/objects.h"
+#include "core/resolve/resolver.h"
+#include "core/send/outgoing.h"
+#include "core/send/start.h"
+#include "core/wire/wire.h"
+#include "group.h"
+
+#define SLOW_LEAST_US 100000u /* RIPC_LEAVE_SLOW: a slow member has so long in any case */
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static struct ripc_context *context_of(const struct fanout *fanout)
+{
+	return fanout->message.ctx;
+}
+
+static void fanout_free(struct fanout *fanout)
+{
+	ripc__timer_dismiss(context_of(fanout), &fanout->timer);
+	list_remove(&fanout->node);
+	free(fanout->deliveries);
+	free(fanout);
+}
+
+/* The status of the whole: an unknown one counts most, then any that is not 0. */
+static void sum_up(struct fanout *fanout)
+{
+	const struct ripc_counts *counts = &fanout->counts;
+	int status = fanout->n ? 0 : fanout->status;
+
+	for (uint32_t i = 0; i < fanout->n && !status; i++)
+		status = fanout->deliveries[i].public.status;
+	fanout->status = counts->unknown ? -ECONNRESET : status;
+	fanout->outcome = counts->delivered ? RIPC_DELIVERED : counts->unknown ? RIPC_UNKNOWN :
+		RIPC_NOT_DELIVERED;
+}
+
+/* Whether the sender's own references are the library's now. */
+static void give(struct fanout *fanout)
+{
+	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items &&
+			fanout->outcome != RIPC_NOT_DELIVERED; i++)
+		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
+	fanout->flags &= ~(uint32_t)RIPC_GIVE;
+}
+
+/* The application hears of the end, if there is a service to hear of it. */
+static void report(struct fanout *fanout)
+{
+	struct ripc_msg *public = &fanout->message.public;
+	bool nowait = fanout->flags & RIPC_NOWAIT;
+
+	if (!fanout->service || !(nowait || fanout->counts.unknown)) {
+		fanout_free(fanout);
+		return;
+	}
+	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
+	public->outcome = fanout->outcome;
+	public->status = nowait ? fanout->status : 0;
+	public->from = public->group = fanout->group;
+	public->cookie = fanout->cookie;
+	public->counts = nowait ? &fanout->counts : NULL;
+	fanout->reported = true;
+	ripc__service_enqueue(fanout->service, &fanout->message);
+}
+
+/* Is all known, and are the items free? Then it ends. */
+static void settle(struct fanout *fanout)
+{
+	if (!fanout->begun || fanout->n_open || fanout->over)
+		return;
+	fanout->over = true;
+	context_of(fanout)->changed = true;
+	if (!fanout->waiter && !(fanout->flags & RIPC_NOWAIT)) {
+		report(fanout); /* a call has waited for it, and knows the outcome */
+		return;
+	}
+	sum_up(fanout);
+	give(fanout);
+	if (!fanout->waiter)
+		report(fanout);
+}
+
+static void count(struct fanout *fanout, const struct delivery *delivery)
+{
+	struct ripc_counts *counts = &fanout->counts;
+
+	counts->delivered += delivery->public.outcome == RIPC_DELIVERED;
+	counts->not_delivered += delivery->public.outcome == RIPC_NOT_DELIVERED;
+	counts->unknown += delivery->public.outcome == RIPC_UNKNOWN;
+}
+
+static void conclude(struct delivery *delivery, enum ripc_outcome outcome, int status)
+{
+	struct fanout *fanout = delivery->fanout;
+
+	delivery->public.outcome = outcome;
+	delivery->public.status = status;
+	count(fanout, delivery);
+	if (status == -ENOENT) /* the word of the member, or of the resolver */
+		ripc__resolver_expel(context_of(fanout)->resolver, fanout->group,
+			delivery->public.incarnation);
+}
+
+/* Most have it: the others have as long again. */
+static void hurry(struct fanout *fanout)
+{
+	uint64_t now_us = context_of(fanout)->now_us, more_us = now_us - fanout->started_us;
+
+	fanout->hurried = true;
+	more_us = more_us < SLOW_LEAST_US ? SLOW_LEAST_US : more_us;
+	for (uint32_t i = 0; i < fanout->n; i++) {
+		if (fanout->deliveries[i].outgoing)
+			ripc__outgoing_hurry(fanout->deliveries[i].outgoing, now_us + more_us);
+	}
+}
+
+void ripc__delivery_ended(struct outgoing *outgoing)
+{
+	struct delivery *delivery = outgoing->delivery;
+	struct fanout *fanout = delivery->fanout;
+
+	outgoing->delivery = NULL;
+	delivery->outgoing = NULL;
+	if (!delivery->public.outcome) /* else the call that waited has counted it */
+		conclude(delivery, outgoing->outcome, outgoing->status);
+	fanout->n_open--;
+	if (fanout->flags & RIPC_LEAVE_SLOW && !fanout->hurried &&
+			2 * fanout->counts.delivered >= fanout->n)
+		hurry(fanout);
+	settle(fanout);
+}
+
+void ripc__fanout_told(struct message *message)
+{
+	fanout_free(list_entry(message, struct fanout, message));
+}
+
+/* ---- the beginning ----------------------------------------------------------------------- */
+
+static int references_take(struct fanout *fanout)
+{
+	struct ripc_context *ctx = context_of(fanout);
+	int error = 0;
+
+	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items; i++) {
+		error = ripc__buffer_ref(ctx, fanout->items[i].iov_base);
+		while (error && i--)
+			ripc__buffer_free(ctx, fanout->items[i].iov_base);
+		if (error)
+			break;
+	}
+	return error;
+}
+
+static void references_drop(struct fanout *fanout)
+{
+	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items; i++)
+		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
+}
+
+/* One member's part; if it cannot begin, it was not delivered. */
+static void deliver(struct fanout *fanout, struct delivery *delivery)
+{
+	uint64_t now_us = context_of(fanout)->now_us;
+	uint64_t left_ms = fanout->deadline_us > now_us ?
+		(fanout->deadline_us - now_us + 999) / 1000 : 1;
+	const struct ripc_send request = {.to = delivery->public.id,
+		.to_incarnation = delivery->public.incarnation, .items = fanout->items,
+		.n_items = fanout->n_items, .timeout_ms = (int32_t)left_ms,
+		.flags = (fanout->flags & RIPC_GIVE) | RIPC_SEND_LONG | RIPC_NOWAIT};
+	const struct sending like = {.lends = fanout->group, .call.kind = WIRE_CALL_GROUP,
+		.delivery = delivery};
+	int error = references_take(fanout);
+
+	if (!error) {
+		error = ripc__outgoing_start(fanout->service, &request, &like,
+			&delivery->outgoing);
+		if (error)
+			references_drop(fanout);
+	}
+	if (!error)
+		return;
+	fanout->n_open--;
+	conclude(delivery, RIPC_NOT_DELIVERED, error);
+}
+
+/* The members that are known now. -ENOMEM: there is no memory for the list. */
+static int snapshot(struct fanout *fanout, const struct gathering *gathering, uint32_t n)
+{
+	fanout->deliveries = calloc(n ? n : 1, sizeof(*fanout->deliveries));
+	if (!fanout->deliveries)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering) && fanout->n < n; i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		if (!member || member->incarnation == fanout->service->incarnation)
+			continue;
+		fanout->deliveries[fanout->n++] = (struct delivery){.fanout = fanout,
+			.public = {.id = member->id, .incarnation = member->incarnation}};
+	}
+	fanout->n_open += fanout->n;
+	return fanout->n ? 0 : -ENOENT;
+}
+
+static void begin(struct fanout *fanout)
+{
+	struct gathering *gathering;
+	uint32_t n;
+	int error = ripc__group_members(fanout->service, fanout->group, &gathering, &n);
+
+	ripc__timer_stop(&context_of(fanout)->timers, &fanout->timer);
+	fanout->begun = true;
+	fanout->n_open = 1; /* this function */
+	fanout->status = error == -ENOMEM ? error : snapshot(fanout, gathering, n);
+	for (uint32_t i = 0; i < fanout->n; i++)
+		deliver(fanout, &fanout->deliveries[i]);
+	fanout->n_open--;
+	settle(fanout);
+}
+
+static void fanout_fire(void *owner, struct ripc__timer *timer)
+{
+	(void)owner;
+	begin(list_entry(timer, struct fanout, timer));
+}
+
+static struct fanout *fanout_alloc(struct ripc_service *service, const struct ripc_send *request)
+{
+	struct ripc_context *ctx = service->ctx;
+	uint64_t timeout_ms = request->timeout_ms > 0 ? (uint64_t)request->timeout_ms :
+		ctx->cfg.timeout_ms;
+	size_t size = request->n_items * sizeof(struct iovec);
+	struct fanout *fanout = calloc(1, sizeof(*fanout) + size);
+
+	if (!fanout)
+		return NULL;
+	if (ripc__timer_admit(ctx)) {
+		free(fanout);
+		return NULL;
+	}
+	fanout->message = (struct message){.ctx = ctx, .home = MESSAGE_GROUP};
+	list_init(&fanout->message.node);
+	fanout->timer.fire = fanout_fire;
+	fanout->service = service;
+	fanout->group = request->to;
+	fanout->cookie = request->cookie;
+	fanout->flags = request->flags;
+	fanout->waiter = !(request->flags & RIPC_NOWAIT);
+	fanout->started_us = ctx->now_us;
+	fanout->deadline_us = ctx->now_us + timeout_ms * 1000;
+	fanout->n_items = request->n_items;
+	memcpy(fanout->items, request->items, size);
+	list_append(&ctx->fanouts, &fanout->node);
+	return fanout;
+}
+
+int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *request,
+		struct fanout **fanout_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct gathering *gathering;
+	struct fanout *fanout;
+	uint64_t total;
+	uint32_t n;
+	int status, error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
+	if (error)
+		return error;
+	status = ripc__group_members(service, request->to, &gathering, &n);
+	if (status == -ENOMEM || (!status && !n))
+		return status ? status : -ENOENT;
+	fanout = fanout_alloc(service, request);
+	if (!fanout)
+		return -ENOMEM;
+	*fanout_out = fanout;
+	if (status)
+		ripc__timer_set(&ctx->timers, &fanout->timer, fanout->started_us +
+			(fanout->deadline_us - fanout->started_us) / 2);
+	else
+		begin(fanout);
+	return 0;
+}
+
+void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group)
+{
+	list_for_each_safe(node, &ctx->fanouts) {
+		struct fanout *fanout = list_entry(node, struct fanout, node);
+
+		if (fanout->group == group && !fanout->begun && fanout->service)
+			begin(fanout);
+	}
+}
+
+/* ---- ends from outside ------------------------------------------------------------------- */
+
+/* It reaches nobody. */
+static void abandon(struct fanout *fanout, int status)
+{
+	ripc__timer_stop(&context_of(fanout)->timers, &fanout->timer);
+	fanout->begun = true;
+	fanout->status = status;
+	settle(fanout);
+}
+
+/* The call does not wait any longer: what is known now counts. */
+static void expire(struct fanout *fanout)
+{
+	if (!fanout->begun)
+		abandon(fanout, -ETIMEDOUT);
+	for (uint32_t i = 0; i < fanout->n; i++) {
+		struct delivery *delivery = &fanout->deliveries[i];
+
+		if (delivery->outgoing && delivery->outgoing->state != OUT_ENDED)
+			ripc__outgoing_expire(delivery->outgoing);
+		if (delivery->outgoing)
+			conclude(delivery, delivery->outgoing->outcome,
+				delivery->outgoing->status);
+	}
+	if (fanout->over)
+		return;
+	sum_up(fanout);
+	give(fanout);
+}
+
+int ripc__fanout_end(struct fanout *fanout, enum ripc_outcome *outcome,
+		struct ripc_counts *counts)
+{
+	int status;
+
+	if (!fanout->over)
+		expire(fanout);
+	status = fanout->status;
+	*outcome = fanout->outcome;
+	if (counts)
+		*counts = fanout->counts;
+	fanout->waiter = false;
+	if (fanout->over)
+		report(fanout);
+	return status;
+}
+
+static void cancel(struct fanout *fanout)
+{
+	if (!fanout->begun)
+		abandon(fanout, -ECANCELED);
+	for (uint32_t i = 0; i < fanout->n; i++) {
+		struct outgoing *outgoing = fanout->deliveries[i].outgoing;
+
+		if (outgoing && outgoing->state < OUT_CANCELLING)
+			ripc__outgoing_cancel(outgoing, -ECANCELED);
+	}
+}
+
+bool ripc__fanouts_cancel(struct ripc_service *service, uint64_t cookie)
+{
+	bool any = false;
+
+	list_for_each_safe(node, &service->ctx->fanouts) {
+		struct fanout *fanout = list_entry(node, struct fanout, node);
+
+		if (fanout->service != service || fanout->cookie != cookie || fanout->over)
+			continue;
+		cancel(fanout);
+		any = true;
+	}
+	return any;
+}
+
+void ripc__fanouts_orphan(struct ripc_service *service)
+{
+	list_for_each_safe(node, &service->ctx->fanouts) {
+		struct fanout *fanout = list_entry(node, struct fanout, node);
+
+		if (fanout->service != service)
+			continue;
+		if (!fanout->begun)
+			abandon(fanout, -ECANCELED);
+		fanout->service = NULL;
+	}
+}
+
+void ripc__fanouts_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->fanouts)) {
+		struct fanout *fanout = list_entry(list_pop(&ctx->fanouts), struct fanout, node);
+
+		free(fanout->deliveries);
+		free(fanout);
+	}
+}
+
+const struct fanout *ripc__fanout_of(const struct ripc_msg *completion)
+{
+	const struct message *message = (const struct message *)completion;
+
+	return completion->kind == RIPC_COMPLETION && message->home == MESSAGE_GROUP ?
+		list_entry(message, const struct fanout, message) : NULL;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Long messages to groups. */
+#ifndef RIPC_FANOUT_H
+#define RIPC_FANOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/message/message.h"
+#include "ripc/group.h"
+#include "util/list.h"
+#include "util/timers.h"
+
+struct fanout;
+struct outgoing;
+struct ripc_context;
+struct ripc_send;
+struct ripc_service;
+
+/* The part of a long message to a group that goes to one member. */
+struct delivery {
+	struct ripc_delivery public;
+	struct fanout *fanout;
+	struct outgoing *outgoing; /* NULL: it has ended, and the items are free */
+};
+
+/* A long message to a group. It lives until the network and the application are done with it. */
+struct fanout {
+	struct list node;             /* ctx->fanouts */
+	struct message message;       /* its COMPLETION or NOTICE */
+	struct ripc_service *service; /* NULL: closed */
+	struct ripc__timer timer;     /* until it has begun */
+	uint64_t group, cookie, started_us, deadline_us;
+	struct ripc_counts counts;
+	struct delivery *deliveries;
+	uint32_t n, n_open;           /* members; those of which the outgoing has not ended */
+	uint32_t flags, n_items;
+	int status;
+	enum ripc_outcome outcome;
+	bool begun, over;             /* over: all is known, and the items are free */
+	bool waiter, reported, hurried;
+	struct iovec items[];
+};
+
+/*
+ * Begins a long message to a group (request->to). 0: it is under way, and goes to the members that
+ * are known when the resolver knows them all. -ENOENT: there are none. If the request has no
+ * RIPC_NOWAIT, a call must wait until the fanout is over, and then end it.
+ */
+int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *request,
+		struct fanout **fanout);
+/*
+ * The call that waited has the result, whether the fanout is over or not: at the latest at its
+ * deadline. The fanout may be gone then. Returns its status.
+ */
+int ripc__fanout_end(struct fanout *fanout, enum ripc_outcome *outcome,
+		struct ripc_counts *counts);
+/* The resolver knows all members. */
+void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group);
+/* Cancels those of the service with this cookie. True: there was one. */
+bool ripc__fanouts_cancel(struct ripc_service *service, uint64_t cookie);
+/* The service is closed: its outgoings have ended, or are orphans. */
+void ripc__fanouts_orphan(struct ripc_service *service);
+void ripc__fanouts_free(struct ripc_context *ctx);
+
+/* Upcalls. The outgoing has ended; the application is done with the message. */
+void ripc__delivery_ended(struct outgoing *outgoing);
+void ripc__fanout_told(struct message *message);
+
+/* The fanout of a COMPLETION; NULL: it is none of a group. */
+const struct fanout *ripc__fanout_of(const struct ripc_msg *completion);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Groups: joining and leaving, and short messages to all members.
+ *
+ * A message to a group is as many messages as there are members: each goes to one incarnation, by
+ * its own route, with that partner's token and number. So each rule for one partner holds for each
+ * member, and the group adds none. The network is asked for members by the resolver (gather.c).
+ *
+ * A short that is sent while members are still being found goes to those known at once, and a copy
+ * is kept for those that are found until the resolver says that these are all.
+ */
+#include "group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/keys/sealed.h"
+#include "core/message/mapped.h"
+#include "core/objects.h"
+#include "core/resolve/resolver.h"
+#include "core/send/short.h"
+#include "core/wire/record.h"
+#include "ripc/ripc.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define KEPT_MAX 256u /* shorts of a context */
+
+/* A short that later members get, too. */
+struct kept {
+	struct list node; /* ctx->kept */
+	struct ripc_service *service;
+	uint64_t group, serial; /* members found later than this have not got it */
+	uint32_t n_items;
+	struct iovec items[];
+};
+
+/* ---- joining ----------------------------------------------------------------------------- */
+
+int ripc__group_join(struct ripc_service *service, uint64_t group)
+{
+	struct ripc_context *ctx = service->ctx;
+	const struct ripc__member self = {service->id, service->incarnation, 0};
+	int error;
+
+	if (service->draining || service->closing)
+		return -ESHUTDOWN;
+	if (ctx->seal && !ripc__sealed_may_be(ctx->seal, group))
+		return -EACCES;
+	error = ripc__map_put(&service->groups, group, service);
+	if (error)
+		return error == -EEXIST ? -EALREADY : error;
+	error = ripc__resolver_join(ctx->resolver, group, &self, ctx->now_us);
+	if (error)
+		ripc__map_remove(&service->groups, group);
+	return error;
+}
+
+int ripc__group_leave(struct ripc_service *service, uint64_t group)
+{
+	if (!ripc__map_remove(&service->groups, group))
+		return -ENOENT;
+	ripc__resolver_leave(service->ctx->resolver, group, service->incarnation);
+	return 0;
+}
+
+void ripc__groups_leave(struct ripc_service *service)
+{
+	while (service->groups.count) {
+		uint32_t at = 0;
+
+		/* The first that there is: the map's keys tell which. */
+		while (!service->groups.entries[at].value)
+			at++;
+		ripc__group_leave(service, service->groups.entries[at].key);
+	}
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+int ripc__group_members(struct ripc_service *service, uint64_t group,
+		struct gathering **gathering, uint32_t *n)
+{
+	struct ripc_context *ctx = service->ctx;
+	int status = ripc__resolver_gather(ctx->resolver, group, ctx->now_us, gathering);
+
+	*n = 0;
+	if (status == -ENOMEM)
+		return status;
+	for (uint32_t i = 0; i < ripc__gathering_places(*gathering); i++) {
+		const struct ripc__member *member = ripc__gathering_at(*gathering, i);
+
+		*n += member && member->incarnation != service->incarnation;
+	}
+	return status;
+}
+
+/* ---- shorts ------------------------------------------------------------------------------ */
+
+static void kept_free(struct kept *kept)
+{
+	list_remove(&kept->node);
+	free(kept);
+}
+
+void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *service)
+{
+	list_for_each_safe(node, &ctx->kept) {
+		struct kept *kept = list_entry(node, struct kept, node);
+
+		if (service && kept->service != service)
+			continue;
+		ctx->n_kept--;
+		kept_free(kept);
+	}
+}
+
+/* A copy for those that are found yet. */
+static int keep(struct ripc_service *service, const struct ripc_send *request, uint64_t total,
+		uint64_t serial)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct kept *kept;
+	char *at;
+
+	if (ctx->n_kept >= KEPT_MAX)
+		return -EAGAIN;
+	kept = malloc(sizeof(*kept) + request->n_items * sizeof(struct iovec) + total);
+	if (!kept)
+		return -ENOMEM;
+	*kept = (struct kept){.service = service, .group = request->to, .serial = serial,
+		.n_items = request->n_items};
+	at = (char *)&kept->items[kept->n_items];
+	for (uint32_t i = 0; i < kept->n_items; i++) {
+		kept->items[i] = (struct iovec){at, request->items[i].iov_len};
+		if (kept->items[i].iov_len)
+			memcpy(at, request->items[i].iov_base, kept->items[i].iov_len);
+		at += kept->items[i].iov_len;
+	}
+	list_append(&ctx->kept, &kept->node);
+	ctx->n_kept++;
+	return 0;
+}
+
+/*
+ * To all members that were found later than after. Returns to how many it went; *error is why it
+ * did not go to one. Backwards: one that is expelled leaves its place to the last.
+ */
+static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
+		struct gathering *gathering, uint64_t after, int *error)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct ripc_send single = *request;
+	uint32_t n_sent = 0;
+
+	for (uint32_t i = ripc__gathering_places(gathering); i-- > 0;) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+		int failed;
+
+		if (!member || member->serial <= after ||
+				member->incarnation == service->incarnation)
+			continue;
+		single.to = member->id;
+		single.to_incarnation = member->incarnation;
+		failed = ripc__short_to_member(service, &single, request->to);
+		n_sent += !failed;
+		*error = failed ? failed : *error;
+		if (failed == -ENOENT)
+			ripc__resolver_expel(ctx->resolver, request->to, single.to_incarnation);
+	}
+	return n_sent;
+}
+
+static uint64_t newest(const struct gathering *gathering)
+{
+	uint64_t serial = 0;
+
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		if (member && member->serial > serial)
+			serial = member->serial;
+	}
+	return serial;
+}
+
+int ripc__group_short(struct ripc_service *service, const struct ripc_send *request)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct gathering *gathering;
+	int failed = -ENOENT, status;
+	uint64_t total;
+	uint32_t n;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
+	if (!error && total > RIPC_SHORT_MIN)
+		error = -EMSGSIZE;
+	if (error)
+		return error;
+	status = ripc__group_members(service, request->to, &gathering, &n);
+	if (status == -ENOMEM)
+		return status;
+	if (status == -EINPROGRESS)
+		failed = keep(service, request, total, newest(gathering));
+	if (send_all(service, request, gathering, 0, &failed))
+		failed = 0;
+	for (uint32_t i = 0; !failed && request->flags & RIPC_GIVE && i < request->n_items; i++)
+		ripc__buffer_free(ctx, request->items[i].iov_base);
+	return failed;
+}
+
+void ripc__group_gathered(struct ripc_context *ctx, uint64_t group)
+{
+	list_for_each_safe(node, &ctx->kept) {
+		struct kept *kept = list_entry(node, struct kept, node);
+		const struct ripc_send request = {.to = group, .items = kept->items,
+			.n_items = kept->n_items};
+		struct gathering *gathering;
+		int error = 0;
+
+		if (kept->group != group)
+			continue;
+		if (ripc__resolver_gather(ctx->resolver, group, ctx->now_us, &gathering) !=
+				-ENOMEM)
+			send_all(kept->service, &request, gathering, kept->serial, &error);
+		ctx->n_kept--;
+		kept_free(kept);
+	}
+}

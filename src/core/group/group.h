@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: who has joined, and short messages to all members. */
+#ifndef RIPC_CORE_GROUP_H
+#define RIPC_CORE_GROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gathering;
+struct ripc_context;
+struct ripc_send;
+struct ripc_service;
+
+/* See ripc_join(), ripc_leave(). */
+int ripc__group_join(struct ripc_service *service, uint64_t group);
+int ripc__group_leave(struct ripc_service *service, uint64_t group);
+/* The service is drained or closed. */
+void ripc__groups_leave(struct ripc_service *service);
+
+/* A short message to a group (request->to). */
+int ripc__group_short(struct ripc_service *service, const struct ripc_send *request);
+/* What the resolver knows of the group is complete: shorts that were kept go to those found. */
+void ripc__group_gathered(struct ripc_context *ctx, uint64_t group);
+/* The shorts of a service are dropped; NULL: of all. */
+void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *service);
+
+/*
+ * Looks for the members of a group, with what has come so far. As ripc__resolver_gather(); *n is
+ * how many there are but the service itself.
+ */
+int ripc__group_members(struct ripc_service *service, uint64_t group,
+		struct gathering **gathering, uint32_t *n);
+
+#endif

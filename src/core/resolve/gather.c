@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Gathering: the members of a group, for those here that send to it. A lookup ends with one answer;
+ * a gathering keeps all, and goes on while the group is in use.
+ *
+ * On this host the names that the members have bound are read, every LOOK_US while the group is in
+ * use. A new name is asked who it is; a member whose name has gone has left, or died. The network
+ * is asked in ROUNDS_FIRST rounds when the group is first used, every REFRESH_US while it is in
+ * use, and when a notice says that a member came or went. While a round brings news, one more
+ * follows: a host that is asked by unicast names only some members at once. A member elsewhere that
+ * has not answered in MISSED_MAX refreshes has gone.
+ *
+ * An answer only names a service and its incarnation: whoever sends to the member looks the service
+ * up as any other, and no record of a group's answer is used for that. So a forged answer leads
+ * nobody astray. But each member that another host names costs a question about its ID, and so do
+ * rounds that others cause: both are paid from the budget of what outsiders may cause, and a member
+ * waits until there is enough of it.
+ */
+#include "gather.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "asking.h"
+#include "core/net/backend.h"
+#include "core/wire/record.h"
+#include "gathering.h"
+#include "resolver.h"
+#include "resolver_internal.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define PENDING_MAX    1024u  /* names of this host that have not answered */
+#define LOOK_US        50000u
+#define LOOK_AGAIN_US  10000u /* notices do not make us look more often */
+#define IN_USE_US      2000000u
+#define FORGET_US      60000000u
+#define REFRESH_US     10000000u
+#define MISSED_MAX     3u
+#define MORE_US        300000u /* until the budget allows another round, perhaps */
+#define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
+#define BATCH_US       2000u
+#define SILENT_US      1000000u
+
+static const struct source_slot *home_of(const struct ripc__resolver *resolver)
+{
+	const struct source_slot *slot = resolver->home < 0 ? NULL :
+		&resolver->sources[resolver->home];
+
+	return slot && slot->ops->group.list ? slot : NULL;
+}
+
+static void gather_fire(void *owner, struct ripc__timer *timer);
+
+/* Asks the network from now on, in rounds. */
+static void refresh(struct gathering *gathering, uint64_t now_us)
+{
+	for (uint32_t i = 0; i < gathering->n; i++)
+		gathering->entries[i]->is_seen = false;
+	gathering->rounds_left = ROUNDS_FIRST;
+	gathering->n_rounds = 0;
+	gathering->round_us = now_us;
+	gathering->is_refreshing = true;
+	gathering->is_provoked = gathering->has_news = false;
+}
+
+static bool is_in_use(const struct ripc__resolver *resolver, const struct gathering *gathering)
+{
+	return resolver->now_us < gathering->used_us + IN_USE_US;
+}
+
+static bool is_complete(const struct gathering *gathering)
+{
+	return gathering->is_asked && gathering->n_pending == 0;
+}
+
+/* ---- this host --------------------------------------------------------------------------- */
+
+static void name_found(void *arg, uint64_t name)
+{
+	struct gathering *gathering = arg;
+	struct entry *entry = ripc__map_get(&gathering->names, name);
+
+	if (!entry && gathering->n < MEMBERS_MAX && gathering->n_pending < PENDING_MAX)
+		entry = ripc__entry_add(gathering, name);
+	if (entry)
+		entry->generation = gathering->generation;
+}
+
+/* Reads the names, and forgets the members that have none any more. */
+static void look(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	const struct source_slot *home = home_of(resolver);
+
+	gathering->looked_us = resolver->now_us;
+	gathering->look_us = home ? resolver->now_us + LOOK_US : UINT64_MAX;
+	if (!home)
+		return;
+	gathering->generation++;
+	if (home->ops->group.list(home->state, gathering->asked.id, name_found, gathering))
+		return; /* what is known stays */
+	for (uint32_t i = gathering->n; i-- > 0;) {
+		struct entry *entry = gathering->entries[i];
+
+		if (entry->generation && entry->generation != gathering->generation &&
+				!entry->is_own)
+			ripc__entry_remove(gathering, entry);
+	}
+}
+
+static void ask_name(struct ripc__resolver *resolver, struct gathering *gathering,
+		struct entry *entry)
+{
+	const struct source_slot *home = home_of(resolver);
+	const struct wire_resolve question = {.type = WIRE_QUESTION,
+		.nonce = gathering->asked.nonce ^ resolver->home_key,
+		.asker = resolver->owner.context, .record.id = gathering->asked.id};
+	uint8_t data[WIRE_RESOLVE_MAX];
+	size_t len = ripc__resolve_encode(resolver, &question, data);
+
+	gathering->n_pending -= ripc__entry_is_pending(entry);
+	entry->tries += entry->tries < UINT8_MAX;
+	gathering->n_pending += ripc__entry_is_pending(entry);
+	entry->asked_us = resolver->now_us;
+	if (home->ops->group.ask(home->state, gathering->asked.id, entry->name, data, len) > 0)
+		resolver->stats.questions_sent++;
+}
+
+/* When a name is to be asked. The last try, too, is waited for. */
+static uint64_t ask_at(const struct entry *entry)
+{
+	if (!entry->tries)
+		return 0;
+	return entry->asked_us + (entry->tries <= TRIES ? ROUND_US : SILENT_US);
+}
+
+static void ask_names(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	uint64_t next_us = UINT64_MAX;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		struct entry *entry = gathering->entries[i];
+
+		if (entry->is_known || !entry->generation)
+			continue;
+		if (ask_at(entry) <= resolver->now_us && n < BATCH) {
+			ask_name(resolver, gathering, entry);
+			n++;
+		}
+		next_us = ask_at(entry) < next_us ? ask_at(entry) : next_us;
+	}
+	gathering->batch_us = next_us <= resolver->now_us ? resolver->now_us + BATCH_US : next_us;
+}
+
+/* ---- the network ------------------------------------------------------------------------- */
+
+/* Returns how many receivers it reached. */
+static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	const struct wire_resolve question = {.type = WIRE_QUESTION,
+		.nonce = gathering->asked.nonce, .asker = resolver->owner.context,
+		.record.id = gathering->asked.id};
+	const struct source_slot *home = home_of(resolver);
+	uint32_t n = 0;
+
+	if (gathering->is_provoked && !ripc__may_provoke(resolver, gathering->cause))
+		return 0;
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		if ((int)i != resolver->exact && (!home || (int)i != resolver->home))
+			n += ripc__ask(resolver, i, &question);
+	}
+	if (n)
+		resolver->n_network = n;
+	if (gathering->is_provoked)
+		ripc__provoked(resolver, gathering->cause);
+	gathering->n_rounds += n > 0;
+	return n;
+}
+
+/* Members elsewhere that were asked, and have not answered, may have gone. */
+static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	for (uint32_t i = gathering->n; i-- > 0 && gathering->n_rounds >= ROUNDS_FIRST;) {
+		struct entry *entry = gathering->entries[i];
+
+		if (entry->is_own || entry->generation || entry->is_seen)
+			continue;
+		if (++entry->missed >= MISSED_MAX)
+			ripc__entry_remove(gathering, entry);
+	}
+	gathering->is_refreshing = false;
+	gathering->refreshed_us = resolver->now_us;
+}
+
+/* More may follow: as long as each brings a member that was not known, and the budget lasts. */
+static void round_more(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	gathering->is_provoked = true;
+	gathering->round_us = resolver->now_us + (ask_network(resolver, gathering) ? ROUND_US :
+		MORE_US);
+	gathering->has_news &= gathering->round_us == resolver->now_us + MORE_US;
+}
+
+static void round_next(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	gathering->round_us = resolver->now_us + ROUND_US;
+	if (gathering->rounds_left && ask_network(resolver, gathering)) {
+		gathering->rounds_left--;
+		gathering->has_news &= gathering->rounds_left == 0;
+		return;
+	}
+	gathering->rounds_left = 0;
+	gathering->is_asked = true;
+	if (gathering->has_news)
+		round_more(resolver, gathering);
+	else
+		refresh_end(resolver, gathering);
+}
+
+/*
+ * Members that another host has named may be used, as far as the budget goes. That host is asked
+ * first who has the ID.
+ */
+static void admit(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		struct entry *entry = gathering->entries[i];
+		const struct ripc__answer *answer;
+
+		if (!entry->is_known || entry->is_admitted ||
+				!ripc__may_provoke(resolver, entry->host))
+			continue;
+		ripc__resolver_claimed(resolver, entry->public.id);
+		(void)ripc__resolver_lookup_at(resolver, entry->public.id, entry->host,
+			resolver->now_us, &answer);
+		ripc__entry_admit(gathering, entry);
+	}
+}
+
+/* ---- the timer --------------------------------------------------------------------------- */
+
+static uint64_t earlier(uint64_t a_us, uint64_t b_us)
+{
+	return a_us < b_us ? a_us : b_us;
+}
+
+/* Has every member that was named been admitted? */
+static bool all_admitted(const struct gathering *gathering)
+{
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		if (gathering->entries[i]->is_known && !gathering->entries[i]->is_admitted)
+			return false;
+	}
+	return true;
+}
+
+static void timer_set(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	uint64_t at_us = gathering->used_us + FORGET_US;
+
+	at_us = earlier(at_us, gathering->batch_us);
+	if (gathering->is_refreshing)
+		at_us = earlier(at_us, gathering->round_us);
+	if (is_in_use(resolver, gathering)) {
+		at_us = earlier(at_us, gathering->look_us);
+		if (!gathering->is_refreshing)
+			at_us = earlier(at_us, gathering->refreshed_us + REFRESH_US);
+		if (!all_admitted(gathering))
+			at_us = earlier(at_us, resolver->now_us + LOOK_US);
+	}
+	ripc__timer_set(&resolver->timers, &gathering->asked.timer, at_us);
+}
+
+/* Tells the owner, once, when all that can be known is known. */
+static void tell(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+
+	if (!gathering->is_awaited || !is_complete(gathering))
+		return;
+	gathering->is_awaited = false;
+	owner->gathered(owner->arg, gathering->asked.id);
+}
+
+/* What is due. */
+static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	bool in_use = is_in_use(resolver, gathering);
+
+	if (in_use && resolver->now_us >= gathering->look_us)
+		look(resolver, gathering);
+	ask_names(resolver, gathering);
+	if (in_use && !gathering->is_refreshing &&
+			resolver->now_us >= gathering->refreshed_us + REFRESH_US)
+		refresh(gathering, resolver->now_us);
+	if (gathering->is_refreshing && resolver->now_us >= gathering->round_us)
+		round_next(resolver, gathering);
+	admit(resolver, gathering);
+	timer_set(resolver, gathering);
+}
+
+static void gather_fire(void *owner, struct ripc__timer *timer)
+{
+	struct gathering *gathering = list_entry(timer, struct gathering, asked.timer);
+	struct ripc__resolver *resolver = owner;
+
+	if (resolver->now_us >= gathering->used_us + FORGET_US && !gathering->is_awaited) {
+		ripc__gathering_free(resolver, gathering);
+		return;
+	}
+	go_on(resolver, gathering);
+	tell(resolver, gathering);
+}
+
+/* ---- what comes in ----------------------------------------------------------------------- */
+
+void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct gathering *gathering = list_entry(asked, struct gathering, asked);
+	const struct wire_record *record = &heard->packet->record;
+	struct entry *entry = ripc__entry_of(gathering, record->incarnation);
+	bool is_home = home_of(resolver) && (int)heard->source == resolver->home;
+
+	if (!entry && (gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering)))
+		entry = ripc__entry_add(gathering, record->incarnation | NAME_BIT);
+	if (!entry || entry->is_own) {
+		ripc__drop(resolver);
+		return;
+	}
+	/* Who was there first is believed, but for the word of a process of our own user. */
+	if (entry->is_known && !is_home && (entry->public.id != record->stamp ||
+			entry->public.incarnation != record->incarnation)) {
+		ripc__drop(resolver);
+		return;
+	}
+	if (!entry->is_known && !is_home) {
+		gathering->has_news = true;
+		memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
+	}
+	ripc__entry_is(gathering, entry, record->stamp, record->incarnation);
+	memcpy(entry->host, heard->event->host, sizeof(entry->host));
+	entry->is_seen = true;
+	entry->missed = 0;
+	if (is_home && !entry->is_admitted)
+		ripc__entry_admit(gathering, entry);
+	go_on(resolver, gathering);
+	tell(resolver, gathering);
+}
+
+void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct wire_record *record = &heard->packet->record;
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, record->id);
+	struct entry *entry = gathering ? ripc__entry_of(gathering, record->incarnation) : NULL;
+	bool joined = heard->packet->type == WIRE_RECORD;
+
+	if (!gathering || joined == (entry && entry->is_known))
+		return;
+	if (gathering->look_us > gathering->looked_us + LOOK_AGAIN_US)
+		gathering->look_us = gathering->looked_us + LOOK_AGAIN_US;
+	if (entry && !entry->generation)
+		entry->missed = MISSED_MAX - 1; /* if it does not answer now, it has left */
+	if (!gathering->is_refreshing && ripc__may_provoke(resolver, heard->event->host)) {
+		refresh(gathering, resolver->now_us);
+		gathering->is_provoked = true;
+		memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
+	} else if (gathering->is_refreshing) {
+		gathering->has_news = true; /* one round more */
+		memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
+	} else {
+		resolver->stats.unasked++;
+	}
+	go_on(resolver, gathering);
+}
+
+void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64_t id,
+		uint64_t incarnation)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+
+	if (gathering)
+		ripc__entry_add_own(gathering, id, incarnation);
+}
+
+void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+
+	if (entry)
+		ripc__entry_remove(gathering, entry);
+}
+
+/* ---- calls of the owner ------------------------------------------------------------------ */
+
+static struct gathering *gathering_begin(struct ripc__resolver *resolver, uint64_t group)
+{
+	struct gathering *gathering = ripc__gathering_make(resolver, group, gather_fire);
+
+	if (gathering)
+		refresh(gathering, resolver->now_us);
+	return gathering;
+}
+
+int ripc__resolver_gather(struct ripc__resolver *resolver, uint64_t group, uint64_t now_us,
+		struct gathering **gathering_out)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+
+	resolver->now_us = now_us;
+	if (!gathering)
+		gathering = gathering_begin(resolver, group);
+	if (!gathering)
+		return -ENOMEM;
+	*gathering_out = gathering;
+	if (!is_in_use(resolver, gathering) || now_us >= gathering->look_us ||
+			!gathering->used_us) {
+		gathering->used_us = now_us;
+		go_on(resolver, gathering);
+	}
+	gathering->used_us = now_us;
+	gathering->is_awaited |= !is_complete(gathering);
+	return is_complete(gathering) ? 0 : -EINPROGRESS;
+}
+
+uint32_t ripc__gathering_places(const struct gathering *gathering)
+{
+	return gathering->n;
+}
+
+const struct ripc__member *ripc__gathering_at(const struct gathering *gathering, uint32_t place)
+{
+	const struct entry *entry = gathering->entries[place];
+
+	return entry->is_admitted ? &entry->public : NULL;
+}
+
+void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+
+	if (entry && entry->public.incarnation == incarnation && !entry->is_own)
+		ripc__entry_remove(gathering, entry);
+}
+
+void ripc__gatherings_close(struct ripc__resolver *resolver)
+{
+	struct gathering *gathering;
+	uint32_t at = 0;
+
+	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
+		ripc__gathering_free(resolver, gathering);
+		at = 0; /* removing moves entries */
+	}
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gatherings and their entries: memory, and what is counted. gather.c has the work. */
+#include "gathering.h"
+
+#include <stdlib.h>
+
+#include "asking.h"
+#include "membership.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define GATHERINGS_MAX 1024u
+
+/* ---- entries ----------------------------------------------------------------------------- */
+
+void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
+{
+	struct entry *last = gathering->entries[--gathering->n];
+
+	gathering->entries[entry->index] = last;
+	last->index = entry->index;
+	gathering->n_pending -= ripc__entry_is_pending(entry);
+	ripc__map_remove(&gathering->names, entry->name);
+	free(entry);
+}
+
+/* One that has not answered gives way to one that has. */
+bool ripc__entry_yield(struct gathering *gathering)
+{
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		if (gathering->entries[i]->is_known)
+			continue;
+		ripc__entry_remove(gathering, gathering->entries[i]);
+		return true;
+	}
+	return false;
+}
+
+struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name)
+{
+	struct entry *entry;
+
+	if (gathering->n == gathering->room) {
+		uint32_t room = gathering->room ? 2 * gathering->room : 16;
+		struct entry **more = realloc(gathering->entries, room * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		gathering->entries = more;
+		gathering->room = room;
+	}
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	entry->name = name;
+	if (ripc__map_put(&gathering->names, name, entry)) {
+		free(entry);
+		return NULL;
+	}
+	entry->index = gathering->n;
+	gathering->entries[gathering->n++] = entry;
+	gathering->n_pending++;
+	return entry;
+}
+
+/* Who the entry is, is known now. */
+void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
+		uint64_t incarnation)
+{
+	gathering->n_pending -= ripc__entry_is_pending(entry);
+	entry->is_known = true;
+	entry->public.id = id;
+	entry->public.incarnation = incarnation;
+}
+
+void ripc__entry_admit(struct gathering *gathering, struct entry *entry)
+{
+	entry->is_admitted = true;
+	entry->public.serial = ++gathering->serial;
+}
+
+/* ---- gatherings -------------------------------------------------------------------------- */
+
+void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	ripc__asked_end(resolver, &gathering->asked);
+	ripc__timer_stop(&resolver->timers, &gathering->asked.timer);
+	ripc__timers_return(resolver);
+	ripc__map_remove(&resolver->gatherings, gathering->asked.id);
+	for (uint32_t i = 0; i < gathering->n; i++)
+		free(gathering->entries[i]);
+	ripc__map_free(&gathering->names);
+	free(gathering->entries);
+	free(gathering);
+}
+
+/* Where all places are taken, one that was not used for long gives way. */
+static bool gathering_yield(struct ripc__resolver *resolver)
+{
+	struct gathering *gathering, *oldest = NULL;
+	uint32_t at = 0;
+
+	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
+		if (!gathering->is_awaited && (!oldest || gathering->used_us < oldest->used_us))
+			oldest = gathering;
+	}
+	if (oldest)
+		ripc__gathering_free(resolver, oldest);
+	return oldest;
+}
+
+void ripc__entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
+{
+	struct gathering *gathering = arg;
+	struct entry *entry = ripc__entry_of(gathering, incarnation);
+
+	entry = entry ? entry : ripc__entry_add(gathering, incarnation | NAME_BIT);
+	if (!entry)
+		return; /* without memory */
+	ripc__entry_is(gathering, entry, id, incarnation);
+	entry->is_own = true;
+	ripc__entry_admit(gathering, entry);
+}
+
+struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,
+		void (*fire)(void *owner, struct ripc__timer *timer))
+{
+	struct gathering *gathering;
+
+	if (resolver->gatherings.count >= GATHERINGS_MAX && !gathering_yield(resolver))
+		return NULL;
+	gathering = calloc(1, sizeof(*gathering));
+	if (!gathering)
+		return NULL;
+	gathering->asked = (struct asked){.kind = ASKED_GROUP, .id = group,
+		.timer.fire = fire};
+	ripc__map_init(&gathering->names, resolver->owner.random(resolver->owner.arg));
+	if (ripc__timers_borrow(resolver))
+		goto err_free;
+	if (ripc__asked_begin(resolver, &gathering->asked))
+		goto err_return_timer;
+	if (ripc__map_put(&resolver->gatherings, group, gathering))
+		goto err_end;
+	ripc__members_own(resolver, group, ripc__entry_add_own, gathering);
+	return gathering;
+err_end:
+	ripc__asked_end(resolver, &gathering->asked);
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(gathering);
+	return NULL;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The objects of gather.c: gatherings, and their entries. */
+#ifndef RIPC_GATHERING_H
+#define RIPC_GATHERING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "resolver.h"
+#include "resolver_internal.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+#define MEMBERS_MAX 4096u /* of one group */
+#define TRIES       3u    /* a name that has not answered then is not waited for */
+#define NAME_BIT    (1ull << 63)
+
+/* A member, or a name of this host that may be one. */
+struct entry {
+	struct ripc__member public;
+	uint64_t name, asked_us;
+	uint64_t generation; /* of the last look that has seen its name; 0: none */
+	uint32_t index;
+	uint8_t host[16];
+	uint8_t tries, missed;
+	bool is_known;       /* it has answered */
+	bool is_admitted;    /* senders may use it */
+	bool is_own;         /* of this context */
+	bool is_seen;        /* in this refresh */
+};
+
+struct gathering {
+	struct asked asked;      /* id: the group */
+	struct entry **entries;
+	uint32_t n, room, n_pending;
+	struct ripc__map names;  /* struct entry by name */
+	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us;
+	uint64_t generation, serial;
+	uint32_t rounds_left, n_rounds; /* of this refresh */
+	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
+	bool is_refreshing, is_provoked, has_news;
+	bool is_asked;           /* a refresh has ended */
+	bool is_awaited;         /* owner.gathered is due */
+};
+
+/* A name of this host that may answer yet. */
+static inline bool ripc__entry_is_pending(const struct entry *entry)
+{
+	return !entry->is_known && entry->tries < TRIES;
+}
+
+static inline struct entry *ripc__entry_of(const struct gathering *gathering, uint64_t incarnation)
+{
+	return ripc__map_get(&gathering->names, incarnation | NAME_BIT);
+}
+
+/* NULL: there is no memory. */
+struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name);
+void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
+/* The entry is this member. */
+void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
+		uint64_t incarnation);
+/* Senders may use it from now on. */
+void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
+/* An entry that has not answered gives way. False: there is none. */
+bool ripc__entry_yield(struct gathering *gathering);
+/* A service here is a member. */
+void ripc__entry_add_own(void *gathering, uint64_t id, uint64_t incarnation);
+
+/* A gathering that nobody asks for yet, with the members here. NULL: there is no memory. */
+struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,
+		void (*fire)(void *owner, struct ripc__timer *timer));
+void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gathering);
+
+#endif

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Groups between hosts: on one host and on many, on a bad network, while members die or are stopped."""
+import os
+import signal
+import time
+
+import netlab
+from netlab import check
+
+NAME = 'news'
+NEAR, FAR = 20, 8   # members on the sender's host; on hosts of their own
+BYTES = 10_000_000
+
+
+def member(host, **env):
+    process = host.start(netlab.program('group'), 'join', NAME, **env)
+    process.line('ready')
+    return process
+
+
+def sender(host, *arguments, **env):
+    return host.start(netlab.program('group'), 'send', NAME, *arguments, **env)
+
+
+def send_long(process):
+    """Lets one long message go; returns what its sender was told."""
+    process.popen.stdin.write('go\n')
+    process.popen.stdin.flush()
+    return process.json()
+
+
+def check_told(told, members):
+    """What members have received is what the sender was told of."""
+    heard = [process.end() for process in members]
+    check(all(entry['twice'] == 0 and entry['foreign'] == 0 for entry in heard), f'twice: {heard}')
+    least = sum(entry['delivered'] for entry in told)
+    most = least + sum(entry['unknown'] for entry in told)
+    came = sum(entry['longs'] for entry in heard)
+    check(least <= came <= most, f'told {least} to {most}, came {came}')
+    return heard
+
+
+def wide():
+    """Members on the sender's host, and one on each of many others."""
+    with netlab.Lab() as lab:
+        switch, hub = lab.bridge(), lab.host('hub')
+        others = [lab.host(f'h{number}') for number in range(FAR)]
+        for end, host in enumerate([hub, *others], 1):
+            lab.attach(host, switch, end)
+        members = [member(hub) for _ in range(NEAR)] + [member(host) for host in others]
+        client = sender(hub, '--members', NEAR + FAR, '--shorts', 200, '--longs', 3, '--bytes', BYTES)
+        found = client.json()
+        check(found['found'] == NEAR + FAR, f'not all were found: {found}')
+        shorts = client.json()
+        check(shorts['refused'] == 0, f'{shorts}')
+        told = [send_long(client) for _ in range(3)]
+        check(all(entry['delivered'] == NEAR + FAR and entry['status'] == 0 for entry in told),
+              f'{told}')
+        heard = check_told(told, members)
+        client.end()
+        came = sum(entry['shorts'] for entry in heard)
+        check(came > 200 * (NEAR + FAR) * 9 // 10, f'of {200 * (NEAR + FAR)} shorts came {came}')
+        return (f'{NEAR + FAR} members found in {found["found_ms"]} ms; 10 MB to all in '
+                f'{told[-1]["ms"]} ms; {came} of {200 * (NEAR + FAR)} shorts')
+
+
+def lossy():
+    """Over a network that loses one packet in twenty each way."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        relay = lab.relay(a, b, netlab.program('relay'), '--seed', 1, '--drop-ppm', 50000,
+                          '--duplicate-ppm', 50000, '--reorder-ppm', 50000)
+        members = [member(b) for _ in range(4)]
+        client = sender(a, '--members', 4, '--shorts', 1000, '--longs', 3, '--bytes', 200000)
+        found = client.json()
+        check(found['found'] == 4, f'not all were found: {found}')
+        client.json()
+        told = [send_long(client) for _ in range(3)]
+        check(all(entry['delivered'] == 4 for entry in told), f'{told}')
+        heard = check_told(told, members)
+        client.end()
+        came = sum(entry['shorts'] for entry in heard)
+        check(2800 < came < 4000, f'of 4000 shorts came {came}')
+        return f'{came} of 4000 shorts, none twice; found in {found["found_ms"]} ms; {relay.end()}'
+
+
+def by_unicast():
+    """Where no multicast passes: a host names a few of its members to each question."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.link(a, b)
+        members = [member(b) for _ in range(6)]
+        client = sender(a, '--members', 6, '--longs', 1, RIPC_PEERS=b.addresses[4],
+                        RIPC_OPTIONS='resolver.sources=local;static')
+        found = client.json()
+        check(found['found'] == 6, f'not all were found: {found}')
+        told = [send_long(client)]
+        check_told(told, members)
+        client.end()
+        return f'6 members of one host found in {found["found_ms"]} ms'
+
+
+def died_and_stopped():
+    """One member is killed and one is stopped between two messages; the others notice nothing."""
+    with netlab.Lab() as lab:
+        hub = lab.host('hub')
+        members = [member(hub) for _ in range(NEAR)]
+        client = sender(hub, '--members', NEAR, '--longs', 9, '--bytes', BYTES, '--leave-slow',
+                        '--timeout', 5000)
+        check(client.json()['found'] == NEAR, 'not all were found')
+        before = [send_long(client) for _ in range(3)]
+        os.kill(members[0].popen.pid, signal.SIGKILL)
+        os.kill(members[1].popen.pid, signal.SIGSTOP)
+        during = [send_long(client) for _ in range(3)]
+        os.kill(members[1].popen.pid, signal.SIGCONT)
+        time.sleep(0.3)
+        after = [send_long(client) for _ in range(3)]
+        check(all(entry['delivered'] == NEAR for entry in before), f'{before}')
+        check(all(entry['delivered'] == NEAR - 2 for entry in during), f'{during}')
+        check(after[-1]['delivered'] == NEAR - 1 and after[-1]['status'] == 0, f'{after}')
+        members[0].stop()
+        heard = [process.end() for process in members[1:]]
+        check(all(entry['twice'] == 0 for entry in heard), f'{heard}')
+        check(all(entry['longs'] == 9 for entry in heard[1:]), f'the others lack some: {heard}')
+        client.end()
+        return (f'10 MB to {NEAR} in {before[-1]["ms"]} ms; beside a dead and a stopped one the '
+                f'send ends after {[entry["ms"] for entry in during]} ms, later {after[-1]["ms"]} ms')
+
+
+if __name__ == '__main__':
+    netlab.main([wide, lossy, by_unicast, died_and_stopped])
