@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The examples that answer questions: store_server and store_client, chat, and all servers beside
-clients that ask and take no answers, are stopped, or are killed.
+clients that ask and take no answers, are stopped, or are killed. And pubsub.
 
 usage: test_servers.py BUILD_DIRECTORY [unittest arguments]
 """
@@ -188,6 +188,45 @@ class Store(Case):
         while run('store_client', '--name', self.name, 'set', 'k', env=env,
                   input=bytes(4 << 20)).returncode != 0:
             self.assertLess(time.monotonic(), end)
+
+
+class Topics(Case):
+    def topic(self, name):
+        return f'{name}-{self.id()}-{NAME}'
+
+    def subscriber(self, *topics):
+        process = start(program('pubsub'), 'sub', *map(self.topic, topics), env=ANYWHERE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def published(self, *arguments, line):
+        done = run('pubsub', 'pub', *arguments[:-1], self.topic(arguments[-1]), env=ANYWHERE,
+                   input=line.encode() + b'\n')
+        self.assertEqual(done.returncode, 0)
+        return done.stdout.decode()
+
+    def hears(self, process, topic, line):
+        self.assertEqual(process.stdout.readline().decode(), f'{self.topic(topic)}: {line}\n')
+
+    def test_pubsub(self):
+        both, one = self.subscriber('a', 'b'), self.subscriber('a')
+        self.published('a', line='short')
+        self.hears(both, 'a', 'short')
+        self.hears(one, 'a', 'short')
+        self.assertEqual(self.published('-r', 'a', line='long\x1b'),
+                         '2 have it, 0 do not, 0 may have it\n')
+        self.hears(both, 'a', 'long?')
+        self.hears(one, 'a', 'long?')
+        one.send_signal(signal.SIGTERM)
+        self.assertEqual(one.wait(DEADLINE_S), 0)
+        self.assertEqual(self.published('-r', 'b', line='other'),
+                         '1 have it, 0 do not, 0 may have it\n')
+        self.hears(both, 'b', 'other')
+        both.kill()
+        both.wait()
+        self.assertIn('0 have it', self.published('-r', 'b', line='gone'))
 
 
 class Chat(Case):

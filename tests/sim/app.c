@@ -314,8 +314,15 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 {
 	struct sim_world *world = app->world;
 
+	if (msg->group && msg->kind != RIPC_COMPLETION) {
+		sim_groups_got(app, service, msg);
+		ripc_msg_free(msg);
+		return;
+	}
 	if (msg->kind == RIPC_COMPLETION || msg->kind == RIPC_NOTICE) {
-		if (msg->kind == RIPC_COMPLETION)
+		if (msg->counts)
+			sim_groups_completed(app, service, msg);
+		else if (msg->kind == RIPC_COMPLETION)
 			completed(app, service, msg);
 		else
 			noticed(app, service, msg);

@@ -12,6 +12,7 @@
 #define SIM_RIVALS   2
 #define SIM_RETURNS  4
 #define SIM_FIRST_ID 1000
+#define SIM_GROUPS   2
 
 /* How the items of a send lie in memory. */
 enum sim_memory {
@@ -58,6 +59,8 @@ struct sim_late {
 	struct ripc_msg question;
 };
 
+struct sim_fan;
+
 struct sim_service {
 	uint64_t id, incarnation, previous; /* incarnations; 0: none */
 	uint32_t home;            /* slot of the node where it is or will be */
@@ -66,6 +69,8 @@ struct sim_service {
 	bool drained;
 	bool yields;              /* to an older one, since a notice said so */
 	uint64_t opened_us;
+	uint32_t joined;          /* bit i: group i */
+	uint64_t left_us[SIM_GROUPS];
 };
 
 struct sim_app {
@@ -77,6 +82,8 @@ struct sim_app {
 	struct sim_lent *lent;
 	struct sim_held *held;
 	struct sim_late *late;
+	struct sim_fan *fans;     /* messages to groups */
+	uint64_t n_fans;
 	uint64_t held_key;
 	bool calm; /* the faults are over: no new ones begin */
 	/* A given buffer's fate is not known there: the pool cannot be checked. */
@@ -163,6 +170,22 @@ bool sim_app_settled(struct sim_app *app);
 /* value: the service. It has heard that its ID is another's. */
 void sim_act_lose(struct sim_world *world, void *arg, uint64_t value);
 void sim_app_close(struct sim_app *app);
+
+/* groups.c: nothing happens there but with --groups */
+void sim_groups_plan(struct sim_app *app, uint64_t from_us);
+/* A service was opened. */
+void sim_groups_join(struct sim_app *app, struct sim_service *service);
+/* A service gets a message to a group; a COMPLETION of one. */
+void sim_groups_got(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg);
+void sim_groups_completed(struct sim_app *app, struct sim_service *service,
+		const struct ripc_msg *msg);
+/* A service has ended: its sends are not completed any more. */
+void sim_groups_forget(struct sim_app *app, const struct sim_service *service);
+bool sim_groups_busy(const struct sim_app *app);
+/* The faults are over: every service joins, and must be found. */
+void sim_groups_calm(struct sim_app *app,
+		void (*go_on)(struct sim_world *world, uint64_t until_us));
+void sim_groups_end(struct sim_app *app);
 
 /* claimant.c: it claims until the faults are over */
 void sim_claimant_begin(struct sim_app *app);

@@ -74,6 +74,7 @@ static void service_up(struct sim_app *app, struct sim_service *service)
 	sim_trace(world, "service %llu opens at node %u, incarnation %llx",
 			(unsigned long long)service->id, node->slot,
 			(unsigned long long)service->incarnation);
+	sim_groups_join(app, service);
 	sim_app_ready(node);
 	sim_node_schedule(node);
 }
@@ -84,6 +85,7 @@ static void service_down(struct sim_app *app, struct sim_service *service)
 	struct sim_world *world = app->world;
 
 	model_service_end(world->model, world->now_us, service->incarnation);
+	sim_groups_forget(app, service);
 	sim_trace(world, "service %llu closes", (unsigned long long)service->id);
 	service->busy = true; /* it may have to wait until its memory is not read any more */
 	model_blocked(world->model, world->now_us, service->home, true);
@@ -273,6 +275,7 @@ static void end_node(struct sim_app *app, struct sim_node *node, bool crash)
 		if (!service->svc || service->home != node->slot)
 			continue;
 		model_service_end(world->model, world->now_us, service->incarnation);
+		sim_groups_forget(app, service);
 		service->svc = NULL;
 		service->drained = service->busy = false;
 	}
@@ -501,6 +504,7 @@ void sim_app_close(struct sim_app *app)
 	while (app->sends)
 		sim_send_free(app, app->sends);
 	sim_late_free(app);
+	sim_groups_end(app);
 	if (!sim_failed(world) && world->n_held > 0)
 		model_fail(world->model, "datagrams were not released");
 }

@@ -23,7 +23,7 @@
 struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs, calls;
-	bool native, store, keys, trace, verbose, keep_going;
+	bool native, store, keys, groups, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
@@ -58,6 +58,7 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 			(world->plan.reorder && world->plan.reorder_us >= LATE_US));
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
+	sim_groups_plan(app, start);
 	sim_claimant_begin(app);
 	for (uint32_t i = 0; i < options->shorts; i++)
 		sim_at(world, sim_draw_moment(world, start),
@@ -77,8 +78,8 @@ static void to_the_end(struct sim_app *app)
 	uint64_t limit = world->now_us + LIMIT_US;
 
 	sim_app_calm(app);
-	while (!sim_failed(world) &&
-			(!sim_app_settled(app) || model_open_sends(world->model) > 0)) {
+	while (!sim_failed(world) && (!sim_app_settled(app) || sim_groups_busy(app) ||
+			model_open_sends(world->model) > 0)) {
 		go_on(world, world->now_us + STEP_US);
 		if (world->now_us > limit)
 			model_fail(world->model, "a service does not come up again, or two "
@@ -169,6 +170,7 @@ static void without_faults(struct sim_app *app)
 		send_at_once(app);
 	world->plan.receive_buffer = 0;
 	send_fresh(app, RIPC_SHORT, 600, true);
+	sim_groups_calm(app, go_on);
 	go_on(world, world->now_us + SETTLE_US);
 }
 
@@ -196,12 +198,12 @@ static void report_failure(const struct options *options, uint64_t seed,
 
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
 			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u --calls %u"
-			"%s%s%s%s --verbose\n",
+			"%s%s%s%s%s --verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
 			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->calls,
 			options->native ? " --native" : options->store ? " --store" : "",
-			options->keys ? " --keys" : "",
+			options->keys ? " --keys" : "", options->groups ? " --groups" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
@@ -258,6 +260,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 
 	sim_world_open(&world, seed);
 	world.verbose = options->verbose;
+	world.groups = options->groups;
 	world.keys = options->keys ? sim_keys_dir : NULL;
 	if (world.keys)
 		sim_keys_begin(&world);
@@ -339,7 +342,7 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
-	"           [--store] [--keys] [--trace] [--keep-going] [--verbose]\n"
+	"           [--store] [--keys] [--groups] [--trace] [--keep-going] [--verbose]\n"
 	"           [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
@@ -352,6 +355,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"native", no_argument, NULL, 'N'}, {"store", no_argument, NULL, 'Z'},
 		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
+		{"groups", no_argument, NULL, 'G'},
 		{"keys", no_argument, NULL, 'K'}, {"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
@@ -366,6 +370,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'N': options->native = true; break;
 		case 'Z': options->store = true; break;
 		case 'K': options->keys = true; break;
+		case 'G': options->groups = true; break;
 		case 't': options->trace = true; break;
 		case 'v': options->verbose = true; break;
 		case 'k': options->keep_going = true; break;

@@ -150,7 +150,7 @@ struct sim_world {
 	struct sim_claimant claimant;
 	bool cut[SIM_NODES][SIM_NODES];
 	bool faults;              /* packets are lost, altered, ... */
-	bool verbose;
+	bool verbose, groups;
 	const char *keys;         /* the directory of all contexts; NULL: they have none */
 	uint32_t n_held;          /* datagrams that core has not released */
 	uint32_t n_steps_now;     /* steps since the clock last moved */

@@ -32,8 +32,9 @@
 struct kept {
 	struct list node; /* ctx->kept */
 	struct ripc_service *service;
-	uint64_t group, serial; /* members found later than this have not got it */
-	uint32_t n_items;
+	uint64_t group;
+	uint64_t *told;         /* incarnations of the members that were known */
+	uint32_t n_told, n_items;
 	struct iovec items[];
 };
 
@@ -42,7 +43,7 @@ struct kept {
 int ripc__group_join(struct ripc_service *service, uint64_t group)
 {
 	struct ripc_context *ctx = service->ctx;
-	const struct ripc__member self = {service->id, service->incarnation, 0};
+	const struct ripc__member self = {service->id, service->incarnation};
 	int error;
 
 	if (service->draining || service->closing)
@@ -99,9 +100,11 @@ int ripc__group_members(struct ripc_service *service, uint64_t group,
 
 /* ---- shorts ------------------------------------------------------------------------------ */
 
-static void kept_free(struct kept *kept)
+static void kept_free(struct ripc_context *ctx, struct kept *kept)
 {
+	ctx->n_kept--;
 	list_remove(&kept->node);
+	free(kept->told);
 	free(kept);
 }
 
@@ -110,16 +113,41 @@ void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *servic
 	list_for_each_safe(node, &ctx->kept) {
 		struct kept *kept = list_entry(node, struct kept, node);
 
-		if (service && kept->service != service)
-			continue;
-		ctx->n_kept--;
-		kept_free(kept);
+		if (!service || kept->service == service)
+			kept_free(ctx, kept);
 	}
+}
+
+/* Notes which members are known. */
+static int told_note(struct kept *kept, const struct gathering *gathering)
+{
+	uint32_t n = ripc__gathering_places(gathering);
+
+	kept->told = calloc(n ? n : 1, sizeof(*kept->told));
+	if (!kept->told)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		if (member)
+			kept->told[kept->n_told++] = member->incarnation;
+	}
+	return 0;
+}
+
+/* Also one that was taken for gone, and is found again, does not get it twice. */
+static bool was_told(const struct kept *kept, uint64_t incarnation)
+{
+	for (uint32_t i = 0; kept && i < kept->n_told; i++) {
+		if (kept->told[i] == incarnation)
+			return true;
+	}
+	return false;
 }
 
 /* A copy for those that are found yet. */
 static int keep(struct ripc_service *service, const struct ripc_send *request, uint64_t total,
-		uint64_t serial)
+		const struct gathering *gathering)
 {
 	struct ripc_context *ctx = service->ctx;
 	struct kept *kept;
@@ -130,8 +158,12 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 	kept = malloc(sizeof(*kept) + request->n_items * sizeof(struct iovec) + total);
 	if (!kept)
 		return -ENOMEM;
-	*kept = (struct kept){.service = service, .group = request->to, .serial = serial,
+	*kept = (struct kept){.service = service, .group = request->to,
 		.n_items = request->n_items};
+	if (told_note(kept, gathering)) {
+		free(kept);
+		return -ENOMEM;
+	}
 	at = (char *)&kept->items[kept->n_items];
 	for (uint32_t i = 0; i < kept->n_items; i++) {
 		kept->items[i] = (struct iovec){at, request->items[i].iov_len};
@@ -145,11 +177,11 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 }
 
 /*
- * To all members that were found later than after. Returns to how many it went; *error is why it
- * did not go to one. Backwards: one that is expelled leaves its place to the last.
+ * To all members, or (kept) to those that were not known. Returns to how many it went; *error is
+ * why it did not go to one. Backwards: one that is expelled leaves its place to the last.
  */
 static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
-		struct gathering *gathering, uint64_t after, int *error)
+		struct gathering *gathering, const struct kept *kept, int *error)
 {
 	struct ripc_context *ctx = service->ctx;
 	struct ripc_send single = *request;
@@ -159,8 +191,8 @@ static uint32_t send_all(struct ripc_service *service, const struct ripc_send *r
 		const struct ripc__member *member = ripc__gathering_at(gathering, i);
 		int failed;
 
-		if (!member || member->serial <= after ||
-				member->incarnation == service->incarnation)
+		if (!member || member->incarnation == service->incarnation ||
+				was_told(kept, member->incarnation))
 			continue;
 		single.to = member->id;
 		single.to_incarnation = member->incarnation;
@@ -171,19 +203,6 @@ static uint32_t send_all(struct ripc_service *service, const struct ripc_send *r
 			ripc__resolver_expel(ctx->resolver, request->to, single.to_incarnation);
 	}
 	return n_sent;
-}
-
-static uint64_t newest(const struct gathering *gathering)
-{
-	uint64_t serial = 0;
-
-	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
-		const struct ripc__member *member = ripc__gathering_at(gathering, i);
-
-		if (member && member->serial > serial)
-			serial = member->serial;
-	}
-	return serial;
 }
 
 int ripc__group_short(struct ripc_service *service, const struct ripc_send *request)
@@ -205,8 +224,8 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 	if (status == -ENOMEM)
 		return status;
 	if (status == -EINPROGRESS)
-		failed = keep(service, request, total, newest(gathering));
-	if (send_all(service, request, gathering, 0, &failed))
+		failed = keep(service, request, total, gathering);
+	if (send_all(service, request, gathering, NULL, &failed))
 		failed = 0;
 	for (uint32_t i = 0; !failed && request->flags & RIPC_GIVE && i < request->n_items; i++)
 		ripc__buffer_free(ctx, request->items[i].iov_base);
@@ -226,8 +245,7 @@ void ripc__group_gathered(struct ripc_context *ctx, uint64_t group)
 			continue;
 		if (ripc__resolver_gather(ctx->resolver, group, ctx->now_us, &gathering) !=
 				-ENOMEM)
-			send_all(kept->service, &request, gathering, kept->serial, &error);
-		ctx->n_kept--;
-		kept_free(kept);
+			send_all(kept->service, &request, gathering, kept, &error);
+		kept_free(ctx, kept);
 	}
 }

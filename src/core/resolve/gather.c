@@ -235,7 +235,7 @@ static void admit(struct ripc__resolver *resolver, struct gathering *gathering)
 		ripc__resolver_claimed(resolver, entry->public.id);
 		(void)ripc__resolver_lookup_at(resolver, entry->public.id, entry->host,
 			resolver->now_us, &answer);
-		ripc__entry_admit(gathering, entry);
+		entry->is_admitted = true;
 	}
 }
 
@@ -344,8 +344,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	memcpy(entry->host, heard->event->host, sizeof(entry->host));
 	entry->is_seen = true;
 	entry->missed = 0;
-	if (is_home && !entry->is_admitted)
-		ripc__entry_admit(gathering, entry);
+	entry->is_admitted |= is_home;
 	go_on(resolver, gathering);
 	tell(resolver, gathering);
 }

@@ -73,12 +73,6 @@ void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t i
 	entry->public.incarnation = incarnation;
 }
 
-void ripc__entry_admit(struct gathering *gathering, struct entry *entry)
-{
-	entry->is_admitted = true;
-	entry->public.serial = ++gathering->serial;
-}
-
 /* ---- gatherings -------------------------------------------------------------------------- */
 
 void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gathering)
@@ -119,7 +113,7 @@ void ripc__entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
 		return; /* without memory */
 	ripc__entry_is(gathering, entry, id, incarnation);
 	entry->is_own = true;
-	ripc__entry_admit(gathering, entry);
+	entry->is_admitted = true;
 }
 
 struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,

@@ -35,7 +35,7 @@ struct gathering {
 	uint32_t n, room, n_pending;
 	struct ripc__map names;  /* struct entry by name */
 	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us;
-	uint64_t generation, serial;
+	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
 	bool is_refreshing, is_provoked, has_news;
@@ -60,8 +60,6 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
 /* The entry is this member. */
 void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation);
-/* Senders may use it from now on. */
-void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
 /* An entry that has not answered gives way. False: there is none. */
 bool ripc__entry_yield(struct gathering *gathering);
 /* A service here is a member. */

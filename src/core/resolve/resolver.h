@@ -19,7 +19,6 @@ struct ripc__resolver;
 /* A member of a group. */
 struct ripc__member {
 	uint64_t id, incarnation; /* its service */
-	uint64_t serial;          /* of a gathering: grows with each member that is found */
 };
 
 /* The answer to a question. */
