@@ -25,6 +25,7 @@
 
 #define WAIT_AGAIN_US 20000u /* until a send that found nobody is begun anew (RIPC_WAIT) */
 
+/* To a group, or to nobody. */
 static RIPC__RARE int group_short(struct ripc_service *svc, uint64_t to,
 		const struct iovec *items, uint32_t n_items)
 {
@@ -39,9 +40,7 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 {
 	int error;
 
-	if (!svc || to == 0)
-		return -EINVAL;
-	if (wire_is_group(to))
+	if (!svc || !wire_is_service(to))
 		return group_short(svc, to, items, n_items);
 	error = ripc__enter_hastily(svc->ctx);
 	if (error)

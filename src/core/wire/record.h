@@ -25,6 +25,12 @@ static inline bool wire_is_group(uint64_t id)
 	return id >> 56 == 0xff;
 }
 
+/* Can a service have this ID? One comparison: neither 0 nor a group. */
+static inline bool wire_is_service(uint64_t id)
+{
+	return id - 1 < (0xffull << 56) - 1;
+}
+
 struct wire_record_addr {
 	uint8_t backend, len;
 	uint8_t blob[WIRE_BLOB_MAX];
