@@ -56,7 +56,7 @@ struct fake {
 
 /* What the owner was told: one of these per callback. */
 struct noted {
-	char what; /* 'r'esolved, 'p'ublished, 'c'onflict, 'm'oved, 'l'isted */
+	char what; /* 'r'esolved, 'p'ublished, 'c'onflict, 'm'oved, 'l'isted, 'g'athered */
 	uint64_t id, incarnation;
 	int status;
 	struct ripc__answer answer;
@@ -282,6 +282,11 @@ static inline void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 	note(arg, 'c', id)->incarnation = incarnation;
 }
 
+static inline void owner_gathered(void *arg, uint64_t group)
+{
+	note(arg, 'g', group);
+}
+
 static inline bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 {
 	note(arg, 'm', id)->incarnation = incarnation;
@@ -324,7 +329,7 @@ static inline int world_open_with(struct world *world, const struct ripc__source
 	const struct ripc__resolver_owner owner = {.arg = world, .context = SELF,
 		.random = owner_random, .proof = owner_proof, .record = owner_record,
 		.ids = owner_ids, .resolved = owner_resolved, .published = owner_published,
-		.conflict = owner_conflict, .moved = owner_moved};
+		.conflict = owner_conflict, .moved = owner_moved, .gathered = owner_gathered};
 	const struct ripc__host host = {.arg = world, .log = world_log, .context = SELF,
 		.env = world};
 

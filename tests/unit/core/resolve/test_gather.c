@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups in the resolver: gathering members, what forgers can cause there, and being a member. */
+#include "core/wire/record.h"
+#include "resolver_world.h"
+
+#define GROUP (0xffull << 56 | 0x6007)
+#define NAME  (1ull << 63)
+
+/* ---- a home source that knows names ------------------------------------------------------ */
+
+static uint64_t names[64];
+static uint32_t n_names, n_joined, n_left;
+
+static int names_join(void *at, uint64_t group, uint64_t incarnation)
+{
+	(void)at;
+	(void)group;
+	(void)incarnation;
+	n_joined++;
+	return 0;
+}
+
+static void names_leave(void *at, uint64_t group, uint64_t incarnation)
+{
+	(void)at;
+	(void)group;
+	(void)incarnation;
+	n_left++;
+}
+
+static int names_list(void *at, uint64_t group, void (*found)(void *arg, uint64_t name), void *arg)
+{
+	(void)at;
+	(void)group;
+	for (uint32_t i = 0; i < n_names; i++)
+		found(arg, names[i]);
+	return 0;
+}
+
+static int names_ask(void *at, uint64_t group, uint64_t name, const void *data, size_t len)
+{
+	(void)name;
+	record_sent(at, ASK, group, NULL, data, len);
+	return 1;
+}
+
+static const struct ripc__source names_source = {.name = "home", .size = sizeof(struct fake_state),
+	.open = home_open, .close = fake_close, .publish = fake_publish,
+	.withdraw = fake_withdraw, .ask = fake_ask, .reply = fake_reply, .poll = fake_poll,
+	.wait_fd = fake_wait_fd, .list = fake_list,
+	.group = {names_join, names_leave, names_list, names_ask}};
+static const struct ripc__source *const sources[] = {&names_source, &net_source, NULL};
+
+static struct world *world;
+
+static void setup(void)
+{
+	n_names = n_joined = n_left = 0;
+	world = world_new();
+	ck_assert_int_eq(world_open_with(world, sources), 0);
+}
+
+static void teardown(void)
+{
+	world_close(world);
+}
+
+static int gather(void)
+{
+	struct gathering *gathering;
+
+	return ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering);
+}
+
+/* How many members there are; *last is one of them. */
+static uint32_t members(struct ripc__member *last)
+{
+	struct gathering *gathering;
+	uint32_t n = 0;
+
+	ck_assert_int_ne(ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering),
+		-ENOMEM);
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		n += member != NULL;
+		if (member && last)
+			*last = *member;
+	}
+	return n;
+}
+
+/* Lets the time pass, as a sender of the group does. */
+static void pass_in_use(uint64_t us)
+{
+	for (uint64_t end_us = world->now_us + us; world->now_us < end_us;) {
+		gather();
+		pass(world, 50 * MS);
+	}
+}
+
+/* Bytes that went to the network since the last time. */
+static uint64_t bytes_sent(void)
+{
+	uint64_t bytes = 0;
+
+	while (sent_count(world, NET))
+		bytes += sent_next(world, NET)->len;
+	return bytes;
+}
+
+static uint32_t asked(int source)
+{
+	uint32_t n = 0;
+
+	while (sent_count(world, source))
+		n += sent_next(world, source)->packet.record.id == GROUP;
+	return n;
+}
+
+static void named(uint64_t id, uint64_t incarnation, uint8_t host)
+{
+	answer(world, NET, host, asked_nonce(world, NET, GROUP),
+		record_of(GROUP, incarnation, id));
+}
+
+/* ---- gathering --------------------------------------------------------------------------- */
+
+START_TEST(gather__asks_three_times)
+{
+	ck_assert_int_eq(gather(), -EINPROGRESS);
+	pass(world, 59 * MS);
+	ck_assert_uint_eq(asked(NET), 3);
+	ck_assert_uint_eq(noted_count(world), 0);
+	pass(world, 1 * MS);
+	ck_assert_int_eq(noted_next(world)->what, 'g');
+	ck_assert_int_eq(gather(), 0);
+	ck_assert_uint_eq(members(NULL), 0);
+	pass_in_use(9000 * MS);
+	ck_assert_uint_eq(asked(NET), 0);
+	pass_in_use(2000 * MS);
+	ck_assert_uint_eq(asked(NET), 3);
+}
+END_TEST
+
+/* A group that is not in use any more costs nothing, and is forgotten. */
+START_TEST(gather__unused_is_forgotten)
+{
+	gather();
+	pass(world, 3000 * MS);
+	sent_skip(world);
+	pass(world, 120000 * MS);
+	ck_assert_uint_eq(asked(NET), 0);
+	ck_assert_int_eq(gather(), -EINPROGRESS);
+}
+END_TEST
+
+/* The host that has named a member is asked first who that is. */
+START_TEST(gather__all_who_answer)
+{
+	struct ripc__member member = {0};
+	const struct sent *sent;
+
+	gather();
+	named(100, 7, 1);
+	ck_assert_uint_eq(members(&member), 1);
+	ck_assert_uint_eq(member.id, 100);
+	ck_assert_uint_eq(member.incarnation, 7);
+	do {
+		sent = sent_next(world, NET);
+		ck_assert_ptr_nonnull(sent);
+	} while (sent->packet.record.id != 100);
+	ck_assert_int_eq(sent->kind, ASK_HOST);
+	named(101, 8, 2);
+	named(100, 7, 1); /* said again */
+	ck_assert_uint_eq(members(NULL), 2);
+	ripc__resolver_expel(world->resolver, GROUP, 7);
+	ck_assert_uint_eq(members(&member), 1);
+	ck_assert_uint_eq(member.id, 101);
+}
+END_TEST
+
+START_TEST(gather__forged_answers)
+{
+	struct ripc__member member = {0};
+
+	gather();
+	named(100, 7, 1);
+	named(200, 7, 2); /* another service has that incarnation, says somebody */
+	answer(world, NET, 3, 12345, record_of(GROUP, 9, 300));
+	answer(world, NET, 3, asked_nonce(world, NET, GROUP), record_of(GROUP ^ 1, 9, 300));
+	ck_assert_uint_eq(members(&member), 1);
+	ck_assert_uint_eq(member.id, 100);
+	ck_assert_uint_eq(stats(world).dropped, 3);
+}
+END_TEST
+
+/* Whoever names ever new members, from wherever, causes no more questions than any outsider. */
+START_TEST(gather__flood_of_members)
+{
+	uint64_t bytes = 0;
+
+	gather();
+	pass(world, 100 * MS);
+	bytes_sent();
+	for (uint64_t i = 1; i <= 10000; i++) {
+		named(1000000 + i, 5000000 + i, (uint8_t)i);
+		if (i % 2 == 0) {
+			world->now_us += 1 * MS;
+			step(world);
+			gather();
+		}
+		bytes += bytes_sent();
+	}
+	ck_assert_uint_gt(bytes, 25000);
+	/* And its own: three rounds every 10 s. */
+	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
+	ck_assert_uint_le(members(NULL), 4096);
+}
+END_TEST
+
+START_TEST(gather__flood_of_notices)
+{
+	struct wire_resolve notice;
+	uint64_t bytes = 0;
+
+	gather();
+	pass(world, 100 * MS);
+	bytes_sent();
+	for (uint64_t i = 1; i <= 5000; i++) {
+		notice = record_of(GROUP, 5000000 + i, 1000 + i);
+		arrive(world, NET, (uint8_t)i, &notice);
+		gather();
+		pass(world, 1 * MS);
+		bytes += bytes_sent();
+	}
+	ck_assert_uint_gt(bytes, 0);
+	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+/* A notice alone is not believed: neither of one that comes, nor of one that goes. */
+START_TEST(gather__notices_lead_to_questions)
+{
+	struct wire_resolve notice = record_of(GROUP, 7, 100);
+	struct wire_resolve gone = {.type = WIRE_WITHDRAWN, .asker = OTHER,
+		.record = {.id = GROUP, .incarnation = 7}};
+
+	gather();
+	pass(world, 100 * MS);
+	sent_skip(world);
+	arrive(world, NET, 1, &notice);
+	step(world);
+	ck_assert_uint_eq(members(NULL), 0);
+	ck_assert_uint_ge(asked(NET), 1);
+	named(100, 7, 1);
+	ck_assert_uint_eq(members(NULL), 1);
+	pass(world, 200 * MS);
+	arrive(world, NET, 2, &gone);
+	step(world);
+	ck_assert_uint_eq(members(NULL), 1);
+	named(100, 7, 1); /* it was a lie */
+	pass_in_use(200 * MS);
+	ck_assert_uint_eq(members(NULL), 1);
+	arrive(world, NET, 2, &gone);
+	pass_in_use(200 * MS);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+START_TEST(gather__silent_one_elsewhere_goes)
+{
+	gather();
+	named(100, 7, 1);
+	pass_in_use(15000 * MS);
+	ck_assert_uint_eq(members(NULL), 1);
+	pass_in_use(25000 * MS);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+/* ---- this host --------------------------------------------------------------------------- */
+
+START_TEST(gather__names_of_this_host)
+{
+	struct ripc__member member = {0};
+
+	names[n_names++] = 7 | NAME;
+	ck_assert_int_eq(gather(), -EINPROGRESS);
+	ck_assert_uint_eq(asked(HOME), 1);
+	answer(world, HOME, 1, asked_nonce(world, HOME, GROUP), record_of(GROUP, 7, 100));
+	ck_assert_uint_eq(members(&member), 1);
+	ck_assert_uint_eq(member.id, 100);
+	names[n_names++] = 8 | NAME;
+	pass_in_use(100 * MS);
+	ck_assert_uint_ge(asked(HOME), 1);
+	ck_assert_uint_eq(members(NULL), 1);
+	answer(world, HOME, 1, asked_nonce(world, HOME, GROUP), record_of(GROUP, 8, 101));
+	ck_assert_uint_eq(members(NULL), 2);
+	names[0] = names[--n_names];
+	pass_in_use(100 * MS);
+	ck_assert_uint_eq(members(&member), 1);
+	ck_assert_uint_eq(member.id, 101);
+	ck_assert_uint_eq(asked(HOME), 0);
+}
+END_TEST
+
+/* A name that nobody answers for is waited for only a little, and asked seldom. */
+START_TEST(gather__silent_name)
+{
+	names[n_names++] = 7 | NAME;
+	gather();
+	pass(world, 100 * MS);
+	ck_assert_int_eq(gather(), 0);
+	asked(HOME);
+	pass_in_use(5000 * MS);
+	ck_assert_uint_le(asked(HOME), 6);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+/* ---- being a member ---------------------------------------------------------------------- */
+
+static void join(uint64_t id, uint64_t incarnation)
+{
+	const struct ripc__member member = {id, incarnation};
+
+	own_add(world, id, incarnation, 1);
+	ck_assert_int_eq(ripc__resolver_join(world->resolver, GROUP, &member, world->now_us), 0);
+}
+
+START_TEST(join__is_announced)
+{
+	const struct sent *sent;
+
+	join(100, 7);
+	ck_assert_uint_eq(n_joined, 1);
+	pass(world, 30 * MS);
+	for (int i = 0; i < 2; i++) {
+		sent = sent_next(world, NET);
+		ck_assert_int_eq(sent->kind, NOTIFY);
+		ck_assert_uint_eq(sent->packet.record.id, GROUP);
+		ck_assert_uint_eq(sent->packet.record.incarnation, 7);
+		ck_assert_uint_eq(sent->packet.record.stamp, 100);
+	}
+	pass(world, 60000 * MS);
+	ck_assert_uint_eq(sent_count(world, NET), 1);
+	ck_assert_uint_eq(members(NULL), 1);
+	sent_skip(world);
+	ripc__resolver_leave(world->resolver, GROUP, 7);
+	ck_assert_uint_eq(n_left, 1);
+	ck_assert_int_eq(sent_next(world, NET)->packet.type, WIRE_WITHDRAWN);
+	ck_assert_uint_eq(members(NULL), 0);
+	ripc__resolver_leave(world->resolver, GROUP, 7);
+	ck_assert_uint_eq(n_left, 1);
+}
+END_TEST
+
+/* Each question gets no more bytes than it has, and all members are told of in turn. */
+START_TEST(join__all_answer_in_turn)
+{
+	struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 5, .asker = OTHER,
+		.record.id = GROUP};
+	bool seen[40] = {false};
+	uint32_t n = 0;
+
+	for (uint64_t i = 0; i < 40; i++)
+		join(100 + i, 200 + i);
+	for (int round = 0; round < 8; round++) {
+		uint64_t bytes = 0;
+
+		sent_skip(world);
+		arrive(world, NET, 1, &question)->event.group = true;
+		step(world);
+		while (sent_count(world, NET)) {
+			const struct sent *sent = sent_next(world, NET);
+
+			ck_assert_int_eq(sent->kind, REPLY);
+			ck_assert_uint_eq(sent->packet.nonce, 5);
+			seen[sent->packet.record.incarnation - 200] = true;
+			bytes += sent->len;
+		}
+		ck_assert_uint_gt(bytes, 0);
+		ck_assert_uint_le(bytes, WIRE_RECORD_MAX);
+	}
+	for (int i = 0; i < 40; i++)
+		n += seen[i];
+	ck_assert_uint_eq(n, 40);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		gather__asks_three_times, gather__unused_is_forgotten, gather__all_who_answer,
+		gather__forged_answers, gather__flood_of_members, gather__flood_of_notices,
+		gather__notices_lead_to_questions, gather__silent_one_elsewhere_goes,
+		gather__names_of_this_host, gather__silent_name, join__is_announced,
+		join__all_answer_in_turn, NULL,
+	};
+
+	return suite_run_between("gather", tests, setup, teardown);
+}
