@@ -474,8 +474,10 @@ int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *
 		&partner);
 	if (error)
 		return error;
+	if (partner->peer && !partner->peer->opening && !ripc__may_reach(partner, group))
+		return -EACCES;
 	if (partner->state == PARTNER_READY && !partner->peer->opening && partner->resolved)
-		return ripc__may_reach(partner, group) ? ripc__short_call(partner, &call) : -EACCES;
+		return ripc__short_call(partner, &call);
 	ripc__partner_touch(partner);
 	error = send_early(partner, request, (uint32_t)total, group, &call.is);
 	if (!error)
