@@ -20,6 +20,7 @@
 
 #include <pthread.h>
 #include <ripc/call.h>
+#include <ripc/group.h>
 #include <ripc/ripc.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -274,6 +275,8 @@ PyObject *service_reply(PyObject *self, PyObject *const *args, Py_ssize_t n, PyO
 PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *service_watch(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *service_unwatch(PyObject *self, PyObject *id);
+PyObject *service_join(PyObject *self, PyObject *group);
+PyObject *service_leave_group(PyObject *self, PyObject *group);
 PyObject *service_window_post(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *service_window_cancel(PyObject *self, PyObject *cookie);
 

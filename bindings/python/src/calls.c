@@ -294,3 +294,31 @@ PyObject *service_unwatch(PyObject *self, PyObject *watched)
 	}
 	Py_RETURN_NONE;
 }
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+static PyObject *group_change(PyObject *self, PyObject *wanted,
+		int (*change)(struct ripc_service *svc, uint64_t group))
+{
+	struct ripc_service *svc = service_use((struct service *)self);
+	uint64_t group;
+	int error;
+
+	if (!svc || id_read(wanted, &group))
+		return NULL;
+	error = change(svc, group);
+	if (error)
+		return error_raise(error, 0, error == -EINVAL ?
+			"a group is an int of group_from_name()" : NULL);
+	Py_RETURN_NONE;
+}
+
+PyObject *service_join(PyObject *self, PyObject *group)
+{
+	return group_change(self, group, ripc_join);
+}
+
+PyObject *service_leave_group(PyObject *self, PyObject *group)
+{
+	return group_change(self, group, ripc_leave);
+}

@@ -483,6 +483,7 @@ static PyMemberDef members[] = {
 	{"from_id", T_ULONGLONG, HEAD(from), "The sender's service ID."},
 	{"from_incarnation", T_ULONGLONG, HEAD(from_incarnation), "The sender's incarnation."},
 	{"reply_to", T_ULONGLONG, HEAD(reply), "To be handed to send(reply_to=...)."},
+	{"group", T_ULONGLONG, HEAD(group), "The group that it was sent to; 0: none."},
 	{"service", T_OBJECT, offsetof(struct message, service), READONLY, "Who received it."},
 	{"cookie", T_OBJECT, offsetof(struct message, cookie), READONLY,
 		"Of a COMPLETION, ANSWER or NOTICE: what was given to the send, call or watch."},

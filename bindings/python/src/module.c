@@ -38,6 +38,19 @@ static PyObject *module_id(PyObject *module, PyObject *name)
 	return id_read(name, &id) ? NULL : PyLong_FromUnsignedLongLong(id);
 }
 
+static PyObject *module_group(PyObject *module, PyObject *name)
+{
+	const char *text;
+
+	(void)module;
+	if (!PyUnicode_Check(name)) {
+		PyErr_SetString(PyExc_TypeError, "the name of a group is a str");
+		return NULL;
+	}
+	text = PyUnicode_AsUTF8AndSize(name, NULL);
+	return text ? PyLong_FromUnsignedLongLong(ripc_group_from_name(text)) : NULL;
+}
+
 static PyObject *module_strerror(PyObject *module, PyObject *number)
 {
 	long error = PyLong_AsLong(number);
@@ -51,6 +64,8 @@ static PyObject *module_strerror(PyObject *module, PyObject *number)
 static PyMethodDef methods[] = {
 	{"id_from_name", module_id, METH_O,
 		"id_from_name(name)\n--\n\nThe well-known ID of a name."},
+	{"group_from_name", module_group, METH_O,
+		"group_from_name(name)\n--\n\nThe ID of a group, for join() and as a destination."},
 	{"strerror", module_strerror, METH_O,
 		"strerror(errno)\n--\n\nA sentence for an errno as this library means it."},
 	{"probe", module_probe, METH_NOARGS,

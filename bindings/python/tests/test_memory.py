@@ -37,6 +37,29 @@ class Pair(unittest.TestCase):
         return self.b.receive(20.0)
 
 
+class Groups(Pair):
+    def test_to_all(self):
+        group = ripc.group_from_name(f'python {os.getpid()}')
+        other = self.other.service()
+        with self.assertRaises(ripc.NotFound):
+            self.a.send_long(group, b'nobody', 5.0)
+        for member in (self.b, other):
+            member.join(group)
+        self.ctx.wait_for(group)
+        while True:  # until both are found
+            self.a.send_long(group, b'news', 5.0)
+            message = self.b.receive(20.0)
+            self.assertEqual((bytes(message), message.group, message.from_id),
+                             (b'news', group, self.a.id))
+            if other.look(100000):
+                break
+        with self.assertRaises(ripc.Error):
+            self.b.join(self.a.id)
+        self.b.leave(group)
+        with self.assertRaises(ripc.Error):
+            self.b.leave(group)
+
+
 class Views(Pair):
     def test_a_view_keeps_the_message(self):
         view = memoryview(self.send(b'x' * MIB))
