@@ -88,6 +88,12 @@ static const char *address_of(const struct service *service)
 	return service->address[0] ? service->address : "(no network in common)";
 }
 
+/* Groups have IDs of their own kind; each member is a line. */
+static int is_group(const struct service *service)
+{
+	return service->id >> 56 == 0xff;
+}
+
 static void print_table(const struct services *services)
 {
 	const struct service *service;
@@ -97,9 +103,9 @@ static void print_table(const struct services *services)
 		"address");
 	for (i = 0; i < services->n; i++) {
 		service = &services->list[i];
-		printf("0x%016" PRIx64 "  0x%016" PRIx64 "  %-6s  %-10s  %s\n", service->id,
+		printf("0x%016" PRIx64 "  0x%016" PRIx64 "  %-6s  %-10s  %s%s\n", service->id,
 			service->incarnation, service->local ? "here" : "remote", service->source,
-			address_of(service));
+			address_of(service), is_group(service) ? " (member of a group)" : "");
 	}
 }
 

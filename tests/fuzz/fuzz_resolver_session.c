@@ -22,6 +22,9 @@
 #define STEPS_AT_MS  2000u     /* calls of step while time passes */
 #define BYTES_MAX    1275u     /* more than a record takes */
 #define LOOKUP_US    20000000u /* every lookup has ended by then */
+#define FORGOTTEN_US 70000000u /* a group that nobody sends to */
+#define GROUP        (0xffull << 56 | 1)
+#define MEMBER_ID    97u       /* from here on IDs are those of members */
 
 enum { HOME, NET, N_SOURCES };
 
@@ -43,6 +46,7 @@ struct world {
 	/* the owner */
 	bool pending[IDS + 1], publishing[IDS + 1], published[IDS + 1];
 	uint64_t own[IDS + 1];   /* incarnation of what lives here, 0: nothing */
+	bool grouped, joined;    /* the group is of interest; the first ID has joined it */
 	uint8_t on_resolved;     /* what the callback does */
 };
 
@@ -230,6 +234,8 @@ static void owner_resolved(void *arg, uint64_t id, int status, const struct ripc
 	struct world *world = arg;
 	uint8_t does = world->on_resolved;
 
+	if (world->grouped && id >= MEMBER_ID)
+		return; /* who a member is was asked on account of the group */
 	CLAIM(id > 0 && id <= IDS && world->pending[id]);
 	CLAIM((status == 0) == (answer != NULL) &&
 		(status == 0 || status == -ENOENT || status == -ETIMEDOUT));
@@ -260,6 +266,13 @@ static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 
 	CLAIM(id > 0 && id <= IDS && world->published[id] && incarnation != 0);
 	world->published[id] = false;
+}
+
+static void owner_gathered(void *arg, uint64_t group)
+{
+	struct world *world = arg;
+
+	CLAIM(world->grouped && group == GROUP);
 }
 
 static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
@@ -312,9 +325,11 @@ static void packet(struct world *world)
 	packet.asker = what & 8 ? SELF : 1 + (who & 3);
 	packet.host[15] = what & 16 ? 1 + (who & 3) : 0;
 	*record = (struct wire_record){.id = what >> 5, .incarnation = 1 + (who >> 2 & 7),
-		.stamp = 97 + (who >> 4), .host = 3 + (who & 1), .context = 0x300 + (who & 1)};
+		.stamp = MEMBER_ID + (who >> 4), .host = 3 + (who & 1), .context = 0x300 + (who & 1)};
 	if (what >> 5 == 7)
 		record->id = who & 15;
+	if (world->grouped && what >> 5 == 5)
+		record->id = GROUP;
 	if (packet.type != WIRE_QUESTION && !record->id)
 		record->id = 9;
 	if (who == 255)
@@ -400,9 +415,44 @@ static void publish(struct world *world)
 	ripc__resolver_publish(world->resolver, id, how & 64, world->now_us);
 }
 
+static void leave(struct world *world)
+{
+	ripc__resolver_leave(world->resolver, GROUP, 0x500);
+	world->joined = false;
+}
+
+/* Somebody here sends to the group, joins it, leaves it, or finds that one has left. */
+static void group(struct world *world, uint8_t how)
+{
+	const struct ripc__member self = {1, 0x500};
+	struct gathering *gathering;
+
+	world->grouped = true;
+	if (how & 64 && world->joined) {
+		leave(world);
+	} else if (how & 64) {
+		CLAIM(ripc__resolver_join(world->resolver, GROUP, &self, world->now_us) == 0);
+		world->joined = true;
+	}
+	CLAIM(ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering) != -ENOMEM);
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		CLAIM(!member || (member->id && member->incarnation));
+	}
+	if (how & 32)
+		ripc__resolver_expel(world->resolver, GROUP, 1 + (how >> 2 & 7));
+}
+
 static void list(struct world *world)
 {
-	bool begins = input8(&world->input) & 1;
+	uint8_t how = input8(&world->input);
+	bool begins = how & 1;
+
+	if (how & 128) {
+		group(world, how);
+		return;
+	}
 
 	ripc__resolver_list(world->resolver, world->now_us, begins ? listed : NULL, world);
 }
@@ -431,7 +481,7 @@ static void open_resolver(struct world *world)
 	const struct ripc__resolver_owner owner = {.arg = world, .context = SELF,
 		.random = owner_random, .proof = owner_proof, .record = owner_record,
 		.ids = owner_ids, .resolved = owner_resolved, .published = owner_published,
-		.conflict = owner_conflict, .moved = owner_moved};
+		.conflict = owner_conflict, .moved = owner_moved, .gathered = owner_gathered};
 	const struct ripc__host host = {.arg = world, .log = ignore_log, .context = SELF,
 		.env = world};
 
@@ -452,7 +502,9 @@ static void settle(struct world *world)
 		if (world->own[id])
 			withdraw(world, id);
 	}
-	pass_until(world, world->now_us + LOOKUP_US);
+	if (world->joined)
+		leave(world);
+	pass_until(world, world->now_us + (world->grouped ? FORGOTTEN_US : LOOKUP_US));
 	CLAIM(ripc__resolver_deadline(world->resolver) == UINT64_MAX);
 }
 
