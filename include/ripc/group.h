@@ -15,7 +15,9 @@
  *    it as one that was sent to it alone, and its outcome is known for each: DELIVERED,
  *    NOT_DELIVERED or UNKNOWN. A buffer that is given (RIPC_GIVE) serves all members, and is not
  *    copied on this host. A slow member delays only itself, and the end of the send, which comes
- *    when the outcome is known for all; with RIPC_LEAVE_SLOW the send does not wait for it.
+ *    when the outcome is known for all; with RIPC_LEAVE_SLOW the send does not wait for it. A
+ *    member for which 256 long messages of the service wait gets no more of them: NOT_DELIVERED,
+ *    -EAGAIN. A long message that is under way while its receiver leaves may still come.
  *
  * A member receives the message in the service that has joined. ripc_msg.from is the sender, and
  * ripc_msg.group the group. Windows of the service (ripc_window_post()) serve such messages, too.

@@ -325,7 +325,8 @@ static void packet(struct world *world)
 	packet.asker = what & 8 ? SELF : 1 + (who & 3);
 	packet.host[15] = what & 16 ? 1 + (who & 3) : 0;
 	*record = (struct wire_record){.id = what >> 5, .incarnation = 1 + (who >> 2 & 7),
-		.stamp = MEMBER_ID + (who >> 4), .host = 3 + (who & 1), .context = 0x300 + (who & 1)};
+		.stamp = MEMBER_ID + (who >> 4), .host = 3 + (who & 1),
+		.context = 0x300 + (who & 1)};
 	if (what >> 5 == 7)
 		record->id = who & 15;
 	if (world->grouped && what >> 5 == 5)
@@ -481,7 +482,8 @@ static void open_resolver(struct world *world)
 	const struct ripc__resolver_owner owner = {.arg = world, .context = SELF,
 		.random = owner_random, .proof = owner_proof, .record = owner_record,
 		.ids = owner_ids, .resolved = owner_resolved, .published = owner_published,
-		.conflict = owner_conflict, .moved = owner_moved, .gathered = owner_gathered};
+		.conflict = owner_conflict, .moved = owner_moved,
+		.gathered = owner_gathered};
 	const struct ripc__host host = {.arg = world, .log = ignore_log, .context = SELF,
 		.env = world};
 

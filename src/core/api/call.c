@@ -13,6 +13,7 @@
 #include "core/message/message.h"
 #include "core/objects.h"
 #include "core/send/outgoing.h"
+#include "core/wire/record.h"
 #include "ripc/call.h"
 #include "service.h"
 
@@ -24,8 +25,8 @@ static int check_call(struct ripc_service *svc, const struct ripc_question *call
 	if (!svc || !call || call->size < sizeof(*call) || call->size > 4096)
 		return -EINVAL;
 	memcpy(request, call, sizeof(*request));
-	if (request->to == 0 || request->flags & ~RIPC_IDEMPOTENT || request->timeout_ms < 0 ||
-			!request->items || request->n_items == 0 ||
+	if (!wire_is_service(request->to) || request->flags & ~RIPC_IDEMPOTENT ||
+			request->timeout_ms < 0 || !request->items || request->n_items == 0 ||
 			request->n_items > RIPC_ITEMS_MAX || request->n_returns > RIPC_ITEMS_MAX ||
 			(request->n_returns && !request->returns))
 		return -EINVAL;
@@ -145,7 +146,7 @@ int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, 
 
 int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)
 {
-	int error = svc && id ? ripc__enter(svc->ctx) : -EINVAL;
+	int error = svc && wire_is_service(id) ? ripc__enter(svc->ctx) : -EINVAL;
 
 	if (error)
 		return error;

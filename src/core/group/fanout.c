@@ -306,14 +306,24 @@ int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *req
 	return 0;
 }
 
-void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group)
+static struct fanout *waiting_for(struct ripc_context *ctx, uint64_t group)
 {
-	list_for_each_safe(node, &ctx->fanouts) {
+	list_for_each(node, &ctx->fanouts) {
 		struct fanout *fanout = list_entry(node, struct fanout, node);
 
 		if (fanout->group == group && !fanout->begun && fanout->service)
-			begin(fanout);
+			return fanout;
 	}
+	return NULL;
+}
+
+void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group)
+{
+	struct fanout *fanout;
+
+	/* Beginning one can end others: look anew. */
+	while ((fanout = waiting_for(ctx, group)))
+		begin(fanout);
 }
 
 /* ---- ends from outside ------------------------------------------------------------------- */

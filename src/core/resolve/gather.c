@@ -140,7 +140,7 @@ static void ask_names(struct ripc__resolver *resolver, struct gathering *gatheri
 	uint64_t next_us = UINT64_MAX;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < gathering->n; i++) {
+	for (uint32_t i = 0; gathering->n_unknown && i < gathering->n; i++) {
 		struct entry *entry = gathering->entries[i];
 
 		if (entry->is_known || !entry->generation)
@@ -220,23 +220,30 @@ static void round_next(struct ripc__resolver *resolver, struct gathering *gather
 }
 
 /*
- * Members that another host has named may be used, as far as the budget goes. That host is asked
- * first who has the ID.
+ * A member that another host has named may be used, if the budget allows. That host is asked first
+ * who has the ID.
  */
-static void admit(struct ripc__resolver *resolver, struct gathering *gathering)
+static void admit(struct ripc__resolver *resolver, struct gathering *gathering,
+		struct entry *entry)
 {
-	for (uint32_t i = 0; i < gathering->n; i++) {
-		struct entry *entry = gathering->entries[i];
-		const struct ripc__answer *answer;
+	const struct ripc__answer *answer;
 
-		if (!entry->is_known || entry->is_admitted ||
-				!ripc__may_provoke(resolver, entry->host))
-			continue;
-		ripc__resolver_claimed(resolver, entry->public.id);
-		(void)ripc__resolver_lookup_at(resolver, entry->public.id, entry->host,
-			resolver->now_us, &answer);
-		entry->is_admitted = true;
-	}
+	if (!entry->is_known || entry->is_admitted || !ripc__may_provoke(resolver, entry->host))
+		return;
+	ripc__resolver_claimed(resolver, entry->public.id);
+	(void)ripc__resolver_lookup_at(resolver, entry->public.id, entry->host, resolver->now_us,
+		&answer);
+	ripc__entry_admit(gathering, entry);
+}
+
+/* Those that had to wait for the budget. */
+static void admit_more(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	if (!gathering->n_waiting || resolver->now_us < gathering->admit_us)
+		return;
+	gathering->admit_us = resolver->now_us + LOOK_US;
+	for (uint32_t i = 0; i < gathering->n; i++)
+		admit(resolver, gathering, gathering->entries[i]);
 }
 
 /* ---- the timer --------------------------------------------------------------------------- */
@@ -244,16 +251,6 @@ static void admit(struct ripc__resolver *resolver, struct gathering *gathering)
 static uint64_t earlier(uint64_t a_us, uint64_t b_us)
 {
 	return a_us < b_us ? a_us : b_us;
-}
-
-/* Has every member that was named been admitted? */
-static bool all_admitted(const struct gathering *gathering)
-{
-	for (uint32_t i = 0; i < gathering->n; i++) {
-		if (gathering->entries[i]->is_known && !gathering->entries[i]->is_admitted)
-			return false;
-	}
-	return true;
 }
 
 static void timer_set(struct ripc__resolver *resolver, struct gathering *gathering)
@@ -267,8 +264,8 @@ static void timer_set(struct ripc__resolver *resolver, struct gathering *gatheri
 		at_us = earlier(at_us, gathering->look_us);
 		if (!gathering->is_refreshing)
 			at_us = earlier(at_us, gathering->refreshed_us + REFRESH_US);
-		if (!all_admitted(gathering))
-			at_us = earlier(at_us, resolver->now_us + LOOK_US);
+		if (gathering->n_waiting)
+			at_us = earlier(at_us, gathering->admit_us);
 	}
 	ripc__timer_set(&resolver->timers, &gathering->asked.timer, at_us);
 }
@@ -297,7 +294,7 @@ static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
 		refresh(gathering, resolver->now_us);
 	if (gathering->is_refreshing && resolver->now_us >= gathering->round_us)
 		round_next(resolver, gathering);
-	admit(resolver, gathering);
+	admit_more(resolver, gathering);
 	timer_set(resolver, gathering);
 }
 
@@ -315,6 +312,19 @@ static void gather_fire(void *owner, struct ripc__timer *timer)
 }
 
 /* ---- what comes in ----------------------------------------------------------------------- */
+
+/* Another host has named a member that was not known: there may be more, also after a refresh. */
+static void news(struct ripc__resolver *resolver, struct gathering *gathering,
+		const struct heard *heard)
+{
+	gathering->has_news = true;
+	memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
+	if (gathering->is_refreshing)
+		return;
+	gathering->is_refreshing = true;
+	gathering->rounds_left = gathering->n_rounds = 0;
+	gathering->round_us = resolver->now_us + ROUND_US;
+}
 
 void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
@@ -336,15 +346,18 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		ripc__drop(resolver);
 		return;
 	}
-	if (!entry->is_known && !is_home) {
-		gathering->has_news = true;
-		memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
-	}
-	ripc__entry_is(gathering, entry, record->stamp, record->incarnation);
-	memcpy(entry->host, heard->event->host, sizeof(entry->host));
 	entry->is_seen = true;
 	entry->missed = 0;
-	entry->is_admitted |= is_home;
+	if (entry->is_known && !is_home)
+		return;
+	if (!is_home)
+		news(resolver, gathering, heard);
+	memcpy(entry->host, heard->event->host, sizeof(entry->host));
+	ripc__entry_is(gathering, entry, record->stamp, record->incarnation);
+	if (is_home)
+		ripc__entry_admit(gathering, entry);
+	else
+		admit(resolver, gathering, entry);
 	go_on(resolver, gathering);
 	tell(resolver, gathering);
 }

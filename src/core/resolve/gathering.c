@@ -20,6 +20,8 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 	gathering->entries[entry->index] = last;
 	last->index = entry->index;
 	gathering->n_pending -= ripc__entry_is_pending(entry);
+	gathering->n_unknown -= !entry->is_known;
+	gathering->n_waiting -= entry->is_known && !entry->is_admitted;
 	ripc__map_remove(&gathering->names, entry->name);
 	free(entry);
 }
@@ -27,7 +29,7 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 /* One that has not answered gives way to one that has. */
 bool ripc__entry_yield(struct gathering *gathering)
 {
-	for (uint32_t i = 0; i < gathering->n; i++) {
+	for (uint32_t i = 0; gathering->n_unknown && i < gathering->n; i++) {
 		if (gathering->entries[i]->is_known)
 			continue;
 		ripc__entry_remove(gathering, gathering->entries[i]);
@@ -60,6 +62,7 @@ struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name)
 	entry->index = gathering->n;
 	gathering->entries[gathering->n++] = entry;
 	gathering->n_pending++;
+	gathering->n_unknown++;
 	return entry;
 }
 
@@ -68,9 +71,17 @@ void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t i
 		uint64_t incarnation)
 {
 	gathering->n_pending -= ripc__entry_is_pending(entry);
+	gathering->n_unknown -= !entry->is_known;
+	gathering->n_waiting += !entry->is_known;
 	entry->is_known = true;
 	entry->public.id = id;
 	entry->public.incarnation = incarnation;
+}
+
+void ripc__entry_admit(struct gathering *gathering, struct entry *entry)
+{
+	gathering->n_waiting -= !entry->is_admitted;
+	entry->is_admitted = true;
 }
 
 /* ---- gatherings -------------------------------------------------------------------------- */
@@ -113,7 +124,7 @@ void ripc__entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
 		return; /* without memory */
 	ripc__entry_is(gathering, entry, id, incarnation);
 	entry->is_own = true;
-	entry->is_admitted = true;
+	ripc__entry_admit(gathering, entry);
 }
 
 struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,

@@ -33,8 +33,9 @@ struct gathering {
 	struct asked asked;      /* id: the group */
 	struct entry **entries;
 	uint32_t n, room, n_pending;
+	uint32_t n_unknown, n_waiting; /* have not answered; are known, but not admitted */
 	struct ripc__map names;  /* struct entry by name */
-	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us;
+	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
 	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
@@ -57,6 +58,8 @@ static inline struct entry *ripc__entry_of(const struct gathering *gathering, ui
 /* NULL: there is no memory. */
 struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name);
 void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
+/* Senders may use it from now on. */
+void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
 /* The entry is this member. */
 void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation);

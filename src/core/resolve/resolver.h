@@ -35,8 +35,11 @@ struct ripc__resolver_stats {
 	uint64_t unasked; /* questions to the network that outsiders would have caused */
 };
 
-/* Callbacks that the resolver needs from its owner. Callbacks must not call back into the resolver,
- * except resolved, which may call ripc__resolver_lookup and _suspect. */
+/*
+ * Callbacks that the resolver needs from its owner. Callbacks must not call back into the resolver,
+ * except resolved and gathered, which may call ripc__resolver_lookup, _suspect, _gather and _expel,
+ * and conflict, which may call ripc__resolver_leave.
+ */
 struct ripc__resolver_owner {
 	void *arg;
 	uint64_t context;    /* incarnation of the owning context */

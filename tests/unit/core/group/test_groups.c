@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups through the public calls: over UDP loopback, shared memory and this host's own source. */
 #include "api.h"
+#include "ripc/call.h"
 #include "ripc/group.h"
 
 #define MEMBERS 5u
@@ -77,6 +78,9 @@ static void check_counts(const struct ripc_counts *counts, uint32_t delivered,
 START_TEST(join__bad_arguments)
 {
 	uint64_t group = group_id();
+	const struct iovec hello = item("hello", 5);
+	struct ripc_question question = {.size = sizeof(question), .items = &hello, .n_items = 1};
+	struct ripc_path path = {.size = sizeof(path)};
 	struct ripc_service *svc;
 	struct ripc_msg *msg;
 	struct side side;
@@ -95,6 +99,10 @@ START_TEST(join__bad_arguments)
 	ck_assert_int_eq(ripc_leave(side.svc, group), -ENOENT);
 	ck_assert_int_eq(ripc_service_open(side.ctx, group, 0, &svc), -EINVAL);
 	ck_assert_int_eq(ripc_ping(side.svc, group, 100, &rtt), -EINVAL);
+	ck_assert_int_eq(ripc_watch(side.svc, group, 1), -EINVAL);
+	question.to = group;
+	ck_assert_int_eq(ripc_call_start(side.svc, &question), -EINVAL);
+	ck_assert_int_eq(ripc_path_info(side.svc, group, &path), -EINVAL);
 	ck_assert_int_eq(ripc_service_drain(side.svc, 0), 0);
 	ck_assert_int_eq(ripc_join(side.svc, group), -ESHUTDOWN);
 	ck_assert_int_eq(ripc_receive(side.svc, 0, &msg), -ESHUTDOWN);
@@ -372,7 +380,7 @@ static void beside_a_sleeper(int loop, uint32_t flags, int32_t timeout_ms)
 
 START_TEST(long__slow_one_is_waited_for)
 {
-	beside_a_sleeper(_i, 0, 300);
+	beside_a_sleeper(_i, 0, 3000);
 }
 END_TEST
 
