@@ -138,11 +138,11 @@ static int find(const struct job *job)
 {
 	struct ripc_counts counts = {0};
 	uint64_t began_ns = clock_ns();
-	int error = ripc_await(job->ctx, job->group, 10000);
+	int error = ripc_await(job->ctx, job->group, 60000);
 
 	while (!error && counts.delivered < job->members) {
 		error = send_head(job, PROBE, &counts);
-		if (error == -ENOENT || clock_ns() - began_ns < 10000000000)
+		if (error == -ENOENT || clock_ns() - began_ns < 60000000000)
 			error = 0;
 	}
 	printf("{\"found\": %u, \"found_ms\": %" PRIu64 "}\n", counts.delivered,

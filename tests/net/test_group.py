@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Groups between hosts: on one host and on many, on a bad network, while members die or are stopped."""
+"""Groups on one host and on many, on a bad network, while members die or are stopped."""
 import os
 import signal
-import time
 
 import netlab
 from netlab import check
@@ -48,7 +47,8 @@ def wide():
         for end, host in enumerate([hub, *others], 1):
             lab.attach(host, switch, end)
         members = [member(hub) for _ in range(NEAR)] + [member(host) for host in others]
-        client = sender(hub, '--members', NEAR + FAR, '--shorts', 200, '--longs', 3, '--bytes', BYTES)
+        client = sender(hub, '--members', NEAR + FAR, '--shorts', 200, '--longs', 3,
+                        '--bytes', BYTES, '--timeout', 60000)
         found = client.json()
         check(found['found'] == NEAR + FAR, f'not all were found: {found}')
         shorts = client.json()
@@ -71,7 +71,8 @@ def lossy():
         relay = lab.relay(a, b, netlab.program('relay'), '--seed', 1, '--drop-ppm', 50000,
                           '--duplicate-ppm', 50000, '--reorder-ppm', 50000)
         members = [member(b) for _ in range(4)]
-        client = sender(a, '--members', 4, '--shorts', 1000, '--longs', 3, '--bytes', 200000)
+        client = sender(a, '--members', 4, '--shorts', 1000, '--longs', 3, '--bytes', 200000,
+                        '--timeout', 60000)
         found = client.json()
         check(found['found'] == 4, f'not all were found: {found}')
         client.json()
@@ -90,7 +91,8 @@ def by_unicast():
         a, b = lab.host('a'), lab.host('b')
         lab.link(a, b)
         members = [member(b) for _ in range(6)]
-        client = sender(a, '--members', 6, '--longs', 1, RIPC_PEERS=b.addresses[4],
+        client = sender(a, '--members', 6, '--longs', 1, '--timeout', 60000,
+                        RIPC_PEERS=b.addresses[4],
                         RIPC_OPTIONS='resolver.sources=local;static')
         found = client.json()
         check(found['found'] == 6, f'not all were found: {found}')
@@ -100,31 +102,39 @@ def by_unicast():
         return f'6 members of one host found in {found["found_ms"]} ms'
 
 
+def others_get_all(told, members):
+    """What the living have received, but for the messages that the killed one had before."""
+    heard = [process.end() for process in members]
+    check(all(entry['twice'] == 0 for entry in heard), f'twice: {heard}')
+    least = sum(entry['delivered'] for entry in told) - 3
+    most = sum(entry['delivered'] + entry['unknown'] for entry in told)
+    came = sum(entry['longs'] for entry in heard)
+    check(least <= came <= most, f'told {least} to {most}, came {came}')
+
+
 def died_and_stopped():
-    """One member is killed and one is stopped between two messages; the others notice nothing."""
+    """One member is killed and one is stopped between two messages: neither is waited for long."""
     with netlab.Lab() as lab:
         hub = lab.host('hub')
         members = [member(hub) for _ in range(NEAR)]
-        client = sender(hub, '--members', NEAR, '--longs', 9, '--bytes', BYTES, '--leave-slow',
-                        '--timeout', 5000)
+        client = sender(hub, '--members', NEAR, '--longs', 100, '--bytes', BYTES, '--leave-slow',
+                        '--timeout', 60000)
         check(client.json()['found'] == NEAR, 'not all were found')
-        before = [send_long(client) for _ in range(3)]
+        told = [send_long(client) for _ in range(3)]
         os.kill(members[0].popen.pid, signal.SIGKILL)
         os.kill(members[1].popen.pid, signal.SIGSTOP)
         during = [send_long(client) for _ in range(3)]
+        check(all(entry['ms'] < 30000 for entry in during), f'waited for: {during}')
         os.kill(members[1].popen.pid, signal.SIGCONT)
-        time.sleep(0.3)
-        after = [send_long(client) for _ in range(3)]
-        check(all(entry['delivered'] == NEAR for entry in before), f'{before}')
-        check(all(entry['delivered'] == NEAR - 2 for entry in during), f'{during}')
-        check(after[-1]['delivered'] == NEAR - 1 and after[-1]['status'] == 0, f'{after}')
+        told += during
+        while told[-1]['status'] != 0 and len(told) < 100:
+            told.append(send_long(client))
+        check(told[-1]['delivered'] == NEAR - 1, f'not all are back: {told}')
         members[0].stop()
-        heard = [process.end() for process in members[1:]]
-        check(all(entry['twice'] == 0 for entry in heard), f'{heard}')
-        check(all(entry['longs'] == 9 for entry in heard[1:]), f'the others lack some: {heard}')
+        others_get_all(told, members[1:])
         client.end()
-        return (f'10 MB to {NEAR} in {before[-1]["ms"]} ms; beside a dead and a stopped one the '
-                f'send ends after {[entry["ms"] for entry in during]} ms, later {after[-1]["ms"]} ms')
+        return (f'10 MB to {NEAR} in {told[2]["ms"]} ms; beside a dead and a stopped one a send '
+                f'ends after {[entry["ms"] for entry in during]} ms')
 
 
 if __name__ == '__main__':

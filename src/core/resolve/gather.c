@@ -5,10 +5,10 @@
  *
  * On this host the names that the members have bound are read, every LOOK_US while the group is in
  * use. A new name is asked who it is; a member whose name has gone has left, or died. The network
- * is asked in ROUNDS_FIRST rounds when the group is first used, every REFRESH_US while it is in
- * use, and when a notice says that a member came or went. While a round brings news, one more
- * follows: a host that is asked by unicast names only some members at once. A member elsewhere that
- * has not answered in MISSED_MAX refreshes has gone.
+ * is asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US
+ * while it is in use, and when a notice says that a member came or went. While a round brings news,
+ * one more follows: a host that is asked by unicast names only some members at once. A member
+ * elsewhere that has not answered in MISSED_MAX refreshes has gone.
  *
  * An answer only names a service and its incarnation: whoever sends to the member looks the service
  * up as any other, and no record of a group's answer is used for that. So a forged answer leads
@@ -37,6 +37,7 @@
 #define IN_USE_US      2000000u
 #define FORGET_US      60000000u
 #define REFRESH_US     10000000u
+#define FIRST_US       1000000u /* the same, once: an answer may have been lost, or late */
 #define MISSED_MAX     3u
 #define MORE_US        300000u /* until the budget allows another round, perhaps */
 #define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
@@ -68,6 +69,11 @@ static void refresh(struct gathering *gathering, uint64_t now_us)
 static bool is_in_use(const struct ripc__resolver *resolver, const struct gathering *gathering)
 {
 	return resolver->now_us < gathering->used_us + IN_USE_US;
+}
+
+static uint64_t refresh_at(const struct gathering *gathering)
+{
+	return gathering->refreshed_us + (gathering->n_refreshed > 1 ? REFRESH_US : FIRST_US);
 }
 
 static bool is_complete(const struct gathering *gathering)
@@ -191,6 +197,7 @@ static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathe
 			ripc__entry_remove(gathering, entry);
 	}
 	gathering->is_refreshing = false;
+	gathering->n_refreshed += gathering->n_rounds > 0;
 	gathering->refreshed_us = resolver->now_us;
 }
 
@@ -263,7 +270,7 @@ static void timer_set(struct ripc__resolver *resolver, struct gathering *gatheri
 	if (is_in_use(resolver, gathering)) {
 		at_us = earlier(at_us, gathering->look_us);
 		if (!gathering->is_refreshing)
-			at_us = earlier(at_us, gathering->refreshed_us + REFRESH_US);
+			at_us = earlier(at_us, refresh_at(gathering));
 		if (gathering->n_waiting)
 			at_us = earlier(at_us, gathering->admit_us);
 	}
@@ -290,7 +297,7 @@ static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
 		look(resolver, gathering);
 	ask_names(resolver, gathering);
 	if (in_use && !gathering->is_refreshing &&
-			resolver->now_us >= gathering->refreshed_us + REFRESH_US)
+			resolver->now_us >= refresh_at(gathering))
 		refresh(gathering, resolver->now_us);
 	if (gathering->is_refreshing && resolver->now_us >= gathering->round_us)
 		round_next(resolver, gathering);

@@ -38,6 +38,7 @@ struct gathering {
 	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
 	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
+	uint32_t n_refreshed;
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
 	bool is_refreshing, is_provoked, has_news;
 	bool is_asked;           /* a refresh has ended */
