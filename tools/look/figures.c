@@ -68,6 +68,7 @@ const struct figure look_figures[] = {
 	COUNTER(calls_repeated, "questions asked again"),
 	COUNTER(calls_refused, "questions refused"),
 	COUNTER(answers_late, "answers that came too late"),
+	COUNTER(drop_no_member, "dropped: to a group, by a service that is no member"),
 };
 
 const size_t look_n_figures = sizeof(look_figures) / sizeof(look_figures[0]);

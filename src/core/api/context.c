@@ -80,25 +80,6 @@ static bool host_is_shared(void *arg, const struct ripc__shared *shared)
 	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
 }
 
-/* ---- memory ------------------------------------------------------------------------------ */
-
-/* The counters begin a page of memory and are alone there. */
-static struct ripc_context *context_alloc(void)
-{
-	size_t before = offsetof(struct ripc_context, stats), page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t at = (before + page - 1) / page * page;
-	struct ripc_context *ctx;
-	void *block;
-
-	_Static_assert(sizeof(struct ripc_stats) <= 4096, "in one page");
-	if (posix_memalign(&block, page, at + page))
-		return NULL;
-	memset(block, 0, at + page);
-	ctx = (struct ripc_context *)((char *)block + at - before);
-	ctx->block = block;
-	return ctx;
-}
-
 /* ---- what the resolver asks of us -------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
@@ -413,7 +394,7 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 
 	if (!ctx_out)
 		return -EINVAL;
-	ctx = context_alloc();
+	ctx = ripc__page_alloc();
 	if (!ctx)
 		return -ENOMEM;
 	ctx->env = *env;
@@ -591,7 +572,7 @@ int ripc_probe(const struct ripc_config *cfg,
 
 	if (!report)
 		return -EINVAL;
-	ctx = context_alloc();
+	ctx = ripc__page_alloc();
 	if (!ctx)
 		return -ENOMEM;
 	ripc__env_init(&ctx->env);

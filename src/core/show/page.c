@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,6 +25,22 @@
 static size_t unit_len(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+struct ripc_context *ripc__page_alloc(void)
+{
+	size_t before = offsetof(struct ripc_context, stats), page = unit_len();
+	size_t at = (before + page - 1) / page * page;
+	struct ripc_context *ctx;
+	void *block;
+
+	_Static_assert(sizeof(struct ripc_stats) <= 4096, "in one page");
+	if (posix_memalign(&block, page, at + page))
+		return NULL;
+	memset(block, 0, at + page);
+	ctx = (struct ripc_context *)((char *)block + at - before);
+	ctx->block = block;
+	return ctx;
 }
 
 static size_t tables_len(void)

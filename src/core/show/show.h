@@ -9,6 +9,8 @@ struct ripc_context;
 struct ripc_page;
 struct ripc_stats;
 
+/* A context, all zero, whose counters are alone in a page of memory. NULL: no memory. */
+struct ripc_context *ripc__page_alloc(void);
 /* All counters and gauges, but size. */
 void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats);
 /* An address of a device in words. */
