@@ -7,8 +7,8 @@
  * dead but its name is not (a forked child has inherited the socket), or is another user: then core
  * displaces it with the next k, and when all are taken, with one that nobody can have foreseen. A
  * question goes to every k that exists. Each member of a group binds a name of the group's ID, with
- * a k of its own. A sender must have our uid or be root: the kernel vouches
- * for its uid (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
+ * a k of its own. A sender must have our uid or be root: the kernel vouches for its uid
+ * (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -315,23 +315,14 @@ static void local_withdraw(void *source, uint64_t id)
  * Returns to how many it was sent. Only the kernel's word that nobody is there counts as such: a
  * full queue is somebody's. A socket of another type is nobody's that we know.
  */
-static int send_to(struct local *local, const struct sockaddr_un *name, socklen_t name_len,
-		const struct iovec *data)
-{
-	ssize_t n = sendto(local->asker.fd, data->iov_base, data->iov_len, MSG_NOSIGNAL,
-		(const struct sockaddr *)name, name_len);
-
-	return n >= 0 || (errno != ECONNREFUSED && errno != EPROTOTYPE);
-}
-
-/* ---- datagrams -------------------------------------------------------------------------- */
-
 static int ask_one(struct local *local, const struct name *at, const struct iovec *data)
 {
 	struct sockaddr_un name;
 	socklen_t len = ripc__name_make(local->uid, at, &name);
+	ssize_t n = sendto(local->asker.fd, data->iov_base, data->iov_len, MSG_NOSIGNAL,
+		(const struct sockaddr *)&name, len);
 
-	return send_to(local, &name, len, data);
+	return n >= 0 || (errno != ECONNREFUSED && errno != EPROTOTYPE);
 }
 
 /* Asks by the names that are bound: id 0: all of them; else this one's that cannot be foreseen. */
@@ -375,7 +366,7 @@ static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
 
-	if (id && ask_one(source, &(struct name){id, 0}, &iov))
+	if (id && !wire_is_group(id) && ask_one(source, &(struct name){id, 0}, &iov))
 		return 1;
 	return local_ask_again(source, id, data, len);
 }
