@@ -69,7 +69,8 @@ static uint64_t draw(void *arg)
 /* IDs are spread as hashes of names are. */
 static uint64_t id_of(uint32_t host, uint32_t i)
 {
-	return (((uint64_t)host * n_services + i + 1) * 0x9e3779b97f4a7c15u) & INT64_MAX; /* of no group */
+	/* No group's: the highest bit is 0. */
+	return ((uint64_t)host * n_services + i + 1) * 0x9e3779b97f4a7c15u & INT64_MAX;
 }
 
 static uint32_t index_of(const struct host *host, uint64_t id)
