@@ -40,6 +40,7 @@ struct ripc_context *ripc__page_alloc(void)
 	memset(block, 0, at + page);
 	ctx = (struct ripc_context *)((char *)block + at - before);
 	ctx->block = block;
+	ctx->stats.size = sizeof(ctx->stats);
 	return ctx;
 }
 
@@ -64,7 +65,6 @@ static int memory_fill(struct ripc_context *ctx, int fd)
 	if (ftruncate(fd, (off_t)(unit_len() + tables_len())) ||
 			fallocate(fd, 0, 0, (off_t)(unit_len() + tables_len())))
 		return -errno;
-	ctx->stats.size = sizeof(ctx->stats);
 	return pwrite(fd, &ctx->stats, sizeof(ctx->stats), 0) == sizeof(ctx->stats) ? 0 : -EIO;
 }
 
