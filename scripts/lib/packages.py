@@ -13,7 +13,8 @@ import roots
 
 SOURCES = '/root/libripc-0.1.0'
 TOOLS = ['build-essential', 'debhelper', 'dpkg-dev', 'lintian', 'meson', 'pkg-config', 'libfabric-dev',
-         'libibverbs-dev', 'librdmacm-dev', 'libssl-dev', 'libzookeeper-st-dev']
+         'libibverbs-dev', 'librdmacm-dev', 'libssl-dev', 'libzookeeper-st-dev',
+         'systemtap-sdt-dev']
 # The same bytes from another directory, on another day, by more processors.
 BUILD = '''
 rm -rf /root/first /root/second /root/elsewhere /root/*.deb
