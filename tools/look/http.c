@@ -19,6 +19,8 @@
 #define REQUEST_MAX 4096     /* bytes */
 #define PATIENCE_NS 5000000000u /* for a request and its answer */
 #define FRESH_NS    100000000u  /* so long a text is told again */
+#define DEAF_NS     100000000u  /* without a descriptor for a connection */
+#define UNREAD_MAX  64          /* REQUEST_MAX each, of what a client says after its request */
 
 struct page {
 	int (*text)(void *arg, FILE *to);
@@ -39,6 +41,7 @@ struct client {
 
 struct server {
 	int listener;
+	uint64_t deaf_until_ns; /* nobody is accepted */
 	struct client clients[CLIENTS_MAX];
 	struct page page;
 };
@@ -230,7 +233,8 @@ static void client_write(struct client *client)
 	if (client->sent == client->answer_len) {
 		/* What is still unread would take the answer with it. */
 		shutdown(client->fd, SHUT_WR);
-		while (recv(client->fd, client->request, REQUEST_MAX, 0) > 0)
+		for (int i = 0; i < UNREAD_MAX &&
+				recv(client->fd, client->request, REQUEST_MAX, 0) > 0; i++)
 			;
 		client->until_ns = 0;
 	}
@@ -240,6 +244,8 @@ static void accept_one(struct server *server)
 {
 	int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+	if (fd < 0)
+		server->deaf_until_ns = tool_now_ns() + DEAF_NS;
 	for (int i = 0; fd >= 0 && i < CLIENTS_MAX; i++) {
 		if (server->clients[i].fd >= 0)
 			continue;
@@ -254,6 +260,7 @@ static void accept_one(struct server *server)
 /* Waits for connections and for all clients; while all places are taken, others wait. */
 static int wait_for_any(const struct server *server, struct pollfd fds[CLIENTS_MAX + 1])
 {
+	bool deaf = tool_now_ns() < server->deaf_until_ns;
 	int free_places = 0;
 
 	for (int i = 0; i < CLIENTS_MAX; i++) {
@@ -263,11 +270,11 @@ static int wait_for_any(const struct server *server, struct pollfd fds[CLIENTS_M
 			.events = client->answer ? POLLOUT : POLLIN};
 		free_places += client->fd < 0;
 	}
-	fds[CLIENTS_MAX] = (struct pollfd){.fd = free_places ? server->listener : -1,
+	fds[CLIENTS_MAX] = (struct pollfd){.fd = free_places && !deaf ? server->listener : -1,
 		.events = POLLIN};
 	/* A second: that of clients whose time is over is noticed. */
-	return poll(fds, CLIENTS_MAX + 1, free_places == CLIENTS_MAX ? -1 : 1000) < 0 &&
-		errno != EINTR ? -errno : 0;
+	return poll(fds, CLIENTS_MAX + 1, deaf ? (int)(DEAF_NS / 1000000u) :
+		free_places == CLIENTS_MAX ? -1 : 1000) < 0 && errno != EINTR ? -errno : 0;
 }
 
 int http_serve(int listener, int (*text)(void *arg, FILE *to), void *arg)
