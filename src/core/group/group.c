@@ -33,7 +33,7 @@ struct kept {
 	struct list node; /* ctx->kept */
 	struct ripc_service *service;
 	uint64_t group;
-	uint64_t *told;         /* incarnations of the members that were known */
+	uint64_t *told;         /* incarnations of the members that were known, sorted */
 	uint32_t n_told, n_items;
 	struct iovec items[];
 };
@@ -118,6 +118,13 @@ void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *servic
 	}
 }
 
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
 /* Notes which members are known. */
 static int told_note(struct kept *kept, const struct gathering *gathering)
 {
@@ -132,17 +139,15 @@ static int told_note(struct kept *kept, const struct gathering *gathering)
 		if (member)
 			kept->told[kept->n_told++] = member->incarnation;
 	}
+	qsort(kept->told, kept->n_told, sizeof(*kept->told), compare);
 	return 0;
 }
 
 /* Also one that was taken for gone, and is found again, does not get it twice. */
 static bool was_told(const struct kept *kept, uint64_t incarnation)
 {
-	for (uint32_t i = 0; kept && i < kept->n_told; i++) {
-		if (kept->told[i] == incarnation)
-			return true;
-	}
-	return false;
+	return kept && bsearch(&incarnation, kept->told, kept->n_told, sizeof(*kept->told),
+		compare);
 }
 
 /* A copy for those that are found yet. */
