@@ -88,7 +88,9 @@ static void name_found(void *arg, uint64_t name)
 	struct gathering *gathering = arg;
 	struct entry *entry = ripc__map_get(&gathering->names, name);
 
-	if (!entry && gathering->n < MEMBERS_MAX && gathering->n_pending < PENDING_MAX)
+	/* Whoever floods us with members elsewhere keeps none of this host out. */
+	if (!entry && gathering->n_pending < PENDING_MAX &&
+			(gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering, true)))
 		entry = ripc__entry_add(gathering, name);
 	if (entry)
 		entry->generation = gathering->generation;
@@ -333,6 +335,18 @@ static void news(struct ripc__resolver *resolver, struct gathering *gathering,
 	gathering->round_us = resolver->now_us + ROUND_US;
 }
 
+/*
+ * Is there a place for one more? One that has not answered gives way; so does one that waits for
+ * the budget, if the new one's host has some left: a host that floods us keeps no other out.
+ */
+static bool has_place(struct ripc__resolver *resolver, struct gathering *gathering,
+		const struct heard *heard)
+{
+	return gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering, false) ||
+		(ripc__may_provoke(resolver, heard->event->host) &&
+		ripc__entry_yield(gathering, true));
+}
+
 void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
@@ -341,7 +355,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	struct entry *entry = ripc__entry_of(gathering, record->incarnation);
 	bool is_home = home_of(resolver) && (int)heard->source == resolver->home;
 
-	if (!entry && (gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering)))
+	if (!entry && has_place(resolver, gathering, heard))
 		entry = ripc__entry_add(gathering, record->incarnation | NAME_BIT);
 	if (!entry || entry->is_own) {
 		ripc__drop(resolver);

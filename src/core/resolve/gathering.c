@@ -26,13 +26,16 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 	free(entry);
 }
 
-/* One that has not answered gives way to one that has. */
-bool ripc__entry_yield(struct gathering *gathering)
+bool ripc__entry_yield(struct gathering *gathering, bool known)
 {
-	for (uint32_t i = 0; gathering->n_unknown && i < gathering->n; i++) {
-		if (gathering->entries[i]->is_known)
+	uint32_t n = known ? gathering->n_waiting : gathering->n_unknown;
+
+	for (uint32_t i = 0; n && i < gathering->n; i++) {
+		struct entry *entry = gathering->entries[i];
+
+		if (entry->is_known != known || entry->is_admitted)
 			continue;
-		ripc__entry_remove(gathering, gathering->entries[i]);
+		ripc__entry_remove(gathering, entry);
 		return true;
 	}
 	return false;

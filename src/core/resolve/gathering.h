@@ -64,8 +64,8 @@ void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
 /* The entry is this member. */
 void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation);
-/* An entry that has not answered gives way. False: there is none. */
-bool ripc__entry_yield(struct gathering *gathering);
+/* An entry that has not answered, or (known) is not admitted, gives way. False: there is none. */
+bool ripc__entry_yield(struct gathering *gathering, bool known);
 /* A service here is a member. */
 void ripc__entry_add_own(void *gathering, uint64_t id, uint64_t incarnation);
 

@@ -90,6 +90,21 @@ static uint32_t members(struct ripc__member *last)
 	return n;
 }
 
+static bool is_member(uint64_t incarnation)
+{
+	struct gathering *gathering;
+	bool is = false;
+
+	ck_assert_int_ne(ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering),
+		-ENOMEM);
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		is |= member && member->incarnation == incarnation;
+	}
+	return is;
+}
+
 /* Lets the time pass, as a sender of the group does. */
 static void pass_in_use(uint64_t us)
 {
@@ -218,6 +233,24 @@ START_TEST(gather__flood_of_members)
 	/* And its own: three rounds every 10 s. */
 	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
 	ck_assert_uint_le(members(NULL), 4096);
+}
+END_TEST
+
+/* Who fills all places keeps out neither the members of this host, nor those of another. */
+START_TEST(gather__flood_keeps_nobody_out)
+{
+	gather();
+	pass(world, 100 * MS);
+	for (uint64_t i = 1; i <= 5000; i++)
+		named(1000000 + i, 5000000 + i, 1);
+	names[n_names++] = 7 | NAME;
+	gather();
+	pass(world, 100 * MS);
+	ck_assert_uint_ge(asked(HOME), 1);
+	answer(world, HOME, 1, asked_nonce(world, HOME, GROUP), record_of(GROUP, 7, 100));
+	ck_assert(is_member(7));
+	named(101, 8, 2);
+	ck_assert(is_member(8));
 }
 END_TEST
 
@@ -396,7 +429,8 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		gather__asks_three_times, gather__unused_is_forgotten, gather__all_who_answer,
-		gather__forged_answers, gather__flood_of_members, gather__flood_of_notices,
+		gather__forged_answers, gather__flood_of_members, gather__flood_keeps_nobody_out,
+		gather__flood_of_notices,
 		gather__notices_lead_to_questions, gather__silent_one_elsewhere_goes,
 		gather__names_of_this_host, gather__silent_name, join__is_announced,
 		join__all_answer_in_turn, NULL,
