@@ -41,6 +41,7 @@ struct naming {
 	uint32_t batch;     /* asked for at once */
 	uint32_t under_way; /* of these, not answered */
 	int source;         /* index; -1: there is none */
+	struct ripc__map groups; /* in ids */
 };
 
 struct listing {
@@ -63,11 +64,8 @@ static void id_add(void *arg, uint64_t id, bool is_private)
 	struct listing *listing = naming->listing;
 
 	(void)is_private; /* of this host, for this host */
-	for (uint32_t i = 0; wire_is_group(id) && i < naming->n_ids; i++) {
-		if (naming->ids[i] == id)
-			return; /* asking for it asks all its members */
-	}
-
+	if (wire_is_group(id) && ripc__map_put(&naming->groups, id, listing) == -EEXIST)
+		return; /* asking for it asks all its members */
 	if (naming->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
 			ripc__published_here(listing->resolver, id))
 		return;
@@ -103,7 +101,6 @@ static void ask_batch(struct naming *naming)
 	}
 }
 
-
 static bool all_asked(const struct listing *listing)
 {
 	return listing->here.next == listing->here.n_ids &&
@@ -117,6 +114,7 @@ static void names_get(struct naming *naming, bool wanted)
 		&resolver->sources[naming->source];
 
 	naming->n_ids = naming->next = 0;
+	ripc__map_free(&naming->groups);
 	if (slot && slot->ops->list)
 		slot->ops->list(slot->state, wanted ? id_add : NULL, naming);
 }
@@ -273,6 +271,8 @@ static void listing_free(struct ripc__resolver *resolver)
 	ripc__map_free(&listing->answered);
 	if (resolver->exact >= 0)
 		names_get(&listing->stored, false);
+	ripc__map_free(&listing->here.groups);
+	ripc__map_free(&listing->stored.groups);
 	free(listing->here.ids);
 	free(listing->stored.ids);
 	free(listing);
@@ -300,6 +300,8 @@ int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
 		.stored = {.listing = listing, .source = resolver->exact, .batch = BATCH_STORED}};
 	ripc__map_init(&listing->seen, resolver->owner.random(resolver->owner.arg));
 	ripc__map_init(&listing->answered, resolver->owner.random(resolver->owner.arg));
+	ripc__map_init(&listing->here.groups, listing->seen.seed);
+	ripc__map_init(&listing->stored.groups, listing->seen.seed);
 	if (ripc__timers_borrow(resolver))
 		goto err_free;
 	if (ripc__asked_begin(resolver, &listing->asked))
