@@ -20,6 +20,18 @@
 
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 
+/* With keys: one that is known, but whose last handshake has failed, begins another. */
+static int peer_open_again(struct ripc_context *ctx, struct peer *peer)
+{
+	int error;
+
+	if (!ctx->seal || peer->opening)
+		return 0;
+	error = ripc__sealed_open(ripc__peer_device(ctx, peer)->port, peer->route);
+	peer->opening = error == -EINPROGRESS;
+	return peer->opening ? 0 : error;
+}
+
 /* The peer of who answered; with keys, only if both ends may do what this is for. */
 static int peer_find(const struct partner *partner, const struct ripc__answer *answer,
 		struct peer **peer)
@@ -27,12 +39,10 @@ static int peer_find(const struct partner *partner, const struct ripc__answer *a
 	struct ripc_context *ctx = partner->service->ctx;
 	int error = ripc__route_find(ctx, answer, peer);
 
-	if (error || !ctx->seal || (*peer)->opening)
+	if (error)
 		return error;
-	/* One that is known, but whose last handshake has failed, begins another. */
-	error = ripc__sealed_open(ripc__peer_device(ctx, *peer)->port, (*peer)->route);
-	(*peer)->opening = error == -EINPROGRESS;
-	if ((*peer)->opening)
+	error = peer_open_again(ctx, *peer);
+	if (!error && (!ctx->seal || (*peer)->opening))
 		return 0;
 	error = error ? error : ripc__sealed_lets_out(ctx->seal, (*peer)->route,
 		partner->service->id, partner->id);
@@ -232,8 +242,10 @@ int ripc__find_member(struct ripc_service *service, uint64_t id, uint64_t incarn
 {
 	int error = ripc__find_again(service, id, partner);
 
-	if (error || !(*partner)->peer || (*partner)->incarnation == incarnation)
+	if (error || !(*partner)->peer)
 		return error;
+	if ((*partner)->incarnation == incarnation)
+		return peer_open_again(service->ctx, (*partner)->peer);
 	if (ripc__claim_may_ask(service->ctx))
 		ripc__partner_suspect(*partner);
 	return -EAGAIN;
