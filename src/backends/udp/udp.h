@@ -87,7 +87,8 @@ struct udp_port {
 	struct udp_arrival arrivals[UDP_BATCH];
 	struct udp_received received;
 	atomic_bool failed; /* a call did: the error queue is read with the next poll */
-	uint32_t n_hints, n_told; /* of the first core was told with the last poll */
+	/* Core was told of the first n_told with the last poll. Sleepers look without the lock. */
+	_Atomic uint32_t n_hints, n_told;
 	struct udp_hint hints[UDP_HINTS];
 };
 

@@ -9,6 +9,7 @@
 #include "core/keys/grants.h"
 #include "core/keys/handshake.h"
 #include "core/keys/sealed.h"
+#include "core/keys/sealed_port.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/objects.h"
@@ -21,7 +22,8 @@ static struct ripc__backend net;
 static const struct ripc__backend *backends[] = {&net, NULL};
 static struct ripc__env env;
 static struct ripc__event added;
-static bool swallows, adds;
+static _Atomic bool swallows;
+static void *_Atomic adds_to; /* a port; the progress threads of other contexts look, too */
 
 static int net_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n)
 {
@@ -30,7 +32,7 @@ static int net_send(void *port, void *route, const struct ripc__tx *tx, uint32_t
 
 static int net_poll(void *port, struct ripc__event *events, uint32_t n, bool all)
 {
-	if (!adds)
+	if (port != adds_to)
 		return ripc__udp_backend.datagrams.poll(port, events, n, all);
 	events[0] = added;
 	return 1;
@@ -43,7 +45,8 @@ static void set_up(void)
 	net.net.wake = NULL;
 	net.datagrams.send = net_send;
 	net.datagrams.poll = net_poll;
-	swallows = adds = false;
+	swallows = false;
+	adds_to = NULL;
 	ripc__env_init(&env);
 	env.backends = backends;
 	env.module_get = NULL;
@@ -178,9 +181,9 @@ static int told(struct ripc_context *ctx, const struct ripc__addr *from, struct 
 	int n;
 
 	added = (struct ripc__event){.kind = RIPC_EV_PEER, .from = from};
-	adds = true;
+	adds_to = inner_port(device->port);
 	n = device->ops->datagrams.poll(device->port, events, RIPC_EVENTS_MAX, true);
-	adds = false;
+	adds_to = NULL;
 	return n;
 }
 
