@@ -4,6 +4,7 @@
  * and "ripc id".
  */
 #include <inttypes.h>
+#include <ripc/group.h>
 #include <string.h>
 #include "ripc_tool.h"
 
@@ -13,7 +14,7 @@ static const char usage_text[] =
 	"       ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
 	"       ripc top [--json] [--once] [--interval MS]\n"
 	"       ripc metrics [--listen [HOST:]PORT]\n"
-	"       ripc id NAME\n"
+	"       ripc id [--group] NAME\n"
 	"       ripc key new|show|grant|revoke|rotate ...\n"
 	"       ripc --version | --help\n"
 	"\n"
@@ -22,15 +23,15 @@ static const char usage_text[] =
 	"  ping     round trips to a service's library, and the path they take\n"
 	"  top      what the contexts of this user do: rates, memory, drops, partners\n"
 	"  metrics  the same for Prometheus (OpenMetrics)\n"
-	"  id       the service ID of a name\n"
+	"  id       the ID of a service, or of a group, by its name\n"
 	"  key      keys: all is sealed, and only programs that have them are let in\n"
 	"\n"
 	"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\" says\n"
 	"more. Exit status: 0 success, 1 failure, 2 usage.\n";
 
-static const char id_usage[] = "usage: ripc id NAME\n"
+static const char id_usage[] = "usage: ripc id [--group] NAME\n"
 			       "\n"
-			       "Prints the service ID of a name.\n";
+			       "Prints the service ID of a name; --group: the ID of a group.\n";
 
 static const struct command {
 	const char *name;
@@ -53,13 +54,19 @@ int usage_error(const char *usage, const char *what)
 
 int ripc_id_main(int argc, char **argv)
 {
+	uint64_t (*id_of)(const char *name) = ripc_id_from_name;
+
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
 		fputs(id_usage, stdout);
 		return TOOL_OK;
 	}
-	if (argc != 2 || argv[1][0] == '\0')
+	if (argc == 3 && strcmp(argv[1], "--group") == 0)
+		id_of = ripc_group_from_name;
+	else if (argc != 2)
 		return usage_error(id_usage, "one name is needed");
-	printf("0x%016" PRIx64 "\n", ripc_id_from_name(argv[1]));
+	if (argv[argc - 1][0] == '\0')
+		return usage_error(id_usage, "one name is needed");
+	printf("0x%016" PRIx64 "\n", id_of(argv[argc - 1]));
 	return TOOL_OK;
 }
 

@@ -124,7 +124,7 @@ static void print_json(const struct services *services)
 		tool_json_string(stdout, service->source);
 		fputs(",\"address\":", stdout);
 		tool_json_string(stdout, service->address);
-		fputs("}\n", stdout);
+		printf(",\"group\":%s}\n", is_group(service) ? "true" : "false");
 	}
 }
 

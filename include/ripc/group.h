@@ -13,11 +13,14 @@
  *    short to a group is limited to RIPC_SHORT_MIN bytes (else -EMSGSIZE).
  *  - A long message to a group goes to all members that are known when the send begins. Each gets
  *    it as one that was sent to it alone, and its outcome is known for each: DELIVERED,
- *    NOT_DELIVERED or UNKNOWN. A buffer that is given (RIPC_GIVE) serves all members, and is not
- *    copied on this host. A slow member delays only itself, and the end of the send, which comes
- *    when the outcome is known for all; with RIPC_LEAVE_SLOW the send does not wait for it. A
- *    member for which 256 long messages of the service wait gets no more of them: NOT_DELIVERED,
- *    -EAGAIN. A long message that is under way while its receiver leaves may still come.
+ *    NOT_DELIVERED or UNKNOWN. That of a member that is stopped is mostly UNKNOWN. A buffer that
+ *    is given (RIPC_GIVE) serves all members, and is not copied on this host: one reference is
+ *    given for all of them, and stays the sender's only if no member has the message or may have
+ *    it. A slow member delays only itself, and the end of the send, which comes when the outcome
+ *    is known for all. With RIPC_LEAVE_SLOW the send does not wait for it; where half of the
+ *    members are on this host, members elsewhere that need longer than 100 ms are left behind.
+ *    While 256 long messages of the service wait for a member, further ones are NOT_DELIVERED to
+ *    it (-EAGAIN). A long message that is under way while its receiver leaves may still come.
  *
  * A member receives the message in the service that has joined. ripc_msg.from is the sender, and
  * ripc_msg.group the group. Windows of the service (ripc_window_post()) serve such messages, too.
@@ -30,8 +33,10 @@
  * members are known of one group. ripc_resolve() and ripc_await() of a group return 0 when at least
  * one member is known, other than of the calling context's own services.
  *
- * With keys, who joins needs the right to be the group (ripc key grant --be), and who sends needs
- * the right to send to it (--send), and to each member that has a well-known ID.
+ * With the keys of an authority (ripc key new --authority), a service that joins needs the right
+ * to be the group (ripc key grant --be), and a sender needs the right to send to the group (--send)
+ * and to each member that has a well-known ID. Both take the group's ID, which "ripc id --group
+ * NAME" prints.
  */
 #ifndef RIPC_GROUP_H
 #define RIPC_GROUP_H
@@ -72,8 +77,8 @@ RIPC_API int ripc_leave(struct ripc_service *svc, uint64_t group);
 
 /*
  * Tells what became of a long message to a group at each member: fills the first max entries of
- * list. completion is the COMPLETION of the send. Returns how many members the message was sent to.
- * Does not block.
+ * list, in no order. completion is the COMPLETION of the send. Returns how many members the message
+ * was sent to. Does not block.
  *  -EINVAL  not the COMPLETION of a send to a group
  */
 RIPC_API int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list,

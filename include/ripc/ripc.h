@@ -3,7 +3,8 @@
  * libripc: messages between processes, by service ID.
  *
  * The whole public interface is this header with ripc/call.h (questions and answers),
- * ripc/stats.h (counters) and ripc/keys.h (directories of keys). Conventions that hold everywhere:
+ * ripc/group.h (messages to many), ripc/stats.h (counters) and ripc/keys.h (directories of keys).
+ * Conventions that hold everywhere:
  *
  *  - A function returns 0 or a count on success, a negative errno on failure. Outputs are
  *    untouched on failure. Codes that a caller must handle are listed at the function. The caller

@@ -11,7 +11,8 @@
 
 /*
  * Counters since the context was opened, and gauges (marked "now"). Names with "bytes" count bytes,
- * all others count events or things. Drops are counted by cause.
+ * all others count events or things. Drops are counted by cause. A message to a group counts once
+ * for each member.
  */
 struct ripc_stats {
 	size_t size; /* sizeof(struct ripc_stats), set by the caller */
