@@ -42,8 +42,8 @@ cd %s && debian/tests/modules
 ''' % (SOURCES, SOURCES)
 # The server was started with the old library and goes on, with clients of the new one.
 UPGRADE = '''
-cd %s && cc examples/fileserver*.c examples/cache.c -o /root/fileserver $(pkg-config --cflags --libs libripc) -lpthread
-cc examples/fileget*.c -o /root/fileget $(pkg-config --cflags --libs libripc)
+cd %s && cc -D_GNU_SOURCE examples/fileserver*.c examples/cache.c -o /root/fileserver $(pkg-config --cflags --libs libripc) -lpthread
+cc -D_GNU_SOURCE examples/fileget*.c -o /root/fileget $(pkg-config --cflags --libs libripc)
 /root/fileserver docs --name upgraded >/root/served 2>&1 & server=$!
 n=0; until grep -q serving /root/served || [ $n = 300 ]; do n=$((n + 1)); sleep 0.1; done
 /root/fileget --quiet --name upgraded design.md -o /root/before
