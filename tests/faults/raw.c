@@ -14,6 +14,8 @@
 #include "fault.h"
 #include "util/hash/crc32c.h"
 
+#define INTRODUCE_MS 10000u
+
 void raw_rebind(struct raw *raw)
 {
 	if (raw->fd >= 0)
@@ -114,9 +116,11 @@ void raw_drain(struct raw *raw)
 
 void raw_introduce(struct raw *raw)
 {
+	uint64_t until_ms = fault_now_ms() + INTRODUCE_MS;
 	struct wire_packet packet;
 
-	for (int tries = 0; tries < 50 && raw->token_out == 0; tries++) {
+	/* On a loaded machine many other packets may come before the answer. */
+	while (raw->token_out == 0 && fault_now_ms() < until_ms) {
 		struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY};
 
 		raw_say(raw, &hello, NULL, NULL);
