@@ -28,11 +28,11 @@ socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-static uint64_t clock_us(void)
+static uint64_t clock_us(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
@@ -71,7 +71,8 @@ static int name_add(struct names *names, const struct name *name)
 
 int ripc__names_refresh(struct names *names)
 {
-	uint64_t now_us = clock_us(), patience_us = COST_TIMES * names->took_us;
+	uint64_t now_us = clock_us(CLOCK_MONOTONIC), patience_us = COST_TIMES * names->took_us;
+	uint64_t began_us; /* of this thread's processor time: others may run in between */
 	struct name found;
 	char *line = NULL;
 	size_t size = 0;
@@ -81,6 +82,7 @@ int ripc__names_refresh(struct names *names)
 	patience_us = patience_us < LIFETIME_US ? LIFETIME_US : patience_us;
 	if (names->read_us && now_us - names->read_us < patience_us)
 		return 0;
+	began_us = clock_us(CLOCK_THREAD_CPUTIME_ID);
 	file = fopen("/proc/net/unix", "re");
 	if (!file)
 		return -errno;
@@ -91,8 +93,8 @@ int ripc__names_refresh(struct names *names)
 	}
 	free(line);
 	fclose(file);
-	names->read_us = clock_us();
-	names->took_us = names->read_us - now_us;
+	names->read_us = clock_us(CLOCK_MONOTONIC);
+	names->took_us = clock_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
 	return error;
 }
 

@@ -12,7 +12,7 @@
 #include "util/timers.h"
 
 #define MEMBERS_MAX 4096u /* of one group */
-#define TRIES       3u    /* a name that has not answered then is not waited for */
+#define TRIES       10u   /* 200 ms: a name that has not answered then is not waited for */
 #define NAME_BIT    (1ull << 63)
 
 /* A member, or a name of this host that may be one. */

@@ -346,6 +346,8 @@ START_TEST(gather__silent_name)
 {
 	names[n_names++] = 7 | NAME;
 	gather();
+	pass(world, 150 * MS);
+	ck_assert_int_eq(gather(), -EINPROGRESS);
 	pass(world, 100 * MS);
 	ck_assert_int_eq(gather(), 0);
 	asked(HOME);
