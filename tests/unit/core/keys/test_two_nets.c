@@ -2,7 +2,7 @@
 /*
  * Contexts with keys that have two networks, of which the better one is silent: sessions belong to
  * pairs of contexts, but who waits on one network is not forgotten when the other one has brought
- * the session.
+ * the session; and while both are silent nobody is taken for one without rights.
  */
 #include "core/engine/enter.h"
 #include "core/keys/handshake.h"
@@ -14,6 +14,7 @@
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
 #include "key_dirs.h"
+#include "ripc/group.h"
 #include "util/map.h"
 
 #define PEER_MS 2000
@@ -21,6 +22,7 @@
 static struct ripc__backend mute, plain;
 static const struct ripc__backend *backends[] = {&mute, &plain, NULL};
 static struct ripc__env env;
+static _Atomic bool swallows; /* the plain one, too */
 
 /* All is taken, nothing arrives. */
 static int mute_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n)
@@ -31,9 +33,16 @@ static int mute_send(void *port, void *route, const struct ripc__tx *tx, uint32_
 	return (int)n;
 }
 
+static int plain_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n)
+{
+	return swallows ? (int)n : ripc__udp_backend.datagrams.send(port, route, tx, n);
+}
+
 static void set_up(void)
 {
+	swallows = false;
 	plain = ripc__udp_backend;
+	plain.datagrams.send = plain_send;
 	plain.net.wait = NULL;
 	plain.net.wake = NULL;
 	mute = plain;
@@ -183,6 +192,47 @@ START_TEST(capability__expires_on_all_networks)
 }
 END_TEST
 
+/* Have the handshakes by both networks failed? */
+static bool is_given_up(struct side *side, uint64_t id)
+{
+	const struct partner *partner;
+	bool given_up;
+
+	ripc__lock_timely(side->ctx);
+	partner = ripc__map_get(&side->svc->partners, id);
+	given_up = partner && partner->peer && partner->peer->broken && !partner->peer->opening;
+	ripc__unlock(side->ctx);
+	return given_up;
+}
+
+/* Its name is known, but at first nothing gets through to it. */
+START_TEST(member_of_group__is_asked_again)
+{
+	const struct iovec one = {"x", 1};
+	struct side a, b;
+	uint64_t group;
+	int error;
+
+	key_dirs_make(0);
+	group = ripc_group_from_name(key_top);
+	open_with(&a, 0);
+	open_with(&b, 1);
+	ck_assert_int_eq(ripc_join(b.svc, group), 0);
+	ck_assert_int_eq(ripc_await(a.ctx, group, PATIENCE_MS), 0);
+	swallows = true;
+	ck_assert_int_eq(ripc_send_short(a.svc, group, &one, 1), 0);
+	while (!is_given_up(&a, b.id))
+		usleep(10000);
+	swallows = false;
+	do {
+		error = ripc_send_long(a.svc, group, &one, 1, PEER_MS);
+		ck_assert_int_ne(error, -EACCES);
+	} while (error);
+	side_close(&b);
+	side_close(&a);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("two_nets");
@@ -191,5 +241,6 @@ int main(void)
 	tcase_add_checked_fixture(tcase, set_up, key_dirs_remove);
 	tcase_add_test(tcase, both_begin__by_a_silent_network);
 	tcase_add_test(tcase, capability__expires_on_all_networks);
+	tcase_add_test(tcase, member_of_group__is_asked_again);
 	return suite_finish("two_nets", tcase);
 }
