@@ -181,32 +181,49 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 	return 0;
 }
 
+/* The members that get it: all, or (kept) those that were not known. NULL: there is no memory. */
+static struct ripc__member *receivers(const struct ripc_service *service,
+		const struct gathering *gathering, const struct kept *kept, uint32_t *n)
+{
+	uint32_t n_places = ripc__gathering_places(gathering);
+	struct ripc__member *list = calloc(n_places ? n_places : 1, sizeof(*list));
+
+	*n = 0;
+	for (uint32_t i = 0; list && i < n_places; i++) {
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		if (member && member->incarnation != service->incarnation &&
+				!was_told(kept, member->incarnation))
+			list[(*n)++] = *member;
+	}
+	return list;
+}
+
 /*
- * To all members, or (kept) to those that were not known. Returns to how many it went; *error is
- * why it did not go to one. Backwards: one that is expelled leaves its place to the last.
+ * Returns to how many it went; *error is why it did not go to one. To send to one can end other
+ * messages, and so expel any of them: the list is a copy.
  */
 static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
-		struct gathering *gathering, const struct kept *kept, int *error)
+		const struct gathering *gathering, const struct kept *kept, int *error)
 {
-	struct ripc_context *ctx = service->ctx;
 	struct ripc_send single = *request;
-	uint32_t n_sent = 0;
+	uint32_t n, n_sent = 0;
+	struct ripc__member *list = receivers(service, gathering, kept, &n);
 
-	for (uint32_t i = ripc__gathering_places(gathering); i-- > 0;) {
-		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+	*error = list ? *error : -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
 		int failed;
 
-		if (!member || member->incarnation == service->incarnation ||
-				was_told(kept, member->incarnation))
-			continue;
-		single.to = member->id;
-		single.to_incarnation = member->incarnation;
+		single.to = list[i].id;
+		single.to_incarnation = list[i].incarnation;
 		failed = ripc__short_to_member(service, &single, request->to);
 		n_sent += !failed;
 		*error = failed ? failed : *error;
 		if (failed == -ENOENT)
-			ripc__resolver_expel(ctx->resolver, request->to, single.to_incarnation);
+			ripc__resolver_expel(service->ctx->resolver, request->to,
+				list[i].incarnation);
 	}
+	free(list);
 	return n_sent;
 }
 
@@ -216,6 +233,7 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 	struct gathering *gathering;
 	int failed = -ENOENT, status;
 	uint64_t total;
+	bool is_kept;
 	uint32_t n;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
@@ -230,7 +248,8 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 		return status;
 	if (status == -EINPROGRESS)
 		failed = keep(service, request, total, gathering);
-	if (send_all(service, request, gathering, NULL, &failed))
+	is_kept = !failed;
+	if (send_all(service, request, gathering, NULL, &failed) || is_kept)
 		failed = 0;
 	for (uint32_t i = 0; !failed && request->flags & RIPC_GIVE && i < request->n_items; i++)
 		ripc__buffer_free(ctx, request->items[i].iov_base);
