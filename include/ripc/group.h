@@ -64,6 +64,8 @@ RIPC_API uint64_t ripc_group_from_name(const char *name);
  *  -EALREADY it is a member already
  *  -EACCES   with keys: our key may not be the group
  *  -ESHUTDOWN the service is drained
+ *  -EADDRINUSE its name on this host is taken: by a child that was forked while the service was a
+ *             member, or by another user
  *  -ENOMEM, -EMFILE
  */
 RIPC_API int ripc_join(struct ripc_service *svc, uint64_t group);

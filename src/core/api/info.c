@@ -32,7 +32,7 @@ struct lookup {
 	int status;
 };
 
-/* Is a member of the group known? */
+/* Is a member of the group known that is none of our own services? */
 static int group_status(struct ripc_context *ctx, uint64_t group)
 {
 	struct gathering *gathering;
@@ -41,7 +41,9 @@ static int group_status(struct ripc_context *ctx, uint64_t group)
 	if (status == -ENOMEM)
 		return status;
 	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
-		if (ripc__gathering_at(gathering, i))
+		const struct ripc__member *member = ripc__gathering_at(gathering, i);
+
+		if (member && !ripc__map_get(&ctx->services_by_incarnation, member->incarnation))
 			return 0;
 	}
 	return status ? status : -ENOENT;
@@ -56,7 +58,6 @@ static bool looked_up(void *arg)
 		lookup->status = group_status(lookup->ctx, lookup->id);
 		return lookup->status != -EINPROGRESS;
 	}
-
 	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
 		lookup->ctx->now_us, &answer);
 	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us);

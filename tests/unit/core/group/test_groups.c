@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups through the public calls: over UDP loopback, shared memory and this host's own source. */
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "api.h"
 #include "ripc/call.h"
 #include "ripc/group.h"
@@ -110,6 +113,28 @@ START_TEST(join__bad_arguments)
 }
 END_TEST
 
+/* A child that was forked meanwhile has the name, too. */
+START_TEST(join__name_is_taken)
+{
+	struct side side;
+	pid_t child;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_join(side.svc, group_id()), 0);
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	ck_assert_int_eq(ripc_leave(side.svc, group_id()), 0);
+	ck_assert_int_eq(ripc_join(side.svc, group_id()), -EADDRINUSE);
+	ck_assert_int_eq(kill(child, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	ck_assert_int_eq(ripc_join(side.svc, group_id()), 0);
+	side_close(&side);
+}
+END_TEST
+
 /* No service gets the ID of a group from a name. */
 START_TEST(id_from_name__is_no_group)
 {
@@ -185,6 +210,7 @@ START_TEST(short__to_own_context)
 	msg = take(other, RIPC_SHORT);
 	ck_assert_uint_eq(msg->group, group_id());
 	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_resolve(side.ctx, group_id(), PATIENCE_MS), -ENOENT);
 	side_close(&side);
 }
 END_TEST
@@ -469,7 +495,7 @@ END_TEST
 int main(void)
 {
 	const struct suite_loop loops[] = {
-		{join__bad_arguments, 1}, {id_from_name__is_no_group, 1},
+		{join__bad_arguments, 1}, {join__name_is_taken, 1}, {id_from_name__is_no_group, 1},
 		{sendmsg__refuses_what_groups_cannot, 1}, {short__to_all, 2},
 		{short__to_own_context, 1}, {short__to_nobody, 1}, {long__to_all, 2},
 		{long__given, 2}, {long__given_to_nobody, 1}, {long__completion, 2},
