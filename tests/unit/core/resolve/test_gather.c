@@ -72,14 +72,21 @@ static int gather(void)
 	return ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering);
 }
 
-/* How many members there are; *last is one of them. */
-static uint32_t members(struct ripc__member *last)
+static const struct gathering *gathered(void)
 {
 	struct gathering *gathering;
-	uint32_t n = 0;
 
 	ck_assert_int_ne(ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering),
 		-ENOMEM);
+	return gathering;
+}
+
+/* How many members there are; *last is one of them. */
+static uint32_t members(struct ripc__member *last)
+{
+	const struct gathering *gathering = gathered();
+	uint32_t n = 0;
+
 	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
 		const struct ripc__member *member = ripc__gathering_at(gathering, i);
 
@@ -92,11 +99,9 @@ static uint32_t members(struct ripc__member *last)
 
 static bool is_member(uint64_t incarnation)
 {
-	struct gathering *gathering;
+	const struct gathering *gathering = gathered();
 	bool is = false;
 
-	ck_assert_int_ne(ripc__resolver_gather(world->resolver, GROUP, world->now_us, &gathering),
-		-ENOMEM);
 	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
 		const struct ripc__member *member = ripc__gathering_at(gathering, i);
 
@@ -212,6 +217,12 @@ START_TEST(gather__forged_answers)
 }
 END_TEST
 
+/* In 5 s: what outsiders may cause, and our own three rounds every 10 s. */
+static void check_caused(uint64_t bytes)
+{
+	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
+}
+
 /* Whoever names ever new members, from wherever, causes no more questions than any outsider. */
 START_TEST(gather__flood_of_members)
 {
@@ -230,9 +241,8 @@ START_TEST(gather__flood_of_members)
 		bytes += bytes_sent();
 	}
 	ck_assert_uint_gt(bytes, 25000);
-	/* And its own: three rounds every 10 s. */
-	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
-	ck_assert_uint_le(members(NULL), 4096);
+	check_caused(bytes);
+	ck_assert_uint_eq(ripc__gathering_places(gathered()), 4096);
 }
 END_TEST
 
@@ -270,7 +280,7 @@ START_TEST(gather__flood_of_notices)
 		bytes += bytes_sent();
 	}
 	ck_assert_uint_gt(bytes, 0);
-	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
+	check_caused(bytes);
 	ck_assert_uint_eq(members(NULL), 0);
 }
 END_TEST
@@ -341,9 +351,11 @@ START_TEST(gather__names_of_this_host)
 }
 END_TEST
 
-/* A name that nobody answers for is waited for only a little, and asked seldom. */
+/* A name that nobody answers for is waited for only a little, and asked once in a second. */
 START_TEST(gather__silent_name)
 {
+	uint32_t n;
+
 	names[n_names++] = 7 | NAME;
 	gather();
 	pass(world, 150 * MS);
@@ -352,7 +364,8 @@ START_TEST(gather__silent_name)
 	ck_assert_int_eq(gather(), 0);
 	asked(HOME);
 	pass_in_use(5000 * MS);
-	ck_assert_uint_le(asked(HOME), 6);
+	n = asked(HOME);
+	ck_assert(n >= 4 && n <= 6);
 	ck_assert_uint_eq(members(NULL), 0);
 }
 END_TEST
