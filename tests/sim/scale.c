@@ -11,14 +11,12 @@
  * up LOOKUPS services of the others (10,000).
  */
 #include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "../util/heap.h"
 #include "core/net/backend.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/record.h"
@@ -415,13 +413,7 @@ static size_t heap(void)
 		host->queue = NULL;
 		host->n_queued = host->next = host->room = 0;
 	}
-#if defined(M_ARENA_MAX) && __GLIBC_MINOR__ >= 33
-	struct mallinfo2 info = mallinfo2();
-
-	return info.uordblks + info.hblkhd;
-#else
-	return 0;
-#endif
+	return heap_bytes();
 }
 
 static double processor_s(void)
