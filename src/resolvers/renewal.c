@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "resolvers/peers.h"
+#include "util/system/thread.h"
 
 struct renewal {
 	pthread_mutex_t lock;
@@ -48,19 +48,6 @@ static void *renewal_main(void *arg)
 	return NULL;
 }
 
-/* With all signals blocked. */
-static int thread_start(struct renewal *renewal)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&renewal->thread, NULL, renewal_main, renewal);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
-}
-
 struct renewal *ripc__renewal_begin(const char *text, in_port_t port, int fd)
 {
 	struct renewal *renewal = calloc(1, sizeof(*renewal));
@@ -71,7 +58,8 @@ struct renewal *ripc__renewal_begin(const char *text, in_port_t port, int fd)
 	renewal->text = strdup(text);
 	renewal->port = port;
 	renewal->fd = fd;
-	if (renewal->text && thread_start(renewal) == 0)
+	if (renewal->text &&
+			ripc__thread_make(&renewal->thread, renewal_main, renewal) == 0)
 		return renewal;
 	renewal_free(renewal);
 	return NULL;

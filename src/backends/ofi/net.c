@@ -14,13 +14,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "util/system/thread.h"
 
 #define CLOSE_MS       500  /* in which an endpoint is closed, or goes on closing alone */
 #define LOOK_MS        5000 /* between two looks of who closes alone */
@@ -341,19 +342,6 @@ static struct ofi_closing *closing_new(struct ofi_net *net)
 	return closing;
 }
 
-/* With all signals blocked. False: there is no thread. */
-static bool closing_start(struct ofi_closing *closing, pthread_t *thread)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(thread, NULL, closing_main, closing);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error == 0;
-}
-
 /* False: it is not done within a moment. */
 static bool closing_wait(struct ofi_closing *closing)
 {
@@ -382,7 +370,7 @@ void ripc__ofi_net_stop(struct ofi_net *net)
 	net->closing = closing;
 	if (closing)
 		closing->alone = alone;
-	if (!closing || !closing_start(closing, &thread)) {
+	if (!closing || ripc__thread_make(&thread, closing_main, closing)) {
 		/* With nobody who could wait for it, it stays open, and the device, too. */
 		if (!alone)
 			endpoint_close(net);

@@ -5,7 +5,6 @@
  * started when first needed. Results are handed back through a list and an eventfd.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 
 #include "rdma.h"
 #include "util/rare.h"
+#include "util/system/thread.h"
 
 struct thread {
 	struct ripc__rdma_worker *worker;
@@ -170,17 +170,13 @@ static struct thread *free_place(struct ripc__rdma_worker *worker)
 	return thread;
 }
 
-/* One more thread, with all signals blocked. Under the lock. */
+/* One more thread. Under the lock. */
 static void thread_start(struct ripc__rdma_worker *worker)
 {
 	struct thread *thread = free_place(worker);
-	sigset_t all, before;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	thread->is_there = pthread_create(&thread->id, NULL, thread_main, thread) == 0;
+	thread->is_there = ripc__thread_make(&thread->id, thread_main, thread) == 0;
 	worker->n_threads += thread->is_there;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void ripc__rdma_worker_leave(struct ripc__rdma_worker *worker, const struct ripc__rdma_job *job)

@@ -11,7 +11,7 @@
 #include "core/keys/dir.h"
 #include "core/keys/sealed.h"
 #include "enter.h"
-#include "thread.h"
+#include "util/system/thread.h"
 
 static int read_dir(struct ripc_context *ctx, struct key_dir *found, char why[KEY_WHY])
 {

@@ -8,13 +8,13 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 
 #include "core/base/base.h"
 #include "core/resolve/resolver.h"
 #include "readiness.h"
 #include "thread.h"
+#include "util/system/thread.h"
 #include "wait.h"
 
 #define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
@@ -139,18 +139,6 @@ static void *thread_main(void *arg)
 		thread_round(ctx, &shift);
 	ripc__unlock(ctx);
 	return NULL;
-}
-
-int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(thread, NULL, begin, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
 }
 
 int ripc__thread_start(struct ripc_context *ctx)
