@@ -75,6 +75,12 @@ static void call(uint64_t to, uint32_t n)
 	exit(0);
 }
 
+static void end(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 static void keep_busy(void)
 {
 	for (volatile uint64_t n = 0;; n++)
@@ -99,19 +105,21 @@ int main(int argc, char **argv)
 {
 	uint32_t n_busy = argc == 3 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
 	uint32_t n = argc == 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
-	pid_t clients[CLIENTS];
+	pid_t clients[CLIENTS], server, *busy = calloc(n_busy + 1, sizeof(*busy));
 	uint64_t id;
 	int told[2], failed = 0;
 
-	if (!n || pipe(told))
+	if (!n || !busy || pipe(told))
 		return 2;
-	if (start() == 0)
+	server = start();
+	if (server == 0)
 		serve(told[1]);
 	close(told[1]); /* so that the end of the server ends the reading */
 	if (read(told[0], &id, sizeof(id)) != sizeof(id))
 		return 1;
 	for (uint32_t i = 0; i < n_busy; i++) {
-		if (start() == 0)
+		busy[i] = start();
+		if (busy[i] == 0)
 			keep_busy();
 	}
 	for (uint32_t i = 0; i < CLIENTS; i++) {
@@ -125,6 +133,10 @@ int main(int argc, char **argv)
 		waitpid(clients[i], &status, 0);
 		failed |= status;
 	}
+	end(server);
+	for (uint32_t i = 0; i < n_busy; i++)
+		end(busy[i]);
+	free(busy);
 	printf("%u exchanges beside %u busy processes: %s\n", n, n_busy,
 		failed ? "some failed" : "none failed");
 	return failed != 0;

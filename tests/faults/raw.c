@@ -45,7 +45,7 @@ void raw_open(struct raw *raw, struct ripc_service *from, struct ripc_service *s
 	raw->to = (struct sockaddr_in){.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 		.sin_port = htons((uint16_t)(port ? atoi(port + 1) : 0))};
-	raw->service = fault_random(&raw->seed) | 1;
+	raw->service = fault_random(&raw->seed) >> 8 | 1; /* 0xff.. are groups */
 	raw->incarnation = fault_random(&raw->seed) | 1;
 	raw->context = fault_random(&raw->seed) | 1;
 	raw->token_in = fault_random(&raw->seed) | 1;
