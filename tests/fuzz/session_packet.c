@@ -410,7 +410,7 @@ void session_packet(struct session *session)
 	struct wire_packet packet = {0};
 	uint64_t lens[KEYED_MAX];
 
-	/* A new type: by other bytes, as the corpus means these. */
+	/* "% 12" stays when a type is added: inputs of the corpus keep their meaning. */
 	_Static_assert(WIRE_TYPE_END == 13, "a new type is not said here");
 	packet.h.type = (uint8_t)(1 + who / PERSONS % 12);
 	packet.h.flags = how >> 2 & (WIRE_F_KNOWN ^ WIRE_F_RETURNS);

@@ -18,7 +18,7 @@
 #define NOISE_FIRST  (NOISE_E + NOISE_S + RIPC_TAG_LEN) /* message 1 without its payload */
 #define NOISE_SECOND (NOISE_E + RIPC_TAG_LEN)
 
-/* A library of cryptography, its state, and two ChaCha20-Poly1305 ciphers: to seal, to unseal. */
+/* For handshakes only: a library of cryptography, its state, two ChaCha20-Poly1305 ciphers. */
 struct cipher_box {
 	const struct ripc__crypto *ops;
 	void *lib;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define RIPC_KEY_LEN       32u /* of all keys but those of AES-128-GCM: the first 16 bytes */
+#define RIPC_KEY_LEN       32u /* of each key; AES-128-GCM uses the first 16 bytes */
 #define RIPC_TAG_LEN       16u
 #define RIPC_NONCE_LEN     12u
 #define RIPC_SIGNATURE_LEN 64u

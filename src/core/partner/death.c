@@ -36,8 +36,8 @@
 #define LOOK_US   50000u
 #define GOODBYES_MAX 1024u
 #define GOODBYES_AGAIN 2 /* where one packet in 100 is lost, all three are in 10^6 */
-#define ASKS_AGAIN_US 1000000u /* who has been silent for so long lacks no answer */
-#define DOUBT_US  (RTO_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
+#define ASKS_AGAIN_US BACK_OFF_MAX_US /* a partner that lacks an answer asks again within this */
+#define DOUBT_US  (BACK_OFF_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
 
 /* NULL: not known, or so long ago that others have taken its place. */
 static const struct ended *find_ended(const struct ripc_context *ctx, uint64_t context)

@@ -80,7 +80,7 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	int n;
 
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
-	ripc__seal(device, bytes, iov.iov_len, 0);
+	ripc__put_crc(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
 	n = ripc__partner_transmit(partner, &tx, 1);
 	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
@@ -112,7 +112,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 
 	packet->h.version = WIRE_VERSION;
 	iov.iov_len = wire_encode(bytes, packet, NULL, NULL);
-	ripc__seal(device, bytes, iov.iov_len, 0);
+	ripc__put_crc(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
 	if (tx.len > received_len || device->ops->route_size > sizeof(route) ||
 			!ripc__bucket_take(&ctx->strangers, ctx->now_us))

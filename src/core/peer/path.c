@@ -146,7 +146,7 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 	uint64_t least = ripc__peer_is_lossy(peer) ? RTO_MIN_US / 2 : RTO_MIN_US;
 	uint64_t rto = peer->srtt_us ? 2ull * peer->srtt_us + 4ull * peer->rttvar_us : RTO_FIRST_US;
 
-	most = most < RTO_CAP_US ? most : RTO_CAP_US;
+	most = most < RTO_MAX_US ? most : RTO_MAX_US;
 	/* But never before an answer can have come. */
 	if (most < peer->srtt_us + peer->srtt_us / 4)
 		most = ripc__wait_bound(ctx, peer->srtt_us + peer->srtt_us / 4);
@@ -156,7 +156,7 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer)
 {
-	return peer->srtt_us ? ripc__peer_rto(ctx, peer) : ripc__wait_bound(ctx, RTO_CAP_US);
+	return peer->srtt_us ? ripc__peer_rto(ctx, peer) : ripc__wait_bound(ctx, RTO_MAX_US);
 }
 
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us)
@@ -167,10 +167,9 @@ uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us)
 	return wait_us < most ? wait_us : (uint32_t)most;
 }
 
-/* The next wait after one that ended in silence. */
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
 {
-	uint32_t most = ripc__wait_bound(ctx, RTO_MAX_US);
+	uint32_t most = ripc__wait_bound(ctx, BACK_OFF_MAX_US);
 
 	if (wait_us >= most)
 		return wait_us;

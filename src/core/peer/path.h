@@ -21,8 +21,8 @@
 #define TICK_US            10000u
 #define PIECES_MAX         4096u  /* pieces of a message that came before bytes in front of them */
 #define RTO_MIN_US         500u
-#define RTO_MAX_US         1000000u /* back-off ends here */
-#define RTO_CAP_US         250000u  /* and a repetition time is at most this */
+#define BACK_OFF_MAX_US    1000000u /* a doubled wait is at most this, and ripc__wait_most_us() */
+#define RTO_MAX_US         250000u  /* a repetition time is at most this, and ripc__rto_most_us() */
 #define RTO_FIRST_US       3000u
 #define READING_MAX_US     50000u  /* a longer reading counts as this long */
 #define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
@@ -45,7 +45,8 @@ static inline bool ripc__is_intact(const struct device *device)
 }
 
 /* An encoded prefix gets its checksum, where the device needs one. */
-static inline void ripc__seal(const struct device *device, void *prefix, size_t len, uint32_t crc)
+static inline void ripc__put_crc(const struct device *device, void *prefix, size_t len,
+		uint32_t crc)
 {
 	if (!ripc__is_intact(device))
 		wire_seal(prefix, len, crc);
@@ -74,6 +75,7 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
 /* Bounds wait_us: several waits must fit into the time that a partner may be silent. */
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
+/* The wait after one that ended in silence: twice as long, within its bounds. */
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
 

@@ -195,7 +195,7 @@ void ripc__announced_new(struct partner *partner, const struct wire_packet *pack
 	if (error) {
 		refuse_announced(partner, number, error);
 	} else if (is_over_share(partner, packet) || is_too_early(partner, packet)) {
-		answer_busy(partner, number, WIRE_BUSY);
+		answer_busy(partner, number, WIRE_NO_CREDIT);
 	} else if (!packet->replies || ripc__answer_may_land(partner, packet)) {
 		if (packet->n_returns)
 			ripc__offer_note(partner, packet);

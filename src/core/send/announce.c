@@ -76,7 +76,7 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 		packet->announce.sum = crc;
 	}
 	iov[0] = (struct iovec){prefix, wire_encode(prefix, packet, lens, keys)};
-	ripc__seal(ripc__peer_device(outgoing->message.ctx, outgoing->partner->peer), prefix,
+	ripc__put_crc(ripc__peer_device(outgoing->message.ctx, outgoing->partner->peer), prefix,
 		iov[0].iov_len, crc);
 	tx.iov = iov;
 	tx.len = (uint32_t)iov[0].iov_len + payload;

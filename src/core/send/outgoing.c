@@ -422,13 +422,13 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	outgoing->resend_left += 2 * (outgoing->sent - sent);
 	ripc__busy_update(outgoing);
 	/* While bytes are to be sent the receiver asks by itself; and it says no more of room. */
-	if (outgoing->no_room && outgoing->wait_us <= RTO_CAP_US)
+	if (outgoing->no_room && outgoing->wait_us <= RTO_MAX_US)
 		return;
 	if (outgoing->sent == outgoing->total && !outgoing->no_room)
 		wait_reset(outgoing);
 	else
-		outgoing->wait_us = 2 * rto_of(outgoing) > RTO_CAP_US ? 2 * rto_of(outgoing) :
-			RTO_CAP_US;
+		outgoing->wait_us = 2 * rto_of(outgoing) > RTO_MAX_US ? 2 * rto_of(outgoing) :
+			RTO_MAX_US;
 	timer_set(outgoing);
 }
 

@@ -112,7 +112,7 @@ static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wir
 	packet->h.flags = range.end == outgoing->total ? WIRE_F_LAST : 0;
 	packet->sum = range.end == outgoing->total ? outgoing->crc : 0;
 	header_len = wire_encode(header, packet, NULL, NULL);
-	ripc__seal(batch->device, header, header_len, crc);
+	ripc__put_crc(batch->device, header, header_len, crc);
 	iov[0] = (struct iovec){header, header_len};
 	batch->tx[batch->n++] = (struct ripc__tx){iov, n_iov + 1, (uint32_t)header_len + len};
 	batch->n_iov += n_iov + 1;

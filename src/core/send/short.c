@@ -119,7 +119,7 @@ static int transmit(struct partner *partner, struct wire_packet *packet, struct 
 	tx.len = (uint32_t)wire_encode(prefix, packet, lens, NULL);
 	for (uint32_t i = 1; i <= packet->n_items && !ripc__is_intact(device); i++)
 		crc = ripc__crc32c(crc, iov[i].iov_base, iov[i].iov_len);
-	ripc__seal(device, prefix, tx.len, crc);
+	ripc__put_crc(device, prefix, tx.len, crc);
 	RIPC__PROBE(send, RIPC__PROBE_SHORT, partner->service->id, partner->id,
 		packet->payload_len);
 	iov[0] = (struct iovec){prefix, tx.len};

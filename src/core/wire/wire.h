@@ -159,8 +159,8 @@ struct wire_range {
 };
 
 enum wire_busy {
-	WIRE_BUSY = 1,  /* alive, but no credit for you now */
-	WIRE_NO_ROOM,   /* alive, but there is no room for the message: none of it is kept */
+	WIRE_NO_CREDIT = 1, /* alive, but no credit for you now */
+	WIRE_NO_ROOM,       /* alive, but there is no room for the message: none of it is kept */
 };
 
 /* Body of PULL: 32 bytes, then 16 per hole. */
