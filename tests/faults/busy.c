@@ -16,6 +16,7 @@
 #include "ripc/ripc.h"
 
 #define CLIENTS    2u
+#define BUSY_MAX   1000u
 #define BYTES      100000u
 #define TIMEOUT_MS 60000 /* so long even here nothing takes, unless something stands still */
 
@@ -105,11 +106,12 @@ int main(int argc, char **argv)
 {
 	uint32_t n_busy = argc == 3 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
 	uint32_t n = argc == 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
-	pid_t clients[CLIENTS], server, *busy = calloc(n_busy + 1, sizeof(*busy));
+	static pid_t busy[BUSY_MAX];
+	pid_t clients[CLIENTS], server;
 	uint64_t id;
 	int told[2], failed = 0;
 
-	if (!n || !busy || pipe(told))
+	if (!n || n_busy > BUSY_MAX || pipe(told))
 		return 2;
 	server = start();
 	if (server == 0)
@@ -136,7 +138,6 @@ int main(int argc, char **argv)
 	end(server);
 	for (uint32_t i = 0; i < n_busy; i++)
 		end(busy[i]);
-	free(busy);
 	printf("%u exchanges beside %u busy processes: %s\n", n, n_busy,
 		failed ? "some failed" : "none failed");
 	return failed != 0;
