@@ -107,10 +107,13 @@ RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *q
  * from = id. Its from_incarnation is that of the holder, which has answered, or 0 for no holder.
  * The first NOTICE comes as soon as the holder is known, and one more after each change. Two
  * changes before the application takes the NOTICE are told by one NOTICE. The end of a holder on
- * this host is noticed at once, the end of one elsewhere as ripc_call() says. A holder that lives,
- * but is silent for peer_timeout_ms (stopped, or parted from us), is told as no holder, too; when
- * it is heard again, a NOTICE names the same incarnation. Where an ID has no holder, the first
- * NOTICE comes after about a second (ripc_resolve()). A new holder of an ID that had none is
+ * this host is noticed at once, the end of one elsewhere within two seconds (later where several
+ * hundred contexts are watched), or after peer_timeout_ms where nothing on its host reports the
+ * end. A holder that lives, but is silent for peer_timeout_ms (stopped, or parted from us), is told
+ * as no holder, too; when it is heard again, a NOTICE names the same incarnation. Where an ID has
+ * no holder, the first NOTICE comes after about a second (ripc_resolve()). A holder that is silent
+ * from the beginning is waited for until peer_timeout_ms, too, but by multicast a silent holder on
+ * another host looks like none. A new holder of an ID that had none is
  * noticed at once where its registration can be heard (multicast), else within a minute. A service
  * can watch each ID once, also one without a holder, until ripc_unwatch() or the end of the
  * service. Never waits.

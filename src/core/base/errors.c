@@ -32,8 +32,8 @@ static const struct sentence {
 	{EBUSY, "in use: another thread or program is at it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
-	{ECONNRESET, "the partner or the network failed after all was sent: whether it was "
-		"delivered is unknown: ask the partner, or send again if twice does no harm"},
+	{ECONNRESET, "the partner or the network failed after all was sent: where the outcome is "
+		"unknown, ask the partner, or send again if twice does no harm"},
 	{EHOSTUNREACH, "the partner does not answer, or no network leads to it: see "
 		"\"ripc ping\" and \"ripc doctor\""},
 	{ECANCELED, "cancelled: by ripc_cancel(), by the end of the service or of a window, or as "

@@ -28,6 +28,8 @@
 #define STEP_US      500000u   /* between two looks at all watches */
 #define LOOK_US      1000000u  /* until nobody is looked for again, at first */
 #define LOOK_MOST_US 64000000u
+#define ASK_US       1000000u  /* a holder that was silent for so long is asked if it is there, */
+#define ASK_EACH_US  4000u     /* and the later, the more peers there are: 250 are asked a second */
 #define NOT_TOLD     UINT64_MAX
 
 struct watch {
@@ -38,6 +40,7 @@ struct watch {
 	uint64_t id;
 	uint64_t told;             /* the incarnation that the application knows of; 0: none */
 	uint64_t look_us, wait_us; /* when nobody is looked for again; what comes after that */
+	uint64_t patience_us;      /* a holder that never answered is there until then */
 };
 
 static struct watch *find(const struct ripc_service *service, uint64_t id)
@@ -122,8 +125,19 @@ static void look(struct watch *watch)
 	watch->wait_us = 2 * watch->wait_us < LOOK_MOST_US ? 2 * watch->wait_us : LOOK_MOST_US;
 	if (!error && may_attach(partner))
 		attach(watch, partner);
+	else if (!error && watch->told == NOT_TOLD)
+		ripc__find_until(partner, watch->patience_us);
 	else if (error == -ENOENT)
 		tell(watch, 0);
+}
+
+/* So long a peer is not asked after it was heard, in 1,024 us. */
+static uint32_t ask_after(const struct ripc_context *ctx)
+{
+	uint64_t us = ASK_US + (uint64_t)ctx->peers.count * ASK_EACH_US;
+	uint64_t most = ripc__silence_us(ctx) / 2;
+
+	return (uint32_t)((us < most ? us : most) >> 10);
 }
 
 /* Is whoever answers for all services of that context silent? Asks it, and its silence counts. */
@@ -132,15 +146,15 @@ static void look_after(struct watch *watch)
 	struct ripc_context *ctx = watch->service->ctx;
 	struct peer *peer = watch->partner->peer;
 	uint32_t most = (uint32_t)(ripc__silence_us(ctx) >> 10);
-	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+	uint32_t now = (uint32_t)(ctx->now_us >> 10), after = ask_after(ctx);
 
 	if (ripc__resolver_doubts(ctx->resolver, watch->id)) {
 		ripc__partner_suspect(watch->partner);
 	} else if (now - peer->heard >= most) {
 		peer->heard = now;
 		ripc__hint_replaced(watch->partner);
-	} else if (watch->partner->state != PARTNER_READY || (now - peer->heard >= most / 2 &&
-			now - peer->sounded >= most / 4)) {
+	} else if (watch->partner->state != PARTNER_READY || (now - peer->heard >= after &&
+			now - peer->sounded >= after / 2)) {
 		ripc__partner_sound(watch->partner);
 	}
 }
@@ -261,6 +275,7 @@ int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie
 	watch->id = id;
 	watch->told = NOT_TOLD;
 	watch->wait_us = LOOK_US;
+	watch->patience_us = service->ctx->now_us + ripc__silence_us(service->ctx);
 	error = ripc__map_put(&service->watched, id, watch);
 	if (error)
 		goto err_free;

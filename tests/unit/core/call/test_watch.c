@@ -105,11 +105,10 @@ START_TEST(watch__has_spoken_first)
 }
 END_TEST
 
-/* A holder that is killed, and whose place is taken. */
-START_TEST(watch__is_killed)
+/* A process that holds the ID until it is killed. */
+static pid_t holder_start(int i)
 {
-	struct side next;
-	int ends[2], status;
+	int ends[2];
 	char byte;
 	pid_t pid;
 
@@ -120,13 +119,25 @@ START_TEST(watch__is_killed)
 		struct side victim;
 
 		cfg = api_config(0);
-		cfg.backends = backends[_i];
-		side_open_as(&victim, &cfg, id_of(_i));
+		cfg.backends = backends[i];
+		side_open_as(&victim, &cfg, id_of(i));
 		if (write(ends[1], "r", 1) == 1)
 			pause();
 		_exit(1);
 	}
 	ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	close(ends[1]);
+	return pid;
+}
+
+/* A holder that is killed, and whose place is taken. */
+START_TEST(watch__is_killed)
+{
+	pid_t pid = holder_start(_i);
+	struct side next;
+	int status;
+
 	set_up(_i);
 	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
 	ck_assert_uint_ne(told(id_of(_i)), 0);
@@ -136,6 +147,27 @@ START_TEST(watch__is_killed)
 	side_open_as(&next, &cfg, id_of(_i));
 	ck_assert_uint_eq(told(id_of(_i)), ripc_service_incarnation(next.svc));
 	side_close(&next);
+	side_close(&watcher);
+}
+END_TEST
+
+/* Silence is not nobody: a holder that was stopped before is told of when it goes on. */
+START_TEST(watch__is_stopped)
+{
+	pid_t pid = holder_start(_i);
+	struct ripc_msg *msg;
+	int status;
+
+	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	set_up(_i);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	ck_assert_int_eq(ripc_receive(watcher.svc, 1500, &msg), -ETIMEDOUT);
+	ck_assert_int_eq(kill(pid, SIGCONT), 0);
+	ck_assert_uint_ne(told(id_of(_i)), 0);
+	kill(pid, SIGKILL);
+	ck_assert_uint_eq(told(id_of(_i)), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	side_close(&watcher);
 }
 END_TEST
@@ -310,7 +342,8 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ watch__comes_and_goes, 2 }, { watch__is_there_already, 2 },
-		{ watch__has_spoken_first, 2 }, { watch__is_killed, 2 }, { watch__is_replaced, 2 },
+		{ watch__has_spoken_first, 2 }, { watch__is_killed, 2 }, { watch__is_stopped, 2 },
+		{ watch__is_replaced, 2 },
 		{ watch__newest_only, 2 },
 		{ unwatch__with_what_was_told, 2 }, { watch__bad_arguments, 2 },
 		{ close__with_notices_kept, 2 }, { await__somebody_comes, 2 },
