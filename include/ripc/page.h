@@ -25,6 +25,7 @@ extern "C" {
 #define RIPC_PAGE_VERSION  1u
 #define RIPC_PAGE_SERVICES 256
 #define RIPC_PAGE_PARTNERS 256
+#define RIPC_PAGE_MEMBERS  64
 
 enum {
 	RIPC_PAGE_READY = 1,    /* partner: found, and heard */
@@ -65,6 +66,11 @@ struct ripc_page_partner {
 	char address[64];       /* * where the network has one */
 };
 
+/* A service of the context is a member of a group. */
+struct ripc_page_member {
+	uint64_t service, group;
+};
+
 struct ripc_page {
 	uint32_t magic, version;
 	uint32_t sequence;      /* odd: is being written; changes with each writing */
@@ -73,8 +79,10 @@ struct ripc_page {
 	uint64_t written;       /* how often */
 	uint32_t n_services, n_partners;     /* entries below, the most recently used first */
 	uint32_t all_services, all_partners; /* there may be more than entries */
+	uint32_t n_members, all_members;     /* of the services below */
 	struct ripc_page_service services[RIPC_PAGE_SERVICES];
 	struct ripc_page_partner partners[RIPC_PAGE_PARTNERS];
+	struct ripc_page_member members[RIPC_PAGE_MEMBERS];
 	/* What ripc_stats() would have told. The last, as it may grow: stats.size is its length. */
 	struct ripc_stats stats;
 };

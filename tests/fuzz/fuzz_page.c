@@ -22,7 +22,8 @@ static void check_sample(const struct look_sample *sample)
 {
 	const struct ripc_page *page = &sample->page;
 
-	CLAIM(page->n_services <= RIPC_PAGE_SERVICES && page->n_partners <= RIPC_PAGE_PARTNERS);
+	CLAIM(page->n_services <= RIPC_PAGE_SERVICES && page->n_partners <= RIPC_PAGE_PARTNERS &&
+		page->n_members <= RIPC_PAGE_MEMBERS);
 	CLAIM(page->stats.size == sizeof(page->stats) && sample->taken_ns);
 	for (uint32_t i = 0; i < page->n_partners; i++) {
 		check_text(page->partners[i].network, sizeof(page->partners[i].network));
@@ -48,6 +49,7 @@ static void fill(uint8_t *memory, size_t len, const uint8_t *data, size_t data_l
 	page->sequence &= ~1u; /* else each run would wait for the end of the writing */
 	page->n_services %= RIPC_PAGE_SERVICES + 2;
 	page->n_partners %= RIPC_PAGE_PARTNERS + 2;
+	page->n_members %= RIPC_PAGE_MEMBERS + 2;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_len)

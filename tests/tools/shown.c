@@ -3,7 +3,8 @@
  * A process with many services, to be looked at by "ripc top". Talks with the other processes of
  * its kind as it is told, line by line; answers each line with one.
  *
- *   shown INDEX PROCESSES SERVICES BASE    service n of process i has the ID BASE + 256 i + n
+ *   shown INDEX PROCESSES SERVICES BASE    service n of process i has the ID BASE + 256 i + n;
+ *                                          service 0 is a member of a group
  *
  *   load     from now on its services send to those of the others
  *   idle     no more
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ripc/group.h"
 #include "ripc/ripc.h"
 
 #define SERVICES_MAX 64
@@ -43,6 +45,7 @@ static void open_all(struct shown *shown)
 	for (uint64_t i = 0; i < shown->n_services; i++)
 		check("service", ripc_service_open(shown->ctx,
 			shown->base + 256 * shown->index + i, 0, &shown->services[i]));
+	check("join", ripc_join(shown->services[0], 0xffull << 56 | (shown->base & ~0ull >> 8)));
 }
 
 static void take_all(struct shown *shown)

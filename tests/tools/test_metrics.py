@@ -86,6 +86,7 @@ def check_values(server, process, names):
         else:
             value, = of_process['ripc_' + name + ('_total' if kinds['ripc_' + name] == 'counter' else '')].values()
         assert low[name] <= value <= high[name] or kinds.get('ripc_' + name) == 'gauge', (name, low[name], value, high[name])
+    expect('each first service is a member of a group', len(of_process['ripc_group_member']) == 1)
     expect(f'{len(names)} figures in {len(kinds)} families, {len(samples)} samples', len(of_process['ripc_service_queued']) == 20)
     return kinds
 

@@ -15,10 +15,11 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
-SKIP, PROCESSES, SERVICES, BASE = 77, 3, 20, 0x7240_0000_0000_0000 + (os.getpid() << 20)
+SKIP, PROCESSES, SERVICES, LINES, BASE = 77, 3, 20, 48, 0x7240_0000_0000_0000 + (os.getpid() << 20)
 OTHER, NOBODY = 64003, 65534
 MAGIC = 0x45474150
 GAUGES = {'pool_bytes', 'pool_limit_bytes', 'pool_used_bytes', 'partners', 'partner_bytes', 'services',
@@ -124,6 +125,15 @@ def check_figures(build, processes, names):
            len(partners) == min(256, whole['all_partners']) and any(each['shorts_out'] for each in partners))
     text = top(build)
     expect('people see each process', all(f'{"shown":15} {each.pid:7}' in text for each in processes))
+    check_groups(build, processes, seen, text)
+
+
+def check_groups(build, processes, seen, text):
+    group, member = f'0x{0xff << 56 | BASE & 2 ** 56 - 1:016x}', f'0x{BASE:016x}'
+    expect('the group of each first service is told', all(
+        seen[each.pid]['members'] == [{'service': f'0x{BASE + 256 * i:016x}', 'group': group}] and
+        seen[each.pid]['all_members'] == 1 for i, each in enumerate(processes)), seen[processes[0].pid]['members'])
+    expect('also to people', re.search(f'^  {member} .*  in {group}$', text, re.M), text)
 
 
 class Watching:
@@ -161,9 +171,16 @@ def check_terminal(build, how):
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(os.path.join(build, 'tools/ripc'), ['ripc', 'top', '--interval', '100'])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', LINES, 110, 0, 0))
     heard = b''
-    while heard.count(b'\033[H\033[J') < 3:
+    while heard.count(b'\033[H\033[J') < 4:
         heard += os.read(terminal, 65536)
+    lines = heard.split(b'\033[H\033[J')[-2].decode().splitlines()
+    titles = [number for number, line in enumerate(lines) if re.match(r'shown \d+, context', line)]
+    expect(f'three contexts share {len(lines)} of {LINES} lines', len(titles) == 3 and len(lines) <= LINES and
+           all(sum(bool(re.match('  ' + start, line)) for line in lines) == 3
+               for start in ('service ', 'partner ', r'\.\.\. and \d+ services', r'\.\.\. and \d+ partners')),
+           lines)
     if how:
         os.kill(pid, how)
     else:
@@ -265,7 +282,8 @@ def hostile_page(dice):
     data = bytearray(dice.randbytes(size))
     if dice.random() < 0.8 and size > unit + 64:
         counts = [dice.choice((0, 20, 256, 256, 256, 257, 2 ** 32 - 1)) for _ in range(4)]
-        data[unit:unit + 48] = struct.pack('<IIIIQQIIII', MAGIC, dice.choice((1, 1, 1, 1, 1, 2)), 2 * dice.getrandbits(30) +
+        counts += [dice.choice((0, 20, 64, 64, 64, 64, 65)), dice.getrandbits(32)]
+        data[unit:unit + 56] = struct.pack('<IIIIQQIIIIII', MAGIC, dice.choice((1, 1, 1, 1, 1, 2)), 2 * dice.getrandbits(30) +
                                            (dice.random() < 0.1), dice.choice((8, 8, 8, 8, 4)), 0, 0,
                                            *counts)
     return bytes(data), dice.random() < 0.9

@@ -105,6 +105,10 @@ static void print_context(FILE *to, const struct look_context *of)
 		fputs(i ? "," : "", to);
 		print_partner(to, of, &page->partners[i]);
 	}
+	fprintf(to, "],\"all_members\":%u,\"members\":[", page->all_members);
+	for (uint32_t i = 0; i < page->n_members; i++)
+		fprintf(to, "%s{\"service\":\"0x%016" PRIx64 "\",\"group\":\"0x%016" PRIx64 "\"}",
+			i ? "," : "", page->members[i].service, page->members[i].group);
 	fputs("]}\n", to);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contexts as OpenMetrics: a family for each figure of struct ripc_stats, one for all drops with
- * their cause as a label, and some of each service and partner.
+ * their cause as a label, and some of each service, its groups, and each partner.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -126,6 +126,21 @@ static void print_services(FILE *to, const struct look_context *of, const struct
 	}
 }
 
+static void print_members(FILE *to, const struct look *look)
+{
+	family(to, "group_member", "gauge", "1: the service is a member of the group");
+	for (size_t i = 0; i < look->n; i++) {
+		const struct look_context *of = look->list[i];
+
+		for (uint32_t m = 0; of->now.taken_ns && m < of->now.page.n_members; m++) {
+			begin(to, "group_member", of);
+			fprintf(to, ",service=\"%016" PRIx64 "\",group=\"%016" PRIx64
+				"\",number=\"%u\"} 1\n", of->now.page.members[m].service,
+				of->now.page.members[m].group, m);
+		}
+	}
+}
+
 static void print_partners(FILE *to, const struct look_context *of, const struct column *column)
 {
 	for (uint32_t i = 0; of->now.taken_ns && i < of->now.page.n_partners; i++) {
@@ -152,6 +167,7 @@ void metrics_print(FILE *to, const struct look *look)
 		for (size_t i = 0; i < look->n; i++)
 			print_services(to, look->list[i], &service_columns[c]);
 	}
+	print_members(to, look);
 	for (size_t c = 0; c < sizeof(partner_columns) / sizeof(partner_columns[0]); c++) {
 		family(to, partner_columns[c].name, "gauge", partner_columns[c].help);
 		for (size_t i = 0; i < look->n; i++)

@@ -86,7 +86,8 @@ int look_read(const void *memory, size_t len, bool answered, struct look_sample 
 	if (page->magic != RIPC_PAGE_MAGIC || page->version != RIPC_PAGE_VERSION ||
 			page->word != sizeof(size_t) ||
 			page->n_services > RIPC_PAGE_SERVICES ||
-			page->n_partners > RIPC_PAGE_PARTNERS)
+			page->n_partners > RIPC_PAGE_PARTNERS ||
+			page->n_members > RIPC_PAGE_MEMBERS)
 		return -EBADMSG;
 	for (uint32_t i = 0; i < page->n_partners; i++) {
 		clean(page->partners[i].network, sizeof(page->partners[i].network));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contexts on a screen, for people: first a line for each, with its rates and its memory; then what
- * each dropped and why, its services and its partners, the busiest first. What does not fit is
- * counted.
+ * each dropped and why, its services and its partners, the busiest first. Contexts share the lines
+ * of the screen. What does not fit is counted.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,12 +11,14 @@
 
 #include "top.h"
 
-#define ROWS_MAX RIPC_PAGE_PARTNERS
+#define ROWS_MAX  RIPC_PAGE_PARTNERS
+#define LINES_MIN 8 /* for a context */
 
 struct screen {
 	FILE *to;
 	int n_lines, n_columns; /* n_lines 0: any number */
 	int line;
+	int end;                 /* of the lines for this context; n_lines 0: not looked at */
 	unsigned int left_out;
 };
 
@@ -36,6 +38,14 @@ say(struct screen *screen, const char *format, ...)
 	va_end(args);
 	fprintf(screen->to, "%.*s\n", screen->n_columns, line);
 	screen->line++;
+}
+
+/* How many of so many rows are shown in so many lines, with a heading and a count of the others. */
+static uint32_t rows_shown(const struct screen *screen, uint32_t n, int room)
+{
+	if (!screen->n_lines || (int)n < room)
+		return n;
+	return room > 2 ? (uint32_t)room - 2 : 0;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -144,22 +154,41 @@ static int compare_services(const void *a, const void *b)
 	return l != r ? (l > r ? -1 : 1) : left->id < right->id ? -1 : left->id > right->id;
 }
 
+static void say_service(struct screen *screen, const struct ripc_page *page,
+		const struct ripc_page_service *service)
+{
+	char groups[256] = "";
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < page->n_members && len + 24 < sizeof(groups); i++) {
+		if (page->members[i].service == service->id)
+			len += (size_t)snprintf(groups + len, sizeof(groups) - len,
+				"%s0x%016" PRIx64, len ? ", " : "  in ", page->members[i].group);
+	}
+	say(screen, "  0x%016" PRIx64 " %7u %8u %8u %6u %7u%s%s", service->id, service->queued,
+		service->incoming, service->partners, service->calls, service->waiting,
+		service->flags & RIPC_PAGE_DRAINING ? "  draining" : "", groups);
+}
+
+/* Leaves half of the lines to the partners, if they need as many. */
 static void say_services(struct screen *screen, const struct look_context *of)
 {
 	struct ripc_page_service list[RIPC_PAGE_SERVICES];
 	const struct ripc_page *page = &of->now.page;
+	int room = screen->end - screen->line, need = (int)page->n_partners + 1;
+	uint32_t n;
 
+	need = need < room / 2 ? need : room / 2;
+	n = rows_shown(screen, page->n_services, room - need);
 	memcpy(list, page->services, page->n_services * sizeof(list[0]));
 	qsort(list, page->n_services, sizeof(list[0]), compare_services);
-	if (page->n_services)
+	if (n)
 		say(screen, "  %-18s %7s %8s %8s %6s %7s", "service", "queued", "incoming",
 			"partners", "calls", "waiting");
-	for (uint32_t i = 0; i < page->n_services; i++)
-		say(screen, "  0x%016" PRIx64 " %7u %8u %8u %6u %7u%s", list[i].id, list[i].queued,
-			list[i].incoming, list[i].partners, list[i].calls, list[i].waiting,
-			list[i].flags & RIPC_PAGE_DRAINING ? "  draining" : "");
-	if (page->all_services > page->n_services)
-		say(screen, "  ... and %u services", page->all_services - page->n_services);
+	for (uint32_t i = 0; i < n; i++)
+		say_service(screen, page, &list[i]);
+	if (page->all_services > n)
+		say(screen, "  ... and %u services", page->all_services - n);
 }
 
 struct row {
@@ -209,7 +238,7 @@ static void say_partners(struct screen *screen, const struct look_context *of)
 {
 	const struct ripc_page *page = &of->now.page;
 	struct row rows[ROWS_MAX];
-	uint32_t n = 0, gone = 0;
+	uint32_t n = 0, gone = 0, shown, more;
 
 	for (uint32_t i = 0; i < page->n_partners; i++) {
 		if (page->partners[i].flags & RIPC_PAGE_DEAD)
@@ -218,35 +247,61 @@ static void say_partners(struct screen *screen, const struct look_context *of)
 			rows[n++] = row_of(of, &page->partners[i]);
 	}
 	qsort(rows, n, sizeof(rows[0]), compare_rows);
-	if (n)
+	shown = rows_shown(screen, n, screen->end - screen->line);
+	more = page->all_partners > shown + gone ? page->all_partners - shown - gone : 0;
+	if (shown)
 		say(screen, "  %-18s %-6s %6s %6s %6s %6s %6s %5s %5s %6s  %s", "partner", "by",
 			"rtt us", "+-", "window", "flying", "loss", "out/s", "in/s", "held",
 			"address");
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < shown; i++)
 		say_partner(screen, &rows[i]);
-	if (gone)
-		say(screen, "  ... and %u partners that are gone", gone);
-	if (page->all_partners > page->n_partners)
-		say(screen, "  ... and %u partners that were used before these",
-			page->all_partners - page->n_partners);
+	if (more && gone)
+		say(screen, "  ... and %u partners, and %u that are gone", more, gone);
+	else if (more || gone)
+		say(screen, "  ... and %u partners%s", more + gone, gone ? " that are gone" : "");
+}
+
+/* ---- the screen ----------------------------------------------------------------------------- */
+
+/* Gives the next of n contexts its lines. False: there are too few. */
+static bool has_room(struct screen *screen, int n)
+{
+	int room = screen->n_lines - 1 - screen->line, share = room / n;
+
+	screen->end = screen->line + (share > LINES_MIN ? share : LINES_MIN);
+	return !screen->n_lines || room >= LINES_MIN;
+}
+
+static void say_details(struct screen *screen, const struct look_context *of)
+{
+	say_context(screen, of);
+	say_drops(screen, of);
+	say_services(screen, of);
+	say_partners(screen, of);
 }
 
 void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
 {
 	struct screen screen = {.to = to, .n_lines = n_lines, .n_columns = n_columns};
+	int n = 0;
 
 	if (look->n == 0)
-		say(&screen, "no context of this user on this host");
+		say(&screen, "no context is seen in this network namespace "
+			"(in that of a process: nsenter -t PID -n ripc top)");
 	else
 		say_overview(&screen, look);
+	for (size_t i = 0; i < look->n; i++)
+		n += look->list[i]->now.taken_ns != 0;
 	for (size_t i = 0; i < look->n; i++) {
 		if (!look->list[i]->now.taken_ns)
 			continue;
-		say_context(&screen, look->list[i]);
-		say_drops(&screen, look->list[i]);
-		say_services(&screen, look->list[i]);
-		say_partners(&screen, look->list[i]);
+		if (!has_room(&screen, n))
+			break;
+		say_details(&screen, look->list[i]);
+		n--;
 	}
 	if (screen.left_out)
 		fprintf(to, "... and %u lines\n", screen.left_out);
+	else if (n)
+		fprintf(to, "... and what %d contexts have\n", n);
 }

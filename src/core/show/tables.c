@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The services and partners of a context, as its page has them. */
+/* The services, their groups, and the partners of a context, as its page has them. */
 #include <string.h>
 
 #include "core/keys/sealed.h"
@@ -32,6 +32,19 @@ static void service_write(const struct ripc_service *service, struct ripc_page_s
 		.waiting = service->n_takers,
 		.flags = service->draining ? RIPC_PAGE_DRAINING : 0,
 	};
+}
+
+/* The groups that a service has joined; what finds no room is counted. */
+static void members_write(const struct ripc_service *service, struct ripc_page *page)
+{
+	const struct ripc__map *groups = &service->groups;
+
+	page->all_members += groups->count;
+	for (uint32_t i = 0; groups->count && i < groups->capacity; i++) {
+		if (groups->entries[i].value && page->n_members < RIPC_PAGE_MEMBERS)
+			page->members[page->n_members++] = (struct ripc_page_member){
+				.service = service->id, .group = groups->entries[i].key};
+	}
 }
 
 static void path_write(const struct ripc_context *ctx, const struct peer *peer,
@@ -89,10 +102,14 @@ void ripc__tables_write(struct ripc_context *ctx, struct ripc_page *page)
 	struct list *node = ctx->partners.prev;
 	uint32_t n = 0;
 
+	page->n_members = page->all_members = 0;
 	list_for_each(at, &ctx->services) {
+		const struct ripc_service *service = list_entry(at, struct ripc_service, node);
+
 		if (n == RIPC_PAGE_SERVICES)
 			break;
-		service_write(list_entry(at, struct ripc_service, node), &page->services[n++]);
+		service_write(service, &page->services[n++]);
+		members_write(service, page);
 	}
 	page->n_services = n;
 	page->all_services = (uint32_t)ctx->stats.services;

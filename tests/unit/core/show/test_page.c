@@ -8,6 +8,7 @@
 
 #include "core/show/show.h"
 #include "lone.h"
+#include "ripc/group.h"
 #include "ripc/page.h"
 
 static const char *memory_of(int fd, const struct ripc_page **page)
@@ -88,6 +89,29 @@ START_TEST(page_show__has_services_and_partners)
 }
 END_TEST
 
+START_TEST(page_show__has_members)
+{
+	const uint64_t group = 0xffull << 56;
+	const struct ripc_page *page;
+	static struct lone lone;
+
+	lone_open(&lone);
+	for (uint32_t i = 0; i <= RIPC_PAGE_MEMBERS; i++)
+		ck_assert_int_eq(ripc_join(lone.svc, group + i), 0);
+	memory_of(ripc__page_show(lone.ctx), &page);
+	ck_assert_uint_eq(page->n_members, RIPC_PAGE_MEMBERS);
+	ck_assert_uint_eq(page->all_members, RIPC_PAGE_MEMBERS + 1);
+	for (uint32_t i = 1; i <= RIPC_PAGE_MEMBERS; i++)
+		ck_assert_int_eq(ripc_leave(lone.svc, group + i), 0);
+	ripc__page_show(lone.ctx);
+	ck_assert_uint_eq(page->n_members, 1);
+	ck_assert_uint_eq(page->all_members, 1);
+	ck_assert_uint_eq(page->members[0].service, ripc_service_id(lone.svc));
+	ck_assert_uint_eq(page->members[0].group, group);
+	lone_close_all(&lone);
+}
+END_TEST
+
 START_TEST(page_show__nobody_else_writes)
 {
 	size_t unit = (size_t)sysconf(_SC_PAGESIZE);
@@ -127,7 +151,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {page_show__is_counted_in,
-		page_show__has_services_and_partners, page_show__nobody_else_writes,
+		page_show__has_services_and_partners, page_show__has_members,
+		page_show__nobody_else_writes,
 		page_show__without_descriptors, NULL};
 
 	return suite_run("page", tests);
