@@ -56,7 +56,7 @@ class Shell:
         shown = self.wait_for(MARK)
         os.write(self.terminal, b'\x15\r')  # throws the line away
         self.wait_for('\n' + MARK)
-        return set(shown.split(MARK)[0].split()) - set(typed.split())
+        return set(shown.split(MARK)[0].replace('\a', '').split()) - set(typed.split())
 
     def end(self):
         os.close(self.terminal)
@@ -64,9 +64,9 @@ class Shell:
         os.waitpid(self.pid, 0)
 
 
-def expect(what, condition):
+def expect(what, condition, seen=''):
     if not condition:
-        sys.exit(f'wrong: {what}')
+        sys.exit(f'wrong: {what}: {seen}')
     print(what)
 
 
@@ -80,8 +80,17 @@ def check(shell):
     expect('ripc: its commands', commands <= shell.words('ripc '))
     line = shell.line_after_tab('ripc do')
     expect(f'one command fits: {line}', line == 'ripc doctor')
-    shown = shell.words('ripc ping 0x1 --')
-    expect('ripc ping: its options', options_of('ripc', 'ping') - {'--help'} <= shown)
+    for command in sorted(commands):
+        options = options_of('ripc', command) - {'--help'}
+        shown = shell.words(f'ripc {command} --') if len(options) > 1 else \
+            {shell.line_after_tab(f'ripc {command} --').split()[-1]}
+        expect(f'ripc {command}: its options: {options}', options and options <= shown, shown)
+    keys = shell.words('ripc key ')
+    expect(f'ripc key: what it does: {keys}', {'new', 'show', 'grant', 'revoke', 'rotate'} <= keys)
+    steps = shell.words('ripc key rotate ')
+    expect(f'ripc key rotate: its steps: {steps}', {'begin', 'use', 'end'} == steps)
+    line = shell.line_after_tab('ripc key show /etc/host')
+    expect(f'ripc key show: files: {line}', line.startswith('ripc key show /etc/host'))
     tests = {'latency', 'bandwidth', 'oneway', 'idle-gap'}
     expect('ripc-bench: its tests', tests <= shell.words('ripc-bench '))
     expect('ripc-bench: its options', options_of('ripc-bench') <= shell.words('ripc-bench rate --'))

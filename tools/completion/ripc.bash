@@ -14,6 +14,21 @@ _ripc_entries()
 	sed -nE 's/^  ([a-z][a-z-]*)  .*/\1/p'
 }
 
+# The IDs that ripc ls lists, but those of groups.
+_ripc_services()
+{
+	grep -oE '^0x[0-9a-f]+' | grep -v '^0xff'
+}
+
+# What may come next after "ripc key": a subcommand; behind one its words, if it has any.
+_ripc_choices()
+{
+	local words="${COMP_WORDS[*]:1:COMP_CWORD-1}"
+
+	[[ $words != *[^a-z\ ]* ]] || return
+	sed -nE "s/.*ripc $words ([a-z|]+)( .*)?\$/\1/p" | tr '|' '\n'
+}
+
 _ripc_tool()
 {
 	local program=$1 command=${COMP_WORDS[1]}
@@ -21,7 +36,9 @@ _ripc_tool()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		words="$("$program" --help | _ripc_entries) --version --help"
 	elif [ "$command" = ping ] && [ "$COMP_CWORD" -eq 2 ] && [[ $current != -* ]]; then
-		words=$("$program" ls --timeout 100 2>/dev/null | grep -oE '^0x[0-9a-f]+')
+		words=$("$program" ls --timeout 100 2>/dev/null | _ripc_services)
+	elif [ "$command" = key ] && [[ $current != -* ]]; then
+		words=$("$program" key --help | _ripc_choices)
 	else
 		words=$("$program" "$command" --help 2>/dev/null | _ripc_options)
 	fi

@@ -15,7 +15,10 @@ options=(${(f)"$(grep -oE -- '(^|[^a-zA-Z0-9-])--?[a-z][a-z-]*' <<<$help |
 entries=(${(f)"$(sed -nE '/^Peers:/q; s/^  ([a-z][a-z-]*)  .*/\1/p' <<<$help)"})
 
 if [[ $program:t == ripc && $words[2] == ping && $CURRENT -eq 3 && $PREFIX != -* ]]; then
-	compadd -- ${(f)"$($program ls --timeout 100 2>/dev/null | grep -oE '^0x[0-9a-f]+')"}
+	compadd -- ${(f)"$($program ls --timeout 100 2>/dev/null | grep -oE '^0x[0-9a-f]+' | grep -v '^0xff')"}
+elif [[ $program:t == ripc && $words[2] == key && $CURRENT -gt 2 && $PREFIX != -* ]] && [[ "$words[2,CURRENT-1]" != *[^a-z\ ]* ]]; then
+	entries=(${(f)"$(sed -nE "s/.*ripc ${words[2,CURRENT-1]} ([a-z|]+)( .*)?\$/\1/p" <<<$help | tr '|' '\n')"})
+	(( $#entries )) && compadd -- $entries || _files
 elif [[ $words[CURRENT-1] == --vs ]]; then
 	compadd -- none ${(f)"$(sed -n '/^Peers:/,$p' <<<$help | sed -nE 's/^  ([a-z][a-z-]*)  .*/\1/p')"}
 elif [[ $program:t == ripc* && $CURRENT -eq 2 && $PREFIX != -* ]]; then
