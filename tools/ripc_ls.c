@@ -13,6 +13,7 @@ static const char usage_text[] =
 	"usage: ripc ls [--json] [--timeout MS]\n"
 	"\n"
 	"Lists the services that can be found: ID, incarnation, whether on this host, address.\n"
+	"Of a group each member on this host is a line; members on other hosts are not listed.\n"
 	"Services of other users on this host, and hosts that cannot be asked, stay unseen.\n"
 	"It looks on as long as it goes on finding more.\n"
 	"\n"
@@ -88,12 +89,6 @@ static const char *address_of(const struct service *service)
 	return service->address[0] ? service->address : "(no network in common)";
 }
 
-/* Groups have IDs of their own kind; each member is a line. */
-static int is_group(const struct service *service)
-{
-	return service->id >> 56 == 0xff;
-}
-
 static void print_table(const struct services *services)
 {
 	const struct service *service;
@@ -105,7 +100,8 @@ static void print_table(const struct services *services)
 		service = &services->list[i];
 		printf("0x%016" PRIx64 "  0x%016" PRIx64 "  %-6s  %-10s  %s%s\n", service->id,
 			service->incarnation, service->local ? "here" : "remote", service->source,
-			address_of(service), is_group(service) ? " (member of a group)" : "");
+			address_of(service),
+			tool_is_group(service->id) ? " (member of a group)" : "");
 	}
 }
 
@@ -124,7 +120,7 @@ static void print_json(const struct services *services)
 		tool_json_string(stdout, service->source);
 		fputs(",\"address\":", stdout);
 		tool_json_string(stdout, service->address);
-		printf(",\"group\":%s}\n", is_group(service) ? "true" : "false");
+		printf(",\"group\":%s}\n", tool_is_group(service->id) ? "true" : "false");
 	}
 }
 

@@ -228,5 +228,8 @@ int ripc_ping_main(int argc, char **argv)
 	ping.name = argv[optind];
 	if (tool_parse_service(ping.name, &ping.id) < 0)
 		return usage_error(usage_text, "that cannot be a service");
+	if (tool_is_group(ping.id))
+		return usage_error(usage_text, "that is a group: ping a member by its own ID, "
+			"which \"ripc top\" tells on the member's host");
 	return run(&ping);
 }

@@ -7,6 +7,7 @@
 #define TOOLS_RIPC_TOOL_H
 
 #include <ripc/ripc.h>
+#include <stdbool.h>
 #include "common.h"
 
 #define PROGRAM "ripc"
@@ -18,6 +19,12 @@ int ripc_id_main(int argc, char **argv);
 int ripc_key_main(int argc, char **argv);
 int ripc_metrics_main(int argc, char **argv);
 int ripc_top_main(int argc, char **argv);
+
+/* Groups have IDs of a kind of their own (ripc/group.h). */
+static inline bool tool_is_group(uint64_t id)
+{
+	return id >> 56 == 0xff;
+}
 
 /* Has another user of this host that service? 1: yes, *user. */
 int tool_foreign_user(uint64_t id, unsigned int *user);

@@ -479,7 +479,8 @@ class Alone(unittest.TestCase):
         wrong = (
             ('ripc',), ('ripc', 'cure'), ('ripc', 'doctor', 'who'), ('ripc', 'ls', '--timeout'),
             ('ripc', 'ping'), ('ripc', 'ping', '0'), ('ripc', 'ping', 'x', '-c', '-1'),
-            ('ripc', 'ping', '99999999999999999999'), ('ripc', 'id'),
+            ('ripc', 'ping', '99999999999999999999'), ('ripc', 'ping', '0xff00000000000001'),
+            ('ripc', 'id'),
             ('ripc-bench',), ('ripc-bench', 'smell'), ('ripc-bench', 'latency', '--size', '0'),
             ('ripc-bench', 'latency', '--size', '1X'), ('ripc-bench', 'bandwidth', '--vs', 'udp'),
             ('ripc-bench', 'latency', '--backend', 'nope'),
