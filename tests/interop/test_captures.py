@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the project's programs say to each other over UDP is captured and decoded by the text, whole.
 
-Seven workloads on the loopback interface of a network namespace; every datagram, of contexts and of
+Nine workloads on the loopback interface of a network namespace; every datagram, of contexts and of
 the resolver, is decoded strictly and encoded again to the same bytes. Where tshark is installed, the
 dissector of tools/wireshark must see the same packets. The datagrams of contexts with keys are sealed:
 only the dissector reads their heads.
@@ -114,9 +114,9 @@ class Programs:
     def path(self, command):
         return [os.path.join(self.build, command[0]), *command[1:]]
 
-    def serve(self, *command, **more):
+    def serve(self, *command, stdout=subprocess.DEVNULL):
         server = subprocess.Popen(self.path(command), env=self.environment, stdin=subprocess.PIPE,
-                                  stdout=subprocess.DEVNULL, **more)
+                                  stdout=stdout, text=True)
         self.servers.append(server)
         return server
 
@@ -178,6 +178,44 @@ def restart(programs, _):
         server.wait()
 
 
+def move(programs, _):
+    """A service goes from one process to the next, and its sender stays."""
+    def serve():
+        server = programs.serve('tests/net/net-xfer', 'serve', '--id', '4712', stdout=subprocess.PIPE)
+        assert server.stdout.readline() == 'ready\n'
+        return server
+    server = serve()
+    sender = programs.serve('tests/net/net-xfer', 'send', '--to', '4712', '--bytes', '100000', '--on-line',
+                            stdout=subprocess.PIPE)
+    assert sender.stdout.readline().startswith('found')
+    for _ in range(3):
+        sender.stdin.write('\n')
+        sender.stdin.flush()
+        said = sender.stdout.readline()
+        assert '"outcome":2' in said, said
+        server.stdin.close()
+        server.wait(10)
+        server = serve()
+    sender.stdin.close()
+    assert sender.wait(10) == 0
+
+
+def groups(programs, _):
+    """Shorts and longs to three members, of which two live on after the first."""
+    members = [programs.serve('tests/net/net-group', 'join', 'captured', stdout=subprocess.PIPE) for _ in range(3)]
+    for member in members:
+        assert member.stdout.readline() == 'ready\n'
+    for n in (3, 2):
+        sender = programs.serve('tests/net/net-group', 'send', 'captured', '--members', str(n), '--shorts', '10',
+                                '--longs', '1', '--bytes', '100000', stdout=subprocess.PIPE)
+        sender.stdin.write('go\n')
+        sender.stdin.close()
+        said = sender.stdout.read()
+        assert sender.wait(60) == 0 and f'"delivered": {n}, "not_delivered": 0' in said, said
+        members[3 - n].stdin.close()
+        members[3 - n].wait(10)
+
+
 def sealed(programs, folder):
     keys = os.path.join(folder, 'keys')
     programs.run('tools/ripc', 'key', 'new', keys)
@@ -195,27 +233,29 @@ def dissect(work, taken, expected):
     """Does tshark see the same packets, and the notes that the workload must lead to?"""
     # Each checksum has been verified already.
     rows = dissector.rows(taken.datagrams, ('ripc.type', 'ripc.resolver.type', 'ripc.sealed.kind',
-                                            '_ws.expert.message', 'ripc.message.len', 'ripc.answer_in'), False)
-    counts, notes, lengths, answers = collections.Counter(), collections.Counter(), [], 0
-    for (protocols, kind, found, seal, said, message, answer), (_, _, data) in zip(rows, taken.datagrams):
+                                            '_ws.expert.message', 'ripc.message.len', 'ripc.answer_in',
+                                            'ripc.call.kind'), False)
+    counts, notes, lengths, answers, to_groups = collections.Counter(), collections.Counter(), [], 0, 0
+    for (protocols, kind, found, seal, said, message, answer, call), (_, _, data) in zip(rows, taken.datagrams):
         name = 'empty' if not data else 'sealed' if seal else \
             p.NAMES.get(int((kind or found or ['0'])[0])) if 'ripc' in protocols[0] else 'not decoded'
         counts[name] += 1
         notes.update(text.split(':')[0] for text in said)
         lengths += map(int, message)
         answers += bool(answer)
+        to_groups += call.count('4')
     print(f'{work.__name__}: tshark: {sum(counts.values())} datagrams, {counts["not decoded"]} not decoded, '
           f'{len(lengths)} long messages put together, the longest of {max(lengths or [0])} bytes, '
-          f'{answers} questions with their answers; {dict(notes)}', flush=True)
+          f'{answers} questions with their answers, {to_groups} packets to groups; {dict(notes)}', flush=True)
     wrong = [text for text in notes if text.startswith(('malformed', 'wrong checksum', 'another version', 'flags'))]
     wrong += [text for text in WANTED.get(work.__name__, {}) if not any(text in note for note in notes)]
     return not wrong and not counts['not decoded'] and (expected is None or counts == expected) and \
-        max(lengths or [0]) >= LONGEST.get(work.__name__, 0) and (work is not files or answers > 0)
+        max(lengths or [0]) >= LONGEST.get(work.__name__, 0) and (work is not files or answers > 0) and bool(to_groups) == (work is groups)
 
 
 # What tshark must say of a workload, and the longest message that it puts together.
 WANTED = {'loss': ['sent again', 'asks for']}
-LONGEST = {'files': 2 << 20, 'pingpong': 40000, 'loss': 1000000, 'hello': 3}
+LONGEST = {'files': 2 << 20, 'pingpong': 40000, 'move': 100000, 'groups': 100000, 'loss': 1000000, 'hello': 3}
 
 
 def capture(work, build):
@@ -254,7 +294,7 @@ def main():
                                 check=False).returncode)
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     total, good = collections.Counter(), capture_sealed(sys.argv[1])
-    for work in (hello, pingpong, files, finding, restart, loss):
+    for work in (hello, pingpong, files, finding, restart, move, groups, loss):
         decoded, counts = capture(work, sys.argv[1])
         total += counts
         good = good and decoded

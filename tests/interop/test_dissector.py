@@ -98,10 +98,11 @@ def golden_packets(path, sealed_path):
 
 
 def calls():
-    """A question of two items that is announced with all its bytes, and the error that answers it."""
+    """A question of two items that is announced with all its bytes, the error that answers it, and a short to a group."""
     body = p.ANNOUNCE_PART.pack(5, 1, 2, 5, p.crc32c(b'abcde'), 0, 1, 0) + struct.pack('<QQ', 2, 3)
     yield 'ANNOUNCE', CONTEXT, p.write(p.ANNOUNCE, 1, 2, 3, 7, body, b'abcde', flags=p.LAST, lends=9, call=(1, 1))
     yield 'SHORT', CONTEXT, p.write(p.SHORT, 2, 1, 4, 1, b'', b'', flags=1 << 8, replies=9, call=(3, 2))
+    yield 'SHORT', CONTEXT, p.write(p.SHORT, 2, 1, 4, 2, b'', b'x', flags=1 << 8, lends=0xff << 56, call=(4, 0))
 
 
 def check_types(packets):

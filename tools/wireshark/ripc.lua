@@ -84,7 +84,7 @@ local EXTENSIONS = {
 	REPLIES = layout("replies", {{"id", "x64"}}),
 	RETURNS = layout("returns", {{"n", "u32"}, {"-", "z32"}}),
 	ORDERED = layout("ordered", {{"previous", "u64"}}),
-	CALL = layout("call", {{"kind", "u32", {"question", "answer", "error"}}, {"value", "u32"}}),
+	CALL = layout("call", {{"kind", "u32", {"question", "answer", "error", "to a group"}}, {"value", "u32"}}),
 }
 local RETURN_BUFFER = layout("returns", {{"length", "u64"}, {"address", "x64"}, {"key", "x64"}})
 
@@ -427,6 +427,12 @@ local function read_extensions(packet)
 			tree:set_len(packet.cursor.at - from)
 		end
 	end
+	local call, lends = packet.extensions.CALL, packet.extensions.LENDS
+
+	packet.is_to_group = call and lends and call.kind == 4
+	if packet.is_to_group then
+		packet.summary = packet.summary .. "  to group " .. hex(lends.id)
+	end
 end
 
 local function add_items(tree, tvb, lengths)
@@ -547,7 +553,7 @@ end
 local function remember_calls(packet, found)
 	local lends, replies = packet.extensions.LENDS, packet.extensions.REPLIES
 
-	if lends then
+	if lends and not packet.is_to_group then
 		local key = packet.text:sub(9, 24) .. tostring(lends.id)
 
 		memory.questions[key] = memory.questions[key] or
