@@ -11,11 +11,13 @@ import shutil
 import meson_log
 import roots
 
-SOURCES = '/root/libripc-0.1.0'
+with open(os.path.join(roots.ROOT, 'debian/changelog'), encoding='utf-8') as changelog:
+    VERSION = re.match(r'libripc \(([^)-]*)-1\)', changelog.readline())[1]
+SOURCES = '/root/libripc-' + VERSION
 TOOLS = ['build-essential', 'debhelper', 'dpkg-dev', 'lintian', 'meson', 'pkg-config', 'libfabric-dev',
          'libibverbs-dev', 'librdmacm-dev', 'libssl-dev', 'libzookeeper-st-dev',
          'systemtap-sdt-dev']
-# The same bytes from another directory, on another day, by more processors.
+# The same bytes from another directory, in another time zone, by one processor.
 BUILD = '''
 rm -rf /root/first /root/second /root/elsewhere /root/*.deb
 cd %(sources)s && dpkg-buildpackage -b -us -uc
@@ -31,8 +33,10 @@ INSTALL = '''
 cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc0_*.deb ./libripc-dev_*.deb ./ripc-tools_*.deb \\
 	gcc libc6-dev pkg-config cmake make man-db >/dev/null
 for name in verbs rdmacm ofi; do ripc doctor | grep -Eq "^ +$name +no"; done
+test "$(find / -xdev -name 'ripc-*.so')" = ''
 MANPAGER=cat man 3 ripc_open | grep -q ripc_close
-test -e /usr/share/bash-completion/completions/ripc-bench
+MANPAGER=cat man 1 ripc | grep -q doctor
+for name in ripc ripc-bench; do test -e /usr/share/bash-completion/completions/$name; done
 '''
 TESTS = '''
 cd %s
@@ -49,15 +53,15 @@ n=0; until grep -q serving /root/served || [ $n = 300 ]; do n=$((n + 1)); sleep 
 /root/fileget --quiet --name upgraded design.md -o /root/before
 cd /root && for deb in debs/*.deb; do
 	rm -rf one && dpkg-deb -R $deb one
-	sed -i 's/0\\.1\\.0-1/0.1.0-2/' one/DEBIAN/control && dpkg-deb -b one newer-$(basename $deb) >/dev/null
+	sed -i 's/%s-1/%s-2/' one/DEBIAN/control && dpkg-deb -b one newer-$(basename $deb) >/dev/null
 done
 apt-get install -qq -y --no-install-recommends ./newer-*.deb >/dev/null
-test "$(dpkg-query -W -f '${Version}' libripc0)" = 0.1.0-2
+test "$(dpkg-query -W -f '${Version}' libripc0)" = %s-2
 kill -0 $server
 /root/fileget --quiet --name upgraded design.md -o /root/after
 cmp /root/before /root/after && cmp /root/after %s/docs/design.md
 kill $server
-''' % (SOURCES, SOURCES)
+''' % (SOURCES, VERSION, VERSION, VERSION, SOURCES)
 
 
 def built():
