@@ -99,6 +99,28 @@ int id_read(PyObject *object, uint64_t *id)
 	return -1;
 }
 
+void known_set(struct known *known, PyObject *object, uint64_t id)
+{
+	PyObject *old = known->object;
+
+	Py_INCREF(object);
+	*known = (struct known){object, id};
+	Py_XDECREF(old);
+}
+
+int to_read(struct service *service, PyObject *object, uint64_t *id)
+{
+	if (object == service->to.object || object == service->from.object) {
+		*id = object == service->to.object ? service->to.id : service->from.id;
+		return 0;
+	}
+	if (id_read(object, id))
+		return -1;
+	if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object))
+		known_set(&service->to, object, *id);
+	return 0;
+}
+
 int timeout_read(PyObject *object, int missing, int *timeout_ms)
 {
 	double seconds;

@@ -75,6 +75,12 @@ struct holds {
 	uint32_t n, first_free;        /* n: none is free */
 };
 
+/* An int or str that names a service, and its ID: most name the same object again. */
+struct known {
+	PyObject *object;              /* NULL: none yet */
+	uint64_t id;
+};
+
 struct service {
 	PyObject_HEAD
 	struct node node;              /* context->services */
@@ -86,6 +92,8 @@ struct service {
 	bool closing;
 	uint8_t tries;                 /* see receive() */
 	bool often;                    /* a message was there when last looked for */
+	struct known to, from;         /* of the last send and the last from_id */
+	struct message *spare;         /* memory for the next Message; NULL: none */
 };
 
 struct message {
@@ -187,6 +195,10 @@ int arguments_read(const struct call *call, struct argument *arguments, int n, i
 		int n_placed);
 /* An ID, or a name. 0, or -1. */
 int id_read(PyObject *object, uint64_t *id);
+/* The same of one that is sent to. */
+int to_read(struct service *service, PyObject *object, uint64_t *id);
+/* From now on this object, which must be an int or a str, is known. */
+void known_set(struct known *known, PyObject *object, uint64_t id);
 int number_read(PyObject *object, uint64_t *number);
 /* Seconds; NULL or None: missing. 0, or -1. */
 int timeout_read(PyObject *object, int missing, int *timeout_ms);

@@ -39,7 +39,7 @@ static int question_read(struct asking *asking, const struct argument *arguments
 	*question = (struct ripc_question){.size = sizeof(*question),
 		.flags = idempotent > 0 ? RIPC_IDEMPOTENT : 0};
 	asking->items.n = asking->returns.n = 0;
-	if (idempotent < 0 || id_read(arguments[TO].value, &question->to) ||
+	if (idempotent < 0 || to_read(asking->service, arguments[TO].value, &question->to) ||
 			deadline_read(arguments[TIMEOUT].value, &question->timeout_ms) ||
 			number_read(arguments[TO_INCARNATION].value, &question->to_incarnation) ||
 			items_read(&asking->items, arguments[DATA].value, PyBUF_SIMPLE))

@@ -139,9 +139,30 @@ static void settle(struct message *message, struct holds *holds)
 	}
 }
 
+/* Most messages are gone before the next one of their service comes: that has their memory. */
+static struct message *take_spare(struct service *service)
+{
+	struct message *spare = service->spare;
+
+	service->spare = NULL;
+	return (struct message *)PyObject_Init((PyObject *)spare, message_type);
+}
+
+static void memory_put(struct message *message)
+{
+	struct service *service = message->service;
+
+	if (service->spare)
+		PyObject_Free(message);
+	else
+		service->spare = message;
+	Py_DECREF((PyObject *)service);
+}
+
 PyObject *message_new(struct service *service, struct ripc_msg *msg)
 {
-	struct message *message = PyObject_New(struct message, message_type);
+	struct message *message = service->spare ? take_spare(service) :
+		PyObject_New(struct message, message_type);
 	struct context *context = service->context;
 
 	if (!message) {
@@ -181,6 +202,8 @@ void message_free(struct message *message)
 		ripc_msg_free(msg);
 		context_memory_gone(message->service->context, &message->memory);
 	}
+	if (!views)
+		return;
 	views_release(views, n);
 	PyMem_Free(views);
 }
@@ -193,8 +216,7 @@ static void message_dealloc(PyObject *self)
 	message_free(message);
 	Py_XDECREF(message->cookie);
 	Py_XDECREF(message->lent);
-	Py_DECREF((PyObject *)message->service);
-	PyObject_Free(self);
+	memory_put(message);
 	Py_DECREF(type);
 }
 
@@ -252,12 +274,13 @@ static bool is_ours(const struct message *message, uint32_t index)
 		message->head.items[index].iov_base) == 1;
 }
 
+/* Who asks for the bytes alone does not write to them. */
 static int view_of(PyObject *exporter, struct message *message, uint32_t index, Py_buffer *view,
 		int flags)
 {
 	const struct iovec none = {NULL, 0};
 	const struct iovec *item = message->head.n_items ? &message->head.items[index] : &none;
-	bool shared = item->iov_len && !is_ours(message, index);
+	bool shared = item->iov_len && (flags == PyBUF_SIMPLE || !is_ours(message, index));
 
 	if (shared && flags & PyBUF_WRITABLE) {
 		PyErr_SetString(PyExc_BufferError, "the sender or somebody else reads this memory, "
@@ -406,6 +429,24 @@ static PyObject *message_lent(PyObject *self, void *unused)
 	return lent ? lent : PyTuple_New(0);
 }
 
+/* Known, so that an answer to it need not read it. */
+static PyObject *message_from(PyObject *self, void *unused)
+{
+	struct message *message = (struct message *)self;
+	struct known *known = &message->service->from;
+	PyObject *id;
+
+	(void)unused;
+	if (known->object && known->id == message->head.from) {
+		Py_INCREF(known->object);
+		return known->object;
+	}
+	id = PyLong_FromUnsignedLongLong(message->head.from);
+	if (id)
+		known_set(known, id, message->head.from);
+	return id;
+}
+
 static PyObject *message_resolved(PyObject *self, void *unused)
 {
 	(void)unused;
@@ -480,7 +521,6 @@ static PyMemberDef members[] = {
 	{"kind", T_INT, HEAD(kind), "SHORT, LONG, COMPLETION, NOTICE, QUESTION or ANSWER."},
 	{"outcome", T_INT, HEAD(outcome), "Of a COMPLETION or ANSWER: what became of the send."},
 	{"status", T_INT, HEAD(status), "0 or a negative errno; exception() puts it in words."},
-	{"from_id", T_ULONGLONG, HEAD(from), "The sender's service ID."},
 	{"from_incarnation", T_ULONGLONG, HEAD(from_incarnation), "The sender's incarnation."},
 	{"reply_to", T_ULONGLONG, HEAD(reply), "To be handed to send(reply_to=...)."},
 	{"group", T_ULONGLONG, HEAD(group), "The group that it was sent to; 0: none."},
@@ -506,6 +546,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef properties[] = {
+	{"from_id", message_from, NULL, "The sender's service ID.", NULL},
 	{"places", message_places, NULL, "Where each item is: IN_POOL, IN_WINDOW, IN_RETURN.",
 		NULL},
 	{"lent", message_lent, NULL,

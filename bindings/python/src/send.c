@@ -19,7 +19,8 @@ struct sending {
 
 PyObject *service_send_short(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
-	struct ripc_service *svc = service_use((struct service *)self);
+	struct service *service = (struct service *)self;
+	struct ripc_service *svc = service_use(service);
 	struct items items;
 	uint64_t to;
 	int error;
@@ -30,7 +31,7 @@ PyObject *service_send_short(PyObject *self, PyObject *const *args, Py_ssize_t n
 		PyErr_SetString(PyExc_TypeError, "send_short() takes a service and data");
 		return NULL;
 	}
-	if (id_read(args[0], &to) || items_read(&items, args[1], PyBUF_SIMPLE))
+	if (to_read(service, args[0], &to) || items_read(&items, args[1], PyBUF_SIMPLE))
 		return NULL;
 	error = ripc_send_short(svc, to, items.iov, items.n);
 	items_release(&items);
@@ -162,7 +163,8 @@ static int start(struct sending *sending, PyObject *self, const struct argument 
 		.flags = RIPC_SEND_LONG};
 	sending->cookie = NULL;
 	sending->items.n = sending->returns.n = 0;
-	if (!service_use(sending->service) || id_read(arguments[0].value, &sending->send.to))
+	if (!service_use(sending->service) ||
+			to_read(sending->service, arguments[0].value, &sending->send.to))
 		return -1;
 	return deadline_read(arguments[2].value, &sending->send.timeout_ms);
 }

@@ -54,6 +54,8 @@ PyObject *service_new(struct context *context, struct ripc_service *svc)
 	service->busy = service->wakes = 0;
 	service->tries = 0;
 	service->closing = service->often = false;
+	service->to = service->from = (struct known){0};
+	service->spare = NULL;
 	service->context = context;
 	Py_INCREF((PyObject *)context);
 	node_append(&context->services, &service->node);
@@ -154,6 +156,9 @@ static void service_dealloc(PyObject *self)
 
 	PyObject_GC_UnTrack(self);
 	service_end(service);
+	Py_XDECREF(service->to.object);
+	Py_XDECREF(service->from.object);
+	PyObject_Free(service->spare);
 	Py_DECREF((PyObject *)service->context);
 	PyObject_GC_Del(self);
 	Py_DECREF(type);

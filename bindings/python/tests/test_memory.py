@@ -208,6 +208,46 @@ class Counters(Pair):
         self.assertEqual(list(self.ctx.stats()), names)
 
 
+class Partners(Pair):
+    """The last ones are remembered by their objects, and a freed Message's memory is used again."""
+
+    def test_many_in_turn(self):
+        name = f'partner-{os.getpid()}'
+        named = self.other.service(name)
+        numbers = {service.id: service for service in (self.b, self.other.service(), named)}
+        for _ in range(20):
+            for to in (*numbers, name, int(str(self.b.id)), *numbers):
+                service = named if to == name else numbers[to]
+                self.a.send_long(to, b'%d' % service.id, 20.0)
+                message = service.receive(20.0)
+                self.assertEqual((bytes(message), message.from_id), (b'%d' % service.id, self.a.id))
+                service.send_long(message.from_id, message, 20.0)
+                answer = self.a.receive(20.0)
+                self.assertEqual((bytes(answer), answer.from_id), (bytes(message), service.id))
+
+    def test_what_is_no_plain_number_is_read_each_time(self):
+        class Number(int):
+            pass
+        for to in (Number(self.b.id), self.b.id, Number(self.b.id)):
+            self.a.send_long(to, b'x', 20.0)
+            self.assertEqual(bytes(self.b.receive(20.0)), b'x')
+
+    def test_messages_beside_each_other(self):
+        kept = []
+        for number in range(50):
+            kept.append(self.send(b'%d' % number))
+            if number % 3 == 2:
+                del kept[-2:]
+        self.assertEqual([bytes(message) for message in kept],
+                         [b'%d' % number for number in range(50) if number % 3 == 0 or number > 47])
+
+    def test_a_message_outlives_its_service(self):
+        message = self.send(b'x')
+        self.b.close()
+        self.b = None
+        self.assertEqual((bytes(message), message.from_id), (b'x', self.a.id))
+
+
 class Arguments(Pair):
     def test_text_is_refused(self):
         with self.assertRaisesRegex(TypeError, 'encode'):
