@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """asyncio: many clients of one server, cancelling, closing, and messages of all kinds."""
 import asyncio
+import os
+import subprocess
+import sys
 import unittest
 
 import ripc
 from ripc import aio
 
-CLIENTS = 1000
+CLIENTS = 200 if 'RIPC_TEST_SANITIZED' in os.environ else 1000
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../bench/python_clients')
 
 
 class Loop(unittest.IsolatedAsyncioTestCase):
@@ -145,6 +149,16 @@ class Loop(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((notice.kind, notice.cookie), (ripc.NOTICE, 'the other'))
         self.assertEqual((notice.watched, notice.from_incarnation),
                          (True, self.b.raw.incarnation))
+
+
+class Processes(unittest.TestCase):
+    def test_a_thousand_services_of_four_processes(self):
+        done = subprocess.run([sys.executable, BENCH, '--clients', str(CLIENTS), '--rounds', '5'],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=110)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn(f'{6 * CLIENTS} of {6 * CLIENTS} questions', done.stdout)
+        print(done.stdout)
 
 
 if __name__ == '__main__':
