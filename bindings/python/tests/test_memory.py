@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages and buffers as memory: views, who keeps what alive, and that nothing is left behind."""
+import errno
 import gc
+import glob
 import os
 import pickle
 import re
@@ -15,8 +17,7 @@ except ImportError:
     numpy = None
 
 MIB = 1 << 20
-HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                      '../../../include/ripc/stats.h')
+HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../include/ripc')
 MESSAGES = 10_000_000 if os.environ.get('RIPC_TEST_FULL') else 100_000
 
 
@@ -201,7 +202,7 @@ class Buffers(Pair):
 
 class Counters(Pair):
     def test_all_that_the_library_has(self):
-        with open(HEADER, encoding='utf-8') as header:
+        with open(os.path.join(HEADERS, 'stats.h'), encoding='utf-8') as header:
             struct = re.search(r'^struct ripc_stats \{(.*?)^\};', header.read(), re.S | re.M).group(1)
         struct = re.sub(r'/\*.*?\*/', '', struct, flags=re.S)
         names = re.findall(r'\w+', ' '.join(re.findall(r'uint64_t ([^;]+);', struct)))
@@ -290,6 +291,19 @@ class Errors(Pair):
         self.assertEqual((error.errno, error.outcome), (2, ripc.NOT_DELIVERED))
         self.assertIn('ENOENT: ' + ripc.strerror(-2), str(error))
         self.assertIn('start it', str(error))
+
+    def test_all_that_the_headers_name(self):
+        names = set()
+        for path in glob.glob(os.path.join(HEADERS, '*.h')):
+            with open(path, encoding='utf-8') as header:
+                names.update(re.findall(r'-(E[A-Z]{3,})\b', header.read()))
+        self.assertGreater(len(names), 20)
+        for name in names:
+            number = getattr(errno, name)
+            error = ripc.errors.make(number, 0, ripc.strerror(-number), None)
+            self.assertEqual((error.errno, isinstance(error, OSError)), (number, True))
+            self.assertRegex(str(error), f'{name}: .+: .+')
+            self.assertNotIn(os.strerror(number), str(error))
 
     def test_python_s_own_kinds(self):
         with self.assertRaises(TimeoutError):

@@ -22,13 +22,16 @@ static const struct sentence {
 		"none such is known"},
 	{EADDRINUSE, "the service ID is alive elsewhere: end that one (see \"ripc ls\"), or take "
 		"another ID"},
-	{EMSGSIZE, "the message is too long for the path or the receiver"},
+	{EMSGSIZE, "the message is too long for the path or the receiver: send it as a long one, "
+		"or in parts, or let the receiver take more (message_max_bytes)"},
 	{ENOBUFS, "the receiver has no memory for the message: it must free what it has received, "
 		"or have a larger pool (pool_bytes)"},
-	{EAGAIN, "not now: nothing there, or too much in progress"},
+	{EAGAIN, "not now: nothing there, or too much in progress: receive, or wait for what is "
+		"under way, and try again"},
 	{ETIMEDOUT, "not in time: the partner is slow or silent, or the timeout too short: "
 		"see \"ripc ping\", or give more time"},
-	{ENOMEM, "no memory: the pool is full (pool_bytes), or the system has none"},
+	{ENOMEM, "no memory: the pool is full (free messages, or raise pool_bytes), or the system "
+		"has none"},
 	{EBUSY, "in use: another thread or program is at it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
@@ -38,7 +41,7 @@ static const struct sentence {
 		"\"ripc ping\" and \"ripc doctor\""},
 	{ECANCELED, "cancelled: by ripc_cancel(), by the end of the service or of a window, or as "
 		"an ordered message before it failed: send again what is still wanted"},
-	{ESHUTDOWN, "the service is drained or closing"},
+	{ESHUTDOWN, "the service is drained or closing: open another one"},
 	{EOWNERDEAD, "this context belongs to the parent process: open one after fork()"},
 	{ENODEV, "no backend can run here: see \"ripc doctor\""},
 	{EBADMSG, "the message was altered on the way"},
@@ -46,23 +49,27 @@ static const struct sentence {
 		"install the same libripc on both hosts"},
 	{EINVAL, "an argument, an option or a variable is wrong: the log says which of ripc_open() "
 		"(RIPC_LOG=error)"},
-	{EEXIST, "overlaps memory that is registered or the pool's"},
+	{EEXIST, "it is there already, or overlaps memory that is registered or the pool's: end "
+		"that first, or go on with it"},
+	{EALREADY, "that was done before: nothing is left to do"},
 	{EOVERFLOW, "too many references to one buffer"},
-	{EINTR, "ended early: by ripc_wake() or by a signal"},
+	{EINTR, "ended early, by ripc_wake() or by a signal: call again, if there is nothing else "
+		"to do"},
 	{EINPROGRESS, "not finished yet"},
 	{EACCES, "access refused: the service is another user's, or a key lacks a capability "
 		"(ripc key grant), or a sandbox or firewall of this host is in the way"},
 	{ENOKEY, "one of the two programs has keys, the other has none: give both keys of one "
 		"deployment (RIPC_KEYS)"},
 	{EPERM, "not permitted: a sandbox or firewall of this host is in the way"},
-	{ENETDOWN, "the network interface that leads to the partner is down"},
+	{ENETDOWN, "the network interface that leads to the partner is down: see \"ip link\""},
 	{ENETUNREACH, "this host has no route to the partner: see \"ip route\""},
 	{EADDRNOTAVAIL, "this host has no such address"},
 	{EAFNOSUPPORT, "no kind of address in common with the partner"},
 	{ECONNREFUSED, "nobody listens there: the partner has ended, or does not admit this user"},
 	{EPROTO, "the partner breaks the protocol"},
 	{EUSERS, "too many processes of one user are connected"},
-	{ENOSPC, "no space: the system has no memory left for shared files, or a limit is reached"},
+	{ENOSPC, "no space: the system has no memory left for shared files, or a limit is reached: "
+		"see \"df\" of /dev/shm"},
 	{ENODATA, "nothing is known about it"},
 	{ENAMETOOLONG, "the name is too long"},
 	{ENOTSUP, "this system or device cannot do that"},
