@@ -14,9 +14,9 @@ import roots
 with open(os.path.join(roots.ROOT, 'debian/changelog'), encoding='utf-8') as changelog:
     VERSION = re.match(r'libripc \(([^)-]*)-1\)', changelog.readline())[1]
 SOURCES = '/root/libripc-' + VERSION
-TOOLS = ['build-essential', 'debhelper', 'dpkg-dev', 'lintian', 'meson', 'pkg-config', 'libfabric-dev',
+TOOLS = ['build-essential', 'debhelper', 'dh-python', 'dpkg-dev', 'lintian', 'meson', 'pkg-config', 'libfabric-dev',
          'libibverbs-dev', 'librdmacm-dev', 'libssl-dev', 'libzookeeper-st-dev',
-         'systemtap-sdt-dev']
+         'python3-dev', 'systemtap-sdt-dev']
 # The same bytes from another directory, in another time zone, by one processor.
 BUILD = '''
 rm -rf /root/first /root/second /root/elsewhere /root/*.deb
@@ -43,7 +43,9 @@ cd %s
 for test in hello files cmake; do echo "== $test"; debian/tests/$test; done
 cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc-keys_*.deb ./libripc-rdma_*.deb ./libripc-ofi_*.deb ./libripc-store_*.deb >/dev/null
 cd %s && debian/tests/modules
-''' % (SOURCES, SOURCES)
+cd /root/debs && apt-get install -qq -y --no-install-recommends ./python3-ripc_*.deb mypy >/dev/null
+cd %s && debian/tests/python
+''' % (SOURCES, SOURCES, SOURCES)
 # The server was started with the old library and goes on, with clients of the new one.
 UPGRADE = '''
 cd %s && cc -D_GNU_SOURCE examples/fileserver*.c examples/cache.c -o /root/fileserver $(pkg-config --cflags --libs libripc) -lpthread
