@@ -12,6 +12,7 @@ relay.c. Loss would hit whole offloaded super-packets, so Host.segment() switche
 offload off where packets are to be lost one by one.
 """
 import atexit
+import contextlib
 import ctypes
 import json
 import os
@@ -301,8 +302,9 @@ def processor_us(pids):
     total = 0
     for pid in pids:
         for task in os.listdir(f'/proc/{pid}/task'):
-            with open(f'/proc/{pid}/task/{task}/schedstat', encoding='ascii') as stat:
-                total += int(stat.read().split()[0])
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                with open(f'/proc/{pid}/task/{task}/schedstat', encoding='ascii') as stat:
+                    total += int(stat.read().split()[0])
     return total / 1e3
 
 

@@ -68,6 +68,7 @@ static void crowd_one(uint64_t first, uint32_t n, const char *file, const int pi
 	struct ripc_service **services = calloc(n, sizeof(struct ripc_service *));
 	uint64_t *ids = calloc(n, sizeof(*ids));
 	struct result result = {0};
+	struct ripc_service *own;
 	struct ripc_context *ctx;
 	char byte;
 
@@ -76,6 +77,8 @@ static void crowd_one(uint64_t first, uint32_t n, const char *file, const int pi
 	for (uint32_t i = 0; i < n; i++)
 		ids[i] = first + i;
 	result.error = ripc_open(NULL, &ctx);
+	if (!result.error) /* the session stands when this returns */
+		result.error = ripc_service_open(ctx, 0, 0, &own);
 	if (write(pipes[3], &result, sizeof(result)) < 0 || read(pipes[0], &byte, 1) < 0)
 		_exit(1);
 	if (!result.error)
@@ -107,7 +110,7 @@ static int crowd(uint32_t n_processes, uint32_t n, uint64_t first, const char *f
 		if (read(pipes[2], &result, sizeof(result)) != sizeof(result))
 			return 1;
 	}
-	usleep(300000); /* all have their sessions, and sleep */
+	usleep(300000); /* all sleep */
 	began_ms = now_ms();
 	close(pipes[1]); /* go */
 	for (uint32_t i = 0; i < n_processes; i++) {

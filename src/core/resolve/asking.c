@@ -105,6 +105,14 @@ static struct wire_resolve question_of(const struct ripc__resolver *resolver,
 		.asker = resolver->owner.context, .record.id = asked->id};
 }
 
+/* The exact source says who has an ID when it is to be registered there. */
+static bool is_to_ask(const struct ripc__resolver *resolver, const struct asked *asked, int source,
+		bool home)
+{
+	return (source == resolver->home) == home &&
+		(source != resolver->exact || asked->kind != ASKED_PUBLISH);
+}
+
 /* Asks this host's source, or all others. */
 static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, bool home)
 {
@@ -114,7 +122,7 @@ static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, b
 
 	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		if (((int)i == resolver->home) == home)
+		if (is_to_ask(resolver, asked, (int)i, home))
 			n += ask_source(resolver, i, &question, again);
 	}
 	return n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times, where
- * a source of the network is not exact; if nobody answers, its name on this host is taken (from a
+ * a source that asks hosts is not exact; if nobody answers, its name on this host is taken (from a
  * holder that is silent for ROUNDS_TAKING more, by force), then the exact source decides, if there
  * is one, and everybody is told, at once, once more, and then every ANNOUNCE_US, so that two
  * registrations made on both sides of a parted network learn of each other when it heals.

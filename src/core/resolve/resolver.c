@@ -238,6 +238,12 @@ int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
+/* A list of hosts that is empty for good: so no answer needs to be waited for. */
+static bool asks_nobody(const struct source_slot *slot)
+{
+	return slot->ops->n_peers && slot->ops->wait_fd(slot->state) == -1;
+}
+
 static void source_sort(struct ripc__resolver *resolver, const struct source_slot *slot, int index)
 {
 	if (slot->ops->exact)
@@ -245,7 +251,7 @@ static void source_sort(struct ripc__resolver *resolver, const struct source_slo
 	else if (slot->ops->publish && resolver->home < 0)
 		resolver->home = index;
 	else
-		resolver->n_inexact++;
+		resolver->n_inexact += !asks_nobody(slot);
 	if (slot->ops->life)
 		resolver->host.life = slot->ops->life(slot->state);
 }

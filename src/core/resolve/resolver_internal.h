@@ -60,7 +60,7 @@ struct ripc__resolver {
 	uint8_t timed[SOURCES_MAX], n_timed; /* indices of sources that have deadlines */
 	int home;                  /* index of the source that reaches this host's IDs; -1: none */
 	int exact;                 /* index of the exact source; -1: none */
-	uint32_t n_inexact;        /* sources that are neither */
+	uint32_t n_inexact;        /* sources that are neither, and ask anybody */
 	uint64_t now_us;           /* as the last call gave it */
 	struct ripc__timers timers;
 	uint32_t n_timers;         /* objects that may set a timer */

@@ -92,6 +92,7 @@ static struct request *request_of(struct store *store, struct claim *claim)
 {
 	claim->serial = ++store->serial;
 	claim->state = CLAIM_MAKING;
+	ripc__session_sends(store);
 	return ripc__request_make(store, claim->id, claim->serial);
 }
 
@@ -199,7 +200,6 @@ static void send_claim(struct store *store, struct claim *claim)
 	iov.iov_len = ripc__value_encode(&value, bytes);
 	rc = claim->private_id ? send_private(store, request, bytes, iov.iov_len) :
 		send_public(store, claim, request, &iov);
-	store->sent = true;
 	if (rc == ZOK)
 		return;
 	free(request);
@@ -391,7 +391,7 @@ static void send_leave(struct store *store, struct claim *claim)
 		ripc__path_make(store, path, claim->id, true);
 	else
 		ripc__path_child(store, path, claim->id, claim->incarnation);
-	store->sent = true;
+	ripc__session_sends(store);
 	if (zoo_adelete(store->zh, path, -1, claim_left, request) != ZOK)
 		free(request);
 }

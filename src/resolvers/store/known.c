@@ -104,6 +104,7 @@ static void confirm(struct store *store, struct known *known)
 	char path[STORE_PATH];
 
 	known->confirming = true;
+	ripc__session_sends(store);
 	ripc__path_make(store, path, known->id, false);
 	zoo_async(store->zh, path, synced, NULL);
 	send_read(store, known, false);
@@ -150,7 +151,7 @@ static void send_read(struct store *store, struct known *known, bool is_private)
 	int rc = ZSYSTEMERROR;
 
 	known->reading = true;
-	store->sent = true;
+	ripc__session_sends(store);
 	ripc__path_make(store, path, known->id, is_private);
 	if (request)
 		rc = zoo_awget(store->zh, path, is_private ? NULL : container_changed, store,
@@ -192,7 +193,7 @@ static void container_changed(zhandle_t *zh, int type, int state, const char *pa
 	if (!known || zh != store->zh)
 		return;
 	request = ripc__request_make(store, id, 0);
-	store->sent = true;
+	ripc__session_sends(store);
 	if (request && zoo_awget(zh, path, container_changed, store, hint_read, request) != ZOK)
 		free(request);
 }
@@ -283,7 +284,7 @@ int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, 
 
 		ripc__path_make(store, path, shard, false);
 		*strrchr(path, '/') = '\0';
-		store->sent = true;
+		ripc__session_sends(store);
 		if (request && zoo_aget_children(store->zh, path, 0, shard_read, request) != ZOK)
 			free(request);
 	}

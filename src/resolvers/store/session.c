@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,19 @@ static void watch(struct store *store, int fd, int interest)
 	store->watched_events = event.events;
 }
 
+static void hold_back(const struct store *store, int on)
+{
+	if (store->watched_fd >= 0)
+		(void)setsockopt(store->watched_fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+}
+
+void ripc__session_sends(struct store *store)
+{
+	if (!store->sent)
+		hold_back(store, 1);
+	store->sent = true;
+}
+
 /* What the client waits for next. The client connects, and pings, in here. */
 static void attend(struct store *store, uint64_t now_us)
 {
@@ -258,6 +272,8 @@ static void attend(struct store *store, uint64_t now_us)
 	int fd = -1, interest = 0;
 	int rc = zookeeper_interest(store->zh, &fd, &interest, &after);
 
+	if (store->sent)
+		hold_back(store, 0);
 	store->sent = false;
 	watch(store, rc == ZOK ? fd : -1, interest);
 	store->due_us = now_us + (uint64_t)after.tv_sec * 1000000u + (uint64_t)after.tv_usec;

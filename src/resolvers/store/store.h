@@ -97,7 +97,7 @@ struct store {
 	int64_t session;         /* 0: not connected */
 	bool renew;              /* the handle is of no use any more */
 	bool busy;               /* more may have come than was looked at */
-	bool sent;               /* what the client waits for may have changed */
+	bool sent;               /* requests, which the kernel holds back until the next step */
 	bool tops_made[2];
 	uint8_t made[2][STORE_SHARDS / 8]; /* shelves for IDs, private ones: seen to already */
 	bool refused_logged, away_logged;
@@ -144,6 +144,8 @@ uint64_t ripc__store_clock_us(void);
 /* Does what is due or has come; tells claims and known. */
 void ripc__session_step(struct store *store);
 void ripc__session_close(struct store *store);
+/* Requests follow: the client sends them at once, and the kernel together, after this step. */
+void ripc__session_sends(struct store *store);
 /* What an error of the client means: -EHOSTUNREACH: nobody knows whether it was done. */
 int ripc__session_error(int rc);
 /* For a completion; NULL: no memory. */

@@ -52,6 +52,68 @@ static void teardown(void)
 	world_close(world);
 }
 
+/* ---- a list of hosts beside it ----------------------------------------------------------- */
+
+static uint32_t list_asked, list_peers;
+
+static int list_open(void *at, const struct ripc__host *host)
+{
+	(void)at;
+	(void)host;
+	return 0;
+}
+
+static void list_close(void *at)
+{
+	(void)at;
+}
+
+static int list_ask(void *at, uint64_t id, const void *data, size_t len)
+{
+	(void)at;
+	(void)id;
+	(void)data;
+	(void)len;
+	list_asked++;
+	return (int)list_peers;
+}
+
+static uint32_t list_n_peers(void *at)
+{
+	(void)at;
+	return list_peers;
+}
+
+static int list_poll(void *at, struct ripc__source_event *event)
+{
+	(void)at;
+	(void)event;
+	return 0;
+}
+
+static int list_wait_fd(void *at)
+{
+	(void)at;
+	return list_peers ? 200 : -1;
+}
+
+static void publish_beside_list(uint32_t n_peers)
+{
+	static const struct ripc__source list_source = {.name = "list", .size = 1,
+		.open = list_open, .close = list_close, .ask = list_ask, .n_peers = list_n_peers,
+		.poll = list_poll, .wait_fd = list_wait_fd};
+	static const struct ripc__source *const sources[] = {&home_source, &exact_source,
+		&list_source, NULL};
+
+	world_close(world);
+	list_peers = n_peers;
+	list_asked = 0;
+	world = world_new();
+	ck_assert_int_eq(world_open_with(world, sources), 0);
+	own_add(world, ID, OWN, 100);
+	publish(world, ID, false);
+}
+
 static void say(struct ripc__source_event event)
 {
 	struct fake *fake = &world->fakes[NET];
@@ -95,6 +157,26 @@ START_TEST(exact__decides_without_rounds)
 	say((struct ripc__source_event){.kind = RIPC_SOURCE_PUBLISHED});
 	expect_published(0);
 	ck_assert_uint_eq(cached(world, ID), OWN);
+}
+END_TEST
+
+START_TEST(exact__list_without_hosts_is_not_waited_for)
+{
+	publish_beside_list(0);
+	ck_assert_uint_eq(world->fakes[NET].n_published, 1);
+	ck_assert_uint_eq(sent_count(world, NET), 0);
+	ck_assert_uint_eq(list_asked, 0);
+}
+END_TEST
+
+START_TEST(exact__is_not_asked_before_it_decides)
+{
+	publish_beside_list(1);
+	ck_assert_uint_eq(world->fakes[NET].n_published, 0);
+	pass(world, 100 * MS);
+	ck_assert_uint_eq(world->fakes[NET].n_published, 1);
+	ck_assert_uint_eq(list_asked, 3);
+	ck_assert_uint_eq(sent_count(world, NET), 0);
 }
 END_TEST
 
@@ -271,7 +353,9 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		exact__decides_without_rounds, exact__holder_that_answers_keeps_the_id,
+		exact__decides_without_rounds,
+		exact__list_without_hosts_is_not_waited_for,
+		exact__is_not_asked_before_it_decides, exact__holder_that_answers_keeps_the_id,
 		exact__silent_holder_is_awaited, exact__silent_holder_keeps_it_in_the_end,
 		exact__proven_end_displaces, exact__away_is_waited_for,
 		exact__private_id_does_not_wait, exact__refusal_is_told,
