@@ -44,8 +44,16 @@ static double now_ms(void)
 
 struct result {
 	int opened, error;
-	double ended_ms;
+	double ended_ms, processor_ms; /* of opening alone */
 };
+
+static double processor_ms(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
+}
 
 static void write_holders(const char *file, struct ripc_service *const *services, uint32_t n)
 {
@@ -81,8 +89,10 @@ static void crowd_one(uint64_t first, uint32_t n, const char *file, const int pi
 		result.error = ripc_service_open(ctx, 0, 0, &own);
 	if (write(pipes[3], &result, sizeof(result)) < 0 || read(pipes[0], &byte, 1) < 0)
 		_exit(1);
+	result.processor_ms = -processor_ms();
 	if (!result.error)
 		result.opened = ripc_services_open(ctx, ids, n, 0, services);
+	result.processor_ms += processor_ms();
 	result.error = result.opened < 0 ? result.opened : result.error;
 	result.ended_ms = now_ms();
 	if (result.opened > 0)
@@ -96,7 +106,7 @@ static void crowd_one(uint64_t first, uint32_t n, const char *file, const int pi
 static int crowd(uint32_t n_processes, uint32_t n, uint64_t first, const char *file)
 {
 	int opened = 0, error = 0, pipes[4];
-	double began_ms, ended_ms = 0;
+	double began_ms, ended_ms = 0, used_ms = 0;
 	struct result result;
 	char byte;
 
@@ -118,10 +128,11 @@ static int crowd(uint32_t n_processes, uint32_t n, uint64_t first, const char *f
 			return 1;
 		opened += result.opened > 0 ? result.opened : 0;
 		error = result.error ? result.error : error;
+		used_ms += result.processor_ms;
 		ended_ms = result.ended_ms > ended_ms ? result.ended_ms : ended_ms;
 	}
-	printf("{\"opened\": %d, \"error\": %d, \"ms\": %.0f}\n", opened, error,
-		ended_ms - began_ms);
+	printf("{\"opened\": %d, \"error\": %d, \"ms\": %.0f, \"processor_ms\": %.0f}\n",
+		opened, error, ended_ms - began_ms, used_ms);
 	fflush(stdout);
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;

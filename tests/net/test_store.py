@@ -302,8 +302,6 @@ def crowd(world, processes, services, threads=64, first=1000000):
         served = netlab.processor_us(pids)
         opened = registers.json()
         opened['server_ms'] = round((netlab.processor_us(pids) - served) / 1e3)
-        opened['processor_ms'] = round(netlab.processor_us(
-            netlab.descendants(registers.popen.pid)) / 1e3)
         served = netlab.processor_us(pids)
         check(opened['opened'] == total, f'of {total} {opened}')
         found = world.b.start(netlab.program('store'), 'find', first, total, threads,

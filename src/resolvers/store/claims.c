@@ -3,6 +3,9 @@
  * IDs that live here, as nodes in the store. A claim is made, and made again whenever a session
  * has begun that is not the one of its node; when somebody else has the ID by then, it is lost.
  *
+ * Public IDs that are to be claimed in one step are claimed by one transaction, up to BATCH_MAX of
+ * them. Where that is refused, each is claimed alone.
+ *
  * What becomes of a request when the connection breaks is not known: then the claim is made again,
  * and a node with our incarnation that is in the way is ours if its session is. A node goes by its
  * own name, which is the incarnation's, so nobody else's can go by mistake; one of ours that may
@@ -17,6 +20,8 @@
 #include "store.h"
 
 #define TRIES_MAX 16u /* others register the same ID meanwhile, or shelves are missing */
+#define BATCH_MAX 32u /* claims in one transaction */
+#define OPS_MAX   3u  /* of one of them */
 
 static void send_claim(struct store *store, struct claim *claim);
 static void send_read(struct store *store, struct claim *claim);
@@ -108,15 +113,8 @@ static void retry(struct store *store, struct claim *claim, bool reads)
 		send_claim(store, claim);
 }
 
-static void claim_made(int rc, const void *data)
+static void claim_done(struct store *store, struct claim *claim, int rc)
 {
-	struct request *request = (void *)(uintptr_t)data;
-	struct store *store = request->store;
-	struct claim *claim = claim_of(data);
-
-	free(request);
-	if (!claim)
-		return;
 	if (rc == ZOK) {
 		claim->session = store->session;
 		claim->version = claim->version < 0 ? 1 : claim->version + 1;
@@ -137,8 +135,14 @@ static void claim_made(int rc, const void *data)
 
 static void private_made(int rc, const char *value, const void *data)
 {
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct claim *claim = claim_of(data);
+
 	(void)value;
-	claim_made(rc, data);
+	free(request);
+	if (claim)
+		claim_done(store, claim, rc);
 }
 
 static void container_made(int rc, const char *value, const void *data)
@@ -148,62 +152,164 @@ static void container_made(int rc, const char *value, const void *data)
 	(void)data;
 }
 
-static int send_private(struct store *store, struct request *request, const uint8_t *value,
-		size_t len)
-{
-	char path[STORE_PATH];
-
-	ripc__path_make(store, path, request->id, true);
-	return zoo_acreate(store->zh, path, (const char *)value, (int)len, &store->acl,
-		ZOO_EPHEMERAL, private_made, request);
-}
-
-/* The transaction of store.h; an ended rival's node goes in it. */
-static int send_public(struct store *store, const struct claim *claim, struct request *request,
-		const struct iovec *value)
-{
-	int version = claim->version < 0 ? 0 : claim->version, n = 0;
-	char container[STORE_PATH], child[STORE_PATH], rival[STORE_PATH];
-	zoo_op_t ops[3];
-
-	ripc__path_make(store, container, claim->id, false);
-	ripc__path_child(store, child, claim->id, claim->incarnation);
-	if (claim->version < 0)
-		zoo_acreate(store->zh, container, NULL, -1, &store->acl, ZOO_CONTAINER,
-			container_made, NULL);
-	zoo_set_op_init(&ops[n++], container, value->iov_base, (int)value->iov_len, version, NULL);
-	if (claim->rival) {
-		ripc__path_child(store, rival, claim->id, claim->rival);
-		zoo_delete_op_init(&ops[n++], rival, -1);
-	}
-	zoo_create_op_init(&ops[n++], child, NULL, -1, &store->acl, ZOO_EPHEMERAL, NULL, 0);
-	return zoo_amulti(store->zh, n, ops, request->results, claim_made, request);
-}
-
-static void send_claim(struct store *store, struct claim *claim)
+static size_t value_make(struct store *store, const struct claim *claim,
+		uint8_t bytes[STORE_VALUE])
 {
 	const struct ripc__host *host = &store->host;
 	struct value value = {.incarnation = claim->incarnation, .context = host->context,
 		.life = host->life, .port = store->port};
-	struct request *request = request_of(store, claim);
-	uint8_t bytes[STORE_VALUE];
-	struct iovec iov = {bytes, 0};
-	int rc;
 
-	if (!request) {
-		claim_tell(store, claim, -ENOMEM, NULL);
-		return;
-	}
-	if (claim->tries) /* mostly the shelf is there */
-		ripc__parents_make(store, claim->id, claim->private_id);
 	ripc__addresses_get(store, &value);
-	iov.iov_len = ripc__value_encode(&value, bytes);
-	rc = claim->private_id ? send_private(store, request, bytes, iov.iov_len) :
-		send_public(store, claim, request, &iov);
+	return ripc__value_encode(&value, bytes);
+}
+
+static void send_private(struct store *store, struct claim *claim)
+{
+	struct request *request = request_of(store, claim);
+	char path[STORE_PATH];
+	uint8_t bytes[STORE_VALUE];
+	size_t len = value_make(store, claim, bytes);
+	int rc = ZSYSTEMERROR;
+
+	if (claim->tries) /* mostly the shelf is there */
+		ripc__parents_make(store, claim->id, true);
+	ripc__path_make(store, path, claim->id, true);
+	if (request)
+		rc = zoo_acreate(store->zh, path, (const char *)bytes, (int)len, &store->acl,
+			ZOO_EPHEMERAL, private_made, request);
 	if (rc == ZOK)
 		return;
 	free(request);
 	claim_failed(store, claim, rc);
+}
+
+/* A public one waits for others, until the end of this step: one transaction claims them all. */
+static void send_claim(struct store *store, struct claim *claim)
+{
+	if (claim->private_id) {
+		send_private(store, claim);
+		return;
+	}
+	claim->serial = ++store->serial;
+	claim->state = CLAIM_MAKING;
+	list_remove(&claim->node);
+	list_append(&store->claiming, &claim->node);
+	ripc__session_sends(store);
+}
+
+/* ---- transactions ------------------------------------------------------------------------ */
+
+/* The claims of one transaction, and what it is made of. */
+struct batch {
+	struct store *store;
+	uint32_t n, n_ops;
+	struct request of[BATCH_MAX];
+	zoo_op_result_t results[BATCH_MAX * OPS_MAX];
+	zoo_op_t ops[BATCH_MAX * OPS_MAX];
+	char paths[BATCH_MAX * OPS_MAX][STORE_PATH];
+	uint8_t values[BATCH_MAX][STORE_VALUE];
+};
+
+/* Of several claims nobody knows which one was refused: each is made alone. */
+static void batch_made(int rc, const void *data)
+{
+	struct batch *batch = (void *)(uintptr_t)data;
+	struct store *store = batch->store;
+	bool is_known = batch->n == 1 || rc == ZOK || ripc__session_error(rc) == -EHOSTUNREACH;
+
+	for (uint32_t i = 0; i < batch->n; i++) {
+		struct claim *claim = claim_of(&batch->of[i]);
+
+		if (!claim)
+			continue;
+		claim->alone = !is_known;
+		if (is_known)
+			claim_done(store, claim, rc);
+		else if (store->zh)
+			send_claim(store, claim);
+		else
+			claim->state = CLAIM_WANTED;
+	}
+	free(batch);
+}
+
+/* The transaction of store.h; an ended rival's node goes in it. */
+static void batch_add(struct batch *batch, struct claim *claim)
+{
+	struct store *store = batch->store;
+	int version = claim->version < 0 ? 0 : claim->version;
+	uint8_t *value = batch->values[batch->n];
+	char *path = batch->paths[batch->n_ops];
+	int len = (int)value_make(store, claim, value);
+
+	list_remove(&claim->node);
+	batch->of[batch->n++] = (struct request){.store = store, .id = claim->id,
+		.serial = claim->serial};
+	if (claim->tries)
+		ripc__parents_make(store, claim->id, false);
+	ripc__path_make(store, path, claim->id, false);
+	if (claim->version < 0)
+		zoo_acreate(store->zh, path, NULL, -1, &store->acl, ZOO_CONTAINER, container_made,
+			NULL);
+	zoo_set_op_init(&batch->ops[batch->n_ops++], path, (char *)value, len, version, NULL);
+	if (claim->rival) {
+		path = batch->paths[batch->n_ops];
+		ripc__path_child(store, path, claim->id, claim->rival);
+		zoo_delete_op_init(&batch->ops[batch->n_ops++], path, -1);
+	}
+	path = batch->paths[batch->n_ops];
+	ripc__path_child(store, path, claim->id, claim->incarnation);
+	zoo_create_op_init(&batch->ops[batch->n_ops++], path, NULL, -1, &store->acl, ZOO_EPHEMERAL,
+		NULL, 0);
+}
+
+static void batch_fill(struct batch *batch)
+{
+	list_for_each_safe(node, &batch->store->claiming) {
+		struct claim *claim = list_entry(node, struct claim, node);
+
+		if (batch->n == BATCH_MAX || (claim->alone && batch->n))
+			break;
+		batch_add(batch, claim);
+		if (claim->alone)
+			break;
+	}
+}
+
+/* There is no session any more, or no memory. */
+static void claiming_failed(struct store *store, int rc)
+{
+	list_for_each_safe(node, &store->claiming) {
+		struct claim *claim = list_entry(node, struct claim, node);
+
+		list_remove(&claim->node);
+		claim_failed(store, claim, rc);
+	}
+}
+
+static void batch_send(struct batch *batch)
+{
+	int rc;
+
+	batch_fill(batch);
+	rc = zoo_amulti(batch->store->zh, (int)batch->n_ops, batch->ops, batch->results,
+		batch_made, batch);
+	if (rc != ZOK)
+		batch_made(rc, batch);
+}
+
+void ripc__claims_send(struct store *store)
+{
+	while (!list_empty(&store->claiming)) {
+		struct batch *batch = store->session ? calloc(1, sizeof(*batch)) : NULL;
+
+		if (!batch) {
+			claiming_failed(store, store->session ? ZSYSTEMERROR : ZCONNECTIONLOSS);
+			return;
+		}
+		batch->store = store;
+		batch_send(batch);
+	}
 }
 
 /* ---- who has it -------------------------------------------------------------------------- */
@@ -315,7 +421,7 @@ static struct claim *claim_alloc(struct store *store, uint64_t id)
 	claim->id = id;
 	claim->version = -1;
 	list_init(&claim->news.node);
-	list_init(&claim->leaving);
+	list_init(&claim->node);
 	if (ripc__map_put(&store->claims, id, claim) == 0)
 		return claim;
 	free(claim);
@@ -365,12 +471,12 @@ static void claim_left(int rc, const void *data)
 	bool unknown = rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT;
 
 	list_for_each_safe(node, &store->leaving) {
-		struct claim *claim = list_entry(node, struct claim, leaving);
+		struct claim *claim = list_entry(node, struct claim, node);
 
 		if (claim->serial != request->serial)
 			continue;
 		if (!unknown) {
-			list_remove(&claim->leaving);
+			list_remove(&claim->node);
 			free(claim);
 		}
 		break;
@@ -404,6 +510,7 @@ void ripc__claim_withdraw(struct store *store, uint64_t id)
 	if (!claim)
 		return;
 	list_remove(&claim->news.node);
+	list_remove(&claim->node);
 	/* A request under way may be done yet; the store keeps the order. */
 	is_there = claim->state == CLAIM_MADE || claim->state == CLAIM_MAKING || claim->session ||
 		claim->tries;
@@ -412,7 +519,7 @@ void ripc__claim_withdraw(struct store *store, uint64_t id)
 		return;
 	}
 	claim->state = CLAIM_LEAVING;
-	list_append(&store->leaving, &claim->leaving);
+	list_append(&store->leaving, &claim->node);
 	if (store->session)
 		send_leave(store, claim);
 }
@@ -423,7 +530,7 @@ void ripc__claims_renew(struct store *store)
 	uint32_t at = 0;
 
 	list_for_each_safe(node, &store->leaving)
-		send_leave(store, list_entry(node, struct claim, leaving));
+		send_leave(store, list_entry(node, struct claim, node));
 	while ((claim = ripc__map_next(&store->claims, &at))) {
 		if (claim->state == CLAIM_MADE && claim->session == store->session)
 			continue;
@@ -455,6 +562,6 @@ void ripc__claims_free(struct store *store)
 	while ((claim = ripc__map_next(&store->claims, &at)))
 		free(claim);
 	list_for_each_safe(node, &store->leaving)
-		free(list_entry(node, struct claim, leaving));
+		free(list_entry(node, struct claim, node));
 	ripc__map_free(&store->claims);
 }

@@ -332,8 +332,10 @@ void ripc__session_step(struct store *store)
 		ripc__session_close(store);
 	if (!store->zh && now_us >= store->retry_us)
 		session_open(store, now_us);
-	if (store->zh && (process(store) || store->sent || now_us >= store->due_us))
+	if (store->zh && (process(store) || store->sent || now_us >= store->due_us)) {
+		ripc__claims_send(store);
 		attend(store, now_us);
+	}
 	say_away(store, now_us);
 	if (!store->zh)
 		store->due_us = store->retry_us;

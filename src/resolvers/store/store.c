@@ -139,6 +139,7 @@ static int store_open(void *source, const struct ripc__host *host)
 	*store = (struct store){.host = *host, .watched_fd = -1, .epoll_fd = -1};
 	ripc__map_init(&store->claims, host->context);
 	ripc__map_init(&store->known, host->context);
+	list_init(&store->claiming);
 	list_init(&store->leaving);
 	list_init(&store->known_order);
 	list_init(&store->news);

@@ -63,7 +63,7 @@ enum claim_state {
 
 struct claim {
 	struct news news;
-	struct list leaving;     /* store->leaving */
+	struct list node;        /* store->claiming, store->leaving */
 	uint64_t id, incarnation;
 	uint64_t serial;         /* of its requests: those of earlier ones do not count */
 	int64_t session;         /* whose node it is, if it is made */
@@ -72,6 +72,7 @@ struct claim {
 	uint32_t tries;
 	uint8_t state;
 	bool private_id, told;   /* told: core knows that it is published */
+	bool alone;              /* a transaction of its own says what is wrong with it */
 };
 
 struct known {
@@ -110,7 +111,7 @@ struct store {
 	uint64_t due_us, retry_us, retry_after_us, away_us; /* away_us: since then; 0: connected */
 	uint64_t serial;
 	struct ripc__map claims, known; /* by ID */
-	struct list leaving, known_order;
+	struct list claiming, leaving, known_order;
 	struct list news;
 	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: nobody wants the list */
 	void *found_arg;
@@ -122,7 +123,6 @@ struct store {
 struct request {
 	struct store *store;
 	uint64_t id, serial;
-	zoo_op_result_t results[3]; /* of a transaction */
 };
 
 /* value.c */
@@ -163,6 +163,8 @@ int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
 void ripc__claim_withdraw(struct store *store, uint64_t id);
 /* A session has begun: whatever is not there is made. */
 void ripc__claims_renew(struct store *store);
+/* At the end of a step. */
+void ripc__claims_send(struct store *store);
 /* Nothing can be done for a while, which those that wait are told. */
 void ripc__claims_delayed(struct store *store);
 void ripc__claims_free(struct store *store);
