@@ -29,9 +29,10 @@
  * and ripc_watch() of a group.
  *
  * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
- * of it by multicast at once, or else within 10 s while they send to the group. At most 4,096
- * members are known of one group. ripc_resolve() and ripc_await() of a group return 0 when at least
- * one member is known, other than of the calling context's own services.
+ * of it by multicast or from the store (docs/discovery.md) at once, or else within 10 s while they
+ * send to the group. At most 4,096 members are known of one group. ripc_resolve() and ripc_await()
+ * of a group return 0 when at least one member is known, other than of the calling context's own
+ * services.
  *
  * With the keys of an authority (ripc key new --authority), a service that joins needs the right
  * to be the group (ripc key grant --be), and a sender needs the right to send to the group (--send)

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import netlab
+import test_group
 import zookeeper
 from netlab import check, wait_for
 
@@ -363,11 +364,66 @@ def moved_between_hosts():
         return f'gap {after["first"] - before["last"]:.0f} ms, {len(a)} and {len(b)} of {sent["sent"]}'
 
 
+def until_delivered(client, members, what):
+    """Sends to the group until it has so many members, and all get it: how long that took, ms."""
+    def is_so():
+        told = test_group.send_long(client)
+        return told['status'] == 0 and told['delivered'] == members
+
+    began = time.monotonic()
+    wait_for(is_so, what)
+    return round((time.monotonic() - began) * 1e3)
+
+
+def members_of_a_group():
+    """Found on both hosts; who is killed goes with the session, who leaves at once; one joins."""
+    with Shared() as world:
+        before = multicasts(world.a) + multicasts(world.b)
+        env = world.env
+        far = [test_group.member(world.a, **env) for _ in range(4)]
+        near = [test_group.member(world.b, **env) for _ in range(2)]
+        client = test_group.sender(world.b, '--members', 6, '--longs', 10000, '--bytes', 100,
+                                   **env)
+        found = client.json()
+        check(found['found'] == 6, f'not all were found: {found}')
+        far[0].popen.kill()
+        far[0].popen.wait()
+        gone = until_delivered(client, 5, 'the dead one is still there')
+        heard = far[1].end()
+        check(heard['longs'] > 0 and heard['twice'] == 0, f'{heard}')
+        until_delivered(client, 4, 'who left is still there')
+        far.append(test_group.member(world.a, **env))
+        joined = until_delivered(client, 5, 'who joined is not found')
+        check(multicasts(world.a) + multicasts(world.b) == before, 'there were multicasts')
+        for process in [*far[2:], *near]:
+            check(process.end()['twice'] == 0, 'a message came twice')
+        return (f'6 found in {found["found_ms"]} ms, the dead one gone after {gone} ms, '
+                f'who joins found after {joined} ms')
+
+
+def members_while_the_server_is_away():
+    """Those that are known stay members, and who joins meanwhile is found afterwards."""
+    with Shared(**{'store.session_ms': 20000}) as world:
+        members = [test_group.member(world.a, **world.env) for _ in range(2)]
+        client = test_group.sender(world.b, '--members', 2, '--longs', 10000, '--bytes', 100,
+                                   **world.env)
+        check(client.json()['found'] == 2, 'not all were found')
+        world.servers[0].kill()
+        told = [test_group.send_long(client) for _ in range(20)]
+        check(all(entry['delivered'] == 2 for entry in told), f'{told}')
+        members.append(test_group.member(world.a, **world.env))
+        world.servers[0].start().ready()
+        until_delivered(client, 3, 'who joined is not found')
+        for process in members:
+            check(process.end()['twice'] == 0, 'a message came twice')
+
+
 if __name__ == '__main__':
     if zookeeper.missing():
         netlab.skip(zookeeper.missing())
     netlab.main([finds, killed_and_started_again, killed_and_started_elsewhere,
                  stopped_beyond_the_session, parted_beyond_the_session, server_restarted,
                  unreachable_at_open, leader_killed,
-                 registered_at_once_on_three_nodes, refused_by_its_acl, moved_between_hosts],
+                 registered_at_once_on_three_nodes, refused_by_its_acl, moved_between_hosts,
+                 members_of_a_group, members_while_the_server_is_away],
                 'nft', 'setpriv')

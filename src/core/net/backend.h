@@ -456,10 +456,12 @@ struct ripc__source {
 
 	/*
 	 * Groups: IDs that many services hold. join, leave: the service with this incarnation holds
-	 * the group, or no more. list: calls found for each member on this host: one that is not
-	 * listed any more has left, or died; name is the incarnation with the highest bit set. ask:
-	 * as ask above, but asks one member that was listed. All NULL: who asks about a group asks
-	 * as about any ID.
+	 * the group, or no more. list: calls found for each member on this host (an exact source:
+	 * on all hosts); one that is not listed any more has left, or died; name is the incarnation
+	 * with the highest bit set. An error: those listed before are still members. HINT of an
+	 * exact source: its list has changed, or can be had after -EINPROGRESS. ask: as ask above,
+	 * but asks one member that was listed. All NULL: a question about a group is asked as about
+	 * any ID; but not of an exact source.
 	 */
 	struct {
 		int (*join)(void *source, uint64_t group, uint64_t incarnation);

@@ -379,6 +379,9 @@ void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *h
 		answer_group(resolver, heard);
 	else if (ripc__own_record(resolver, question->record.id, &record) == 0)
 		answer(resolver, heard, &record);
+	/* Of a group an exact source asks each member by itself. */
+	if (wire_is_group(question->record.id) && (int)heard->source == resolver->exact)
+		return;
 	if (!question->hops && for_the_host(resolver, heard) &&
 			!ripc__published_here(resolver, question->record.id))
 		relay_begin(resolver, heard);

@@ -4,7 +4,8 @@
  * a gathering keeps all, and goes on while the group is in use.
  *
  * On this host the names that the members have bound are read, every LOOK_US while the group is in
- * use. A new name is asked who it is; a member whose name has gone has left, or died. The network
+ * use. A new name is asked who it is; a member whose name has gone has left, or died. The same
+ * holds for the names that the exact source lists, whose members may be on any host. The network
  * is asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US
  * while it is in use, and when a notice says that a member came or went. While a round brings news,
  * one more follows: a host that is asked by unicast names only some members at once. A member
@@ -14,7 +15,8 @@
  * up as any other, and no record of a group's answer is used for that. So a forged answer leads
  * nobody astray. But each member that another host names costs a question about its ID, and so do
  * rounds that others cause: both are paid from the budget of what outsiders may cause, and a member
- * waits until there is enough of it.
+ * waits until there is enough of it. What the exact source lists is not paid for: nobody but those
+ * who may register writes there, and it lists MEMBERS_MAX at most.
  */
 #include "gather.h"
 
@@ -31,7 +33,7 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-#define PENDING_MAX    1024u  /* names of this host that have not answered */
+#define PENDING_MAX    1024u  /* names that have not answered */
 #define LOOK_US        50000u
 #define LOOK_AGAIN_US  10000u /* notices do not make us look more often */
 #define IN_USE_US      2000000u
@@ -43,11 +45,20 @@
 #define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
 #define BATCH_US       2000u
 #define SILENT_US      1000000u
+#define DOUBLINGS      5u     /* of that, for a name of the exact source: up to 32 s */
 
 static const struct source_slot *home_of(const struct ripc__resolver *resolver)
 {
 	const struct source_slot *slot = resolver->home < 0 ? NULL :
 		&resolver->sources[resolver->home];
+
+	return slot && slot->ops->group.list ? slot : NULL;
+}
+
+static const struct source_slot *exact_of(const struct ripc__resolver *resolver)
+{
+	const struct source_slot *slot = resolver->exact < 0 ? NULL :
+		&resolver->sources[resolver->exact];
 
 	return slot && slot->ops->group.list ? slot : NULL;
 }
@@ -68,7 +79,7 @@ static void refresh(struct gathering *gathering, uint64_t now_us)
 
 static bool is_in_use(const struct ripc__resolver *resolver, const struct gathering *gathering)
 {
-	return resolver->now_us < gathering->used_us + IN_USE_US;
+	return gathering->is_awaited || resolver->now_us < gathering->used_us + IN_USE_US;
 }
 
 static uint64_t refresh_at(const struct gathering *gathering)
@@ -78,41 +89,70 @@ static uint64_t refresh_at(const struct gathering *gathering)
 
 static bool is_complete(const struct gathering *gathering)
 {
-	return gathering->is_asked && gathering->n_pending == 0;
+	return gathering->is_asked && gathering->n_pending == 0 && !gathering->is_listing;
 }
 
-/* ---- this host --------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------- */
 
-static void name_found(void *arg, uint64_t name)
+static struct entry *name_found(struct gathering *gathering, uint64_t name)
 {
-	struct gathering *gathering = arg;
 	struct entry *entry = ripc__map_get(&gathering->names, name);
 
 	/* Whoever floods us with members elsewhere keeps none of this host out. */
 	if (!entry && gathering->n_pending < PENDING_MAX &&
 			(gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering, true)))
 		entry = ripc__entry_add(gathering, name);
-	if (entry)
+	return entry;
+}
+
+static void near_found(void *arg, uint64_t name)
+{
+	struct gathering *gathering = arg;
+	struct entry *entry = name_found(gathering, name);
+
+	if (!entry)
+		return;
+	entry->is_near = true;
+	entry->generation = gathering->generation;
+}
+
+/* Of a member on this host the kernel knows better whether it lives. */
+static void far_found(void *arg, uint64_t name)
+{
+	struct gathering *gathering = arg;
+	struct entry *entry = name_found(gathering, name);
+
+	if (entry && !entry->is_near)
 		entry->generation = gathering->generation;
 }
 
-/* Reads the names, and forgets the members that have none any more. */
+static int names_read(const struct gathering *gathering, const struct source_slot *slot,
+		void (*found)(void *arg, uint64_t name), void *arg)
+{
+	return slot ? slot->ops->group.list(slot->state, gathering->asked.id, found, arg) :
+		-ENOENT;
+}
+
+/*
+ * Reads the names, and forgets the members that have none any more. Where a source cannot say them,
+ * its members stay.
+ */
 static void look(struct ripc__resolver *resolver, struct gathering *gathering)
 {
-	const struct source_slot *home = home_of(resolver);
+	const struct source_slot *home = home_of(resolver), *exact = exact_of(resolver);
+	int near, far;
 
 	gathering->looked_us = resolver->now_us;
-	gathering->look_us = home ? resolver->now_us + LOOK_US : UINT64_MAX;
-	if (!home)
-		return;
+	gathering->look_us = home || exact ? resolver->now_us + LOOK_US : UINT64_MAX;
 	gathering->generation++;
-	if (home->ops->group.list(home->state, gathering->asked.id, name_found, gathering))
-		return; /* what is known stays */
+	near = names_read(gathering, home, near_found, gathering);
+	far = names_read(gathering, exact, far_found, gathering);
+	gathering->is_listing = far == -EINPROGRESS;
 	for (uint32_t i = gathering->n; i-- > 0;) {
 		struct entry *entry = gathering->entries[i];
 
 		if (entry->generation && entry->generation != gathering->generation &&
-				!entry->is_own)
+				!entry->is_own && (entry->is_near ? near : far) == 0)
 			ripc__entry_remove(gathering, entry);
 	}
 }
@@ -120,9 +160,9 @@ static void look(struct ripc__resolver *resolver, struct gathering *gathering)
 static void ask_name(struct ripc__resolver *resolver, struct gathering *gathering,
 		struct entry *entry)
 {
-	const struct source_slot *home = home_of(resolver);
+	const struct source_slot *slot = entry->is_near ? home_of(resolver) : exact_of(resolver);
 	const struct wire_resolve question = {.type = WIRE_QUESTION,
-		.nonce = gathering->asked.nonce ^ resolver->home_key,
+		.nonce = gathering->asked.nonce ^ (entry->is_near ? resolver->home_key : 0),
 		.asker = resolver->owner.context, .record.id = gathering->asked.id};
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, &question, data);
@@ -131,8 +171,16 @@ static void ask_name(struct ripc__resolver *resolver, struct gathering *gatherin
 	entry->tries += entry->tries < UINT8_MAX;
 	gathering->n_pending += ripc__entry_is_pending(entry);
 	entry->asked_us = resolver->now_us;
-	if (home->ops->group.ask(home->state, gathering->asked.id, entry->name, data, len) > 0)
+	if (slot->ops->group.ask(slot->state, gathering->asked.id, entry->name, data, len) > 0)
 		resolver->stats.questions_sent++;
+}
+
+/* A process of this host that was stopped is found soon; a name elsewhere may be anybody's. */
+static uint64_t silent_us(const struct entry *entry)
+{
+	uint32_t n = entry->tries - TRIES - 1;
+
+	return entry->is_near ? SILENT_US : (uint64_t)SILENT_US << (n < DOUBLINGS ? n : DOUBLINGS);
 }
 
 /* When a name is to be asked. The last try, too, is waited for. */
@@ -140,7 +188,7 @@ static uint64_t ask_at(const struct entry *entry)
 {
 	if (!entry->tries)
 		return 0;
-	return entry->asked_us + (entry->tries <= TRIES ? ROUND_US : SILENT_US);
+	return entry->asked_us + (entry->tries <= TRIES ? ROUND_US : silent_us(entry));
 }
 
 static void ask_names(struct ripc__resolver *resolver, struct gathering *gathering)
@@ -354,7 +402,13 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	const struct wire_record *record = &heard->packet->record;
 	struct entry *entry = ripc__entry_of(gathering, record->incarnation);
 	bool is_home = home_of(resolver) && (int)heard->source == resolver->home;
+	bool is_exact = (int)heard->source == resolver->exact;
 
+	/* Whoever is asked there has been listed. */
+	if (is_exact && (!entry || !entry->generation)) {
+		ripc__drop(resolver);
+		return;
+	}
 	if (!entry && has_place(resolver, gathering, heard))
 		entry = ripc__entry_add(gathering, record->incarnation | NAME_BIT);
 	if (!entry || entry->is_own) {
@@ -371,16 +425,22 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	entry->missed = 0;
 	if (entry->is_known && !is_home)
 		return;
-	if (!is_home)
+	if (!is_home && !is_exact)
 		news(resolver, gathering, heard);
 	memcpy(entry->host, heard->event->host, sizeof(entry->host));
 	ripc__entry_is(gathering, entry, record->stamp, record->incarnation);
-	if (is_home)
+	if (is_home || is_exact)
 		ripc__entry_admit(gathering, entry);
 	else
 		admit(resolver, gathering, entry);
 	go_on(resolver, gathering);
 	tell(resolver, gathering);
+}
+
+static void look_soon(struct gathering *gathering)
+{
+	if (gathering->look_us > gathering->looked_us + LOOK_AGAIN_US)
+		gathering->look_us = gathering->looked_us + LOOK_AGAIN_US;
 }
 
 void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard)
@@ -392,8 +452,7 @@ void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 
 	if (!gathering || joined == (entry && entry->is_known))
 		return;
-	if (gathering->look_us > gathering->looked_us + LOOK_AGAIN_US)
-		gathering->look_us = gathering->looked_us + LOOK_AGAIN_US;
+	look_soon(gathering);
 	if (entry && !entry->generation)
 		entry->missed = MISSED_MAX - 1; /* if it does not answer now, it has left */
 	if (!gathering->is_refreshing && ripc__may_provoke(resolver, heard->event->host)) {
@@ -407,6 +466,17 @@ void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 		resolver->stats.unasked++;
 	}
 	go_on(resolver, gathering);
+}
+
+void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+
+	if (!gathering)
+		return;
+	look_soon(gathering);
+	go_on(resolver, gathering);
+	tell(resolver, gathering);
 }
 
 void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64_t id,

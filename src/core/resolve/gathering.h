@@ -15,7 +15,7 @@
 #define TRIES       10u   /* 200 ms: a name that has not answered then is not waited for */
 #define NAME_BIT    (1ull << 63)
 
-/* A member, or a name of this host that may be one. */
+/* A member, or a name of this host or of the exact source that may be one. */
 struct entry {
 	struct ripc__member public;
 	uint64_t name, asked_us;
@@ -27,6 +27,7 @@ struct entry {
 	bool is_admitted;    /* senders may use it */
 	bool is_own;         /* of this context */
 	bool is_seen;        /* in this refresh */
+	bool is_near;        /* this host's source has its name; else the exact one, if any */
 };
 
 struct gathering {
@@ -42,10 +43,11 @@ struct gathering {
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
 	bool is_refreshing, is_provoked, has_news;
 	bool is_asked;           /* a refresh has ended */
+	bool is_listing;         /* the exact source cannot say its names yet */
 	bool is_awaited;         /* owner.gathered is due */
 };
 
-/* A name of this host that may answer yet. */
+/* A name that may answer yet. */
 static inline bool ripc__entry_is_pending(const struct entry *entry)
 {
 	return !entry->is_known && entry->tries < TRIES;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memberships: the groups that services here have joined. A group has any number of members, so
- * nobody is asked before a service joins: its name on this host is bound, and everybody is told, at
- * once, once more, and then every ANNOUNCE_US, as of a registration (publish.c). Questions about
- * the group are answered with one record for each member (answer.c).
+ * nobody is asked before a service joins: its name on this host is bound, the exact source lists
+ * the service, and everybody is told, at once, once more, and then every ANNOUNCE_US, as of a
+ * registration (publish.c). Questions about the group are answered with one record for each member
+ * (answer.c).
  */
 #include "membership.h"
 
@@ -86,12 +87,32 @@ static void announce(void *owner, struct ripc__timer *timer)
 	membership->is_announced = true;
 }
 
-static const struct source_slot *home_of(const struct ripc__resolver *resolver)
+/* The first n sources. */
+static void leave_sources(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
+		uint32_t n)
 {
-	const struct source_slot *slot = resolver->home < 0 ? NULL :
-		&resolver->sources[resolver->home];
+	for (uint32_t i = 0; i < n; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
 
-	return slot && slot->ops->group.join ? slot : NULL;
+		if (slot->ops->group.leave)
+			slot->ops->group.leave(slot->state, group, incarnation);
+	}
+}
+
+/* All, or none. */
+static int join_sources(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
+{
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+		int error = slot->ops->group.join ?
+			slot->ops->group.join(slot->state, group, incarnation) : 0;
+
+		if (error) {
+			leave_sources(resolver, group, incarnation, i);
+			return error;
+		}
+	}
+	return 0;
 }
 
 /* The sources hear questions about the group from now on. */
@@ -118,7 +139,6 @@ static int enter(struct ripc__resolver *resolver, struct membership *membership)
 int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 		const struct ripc__member *member, uint64_t now_us)
 {
-	const struct source_slot *home = home_of(resolver);
 	struct membership *membership = calloc(1, sizeof(*membership));
 	int error;
 
@@ -130,7 +150,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	error = ripc__timers_borrow(resolver);
 	if (error)
 		goto err_free;
-	error = home ? home->ops->group.join(home->state, group, member->incarnation) : 0;
+	error = join_sources(resolver, group, member->incarnation);
 	if (error)
 		goto err_return_timer;
 	error = enter(resolver, membership);
@@ -141,8 +161,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	announce(resolver, &membership->timer);
 	return 0;
 err_leave:
-	if (home)
-		home->ops->group.leave(home->state, group, member->incarnation);
+	leave_sources(resolver, group, member->incarnation, resolver->n_sources);
 err_return_timer:
 	ripc__timers_return(resolver);
 err_free:
@@ -179,7 +198,6 @@ static void membership_free(struct ripc__resolver *resolver, struct membership *
 
 void ripc__resolver_leave(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
 {
-	const struct source_slot *home = home_of(resolver);
 	struct membership *membership = take_out(resolver, group, incarnation);
 	const struct wire_resolve notice = {.type = WIRE_WITHDRAWN,
 		.asker = resolver->owner.context,
@@ -188,8 +206,7 @@ void ripc__resolver_leave(struct ripc__resolver *resolver, uint64_t group, uint6
 	if (!membership)
 		return;
 	membership_free(resolver, membership);
-	if (home)
-		home->ops->group.leave(home->state, group, incarnation);
+	leave_sources(resolver, group, incarnation, resolver->n_sources);
 	ripc__gather_left(resolver, group, incarnation);
 	ripc__send_notice(resolver, &notice);
 }

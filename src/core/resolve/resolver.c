@@ -192,7 +192,10 @@ static void news_heard(struct ripc__resolver *resolver, const struct ripc__sourc
 		ripc__publish_lost(resolver, event);
 		break;
 	case RIPC_SOURCE_HINT:
-		ripc__lookup_hinted(resolver, event);
+		if (wire_is_group(event->id))
+			ripc__gather_listed(resolver, event->id);
+		else
+			ripc__lookup_hinted(resolver, event);
 		break;
 	case RIPC_SOURCE_UNAVAILABLE:
 		ripc__publish_delayed(resolver, event->id);

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "store.h"
 
@@ -30,16 +29,8 @@ static void question_drop(struct known *known)
 
 static void question_send(const struct store *store, struct known *known)
 {
-	const struct value *value = &known->value;
-
-	for (uint32_t i = 0; known->question && i < value->n_addrs; i++) {
-		struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = value->port,
-			.sin_addr = value->addrs[i]};
-
-		/* What gets lost core sends again. */
-		(void)sendto(store->udp, known->question, known->question_len, MSG_NOSIGNAL,
-			(const struct sockaddr *)&name, sizeof(name));
-	}
+	if (known->question)
+		ripc__value_send(store, &known->value, known->question, known->question_len);
 	question_drop(known);
 }
 

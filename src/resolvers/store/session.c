@@ -163,7 +163,7 @@ static void connected(struct store *store)
 	memset(store->tops_made, 0, sizeof(store->tops_made));
 	if (was_away)
 		host->log(host->arg, RIPC_LOG_WARN, "store: %.100s answers again", store->servers);
-	ripc__claims_renew(store);
+	store->began(store);
 }
 
 static void disconnected(struct store *store)

@@ -131,17 +131,28 @@ static void options_free(struct store *store)
 	free(store->auth);
 }
 
+static void session_began(struct store *store)
+{
+	ripc__claims_renew(store);
+	ripc__joined_renew(store);
+	ripc__members_renew(store);
+}
+
 static int store_open(void *source, const struct ripc__host *host)
 {
 	struct store *store = source;
 	int error;
 
-	*store = (struct store){.host = *host, .watched_fd = -1, .epoll_fd = -1};
+	*store = (struct store){.host = *host, .began = session_began, .watched_fd = -1,
+		.epoll_fd = -1};
 	ripc__map_init(&store->claims, host->context);
 	ripc__map_init(&store->known, host->context);
+	ripc__map_init(&store->joined, host->context);
+	ripc__map_init(&store->groups, host->context);
 	list_init(&store->claiming);
 	list_init(&store->leaving);
 	list_init(&store->known_order);
+	list_init(&store->groups_order);
 	list_init(&store->news);
 	error = options_read(store);
 	if (error)
@@ -172,6 +183,8 @@ static void store_close(void *source)
 	ripc__session_close(store);
 	ripc__claims_free(store);
 	ripc__known_free(store);
+	ripc__joined_free(store);
+	ripc__members_free(store);
 	options_free(store);
 	close(store->udp);
 	close(store->epoll_fd);
@@ -246,6 +259,28 @@ static int store_list(void *source, void (*found)(void *arg, uint64_t id, bool i
 	return ripc__known_list(source, found, arg);
 }
 
+static int store_join(void *source, uint64_t group, uint64_t incarnation)
+{
+	return ripc__joined_join(source, group, incarnation);
+}
+
+static void store_leave(void *source, uint64_t group, uint64_t incarnation)
+{
+	ripc__joined_leave(source, group, incarnation);
+}
+
+static int store_members(void *source, uint64_t group, void (*found)(void *arg, uint64_t name),
+		void *arg)
+{
+	return ripc__members_list(source, group, found, arg);
+}
+
+static int store_ask_member(void *source, uint64_t group, uint64_t name, const void *data,
+		size_t len)
+{
+	return ripc__members_ask(source, group, name, data, len);
+}
+
 static int store_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
 {
 	const struct store *store = source;
@@ -294,6 +329,7 @@ const struct ripc__source ripc__store_source = {
 	.withdraw = store_withdraw,
 	.ask = store_ask,
 	.list = store_list,
+	.group = {store_join, store_leave, store_members, store_ask_member},
 	.reply = store_reply,
 	.poll = store_poll,
 	.wait_fd = store_wait_fd,

@@ -6,13 +6,17 @@
  *   session.c  the ZooKeeper session: connecting, processing, expiry
  *   claims.c   IDs that live here, as nodes in the store
  *   known.c    IDs that are asked for, their holders, and the list of all
- *   value.c    what stands in a node, paths
+ *   joined.c   members of groups that live here, as nodes
+ *   members.c  members of groups that are sent to here
+ *   value.c    what stands in a node, paths, and questions on their way
  *
  * The store only says whom to ask: a question goes to the holder's UDP socket, whose answer counts.
  *
  *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>                  a container; its data names the holder
  *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>/<incarnation>    ephemeral: the holder lives
  *   /ripc/<cluster>/p/<2 hex>/<ID, 16 hex>                  a private ID: ephemeral, and its data
+ *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>               a container
+ *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>/<incarnation> a member: ephemeral, and its data
  *
  * An ID is claimed by writing to its container, at the version that was read with no child, and
  * creating the child in the same transaction. So one of two claims fails, and a node that goes is
@@ -88,6 +92,7 @@ struct known {
 
 struct store {
 	struct ripc__host host;
+	void (*began)(struct store *store); /* a session: all that is not there is made */
 	char *servers;           /* as the client wants them: host:port,... */
 	char *auth;              /* "user:password" or NULL */
 	struct ACL owned[2], top;
@@ -111,7 +116,8 @@ struct store {
 	uint64_t due_us, retry_us, retry_after_us, away_us; /* away_us: since then; 0: connected */
 	uint64_t serial;
 	struct ripc__map claims, known; /* by ID */
-	struct list claiming, leaving, known_order;
+	struct ripc__map joined, groups; /* members here, by group ^ incarnation; groups by ID */
+	struct list claiming, leaving, known_order, groups_order;
 	struct list news;
 	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: nobody wants the list */
 	void *found_arg;
@@ -122,7 +128,7 @@ struct store {
 /* A request of the store. */
 struct request {
 	struct store *store;
-	uint64_t id, serial;
+	uint64_t id, serial, name;
 };
 
 /* value.c */
@@ -134,10 +140,16 @@ void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t 
 		bool is_private);
 void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
 		uint64_t incarnation);
+/* The node of a group; with an incarnation, of that member. */
+void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t group,
+		uint64_t incarnation);
 /* The ID that a path ends with; 0: none. */
 uint64_t ripc__path_id(const char *path);
 /* Where a holder on this host can be asked: up to STORE_ADDRS addresses, as of late. */
 void ripc__addresses_get(struct store *store, struct value *value);
+/* Sends a question to the holder. */
+void ripc__value_send(const struct store *store, const struct value *value, const void *data,
+		size_t len);
 
 /* session.c */
 uint64_t ripc__store_clock_us(void);
@@ -168,6 +180,22 @@ void ripc__claims_send(struct store *store);
 /* Nothing can be done for a while, which those that wait are told. */
 void ripc__claims_delayed(struct store *store);
 void ripc__claims_free(struct store *store);
+
+/* joined.c */
+int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
+void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);
+/* A session has begun, as above. */
+void ripc__joined_renew(struct store *store);
+void ripc__joined_free(struct store *store);
+
+/* members.c: as in struct ripc__source. */
+int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
+		void *arg);
+int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
+		size_t len);
+/* A session has begun: what could not be read is read. */
+void ripc__members_renew(struct store *store);
+void ripc__members_free(struct store *store);
 
 /* known.c */
 int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len);

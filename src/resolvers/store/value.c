@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "resolvers/inet.h"
 #include "store.h"
@@ -58,6 +59,16 @@ void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t
 	ripc__path_make(store, path, id, false);
 	len = strlen(path);
 	snprintf(path + len, STORE_PATH - len, "/%016" PRIx64, incarnation);
+}
+
+void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t group,
+		uint64_t incarnation)
+{
+	int len = snprintf(path, STORE_PATH, "/ripc/%s/g/%02x/%016" PRIx64, store->cluster,
+		(unsigned int)(group % STORE_SHARDS), group);
+
+	if (incarnation)
+		snprintf(path + len, STORE_PATH - (size_t)len, "/%016" PRIx64, incarnation);
 }
 
 uint64_t ripc__path_id(const char *path)
@@ -121,4 +132,17 @@ void ripc__addresses_get(struct store *store, struct value *value)
 	}
 	value->n_addrs = store->addresses.n_addrs;
 	memcpy(value->addrs, store->addresses.addrs, sizeof(value->addrs));
+}
+
+void ripc__value_send(const struct store *store, const struct value *value, const void *data,
+		size_t len)
+{
+	for (uint32_t i = 0; i < value->n_addrs; i++) {
+		struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = value->port,
+			.sin_addr = value->addrs[i]};
+
+		/* What gets lost core sends again. */
+		(void)sendto(store->udp, data, len, MSG_NOSIGNAL, (const struct sockaddr *)&name,
+			sizeof(name));
+	}
 }

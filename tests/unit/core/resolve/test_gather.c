@@ -51,7 +51,53 @@ static const struct ripc__source names_source = {.name = "home", .size = sizeof(
 	.group = {names_join, names_leave, names_list, names_ask}};
 static const struct ripc__source *const sources[] = {&names_source, &net_source, NULL};
 
+/* An exact source, which lists names of all hosts. */
+static uint64_t far[8];
+static uint32_t n_far;
+static int list_status, join_status;
+
+static int listed_join(void *at, uint64_t group, uint64_t incarnation)
+{
+	return join_status ? join_status : names_join(at, group, incarnation);
+}
+
+static int listed_list(void *at, uint64_t group, void (*found)(void *arg, uint64_t name), void *arg)
+{
+	(void)at;
+	(void)group;
+	for (uint32_t i = 0; i < n_far && !list_status; i++)
+		found(arg, far[i]);
+	return list_status;
+}
+
+static const struct ripc__source listing_source = {.name = "exact", .exact = true,
+	.size = sizeof(struct fake_state), .open = net_open, .close = fake_close,
+	.publish = fake_publish, .withdraw = fake_withdraw, .ask = fake_ask, .reply = fake_reply,
+	.poll = fake_poll, .wait_fd = fake_wait_fd,
+	.group = {listed_join, names_leave, listed_list, names_ask}};
+static const struct ripc__source *const exact_sources[] = {&names_source, &listing_source, NULL};
+
 static struct world *world;
+
+static void setup_exact(void)
+{
+	world_close(world);
+	n_far = 0;
+	list_status = join_status = 0;
+	world = world_new();
+	ck_assert_int_eq(world_open_with(world, exact_sources), 0);
+}
+
+static void list_is(int status, uint32_t n)
+{
+	struct fake *fake = &world->fakes[NET];
+
+	list_status = status;
+	n_far = n;
+	fake->arriving[fake->n_arriving++ % ARRIVE_MAX].event = (struct ripc__source_event){
+		.kind = RIPC_SOURCE_HINT, .id = GROUP};
+	step(world);
+}
 
 static void setup(void)
 {
@@ -370,6 +416,102 @@ START_TEST(gather__silent_name)
 }
 END_TEST
 
+/* ---- an exact source --------------------------------------------------------------------- */
+
+/* Nothing else is asked; as long as the source cannot say its names, who is known stays. */
+START_TEST(exact__lists_members)
+{
+	struct ripc__member member = {0};
+
+	setup_exact();
+	far[0] = 7 | NAME;
+	list_status = -EINPROGRESS;
+	ck_assert_int_eq(gather(), -EINPROGRESS);
+	pass(world, 200 * MS);
+	ck_assert_int_eq(gather(), -EINPROGRESS);
+	ck_assert_uint_eq(asked(NET), 0);
+	list_is(0, 1);
+	pass(world, 10 * MS);
+	ck_assert_uint_eq(asked(NET), 1);
+	answer(world, NET, 1, asked_nonce(world, NET, GROUP), record_of(GROUP, 7, 100));
+	ck_assert_int_eq(gather(), 0);
+	ck_assert_uint_eq(members(&member), 1);
+	ck_assert_uint_eq(member.id, 100);
+	ck_assert_uint_eq(asked(NET), 0);
+	list_is(-EHOSTUNREACH, 0);
+	pass_in_use(30000 * MS);
+	ck_assert_uint_eq(members(NULL), 1);
+	list_is(0, 0);
+	pass_in_use(10 * MS);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+START_TEST(exact__not_listed_is_not_believed)
+{
+	setup_exact();
+	far[0] = 7 | NAME;
+	n_far = 1;
+	gather();
+	answer(world, NET, 1, asked_nonce(world, NET, GROUP), record_of(GROUP, 8, 100));
+	ck_assert_uint_eq(members(NULL), 0);
+	ck_assert_uint_eq(stats(world).dropped, 1);
+}
+END_TEST
+
+/* Its address may be anybody's: so it is asked ever more seldom. */
+START_TEST(exact__silent_name_is_asked_seldom)
+{
+	uint32_t n;
+
+	setup_exact();
+	far[0] = 7 | NAME;
+	n_far = 1;
+	gather();
+	pass_in_use(1000 * MS);
+	ck_assert_int_eq(gather(), 0);
+	asked(NET);
+	pass_in_use(62000 * MS);
+	n = asked(NET);
+	ck_assert(n >= 4 && n <= 6);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+/* Of a member here the kernel says whether it lives. */
+START_TEST(exact__own_host_knows_better)
+{
+	setup_exact();
+	names[n_names++] = far[n_far++] = 7 | NAME;
+	gather();
+	ck_assert_uint_eq(asked(HOME), 1);
+	ck_assert_uint_eq(asked(NET), 0);
+	answer(world, HOME, 1, asked_nonce(world, HOME, GROUP), record_of(GROUP, 7, 100));
+	ck_assert_uint_eq(members(NULL), 1);
+	n_names = 0;
+	pass_in_use(100 * MS);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
+START_TEST(exact__all_sources_are_joined_or_none)
+{
+	const struct ripc__member member = {100, 7};
+
+	setup_exact();
+	own_add(world, member.id, member.incarnation, 1);
+	join_status = -EIO;
+	ck_assert_int_eq(ripc__resolver_join(world->resolver, GROUP, &member, 1), -EIO);
+	ck_assert_uint_eq(n_joined, 1);
+	ck_assert_uint_eq(n_left, 1);
+	join_status = 0;
+	ck_assert_int_eq(ripc__resolver_join(world->resolver, GROUP, &member, world->now_us), 0);
+	ck_assert_uint_eq(n_joined, 3);
+	ripc__resolver_leave(world->resolver, GROUP, member.incarnation);
+	ck_assert_uint_eq(n_left, 3);
+}
+END_TEST
+
 /* ---- being a member ---------------------------------------------------------------------- */
 
 static void join(uint64_t id, uint64_t incarnation)
@@ -447,7 +589,10 @@ int main(void)
 		gather__forged_answers, gather__flood_of_members, gather__flood_keeps_nobody_out,
 		gather__flood_of_notices,
 		gather__notices_lead_to_questions, gather__silent_one_elsewhere_goes,
-		gather__names_of_this_host, gather__silent_name, join__is_announced,
+		gather__names_of_this_host, gather__silent_name, exact__lists_members,
+		exact__not_listed_is_not_believed, exact__silent_name_is_asked_seldom,
+		exact__own_host_knows_better, exact__all_sources_are_joined_or_none,
+		join__is_announced,
 		join__all_answer_in_turn, NULL,
 	};
 

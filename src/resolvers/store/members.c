@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The members of groups that are sent to here, as the store lists them. The names under the group's
+ * node are read, and then the value of each new one. A watch tells when there are others: core gets
+ * a hint, and what has changed is read when core asks for the list next. While the store is away
+ * the list says so, and core keeps the members that it knows.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store.h"
+
+#define GROUPS_MAX  1024u
+#define MEMBERS_MAX 4096u     /* of one group, as in core */
+#define NAME_BIT    (1ull << 63) /* a name is the incarnation with this bit */
+
+struct member {
+	struct value value; /* n_addrs 0: not known */
+};
+
+struct group {
+	struct news hint;
+	struct list node;       /* store->groups_order */
+	uint64_t id, serial;    /* of the requests under way */
+	int64_t session;        /* that watches it */
+	struct ripc__map names; /* struct member by name */
+	uint32_t n_asked;       /* values that are being read */
+	bool reading, stale, is_read;
+};
+
+static void members_changed(zhandle_t *zh, int type, int state, const char *path, void *arg);
+
+static void hint(struct store *store, struct group *group)
+{
+	ripc__news(store, &group->hint, &(struct ripc__source_event){.kind = RIPC_SOURCE_HINT,
+		.id = group->id});
+}
+
+/* The group that a completion is about; NULL: another reading has begun. */
+static struct group *group_of(const struct request *request)
+{
+	struct group *group = ripc__map_get(&request->store->groups, request->id);
+
+	return group && group->serial == request->serial ? group : NULL;
+}
+
+static void names_free(struct ripc__map *names)
+{
+	struct member *member;
+	uint32_t at = 0;
+
+	while ((member = ripc__map_next(names, &at)))
+		free(member);
+	ripc__map_free(names);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void read_failed(struct group *group)
+{
+	group->reading = false;
+	group->stale = true;
+}
+
+static void read_ended(struct store *store, struct group *group)
+{
+	group->reading = false;
+	group->is_read = true;
+	hint(store, group);
+}
+
+static void value_read(int rc, const char *bytes, int len, const struct Stat *stat,
+		const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct group *group = group_of(request);
+	struct member *member = group ? ripc__map_get(&group->names, request->name) : NULL;
+	struct value value;
+
+	(void)stat;
+	if (member && rc == ZOK && ripc__value_decode(bytes, len, &value) == 0 &&
+			(value.incarnation | NAME_BIT) == request->name)
+		member->value = value;
+	free(request);
+	if (!group)
+		return;
+	if (rc != ZOK && rc != ZNONODE)
+		group->stale = true;
+	if (--group->n_asked == 0)
+		read_ended(store, group);
+}
+
+static void value_ask(struct store *store, struct group *group, uint64_t name, const char *child)
+{
+	struct request *request = ripc__request_make(store, group->id, group->serial);
+	char path[STORE_PATH];
+	size_t len;
+
+	if (!request)
+		return;
+	request->name = name;
+	ripc__path_group(store, path, group->id, 0);
+	len = strlen(path);
+	snprintf(path + len, sizeof(path) - len, "/%s", child);
+	if (zoo_aget(store->zh, path, 0, value_read, request) == ZOK)
+		group->n_asked++;
+	else
+		free(request);
+}
+
+/* A member that was known stays as it is. */
+static void name_keep(struct store *store, struct group *group, struct ripc__map *old,
+		const char *child)
+{
+	uint64_t name = ripc__path_id(child) | NAME_BIT;
+	struct member *member = ripc__map_remove(old, name);
+
+	member = member ? member : calloc(1, sizeof(*member));
+	if (!member || ripc__map_put(&group->names, name, member)) {
+		free(member);
+		return;
+	}
+	if (!member->value.n_addrs)
+		value_ask(store, group, name, child);
+}
+
+static void names_set(struct store *store, struct group *group, const struct String_vector *names)
+{
+	struct ripc__map old = group->names;
+
+	ripc__map_init(&group->names, store->host.context);
+	for (int i = 0; names && i < names->count && group->names.count < MEMBERS_MAX; i++) {
+		if (ripc__path_id(names->data[i]))
+			name_keep(store, group, &old, names->data[i]);
+	}
+	names_free(&old);
+	ripc__session_sends(store);
+	if (!group->n_asked)
+		read_ended(store, group);
+}
+
+static void read_begin(struct store *store, struct group *group);
+
+/* There was no node, so that a watch waits for one; unless it has come to be since. */
+static void absence_read(int rc, const struct Stat *stat, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct group *group = group_of(request);
+
+	(void)stat;
+	free(request);
+	if (!group)
+		return;
+	if (rc == ZNONODE)
+		names_set(store, group, NULL);
+	else
+		read_failed(group);
+	if (rc == ZOK && store->zh)
+		read_begin(store, group);
+}
+
+static void names_read(int rc, const struct String_vector *names, const void *data)
+{
+	struct request *request = (void *)(uintptr_t)data;
+	struct store *store = request->store;
+	struct group *group = group_of(request);
+	char path[STORE_PATH];
+
+	if (group && rc == ZNONODE && store->zh) {
+		ripc__path_group(store, path, group->id, 0);
+		ripc__session_sends(store);
+		if (zoo_awexists(store->zh, path, members_changed, store, absence_read,
+				request) == ZOK)
+			return;
+	}
+	free(request);
+	if (group && rc == ZOK && store->zh)
+		names_set(store, group, names);
+	else if (group)
+		read_failed(group);
+}
+
+static void read_begin(struct store *store, struct group *group)
+{
+	struct request *request;
+	char path[STORE_PATH];
+
+	group->serial = ++store->serial;
+	group->session = store->session;
+	group->reading = true;
+	group->stale = false;
+	group->n_asked = 0;
+	request = ripc__request_make(store, group->id, group->serial);
+	ripc__session_sends(store);
+	ripc__path_group(store, path, group->id, 0);
+	if (request && zoo_awget_children(store->zh, path, members_changed, store, names_read,
+			request) == ZOK)
+		return;
+	free(request);
+	read_failed(group);
+}
+
+static void members_changed(zhandle_t *zh, int type, int state, const char *path, void *arg)
+{
+	struct store *store = arg;
+	struct group *group = type == ZOO_SESSION_EVENT || zh != store->zh ? NULL :
+		ripc__map_get(&store->groups, ripc__path_id(path));
+
+	(void)state;
+	if (!group)
+		return;
+	group->stale = true;
+	hint(store, group);
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static void group_free(struct store *store, struct group *group)
+{
+	ripc__map_remove(&store->groups, group->id);
+	list_remove(&group->node);
+	list_remove(&group->hint.node);
+	names_free(&group->names);
+	free(group);
+}
+
+/* The last one that was listed is the last in the order. */
+static struct group *group_get(struct store *store, uint64_t id)
+{
+	struct group *group = ripc__map_get(&store->groups, id);
+
+	if (group) {
+		list_remove(&group->node);
+		list_append(&store->groups_order, &group->node);
+		return group;
+	}
+	if (store->groups.count >= GROUPS_MAX)
+		group_free(store, list_entry(store->groups_order.next, struct group, node));
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return NULL;
+	group->id = id;
+	group->stale = true;
+	list_init(&group->hint.node);
+	ripc__map_init(&group->names, store->host.context);
+	if (ripc__map_put(&store->groups, id, group)) {
+		free(group);
+		return NULL;
+	}
+	list_append(&store->groups_order, &group->node);
+	return group;
+}
+
+int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
+		void *arg)
+{
+	struct group *group = group_get(store, id);
+	struct ripc__map_entry *entries;
+
+	if (!group)
+		return -ENOMEM;
+	if (!store->session)
+		return group->is_read || store->away_logged ? -EHOSTUNREACH : -EINPROGRESS;
+	if ((group->stale || group->session != store->session) && !group->reading)
+		read_begin(store, group);
+	if (!group->is_read)
+		return group->reading ? -EINPROGRESS : -EHOSTUNREACH;
+	entries = group->names.entries;
+	for (uint32_t i = 0; entries && i < group->names.capacity; i++) {
+		const struct member *member = entries[i].value;
+
+		if (member && member->value.n_addrs)
+			found(arg, entries[i].key);
+	}
+	return 0;
+}
+
+int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
+		size_t len)
+{
+	const struct group *group = ripc__map_get(&store->groups, id);
+	const struct member *member = group ? ripc__map_get(&group->names, name) : NULL;
+
+	if (!member || !member->value.n_addrs)
+		return 0;
+	ripc__value_send(store, &member->value, data, len);
+	return 1;
+}
+
+void ripc__members_renew(struct store *store)
+{
+	list_for_each(node, &store->groups_order) {
+		struct group *group = list_entry(node, struct group, node);
+
+		if (!group->is_read && !group->reading)
+			read_begin(store, group);
+	}
+}
+
+void ripc__members_free(struct store *store)
+{
+	while (!list_empty(&store->groups_order))
+		group_free(store, list_entry(store->groups_order.next, struct group, node));
+	ripc__map_free(&store->groups);
+}
