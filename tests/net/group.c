@@ -12,6 +12,7 @@
  *          --bytes N     each so long (default 1048576), in one given buffer
  *          --leave-slow  with RIPC_LEAVE_SLOW
  *          --timeout N   ms of a long one (default 5000)
+ *          --patience N  ms after which a silent member is given up (default 10000)
  */
 #include <errno.h>
 #include <getopt.h>
@@ -87,6 +88,17 @@ static void took(struct counts *counts, uint64_t group, const struct ripc_msg *m
 		counts->shorts++;
 }
 
+/* took_us: of each long message, in the order in which they came. */
+static void say_counts(struct counts *counts, uint64_t id)
+{
+	printf("{\"id\": %" PRIu64 ", \"shorts\": %" PRIu64 ", \"longs\": %" PRIu64 ", \"twice\": %"
+		PRIu64 ", \"foreign\": %" PRIu64 ", \"took_us\": [", id, counts->shorts,
+		counts->longs, counts->twice, counts->foreign);
+	for (uint64_t i = 0; i < counts->longs; i++)
+		printf("%s%" PRIu64, i ? ", " : "", counts->took_us[i]);
+	printf("], \"median_us\": %" PRIu64 "}\n", median(counts->took_us, counts->longs));
+}
+
 static int join(struct ripc_service *svc, uint64_t group)
 {
 	static struct counts counts;
@@ -105,10 +117,7 @@ static int join(struct ripc_service *svc, uint64_t group)
 			ripc_msg_free(msg);
 		}
 	}
-	printf("{\"id\": %" PRIu64 ", \"shorts\": %" PRIu64 ", \"longs\": %" PRIu64 ", \"twice\": %"
-		PRIu64 ", \"foreign\": %" PRIu64 ", \"median_us\": %" PRIu64 "}\n",
-		ripc_service_id(svc), counts.shorts, counts.longs, counts.twice, counts.foreign,
-		median(counts.took_us, counts.longs));
+	say_counts(&counts, ripc_service_id(svc));
 	return 0;
 }
 
@@ -118,7 +127,7 @@ struct job {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	uint64_t group, members, shorts, longs, bytes;
-	uint32_t flags;
+	uint32_t flags, patience_ms;
 	int timeout_ms;
 };
 
@@ -203,7 +212,7 @@ static bool job_parse(struct job *job, int argc, char **argv)
 {
 	static const struct option options[] = {{"members", 1, NULL, 'm'}, {"shorts", 1, NULL, 's'},
 		{"longs", 1, NULL, 'l'}, {"bytes", 1, NULL, 'b'}, {"leave-slow", 0, NULL, 'w'},
-		{"timeout", 1, NULL, 't'}, {NULL, 0, NULL, 0}};
+		{"timeout", 1, NULL, 't'}, {"patience", 1, NULL, 'p'}, {NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -215,6 +224,7 @@ static bool job_parse(struct job *job, int argc, char **argv)
 		case 'l': job->longs = number; break;
 		case 'b': job->bytes = number; break;
 		case 't': job->timeout_ms = (int)number; break;
+		case 'p': job->patience_ms = (uint32_t)number; break;
 		case 'w': job->flags = RIPC_LEAVE_SLOW; break;
 		default: return false;
 		}
@@ -225,13 +235,15 @@ static bool job_parse(struct job *job, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct job job = {.bytes = 1 << 20, .timeout_ms = 5000};
+	struct ripc_config config = {.size = sizeof(config)};
 	int error, status;
 
 	if (!job_parse(&job, argc, argv)) {
 		fprintf(stderr, "usage: group join|send NAME [options]\n");
 		return 2;
 	}
-	error = ripc_open(NULL, &job.ctx);
+	config.peer_timeout_ms = job.patience_ms;
+	error = ripc_open(&config, &job.ctx);
 	if (!error)
 		error = ripc_service_open(job.ctx, 0, 0, &job.svc);
 	if (error)

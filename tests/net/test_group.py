@@ -2,12 +2,15 @@
 """Groups on one host and on many, on a bad network, while members die or are stopped."""
 import os
 import signal
+import statistics
 
 import netlab
 from netlab import check
 
 NAME = 'news'
 NEAR, FAR = 20, 8   # members on the sender's host; on hosts of their own
+BEHIND = 3          # members behind a network that loses packets
+PATIENCE_MS = 2000  # after which a silent member is given up
 BYTES = 10_000_000
 
 
@@ -137,5 +140,51 @@ def died_and_stopped():
                 f'ends after {[entry["ms"] for entry in during]} ms')
 
 
+def took_ms(heard, first, last):
+    """What a member in the middle needed for these of its messages, in the mean."""
+    return statistics.median(statistics.mean(entry['took_us'][first:last])
+                             for entry in heard) / 1e3
+
+
+def behind_loss():
+    """Most members are here, and some behind a network that loses a tenth, while others fail."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.relay(a, b, netlab.program('relay'), '--seed', 1, '--drop-ppm', 100000)
+        near, far = [member(a) for _ in range(NEAR)], [member(b) for _ in range(BEHIND)]
+        client = sender(a, '--members', NEAR + BEHIND, '--longs', 100, '--bytes', BYTES,
+                        '--timeout', 60000, '--patience', PATIENCE_MS)
+        check(client.json()['found'] == NEAR + BEHIND, 'not all were found')
+        told = [send_long(client) for _ in range(3)]
+        check(all(entry['delivered'] == NEAR + BEHIND and entry['status'] == 0
+                  for entry in told), f'{told}')
+        stopped, killed = near[1], [near[0], far[0]]
+        for process in killed:
+            process.popen.kill()
+        os.kill(stopped.popen.pid, signal.SIGSTOP)
+        told += [send_long(client) for _ in range(2)]
+        for entry in told[3:]:
+            failed = entry['not_delivered'] + entry['unknown']
+            check(entry['delivered'] == NEAR + BEHIND - 3 and 1 <= failed <= 3, f'{told}')
+        os.kill(stopped.popen.pid, signal.SIGCONT)
+        while told[-1]['status'] != 0 and len(told) < 100:
+            told.append(send_long(client))
+        check(told[-1]['delivered'] == NEAR + BEHIND - 2, f'not all are back: {told}')
+        client.end()
+        well, beyond = ([process.end() for process in group if process not in (stopped, *killed)]
+                        for group in (near, far))
+        heard = [stopped.end(), *well, *beyond]
+        check(all(entry['twice'] == 0 for entry in heard), f'twice: {heard}')
+        check(all(entry['longs'] == len(told) for entry in well + beyond), f'{told}: {heard}')
+        came = sum(entry['longs'] for entry in heard) + 3 * len(killed)
+        least = sum(entry['delivered'] for entry in told)
+        check(least <= came <= least + sum(entry['unknown'] for entry in told),
+              f'{told}: came {came}')
+        return (f'10 MB come to one of {NEAR} after {took_ms(well, 1, 3):.1f} ms, to one of '
+                f'{BEHIND} behind 10 % loss after {took_ms(beyond, 1, 3):.0f} ms; beside two dead '
+                f'and a stopped one after {took_ms(well, 3, 5):.1f} and '
+                f'{took_ms(beyond, 3, 5):.0f} ms')
+
+
 if __name__ == '__main__':
-    netlab.main([wide, lossy, by_unicast, died_and_stopped])
+    netlab.main([wide, lossy, by_unicast, died_and_stopped, behind_loss])
