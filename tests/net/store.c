@@ -224,8 +224,8 @@ static int find(uint64_t first, uint32_t n, uint32_t n_threads, const char *file
 		pthread_join(threads[i], NULL);
 	took_ms = now_ms() - began_ms;
 	used_ms = processor_ms() - used_ms;
-	printf("{\"found\": %u, \"error\": %d, \"ms\": %.0f, \"processor_ms\": %.0f, \"right\": %u}\n",
-		finding.found, finding.error, took_ms, used_ms,
+	printf("{\"found\": %u, \"error\": %d, \"ms\": %.0f, \"processor_ms\": %.0f, "
+		"\"right\": %u}\n", finding.found, finding.error, took_ms, used_ms,
 		count_right(finding.ctx, file));
 	return ripc_close(finding.ctx, 100) != 0;
 }
