@@ -210,12 +210,19 @@ struct batch {
 	uint8_t values[BATCH_MAX][STORE_VALUE];
 };
 
+/* Is this true of all claims of the batch? Where a shelf is missing, most are: see to all. */
+static bool is_of_all(const struct batch *batch, int rc)
+{
+	return batch->n == 1 || rc == ZOK || rc == ZNONODE ||
+		ripc__session_error(rc) == -EHOSTUNREACH;
+}
+
 /* Of several claims nobody knows which one was refused: each is made alone. */
 static void batch_made(int rc, const void *data)
 {
 	struct batch *batch = (void *)(uintptr_t)data;
 	struct store *store = batch->store;
-	bool is_known = batch->n == 1 || rc == ZOK || ripc__session_error(rc) == -EHOSTUNREACH;
+	bool is_known = is_of_all(batch, rc);
 
 	for (uint32_t i = 0; i < batch->n; i++) {
 		struct claim *claim = claim_of(&batch->of[i]);
