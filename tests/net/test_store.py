@@ -193,6 +193,25 @@ def killed_and_started_again():
         return f'after {ms} ms'
 
 
+def many_started_again():
+    """A transaction that claims many IDs is refused, as somebody had them: each is claimed."""
+    with Shared(**{'store.session_ms': 20000}) as world, tempfile.NamedTemporaryFile() as holders:
+        def start():
+            process = world.a.start(netlab.program('store'), 'crowd', 2, 50, 7, holders.name,
+                                    **world.env)
+            return process, process.json()
+
+        other = One(world, world.b)
+        check(other.do('open', 20) == 0, 'not registered')
+        for _ in range(3):
+            process, opened = start()
+            check(opened['opened'] == 99, f'not all but the taken one: {opened}')
+            check(all(other.do('ping', number, 5000) == 0 for number in (7, 19, 21, 106)),
+                  'not found')
+            process.end()  # and its children are killed
+        return f'99 after {opened["ms"]} ms'
+
+
 def killed_and_started_elsewhere():
     """On another host nothing proves that: it waits until the session is over."""
     with Shared() as world:
@@ -421,7 +440,7 @@ def members_while_the_server_is_away():
 if __name__ == '__main__':
     if zookeeper.missing():
         netlab.skip(zookeeper.missing())
-    netlab.main([finds, killed_and_started_again, killed_and_started_elsewhere,
+    netlab.main([finds, killed_and_started_again, many_started_again, killed_and_started_elsewhere,
                  stopped_beyond_the_session, parted_beyond_the_session, server_restarted,
                  unreachable_at_open, leader_killed,
                  registered_at_once_on_three_nodes, refused_by_its_acl, moved_between_hosts,
