@@ -241,7 +241,7 @@ int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-/* A list of hosts that is empty for good: so no answer needs to be waited for. */
+/* A list of hosts that is empty for good: no answer is waited for, and nothing becomes due. */
 static bool asks_nobody(const struct source_slot *slot)
 {
 	return slot->ops->n_peers && slot->ops->wait_fd(slot->state) == -1;
@@ -277,7 +277,7 @@ static int source_open(struct ripc__resolver *resolver, const struct ripc__sourc
 				ops->name, strerror(-error));
 		return error;
 	}
-	if (ops->deadline)
+	if (ops->deadline && !asks_nobody(slot))
 		resolver->timed[resolver->n_timed++] = (uint8_t)resolver->n_sources;
 	source_sort(resolver, slot, (int)resolver->n_sources++);
 	return 0;
