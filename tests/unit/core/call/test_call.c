@@ -372,7 +372,7 @@ START_TEST(call__asked_again_in_vain)
 
 	both_open_slowly(&pair, _i);
 	call = call_to(pair.b.id, &ask, 1, 1);
-	call.timeout_ms = 500;
+	call.timeout_ms = 1500;
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
 	poll_until_asked(&pair.b);
 	side_close(&pair.b);
