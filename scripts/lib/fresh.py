@@ -34,7 +34,7 @@ def follow(suite):
         system.shell(f'cd /root/greet\n{compiling}')
         greeted = system.shell(
             'cd /root/greet\ntimeout 60 ./greet serve >server 2>&1 & server=$!\n'
-            'cd /root/greet\nn=0\nuntil grep -q ready server || [ $n = 300 ]\n'
+            'cd /root/greet\nn=0\nuntil grep -qs ready server || [ $n = 300 ]\n'
             'do n=$((n + 1)); sleep 0.1; done\n'
             './greet >client 2>&1 || true\nwait $server || true\ncat server; echo ---; cat client',
             alone=True)
