@@ -38,6 +38,7 @@ struct fileget_client {
 	int timeout_ms;
 	const volatile int *stop;
 	unsigned int n_slots, n_asked, n_waiting;
+	int is_refused; /* the last question that failed */
 	struct slot slots[];
 };
 
@@ -148,6 +149,8 @@ static int ask_slot(struct fileget_client *client, struct slot *slot)
 
 	slot->state = err < 0 ? SLOT_WAITING : SLOT_ASKED;
 	client->n_waiting += err < 0;
+	if (err < 0)
+		client->is_refused = err == -EACCES;
 	return is_lasting(err) ? err : 0;
 }
 
@@ -242,6 +245,7 @@ static int take_failure(struct fileget_client *client, struct slot *slot, int er
 {
 	slot->state = SLOT_WAITING;
 	client->n_waiting++;
+	client->is_refused = err == -EACCES;
 	if (is_lasting(err))
 		return err;
 	return now_ms() - client->sign_of_life_ms >= (uint64_t)client->timeout_ms ? err : 0;
@@ -279,7 +283,7 @@ static int look_around(struct fileget_client *client)
 	if (err == 0)
 		err = ask_waiting(client, client->n_slots);
 	if (err == 0 && now - client->sign_of_life_ms > (uint64_t)client->timeout_ms)
-		err = -ETIMEDOUT;
+		err = client->is_refused ? -EACCES : -ETIMEDOUT;
 	return err;
 }
 

@@ -16,6 +16,7 @@
 #include "core/peer/path.h"
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
+#include "util/map.h"
 #include "core/send/short.h"
 #include "core/show/show.h"
 #include "core/wire/record.h"
@@ -25,6 +26,7 @@
 #include "service.h"
 
 #define AWAIT_US 20000u /* until who has an ID is asked once more */
+#define LATE_US  100000u
 
 struct lookup {
 	struct ripc_context *ctx;
@@ -60,7 +62,8 @@ static bool looked_up(void *arg)
 	}
 	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
 		lookup->ctx->now_us, &answer);
-	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us);
+	/* It outlives the call, which takes its word at the deadline. */
+	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us + LATE_US);
 	return lookup->status != -EINPROGRESS;
 }
 
@@ -81,7 +84,7 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
 	if (!error)
 		error = ripc__wait_or_end(ctx, NULL, looked_up, &lookup, lookup.deadline_us);
-	error = error > 0 ? 0 : error < 0 ? error : -ETIMEDOUT;
+	error = error > 0 ? 0 : error < 0 ? error : ripc__resolver_late(ctx->resolver, id);
 	ripc__leave(ctx);
 	return error ? error : lookup.status;
 }
@@ -103,7 +106,7 @@ static int await_once(struct lookup *lookup)
 	ripc__resolver_claimed(ctx->resolver, lookup->id);
 	ready = ripc__wait_or_end(ctx, NULL, looked_up, lookup, lookup->deadline_us);
 	if (ready <= 0)
-		return ready ? ready : -ETIMEDOUT;
+		return ready ? ready : ripc__resolver_late(ctx->resolver, lookup->id);
 	if (lookup->status != -ENOENT)
 		return lookup->status;
 	next_us = ctx->now_us + AWAIT_US;
@@ -256,6 +259,15 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 	return 0;
 }
 
+/* Nothing came back in time. Has it been refused? */
+static int too_late(struct ripc_service *svc, uint64_t to)
+{
+	const struct partner *partner = ripc__map_get(&svc->partners, to);
+
+	return !partner || !partner->peer ? ripc__resolver_late(svc->ctx->resolver, to) :
+		partner->refuses ? -EACCES : -ETIMEDOUT;
+}
+
 /* Asks every 100 ms, and first every 10 ms, until there is an answer. */
 static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us, struct ping *ping)
 {
@@ -273,7 +285,7 @@ static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us
 		patience_us = patience_us < 10 * TICK_US ? 2 * patience_us : patience_us;
 	}
 	if (!error && !ping->done)
-		error = -ETIMEDOUT;
+		error = too_late(svc, to);
 	return error;
 }
 

@@ -56,8 +56,9 @@ static const struct sentence {
 	{EINTR, "ended early, by ripc_wake() or by a signal: call again, if there is nothing else "
 		"to do"},
 	{EINPROGRESS, "not finished yet"},
-	{EACCES, "access refused: the service is another user's, or a key lacks a capability "
-		"(ripc key grant), or a sandbox or firewall of this host is in the way"},
+	{EACCES, "access refused: the service is another user's or has other keys (RIPC_KEYS), or "
+		"a key lacks a capability (ripc key grant) or is revoked, or a sandbox or "
+		"firewall of this host is in the way"},
 	{ENOKEY, "one of the two programs has keys, the other has none: give both keys of one "
 		"deployment (RIPC_KEYS)"},
 	{EPERM, "not permitted: a sandbox or firewall of this host is in the way"},

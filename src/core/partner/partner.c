@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/base/budget.h"
+#include "core/keys/sealed.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
@@ -129,6 +131,7 @@ void ripc__partner_hello(struct partner *partner, const struct wire_packet *pack
 	if (partner->token_out == hello->token)
 		return;
 	partner->token_out = hello->token;
+	partner->refuses = false;
 	partner->state = PARTNER_READY;
 	partner->service->ctx->up->partner_ready(partner, forgot);
 }
@@ -177,13 +180,29 @@ void ripc__partner_aborted(struct partner *partner)
 	partner->service->ctx->up->sends_fail(partner, -EPROTONOSUPPORT);
 }
 
+/* Whoever asks again and again is refused as often, but not told so. */
+static void say_refused(const struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	unsigned long long id = partner->id, own = partner->service->id;
+
+	if (!ripc__bucket_take(&ctx->words, ctx->now_us))
+		return;
+	if (ripc__sealed_may_be(ctx->seal, own))
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx refuses us: our key may not "
+			"send to service %#llx (ripc key grant --send)", id, id);
+	else
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx refuses us: our key may not be "
+			"service %#llx, or not send to service %#llx (ripc key grant --be, --send)",
+			id, own, id);
+}
+
 void ripc__partner_refused(struct partner *partner)
 {
+	partner->refuses = true;
 	if (list_empty(&partner->outgoing) && !partner->held)
 		return;
-	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "keys: service %#llx refuses ours: our key "
-		"may not be %#llx, or not send to it (ripc key grant)",
-		(unsigned long long)partner->id, (unsigned long long)partner->service->id);
+	say_refused(partner);
 	partner->service->ctx->up->sends_fail(partner, -EACCES);
 }
 

@@ -92,6 +92,7 @@ struct partner {
 	bool dead : 1;            /* known to be gone; kept to recognise its late packets */
 	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
 	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
+	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 };
 

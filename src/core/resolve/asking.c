@@ -42,6 +42,7 @@ int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked)
 	if (error)
 		return error == -EEXIST ? -ENOMEM : error;
 	asked->nonce = nonce;
+	asked->strange = false;
 	return 0;
 }
 

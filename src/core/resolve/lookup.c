@@ -10,10 +10,10 @@
  * asked, or where every host that is asked by unicast has said so. A name that is bound, here or on
  * such a host, but not answered for, is silence: its holder may be stopped, or starved, so the
  * holder is asked again until all that want to know have given up (ripc__resolver_wanted), and then
- * the lookup ends with -ETIMEDOUT. Over multicast nobody can say no for all: there silence of
- * PATIENCE_US is taken for a no. An exact source can: its no ends the lookup where every source of
- * the network is exact. As long as that source cannot be reached, it is asked again likewise, and
- * then the lookup ends with -EHOSTUNREACH.
+ * the lookup ends with -ETIMEDOUT, or with -EACCES if somebody with other keys has answered. Over
+ * multicast nobody can say no for all: there silence of PATIENCE_US is taken for a no. An exact
+ * source can: its no ends the lookup where every source of the network is exact. As long as that
+ * source cannot be reached, it is asked again likewise; then the lookup ends with -EHOSTUNREACH.
  *
  * A suspect incarnation that answers the new question is alive after all, but another one that
  * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
@@ -272,7 +272,7 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 static int status_of(const struct lookup *lookup)
 {
 	if (lookup_is_silent(lookup))
-		return -ETIMEDOUT;
+		return lookup->asked.strange ? -EACCES : -ETIMEDOUT;
 	return lookup->unavailable ? -EHOSTUNREACH : -ENOENT;
 }
 
@@ -559,6 +559,13 @@ void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_
 
 	if (lookup && !lookup->ended && until_us > lookup->until_us)
 		lookup->until_us = until_us;
+}
+
+int ripc__resolver_late(const struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+
+	return lookup && !lookup->ended && lookup->asked.strange ? -EACCES : -ETIMEDOUT;
 }
 
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)

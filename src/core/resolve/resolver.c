@@ -114,13 +114,16 @@ static void stranger_heard(struct ripc__resolver *resolver, const struct heard *
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
 	struct wire_resolve answer = {.type = WIRE_RECORD, .nonce = heard->packet->nonce};
+	struct asked *asked = heard->packet->type == WIRE_RECORD ? asked_of(resolver, heard) : NULL;
 	uint64_t id = heard->packet->record.id;
 	uint8_t data[WIRE_RECORD_MAX];
 	size_t len;
 
 	ripc__drop(resolver);
-	if (heard->packet->type == WIRE_RECORD && asked_of(resolver, heard))
+	if (asked) {
+		asked->strange = true;
 		owner->stranger(owner->arg, id, heard->event->host, false);
+	}
 	if (heard->packet->type != WIRE_QUESTION ||
 			ripc__own_record(resolver, id, &answer.record) ||
 			!ripc__budget_spend(&resolver->answers, heard->event->host,

@@ -116,6 +116,8 @@ void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64
  * asked again until then.
  */
 void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us);
+/* What a call ends with whose time is over while the ID is asked for: -ETIMEDOUT or -EACCES. */
+int ripc__resolver_late(const struct ripc__resolver *resolver, uint64_t id);
 /*
  * A service claims the ID, or a send can wait for its holder: "nobody has it" counts no more.
  */

@@ -37,6 +37,7 @@ struct asked {
 	uint64_t started_us, sent_us;
 	uint32_t round;
 	uint8_t kind;
+	bool strange;         /* somebody with other keys has answered */
 };
 
 /* An answer or notice that came in, taken apart. */

@@ -20,6 +20,7 @@
 #include "core/peer/path.h"
 #include "core/peer/route.h"
 #include "core/peer/timing.h"
+#include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "ended.h"
 #include "moving.h"
@@ -128,9 +129,14 @@ static void wait_reset(struct outgoing *outgoing)
 		outgoing->wait_us += 2 * outgoing->partner->peer->reading_us;
 }
 
-/* The deadline has come; not in time, as the partner's memory was full to the last. */
+/*
+ * The deadline has come; not in time, as the partner's memory was full to the last, or as only who
+ * has other keys has answered for the ID.
+ */
 static int too_late(const struct outgoing *outgoing)
 {
+	if (!outgoing->partner->peer)
+		return ripc__resolver_late(context_of(outgoing)->resolver, outgoing->to);
 	return outgoing->no_room ? -ENOBUFS : -ETIMEDOUT;
 }
 

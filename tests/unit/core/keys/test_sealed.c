@@ -18,6 +18,7 @@
 #include "core/keys/session.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
+#include "ripc/call.h"
 #include "ripc/keys.h"
 
 #define KEPT       512
@@ -385,13 +386,22 @@ END_TEST
 START_TEST(mixed__another_deployment)
 {
 	struct iovec item = {"x", 1};
+	struct ripc_question question = {.size = sizeof(question), .items = &item, .n_items = 1,
+		.timeout_ms = 300};
+	struct ripc_msg *msg;
 	struct side a, b;
+	uint64_t rtt_ns;
 
 	side_open_with(&a, dirs[0]);
 	side_open_with(&b, dirs[2]);
-	ck_assert_int_lt(ripc_send_long(a.svc, b.id, &item, 1, 1500), 0);
+	ck_assert_int_eq(ripc_send_long(a.svc, b.id, &item, 1, 1500), -EACCES);
 	ck_assert(atomic_load(&is_told[0]) && atomic_load(&is_told[1]));
-	ck_assert_int_lt(ripc_send_long(b.svc, a.id, &item, 1, 1500), 0);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &item, 1, 1500), -EACCES);
+	ck_assert_int_eq(ripc_resolve(b.ctx, a.id, 300), -EACCES);
+	ck_assert_int_eq(ripc_await(b.ctx, a.id, 300), -EACCES);
+	ck_assert_int_eq(ripc_ping(b.svc, a.id, 300, &rtt_ns), -EACCES);
+	question.to = a.id;
+	ck_assert_int_eq(ripc_call(b.svc, &question, &msg, NULL), -EACCES);
 	side_close(&a);
 	side_close(&b);
 }
@@ -455,6 +465,7 @@ START_TEST(capability__decides)
 	struct iovec item = {"question", 8};
 	struct ripc_msg *msg;
 	struct side a, b;
+	uint64_t rtt_ns;
 	int status;
 
 	dir_make(0, NULL, RIPC_KEYS_AUTHORITY);
@@ -470,6 +481,7 @@ START_TEST(capability__decides)
 	side_open_with(&a, dirs[1]);
 	status = ripc_send_long(a.svc, id, &item, 1, 5000);
 	ck_assert_msg(status == c->status, "%s: %d", c->name, status);
+	ck_assert_int_eq(ripc_ping(a.svc, id, c->status ? 300 : 5000, &rtt_ns), c->status);
 	ck_assert_int_eq(ripc_receive(b.svc, 0, &msg), c->status ? -EAGAIN : 0);
 	if (!c->status) {
 		ck_assert_int_eq(msg->sender, RIPC_SENDER_PROVEN);
