@@ -66,7 +66,11 @@ static int new_main(int argc, char **argv)
 			"which directory?");
 	if (ripc_keys_new(dir, like, flags, why))
 		return fail(why);
-	printf("made keys in %s: programs use them with RIPC_KEYS=%s\n", dir, dir);
+	if (flags & RIPC_KEYS_AUTHORITY)
+		printf("made an authority in %s: ripc key new --like %s makes keys for programs, "
+			"ripc key grant --dir %s their capabilities\n", dir, dir, dir);
+	else
+		printf("made keys in %s: programs use them with RIPC_KEYS=%s\n", dir, dir);
 	return TOOL_OK;
 }
 

@@ -72,7 +72,7 @@ RIPC_API int ripc_keys_show(const char *dir, void (*line)(void *arg, const char 
  * ripc_keys_new(); also
  *  -EEXIST    RIPC_ROTATE_BEGIN was done before
  *  -ENOENT    it was not
- *  -EALREADY  RIPC_ROTATE_USE was done before: nothing is changed
+ *  -EALREADY  RIPC_ROTATE_USE or RIPC_ROTATE_END was done before: nothing is changed
  *  -EBUSY     RIPC_ROTATE_END, but RIPC_ROTATE_USE was not done: nothing is changed
  */
 RIPC_API int ripc_keys_rotate(const char *dir, uint32_t step, char *why);
@@ -91,8 +91,8 @@ RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
  * private key stays that with which the context was opened. -ENOKEY: the context has no keys;
  * -EACCES, -EINVAL, -ENOENT, errors of the file system: all stays as it was, and the log says why.
  * A file "authority" that has vanished is such an error (-ENOENT): no context loses its authority.
- * Blocks while the file system does, and with it all calls on the context, also once a minute: the
- * directory belongs on a local file system.
+ * Blocks while the file system does; other calls on the context go on meanwhile. With
+ * RIPC_NO_THREAD a call that does the context's work reads once a minute: then all calls wait.
  */
 RIPC_API int ripc_keys_reload(struct ripc_context *ctx);
 

@@ -98,7 +98,8 @@ int ripc__key_file_read(const char *dir, const char *name, bool secret, uint8_t 
 	n = n ? n : file_read(path, secret, text, why);
 	if (n >= 0 && ((n != 64 && !(n == 65 && text[64] == '\n')) ||
 			!ripc__hex_read(text, key, 32))) {
-		snprintf(why, KEY_WHY, "%.150s is not one line of 64 hexadecimal digits", path);
+		snprintf(why, KEY_WHY, "%.110s is not one line of 64 hexadecimal digits: put "
+			"it back as it was, or make new keys (ripc key new)", path);
 		n = -EINVAL;
 	}
 	explicit_bzero(text, sizeof(text));
@@ -226,8 +227,8 @@ static int dir_check(const char *path, char why[KEY_WHY])
 
 	if (stat(path, &status)) {
 		error = -errno;
-		snprintf(why, KEY_WHY, "%.150s: %s: ripc key new makes a directory of keys", path,
-			strerror(errno));
+		snprintf(why, KEY_WHY, "%.120s: %s: put it back, or, where there was none, make it "
+			"by ripc key new", path, strerror(errno));
 		return error;
 	}
 	if (!S_ISDIR(status.st_mode)) {

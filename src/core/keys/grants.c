@@ -51,6 +51,12 @@ static void say_refused(struct sealed_net *net, const struct member *member,
 	char text[320], key[65] = "";
 
 	ripc__hex_write(key, member->key, 32);
+	if (!n) {
+		snprintf(text, sizeof(text), "is refused: it has no capabilities: \"ripc key "
+			"grant\" makes some, for its key %s", key);
+		ripc__seal_say(net, from, text);
+		return;
+	}
 	snprintf(text, sizeof(text), "is refused: none of its %u capabilities counts (%u expired, "
 		"%u of another key, %u not signed by our authority): \"ripc key grant\" makes new "
 		"ones, for its key %s",

@@ -268,6 +268,10 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 		ripc__capability_encode(&capability, bytes);
 		error = ripc__capability_sign(&box, secret, bytes);
 	}
+	if (error == -ENOENT)
+		snprintf(why, RIPC_KEYS_WHY, "%.110s is no directory of an authority, which "
+			"grants capabilities: name that, or make one by ripc key new --authority",
+			dir);
 	explicit_bzero(secret, sizeof(secret));
 	if (!error)
 		ripc__hex_write(text, bytes, CAPABILITY_LEN);
@@ -324,6 +328,9 @@ static int rotate_use(const struct place *place)
 
 	if (error == -ENOENT && is_there(place, "secret.old"))
 		return used_already(place);
+	if (error == -ENOENT)
+		return say(place, error, "there is no next secret: make it by ripc key rotate "
+			"begin, or copy secret.next from the host where that was done");
 	error = error ? error : ripc__key_file_read(place->dir, "secret", true, now, place->why);
 	error = error ? error : secret_replace(place, now, next);
 	explicit_bzero(now, sizeof(now));
@@ -333,6 +340,8 @@ static int rotate_use(const struct place *place)
 
 static int rotate_end(const struct place *place)
 {
+	if (!is_there(place, "secret.next") && !is_there(place, "secret.old"))
+		return say(place, -EALREADY, "no secret is being replaced: nothing is changed");
 	if (is_there(place, "secret.next"))
 		return say(place, -EBUSY, "the next secret is not used yet: first, on all hosts, "
 			"ripc key rotate use");
