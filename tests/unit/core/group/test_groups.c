@@ -409,7 +409,7 @@ static void beside_a_sleeper(int loop, uint32_t flags, int32_t timeout_ms)
 
 START_TEST(long__slow_one_is_waited_for)
 {
-	beside_a_sleeper(_i, 0, 3000);
+	beside_a_sleeper(_i, 0, 6000);
 }
 END_TEST
 
