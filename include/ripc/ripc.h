@@ -344,6 +344,7 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
  *              call returns at once; where multicast is in use, after a second without an answer.
  *              For another second short sends return -ENOENT at once. To wait: ripc_await().
  *  -ETIMEDOUT  not known by then: the holder of the ID is silent, or timeout_ms is below a second
+ *  -EACCES     with keys: not known by then, but a program with other keys has answered for the ID
  *  -EINTR      a signal (RIPC_INTERRUPTIBLE)
  */
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
@@ -537,6 +538,7 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
  * Sends an echo request and waits up to timeout_ms for the answer. The partner's library answers,
  * not its application. *rtt_ns: the round trip in nanoseconds.
  *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  as ripc_receive()
+ *  -EACCES  with keys: the partner refuses our key, or as ripc_resolve()
  *  -EHOSTUNREACH  there is no network that both can use (ripc_path_info())
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);

@@ -16,7 +16,6 @@
 #include "core/peer/path.h"
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
-#include "util/map.h"
 #include "core/send/short.h"
 #include "core/show/show.h"
 #include "core/wire/record.h"
@@ -26,7 +25,7 @@
 #include "service.h"
 
 #define AWAIT_US 20000u /* until who has an ID is asked once more */
-#define LATE_US  100000u
+#define LATE_US  100000u /* a lookup goes on after the deadline of the call that waits for it */
 
 struct lookup {
 	struct ripc_context *ctx;

@@ -180,7 +180,7 @@ void ripc__partner_aborted(struct partner *partner)
 	partner->service->ctx->up->sends_fail(partner, -EPROTONOSUPPORT);
 }
 
-/* Whoever asks again and again is refused as often, but not told so. */
+/* A partner that is asked again and again refuses each time; the log is told seldom. */
 static void say_refused(const struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;

@@ -47,20 +47,22 @@
 #define SILENT_US      1000000u
 #define DOUBLINGS      5u     /* of that, for a name of the exact source: up to 32 s */
 
-static const struct source_slot *home_of(const struct ripc__resolver *resolver)
+/* A source that lists members of groups; NULL: that one does not, or there is none. */
+static const struct source_slot *lister(const struct ripc__resolver *resolver, int index)
 {
-	const struct source_slot *slot = resolver->home < 0 ? NULL :
-		&resolver->sources[resolver->home];
+	const struct source_slot *slot = index < 0 ? NULL : &resolver->sources[index];
 
 	return slot && slot->ops->group.list ? slot : NULL;
 }
 
+static const struct source_slot *home_of(const struct ripc__resolver *resolver)
+{
+	return lister(resolver, resolver->home);
+}
+
 static const struct source_slot *exact_of(const struct ripc__resolver *resolver)
 {
-	const struct source_slot *slot = resolver->exact < 0 ? NULL :
-		&resolver->sources[resolver->exact];
-
-	return slot && slot->ops->group.list ? slot : NULL;
+	return lister(resolver, resolver->exact);
 }
 
 static void gather_fire(void *owner, struct ripc__timer *timer);

@@ -130,8 +130,8 @@ static void wait_reset(struct outgoing *outgoing)
 }
 
 /*
- * The deadline has come; not in time, as the partner's memory was full to the last, or as only who
- * has other keys has answered for the ID.
+ * Why the message was not delivered by its deadline: the partner was silent, or its memory was full
+ * to the last, or only a program with other keys has answered for the ID.
  */
 static int too_late(const struct outgoing *outgoing)
 {
