@@ -300,10 +300,12 @@ void ripc__routes_retry(struct ripc_context *ctx)
 
 		if (!peer || !peer->failed_us || partner->dead)
 			continue;
-		if (peer->device == 0 && peer->failed == 0)
-			peer->failed_us = 0;
-		else if (failed_for(ctx, peer) >= RETRY_US)
-			retry(partner);
+		if (failed_for(ctx, peer) >= RETRY_US) {
+			if (peer->device == 0 && peer->failed == 0)
+				peer->failed_us = 0;
+			else
+				retry(partner);
+		}
 		next_us = ctx->now_us + RETRY_US - failed_for(ctx, peer);
 		if (peer->failed_us && ctx->retry_us > next_us)
 			ctx->retry_us = next_us;

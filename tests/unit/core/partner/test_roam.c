@@ -7,6 +7,7 @@
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/objects.h"
+#include "core/wire/wire.h"
 #include "suite.h"
 
 enum { WORKS, RESETS, SWALLOWS };
@@ -27,6 +28,7 @@ static struct {
 	bool has_last; /* a third network, which always works */
 	bool has_no_address; /* the better one */
 	struct ripc__addr gone; /* what goes there vanishes */
+	uint32_t lost_replies;  /* so many echo replies vanish on the better one */
 	uint32_t delivered, received;
 	bool seen[1000];
 } world;
@@ -37,10 +39,19 @@ static uint64_t now_us(void *arg)
 	return world.now_us;
 }
 
+static bool is_echo_reply(const struct ripc__tx *tx)
+{
+	return ((const uint8_t *)tx->iov[0].iov_base)[1] == WIRE_ECHO_REPLY;
+}
+
 static int send_or_fail(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
 	struct ripc__where to;
 
+	if (world.lost_replies && is_echo_reply(tx)) {
+		world.lost_replies--;
+		return 1;
+	}
 	ripc__loop_backend.route.where(port, peer, &to);
 	if (to.addr.len == world.gone.len &&
 			memcmp(to.addr.blob, world.gone.blob, to.addr.len) == 0)
@@ -390,6 +401,36 @@ START_TEST(retry__goes_back_to_the_better)
 }
 END_TEST
 
+/*
+ * Both try the better one again at nearly the same time: who has changed already does not go back
+ * for what the other has just sent by the worse one.
+ */
+START_TEST(retry__beside_stragglers)
+{
+	world_open();
+	send_longs(0, 1);
+	pass(100000);
+	world.better_is = RESETS;
+	send_longs(1, 1);
+	pass(4995000);
+	ck_assert_str_eq(path_of(0), "other");
+	ck_assert_str_eq(path_of(1), "other");
+	world.better_is = WORKS;
+	world.lost_replies = 1; /* that of the first to try */
+	for (uint32_t i = 2; i < 302; i++) {
+		send_longs(i, 1);
+		pass(100);
+	}
+	pass(200000);
+	ck_assert_uint_eq(world.lost_replies, 0);
+	ck_assert_str_eq(path_of(0), "better");
+	ck_assert_str_eq(path_of(1), "better");
+	ck_assert_uint_eq(changes(0), 2);
+	ck_assert_uint_eq(changes(1), 2);
+	world_close();
+}
+END_TEST
+
 /* Nothing works for so long that all networks are tried again, and where the partner is asked. */
 START_TEST(failed__all_at_once)
 {
@@ -650,7 +691,8 @@ int main(void)
 		{ address__is_gone, 2 }, { failed__all_at_once, 1 }, { failed__nobody_is_there, 1 },
 		{ answer__to_a_successor, 1 },
 		{answer__to_a_successor_of_one_that_is_known, 1},
-		{retry__goes_back_to_the_better, 1 }, { others__failed, 2 },
+		{ retry__goes_back_to_the_better, 1 }, { retry__beside_stragglers, 1 },
+		{ others__failed, 2 },
 		{ others__not_in_common, 3 }, { others__no_network_in_common, 1 },
 		{ others__not_known, 1 }, { NULL, 0 },
 	};
