@@ -335,18 +335,29 @@ def claimed_from_everywhere():
         return f'{proven} addresses; a claim costs {us[1]:.0f} us, and {us[0]:.0f} of an incarnation of its own'
 
 
+def answered(context, packet, kind):
+    """What comes back of that kind; the packet is repeated, as on a loaded machine it may be lost."""
+    for _ in range(5):
+        context.send(packet)
+        answer = context.receive(1, kind)
+        if answer:
+            return answer
+    return None
+
+
 def forge_bare(victim, service):
     """A packet without hello: does the proof in RETRY serve its sender?"""
     context = Context()
     context.find(victim, int(service))
-    context.send(context.short(token=draw() >> 1))
-    retry = context.receive(1, p.RETRY)
+    retry = answered(context, context.short(token=draw() >> 1), p.RETRY)
     say(ready=True)
     order(True)
+    answer = None
     if retry:
         context.victim.proof = retry.value
-        context.send(context.packet(p.HELLO_ONLY, hello=context.hello(context=draw())))
-    say(retry=bool(retry), answer=bool(retry and context.receive(1, p.HELLO_ONLY)))
+        hello = context.packet(p.HELLO_ONLY, hello=context.hello(context=draw()))
+        answer = answered(context, hello, p.HELLO_ONLY)
+    say(retry=bool(retry), answer=bool(answer))
 
 
 def proof_without_hello():
