@@ -38,14 +38,12 @@ MANPAGER=cat man 3 ripc_open | grep -q ripc_close
 MANPAGER=cat man 1 ripc | grep -q doctor
 for name in ripc ripc-bench; do test -e /usr/share/bash-completion/completions/$name; done
 '''
+# What debian/tests has, with the packages that each names.
 TESTS = '''
-cd %s
-for test in hello files cmake; do echo "== $test"; debian/tests/$test; done
-cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc-keys_*.deb ./libripc-rdma_*.deb ./libripc-ofi_*.deb ./libripc-store_*.deb >/dev/null
-cd %s && debian/tests/modules
-cd /root/debs && apt-get install -qq -y --no-install-recommends ./python3-ripc_*.deb mypy >/dev/null
-cd %s && debian/tests/python
-''' % (SOURCES, SOURCES, SOURCES)
+apt-get install -qq -y --no-install-recommends autopkgtest apt-utils dpkg-dev >/dev/null
+cd /root && autopkgtest debs/*.deb %s/ -- null >tested 2>&1 || { cat tested; exit 1; }
+for test in hello files cmake python modules; do grep -Eq "^$test +PASS" tested; done
+''' % SOURCES
 # The server was started with the old library and goes on, with clients of the new one.
 UPGRADE = '''
 cd %s && cc -D_GNU_SOURCE examples/fileserver*.c examples/cache.c -o /root/fileserver $(pkg-config --cflags --libs libripc) -lpthread

@@ -2,6 +2,7 @@
 """asyncio: many clients of one server, cancelling, closing, and messages of all kinds."""
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 import unittest
@@ -11,6 +12,12 @@ from ripc import aio
 
 CLIENTS = 200 if 'RIPC_TEST_SANITIZED' in os.environ else 1000
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../bench/python_clients')
+
+
+def more_descriptors():
+    """As many as this process may have: a thousand services take two each."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Loop(unittest.IsolatedAsyncioTestCase):
@@ -66,6 +73,7 @@ class Loop(unittest.IsolatedAsyncioTestCase):
         await asyncio.wait_for(serving, 20)
 
     async def test_a_thousand_services(self):
+        more_descriptors()
         raw = self.ctx.services([ripc.id_from_name(f'aio-{id(self)}-{number}')
                                  for number in range(CLIENTS)])
         services = [aio.Service(service) for service in raw]
