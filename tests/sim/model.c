@@ -226,8 +226,10 @@ void model_contents(const struct model *m, uint64_t number, uint8_t *bytes)
 static const int documented[] = {-ENOENT, -ETIMEDOUT, -EMSGSIZE, -ENOBUFS, -ECANCELED, -ENETDOWN,
 	-EHOSTUNREACH};
 
-bool is_documented(int status)
+bool is_documented(const struct model *m, int status)
 {
+	if (status == -EACCES)
+		return m->cfg.keys;
 	for (size_t i = 0; i < sizeof(documented) / sizeof(documented[0]); i++)
 		if (documented[i] == status)
 			return true;
@@ -267,7 +269,7 @@ void model_sent(struct model *m, uint64_t number, int status)
 	m->tallies[send->tally].refused++;
 	if (status == -EAGAIN && send->is.kind != RIPC_SHORT && from)
 		from->again = true;
-	else if (status != -EAGAIN && !is_documented(status))
+	else if (status != -EAGAIN && !is_documented(m, status))
 		violation(m, MODEL_STATUS, "send %llu returned %d", (unsigned long long)number,
 				status);
 	if (send->is.must_deliver)
@@ -453,7 +455,7 @@ static void judge_outcome(struct model *m, const struct send *send, const struct
 	case RIPC_NOT_DELIVERED:
 		m->totals.not_delivered++;
 		tally->not_delivered++;
-		right = is_documented(msg->status) && msg->status != -EMSGSIZE &&
+		right = is_documented(m, msg->status) && msg->status != -EMSGSIZE &&
 			(msg->status != -ECANCELED || may_be_cancelled(m, send));
 		break;
 	case RIPC_UNKNOWN:

@@ -54,6 +54,7 @@ struct model_config {
 	uint32_t write_us; /* until a native write ends whose target cannot be reached; 0: none */
 	uint32_t slack_us;        /* how late a completion may be */
 	bool held;                /* a store says who has an ID: a silent holder is waited for */
+	bool keys;                /* a program with other keys, or a forger, may answer for an ID */
 	uint32_t peer_timeout_ms; /* after so long a silence a partner is given up */
 };
 

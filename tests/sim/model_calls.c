@@ -90,7 +90,7 @@ static bool may_say(const struct model *m, const struct send *call, const struct
 	switch (msg->outcome) {
 	case RIPC_NOT_DELIVERED:
 		return msg->status == -EAGAIN ||
-			(is_documented(msg->status) && msg->status != -EMSGSIZE);
+			(is_documented(m, msg->status) && msg->status != -EMSGSIZE);
 	case RIPC_DELIVERED:
 		return msg->status == -ETIMEDOUT || msg->status == -ECONNRESET;
 	case RIPC_UNKNOWN:

@@ -62,7 +62,7 @@ void violation(struct model *m, enum model_fault fault, const char *format, ...)
 /* Makes room for one more element; only memory can fail, and then there is no result at all. */
 void *grown(void *array, uint32_t n, size_t size);
 struct service *service_of(const struct model *m, uint64_t incarnation);
-bool is_documented(int status);
+bool is_documented(const struct model *m, int status);
 /* The last moment at which the send may be reported. */
 uint64_t latest(const struct model *m, const struct send *send);
 /* Was there, since the send began, a failure between its place and a holder of the ID? Or can it

@@ -271,6 +271,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 	cfg.peer_timeout_ms = world.plan.peer_timeout_ms;
 	cfg.slack_us += world.plan.poll_delay_us;
 	cfg.held = world.plan.store;
+	cfg.keys = world.keys != NULL;
 	cfg.write_us = world.plan.native ? SIM_FAILED_US : 0;
 	world.model = model_open(&cfg);
 	with_faults(&world, &app, options);

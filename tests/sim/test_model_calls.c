@@ -235,7 +235,7 @@ START_TEST(calls__wrong_status)
 		int status;
 	} wrong[] = {{RIPC_UNKNOWN, -ENOENT}, {RIPC_DELIVERED, -ENOENT}, {0, -ETIMEDOUT},
 		{RIPC_NOT_DELIVERED, -ECONNRESET}, {RIPC_NOT_DELIVERED, -ECANCELED},
-		{RIPC_NOT_DELIVERED, -EPROTO}};
+		{RIPC_NOT_DELIVERED, -EPROTO}, {RIPC_NOT_DELIVERED, -EACCES}};
 	uint64_t number = asked(false);
 
 	now_us += TIMEOUT_US;
@@ -336,7 +336,7 @@ int main(void)
 		{calls__answer_that_was_refused, 1}, {calls__answered_twice, 1},
 		{calls__answer_of_nothing, 1}, {calls__not_delivered_and_received, 2},
 		{calls__delivered_and_not_received, 1}, {calls__server_said_to_be_gone, 2},
-		{calls__wrong_status, 6}, {calls__given_up_early, 2}, {calls__late, 2},
+		{calls__wrong_status, 7}, {calls__given_up_early, 2}, {calls__late, 2},
 		{calls__never_ended, 1}, {calls__waits_for_the_dead, 2},
 		{calls__had_to_be_answered, 1}, {calls__answer_in_a_buffer, 2},
 	};
