@@ -9,6 +9,7 @@ usage: test_provider.py BUILD_DIRECTORY [unittest arguments]
 """
 import glob
 import os
+import random
 import re
 import shutil
 import socket
@@ -49,9 +50,14 @@ def command(*words):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+    """None of those that the kernel gives to whoever asks for any: it is bound a little later."""
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(('127.0.0.1', random.randrange(10000, 20000)))
+                return probe.getsockname()[1]
+            except OSError:
+                continue
 
 
 def is_listening(port):

@@ -11,7 +11,7 @@
 
 #define BIG      (3u << 20)
 #define MANY     300u
-#define SOON_MS  600 /* a deadline that is missed on purpose */
+#define SOON_MS  1500 /* a deadline that is missed on purpose */
 
 #define CALLS_BACKENDS_MAX 8u
 

@@ -43,8 +43,8 @@ static void parties_open(const char *backend)
 
 static void parties_close(void)
 {
-	ck_assert_int_eq(ripc_close(left.ctx, 1000), 0);
-	ck_assert_int_eq(ripc_close(right.ctx, 1000), 0);
+	ck_assert_int_eq(ripc_close(left.ctx, 20000), 0);
+	ck_assert_int_eq(ripc_close(right.ctx, 20000), 0);
 }
 
 static void *pattern(struct ripc_context *ctx, size_t len)

@@ -95,6 +95,14 @@ static void side_settle(struct side *side)
 		side_step(side, 0);
 }
 
+/* Until the other one has shown its lock. */
+static void side_await_lock(struct side *side)
+{
+	for (int i = 0; i < 1000 && !ripc__life_look(&side->life); i++)
+		side_step(side, PATIENCE_MS / 1000);
+	side_settle(side);
+}
+
 static void side_await_told(struct side *side)
 {
 	for (int i = 0; i < 1000 && !side->n_told; i++)
@@ -185,7 +193,7 @@ START_TEST(life__end_is_told)
 	side_open(&side, context_of(5));
 	other_start(&other, _i ? 4 : 6, context_of(5)); /* who connects to us, and who does not */
 	ripc__life_watch(&side.life, other.context);
-	side_settle(&side);
+	side_await_lock(&side);
 	ck_assert_uint_eq(side.life.n_links, 1);
 	ck_assert(ripc__life_look(&side.life));
 	ck_assert_uint_eq(side.n_told, 0);
@@ -257,7 +265,7 @@ START_TEST(life__both_connect)
 	other_say(&other, 'w');
 	ripc__life_watch(&side.life, other.context);
 	other_say(&other, '?');
-	side_settle(&side);
+	side_await_lock(&side);
 	ck_assert_uint_eq(side.life.n_links, 1);
 	ck_assert_uint_eq(side.n_told, 0);
 	other_kill(&other);
@@ -278,7 +286,7 @@ START_TEST(life__forked_child_keeps_the_connection)
 	side_open(&side, context_of(5));
 	other_start(&other, 6, context_of(5));
 	ripc__life_watch(&side.life, other.context);
-	side_settle(&side);
+	side_await_lock(&side);
 	other_say(&other, 'f');
 	other_kill(&other);
 	side_settle(&side);
@@ -329,7 +337,7 @@ START_TEST(life__the_living_are_not_told_of)
 	other_start(&other, 4, context_of(5));
 	other_say(&other, 'w');
 	ripc__life_watch(&side.life, other.context);
-	side_settle(&side);
+	side_await_lock(&side);
 	kill(other.pid, SIGSTOP);
 	ripc__life_look(&side.life);
 	side_settle(&side);

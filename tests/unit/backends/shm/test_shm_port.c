@@ -189,11 +189,23 @@ START_TEST(accept__from_who_wants_all)
 }
 END_TEST
 
+/* A receiver of our own making. Other runs of this program have other names. */
+static int listen_as_stranger(uint8_t name[SHM_NAME_LEN])
+{
+	int listener;
+
+	memset(name, 0, SHM_NAME_LEN);
+	snprintf((char *)name, SHM_NAME_LEN, "%d", getpid());
+	listener = ripc__shm_listen(name);
+	ck_assert_int_ge(listener, 0);
+	return listener;
+}
+
 /* A receiver that hands out no memory, or such as could be cut off, gets no link. */
 START_TEST(out_input__refuses_bad_memory)
 {
-	uint8_t name[SHM_NAME_LEN] = "a receiver";
-	int listener = ripc__shm_listen(name), fds[3], fd;
+	uint8_t name[SHM_NAME_LEN];
+	int listener = listen_as_stranger(name), fds[3], fd;
 	struct shm_ring_offer offer = {0};
 	struct ripc__addr addr;
 	struct shm_peer peer;
@@ -257,8 +269,8 @@ END_TEST
 
 START_TEST(out_input__unwanted_descriptors_are_closed)
 {
-	uint8_t name[SHM_NAME_LEN] = "a receiver";
-	int listener = ripc__shm_listen(name), before = descriptors_open(), fd;
+	uint8_t name[SHM_NAME_LEN];
+	int listener = listen_as_stranger(name), before = descriptors_open(), fd;
 	struct ripc__addr addr;
 	struct shm_peer peer;
 

@@ -5,6 +5,8 @@
 
 #include "api_long.h"
 
+#define TOLD_MS 1000 /* a deadline before which the receiver has said what it lacks */
+
 START_TEST(send_long__one_item)
 {
 	static const size_t lens[] = {0, 1, 896, 1400, 5000, 32500, 65535, 65536, 65537, 200000,
@@ -165,7 +167,8 @@ START_TEST(send_long__receiver_without_memory)
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
 	kept = take(pair.b.svc, RIPC_LONG);
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 200), -ENOBUFS);
+		ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, TOLD_MS),
+			-ENOBUFS);
 	ck_assert_int_eq(atomic_load(&n_said), 1);
 	check_nothing(pair.b.svc);
 	ripc_msg_free(kept);
@@ -199,7 +202,7 @@ START_TEST(send_long__receiver_without_descriptors)
 	none = limit;
 	none.rlim_cur = 0; /* what is open stays open */
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 200), -ENOBUFS);
+	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, TOLD_MS), -ENOBUFS);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(atomic_load(&n_said), 1);
 	exchange(&pair.a, &pair.b, &len, 1);

@@ -95,10 +95,10 @@ START_TEST(call__nobody_there)
 	uint64_t began_ms = clock_ms();
 
 	both_open(&pair, _i);
-	call.timeout_ms = 1500;
+	call.timeout_ms = 2500; /* to find that nobody is there takes a second */
 	ck_assert_int_eq(ripc_call(pair.a.svc, &call, &answer, &asked), -ENOENT);
 	ck_assert_int_eq(asked, RIPC_NOT_DELIVERED);
-	ck_assert_uint_ge(clock_ms() - began_ms, 1500);
+	ck_assert_uint_ge(clock_ms() - began_ms, 2500);
 	pair_close(&pair);
 }
 END_TEST
@@ -159,7 +159,10 @@ START_TEST(call__server_says_nothing)
 		ripc_msg_free(question);
 		n++;
 	}
-	ck_assert_uint_eq(n, _i % 2 ? 2 : 1);
+	if (asked == RIPC_DELIVERED)
+		ck_assert_uint_eq(n, _i % 2 ? 2 : 1);
+	else
+		ck_assert(n == 1 || n == 2);
 	while (stats_of(pair.a.ctx).answers_late < n)
 		usleep(1000);
 	check_nothing(pair.a.svc);
@@ -307,7 +310,8 @@ START_TEST(call__this_incarnation_closes)
 	ck_assert_int_eq(answer->status, -ECONNRESET);
 	ck_assert_int_ne(answer->outcome, RIPC_NOT_DELIVERED);
 	ripc_msg_free(answer);
-	ck_assert_uint_eq(stats_of(pair.a.ctx).calls_repeated, 0);
+	/* The short is repeated as a long message if the service is slow to close. */
+	ck_assert_uint_le(stats_of(pair.a.ctx).calls_repeated, _i % 2 ? 1 : 0);
 	side_close(&pair.a);
 }
 END_TEST

@@ -6,8 +6,9 @@
 #include "api.h"
 #include "ripc/call.h"
 
-#define COOKIE 42u
-#define KEPT   50u /* notices that are not freed */
+#define COOKIE    42u
+#define KEPT      50u  /* notices that are not freed */
+#define NOBODY_MS 2500 /* by then nobody was found once, which takes a second */
 
 static const char *const backends[] = {"udp", "shm"};
 
@@ -208,7 +209,7 @@ START_TEST(watch__newest_only)
 	ck_assert_uint_eq(held->from_incarnation, ripc_service_incarnation(holder.svc));
 	side_close(&holder);
 	side_open_as(&holder, &cfg, id_of(_i));
-	usleep(300000);
+	usleep(1000000); /* by then the watch has heard of both */
 	check_nothing(watcher.svc);
 	ck_assert_uint_ne(held->from_incarnation, ripc_service_incarnation(holder.svc));
 	ripc_msg_free(held);
@@ -262,9 +263,9 @@ START_TEST(await__somebody_comes)
 	pthread_t thread;
 
 	set_up(_i);
-	ck_assert_int_eq(ripc_await(watcher.ctx, id_of(_i), 1300), -ENOENT);
+	ck_assert_int_eq(ripc_await(watcher.ctx, id_of(_i), NOBODY_MS), -ENOENT);
 	send.flags |= RIPC_WAIT;
-	send.timeout_ms = 1300;
+	send.timeout_ms = NOBODY_MS;
 	ck_assert_int_eq(ripc_sendmsg(watcher.svc, &send, &outcome), -ENOENT);
 	ck_assert_int_eq(outcome, RIPC_NOT_DELIVERED);
 	ck_assert_int_eq(pthread_create(&thread, NULL, come_later, &comer), 0);

@@ -16,6 +16,7 @@ struct caller {
 	pthread_t thread;
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
+	uint64_t whom; /* it pings, or looks for */
 	enum { RECEIVES, PINGS, RESOLVES } what;
 	atomic_int result;
 	atomic_bool done;
@@ -29,9 +30,9 @@ static void *caller_main(void *arg)
 	int result;
 
 	if (caller->what == PINGS)
-		result = ripc_ping(caller->svc, nobody, PATIENCE_MS, &rtt_ns);
+		result = ripc_ping(caller->svc, caller->whom, PATIENCE_MS, &rtt_ns);
 	else if (caller->what == RESOLVES)
-		result = ripc_resolve(caller->ctx, nobody, PATIENCE_MS);
+		result = ripc_resolve(caller->ctx, caller->whom, PATIENCE_MS);
 	else
 		result = ripc_receive(caller->svc, -1, &msg);
 	ripc_msg_free(msg);
@@ -174,13 +175,16 @@ END_TEST
 START_TEST(wake__ends_a_ping)
 {
 	struct caller caller = {0};
-	struct side side;
+	struct side side, silent;
 
 	side_open(&side, 0);
+	side_open(&silent, RIPC_NO_THREAD);
+	caller.whom = silent.id;
 	caller_start(&caller, &side, PINGS);
 	ck_assert_int_eq(ripc_wake(side.svc), 0);
 	caller_join(&caller, -EINTR);
 	side_close(&side);
+	side_close(&silent);
 }
 END_TEST
 
@@ -256,10 +260,13 @@ START_TEST(interruptible__ends_by_a_signal)
 {
 	struct kind kind = kinds[_i];
 	struct caller caller = {0};
+	struct side silent; /* is looked for until the deadline */
 	struct pair pair;
 
 	kind.flags |= RIPC_INTERRUPTIBLE;
 	kind_open(&pair, &kind);
+	side_open(&silent, RIPC_NO_THREAD);
+	caller.whom = silent.id;
 	handle_signals(NULL);
 	for (int what = RECEIVES; what <= RESOLVES; what++) {
 		caller_start(&caller, &pair.a, what);
@@ -267,6 +274,7 @@ START_TEST(interruptible__ends_by_a_signal)
 	}
 	check_nothing(pair.a.svc);
 	pair_close(&pair);
+	side_close(&silent);
 }
 END_TEST
 

@@ -29,6 +29,7 @@ START_TEST(group__without_authority)
 	open_as(&a, 0);
 	open_as(&b, 1);
 	ck_assert_int_eq(ripc_join(b.svc, group_id()), 0);
+	ck_assert_int_eq(ripc_await(a.ctx, group_id(), PATIENCE_MS), 0);
 	ck_assert_int_eq(ripc_send_short(a.svc, group_id(), &hello, 1), 0);
 	msg = take(b.svc, RIPC_SHORT);
 	ck_assert_uint_eq(msg->group, group_id());
@@ -57,6 +58,7 @@ START_TEST(group__needs_the_right)
 	open_as(&other, 2);
 	ck_assert_int_eq(ripc_join(member.svc, group_id()), 0);
 	ck_assert_int_eq(ripc_join(other.svc, group_id()), -EACCES);
+	ck_assert_int_eq(ripc_await(sender.ctx, group_id(), PATIENCE_MS), 0);
 	ck_assert_int_eq(ripc_send_long(sender.svc, group_id(), &hello, 1, PATIENCE_MS), 0);
 	msg = take(member.svc, RIPC_LONG);
 	ck_assert_int_eq(msg->sender, RIPC_SENDER_PROVEN);

@@ -17,7 +17,8 @@
 #include "ripc/group.h"
 #include "util/map.h"
 
-#define PEER_MS 2000
+#define PEER_MS   2000
+#define EXPIRES_S 5 /* a message is delivered before */
 
 static struct ripc__backend mute, plain;
 static const struct ripc__backend *backends[] = {&mute, &plain, NULL};
@@ -176,14 +177,14 @@ START_TEST(capability__expires_on_all_networks)
 	open_with(&a, 0);
 	ck_assert_int_eq(ripc_service_open(a.ctx, nobody, 0, &a.svc), 0);
 	a.id = nobody;
-	key_grant(1, RIPC_MAY_SEND, a.id, 2);
+	key_grant(1, RIPC_MAY_SEND, a.id, EXPIRES_S);
 	key_grant(1, RIPC_MAY_SEND, a.id + 1, 100);
 	open_with(&b, 1);
 	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, PEER_MS), 0);
 	ck_assert(!is_lost(&a, b.id));
-	sleep(3);
+	sleep(EXPIRES_S + 1);
 	rekey_by_second(&b, a.id);
-	for (int i = 0; i < 300 && !is_lost(&a, b.id); i++)
+	for (int i = 0; i < PATIENCE_MS / 10 && !is_lost(&a, b.id); i++)
 		usleep(10000);
 	ck_assert(is_lost(&a, b.id));
 	ck_assert_int_lt(ripc_send_long(b.svc, a.id, &one, 1, PEER_MS), 0);
