@@ -5,7 +5,7 @@
  *
  *   short TO BYTES ITEMS        sends a short message
  *   long TO BYTES ITEMS LEND ORDERED COOKIE MS   a long one; LEND 1: with a return buffer
- *   cancel COOKIE   ping TO   resolve TO   open NAME
+ *   cancel COOKIE   ping TO   resolve TO   open NAME (and close it)
  *
  * TO and NAME are names of services. A message that can be answered is sent back as a long one.
  */
@@ -120,10 +120,17 @@ static int send_short(struct partner *partner, uint64_t to, const char *rest)
 	return ripc_send_short(partner->service, to, items, cut(partner, bytes, n, items));
 }
 
+static int open_other(struct partner *partner, uint64_t id)
+{
+	struct ripc_service *other;
+	int err = ripc_service_open(partner->ctx, id, 0, &other);
+
+	return err ? err : ripc_service_close(other);
+}
+
 static int obey(struct partner *partner, const char *verb, const char *name, const char *rest)
 {
 	uint64_t to = ripc_id_from_name(name), rtt_ns;
-	struct ripc_service *other;
 
 	if (strcmp(verb, "short") == 0)
 		return send_short(partner, to, rest);
@@ -136,7 +143,7 @@ static int obey(struct partner *partner, const char *verb, const char *name, con
 	if (strcmp(verb, "resolve") == 0)
 		return ripc_resolve(partner->ctx, to, TIMEOUT_MS);
 	if (strcmp(verb, "open") == 0)
-		return ripc_service_open(partner->ctx, to, 0, &other);
+		return open_other(partner, to);
 	return -EINVAL;
 }
 

@@ -147,7 +147,7 @@ class Peer:
         return w.write_resolver(w.RECORD, nonce, 0 if nonce else self.context, self.service, number() if nonce else 0,
                                 rest=rest)
 
-    def ask(self, id, to=None, third=0, host=bytes(16), seconds=1.0, sock=None):
+    def ask(self, id, to=None, third=0, host=bytes(16), seconds=20, sock=None):
         """The answers to a question, by multicast or to one host."""
         nonce = number()
         question = w.write_resolver(w.QUESTION, nonce, self.context, id, third=third, host=host)
@@ -190,7 +190,7 @@ class Peer:
         nonce = number()
         self.local.sendto(w.write_resolver(w.QUESTION, nonce, self.context, id), self.local_name(id))
         found = lambda: [p for p in self.heard if p.type == w.RECORD and p.nonce == nonce]
-        self.run(found)
+        self.run(found, 20)
         return found()[0]
 
     def meet(self, record, where=None):

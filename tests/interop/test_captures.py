@@ -207,7 +207,7 @@ def groups(programs, _):
         assert member.stdout.readline() == 'ready\n'
     for n in (3, 2):
         sender = programs.serve('tests/net/net-group', 'send', 'captured', '--members', str(n), '--shorts', '10',
-                                '--longs', '1', '--bytes', '100000', stdout=subprocess.PIPE)
+                                '--longs', '1', '--bytes', '100000', '--timeout', '60000', stdout=subprocess.PIPE)
         sender.stdin.write('go\n')
         sender.stdin.close()
         said = sender.stdout.read()

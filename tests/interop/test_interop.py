@@ -77,8 +77,13 @@ class Test:
         assert self.peer.run(until, seconds), f'{what}; lines {self.lines[-5:]}, packets {self.peer.log[-3:]}'
 
     def pause(self):
-        """Long enough for whatever would come."""
-        self.peer.run(lambda: False, 0.3)
+        """Until the program has had a turn, and then long enough for whatever would come, late repetitions among it."""
+        assert self.peer.ask(THEIRS), 'no answer of the resolver'
+        for _ in range(20):
+            at = len(self.peer.log)
+            self.peer.run(lambda: False, 0.3)
+            if len(self.peer.log) == at:
+                return
 
     def expect(self, beginning):
         """Waits for a line of the program, takes it, and returns what follows its beginning."""
@@ -92,6 +97,10 @@ class Test:
         self.process.stdin.write(line.encode() + b'\n')
         self.process.stdin.flush()
         return int(self.expect('done ' + line.split()[0]))
+
+    def is_refused(self, name):
+        """The ID is taken: its holder has 60 ms to object, which it may miss on a busy machine, but not each time."""
+        return any(self.order(f'open {name}') == -98 for _ in range(5))
 
     def long(self, size, n_items=1, lend=0, ordered=0, cookie=1, ms=40000):
         assert self.order(f'long interop.peer {size} {n_items} {lend} {ordered} {cookie} {ms}') == 0
@@ -116,16 +125,17 @@ class Test:
         self.wait(lambda: send.status is not None, f'no outcome of {send.number}')
         return send.status
 
-    def stranger(self, type=w.SHORT, dst=None, token=0, number=1, to=THEIRS, greets=True, **more):
-        """What a packet of nobody brings about."""
+    def stranger(self, wants, type=w.SHORT, dst=None, token=0, number=1, to=THEIRS, greets=True, **more):
+        """What a packet of nobody must bring about: (type, token, number) of packets, or nothing."""
         partner, at = self.partner, len(self.peer.log)
         hello = (partner.given, OURS, self.peer.context, to, partner.proof, 65536) if greets else None
         flags = (1 << 8 if type == w.SHORT else 0) | more.pop('bits', 0)
         data = w.write(type, self.peer.incarnation, dst or partner.incarnation, token, number, hello=hello,
                        flags=flags, payload=bytes(20) if type == w.SHORT else b'', **more)
         self.peer.udp.sendto(data, ('::ffff:' + partner.where[0], partner.where[1]))
-        self.peer.run(lambda: len(self.peer.log) > at, 0.3)
-        return [(p.type, p.token, p.number) for p in self.peer.log[at:]]
+        self.peer.run(lambda: len(self.peer.log) > at, 20 if wants else 0.3)
+        got = [(p.type, p.token, p.number) for p in self.peer.log[at:]]
+        assert got == wants, got
 
     def close(self):
         self.process.kill()
@@ -157,7 +167,7 @@ def questions(test):
     assert not test.peer.ask(4711, (THERE, peers.PORT), third=1, host=relayed, seconds=0.4)
     assert test.order('resolve interop.nobody') == -2
     assert test.order('resolve interop.peer') == 0
-    assert test.order('open interop.peer') == -98  # the ID is taken
+    assert test.is_refused('interop.peer')
 
 
 # ---- strangers -------------------------------------------------------------------------------
@@ -168,18 +178,18 @@ def strangers(test):
     peer = test.peer
     partner = test.partner = peer.meet(peer.ask(THEIRS)[0])
     given, unknown = partner.given, 0x1234500000000
-    assert test.stranger(greets=False) == [(w.RETRY, 0, 0)]
-    assert test.stranger(w.HELLO_ONLY, number=0, greets=False) == []
-    assert test.stranger(token=unknown, greets=False) == [(w.RETRY, 0, unknown)]
-    assert test.stranger(token=unknown) == [(w.RETRY, given, unknown)]
-    assert test.stranger(dst=partner.incarnation ^ 1) == [(w.GONE, given, 0)]
+    test.stranger([(w.RETRY, 0, 0)], greets=False)
+    test.stranger([], w.HELLO_ONLY, number=0, greets=False)
+    test.stranger([(w.RETRY, 0, unknown)], token=unknown, greets=False)
+    test.stranger([(w.RETRY, given, unknown)], token=unknown)
+    test.stranger([(w.GONE, given, 0)], dst=partner.incarnation ^ 1)
     assert 0 < peer.log[-1].value < 60e6
-    assert test.stranger(to=THEIRS ^ 1) == []
-    assert test.stranger(number=0) == []
-    assert test.stranger(version=3) == [(w.ABORT, 0, given)]
+    test.stranger([], to=THEIRS ^ 1)
+    test.stranger([], number=0)
+    test.stranger([(w.ABORT, 0, given)], version=3)
     assert peer.log[-1].value == 1 << 2 and peer.log[-1].src == partner.incarnation
-    assert test.stranger(w.HELLO_ONLY, number=0, token=9, bits=0x200) == [(w.ABORT, 9, given)]
-    assert test.stranger(greets=False, bits=w.LAST) == []
+    test.stranger([(w.ABORT, 9, given)], w.HELLO_ONLY, number=0, token=9, bits=0x200)
+    test.stranger([], greets=False, bits=w.LAST)
 
 
 def contact(test):
@@ -220,6 +230,7 @@ def longs_there(test):
         assert test.outcome(send) == 0
         test.came('long', size, n)
     for again in ('the answer again', ''):
+        test.pause()  # an answer to what was repeated may be late
         answers = len(peer.saw(w.ANSWER))
         partner.unresolved = {send.number if again else send.number + 1}
         peer.announce(partner, send)
@@ -517,7 +528,7 @@ def local(test):
     test.message('long', 5000)
     assert test.completion() == (DELIVERED, 0)
     assert test.order('resolve interop.nobody') == -2
-    assert test.order('open interop.peer') == -98
+    assert test.is_refused('interop.peer')
 
 
 TWO_HOSTS = (registration, questions, strangers, contact, shorts_there, longs_there, checksums, gaps_there,

@@ -19,7 +19,7 @@
 
 #include "ripc/ripc.h"
 
-#define TIMEOUT_MS 5000
+#define TIMEOUT_MS 20000
 #define SPREAD_US  2000000u
 #define CROWD_MAX  20000
 

@@ -34,6 +34,11 @@ def draw():
     return int.from_bytes(os.urandom(8), 'little') | 1
 
 
+def draw_id():
+    """Of a service: 0xff... are those of groups."""
+    return draw() >> 8 | 1
+
+
 # ---- in the forger's process ----------------------------------------------------------------
 
 class Look:
@@ -58,7 +63,7 @@ class Context:
     """One that says what it likes of who it is, from an address of its own."""
 
     def __init__(self, address='0.0.0.0', **claims):
-        self.context, self.src, self.id = draw(), draw(), draw()
+        self.context, self.src, self.id = draw(), draw(), draw_id()
         self.__dict__.update(claims)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
@@ -69,14 +74,17 @@ class Context:
 
     def find(self, host, service):
         """Asks the resolver of a host: its answer bears a proof for this address."""
-        for _ in range(20):
-            self.socket.sendto(question(self.context, service), (host, RESOLVER))
+        nonces = set()
+        for _ in range(100):
+            asked = question(self.context, service)
+            nonces.add(asked[8:16])
+            self.socket.sendto(asked, (host, RESOLVER))
             self.socket.settimeout(0.2)
             try:
                 data = self.socket.recv(2000)
             except socket.timeout:
                 continue
-            if data[1] != p.RECORD:
+            if data[1] != p.RECORD or data[8:16] not in nonces:  # a late one tells of another service
                 continue
             record = struct.unpack_from('<4QB', data, 56)
             self.victim = SimpleNamespace(id=service, incarnation=record[0], context=record[3],
@@ -120,6 +128,15 @@ class Context:
 
     def send(self, data):
         return self.socket.sendto(data, self.to)
+
+    def answered(self, data, kind):
+        """What of that kind comes back; the packet is sent again, as a loaded machine may lose it."""
+        for _ in range(20):
+            self.send(data)
+            answer = self.receive(1, kind)
+            if answer:
+                return answer
+        return None
 
     def receive(self, seconds=2.0, kind=None):
         """The next packet (of a kind), or None."""

@@ -10,9 +10,9 @@
  *   store find FIRST N T FILE     T threads look up N IDs, then FILE says whether all are right
  *   store one                     obeys lines: open ID, close ID, resolve ID MS, ping ID MS,
  *                                 list MS; and says what notices its services get
- *   store stream ID MS            sends shorts to ID for so long, numbered from 1, one per ms
- *   store count ID                has ID as soon as nobody else has, and says which of these have
- *                                 come, and when the first and the last one
+ *   store stream ID               sends shorts to ID, numbered from 1, one per ms
+ *   store count ID                has ID as soon as nobody else has, says when a hundred of these
+ *                                 have come, and which, and when the first and the last one
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -345,16 +345,16 @@ static int one(void)
 
 /* ---- stream ------------------------------------------------------------------------------ */
 
-static int stream(uint64_t to, double ms)
+static int stream(uint64_t to)
 {
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	struct ripc_service *service;
 	struct ripc_context *ctx;
 	uint32_t number = 0, refused = 0;
-	double began_ms = now_ms();
 	int error = ripc_open(NULL, &ctx);
 
 	error = error ? error : ripc_service_open(ctx, 0, 0, &service);
-	while (!error && now_ms() < began_ms + ms) {
+	while (!error && poll(&input, 1, 0) == 0) {
 		struct iovec item = {&number, sizeof(number)};
 
 		number++;
@@ -384,6 +384,10 @@ static void count_message(struct counting *counting, const struct ripc_msg *msg)
 	counting->seen[number] = 1;
 	counting->last_ms = now_ms();
 	counting->first_ms = counting->n++ ? counting->first_ms : counting->last_ms;
+	if (counting->n == 100) {
+		printf("{\"came\": 100}\n");
+		fflush(stdout);
+	}
 }
 
 /* Which have come, as runs: "first-last ". */
@@ -422,10 +426,12 @@ static int count(uint64_t id)
 	printf("{\"did\": \"open\", \"status\": %d}\n", error);
 	fflush(stdout);
 	while (!error && poll(&input, 1, 0) == 0) {
-		if (ripc_receive(service, 2, &msg) == 0) {
+		error = ripc_receive(service, 2, &msg);
+		if (error == 0) {
 			count_message(&counting, msg);
 			ripc_msg_free(msg);
 		}
+		error = error == -ETIMEDOUT ? 0 : error;
 	}
 	error = error ? error : ripc_service_drain(service, 1000);
 	while (!error && ripc_receive(service, 0, &msg) == 0) {
@@ -448,11 +454,11 @@ int main(int argc, char **argv)
 			(uint32_t)atoi(argv[4]), argv[5]);
 	if (argc == 2 && strcmp(argv[1], "one") == 0)
 		return one();
-	if (argc == 4 && strcmp(argv[1], "stream") == 0)
-		return stream(strtoull(argv[2], NULL, 0), atof(argv[3]));
+	if (argc == 3 && strcmp(argv[1], "stream") == 0)
+		return stream(strtoull(argv[2], NULL, 0));
 	if (argc == 3 && strcmp(argv[1], "count") == 0)
 		return count(strtoull(argv[2], NULL, 0));
 	fprintf(stderr, "usage: store crowd P N FIRST FILE | each N FIRST | find FIRST N T FILE |\n"
-		"             one | stream ID MS | count ID\n");
+		"             one | stream ID | count ID\n");
 	return 2;
 }

@@ -5,8 +5,8 @@ import re
 import time
 
 import netlab
-from forger import CLIENT, OTHER, SERVICE, Context, Figures, Forger, Honest, draw, flood, main, sink, \
-    three
+from forger import CLIENT, OTHER, SERVICE, Context, Figures, Forger, Honest, draw, draw_id, flood, main, \
+    sink, three
 from netlab import check
 
 MIB = 1 << 20
@@ -80,7 +80,7 @@ def forge_questions(victim, service):
     def packets():
         while True:
             yield context, context.announce(1, 50, b'f' * 50, src=draw(), hello=context.hello(
-                service=draw(), token=draw()))
+                service=draw_id(), token=draw()))
     flood([context], packets(), 50)
 
 

@@ -57,14 +57,14 @@ def long_path(rtt_us, mtu, size, tries=3):
         relay = lab.relay(a, b, netlab.program('relay'), '--delay-us', rtt_us // 2, mtu=mtu)
         result = transfer(a, b, size, '--pieces', 2)
         did = relay.end()
-    stats, told = result.sent['stats'], result.sent['rtt_us']
-    # A busy machine makes any path longer for a while, and the queue of a window counts, too.
-    if told > 2 * rtt_us + 20000 and tries > 1:
+    stats, told, ratio = result.sent['stats'], result.sent['rtt_us'], did['bytes'] / result.bytes
+    # A busy machine makes any path longer for a while, and the queue of a window counts, too; what
+    # is late then looks lost.
+    if (told > 2 * rtt_us + 20000 or ratio > 1.1 or stats['datagram_size_fallbacks']) and tries > 1:
         return long_path(rtt_us, mtu, size, tries - 1)
     check(0.8 * rtt_us <= told <= 2 * rtt_us + 20000, f'{told} us were told instead of {rtt_us}')
     check(stats['datagram_size_fallbacks'] == 0, 'large datagrams were taken to vanish')
     check(result.sent['datagram_bytes'] > mtu - 100, f'{result.sent["datagram_bytes"]} B')
-    ratio = did['bytes'] / result.bytes
     # The machine's pauses look like losses on a short path. Headers and requests alone make 1.06.
     check(did['overflowed'] or rtt_us < 10000 or ratio <= 1.1, f'{ratio:.3f} bytes on the wire for each')
     return f'{told} us instead of {rtt_us}, {ratio:.3f} on the wire'
@@ -78,7 +78,7 @@ def long_path_large_datagrams():
     return '; '.join(long_path(rtt_us, 9000, '6M') for rtt_us in (10000, 100000))
 
 
-def ping(rtt_us):
+def ping(rtt_us, tries=3):
     """What pings of a new process tell is the truth, also where an answer takes longer than repetitions."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
@@ -88,6 +88,8 @@ def ping(rtt_us):
                                 '-c', 3, '-i', 0, '--json'))
     check(said['answered'] == 3, f'not answered: {said}')
     least, told = said['min_us'], said['median_us']
+    if told > 1.2 * rtt_us + 20000 and tries > 1:  # of a busy machine
+        return ping(rtt_us, tries - 1)
     check(least >= 0.99 * rtt_us, f'a ping of {least} us, whose path takes {rtt_us}')
     check(told <= 1.2 * rtt_us + 20000, f'a ping of {told} us instead of {rtt_us}')
     return f'{told:.0f} us instead of {rtt_us}'

@@ -443,6 +443,14 @@ class NoAnswerTaken(Case):
                               stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
 
+    def greeting(self):
+        """The client waits for 2 s only, and a busy machine may take them."""
+        for _ in range(10):
+            done = run('hello_client', 'Ann', env=OVER[0])
+            if done.returncode == 0:
+                break
+        return done.stdout
+
     def inside(self):
         server = subprocess.Popen([program('hello_server')], env=OVER[0])
         self.addCleanup(server.wait)
@@ -450,7 +458,7 @@ class NoAnswerTaken(Case):
         self.crowd('hello', OVER[0], b'AB')
         self.crowd('hello', OVER[0], b'AB', flags=1)
         for _ in range(10):
-            self.assertEqual(self.good(OVER[0], 'hello_client', 'Ann'), b'Hello, Ann!\n')
+            self.assertEqual(self.greeting(), b'Hello, Ann!\n')
 
 
 if __name__ == '__main__':

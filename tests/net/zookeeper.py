@@ -64,7 +64,7 @@ class Server:
     def mode(self):
         """"leader", "follower", "standalone", or None: it does not serve yet."""
         code = ('import socket,sys\n'
-                f's=socket.create_connection(("127.0.0.1",{PORT}),2)\n'
+                f's=socket.create_connection(("127.0.0.1",{PORT}),20)\n'
                 's.sendall(b"srvr")\nprint(s.makefile().read())')
         done = subprocess.run(['ip', 'netns', 'exec', self.host.name, 'python3', '-c', code],
                               capture_output=True, text=True, check=False)

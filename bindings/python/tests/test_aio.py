@@ -111,7 +111,7 @@ class Loop(unittest.IsolatedAsyncioTestCase):
             await self.a.call(self.b.id, b'x', 20.0)
         self.assertEqual(raised.exception.errno, 13)
         with self.assertRaises(ripc.NotFound):
-            await self.a.send_long('nobody-has-this-name', b'x', 3.0)
+            await self.a.send_long('nobody-has-this-name', b'x', 20.0)
         serving.cancel()
 
     async def test_a_call_is_cancelled(self):

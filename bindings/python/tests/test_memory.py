@@ -43,12 +43,12 @@ class Groups(Pair):
         group = ripc.group_from_name(f'python {os.getpid()}')
         other = self.other.service()
         with self.assertRaises(ripc.NotFound):
-            self.a.send_long(group, b'nobody', 5.0)
+            self.a.send_long(group, b'nobody', 20.0)
         for member in (self.b, other):
             member.join(group)
         self.ctx.wait_for(group)
         while True:  # until both are found
-            self.a.send_long(group, b'news', 5.0)
+            self.a.send_long(group, b'news', 20.0)
             message = self.b.receive(20.0)
             self.assertEqual((bytes(message), message.group, message.from_id),
                              (b'news', group, self.a.id))
@@ -286,7 +286,7 @@ class Arguments(Pair):
 class Errors(Pair):
     def test_each_names_its_errno_and_a_remedy(self):
         with self.assertRaises(ripc.NotFound) as raised:
-            self.a.send_long('nobody-has-this-name', b'x', 3.0)
+            self.a.send_long('nobody-has-this-name', b'x', 20.0)
         error = raised.exception
         self.assertEqual((error.errno, error.outcome), (2, ripc.NOT_DELIVERED))
         self.assertIn('ENOENT: ' + ripc.strerror(-2), str(error))
