@@ -38,11 +38,10 @@ MANPAGER=cat man 3 ripc_open | grep -q ripc_close
 MANPAGER=cat man 1 ripc | grep -q doctor
 for name in ripc ripc-bench; do test -e /usr/share/bash-completion/completions/$name; done
 '''
-# What debian/tests has, with the packages that each names.
+# The tests of debian/tests/control, each with the packages that it names: 0 if all have passed.
 TESTS = '''
 apt-get install -qq -y --no-install-recommends autopkgtest apt-utils dpkg-dev >/dev/null
 cd /root && autopkgtest debs/*.deb %s/ -- null >tested 2>&1 || { cat tested; exit 1; }
-for test in hello files cmake python modules; do grep -Eq "^$test +PASS" tested; done
 ''' % SOURCES
 # The server was started with the old library and goes on, with clients of the new one.
 UPGRADE = '''

@@ -24,7 +24,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SETTINGS = {
     'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1:'
                     'allocator_may_return_null=1',
-    'LSAN_OPTIONS': f'suppressions={ROOT}/tests/lsan.supp:print_suppressions=0',
     'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
     'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1',
     # Of Check's limits for a case.

@@ -99,7 +99,7 @@ struct ripc_config fault_config(void)
 {
 	static char options[64];
 
-	/* Below those that the kernel gives to whoever names none. */
+	/* Below the range from which the kernel chooses ports. */
 	snprintf(options, sizeof(options), "resolver.port=%u", 10000 + run_number() % 5000);
 	return (struct ripc_config){.size = sizeof(struct ripc_config), .backends = "udp",
 		.interfaces = "lo", .options = options};

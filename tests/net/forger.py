@@ -35,7 +35,7 @@ def draw():
 
 
 def draw_id():
-    """Of a service: 0xff... are those of groups."""
+    """The ID of a service: IDs that begin with 0xff are those of groups."""
     return draw() >> 8 | 1
 
 
@@ -130,7 +130,7 @@ class Context:
         return self.socket.sendto(data, self.to)
 
     def answered(self, data, kind):
-        """What of that kind comes back; the packet is sent again, as a loaded machine may lose it."""
+        """The answer of that kind, or None. The packet is sent again, as a loaded machine may lose it."""
         for _ in range(20):
             self.send(data)
             answer = self.receive(1, kind)

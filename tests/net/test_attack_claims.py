@@ -317,7 +317,7 @@ def forge_addresses(victim, service, count, of_one):
 
 
 def send_all(forger):
-    """Until there is nothing more: between two orders it sends some, if it has any."""
+    """The forger sends between two orders, as long as it has packets: returns when it has no more."""
     sent, said = -1, forger.tell('real')
     while said['n'] > sent:
         sent = said['n']

@@ -50,7 +50,7 @@ def command(*words):
 
 
 def free_port():
-    """None of those that the kernel gives to whoever asks for any: it is bound a little later."""
+    """A port that the kernel gives to nobody by itself, as it is bound a little later."""
     while True:
         with socket.socket() as probe:
             try:

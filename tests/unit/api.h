@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../util/clock.h"
 #include "../util/process.h"
 #include "ripc/ripc.h"
 #include "suite.h"
@@ -218,14 +219,6 @@ static inline void pump_stop(struct pump *pump)
 {
 	atomic_store(&pump->stop, true);
 	ck_assert_int_eq(pthread_join(pump->thread, NULL), 0);
-}
-
-static inline uint64_t clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 #endif

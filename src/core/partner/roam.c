@@ -300,6 +300,7 @@ void ripc__routes_retry(struct ripc_context *ctx)
 
 		if (!peer || !peer->failed_us || partner->dead)
 			continue;
+		/* Kept till then: is_straggler() needs the time of the last change. */
 		if (failed_for(ctx, peer) >= RETRY_US) {
 			if (peer->device == 0 && peer->failed == 0)
 				peer->failed_us = 0;

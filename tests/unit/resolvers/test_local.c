@@ -6,21 +6,13 @@
 #include <signal.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "core/wire/record.h"
+#include "../../util/clock.h"
 #include "../../util/kernel.h"
 #include "sources.h"
 
 #define MOMENT_MS 40 /* what was read is not older */
-
-static uint64_t clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static socklen_t local_name(struct sockaddr_un *name, unsigned int uid, uint64_t id)
 {

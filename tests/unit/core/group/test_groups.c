@@ -46,12 +46,13 @@ static void crowd_join(struct crowd *crowd, int loop)
 	}
 }
 
-static void take_all(struct ripc_service *svc)
+static void members_take_all(const struct crowd *crowd)
 {
 	struct ripc_msg *msg;
 
-	while (ripc_receive(svc, 0, &msg) == 0)
-		ripc_msg_free(msg);
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		while (ripc_receive(crowd->members[i].svc, 0, &msg) == 0)
+			ripc_msg_free(msg);
 }
 
 /* A member that is slow to say who it is, as on a loaded host, is known a little later. */
@@ -67,8 +68,7 @@ static void crowd_open(struct crowd *crowd, int loop)
 	send.counts = &counts;
 	while (ripc_sendmsg(crowd->sender.svc, &send, NULL) || counts.delivered < MEMBERS)
 		ck_assert_uint_lt(clock_ms() - began_ms, PATIENCE_MS);
-	for (uint32_t i = 0; i < MEMBERS; i++)
-		take_all(crowd->members[i].svc);
+	members_take_all(crowd);
 }
 
 static void crowd_leave(struct crowd *crowd)
@@ -434,6 +434,7 @@ static void beside_a_sleeper(int loop, uint32_t flags, int32_t timeout_ms)
 
 		ripc_send_short(crowd.sender.svc, crowd.group, &hello, 1);
 		ripc_poll(sleeper.ctx);
+		members_take_all(&crowd); /* a long message waits where the queue is full */
 	}
 	ripc_msg_free(msg);
 	send = long_send(crowd.group, &sent, 1);

@@ -110,13 +110,13 @@ static int link_poll(void *port, struct ripc__event *events, uint32_t n, bool al
 	return found;
 }
 
-/* A number of the one on the link, which goes on meanwhile. */
-static uint32_t seen(const uint32_t *number)
+/* Reads a counter of the one on the link, whose thread may count meanwhile. */
+static uint32_t counter_read(const uint32_t *counter)
 {
 	uint32_t n;
 
 	pthread_mutex_lock(&link_lock);
-	n = *number;
+	n = *counter;
 	pthread_mutex_unlock(&link_lock);
 	return n;
 }
@@ -295,8 +295,8 @@ START_TEST(link__quiet)
 	ck_assert_uint_eq(longs_pass(&a, &b), LONGS);
 	shorts_send(&a, &b);
 	ck_assert_uint_gt(shorts_count(), SHORTS / 2); /* a full socket loses some */
-	ck_assert_uint_ge(seen(&n_seen[SEALED_INIT]), 1);
-	ck_assert_uint_ge(seen(&n_seen[SEALED_REPLY]), 1);
+	ck_assert_uint_ge(counter_read(&n_seen[SEALED_INIT]), 1);
+	ck_assert_uint_ge(counter_read(&n_seen[SEALED_REPLY]), 1);
 	side_close(&a);
 	side_close(&b);
 }
@@ -331,7 +331,7 @@ START_TEST(link__attacked)
 	ck_assert_int_eq(ripc_stats(a.ctx, &stats), 0);
 	ck_assert_uint_eq(stats.drop_version, 0);
 	if (!swaps || alters)
-		ck_assert_uint_gt(seen(&n_done), 100);
+		ck_assert_uint_gt(counter_read(&n_done), 100);
 	side_close(&a);
 	side_close(&b);
 }

@@ -402,8 +402,8 @@ START_TEST(retry__goes_back_to_the_better)
 END_TEST
 
 /*
- * Both try the better one again at nearly the same time: who has changed already does not go back
- * for what the other has just sent by the worse one.
+ * Both ends try the better network again at nearly the same time. The end that has changed already
+ * does not go back for a packet that the other end has just sent by the worse network.
  */
 START_TEST(retry__beside_stragglers)
 {
