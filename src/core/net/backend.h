@@ -150,6 +150,7 @@ struct ripc__event {
 	uint32_t len;
 	void *handle;                  /* for release */
 	const struct ripc__addr *from; /* valid until the next poll */
+	bool many;                     /* a datagram that was sent to many (many.hear) */
 };
 
 /* The key of an opened memory range as it travels to the partner. */
@@ -304,6 +305,30 @@ struct ripc__backend {
 		 */
 		void (*release)(void *port, void *handle);
 	} datagrams;
+
+	/* One datagram to many partners. All NULL: each datagram has one receiver. */
+	struct {
+		/*
+		 * Makes a route by which send reaches all who hear the number where a partner
+		 * lives, whose route is given: on its segment or subnet, but not on this host. An
+		 * error: one datagram cannot reach others there. route.close and mtu take it as
+		 * any route.
+		 */
+		int (*open)(void *port, void *route, const void *partner, uint64_t number);
+		/*
+		 * From now on poll hands over what is sent to the number where this partner, whose
+		 * route is given, lives; such events have many set, and perhaps others' numbers.
+		 * Called again for the same it does nothing. An error: nothing can be heard there.
+		 */
+		int (*hear)(void *port, const void *partner, uint64_t number);
+		/* The number is not heard any more, wherever that was. */
+		void (*ignore)(void *port, uint64_t number);
+		/*
+		 * A second descriptor that is readable when poll may have something; -1: there is
+		 * none before hear has opened it; from then on the same. NULL: attr.fd is enough.
+		 */
+		int (*fd)(void *port);
+	} many;
 
 	/* Our memory, for reads and writes. NULL without RIPC_CAP_READ and RIPC_CAP_WRITE. */
 	struct {

@@ -44,15 +44,33 @@ static struct ripc_msg *take_answer(const struct pair *pair)
 	ck_abort_msg("no answer");
 }
 
+/* In place of an earlier one, if it is a repetition. True: it is none. */
+static bool question_keep(struct ripc_msg **questions, struct ripc_msg *question)
+{
+	struct ripc_msg *before;
+	uint64_t number;
+
+	ck_assert_int_eq(question->kind, RIPC_QUESTION);
+	memcpy(&number, question->items[0].iov_base, sizeof(number));
+	ck_assert(number < MANY);
+	before = questions[number];
+	ck_assert(!before || question->flags & RIPC_IDEMPOTENT);
+	questions[number] = question;
+	if (before)
+		ripc_msg_free(before);
+	return !before;
+}
+
 START_TEST(call_start__answered_in_any_order)
 {
 	struct ripc_msg **questions = calloc(MANY, sizeof(struct ripc_msg *));
 	bool seen[MANY] = {false};
-	uint64_t numbers[MANY], used;
+	uint64_t numbers[MANY], most;
+	struct ripc_msg *question;
 	struct pair pair;
 
 	both_open(&pair, _i);
-	used = stats_of(pair.b.ctx).pool_used_bytes;
+	most = stats_of(pair.b.ctx).pool_used_bytes + KEPT_BYTES * MANY;
 	for (uint64_t n = 0; n < MANY; n++) {
 		const struct iovec ask = item(&numbers[n], sizeof(numbers[n]));
 		struct ripc_question call = call_to(pair.b.id, &ask, 1, _i);
@@ -64,22 +82,16 @@ START_TEST(call_start__answered_in_any_order)
 			usleep(1000);
 		ck_assert_int_eq(error, 0);
 	}
-	for (uint32_t n = 0; n < MANY;) {
-		struct ripc_msg *question = take(pair.b.svc, RIPC_QUESTION);
-		uint64_t number;
-
-		memcpy(&number, question->items[0].iov_base, sizeof(number));
-		ck_assert(number < MANY);
-		if (questions[number]) {
-			ck_assert(question->flags & RIPC_IDEMPOTENT);
-			ripc_msg_free(questions[number]);
-		} else {
-			n++;
-		}
-		questions[number] = question;
+	for (uint32_t n = 0; n < MANY;)
+		n += question_keep(questions, take(pair.b.svc, RIPC_QUESTION));
+	/* What is kept is small. Repeated questions that wait in the queue take room, too. */
+	for (int times = 0; times < 100; times++) {
+		while (ripc_receive(pair.b.svc, 0, &question) == 0)
+			question_keep(questions, question);
+		if (stats_of(pair.b.ctx).pool_used_bytes <= most)
+			break;
 	}
-	/* What is kept is small. */
-	ck_assert_uint_le(stats_of(pair.b.ctx).pool_used_bytes, used + KEPT_BYTES * MANY);
+	ck_assert_uint_le(stats_of(pair.b.ctx).pool_used_bytes, most);
 	for (uint32_t n = MANY; n-- > 0;) {
 		struct ripc_msg copy = *questions[n]; /* what is kept of one that was freed */
 		const struct iovec *items = questions[n]->items;
