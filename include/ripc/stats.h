@@ -74,6 +74,7 @@ struct ripc_stats {
 	/* groups (ripc/group.h) */
 	uint64_t drop_no_member; /* short messages to a group that the service has left, or that the
 	                            sender may not send to: received and dropped */
+	uint64_t many_sent; /* datagrams that went to many members of a group at once */
 };
 
 #endif

@@ -20,6 +20,7 @@ const struct ripc__source *const ripc__sources[] = {
 };
 
 const struct ripc__option *const ripc__options[] = {
+	ripc__group_options,
 	ripc__ofi_options,
 	ripc__rdmacm_options,
 	ripc__resolver_options,

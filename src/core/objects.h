@@ -62,6 +62,8 @@ struct ripc_service {
 	struct list watches, watcher; /* watcher: ctx->watching.services, if there are any */
 	struct ripc__map watched;  /* the same by ID */
 	struct ripc__map groups;   /* that it has joined; the values are the service */
+	struct ripc__map streams;  /* struct stream by the group that it sends to */
+	uint64_t many_numbers;     /* numbers of streams up to this may have been used */
 	struct message retry, conflict; /* built-in notices */
 	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
 	bool event_set;            /* it is readable */
@@ -113,11 +115,15 @@ struct ripc_context {
 	struct list permits, offers, writings; /* returns.h, offers.h, write.c */
 	struct list fanouts, kept; /* group/fanout.h, group/group.c */
 	uint32_t n_kept;
+	struct list heard;         /* streams of others to groups (group/heard.c) */
+	uint32_t n_heard;
+	uint32_t many_least;       /* from so many members on datagrams go to many; 0: never */
 	uint32_t n_offers;
 	struct moves reads, writes; /* in progress */
 	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; send/order.h */
 	uint32_t picks;
 	struct ripc__map services_by_incarnation, services_by_id, partners_by_pair, peers, hosts;
+	struct ripc__map heard_by_sender; /* the first of each sender and group */
 	struct ripc__map partners_by_id; /* current ones; the first of each ID (partner.h) */
 	bool has_index;            /* there was a second service: partners_by_id is kept */
 	struct list told_calls;    /* their failures are in queues, or with the application */

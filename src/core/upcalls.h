@@ -13,6 +13,7 @@
 struct device;
 struct fence;
 struct message;
+struct numbers;
 struct outgoing;
 struct partner;
 struct peer;
@@ -75,6 +76,14 @@ struct upcalls {
 	void (*watch_told)(struct message *message);
 	/* An answer was parked until its return buffers were closed; now it is input again. */
 	void (*parked_comes)(struct partner *partner, const struct wire_packet *packet);
+	/*
+	 * From receive. A copy of a short that also went to many has come: its number in the
+	 * stream, and which have come there. NULL: no stream of the partner will be heard.
+	 */
+	struct numbers *(*copy_came)(struct partner *partner, const struct wire_packet *packet,
+			uint64_t *number);
+	/* From group. The device has a second descriptor to sleep on. */
+	void (*port_widened)(struct ripc_context *ctx, const struct device *device);
 	/* The network is done with the memory of a message. */
 	void (*fence_lifted)(struct fence *fence);
 };

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "ripc/group.h"
+#include "ripc/stats.h"
 
 #define SEEN_MAX 65536u
 #define PROBE    UINT64_MAX /* the number of what only finds the members */
@@ -159,13 +160,18 @@ static int find(const struct job *job)
 
 static int send_shorts(const struct job *job)
 {
+	struct ripc_stats before = {.size = sizeof(before)}, after = before;
 	uint64_t refused = 0;
 
+	ripc_stats(job->ctx, &before);
 	for (uint64_t i = 0; i < job->shorts; i++) {
 		refused += send_head(job, i, NULL) != 0;
 		usleep(200);
 	}
-	printf("{\"shorts\": %" PRIu64 ", \"refused\": %" PRIu64 "}\n", job->shorts, refused);
+	ripc_stats(job->ctx, &after);
+	printf("{\"shorts\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"datagrams\": %" PRIu64
+		", \"to_many\": %" PRIu64 "}\n", job->shorts, refused,
+		after.datagrams_sent - before.datagrams_sent, after.many_sent - before.many_sent);
 	fflush(stdout);
 	return 0;
 }

@@ -47,11 +47,12 @@ static void show(struct sim_world *world, const struct sim_packet *packet, uint6
 		const char *what)
 {
 	static const char *const types[WIRE_TYPE_END] = {"0", "SHORT", "ANNOUNCE", "DATA", "PULL",
-		"ANSWER", "CANCEL", "HELLO", "RETRY", "ECHO", "ECHO_REPLY", "GONE", "ABORT"};
+		"ANSWER", "CANCEL", "HELLO", "RETRY", "ECHO", "ECHO_REPLY", "GONE", "ABORT",
+		"STREAM", "HEARD"};
 	struct wire_header h;
 	struct wire_resolve r;
 
-	_Static_assert(WIRE_TYPE_END == 13, "a new type needs a name here");
+	_Static_assert(WIRE_TYPE_END == 15, "a new type needs a name here");
 	if (!world->verbose)
 		return;
 	printf("%" PRIu64 "   %" PRIx64 " > %" PRIx64 " %s", world->now_us, packet->from, to, what);

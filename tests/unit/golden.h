@@ -221,6 +221,22 @@
 	"0807060504030201 0000000000000000" /* token, number */ \
 	"efcdab8967452301 00000000e1f50500" /* nonce, stamp */
 
+/* Stream */
+#define GOLDEN_STREAM \
+	"02 0d 0000 12994b18" /* version, type, flags, crc */ \
+	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
+	"0807060504030201 0000000000000000" /* token, number */ \
+	"efbe0000000000ff 11100f0e0d0c0b0a" /* group, the stream's token */ \
+	"2a00000010000000" /* number */
+
+/* Heard */
+#define GOLDEN_HEARD \
+	"02 0e 0000 2c098c90" /* version, type, flags, crc */ \
+	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
+	"0807060504030201 0000000000000000" /* token, number */ \
+	"efbe0000000000ff 11100f0e0d0c0b0a" /* group, the stream's token */ \
+	"2a00000010000000" /* number */
+
 /* Gone */
 #define GOLDEN_GONE \
 	"02 0b 0000 905ac545" /* version, type, flags, crc */ \

@@ -69,6 +69,7 @@ const struct figure look_figures[] = {
 	COUNTER(calls_refused, "questions refused"),
 	COUNTER(answers_late, "answers that came too late"),
 	COUNTER(drop_no_member, "dropped: to a group, by a service that is no member"),
+	COUNTER(many_sent, "datagrams that went to many members of a group at once"),
 };
 
 const size_t look_n_figures = sizeof(look_figures) / sizeof(look_figures[0]);

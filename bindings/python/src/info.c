@@ -133,7 +133,7 @@ static const struct field {
 	FIELD(mapped_held_bytes), FIELD(given_held_bytes), FIELD(written_bytes),
 	FIELD(writes_failed), FIELD(landed_bytes), FIELD(calls_open), FIELD(calls_answered),
 	FIELD(calls_failed), FIELD(calls_repeated), FIELD(calls_refused), FIELD(answers_late),
-	FIELD(drop_no_member),
+	FIELD(drop_no_member), FIELD(many_sent),
 };
 
 static PyObject *stats_dict(const struct ripc_stats *stats)

@@ -135,12 +135,7 @@ static int mtu_to_len(int mtu, bool v4)
 	return len < UDP_MAX ? len : UDP_MAX;
 }
 
-/*
- * How long a datagram the kernel's route to an address takes, and from which address it would
- * go. A sandbox or an emulator may not tell the MTU: then it is the least there is. -EMFILE,
- * -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
- */
-static int ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in6_addr *source)
+int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in6_addr *source)
 {
 	bool v4 = is_v4(&at->sin6_addr);
 	int family = v4 ? AF_INET : AF_INET6;
@@ -178,7 +173,7 @@ int ripc__udp_peer_open(void *port, void *state, const struct ripc__addr *addr)
 	if (addr->len != sizeof(own))
 		return -EINVAL;
 	memcpy(&own, addr->blob, sizeof(own));
-	rc = ask_route(&own.at, &mtu, &source);
+	rc = ripc__udp_ask_route(&own.at, &mtu, &source);
 	if (rc && !could_not_ask(rc))
 		return rc;
 	/* Naming the source address costs at each send, so it is done only where it matters. */
@@ -232,7 +227,7 @@ void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len)
 	struct in6_addr source;
 	uint16_t mtu = UDP_FLOOR;
 
-	if (ask_route(&peer->to, &mtu, &source))
+	if (ripc__udp_ask_route(&peer->to, &mtu, &source))
 		mtu = UDP_FLOOR;
 	/* The route and the refusal may disagree for a moment; the refusal is what counts. */
 	if (mtu >= len)

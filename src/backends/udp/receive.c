@@ -50,8 +50,8 @@ void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *a
 	map_v4(&at->sin6_addr, &in->sin_addr);
 }
 
-static void read_control(struct udp_port *port, struct cmsghdr *c, struct udp_addr *own,
-		uint32_t *segment)
+static void read_control(struct cmsghdr *c, struct udp_addr *own, uint32_t *segment,
+		uint32_t *dropped)
 {
 	const void *data = CMSG_DATA(c);
 	struct in_pktinfo info;
@@ -67,13 +67,16 @@ static void read_control(struct udp_port *port, struct cmsghdr *c, struct udp_ad
 		if (size > 0 && (uint32_t)size < *segment)
 			*segment = (uint32_t)size;
 	} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
-		memcpy(&port->kernel_dropped, data, sizeof(port->kernel_dropped));
+		memcpy(dropped, data, sizeof(*dropped));
 	}
 }
 
-/* Files what one message brought. Empty ones are wakes; what is cut off is dropped, counted. */
+/*
+ * Files what one message brought. Empty ones are wakes; what is cut off is dropped, counted. many:
+ * by the second socket.
+ */
 static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t len,
-		struct ripc__buffer *buffer)
+		struct ripc__buffer *buffer, bool many)
 {
 	struct udp_arrival *arrival = &port->arrivals[port->n_arrivals];
 	struct udp_addr own = {0};
@@ -88,12 +91,14 @@ static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t
 		return;
 	ripc__udp_read_name(message->msg_name, &own.at);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
-		read_control(port, c, &own, &segment);
+		read_control(c, &own, &segment,
+			many ? &port->many_dropped : &port->kernel_dropped);
 	arrival->buffer = buffer;
 	arrival->at = 0;
 	arrival->len = len;
 	arrival->segment = segment;
 	arrival->left = (len + segment - 1) / segment;
+	arrival->many = many;
 	ripc__udp_addr_fill(&arrival->from, &own);
 	ripc__buffer_hold(buffer, arrival->left);
 	port->n_arrivals++;
@@ -138,30 +143,32 @@ static void file_received(struct udp_port *port)
 	struct udp_received *received = &port->received;
 
 	if (received->buffer)
-		file_arrival(port, &received->message, received->len, received->buffer);
+		file_arrival(port, &received->message, received->len, received->buffer, false);
 	received->buffer = NULL;
 }
 
-/* One recvmmsg into all free buffers. */
-static void receive_many(struct udp_port *port)
+/* One recvmmsg into all free buffers, by one socket or (many) the other. */
+static void receive_several(struct udp_port *port, bool many)
 {
 	struct ripc__buffer *buffers[UDP_BATCH];
 	struct udp_envelope e[UDP_BATCH];
 	struct mmsghdr messages[UDP_BATCH];
-	uint32_t n = 0, at = 0;
+	/* Neither socket keeps the other from being read. */
+	uint32_t most = many || port->many_fd < 0 ? UDP_BATCH : UDP_BATCH / 2;
+	uint32_t n = 0, n_most = most - port->n_arrivals, at = 0;
 	int received;
 
-	while (n < UDP_BATCH && (buffers[n] = ripc__buffers_find(port->buffers, &at))) {
+	while (n < n_most && (buffers[n] = ripc__buffers_find(port->buffers, &at))) {
 		prepare(&messages[n].msg_hdr, &e[n], buffers[n]);
 		n++;
 	}
 	if (!n)
 		return;
-	received = recvmmsg(port->fd, messages, n, MSG_DONTWAIT, NULL);
-	if (received < 0)
+	received = recvmmsg(many ? port->many_fd : port->fd, messages, n, MSG_DONTWAIT, NULL);
+	if (received < 0 && !many)
 		note_error(port);
 	for (int i = 0; i < received; i++)
-		file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i]);
+		file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i], many);
 }
 
 /* One or many, by what the last time brought. */
@@ -171,7 +178,7 @@ static void receive(struct udp_port *port)
 		receive_one(port, MSG_DONTWAIT);
 		return;
 	}
-	receive_many(port);
+	receive_several(port, false);
 	port->many = port->n_arrivals > 1 && port->arrivals[0].left == 1;
 }
 
@@ -182,7 +189,7 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 	if (len > arrival->segment)
 		len = arrival->segment;
 	*event = (struct ripc__event){
-		.kind = RIPC_EV_DATAGRAM,
+		.kind = arrival->many ? RIPC_EV_MANY : RIPC_EV_DATAGRAM,
 		.data = arrival->buffer->data + arrival->at,
 		.len = len,
 		.handle = arrival->buffer,
@@ -213,6 +220,8 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 		if (has_failed(port))
 			after_failure(port);
 		file_received(port);
+		if (port->many_fd >= 0)
+			receive_several(port, true);
 	}
 	if (port->n_hints)
 		filled = ripc__udp_hints_tell(port, events, n);

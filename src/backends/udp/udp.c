@@ -96,8 +96,7 @@ static int open_socket(const struct in6_addr *ip, uint32_t port, int *family)
 	return fd;
 }
 
-/* Asks for a receive buffer. Returns what was granted, as the kernel counts it. */
-static uint32_t grow_receive_buffer(int fd, uint32_t len)
+uint32_t ripc__udp_grow_receive_buffer(int fd, uint32_t len)
 {
 	int granted = 0;
 	socklen_t size = sizeof(granted);
@@ -139,7 +138,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		return fd;
 	}
 	/* The kernel counts twice what was asked for, to allow for its own overhead. */
-	granted = grow_receive_buffer(fd, dev.rcvbuf) / 2;
+	granted = ripc__udp_grow_receive_buffer(fd, dev.rcvbuf) / 2;
 	close(fd);
 	snprintf(why, 256, "UDP over %s, receive buffer of %u KiB",
 		family == AF_INET6 ? "IPv6 and IPv4" : "IPv4 (IPv6 is off)", granted / 1024);
@@ -177,7 +176,7 @@ static int set_options(struct udp_port *port)
 		set_int(port->fd, SOL_UDP, UDP_GRO, 1);
 	port->gso = port->dev.gso && tells_drops &&
 		getsockopt(port->fd, SOL_UDP, UDP_SEGMENT, &off, &size) == 0;
-	port->granted = grow_receive_buffer(port->fd, port->dev.rcvbuf);
+	port->granted = ripc__udp_grow_receive_buffer(port->fd, port->dev.rcvbuf);
 	grow_send_buffer(port->fd);
 	set_wait(port->fd, WAIT_US);
 	return 0;
@@ -200,6 +199,7 @@ static int open_port(struct udp_port *port, struct ripc__attr *attr)
 {
 	int rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
 
+	port->many_fd = -1;
 	if (rc)
 		return rc;
 	port->fd = rc = open_socket(&port->dev.ip, port->dev.port, &port->family);
@@ -246,6 +246,8 @@ static void close_port(void *state)
 	for (uint32_t i = port->next; i < port->n_arrivals; i++)
 		ripc__udp_arrival_drop(&port->arrivals[i]);
 	close(port->fd);
+	if (port->many_fd >= 0)
+		close(port->many_fd);
 	ripc__buffers_close(port->buffers);
 }
 
@@ -286,9 +288,11 @@ static void stats(void *state, struct ripc__net_stats *stats)
 {
 	struct udp_port *port = state;
 
-	stats->overflows = port->kernel_dropped - port->kernel_told + port->dropped;
+	stats->overflows = port->kernel_dropped - port->kernel_told + port->dropped +
+		port->many_dropped - port->many_told;
 	stats->fallbacks = port->fallbacks;
 	port->kernel_told = port->kernel_dropped;
+	port->many_told = port->many_dropped;
 	port->dropped = port->fallbacks = 0;
 }
 
@@ -321,5 +325,11 @@ const struct ripc__backend ripc__udp_backend = {
 		.send = ripc__udp_send,
 		.poll = ripc__udp_poll,
 		.release = ripc__udp_release,
+	},
+	.many = {
+		.open = ripc__udp_many_open,
+		.hear = ripc__udp_many_hear,
+		.ignore = ripc__udp_many_ignore,
+		.fd = ripc__udp_many_fd,
 	},
 };

@@ -23,6 +23,8 @@
 #define UDP_BATCH     16 /* datagrams of one recvmmsg, and receive buffers of a port */
 #define UDP_BUFFER    65536
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
+#define UDP_MANY      15512 /* UDP port of what goes to many (docs/protocol.md) */
+#define UDP_HEARD     20  /* what one port hears of that */
 #define UDP_HINTS     8   /* addresses where nobody listens, until core is told */
 #define UDP_QUOTE     64  /* bytes kept of what was sent there: core finds a token in them */
 
@@ -45,6 +47,7 @@ struct udp_arrival {
 	uint32_t at, len; /* bytes handed over, bytes in all */
 	uint32_t segment; /* length of each datagram but the last, bytes */
 	uint32_t left;    /* datagrams not yet handed over */
+	bool many;        /* sent to many */
 	struct ripc__addr from;
 };
 
@@ -61,6 +64,12 @@ struct udp_received {
 	uint32_t len;
 	struct msghdr message;
 	struct udp_envelope envelope;
+};
+
+/* Heard of what goes to many: a number, by the interface with this address. */
+struct udp_heard {
+	uint64_t number;
+	struct in_addr local;
 };
 
 /* Nobody listens at an address; so much was quoted of the datagram that had gone there. */
@@ -80,12 +89,16 @@ struct udp_port {
 	uint32_t fallbacks; /* since last asked */
 	uint32_t dropped;   /* by us, since last asked */
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
+	uint32_t many_dropped, many_told;     /* the same of the second socket */
 	uint32_t polls;     /* of the socket */
 	bool many;          /* the last of them found several datagrams */
 	uint32_t next, n_arrivals;
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
 	struct udp_received received;
+	int many_fd;        /* the second socket (many.c); -1 until something is heard */
+	uint32_t n_heard;
+	struct udp_heard heard[UDP_HEARD];
 	atomic_bool failed; /* a call did: the error queue is read with the next poll */
 	/* Core was told of the first n_told with the last poll. Sleepers look without the lock. */
 	_Atomic uint32_t n_hints, n_told;
@@ -101,6 +114,8 @@ struct udp_peer {
 };
 
 /* udp.c */
+/* Asks for a receive buffer. Returns what was granted, as the kernel counts it. */
+uint32_t ripc__udp_grow_receive_buffer(int fd, uint32_t len);
 /* Opens a port at one address and number of this host, with the other options as they are. */
 int ripc__udp_open_at(struct udp_port *port, const struct ripc__host *host, const uint8_t ip[16],
 		uint32_t number, struct ripc__attr *attr);
@@ -118,11 +133,24 @@ void ripc__udp_peer_close(void *port, void *peer);
 void ripc__udp_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__udp_peer_mtu(void *port, void *peer);
 bool ripc__udp_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+/*
+ * How long a datagram the kernel's route to an address takes, and from which address it would
+ * go. A sandbox or an emulator may not tell the MTU: then it is the least there is. -EMFILE,
+ * -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
+ */
+int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max,
+		struct in6_addr *source);
 /* The kernel refused len bytes: asks it what the route takes now, which is less than len. */
 void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
 
 /* send.c */
 int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+
+/* many.c: see struct ripc__backend */
+int ripc__udp_many_open(void *port, void *route, const void *partner, uint64_t number);
+int ripc__udp_many_hear(void *port, const void *partner, uint64_t number);
+void ripc__udp_many_ignore(void *port, uint64_t number);
+int ripc__udp_many_fd(void *port);
 
 /* errors.c */
 /* Reads the error queue. Was there anything that the network has said? */

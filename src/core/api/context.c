@@ -14,6 +14,7 @@
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
 #include "core/group/group.h"
+#include "core/group/stream.h"
 #include "core/keys/sealed.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
@@ -45,6 +46,7 @@
 #include "service.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/options.h"
 #include "util/timers.h"
 
 #define STRANGERS_PER_SECOND 5000u /* answers to packets of nobody that we know */
@@ -282,6 +284,9 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->writings);
 	list_init(&ctx->fanouts);
 	list_init(&ctx->kept);
+	list_init(&ctx->heard);
+	ctx->many_least = MANY_LEAST;
+	ripc__map_init(&ctx->heard_by_sender, seed);
 	list_init(&ctx->waiters);
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
@@ -322,6 +327,7 @@ static void context_free(struct ripc_context *ctx)
 	ripc__map_free(&ctx->services_by_id);
 	ripc__map_free(&ctx->partners_by_pair);
 	ripc__map_free(&ctx->partners_by_id);
+	ripc__map_free(&ctx->heard_by_sender);
 	ripc__calls_free(ctx);
 	ripc__watches_free(ctx);
 	ripc__map_free(&ctx->peers);
@@ -370,7 +376,8 @@ static int context_start(struct ripc_context *ctx)
 	if (error)
 		goto err_close_pool;
 	ripc__shares_set(ctx);
-	error = resolver_open(ctx);
+	error = ripc__options_read(&ctx->host, ripc__group_options, &ctx->many_least);
+	error = error ? error : resolver_open(ctx);
 	if (error)
 		goto err_close_devices;
 	error = ripc__wait_open(ctx);

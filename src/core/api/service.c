@@ -12,6 +12,7 @@
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
 #include "core/group/group.h"
+#include "core/group/stream.h"
 #include "core/keys/sealed.h"
 #include "core/message/lent.h"
 #include "core/message/queue.h"
@@ -65,6 +66,8 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
 	ripc__map_init(&service->watched, ripc__nonce(ctx));
 	ripc__map_init(&service->groups, service->watched.seed);
+	ripc__map_init(&service->streams, service->watched.seed);
+	service->many_numbers = 1ull << 32; /* copies have the lower half (heard.c) */
 	return service;
 }
 
@@ -216,6 +219,7 @@ void ripc__service_end(struct ripc_service *service)
 	service->closing = true;
 	ripc__groups_leave(service);
 	ripc__kept_drop(ctx, service);
+	ripc__streams_free(service);
 	if (!service->draining)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "core/base/proof.h"
+#include "core/group/heard.h"
+#include "core/group/stream.h"
 #include "core/keys/sealed.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
@@ -360,6 +362,10 @@ static void dispatch(struct partner *partner, struct device *device,
 		input_echo(partner, device, packet, event);
 	else if (type == WIRE_ECHO_REPLY)
 		input_echo_reply(partner, packet, device, event->from);
+	else if (type == WIRE_STREAM)
+		ripc__stream_told(partner, packet);
+	else if (type == WIRE_HEARD)
+		ripc__stream_heard(partner, packet);
 }
 
 /* An ack can end sends and so lose or free the partner: look it up again afterwards. */

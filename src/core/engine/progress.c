@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The work: what has come, what is due, and what the resolver's sources say. */
+#include "core/group/heard.h"
 #include "core/memory/pool.h"
 #include "core/net/backend.h"
 #include "core/partner/life.h"
@@ -54,6 +55,9 @@ int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 	for (int i = 0; i < n; i++) {
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			ripc__input(ctx, device, &events[i]);
+			device->ops->datagrams.release(device->port, events[i].handle);
+		} else if (events[i].kind == RIPC_EV_MANY) {
+			ripc__heard_input(ctx, device, &events[i]);
 			device->ops->datagrams.release(device->port, events[i].handle);
 		} else {
 			ripc__input_event(ctx, device, &events[i]);

@@ -79,6 +79,8 @@ nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, b
 			fds[n++] = (struct pollfd){.fd = device->attr.fd, .events = POLLIN};
 		else
 			*ticks = true;
+		if (device->many_fd >= 0)
+			fds[n++] = (struct pollfd){.fd = device->many_fd, .events = POLLIN};
 	}
 	return n;
 }
@@ -127,6 +129,13 @@ static int watch_all(struct ripc_context *ctx, int epoll_fd)
 	for (nfds_t i = 0; !error && i < n; i++)
 		error = watch(epoll_fd, fds[i].fd);
 	return error;
+}
+
+void ripc__port_widened(struct ripc_context *ctx, const struct device *device)
+{
+	if (ctx->ports_fd >= 0) /* without memory: looked at with the others */
+		watch(ctx->ports_fd, device->many_fd);
+	ripc__thread_kick(ctx);
 }
 
 int ripc__context_fd(struct ripc_context *ctx)

@@ -12,7 +12,7 @@
 
 struct device;
 
-#define POLLS_MAX 17 /* the kick, 8 of the resolver, 8 devices */
+#define POLLS_MAX 25 /* the kick, 8 of the resolver, 8 devices with two each */
 
 /* Makes an eventfd readable; makes it unreadable. No lock needed; also in a signal handler. */
 void ripc__kick(int fd);
@@ -32,6 +32,8 @@ nfds_t ripc__resolver_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n
  */
 bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us,
 		const sigset_t *mask);
+/* A device has a second descriptor from now on: whoever sleeps must know of it. */
+void ripc__port_widened(struct ripc_context *ctx, const struct device *device);
 /* The descriptor of all ports, for the application's event loop; made at the first call. */
 int ripc__context_fd(struct ripc_context *ctx);
 void ripc__context_fd_close(struct ripc_context *ctx);

@@ -3,6 +3,7 @@
 #include "core/call/call.h"
 #include "core/call/watch.h"
 #include "core/group/fanout.h"
+#include "core/group/heard.h"
 #include "core/message/message.h"
 #include "core/message/offers.h"
 #include "core/message/queue.h"
@@ -24,6 +25,7 @@
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "keyed.h"
+#include "readiness.h"
 #include "reread.h"
 #include "util/list.h"
 #include "wait.h"
@@ -62,6 +64,7 @@ static void received_forget(struct partner *partner)
 	ripc__offers_forget(partner);
 	ripc__permits_leave(partner);
 	ripc__held_drop(partner, true);
+	ripc__heard_forget(partner);
 }
 
 static void partner_lost(struct partner *partner, int status, uint64_t gone_us)
@@ -131,5 +134,7 @@ const struct upcalls ripc__upcalls = {
 	.call_told = ripc__call_told,
 	.watch_told = ripc__watch_told,
 	.parked_comes = parked_comes,
+	.copy_came = ripc__heard_copy,
+	.port_widened = ripc__port_widened,
 	.fence_lifted = ripc__fence_lift,
 };

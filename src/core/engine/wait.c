@@ -112,7 +112,7 @@ static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self
 {
 	const struct device *hot = ripc__hot_device(ctx);
 
-	if (!hot || !hot->ops->net.wait || !ctx->thread_runs || self->signals)
+	if (!hot || !hot->ops->net.wait || hot->many_fd >= 0 || !ctx->thread_runs || self->signals)
 		return false;
 	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
 		until_us > ctx->now_us + PORT_WAIT_US;

@@ -4,7 +4,8 @@
  *
  * A message to a group is as many messages as there are members: each goes to one incarnation, by
  * its own route, with that partner's token and number. So each rule for one partner holds for each
- * member, and the group adds none. The network is asked for members by the resolver (gather.c).
+ * member, and the group adds none. Only shorts to many members on one segment go to all of them in
+ * one datagram (stream.c). The network is asked for members by the resolver (gather.c).
  *
  * A short that is sent while members are still being found goes to those known at once, and a copy
  * is kept for those that are found until the resolver says that these are all.
@@ -22,7 +23,9 @@
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
 #include "core/wire/record.h"
+#include "heard.h"
 #include "ripc/ripc.h"
+#include "stream.h"
 #include "util/list.h"
 #include "util/map.h"
 
@@ -35,6 +38,7 @@ struct kept {
 	uint64_t group;
 	uint64_t *told;         /* incarnations of the members that were known, sorted */
 	uint32_t n_told, n_items;
+	uint32_t number;        /* in the stream by which it went to many; 0: it did not */
 	struct iovec items[];
 };
 
@@ -64,6 +68,7 @@ int ripc__group_leave(struct ripc_service *service, uint64_t group)
 	if (!ripc__map_remove(&service->groups, group))
 		return -ENOENT;
 	ripc__resolver_leave(service->ctx->resolver, group, service->incarnation);
+	ripc__heard_leave(service->ctx, group);
 	return 0;
 }
 
@@ -152,7 +157,7 @@ static bool was_told(const struct kept *kept, uint64_t incarnation)
 
 /* A copy for those that are found yet. */
 static int keep(struct ripc_service *service, const struct ripc_send *request, uint64_t total,
-		const struct gathering *gathering)
+		const struct gathering *gathering, struct kept **kept_out)
 {
 	struct ripc_context *ctx = service->ctx;
 	struct kept *kept;
@@ -178,6 +183,7 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 	}
 	list_append(&ctx->kept, &kept->node);
 	ctx->n_kept++;
+	*kept_out = kept;
 	return 0;
 }
 
@@ -199,32 +205,85 @@ static struct ripc__member *receivers(const struct ripc_service *service,
 	return list;
 }
 
+/* One datagram to those who hear the stream, if that pays. Returns to how many it went. */
+static uint32_t send_to_many(struct ripc_service *service, const struct ripc_send *request,
+		struct stream *stream, struct ripc__member *list, uint32_t *n)
+{
+	struct ripc_stats *stats = &service->ctx->stats;
+	uint32_t n_left = 0, n_all = *n;
+	uint64_t total;
+
+	if (!stream || ripc__sum_items(request->items, request->n_items, &total) ||
+			!ripc__stream_send(stream, service, request))
+		return 0;
+	for (uint32_t i = 0; i < n_all; i++) {
+		if (!ripc__stream_reaches(stream, list[i].incarnation))
+			list[n_left++] = list[i];
+	}
+	*n = n_left;
+	stats->short_sent += n_all - n_left;
+	stats->short_sent_bytes += total * (n_all - n_left);
+	return n_all - n_left;
+}
+
 /*
- * Returns to how many it went; *error is why it did not go to one. To send to one can end other
- * messages, and so expel any of them: the list is a copy.
+ * A copy to each. Returns to how many it went; *error is why it did not go to one. number: in the
+ * stream; 0: it did not go to many.
  */
-static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
-		const struct gathering *gathering, const struct kept *kept, int *error)
+static uint32_t send_copies(struct ripc_service *service, const struct ripc_send *request,
+		const struct ripc__member *list, uint32_t n, uint32_t number, int *error)
 {
 	struct ripc_send single = *request;
-	uint32_t n, n_sent = 0;
-	struct ripc__member *list = receivers(service, gathering, kept, &n);
+	uint32_t n_sent = 0;
 
-	*error = list ? *error : -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
 		int failed;
 
 		single.to = list[i].id;
 		single.to_incarnation = list[i].incarnation;
-		failed = ripc__short_to_member(service, &single, request->to);
+		failed = ripc__short_to_member(service, &single, request->to, number);
 		n_sent += !failed;
 		*error = failed ? failed : *error;
 		if (failed == -ENOENT)
 			ripc__resolver_expel(service->ctx->resolver, request->to,
 				list[i].incarnation);
 	}
+	return n_sent;
+}
+
+/*
+ * To all; kept is for those that are found yet, or NULL. Returns as send_copies(). To send to one
+ * can end other messages, and so expel any of them: the list is a copy.
+ */
+static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
+		const struct gathering *gathering, struct kept *kept, int *error)
+{
+	uint32_t n, n_sent, number;
+	struct ripc__member *list = receivers(service, gathering, NULL, &n);
+	struct stream *stream = list ? ripc__stream_for(service, request->to, list, n) : NULL;
+
+	*error = list ? *error : -ENOMEM;
+	n_sent = send_to_many(service, request, stream, list, &n);
+	number = stream ? ripc__stream_number(stream) : 0;
+	if (kept)
+		kept->number = number;
+	n_sent += send_copies(service, request, list, n, number, error);
 	free(list);
 	return n_sent;
+}
+
+/* To those that were found since. */
+static void send_kept(const struct kept *kept, const struct gathering *gathering)
+{
+	const struct ripc_send request = {.to = kept->group, .items = kept->items,
+		.n_items = kept->n_items};
+	struct ripc__member *list;
+	uint32_t n;
+	int error;
+
+	list = receivers(kept->service, gathering, kept, &n);
+	send_copies(kept->service, &request, list, list ? n : 0, kept->number, &error);
+	free(list);
 }
 
 int ripc__group_short(struct ripc_service *service, const struct ripc_send *request)
@@ -233,7 +292,7 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 	struct gathering *gathering;
 	int failed = -ENOENT, status;
 	uint64_t total;
-	bool is_kept;
+	struct kept *kept = NULL;
 	uint32_t n;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
@@ -247,9 +306,8 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 	if (status == -ENOMEM)
 		return status;
 	if (status == -EINPROGRESS)
-		failed = keep(service, request, total, gathering);
-	is_kept = !failed;
-	if (send_all(service, request, gathering, NULL, &failed) || is_kept)
+		failed = keep(service, request, total, gathering, &kept);
+	if (send_all(service, request, gathering, kept, &failed) || kept)
 		failed = 0;
 	for (uint32_t i = 0; !failed && request->flags & RIPC_GIVE && i < request->n_items; i++)
 		ripc__buffer_free(ctx, request->items[i].iov_base);
@@ -260,16 +318,13 @@ void ripc__group_gathered(struct ripc_context *ctx, uint64_t group)
 {
 	list_for_each_safe(node, &ctx->kept) {
 		struct kept *kept = list_entry(node, struct kept, node);
-		const struct ripc_send request = {.to = group, .items = kept->items,
-			.n_items = kept->n_items};
 		struct gathering *gathering;
-		int error = 0;
 
 		if (kept->group != group)
 			continue;
 		if (ripc__resolver_gather(ctx->resolver, group, ctx->now_us, &gathering) !=
 				-ENOMEM)
-			send_all(kept->service, &request, gathering, kept, &error);
+			send_kept(kept, gathering);
 		kept_free(ctx, kept);
 	}
 }

@@ -129,6 +129,7 @@ struct ripc__tx {
 
 enum ripc__event_kind {
 	RIPC_EV_DATAGRAM = 1, /* data, len, from; core calls release(handle) when done with it */
+	RIPC_EV_MANY,         /* the same for a datagram that was sent to many (many.hear) */
 	RIPC_EV_READ,         /* a read has ended: cookie, status */
 	RIPC_EV_WRITE,        /* a write has ended: cookie, status */
 	RIPC_EV_PEER,         /* route.open that returned -EINPROGRESS has ended: peer, from (its
@@ -150,7 +151,6 @@ struct ripc__event {
 	uint32_t len;
 	void *handle;                  /* for release */
 	const struct ripc__addr *from; /* valid until the next poll */
-	bool many;                     /* a datagram that was sent to many (many.hear) */
 };
 
 /* The key of an opened memory range as it travels to the partner. */
@@ -317,8 +317,8 @@ struct ripc__backend {
 		int (*open)(void *port, void *route, const void *partner, uint64_t number);
 		/*
 		 * From now on poll hands over what is sent to the number where this partner, whose
-		 * route is given, lives; such events have many set, and perhaps others' numbers.
-		 * Called again for the same it does nothing. An error: nothing can be heard there.
+		 * route is given, lives, and perhaps to others: RIPC_EV_MANY. Called again for the
+		 * same it does nothing. An error: nothing can be heard there.
 		 */
 		int (*hear)(void *port, const void *partner, uint64_t number);
 		/* The number is not heard any more, wherever that was. */
@@ -533,7 +533,7 @@ extern const struct ripc__source *const ripc__sources[];
 
 /* The options of all parts, by part; ended by NULL. */
 extern const struct ripc__option *const ripc__options[];
-extern const struct ripc__option ripc__ofi_options[], ripc__rdmacm_options[],
+extern const struct ripc__option ripc__group_options[], ripc__ofi_options[], ripc__rdmacm_options[],
 	ripc__resolver_options[], ripc__shm_options[], ripc__store_options[],
 	ripc__udp_options[], ripc__verbs_options[];
 

@@ -30,7 +30,7 @@ static bool is_idle(const struct partner *partner)
 /* Would a message that it has sent be taken for a new one, were it forgotten? */
 static bool has_memory(const struct partner *partner)
 {
-	return partner->dead || partner->short_top || partner->in_delivered ||
+	return partner->dead || partner->shorts_in.top || partner->in_delivered ||
 		partner->in_refused || partner->in_oldest > 1;
 }
 

@@ -22,6 +22,11 @@ struct wire_packet;
 #define PARTNERS_MAX       65536u
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 
+/* Which numbers have come: the highest; bit i: top - i has. Those 64 below are late. */
+struct numbers {
+	uint64_t top, seen;
+};
+
 enum partner_state {
 	PARTNER_RESOLVING, /* only the ID is known */
 	PARTNER_HELLO,     /* has a peer; it has not given us a token yet */
@@ -60,7 +65,7 @@ struct partner {
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
-	uint64_t short_top, short_seen; /* highest short received; bit i: top - i was */
+	struct numbers shorts_in; /* of its shorts */
 	uint64_t long_next, ordered_top; /* number of our next long; see send/order.h */
 	uint64_t in_oldest;       /* its oldest unresolved long */
 	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
@@ -94,6 +99,8 @@ struct partner {
 	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
 	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
+	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
+	bool unheard : 1;   /* which must not be heard, as copies were not counted */
 };
 
 /* The partner's token came with a hello. */

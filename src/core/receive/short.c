@@ -18,27 +18,25 @@
 #include "util/probe.h"
 
 /* False: seen before, or too old to tell. */
-static bool number_is_new(struct partner *partner, uint64_t number)
+static bool number_is_new(struct ripc_stats *stats, struct numbers *numbers, uint64_t number)
 {
-	struct ripc_stats *stats = &partner->service->ctx->stats;
+	if (number > numbers->top) {
+		uint64_t ahead = number - numbers->top;
 
-	if (number > partner->short_top) {
-		uint64_t ahead = number - partner->short_top;
-
-		partner->short_seen = ahead < 64 ? partner->short_seen << ahead : 0;
-		partner->short_seen |= 1;
-		partner->short_top = number;
+		numbers->seen = ahead < 64 ? numbers->seen << ahead : 0;
+		numbers->seen |= 1;
+		numbers->top = number;
 		return true;
 	}
-	if (partner->short_top - number >= 64) {
+	if (numbers->top - number >= 64) {
 		stats->drop_late++;
 		return false;
 	}
-	if (partner->short_seen >> (partner->short_top - number) & 1) {
+	if (numbers->seen >> (numbers->top - number) & 1) {
 		stats->drop_duplicate++;
 		return false;
 	}
-	partner->short_seen |= 1ull << (partner->short_top - number);
+	numbers->seen |= 1ull << (numbers->top - number);
 	return true;
 }
 
@@ -127,9 +125,22 @@ static inline bool has_share(const struct partner *partner, const struct wire_pa
 	return ripc__share_left(partner, SHARE_SMALL) >= packet->payload_len;
 }
 
-/* The message, copied and verified; NULL: it was dropped and counted. */
+/* Of a copy of what also went to many: has it not been heard there? */
+static bool is_new_in_stream(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t number;
+	struct numbers *numbers = ctx->up->copy_came(partner, packet, &number);
+
+	return !numbers || number_is_new(&ctx->stats, numbers, number);
+}
+
+/*
+ * The message, copied and verified; NULL: it was dropped and counted. numbers: those of its kind
+ * that have come.
+ */
 static inline struct message *copy_verified(struct partner *partner,
-		const struct wire_packet *packet)
+		const struct wire_packet *packet, struct numbers *numbers)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct message *message = ripc__message_whole(ctx, packet);
@@ -147,7 +158,7 @@ static inline struct message *copy_verified(struct partner *partner,
 		crc = ripc__crc32c_copy(0, bytes, packet->payload, packet->payload_len);
 	if (!wire_verify(packet, crc))
 		ctx->stats.drop_checksum++;
-	else if (number_is_new(partner, packet->h.number))
+	else if (number_is_new(&ctx->stats, numbers, packet->h.number))
 		return message;
 	ripc__message_free(message);
 	return NULL;
@@ -161,14 +172,15 @@ void ripc__short_plain(struct partner *partner, const struct wire_packet *packet
 		partner->service->ctx->stats.drop_queue_full++;
 		return;
 	}
-	message = copy_verified(partner, packet);
+	message = copy_verified(partner, packet, &partner->shorts_in);
 	if (!message)
 		return;
 	sign(partner, message, packet->payload_len);
 	ripc__service_deliver(partner, message, NULL, sizeof(*message) + packet->payload_len);
 }
 
-void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
+void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
+		struct numbers *numbers)
 {
 	/* An answer has its place: its asker keeps one. */
 	bool is_answer = wire_is_answer(packet);
@@ -184,10 +196,19 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 	}
 	if (packet->replies && !may_land(partner, packet))
 		return;
-	message = copy_verified(partner, packet);
+	message = copy_verified(partner, packet, numbers);
 	if (!message)
 		return;
+	if (wire_copies_stream(packet) && !is_new_in_stream(partner, packet)) {
+		ripc__message_free(message);
+		return;
+	}
 	if (packet->n_returns)
 		ripc__offer_note(partner, packet);
 	deliver(partner, packet, message);
+}
+
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
+{
+	ripc__short_numbered(partner, packet, &partner->shorts_in);
 }

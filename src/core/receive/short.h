@@ -3,11 +3,15 @@
 #ifndef RIPC_RECEIVE_SHORT_H
 #define RIPC_RECEIVE_SHORT_H
 
+struct numbers;
 struct partner;
 struct wire_packet;
 
 /* A short message came from this partner: it is queued, parked, or dropped and counted. */
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
+/* As ripc__short_input(), where the packet's number is one of these. */
+void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
+		struct numbers *numbers);
 /* As ripc__short_input(), for a plain packet (wire.h) that came by the partner's route. */
 void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 

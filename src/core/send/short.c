@@ -462,10 +462,10 @@ int ripc__short_call(struct partner *partner, const struct short_call *call)
 }
 
 int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *request,
-		uint64_t group)
+		uint64_t group, uint32_t number)
 {
 	const struct short_call call = {.items = request->items, .n_items = request->n_items,
-		.id = group, .is.kind = WIRE_CALL_GROUP};
+		.id = group, .is = {WIRE_CALL_GROUP, number}};
 	struct partner *partner;
 	uint64_t total;
 	int error = ripc__sum_items(request->items, request->n_items, &total);

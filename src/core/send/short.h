@@ -32,11 +32,11 @@ int ripc__short_send_items(struct ripc_service *service, uint64_t to, const stru
 /* -EMSGSIZE: too long for a short; -EAGAIN: not now, or the partner has given us no token yet. */
 int ripc__short_call(struct partner *partner, const struct short_call *call);
 /*
- * To one incarnation, as a member of the group. -ENOENT: that incarnation is gone for certain.
- * -EACCES: with keys, one of the two lacks the right.
+ * To one incarnation, as a member of the group. number: see WIRE_CALL_GROUP. -ENOENT: that
+ * incarnation is gone for certain. -EACCES: with keys, one of the two lacks the right.
  */
 int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *request,
-		uint64_t group);
+		uint64_t group, uint32_t number);
 uint32_t ripc__short_max(struct partner *partner);
 /*
  * send: the partner was found, or asks to repeat: its held messages go. drop: the partner is lost.

@@ -84,7 +84,7 @@ static void partner_write(const struct partner *partner, struct ripc_page_partne
 		.incarnation = partner->incarnation,
 		.shorts_out = partner->short_next - 1,
 		.longs_out = partner->long_next - 1,
-		.shorts_in = partner->short_top,
+		.shorts_in = partner->shorts_in.top,
 		.longs_in = ended_below(partner->in_oldest) +
 			(uint64_t)__builtin_popcountll(partner->in_delivered),
 		.outgoing = partner->n_outgoing,

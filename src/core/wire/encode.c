@@ -133,6 +133,13 @@ static uint8_t *encode_pull(uint8_t *at, const struct wire_pull *pull)
 	return at;
 }
 
+static uint8_t *encode_stream(uint8_t *at, const struct wire_stream *stream)
+{
+	at = encode_u64(at, stream->group);
+	at = encode_u64(at, stream->token);
+	return encode_u64(at, stream->number);
+}
+
 static uint8_t *encode_body(uint8_t *at, const struct wire_packet *p, const uint64_t *item_lens,
 		const uint64_t *keys)
 {
@@ -156,6 +163,9 @@ static uint8_t *encode_body(uint8_t *at, const struct wire_packet *p, const uint
 	case WIRE_GONE:
 	case WIRE_ABORT:
 		return encode_u64(at, p->value);
+	case WIRE_STREAM:
+	case WIRE_HEARD:
+		return encode_stream(at, &p->stream);
 	default: /* HELLO_ONLY: nothing */
 		return at;
 	}

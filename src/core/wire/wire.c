@@ -11,7 +11,7 @@
  *
  *    0 u8 version   1 u8 type   2 u16 flags   4 u32 crc   8 u64 src   16 u64 dst
  *   24 u64 token   32 u64 number (RETRY, GONE, ABORT: of the packet that is answered; HELLO_ONLY,
- *      ECHO, ECHO_REPLY: 0; else not 0). Neither src nor dst is 0, but in an ABORT
+ *      ECHO, ECHO_REPLY, STREAM, HEARD: 0; else not 0). Neither src nor dst is 0, but in an ABORT
  *   40 extensions, in this order, each if its flag is set:
  *      HELLO   u64 token, u64 service, u64 context, u64 to_service, u64 proof, u32 unasked,
  *              u32 zero; the first four are not 0, and no ID is that of a group
@@ -22,7 +22,7 @@
  *      ORDERED u64 number of the ordered message before it, less than its own; 0: none
  *      CALL    u32 kind: 1 (only with LENDS), 2 or 3 (only with REPLIES), 4 (only with LENDS that
  *              is the ID of a group, and without RETURNS and REPLIES); u32 value: with kind 1
- *              0 or 1, with 2 and 4 zero, with 3 an errno (1 to 4095)
+ *              0 or 1, with 2 zero, with 3 an errno (1 to 4095), with 4 any in a SHORT, else zero
  *   then the body of the type:
  *      SHORT      nothing if there is one item, else u16 length per item. The number of items,
  *                 1 to 64, is the upper byte of flags. The lengths' sum is the payload's length.
@@ -38,6 +38,7 @@
  *      ECHO, ECHO_REPLY  u64 nonce, u64 stamp
  *      GONE       u64 microseconds that it has not been here
  *      ABORT      u64: bit i is set if version i is understood
+ *      STREAM, HEARD  u64 group (the ID of one), u64 token (not 0), u64 number (not 0 in STREAM)
  *   then the payload: SHORT, ANNOUNCE (not longer than unasked and total), DATA; else none.
  */
 #include <errno.h>
@@ -62,6 +63,8 @@ static const uint8_t flags_allowed[WIRE_TYPE_END] = {
 	[WIRE_ECHO] = WIRE_F_HELLO | WIRE_F_ACK,
 	[WIRE_ECHO_REPLY] = WIRE_F_HELLO | WIRE_F_ACK,
 	[WIRE_GONE] = WIRE_F_ACK,
+	[WIRE_STREAM] = WIRE_F_HELLO | WIRE_F_ACK,
+	[WIRE_HEARD] = WIRE_F_HELLO | WIRE_F_ACK,
 };
 
 int wire_decode_header(const void *data, size_t len, struct wire_header *h)
@@ -157,7 +160,8 @@ static inline __attribute__((always_inline)) bool call_allowed(const struct wire
 		return p->h.flags & WIRE_F_REPLIES && p->replies && p->call.value &&
 			p->call.value < STATUS_END;
 	case WIRE_CALL_GROUP:
-		return !(p->h.flags & (WIRE_F_RETURNS | WIRE_F_REPLIES)) && p->call.value == 0 &&
+		return !(p->h.flags & (WIRE_F_RETURNS | WIRE_F_REPLIES)) &&
+			(p->call.value == 0 || p->h.type == WIRE_SHORT) &&
 			p->h.flags & WIRE_F_LENDS && wire_is_group(p->lends);
 	default:
 		return false;
@@ -321,6 +325,17 @@ static int decode_echo(struct wire_cursor *cursor, struct wire_packet *p)
 	return err ? err : decode_value(cursor, &p->stamp);
 }
 
+static int decode_stream(struct wire_cursor *cursor, struct wire_packet *p)
+{
+	const uint8_t *at = wire_take(cursor, WIRE_STREAM_BODY);
+
+	if (!at || !wire_is_group(get64(at)) || !get64(at + 8) ||
+			(p->h.type == WIRE_STREAM && !get64(at + 16)))
+		return -EBADMSG;
+	p->stream = (struct wire_stream){get64(at), get64(at + 8), get64(at + 16)};
+	return 0;
+}
+
 /* The number stands twice. */
 static int decode_answer(struct wire_cursor *cursor, struct wire_packet *p)
 {
@@ -352,6 +367,9 @@ static int decode_body(struct wire_cursor *cursor, struct wire_packet *p, uint32
 	case WIRE_GONE:
 	case WIRE_ABORT:
 		return decode_value(cursor, &p->value);
+	case WIRE_STREAM:
+	case WIRE_HEARD:
+		return decode_stream(cursor, p);
 	default: /* HELLO_ONLY: nothing */
 		return 0;
 	}

@@ -31,6 +31,7 @@
 #define WIRE_RETURNS_MAX 8 /* return buffers that one question opens */
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
+#define WIRE_STREAM_BODY 24
 /* The longest header with all extensions but the last three, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
 #define WIRE_RETURNS_LEN(n) (8 + WIRE_RETURN * (n))
@@ -53,6 +54,8 @@ enum wire_type {
 	WIRE_ECHO_REPLY,
 	WIRE_GONE,       /* that incarnation is not here; hint until proven */
 	WIRE_ABORT,      /* I cannot understand you: version or flag */
+	WIRE_STREAM,     /* shorts to a group will come in datagrams to many, with this token */
+	WIRE_HEARD,      /* the answer: what has come of that stream */
 	WIRE_TYPE_END
 };
 
@@ -67,7 +70,7 @@ static inline bool wire_is_numbered(uint8_t type)
  */
 static inline bool wire_is_unanswered(uint8_t type)
 {
-	return type >= WIRE_RETRY && type != WIRE_ECHO;
+	return type >= WIRE_RETRY && type != WIRE_ECHO && type != WIRE_STREAM;
 }
 
 enum wire_flag {            /* every bit must be understood; unknown ones: ABORT */
@@ -114,7 +117,8 @@ enum wire_call_kind {
 	WIRE_CALL_ASKS = 1, /* value: 1 if it may be carried out more than once, else 0 */
 	WIRE_CALL_ANSWERS,     /* value: 0 */
 	WIRE_CALL_FAILS,       /* value: why, as a Linux errno */
-	WIRE_CALL_GROUP,       /* no call: LENDS names the group that it is sent to; value: 0 */
+	WIRE_CALL_GROUP,       /* no call: LENDS names the group that it is sent to; value: the
+	                          lower half of the number in the stream (of a SHORT); 0: none */
 };
 
 struct wire_call {
@@ -163,6 +167,12 @@ enum wire_busy {
 	WIRE_NO_ROOM,       /* alive, but there is no room for the message: none of it is kept */
 };
 
+/* Body of STREAM and HEARD: the datagrams to many by which one service sends to a group. */
+struct wire_stream {
+	uint64_t group, token;
+	uint64_t number; /* STREAM: of the next one; HEARD: the highest that came, or 0 */
+};
+
 /* Body of PULL: 32 bytes, then 16 per hole. */
 struct wire_pull {
 	uint64_t have;   /* all bytes before this have arrived */
@@ -187,6 +197,7 @@ struct wire_packet {
 	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us; ABORT: bit i:
 	                              version i is understood */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
+	struct wire_stream stream; /* STREAM, HEARD */
 	uint64_t offset;           /* DATA */
 	uint32_t sum;              /* DATA with WIRE_F_LAST */
 	uint32_t echo;             /* DATA without: of the last stamp; 0: none */
@@ -223,6 +234,12 @@ static inline bool wire_is_answer(const struct wire_packet *packet)
 static inline uint64_t wire_group(const struct wire_packet *packet)
 {
 	return packet->call.kind == WIRE_CALL_GROUP ? packet->lends : 0;
+}
+
+/* Is it a copy of a short that also went to many? */
+static inline bool wire_copies_stream(const struct wire_packet *packet)
+{
+	return packet->call.kind == WIRE_CALL_GROUP && packet->call.value;
 }
 
 /* Number of the ordered message that must be handed out before this one; 0: none. */

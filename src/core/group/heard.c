@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See heard.h. What is heard counts like any packet of a partner: with the token that the partner
+ * gave, from where the route to it leads, each number once. Nobody else is answered, whatever
+ * comes.
+ *
+ * A datagram to many has the sender's incarnation and the group. Several services of this context
+ * may have been told of the same stream: each has a partner of its own for it.
+ *
+ * What is known of a stream begins with the first copy, which may overtake the packet that tells of
+ * the stream, and is kept as long as the partner: so that no short comes both ways, in any order.
+ */
+#include "heard.h"
+
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/peer/path.h"
+#include "core/receive/short.h"
+#include "core/upcalls.h"
+#include "core/wire/wire.h"
+#include "util/hash/crc32c.h"
+#include "util/hash/siphash.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define HEARD_MAX 4096u     /* streams of a context */
+#define FAR       (1 << 20) /* numbers: no copy is so late */
+#define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
+
+struct heard {
+	struct list node;       /* ctx->heard */
+	struct heard *same;     /* the next of this sender and group */
+	struct partner *partner;
+	uint64_t group;
+	uint64_t token;         /* 0: not told, only copies have come */
+	uint64_t first;         /* number from which on the stream may be heard */
+	struct numbers numbers; /* that have come, to many or as copies */
+	uint64_t top;           /* the highest that came to many; 0: none has */
+};
+
+/* ---- finding ----------------------------------------------------------------------------- */
+
+static uint64_t key_of(const struct ripc_context *ctx, uint64_t incarnation, uint64_t group)
+{
+	const uint64_t pair[2] = {incarnation, group};
+
+	return ripc__siphash(ctx->secret, pair, sizeof(pair));
+}
+
+static struct heard *first_of(const struct ripc_context *ctx, uint64_t incarnation, uint64_t group)
+{
+	return ripc__map_get(&ctx->heard_by_sender, key_of(ctx, incarnation, group));
+}
+
+static struct heard *heard_of(const struct partner *partner, uint64_t group)
+{
+	struct heard *heard = NULL;
+
+	if (partner->streams)
+		heard = first_of(partner->service->ctx, partner->incarnation, group);
+	while (heard && (heard->partner != partner || heard->group != group))
+		heard = heard->same;
+	return heard;
+}
+
+/* ---- coming and going -------------------------------------------------------------------- */
+
+static struct heard *heard_add(struct partner *partner, uint64_t group)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t key = key_of(ctx, partner->incarnation, group);
+	struct heard *first = ripc__map_get(&ctx->heard_by_sender, key), *heard;
+
+	if (ctx->n_heard >= HEARD_MAX)
+		return NULL;
+	heard = calloc(1, sizeof(*heard));
+	if (!heard)
+		return NULL;
+	if (first) {
+		heard->same = first->same;
+		first->same = heard;
+	} else if (ripc__map_put(&ctx->heard_by_sender, key, heard)) {
+		free(heard);
+		return NULL;
+	}
+	heard->partner = partner;
+	heard->group = group;
+	partner->streams = true;
+	list_append(&ctx->heard, &heard->node);
+	ctx->n_heard++;
+	return heard;
+}
+
+struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_packet *packet,
+		uint64_t *number)
+{
+	struct heard *heard = heard_of(partner, wire_group(packet));
+	uint32_t value = packet->call.value;
+	int32_t ahead = -FAR;
+
+	if (heard)
+		ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
+	else
+		heard = heard_add(partner, wire_group(packet));
+	if (!heard) {
+		partner->unheard = true;
+		return NULL;
+	}
+	if (ahead <= -FAR) { /* the first, or the numbers have begun anew elsewhere */
+		heard->token = heard->top = 0;
+		heard->numbers = (struct numbers){.top = UNKNOWN + value};
+		ahead = 0;
+	}
+	*number = heard->numbers.top + (uint64_t)(int64_t)ahead;
+	return &heard->numbers;
+}
+
+static void heard_remove(struct heard *heard)
+{
+	struct ripc_context *ctx = heard->partner->service->ctx;
+	uint64_t key = key_of(ctx, heard->partner->incarnation, heard->group);
+	struct heard *at = ripc__map_get(&ctx->heard_by_sender, key);
+
+	if (at == heard && at->same)
+		ripc__map_replace(&ctx->heard_by_sender, key, at->same);
+	else if (at == heard)
+		ripc__map_remove(&ctx->heard_by_sender, key);
+	while (at != heard && at->same != heard)
+		at = at->same;
+	at->same = heard->same;
+	list_remove(&heard->node);
+	ctx->n_heard--;
+	free(heard);
+}
+
+void ripc__heard_forget(struct partner *partner)
+{
+	if (!partner->streams)
+		return;
+	partner->streams = false;
+	list_for_each_safe(node, &partner->service->ctx->heard) {
+		struct heard *heard = list_entry(node, struct heard, node);
+
+		if (heard->partner == partner)
+			heard_remove(heard);
+	}
+}
+
+static bool is_joined(const struct ripc_context *ctx, uint64_t group)
+{
+	list_for_each(node, &ctx->services) {
+		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
+
+		if (ripc__map_get(&service->groups, group))
+			return true;
+	}
+	return false;
+}
+
+void ripc__heard_leave(struct ripc_context *ctx, uint64_t group)
+{
+	for (uint32_t i = 0; i < ctx->n_devices && !is_joined(ctx, group); i++) {
+		const struct device *device = &ctx->devices[i];
+
+		if (device->ops->many.ignore)
+			device->ops->many.ignore(device->port, group);
+	}
+}
+
+/* ---- what the sender says ---------------------------------------------------------------- */
+
+/* What is sent to the group where the partner lives comes here from now on. */
+static bool listen_to(struct partner *partner, uint64_t group)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	const struct ripc__backend *ops = device->ops;
+
+	if (!ops->many.hear || !ctx->many_least || partner->peer->opening ||
+			ops->many.hear(device->port, partner->peer->route, group))
+		return false;
+	if (ops->many.fd && device->many_fd < 0) {
+		device->many_fd = ops->many.fd(device->port);
+		ctx->up->port_widened(ctx, device);
+	}
+	return true;
+}
+
+static void answer(struct heard *heard)
+{
+	struct wire_packet packet;
+
+	wire_clear(&packet);
+	packet.stream = (struct wire_stream){heard->group, heard->token, heard->top};
+	ripc__partner_header(heard->partner, &packet, WIRE_HEARD);
+	ripc__partner_send(heard->partner, &packet);
+}
+
+/* The stream may be heard from now on: what was sent before has come as copies, or will. */
+static void begin(struct heard *heard, const struct wire_stream *stream)
+{
+	int32_t ahead = (int32_t)((uint32_t)heard->numbers.top - (uint32_t)stream->number);
+
+	if (!heard->numbers.top)
+		heard->numbers.top = stream->number - 1;
+	else if (!heard->token)
+		heard->numbers.top = stream->number + (uint64_t)(int64_t)ahead;
+	heard->token = stream->token;
+	heard->first = stream->number;
+	heard->top = 0;
+}
+
+void ripc__stream_told(struct partner *partner, const struct wire_packet *packet)
+{
+	const struct wire_stream *stream = &packet->stream;
+	struct heard *heard = heard_of(partner, stream->group);
+
+	if (partner->unheard || !ripc__map_get(&partner->service->groups, stream->group) ||
+			!listen_to(partner, stream->group))
+		return;
+	if (!heard)
+		heard = heard_add(partner, stream->group);
+	if (!heard)
+		return;
+	if (heard->token != stream->token) {
+		if (heard->token && stream->number <= heard->first)
+			return; /* late: of a stream before this one */
+		begin(heard, stream);
+	}
+	answer(heard);
+}
+
+/* ---- what comes -------------------------------------------------------------------------- */
+
+static bool is_authentic(const struct heard *heard, const struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	const struct partner *partner = heard->partner;
+	struct ripc_context *ctx = partner->service->ctx;
+
+	return heard->token && heard->token == packet->h.token && heard->group == packet->h.dst &&
+		partner->incarnation == packet->h.src && partner->known && !partner->dead &&
+		ripc__peer_device(ctx, partner->peer) == device &&
+		device->ops->route.matches(device->port, partner->peer->route, event->from);
+}
+
+static void take(struct heard *heard, const struct wire_packet *packet)
+{
+	struct partner *partner = heard->partner;
+	uint64_t number = packet->h.number;
+	bool is_first;
+
+	partner->heard = (uint32_t)(partner->service->ctx->now_us >> 10);
+	ripc__partner_touch(partner);
+	if (number >= heard->first)
+		ripc__short_numbered(partner, packet, &heard->numbers);
+	if (number <= heard->top)
+		return;
+	/* The number was noted, unless there was no room, or the packet is not as it was sent. */
+	if (number > heard->numbers.top && !wire_verify(packet, packet->intact ? 0 :
+			ripc__crc32c(0, packet->payload, packet->payload_len)))
+		return;
+	is_first = heard->top == 0;
+	heard->top = number;
+	if (is_first)
+		answer(heard);
+}
+
+static bool is_to_many(const struct wire_packet *packet)
+{
+	return packet->h.type == WIRE_SHORT && wire_group(packet) == packet->h.dst &&
+		!(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK));
+}
+
+void ripc__heard_input(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event)
+{
+	struct heard *heard, *next;
+	struct wire_packet packet;
+	bool any = false;
+
+	ctx->stats.datagrams_received++;
+	if (wire_decode(event->data, event->len, &packet) || !is_to_many(&packet)) {
+		ctx->stats.drop_malformed++;
+		return;
+	}
+	packet.intact = ripc__is_intact(device);
+	for (heard = first_of(ctx, packet.h.src, packet.h.dst); heard; heard = next) {
+		next = heard->same;
+		if (!is_authentic(heard, device, &packet, event))
+			continue;
+		take(heard, &packet);
+		any = true;
+	}
+	ctx->stats.drop_token += !any;
+}

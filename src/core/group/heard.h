@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shorts to a group that come in datagrams to many (protocol.md, "Datagrams to many"). The sender
+ * of such a stream has told each member its token; stream.c is the other end.
+ */
+#ifndef RIPC_HEARD_H
+#define RIPC_HEARD_H
+
+#include <stdint.h>
+
+struct device;
+struct numbers;
+struct partner;
+struct ripc__event;
+struct ripc_context;
+struct wire_packet;
+
+/* A partner says that it sends to a group in datagrams to many from now on, or still does. */
+void ripc__stream_told(struct partner *partner, const struct wire_packet *packet);
+/* A datagram to many has come: each service here that the stream was told to gets it. */
+void ripc__heard_input(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
+/* See upcalls.h, copy_came. */
+struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_packet *packet,
+		uint64_t *number);
+/* Nothing that comes with the tokens of this partner's streams counts any more. */
+void ripc__heard_forget(struct partner *partner);
+/* A service has left the group. */
+void ripc__heard_leave(struct ripc_context *ctx, uint64_t group);
+
+#endif

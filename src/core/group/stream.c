@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See stream.h. A service that sends shorts to many members of a group has a stream: a token and a
+ * row of numbers, which each member is told by its own route (STREAM), and a route by which one
+ * datagram reaches all who listen.
+ *
+ * A network may promise that and not do it, or stop doing it: so a member counts as reached only
+ * while its answers (HEARD) say that the stream comes there. All others get copies. A copy names
+ * its number in the stream: a member that has heard that number, too, drops the copy. So it does
+ * not matter which end knows what at which moment, and nothing comes twice.
+ *
+ * The members are told anew after wait_us, and with each time one short goes to many in any case:
+ * that one, or a later one, is what their next answer must know of. There is no timer: who sends
+ * nothing needs no answer, and after a silence all get copies until they have answered.
+ */
+#include "stream.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/partner/token.h"
+#include "core/peer/path.h"
+#include "core/resolve/resolver.h"
+#include "core/wire/encode.h"
+#include "core/wire/wire.h"
+#include "util/hash/crc32c.h"
+#include "util/map.h"
+#include "util/probe.h"
+
+#define PAYS_FROM      3u        /* members that hear: fewer get copies for less (rationale.md) */
+#define WAIT_FIRST_US  10000u    /* until the members are told again, at first; then it doubles */
+#define WAIT_MOST_US   1000000u
+#define WAIT_VAIN_US   16000000u /* the same while nobody hears */
+#define FRESH_US       3000000u  /* an answer counts for so long */
+#define IDLE_US        60000000u
+#define NUMBERS_APART  (1u << 21) /* of two streams to one group */
+
+const struct ripc__option ripc__group_options[] = {
+	{"group.many", RIPC_NUMBER, 0, 4096, 0},
+	{0},
+};
+
+/* A member that was told of the stream. */
+struct hearer {
+	uint64_t heard_us; /* when it last answered; 0: it has not */
+	uint32_t round;    /* when it was last told */
+	bool hears;
+};
+
+struct stream {
+	uint64_t group, token;
+	uint64_t number;          /* of the last short that went to many */
+	uint64_t proof;           /* one that went before the members were last told; or 0 */
+	uint64_t shown;           /* the same after that */
+	uint64_t used_us, told_us;
+	uint32_t wait_us, round;
+	uint32_t n_hear;
+	bool shows;               /* the next short goes to many in any case */
+	bool went;                /* the last one did */
+	struct device *device;
+	void *route;              /* NULL: there is none */
+	struct ripc__map hearers; /* struct hearer by incarnation */
+};
+
+/* ---- coming and going -------------------------------------------------------------------- */
+
+static void route_close(struct stream *stream)
+{
+	if (stream->route)
+		stream->device->ops->route.close(stream->device->port, stream->route);
+	free(stream->route);
+	stream->route = NULL;
+	stream->proof = stream->shown = 0;
+}
+
+static void stream_free(struct ripc_service *service, struct stream *stream)
+{
+	struct hearer *hearer;
+
+	if (service->many_numbers < stream->number)
+		service->many_numbers = stream->number;
+	ripc__map_remove(&service->streams, stream->group);
+	route_close(stream);
+	for (uint32_t at = 0; (hearer = ripc__map_next(&stream->hearers, &at));)
+		free(hearer);
+	ripc__map_free(&stream->hearers);
+	free(stream);
+}
+
+void ripc__streams_free(struct ripc_service *service)
+{
+	struct stream *stream;
+	uint32_t at = 0;
+
+	for (; (stream = ripc__map_next(&service->streams, &at)); at = 0)
+		stream_free(service, stream);
+	ripc__map_free(&service->streams);
+}
+
+static struct stream *idle_one(const struct ripc_service *service)
+{
+	struct stream *stream;
+	uint32_t at = 0;
+
+	while ((stream = ripc__map_next(&service->streams, &at)) &&
+			service->ctx->now_us - stream->used_us < IDLE_US)
+		;
+	return stream;
+}
+
+static struct stream *stream_new(struct ripc_service *service, uint64_t group)
+{
+	struct stream *stream;
+
+	while ((stream = idle_one(service)))
+		stream_free(service, stream);
+	stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return NULL;
+	if (ripc__map_put(&service->streams, group, stream)) {
+		free(stream);
+		return NULL;
+	}
+	stream->group = group;
+	/* None that a member may remember is used again. */
+	stream->number = service->many_numbers + NUMBERS_APART;
+	while (!stream->token)
+		stream->token = ripc__nonce(service->ctx);
+	stream->wait_us = WAIT_FIRST_US;
+	ripc__map_init(&stream->hearers, stream->token);
+	return stream;
+}
+
+/* ---- telling the members ----------------------------------------------------------------- */
+
+/* The member's partner, if it can be told of a stream; else NULL. */
+static struct partner *partner_of(const struct ripc_service *service,
+		const struct ripc__member *member)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner;
+
+	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, service->incarnation,
+			member->incarnation, place)); place++) {
+		if (partner->resolved && partner->known && !partner->dead &&
+				partner->state == PARTNER_READY && !partner->peer->opening &&
+				ripc__peer_device(ctx, partner->peer)->ops->many.open)
+			return partner;
+	}
+	return NULL;
+}
+
+static void route_open(struct stream *stream, struct partner *partner)
+{
+	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	void *route = calloc(1, device->ops->route_size);
+
+	if (route && device->ops->many.open(device->port, route, partner->peer->route,
+			stream->group) == 0) {
+		stream->device = device;
+		stream->route = route;
+		return;
+	}
+	free(route);
+}
+
+/*
+ * Are there so many on networks that can do it? Then one of them says by which way; if nobody hears
+ * there, the next one.
+ */
+static void route_find(struct ripc_service *service, struct stream *stream,
+		const struct ripc__member *members, uint32_t n)
+{
+	struct partner *partner;
+	uint32_t n_able = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		n_able += partner_of(service, &members[i]) != NULL;
+	for (uint32_t i = 0; n_able >= service->ctx->many_least && i < n && !stream->route; i++) {
+		partner = partner_of(service, &members[(stream->round + i) % n]);
+		if (partner)
+			route_open(stream, partner);
+	}
+}
+
+static struct hearer *hearer_get(struct stream *stream, uint64_t incarnation)
+{
+	struct hearer *hearer = ripc__map_get(&stream->hearers, incarnation);
+
+	if (hearer)
+		return hearer;
+	hearer = calloc(1, sizeof(*hearer));
+	if (hearer && ripc__map_put(&stream->hearers, incarnation, hearer) == 0)
+		return hearer;
+	free(hearer);
+	return NULL;
+}
+
+static void tell(struct stream *stream, struct partner *partner)
+{
+	struct hearer *hearer = hearer_get(stream, partner->incarnation);
+	struct wire_packet packet;
+
+	if (!hearer)
+		return;
+	hearer->round = stream->round;
+	wire_clear(&packet);
+	packet.stream = (struct wire_stream){stream->group, stream->token, stream->number + 1};
+	ripc__partner_header(partner, &packet, WIRE_STREAM);
+	ripc__partner_touch(partner);
+	ripc__partner_send(partner, &packet);
+}
+
+/* Forgets those who are not told any more; who has not answered for a while is not reached. */
+static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
+{
+	struct ripc__map *hearers = &stream->hearers;
+	uint32_t at = 0;
+
+	stream->n_hear = 0;
+	while (at < hearers->capacity) {
+		struct hearer *hearer = hearers->entries[at].value;
+
+		if (hearer && hearer->round != stream->round) {
+			free(hearer);
+			ripc__map_remove(hearers, hearers->entries[at].key);
+			at = 0; /* others may have moved */
+			stream->n_hear = 0;
+			continue;
+		}
+		if (hearer && ctx->now_us - hearer->heard_us >= FRESH_US)
+			hearer->hears = false;
+		stream->n_hear += hearer && hearer->hears;
+		at++;
+	}
+}
+
+static void members_tell(struct ripc_service *service, struct stream *stream,
+		const struct ripc__member *members, uint32_t n)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner;
+
+	stream->round++;
+	for (uint32_t i = 0; i < n; i++) {
+		partner = partner_of(service, &members[i]);
+		if (partner && ripc__peer_device(ctx, partner->peer) == stream->device)
+			tell(stream, partner);
+	}
+	hearers_sweep(ctx, stream);
+	stream->proof = stream->shown;
+	stream->shows = true;
+}
+
+/* ---- sending ----------------------------------------------------------------------------- */
+
+struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *members, uint32_t n)
+{
+	struct stream *stream = ripc__map_get(&service->streams, group);
+	uint64_t now_us = service->ctx->now_us;
+	uint32_t most_us;
+
+	if (!stream && (n < service->ctx->many_least || !service->ctx->many_least))
+		return NULL;
+	if (!stream)
+		stream = stream_new(service, group);
+	if (!stream)
+		return NULL;
+	stream->used_us = now_us;
+	stream->went = false;
+	if (stream->told_us && now_us - stream->told_us < stream->wait_us)
+		return stream;
+	stream->told_us = now_us;
+	if (stream->wait_us >= WAIT_MOST_US && !stream->n_hear)
+		route_close(stream);
+	if (!stream->route)
+		route_find(service, stream, members, n);
+	if (stream->route)
+		members_tell(service, stream, members, n);
+	most_us = stream->n_hear ? WAIT_MOST_US : WAIT_VAIN_US;
+	stream->wait_us = 2 * stream->wait_us < most_us ? 2 * stream->wait_us : most_us;
+	return stream;
+}
+
+static int transmit(const struct stream *stream, const struct ripc_service *service,
+		const struct ripc_send *request)
+{
+	const struct ripc__backend *ops = stream->device->ops;
+	struct wire_packet packet;
+	uint8_t prefix[WIRE_CALL_PLAIN + 2 * RIPC_ITEMS_MAX];
+	struct iovec iov[RIPC_ITEMS_MAX + 1];
+	uint64_t lens[RIPC_ITEMS_MAX];
+	struct ripc__tx tx = {.iov = iov, .n_iov = request->n_items + 1};
+	uint32_t crc = 0;
+
+	wire_clear(&packet);
+	packet.h = (struct wire_header){.version = WIRE_VERSION, .type = WIRE_SHORT,
+		.flags = WIRE_F_LENDS | WIRE_F_CALL, .src = service->incarnation,
+		.dst = stream->group, .token = stream->token, .number = stream->number};
+	packet.lends = stream->group;
+	packet.call.kind = WIRE_CALL_GROUP;
+	packet.n_items = request->n_items;
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		iov[i + 1] = request->items[i];
+		lens[i] = request->items[i].iov_len;
+		packet.payload_len += (uint32_t)lens[i];
+		if (!ripc__is_intact(stream->device))
+			crc = ripc__crc32c(crc, iov[i + 1].iov_base, lens[i]);
+	}
+	tx.len = (uint32_t)wire_encode(prefix, &packet, lens, NULL);
+	ripc__put_crc(stream->device, prefix, tx.len, crc);
+	iov[0] = (struct iovec){prefix, tx.len};
+	tx.len += packet.payload_len;
+	RIPC__PROBE(send, RIPC__PROBE_SHORT, service->id, stream->group, packet.payload_len);
+	return ops->datagrams.send(stream->device->port, stream->route, &tx, 1);
+}
+
+/* Numbers whose lower half is 0 are left out: copies say 0 for none. */
+static uint64_t number_after(uint64_t number)
+{
+	return (uint32_t)(number + 1) ? number + 1 : number + 2;
+}
+
+bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
+		const struct ripc_send *request)
+{
+	struct ripc_context *ctx = service->ctx;
+	int sent;
+
+	if (!stream->route || !(stream->shows || stream->n_hear >= PAYS_FROM))
+		return false;
+	stream->number = number_after(stream->number);
+	stream->went = true; /* also where it is not certain */
+	sent = transmit(stream, service, request);
+	if (sent != 1) {
+		ctx->stats.drop_send_full++;
+		if (sent < 0)
+			route_close(stream);
+		return false;
+	}
+	if (stream->shows)
+		stream->shown = stream->number;
+	stream->shows = false;
+	ctx->stats.datagrams_sent++;
+	ctx->stats.many_sent++;
+	return true;
+}
+
+bool ripc__stream_reaches(const struct stream *stream, uint64_t incarnation)
+{
+	const struct hearer *hearer = ripc__map_get(&stream->hearers, incarnation);
+
+	return hearer && hearer->hears;
+}
+
+uint32_t ripc__stream_number(const struct stream *stream)
+{
+	return stream->went ? (uint32_t)stream->number : 0;
+}
+
+void ripc__stream_heard(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_service *service = partner->service;
+	struct stream *stream = ripc__map_get(&service->streams, packet->stream.group);
+	struct hearer *hearer = NULL;
+	uint64_t top = packet->stream.number;
+	bool hears;
+
+	if (stream && stream->token == packet->stream.token)
+		hearer = ripc__map_get(&stream->hearers, partner->incarnation);
+	if (!hearer || top > stream->number)
+		return;
+	hears = top && top >= stream->proof && stream->route;
+	stream->n_hear += (uint32_t)hears - (uint32_t)hearer->hears;
+	hearer->hears = hears;
+	hearer->heard_us = service->ctx->now_us;
+}
