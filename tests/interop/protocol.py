@@ -7,16 +7,16 @@ encoded again to the same bytes, as a packet has one encoding only.
 import struct
 from types import SimpleNamespace as Bag
 
-SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, RETRY, ECHO, ECHO_REPLY, GONE, ABORT = range(1, 13)
+SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, RETRY, ECHO, ECHO_REPLY, GONE, ABORT, STREAM, HEARD = range(1, 15)
 HELLO, ACK, LENDS, REPLIES, LAST, RETURNS, ORDERED, CALL = (1 << bit for bit in range(8))
 QUESTION, RECORD, WITHDRAWN, NOBODY = range(32, 36)
-NAMES = dict(enumerate('SHORT ANNOUNCE DATA PULL ANSWER CANCEL HELLO_ONLY RETRY ECHO ECHO_REPLY GONE ABORT'.split(), 1))
+NAMES = dict(enumerate('SHORT ANNOUNCE DATA PULL ANSWER CANCEL HELLO_ONLY RETRY ECHO ECHO_REPLY GONE ABORT STREAM HEARD'.split(), 1))
 NAMES.update({QUESTION: 'QUESTION', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY'})
 QUESTION_BYTES = 1100
 BLOBS = {1: (4, 4), 2: (24, 24), 4: (32, 32), 5: (20, 20), 6: (9, 64), 129: (44, 44)}  # lengths by backend
 ECANCELED, EBADMSG, EMSGSIZE, ENOBUFS, ESHUTDOWN, ETIMEDOUT = 125, 74, 90, 105, 108, 110
 
-HELLO_IN = {SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, ECHO, ECHO_REPLY}
+HELLO_IN = {SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, ECHO, ECHO_REPLY, STREAM, HEARD}
 ALLOWED = {HELLO: HELLO_IN, ACK: HELLO_IN - {ANSWER} | {GONE}, LENDS: {SHORT, ANNOUNCE}, REPLIES: {SHORT, ANNOUNCE},
            LAST: {ANNOUNCE, DATA}, RETURNS: {SHORT, ANNOUNCE}, ORDERED: {ANNOUNCE}, CALL: {SHORT, ANNOUNCE}}
 NUMBERED = {SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL}
@@ -134,7 +134,7 @@ def read_call(p, r):
     want(1 <= kind <= 4, 'call')
     want(p.lends if kind in (1, 4) else p.replies, 'call without ID')
     want(kind != 4 or is_group(p.lends) and not p.flags & (RETURNS | REPLIES), 'to a group')
-    want({1: value <= 1, 3: 1 <= value <= 4095}.get(kind, not value), 'call value')
+    want({1: value <= 1, 3: 1 <= value <= 4095, 4: p.type == SHORT or not value}.get(kind, not value), 'call value')
     return kind, value
 
 
@@ -193,6 +193,9 @@ def read_body(p, r):
         p.nonce, p.stamp = r.take('<QQ')
     elif p.type in (RETRY, GONE, ABORT):
         p.value, = r.take('<Q')
+    elif p.type in (STREAM, HEARD):
+        p.stream = r.take('<QQQ')
+        want(p.stream[0] >> 56 == 0xff and p.stream[1] and (p.stream[2] or p.type == HEARD), 'stream')
 
 
 def decode(data, has_crc=True):
@@ -204,10 +207,10 @@ def decode(data, has_crc=True):
         want(not p.flags, 'flag')
     elif p.version != 2 or p.flags >> 8 and p.type != SHORT:
         raise Unknown('version or flag')
-    want(1 <= p.type <= 12, 'type')
+    want(1 <= p.type <= 14, 'type')
     want(p.type == ABORT or p.src and p.dst, 'src or dst')
     want(p.type not in NUMBERED or p.number, 'number 0')
-    want(p.type not in (HELLO_ONLY, ECHO, ECHO_REPLY) or not p.number, 'number')
+    want(p.type not in (HELLO_ONLY, ECHO, ECHO_REPLY, STREAM, HEARD) or not p.number, 'number')
     read_extensions(p, r)
     read_body(p, r)
     want(p.type in (SHORT, ANNOUNCE, DATA) or r.at == len(data), 'rest')
@@ -267,6 +270,8 @@ def encode(p):
         body = struct.pack('<QQ', p.nonce, p.stamp)
     elif p.type in (RETRY, GONE, ABORT):
         body = struct.pack('<Q', p.value)
+    elif p.type in (STREAM, HEARD):
+        body = struct.pack('<QQQ', *p.stream)
     return write(p.type, p.src, p.dst, p.token, p.number, body, p.payload, p.flags & (LAST | 0xff00), p.version,
                  hello=hello, ack=ack, lends=p.lends, replies=p.replies, returns=p.returns, previous=p.previous, call=p.call)
 

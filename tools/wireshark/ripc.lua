@@ -52,7 +52,7 @@ local function layout(group, list)
 end
 
 local TYPES = {"SHORT", "ANNOUNCE", "DATA", "PULL", "ANSWER", "CANCEL", "HELLO_ONLY", "RETRY", "ECHO",
-	"ECHO_REPLY", "GONE", "ABORT"}
+	"ECHO_REPLY", "GONE", "ABORT", "STREAM", "HEARD"}
 local RESOLVER_TYPES = {[32] = "QUESTION", [33] = "RECORD", [34] = "WITHDRAWN", [35] = "NOBODY"}
 local SEALED_KINDS = {"INIT", "REPLY", "PROOF", "DATA", "UNKNOWN"}
 local ERRNOS = {[0] = "delivered", [74] = "EBADMSG", [90] = "EMSGSIZE", [105] = "ENOBUFS",
@@ -103,6 +103,8 @@ local BODIES = {
 	ECHO_REPLY = layout("echo_reply", {{"nonce", "x64"}, {"stamp", "u64"}}),
 	GONE = layout("gone", {{"time_us", "u64"}}),
 	ABORT = layout("abort", {{"versions", "x64"}}),
+	STREAM = layout("stream", {{"group", "x64"}, {"token", "x64"}, {"number", "u64"}}),
+	HEARD = layout("heard", {{"group", "x64"}, {"token", "x64"}, {"number", "u64"}}),
 }
 local SHORT_LENGTH = layout("short", {{"length", "u16"}})
 local ITEM_LENGTH = layout("announce", {{"length", "u64"}})
