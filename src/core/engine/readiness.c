@@ -15,6 +15,7 @@
 #include "core/objects.h"
 #include "core/peer/devices.h"
 #include "core/resolve/resolver.h"
+#include "enter.h"
 #include "readiness.h"
 #include "util/rare.h"
 
@@ -136,6 +137,8 @@ void ripc__port_widened(struct ripc_context *ctx, const struct device *device)
 	if (ctx->ports_fd >= 0) /* without memory: looked at with the others */
 		watch(ctx->ports_fd, device->many_fd);
 	ripc__thread_kick(ctx);
+	if (ctx->reader && ctx->reader->asleep_on_port)
+		ripc__kick_reader(ctx);
 }
 
 int ripc__context_fd(struct ripc_context *ctx)

@@ -201,6 +201,12 @@ static struct hearer *hearer_get(struct stream *stream, uint64_t incarnation)
 	return NULL;
 }
 
+static void hearer_set(struct stream *stream, struct hearer *hearer, bool hears)
+{
+	stream->n_hear += (uint32_t)hears - (uint32_t)hearer->hears;
+	hearer->hears = hears;
+}
+
 static void tell(struct stream *stream, struct partner *partner)
 {
 	struct hearer *hearer = hearer_get(stream, partner->incarnation);
@@ -222,21 +228,21 @@ static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
 	struct ripc__map *hearers = &stream->hearers;
 	uint32_t at = 0;
 
-	stream->n_hear = 0;
 	while (at < hearers->capacity) {
 		struct hearer *hearer = hearers->entries[at].value;
+		uint32_t capacity = hearers->capacity;
 
-		if (hearer && hearer->round != stream->round) {
-			free(hearer);
-			ripc__map_remove(hearers, hearers->entries[at].key);
-			at = 0; /* others may have moved */
-			stream->n_hear = 0;
+		if (hearer && hearer->hears && ctx->now_us - hearer->heard_us >= FRESH_US)
+			hearer_set(stream, hearer, false);
+		if (!hearer || hearer->round == stream->round) {
+			at++;
 			continue;
 		}
-		if (hearer && ctx->now_us - hearer->heard_us >= FRESH_US)
-			hearer->hears = false;
-		stream->n_hear += hearer && hearer->hears;
-		at++;
+		hearer_set(stream, hearer, false);
+		ripc__map_remove(hearers, hearers->entries[at].key); /* others move here */
+		free(hearer);
+		if (hearers->capacity != capacity)
+			at = 0;
 	}
 }
 
@@ -370,14 +376,11 @@ void ripc__stream_heard(struct partner *partner, const struct wire_packet *packe
 	struct stream *stream = ripc__map_get(&service->streams, packet->stream.group);
 	struct hearer *hearer = NULL;
 	uint64_t top = packet->stream.number;
-	bool hears;
 
 	if (stream && stream->token == packet->stream.token)
 		hearer = ripc__map_get(&stream->hearers, partner->incarnation);
 	if (!hearer || top > stream->number)
 		return;
-	hears = top && top >= stream->proof && stream->route;
-	stream->n_hear += (uint32_t)hears - (uint32_t)hearer->hears;
-	hearer->hears = hears;
+	hearer_set(stream, hearer, top && top >= stream->proof && stream->route);
 	hearer->heard_us = service->ctx->now_us;
 }
