@@ -63,7 +63,6 @@ struct ripc_service {
 	struct ripc__map watched;  /* the same by ID */
 	struct ripc__map groups;   /* that it has joined; the values are the service */
 	struct ripc__map streams;  /* struct stream by the group that it sends to */
-	uint64_t many_numbers;     /* numbers of streams up to this may have been used */
 	struct message retry, conflict; /* built-in notices */
 	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
 	bool event_set;            /* it is readable */

@@ -67,7 +67,6 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	ripc__map_init(&service->watched, ripc__nonce(ctx));
 	ripc__map_init(&service->groups, service->watched.seed);
 	ripc__map_init(&service->streams, service->watched.seed);
-	service->many_numbers = 1ull << 32; /* copies have the lower half (heard.c) */
 	return service;
 }
 

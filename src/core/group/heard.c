@@ -29,7 +29,6 @@
 #include "util/map.h"
 
 #define HEARD_MAX 4096u     /* streams of a context */
-#define FAR       (1 << 20) /* numbers: no copy is so late */
 #define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
 
 struct heard {
@@ -41,6 +40,7 @@ struct heard {
 	uint64_t first;         /* number from which on the stream may be heard */
 	struct numbers numbers; /* that have come, to many or as copies */
 	uint64_t top;           /* the highest that came to many; 0: none has */
+	uint64_t used_us;       /* when something last came */
 };
 
 /* ---- finding ----------------------------------------------------------------------------- */
@@ -100,23 +100,24 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 		uint64_t *number)
 {
 	struct heard *heard = heard_of(partner, wire_group(packet));
+	uint64_t now_us = partner->service->ctx->now_us;
 	uint32_t value = packet->call.value;
-	int32_t ahead = -FAR;
+	bool is_new = !heard;
 
-	if (heard)
-		ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
-	else
+	if (is_new)
 		heard = heard_add(partner, wire_group(packet));
 	if (!heard) {
 		partner->unheard = true;
 		return NULL;
 	}
-	if (ahead <= -FAR) { /* the first, or the numbers have begun anew elsewhere */
+	/* After so long nothing of before comes any more, and any number may come. */
+	if (is_new || now_us - heard->used_us >= PARTNER_IDLE_US) {
 		heard->token = heard->top = 0;
 		heard->numbers = (struct numbers){.top = UNKNOWN + value};
-		ahead = 0;
 	}
-	*number = heard->numbers.top + (uint64_t)(int64_t)ahead;
+	heard->used_us = now_us;
+	*number = heard->numbers.top +
+		(uint64_t)(int64_t)(int32_t)(value - (uint32_t)heard->numbers.top);
 	return &heard->numbers;
 }
 
@@ -206,10 +207,8 @@ static void begin(struct heard *heard, const struct wire_stream *stream)
 {
 	int32_t ahead = (int32_t)((uint32_t)heard->numbers.top - (uint32_t)stream->number);
 
-	if (!heard->numbers.top)
-		heard->numbers.top = stream->number - 1;
-	else if (!heard->token)
-		heard->numbers.top = stream->number + (uint64_t)(int64_t)ahead;
+	heard->numbers.top = heard->numbers.top ? stream->number + (uint64_t)(int64_t)ahead :
+		stream->number - 1;
 	heard->token = stream->token;
 	heard->first = stream->number;
 	heard->top = 0;
@@ -225,13 +224,11 @@ void ripc__stream_told(struct partner *partner, const struct wire_packet *packet
 		return;
 	if (!heard)
 		heard = heard_add(partner, stream->group);
-	if (!heard)
+	if (!heard || (heard->token && heard->token != stream->token))
 		return;
-	if (heard->token != stream->token) {
-		if (heard->token && stream->number <= heard->first)
-			return; /* late: of a stream before this one */
+	if (!heard->token)
 		begin(heard, stream);
-	}
+	heard->used_us = partner->service->ctx->now_us;
 	answer(heard);
 }
 
@@ -256,6 +253,7 @@ static void take(struct heard *heard, const struct wire_packet *packet)
 	bool is_first;
 
 	partner->heard = (uint32_t)(partner->service->ctx->now_us >> 10);
+	heard->used_us = partner->service->ctx->now_us;
 	ripc__partner_touch(partner);
 	if (number >= heard->first)
 		ripc__short_numbered(partner, packet, &heard->numbers);

@@ -38,7 +38,7 @@
 #define WAIT_VAIN_US   16000000u /* the same while nobody hears */
 #define FRESH_US       3000000u  /* an answer counts for so long */
 #define IDLE_US        60000000u
-#define NUMBERS_APART  (1u << 21) /* of two streams to one group */
+#define BEFORE_FIRST   (1ull << 32) /* numbers begin here (heard.c, UNKNOWN) */
 
 const struct ripc__option ripc__group_options[] = {
 	{"group.many", RIPC_NUMBER, 0, 4096, 0},
@@ -78,17 +78,21 @@ static void route_close(struct stream *stream)
 	stream->proof = stream->shown = 0;
 }
 
-static void stream_free(struct ripc_service *service, struct stream *stream)
+static void hearers_free(struct stream *stream)
 {
 	struct hearer *hearer;
 
-	if (service->many_numbers < stream->number)
-		service->many_numbers = stream->number;
-	ripc__map_remove(&service->streams, stream->group);
-	route_close(stream);
 	for (uint32_t at = 0; (hearer = ripc__map_next(&stream->hearers, &at));)
 		free(hearer);
 	ripc__map_free(&stream->hearers);
+	stream->n_hear = 0;
+}
+
+static void stream_free(struct ripc_service *service, struct stream *stream)
+{
+	ripc__map_remove(&service->streams, stream->group);
+	route_close(stream);
+	hearers_free(stream);
 	free(stream);
 }
 
@@ -102,23 +106,38 @@ void ripc__streams_free(struct ripc_service *service)
 	ripc__map_free(&service->streams);
 }
 
-static struct stream *idle_one(const struct ripc_service *service)
+static bool has_something(const struct stream *stream)
 {
+	return stream->route || stream->hearers.count || !stream->round;
+}
+
+/*
+ * One that was not used for a while: token and number are kept if a member may know them, as none
+ * is used again.
+ */
+static void idle_shrink(struct ripc_service *service)
+{
+	uint64_t now_us = service->ctx->now_us;
 	struct stream *stream;
 	uint32_t at = 0;
 
-	while ((stream = ripc__map_next(&service->streams, &at)) &&
-			service->ctx->now_us - stream->used_us < IDLE_US)
-		;
-	return stream;
+	while ((stream = ripc__map_next(&service->streams, &at))) {
+		if (now_us - stream->used_us < IDLE_US || !has_something(stream))
+			continue;
+		if (!stream->round) {
+			stream_free(service, stream);
+			return; /* the map has changed: the others have their turn */
+		}
+		route_close(stream);
+		hearers_free(stream);
+	}
 }
 
 static struct stream *stream_new(struct ripc_service *service, uint64_t group)
 {
 	struct stream *stream;
 
-	while ((stream = idle_one(service)))
-		stream_free(service, stream);
+	idle_shrink(service);
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return NULL;
@@ -127,8 +146,7 @@ static struct stream *stream_new(struct ripc_service *service, uint64_t group)
 		return NULL;
 	}
 	stream->group = group;
-	/* None that a member may remember is used again. */
-	stream->number = service->many_numbers + NUMBERS_APART;
+	stream->number = BEFORE_FIRST;
 	while (!stream->token)
 		stream->token = ripc__nonce(service->ctx);
 	stream->wait_us = WAIT_FIRST_US;
