@@ -10,9 +10,9 @@
  *  - A short message to a group goes to each member as a message of its own: each member gets it
  *    at most once. The send never waits. A member that is slow, or whose queue is full, loses it,
  *    and the counters of that member's context say so (ripc_stats()); no other member notices. A
- *    short to a group is limited to RIPC_SHORT_MIN bytes (else -EMSGSIZE). Over UDP and IPv4, one
- *    datagram serves all members of a segment where 8 or more are known (option group.many); those
- *    that do not hear it, and those on this host, get copies.
+ *    short to a group is limited to RIPC_SHORT_MIN bytes (else -EMSGSIZE). Over UDP and RoCE v2, by
+ *    IPv4, one datagram serves all members of a segment where 8 or more are known (option
+ *    group.many); those that do not hear it, and those on this host, get copies.
  *  - A long message to a group goes to all members that are known when the send begins. Each gets
  *    it as one that was sent to it alone, and its outcome is known for each: DELIVERED,
  *    NOT_DELIVERED or UNKNOWN. That of a member that is stopped is mostly UNKNOWN. A buffer that

@@ -26,6 +26,7 @@ enum fake_call {
 	FAKE_DOORBELL, /* of what was posted to be sent: it is queued, and never looked at */
 	FAKE_DEREG_MR, /* it stays registered until its context is closed */
 	FAKE_POST_RECV,
+	FAKE_ATTACH,
 	FAKE_CALLS
 };
 
@@ -37,7 +38,11 @@ struct fake_verbs {
 	uint16_t lid;
 	enum ibv_mtu mtu;
 	uint32_t inline_max;
-	struct ibv_gid_entry gids[8]; /* gid_type and gid; all zero: none at this index */
+	/*
+	 * gid_type and gid; all zero: none at this index. A queue pair keeps the last one of when
+	 * it is made: ends with different ones are on different hosts.
+	 */
+	struct ibv_gid_entry gids[8];
 	/* skip more calls succeed, then n fail with error */
 	struct {
 		uint32_t skip, n;
@@ -55,6 +60,7 @@ struct fake_verbs {
 	uint32_t fail_datagrams; /* so many fail, and their queue pair with them */
 	uint32_t n_reads, n_datagrams, n_dropped;
 	uint32_t n_posts, n_recv_posts, n_ahs; /* calls */
+	uint32_t n_attached; /* now: queue pairs to groups */
 	uint32_t stale_ahs;  /* what goes by the first ones does not arrive: the neighbour moved */
 };
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALL_QPNS 0xffffffu /* all that are attached to the group */
+
 /* ---- queue pairs ------------------------------------------------------------------------- */
 
 static struct fake_qp *find_qp(uint32_t number)
@@ -22,6 +24,7 @@ static struct fake_qp *find_qp(uint32_t number)
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	struct fake_qp *qp;
+	int at = 0;
 
 	if (fake_fails(FAKE_CREATE_QP))
 		return NULL;
@@ -40,6 +43,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	qp->max_inline = fake_verbs.inline_max;
 	list_init(&qp->sent);
 	qp->recvs = calloc(qp->max_recv, sizeof(struct fake_recv));
+	for (int i = 0; i < 8; i++)
+		at = fake_verbs.gids[i].gid.raw[15] ? i : at;
+	qp->gid = fake_verbs.gids[at].gid;
 	list_append(&fake_world.qps, &qp->node);
 	pthread_mutex_unlock(&fake_world.lock);
 	return &qp->qp;
@@ -58,6 +64,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	struct fake_qp *own = (struct fake_qp *)qp;
 
 	pthread_mutex_lock(&fake_world.lock);
+	if (own->n_groups)
+		fake_fault("a queue pair is destroyed while it is attached to a group");
 	forget(own);
 	list_remove(&own->node);
 	free(own->recvs);
@@ -114,12 +122,12 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct fake_ah *ah;
 
-	(void)attr;
 	if (fake_fails(FAKE_CREATE_AH))
 		return NULL;
 	pthread_mutex_lock(&fake_world.lock);
 	ah = fake_made(sizeof(*ah));
 	ah->number = ++fake_verbs.n_ahs;
+	ah->dgid = attr->grh.dgid;
 	list_append(&fake_world.ahs, &ah->node);
 	pthread_mutex_unlock(&fake_world.lock);
 	ah->ah.context = pd->context;
@@ -145,6 +153,55 @@ static bool is_ah(const struct ibv_ah *ah)
 			return true;
 	}
 	return false;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+/* Where in its groups; their number: it is not attached to this one. */
+static uint32_t find_group(const struct fake_qp *qp, const union ibv_gid *gid)
+{
+	uint32_t at = 0;
+
+	while (at < qp->n_groups && memcmp(&qp->groups[at], gid, sizeof(*gid)) != 0)
+		at++;
+	return at;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct fake_qp *own = (struct fake_qp *)qp;
+
+	(void)lid;
+	if (fake_fails(FAKE_ATTACH))
+		return errno;
+	pthread_mutex_lock(&fake_world.lock);
+	if (qp->qp_type != IBV_QPT_UD || find_group(own, gid) < own->n_groups ||
+			own->n_groups == ATTACHED_MAX) {
+		fake_fault("a queue pair is attached twice, or must not be attached");
+	} else {
+		own->groups[own->n_groups++] = *gid;
+		fake_verbs.n_attached++;
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return 0;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct fake_qp *own = (struct fake_qp *)qp;
+	uint32_t at;
+	bool is_attached;
+
+	(void)lid;
+	pthread_mutex_lock(&fake_world.lock);
+	at = find_group(own, gid);
+	is_attached = at < own->n_groups;
+	if (is_attached) {
+		own->groups[at] = own->groups[--own->n_groups];
+		fake_verbs.n_attached--;
+	}
+	pthread_mutex_unlock(&fake_world.lock);
+	return is_attached ? 0 : EINVAL;
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
@@ -175,18 +232,13 @@ int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 }
 
 /* As RoCE does: an IPv4 header in the end, or a routing header. */
-static void write_header(uint8_t *grh)
+static void write_header(uint8_t *grh, const uint8_t gid[16], const uint8_t dgid[16])
 {
-	const uint8_t *gid = NULL;
-
-	for (int i = 0; i < 8; i++) {
-		if (fake_verbs.gids[i].gid.raw[15])
-			gid = fake_verbs.gids[i].gid.raw;
-	}
 	memset(grh, 0, 40);
 	if (gid[10] == 0xff && gid[0] == 0) {
 		grh[20] = 0x45;
 		memcpy(grh + 32, gid + 12, 4);
+		memcpy(grh + 36, dgid + 12, 4);
 		return;
 	}
 	grh[0] = 0x60;
@@ -201,16 +253,14 @@ static bool is_dropped(const struct ibv_send_wr *wr)
 		(fake_verbs.drop_thirds && fake_verbs.n_datagrams % 3 == fake_verbs.third);
 }
 
-static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
+static void deliver_to(struct fake_qp *to, const struct fake_qp *from, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *piece = wr->sg_list;
-	struct fake_qp *to = find_qp(wr->wr.ud.remote_qpn);
 	struct fake_recv *recv;
 	struct ibv_wc wc = {.opcode = IBV_WC_RECV, .wc_flags = IBV_WC_GRH,
 		.src_qp = from->qp.qp_num, .byte_len = piece->length + 40,
 		.slid = fake_verbs.lid};
 
-	fake_verbs.n_datagrams++;
 	if (!to || to->qp.qp_type != IBV_QPT_UD || to->qp.state < IBV_QPS_RTR ||
 			to->qp.state == IBV_QPS_ERR || to->attr.qkey != wr->wr.ud.remote_qkey ||
 			to->n_recvs == 0 || is_dropped(wr)) {
@@ -220,11 +270,28 @@ static void deliver(struct fake_qp *from, const struct ibv_send_wr *wr)
 	recv = &to->recvs[to->first];
 	to->first = (to->first + 1) % to->max_recv;
 	to->n_recvs--;
-	write_header(recv->mem);
+	write_header(recv->mem, from->gid.raw, ((struct fake_ah *)wr->wr.ud.ah)->dgid.raw);
 	memcpy(recv->mem + 40, (void *)(uintptr_t)piece->addr, piece->length);
 	recv->mem[40] ^= fake_verbs.corrupt_datagrams ? 0x80 : 0;
 	wc.wr_id = recv->wr_id;
 	fake_complete(to->qp.recv_cq, &wc);
+}
+
+static void deliver(const struct fake_qp *from, const struct ibv_send_wr *wr)
+{
+	const struct fake_ah *ah = (const struct fake_ah *)wr->wr.ud.ah;
+
+	fake_verbs.n_datagrams++;
+	if (wr->wr.ud.remote_qpn != ALL_QPNS) {
+		deliver_to(find_qp(wr->wr.ud.remote_qpn), from, wr);
+		return;
+	}
+	list_for_each(node, &fake_world.qps) {
+		struct fake_qp *to = list_entry(node, struct fake_qp, node);
+
+		if (find_group(to, &ah->dgid) < to->n_groups)
+			deliver_to(to, from, wr);
+	}
 }
 
 /* ---- reads ------------------------------------------------------------------------------- */

@@ -8,7 +8,8 @@
 #include "util/list.h"
 #include "verbs.h"
 
-#define HELD_MAX 64
+#define HELD_MAX     64
+#define ATTACHED_MAX 64
 
 struct fake_cq {
 	struct ibv_cq cq;
@@ -33,6 +34,9 @@ struct fake_qp {
 	struct ibv_send_wr held[HELD_MAX];
 	struct ibv_sge pieces[HELD_MAX];
 	uint32_t n_held;
+	union ibv_gid gid;    /* its address */
+	union ibv_gid groups[ATTACHED_MAX]; /* it is attached to these */
+	uint32_t n_groups;
 	struct list sent;     /* struct fake_sent, not gone yet */
 	uint32_t unsignalled; /* posted since the last that was told, so still in the queue */
 };
@@ -48,6 +52,7 @@ struct fake_ah {
 	struct ibv_ah ah;
 	struct list node;
 	uint32_t number; /* from 1 */
+	union ibv_gid dgid;
 };
 
 struct fake_mr {

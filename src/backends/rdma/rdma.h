@@ -252,9 +252,10 @@ struct ripc__rdma_ring {
 	uint32_t n_idle;     /* neither posted nor handed over */
 	uint32_t n_handed;
 	uint32_t *idle, *handed; /* their indices */
+	uint64_t mark;       /* in the wr_id of each receive; above the buffer's index, 32 bits */
 };
 
-#define RIPC__RDMA_WR_RECV (1ull << 62) /* wr_id of a receive: this, and the buffer's index */
+#define RIPC__RDMA_WR_RECV (1ull << 62) /* the mark of a ring, unless its owner adds to it */
 
 /* Before the queue: memory for so many buffers, registered in pd, wanted or (-ENOMEM) fewer. */
 int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device *device,

@@ -37,7 +37,8 @@ int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device 
 {
 	int error;
 
-	*ring = (struct ripc__rdma_ring){.count = count, .len = len};
+	*ring = (struct ripc__rdma_ring){.count = count, .len = len,
+		.mark = RIPC__RDMA_WR_RECV};
 	do {
 		error = map_buffers(ring, device);
 		if (error != -ENOMEM || ring->count / 2 < COUNT_MIN)
@@ -86,7 +87,7 @@ static bool post_batch(struct ripc__rdma_ring *ring)
 
 		pieces[i] = (struct ibv_sge){.addr = (uintptr_t)buffer->data, .length = ring->len,
 			.lkey = ring->mr->lkey};
-		wr[i] = (struct ibv_recv_wr){.wr_id = RIPC__RDMA_WR_RECV | index,
+		wr[i] = (struct ibv_recv_wr){.wr_id = ring->mark | index,
 			.sg_list = &pieces[i], .num_sge = 1,
 			.next = i + 1 < n ? &wr[i + 1] : NULL};
 	}
@@ -115,7 +116,7 @@ void ripc__rdma_ring_close(struct ripc__rdma_ring *ring)
 
 static struct ripc__buffer *buffer_of(const struct ripc__rdma_ring *ring, uint64_t wr_id)
 {
-	return ripc__buffers_at(ring->buffers, (uint32_t)(wr_id & ~RIPC__RDMA_WR_RECV));
+	return ripc__buffers_at(ring->buffers, (uint32_t)wr_id);
 }
 
 const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, uint64_t wr_id)
@@ -128,13 +129,13 @@ struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, uint64_t
 	struct ripc__buffer *buffer = buffer_of(ring, wr_id);
 
 	ripc__buffer_hold(buffer, 1);
-	ring->handed[ring->n_handed++] = (uint32_t)(wr_id & ~RIPC__RDMA_WR_RECV);
+	ring->handed[ring->n_handed++] = (uint32_t)wr_id;
 	return buffer;
 }
 
 void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id)
 {
-	ring->idle[ring->n_idle++] = (uint32_t)(wr_id & ~RIPC__RDMA_WR_RECV);
+	ring->idle[ring->n_idle++] = (uint32_t)wr_id;
 }
 
 /* Those that were released become idle. */

@@ -16,6 +16,7 @@
 #define HOPS       64
 
 static const uint8_t zeros[16], mapped[12] = {[10] = 0xff, 0xff};
+static const uint8_t many[2] = {239, 255}; /* the local scope of RFC 2365 */
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
@@ -29,6 +30,16 @@ void ripc__verbs_addr_encode(const struct verbs_addr *addr, uint8_t blob[VERBS_A
 	put32(blob + 8, addr->qpn);
 	put32(blob + 12, addr->qkey);
 	memcpy(blob + 16, addr->gid, sizeof(addr->gid));
+}
+
+bool ripc__verbs_is_v4(const uint8_t gid[16])
+{
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+static bool is_multicast(const uint8_t gid[16])
+{
+	return gid[0] == 0xff || (ripc__verbs_is_v4(gid) && gid[12] >> 4 == 14);
 }
 
 static bool is_mtu(uint8_t mtu)
@@ -55,7 +66,7 @@ int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *
 			read.qkey > QKEY_MAX || memcmp(read.gid, zeros, sizeof(zeros)) == 0)
 		return -EBADMSG;
 	/* No multicast GID; a LID only where there are any, and then of one port. */
-	if (read.gid[0] == 0xff || read.lid >= 0xc000 ||
+	if (is_multicast(read.gid) || read.lid >= 0xc000 ||
 			(read.kind == RIPC__RDMA_INFINIBAND) != (read.lid != 0))
 		return -EBADMSG;
 	if (read.kind < RIPC__RDMA_INFINIBAND || read.kind > RIPC__RDMA_ROCE_V2)
@@ -92,12 +103,35 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 		struct ibv_ah_attr *attr)
 {
 	*attr = (struct ibv_ah_attr){
-		.grh = {.sgid_index = rdma->gid_index, .hop_limit = HOPS},
+		.grh = {.sgid_index = rdma->gid_index,
+			.hop_limit = ripc__verbs_is_many(addr->gid) ? 1 : HOPS},
 		.is_global = 1,
 		.dlid = addr->lid,
 		.port_num = rdma->port,
 	};
 	memcpy(&attr->grh.dgid, addr->gid, sizeof(addr->gid));
+}
+
+/* ---- to many ------------------------------------------------------------------------------ */
+
+void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16])
+{
+	number ^= number >> 32;
+	number ^= number >> 16;
+	memcpy(gid, mapped, sizeof(mapped));
+	memcpy(gid + 12, many, sizeof(many));
+	gid[14] = (uint8_t)(number >> 8);
+	gid[15] = (uint8_t)number;
+}
+
+bool ripc__verbs_is_many(const uint8_t gid[16])
+{
+	return ripc__verbs_is_v4(gid) && memcmp(gid + 12, many, sizeof(many)) == 0;
+}
+
+bool ripc__verbs_is_to_many(const uint8_t *grh)
+{
+	return grh[20] == 0x45 && memcmp(grh + 36, many, sizeof(many)) == 0;
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
@@ -109,11 +143,6 @@ void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
 	bytes[1] = mtu;
 	put16(bytes + 2, 0);
 	put32(bytes + 4, qkey);
-}
-
-bool ripc__verbs_is_v4(const uint8_t gid[16])
-{
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
 
 /*

@@ -70,6 +70,11 @@ void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc 
 bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
 		const struct ibv_wc *wc, const uint8_t *bytes);
 bool ripc__verbs_is_v4(const uint8_t gid[16]);
+/* The GID of those who hear a number, on a network of IPv4; and is this GID of that kind? */
+void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16]);
+bool ripc__verbs_is_many(const uint8_t gid[16]);
+/* Was a received datagram sent to such a GID? Its routing header. */
+bool ripc__verbs_is_to_many(const uint8_t *grh);
 void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);
 int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup);
 /* Attributes of the way to it from this device, for address handles and queue pairs. */

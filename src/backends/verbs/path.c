@@ -116,6 +116,12 @@ static void path_done(void *owner, struct ripc__rdma_job *job)
 		path_resolved(path);
 }
 
+/* The way to many has no neighbour: its hardware address follows from its GID. */
+static bool is_many(const struct verbs_path *path)
+{
+	return ripc__verbs_is_many(path->attr.grh.dgid.raw);
+}
+
 static void look_for(struct verbs_path *path)
 {
 	path->job_ah = NULL;
@@ -123,7 +129,7 @@ static void look_for(struct verbs_path *path)
 	path->job.run = path_run;
 	path->job.done = path_done;
 	path->job.is_slow = true;
-	if (path->port->rdma->link_layer == IBV_LINK_LAYER_ETHERNET) {
+	if (path->port->rdma->link_layer == IBV_LINK_LAYER_ETHERNET && !is_many(path)) {
 		ripc__rdma_worker_submit(path->port->worker, &path->job);
 		return;
 	}
@@ -146,7 +152,7 @@ static void path_renew(struct verbs_path *path)
 {
 	struct verbs_port *port = path->port;
 
-	if (path->renewing || !path->ah || port->no_more || !drop_old(path) ||
+	if (is_many(path) || path->renewing || !path->ah || port->no_more || !drop_old(path) ||
 			ripc__rdma_worker_pending(port->worker) >= PENDING)
 		return;
 	path->renewing = true;

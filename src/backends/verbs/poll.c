@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "link.h"
+#include "many.h"
 #include "path.h"
 #include "poll.h"
 #include "qp.h"
@@ -57,17 +59,17 @@ enum taken {
 	NOT_TAKEN, /* there is no room for its event */
 };
 
-static void hand_over(struct verbs_port *port, const struct ibv_wc *wc, struct ripc__event *event,
-		struct ripc__addr *from)
+static void hand_over(struct verbs_port *port, struct ripc__rdma_ring *ring,
+		const struct ibv_wc *wc, struct ripc__event *event, struct ripc__addr *from)
 {
 	uint32_t head = VERBS_GRH + VERBS_PREAMBLE;
 
 	*from = port->recent.addr;
 	/* One by one: to clear all of it first takes longer. */
-	event->kind = RIPC_EV_DATAGRAM;
-	event->data = ripc__rdma_ring_bytes(&port->ring, wc->wr_id) + head;
+	event->kind = ring == &port->ring ? RIPC_EV_DATAGRAM : RIPC_EV_MANY;
+	event->data = ripc__rdma_ring_bytes(ring, wc->wr_id) + head;
 	event->len = wc->byte_len - head;
-	event->handle = ripc__rdma_ring_hand(&port->ring, wc->wr_id);
+	event->handle = ripc__rdma_ring_hand(ring, wc->wr_id);
 	event->from = from;
 }
 
@@ -107,7 +109,7 @@ static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ib
 	if (is_good && !is_setup && (may_hand || !port->failed)) {
 		if (!event || !may_hand)
 			return NOT_TAKEN;
-		hand_over(port, wc, event, from);
+		hand_over(port, &port->ring, wc, event, from);
 		return TAKEN_OUT;
 	}
 	/* Receives only fail with their queue pair. */
@@ -116,6 +118,33 @@ static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ib
 	if (is_good && is_setup)
 		take_setup(port, &sender, bytes + head, wc->byte_len - head);
 	ripc__rdma_ring_keep(&port->ring, wc->wr_id);
+	return TAKEN;
+}
+
+/*
+ * Datagrams to many, and whatever else is sent to the queue pair that hears them. Datagrams of our
+ * own host came to the partners here one by one. Where core holds many of the buffers, datagrams
+ * are dropped: those of single partners do not wait for them.
+ */
+static RIPC__RARE enum taken take_many(struct verbs_port *port, const struct ibv_wc *wc,
+		struct ripc__event *event, struct ripc__addr *from)
+{
+	struct ripc__rdma_ring *ring = &port->many.ring;
+	const uint8_t *bytes = ripc__rdma_ring_bytes(ring, wc->wr_id);
+	struct verbs_addr sender;
+	bool is_setup = false;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		ripc__verbs_many_failed(port);
+	} else if (ripc__rdma_ring_may_hand(ring) && ripc__verbs_is_to_many(bytes) &&
+			find_sender(port, wc, bytes, &sender, &is_setup) && !is_setup &&
+			memcmp(sender.gid, port->self.gid, sizeof(sender.gid)) != 0) {
+		if (!event)
+			return NOT_TAKEN;
+		hand_over(port, ring, wc, event, from);
+		return TAKEN_OUT;
+	}
+	ripc__rdma_ring_keep(ring, wc->wr_id);
 	return TAKEN;
 }
 
@@ -131,6 +160,8 @@ static RIPC__RARE void take_read(struct verbs_port *port, const struct ibv_wc *w
 static RIPC__RARE enum taken take_unusual(struct verbs_port *port, const struct ibv_wc *wc,
 		struct ripc__event *event, struct ripc__addr *from)
 {
+	if (wc->wr_id & VERBS_WR_MANY)
+		return take_many(port, wc, event, from);
 	if (!(wc->wr_id & RIPC__RDMA_WR_READ))
 		return take_other(port, wc, event, from);
 	take_read(port, wc);
@@ -143,7 +174,8 @@ static RIPC__RARE enum taken take_unusual(struct verbs_port *port, const struct 
  */
 static bool is_usual(const struct verbs_port *port, const struct ibv_wc *wc)
 {
-	return wc->status == IBV_WC_SUCCESS && !(wc->wr_id & RIPC__RDMA_WR_READ) &&
+	return wc->status == IBV_WC_SUCCESS &&
+		!(wc->wr_id & (RIPC__RDMA_WR_READ | VERBS_WR_MANY)) &&
 		ripc__rdma_ring_may_hand(&port->ring) &&
 		ripc__verbs_is_recent(&port->self, &port->recent, wc,
 			ripc__rdma_ring_bytes(&port->ring, wc->wr_id));
@@ -159,7 +191,7 @@ static uint32_t take_batch(struct verbs_port *port, struct ripc__event *events, 
 		enum taken taken = TAKEN_OUT;
 
 		if (at < n && is_usual(port, wc))
-			hand_over(port, wc, &events[at], &port->from[at]);
+			hand_over(port, &port->ring, wc, &events[at], &port->from[at]);
 		else
 			taken = take_unusual(port, wc, at < n ? &events[at] : NULL,
 				&port->from[at]);
@@ -220,6 +252,8 @@ static void refill(struct verbs_port *port)
 	/* A queue pair that is lost would give them back at once. */
 	if (!port->failed && !port->rdma->is_lost)
 		ripc__rdma_ring_refill(&port->ring);
+	if (port->many.is_open && !port->many.failed && !port->rdma->is_lost)
+		ripc__rdma_ring_refill(&port->many.ring);
 }
 
 /* What need not be looked at each time. */
@@ -246,6 +280,8 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool a
 	filled = take_completions(port, events, n);
 	if (port->failed)
 		ripc__verbs_qp_revive(port);
+	if (port->many.failed)
+		ripc__verbs_many_revive(port);
 	if (!list_empty(&port->reads.ended))
 		filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
 	if (!list_empty(&port->opened))
@@ -365,7 +401,8 @@ static bool has_something(const struct verbs_port *port)
 {
 	if (!list_empty(&port->opened) || !list_empty(&port->reads.ended))
 		return true;
-	return port->at < port->n_wcs && ripc__rdma_ring_may_hand(&port->ring);
+	return port->at < port->n_wcs && (ripc__rdma_ring_may_hand(&port->ring) ||
+		port->wcs[port->at].wr_id & VERBS_WR_MANY);
 }
 
 int ripc__verbs_wait_arm(void *state)

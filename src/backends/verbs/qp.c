@@ -36,20 +36,19 @@ static int create_qp(struct verbs_port *port, uint32_t inline_max)
 	return 0;
 }
 
-/* From the beginning to where it sends. */
-static int activate_qp(struct verbs_port *port)
+int ripc__verbs_qp_activate(const struct verbs_port *port, struct ibv_qp *qp, uint32_t qkey)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = port->rdma->port,
-		.qkey = port->self.qkey};
-	int error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		.qkey = qkey};
+	int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		IBV_QP_QKEY);
 
 	attr.qp_state = IBV_QPS_RTR;
 	if (!error)
-		error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE);
+		error = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	attr.qp_state = IBV_QPS_RTS;
 	if (!error)
-		error = ibv_modify_qp(port->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+		error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 	return -error;
 }
 
@@ -61,7 +60,7 @@ int ripc__verbs_qp_open(struct verbs_port *port)
 		error = create_qp(port, 0); /* some refuse what they cannot give */
 	if (error)
 		return error;
-	error = activate_qp(port);
+	error = ripc__verbs_qp_activate(port, port->qp, port->self.qkey);
 	if (!error)
 		error = ripc__rdma_ring_start(&port->ring, port->qp, NULL);
 	if (error)
@@ -122,7 +121,7 @@ static int reset(struct verbs_port *port)
 	if (error)
 		return error;
 	forget_sends(port);
-	error = activate_qp(port);
+	error = ripc__verbs_qp_activate(port, port->qp, port->self.qkey);
 	return error ? error : ripc__rdma_ring_start(&port->ring, port->qp, NULL);
 }
 

@@ -6,6 +6,8 @@
 #include "verbs.h"
 
 int ripc__verbs_qp_open(struct verbs_port *port);
+/* Takes a queue pair from the beginning to where it sends and receives. */
+int ripc__verbs_qp_activate(const struct verbs_port *port, struct ibv_qp *qp, uint32_t qkey);
 /* A completion says that the queue pair has failed. */
 void ripc__verbs_qp_failed(struct verbs_port *port);
 /* The queue pair has failed: brings it back, if that can be done now. */

@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include "link.h"
+#include "many.h"
 #include "options.h"
 #include "path.h"
 #include "poll.h"
@@ -126,7 +127,8 @@ static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
 
 static int open_queues(struct verbs_port *port)
 {
-	uint32_t entries = port->ring.count + RIPC__RDMA_READS;
+	uint32_t many = port->dev.receives; /* of the queue pair that hears datagrams to many */
+	uint32_t entries = port->ring.count + RIPC__RDMA_READS + many;
 
 	port->channel = ibv_create_comp_channel(port->rdma->context);
 	if (!port->channel)
@@ -236,6 +238,7 @@ static void close_all(void *state)
 	ripc__verbs_links_close(port);
 	ripc__verbs_wait_close(port);
 	ripc__verbs_sends_finish(port);
+	ripc__verbs_many_close(port);
 	ibv_destroy_qp(port->qp);
 	close_queues(port);
 	ripc__verbs_paths_close(port);
@@ -272,6 +275,11 @@ const struct ripc__backend ripc__verbs_backend = {
 		.send = ripc__verbs_send,
 		.poll = ripc__verbs_poll,
 		.release = ripc__rdma_ring_release,
+	},
+	.many = {
+		.open = ripc__verbs_many_open,
+		.hear = ripc__verbs_many_hear,
+		.ignore = ripc__verbs_many_ignore,
 	},
 	.mem = {
 		.reg = ripc__verbs_mem_reg,

@@ -20,6 +20,9 @@
 #define VERBS_SIGNALLED   32u   /* one in so many */
 #define VERBS_BATCH       32u   /* completions taken, datagrams posted at once */
 #define VERBS_CONNECTIONS 64u   /* queue pairs, unless verbs.connections says otherwise */
+#define VERBS_NUMBERS     64u   /* heard of datagrams to many; a socket mostly joins 20 groups */
+
+#define VERBS_WR_MANY (1ull << 61) /* in the wr_id of receives of datagrams to many */
 
 struct verbs_device {
 	struct ripc__rdma_device rdma;
@@ -40,6 +43,19 @@ struct verbs_sends {
 	struct ibv_sge pieces[VERBS_BATCH]; /* changes is in them */
 };
 
+/* What is heard of datagrams to many, by a queue pair whose Q_Key all know (many.c). */
+struct verbs_many {
+	struct ibv_qp *qp;         /* NULL: it is not there, or cannot be brought back */
+	struct ripc__rdma_ring ring; /* ring and fd: if is_open */
+	int fd;                    /* the socket by which the kernel and switches know of it */
+	uint32_t n_numbers;
+	uint64_t numbers[VERBS_NUMBERS];
+	uint32_t mask;             /* of our IPv4 network; 0: not known */
+	uint32_t failures;         /* of qp */
+	bool is_open;
+	bool failed;               /* qp has, and is not brought back */
+};
+
 struct verbs_port {
 	struct verbs_device dev;
 	struct ripc__rdma_device *rdma;  /* of dev */
@@ -47,6 +63,7 @@ struct verbs_port {
 	struct ibv_cq *cq;         /* receives, and reads */
 	struct ibv_qp *qp;
 	struct ripc__rdma_ring ring;
+	struct verbs_many many;
 	struct verbs_sends sends;
 	struct ripc__rdma_reads reads;
 	struct ripc__rdma_worker *worker;

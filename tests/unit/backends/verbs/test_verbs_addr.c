@@ -36,7 +36,7 @@ START_TEST(addr_decode__refuses)
 		uint8_t at, byte;
 	} wrong[] = {
 		{0, 0}, {0, 2}, {1, 0}, {1, 4}, {1, 1}, {2, 0}, {2, 6}, {3, 1}, {4, 1}, {6, 1},
-		{7, 1}, {11, 1}, {15, 0x80}, {16, 0xff},
+		{7, 1}, {11, 1}, {15, 0x80}, {16, 0xff}, {28, 224}, {28, 239},
 	};
 	struct verbs_addr addr = {.qpn = 5};
 	uint8_t blob[VERBS_ADDR_LEN];
@@ -107,6 +107,25 @@ START_TEST(sender__by_routing_header)
 	ck_assert_uint_eq(sender.gid[0], 0xfd);
 	bytes[0] = 0x40;
 	ck_assert_int_eq(ripc__verbs_sender(&self, &wc, bytes, &sender, &is_setup), -EBADMSG);
+}
+END_TEST
+
+/* All its four 16-bit words, xored. */
+START_TEST(many_gid__of_a_number)
+{
+	static const uint8_t expected[16] = {[10] = 0xff, 0xff, 239, 255, 0xa6, 0x1e};
+	uint8_t gid[16], grh[VERBS_GRH] = {[20] = 0x45, [36] = 239, 255, 0xa6, 0x1e};
+
+	ripc__verbs_many_gid(0xff00123489abc281, gid);
+	ck_assert_mem_eq(gid, expected, sizeof(gid));
+	ck_assert(ripc__verbs_is_many(gid));
+	ck_assert(!ripc__verbs_is_many(roce.gid));
+	ck_assert(ripc__verbs_is_to_many(grh));
+	grh[37] = 254;
+	ck_assert(!ripc__verbs_is_to_many(grh));
+	grh[37] = 255;
+	grh[20] = 0;
+	ck_assert(!ripc__verbs_is_to_many(grh));
 }
 END_TEST
 
@@ -241,6 +260,7 @@ int main(void)
 	const TTest *const tests[] = {
 		addr_decode__reads_what_was_encoded,
 		addr_decode__refuses,
+		many_gid__of_a_number,
 		sender__by_ipv4,
 		sender__by_routing_header,
 		sender__refuses,
