@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A filter (classic BPF) for the socket on which questions come in. The filter sees the datagram
- * from the UDP header on; the type and the ID lie where docs/protocol.md says. A hash of the ID
- * chooses one of 512 bits, which are constants of the program.
+ * from the UDP header on; the type lies where docs/protocol.md says, as do the ID and the bits of a
+ * digest. A hash of the ID chooses one of 512 bits, which are constants of the program.
  */
 #include "resolvers/filter.h"
 
@@ -10,39 +10,22 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "util/bytes.h"
+#include "core/wire/record.h"
 
 #define UDP_HEADER  8u
 #define TYPE_AT     (UDP_HEADER + 1u)
-#define ID_AT       (UDP_HEADER + 48u)
+#define ID_AT       (UDP_HEADER + 48u) /* there a digest has its bits */
 #define TO_AT       ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
-#define QUESTION    32u /* then come records and withdrawals */
-#define WITHDRAWN   34u
-#define HASH        0x9e3779b1u
-#define HASH_SHIFT  23u /* leaves 9 bits */
-#define PROGRAM_MAX 80u
+#define PROGRAM_MAX 112u
 
 struct program {
 	struct sock_filter at[PROGRAM_MAX];
 	uint16_t n;
 };
 
-static uint32_t big_endian(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
-static uint32_t hash(uint64_t id)
-{
-	uint8_t bytes[8];
-
-	put64(bytes, id);
-	return (big_endian(bytes) ^ big_endian(bytes + 4)) * HASH >> HASH_SHIFT;
-}
-
 static bool passes(const struct filter *filter, uint64_t id)
 {
-	return filter->bits[hash(id) / 32] >> hash(id) % 32 & 1;
+	return filter->bits[wire_hash(id) / 32] >> wire_hash(id) % 32 & 1;
 }
 
 /*
@@ -58,7 +41,7 @@ bool ripc__filter_add(struct filter *filter, uint64_t id, bool private_id)
 {
 	bool dropped = drops_notices(filter), passed = passes(filter, id);
 
-	filter->bits[hash(id) / 32] |= 1u << hash(id) % 32;
+	filter->bits[wire_hash(id) / 32] |= 1u << wire_hash(id) % 32;
 	filter->serves |= !private_id;
 	return !passed || drops_notices(filter) != dropped;
 }
@@ -81,16 +64,38 @@ static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t y
 	program->at[program->n++] = (struct sock_filter)BPF_JUMP(code, k, yes, no);
 }
 
-/* Lets pass what is no multicast question or notice about one ID. */
+/* A digest has the same bits, of all IDs that it names; its first byte has the lowest ones. */
+static void look_at_digest(struct program *program, const struct filter *filter)
+{
+	uint8_t after = 1; /* instructions up to the last one */
+
+	for (uint32_t word = 0; word < FILTER_WORDS; word++)
+		after += filter->bits[word] ? 2 : 0;
+	branch(program, BPF_JMP | BPF_JEQ | BPF_K, WIRE_DIGEST, 0, after + 1);
+	for (uint32_t word = 0; word < FILTER_WORDS; word++) {
+		if (!filter->bits[word])
+			continue;
+		after -= 2;
+		add(program, BPF_LD | BPF_W | BPF_ABS, ID_AT + 4 * word);
+		branch(program, BPF_JMP | BPF_JSET | BPF_K,
+			__builtin_bswap32(filter->bits[word]), after, 0);
+	}
+	add(program, BPF_RET | BPF_K, 0);
+	add(program, BPF_RET | BPF_K, UINT32_MAX);
+}
+
+/* Lets pass what is no multicast question or notice. */
 static void pass_others(struct program *program, const struct filter *filter, struct in_addr group)
 {
-	uint32_t last_filtered = drops_notices(filter) ? WITHDRAWN : QUESTION;
+	uint32_t last_filtered = drops_notices(filter) ? WIRE_WITHDRAWN : WIRE_QUESTION;
 
 	add(program, BPF_LD | BPF_W | BPF_ABS, TO_AT);
 	branch(program, BPF_JMP | BPF_JEQ | BPF_K, ntohl(group.s_addr), 1, 0);
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 	add(program, BPF_LD | BPF_B | BPF_ABS, TYPE_AT);
-	branch(program, BPF_JMP | BPF_JGE | BPF_K, QUESTION, 0, 1);
+	if (drops_notices(filter))
+		look_at_digest(program, filter);
+	branch(program, BPF_JMP | BPF_JGE | BPF_K, WIRE_QUESTION, 0, 1);
 	branch(program, BPF_JMP | BPF_JGT | BPF_K, last_filtered, 0, 1);
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
@@ -104,8 +109,8 @@ static void hash_id(struct program *program)
 	add(program, BPF_ALU | BPF_XOR | BPF_X, 0);
 	branch(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
-	add(program, BPF_ALU | BPF_MUL | BPF_K, HASH);
-	add(program, BPF_ALU | BPF_RSH | BPF_K, HASH_SHIFT);
+	add(program, BPF_ALU | BPF_MUL | BPF_K, WIRE_HASH);
+	add(program, BPF_ALU | BPF_RSH | BPF_K, WIRE_HASH_SHIFT);
 	add(program, BPF_ST, 0);
 }
 

@@ -88,7 +88,9 @@ static int source_ask(void *at, uint64_t id, const void *data, size_t len)
 	struct wire_resolve question;
 
 	CLAIM(wire_resolve_decode(data, len, &question) == 0);
-	CLAIM(question.record.id == id);
+	if (question.type == WIRE_DIGEST) /* is passed on: names one */
+		wire_named_get(&question, 0, &question.record.id, &question.record.incarnation);
+	CLAIM(question.record.id == id && question.n_named <= 1);
 	CLAIM((question.type == WIRE_QUESTION) == (question.nonce != 0)); /* else a notice */
 	world->nonces[world->n_questions++ % QUESTIONS] = question.nonce;
 	return world->asked[source->which];
@@ -315,6 +317,22 @@ static void arrive(struct world *world, uint8_t how)
 	ripc__resolver_step(world->resolver, world->now_us);
 }
 
+static void digest(struct world *world)
+{
+	uint8_t named[WIRE_NAMED_MAX * WIRE_NAMED_LEN], what = input8(&world->input);
+	struct wire_resolve packet = {.type = WIRE_DIGEST, .asker = what & 128 ? SELF : 1,
+		.named = named};
+
+	while (packet.n_named <= what % WIRE_NAMED_MAX) {
+		uint8_t who = input8(&world->input);
+
+		wire_named_put(named, packet.n_named++, world->grouped && who >> 5 == 7 ? GROUP :
+			1u + (who >> 4), 1 + (who & 15));
+	}
+	world->in_len = wire_resolve_encode(world->in, &packet);
+	arrive(world, input8(&world->input));
+}
+
 static void packet(struct world *world)
 {
 	uint8_t what = input8(&world->input), who = input8(&world->input);
@@ -471,7 +489,7 @@ static void disturb(struct world *world)
 
 static void step(struct world *world)
 {
-	static void (*const steps[])(struct world *) = {packet, packet, packet, packet, packet,
+	static void (*const steps[])(struct world *) = {packet, packet, packet, packet, digest,
 		raw, pass, pass, lookup, lookup, suspect, publish, publish, list, disturb};
 
 	steps[input8(&world->input) % (sizeof(steps) / sizeof(steps[0]))](world);

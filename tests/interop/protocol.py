@@ -9,9 +9,9 @@ from types import SimpleNamespace as Bag
 
 SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, RETRY, ECHO, ECHO_REPLY, GONE, ABORT, STREAM, HEARD = range(1, 15)
 HELLO, ACK, LENDS, REPLIES, LAST, RETURNS, ORDERED, CALL = (1 << bit for bit in range(8))
-QUESTION, RECORD, WITHDRAWN, NOBODY = range(32, 36)
+QUESTION, RECORD, WITHDRAWN, NOBODY, DIGEST = range(32, 37)
 NAMES = dict(enumerate('SHORT ANNOUNCE DATA PULL ANSWER CANCEL HELLO_ONLY RETRY ECHO ECHO_REPLY GONE ABORT STREAM HEARD'.split(), 1))
-NAMES.update({QUESTION: 'QUESTION', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY'})
+NAMES.update({QUESTION: 'QUESTION', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY', DIGEST: 'DIGEST'})
 QUESTION_BYTES = 1100
 BLOBS = {1: (4, 4), 2: (24, 24), 4: (32, 32), 5: (20, 20), 6: (9, 64), 129: (44, 44)}  # lengths by backend
 ECANCELED, EBADMSG, EMSGSIZE, ENOBUFS, ESHUTDOWN, ETIMEDOUT = 125, 74, 90, 105, 108, 110
@@ -299,23 +299,40 @@ def read_record(p, r):
         p.addrs.append((backend, r.take(f'{length}s')[0]))
 
 
+def digest_bits(named):
+    """The bits of the IDs that a digest names."""
+    bits = bytearray(64)
+    for id, _ in named:
+        low, high = struct.unpack('>II', struct.pack('<Q', id))
+        bit = ((low ^ high) * 0x9e3779b1 & 0xffffffff) >> 23
+        bits[bit // 8] |= 1 << bit % 8
+    return bytes(bits)
+
+
 def decode_resolver(data):
     want(len(data) <= QUESTION_BYTES, 'long')
     r = Reader(data)
     p = Bag(addrs=None, payload=b'')
     version, p.type, p.third, zero, crc, p.nonce, p.asker, p.proof, p.host, p.id = r.take(RESOLVE)
-    want(version == 2 and QUESTION <= p.type <= NOBODY and not zero, 'kind')
+    want(version == 2 and QUESTION <= p.type <= DIGEST and not zero, 'kind')
     want(crc32c(data[:4] + bytes(4) + data[8:]) == crc, 'crc')
-    want(p.third <= (p.type in (QUESTION, NOBODY)), 'third byte')
+    want(p.third <= (p.type in (QUESTION, NOBODY)) or p.type == DIGEST, 'third byte')
     want(p.type == RECORD or not p.proof, 'proof')
     want(p.type == QUESTION and p.third or p.host == bytes(16), 'host')
-    want(p.type == QUESTION or p.id, 'id')
+    want(p.type in (QUESTION, DIGEST) or p.id, 'id')
     if p.type == QUESTION:
         want(p.nonce and p.asker, 'question')
         want(len(data) == QUESTION_BYTES and not any(data[r.at:]), 'padding')
         return p
     if p.type == NOBODY or p.type == RECORD and p.nonce:
         want(p.nonce and not p.asker, 'answer')
+    if p.type == DIGEST:
+        want(not p.nonce, 'nonce')
+        r.at, p.id = 48, None
+        bits, named = r.take(f'<64s{16 * p.third}s')
+        p.named = list(struct.iter_unpack('<QQ', named))
+        want(p.named and all(id and incarnation for id, incarnation in p.named), 'named')
+        want(bits == digest_bits(p.named), 'bits')
     if p.type == WITHDRAWN:
         want(not p.nonce, 'nonce')
         p.incarnation, = r.take('<Q')
@@ -333,6 +350,10 @@ def encode_resolver(p):
         rest = struct.pack('<Q', p.incarnation)
     elif p.type == RECORD:
         rest = record_rest(p.incarnation, p.stamp, p.identity, p.context, p.addrs)
+    elif p.type == DIGEST:
+        bits = digest_bits(p.named)
+        rest = bits[8:] + b''.join(struct.pack('<QQ', *each) for each in p.named)
+        p.id, = struct.unpack('<Q', bits[:8])
     return write_resolver(p.type, p.nonce, p.asker, p.id, p.proof, p.third, p.host, rest)
 
 

@@ -328,4 +328,17 @@
 	"00000000000000000000000000000000" /* host */ \
 	"3412000000000000" /* id */
 
+/* Digest of two registrations: a service, and a member of a group; their bits are 260 and 83 */
+#define GOLDEN_DIGEST \
+	"02 24 02 00 578e39d1" /* version, type, n, zero, crc */ \
+	"0000000000000000 8888777766665555" /* nonce, asker */ \
+	"0000000000000000" /* proof */ \
+	"00000000000000000000000000000000" /* host */ \
+	"00000000000000000000080000000000" /* bits from 0 on */ \
+	"00000000000000000000000000000000" /* bits from 128 on */ \
+	"10000000000000000000000000000000" /* bits from 256 on */ \
+	"00000000000000000000000000000000" /* bits from 384 on */ \
+	"3412000000000000 8877665544332211" /* id, incarnation */ \
+	"efbe0000000000ff 8977665544332211" /* id, incarnation */
+
 #endif

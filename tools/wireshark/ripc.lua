@@ -7,7 +7,7 @@
 local bit = bit32 or bit -- Lua 5.2; later versions of Wireshark bring "bit"
 
 local VERSION, RESOLVER_PORT, SEALED = 2, 15511, 0x91
-local HEADER_LEN, QUESTION_LEN, MARK_LEN = 40, 1100, 16
+local HEADER_LEN, QUESTION_LEN, MARK_LEN, NAMED_LEN = 40, 1100, 16, 16
 
 local ripc = Proto("ripc", "libripc")
 ripc.prefs.checksums = Pref.bool("Verify checksums", true, "Compute the CRC32C of each packet")
@@ -28,6 +28,7 @@ local KINDS = {
 	u8 = {1, "uint8"}, u16 = {2, "uint16"}, u32 = {4, "uint32"}, u64 = {8, "uint64"},
 	x8 = {1, "uint8", base.HEX}, x16 = {2, "uint16", base.HEX}, x32 = {4, "uint32", base.HEX},
 	x64 = {8, "uint64", base.HEX}, bytes16 = {16, "bytes"}, bytes32 = {32, "bytes"},
+	bytes64 = {64, "bytes"},
 	be16 = {2, "uint16"}, ipv6 = {16, "ipv6"}, z8 = {1}, z16 = {2}, z32 = {4},
 }
 
@@ -53,7 +54,8 @@ end
 
 local TYPES = {"SHORT", "ANNOUNCE", "DATA", "PULL", "ANSWER", "CANCEL", "HELLO_ONLY", "RETRY", "ECHO",
 	"ECHO_REPLY", "GONE", "ABORT", "STREAM", "HEARD"}
-local RESOLVER_TYPES = {[32] = "QUESTION", [33] = "RECORD", [34] = "WITHDRAWN", [35] = "NOBODY"}
+local RESOLVER_TYPES = {[32] = "QUESTION", [33] = "RECORD", [34] = "WITHDRAWN", [35] = "NOBODY",
+	[36] = "DIGEST"}
 local SEALED_KINDS = {"INIT", "REPLY", "PROOF", "DATA", "UNKNOWN"}
 local ERRNOS = {[0] = "delivered", [74] = "EBADMSG", [90] = "EMSGSIZE", [105] = "ENOBUFS",
 	[108] = "ESHUTDOWN", [110] = "ETIMEDOUT", [125] = "ECANCELED"}
@@ -113,7 +115,9 @@ local HOLE = layout("pull", {{"start", "u64"}, {"end", "u64"}})
 
 local RESOLVER = layout("resolver", {{"version", "u8"}, {"type", "u8", RESOLVER_TYPES},
 	{"hops, definite", "u8"}, {"-", "z8"}, {"crc", "x32"}, {"nonce", "x64"}, {"asker", "x64"},
-	{"proof", "x64"}, {"host", "ipv6"}, {"id", "x64"}})
+	{"proof", "x64"}, {"host", "ipv6"}})
+local RESOLVER_ID = layout("resolver", {{"id", "x64"}})
+local DIGEST = layout("resolver", {{"bits", "bytes64"}})
 local WITHDRAWN = layout("resolver", {{"incarnation", "x64"}})
 local RECORD = layout("resolver", {{"incarnation", "x64"}, {"stamp", "u64"},
 	{"host identity", "x64"}, {"context", "x64"}, {"n_addrs", "u8"}})
@@ -728,6 +732,18 @@ local function read_record(packet)
 	end
 end
 
+local function read_digest(packet, n)
+	packet.cursor:take(DIGEST, packet.root)
+	for _ = 1, n do
+		local tree = packet.root:add(packet.tvb(packet.cursor.at), "Registration")
+
+		packet.cursor:take(RESOLVER_ID, tree)
+		packet.cursor:take(WITHDRAWN, tree)
+		tree:set_len(NAMED_LEN)
+	end
+	packet.summary = "DIGEST of " .. n
+end
+
 -- A question is padded to a fixed length; what follows a packet is a mark, or does not belong there.
 local function read_resolver_end(packet)
 	if packet.type == "QUESTION" then
@@ -770,7 +786,11 @@ local function read_resolver(packet)
 	if not packet.type then
 		malformed("type " .. header.type)
 	end
-	packet.summary = packet.type .. " " .. hex(header.id)
+	if packet.type == "DIGEST" then
+		read_digest(packet, header["hops, definite"])
+	else
+		packet.summary = packet.type .. " " .. hex(packet.cursor:take(RESOLVER_ID, packet.root).id)
+	end
 	if packet.type == "RECORD" then
 		read_record(packet)
 	elseif packet.type == "WITHDRAWN" then

@@ -349,15 +349,21 @@ void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 		ripc__relay_free(resolver, asked);
 }
 
-void ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard)
+bool ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard)
 {
+	const struct wire_record *record = &heard->packet->record;
+	uint8_t named[WIRE_NAMED_LEN], data[WIRE_RESOLVE_MAX];
+	const struct wire_resolve digest = {.type = WIRE_DIGEST, .asker = heard->packet->asker,
+		.named = named, .n_named = 1};
 	const struct source_slot *home;
 
 	if (heard->packet->type != WIRE_RECORD || !for_the_host(resolver, heard))
-		return;
+		return false;
 	home = &resolver->sources[resolver->home];
-	home->ops->ask(home->state, heard->packet->record.id, heard->event->data,
-		heard->event->len);
+	wire_named_put(named, 0, record->id, record->incarnation);
+	home->ops->ask(home->state, record->id, data,
+		ripc__resolve_encode(resolver, &digest, data));
+	return true;
 }
 
 void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard)

@@ -94,6 +94,11 @@ void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cac
 	}
 }
 
+bool ripc__cached_differs(const struct cached *cached, uint64_t incarnation, bool registered)
+{
+	return (cached->exists && cached->incarnation == incarnation) != registered;
+}
+
 void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 		const struct ripc__answer *answer)
 {

@@ -29,6 +29,8 @@ void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached);
 /* The answer as it was when it was stored. */
 void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
 		struct ripc__answer *answer);
+/* Does a notice (a registration; else a withdrawal) say that this may have changed? */
+bool ripc__cached_differs(const struct cached *cached, uint64_t incarnation, bool registered);
 /* answer NULL: no service has the ID. Without memory nothing is kept; later lookups ask again. */
 void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 		const struct ripc__answer *answer);

@@ -445,7 +445,7 @@ static void look_soon(struct gathering *gathering)
 		gathering->look_us = gathering->looked_us + LOOK_AGAIN_US;
 }
 
-void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard)
+bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	const struct wire_record *record = &heard->packet->record;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, record->id);
@@ -453,7 +453,7 @@ void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 	bool joined = heard->packet->type == WIRE_RECORD;
 
 	if (!gathering || joined == (entry && entry->is_known))
-		return;
+		return false;
 	look_soon(gathering);
 	if (entry && !entry->generation)
 		entry->missed = MISSED_MAX - 1; /* if it does not answer now, it has left */
@@ -468,6 +468,7 @@ void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 		resolver->stats.unasked++;
 	}
 	go_on(resolver, gathering);
+	return true;
 }
 
 void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group)

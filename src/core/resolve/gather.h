@@ -12,8 +12,8 @@ struct ripc__resolver;
 
 void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* A notice about a group: a hint to ask. */
-void ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard);
+/* A notice about a group: a hint to ask. False: it says nothing new. */
+bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard);
 /* The exact source has other names of the group than it listed last. */
 void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group);
 /* A service here has joined the group, or left it. */

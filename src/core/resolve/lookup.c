@@ -403,20 +403,14 @@ static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup,
 	ripc__timer_set(&resolver->timers, &asked->timer, at_us);
 }
 
-/* Does the notice say that what is cached may have changed? Marks it, if so. */
+/* Marks what is cached as out of date. False: too many notices came. */
 static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		const struct heard *heard)
 {
-	bool same = heard->packet->record.incarnation == cached->incarnation;
-	bool registered = heard->packet->type == WIRE_RECORD;
-
 	if (!cached->exists) {
-		if (registered)
-			ripc__cached_free(resolver, cached);
-		return registered;
+		ripc__cached_free(resolver, cached);
+		return true;
 	}
-	if (same == registered)
-		return false; /* said again, or another one has gone */
 	if (cached->suspect)
 		return true; /* asked for with the next lookup anyway */
 	if (!ripc__may_provoke(resolver, heard->event->host) ||
@@ -433,22 +427,27 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 	return true;
 }
 
-void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard)
+bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	const struct wire_record *record = &heard->packet->record;
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, record->id);
 	struct cached *cached = ripc__map_get(&resolver->cache, record->id);
 	const struct ripc__resolver_owner *owner = &resolver->owner;
 	bool registered = heard->packet->type == WIRE_RECORD;
+	bool concerns = lookup && registered, known = cached, moved;
 
-	if (lookup && registered)
+	if (concerns)
 		ask_sooner(resolver, lookup, heard);
-	if (cached ? !hint_take(resolver, cached, heard) :
+	if (known ? !ripc__cached_differs(cached, record->incarnation, registered) :
 			!ripc__may_provoke(resolver, heard->event->host))
-		return;
+		return concerns;
+	if (known && !hint_take(resolver, cached, heard))
+		return true;
 	/* A service that is concerned asks with the next message to that ID. */
-	if (owner->moved(owner->arg, record->id, registered ? record->incarnation : 0) && !cached)
+	moved = owner->moved(owner->arg, record->id, registered ? record->incarnation : 0);
+	if (moved && !known)
 		ripc__provoked(resolver, heard->event->host);
+	return concerns || known || moved;
 }
 
 /* What an exact source says needs no limit: it says it once for each time it was asked. */

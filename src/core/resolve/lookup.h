@@ -13,8 +13,8 @@ void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 /* NOBODY has come. */
 void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* A notice about an ID that is not ours. */
-void ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
+/* A notice about an ID that is not ours. False: it concerns nobody. */
+bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
 /* What an exact source says of an ID that was asked for: NOBODY, HELD, UNAVAILABLE; HINT. */
 void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event);

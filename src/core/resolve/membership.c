@@ -2,9 +2,8 @@
 /*
  * Memberships: the groups that services here have joined. A group has any number of members, so
  * nobody is asked before a service joins: its name on this host is bound, the exact source lists
- * the service, and everybody is told, at once, once more, and then every ANNOUNCE_US, as of a
- * registration (publish.c). Questions about the group are answered with one record for each member
- * (answer.c).
+ * the service, and everybody is told, at once, once more, and then by digests (digest.c), as of a
+ * registration. Questions about the group are answered with one record for each member (answer.c).
  */
 #include "membership.h"
 
@@ -14,6 +13,7 @@
 #include "asking.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "digest.h"
 #include "gather.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -21,12 +21,11 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-#define ANNOUNCE_US 60000000u
-
 struct membership {
 	struct ripc__timer timer;
 	struct membership *next; /* of the same group */
-	uint64_t group, id, incarnation;
+	struct digested_member named; /* its group and service */
+	uint64_t incarnation;
 	bool is_announced;
 };
 
@@ -46,7 +45,7 @@ void ripc__members_own(struct ripc__resolver *resolver, uint64_t group,
 		void (*found)(void *arg, uint64_t id, uint64_t incarnation), void *arg)
 {
 	for (const struct membership *at = ripc__member_first(resolver, group); at; at = at->next)
-		found(arg, at->id, at->incarnation);
+		found(arg, at->named.service, at->incarnation);
 }
 
 void ripc__groups_own(struct ripc__resolver *resolver, void (*found)(void *arg, uint64_t group),
@@ -56,19 +55,19 @@ void ripc__groups_own(struct ripc__resolver *resolver, void (*found)(void *arg, 
 	uint32_t at = 0;
 
 	while ((first = ripc__map_next(&resolver->memberships, &at)))
-		found(arg, first->group);
+		found(arg, first->named.digested.id);
 }
 
 int ripc__member_record(struct ripc__resolver *resolver, const struct membership *membership,
 		struct wire_record *record)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
-	int error = owner->record(owner->arg, membership->id, record);
+	int error = owner->record(owner->arg, membership->named.service, record);
 
 	if (error)
 		return error;
-	record->id = membership->group;
-	record->stamp = membership->id;
+	record->id = membership->named.digested.id;
+	record->stamp = membership->named.service;
 	return 0;
 }
 
@@ -82,8 +81,10 @@ static void announce(void *owner, struct ripc__timer *timer)
 
 	if (ripc__member_record(resolver, membership, &notice.record) == 0)
 		ripc__send_notice(resolver, &notice);
-	ripc__timer_set(&resolver->timers, timer, resolver->now_us +
-		(membership->is_announced ? ANNOUNCE_US : ROUND_US));
+	if (membership->is_announced)
+		ripc__digest_add(resolver, &membership->named.digested);
+	else
+		ripc__timer_set(&resolver->timers, timer, resolver->now_us + ROUND_US);
 	membership->is_announced = true;
 }
 
@@ -129,10 +130,12 @@ static void heed(struct ripc__resolver *resolver, uint64_t group)
 /* The newest is the first of its group. */
 static int enter(struct ripc__resolver *resolver, struct membership *membership)
 {
-	membership->next = ripc__member_first(resolver, membership->group);
+	uint64_t group = membership->named.digested.id;
+
+	membership->next = ripc__member_first(resolver, group);
 	if (!membership->next)
-		return ripc__map_put(&resolver->memberships, membership->group, membership);
-	ripc__map_replace(&resolver->memberships, membership->group, membership);
+		return ripc__map_put(&resolver->memberships, group, membership);
+	ripc__map_replace(&resolver->memberships, group, membership);
 	return 0;
 }
 
@@ -145,8 +148,9 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	if (!membership)
 		return -ENOMEM;
 	resolver->now_us = now_us;
-	*membership = (struct membership){.group = group, .id = member->id,
+	*membership = (struct membership){.named = {{.id = group}, member->id},
 		.incarnation = member->incarnation, .timer.fire = announce};
+	list_init(&membership->named.digested.node);
 	error = ripc__timers_borrow(resolver);
 	if (error)
 		goto err_free;
@@ -192,6 +196,7 @@ static struct membership *take_out(struct ripc__resolver *resolver, uint64_t gro
 static void membership_free(struct ripc__resolver *resolver, struct membership *membership)
 {
 	ripc__timer_stop(&resolver->timers, &membership->timer);
+	ripc__digest_remove(resolver, &membership->named.digested);
 	ripc__timers_return(resolver);
 	free(membership);
 }
@@ -217,7 +222,7 @@ void ripc__memberships_close(struct ripc__resolver *resolver)
 	uint32_t at = 0;
 
 	while ((membership = ripc__map_next(&resolver->memberships, &at))) {
-		take_out(resolver, membership->group, membership->incarnation);
+		take_out(resolver, membership->named.digested.id, membership->incarnation);
 		membership_free(resolver, membership);
 		at = 0; /* removing moves entries */
 	}

@@ -3,8 +3,8 @@
  * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times, where
  * a source that asks hosts is not exact; if nobody answers, its name on this host is taken (from a
  * holder that is silent for ROUNDS_TAKING more, by force), then the exact source decides, if there
- * is one, and everybody is told, at once, once more, and then every ANNOUNCE_US, so that two
- * registrations made on both sides of a parted network learn of each other when it heals.
+ * is one, and everybody is told, at once, and once more; then digests (digest.c) name the ID, but
+ * where a name was taken by force its notices go on, since its last holder may hear only these.
  *
  * Where the exact source has another holder, that one is asked: if it answers, it keeps the ID. A
  * silent one is displaced when its end is proven (ripc__source.ended), and else awaited until
@@ -22,6 +22,7 @@
 #include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "digest.h"
 #include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -29,7 +30,6 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-#define ANNOUNCE_US   60000000u
 #define TAKING_US     100000u /* between the questions to the holder of a name on this host */
 #define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
 #define VERIFY_US     1000000u /* hearsay makes us ask for our own ID at most so often */
@@ -44,12 +44,12 @@ enum publication_state {
 };
 
 struct publication {
-	struct asked asked;   /* ASKED_PUBLISH; its timer also announces */
+	struct asked asked;   /* ASKED_PUBLISH; its timer also announces; started_us: STORING */
 	struct asked verify;  /* ASKED_VERIFY */
+	struct digested digested;
 	uint64_t verified_us; /* when last begun; 0: never */
 	uint32_t told;        /* younger ones, in this verification */
 	uint8_t rival[16];    /* the host that made us verify */
-	uint64_t storing_us;  /* STORING since then */
 	uint64_t holder;      /* by the exact source, if its end can be proven */
 	int refusal;          /* why it is not stored yet; 0: not known */
 	uint8_t state;
@@ -102,6 +102,8 @@ static int publication_alloc(struct ripc__resolver *resolver, uint64_t id,
 		return -ENOMEM;
 	asked_init(&publication->asked, id, ASKED_PUBLISH);
 	asked_init(&publication->verify, id, ASKED_VERIFY);
+	publication->digested.id = id;
+	list_init(&publication->digested.node);
 	error = ripc__timers_borrow(resolver);
 	if (error)
 		goto err_free;
@@ -128,6 +130,7 @@ static void publication_free(struct ripc__resolver *resolver, struct publication
 	ripc__asked_end(resolver, &publication->verify);
 	ripc__timer_stop(&resolver->timers, &publication->asked.timer);
 	ripc__timer_stop(&resolver->timers, &publication->verify.timer);
+	ripc__digest_remove(resolver, &publication->digested);
 	ripc__timers_return(resolver);
 	ripc__timers_return(resolver);
 	ripc__map_remove(&resolver->publications, publication->asked.id);
@@ -162,7 +165,12 @@ static void announce(struct ripc__resolver *resolver, struct publication *public
 			tell_displaced(resolver, &notice);
 	}
 	asked->round++;
-	set_timer(resolver, asked, asked->round == 1 ? ROUND_US : ANNOUNCE_US);
+	if (asked->round == 1)
+		set_timer(resolver, asked, ROUND_US);
+	else if (publication->displaced)
+		set_timer(resolver, asked, ANNOUNCE_US);
+	else
+		ripc__digest_add(resolver, &publication->digested);
 }
 
 static void withdraw_from(struct ripc__resolver *resolver, int source, uint64_t id)
@@ -220,7 +228,7 @@ static void store_try(struct ripc__resolver *resolver, struct publication *publi
 static void store(struct ripc__resolver *resolver, struct publication *publication)
 {
 	publication->state = PUBLICATION_STORING;
-	publication->storing_us = resolver->now_us;
+	publication->asked.started_us = resolver->now_us;
 	publication->asked.round = 0;
 	set_timer(resolver, &publication->asked, STORE_PATIENCE_US);
 	store_try(resolver, publication, publication->private_id ? RIPC_NAME_PRIVATE :
@@ -243,7 +251,7 @@ static void store_again(struct ripc__resolver *resolver, struct publication *pub
 	struct asked *asked = &publication->asked;
 	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = asked->nonce,
 		.asker = resolver->owner.context, .record.id = asked->id};
-	uint64_t end_us = publication->storing_us + STORE_PATIENCE_US;
+	uint64_t end_us = publication->asked.started_us + STORE_PATIENCE_US;
 
 	if (resolver->now_us >= end_us) {
 		publish_failed(resolver, publication, publication->refusal ? publication->refusal :
@@ -482,7 +490,7 @@ static void verify_fire(void *owner, struct ripc__timer *timer)
 		ripc__asked_end(resolver, verify);
 }
 
-void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard)
+bool ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	struct publication *publication =
 		ripc__map_get(&resolver->publications, heard->packet->record.id);
@@ -491,10 +499,11 @@ void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard 
 	if ((last_us && resolver->now_us < last_us + VERIFY_US) ||
 			publication->verify.timer.index) {
 		ripc__drop(resolver);
-		return;
+		return false;
 	}
 	memcpy(publication->rival, heard->event->host, sizeof(publication->rival));
 	verify_begin(resolver, publication);
+	return true;
 }
 
 void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,

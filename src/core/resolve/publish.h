@@ -20,8 +20,8 @@ void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked
 		const struct heard *heard);
 void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* Another context claims an ID that is published here: its record came. */
-void ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
+/* Another context claims an ID that is published here. False: it came too soon after another. */
+bool ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
 /* An exact source's word about an ID that is published, or is being published: PUBLISHED, LOST. */
 void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__source_event *event);

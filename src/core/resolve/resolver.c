@@ -15,6 +15,7 @@
 #include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
+#include "digest.h"
 #include "gather.h"
 #include "list.h"
 #include "lookup.h"
@@ -79,21 +80,53 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 	}
 }
 
-/* A registration or withdrawal that nobody asked for: never believed, only looked into. */
+/*
+ * A registration or withdrawal that nobody asked for: never believed, only looked into. False: what
+ * is said is known here, or concerns nobody.
+ */
+static bool look_into(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	uint64_t id = heard->packet->record.id;
+	bool concerns;
+
+	if (wire_is_group(id))
+		return ripc__gather_hint(resolver, heard);
+	if (ripc__published_here(resolver, id))
+		return heard->packet->type == WIRE_RECORD &&
+			ripc__publish_rivalled(resolver, heard);
+	concerns = ripc__lookup_hint(resolver, heard);
+	return ripc__relay_notice(resolver, heard) || concerns;
+}
+
+static bool may_look_into(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	if (ripc__bucket_take(&resolver->notices, heard->now_us))
+		return true;
+	ripc__drop(resolver);
+	return false;
+}
+
+/* Each registration that it names, and that concerns somebody here, counts as a notice. */
+static void digest_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = heard->packet->asker};
+	const struct heard part = {&notice, heard->event, heard->source, heard->now_us};
+
+	for (uint32_t i = 0; i < heard->packet->n_named; i++) {
+		wire_named_get(heard->packet, i, &notice.record.id, &notice.record.incarnation);
+		if (look_into(resolver, &part) && !may_look_into(resolver, heard))
+			return;
+	}
+}
+
 static void notice_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	if (!ripc__bucket_take(&resolver->notices, heard->now_us)) {
-		ripc__drop(resolver);
+	if (!may_look_into(resolver, heard))
 		return;
-	}
-	if (wire_is_group(heard->packet->record.id)) {
-		ripc__gather_hint(resolver, heard);
-	} else if (!ripc__published_here(resolver, heard->packet->record.id)) {
-		ripc__lookup_hint(resolver, heard);
-		ripc__relay_notice(resolver, heard);
-	} else if (heard->packet->type == WIRE_RECORD) {
-		ripc__publish_rivalled(resolver, heard);
-	}
+	if (heard->packet->type == WIRE_DIGEST)
+		digest_heard(resolver, heard);
+	else
+		look_into(resolver, heard);
 }
 
 static void nobody_heard(struct ripc__resolver *resolver, const struct heard *heard)
@@ -305,6 +338,7 @@ static void init(struct ripc__resolver *resolver)
 	/* Nobody else chooses the groups of this context. */
 	ripc__map_init(&resolver->memberships, resolver->home_key);
 	ripc__map_init(&resolver->gatherings, resolver->home_key);
+	ripc__digest_init(resolver);
 	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
 	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
 	ripc__budget_init(&resolver->provoked, PROVOKED_PER_SECOND, PROVOKED_AT_ONCE,

@@ -7,6 +7,7 @@
  *   lookup.c   lookups
  *   cache.c    what they have found
  *   publish.c  registrations, notices, conflicts
+ *   digest.c   the notices of each minute
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
  *   membership.c  groups that services here have joined
@@ -73,6 +74,11 @@ struct ripc__resolver {
 	struct ripc__map publications; /* struct publication by ID */
 	struct ripc__map memberships;  /* struct membership, the first of each group */
 	struct ripc__map gatherings;   /* struct gathering by group */
+	struct {
+		struct ripc__timer timer; /* in the room of one of all, whose timer is not set */
+		struct list all;   /* struct digested, the one named longest ago first */
+		uint32_t n;
+	} digest;
 	struct listing *listing;   /* NULL: nobody looks for everybody */
 	struct ripc__answer found; /* what lookup handed out last */
 	uint32_t n_relays;

@@ -10,6 +10,8 @@
  *   RECORD:   64 u64 stamp   72 u64 host identity   80 u64 context   88 u8 n_addrs, at most 8
  *             (where id is a group's: stamp is the member's service ID, not 0 and no group's)
  *             89 per address: u8 backend, u8 len (at most 104), len bytes
+ *   DIGEST:   2 u8 n, 1 to 61   48 u8[64] bit h % 8 of byte h / 8 for the hash h of each ID
+ *             112 per registration: u64 id, u64 incarnation (not 0)
  * The crc is CRC32C of the whole packet with the crc field zero.
  */
 #include <errno.h>
@@ -23,7 +25,55 @@
 #define RESOLVE_ID_END   56u
 #define RESOLVE_GONE_END 64u
 #define RESOLVE_ADDRS    89u
+#define RESOLVE_NAMED    112u
 #define ADDRS_MAX        8u
+
+_Static_assert(RESOLVE_NAMED + WIRE_NAMED_MAX * WIRE_NAMED_LEN <= WIRE_RECORD_MAX, "has room");
+
+static uint32_t big_endian(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+uint32_t wire_hash(uint64_t id)
+{
+	uint8_t bytes[8];
+
+	put64(bytes, id);
+	return (big_endian(bytes) ^ big_endian(bytes + 4)) * WIRE_HASH >> WIRE_HASH_SHIFT;
+}
+
+void wire_named_put(uint8_t *named, uint32_t i, uint64_t id, uint64_t incarnation)
+{
+	put64(named + (size_t)i * WIRE_NAMED_LEN, id);
+	put64(named + (size_t)i * WIRE_NAMED_LEN + 8, incarnation);
+}
+
+void wire_named_get(const struct wire_resolve *r, uint32_t i, uint64_t *id,
+		uint64_t *incarnation)
+{
+	*id = get64(r->named + (size_t)i * WIRE_NAMED_LEN);
+	*incarnation = get64(r->named + (size_t)i * WIRE_NAMED_LEN + 8);
+}
+
+/* The bits of all that is named. */
+static void digest_bits(const struct wire_resolve *r, uint8_t bits[WIRE_DIGEST_BITS / 8])
+{
+	memset(bits, 0, WIRE_DIGEST_BITS / 8);
+	for (uint32_t i = 0; i < r->n_named; i++) {
+		uint64_t id, incarnation;
+
+		wire_named_get(r, i, &id, &incarnation);
+		bits[wire_hash(id) / 8] |= (uint8_t)(1u << wire_hash(id) % 8);
+	}
+}
+
+static size_t encode_digest(uint8_t *bytes, const struct wire_resolve *r)
+{
+	digest_bits(r, bytes + RESOLVE_ID);
+	memcpy(bytes + RESOLVE_NAMED, r->named, (size_t)r->n_named * WIRE_NAMED_LEN);
+	return RESOLVE_NAMED + (size_t)r->n_named * WIRE_NAMED_LEN;
+}
 
 static size_t encode_record(uint8_t *bytes, const struct wire_record *record)
 {
@@ -53,12 +103,15 @@ size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r)
 	memset(at, 0, len);
 	at[0] = WIRE_VERSION;
 	at[1] = r->type;
-	at[2] = r->type == WIRE_NOBODY ? r->definite : r->hops;
+	at[2] = (uint8_t)(r->hops + r->definite + r->n_named); /* a packet has one of them */
 	put64(at + 8, r->nonce);
 	put64(at + 16, r->asker);
 	put64(at + 24, r->proof);
 	memcpy(at + 32, r->host, sizeof(r->host));
-	put64(at + RESOLVE_ID, r->record.id);
+	if (r->type == WIRE_DIGEST)
+		len = encode_digest(at, r);
+	else
+		put64(at + RESOLVE_ID, r->record.id);
 	if (r->type == WIRE_RECORD || r->type == WIRE_WITHDRAWN)
 		put64(at + RESOLVE_ID_END, r->record.incarnation);
 	if (r->type == WIRE_RECORD)
@@ -110,8 +163,29 @@ static int decode_question(const uint8_t *bytes, size_t len)
 	return 0;
 }
 
+static int decode_digest(const uint8_t *bytes, size_t len, struct wire_resolve *r)
+{
+	uint8_t bits[WIRE_DIGEST_BITS / 8];
+
+	r->named = bytes + RESOLVE_NAMED;
+	r->n_named = bytes[2];
+	if (!r->n_named || len != RESOLVE_NAMED + (size_t)r->n_named * WIRE_NAMED_LEN)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < r->n_named; i++) {
+		uint64_t id, incarnation;
+
+		wire_named_get(r, i, &id, &incarnation);
+		if (!id || !incarnation)
+			return -EBADMSG;
+	}
+	digest_bits(r, bits);
+	return memcmp(bits, bytes + RESOLVE_ID, sizeof(bits)) ? -EBADMSG : 0;
+}
+
 static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_resolve *r)
 {
+	if (r->type == WIRE_DIGEST)
+		return decode_digest(bytes, len, r);
 	r->record.id = get64(bytes + RESOLVE_ID);
 	if (r->type == WIRE_QUESTION)
 		return decode_question(bytes, len);
@@ -132,10 +206,11 @@ static bool has_only_its_own(const struct wire_resolve *r)
 {
 	static const uint8_t nowhere[sizeof(r->host)];
 	bool is_question = r->type == WIRE_QUESTION;
+	bool is_notice = r->type == WIRE_WITHDRAWN || r->type == WIRE_DIGEST;
 	bool is_answer = r->type == WIRE_NOBODY || (r->type == WIRE_RECORD && r->nonce);
 
 	return r->hops <= is_question && (r->type == WIRE_RECORD || r->proof == 0) &&
-		(!is_answer || r->asker == 0) && (r->type != WIRE_WITHDRAWN || r->nonce == 0) &&
+		(!is_answer || r->asker == 0) && (!is_notice || r->nonce == 0) &&
 		(r->hops || memcmp(r->host, nowhere, sizeof(nowhere)) == 0);
 }
 
@@ -152,7 +227,7 @@ int wire_resolve_decode(const void *data, size_t len, struct wire_resolve *r)
 	if (bytes[3] || ripc__crc_without_field(0, bytes, len) != get32(bytes + CRC_AT))
 		return -EBADMSG;
 	found.type = bytes[1];
-	found.hops = found.type == WIRE_NOBODY ? 0 : bytes[2];
+	found.hops = found.type == WIRE_NOBODY || found.type == WIRE_DIGEST ? 0 : bytes[2];
 	found.definite = found.type == WIRE_NOBODY && bytes[2];
 	if (found.type == WIRE_NOBODY && bytes[2] > 1)
 		return -EBADMSG;

@@ -17,7 +17,15 @@ enum wire_resolve_type {
 	WIRE_RECORD,        /* answer: a record; also notice of a registration */
 	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
 	WIRE_NOBODY,        /* answer to a unicast question: no record */
+	WIRE_DIGEST,        /* notice: names many registrations */
 };
+
+#define WIRE_NAMED_LEN  16u /* of one registration in a DIGEST: ID, incarnation */
+#define WIRE_NAMED_MAX  61u
+/* A DIGEST has a bit for the hash of each ID that it names, as the kernel's filter has. */
+#define WIRE_DIGEST_BITS 512u
+#define WIRE_HASH        0x9e3779b1u
+#define WIRE_HASH_SHIFT  23u /* leaves 9 bits */
 
 /* Is this the ID of a group? */
 static inline bool wire_is_group(uint64_t id)
@@ -51,11 +59,20 @@ struct wire_resolve {
 	uint8_t hops;     /* QUESTION: 1: already relayed for somebody */
 	bool definite;    /* NOBODY: nobody has it there; else the holder there is silent */
 	uint64_t nonce;   /* QUESTION: random; in the answer: the question's; notices: 0 */
-	uint64_t asker;   /* QUESTION: incarnation of the asking context */
+	uint64_t asker;   /* QUESTION: incarnation of the asking context; notices: the sender's */
 	uint64_t proof;   /* RECORD: address proof for the asker */
 	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; else zero */
 	struct wire_record record; /* QUESTION, NOBODY: id only */
+	const uint8_t *named; /* DIGEST: n_named times ID and incarnation; in the datagram */
+	uint32_t n_named;
 };
+
+/* The bit of an ID, below WIRE_DIGEST_BITS. */
+uint32_t wire_hash(uint64_t id);
+/* Registration i of those that a DIGEST names. */
+void wire_named_put(uint8_t *named, uint32_t i, uint64_t id, uint64_t incarnation);
+void wire_named_get(const struct wire_resolve *r, uint32_t i, uint64_t *id,
+		uint64_t *incarnation);
 
 /* Encode returns the length (questions are padded to WIRE_RECORD_MAX); decode 0 or -EBADMSG,
  * -EPROTONOSUPPORT. buffer has WIRE_RECORD_MAX bytes. Resolver packets carry a CRC32C. */

@@ -125,6 +125,66 @@ START_TEST(multicast__notices_are_heard_by_who_looks_for_others)
 }
 END_TEST
 
+/* An ID with that hash. */
+static uint64_t id_of(uint32_t hash)
+{
+	uint64_t id = 1;
+
+	while (wire_hash(id) != hash)
+		id++;
+	return id;
+}
+
+/* Tells of two IDs by a digest, then asks for all. */
+static void tell_digest(struct side *teller, uint32_t first_hash, uint32_t second_hash)
+{
+	uint8_t data[WIRE_RESOLVE_MAX], named[2 * WIRE_NAMED_LEN];
+	const struct wire_resolve digest = {.type = WIRE_DIGEST, .asker = 2, .named = named,
+		.n_named = 2};
+
+	wire_named_put(named, 0, id_of(first_hash), 3);
+	wire_named_put(named, 1, id_of(second_hash), 3);
+	ck_assert_int_ge(teller->ops->notify(teller->state, data,
+		wire_resolve_encode(data, &digest)), 1);
+	ask_about(teller, 0);
+}
+
+static bool hears_digest(struct side *side)
+{
+	heard_about(side);
+	if (side->event.data[1] != WIRE_DIGEST)
+		return false;
+	heard_about(side);
+	return true;
+}
+
+/* While a side only serves; by each word of the bits. */
+START_TEST(multicast__digests_are_heard_by_those_named)
+{
+	struct side server, client, teller;
+
+	side_open(&server, &ripc__multicast_source);
+	side_open(&client, &ripc__multicast_source);
+	side_open(&teller, &ripc__multicast_source);
+	client.ops->heed(client.state, id_of(3), true);
+	for (uint32_t hash = 0; hash < WIRE_DIGEST_BITS; hash += 34) {
+		server.ops->heed(server.state, id_of(hash), false);
+		tell_digest(&teller, 1, hash);
+		ck_assert(hears_digest(&server));
+		ck_assert(hears_digest(&client));
+		tell_digest(&teller, hash + 1, (hash + 32) % WIRE_DIGEST_BITS);
+		ck_assert(!hears_digest(&server));
+		ck_assert(hears_digest(&client));
+	}
+	server.ops->know(server.state);
+	tell_digest(&teller, 1, 2);
+	ck_assert(hears_digest(&server));
+	side_close(&server);
+	side_close(&client);
+	side_close(&teller);
+}
+END_TEST
+
 START_TEST(multicast__unicast_reaches_one_and_is_no_group)
 {
 	struct side sides[3];
@@ -330,6 +390,7 @@ int main(void)
 		multicast__question_reaches_all_and_the_answer_one,
 		multicast__questions_about_others_are_not_heard,
 		multicast__notices_are_heard_by_who_looks_for_others,
+		multicast__digests_are_heard_by_those_named,
 		multicast__unicast_reaches_one_and_is_no_group,
 		multicast__answers_from_the_address_that_was_asked,
 		multicast__junk_is_passed_over,

@@ -430,6 +430,7 @@ END_TEST
 START_TEST(relay__notice_that_came_to_us_alone_is_passed_on)
 {
 	struct wire_resolve notice = record_of(ID, 6, 100);
+	uint64_t id, incarnation;
 	const struct sent *sent;
 
 	arrive(world, NET, 9, &notice);
@@ -437,8 +438,11 @@ START_TEST(relay__notice_that_came_to_us_alone_is_passed_on)
 	sent = sent_next(world, HOME);
 	ck_assert_ptr_nonnull(sent);
 	ck_assert_uint_eq(sent->id, ID);
-	ck_assert_int_eq(sent->packet.type, WIRE_RECORD);
-	ck_assert_uint_eq(sent->packet.record.incarnation, 6);
+	ck_assert_int_eq(sent->packet.type, WIRE_DIGEST);
+	ck_assert_uint_eq(sent->packet.n_named, 1);
+	wire_named_get(&sent->packet, 0, &id, &incarnation);
+	ck_assert_uint_eq(id, ID);
+	ck_assert_uint_eq(incarnation, 6);
 	arrive(world, NET, 9, &notice)->event.group = true;
 	arrive(world, HOME, 9, &notice);
 	notice.type = WIRE_WITHDRAWN;

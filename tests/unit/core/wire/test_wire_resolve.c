@@ -26,6 +26,11 @@ struct golden {
 	struct wire_resolve means;
 };
 
+static const uint8_t two_named[] = {
+	0x34, 0x12, 0, 0, 0, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+	0xef, 0xbe, 0, 0, 0, 0, 0, 0xff, 0x89, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+};
+
 static const struct golden golden[] = {
 	{ "question", GOLDEN_QUESTION, WIRE_RECORD_MAX,
 	  { .type = WIRE_QUESTION, .nonce = 0x1111222233334444, .asker = 0x5555666677778888,
@@ -55,6 +60,8 @@ static const struct golden golden[] = {
 	    .record = { .id = 0xff0000000000beef, .incarnation = 0x1122334455667788,
 		    .stamp = 0x1234, .host = 0x9999000099990000, .context = 0x5151515151515151,
 		    .n_addrs = 1, .addrs = { UDP } } } },
+	{ "digest", GOLDEN_DIGEST, 144,
+	  { .type = WIRE_DIGEST, .asker = 0x5555666677778888, .named = two_named, .n_named = 2 } },
 };
 
 static size_t golden_bytes(const struct golden *g, uint8_t bytes[WIRE_RECORD_MAX])
@@ -96,6 +103,15 @@ static void check_same(const struct wire_resolve *r, const struct wire_resolve *
 	ck_assert_uint_eq(r->proof, want->proof);
 	ck_assert_mem_eq(r->host, want->host, 16);
 	check_record(&r->record, &want->record);
+	ck_assert_uint_eq(r->n_named, want->n_named);
+	for (uint32_t i = 0; i < r->n_named; i++) {
+		uint64_t id, incarnation, want_id, want_incarnation;
+
+		wire_named_get(r, i, &id, &incarnation);
+		wire_named_get(want, i, &want_id, &want_incarnation);
+		ck_assert_uint_eq(id, want_id);
+		ck_assert_uint_eq(incarnation, want_incarnation);
+	}
 }
 
 START_TEST(resolve_decode__golden)
@@ -182,7 +198,7 @@ struct lie {
 static const struct lie lies[] = {
 	{ 0, "version", 0, WIRE_VERSION + 1, -EPROTONOSUPPORT },
 	{ 0, "type of another kind of packet", 1, WIRE_ECHO, -EBADMSG },
-	{ 4, "type unknown", 1, 36, -EBADMSG },
+	{ 4, "type unknown", 1, 37, -EBADMSG },
 	{ 0, "type and length disagree", 1, WIRE_WITHDRAWN, -EBADMSG },
 	{ 0, "reserved byte", 3, 1, -EBADMSG },
 	{ 0, "two hops", 2, 2, -EBADMSG },
@@ -214,6 +230,18 @@ static const struct lie lies[] = {
 	{ 2, "blob shorter", 90, 4, -EBADMSG },
 	{ 2, "second blob longer than the rest", 116, 5, -EBADMSG },
 	{ 7, "a member that is a group", 71, 0xff, -EBADMSG },
+	{ 8, "a digest of none", 2, 0, -EBADMSG },
+	{ 8, "a digest of fewer than it has", 2, 1, -EBADMSG },
+	{ 8, "a digest of more than it has", 2, 3, -EBADMSG },
+	{ 8, "a digest of 255", 2, 255, -EBADMSG },
+	{ 8, "a digest with a nonce", 8, 1, -EBADMSG },
+	{ 8, "a digest of nobody", 16, 0, 0 },
+	{ 8, "a digest with a proof", 24, 1, -EBADMSG },
+	{ 8, "a digest with a host", 47, 1, -EBADMSG },
+	{ 8, "a digest with a bit too many", 48, 1, -EBADMSG },
+	{ 8, "a digest with a bit too few", 80, 0, -EBADMSG },
+	{ 8, "a digest of another ID than its bits say", 112, 0x35, -EBADMSG },
+	{ 8, "a digest of another incarnation", 120, 0x35, 0 },
 };
 
 START_TEST(resolve_decode__lies)
@@ -275,6 +303,42 @@ START_TEST(resolve_encode__longest_record_fits)
 }
 END_TEST
 
+/* As many as a datagram has room for; and one more. */
+START_TEST(resolve_encode__longest_digest_fits)
+{
+	uint8_t named[WIRE_NAMED_MAX * WIRE_NAMED_LEN], bytes[WIRE_RECORD_MAX + WIRE_NAMED_LEN];
+	struct wire_resolve r = {.type = WIRE_DIGEST, .asker = 1, .named = named,
+		.n_named = WIRE_NAMED_MAX}, back;
+	size_t len;
+
+	for (uint32_t i = 0; i < WIRE_NAMED_MAX; i++)
+		wire_named_put(named, i, i + 1, ~(uint64_t)i);
+	len = wire_resolve_encode(bytes, &r);
+	ck_assert_uint_eq(len, 112 + 61 * 16);
+	ck_assert_int_eq(wire_resolve_decode(bytes, len, &back), 0);
+	check_same(&back, &r);
+	bytes[2]++;
+	memcpy(bytes + len, bytes + len - WIRE_NAMED_LEN, WIRE_NAMED_LEN);
+	seal(bytes, len + WIRE_NAMED_LEN);
+	ck_assert_int_eq(wire_resolve_decode(bytes, len + WIRE_NAMED_LEN, &back), -EBADMSG);
+}
+END_TEST
+
+START_TEST(resolve_decode__digest_without_id_or_incarnation)
+{
+	uint8_t bytes[WIRE_RECORD_MAX], named[sizeof(two_named)];
+	struct wire_resolve r = golden[8].means, back;
+
+	r.named = named;
+	for (size_t at = 0; at < sizeof(named); at += 8) {
+		memcpy(named, two_named, sizeof(named));
+		memset(named + at, 0, 8);
+		ck_assert_int_eq(wire_resolve_decode(bytes, wire_resolve_encode(bytes, &r), &back),
+			-EBADMSG);
+	}
+}
+END_TEST
+
 /* Whatever decodes has one encoding. */
 START_TEST(resolve_decode__altered_packets)
 {
@@ -310,7 +374,8 @@ int main(void)
 		{ resolve_decode__golden_with_one_bit_altered, COUNT(golden) },
 		{ resolve_decode__lies, COUNT(lies) }, { resolve_decode__no_id_or_incarnation, 1 },
 		{ resolve_decode__member_without_id, 1 },
-		{ resolve_decode__member_without_id, 1 },
+		{ resolve_decode__digest_without_id_or_incarnation, 1 },
+		{ resolve_encode__longest_digest_fits, 1 },
 		{ resolve_encode__longest_record_fits, 1 }, { resolve_decode__altered_packets, 1 },
 		{ NULL, 0 },
 	};

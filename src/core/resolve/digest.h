@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Digests: one notice a minute for all that is registered here, or a few where that is much. */
+#ifndef RIPC_RESOLVE_DIGEST_H
+#define RIPC_RESOLVE_DIGEST_H
+
+#include <stdint.h>
+
+#include "util/list.h"
+
+#define ANNOUNCE_US 60000000u
+
+struct heard;
+struct ripc__resolver;
+
+/* A registration, or the first part of a membership, that digests name. */
+struct digested {
+	struct list node; /* resolver->digest.all; or a list of its own */
+	uint64_t id;      /* of the service, or of the group */
+};
+
+struct digested_member {
+	struct digested digested;
+	uint64_t service; /* that has joined the group */
+};
+
+void ripc__digest_init(struct ripc__resolver *resolver);
+void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
+/* Harmless if it was not added. */
+void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
+
+#endif
