@@ -23,7 +23,7 @@ PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': '
 OPTION_LISTS = ['src/backends/ofi/options.c', 'src/backends/rdmacm/options.c',
                 'src/backends/shm/shm.c', 'src/backends/udp/udp.c',
                 'src/backends/verbs/options.c', 'src/resolvers/inet.c',
-                'src/resolvers/store/options.c']
+                'src/core/group/stream.c', 'src/resolvers/store/options.c']
 
 
 def read(path):

@@ -150,7 +150,7 @@ void ripc__ack_queue(struct partner *partner, uint64_t number, int status)
 	if (partner->ack_number)
 		ack_send(partner);
 	partner->ack_number = number;
-	partner->ack_status = (uint16_t)-status;
+	partner->ack_status = (uint16_t)-status & 0xfff;
 	if (list_empty(&ctx->acks))
 		ctx->acks_due_us = ctx->now_us + ACK_DELAY_US;
 	list_append(&ctx->acks, &partner->ack_node);

@@ -84,7 +84,7 @@ struct partner {
 	uint16_t n_outgoing, queued; /* queued: its messages in the service's queue */
 	uint16_t n_asked;         /* calls that wait for its answer, and 1 more if it is watched */
 	uint16_t repeated_tick;   /* when it last made us repeat a packet; 0: never */
-	uint16_t ack_status;
+	uint16_t ack_status : 12; /* an errno */
 	uint8_t state : 2;        /* enum partner_state */
 	bool known : 1;           /* the partner knows our token */
 	bool current : 1;         /* service->partners names this partner for its ID */
