@@ -68,7 +68,7 @@ int ripc__group_leave(struct ripc_service *service, uint64_t group)
 	if (!ripc__map_remove(&service->groups, group))
 		return -ENOENT;
 	ripc__resolver_leave(service->ctx->resolver, group, service->incarnation);
-	ripc__heard_leave(service->ctx, group);
+	ripc__heard_leave(service, group);
 	return 0;
 }
 

@@ -38,6 +38,7 @@ struct heard {
 	struct partner *partner;
 	uint64_t group;
 	uint64_t token;         /* 0: not told, only copies have come */
+	uint64_t given;         /* our token when it was told; 0: left since then */
 	uint64_t first;         /* number from which on the stream may be heard */
 	struct numbers numbers; /* that have come, to many or as copies */
 	uint64_t top;           /* the highest that came to many; 0: none has */
@@ -66,6 +67,16 @@ static struct heard *heard_of(const struct partner *partner, uint64_t group)
 	while (heard && (heard->partner != partner || heard->group != group))
 		heard = heard->same;
 	return heard;
+}
+
+static void answer(struct heard *heard)
+{
+	struct wire_packet packet;
+
+	wire_clear(&packet);
+	packet.stream = (struct wire_stream){heard->group, heard->token, heard->top};
+	ripc__partner_header(heard->partner, &packet, WIRE_HEARD);
+	ripc__partner_send(heard->partner, &packet);
 }
 
 /* ---- coming and going -------------------------------------------------------------------- */
@@ -162,8 +173,25 @@ static bool is_joined(const struct ripc_context *ctx, uint64_t group)
 	return false;
 }
 
-void ripc__heard_leave(struct ripc_context *ctx, uint64_t group)
+/* The sender must know at once that copies are needed again: the service may soon be back. */
+static void leave(struct ripc_service *service, uint64_t group)
 {
+	list_for_each(node, &service->ctx->heard) {
+		struct heard *heard = list_entry(node, struct heard, node);
+
+		if (heard->partner->service != service || heard->group != group || !heard->given)
+			continue;
+		heard->top = heard->given = 0;
+		if (heard->partner->state == PARTNER_READY)
+			answer(heard);
+	}
+}
+
+void ripc__heard_leave(struct ripc_service *service, uint64_t group)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	leave(service, group);
 	for (uint32_t i = 0; i < ctx->n_devices && !is_joined(ctx, group); i++) {
 		const struct device *device = &ctx->devices[i];
 
@@ -189,16 +217,6 @@ static bool listen_to(struct partner *partner, uint64_t group)
 		ctx->up->port_widened(ctx, device);
 	}
 	return true;
-}
-
-static void answer(struct heard *heard)
-{
-	struct wire_packet packet;
-
-	wire_clear(&packet);
-	packet.stream = (struct wire_stream){heard->group, heard->token, heard->top};
-	ripc__partner_header(heard->partner, &packet, WIRE_HEARD);
-	ripc__partner_send(heard->partner, &packet);
 }
 
 /* The stream may be heard from now on: what was sent before has come as copies, or will. */
@@ -232,6 +250,7 @@ void ripc__stream_told(struct partner *partner, const struct wire_packet *packet
 			return; /* late: of a stream before this one */
 		begin(heard, stream);
 	}
+	heard->given = partner->token_in;
 	answer(heard);
 }
 
@@ -244,7 +263,8 @@ static bool is_authentic(const struct heard *heard, const struct device *device,
 	struct ripc_context *ctx = partner->service->ctx;
 
 	return heard->token && heard->token == packet->h.token && heard->group == packet->h.dst &&
-		partner->incarnation == packet->h.src && partner->known && !partner->dead &&
+		partner->incarnation == packet->h.src && !partner->dead &&
+		heard->given == partner->token_in &&
 		ripc__peer_device(ctx, partner->peer) == device &&
 		device->ops->route.matches(device->port, partner->peer->route, event->from);
 }

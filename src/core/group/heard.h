@@ -13,6 +13,7 @@ struct numbers;
 struct partner;
 struct ripc__event;
 struct ripc_context;
+struct ripc_service;
 struct wire_packet;
 
 /* A partner says that it sends to a group in datagrams to many from now on, or still does. */
@@ -26,6 +27,6 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 /* Nothing that comes with the tokens of this partner's streams counts any more. */
 void ripc__heard_forget(struct partner *partner);
 /* A service has left the group. */
-void ripc__heard_leave(struct ripc_context *ctx, uint64_t group);
+void ripc__heard_leave(struct ripc_service *service, uint64_t group);
 
 #endif
