@@ -112,20 +112,19 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 {
 	struct heard *heard = heard_of(partner, wire_group(packet));
 	uint32_t value = packet->call.value;
-	int32_t ahead = -FAR;
+	int32_t ahead = 0;
 
-	if (heard)
+	if (heard) {
 		ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
-	else
+	} else {
 		heard = heard_add(partner, wire_group(packet));
-	if (!heard) {
+		if (heard)
+			heard->numbers.top = UNKNOWN + value;
+	}
+	/* One of an earlier stream is late. If none of this one was heard, none will be. */
+	if (!heard || (ahead <= -FAR && !heard->token)) {
 		partner->unheard = true;
 		return NULL;
-	}
-	if (ahead <= -FAR) { /* the first, or the numbers have begun anew elsewhere */
-		heard->token = heard->top = 0;
-		heard->numbers = (struct numbers){.top = UNKNOWN + value};
-		ahead = 0;
 	}
 	*number = heard->numbers.top + (uint64_t)(int64_t)ahead;
 	return &heard->numbers;
@@ -224,10 +223,10 @@ static void begin(struct heard *heard, const struct wire_stream *stream)
 {
 	int32_t ahead = (int32_t)((uint32_t)heard->numbers.top - (uint32_t)stream->number);
 
-	if (!heard->numbers.top)
-		heard->numbers.top = stream->number - 1;
-	else if (!heard->token)
+	if (heard->numbers.top && !heard->token)
 		heard->numbers.top = stream->number + (uint64_t)(int64_t)ahead;
+	if (heard->numbers.top + FAR < stream->number) /* the first, or none for long */
+		heard->numbers = (struct numbers){.top = stream->number - 1};
 	heard->token = stream->token;
 	heard->first = stream->number;
 	heard->top = 0;
