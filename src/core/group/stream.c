@@ -147,8 +147,8 @@ static struct partner *partner_of(const struct ripc_service *service,
 
 	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, service->incarnation,
 			member->incarnation, place)); place++) {
-		if (partner->resolved && partner->known && !partner->dead &&
-				partner->state == PARTNER_READY && !partner->peer->opening &&
+		if (partner->resolved && !partner->dead && partner->state == PARTNER_READY &&
+				!partner->peer->opening &&
 				ripc__peer_device(ctx, partner->peer)->ops->many.open)
 			return partner;
 	}
