@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated network as a backend, in two forms: datagrams only, and with native reads and
- * writes. An address is 8 bytes, host << 16 | port. Native reads and writes are reliable, as
- * InfiniBand's are: they end, after a while, well or with an error, and they look at the memory
- * when they end, so that memory which is given back too early is seen. A write that has failed may
- * have been done, or in part, and may still land later, as long as its range is open. Some of what
- * is written is altered on the way.
+ * The simulated network as a backend, in two forms: datagrams only, to one or to many, and with
+ * native reads and writes. An address is 8 bytes, host << 16 | port. Native reads and writes are
+ * reliable, as InfiniBand's are: they end, after a while, well or with an error, and they look at
+ * the memory when they end, so that memory which is given back too early is seen. A write that
+ * has failed may have been done, or in part, and may still land later, as long as its range is
+ * open. Some of what is written is altered on the way.
  */
 #include "world.h"
 
