@@ -13,6 +13,7 @@
 #define SIM_RETURNS  4
 #define SIM_FIRST_ID 1000
 #define SIM_GROUPS   2
+#define SIM_ROWS     6 /* of shorts to a group */
 
 /* How the items of a send lie in memory. */
 enum sim_memory {
@@ -84,6 +85,7 @@ struct sim_app {
 	struct sim_late *late;
 	struct sim_fan *fans;     /* messages to groups */
 	uint64_t n_fans;
+	uint32_t row_from[SIM_ROWS]; /* which service sends a row of shorts to a group */
 	uint64_t held_key;
 	bool calm; /* the faults are over: no new ones begin */
 	/* A given buffer's fate is not known there: the pool cannot be checked. */

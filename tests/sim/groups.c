@@ -7,7 +7,8 @@
  *  - nobody gets one of a group that he is not in, or his own;
  *  - a long message is completed once; its counts are those of its list, and outcome and status are
  *    what the counts say; who is DELIVERED got it, and who is NOT_DELIVERED did not;
- *  - when the faults are over, every member is found and gets everything.
+ *  - when the faults are over, every member is found and gets everything;
+ *  - then shorts go to many in one datagram where the network can do it, and reach each member.
  */
 #include "app.h"
 
@@ -17,12 +18,18 @@
 #include <string.h>
 
 #include "ripc/group.h"
+#include "ripc/stats.h"
 
 #define GROUPS   SIM_GROUPS
 #define GOT_MAX  64u
 #define NUMBER   0x6700000000000000u /* from here on numbers are of messages to groups */
 #define AGAIN_US 2000
 #define FIND_US  120000000ull /* until a member must be found: a notice comes each minute */
+#define ROW      40u /* shorts that one service sends to one group, one after the other */
+#define CALM     30u    /* the same at the end */
+#define GAP_US   40000
+#define MANY     3u     /* members that hear: so many make it pay (core/group/stream.c) */
+#define BEGIN_US 40000000ull /* until the network is found to reach many, if it does */
 
 /* A message to a group. Its memory stays until the end. */
 struct sim_fan {
@@ -199,6 +206,25 @@ static void act_send(struct sim_world *world, void *arg, uint64_t kind)
 			(enum ripc_kind)kind, &fan);
 }
 
+/* value: row << 8 | how many are left. A row is a service's, while that lives. */
+static void act_row(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	uint32_t row = (uint32_t)(value >> 8);
+	struct sim_service *from = &app->services[app->row_from[row]];
+	struct sim_fan *fan;
+
+	if (app->calm)
+		return;
+	if (sim_usable(app, from))
+		send_fan(app, from, row % GROUPS, RIPC_SHORT, &fan);
+	else if ((from = sim_draw_usable(app)))
+		app->row_from[row] = (uint32_t)(from - app->services);
+	if ((value & 0xff) > 1)
+		sim_at(world, world->now_us + sim_log(&world->random, 50, 100000), act_row, app,
+			value - 1);
+}
+
 void sim_groups_plan(struct sim_app *app, uint64_t from_us)
 {
 	struct sim_world *world = app->world;
@@ -210,6 +236,10 @@ void sim_groups_plan(struct sim_app *app, uint64_t from_us)
 		sim_at(world, sim_draw_moment(world, from_us), act_send, app, RIPC_LONG);
 		if (i % 3 == 0)
 			sim_at(world, sim_draw_moment(world, from_us), act_join, app, i % GROUPS);
+	}
+	for (uint32_t i = 0; i < SIM_ROWS; i++) {
+		app->row_from[i] = (uint32_t)sim_below(&world->random, world->plan.n_services);
+		sim_at(world, sim_draw_moment(world, from_us), act_row, app, i << 8 | ROW);
 	}
 }
 
@@ -329,16 +359,23 @@ bool sim_groups_busy(const struct sim_app *app)
 	return false;
 }
 
+static uint32_t n_others(const struct sim_app *app, const struct sim_service *from, uint32_t group)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < app->world->plan.n_services; i++)
+		n += &app->services[i] != from && app->services[i].joined >> group & 1;
+	return n;
+}
+
 /* Sends until all members have got it. */
 static bool all_get(struct sim_app *app, struct sim_service *from, uint32_t group,
 		void (*go_on)(struct sim_world *world, uint64_t until_us))
 {
 	struct sim_world *world = app->world;
 	uint64_t end_us = world->now_us + FIND_US;
-	uint32_t n = 0;
+	uint32_t n = n_others(app, from, group);
 
-	for (uint32_t i = 0; i < world->plan.n_services; i++)
-		n += &app->services[i] != from && app->services[i].joined >> group & 1;
 	while (world->now_us < end_us && !sim_failed(world)) {
 		struct sim_fan *fan;
 
@@ -350,6 +387,71 @@ static bool all_get(struct sim_app *app, struct sim_service *from, uint32_t grou
 		go_on(world, world->now_us + 500000);
 	}
 	return false;
+}
+
+/* Does what this one sends to many reach so many that it pays? */
+static bool must_pay(struct sim_app *app, struct sim_service *from)
+{
+	const struct sim_node *home = sim_home(app, from);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < app->world->plan.n_services; i++) {
+		const struct sim_node *at = sim_home(app, &app->services[i]);
+
+		n += at->address >> 16 != home->address >> 16 &&
+			app->world->plan.many[home->slot] >> at->slot & 1;
+	}
+	return n >= MANY && !app->world->plan.native && !app->world->keys;
+}
+
+static uint64_t many_sent(struct sim_app *app, struct sim_service *from)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	ripc_stats(sim_home(app, from)->ctx, &stats);
+	return stats.many_sent;
+}
+
+/* Sends until each short goes to many. */
+static bool begins(struct sim_app *app, struct sim_service *from, uint32_t group,
+		void (*go_on)(struct sim_world *world, uint64_t until_us))
+{
+	struct sim_world *world = app->world;
+	uint64_t end_us = world->now_us + BEGIN_US;
+	uint32_t n_in_row = 0;
+
+	while (n_in_row < 5 && world->now_us < end_us && !sim_failed(world)) {
+		uint64_t before = many_sent(app, from);
+		struct sim_fan *fan;
+
+		send_fan(app, from, group, RIPC_SHORT, &fan);
+		go_on(world, world->now_us + GAP_US);
+		n_in_row = many_sent(app, from) > before ? n_in_row + 1 : 0;
+	}
+	return n_in_row == 5;
+}
+
+static void shorts_reach(struct sim_app *app, struct sim_service *from, uint32_t group,
+		void (*go_on)(struct sim_world *world, uint64_t until_us))
+{
+	struct sim_world *world = app->world;
+	bool pays = must_pay(app, from);
+	struct sim_fan *fans[CALM];
+	uint64_t before;
+
+	if (pays && !begins(app, from, group, go_on))
+		fail(app, NULL, "no short goes to many, though that reaches them");
+	before = many_sent(app, from);
+	for (uint32_t i = 0; i < CALM && !sim_failed(world); i++) {
+		send_fan(app, from, group, RIPC_SHORT, &fans[i]);
+		go_on(world, world->now_us + sim_below(&world->random, GAP_US));
+	}
+	if (pays && many_sent(app, from) - before < CALM)
+		fail(app, NULL, "not all shorts go to many any more");
+	go_on(world, world->now_us + 500000);
+	for (uint32_t i = 0; i < CALM && !sim_failed(world); i++)
+		if (fans[i]->n_got != n_others(app, from, group))
+			fail(app, fans[i], "a member did not get it, though nothing is lost");
 }
 
 void sim_groups_calm(struct sim_app *app,
@@ -368,6 +470,8 @@ void sim_groups_calm(struct sim_app *app,
 	for (uint32_t i = 0; i < world->plan.n_services && !sim_failed(world); i += 3)
 		if (!all_get(app, &app->services[i], i % GROUPS, go_on))
 			fail(app, NULL, "a member is not found");
+	for (uint32_t i = 0; i < world->plan.n_services && !sim_failed(world); i += 3)
+		shorts_reach(app, &app->services[i], i % GROUPS, go_on);
 }
 
 void sim_groups_end(struct sim_app *app)

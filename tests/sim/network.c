@@ -76,7 +76,8 @@ static void arrive(struct sim_world *world, void *arg, uint64_t value)
 
 	if (world->claimant.node.address && value == world->claimant.node.address)
 		sim_claimant_input(world, packet);
-	if (!node || world->cut[packet->from_slot][node->slot]) {
+	if (!node || world->cut[packet->from_slot][node->slot] ||
+			(packet->many && !sim_hears(node, packet->many))) {
 		world->counts.cut++;
 		free(packet);
 		return;
@@ -160,6 +161,17 @@ static bool is_first(const struct sim_packet *packet)
 		h.token == 0;
 }
 
+/* What was sent to one comes again as if sent to many, or the other way round: by forgery. */
+static void cross(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
+{
+	struct sim_packet *copy = copy_of(packet);
+	const struct sim_node *node = sim_node_at(world, to);
+
+	copy->many = !packet->many && node ? node->heard[0] : 0;
+	world->counts.forged++;
+	under_way(world, copy, to, sim_below(&world->random, 200000));
+}
+
 /* Copies of a packet that travel beside it: later ones, much later ones, forged ones. */
 static void multiply(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
@@ -189,6 +201,8 @@ static void multiply(struct sim_world *world, const struct sim_packet *packet, u
 			free(copy);
 		}
 	}
+	if (world->groups && !packet->resolver && sim_chance(random, world->plan.forge / 4))
+		cross(world, packet, to);
 }
 
 static void trace_packet(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
@@ -209,7 +223,8 @@ static bool swallowed(struct sim_world *world, const struct sim_packet *packet, 
 		world->counts.holes++;
 		return true;
 	}
-	if (world->faults && sim_chance(&world->random, world->plan.loss)) {
+	if (world->faults && (sim_chance(&world->random, world->plan.loss) ||
+			(packet->many && sim_chance(&world->random, world->plan.many_loss)))) {
 		world->counts.lost++;
 		show(world, packet, to, "lost");
 		return true;
@@ -217,29 +232,29 @@ static bool swallowed(struct sim_world *world, const struct sim_packet *packet, 
 	return false;
 }
 
-void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struct iovec *iov,
+static struct sim_packet *packet_of(const struct sim_node *from, const struct iovec *iov,
 		uint32_t n_iov)
 {
-	struct sim_world *world = from->world;
 	struct sim_packet *packet;
 	size_t len = 0;
 
-	if (from->cut)
-		return;
 	for (uint32_t i = 0; i < n_iov; i++)
 		len += iov[i].iov_len;
 	packet = malloc(sizeof(*packet) + len + 8);
 	if (!packet)
 		abort();
-	*packet = (struct sim_packet){.world = world, .from = from->address,
-		.from_slot = from->slot, .resolver = resolver};
+	*packet = (struct sim_packet){.world = from->world, .from = from->address,
+		.from_slot = from->slot};
 	for (uint32_t i = 0; i < n_iov; i++) {
 		if (iov[i].iov_len > 0)
 			memcpy(packet->bytes + packet->len, iov[i].iov_base, iov[i].iov_len);
 		packet->len += (uint32_t)iov[i].iov_len;
 	}
-	if (world->keys && from == &world->nodes[from->slot]) /* not a claimant's */
-		sim_keys_sent(world, packet, to);
+	return packet;
+}
+
+static void depart(struct sim_world *world, struct sim_packet *packet, uint64_t to)
+{
 	trace_packet(world, packet, to);
 	show(world, packet, to, "sent");
 	if (world->faults)
@@ -253,4 +268,56 @@ void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struc
 		corrupt(&world->random, packet);
 	}
 	under_way(world, packet, to, 0);
+}
+
+void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struct iovec *iov,
+		uint32_t n_iov)
+{
+	struct sim_world *world = from->world;
+	struct sim_packet *packet;
+
+	if (from->cut)
+		return;
+	packet = packet_of(from, iov, n_iov);
+	packet->resolver = resolver;
+	if (world->keys && from == &world->nodes[from->slot]) /* not a claimant's */
+		sim_keys_sent(world, packet, to);
+	depart(world, packet, to);
+}
+
+bool sim_hears(const struct sim_node *node, uint64_t number)
+{
+	for (uint32_t i = 0; i < SIM_HEARD_MAX; i++)
+		if (node->heard[i] == number)
+			return true;
+	return false;
+}
+
+/* Does what one sends to many reach the other now? */
+static bool reaches(const struct sim_node *from, const struct sim_node *to)
+{
+	const struct sim_plan *plan = &from->world->plan;
+	uint64_t now_us = from->world->now_us;
+
+	return to->up && from->address >> 16 != to->address >> 16 &&
+		plan->many[from->slot] >> to->slot & 1 && (!from->world->faults ||
+		now_us < plan->many_off_us || now_us >= plan->many_on_us);
+}
+
+void sim_transmit_many(struct sim_node *from, uint64_t number, const struct iovec *iov,
+		uint32_t n_iov)
+{
+	struct sim_world *world = from->world;
+
+	world->counts.to_many++;
+	for (uint32_t i = 0; i < world->plan.n_nodes && !from->cut; i++) {
+		struct sim_node *to = &world->nodes[i];
+		struct sim_packet *packet;
+
+		if (!reaches(from, to) || !sim_hears(to, number))
+			continue;
+		packet = packet_of(from, iov, n_iov);
+		packet->many = number;
+		depart(world, packet, to->address);
+	}
 }

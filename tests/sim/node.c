@@ -52,6 +52,7 @@ int sim_node_open(struct sim_node *node, uint64_t address)
 		.log = log_line,
 		.log_arg = node,
 		.keys = world->keys,
+		.options = world->groups ? "group.many=2" : NULL,
 	};
 	int error;
 

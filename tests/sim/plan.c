@@ -47,6 +47,29 @@ static void draw_delays(struct sim_random *random, struct sim_plan *plan)
 		(uint32_t)sim_log(random, 5, 2000) : 0;
 }
 
+/*
+ * To many: all hear all, or nobody does, some nodes are deaf, or some do not hear some; and it may
+ * stop working for a while.
+ */
+static void draw_many(const struct sim_world *world, struct sim_random *random,
+		struct sim_plan *plan)
+{
+	uint64_t kind = sim_below(random, 10);
+	uint32_t deaf = kind == 9 ? UINT32_MAX : (uint32_t)sim_next(random);
+
+	for (uint32_t a = 0; a < SIM_NODES; a++) {
+		plan->many[a] = (1u << SIM_NODES) - 1;
+		if (kind >= 6)
+			plan->many[a] &= ~(kind == 8 ? (uint32_t)sim_next(random) : deaf);
+	}
+	plan->many_loss = sometimes(random, 20, 30 * PERCENT);
+	plan->many_fails = sometimes(random, 20, 50 * PERCENT);
+	if (!sim_chance(random, 40 * PERCENT))
+		return;
+	plan->many_off_us = world->now_us + sim_below(random, plan->span_us);
+	plan->many_on_us = plan->many_off_us + sim_log(random, 1000, plan->span_us);
+}
+
 static void draw_failures(struct sim_random *random, struct sim_plan *plan)
 {
 	plan->n_partitions = sometimes(random, 40, 4);
@@ -136,6 +159,8 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 	plan->shared_hosts = sim_chance(random, 25 * PERCENT);
 	draw_delays(random, plan);
 	draw_use(random, plan);
+	if (world->groups)
+		draw_many(world, random, plan);
 	if (sim_chance(random, 5 * PERCENT)) {
 		plan->mtu = 1500; /* a calm world: whatever fails here has no excuse */
 		return;

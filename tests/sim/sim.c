@@ -221,10 +221,13 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"jump", &p->n_jumps}, {"stall", &p->n_stalls},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
 		{"ordered", &p->ordered}, {"claim", &p->claims},
-		{"cancel", &p->cancel}, {"hold", &p->hold}};
+		{"cancel", &p->cancel}, {"hold", &p->hold}, {"deaf", &p->many_loss},
+		{"unheard", &p->many_fails}};
 
 	if (names && strstr(names, "pause"))
 		p->pause_us = 0;
+	if (names && strstr(names, "outage"))
+		p->many_on_us = 0;
 	for (size_t i = 0; names && i < sizeof(faults) / sizeof(faults[0]); i++)
 		if (strstr(names, faults[i].name))
 			*faults[i].value = 0;
@@ -335,6 +338,9 @@ static void print_summary(const struct options *options, struct summary *summary
 			(unsigned long long)c->corrupted, (unsigned long long)c->forged,
 			(unsigned long long)c->duplicated, (unsigned long long)c->late,
 			(unsigned long long)c->overflowed, (unsigned long long)c->holes);
+	if (options->groups)
+		printf("groups: %llu shorts to many in one datagram, heard %llu times\n",
+				(unsigned long long)c->to_many, (unsigned long long)c->heard);
 	if (options->native)
 		printf("native: %llu writes, and %llu that landed after they had failed\n",
 				(unsigned long long)c->writes, (unsigned long long)c->late_writes);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated network as a backend, in two forms: datagrams only, and with native reads and
- * writes. An address is 8 bytes, host << 16 | port. Native reads and writes are reliable, as
- * InfiniBand's are: they end, after a while, well or with an error, and they look at the memory
- * when they end, so that memory which is given back too early is seen. A write that has failed may
- * have been done, or in part, and may still land later, as long as its range is open. Some of what
- * is written is altered on the way.
+ * The simulated network as a backend, in two forms: datagrams only, to one or to many, and with
+ * native reads and writes. An address is 8 bytes, host << 16 | port. Native reads and writes are
+ * reliable, as InfiniBand's are: they end, after a while, well or with an error, and they look at
+ * the memory when they end, so that memory which is given back too early is seen. A write that
+ * has failed may have been done, or in part, and may still land later, as long as its range is
+ * open. Some of what is written is altered on the way.
  */
 #include "world.h"
 
@@ -27,7 +27,8 @@ struct port {
 };
 
 struct peer {
-	uint64_t address;
+	uint64_t address; /* or: */
+	uint64_t many;    /* the number of all that it leads to; 0: to one */
 };
 
 /* A read or a write under way. */
@@ -64,6 +65,7 @@ static int open_port(void *at, const struct ripc__host *host, struct ripc__attr 
 
 	port->node = host->env;
 	port->node->up = true;
+	memset(port->node->heard, 0, sizeof(port->node->heard));
 	plan = &port->node->world->plan;
 	*attr = (struct ripc__attr){.caps = caps, .fd = -1,
 		.receive_buffer = plan->receive_buffer, .datagram_overhead = OVERHEAD};
@@ -174,7 +176,11 @@ static int net_send(void *at, void *to, const struct ripc__tx *tx, uint32_t n)
 			model_fail(world->model, "a datagram's length is not that of its parts");
 		if (len > world->plan.mtu)
 			return i > 0 ? (int)i : -EMSGSIZE;
-		sim_transmit(node, ((struct peer *)to)->address, false, tx[i].iov, tx[i].n_iov);
+		if (((struct peer *)to)->many)
+			sim_transmit_many(node, ((struct peer *)to)->many, tx[i].iov, tx[i].n_iov);
+		else
+			sim_transmit(node, ((struct peer *)to)->address, false, tx[i].iov,
+				tx[i].n_iov);
 	}
 	return (int)taken;
 }
@@ -195,9 +201,11 @@ static int net_poll(void *at, struct ripc__event *events, uint32_t n, bool all)
 		memmove(node->done, node->done + i, node->n_done * sizeof(*node->done));
 	for (; i < n && i < RIPC_EVENTS_MAX && (packet = sim_queue_pop(&node->datagrams)); i++) {
 		address_of(packet->from, &port->from[i]);
-		events[i] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = packet->bytes,
-			.len = packet->len, .handle = packet, .from = &port->from[i]};
+		events[i] = (struct ripc__event){.kind = packet->many ? RIPC_EV_MANY :
+			RIPC_EV_DATAGRAM, .data = packet->bytes, .len = packet->len,
+			.handle = packet, .from = &port->from[i]};
 		node->world->n_held++;
+		node->world->counts.heard += packet->many != 0;
 	}
 	return (int)i;
 }
@@ -217,6 +225,52 @@ static void net_stats(void *at, struct ripc__net_stats *stats)
 
 	*stats = (struct ripc__net_stats){.overflows = node->overflows};
 	node->overflows = 0;
+}
+
+/* ---- datagrams to many ------------------------------------------------------------------- */
+
+/* Is the partner where a datagram to many could go, as far as this node can tell? */
+static int way_to(const struct sim_node *node, const struct peer *partner)
+{
+	struct sim_world *world = node->world;
+
+	if (partner->address >> 16 == node->address >> 16)
+		return -EHOSTUNREACH;
+	return world->faults && sim_chance(&world->random, world->plan.many_fails) ? -ENOBUFS : 0;
+}
+
+static int net_many_open(void *at, void *route, const void *partner, uint64_t number)
+{
+	int error = way_to(((struct port *)at)->node, partner);
+
+	if (!error)
+		*(struct peer *)route = (struct peer){.many = number};
+	return error;
+}
+
+static int net_many_hear(void *at, const void *partner, uint64_t number)
+{
+	struct sim_node *node = ((struct port *)at)->node;
+	int error = way_to(node, partner);
+	uint32_t i = 0;
+
+	if (error || sim_hears(node, number))
+		return error;
+	while (i < SIM_HEARD_MAX && node->heard[i])
+		i++;
+	if (i == SIM_HEARD_MAX)
+		return -ENOBUFS;
+	node->heard[i] = number;
+	return 0;
+}
+
+static void net_many_ignore(void *at, uint64_t number)
+{
+	struct sim_node *node = ((struct port *)at)->node;
+
+	for (uint32_t i = 0; i < SIM_HEARD_MAX; i++)
+		if (node->heard[i] == number)
+			node->heard[i] = 0;
 }
 
 /* ---- native reads and writes ------------------------------------------------------------- */
@@ -464,6 +518,7 @@ const struct ripc__backend sim_backend = {
 	DATAGRAM_SLOTS("sim", BACKEND_ID),
 	.is_sealable = true,
 	.net.open = net_open,
+	.many = {.open = net_many_open, .hear = net_many_hear, .ignore = net_many_ignore},
 };
 
 /* With keys it must not be opened, as it cannot be sealed. */

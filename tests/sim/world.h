@@ -49,6 +49,9 @@ struct sim_plan {
 	bool store;               /* an exact source instead of the one that asks all */
 	bool intact;              /* nothing is altered, and nothing has a checksum */
 	uint32_t claims;          /* somebody claims to be others */
+	uint32_t many[SIM_NODES]; /* bit b: what the node sends to many reaches node b */
+	uint32_t many_loss, many_fails; /* of datagrams to many; of its opening and hearing */
+	uint64_t many_off_us, many_on_us; /* between these nothing that is sent to many arrives */
 };
 
 /* A packet under way or waiting; also the handle that core releases. */
@@ -59,6 +62,7 @@ struct sim_packet {
 	uint32_t from_slot; /* node */
 	uint32_t len;
 	bool resolver;
+	uint64_t many;      /* the number that it was sent to; 0: to one */
 	uint8_t bytes[];
 };
 
@@ -90,6 +94,7 @@ struct sim_done {
 };
 
 #define SIM_ENDED_MAX 16u
+#define SIM_HEARD_MAX 4u
 
 struct sim_node {
 	struct sim_world *world;
@@ -114,6 +119,7 @@ struct sim_node {
 	uint32_t n_regions;
 	struct sim_done *done;
 	uint32_t n_done;
+	uint64_t heard[SIM_HEARD_MAX]; /* numbers that it hears; 0: a free place */
 };
 
 /* A service that the claimant says it is, to another one. */
@@ -138,6 +144,7 @@ struct sim_counts {
 	uint64_t packets, bytes, lost, cut, corrupted, forged, duplicated, late, overflowed, holes;
 	uint64_t polls;
 	uint64_t writes, late_writes; /* native: that landed; after they had failed */
+	uint64_t to_many, heard;      /* datagrams to many: sent; taken by those who hear them */
 };
 
 struct sim_world {
@@ -192,6 +199,10 @@ void sim_host(uint64_t address, uint8_t host[16]);
 /* network.c: packets under way */
 void sim_transmit(struct sim_node *from, uint64_t to, bool resolver, const struct iovec *iov,
 		uint32_t n_iov);
+/* To all on other hosts who hear the number, and whom what this node sends to many reaches. */
+void sim_transmit_many(struct sim_node *from, uint64_t number, const struct iovec *iov,
+		uint32_t n_iov);
+bool sim_hears(const struct sim_node *node, uint64_t number);
 void sim_queue_clear(struct sim_queue *queue);
 struct sim_packet *sim_queue_pop(struct sim_queue *queue);
 void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
