@@ -121,7 +121,7 @@ START_TEST(many__numbers_pass_the_lower_half)
 }
 END_TEST
 
-/* A service has one stream to a group: with another token nothing is answered, and nothing counts. */
+/* A service has one stream to a group: another token is not answered, and does not count. */
 START_TEST(many__token_changes)
 {
 	static struct lone lone;
@@ -152,7 +152,7 @@ START_TEST(many__after_a_silence)
 	expect_short(&lone, GROUP, LOW(FIRST));
 	for (uint32_t i = 0; i < 30; i++) {
 		lone_pass(&lone, PARTNER_IDLE_US / 20);
-		say_copy(&lone, GROUP, 0); /* of another stream, so to say: it only keeps the partner */
+		say_copy(&lone, GROUP, 0); /* did not go to many: it only keeps the partner */
 		expect_short(&lone, GROUP, 0);
 	}
 	say_copy(&lone, GROUP, LOW(next));
