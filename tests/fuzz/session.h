@@ -105,6 +105,7 @@ struct said_short {
 	struct person *person;
 	uint64_t incarnation, group, token, number;
 	uint64_t to, token_out, copy_number; /* of the copy */
+	uint64_t made_us;
 	uint64_t took[SHORT_TAKERS];         /* incarnations of services that it has come to */
 	uint32_t n_took;
 };
@@ -113,7 +114,7 @@ struct said_short {
 struct many {
 	struct said_stream streams[PERSONS][2];
 	struct said_short shorts[SHORTS];
-	uint32_t n_shorts, n_over; /* the first n_over do not come any more */
+	uint32_t n_shorts;
 	uint64_t drawn, heard; /* tokens; the number that the device hears */
 	uint64_t question[2];  /* of the resolver, about each group */
 	bool comes_to_many;    /* what comes next */

@@ -105,7 +105,6 @@ static void numbers_jump(struct session *session, struct person *person, uint8_t
 	if (!(how & 128))
 		return;
 	stream->number += 1ull << 31;
-	session->many.n_over = session->many.n_shorts;
 	session_pass(session, PARTNER_IDLE_US + 1);
 }
 
@@ -121,7 +120,7 @@ static void short_make(struct session *session, struct person *person, uint8_t h
 	many->shorts[many->n_shorts++] = (struct said_short){.person = person, .to = person->to,
 		.token_out = person->token_out, .incarnation = person->incarnation,
 		.group = group_of(how >> 2), .token = stream->token, .number = stream->number,
-		.copy_number = person->next_short++};
+		.copy_number = person->next_short++, .made_us = session->now_us};
 }
 
 /* Again, or for the first time: to many, or as a copy to the one service that it is for. */
@@ -133,12 +132,14 @@ static void short_comes(struct session *session, uint8_t which, uint8_t how)
 		.flags = WIRE_F_LENDS | WIRE_F_CALL}, .call.kind = WIRE_CALL_GROUP, .n_items = 1};
 	uint32_t back = which % 64;
 
-	if (back >= many->n_shorts - many->n_over)
+	if (back >= many->n_shorts)
 		return;
 	said = &many->shorts[many->n_shorts - 1 - back];
 	packet.lends = said->group;
 	packet.payload_len = (uint32_t)(said - many->shorts) + 1;
-	if (said->person->incarnation != said->incarnation)
+	/* Nothing is on its way for so long. */
+	if (said->person->incarnation != said->incarnation ||
+			session->now_us - said->made_us >= PARTNER_IDLE_US)
 		return;
 	if (how & 1) {
 		packet.h.dst = said->to;

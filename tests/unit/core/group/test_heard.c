@@ -168,6 +168,31 @@ START_TEST(many__after_a_silence)
 }
 END_TEST
 
+/* Until then, and where the numbers just go on, nothing is forgotten by a silence. */
+START_TEST(many__goes_on_after_a_silence)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	for (uint32_t i = 0; i < 30; i++) {
+		lone_pass(&lone, PARTNER_IDLE_US / 20);
+		say_copy(&lone, GROUP, 0);
+		expect_short(&lone, GROUP, 0);
+	}
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_nothing(&lone);
+	say_many(&lone, GROUP, TOKEN, FIRST + 70);
+	expect_short(&lone, GROUP, LOW(FIRST + 70));
+	say_copy(&lone, GROUP, LOW(FIRST + 1)); /* too late to tell */
+	say_copy(&lone, GROUP, LOW(FIRST + 70));
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Neither the address nor the token alone is enough; nor are datagrams of another kind. */
 START_TEST(many__forged)
 {
@@ -408,6 +433,7 @@ int main(void)
 		many__numbers_pass_the_lower_half,
 		many__token_changes,
 		many__after_a_silence,
+		many__goes_on_after_a_silence,
 		many__forged,
 		many__altered,
 		many__for_two_services,
