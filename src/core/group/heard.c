@@ -125,7 +125,7 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 	ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
 	/* After so long nothing of before comes any more: what looks late is far ahead. */
 	if (is_new || (ahead <= -64 && now_us - heard->used_us >= PARTNER_IDLE_US)) {
-		heard->token = heard->top = 0;
+		heard->token = heard->given = heard->top = 0;
 		heard->numbers = (struct numbers){.top = UNKNOWN + value};
 		ahead = 0;
 	}

@@ -144,6 +144,7 @@ END_TEST
 START_TEST(many__after_a_silence)
 {
 	static struct lone lone;
+	uint32_t since;
 	const uint64_t next = FIRST + (1ull << 31) + 5;
 
 	member_open(&lone);
@@ -159,6 +160,10 @@ START_TEST(many__after_a_silence)
 	expect_short(&lone, GROUP, LOW(next));
 	say_many(&lone, GROUP, TOKEN, next + 1);
 	expect_nothing(&lone);
+	since = lone.n_sent;
+	ck_assert_int_eq(ripc_leave(lone.svc, GROUP), 0); /* there is no stream to tell of it */
+	ck_assert_uint_eq(lone.n_sent, since);
+	ck_assert_int_eq(ripc_join(lone.svc, GROUP), 0);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, next), 0);
 	say_many(&lone, GROUP, TOKEN, next);
 	expect_nothing(&lone);
