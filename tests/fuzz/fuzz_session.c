@@ -3,8 +3,8 @@
  * Partners and an application that do anything in any order to one context. Whatever they do:
  * each long message that was accepted ends exactly once, a window or return buffer comes back
  * at most once, and nobody else reaches it or what was sent any more; messages have the bytes that
- * were sent, no call outlives its deadline, what the context sends is well-formed, and at the end
- * nothing is left: no credit, buffers, partners, descriptors.
+ * were sent, and those to groups come once; no call outlives its deadline, what the context sends
+ * is well-formed, and at the end nothing is left: no credit, buffers, partners, descriptors.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,6 +27,8 @@
 #define WINDOW_BYTES  8192u
 #define LATE_US       10000u   /* a tick */
 #define MOVES         128u     /* of the input's first byte: the next two say what the device can */
+#define GROUPS        0x58u    /* of these bits of the first byte: there are groups */
+#define GROUPS_MASK   0x78u
 #define FENCED_US     400000u  /* what closing takes at most; what was given waits for it */
 #define SETTLED_MS    10000u   /* after so long of silence everything has ended */
 
@@ -295,6 +297,7 @@ static int receive(struct session *session, struct ripc_service *service, uint8_
 	if (error)
 		return error;
 	look_at(session, msg);
+	session_many_took(session, service, msg);
 	ripc_msg_free(*held);
 	*held = msg;
 	return 0;
@@ -310,6 +313,7 @@ static void receive_waiting(struct session *session, struct ripc_service *servic
 		return;
 	}
 	look_at(session, msg);
+	session_many_took(session, service, msg);
 	ripc_msg_free(msg);
 }
 
@@ -512,7 +516,10 @@ static void step(struct session *session)
 	/* The last ones are for devices that move bytes. */
 	uint32_t n = sizeof(steps) / sizeof(steps[0]) - (session->mover.caps ? 0 : 4);
 
-	steps[input8(&session->input) % n](session);
+	if (session->has_groups && input8(&session->input) & 1)
+		session_many_step(session);
+	else
+		steps[input8(&session->input) % n](session);
 }
 
 static bool all_ended(const struct session *session)
@@ -572,6 +579,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	int error;
 
 	list_init(&session.mover.uses);
+	session.has_groups = (ending & GROUPS_MASK) == GROUPS;
+	if (session.has_groups)
+		session.pool_bytes = 8u << 20; /* for shorts of several lengths */
 	if (ending & MOVES)
 		session_device_choose(&session);
 	session_open(&session);

@@ -2,8 +2,8 @@
 /*
  * A context alone with a fuzz input, which is its clock, its network, all of its partners and
  * its application. session_world.c is the world, session_device.c what its device can move by
- * itself, session_packet.c what partners say, and fuzz_session.c what the application does and what
- * must hold.
+ * itself, session_many.c groups, session_packet.c what else partners say, and fuzz_session.c what
+ * the application does and what must hold.
  */
 #ifndef FUZZ_SESSION_H
 #define FUZZ_SESSION_H
@@ -16,6 +16,7 @@
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver_internal.h"
+#include "core/wire/wire.h"
 #include "input.h"
 #include "util/list.h"
 
@@ -30,6 +31,8 @@
 #define ASKS          8u    /* short questions that have lent a return buffer */
 #define WELL_KNOWN    0x3e11
 #define SEGMENTS      4u    /* of memory that partners let us map */
+#define SHORTS        256u  /* of partners to groups */
+#define SHORT_TAKERS  8u    /* services that one of them may come to */
 
 /* A partner, as the context sees it, and what it has learned from the context's packets. */
 struct person {
@@ -40,6 +43,7 @@ struct person {
 	uint64_t echo, echo_stamp;        /* the last question whether it is there */
 	uint64_t to;                      /* the incarnation that talked to it last */
 	uint64_t next_short, next_long;
+	struct wire_stream heard_stream;  /* the last that it was told of */
 	uint8_t host;
 };
 
@@ -90,6 +94,32 @@ struct mover {
 	uint32_t n_mapped[SEGMENTS];
 };
 
+/* A partner's stream to a group. */
+struct said_stream {
+	uint64_t incarnation, token;
+	uint64_t number, told; /* of the last short; of the one with which it was said to begin */
+};
+
+/* A partner's short to a group, which goes to many, and to one service also as a copy. */
+struct said_short {
+	struct person *person;
+	uint64_t incarnation, group, token, number;
+	uint64_t to, token_out, copy_number; /* of the copy */
+	uint64_t made_us;
+	uint64_t took[SHORT_TAKERS];         /* incarnations of services that it has come to */
+	uint32_t n_took;
+};
+
+/* What groups are about. */
+struct many {
+	struct said_stream streams[PERSONS][2];
+	struct said_short shorts[SHORTS];
+	uint32_t n_shorts;
+	uint64_t drawn, heard; /* tokens; the number that the device hears */
+	uint64_t question[2];  /* of the resolver, about each group */
+	bool comes_to_many;    /* what comes next */
+};
+
 /* The state of the device, and of its port. */
 struct port {
 	struct session *session;
@@ -98,6 +128,8 @@ struct port {
 struct session {
 	struct input input;
 	struct mover mover;
+	bool has_groups; /* and a device that reaches many with one datagram */
+	struct many many;
 	struct ripc__env env;
 	struct ripc_context *ctx;
 	uint64_t now_us, drawn;
@@ -164,6 +196,19 @@ int session_map(void *port, void *peer, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping);
 void session_unmap(void *port, void *handle);
 
+/* session_many.c */
+/* Partners or the application do something about groups. */
+void session_many_step(struct session *session);
+/* The context asks the resolver's sources about an ID. */
+void session_many_asked(struct session *session, uint64_t id, uint64_t nonce);
+/* A service has got a message. */
+void session_many_took(struct session *session, struct ripc_service *service,
+		const struct ripc_msg *msg);
+/* Slots of the backend. */
+int session_many_open(void *port, void *route, const void *partner, uint64_t number);
+int session_many_hear(void *port, const void *partner, uint64_t number);
+void session_many_ignore(void *port, uint64_t number);
+
 /* fuzz_session.c */
 /* Does it all belong to the application, and not to the pool? */
 bool session_app_owns(const void *mem, size_t len);
@@ -177,6 +222,10 @@ void session_raw(struct session *session);
 void session_greet(struct session *session);
 /* The resolver's answer about a partner. */
 void session_answer(struct session *session);
+/* A packet of zeros, or (session_answer_with) an answer, that comes from a host. */
+void session_hand_over(struct session *session, const struct wire_packet *packet, uint8_t host);
+void session_answer_with(struct session *session, const struct wire_resolve *answer,
+		uint8_t host);
 /* A datagram of the context to a host. */
 void session_heard(struct session *session, uint8_t host, const uint8_t *data, size_t len);
 

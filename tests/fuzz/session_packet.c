@@ -62,6 +62,8 @@ void session_heard(struct session *session, uint8_t host, const uint8_t *data, s
 		person->echo = packet.value;
 		person->echo_stamp = packet.stamp;
 	}
+	if (packet.h.type == WIRE_STREAM)
+		person->heard_stream = packet.stream;
 	if (packet.h.type == WIRE_ANNOUNCE) {
 		person->heard_long = packet.h.number;
 		person->heard_total = packet.announce.total;
@@ -378,6 +380,12 @@ static void hand_over(struct session *session, const struct wire_packet *packet,
 	session->in_len = len + packet->payload_len;
 }
 
+void session_hand_over(struct session *session, const struct wire_packet *packet, uint8_t host)
+{
+	arrive_from(session, host);
+	hand_over(session, packet, NULL);
+}
+
 /* To whom: who talked to it last, or any service there is. */
 static uint64_t destination(struct session *session, const struct person *person, uint8_t odd)
 {
@@ -410,7 +418,8 @@ void session_packet(struct session *session)
 	struct wire_packet packet = {0};
 	uint64_t lens[KEYED_MAX];
 
-	/* "% 12" stays when a type is added: inputs of the corpus keep their meaning. */
+	/* "% 12" stays when a type is added: inputs of the corpus keep their meaning. STREAM and
+	 * HEARD are said in session_many.c. */
 	_Static_assert(WIRE_TYPE_END == 15, "a new type is not said here");
 	packet.h.type = (uint8_t)(1 + who / PERSONS % 12);
 	packet.h.flags = how >> 2 & (WIRE_F_KNOWN ^ WIRE_F_RETURNS);
@@ -499,7 +508,12 @@ void session_answer(struct session *session)
 		answer.record.id = ripc_id_from_name("none") ^ input8(&session->input);
 	if (answer.type == WIRE_QUESTION)
 		answer.asker = answer.nonce = 1 + who;
-	session->in_len = wire_resolve_encode(session->in, &answer);
-	arrive_from(session, person->host);
+	session_answer_with(session, &answer, person->host);
+}
+
+void session_answer_with(struct session *session, const struct wire_resolve *answer, uint8_t host)
+{
+	session->in_len = wire_resolve_encode(session->in, answer);
+	arrive_from(session, host);
 	session->in_is_question = true;
 }

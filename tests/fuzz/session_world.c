@@ -139,7 +139,8 @@ static int world_poll(void *port, struct ripc__event *events, uint32_t n, bool a
 	CLAIM(n > 0);
 	if (moved || !session->in_len || session->in_is_question)
 		return moved;
-	events[0] = (struct ripc__event){.kind = RIPC_EV_DATAGRAM, .data = session->in,
+	events[0] = (struct ripc__event){.kind = session->many.comes_to_many ? RIPC_EV_MANY :
+		RIPC_EV_DATAGRAM, .data = session->in,
 		.len = (uint32_t)session->in_len, .from = &session->from};
 	session->in_len = 0;
 	return 1;
@@ -165,6 +166,18 @@ static const struct ripc__backend world_backend = {
 	.remote = {.move = session_move, .map = session_map, .unmap = session_unmap},
 };
 static const struct ripc__backend *const world_backends[] = {&world_backend, NULL};
+/* The same, and one datagram can reach many. */
+static struct ripc__backend many_backend;
+static const struct ripc__backend *const many_backends[] = {&many_backend, NULL};
+
+static const struct ripc__backend *const *backends_of(const struct session *session)
+{
+	many_backend = world_backend;
+	many_backend.many.open = session_many_open;
+	many_backend.many.hear = session_many_hear;
+	many_backend.many.ignore = session_many_ignore;
+	return session->has_groups ? many_backends : world_backends;
+}
 
 /* ---- the resolver source ------------------------------------------------------------------- */
 
@@ -185,6 +198,7 @@ static int source_ask(void *source, uint64_t id, const void *data, size_t len)
 	struct wire_resolve question;
 
 	CLAIM(wire_resolve_decode(data, len, &question) == 0 && question.record.id == id);
+	session_many_asked(session, id, question.nonce);
 	for (uint32_t i = 0; i < PERSONS; i++) {
 		if (session->persons[i].service == id)
 			session->persons[i].question = question.nonce;
@@ -306,7 +320,8 @@ void session_pass(struct session *session, uint64_t us)
 void session_open(struct session *session)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .pool_bytes = session->pool_bytes,
-		.flags = RIPC_SINGLE_THREAD, .backends = "world", .timeout_ms = 1000,
+		.flags = RIPC_SINGLE_THREAD, .backends = "world",
+		.options = session->has_groups ? "group.many=2" : NULL, .timeout_ms = 1000,
 		.peer_timeout_ms = 2000};
 
 	session->now_us = 1000000000;
@@ -317,7 +332,7 @@ void session_open(struct session *session)
 			.next_short = 1, .next_long = 1, .host = (uint8_t)(1 + i)};
 	}
 	session->env = (struct ripc__env){.arg = session, .now_us = world_now_us,
-		.wall_ns = world_wall_ns, .random = world_random, .backends = world_backends,
+		.wall_ns = world_wall_ns, .random = world_random, .backends = backends_of(session),
 		.sources = world_sources, .idle = world_idle, .host_identity = 7};
 	CLAIM(ripc__open_in(&cfg, &session->env, &session->ctx) == 0);
 	CLAIM(ripc_service_open(session->ctx, 0, 0, &session->services[0]) == 0);

@@ -114,6 +114,7 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 	uint64_t now_us = partner->service->ctx->now_us;
 	uint32_t value = packet->call.value;
 	bool is_new = !heard;
+	int32_t ahead;
 
 	if (is_new)
 		heard = heard_add(partner, wire_group(packet));
@@ -121,14 +122,15 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 		partner->unheard = true;
 		return NULL;
 	}
-	/* After so long nothing of before comes any more, and any number may come. */
-	if (is_new || now_us - heard->used_us >= PARTNER_IDLE_US) {
-		heard->token = heard->top = 0;
+	ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
+	/* After so long nothing of before comes any more: what looks late is far ahead. */
+	if (is_new || (ahead <= -64 && now_us - heard->used_us >= PARTNER_IDLE_US)) {
+		heard->token = heard->given = heard->top = 0;
 		heard->numbers = (struct numbers){.top = UNKNOWN + value};
+		ahead = 0;
 	}
 	heard->used_us = now_us;
-	*number = heard->numbers.top +
-		(uint64_t)(int64_t)(int32_t)(value - (uint32_t)heard->numbers.top);
+	*number = heard->numbers.top + (uint64_t)(int64_t)ahead;
 	return &heard->numbers;
 }
 

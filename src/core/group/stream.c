@@ -55,8 +55,8 @@ struct hearer {
 struct stream {
 	uint64_t group, token;
 	uint64_t number;          /* of the last short that went to many */
-	uint64_t proof;           /* one that went before the members were last told; or 0 */
-	uint64_t shown;           /* the same after that */
+	uint64_t proof;           /* who has heard this one, or a later one, hears the stream */
+	uint64_t shown;           /* the same when the members are told again */
 	uint64_t used_us, told_us;
 	uint32_t wait_us, round;
 	uint32_t n_hear;
@@ -71,11 +71,15 @@ struct stream {
 
 static void route_close(struct stream *stream)
 {
+	struct hearer *hearer;
+
 	if (stream->route)
 		stream->device->ops->route.close(stream->device->port, stream->route);
 	free(stream->route);
 	stream->route = NULL;
-	stream->proof = stream->shown = 0;
+	stream->n_hear = 0;
+	for (uint32_t at = 0; (hearer = ripc__map_next(&stream->hearers, &at));)
+		hearer->hears = false;
 }
 
 static void hearers_free(struct stream *stream)
@@ -182,6 +186,8 @@ static void route_open(struct stream *stream, struct partner *partner)
 			stream->group) == 0) {
 		stream->device = device;
 		stream->route = route;
+		/* What has come by another route shows nothing of this one. */
+		stream->proof = stream->shown = stream->number + 1;
 		return;
 	}
 	free(route);
@@ -401,4 +407,7 @@ void ripc__stream_heard(struct partner *partner, const struct wire_packet *packe
 		return;
 	hearer_set(stream, hearer, top && top >= stream->proof && stream->route);
 	hearer->heard_us = service->ctx->now_us;
+	/* From now on shorts go to many alone: that this has ended is found as soon as ever. */
+	if (hearer->hears && stream->wait_us > WAIT_MOST_US)
+		stream->wait_us = WAIT_MOST_US;
 }

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What comes to many: heard only as the sender has told it, each short once, whatever comes how. */
+#include "../../many.h"
+#include "core/objects.h"
+#include "core/partner/partner.h"
+
+#define TOKEN  0x70ce70ceu
+#define FIRST  ((1ull << 32) + (1u << 21) + 1)
+#define LOW(n) ((uint32_t)(n))
+
+/* A member, and a partner that sends to the group. */
+static void member_open(struct lone *lone)
+{
+	many_world_open(lone, "");
+	lone_introduce(lone);
+	ck_assert_int_eq(ripc_join(lone->svc, GROUP), 0);
+}
+
+/* The partner says that it sends to many from this number on. Returns what is answered: the highest
+ * that was heard; UINT64_MAX: nothing is answered. */
+static uint64_t told(struct lone *lone, uint64_t group, uint64_t token, uint64_t number)
+{
+	struct wire_packet packet;
+	uint32_t since = lone->n_sent;
+
+	say_stream(lone, WIRE_STREAM, group, token, number);
+	if (!lone_hear(lone, since, WIRE_HEARD, &packet))
+		return UINT64_MAX;
+	ck_assert_uint_eq(packet.stream.group, group);
+	ck_assert_uint_eq(packet.stream.token, token);
+	ck_assert_uint_eq(packet.h.dst, lone->incarnation);
+	ck_assert_uint_eq(lone->n_sent, since + 1);
+	return packet.stream.number;
+}
+
+/* The first is answered at once, the others with the next STREAM. */
+START_TEST(many__is_heard_and_answered)
+{
+	static struct lone lone;
+	struct wire_packet packet;
+	uint32_t since;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	ck_assert_uint_eq(many.n_heard, 1);
+	since = lone.n_sent;
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	ck_assert(lone_hear(&lone, since, WIRE_HEARD, &packet));
+	ck_assert_uint_eq(packet.stream.number, FIRST);
+	since = lone.n_sent;
+	say_many(&lone, GROUP, TOKEN, FIRST + 2);
+	expect_short(&lone, GROUP, LOW(FIRST + 2));
+	ck_assert(!lone_hear(&lone, since, WIRE_HEARD, &packet));
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 3), FIRST + 2);
+	say_many(&lone, GROUP, TOKEN, FIRST + 1); /* late, but new */
+	expect_short(&lone, GROUP, LOW(FIRST + 1));
+	say_many(&lone, GROUP, TOKEN, FIRST + 1);
+	say_many(&lone, GROUP, TOKEN, FIRST + 2);
+	expect_nothing(&lone);
+	ck_assert_uint_eq(lone_stats(&lone).drop_duplicate, 2);
+	ck_assert_uint_eq(lone_stats(&lone).short_received, 3);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* To many and as a copy, in either order; before and after STREAM; and a number of before it. */
+START_TEST(many__comes_once_beside_copies)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_short(&lone, GROUP, LOW(FIRST));
+	say_many(&lone, GROUP, TOKEN, FIRST + 1); /* not told yet */
+	expect_nothing(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_nothing(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 1), FIRST);
+	say_many(&lone, GROUP, TOKEN, FIRST + 1);
+	expect_short(&lone, GROUP, LOW(FIRST + 1));
+	say_copy(&lone, GROUP, LOW(FIRST + 1));
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_nothing(&lone);
+	say_copy(&lone, GROUP, LOW(FIRST - 1)); /* late: it was not heard */
+	expect_short(&lone, GROUP, LOW(FIRST - 1));
+	say_many(&lone, GROUP, TOKEN, FIRST - 1); /* and could not have been */
+	expect_nothing(&lone);
+	say_copy(&lone, GROUP, 0); /* of one that did not go to many */
+	expect_short(&lone, GROUP, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The number's upper half is told by STREAM; where the lower half is 0 copies say nothing. */
+START_TEST(many__numbers_pass_the_lower_half)
+{
+	static struct lone lone;
+	const uint64_t last = (5ull << 32) - 1;
+
+	member_open(&lone);
+	say_copy(&lone, GROUP, LOW(last - 1));
+	expect_short(&lone, GROUP, LOW(last - 1));
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, last), 0);
+	say_copy(&lone, GROUP, LOW(last));
+	expect_short(&lone, GROUP, LOW(last));
+	say_many(&lone, GROUP, TOKEN, last);
+	expect_nothing(&lone);
+	say_copy(&lone, GROUP, LOW(last + 2));
+	expect_short(&lone, GROUP, 1);
+	say_many(&lone, GROUP, TOKEN, last + 2);
+	expect_nothing(&lone);
+	say_many(&lone, GROUP, TOKEN, last + 3);
+	expect_short(&lone, GROUP, 2);
+	say_copy(&lone, GROUP, 2);
+	say_copy(&lone, GROUP, LOW(last));
+	expect_nothing(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, last + 4), last + 3);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A service has one stream to a group: another token is not answered, and does not count. */
+START_TEST(many__token_changes)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN + 1, FIRST + 1), UINT64_MAX);
+	say_many(&lone, GROUP, TOKEN + 1, FIRST + 1);
+	expect_nothing(&lone);
+	say_many(&lone, GROUP, TOKEN, FIRST + 1);
+	expect_short(&lone, GROUP, LOW(FIRST + 1));
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), FIRST + 1); /* it comes late */
+	say_copy(&lone, GROUP, LOW(FIRST + 1));
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* After so long a silence copies may have any number; what comes to many must be told again. */
+START_TEST(many__after_a_silence)
+{
+	static struct lone lone;
+	uint32_t since;
+	const uint64_t next = FIRST + (1ull << 31) + 5;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	for (uint32_t i = 0; i < 30; i++) {
+		lone_pass(&lone, PARTNER_IDLE_US / 20);
+		say_copy(&lone, GROUP, 0); /* did not go to many: it only keeps the partner */
+		expect_short(&lone, GROUP, 0);
+	}
+	say_copy(&lone, GROUP, LOW(next));
+	expect_short(&lone, GROUP, LOW(next));
+	say_many(&lone, GROUP, TOKEN, next + 1);
+	expect_nothing(&lone);
+	since = lone.n_sent;
+	ck_assert_int_eq(ripc_leave(lone.svc, GROUP), 0); /* there is no stream to tell of it */
+	ck_assert_uint_eq(lone.n_sent, since);
+	ck_assert_int_eq(ripc_join(lone.svc, GROUP), 0);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, next), 0);
+	say_many(&lone, GROUP, TOKEN, next);
+	expect_nothing(&lone);
+	say_many(&lone, GROUP, TOKEN, next + 1);
+	expect_short(&lone, GROUP, LOW(next + 1));
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Until then, and where the numbers just go on, nothing is forgotten by a silence. */
+START_TEST(many__goes_on_after_a_silence)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	for (uint32_t i = 0; i < 30; i++) {
+		lone_pass(&lone, PARTNER_IDLE_US / 20);
+		say_copy(&lone, GROUP, 0);
+		expect_short(&lone, GROUP, 0);
+	}
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_nothing(&lone);
+	say_many(&lone, GROUP, TOKEN, FIRST + 70);
+	expect_short(&lone, GROUP, LOW(FIRST + 70));
+	say_copy(&lone, GROUP, LOW(FIRST + 1)); /* too late to tell */
+	say_copy(&lone, GROUP, LOW(FIRST + 70));
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Neither the address nor the token alone is enough; nor are datagrams of another kind. */
+START_TEST(many__forged)
+{
+	static struct lone lone;
+	struct wire_packet packet = {.h = {.type = WIRE_ECHO}, .value = 1};
+	uint32_t since;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	since = lone.n_sent;
+	say_many_from(&lone, lone.host + 1, GROUP, TOKEN, FIRST);
+	say_many(&lone, GROUP, TOKEN + 1, FIRST);
+	say_many(&lone, GROUP, 0, FIRST);
+	say_many(&lone, GROUP + 1, TOKEN, FIRST);
+	lone.incarnation++;
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	lone.incarnation--;
+	ck_assert_uint_eq(lone_stats(&lone).drop_token, 5);
+	many.comes_to_many = true;
+	lone_say(&lone, &packet, NULL, NULL); /* with the partner's own token */
+	packet = group_short(GROUP, 1, 0);
+	lone_say(&lone, &packet, NULL, "12345678"); /* to our incarnation */
+	many.comes_to_many = false;
+	ck_assert_uint_eq(lone_stats(&lone).drop_malformed, 2);
+	expect_nothing(&lone);
+	ck_assert_uint_eq(lone.n_sent, since);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Bytes that were altered on the way are dropped, and the copy, or the same once more, counts. */
+START_TEST(many__altered)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	many.alters = true;
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	many.alters = false;
+	expect_nothing(&lone);
+	ck_assert_uint_eq(lone_stats(&lone).drop_checksum, 1);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 1), 0);
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_short(&lone, GROUP, LOW(FIRST));
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Of groups that the service has not joined nothing is heard, nor when it has left. */
+START_TEST(stream__of_other_groups)
+{
+	static struct lone lone;
+	struct wire_packet packet;
+	uint32_t since;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP + 1, TOKEN, FIRST), UINT64_MAX);
+	say_many(&lone, GROUP + 1, TOKEN, FIRST);
+	say_copy(&lone, GROUP + 1, LOW(FIRST));
+	expect_nothing(&lone);
+	ck_assert_uint_eq(many.asked, 0);
+	ck_assert_uint_eq(lone.ctx->n_heard, 0);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	since = lone.n_sent;
+	ck_assert_int_eq(ripc_leave(lone.svc, GROUP), 0);
+	ck_assert(lone_hear(&lone, since, WIRE_HEARD, &packet)); /* its sender knows at once */
+	ck_assert_uint_eq(packet.stream.number, 0);
+	ck_assert_uint_eq(many.n_heard, 0);
+	say_many(&lone, GROUP, TOKEN, FIRST + 1);
+	ck_assert_uint_eq(lone_stats(&lone).drop_token, 2);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 2), UINT64_MAX);
+	say_copy(&lone, GROUP, LOW(FIRST + 1));
+	expect_nothing(&lone);
+	ck_assert_uint_eq(lone_stats(&lone).drop_no_member, 2);
+	ck_assert_int_eq(ripc_join(lone.svc, GROUP), 0);
+	ck_assert_uint_ne(told(&lone, GROUP, TOKEN, FIRST + 2), UINT64_MAX);
+	ck_assert_uint_eq(many.n_heard, 1);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_nothing(&lone);
+	say_many(&lone, GROUP, TOKEN, FIRST + 2);
+	expect_short(&lone, GROUP, LOW(FIRST + 2));
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Two services here are members, and were told by partners of their own: each gets it once. */
+START_TEST(many__for_two_services)
+{
+	static struct lone lone;
+	struct ripc_service *first;
+	uint64_t first_token;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	first = lone.svc;
+	first_token = lone.token_out;
+	ck_assert_int_eq(ripc_service_open(lone.ctx, 0, 0, &lone.svc), 0);
+	ck_assert_int_eq(ripc_join(lone.svc, GROUP), 0);
+	lone.token_out = lone.proof = 0;
+	lone.token_in++;
+	lone_claim(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	ck_assert_uint_eq(many.n_heard, 1);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	expect_nothing(&lone);
+	ck_assert_int_eq(ripc_leave(lone.svc, GROUP), 0);
+	ck_assert_uint_eq(many.n_heard, 1); /* for the other one */
+	say_many(&lone, GROUP, TOKEN, FIRST + 1);
+	expect_nothing(&lone);
+	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	lone.svc = first;
+	lone.token_out = first_token;
+	expect_short(&lone, GROUP, LOW(FIRST));
+	expect_short(&lone, GROUP, LOW(FIRST + 1));
+	expect_nothing(&lone);
+	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
+	ck_assert_uint_eq(many.n_heard, 0);
+	ck_assert_uint_eq(lone.ctx->n_heard, 0);
+	say_many(&lone, GROUP, TOKEN, FIRST + 2);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The device hears no more numbers: of those beyond nothing is answered, and copies count. */
+START_TEST(stream__more_than_the_device_hears)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	for (uint32_t i = 1; i <= HEARD_MOST; i++)
+		ck_assert_int_eq(ripc_join(lone.svc, GROUP + i), 0);
+	for (uint32_t i = 0; i < HEARD_MOST; i++)
+		ck_assert_uint_eq(told(&lone, GROUP + i, TOKEN, FIRST), 0);
+	ck_assert_uint_eq(told(&lone, GROUP + HEARD_MOST, TOKEN, FIRST), UINT64_MAX);
+	say_many(&lone, GROUP + HEARD_MOST, TOKEN, FIRST);
+	expect_nothing(&lone);
+	say_copy(&lone, GROUP + HEARD_MOST, LOW(FIRST));
+	expect_short(&lone, GROUP + HEARD_MOST, LOW(FIRST));
+	ck_assert_int_eq(ripc_leave(lone.svc, GROUP), 0);
+	ck_assert_uint_eq(told(&lone, GROUP + HEARD_MOST, TOKEN, FIRST + 1), 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/*
+ * A partner that sends to more groups than are remembered is not heard by datagrams to many from
+ * then on, as its copies are not counted; all of them count.
+ */
+START_TEST(stream__more_than_are_remembered)
+{
+	static struct lone lone;
+	uint32_t n = 0;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	while (lone.ctx->n_heard == n + 1) {
+		n++;
+		ck_assert_uint_lt(n, 5000);
+		ck_assert_int_eq(ripc_join(lone.svc, GROUP + n), 0);
+		say_copy(&lone, GROUP + n, LOW(FIRST));
+		expect_short(&lone, GROUP + n, LOW(FIRST));
+	}
+	ck_assert_uint_eq(n, 4096); /* the first that was not counted */
+	say_copy(&lone, GROUP + n, LOW(FIRST + 1));
+	expect_short(&lone, GROUP + n, LOW(FIRST + 1));
+	ck_assert_uint_eq(told(&lone, GROUP + n, TOKEN, FIRST), UINT64_MAX);
+	say_many(&lone, GROUP + n, TOKEN, FIRST);
+	expect_nothing(&lone);
+	/* What was told before is heard, and counted beside its copies; it is not told again. */
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_nothing(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 1), UINT64_MAX);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A partner that has ended takes what was told along; one that is forgotten does, too. */
+START_TEST(stream__partner_is_forgotten)
+{
+	static struct lone lone;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	ck_assert_uint_eq(lone.ctx->n_heard, 1);
+	lone_pass(&lone, 200 * 1000000ull);
+	ck_assert_uint_eq(lone_stats(&lone).partners, 0);
+	ck_assert_uint_eq(lone.ctx->n_heard, 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* While shorts come to many, and nothing else, the partner is in use. */
+START_TEST(many__keeps_the_partner)
+{
+	static struct lone lone;
+	const uint64_t n = 20;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	for (uint64_t i = 0; i < n; i++) {
+		lone_pass(&lone, 10 * 1000000ull);
+		say_many(&lone, GROUP, TOKEN, FIRST + i);
+		expect_short(&lone, GROUP, LOW(FIRST + i));
+	}
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* 0: nothing is heard. */
+START_TEST(stream__not_wanted)
+{
+	static struct lone lone;
+
+	many_world_open(&lone, "group.many=0");
+	lone_introduce(&lone);
+	ck_assert_int_eq(ripc_join(lone.svc, GROUP), 0);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), UINT64_MAX);
+	ck_assert_uint_eq(many.asked, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		many__is_heard_and_answered,
+		many__comes_once_beside_copies,
+		many__numbers_pass_the_lower_half,
+		many__token_changes,
+		many__after_a_silence,
+		many__goes_on_after_a_silence,
+		many__forged,
+		many__altered,
+		many__for_two_services,
+		many__keeps_the_partner,
+		stream__of_other_groups,
+		stream__more_than_the_device_hears,
+		stream__more_than_are_remembered,
+		stream__partner_is_forgotten,
+		stream__not_wanted,
+		NULL,
+	};
+
+	return suite_run("heard", tests);
+}
