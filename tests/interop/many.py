@@ -125,13 +125,14 @@ class Member:
 
     def on_many(self, partner, p):
         stream = self.stream(partner)
-        if p.token != stream.token or p.number < stream.first:
+        if p.token != stream.token:
             return
-        self.log.append(p)
         is_first, stream.highest = not stream.highest, max(stream.highest, p.number)
         if is_first:
             self.answer(partner, stream)
-        self.take(stream, p, lower(p.number))
+        if p.number >= stream.first:
+            self.log.append(p)
+            self.take(stream, p, lower(p.number))
 
 
 # ---- the peer sends ----------------------------------------------------------------------------
@@ -185,7 +186,8 @@ def first_stream(test):
     stream.many(21, first)
     test.pause()
     heard(test, stream, 0)
-    heard(test, stream, first, lambda: stream.many(21, first))
+    heard(test, stream, first - 1, lambda: stream.many(21, first - 1))
+    stream.many(21, first)
     stream.many(22, first + 1)
     came(22)
     stream.many(23, first + 1)
