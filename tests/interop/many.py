@@ -71,6 +71,9 @@ class Member:
     def leave(self):
         self.loop.group.sendto(w.write_resolver(w.WITHDRAWN, 0, self.peer.context, self.group,
                                                 rest=struct.pack('<Q', self.peer.incarnation)), (peers.GROUP, peers.PORT))
+        for incarnation, stream in self.streams.items():
+            stream.highest = 0
+            self.answer(self.peer.partners[incarnation], stream)
         self.peer.member = None
         del self.loop.files[self.sock]
         self.sock.close()
@@ -238,6 +241,21 @@ def another_token(test):
     assert not test.lines and {p.stream[1] for p in peer.saw(w.HEARD, at)} == {stream.token}
 
 
+def leaves(test):
+    """HEARD 0 says so. Who is back hears nothing until STREAM comes."""
+    stream, number = test.stream, test.stream.first + 8
+    heard(test, stream, 0, lambda: test.order('leave @interop.news'))
+    assert test.order('join @interop.news') == 0
+    stream.many(50, number)
+    test.pause()
+    heard(test, stream, 0)
+    stream.copy(test.partner, 51, number)
+    test.came('short', 51, where='group')
+    stream.many(52, number + 1)
+    test.came('short', 52, where='group')
+    assert not test.lines
+
+
 # ---- the program sends -------------------------------------------------------------------------
 
 
@@ -341,5 +359,5 @@ def members_leave(test):
     test.peer.others.clear()
 
 
-STEPS = (no_member, joins, first_stream, nothing_counts, another_token,
+STEPS = (no_member, joins, first_stream, nothing_counts, another_token, leaves,
          two_members, four_members, deaf_member, row, members_leave)
