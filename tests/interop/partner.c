@@ -6,8 +6,10 @@
  *   short TO BYTES ITEMS        sends a short message
  *   long TO BYTES ITEMS LEND ORDERED COOKIE MS   a long one; LEND 1: with a return buffer
  *   cancel COOKIE   ping TO   resolve TO   open NAME (and close it)
+ *   join TO   leave TO          a group
  *
- * TO and NAME are names of services. A message that can be answered is sent back as a long one.
+ * TO and NAME are names of services; TO with "@" before it is the name of a group. A message that
+ * can be answered is sent back as a long one.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ripc/group.h"
 #include "ripc/ripc.h"
 
 #define ITEMS_MAX  64u
@@ -73,6 +76,14 @@ static void answer(struct partner *partner, const struct ripc_msg *msg)
 	printf("answered %d\n", ripc_sendmsg(partner->service, &send, NULL));
 }
 
+/* To what the message came. */
+static const char *place(const struct ripc_msg *msg)
+{
+	if (msg->group)
+		return "group";
+	return msg->places && msg->places[0].place == RIPC_IN_RETURN ? "lent" : "own";
+}
+
 static void tell(struct partner *partner, struct ripc_msg *msg)
 {
 	size_t len;
@@ -84,7 +95,7 @@ static void tell(struct partner *partner, struct ripc_msg *msg)
 	} else {
 		printf("%s %016llx %u %zu %s %s\n", msg->kind == RIPC_SHORT ? "short" : "long",
 			(unsigned long long)msg->from, msg->n_items, len, right ? "right" : "wrong",
-			msg->places && msg->places[0].place == RIPC_IN_RETURN ? "lent" : "own");
+			place(msg));
 		if (msg->reply)
 			answer(partner, msg);
 	}
@@ -128,9 +139,14 @@ static int open_other(struct partner *partner, uint64_t id)
 	return err ? err : ripc_service_close(other);
 }
 
+static uint64_t id_of(const char *name)
+{
+	return name[0] == '@' ? ripc_group_from_name(name + 1) : ripc_id_from_name(name);
+}
+
 static int obey(struct partner *partner, const char *verb, const char *name, const char *rest)
 {
-	uint64_t to = ripc_id_from_name(name), rtt_ns;
+	uint64_t to = id_of(name), rtt_ns;
 
 	if (strcmp(verb, "short") == 0)
 		return send_short(partner, to, rest);
@@ -144,6 +160,10 @@ static int obey(struct partner *partner, const char *verb, const char *name, con
 		return ripc_resolve(partner->ctx, to, TIMEOUT_MS);
 	if (strcmp(verb, "open") == 0)
 		return open_other(partner, to);
+	if (strcmp(verb, "join") == 0)
+		return ripc_join(partner->service, to);
+	if (strcmp(verb, "leave") == 0)
+		return ripc_leave(partner->service, to);
 	return -EINVAL;
 }
 

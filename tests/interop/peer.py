@@ -15,7 +15,14 @@ from types import SimpleNamespace as Bag
 import protocol as w
 
 GROUP, PORT = '239.255.76.82', 15511
+BYTES = bytes((i * i >> 3) & 255 for i in range(65521)) * 7
 WINDOW, UNASKED = 256 << 10, 64 << 10
+
+
+def cut(size, n_items=1):
+    """The bytes of every message, as partner.c makes them, cut into items."""
+    edges = [size * i // n_items for i in range(n_items + 1)]
+    return [BYTES[a:b] for a, b in zip(edges, edges[1:])]
 
 
 def number():
@@ -76,6 +83,7 @@ class Peer:
         self.busy, self.files, self.gone_at = 0, {}, time.monotonic()
 
         self.local = self.named = None
+        self.member, self.others = None, []  # of a group, see many.py; peers for whom this one answers questions
 
     def renew(self):
         """Another process, that has the ID now."""
@@ -137,15 +145,18 @@ class Peer:
         if packet.asker == self.context:
             return
         self.heard.append(packet)
-        if packet.type == w.QUESTION and packet.id in (self.service, 0) and self.answers_questions:
-            self.group.sendto(self.record(packet.nonce), where)
+        for peer in (self, *self.others) if packet.type == w.QUESTION and self.answers_questions else ():
+            if packet.id in (peer.service, 0):
+                self.group.sendto(peer.record(packet.nonce), where)
+            elif peer.member and packet.id == peer.member.group:
+                self.group.sendto(peer.record(packet.nonce, packet.id), where)
 
-    def record(self, nonce=0):
-        rest = w.record_rest(self.incarnation, self.stamp, self.identity, self.context,
+    def record(self, nonce=0, group=0):
+        rest = w.record_rest(self.incarnation, self.service if group else self.stamp, self.identity, self.context,
                              [(1, blob(self.udp.getsockname()[1]))])
         # The proof: whoever asked gets one that says nothing; this context makes state for all.
-        return w.write_resolver(w.RECORD, nonce, 0 if nonce else self.context, self.service, number() if nonce else 0,
-                                rest=rest)
+        return w.write_resolver(w.RECORD, nonce, 0 if nonce else self.context, group or self.service,
+                                number() if nonce else 0, rest=rest)
 
     def ask(self, id, to=None, third=0, host=bytes(16), seconds=20, sock=None):
         """The answers to a question, by multicast or to one host."""
@@ -284,7 +295,7 @@ class Peer:
             self.on_end(partner, p.ack)
         {w.SHORT: self.on_short, w.ANNOUNCE: self.on_announce, w.DATA: self.on_data, w.PULL: self.on_pull,
          w.ANSWER: lambda a, b: self.on_end(a, b.answer), w.CANCEL: self.on_cancel,
-         w.ECHO: self.on_echo}.get(p.type, lambda a, b: None)(partner, p)
+         w.ECHO: self.on_echo, w.STREAM: self.on_stream}.get(p.type, lambda a, b: None)(partner, p)
 
     def greet(self, p, partner):
         if not partner:
@@ -316,10 +327,19 @@ class Peer:
             partner.proof, partner.token, partner.returned = p.value, 0, False
 
     def on_short(self, partner, p):
-        if p.number not in partner.seen:
-            partner.seen.add(p.number)
-            self.came.append(Bag(kind='short', partner=partner, number=p.number, lengths=p.lengths, data=p.payload,
-                                 lends=p.lends, replies=p.replies))
+        if p.number in partner.seen:
+            return
+        partner.seen.add(p.number)
+        if p.call and p.call[0] == 4:
+            if self.member:
+                self.member.on_copy(partner, p)
+            return
+        self.came.append(Bag(kind='short', partner=partner, number=p.number, lengths=p.lengths, data=p.payload,
+                             lends=p.lends, replies=p.replies))
+
+    def on_stream(self, partner, p):
+        if self.member:
+            self.member.on_stream(partner, p)
 
     def on_announce(self, partner, p):
         if p.number in partner.done:

@@ -89,6 +89,10 @@ def name_id(name):
     return siphash(bytes(16), name.encode()) or 1
 
 
+def group_id(name):
+    return name_id(name) | 0xff << 56
+
+
 def want(right, why):
     if not right:
         raise Malformed(why)
@@ -216,6 +220,14 @@ def decode(data, has_crc=True):
     want(p.type in (SHORT, ANNOUNCE, DATA) or r.at == len(data), 'rest')
     p.payload = data[r.at:]
     want(not has_crc or crc32c(p.payload + data[:4] + bytes(4) + data[8:r.at]) == p.crc, 'crc')
+    return p
+
+
+def decode_many(data):
+    """What a datagram to many members of a group says."""
+    p = decode(data)
+    want(p.type == SHORT and p.call and p.call == (4, 0) and p.lends == p.dst, 'to many')
+    want(p.token and p.number & 0xffffffff and not p.flags & (HELLO | ACK), 'token, number or flags to many')
     return p
 
 

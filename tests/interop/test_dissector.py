@@ -23,6 +23,7 @@ TABLES = [
     ('Extensions', 'field', 'hello'), ('Extensions', 'field', 'ack'), ('Extensions', 'field', 'returns'),
     ('Extensions', 'field', 'call'),
     ('Types', 'field', 'announce'), ('Types', 'field', 'data'), ('Types', 'field', 'pull'),
+    ('Types', 'field', 'stream'),
     ('Resolver packets', 'field', 'resolver'),
     ('Sealed datagrams', 'field', 'sealed'), ('Sealed datagrams', 'field', 'sealed'),
     ('Sealed datagrams', 'INIT', 'sealed'), ('Sealed datagrams', 'REPLY', 'sealed'),
@@ -38,7 +39,7 @@ TABLES = [
 ]
 # Shown only where several packets belong together; tests/interop/test_captures.py sees them.
 LINKS = {'ripc.announced_in', 'ripc.complete_in'}
-RESOLVER, CONTEXT = (15511, 40000), (40001, 40002)
+RESOLVER, CONTEXT, MANY = (15511, 40000), (40001, 40002), (40001, 15512)
 
 
 def tables(path):
@@ -98,11 +99,13 @@ def golden_packets(path, sealed_path):
 
 
 def calls():
-    """A question of two items that is announced with all its bytes, the error that answers it, and a short to a group."""
+    """A question of two items that is announced with all its bytes, the error that answers it, and shorts to a group, one
+    of them to many."""
     body = p.ANNOUNCE_PART.pack(5, 1, 2, 5, p.crc32c(b'abcde'), 0, 1, 0) + struct.pack('<QQ', 2, 3)
     yield 'ANNOUNCE', CONTEXT, p.write(p.ANNOUNCE, 1, 2, 3, 7, body, b'abcde', flags=p.LAST, lends=9, call=(1, 1))
     yield 'SHORT', CONTEXT, p.write(p.SHORT, 2, 1, 4, 1, b'', b'', flags=1 << 8, replies=9, call=(3, 2))
     yield 'SHORT', CONTEXT, p.write(p.SHORT, 2, 1, 4, 2, b'', b'x', flags=1 << 8, lends=0xff << 56, call=(4, 0))
+    yield 'SHORT', MANY, p.write(p.SHORT, 2, 0xff << 56, 4, 3, b'', b'x', flags=1 << 8, lends=0xff << 56, call=(4, 0))
 
 
 def check_types(packets):
@@ -148,6 +151,16 @@ def check_altered(packets):
     assert rows[0][1] == ['3'] * 3 and '3 packets in one piece' in rows[0][2], rows
 
 
+def check_many(packets):
+    """What goes to many is told as such; other datagrams to its port are nobody's."""
+    many = next(data for _, ports, data in packets if ports == MANY)
+    others = [b'', b'\2', many[:39], b'\3' + many[1:], many[:1] + b'\x0f' + many[2:], many[:16] + bytes(8) + many[24:]]
+    rows = dissector.rows([(*MANY, many), *((40003 + i, MANY[1], data) for i, data in enumerate(others))],
+                          ('ripc.dst', 'ripc.lends.id', 'ripc.call.kind', 'ripc.type'))
+    assert rows[0][1:] == [[hex(0xff << 56)]] * 2 + [['4'], ['1']], rows[0]
+    assert not any('ripc' in protocols[0] for protocols, *_ in rows[1:]), rows
+
+
 def main(text, plain, sealed):
     if not dissector.is_here():
         print('skipped: there is no tshark (apt-get install tshark)')
@@ -159,6 +172,7 @@ def main(text, plain, sealed):
     check_types(packets)
     check_fields(packets, fields)
     check_altered(packets)
+    check_many(packets)
     print(f'dissector: {len(fields)} fields, {len(packets)} packets')
     return 0
 

@@ -9,22 +9,16 @@ import subprocess
 import sys
 import time
 
+import many
 import peer as peers
 import protocol as w
+from peer import BYTES, cut
 
 SKIP = 77
 OURS, THEIRS = w.name_id('interop.peer'), w.name_id('interop.partner')
 HERE, THERE, HERE6, THERE6 = '10.77.0.1', '10.77.0.2', 'fd77::1', 'fd77::2'
-BLOCK = bytes((i * i >> 3) & 255 for i in range(65521))
-BYTES = BLOCK * 7
 BIG = 400000
 DELIVERED, NOT_DELIVERED, UNKNOWN = 2, 1, 3
-
-
-def cut(size, n_items=1):
-    """The bytes of every message, as partner.c makes them, cut into items."""
-    edges = [size * i // n_items for i in range(n_items + 1)]
-    return [BYTES[a:b] for a, b in zip(edges, edges[1:])]
 
 
 def must(*command):
@@ -61,6 +55,7 @@ class Test:
     def __init__(self, program, enter=(), address=HERE, peer=None, **variables):
         self.peer = peer or peers.Peer('interop.peer', address)
         self.lines, self.rest, self.partner = [], b'', None
+        self.stream, self.members, self.size = None, {}, 0  # see many.py
         self.process = subprocess.Popen([*enter, program, 'interop.partner'], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env=dict(os.environ, **variables))
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -542,7 +537,7 @@ def local(test):
 
 TWO_HOSTS = (registration, questions, digest, strangers, contact, shorts_there, longs_there, checksums, gaps_there,
              lends_there, ordered_there, cancels_there, shorts_back, longs_back, gaps_back, refused_back,
-             busy_back, lends_back, ordered_back, cancel_back, silence_back, echoes, moves, forgotten, successor, versions, six,
+             busy_back, lends_back, ordered_back, cancel_back, silence_back, *many.STEPS, echoes, moves, forgotten, successor, versions, six,
              goodbye_there, goodbye_back)
 
 
@@ -568,7 +563,7 @@ def main():
     must('ip', 'link', 'set', 'lo', 'up')
     host = Host()
     try:
-        types = run(Test(sys.argv[1], host.enter()), TWO_HOSTS)
+        types = run(Test(sys.argv[1], host.enter(), RIPC_OPTIONS='group.many=1'), TWO_HOSTS)
     finally:
         host.close()
     never = set(w.NAMES) - {w.DIGEST} - types
