@@ -9,10 +9,12 @@
  *
  *  - A short message to a group goes to each member as a message of its own: each member gets it
  *    at most once. The send never waits. A member that is slow, or whose queue is full, loses it,
- *    and the counters of that member's context say so (ripc_stats()); no other member notices. A
- *    short to a group is limited to RIPC_SHORT_MIN bytes (else -EMSGSIZE). Over UDP and RoCE v2, by
- *    IPv4, one datagram serves all members of a segment where 8 or more are known (option
- *    group.many); those that do not hear it, and those on this host, get copies.
+ *    and the counters of that member's context say so (ripc_stats()), or drop_send_full of the
+ *    sender's, where the way to the member takes no more; no other member notices. The send
+ *    returns 0 if it went to one member at least. A short to a group is limited to RIPC_SHORT_MIN
+ *    bytes (else -EMSGSIZE). Over UDP and RoCE v2, by IPv4, one datagram serves all members of a
+ *    segment where 8 or more are known (option group.many); those that do not hear it, and those
+ *    on this host, get copies.
  *  - A long message to a group goes to all members that are known when the send begins. Each gets
  *    it as one that was sent to it alone, and its outcome is known for each: DELIVERED,
  *    NOT_DELIVERED or UNKNOWN. That of a member that is stopped is mostly UNKNOWN. A buffer that
@@ -31,10 +33,11 @@
  * and ripc_watch() of a group.
  *
  * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
- * of it by multicast or from the store (docs/discovery.md) at once, or else within 10 s while they
- * send to the group. At most 4,096 members are known of one group. ripc_resolve() and ripc_await()
- * of a group return 0 when at least one member is known, other than of the calling context's own
- * services.
+ * of it by multicast or from the store (docs/discovery.md) at once; where one host joins or leaves
+ * several groups at a time, within some seconds, as they ask no more often than a bound allows;
+ * and within 10 s if they hear nothing, while they send to the group. At most 4,096 members are
+ * known of one group. ripc_resolve() and ripc_await() of a group return 0 when at least one member
+ * is known, other than of the calling context's own services.
  *
  * With the keys of an authority (ripc key new --authority), a service that joins needs the right
  * to be the group (ripc key grant --be), and a sender needs the right to send to the group (--send)

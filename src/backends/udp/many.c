@@ -68,7 +68,12 @@ int ripc__udp_many_open(void *state, void *route, const void *partner, uint64_t 
 		return rc;
 	memset(&many->to.sin6_addr.s6_addr[10], 0xff, 2);
 	memcpy(&many->to.sin6_addr.s6_addr[12], &to, sizeof(to));
-	return setsockopt(port->fd, IPPROTO_IP, IP_MULTICAST_LOOP, &off, sizeof(off)) ? -errno : 0;
+	/* A socket of IPv6 has another switch, also for what it sends over IPv4. */
+	if (port->family == AF_INET6)
+		rc = setsockopt(port->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &off, sizeof(off));
+	else
+		rc = setsockopt(port->fd, IPPROTO_IP, IP_MULTICAST_LOOP, &off, sizeof(off));
+	return rc ? -errno : 0;
 }
 
 /* ---- hearing ----------------------------------------------------------------------------- */

@@ -7,9 +7,10 @@
  * use. A new name is asked who it is; a member whose name has gone has left, or died. The same
  * holds for the names that the exact source lists, whose members may be on any host. The network
  * is asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US
- * while it is in use, and when a notice says that a member came or went. While a round brings news,
- * one more follows: a host that is asked by unicast names only some members at once. A member
- * elsewhere that has not answered in MISSED_MAX refreshes has gone.
+ * while it is in use, and in rounds again when a notice says that a member went; in one when a
+ * notice says that one came. While a round brings news, one more follows: a host that is asked by
+ * unicast names only some members at once. A member elsewhere that has not answered in MISSED_MAX
+ * refreshes has gone.
  *
  * An answer only names a service and its incarnation: whoever sends to the member looks the service
  * up as any other, and no record of a group's answer is used for that. So a forged answer leads
@@ -76,7 +77,7 @@ static void refresh(struct gathering *gathering, uint64_t now_us)
 	gathering->n_rounds = 0;
 	gathering->round_us = now_us;
 	gathering->is_refreshing = true;
-	gathering->is_provoked = gathering->has_news = false;
+	gathering->is_provoked = gathering->has_news = gathering->has_leavers = false;
 }
 
 static bool is_in_use(const struct ripc__resolver *resolver, const struct gathering *gathering)
@@ -251,6 +252,10 @@ static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathe
 	gathering->is_refreshing = false;
 	gathering->n_refreshed += gathering->n_rounds > 0;
 	gathering->refreshed_us = resolver->now_us;
+	if (gathering->has_leavers && ripc__entry_missed(gathering, MISSED_MAX - 1)) {
+		refresh(gathering, resolver->now_us);
+		gathering->is_provoked = true;
+	}
 }
 
 /* More may follow: as long as each brings a member that was not known, and the budget lasts. */
@@ -262,12 +267,21 @@ static void round_more(struct ripc__resolver *resolver, struct gathering *gather
 	gathering->has_news &= gathering->round_us == resolver->now_us + MORE_US;
 }
 
+static bool waits_for_budget(struct ripc__resolver *resolver, const struct gathering *gathering)
+{
+	return gathering->is_provoked && !ripc__may_provoke(resolver, gathering->cause);
+}
+
 static void round_next(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	gathering->round_us = resolver->now_us + ROUND_US;
 	if (gathering->rounds_left && ask_network(resolver, gathering)) {
 		gathering->rounds_left--;
 		gathering->has_news &= gathering->rounds_left == 0;
+		return;
+	}
+	if (gathering->rounds_left && waits_for_budget(resolver, gathering)) {
+		gathering->round_us = resolver->now_us + MORE_US;
 		return;
 	}
 	gathering->rounds_left = 0;
@@ -348,9 +362,13 @@ static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
 	if (in_use && resolver->now_us >= gathering->look_us)
 		look(resolver, gathering);
 	ask_names(resolver, gathering);
-	if (in_use && !gathering->is_refreshing &&
-			resolver->now_us >= refresh_at(gathering))
+	/* Who keeps the budget empty puts this off no longer. */
+	if (in_use && (!gathering->is_refreshing || gathering->is_provoked) &&
+			resolver->now_us >= refresh_at(gathering)) {
+		gathering->n_refreshed += gathering->is_refreshing;
+		gathering->refreshed_us = resolver->now_us;
 		refresh(gathering, resolver->now_us);
+	}
 	if (gathering->is_refreshing && resolver->now_us >= gathering->round_us)
 		round_next(resolver, gathering);
 	admit_more(resolver, gathering);
@@ -372,9 +390,12 @@ static void gather_fire(void *owner, struct ripc__timer *timer)
 
 /* ---- what comes in ----------------------------------------------------------------------- */
 
-/* Another host has named a member that was not known: there may be more, also after a refresh. */
+/*
+ * Another host has named a member that was not known, or one says that it is: there may be more,
+ * also after a refresh. One round more, after so long.
+ */
 static void news(struct ripc__resolver *resolver, struct gathering *gathering,
-		const struct heard *heard)
+		const struct heard *heard, uint64_t after_us)
 {
 	gathering->has_news = true;
 	memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
@@ -382,7 +403,20 @@ static void news(struct ripc__resolver *resolver, struct gathering *gathering,
 		return;
 	gathering->is_refreshing = true;
 	gathering->rounds_left = gathering->n_rounds = 0;
-	gathering->round_us = resolver->now_us + ROUND_US;
+	gathering->round_us = resolver->now_us + after_us;
+}
+
+/* A member says that it has left: a whole refresh shows whether that is so. */
+static void leaves(struct ripc__resolver *resolver, struct gathering *gathering,
+		const struct heard *heard)
+{
+	memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
+	if (gathering->is_refreshing) {
+		gathering->has_leavers = true;
+		return;
+	}
+	refresh(gathering, resolver->now_us);
+	gathering->is_provoked = true;
 }
 
 /*
@@ -428,7 +462,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	if (entry->is_known && !is_home)
 		return;
 	if (!is_home && !is_exact)
-		news(resolver, gathering, heard);
+		news(resolver, gathering, heard, ROUND_US);
 	memcpy(entry->host, heard->event->host, sizeof(entry->host));
 	ripc__entry_is(gathering, entry, record->stamp, record->incarnation);
 	if (is_home || is_exact)
@@ -457,16 +491,10 @@ bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 	look_soon(gathering);
 	if (entry && !entry->generation)
 		entry->missed = MISSED_MAX - 1; /* if it does not answer now, it has left */
-	if (!gathering->is_refreshing && ripc__may_provoke(resolver, heard->event->host)) {
-		refresh(gathering, resolver->now_us);
-		gathering->is_provoked = true;
-		memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
-	} else if (gathering->is_refreshing) {
-		gathering->has_news = true; /* one round more */
-		memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
-	} else {
-		resolver->stats.unasked++;
-	}
+	if (joined)
+		news(resolver, gathering, heard, 0);
+	else
+		leaves(resolver, gathering, heard);
 	go_on(resolver, gathering);
 	return true;
 }

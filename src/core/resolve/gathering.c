@@ -26,6 +26,17 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 	free(entry);
 }
 
+bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes)
+{
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		const struct entry *entry = gathering->entries[i];
+
+		if (!entry->is_own && !entry->generation && entry->missed == refreshes)
+			return true;
+	}
+	return false;
+}
+
 bool ripc__entry_yield(struct gathering *gathering, bool known)
 {
 	uint32_t n = known ? gathering->n_waiting : gathering->n_unknown;

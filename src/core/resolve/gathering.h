@@ -42,6 +42,7 @@ struct gathering {
 	uint32_t n_refreshed;
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
 	bool is_refreshing, is_provoked, has_news;
+	bool has_leavers;        /* once this refresh has ended, another one follows */
 	bool is_asked;           /* a refresh has ended */
 	bool is_listing;         /* the exact source cannot say its names yet */
 	bool is_awaited;         /* owner.gathered is due */
@@ -66,6 +67,8 @@ void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
 /* The entry is this member. */
 void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation);
+/* Is there a member elsewhere that has not answered in so many refreshes, or is taken for such? */
+bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes);
 /* An entry that has not answered, or (known) is not admitted, gives way. False: there is none. */
 bool ripc__entry_yield(struct gathering *gathering, bool known);
 /* A service here is a member. */

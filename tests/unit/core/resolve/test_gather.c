@@ -360,6 +360,50 @@ START_TEST(gather__notices_lead_to_questions)
 }
 END_TEST
 
+/* Who has used up what a host may cause is asked for as soon as there is some again. */
+START_TEST(gather__notices_wait_for_the_budget)
+{
+	struct wire_resolve notice;
+
+	gather();
+	pass_in_use(2000 * MS);
+	for (uint64_t i = 1; i <= 10; i++) {
+		notice = record_of(GROUP, 5000 + i, 1000 + i);
+		arrive(world, NET, 1, &notice);
+		pass_in_use(50 * MS);
+	}
+	sent_skip(world);
+	notice = record_of(GROUP, 7, 100);
+	arrive(world, NET, 1, &notice);
+	step(world);
+	ck_assert_uint_eq(asked(NET), 0);
+	pass_in_use(1000 * MS);
+	ck_assert_uint_ge(asked(NET), 1);
+}
+END_TEST
+
+/* The same for one that goes: it is asked for three times, however long that takes. */
+START_TEST(gather__withdrawals_wait_for_the_budget)
+{
+	struct wire_resolve notice, gone = {.type = WIRE_WITHDRAWN, .asker = OTHER,
+		.record = {.id = GROUP, .incarnation = 7}};
+
+	gather();
+	named(100, 7, 1);
+	pass_in_use(2000 * MS);
+	for (uint64_t i = 1; i <= 10; i++) {
+		notice = record_of(GROUP, 5000 + i, 1000 + i);
+		arrive(world, NET, 1, &notice);
+		pass_in_use(50 * MS);
+	}
+	arrive(world, NET, 1, &gone);
+	step(world);
+	ck_assert_uint_eq(members(NULL), 1);
+	pass_in_use(3000 * MS);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
 START_TEST(gather__silent_one_elsewhere_goes)
 {
 	gather();
@@ -588,7 +632,8 @@ int main(void)
 		gather__asks_three_times, gather__unused_is_forgotten, gather__all_who_answer,
 		gather__forged_answers, gather__flood_of_members, gather__flood_keeps_nobody_out,
 		gather__flood_of_notices,
-		gather__notices_lead_to_questions, gather__silent_one_elsewhere_goes,
+		gather__notices_lead_to_questions, gather__notices_wait_for_the_budget,
+		gather__withdrawals_wait_for_the_budget, gather__silent_one_elsewhere_goes,
 		gather__names_of_this_host, gather__silent_name, exact__lists_members,
 		exact__not_listed_is_not_believed, exact__silent_name_is_asked_seldom,
 		exact__own_host_knows_better, exact__all_sources_are_joined_or_none,
