@@ -28,6 +28,7 @@
 #define ROW      40u /* shorts that one service sends to one group, one after the other */
 #define CALM     30u    /* the same at the end */
 #define GAP_US   40000
+#define TOLD_US  1100000 /* members are told, and answer, each second (core/group/stream.c) */
 #define MANY     3u     /* members that hear: so many make it pay (core/group/stream.c) */
 #define BEGIN_US 40000000ull /* until the network is found to reach many, if it does */
 
@@ -431,27 +432,58 @@ static bool begins(struct sim_app *app, struct sim_service *from, uint32_t group
 	return n_in_row == 5;
 }
 
-static void shorts_reach(struct sim_app *app, struct sim_service *from, uint32_t group,
+/* What members said before the faults were over, and what was lost of it, counts no more. */
+static void refresh(struct sim_app *app, struct sim_service *from, uint32_t group,
+		void (*go_on)(struct sim_world *world, uint64_t until_us))
+{
+	struct sim_fan *fan;
+
+	for (uint32_t i = 0; i < 4 && !sim_failed(app->world); i++) {
+		send_fan(app, from, group, RIPC_SHORT, &fan);
+		go_on(app->world, app->world->now_us + TOLD_US);
+	}
+}
+
+/* Each reaches all. */
+static void send_row(struct sim_app *app, struct sim_service *from, uint32_t group,
 		void (*go_on)(struct sim_world *world, uint64_t until_us))
 {
 	struct sim_world *world = app->world;
-	bool pays = must_pay(app, from);
 	struct sim_fan *fans[CALM];
-	uint64_t before;
 
-	if (pays && !begins(app, from, group, go_on))
-		fail(app, NULL, "no short goes to many, though that reaches them");
-	before = many_sent(app, from);
 	for (uint32_t i = 0; i < CALM && !sim_failed(world); i++) {
 		send_fan(app, from, group, RIPC_SHORT, &fans[i]);
 		go_on(world, world->now_us + sim_below(&world->random, GAP_US));
 	}
-	if (pays && many_sent(app, from) - before < CALM)
-		fail(app, NULL, "not all shorts go to many any more");
 	go_on(world, world->now_us + 500000);
 	for (uint32_t i = 0; i < CALM && !sim_failed(world); i++)
 		if (fans[i]->n_got != n_others(app, from, group))
 			fail(app, fans[i], "a member did not get it, though nothing is lost");
+}
+
+static void shorts_reach(struct sim_app *app, struct sim_service *from, uint32_t group,
+		void (*go_on)(struct sim_world *world, uint64_t until_us))
+{
+	uint32_t at = (uint32_t)(from - app->services);
+	struct sim_service *other = &app->services[(at + 1) % app->world->plan.n_services];
+	bool pays = must_pay(app, from);
+	uint64_t before;
+
+	if (pays && !begins(app, from, group, go_on))
+		fail(app, NULL, "no short goes to many, though that reaches them");
+	refresh(app, from, group, go_on);
+	before = many_sent(app, from);
+	send_row(app, from, group, go_on);
+	if (pays && many_sent(app, from) - before < CALM)
+		fail(app, NULL, "not all shorts go to many any more");
+	if (sim_failed(app->world))
+		return;
+	leave(app, other, group);
+	join(app, other, group);
+	sim_node_schedule(sim_home(app, other));
+	if (!all_get(app, from, group, go_on))
+		fail(app, NULL, "a member is not found again");
+	send_row(app, from, group, go_on);
 }
 
 void sim_groups_calm(struct sim_app *app,
