@@ -93,9 +93,9 @@ static int open_socket(struct udp_port *port)
 
 	if (fd < 0)
 		return -errno;
-	/* Of what others of this host have joined nothing comes here. */
+	/* Of what others of this host have joined nothing comes here; emulators lack that. */
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-			setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) ||
 			bind(fd, (const struct sockaddr *)&at, sizeof(at)))
 		rc = -errno;
 	if (rc) {
