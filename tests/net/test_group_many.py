@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shorts to groups with many members on other hosts: one datagram for all, where that works."""
 import os
+import statistics
 import time
 
 import netlab
@@ -134,6 +135,36 @@ def switched_off():
     return f'{said} of {shorts} went to many'
 
 
+def sender_us(hosts, each, many, shorts):
+    """Processor of a sender per short, with the way through veth to the receivers' sockets."""
+    with netlab.Lab() as lab:
+        switch, hub = lab.bridge(), lab.host('hub')
+        others = [lab.host(f'h{number}') for number in range(hosts)]
+        for end, host in enumerate([hub, *others], 1):
+            lab.attach(host, switch, end)
+        members = [test_group.member(host) for host in others for _ in range(each)]
+        client = test_group.sender(hub, '--members', len(members), '--shorts', shorts,
+                                   '--timeout', 60000, RIPC_OPTIONS=f'group.many={many}')
+        client.json()
+        pids = netlab.descendants(client.popen.pid)
+        before = netlab.processor_us(pids)
+        check((client.json()['to_many'] > shorts // 2) == (many > 0), 'not by the way asked for')
+        return (netlab.processor_us(pids) - before) / shorts
+
+
+def cost():
+    """What a sender pays for copies, and for one datagram."""
+    rows = []
+    shapes = ((1, 3), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8)) if netlab.FULL else ((2, 4),)
+    shorts = 8000 if netlab.FULL else 500
+    for hosts, each in shapes:
+        pairs = [[sender_us(hosts, each, many, shorts) for many in (0, 1)]
+                 for _ in range(3 if netlab.FULL else 1)]
+        copies, one = (statistics.median(values) for values in zip(*pairs))
+        rows.append(f'{hosts * each} members {copies:.0f} and {one:.0f} us')
+    return 'by copies and by one datagram: ' + ', '.join(rows)
+
+
 if __name__ == '__main__':
     os.environ.setdefault('RIPC_LOG', 'warn')
-    netlab.main([one_for_all, lost_alike, deaf_for_a_while, come_and_go, switched_off], 'nft')
+    netlab.main([one_for_all, lost_alike, deaf_for_a_while, come_and_go, switched_off, cost], 'nft')

@@ -15,11 +15,6 @@
 /* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
 _Static_assert(UDP_HEARD <= 20, "a socket may join so many groups");
 
-static bool is_v4(const struct in6_addr *ip)
-{
-	return IN6_IS_ADDR_V4MAPPED(ip);
-}
-
 static struct in_addr v4_of(const struct in6_addr *ip)
 {
 	struct in_addr v4;
@@ -28,12 +23,9 @@ static struct in_addr v4_of(const struct in6_addr *ip)
 	return v4;
 }
 
-/* 239.255.0.0 to 239.255.255.255: the local scope of RFC 2365. Different numbers may share one. */
 static struct in_addr address_of(uint64_t number)
 {
-	number ^= number >> 32;
-	number ^= number >> 16;
-	return (struct in_addr){htonl(0xefff0000u | (uint32_t)(number & 0xffff))};
+	return (struct in_addr){htonl(ripc__many_address(number))};
 }
 
 /* Our address on the way to the partner; the partner is another host, reached over IPv4. */
@@ -42,7 +34,7 @@ static int way_to(const struct udp_peer *partner, struct in6_addr *local)
 	uint16_t mtu;
 	int rc;
 
-	if (!is_v4(&partner->to.sin6_addr))
+	if (!IN6_IS_ADDR_V4MAPPED(&partner->to.sin6_addr))
 		return -EAFNOSUPPORT;
 	rc = ripc__udp_ask_route(&partner->to, &mtu, local);
 	if (rc)
@@ -66,8 +58,7 @@ int ripc__udp_many_open(void *state, void *route, const void *partner, uint64_t 
 	rc = way_to(one, &many->local);
 	if (rc)
 		return rc;
-	memset(&many->to.sin6_addr.s6_addr[10], 0xff, 2);
-	memcpy(&many->to.sin6_addr.s6_addr[12], &to, sizeof(to));
+	ripc__udp_map_v4(&many->to.sin6_addr, &to);
 	/* A socket of IPv6 has another switch, also for what it sends over IPv4. */
 	if (port->family == AF_INET6)
 		rc = setsockopt(port->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &off, sizeof(off));

@@ -31,7 +31,7 @@ static void prepare(struct msghdr *message, struct udp_envelope *e,
 	};
 }
 
-static void map_v4(struct in6_addr *ip, const struct in_addr *v4)
+void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4)
 {
 	memset(ip, 0, sizeof(*ip));
 	memset(&ip->s6_addr[10], 0xff, 2);
@@ -47,7 +47,7 @@ void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *a
 		return;
 	}
 	*at = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = in->sin_port};
-	map_v4(&at->sin6_addr, &in->sin_addr);
+	ripc__udp_map_v4(&at->sin6_addr, &in->sin_addr);
 }
 
 static void read_control(struct cmsghdr *c, struct udp_addr *own, uint32_t *segment,
@@ -61,7 +61,7 @@ static void read_control(struct cmsghdr *c, struct udp_addr *own, uint32_t *segm
 		memcpy(&own->local, data, sizeof(own->local));
 	} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 		memcpy(&info, data, sizeof(info));
-		map_v4(&own->local, &info.ipi_spec_dst);
+		ripc__udp_map_v4(&own->local, &info.ipi_spec_dst);
 	} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 		memcpy(&size, data, sizeof(size));
 		if (size > 0 && (uint32_t)size < *segment)

@@ -161,6 +161,7 @@ bool ripc__udp_is_late(struct udp_port *port, int error);
 uint32_t ripc__udp_hints_tell(struct udp_port *port, struct ripc__event *events, uint32_t n);
 
 /* receive.c */
+void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4);
 /* A name that the kernel has given, as IPv6. */
 void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);

@@ -116,12 +116,11 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 
 void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16])
 {
-	number ^= number >> 32;
-	number ^= number >> 16;
+	uint32_t address = ripc__many_address(number);
+
 	memcpy(gid, mapped, sizeof(mapped));
-	memcpy(gid + 12, many, sizeof(many));
-	gid[14] = (uint8_t)(number >> 8);
-	gid[15] = (uint8_t)number;
+	for (int i = 0; i < 4; i++)
+		gid[12 + i] = (uint8_t)(address >> (24 - 8 * i));
 }
 
 bool ripc__verbs_is_many(const uint8_t gid[16])

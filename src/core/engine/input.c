@@ -11,7 +11,6 @@
 
 #include "core/base/proof.h"
 #include "core/group/heard.h"
-#include "core/group/stream.h"
 #include "core/keys/sealed.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
@@ -358,14 +357,12 @@ static void dispatch(struct partner *partner, struct device *device,
 		ripc__receive_handlers[type](partner, packet);
 	else if (ripc__send_handlers[type])
 		ripc__send_handlers[type](partner, packet);
+	else if (ripc__group_handlers[type])
+		ripc__group_handlers[type](partner, packet);
 	else if (type == WIRE_ECHO)
 		input_echo(partner, device, packet, event);
 	else if (type == WIRE_ECHO_REPLY)
 		input_echo_reply(partner, packet, device, event->from);
-	else if (type == WIRE_STREAM)
-		ripc__stream_told(partner, packet);
-	else if (type == WIRE_HEARD)
-		ripc__stream_heard(partner, packet);
 }
 
 /* An ack can end sends and so lose or free the partner: look it up again afterwards. */

@@ -210,11 +210,9 @@ static uint32_t send_to_many(struct ripc_service *service, const struct ripc_sen
 		struct stream *stream, struct ripc__member *list, uint32_t *n)
 {
 	struct ripc_stats *stats = &service->ctx->stats;
-	uint32_t n_left = 0, n_all = *n;
-	uint64_t total;
+	uint32_t n_left = 0, n_all = *n, len;
 
-	if (!stream || ripc__sum_items(request->items, request->n_items, &total) ||
-			!ripc__stream_send(stream, service, request))
+	if (!stream || !ripc__stream_send(stream, service, request, &len))
 		return 0;
 	for (uint32_t i = 0; i < n_all; i++) {
 		if (!ripc__stream_reaches(stream, list[i].incarnation))
@@ -222,7 +220,7 @@ static uint32_t send_to_many(struct ripc_service *service, const struct ripc_sen
 	}
 	*n = n_left;
 	stats->short_sent += n_all - n_left;
-	stats->short_sent_bytes += total * (n_all - n_left);
+	stats->short_sent_bytes += (uint64_t)len * (n_all - n_left);
 	return n_all - n_left;
 }
 

@@ -23,6 +23,7 @@
 #include "core/receive/short.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
+#include "stream.h"
 #include "util/hash/crc32c.h"
 #include "util/hash/siphash.h"
 #include "util/list.h"
@@ -234,7 +235,8 @@ static void begin(struct heard *heard, const struct wire_stream *stream)
 	heard->top = 0;
 }
 
-void ripc__stream_told(struct partner *partner, const struct wire_packet *packet)
+/* A partner sends to a group in datagrams to many from now on, or still does. */
+static void stream_told(struct partner *partner, const struct wire_packet *packet)
 {
 	const struct wire_stream *stream = &packet->stream;
 	struct heard *heard = heard_of(partner, stream->group);
@@ -319,3 +321,8 @@ void ripc__heard_input(struct ripc_context *ctx, struct device *device,
 	}
 	ctx->stats.drop_token += !any;
 }
+
+packet_handler *const ripc__group_handlers[WIRE_TYPE_END] = {
+	[WIRE_STREAM] = stream_told,
+	[WIRE_HEARD] = ripc__stream_heard,
+};

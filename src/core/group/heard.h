@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+#include "core/partner/packet.h"
+#include "core/wire/wire.h"
+
 struct device;
 struct numbers;
 struct partner;
@@ -16,8 +19,9 @@ struct ripc_context;
 struct ripc_service;
 struct wire_packet;
 
-/* A partner says that it sends to a group in datagrams to many from now on, or still does. */
-void ripc__stream_told(struct partner *partner, const struct wire_packet *packet);
+/* The packet types that tell of streams (engine/input.c). */
+extern packet_handler *const ripc__group_handlers[WIRE_TYPE_END];
+
 /* A datagram to many has come: each service here that the stream was told to gets it. */
 void ripc__heard_input(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);

@@ -10,8 +10,8 @@
  * not matter which end knows what at which moment, and nothing comes twice.
  *
  * The members are told anew after wait_us, and with each time one short goes to many in any case:
- * that one, or a later one, is what their next answer must know of. There is no timer: who sends
- * nothing needs no answer, and after a silence all get copies until they have answered.
+ * that one, or a later one, is what their next answer must know of. There is no timer: a sender
+ * that is silent needs no answer, and after a silence all get copies until they have answered.
  */
 #include "stream.h"
 
@@ -55,7 +55,7 @@ struct hearer {
 struct stream {
 	uint64_t group, token;
 	uint64_t number;          /* of the last short that went to many */
-	uint64_t proof;           /* who has heard this one, or a later one, hears the stream */
+	uint64_t proof;           /* a member that has heard this one, or a later, hears */
 	uint64_t shown;           /* the same when the members are told again */
 	uint64_t used_us, told_us;
 	uint32_t wait_us, round;
@@ -246,7 +246,7 @@ static void tell(struct stream *stream, struct partner *partner)
 	ripc__partner_send(partner, &packet);
 }
 
-/* Forgets those who are not told any more; who has not answered for a while is not reached. */
+/* Forgets members that are not told any more; one that has not answered lately is not reached. */
 static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
 {
 	struct ripc__map *hearers = &stream->hearers;
@@ -319,7 +319,7 @@ struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
 }
 
 static int transmit(const struct stream *stream, const struct ripc_service *service,
-		const struct ripc_send *request)
+		const struct ripc_send *request, uint32_t *len)
 {
 	const struct ripc__backend *ops = stream->device->ops;
 	struct wire_packet packet;
@@ -347,6 +347,7 @@ static int transmit(const struct stream *stream, const struct ripc_service *serv
 	ripc__put_crc(stream->device, prefix, tx.len, crc);
 	iov[0] = (struct iovec){prefix, tx.len};
 	tx.len += packet.payload_len;
+	*len = packet.payload_len;
 	RIPC__PROBE(send, RIPC__PROBE_SHORT, service->id, stream->group, packet.payload_len);
 	return ops->datagrams.send(stream->device->port, stream->route, &tx, 1);
 }
@@ -358,7 +359,7 @@ static uint64_t number_after(uint64_t number)
 }
 
 bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
-		const struct ripc_send *request)
+		const struct ripc_send *request, uint32_t *len)
 {
 	struct ripc_context *ctx = service->ctx;
 	int sent;
@@ -367,7 +368,7 @@ bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
 		return false;
 	stream->number = number_after(stream->number);
 	stream->went = true; /* also where it is not certain */
-	sent = transmit(stream, service, request);
+	sent = transmit(stream, service, request, len);
 	if (sent != 1) {
 		ctx->stats.drop_send_full++;
 		if (sent < 0)

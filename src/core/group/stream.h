@@ -24,9 +24,12 @@ struct wire_packet;
  */
 struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *members, uint32_t n);
-/* Sends the short to those who hear, if that pays now, or is to show whether they do. */
+/*
+ * Sends the short, of len bytes, to the members that hear, if that pays now, or is to show whether
+ * they do. False: each member needs a copy; len means nothing.
+ */
 bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
-		const struct ripc_send *request);
+		const struct ripc_send *request, uint32_t *len);
 /* After that: does this member surely hear what goes to many? The others need copies. */
 bool ripc__stream_reaches(const struct stream *stream, uint64_t incarnation);
 /* What the copies say of the short's number in the stream; 0: it did not go to many. */

@@ -184,6 +184,17 @@ struct ripc__mapping {
 	void *handle;    /* for unmap */
 };
 
+/*
+ * The IPv4 multicast address by which a number of "many" is heard, in the host's byte order:
+ * 239.255.0.0 to 239.255.255.255, the local scope of RFC 2365. Different numbers may share one.
+ */
+static inline uint32_t ripc__many_address(uint64_t number)
+{
+	number ^= number >> 32;
+	number ^= number >> 16;
+	return 0xefff0000u | (uint32_t)(number & 0xffff);
+}
+
 /* ---- options ----------------------------------------------------------------------------- */
 
 enum ripc__option_kind {

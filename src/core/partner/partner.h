@@ -22,7 +22,7 @@ struct wire_packet;
 #define PARTNERS_MAX       65536u
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 
-/* Which numbers have come: the highest; bit i: top - i has. Those 64 below are late. */
+/* Which numbers have come: the highest; bit i: top - i has. Numbers 64 and more below are late. */
 struct numbers {
 	uint64_t top, seen;
 };

@@ -362,7 +362,7 @@ static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
 	if (in_use && resolver->now_us >= gathering->look_us)
 		look(resolver, gathering);
 	ask_names(resolver, gathering);
-	/* Who keeps the budget empty puts this off no longer. */
+	/* A host that keeps the budget empty puts this off no longer. */
 	if (in_use && (!gathering->is_refreshing || gathering->is_provoked) &&
 			resolver->now_us >= refresh_at(gathering)) {
 		gathering->n_refreshed += gathering->is_refreshing;
