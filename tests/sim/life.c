@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define PUT_OFF_US    2000
+#define ADDRESSES_FIRST 0x4000ull
 #define HELD_AGAIN_US 500000 /* until a service whose ID is another's tries again */
 
 bool sim_somebody_waits(const struct sim_world *world)
@@ -347,6 +348,21 @@ static void jump_clock(struct sim_world *world, void *arg, uint64_t slot)
 	sim_node_schedule(node);
 }
 
+/* The host gets an address that none had before; by the old one nobody is reached. */
+static void change_address(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+	struct sim_node *node = &world->nodes[slot];
+	uint64_t port = node->address & 0xffff;
+
+	if (app->calm || !node->ctx)
+		return;
+	node->address = (ADDRESSES_FIRST + world->n_addresses++) << 16 | port;
+	sim_moved(world, node->slot);
+	sim_trace(world, "node %u has the address %llx", node->slot,
+			(unsigned long long)node->address);
+}
+
 /* ---- links ------------------------------------------------------------------------------- */
 
 static void heal(struct sim_world *world, void *arg, uint64_t mask)
@@ -441,6 +457,7 @@ void sim_app_plan(struct sim_app *app, uint64_t from_us)
 	scatter(app, from_us, jump_clock, plan->n_jumps, plan->n_nodes);
 	scatter(app, from_us, move_service, plan->n_moves, plan->n_services);
 	scatter(app, from_us, reopen_service, plan->n_reopens, plan->n_services);
+	scatter(app, from_us, change_address, plan->n_addresses, plan->n_nodes);
 	scatter(app, from_us, partition, plan->n_partitions, 1u << plan->n_nodes);
 	if (plan->long_cut) {
 		uint64_t slot = sim_below(&world->random, plan->n_nodes);

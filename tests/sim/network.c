@@ -11,6 +11,7 @@
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 
+#define MOVED_US          2500000 /* partners follow a new address within this */
 #define DATAGRAM_OVERHEAD 768 /* what a kernel's buffer takes beside the bytes */
 
 struct sim_packet *sim_queue_pop(struct sim_queue *queue)
@@ -39,7 +40,28 @@ void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut)
 	if (world->cut[a][b] == cut)
 		return;
 	world->cut[a][b] = world->cut[b][a] = cut;
-	model_cut(world->model, world->now_us, a, b, cut);
+	if (cut || (world->now_us >= world->moved_until[a] &&
+			world->now_us >= world->moved_until[b]))
+		model_cut(world->model, world->now_us, a, b, cut);
+}
+
+/* Whoever is on the way to the node, or from it, may fail meanwhile: as if the node were cut off. */
+static void settle(struct sim_world *world, void *arg, uint64_t slot)
+{
+	(void)arg;
+	if (world->now_us < world->moved_until[slot])
+		return; /* it has moved again */
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+		if (!world->cut[i][slot] && world->now_us >= world->moved_until[i])
+			model_cut(world->model, world->now_us, i, (uint32_t)slot, false);
+}
+
+void sim_moved(struct sim_world *world, uint32_t slot)
+{
+	world->moved_until[slot] = world->now_us + MOVED_US;
+	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
+		model_cut(world->model, world->now_us, i, slot, true);
+	sim_at(world, world->moved_until[slot], settle, NULL, slot);
 }
 
 /* With --verbose: what becomes of a packet, for people. */
@@ -67,6 +89,25 @@ static void show(struct sim_world *world, const struct sim_packet *packet, uint6
 		printf(" ? len %u\n", packet->len);
 }
 
+static void arrive(struct sim_world *world, void *arg, uint64_t value);
+
+/* Nobody listens at an address: the host that is there now, or a router, says so to the sender. */
+static void come_back(struct sim_world *world, struct sim_packet *packet, uint64_t address)
+{
+	const struct sim_node *sender = &world->nodes[packet->from_slot];
+	uint64_t to = sender->address;
+
+	packet->hint = true;
+	packet->from = address;
+	sim_at(world, world->now_us + sim_log(&world->random, 20, 5000), arrive, packet, to);
+}
+
+static bool comes_back(struct sim_world *world, const struct sim_packet *packet)
+{
+	return world->addresses && !packet->hint && !packet->resolver && !packet->many &&
+		sim_chance(&world->random, 500000);
+}
+
 /* A packet reaches the address in value. */
 static void arrive(struct sim_world *world, void *arg, uint64_t value)
 {
@@ -76,6 +117,10 @@ static void arrive(struct sim_world *world, void *arg, uint64_t value)
 
 	if (world->claimant.node.address && value == world->claimant.node.address)
 		sim_claimant_input(world, packet);
+	if (!node && comes_back(world, packet)) {
+		come_back(world, packet, value);
+		return;
+	}
 	if (!node || world->cut[packet->from_slot][node->slot] ||
 			(packet->many && !sim_hears(node, packet->many))) {
 		world->counts.cut++;

@@ -70,7 +70,8 @@ static void draw_many(const struct sim_world *world, struct sim_random *random,
 	plan->many_on_us = plan->many_off_us + sim_log(random, 1000, plan->span_us);
 }
 
-static void draw_failures(struct sim_random *random, struct sim_plan *plan)
+static void draw_failures(const struct sim_world *world, struct sim_random *random,
+		struct sim_plan *plan)
 {
 	plan->n_partitions = sometimes(random, 40, 4);
 	plan->n_crashes = sometimes(random, 40, 3);
@@ -79,6 +80,7 @@ static void draw_failures(struct sim_random *random, struct sim_plan *plan)
 	plan->n_jumps = sometimes(random, 15, 2);
 	plan->n_stalls = sometimes(random, 30, 5);
 	plan->n_rivals = sometimes(random, 10, 2);
+	plan->n_addresses = world->addresses ? (uint32_t)sim_between(random, 1, 6) : 0;
 	if (plan->n_rivals)
 		plan->n_jumps = 0; /* a clock that is wrong makes the younger one look older */
 }
@@ -166,7 +168,7 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 		return;
 	}
 	draw_packets(random, plan);
-	draw_failures(random, plan);
+	draw_failures(world, random, plan);
 	if (native && sim_chance(random, 50 * PERCENT))
 		make_intact(plan);
 	if (sim_chance(random, 8 * PERCENT))

@@ -23,7 +23,7 @@
 struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs, calls;
-	bool native, store, keys, groups, trace, verbose, keep_going;
+	bool native, store, keys, groups, addresses, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
@@ -203,7 +203,8 @@ static void report_failure(const struct options *options, uint64_t seed,
 			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->calls,
 			options->native ? " --native" : options->store ? " --store" : "",
-			options->keys ? " --keys" : "", options->groups ? " --groups" : "",
+			options->keys ? " --keys" : "",
+			options->groups ? " --groups" : options->addresses ? " --addresses" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
@@ -218,7 +219,7 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"full", &p->send_full}, {"hole", &p->hole_bytes}, {"buffer", &p->receive_buffer},
 		{"partition", &p->n_partitions}, {"crash", &p->n_crashes}, {"move", &p->n_moves},
 		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
-		{"jump", &p->n_jumps}, {"stall", &p->n_stalls},
+		{"address", &p->n_addresses}, {"jump", &p->n_jumps}, {"stall", &p->n_stalls},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
 		{"ordered", &p->ordered}, {"claim", &p->claims},
 		{"cancel", &p->cancel}, {"hold", &p->hold}, {"deaf", &p->many_loss},
@@ -264,6 +265,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 	sim_world_open(&world, seed);
 	world.verbose = options->verbose;
 	world.groups = options->groups;
+	world.addresses = options->addresses;
 	world.keys = options->keys ? sim_keys_dir : NULL;
 	if (world.keys)
 		sim_keys_begin(&world);
@@ -349,7 +351,7 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
-	"           [--store] [--keys] [--groups] [--trace] [--keep-going] [--verbose]\n"
+	"           [--store] [--keys] [--groups] [--addresses] [--trace] [--keep-going] [--verbose]\n"
 	"           [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
@@ -362,7 +364,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"native", no_argument, NULL, 'N'}, {"store", no_argument, NULL, 'Z'},
 		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
-		{"groups", no_argument, NULL, 'G'},
+		{"groups", no_argument, NULL, 'G'}, {"addresses", no_argument, NULL, 'A'},
 		{"keys", no_argument, NULL, 'K'}, {"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
@@ -378,6 +380,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'Z': options->store = true; break;
 		case 'K': options->keys = true; break;
 		case 'G': options->groups = true; break;
+		case 'A': options->addresses = true; break;
 		case 't': options->trace = true; break;
 		case 'v': options->verbose = true; break;
 		case 'k': options->keep_going = true; break;

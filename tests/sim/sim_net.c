@@ -109,14 +109,18 @@ static void address_of(uint64_t address, struct ripc__addr *addr)
 	put64(addr->blob, address);
 }
 
-static int net_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+/* As of UDP: the port is in the record, the host is where the answer came from (own: loopback). */
+static int net_addr_choose(void *at, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr)
 {
-	(void)port;
-	(void)host;
+	const struct sim_node *node = ((struct port *)at)->node;
+	uint64_t number = (uint64_t)host[14] << 8 | host[15];
+
 	if (len != 8)
 		return -EINVAL;
-	address_of(get64(blob), addr);
+	if (host[12] != 10)
+		number = node->address >> 16;
+	address_of(number << 16 | (get64(blob) & 0xffff), addr);
 	return 0;
 }
 
@@ -185,6 +189,16 @@ static int net_send(void *at, void *to, const struct ripc__tx *tx, uint32_t n)
 	return (int)taken;
 }
 
+/* Core looks at what a hint quotes before it polls again. */
+static struct ripc__event hint_event(struct sim_node *node, struct sim_packet *packet,
+		const struct ripc__addr *from)
+{
+	free(node->hinted);
+	node->hinted = packet;
+	return (struct ripc__event){.kind = RIPC_EV_HINT, .data = packet->bytes,
+		.len = packet->len, .from = from};
+}
+
 static int net_poll(void *at, struct ripc__event *events, uint32_t n, bool all)
 {
 	struct port *port = at;
@@ -201,6 +215,11 @@ static int net_poll(void *at, struct ripc__event *events, uint32_t n, bool all)
 		memmove(node->done, node->done + i, node->n_done * sizeof(*node->done));
 	for (; i < n && i < RIPC_EVENTS_MAX && (packet = sim_queue_pop(&node->datagrams)); i++) {
 		address_of(packet->from, &port->from[i]);
+		if (packet->hint) {
+			events[i] = hint_event(node, packet, &port->from[i]);
+			i++;
+			break; /* one at a time: the next one would free it */
+		}
 		events[i] = (struct ripc__event){.kind = packet->many ? RIPC_EV_MANY :
 			RIPC_EV_DATAGRAM, .data = packet->bytes, .len = packet->len,
 			.handle = packet, .from = &port->from[i]};

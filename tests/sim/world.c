@@ -241,6 +241,7 @@ void sim_world_close(struct sim_world *world)
 	for (uint32_t i = 0; i < SIM_NODES; i++) {
 		sim_queue_clear(&world->nodes[i].datagrams);
 		sim_queue_clear(&world->nodes[i].questions);
+		free(world->nodes[i].hinted);
 		free(world->nodes[i].regions);
 		free(world->nodes[i].done);
 	}

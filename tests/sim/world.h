@@ -35,6 +35,7 @@ struct sim_plan {
 	uint32_t receive_buffer;  /* bytes waiting at a node; 0: no limit */
 	uint32_t poll_delay_us;   /* how long a node takes to look at what came */
 	uint32_t n_partitions, n_crashes, n_moves, n_reopens, n_jumps, n_stalls, n_rivals;
+	uint32_t n_addresses;     /* changes of a host's address */
 	uint32_t peer_timeout_ms;
 	uint32_t window, lend, give, cancel, hold, narrow, ordered; /* of sends or messages */
 	uint64_t span_us;         /* of the phase with faults */
@@ -63,6 +64,7 @@ struct sim_packet {
 	uint32_t len;
 	bool resolver;
 	uint64_t many;      /* the number that it was sent to; 0: to one */
+	bool hint;          /* it came back from an address where nobody listens */
 	uint8_t bytes[];
 };
 
@@ -111,6 +113,7 @@ struct sim_node {
 	uint64_t idle_at;
 	uint32_t n_idle;
 	struct sim_queue datagrams, questions;
+	struct sim_packet *hinted; /* the packet of the last hint that core was given */
 	uint64_t context;         /* its incarnation */
 	uint64_t ended[SIM_ENDED_MAX]; /* contexts whose end it is about to be told of */
 	uint32_t n_ended;
@@ -156,10 +159,12 @@ struct sim_world {
 	struct sim_node nodes[SIM_NODES];
 	struct sim_claimant claimant;
 	bool cut[SIM_NODES][SIM_NODES];
+	uint64_t moved_until[SIM_NODES]; /* so long sends may fail because of a new address */
 	bool faults;              /* packets are lost, altered, ... */
-	bool verbose, groups;
+	bool verbose, groups, addresses;
 	const char *keys;         /* the directory of all contexts; NULL: they have none */
 	uint32_t n_held;          /* datagrams that core has not released */
+	uint32_t n_addresses;     /* given to hosts whose address has changed */
 	uint32_t n_steps_now;     /* steps since the clock last moved */
 	struct sha256 trace;
 	struct model *model;
@@ -205,6 +210,8 @@ void sim_transmit_many(struct sim_node *from, uint64_t number, const struct iove
 bool sim_hears(const struct sim_node *node, uint64_t number);
 void sim_queue_clear(struct sim_queue *queue);
 struct sim_packet *sim_queue_pop(struct sim_queue *queue);
+/* The address of a node has changed: what follows from that is no fault. */
+void sim_moved(struct sim_world *world, uint32_t slot);
 void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
 
 /* forge.c: makes a forged packet of a true one; false: this one cannot be used */
