@@ -50,6 +50,8 @@ struct upcalls {
 	void (*partner_lost)(struct partner *partner, int status, uint64_t gone_us);
 	/* As partner_lost, for a partner of which only the ID was known. */
 	void (*sends_lost)(struct partner *partner, int status, uint64_t gone_us);
+	/* The streams of from to groups are those of to. */
+	void (*streams_move)(struct partner *from, struct partner *to);
 	/* The partner is about to be freed; nothing is being sent to it. */
 	void (*partner_forgotten)(struct partner *partner);
 	/* No message in progress to the partner was delivered, or will be. */

@@ -141,14 +141,14 @@ static uint64_t gone_since(const struct ripc_context *ctx, const struct partner 
 }
 
 static void input_gone(struct ripc_context *ctx, struct partner *partner,
-		const struct wire_packet *packet)
+		const struct wire_packet *packet, bool from_route)
 {
 	/* A goodbye has both tokens, and so has a GONE that answers a hello with one. */
 	bool both = packet->h.token && packet->h.number;
 	uint64_t since_us;
 
-	if (partner && both && (partner->token_in != packet->h.token ||
-			partner->token_out != packet->h.number))
+	if (partner && both ? partner->token_in != packet->h.token ||
+			partner->token_out != packet->h.number : !from_route)
 		partner = NULL;
 	if (partner)
 		ripc__hint_answered(partner);
@@ -186,13 +186,15 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct partner *partner = meant(ctx, device, packet, event);
+	bool from_route;
 
 	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from))
 		partner = NULL;
+	from_route = partner && is_from_route(device, partner, event);
 	if (packet->h.type == WIRE_RETRY)
-		input_retry(ctx, partner, packet, partner && is_from_route(device, partner, event));
+		input_retry(ctx, partner, packet, from_route);
 	else if (packet->h.type == WIRE_GONE)
-		input_gone(ctx, partner, packet);
+		input_gone(ctx, partner, packet, from_route);
 	else
 		input_abort(ctx, partner, packet);
 }
@@ -211,6 +213,7 @@ static void challenge(struct partner *partner, struct device *device,
 	if (!is_from_route(device, partner, event) &&
 			ripc__partner_reroute(partner, device, event->from))
 		return;
+	ripc__partner_challenge(partner);
 	partner->token_out = packet->hello.token;
 	partner->state = PARTNER_READY;
 	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
@@ -251,6 +254,8 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	ctx->stats.hellos++;
 	ripc__partner_hello(partner, packet);
 	partner->crossed = claim == CLAIM_CROSSED;
+	if (!partner->crossed)
+		ripc__pair_inherit(partner);
 	partner->known = false;
 	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
 	ripc__partner_send(partner, &hello);
@@ -403,6 +408,7 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 	if (packet->h.flags & WIRE_F_HELLO) {
 		ripc__partner_hello(partner, packet);
 		partner->crossed = false;
+		ripc__pair_inherit(partner);
 	}
 	if (packet->h.flags & WIRE_F_ACK)
 		partner = take_ack(partner, packet);
@@ -454,6 +460,12 @@ static bool is_of_another(const struct partner *partner, const struct wire_packe
 		packet->h.flags & WIRE_F_HELLO && packet->hello.token != partner->token_out;
 }
 
+/* A partner that was taken for gone: its packets count no more until it has been challenged. */
+static bool is_late(const struct partner *partner)
+{
+	return partner->dead && !partner->challenged;
+}
+
 /* False: it has no effect. */
 static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *device,
 		struct partner *partner, struct wire_packet *packet,
@@ -498,7 +510,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		ctx->stats.drop_token++; /* with somebody else's keys */
 		return;
 	}
-	if (!partner || is_answer(&packet))
+	if (!partner || is_answer(&packet) || is_late(partner))
 		partner = stranger(ctx, device, &packet, event);
 	else if (!partner->known)
 		partner = token_returned(ctx, device, partner, &packet, event);

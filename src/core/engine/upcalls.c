@@ -64,12 +64,12 @@ static void received_forget(struct partner *partner)
 	ripc__offers_forget(partner);
 	ripc__permits_leave(partner);
 	ripc__held_drop(partner, true);
-	ripc__heard_forget(partner);
 }
 
 static void partner_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	received_forget(partner);
+	ripc__heard_lost(partner);
 	ripc__outgoing_lost(partner, status, gone_us);
 	ripc__calls_lost(partner);
 	ripc__watch_lost(partner);
@@ -78,6 +78,7 @@ static void partner_lost(struct partner *partner, int status, uint64_t gone_us)
 static void partner_forgotten(struct partner *partner)
 {
 	received_forget(partner);
+	ripc__heard_forget(partner);
 	ripc__corked_forget(partner);
 	ripc__calls_lost(partner);
 	if (partner->peer)
@@ -120,6 +121,7 @@ const struct upcalls ripc__upcalls = {
 	.partner_passed_by = passed_by,
 	.partner_lost = partner_lost,
 	.sends_lost = sends_lost,
+	.streams_move = ripc__heard_move,
 	.partner_forgotten = partner_forgotten,
 	.sends_fail = ripc__sends_fail,
 	.unread_release = ripc__unread_release,

@@ -166,6 +166,32 @@ void ripc__heard_forget(struct partner *partner)
 	}
 }
 
+void ripc__heard_lost(struct partner *partner)
+{
+	if (!partner->streams)
+		return;
+	list_for_each(node, &partner->service->ctx->heard) {
+		struct heard *heard = list_entry(node, struct heard, node);
+
+		if (heard->partner == partner)
+			heard->given = heard->top = 0;
+	}
+}
+
+void ripc__heard_move(struct partner *from, struct partner *to)
+{
+	if (!from->streams)
+		return;
+	list_for_each(node, &from->service->ctx->heard) {
+		struct heard *heard = list_entry(node, struct heard, node);
+
+		if (heard->partner != from || heard_of(to, heard->group))
+			continue;
+		heard->partner = to;
+		to->streams = true;
+	}
+}
+
 static bool is_joined(const struct ripc_context *ctx, uint64_t group)
 {
 	list_for_each(node, &ctx->services) {

@@ -28,7 +28,11 @@ void ripc__heard_input(struct ripc_context *ctx, struct device *device,
 /* See upcalls.h, copy_came. */
 struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_packet *packet,
 		uint64_t *number);
-/* Nothing that comes with the tokens of this partner's streams counts any more. */
+/* The partner was taken for gone: nothing of its streams is heard until it tells of them again. */
+void ripc__heard_lost(struct partner *partner);
+/* See upcalls.h, streams_move. */
+void ripc__heard_move(struct partner *from, struct partner *to);
+/* The partner is forgotten, and its streams with it. */
 void ripc__heard_forget(struct partner *partner);
 /* A service has left the group. */
 void ripc__heard_leave(struct ripc_service *service, uint64_t group);

@@ -123,7 +123,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 {
 	struct ripc_context *ctx = service->ctx;
 	uint64_t host = ripc__host_key(ctx, from);
-	struct partner *partner, *here = NULL, *asked = NULL;
+	struct partner *partner, *here = NULL, *asked = NULL, *gone = NULL;
 	uint32_t n = 0, n_host = 0;
 	bool is_taken = false;
 
@@ -135,17 +135,27 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 			is_taken |= is_here;
 			continue;
 		}
-		if (partner->token_out == packet->hello.token && !partner->crossed) {
+		if (partner->token_own == packet->hello.token) {
 			*found = partner;
-			return CLAIM_SAME;
+			if (!partner->dead)
+				return CLAIM_SAME;
+			gone = partner;
 		}
-		here = is_here ? partner : here;
+		if (is_here && (!here || !partner->dead))
+			here = partner;
 		asked = partner->token_out == packet->hello.token && !partner->dead ? partner :
 			asked;
 		if (partner->resolved && !partner->dead && !partner->token_out)
 			asked = partner->misled ? asked : partner;
 		is_taken |= is_established(partner);
 	}
+	/* One that is dead comes last: it may have been found again, as another partner. */
+	if (here && !here->dead)
+		asked = NULL;
+	else if (asked)
+		here = NULL;
+	else
+		here = gone ? gone : here;
 	*found = here ? here : asked;
 	if (*found)
 		return here ? CLAIM_SAME : CLAIM_CROSSED;
@@ -159,18 +169,21 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t id,
 		const struct ripc__answer *answer)
 {
-	struct partner *partner, *maybe = NULL;
+	struct partner *partner, *maybe = NULL, *gone = NULL;
 
 	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
 			answer->record.incarnation, place)); place++) {
 		if (!says(partner, id, answer->record.context) || partner->liar)
 			continue;
-		if (partner->resolved || lives_there(partner, answer))
-			return partner;
-		if (!partner->dead && partner->token_out)
+		if (partner->resolved || lives_there(partner, answer)) {
+			if (!partner->dead)
+				return partner;
+			gone = gone ? gone : partner;
+		} else if (!partner->dead && partner->token_out) {
 			maybe = partner;
+		}
 	}
-	return maybe;
+	return maybe ? maybe : gone;
 }
 
 /* ---- asking there ------------------------------------------------------------------------ */

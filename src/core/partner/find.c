@@ -14,6 +14,7 @@
 #include "find.h"
 #include "life.h"
 #include "partner.h"
+#include "token.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/rare.h"
@@ -79,7 +80,8 @@ static int dead_found(struct partner *partner, const struct ripc__answer *answer
 	if (error)
 		return error;
 	ripc__partner_to_peer(partner, peer);
-	partner->dead = false;
+	ripc__pair_begin(partner);
+	partner->dead = partner->challenged = false;
 	partner->resolved = true;
 	partner->token_out = 0;
 	partner->state = PARTNER_HELLO;

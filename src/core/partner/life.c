@@ -93,13 +93,6 @@ void ripc__partner_free(struct partner *partner)
 	partner_free_alone(partner);
 }
 
-/* What was sent with the old one and comes late has no effect any more. Cannot fail. */
-static void token_renew(struct partner *partner)
-{
-	ripc__token_take_back(partner);
-	(void)ripc__token_give(partner); /* the slot just given back is free */
-	partner->known = false;
-}
 
 /* Takes over the caller's reference. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
@@ -111,7 +104,7 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 	partner->peer = peer;
 	ctx->up->unread_hold(partner);
 	ripc__peer_put(ctx, old);
-	token_renew(partner);
+	partner->known = false;
 }
 
 /* Another one claims its ID: is it still there? Asked for now and then, or after a silence. */
@@ -171,10 +164,21 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	ripc__partner_retire(partner);
 	ripc__partner_touch(partner);
 	ripc__claim_forget(partner);
-	token_renew(partner);
 	partner->dead = true;
+	partner->challenged = false;
 	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);
 	partner->service->ctx->up->partner_lost(partner, status, gone_us);
+}
+
+/* The slot just taken back is free, so that this cannot fail. */
+void ripc__partner_challenge(struct partner *partner)
+{
+	if (partner->challenged)
+		return;
+	ripc__token_take_back(partner);
+	(void)ripc__token_give(partner);
+	partner->known = false;
+	partner->challenged = true;
 }
 
 int ripc__partner_reroute(struct partner *partner, struct device *device,

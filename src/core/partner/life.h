@@ -22,7 +22,12 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
  * dead.
  */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
-/* A dead partner says hello from the address to: its route leads there, and we give a new token. */
+/*
+ * A dead partner says hello: it gets a token that it did not have before its death. Whoever returns
+ * that token has sent the packet since then.
+ */
+void ripc__partner_challenge(struct partner *partner);
+/* The partner's route leads to the address from now on. */
 int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to);
 /* Frees a partner, and gives its peer back. Its sends have ended or moved before. */
@@ -31,10 +36,7 @@ void ripc__partner_free(struct partner *partner);
 void ripc__partners_sweep(struct ripc_context *ctx);
 /* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */
 struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id);
-/*
- * The partner lives at this peer now, and gets a new token. The caller's reference to the peer
- * moves to the partner.
- */
+/* The partner lives at this peer now. The caller's reference to the peer moves to the partner. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
 
 #endif

@@ -24,6 +24,7 @@ int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct p
 	error = ripc__pair_insert(partner);
 	if (error)
 		return error;
+	ripc__pair_begin(partner);
 	partner->peer = peer;
 	partner->state = PARTNER_HELLO;
 	return 0;
@@ -165,7 +166,8 @@ void ripc__partner_retire(struct partner *partner)
 
 void ripc__partner_revive(struct partner *partner)
 {
-	partner->dead = partner->resolved = partner->rechecked = false;
+	partner->dead = partner->challenged = partner->resolved = partner->rechecked = false;
+	ripc__pair_begin(partner);
 	if (!ripc__map_get(&partner->service->partners, partner->id))
 		ripc__partner_make_current(partner); /* without memory: found by its token */
 }

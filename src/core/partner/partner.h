@@ -63,6 +63,7 @@ struct partner {
 	uint64_t id, incarnation;
 	uint64_t token_in;        /* the token that we gave the partner (token.h) */
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
+	uint64_t token_own;       /* the last one of which that is sure; 0: none. It outlasts GONE */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	struct numbers shorts_in; /* of its shorts */
@@ -95,6 +96,7 @@ struct partner {
 	bool crossed : 1;   /* token_out came in a hello from elsewhere: perhaps another's token */
 	bool rechecked : 1; /* all sources were asked about its claim */
 	bool dead : 1;            /* known to be gone; kept to recognise its late packets */
+	bool challenged : 1;      /* dead, and token_in was made since then */
 	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
 	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
 	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */

@@ -7,6 +7,7 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "partner.h"
 #include "token.h"
@@ -79,6 +80,86 @@ int ripc__pair_insert(struct partner *partner)
 		place++;
 	return ripc__map_put(&ctx->partners_by_pair,
 		pair_key(ctx, local, partner->incarnation, place), partner);
+}
+
+static void begin_beyond(struct partner *partner, const struct partner *other)
+{
+	if (partner->short_next < other->short_next)
+		partner->short_next = other->short_next;
+	if (partner->long_next < other->long_next)
+		partner->long_next = other->long_next;
+}
+
+void ripc__pair_begin(struct partner *partner)
+{
+	const struct partner *other;
+	uint32_t place = 0;
+
+	while ((other = ripc__pair_at(partner->service->ctx, partner->service->incarnation,
+			partner->incarnation, place++)))
+		begin_beyond(partner, other);
+}
+
+/* All that has come according to either. */
+static void numbers_join(struct numbers *to, const struct numbers *from)
+{
+	struct numbers high = to->top >= from->top ? *to : *from;
+	struct numbers low = to->top >= from->top ? *from : *to;
+	uint64_t behind = high.top - low.top;
+
+	*to = high;
+	to->seen |= behind < 64 ? low.seen << behind : 0;
+}
+
+static uint64_t from_oldest(uint64_t bits, uint64_t behind)
+{
+	return behind < LONGS_MAX ? bits >> behind : 0;
+}
+
+static void longs_join(struct partner *to, struct partner *from)
+{
+	uint64_t oldest = to->in_oldest > from->in_oldest ? to->in_oldest : from->in_oldest;
+
+	to->in_delivered = from_oldest(to->in_delivered, oldest - to->in_oldest) |
+		from_oldest(from->in_delivered, oldest - from->in_oldest);
+	to->in_refused = from_oldest(to->in_refused, oldest - to->in_oldest) |
+		from_oldest(from->in_refused, oldest - from->in_oldest);
+	to->in_oldest = oldest;
+	if (to->reasons)
+		return;
+	to->reasons = from->reasons;
+	from->reasons = NULL;
+}
+
+/* A dead one that gave us the same token: the same partner, before it was taken for gone. */
+static struct partner *predecessor(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct partner *other;
+	uint32_t place = 0;
+
+	while ((other = ripc__pair_at(ctx, partner->service->incarnation, partner->incarnation,
+			place++))) {
+		if (other != partner && other->dead && other->token_own == partner->token_own &&
+				other->id == partner->id)
+			return other;
+	}
+	return NULL;
+}
+
+void ripc__pair_inherit(struct partner *partner)
+{
+	struct partner *other;
+
+	partner->token_own = partner->token_out;
+	other = predecessor(partner);
+	if (!other)
+		return;
+	begin_beyond(partner, other);
+	numbers_join(&partner->shorts_in, &other->shorts_in);
+	longs_join(partner, other);
+	partner->service->ctx->up->streams_move(other, partner);
+	other->token_own = 0; /* no hello is taken for one of it any more */
 }
 
 void ripc__pair_remove(struct partner *partner)

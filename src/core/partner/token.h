@@ -32,6 +32,16 @@ struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t
 		uint32_t place);
 int ripc__pair_insert(struct partner *partner);
 void ripc__pair_remove(struct partner *partner);
+/*
+ * token_out is the partner's own. One that was taken for gone may have given us the same: then what
+ * came from that one has come from this partner.
+ */
+void ripc__pair_inherit(struct partner *partner);
+/*
+ * The partner's next numbers are beyond all that partners of the same incarnation have used: what
+ * they have sent to it must not make new messages look old there.
+ */
+void ripc__pair_begin(struct partner *partner);
 
 /* The partner to which we gave the token, or NULL. */
 static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)

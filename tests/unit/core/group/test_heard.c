@@ -382,7 +382,41 @@ START_TEST(stream__more_than_are_remembered)
 }
 END_TEST
 
-/* A partner that has ended takes what was told along; one that is forgotten does, too. */
+/* A partner that was taken for gone, and lives: the numbers that came before are still known. */
+START_TEST(many__once_though_the_partner_was_lost)
+{
+	static struct lone lone;
+	struct wire_packet gone = {.h = {.type = WIRE_GONE}, .value = 1};
+	struct wire_packet hello = {.h = {.type = WIRE_HELLO_ONLY}}, packet;
+	uint32_t since;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	gone.h.number = lone.token_in;
+	lone_say(&lone, &gone, NULL, NULL);
+	say_many(&lone, GROUP, TOKEN, FIRST + 1);
+	expect_nothing(&lone);
+	since = lone.n_sent;
+	lone.token_out = 0;
+	lone_say(&lone, &hello, NULL, NULL);
+	ck_assert(lone_hear(&lone, since, WIRE_HELLO_ONLY, &packet));
+	lone.token_out = packet.hello.token;
+	say_copy(&lone, GROUP, LOW(FIRST));
+	expect_nothing(&lone);
+	say_copy(&lone, GROUP, LOW(FIRST + 1));
+	expect_short(&lone, GROUP, LOW(FIRST + 1));
+	say_many(&lone, GROUP, TOKEN, FIRST + 2); /* STREAM must come again first */
+	expect_nothing(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 2), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST + 2);
+	expect_short(&lone, GROUP, LOW(FIRST + 2));
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A partner that is forgotten takes what was told along. */
 START_TEST(stream__partner_is_forgotten)
 {
 	static struct lone lone;
@@ -443,6 +477,7 @@ int main(void)
 		many__altered,
 		many__for_two_services,
 		many__keeps_the_partner,
+		many__once_though_the_partner_was_lost,
 		stream__of_other_groups,
 		stream__more_than_the_device_hears,
 		stream__more_than_are_remembered,

@@ -369,6 +369,85 @@ START_TEST(gone__but_the_resolver_names_it)
 }
 END_TEST
 
+/*
+ * The partner lives, and knows us by the token that we gave it: another one, from another address,
+ * would make a second partner there, which takes what is repeated for new.
+ */
+START_TEST(gone__keeps_the_token_given)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+	struct wire_packet packet;
+	uint64_t given;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	given = lone.token_out;
+	say_gone(&lone);
+	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	since = lone.n_sent;
+	lone_answer(&lone, lone.incarnation, lone.context, 4);
+	lone_pass(&lone, 200000); /* no other holder answers */
+	ck_assert(lone_hear(&lone, since, WIRE_SHORT, &packet));
+	ck_assert_uint_eq(packet.h.token, 0);
+	ck_assert_uint_eq(packet.hello.token, given);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The resolver names its incarnation in another context: no number is used twice towards it. */
+START_TEST(numbers__go_on_with_a_second_partner)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+	struct wire_packet packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	say_gone(&lone);
+	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	since = lone.n_sent;
+	lone_answer(&lone, lone.incarnation, lone.context + 1, 4);
+	lone_pass(&lone, 200000);
+	ck_assert(lone_hear(&lone, since, WIRE_SHORT, &packet));
+	ck_assert_uint_eq(packet.h.number, 4);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A host that now has an address of before says that nobody is there: the route leads elsewhere. */
+START_TEST(gone__from_an_address_that_was_left)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+	struct wire_packet packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_gone(&lone);
+	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	since = lone.n_sent;
+	lone_answer(&lone, lone.incarnation, lone.context, 4);
+	lone_pass(&lone, 200000); /* no other holder answers */
+	ck_assert(lone_hear(&lone, since, WIRE_SHORT, &packet));
+	lone.token_out = packet.hello.token;
+	lone.token_in = 0;
+	say_gone(&lone);
+	check_short(&lone, 4, 0);
+	lone.host = 4;
+	say_gone(&lone);
+	since = lone.n_sent;
+	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	ck_assert(!lone_hear(&lone, since, WIRE_SHORT, &packet));
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* ---- room -------------------------------------------------------------------------------- */
 
 /* Gets a proof for an address. */
@@ -532,6 +611,9 @@ int main(void)
 		gone__while_unread,
 		gone__while_unread__and_resolved,
 		gone__but_the_resolver_names_it,
+		gone__keeps_the_token_given,
+		gone__from_an_address_that_was_left,
+		numbers__go_on_with_a_second_partner,
 		hello__of_a_hundred_thousand,
 		hello__of_more_than_there_is_room_for,
 		hello__of_more_hosts_than_there_is_room_for, NULL,
