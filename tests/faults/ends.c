@@ -65,10 +65,10 @@ static int say(struct ripc_service *from, uint64_t to, int timeout_ms)
 	return ripc_send_long(from, to, &item, 1, timeout_ms);
 }
 
-static void receive(struct ripc_service *at)
+static void receive(struct ripc_service *at, int timeout_ms)
 {
 	struct ripc_msg *msg;
-	int error = ripc_receive(at, PATIENCE_MS, &msg);
+	int error = ripc_receive(at, timeout_ms, &msg);
 
 	must(error, "ripc_receive");
 	ripc_msg_free(msg);
@@ -79,7 +79,7 @@ static void receive(struct ripc_service *at)
 static void *listen_main(void *arg)
 {
 	for (;;)
-		receive(arg);
+		receive(arg, -1);
 	return arg;
 }
 
@@ -147,7 +147,7 @@ static __attribute__((destructor)) void at_end(void)
 static void *receive_main(void *arg)
 {
 	for (;;)
-		receive(arg);
+		receive(arg, -1);
 	return arg;
 }
 
@@ -168,7 +168,7 @@ static int serve(void)
 	must(ripc_open(NULL, &ctx), "ripc_open");
 	must(ripc_service_open(ctx, server_id, 0, &svc), "ripc_service_open");
 	for (int i = 0; i < HEARD; i++)
-		receive(svc);
+		receive(svc, PATIENCE_MS);
 	if (strcmp(how, "left") == 0) {
 		thread_start(receive_main, svc);
 	} else if (strcmp(how, "thread") == 0) {

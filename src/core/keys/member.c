@@ -315,6 +315,8 @@ void ripc__members_open(struct seal *seal)
 	ripc__map_init(&seal->sessions, seed);
 	ripc__map_init(&seal->handshakes, seed);
 	ripc__map_init(&seal->members, seed);
+	for (uint32_t i = 0; i < 2; i++)
+		ripc__map_init(&seal->inits_seen[i].macs, seed);
 	list_init(&seal->idle);
 	list_init(&seal->used);
 	list_init(&seal->under_way);
@@ -333,4 +335,6 @@ void ripc__members_close(struct seal *seal)
 	ripc__map_free(&seal->sessions);
 	ripc__map_free(&seal->handshakes);
 	ripc__map_free(&seal->members);
+	for (uint32_t i = 0; i < 2; i++)
+		ripc__map_free(&seal->inits_seen[i].macs);
 }

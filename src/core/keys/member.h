@@ -24,6 +24,7 @@
 struct handshake;
 struct ripc_context;
 struct sealed_port;
+struct sealed_route;
 
 #define SEALED_NETS 8u /* networks of one context, at most */
 
@@ -41,6 +42,7 @@ struct sealed_net {
 #define REJECT_MS    240000u     /* age of a session at which it is of no use any more */
 #define REKEY_COUNT  (1u << 24)  /* the first of the two limits in datagrams */
 #define REFUSED_MS   5000u       /* a member that was refused is not tried again before */
+#define INITS_SEEN   16384u /* INITs of one period that are remembered; inits allows fewer */
 #define PROOFS       256u        /* address proofs that are kept; they are good for seconds */
 
 #define SAID_US      5000000u    /* a member that lacks a right is not spoken of again before */
@@ -55,6 +57,7 @@ struct member {
 	uint64_t context;
 	uint8_t key[32];
 	struct session *current;
+	struct sealed_route *route; /* the last one that was opened or sent by; NULL: closed */
 	struct rights *rights;  /* the rights that it has shown; NULL: none */
 	uint64_t stamp;         /* of its last handshake */
 	uint32_t previous, next; /* sessions, by their index; 0: none */
@@ -100,6 +103,10 @@ struct seal {
 	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
 	uint64_t last_stamp;
 	struct budget inits;        /* limits the handshakes of others that we compute */
+	struct {
+		uint64_t period;    /* of address proofs */
+		struct ripc__map macs;
+	} inits_seen[2];            /* the INITs that were computed, by what their MACs begin with */
 	struct bucket unknowns;
 	struct {
 		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */

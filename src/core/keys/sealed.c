@@ -158,6 +158,8 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 		return error;
 	}
 	own->member = member;
+	own->net = net_of(port);
+	member->route = own;
 	ripc__member_hold(seal, member);
 	return error;
 }
@@ -178,9 +180,12 @@ int ripc__sealed_open(void *port, void *route)
 static void route_close(void *port, void *route)
 {
 	struct seal *seal = ((struct sealed_port *)port)->seal;
+	struct member *member = ((struct sealed_route *)route)->member;
 
 	inner_of(port)->route.close(inner_port(port), inner_route(route));
-	ripc__member_drop(seal, ((struct sealed_route *)route)->member);
+	if (member->route == route)
+		member->route = NULL;
+	ripc__member_drop(seal, member);
 }
 
 static void route_where(void *port, const void *route, struct ripc__where *where)
@@ -298,6 +303,7 @@ static int sealed_send(void *port, void *route, const struct ripc__tx *tx, uint3
 	struct ripc__addr addr;
 	uint32_t taken = 0;
 
+	member->route = route;
 	if (!ripc__member_is_ready(seal, member)) {
 		inner_where(port, route, &addr);
 		return ripc__handshake_begin(net_of(port), member, &addr) == -EACCES ? -EACCES : 0;
@@ -328,7 +334,7 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 	}
 	if (!session || ripc__session_age_ms(seal, session) >= REJECT_MS) {
 		seal->ctx->stats.drop_token++;
-		ripc__unknown_answer(net, bytes, event->len, event->from);
+		ripc__unknown_answer(net, bytes, event->from);
 		return false;
 	}
 	error = ripc__session_unseal(&seal->ciphers, session, bytes, event->len);
@@ -345,6 +351,21 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 	return event->len > 0;
 }
 
+/*
+ * The member may have lost our session, and has not proven it: to core that is a hint, as when a
+ * network says that nobody listens.
+ */
+static bool doubt_input(struct sealed_net *net, struct ripc__event *event,
+		const struct member *member, struct ripc__addr *from)
+{
+	if (!member)
+		return false;
+	inner_of(net->port)->datagrams.release(net->inner_port, event->handle);
+	addr_seal(from, NULL, member->name);
+	*event = (struct ripc__event){.kind = RIPC_EV_HINT, .from = from};
+	return true;
+}
+
 /* Returns whether core gets it. */
 static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 		struct ripc__addr *from)
@@ -357,8 +378,8 @@ static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 	}
 	if (event->data[1] == SEALED_DATA)
 		return data_input(net, event, from);
-	ripc__handshake_input(net, (uint8_t *)event->data, event->len, event->from);
-	return false;
+	return doubt_input(net, event, ripc__handshake_input(net, (uint8_t *)event->data,
+		event->len, event->from), from);
 }
 
 /* Core gets the hint without the quote, which is of a sealed datagram. */
