@@ -4,8 +4,8 @@
  *
  * Design notes. A library context of our own (OSSL_LIB_CTX) keeps what the program does with
  * OpenSSL apart from us: its configuration files are not read, its engines not used. Algorithms are
- * fetched once, since a fetch takes longer than a packet. Each function of the table tells cleanup.c
- * when it begins and ends (IN_USE), and the functions before them do the work.
+ * fetched once, since a fetch takes longer than a packet. Each function of the table tells
+ * cleanup.c when it begins and ends (IN_USE).
  */
 #include "libcrypto.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program with keys ends well, however it ends, while clients come and go: libcrypto belongs to the
- * whole process, and its cleanup may come before the library's last use of it (src/crypto/cleanup.c).
+ * A program with keys ends well, however it ends, while clients come and go: libcrypto belongs to
+ * the whole process, and may be cleaned up before the library's last use (src/crypto/cleanup.c).
  *
  *   left        main returns, and a thread is still in ripc_receive()
  *   atexit      a handler that was registered before ripc_open() sends, and closes the context
@@ -9,7 +9,7 @@
  *   thread      a thread calls exit() while main receives
  *   cleanup     main calls OPENSSL_cleanup(), sends, and closes the context
  *
- * Each also as "first-HOW": the program has used libcrypto itself before, so that libcrypto cleans up
+ * Each also as "first-HOW": the program has used libcrypto itself before, and libcrypto cleans up
  * at exit. In the others a last message must arrive, but not after OPENSSL_cleanup().
  *
  * usage: faults-ends HOW RUNS

@@ -30,8 +30,8 @@ enum sealed_kind {
 };
 
 /*
- * INIT: 8 context   16 to_context   24 proof   32 message 1   then a MAC of all before. INIT has one
- * length, with room for all capabilities, so no answer to it is longer.
+ * INIT: 8 context   16 to_context   24 proof   32 message 1   then a MAC of all before. INIT has
+ * one length, with room for all capabilities, so no answer to it is longer.
  */
 #define INIT_HEADER  32u
 #define INIT_PAYLOAD 24u

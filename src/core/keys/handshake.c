@@ -482,8 +482,8 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 }
 
 /*
- * INITs that were computed, as long as their proofs are good for: in this period of proofs, and the one
- * before. Without memory, or with more of them than the budget allows, one counts as new: it costs
+ * INITs that were computed in this period of proofs and the one before: older proofs are of no
+ * use. Without memory, or with more INITs than the budget allows, one counts as new: it costs
  * budget, and its stamp shows that it is old.
  */
 static bool is_seen(const struct seal *seal, uint64_t mac)
@@ -598,8 +598,8 @@ static void session_lost(struct member *member)
 }
 
 /*
- * Another context lives there, or a member lies. Several of them, each for another datagram of ours,
- * are a hint.
+ * Another context lives there, or a member lies. Several UNKNOWNs, each for another datagram of
+ * ours, are a hint.
  */
 static bool is_doubtful(struct session *session, uint64_t counter)
 {

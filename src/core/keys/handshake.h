@@ -38,8 +38,8 @@ void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, i
 void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof);
 void ripc__handshake_end(struct seal *seal, struct member *member);
 /*
- * A datagram of a handshake came; bytes may be overwritten. Returns a member that seems to have lost
- * our session with it, so that core should ask; else NULL.
+ * A datagram of a handshake came; bytes may be overwritten. Returns a member that seems to have
+ * lost our session with it: core should ask. Else NULL.
  */
 const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from);

@@ -106,7 +106,7 @@ struct seal {
 	struct {
 		uint64_t period;    /* of address proofs */
 		struct ripc__map macs;
-	} inits_seen[2];            /* the INITs that were computed, by what their MACs begin with */
+	} inits_seen[2];            /* INITs that were computed, by the first bytes of their MACs */
 	struct bucket unknowns;
 	struct {
 		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */

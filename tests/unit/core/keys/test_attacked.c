@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handshakes under attack: what strangers and members replay and forge on the link (docs/security.md,
- * Attackers of contexts with keys). ALICE has a route to BOB. EVE is a member, at BOB's host, with BOB's
- * directory of keys.
+ * Handshakes under attack: what strangers and members replay and forge on the link
+ * (docs/security.md, Attackers of contexts with keys). ALICE has a route to BOB. EVE is a member,
+ * at BOB's host, with BOB's directory of keys.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static void pass_time(uint64_t us)
 		ends[i].ctx->now_us = ends[i].now_us += us;
 }
 
-/* The datagram comes to an end from the address of another one. Returns whether core hears of it. */
+/* The datagram comes to an end from the address of another one. Returns: core hears of it. */
 static bool comes(int to, const struct key_datagram *datagram, int from)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
@@ -191,7 +191,7 @@ START_TEST(unknown__begins_one_handshake_by_the_route)
 }
 END_TEST
 
-/* Eve answers for Bob, with a MAC that is right. Five such answers are a hint, whoever they are from. */
+/* Eve answers for Bob, with a MAC that is right. Five such answers are a hint. */
 START_TEST(unknown__of_another_context_begins_nothing)
 {
 	struct key_datagram unknown, init;
@@ -204,8 +204,8 @@ START_TEST(unknown__of_another_context_begins_nothing)
 		if (i == 4) {
 			ck_assert_int_eq(event.kind, RIPC_EV_HINT);
 			ck_assert_ptr_null(event.data);
-			ck_assert(device_of(ALICE)->ops->route.matches(device_of(ALICE)->port, route,
-				event.from));
+			ck_assert(device_of(ALICE)->ops->route.matches(device_of(ALICE)->port,
+				route, event.from));
 		}
 		for (int j = 0; j < 10; j++)
 			ck_assert(!comes(ALICE, &unknown, BOB));
