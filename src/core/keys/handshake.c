@@ -9,7 +9,7 @@
  * an old one that comes late from taking the place of a newer one. An INIT that comes twice costs
  * its sender's host no budget, as anybody on the link can send it again.
  *
- * A handshake goes to the address of a route, and never to where a datagram came from. All members
+ * A handshake begins where core sends, and never goes to where a datagram came from. All members
  * can make the MACs of PROOF and UNKNOWN. So PROOF shows the MAC of the INIT that it answers, and
  * UNKNOWN a number that only the two ends of a session know.
  */
@@ -25,7 +25,6 @@
 #include "core/objects.h"
 #include "datagram.h"
 #include "grants.h"
-#include "sealed_port.h"
 #include "util/hash/siphash.h"
 
 #define AGAIN_US    100000u  /* after silence, then twice as long each time, */
@@ -315,7 +314,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	if (!session)
 		return -ENOMEM;
 	session->their_index = says->index;
-	session->their_reset = says->reset;
+	member->their_reset = (uint32_t)says->reset;
 	ripc__session_use(seal, session);
 	member->is_stale = false;
 	return 0;
@@ -437,7 +436,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	if (!session)
 		return;
 	session->their_index = said->index;
-	session->their_reset = said->reset;
+	member->their_reset = (uint32_t)said->reset;
 	member->next = says->index;
 	member->is_refused = false;
 	member->is_stale = false;
@@ -579,33 +578,23 @@ static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t 
 }
 
 /*
- * The member's context has lost the session: new keys, once, by the route of the member. If that
- * handshake fails, our own datagrams begin the next one.
+ * The member's context has lost the session: our next datagram to it begins a handshake, such as
+ * one that is sent again for want of an answer. Once in a session, as UNKNOWN can be replayed.
  */
 static void session_lost(struct member *member)
 {
-	struct sealed_route *route = member->route;
-	struct ripc__where where;
-
-	if (member->current->is_lost)
-		return;
+	member->is_stale |= !member->current->is_lost;
 	member->current->is_lost = true;
-	member->is_stale = true;
-	if (!route || member->handshake)
-		return;
-	route->net->inner->route.where(route->net->inner_port, inner_route(route), &where);
-	(void)ripc__handshake_begin(route->net, member, &where.addr);
 }
 
 /*
- * Another context lives there, or a member lies. Several UNKNOWNs, each for another datagram of
- * ours, are a hint.
+ * Another context lives there, or a member lies. Several UNKNOWNs are a hint, each for another
+ * datagram of ours: of their counters modulo DOUBTS each is the next.
  */
 static bool is_doubtful(struct session *session, uint64_t counter)
 {
-	if (session->doubts && counter <= session->doubted)
+	if (counter % DOUBTS != session->doubts)
 		return false;
-	session->doubted = (uint32_t)counter;
 	session->doubts = (uint8_t)((session->doubts + 1) % DOUBTS);
 	return !session->doubts;
 }
@@ -613,12 +602,13 @@ static bool is_doubtful(struct session *session, uint64_t counter)
 /* Returns the member if core should ask whether it lives. */
 static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes)
 {
-	uint64_t counter = get64(bytes + 8), reset = get64(bytes + 16);
+	uint64_t counter = get64(bytes + 8);
 	struct member *member = sent_by(seal, get32(bytes + 4), counter);
+	uint32_t reset = get32(bytes + 16);
 
 	if (!member)
 		return NULL;
-	if (ripc__is_equal(&member->current->their_reset, &reset, sizeof(reset))) {
+	if (ripc__is_equal(&member->their_reset, &reset, sizeof(reset))) {
 		session_lost(member);
 		return NULL;
 	}

@@ -24,7 +24,6 @@
 struct handshake;
 struct ripc_context;
 struct sealed_port;
-struct sealed_route;
 
 #define SEALED_NETS 8u /* networks of one context, at most */
 
@@ -47,7 +46,7 @@ struct sealed_net {
 
 #define SAID_US      5000000u    /* a member that lacks a right is not spoken of again before */
 #define SAID         16u         /* members that were spoken of, which are kept */
-#define ROUTES_MAX ((1u << 24) - 1)
+#define ROUTES_MAX   ((1u << 16) - 1)
 
 /* Small, as there is one for each partner. */
 struct member {
@@ -57,19 +56,19 @@ struct member {
 	uint64_t context;
 	uint8_t key[32];
 	struct session *current;
-	struct sealed_route *route; /* the last one that was opened or sent by; NULL: closed */
 	struct rights *rights;  /* the rights that it has shown; NULL: none */
 	uint64_t stamp;         /* of its last handshake */
 	uint32_t previous, next; /* sessions, by their index; 0: none */
 	uint32_t handshake;     /* ours, on its way, by its index; 0: none */
-	uint32_t routes : 24;
+	uint32_t their_reset;   /* of the last session, its first bytes: UNKNOWN must show it */
+	uint32_t routes : 16;
 	uint32_t net : 3;       /* of seal->nets: by which it was last met */
 	bool is_refused : 1;    /* lately */
 	bool is_elsewhere : 1;  /* is_refused: because another context lives at its address */
 	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
 	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
+	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
 	uint16_t refused_ms;    /* is_refused: when a handshake was, by us or by it */
-	uint8_t due;            /* a bit for each network by which core must be told of error */
 	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
 };
 

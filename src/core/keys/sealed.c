@@ -158,8 +158,6 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 		return error;
 	}
 	own->member = member;
-	own->net = net_of(port);
-	member->route = own;
 	ripc__member_hold(seal, member);
 	return error;
 }
@@ -180,12 +178,9 @@ int ripc__sealed_open(void *port, void *route)
 static void route_close(void *port, void *route)
 {
 	struct seal *seal = ((struct sealed_port *)port)->seal;
-	struct member *member = ((struct sealed_route *)route)->member;
 
 	inner_of(port)->route.close(inner_port(port), inner_route(route));
-	if (member->route == route)
-		member->route = NULL;
-	ripc__member_drop(seal, member);
+	ripc__member_drop(seal, ((struct sealed_route *)route)->member);
 }
 
 static void route_where(void *port, const void *route, struct ripc__where *where)
@@ -303,7 +298,6 @@ static int sealed_send(void *port, void *route, const struct ripc__tx *tx, uint3
 	struct ripc__addr addr;
 	uint32_t taken = 0;
 
-	member->route = route;
 	if (!ripc__member_is_ready(seal, member)) {
 		inner_where(port, route, &addr);
 		return ripc__handshake_begin(net_of(port), member, &addr) == -EACCES ? -EACCES : 0;

@@ -18,7 +18,6 @@ struct sealed_port {
 
 struct sealed_route {
 	_Alignas(16) struct member *member;
-	struct sealed_net *net;
 };
 
 static inline void *inner_port(void *port)

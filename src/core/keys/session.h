@@ -32,7 +32,6 @@ struct session {
 		uint64_t missing; /* bit i: the counter i + 1 below next has not come */
 		uint64_t *ring;   /* is_ring: bit counter % 64 of word counter / 64: it came */
 	};
-	uint64_t their_reset; /* what an UNKNOWN that ends this session shows */
 	uint32_t sent;       /* the next datagram's counter */
 	uint32_t next;       /* one above the highest counter that came */
 	uint32_t born_ms;
@@ -41,8 +40,7 @@ struct session {
 	uint8_t slots[2];    /* the slots that its ciphers last had: sealing, unsealing */
 	bool is_initiator : 1, is_ring : 1;
 	bool is_lost : 1;    /* an UNKNOWN has shown that the other end has lost it */
-	uint8_t doubts : 5;  /* UNKNOWNs that showed another reset, since the last hint to core */
-	uint32_t doubted;    /* doubts: above the counter of the last one */
+	uint8_t doubts : 3;  /* UNKNOWNs without proof since the last hint to core */
 	uint8_t keys[];      /* to seal, then to unseal: ripc__cipher_key_len() bytes each */
 };
 
