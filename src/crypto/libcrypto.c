@@ -4,7 +4,8 @@
  *
  * Design notes. A library context of our own (OSSL_LIB_CTX) keeps what the program does with
  * OpenSSL apart from us: its configuration files are not read, its engines not used. Algorithms are
- * fetched once, since a fetch takes longer than a packet.
+ * fetched once, since a fetch takes longer than a packet. Each function of the table tells
+ * cleanup.c when it begins and ends (IN_USE).
  */
 #include "libcrypto.h"
 
@@ -20,6 +21,7 @@
 #endif
 
 struct lib {
+	struct crypto_use use;
 	OSSL_LIB_CTX *ossl;
 	EVP_CIPHER *chacha, *aes;
 	EVP_MD *sha256;
@@ -29,14 +31,22 @@ struct lib {
 };
 
 struct aead {
+	struct lib *lib;
 	EVP_CIPHER_CTX *ctx;
 	bool seals;
 };
 
-static void lib_close(void *state)
+static int use_end(struct lib *lib, int rc)
 {
-	struct lib *lib = state;
+	ripc__crypto_use_end(&lib->use);
+	return rc;
+}
 
+#define IN_USE(lib, call) \
+	(ripc__crypto_use_begin(&(lib)->use) ? use_end(lib, call) : -ESHUTDOWN)
+
+static void free_all(struct lib *lib)
+{
 	EVP_MAC_CTX_free(lib->mac);
 	EVP_MAC_free(lib->hmac);
 	EVP_MD_CTX_free(lib->digest);
@@ -44,31 +54,44 @@ static void lib_close(void *state)
 	EVP_CIPHER_free(lib->aes);
 	EVP_CIPHER_free(lib->chacha);
 	OSSL_LIB_CTX_free(lib->ossl);
+}
+
+static void lib_close(void *state)
+{
+	struct lib *lib = state;
+
+	if (ripc__crypto_use_begin(&lib->use)) {
+		free_all(lib);
+		ripc__crypto_use_end(&lib->use);
+	}
+	ripc__crypto_use_close(&lib->use);
 	free(lib);
 }
 
 /* One after the other: each but the first needs what is before it. */
-static bool fetch_all(struct lib *lib)
+static int fetch_all(struct lib *lib)
 {
 	lib->ossl = OSSL_LIB_CTX_new();
 	if (!lib->ossl)
-		return false;
+		return -ENOMEM;
 	lib->chacha = EVP_CIPHER_fetch(lib->ossl, "ChaCha20-Poly1305", NULL);
 	lib->aes = EVP_CIPHER_fetch(lib->ossl, "AES-128-GCM", NULL);
 	lib->sha256 = EVP_MD_fetch(lib->ossl, "SHA256", NULL);
 	lib->digest = EVP_MD_CTX_new();
 	lib->hmac = EVP_MAC_fetch(lib->ossl, "HMAC", NULL);
 	lib->mac = lib->hmac ? EVP_MAC_CTX_new(lib->hmac) : NULL;
-	return lib->chacha && lib->aes && lib->sha256 && lib->digest && lib->mac;
+	return lib->chacha && lib->aes && lib->sha256 && lib->digest && lib->mac ? 0 : -ENOMEM;
 }
 
 static int lib_open(void **state)
 {
 	struct lib *lib = calloc(1, sizeof(*lib));
 
-	if (!lib)
+	if (!lib || ripc__crypto_use_open(&lib->use)) {
+		free(lib);
 		return -ENOMEM;
-	if (!fetch_all(lib)) {
+	}
+	if (IN_USE(lib, fetch_all(lib))) {
 		lib_close(lib);
 		return -ENOMEM;
 	}
@@ -99,14 +122,16 @@ static int public_of(struct lib *lib, const char *kind, const uint8_t secret[32]
 	return rc;
 }
 
-static int dh_public(void *lib, const uint8_t secret[32], uint8_t key[32])
-{
-	return public_of(lib, "X25519", secret, key);
-}
-
-static int dh(void *state, const uint8_t secret[32], const uint8_t key[32], uint8_t shared[32])
+static int dh_public(void *state, const uint8_t secret[32], uint8_t key[32])
 {
 	struct lib *lib = state;
+
+	return IN_USE(lib, public_of(lib, "X25519", secret, key));
+}
+
+static int shared_of(struct lib *lib, const uint8_t secret[32], const uint8_t key[32],
+		uint8_t shared[32])
+{
 	EVP_PKEY *own = EVP_PKEY_new_raw_private_key_ex(lib->ossl, "X25519", NULL, secret, 32);
 	EVP_PKEY *other = EVP_PKEY_new_raw_public_key_ex(lib->ossl, "X25519", NULL, key, 32);
 	EVP_PKEY_CTX *ctx = own ? EVP_PKEY_CTX_new_from_pkey(lib->ossl, own, NULL) : NULL;
@@ -125,15 +150,23 @@ static int dh(void *state, const uint8_t secret[32], const uint8_t key[32], uint
 	return rc;
 }
 
-static int sign_public(void *lib, const uint8_t secret[32], uint8_t key[32])
-{
-	return public_of(lib, "ED25519", secret, key);
-}
-
-static int sign(void *state, const uint8_t secret[32], const struct iovec *data,
-		uint8_t signature[64])
+static int dh(void *state, const uint8_t secret[32], const uint8_t key[32], uint8_t shared[32])
 {
 	struct lib *lib = state;
+
+	return IN_USE(lib, shared_of(lib, secret, key, shared));
+}
+
+static int sign_public(void *state, const uint8_t secret[32], uint8_t key[32])
+{
+	struct lib *lib = state;
+
+	return IN_USE(lib, public_of(lib, "ED25519", secret, key));
+}
+
+static int signature_make(struct lib *lib, const uint8_t secret[32], const struct iovec *data,
+		uint8_t signature[64])
+{
 	EVP_PKEY *own = EVP_PKEY_new_raw_private_key_ex(lib->ossl, "ED25519", NULL, secret, 32);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	size_t len = 64;
@@ -147,10 +180,17 @@ static int sign(void *state, const uint8_t secret[32], const struct iovec *data,
 	return rc;
 }
 
-static int verify(void *state, const uint8_t key[32], const struct iovec *data,
-		const uint8_t signature[64])
+static int sign(void *state, const uint8_t secret[32], const struct iovec *data,
+		uint8_t signature[64])
 {
 	struct lib *lib = state;
+
+	return IN_USE(lib, signature_make(lib, secret, data, signature));
+}
+
+static int signature_check(struct lib *lib, const uint8_t key[32], const struct iovec *data,
+		const uint8_t signature[64])
+{
 	EVP_PKEY *other = EVP_PKEY_new_raw_public_key_ex(lib->ossl, "ED25519", NULL, key, 32);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	int rc = -ENOMEM;
@@ -164,11 +204,18 @@ static int verify(void *state, const uint8_t key[32], const struct iovec *data,
 	return rc;
 }
 
-/* ---- SHA-256 ----------------------------------------------------------------------------- */
-
-static int hash(void *state, const struct iovec *in, uint32_t n, uint8_t digest[32])
+static int verify(void *state, const uint8_t key[32], const struct iovec *data,
+		const uint8_t signature[64])
 {
 	struct lib *lib = state;
+
+	return IN_USE(lib, signature_check(lib, key, data, signature));
+}
+
+/* ---- SHA-256 ----------------------------------------------------------------------------- */
+
+static int hash_make(struct lib *lib, const struct iovec *in, uint32_t n, uint8_t digest[32])
+{
 	bool ok = EVP_DigestInit_ex2(lib->digest, lib->sha256, NULL) == 1;
 
 	for (uint32_t i = 0; ok && i < n; i++)
@@ -176,10 +223,16 @@ static int hash(void *state, const struct iovec *in, uint32_t n, uint8_t digest[
 	return ok && EVP_DigestFinal_ex(lib->digest, digest, NULL) == 1 ? 0 : -ENOMEM;
 }
 
-static int mac(void *state, const uint8_t key[32], const struct iovec *in, uint32_t n,
-		uint8_t digest[32])
+static int hash(void *state, const struct iovec *in, uint32_t n, uint8_t digest[32])
 {
 	struct lib *lib = state;
+
+	return IN_USE(lib, hash_make(lib, in, n, digest));
+}
+
+static int mac_make(struct lib *lib, const uint8_t key[32], const struct iovec *in, uint32_t n,
+		uint8_t digest[32])
+{
 	const OSSL_PARAM params[] = {
 		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)"SHA256", 0),
 		OSSL_PARAM_END};
@@ -191,6 +244,14 @@ static int mac(void *state, const uint8_t key[32], const struct iovec *in, uint3
 	return ok && EVP_MAC_final(lib->mac, digest, &len, 32) == 1 ? 0 : -ENOMEM;
 }
 
+static int mac(void *state, const uint8_t key[32], const struct iovec *in, uint32_t n,
+		uint8_t digest[32])
+{
+	struct lib *lib = state;
+
+	return IN_USE(lib, mac_make(lib, key, in, n, digest));
+}
+
 /* ---- ciphers ----------------------------------------------------------------------------- */
 
 static void aead_free(void *state)
@@ -199,8 +260,20 @@ static void aead_free(void *state)
 
 	if (!aead)
 		return;
-	EVP_CIPHER_CTX_free(aead->ctx);
+	if (ripc__crypto_use_begin(&aead->lib->use)) {
+		EVP_CIPHER_CTX_free(aead->ctx);
+		ripc__crypto_use_end(&aead->lib->use);
+	}
 	free(aead);
+}
+
+static int cipher_choose(struct aead *aead, enum ripc__cipher cipher)
+{
+	const struct lib *lib = aead->lib;
+
+	aead->ctx = EVP_CIPHER_CTX_new();
+	return aead->ctx && EVP_CipherInit_ex2(aead->ctx, cipher == RIPC_AES_128_GCM ? lib->aes :
+		lib->chacha, NULL, NULL, aead->seals, NULL) == 1 ? 0 : -ENOMEM;
 }
 
 static void *aead_alloc(void *state, enum ripc__cipher cipher, bool seals)
@@ -210,22 +283,25 @@ static void *aead_alloc(void *state, enum ripc__cipher cipher, bool seals)
 
 	if (!aead)
 		return NULL;
+	aead->lib = lib;
 	aead->seals = seals;
-	aead->ctx = EVP_CIPHER_CTX_new();
-	if (aead->ctx && EVP_CipherInit_ex2(aead->ctx,
-			cipher == RIPC_AES_128_GCM ? lib->aes : lib->chacha, NULL, NULL, seals,
-			NULL) == 1)
+	if (IN_USE(lib, cipher_choose(aead, cipher)) == 0)
 		return aead;
 	aead_free(aead);
 	return NULL;
+}
+
+static int key_use(struct aead *aead, const uint8_t *key)
+{
+	return EVP_CipherInit_ex2(aead->ctx, NULL, key, NULL, aead->seals, NULL) == 1 ? 0 :
+		-ENOMEM;
 }
 
 static int aead_key(void *state, const uint8_t *key)
 {
 	struct aead *aead = state;
 
-	return EVP_CipherInit_ex2(aead->ctx, NULL, key, NULL, aead->seals, NULL) == 1 ? 0 :
-		-ENOMEM;
+	return IN_USE(aead->lib, key_use(aead, key));
 }
 
 static bool begin(struct aead *aead, const struct ripc__beside *beside)
@@ -238,10 +314,9 @@ static bool begin(struct aead *aead, const struct ripc__beside *beside)
 		(int)beside->len) == 1;
 }
 
-static int seal(void *state, const struct ripc__beside *beside, const struct iovec *in, uint32_t n,
-		uint8_t *out)
+static int encrypt(struct aead *aead, const struct ripc__beside *beside, const struct iovec *in,
+		uint32_t n, uint8_t *out)
 {
-	struct aead *aead = state;
 	bool ok = begin(aead, beside);
 	int len = 0;
 
@@ -255,10 +330,17 @@ static int seal(void *state, const struct ripc__beside *beside, const struct iov
 		0 : -ENOMEM;
 }
 
-static int unseal(void *state, const struct ripc__beside *beside, const struct iovec *in,
+static int seal(void *state, const struct ripc__beside *beside, const struct iovec *in, uint32_t n,
 		uint8_t *out)
 {
 	struct aead *aead = state;
+
+	return IN_USE(aead->lib, encrypt(aead, beside, in, n, out));
+}
+
+static int decrypt(struct aead *aead, const struct ripc__beside *beside, const struct iovec *in,
+		uint8_t *out)
+{
 	uint8_t *bytes = in->iov_base;
 	size_t n = in->iov_len - RIPC_TAG_LEN;
 	int len = 0;
@@ -270,6 +352,14 @@ static int unseal(void *state, const struct ripc__beside *beside, const struct i
 	if (n && EVP_DecryptUpdate(aead->ctx, out, &len, bytes, (int)n) != 1)
 		return -EKEYREJECTED;
 	return EVP_DecryptFinal_ex(aead->ctx, out + len, &len) == 1 ? 0 : -EKEYREJECTED;
+}
+
+static int unseal(void *state, const struct ripc__beside *beside, const struct iovec *in,
+		uint8_t *out)
+{
+	struct aead *aead = state;
+
+	return IN_USE(aead->lib, decrypt(aead, beside, in, out));
 }
 
 const struct ripc__crypto ripc__libcrypto = {

@@ -296,12 +296,14 @@ static void init_forge(struct world *w, int to)
 	put64(payload, 2000000000 + input16(&w->input));
 	payload[8] = input8(&w->input) % 3;
 	in.iov_len = payload_make(w, payload, INIT_PAYLOAD, 9);
+	if (payload[0] % 8)
+		in.iov_len = INIT_SAID; /* what follows is zero, or an alteration */
 	ripc__datagram_begin(made.bytes, SEALED_INIT, 1 + input8(&w->input));
 	put64(made.bytes + 8, ours->ctx->incarnation ^ (input8(&w->input) % 4 == 3));
 	put64(made.bytes + 16, theirs->ctx->incarnation);
 	put64(made.bytes + 24, ripc__proof(theirs->ctx, get64(made.bytes + 8),
 		w->ends[!to].addr.host, 0));
-	memcpy(prologue, "ripc handshake 1", 16);
+	memcpy(prologue, "ripc handshake 2", 16);
 	memcpy(prologue + 16, made.bytes, INIT_HEADER);
 	CLAIM(ripc__noise_begin(&noise, &ours->box, &said, theirs->dir.own.public) == 0);
 	CLAIM(ripc__noise_write_first(&noise, &ours->dir.own, ephemeral, &in,
@@ -317,7 +319,7 @@ static void reply_forge(struct world *w, int to)
 	struct seal *ours = w->ends[!to].ctx->seal;
 	uint8_t payload[REPLY_PAYLOAD + (CAPABILITIES_MAX + 2) * CAPABILITY_LEN] = {0};
 	uint8_t prologue[16 + INIT_HEADER], ephemeral[32] = {input8(&w->input), 2};
-	uint8_t first[INIT_MAX];
+	uint8_t first[INIT_LEN];
 	const struct key_datagram *init = &w->last[to];
 	struct key_datagram made = {.len = 0};
 	struct iovec said = {prologue, sizeof(prologue)}, in = {payload, 0}, out = {first, 0};
@@ -334,7 +336,7 @@ static void reply_forge(struct world *w, int to)
 	in.iov_len = payload_make(w, payload, REPLY_PAYLOAD, 6);
 	ripc__datagram_begin(made.bytes, SEALED_REPLY, get32(init->bytes + 4));
 	memcpy(made.bytes + 8, payload, 4);
-	memcpy(prologue, "ripc handshake 1", 16);
+	memcpy(prologue, "ripc handshake 2", 16);
 	memcpy(prologue + 16, init->bytes, INIT_HEADER);
 	CLAIM(ripc__noise_begin(&noise, &ours->box, &said, ours->dir.own.public) == 0);
 	if (ripc__noise_read_first(&noise, &ours->dir.own, &message, &out))

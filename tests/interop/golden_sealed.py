@@ -26,6 +26,8 @@ CONTEXT = 0x1111111122222222, 0x3333333344444444
 INDEX, INDEX_AGAIN, THEIR_INDEX = 0x50e183df, 0xd966b727, 0x60a09553
 ADDRESS_PROOF, STAMP = 0x239d93f5cd2b3a61, 1000000000
 COUNTER = 0x1ffffff, 0x102
+# Of the initiator's index, of INDEX_AGAIN, of the responder's index.
+RESET, RESET_AGAIN, THEIR_RESET = 0xd2b33611aeec2c4d, 0xcdc857bdbd13095c, 0x9afba98532bf3183
 PACKET = protocol.write(protocol.SHORT, 0x1122334455667788, 0x99aabbccddeeff00, 0x0102030405060708, 42,
                         payload=b'hello, world', flags=1 << 8)
 PACKET = PACKET[:4] + bytes(4) + PACKET[8:]  # crc 0
@@ -40,9 +42,11 @@ def keys_of(number, capability=None):
 
 def make_handshake(name, ours, theirs, aes, refused=False):
     """INIT, REPLY, and DATA in both directions."""
-    init, noise = s.write_init(ours, theirs.public, EPHEMERAL[0], INDEX, CONTEXT[0], CONTEXT[1], ADDRESS_PROOF, STAMP, aes)
+    init, noise = s.write_init(ours, theirs.public, EPHEMERAL[0], INDEX, CONTEXT[0], CONTEXT[1], ADDRESS_PROOF, STAMP, aes,
+                               RESET)
     cipher = s.AES if aes else s.CHACHA
-    reply, _ = s.write_reply(theirs, s.read_init(theirs, init), EPHEMERAL[1], THEIR_INDEX, cipher, refused, CONTEXT[1])
+    reply, _ = s.write_reply(theirs, s.read_init(theirs, init), EPHEMERAL[1], THEIR_INDEX, cipher, refused, CONTEXT[1],
+                             THEIR_RESET)
     made = {name + '_INIT': init, name + '_REPLY': reply}
     if not refused:
         split = s.read_reply(ours, noise, reply).split
@@ -67,10 +71,11 @@ def make():
     made.update(make_handshake('AES', ours, theirs, 1))
     made.update(make_handshake('MAY', keys_of(0, send), keys_of(1, be), 1))
     made.update(make_handshake('REFUSED', keys_of(0, expired), keys_of(1, be), 0, True))
-    for name, index, proof, stamp in (('UNPROVEN', INDEX, 0, STAMP), ('PROVEN', INDEX_AGAIN, ADDRESS_PROOF, STAMP + 1)):
-        made[name + '_INIT'] = s.write_init(ours, theirs.public, EPHEMERAL[0], index, *CONTEXT, proof, stamp, 0)[0]
-    made['PROOF'] = s.write_proof(theirs, INDEX, CONTEXT[0], ADDRESS_PROOF)
-    made['UNKNOWN'] = s.write_unknown(theirs, THEIR_INDEX, COUNTER[0])
+    for name, *rest in (('UNPROVEN', INDEX, 0, STAMP, RESET), ('PROVEN', INDEX_AGAIN, ADDRESS_PROOF, STAMP + 1, RESET_AGAIN)):
+        index, proof, stamp, reset = rest
+        made[name + '_INIT'] = s.write_init(ours, theirs.public, EPHEMERAL[0], index, *CONTEXT, proof, stamp, 0, reset)[0]
+    made['PROOF'] = s.write_proof(theirs, s.read_init(theirs, made['UNPROVEN_INIT']), ADDRESS_PROOF)
+    made['UNKNOWN'] = s.write_unknown(theirs, THEIR_INDEX, COUNTER[0], THEIR_RESET)
     where = s.address(struct.pack('<BBH', 1, 0, PORT + 1), theirs, CONTEXT[1])
     rest = protocol.record_rest(0x5151, 7, 8, CONTEXT[1], [(129, where)])
     made['RECORD'] = s.mark(theirs, protocol.write_resolver(protocol.RECORD, 9, 0, SERVICE, 10, rest=rest))
@@ -108,7 +113,7 @@ def reader(name):
         _, noise = s.write_init(keys_of(0, made['CAPABILITY_SEND'] if scenario == 'MAY' else
                                         made['CAPABILITY_EXPIRED'] if scenario == 'REFUSED' else None),
                                 theirs.public, EPHEMERAL[0], INDEX, *CONTEXT, ADDRESS_PROOF, STAMP,
-                                int(scenario in ('AES', 'MAY')))
+                                int(scenario in ('AES', 'MAY')), RESET)
         return made, noise
 
     made, _ = handshake()

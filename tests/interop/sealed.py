@@ -14,18 +14,19 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol import Malformed, want
 
-MAGIC = 0x91
+MAGIC = 0x92
 INIT, REPLY, PROOF, DATA, UNKNOWN = range(1, 6)
 CHACHA, AES = 1, 2
 BE, SEND = 1, 2
 MAC = 16
 HEADER = struct.Struct('<BBHI')
 INIT_PART, REPLY_PART = struct.Struct('<QQQ'), struct.Struct('<II')
-SAID, ANSWERED = struct.Struct('<QBB6s'), struct.Struct('<IBBBBQQ')
+SAID, ANSWERED = struct.Struct('<QBB6sQ'), struct.Struct('<IBBBBQQ')
 CAPABILITY = struct.Struct('<BB6sQQ32s')
 CAPABILITY_BYTES, CAPABILITIES = 120, 8
 NAME = b'Noise_IKpsk2_25519_ChaChaPoly_SHA256'
 WINDOW = 1024
+INIT_BYTES, PROOF_BYTES = 1128, 752
 
 
 def hmac_sha256(key, data):
@@ -194,34 +195,35 @@ def opened(keys, data, kind):
 
 
 def prologue(init):
-    return b'ripc handshake 1' + init[:32]
+    return b'ripc handshake 2' + init[:32]
 
 
-def write_init(keys, responder, ephemeral, index, context, to_context, proof, stamp, aes):
+def write_init(keys, responder, ephemeral, index, context, to_context, proof, stamp, aes, reset):
     """INIT, and the handshake that it begins."""
     header = HEADER.pack(MAGIC, INIT, 0, index) + INIT_PART.pack(context, to_context, proof)
     noise = Noise(prologue(header), responder)
-    said = SAID.pack(stamp, aes, len(keys.capabilities), bytes(6)) + b''.join(keys.capabilities)
+    said = SAID.pack(stamp, aes, len(keys.capabilities), bytes(6), reset) + b''.join(keys.capabilities)
+    said = said.ljust(SAID.size + CAPABILITIES * CAPABILITY_BYTES, b'\0')
     return finish(keys, header + noise.write_first(keys.private, ephemeral, said)), noise
 
 
 def read_init(keys, data):
+    want(len(data) == INIT_BYTES, 'length')
     part, index = opened(keys, data, INIT)
-    want(len(part) >= INIT_PART.size, 'short')
     context, to_context, proof = INIT_PART.unpack_from(part)
     noise = Noise(prologue(data), keys.public)
     payload = noise.read_first(keys.private, part[INIT_PART.size:])
-    want(len(payload) >= SAID.size, 'short')
-    stamp, aes, n, zero = SAID.unpack_from(payload)
-    want(aes <= 1 and not any(zero), 'payload')
+    stamp, aes, n, zero, reset = SAID.unpack_from(payload)
+    shown, rest = payload[SAID.size:][:n * CAPABILITY_BYTES], payload[SAID.size + n * CAPABILITY_BYTES:]
+    want(aes <= 1 and not any(zero) and not any(rest), 'payload')
     return Bag(index=index, context=context, to_context=to_context, proof=proof, noise=noise, public=noise.rs, stamp=stamp,
-               aes=aes, capabilities=capabilities_of(payload[SAID.size:], n))
+               aes=aes, reset=reset, mac=data[-MAC:], capabilities=capabilities_of(shown, n))
 
 
-def write_reply(keys, init, ephemeral, own_index, cipher, refused, context):
+def write_reply(keys, init, ephemeral, own_index, cipher, refused, context, reset):
     """REPLY to an INIT that was read, and the keys."""
     shown = [] if refused else keys.capabilities
-    payload = ANSWERED.pack(own_index, cipher, refused, len(shown), 0, context, 0) + b''.join(shown)
+    payload = ANSWERED.pack(own_index, cipher, refused, len(shown), 0, context, reset) + b''.join(shown)
     header = HEADER.pack(MAGIC, REPLY, 0, init.index) + REPLY_PART.pack(own_index, 0)
     return finish(keys, header + init.noise.write_second(ephemeral, keys.psk, payload)), init.noise.split()
 
@@ -232,30 +234,31 @@ def read_reply(keys, noise, data):
     own_index, zero = REPLY_PART.unpack_from(part)
     payload = noise.read_second(keys.private, keys.psk, part[REPLY_PART.size:])
     want(not zero and len(payload) >= ANSWERED.size, 'short')
-    again, cipher, refused, n, zero, context, zeros = ANSWERED.unpack_from(payload)
-    want(again == own_index and own_index and cipher in (CHACHA, AES) and refused <= 1 and not zero and not zeros, 'payload')
-    return Bag(index=index, own_index=own_index, cipher=cipher, refused=refused, context=context, split=noise.split(),
+    again, cipher, refused, n, zero, context, reset = ANSWERED.unpack_from(payload)
+    want(again == own_index and own_index and cipher in (CHACHA, AES) and refused <= 1 and not zero, 'payload')
+    return Bag(index=index, own_index=own_index, cipher=cipher, refused=refused, context=context, reset=reset, split=noise.split(),
                capabilities=capabilities_of(payload[ANSWERED.size:], n))
 
 
-def write_proof(keys, index, context, proof):
-    return finish(keys, HEADER.pack(MAGIC, PROOF, 0, index) + struct.pack('<QQ', context, proof))
+def write_proof(keys, init, proof):
+    made = HEADER.pack(MAGIC, PROOF, 0, init.index) + struct.pack('<QQ', init.context, proof) + init.mac
+    return finish(keys, made.ljust(PROOF_BYTES - MAC, b'\0'))
 
 
 def read_proof(keys, data):
     part, index = opened(keys, data, PROOF)
-    want(len(part) == 16, 'length')
-    return Bag(index=index, **dict(zip(('context', 'proof'), struct.unpack('<QQ', part))))
+    want(len(data) == PROOF_BYTES and not any(part[32:]), 'length')
+    return Bag(index=index, mac=part[16:32], **dict(zip(('context', 'proof'), struct.unpack('<QQ', part[:16]))))
 
 
-def write_unknown(keys, index, counter):
-    return finish(keys, HEADER.pack(MAGIC, UNKNOWN, 0, index) + struct.pack('<Q', counter))
+def write_unknown(keys, index, counter, reset):
+    return finish(keys, HEADER.pack(MAGIC, UNKNOWN, 0, index) + struct.pack('<QQ', counter, reset))
 
 
 def read_unknown(keys, data):
     part, index = opened(keys, data, UNKNOWN)
-    want(len(part) == 8, 'length')
-    return Bag(index=index, counter=struct.unpack('<Q', part)[0])
+    want(len(part) == 16, 'length')
+    return Bag(index=index, **dict(zip(('counter', 'reset'), struct.unpack('<QQ', part))))
 
 
 # ---- sessions

@@ -41,7 +41,7 @@ class Member:
     def __init__(self, where, public=None, context=0, proof=0):
         self.where, self.public, self.context, self.proof = where, public, context, proof
         self.waiting, self.noise, self.index, self.began = [], None, 0, 0
-        self.session = self.next = None
+        self.session = self.next = self.mac = None
 
 
 class Sealed:
@@ -50,7 +50,7 @@ class Sealed:
     def __init__(self, sock, keys, peer, aes):
         self.sock, self.keys, self.peer, self.aes = sock, keys, peer, aes
         self.members, self.sessions, self.seen, self.sent, self.wrong = {}, {}, [], [], []
-        self.answers, self.stamp = [], 0
+        self.answers, self.stamp, self.secret = [], 0, os.urandom(32)
 
     def __getattr__(self, name):
         return getattr(self.sock, name)
@@ -59,12 +59,17 @@ class Sealed:
         self.sent.append(data)
         self.sock.sendto(data, where if ':' in where[0] else ('::ffff:' + where[0], where[1]))
 
+    def reset(self, index):
+        """What an UNKNOWN about a session of ours shows."""
+        return struct.unpack('<Q', s.hmac_sha256(self.secret, struct.pack('<QI', self.peer.context, index))[:8])[0]
+
     def begin(self, member):
         """A handshake, each time a new one."""
         member.index, self.stamp = int.from_bytes(os.urandom(4), 'little') | 1, max(self.stamp + 1, time.monotonic_ns())
         init, member.noise = s.write_init(self.keys, member.public, os.urandom(32), member.index, self.peer.context,
-                                          member.context, member.proof, self.stamp, self.aes)
-        member.began = time.monotonic()
+                                          member.context, member.proof, self.stamp, self.aes,
+                                          self.reset(member.index))
+        member.began, member.mac = time.monotonic(), init[-s.MAC:]
         self.throw(init, member.where)
 
     def sendto(self, data, where):
@@ -102,13 +107,15 @@ class Sealed:
     def on_init(self, data, where):
         init = s.read_init(self.keys, data)
         if not init.proof or self.answers and self.answers.pop() == 'proof':
-            self.throw(s.write_proof(self.keys, init.index, init.context, peers.number()), where)
+            self.throw(s.write_proof(self.keys, init, peers.number()), where)
             return
         member = self.members.setdefault(where, Member(where))
         member.public, member.context, member.shown = init.public, init.context, init.capabilities
         index, cipher = int.from_bytes(os.urandom(4), 'little') | 1, s.AES if init.aes and self.aes else s.CHACHA
-        reply, split = s.write_reply(self.keys, init, os.urandom(32), index, cipher, 0, self.peer.context)
+        reply, split = s.write_reply(self.keys, init, os.urandom(32), index, cipher, 0, self.peer.context,
+                                     self.reset(index))
         member.next = self.sessions[index] = s.Session(cipher, split, False, index, init.index)
+        member.next.reset = init.reset
         self.throw(reply, where)
 
     def on_reply(self, data, where):
@@ -120,6 +127,7 @@ class Sealed:
             return
         s.want(reply.cipher != s.AES or self.aes, 'cipher')
         self.use(member, s.Session(reply.cipher, reply.split, True, member.index, reply.own_index))
+        member.session.reset = reply.reset
         self.throw(member.session.seal(b''), where)
         self.flush(member)
 
@@ -134,7 +142,7 @@ class Sealed:
     def on_proof(self, data, where):
         proof = s.read_proof(self.keys, data)
         member = self.member_of(proof.index, where)
-        s.want(proof.context == self.peer.context, 'context')
+        s.want(proof.context == self.peer.context and proof.mac == member.mac, 'context')
         member.proof = proof.proof
         self.begin(member)
 
@@ -142,7 +150,7 @@ class Sealed:
         index, counter = struct.unpack_from('<IQ', data, 4)
         session, member = self.sessions.get(index), self.members.get(where)
         if not session:
-            self.throw(s.write_unknown(self.keys, index, counter), where)
+            self.throw(s.write_unknown(self.keys, index, counter, self.reset(index)), where)
             return None
         plain = session.unseal(data)
         if member.next is session:
@@ -151,8 +159,9 @@ class Sealed:
         return plain
 
     def on_unknown(self, data, where):
-        s.read_unknown(self.keys, data)
-        self.begin(self.members[where])
+        unknown, member = s.read_unknown(self.keys, data), self.members[where]
+        if member.session and (unknown.index, unknown.reset) == (member.session.their_index, member.session.reset):
+            self.begin(member)
 
     def forget(self):
         """As if all sessions had ended."""

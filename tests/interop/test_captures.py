@@ -282,7 +282,7 @@ def capture_sealed(build):
         return True
     taken = take(sealed, build)
     sealed_ones = [data for source, to, data in taken.datagrams if PORT not in (source, to) and data]
-    return dissect(sealed, taken, None) and sealed_ones and all(data[0] == 0x91 for data in sealed_ones)
+    return dissect(sealed, taken, None) and sealed_ones and all(data[0] == 0x92 for data in sealed_ones)
 
 
 def main():

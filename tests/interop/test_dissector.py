@@ -92,7 +92,7 @@ def golden_packets(path, sealed_path):
         yield p.NAMES[data[1]], RESOLVER if data[1] >= p.QUESTION else CONTEXT, data
     for name, data in golden.load(sealed_path):
         kind = name.split('_')[-1]
-        if data[0] == 0x91:
+        if data[0] == 0x92:
             yield 'DATA' if kind in ('THERE', 'BACK', 'EMPTY') else kind, CONTEXT, data
         elif kind == 'RECORD':
             yield kind, RESOLVER, data

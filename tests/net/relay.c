@@ -42,7 +42,7 @@
 #define QUEUED_BYTES 1500 /* of each packet that a queue has room for */
 #define KINDS      8     /* of sealed datagrams: the second byte; 0: all else */
 #define KEPT       16    /* packets of each, to be replayed */
-#define SEALED     0x91  /* the first byte of such a datagram (docs/protocol.md) */
+#define SEALED     0x92  /* the first byte of such a datagram (docs/protocol.md) */
 #define RESOLVER   15511
 #define TAKEN_MAX  32    /* before what is due goes on */
 

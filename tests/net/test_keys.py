@@ -288,8 +288,76 @@ def forged_answers():
     return f'{did["told"]} forged answers and notices'
 
 
+# ---- handshakes -----------------------------------------------------------------------------
+
+INIT = b'\x92\1'
+PER_SECOND, FRESH = 30000, 10
+
+
+def replay():
+    """
+    In the namespace of the clients: sends the last INIT with an address proof that it has seen again
+    and again, from the clients' own address.
+    """
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    print('ready', flush=True)
+    last, to, sent, began = None, None, 0, time.monotonic()
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        while select.select([tap], [], [], 0 if last else 0.1)[0]:
+            packet, where = tap.recvfrom(4000)
+            data = packet[(packet[0] & 15) * 4 + 8:]
+            if where[2] == socket.PACKET_OUTGOING and packet[9] == socket.IPPROTO_UDP and \
+                    data[:2] == INIT and data != last and any(data[24:32]):
+                port, = struct.unpack_from('>H', packet, (packet[0] & 15) * 4 + 2)
+                last, to = data, (socket.inet_ntoa(packet[16:20]), port)
+                began, sent = (began, sent) if sent else (time.monotonic(), 0)
+        due = int((time.monotonic() - began) * PER_SECOND) - sent if last else 0
+        for _ in range(min(due, 300)):
+            with contextlib.suppress(OSError):
+                out.sendto(last, to)
+        sent += max(0, min(due, 300))
+    print(json.dumps({'sent': sent, 'per_second': int(sent / (time.monotonic() - began))}), flush=True)
+
+
+def fresh_clients(host, env):
+    """How long new clients took for their first call, seconds. All of them must be answered."""
+    took = []
+    for _ in range(FRESH):
+        began = time.monotonic()
+        client = host.start(built('tools', 'ripc'), 'ping', SERVICE, '-c', 1, '--timeout', 5000,
+                            **env)
+        said = client.popen.stdout.read()
+        check(client.popen.wait() == 0, f'a new client gets no answer: {said}')
+        took.append(time.monotonic() - began)
+    return sorted(took)
+
+
+def replayed_handshakes():
+    """Copies of an INIT use up nothing that new clients of the same host need."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.link(a, b, ipv6=False)
+        with keys(a) as ours, keys(b, '--like', ours) as theirs:
+            server = serve(b, RIPC_KEYS=theirs)
+            at_rest = fresh_clients(a, {'RIPC_KEYS': ours})
+            attacker = a.start(sys.executable, os.path.abspath(__file__), '--replay')
+            attacker.line('ready')
+            attacked_ones = fresh_clients(a, {'RIPC_KEYS': ours})
+            did = attacker.end()
+            stats = server.end()['stats']
+    check(did['sent'] > 1000, f'hardly an INIT was replayed: {did}')
+    check(stats['drop_partner_limit'] == 0, f'copies use up the budget of their host: {stats}')
+    return f'{did}, ' + ', '.join(
+        f'{name}: median {1000 * took[FRESH // 2]:.0f} ms, most {1000 * took[-1]:.0f} ms'
+        for name, took in (('at rest', at_rest), ('attacked', attacked_ones)))
+
+
 if __name__ == '__main__':
     if sys.argv[1:] == ['--forge']:
         forge()
+    elif sys.argv[1:] == ['--replay']:
+        replay()
     else:
-        netlab.main([longs, shorts, files, without_keys, capabilities, forged_answers])
+        netlab.main([longs, shorts, files, without_keys, capabilities, forged_answers,
+                     replayed_handshakes])

@@ -30,6 +30,7 @@
 struct key_datagram {
 	uint32_t len;
 	uint8_t bytes[KEY_END_ROOM];
+	uint8_t to; /* the number of the end that it was sent to */
 };
 
 struct key_end {
@@ -129,10 +130,10 @@ static inline int key_end_send(void *port, void *route, const struct ripc__tx *t
 {
 	struct key_end *end = ((struct key_end_port *)port)->end;
 
-	(void)route;
 	for (uint32_t i = 0; i < n && end->n_sent < KEY_END_SENT; i++) {
 		struct key_datagram *at = &end->sent[end->n_sent++];
 
+		at->to = ((const struct ripc__addr *)route)->blob[2];
 		at->len = 0;
 		for (uint32_t j = 0; j < tx[i].n_iov; j++) {
 			memcpy(at->bytes + at->len, tx[i].iov[j].iov_base, tx[i].iov[j].iov_len);

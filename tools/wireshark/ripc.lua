@@ -6,7 +6,7 @@
 
 local bit = bit32 or bit -- Lua 5.2; later versions of Wireshark bring "bit"
 
-local VERSION, RESOLVER_PORT, SEALED = 2, 15511, 0x91
+local VERSION, RESOLVER_PORT, SEALED = 2, 15511, 0x92
 local HEADER_LEN, QUESTION_LEN, MARK_LEN, NAMED_LEN = 40, 1100, 16, 16
 
 local ripc = Proto("ripc", "libripc")
@@ -148,13 +148,14 @@ local SEALED_HEAD = layout("sealed", {{"magic", "x8"}, {"kind", "u8", SEALED_KIN
 local SEALED_KIND = {
 	INIT = layout("sealed", {{"context", "x64"}, {"to_context", "x64"}, {"proof", "x64"}}),
 	REPLY = layout("sealed", {{"own_index", "x32"}, {"-", "z32"}}),
-	PROOF = layout("sealed", {{"context", "x64"}, {"proof", "x64"}}),
+	PROOF = layout("sealed", {{"context", "x64"}, {"proof", "x64"}, {"answered", "bytes16"}}),
 	DATA = layout("sealed", {{"counter", "u64"}}),
-	UNKNOWN = layout("sealed", {{"counter", "u64"}}),
+	UNKNOWN = layout("sealed", {{"counter", "u64"}, {"reset", "x64"}}),
 }
 local SEALED_REST = {
 	INIT = keep(ProtoField.bytes("ripc.sealed.message_1", "message 1")),
 	REPLY = keep(ProtoField.bytes("ripc.sealed.message_2", "message 2")),
+	PROOF = keep(ProtoField.bytes("ripc.sealed.zero", "zero")),
 	DATA = keep(ProtoField.bytes("ripc.sealed.sealed", "sealed")),
 }
 local SEALED_MAC = keep(ProtoField.bytes("ripc.sealed.mac", "mac"))

@@ -6,7 +6,12 @@
  * Diffie-Hellman is computed before the address proof is valid and the sender's host has not used
  * up its budget. A handshake changes nothing of the sessions that there are before it has
  * ended well, and each repetition is a handshake of its own: the stamp, which only grows, keeps
- * an old one that comes late from taking the place of a newer one.
+ * an old one that comes late from taking the place of a newer one. An INIT that comes twice costs
+ * its sender's host no budget, as anybody on the link can send it again.
+ *
+ * A handshake begins where core sends, and never goes to where a datagram came from. All members
+ * can make the MACs of PROOF and UNKNOWN. So PROOF shows the MAC of the INIT that it answers, and
+ * UNKNOWN a number that only the two ends of a session know.
  */
 #include "handshake.h"
 
@@ -20,12 +25,14 @@
 #include "core/objects.h"
 #include "datagram.h"
 #include "grants.h"
+#include "util/hash/siphash.h"
 
 #define AGAIN_US    100000u  /* after silence, then twice as long each time, */
 #define SLOWEST_US  1000000u /* up to this */
 #define PROOF_US    20000u   /* a new proof makes us repeat it at most once in this time */
 #define HINTED_US   300000u  /* silence after a hint that nobody listens */
 #define RECENT      65536u   /* datagrams that a quote may be behind */
+#define DOUBTS      5u       /* UNKNOWNs without proof that make core ask: they have more bytes */
 
 static int mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
 {
@@ -65,9 +72,18 @@ static int ephemeral_draw(struct seal *seal, uint8_t ephemeral[32])
 
 static struct iovec prologue_of(uint8_t prologue[16 + INIT_HEADER], const uint8_t *header)
 {
-	memcpy(prologue, "ripc handshake 1", 16);
+	memcpy(prologue, "ripc handshake 2", 16);
 	memcpy(prologue + 16, header, INIT_HEADER);
 	return (struct iovec){prologue, 16 + INIT_HEADER};
+}
+
+/* What UNKNOWN shows if we lose the session with this index. Only we can make it, and again. */
+static uint64_t reset_of(const struct seal *seal, uint32_t index)
+{
+	uint8_t bound[12] = "ripc end";
+
+	put32(bound + 8, index);
+	return ripc__siphash(seal->ctx->secret, bound, sizeof(bound));
 }
 
 /* ---- the initiator ----------------------------------------------------------------------- */
@@ -80,21 +96,20 @@ static uint64_t stamp_take(struct seal *seal)
 	return seal->last_stamp;
 }
 
-static int init_write(struct seal *seal, struct handshake *handshake, uint8_t bytes[INIT_MAX],
-		uint32_t *len)
+static int init_write(struct seal *seal, struct handshake *handshake, uint8_t bytes[INIT_LEN])
 {
 	const struct init_payload says = {.stamp = stamp_take(seal),
 		.has_fast_aes = seal->box.ops->has_fast_aes(),
-		.n_capabilities = seal->dir.n_capabilities};
-	uint8_t payload[INIT_PAYLOAD + sizeof(seal->dir.capabilities)];
-	uint8_t prologue[16 + INIT_HEADER], ephemeral[32];
+		.n_capabilities = seal->dir.n_capabilities,
+		.reset = reset_of(seal, handshake->index)};
+	uint8_t payload[INIT_SAID] = {0}, prologue[16 + INIT_HEADER], ephemeral[32];
 	struct member *member = handshake->member;
-	struct iovec said, in = {payload, INIT_PAYLOAD +
-		seal->dir.n_capabilities * CAPABILITY_LEN};
+	struct iovec said, in = {payload, sizeof(payload)};
 	int error;
 
 	ripc__init_payload_encode(&says, payload);
-	memcpy(payload + INIT_PAYLOAD, seal->dir.capabilities, in.iov_len - INIT_PAYLOAD);
+	memcpy(payload + INIT_PAYLOAD, seal->dir.capabilities,
+		says.n_capabilities * CAPABILITY_LEN);
 	ripc__datagram_begin(bytes, SEALED_INIT, handshake->index);
 	put64(bytes + 8, seal->ctx->incarnation);
 	put64(bytes + 16, member->context);
@@ -107,25 +122,28 @@ static int init_write(struct seal *seal, struct handshake *handshake, uint8_t by
 		ephemeral, &in, bytes + INIT_HEADER);
 	explicit_bzero(ephemeral, sizeof(ephemeral));
 	seal->secret = 0;
-	if (!error)
-		*len = finish(seal, bytes, INIT_LEN(says.n_capabilities) - SEALED_MAC);
-	return error;
+	if (error)
+		return error;
+	(void)finish(seal, bytes, INIT_LEN - SEALED_MAC);
+	memcpy(handshake->mac, bytes + INIT_LEN - SEALED_MAC, SEALED_MAC);
+	return 0;
 }
 
 /* Each time a new one: with another index, another ephemeral key. */
 static int init_send(struct seal *seal, struct handshake *handshake)
 {
-	uint8_t bytes[INIT_MAX];
-	uint32_t len, index = ripc__index_draw(seal);
+	uint8_t bytes[INIT_LEN];
+	uint32_t index = ripc__index_draw(seal);
 	int error = ripc__map_put(&seal->handshakes, index, handshake);
 
 	if (error)
 		return error;
 	ripc__map_remove(&seal->handshakes, handshake->index);
 	handshake->index = handshake->member->handshake = index;
-	error = init_write(seal, handshake, bytes, &len);
+	error = init_write(seal, handshake, bytes);
 	if (!error)
-		handshake->thrown = ripc__sealed_throw(handshake->net, &handshake->at, bytes, len);
+		handshake->thrown = ripc__sealed_throw(handshake->net, &handshake->at, bytes,
+			sizeof(bytes));
 	ripc__timer_set(&seal->ctx->timers, &handshake->timer,
 		seal->ctx->now_us + handshake->wait_us);
 	return error;
@@ -271,6 +289,7 @@ static void proof_input(struct seal *seal, const uint8_t *bytes)
 	uint64_t now_us = seal->ctx->now_us;
 
 	if (!handshake || get64(bytes + 8) != seal->ctx->incarnation ||
+			!ripc__is_equal(bytes + 24, handshake->mac, SEALED_MAC) ||
 			(handshake->proof_us && now_us - handshake->proof_us < PROOF_US))
 		return;
 	handshake->proof_us = now_us;
@@ -295,6 +314,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	if (!session)
 		return -ENOMEM;
 	session->their_index = says->index;
+	member->their_reset = (uint32_t)says->reset;
 	ripc__session_use(seal, session);
 	member->is_stale = false;
 	return 0;
@@ -328,6 +348,8 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 	struct reply_payload says;
 	struct member *member;
 	struct noise noise;
+	struct sealed_net *by;
+	struct ripc__addr at;
 	uint8_t nets;
 	int error;
 
@@ -353,9 +375,11 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		return;
 	}
 	nets = handshake->nets | sealed_net_bit(net);
+	by = handshake->net;
+	at = handshake->at; /* REPLY may have been sent again from elsewhere */
 	ripc__handshake_end(seal, member);
 	member->is_refused = false;
-	ripc__sealed_confirm(net, member, from);
+	ripc__sealed_confirm(by, member, &at);
 	ripc__member_tell_all(seal, member, nets, 0);
 }
 
@@ -364,11 +388,12 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 static void proof_send(struct sealed_net *net, const uint8_t *init, const struct ripc__addr *to)
 {
 	uint64_t context = get64(init + 8);
-	uint8_t bytes[PROOF_LEN];
+	uint8_t bytes[PROOF_LEN] = {0};
 
 	ripc__datagram_begin(bytes, SEALED_PROOF, get32(init + 4));
 	put64(bytes + 8, context);
 	put64(bytes + 16, ripc__proof(net->seal->ctx, context, to->host, 0));
+	memcpy(bytes + 24, init + INIT_LEN - SEALED_MAC, SEALED_MAC);
 	net->seal->ctx->stats.retries++;
 	(void)ripc__sealed_throw(net, to, bytes, finish(net->seal, bytes, PROOF_LEN - SEALED_MAC));
 }
@@ -398,7 +423,7 @@ static int reply_send(struct sealed_net *net, struct noise *noise, const struct 
 
 /* A new session, which counts from the first datagram on that comes with it. */
 static void responder_done(struct seal *seal, struct member *member, struct noise *noise,
-		const struct reply_payload *says, uint32_t their_index)
+		const struct reply_payload *says, const struct init_payload *said)
 {
 	struct noise_keys keys;
 	struct session *session;
@@ -410,7 +435,8 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	explicit_bzero(&keys, sizeof(keys));
 	if (!session)
 		return;
-	session->their_index = their_index;
+	session->their_index = said->index;
+	member->their_reset = (uint32_t)said->reset;
 	member->next = says->index;
 	member->is_refused = false;
 	member->is_stale = false;
@@ -429,6 +455,7 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 
 	if (ripc__init_payload_decode(payload->iov_base, payload->iov_len, &said))
 		return;
+	said.index = get32(bytes + 4);
 	member = ripc__member_get(seal, noise->remote_s, get64(bytes + 8));
 	if (!member || said.stamp <= member->stamp) {
 		seal->ctx->stats.drop_duplicate++;
@@ -444,20 +471,50 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 	if (said.has_fast_aes && seal->box.ops->has_fast_aes())
 		says.cipher = RIPC_AES_128_GCM;
 	says.index = ripc__index_draw(seal);
+	says.reset = reset_of(seal, says.index);
 	if (reply_send(net, noise, &says, get32(bytes + 4), from))
 		return;
 	if (says.is_refused)
 		ripc__grants_lose(net, member);
 	else
-		responder_done(seal, member, noise, &says, get32(bytes + 4));
+		responder_done(seal, member, noise, &says, &said);
 }
 
-static void init_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
-		const struct ripc__addr *from)
+/*
+ * INITs that were computed in this period of proofs and the one before: older proofs are of no
+ * use. Without memory, or with more INITs than the budget allows, one counts as new: it costs
+ * budget, and its stamp shows that it is old.
+ */
+static bool is_seen(const struct seal *seal, uint64_t mac)
+{
+	uint64_t period = seal->ctx->now_us / PROOF_PERIOD_US;
+
+	for (uint32_t i = 0; i < 2; i++)
+		if (seal->inits_seen[i].period + 1 >= period &&
+				ripc__map_get(&seal->inits_seen[i].macs, mac))
+			return true;
+	return false;
+}
+
+static void seen_add(struct seal *seal, uint64_t mac)
+{
+	uint64_t period = seal->ctx->now_us / PROOF_PERIOD_US;
+	struct ripc__map *macs = &seal->inits_seen[period % 2].macs;
+
+	if (seal->inits_seen[period % 2].period != period) {
+		ripc__map_free(macs);
+		seal->inits_seen[period % 2].period = period;
+	}
+	if (macs->count < INITS_SEEN)
+		(void)ripc__map_put(macs, mac, seal);
+}
+
+static void init_input(struct sealed_net *net, uint8_t *bytes, const struct ripc__addr *from)
 {
 	struct seal *seal = net->seal;
-	const struct iovec in = {bytes + INIT_HEADER, len - INIT_HEADER - SEALED_MAC};
-	uint8_t said[INIT_PAYLOAD + CAPABILITIES_MAX * CAPABILITY_LEN], prologue[16 + INIT_HEADER];
+	const struct iovec in = {bytes + INIT_HEADER, NOISE_FIRST + INIT_SAID};
+	uint64_t mac = get64(bytes + INIT_LEN - SEALED_MAC);
+	uint8_t said[INIT_SAID], prologue[16 + INIT_HEADER];
 	struct ripc_context *ctx = seal->ctx;
 	struct iovec payload = {said, 0}, begins;
 	struct noise noise;
@@ -471,6 +528,7 @@ static void init_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		ctx->stats.drop_partner_limit++;
 		return;
 	}
+	seen_add(seal, mac);
 	begins = prologue_of(prologue, bytes);
 	if (ripc__noise_begin(&noise, &seal->box, &begins, seal->dir.own.public) == 0 &&
 			ripc__noise_read_first(&noise, &seal->dir.own, &in, &payload) == 0) {
@@ -484,16 +542,20 @@ static void init_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 
 /* ---- hints ------------------------------------------------------------------------------- */
 
-void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes, uint32_t len,
+/* DATA has at least SEALED_EXTRA bytes, and 1.5 times these are more than UNKNOWN has. */
+_Static_assert(2 * UNKNOWN_LEN <= 3 * SEALED_EXTRA, "UNKNOWN_LEN");
+
+void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 		const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = net->seal->ctx;
 	uint8_t answer[UNKNOWN_LEN];
 
-	if (len < UNKNOWN_LEN || !ripc__bucket_take(&ctx->strangers, ctx->now_us))
+	if (!ripc__bucket_take(&ctx->strangers, ctx->now_us))
 		return;
 	ripc__datagram_begin(answer, SEALED_UNKNOWN, get32(bytes + 4));
 	memcpy(answer + 8, bytes + 8, 8);
+	put64(answer + 16, reset_of(net->seal, get32(bytes + 4)));
 	net->seal->secret = 0;
 	(void)ripc__sealed_throw(net, from, answer, finish(net->seal, answer,
 		UNKNOWN_LEN - SEALED_MAC));
@@ -515,14 +577,42 @@ static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t 
 	return NULL;
 }
 
-/* It ends nothing: a handshake shows whether the member has lost its end, or somebody lies. */
-static void unknown_input(struct sealed_net *net, const uint8_t *bytes,
-		const struct ripc__addr *from)
+/*
+ * The member's context has lost the session: our next datagram to it begins a handshake, such as
+ * one that is sent again for want of an answer. Once in a session, as UNKNOWN can be replayed.
+ */
+static void session_lost(struct member *member)
 {
-	struct member *member = sent_by(net->seal, get32(bytes + 4), get64(bytes + 8));
+	member->is_stale |= !member->current->is_lost;
+	member->current->is_lost = true;
+}
 
-	if (member && !member->handshake)
-		(void)ripc__handshake_begin(net, member, from);
+/*
+ * Another context lives there, or a member lies. Several UNKNOWNs are a hint, each for another
+ * datagram of ours: of their counters modulo DOUBTS each is the next.
+ */
+static bool is_doubtful(struct session *session, uint64_t counter)
+{
+	if (counter % DOUBTS != session->doubts)
+		return false;
+	session->doubts = (uint8_t)((session->doubts + 1) % DOUBTS);
+	return !session->doubts;
+}
+
+/* Returns the member if core should ask whether it lives. */
+static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes)
+{
+	uint64_t counter = get64(bytes + 8);
+	struct member *member = sent_by(seal, get32(bytes + 4), counter);
+	uint32_t reset = get32(bytes + 16);
+
+	if (!member)
+		return NULL;
+	if (ripc__is_equal(&member->their_reset, &reset, sizeof(reset))) {
+		session_lost(member);
+		return NULL;
+	}
+	return is_doubtful(member->current, counter) ? member : NULL;
 }
 
 struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len)
@@ -549,12 +639,13 @@ static bool is_formed(const uint8_t *bytes, uint32_t len)
 		return false;
 	switch (bytes[1]) {
 	case SEALED_INIT:
-		return len >= INIT_LEN(0) && len <= INIT_MAX;
+		return len == INIT_LEN;
 	case SEALED_REPLY:
 		return len >= REPLY_LEN(0) && len <= REPLY_LEN(CAPABILITIES_MAX) &&
 			get32(bytes + 12) == 0;
 	case SEALED_PROOF:
-		return len == PROOF_LEN;
+		return len == PROOF_LEN && ripc__is_zero(bytes + PROOF_HEADER,
+			len - PROOF_HEADER - SEALED_MAC);
 	case SEALED_UNKNOWN:
 		return len == UNKNOWN_LEN;
 	default:
@@ -562,27 +653,33 @@ static bool is_formed(const uint8_t *bytes, uint32_t len)
 	}
 }
 
-void ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
+const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from)
 {
 	struct seal *seal = net->seal;
 
 	if (!is_formed(bytes, len)) {
 		seal->ctx->stats.drop_malformed++;
-		return;
+		return NULL;
+	}
+	/* An INIT with the MAC of one that was computed is that one, or is forged. */
+	if (bytes[1] == SEALED_INIT && is_seen(seal, get64(bytes + INIT_LEN - SEALED_MAC))) {
+		seal->ctx->stats.drop_duplicate++;
+		return NULL;
 	}
 	if (!is_ours(seal, bytes, len)) {
 		seal->ctx->stats.drop_token++;
 		ripc__seal_say(net, from, "has keys of another deployment, or what it sends is "
 			"altered or forged: dropped; the file \"secret\" must be the same");
-		return;
+		return NULL;
 	}
 	if (bytes[1] == SEALED_INIT)
-		init_input(net, bytes, len, from);
+		init_input(net, bytes, from);
 	else if (bytes[1] == SEALED_REPLY)
 		reply_input(net, bytes, len, from);
 	else if (bytes[1] == SEALED_PROOF)
 		proof_input(seal, bytes);
 	else
-		unknown_input(net, bytes, from);
+		return unknown_input(seal, bytes);
+	return NULL;
 }

@@ -23,6 +23,7 @@ struct handshake {
 	struct ripc__addr at;      /* the address of the member in the inner network */
 	uint64_t began_us, wait_us, proof_us;
 	uint64_t proof;            /* the address proof that INIT shows; 0: none */
+	uint8_t mac[16];           /* of the last INIT: a PROOF must show it */
 	uint64_t hinted_us;        /* when a hint came that nobody listens there; 0: no hint */
 	uint32_t index;
 	int thrown;                /* whether the last datagram could be sent there */
@@ -36,11 +37,14 @@ void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, i
 /* The member gives us an address proof: for the handshake on its way, and the next ones. */
 void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof);
 void ripc__handshake_end(struct seal *seal, struct member *member);
-/* A datagram of a handshake came; bytes may be overwritten. */
-void ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
+/*
+ * A datagram of a handshake came; bytes may be overwritten. Returns a member that seems to have
+ * lost our session with it: core should ask. Else NULL.
+ */
+const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from);
 /* A DATA came whose index has no session: answers with UNKNOWN. */
-void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes, uint32_t len,
+void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 		const struct ripc__addr *from);
 /* An ICMP message quotes a datagram: the member to which it was sent lately, or NULL. */
 struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/proof.h"
 #include "core/objects.h"
 #include "handshake.h"
 #include "util/hash/siphash.h"
@@ -298,6 +299,14 @@ static void sweep_list(struct seal *seal, struct list *members)
 	}
 }
 
+/* Where no handshakes come any more, what is known of the last ones takes no memory for long. */
+static void sweep_inits(struct seal *seal)
+{
+	for (uint32_t i = 0; i < 2; i++)
+		if (seal->inits_seen[i].period + 1 < seal->ctx->now_us / PROOF_PERIOD_US)
+			ripc__map_free(&seal->inits_seen[i].macs);
+}
+
 static void sweep(void *owner, struct ripc__timer *timer)
 {
 	struct seal *seal = list_entry(timer, struct seal, sweep);
@@ -305,6 +314,7 @@ static void sweep(void *owner, struct ripc__timer *timer)
 	(void)owner;
 	sweep_list(seal, &seal->idle);
 	sweep_list(seal, &seal->used);
+	sweep_inits(seal);
 	ripc__timer_set(&seal->ctx->timers, timer, seal->ctx->now_us + SWEEP_US);
 }
 
@@ -315,6 +325,8 @@ void ripc__members_open(struct seal *seal)
 	ripc__map_init(&seal->sessions, seed);
 	ripc__map_init(&seal->handshakes, seed);
 	ripc__map_init(&seal->members, seed);
+	for (uint32_t i = 0; i < 2; i++)
+		ripc__map_init(&seal->inits_seen[i].macs, seed);
 	list_init(&seal->idle);
 	list_init(&seal->used);
 	list_init(&seal->under_way);
@@ -333,4 +345,6 @@ void ripc__members_close(struct seal *seal)
 	ripc__map_free(&seal->sessions);
 	ripc__map_free(&seal->handshakes);
 	ripc__map_free(&seal->members);
+	for (uint32_t i = 0; i < 2; i++)
+		ripc__map_free(&seal->inits_seen[i].macs);
 }

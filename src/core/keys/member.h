@@ -41,11 +41,12 @@ struct sealed_net {
 #define REJECT_MS    240000u     /* age of a session at which it is of no use any more */
 #define REKEY_COUNT  (1u << 24)  /* the first of the two limits in datagrams */
 #define REFUSED_MS   5000u       /* a member that was refused is not tried again before */
+#define INITS_SEEN   16384u /* INITs of one period that are remembered; inits allows fewer */
 #define PROOFS       256u        /* address proofs that are kept; they are good for seconds */
 
 #define SAID_US      5000000u    /* a member that lacks a right is not spoken of again before */
 #define SAID         16u         /* members that were spoken of, which are kept */
-#define ROUTES_MAX ((1u << 24) - 1)
+#define ROUTES_MAX   ((1u << 16) - 1)
 
 /* Small, as there is one for each partner. */
 struct member {
@@ -59,14 +60,15 @@ struct member {
 	uint64_t stamp;         /* of its last handshake */
 	uint32_t previous, next; /* sessions, by their index; 0: none */
 	uint32_t handshake;     /* ours, on its way, by its index; 0: none */
-	uint32_t routes : 24;
+	uint32_t their_reset;   /* of the last session, its first bytes: UNKNOWN must show it */
+	uint32_t routes : 16;
 	uint32_t net : 3;       /* of seal->nets: by which it was last met */
 	bool is_refused : 1;    /* lately */
 	bool is_elsewhere : 1;  /* is_refused: because another context lives at its address */
 	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
 	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
+	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
 	uint16_t refused_ms;    /* is_refused: when a handshake was, by us or by it */
-	uint8_t due;            /* a bit for each network by which core must be told of error */
 	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
 };
 
@@ -100,6 +102,10 @@ struct seal {
 	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
 	uint64_t last_stamp;
 	struct budget inits;        /* limits the handshakes of others that we compute */
+	struct {
+		uint64_t period;    /* of address proofs */
+		struct ripc__map macs;
+	} inits_seen[2];            /* INITs that were computed, by the first bytes of their MACs */
 	struct bucket unknowns;
 	struct {
 		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */

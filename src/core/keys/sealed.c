@@ -328,7 +328,7 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 	}
 	if (!session || ripc__session_age_ms(seal, session) >= REJECT_MS) {
 		seal->ctx->stats.drop_token++;
-		ripc__unknown_answer(net, bytes, event->len, event->from);
+		ripc__unknown_answer(net, bytes, event->from);
 		return false;
 	}
 	error = ripc__session_unseal(&seal->ciphers, session, bytes, event->len);
@@ -345,6 +345,21 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 	return event->len > 0;
 }
 
+/*
+ * The member may have lost our session, and has not proven it: to core that is a hint, as when a
+ * network says that nobody listens.
+ */
+static bool doubt_input(struct sealed_net *net, struct ripc__event *event,
+		const struct member *member, struct ripc__addr *from)
+{
+	if (!member)
+		return false;
+	inner_of(net->port)->datagrams.release(net->inner_port, event->handle);
+	addr_seal(from, NULL, member->name);
+	*event = (struct ripc__event){.kind = RIPC_EV_HINT, .from = from};
+	return true;
+}
+
 /* Returns whether core gets it. */
 static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 		struct ripc__addr *from)
@@ -357,8 +372,8 @@ static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 	}
 	if (event->data[1] == SEALED_DATA)
 		return data_input(net, event, from);
-	ripc__handshake_input(net, (uint8_t *)event->data, event->len, event->from);
-	return false;
+	return doubt_input(net, event, ripc__handshake_input(net, (uint8_t *)event->data,
+		event->len, event->from), from);
 }
 
 /* Core gets the hint without the quote, which is of a sealed datagram. */

@@ -39,6 +39,8 @@ struct session {
 	uint8_t cipher;      /* enum ripc__cipher */
 	uint8_t slots[2];    /* the slots that its ciphers last had: sealing, unsealing */
 	bool is_initiator : 1, is_ring : 1;
+	bool is_lost : 1;    /* an UNKNOWN has shown that the other end has lost it */
+	uint8_t doubts : 3;  /* UNKNOWNs without proof since the last hint to core */
 	uint8_t keys[];      /* to seal, then to unseal: ripc__cipher_key_len() bytes each */
 };
 

@@ -195,10 +195,10 @@ END_TEST
 START_TEST(unknown__as_the_text_says)
 {
 	uint8_t bytes[LONGEST];
-	uint32_t len = (uint32_t)hex_bytes(GOLDEN_PLAIN_THERE, bytes);
 
+	hex_bytes(GOLDEN_PLAIN_THERE, bytes);
 	set_up(&scenarios[0]);
-	ripc__unknown_answer(key_end_net(&ends[RESPONDER]), bytes, len, &ends[INITIATOR].addr);
+	ripc__unknown_answer(key_end_net(&ends[RESPONDER]), bytes, &ends[INITIATOR].addr);
 	assert_golden(only_one(&ends[RESPONDER]), GOLDEN_UNKNOWN);
 	tear_down();
 }
