@@ -273,7 +273,9 @@ RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
 
 /*
  * Registers a service. id 0 draws a private ID at random. For a well-known ID the call first asks
- * the network for a holder, and waits some 60 ms. flags must be 0. *svc belongs to the caller
+ * the network for a holder, and waits some 60 ms, or longer if holders of IDs were lately found far
+ * away. A holder that answers later is heard, too: if it is older, this service gets a NOTICE
+ * with -EADDRINUSE after two round trips or so. flags must be 0. *svc belongs to the caller
  * until ripc_service_close().
  *  -EADDRINUSE  a service elsewhere has the ID
  *  -ETIMEDOUT   not registered within 10 s
@@ -504,7 +506,9 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
  *   -EADDRINUSE             an older registration of our ID is alive elsewhere and keeps the ID;
- *                           this service is drained (ripc_service_drain()) and gets nothing new
+ *                           this service is drained (ripc_service_drain()) and gets nothing
+ *                           new. A message that is still coming has 500 ms, then -ESHUTDOWN is
+ *                           returned. A service that is closed can be opened again at once
  *  -EAGAIN     nothing there, timeout 0     -ETIMEDOUT  nothing came in time
  *  -ESHUTDOWN  drained, nothing is left     -EINTR      ripc_wake(), or a signal; nothing is lost
  */

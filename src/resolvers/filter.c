@@ -14,9 +14,10 @@
 
 #define UDP_HEADER  8u
 #define TYPE_AT     (UDP_HEADER + 1u)
+#define ASKER_AT    (UDP_HEADER + 16u) /* its lowest byte */
 #define ID_AT       (UDP_HEADER + 48u) /* there a digest has its bits */
 #define TO_AT       ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
-#define PROGRAM_MAX 112u
+#define PROGRAM_MAX 120u
 
 struct program {
 	struct sock_filter at[PROGRAM_MAX];
@@ -64,14 +65,20 @@ static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t y
 	program->at[program->n++] = (struct sock_filter)BPF_JUMP(code, k, yes, no);
 }
 
-/* A digest has the same bits, of all IDs that it names; its first byte has the lowest ones. */
+/*
+ * A digest has the same bits, of all IDs that it names; its first byte has the lowest ones. Those
+ * of our kin pass: their number says how many contexts there are (core/resolve/digest.c).
+ */
 static void look_at_digest(struct program *program, const struct filter *filter)
 {
 	uint8_t after = 1; /* instructions up to the last one */
 
 	for (uint32_t word = 0; word < FILTER_WORDS; word++)
 		after += filter->bits[word] ? 2 : 0;
-	branch(program, BPF_JMP | BPF_JEQ | BPF_K, WIRE_DIGEST, 0, after + 1);
+	branch(program, BPF_JMP | BPF_JEQ | BPF_K, WIRE_DIGEST, 0, after + 4);
+	add(program, BPF_LD | BPF_B | BPF_ABS, ASKER_AT);
+	add(program, BPF_ALU | BPF_AND | BPF_K, WIRE_DIGEST_KIN - 1);
+	branch(program, BPF_JMP | BPF_JEQ | BPF_K, filter->kin, after, 0);
 	for (uint32_t word = 0; word < FILTER_WORDS; word++) {
 		if (!filter->bits[word])
 			continue;

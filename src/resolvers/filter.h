@@ -15,6 +15,7 @@
 
 struct filter {
 	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never taken back */
+	uint8_t kin;        /* the last bits of this context's number (WIRE_DIGEST_KIN) */
 	bool serves, knows; /* a public ID lives here; IDs of others are of interest */
 };
 

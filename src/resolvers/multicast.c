@@ -417,7 +417,8 @@ static int multicast_open(void *source, const struct ripc__host *host)
 
 	if (ttl < 0)
 		return ttl;
-	*multicast = (struct multicast){.host = *host};
+	*multicast = (struct multicast){.host = *host,
+		.filter.kin = (uint8_t)(host->context % WIRE_DIGEST_KIN)};
 	error = group_parse(host, &multicast->group);
 	error = error ? error : listener_open(multicast);
 	if (error)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who finds whom: multicast, static peers, several services and processes on a host."""
 import os
+import select
 import shutil
 import signal
 import time
@@ -269,6 +270,62 @@ def two_holders_after_a_stop():
         return result
 
 
+def gives_way(younger):
+    """Waits until the younger of two holders is refused, or is told to yield."""
+    for line in younger.popen.stdout:
+        younger.lines.append(line.rstrip('\n'))
+        if line.startswith('yields'):
+            return 'told'
+    said, status = '\n'.join(younger.lines), younger.popen.wait()
+    check(status == 1 and 'alive elsewhere' in said, f'exit status {status}: {said}')
+    return 'refused'
+
+
+def two_holders_over(rtt_ms, by_peers):
+    """What came of the younger, and of the older."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.relay(a, b, netlab.program('relay'), '--delay-us', 500 * rtt_ms)
+        if by_peers:
+            block_multicast(a, b)
+        peers = {host: {'RIPC_PEERS': other.addresses[4]} if by_peers else {}
+                 for host, other in ((a, b), (b, a))}
+        older = serve(a, **peers[a])
+        younger = b.start(netlab.program('xfer'), 'serve', '--id', SERVICE, **peers[b])
+        came = gives_way(younger)
+        check(older.popen.poll() is None, 'the older has ended')
+        older.end()
+        check(not any(line.startswith('yields') for line in older.lines), 'the older yields')
+        return f'{rtt_ms} ms: {came}'
+
+
+def two_holders_far_apart():
+    """A registration hears answers that take longer than it waits for them."""
+    return ', '.join(two_holders_over(rtt_ms, rtt_ms == 200) for rtt_ms in (50, 100, 200, 400))
+
+
+def two_holders_after_a_split():
+    """They learn of each other, though nobody asks for them."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        device, _ = lab.link(a, b)
+        a.drop(device, 'ip version 4')
+        older = serve(a)
+        b.nft('add table ip lab\n'
+              'add chain ip lab out { type filter hook output priority 0; }\n'
+              'add rule ip lab out oifname != "lo" drop\n')
+        younger = serve(b)
+        a.pass_all(device)
+        b.nft('delete table ip lab')
+        began = time.monotonic()
+        heard, _, _ = select.select([younger.popen.stdout], [], [], 25)
+        check(heard, 'the younger is not told')
+        younger.line('yields')
+        took = time.monotonic() - began
+        check(older.popen.poll() is None, 'the older has ended')
+        return f'told after {took:.1f} s'
+
+
 def crowd(host, what, n, **env):
     return host.start(netlab.program('crowd'), what, n, SERVICE, **env)
 
@@ -301,4 +358,5 @@ if __name__ == '__main__':
                  registers_with_few_datagrams, peers_that_change, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
                  same_id_twice, two_addresses, ipv6_only, stopped_holder, stopped_holder_by_peers,
-                 two_holders_after_a_stop, crowd_at_once, crowd_registers], 'nft')
+                 two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,
+                 crowd_at_once, crowd_registers], 'nft')

@@ -118,6 +118,20 @@ static void make_mild(struct sim_plan *plan)
 		plan->peer_timeout_ms += 2500;
 }
 
+/* One node is far from all others, as are those with the same ID there. */
+static void make_far(const struct sim_world *world, struct sim_plan *plan)
+{
+	uint64_t state = world->seed;
+	uint32_t far = (uint32_t)(sim_splitmix(&state) % plan->n_nodes);
+	uint32_t delay_us = 25000 + (uint32_t)(sim_splitmix(&state) % 100000);
+
+	for (uint32_t i = 0; i < SIM_NODES; i++)
+		plan->delay_us[i][far] = plan->delay_us[far][i] = delay_us;
+	plan->n_rivals = 2;
+	plan->n_jumps = 0;
+	plan->peer_timeout_ms += 2500;
+}
+
 static void draw_use(struct sim_random *random, struct sim_plan *plan)
 {
 	plan->window = sometimes(random, 50, 60 * PERCENT);
@@ -177,4 +191,6 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 		make_mild(plan);
 	else if (sim_chance(random, 10 * PERCENT))
 		make_long_cut(random, plan);
+	if (world->seed % 16 == 5 && !plan->mild && !plan->long_cut)
+		make_far(world, plan);
 }

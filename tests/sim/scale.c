@@ -135,6 +135,7 @@ static int net_notify(void *source, const void *data, size_t len)
 	struct host *from = *(struct host **)source;
 	struct datagram *datagram = datagram_make(from, data, len);
 	bool is_notice = datagram->data[TYPE_AT] != WIRE_QUESTION;
+	bool is_digest = datagram->data[TYPE_AT] == WIRE_DIGEST, is_kin;
 	uint64_t id = get64(datagram->data + ID_AT);
 	struct filter bits;
 
@@ -147,7 +148,8 @@ static int net_notify(void *source, const void *data, size_t len)
 		if (host == from)
 			continue;
 		counts.delivered++;
-		if (id && !shares_bit(&host->filter, &bits) &&
+		is_kin = is_digest && (host->index - from->index) % WIRE_DIGEST_KIN == 0;
+		if (id && !is_kin && !shares_bit(&host->filter, &bits) &&
 				!(is_notice && (host->filter.knows || !host->filter.serves)))
 			continue;
 		counts.passed++;

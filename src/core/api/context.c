@@ -179,10 +179,7 @@ static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 
 	if (!service || service->incarnation == incarnation)
 		return;
-	/* One rule for both: a holder that is told to yield gets nothing new. */
-	ripc__groups_leave(service);
-	service->draining = true;
-	ripc__service_notice(service, &service->conflict, -EADDRINUSE);
+	ripc__service_yield(service);
 }
 
 static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)

@@ -35,6 +35,12 @@
 #include "util/list.h"
 #include "util/map.h"
 
+/*
+ * What is on its way to a service that has lost its ID has so long. Its sender may be behind the
+ * cut that has made two holders, and silence ends a message only after the peer timeout.
+ */
+#define YIELD_US 500000u
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 static void builtin_init(struct ripc_service *service, struct message *message)
@@ -42,6 +48,29 @@ static void builtin_init(struct ripc_service *service, struct message *message)
 	*message = (struct message){.ctx = service->ctx, .home = MESSAGE_BUILTIN};
 	message->public.kind = RIPC_NOTICE;
 	list_init(&message->node);
+}
+
+/* Ends what partners of this service are sending to it. */
+static void refuse_incoming(struct ripc_service *service, int status)
+{
+	list_for_each(node, &service->ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		while (partner->service == service && !list_empty(&partner->incoming))
+			ripc__incoming_refuse(list_entry(partner->incoming.next, struct incoming,
+				node), status, true);
+	}
+}
+
+/* The senders then find who keeps the ID. */
+static void yield_fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc_service *service = list_entry(timer, struct ripc_service, yielding);
+	struct ripc_context *ctx = owner;
+
+	refuse_incoming(service, -ESHUTDOWN);
+	ctx->changed = true;
+	ripc__service_tell(service);
 }
 
 static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
@@ -63,6 +92,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	list_init(&service->watcher);
 	builtin_init(service, &service->retry);
 	builtin_init(service, &service->conflict);
+	service->yielding.fire = yield_fire;
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
 	ripc__map_init(&service->watched, ripc__nonce(ctx));
 	ripc__map_init(&service->groups, service->watched.seed);
@@ -95,7 +125,9 @@ static int service_register(struct ripc_service *service)
 		ripc__map_remove(&ctx->services_by_id, service->id);
 		return error;
 	}
-	if (ctx->stats.services && (error = ripc__partners_index(ctx)))
+	error = ctx->stats.services ? ripc__partners_index(ctx) : 0;
+	error = error ? error : ripc__timer_admit(ctx);
+	if (error)
 		goto err_remove;
 	list_append(&ctx->services, &service->node);
 	ctx->stats.services++;
@@ -152,23 +184,22 @@ int ripc__service_finish(struct ripc_service *service)
 	return 0;
 }
 
+void ripc__service_yield(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	/* One rule for both: a holder that is told to yield gets nothing new. */
+	ripc__groups_leave(service);
+	service->draining = true;
+	ripc__service_notice(service, &service->conflict, -EADDRINUSE);
+	ripc__timer_set(&ctx->timers, &service->yielding, ctx->now_us + YIELD_US);
+}
+
 static bool nothing_incoming(void *arg)
 {
 	const struct ripc_service *service = arg;
 
 	return service->n_incoming == 0 || service->closing;
-}
-
-/* Ends what partners of this service are sending to it. */
-static void refuse_incoming(struct ripc_service *service, int status)
-{
-	list_for_each(node, &service->ctx->partners) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		while (partner->service == service && !list_empty(&partner->incoming))
-			ripc__incoming_refuse(list_entry(partner->incoming.next, struct incoming,
-				node), status, true);
-	}
 }
 
 int ripc__service_drain(struct ripc_service *service, int timeout_ms)
@@ -242,6 +273,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__fanouts_orphan(service);
 	ripc__queue_free(service); /* also what their ends have added */
 	lent_memory_forget(service);
+	ripc__timer_dismiss(ctx, &service->yielding);
 	ripc__map_remove(&ctx->services_by_id, service->id);
 	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
 	closed_remember(ctx, service->incarnation);

@@ -12,6 +12,8 @@
 int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service);
 /* The result of publishing; ends the service if it is not registered. */
 int ripc__service_finish(struct ripc_service *service);
+/* Another registration keeps its ID: it drains, as its owner is told. */
+void ripc__service_yield(struct ripc_service *service);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
 /* Only calls that wait in the service may use it afterwards: they find it closing. */
 void ripc__service_end(struct ripc_service *service);

@@ -53,6 +53,18 @@ void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked)
 	asked->nonce = 0;
 }
 
+uint32_t ripc__peers_of(const struct ripc__resolver *resolver)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < resolver->n_sources; i++) {
+		const struct source_slot *slot = &resolver->sources[i];
+
+		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
+	}
+	return n;
+}
+
 size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
 		uint8_t data[WIRE_RESOLVE_MAX])
 {

@@ -22,6 +22,8 @@ void ripc__timers_return(struct ripc__resolver *resolver);
 /* Gives asked a fresh nonce, under which answers find it, in place of its last nonce. -ENOMEM. */
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
+/* Hosts that are asked by unicast. */
+uint32_t ripc__peers_of(const struct ripc__resolver *resolver);
 /* Encodes a datagram, with its mark where there are keys. Returns its length, bytes. */
 size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
 		uint8_t data[WIRE_RESOLVE_MAX]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Digests: one notice a minute for all that is registered here, or a few where that is much. */
+/* Digests: a notice now and then for all that is registered here, or a few where that is much. */
 #ifndef RIPC_RESOLVE_DIGEST_H
 #define RIPC_RESOLVE_DIGEST_H
 
@@ -7,7 +7,7 @@
 
 #include "util/list.h"
 
-#define ANNOUNCE_US 60000000u
+#define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
 
 struct heard;
 struct ripc__resolver;
@@ -25,6 +25,8 @@ struct digested_member {
 
 void ripc__digest_init(struct ripc__resolver *resolver);
 void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
+/* Another context has told what is registered there. */
+void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
 /* Harmless if it was not added. */
 void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
 

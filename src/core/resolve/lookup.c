@@ -133,18 +133,6 @@ static uint64_t end_of(const struct lookup *lookup)
 	return lookup->until_us > end_us ? lookup->until_us : end_us;
 }
 
-static uint32_t peers_of(const struct ripc__resolver *resolver)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
-		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
-	}
-	return n;
-}
-
 /* Is it certain that nobody has it? reached: of the network. */
 static bool is_denied(const struct ripc__resolver *resolver, const struct lookup *lookup,
 		uint32_t reached)
@@ -155,7 +143,7 @@ static bool is_denied(const struct ripc__resolver *resolver, const struct lookup
 		return true;
 	/* Names may mean other hosts by now, some of which have not been asked. */
 	return lookup->n_peers && lookup->n_denied == lookup->n_peers &&
-		lookup->n_peers == peers_of(resolver) &&
+		lookup->n_peers == ripc__peers_of(resolver) &&
 		(lookup->asked.round >= ROUNDS_FIRST || reached == lookup->n_peers);
 }
 
@@ -204,7 +192,7 @@ static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *l
 	lookup->unavailable = resolver->exact >= 0; /* until it says something */
 	memset(lookup->denied, 0, sizeof(lookup->denied));
 	lookup->n_denied = lookup->reached = 0;
-	lookup->n_peers = peers_of(resolver);
+	lookup->n_peers = ripc__peers_of(resolver);
 	lookup->rivals = 0;
 	lookup->until_us = 0;
 	lookup->asked.started_us = resolver->now_us;

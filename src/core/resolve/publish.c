@@ -12,6 +12,10 @@
  *
  * A context that hears of another registration of its own ID asks for it (a notice alone is not
  * believed): if an older one answers, the owner is told; if a younger one does, that one is told.
+ *
+ * Answers take as long as the path: the questions of a registration and of such a check count for
+ * LATE_US. An answer to a registration that is over is a notice of a rival. Later registrations
+ * wait as long for the last answer as the slowest holder took, within PATH_KNOWN_US.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,6 +38,10 @@
 #define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
 #define VERIFY_US     1000000u /* hearsay makes us ask for our own ID at most so often */
 #define STORE_PATIENCE_US 9500000u /* less than a call that opens a service waits */
+#define LATE_US       10000000u /* an answer counts so long after the last question */
+#define PATH_KNOWN_US 60000000u /* a round trip that was measured counts so long */
+#define PATH_MAX_US   1000000u /* a holder that answers later was stopped, or starved */
+#define NOTICES_FIRST 2u      /* of a registration, ROUND_US apart; then digests name it */
 #define YOUNGER_MAX   4u      /* notices that the answers to one such question can cause */
 
 enum publication_state {
@@ -45,6 +53,7 @@ enum publication_state {
 
 struct publication {
 	struct asked asked;   /* ASKED_PUBLISH; its timer also announces; started_us: STORING */
+	uint64_t asked_us;    /* when first */
 	struct asked verify;  /* ASKED_VERIFY */
 	struct digested digested;
 	uint64_t verified_us; /* when last begun; 0: never */
@@ -165,12 +174,24 @@ static void announce(struct ripc__resolver *resolver, struct publication *public
 			tell_displaced(resolver, &notice);
 	}
 	asked->round++;
-	if (asked->round == 1)
+	if (asked->round < NOTICES_FIRST)
 		set_timer(resolver, asked, ROUND_US);
 	else if (publication->displaced)
 		set_timer(resolver, asked, ANNOUNCE_US);
 	else
+		set_timer(resolver, asked, LATE_US);
+	if (asked->round == NOTICES_FIRST && !publication->displaced)
 		ripc__digest_add(resolver, &publication->digested);
+}
+
+static void here_fire(struct ripc__resolver *resolver, struct publication *publication)
+{
+	bool late = publication->asked.round >= NOTICES_FIRST;
+
+	if (late)
+		ripc__asked_end(resolver, &publication->asked);
+	if (!late || publication->displaced)
+		announce(resolver, publication);
 }
 
 static void withdraw_from(struct ripc__resolver *resolver, int source, uint64_t id)
@@ -199,7 +220,9 @@ static void publish_done(struct ripc__resolver *resolver, struct publication *pu
 {
 	struct asked *asked = &publication->asked;
 
-	ripc__asked_end(resolver, asked);
+	/* The exact source has decided already. */
+	if (resolver->exact >= 0)
+		ripc__asked_end(resolver, asked);
 	ripc__cache_forget(resolver, asked->id);
 	publication->state = PUBLICATION_HERE;
 	asked->round = 0;
@@ -310,19 +333,52 @@ void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__sour
 	ripc__resolver_withdraw(resolver, event->id, record.incarnation);
 }
 
+/* ---- round trips ------------------------------------------------------------------------- */
+
+static bool path_is_known(const struct ripc__resolver *resolver)
+{
+	return resolver->path_us && resolver->now_us < resolver->path_at_us + PATH_KNOWN_US;
+}
+
+/* The first answer to a registration, from another host. A busy holder on this host is no path. */
+static void path_measure(struct ripc__resolver *resolver, const struct publication *publication,
+		const struct heard *heard)
+{
+	uint64_t us = resolver->now_us - publication->asked_us;
+
+	if (heard->event->local || (int)heard->source == resolver->exact)
+		return;
+	us = us < PATH_MAX_US ? us : PATH_MAX_US;
+	if (path_is_known(resolver) && us < resolver->path_us)
+		return;
+	resolver->path_us = us;
+	resolver->path_at_us = resolver->now_us;
+}
+
+/* How long the answer to the last question of a registration is waited for. */
+static uint64_t path_patience(const struct ripc__resolver *resolver)
+{
+	uint64_t us = path_is_known(resolver) ? resolver->path_us + resolver->path_us / 4 : 0;
+
+	return us > ROUND_US ? us : ROUND_US;
+}
+
 /* ---- this host --------------------------------------------------------------------------- */
 
 static void ask_round(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *asked = &publication->asked;
-	bool first = asked->round++ == 0;
+	bool asking = publication->state == PUBLICATION_ASKING, first = asked->round++ == 0;
 
+	if (asking && first)
+		publication->asked_us = resolver->now_us;
 	/* A name that nobody has bound is asked for once: to bind it tells the rest. */
-	if (publication->state == PUBLICATION_TAKING || first || publication->bound)
+	if (!asking || first || publication->bound)
 		publication->bound = ripc__ask_home(resolver, asked);
-	if (publication->state == PUBLICATION_ASKING)
+	if (asking)
 		ripc__ask_network(resolver, asked);
-	set_timer(resolver, asked, publication->state == PUBLICATION_ASKING ? ROUND_US : TAKING_US);
+	set_timer(resolver, asked, !asking ? TAKING_US : asked->round < ROUNDS_FIRST ? ROUND_US :
+		path_patience(resolver));
 }
 
 /* Only now: until here our own questions would but wake us. */
@@ -372,7 +428,8 @@ static void take_name(struct ripc__resolver *resolver, struct publication *publi
  */
 static bool holders_answer(const struct ripc__resolver *resolver)
 {
-	return resolver->holders_us && resolver->now_us - resolver->holders_us < 2 * ROUND_US;
+	return resolver->holders_us &&
+		resolver->now_us - resolver->holders_us < 2 * path_patience(resolver);
 }
 
 static void publish_fire(void *owner, struct ripc__timer *timer)
@@ -382,7 +439,7 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 	uint32_t rounds = publication->state == PUBLICATION_TAKING ? ROUNDS_TAKING : ROUNDS_FIRST;
 
 	if (publication->state == PUBLICATION_HERE)
-		announce(resolver, publication);
+		here_fire(resolver, publication);
 	else if (publication->state == PUBLICATION_STORING)
 		store_again(resolver, publication);
 	else if (publication->asked.round < rounds || holders_answer(resolver))
@@ -416,12 +473,20 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		take_name(resolver, publication);
 }
 
+/* Whoever answers is alive. But it may have ended since a late answer was on its way. */
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
-	(void)heard; /* whoever answers is alive, and that is what counts */
+	struct publication *publication = list_entry(asked, struct publication, asked);
+
+	if (publication->state == PUBLICATION_HERE) {
+		if (ripc__publish_rivalled(resolver, heard))
+			path_measure(resolver, publication, heard);
+		return;
+	}
+	path_measure(resolver, publication, heard);
 	resolver->holders_us = resolver->now_us;
-	publish_failed(resolver, list_entry(asked, struct publication, asked), -EADDRINUSE);
+	publish_failed(resolver, publication, -EADDRINUSE);
 }
 
 void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
@@ -455,7 +520,7 @@ static void verify_round(struct ripc__resolver *resolver, struct asked *verify)
 	verify->round++;
 	ripc__ask_home(resolver, verify);
 	ripc__ask_network_for(resolver, verify, publication->rival);
-	set_timer(resolver, verify, ROUND_US);
+	set_timer(resolver, verify, verify->round < ROUNDS_FIRST ? ROUND_US : LATE_US);
 }
 
 /* When there are too many to verify at once, one waits for its turn. */
@@ -464,6 +529,7 @@ static void verify_begin(struct ripc__resolver *resolver, struct publication *pu
 	struct asked *verify = &publication->verify;
 
 	if (!ripc__bucket_take(&resolver->verifications, resolver->now_us)) {
+		ripc__asked_end(resolver, verify);
 		set_timer(resolver, verify, VERIFY_US);
 		return;
 	}
@@ -494,10 +560,11 @@ bool ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard 
 {
 	struct publication *publication =
 		ripc__map_get(&resolver->publications, heard->packet->record.id);
+	const struct asked *verify = &publication->verify;
+	bool verifies = verify->timer.index && (!verify->nonce || verify->round < ROUNDS_FIRST);
 	uint64_t last_us = publication->verified_us;
 
-	if ((last_us && resolver->now_us < last_us + VERIFY_US) ||
-			publication->verify.timer.index) {
+	if ((last_us && resolver->now_us < last_us + VERIFY_US) || verifies) {
 		ripc__drop(resolver);
 		return false;
 	}

@@ -112,6 +112,7 @@ static void digest_heard(struct ripc__resolver *resolver, const struct heard *he
 	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = heard->packet->asker};
 	const struct heard part = {&notice, heard->event, heard->source, heard->now_us};
 
+	ripc__digest_heard(resolver, heard->packet->asker);
 	for (uint32_t i = 0; i < heard->packet->n_named; i++) {
 		wire_named_get(heard->packet, i, &notice.record.id, &notice.record.incarnation);
 		if (look_into(resolver, &part) && !may_look_into(resolver, heard))
@@ -357,7 +358,9 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 	resolver->owner = *owner;
 	resolver->host = *host;
 	init(resolver);
-	error = ripc__sources_choose(&resolver->host, sources, chosen, SOURCES_MAX);
+	error = ripc__timers_borrow(resolver); /* for the digests */
+	if (!error)
+		error = ripc__sources_choose(&resolver->host, sources, chosen, SOURCES_MAX);
 	if (error) {
 		ripc__resolver_close(resolver);
 		return error;

@@ -7,7 +7,7 @@
  *   lookup.c   lookups
  *   cache.c    what they have found
  *   publish.c  registrations, notices, conflicts
- *   digest.c   the notices of each minute
+ *   digest.c   the notices that go on
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
  *   membership.c  groups that services here have joined
@@ -28,6 +28,7 @@
 #define SOURCES_MAX    8
 #define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
 #define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
+#define KIN_MAX        6       /* so many say that the digests of all are enough (digest.c) */
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
 	ASKED_GROUP };
@@ -75,9 +76,12 @@ struct ripc__resolver {
 	struct ripc__map memberships;  /* struct membership, the first of each group */
 	struct ripc__map gatherings;   /* struct gathering by group */
 	struct {
-		struct ripc__timer timer; /* in the room of one of all, whose timer is not set */
+		struct ripc__timer timer;
 		struct list all;   /* struct digested, the one named longest ago first */
 		uint32_t n;
+		struct {
+			uint64_t context, heard_us;
+		} kin[KIN_MAX];    /* others, by whose number that of all is estimated */
 	} digest;
 	struct listing *listing;   /* NULL: nobody looks for everybody */
 	struct ripc__answer found; /* what lookup handed out last */
@@ -89,6 +93,7 @@ struct ripc__resolver {
 	struct budget provoked;    /* bytes to the network that outsiders cause */
 	uint64_t home_key;         /* xored to the nonces of questions to this host */
 	uint64_t holders_us;       /* when the holder of an ID last answered a registration; or 0 */
+	uint64_t path_us, path_at_us; /* how long the slowest took to answer one, and when */
 	uint32_t n_network;        /* datagrams of the last question to the network */
 	struct ripc__resolver_stats stats;
 };

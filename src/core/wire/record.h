@@ -24,6 +24,8 @@ enum wire_resolve_type {
 #define WIRE_NAMED_MAX  61u
 /* A DIGEST has a bit for the hash of each ID that it names, as the kernel's filter has. */
 #define WIRE_DIGEST_BITS 512u
+/* Contexts whose last bits are equal hear each other's digests, whatever these name. */
+#define WIRE_DIGEST_KIN  32u
 #define WIRE_HASH        0x9e3779b1u
 #define WIRE_HASH_SHIFT  23u /* leaves 9 bits */
 

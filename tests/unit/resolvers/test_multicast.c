@@ -135,18 +135,24 @@ static uint64_t id_of(uint32_t hash)
 	return id;
 }
 
-/* Tells of two IDs by a digest, then asks for all. */
-static void tell_digest(struct side *teller, uint32_t first_hash, uint32_t second_hash)
+/* A context tells of two IDs by a digest, then asks for all. */
+static void tell_digest_as(struct side *teller, uint64_t context, uint32_t first_hash,
+		uint32_t second_hash)
 {
 	uint8_t data[WIRE_RESOLVE_MAX], named[2 * WIRE_NAMED_LEN];
-	const struct wire_resolve digest = {.type = WIRE_DIGEST, .asker = 2, .named = named,
-		.n_named = 2};
+	const struct wire_resolve digest = {.type = WIRE_DIGEST, .asker = context,
+		.named = named, .n_named = 2};
 
 	wire_named_put(named, 0, id_of(first_hash), 3);
 	wire_named_put(named, 1, id_of(second_hash), 3);
 	ck_assert_int_ge(teller->ops->notify(teller->state, data,
 		wire_resolve_encode(data, &digest)), 1);
 	ask_about(teller, 0);
+}
+
+static void tell_digest(struct side *teller, uint32_t first_hash, uint32_t second_hash)
+{
+	tell_digest_as(teller, 2, first_hash, second_hash);
 }
 
 static bool hears_digest(struct side *side)
@@ -157,6 +163,23 @@ static bool hears_digest(struct side *side)
 	heard_about(side);
 	return true;
 }
+
+/* The context of each side is 1. */
+START_TEST(multicast__digests_of_kin_are_heard)
+{
+	struct side server, teller;
+
+	side_open(&server, &ripc__multicast_source);
+	side_open(&teller, &ripc__multicast_source);
+	server.ops->heed(server.state, id_of(3), false);
+	for (uint64_t context = 0; context < 2 * WIRE_DIGEST_KIN; context++) {
+		tell_digest_as(&teller, 0xabcd00 + context, 1, 2);
+		ck_assert_int_eq(hears_digest(&server), context % WIRE_DIGEST_KIN == 1);
+	}
+	side_close(&server);
+	side_close(&teller);
+}
+END_TEST
 
 /* While a side only serves; by each word of the bits. */
 START_TEST(multicast__digests_are_heard_by_those_named)
@@ -391,6 +414,7 @@ int main(void)
 		multicast__questions_about_others_are_not_heard,
 		multicast__notices_are_heard_by_who_looks_for_others,
 		multicast__digests_are_heard_by_those_named,
+		multicast__digests_of_kin_are_heard,
 		multicast__unicast_reaches_one_and_is_no_group,
 		multicast__answers_from_the_address_that_was_asked,
 		multicast__junk_is_passed_over,

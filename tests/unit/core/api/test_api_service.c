@@ -2,6 +2,8 @@
 /* Services through the public calls: IDs, moving, closing, descriptors, and a thousand of them. */
 
 #include "api.h"
+#include "core/api/service.h"
+#include "core/engine/enter.h"
 #include "core/engine/wait.h"
 
 #define MANY 1000
@@ -240,6 +242,40 @@ START_TEST(service_drain__message_that_does_not_end)
 }
 END_TEST
 
+/* A service whose ID is another's does not wait for a sender that is silent. */
+START_TEST(service_yield__message_that_does_not_end)
+{
+	const size_t len = 1 << 20;
+	const struct iovec one = item(filled(len, 0), len);
+	struct ripc_config cfg = api_config(0);
+	struct ripc_msg *msg = NULL;
+	struct ripc_send send;
+	struct pair pair;
+	struct pump pump;
+
+	side_open(&pair.a, RIPC_NO_THREAD);
+	cfg.peer_timeout_ms = 60 * PATIENCE_MS;
+	side_open_as(&pair.b, &cfg, 0);
+	pump_start(&pump, pair.a.ctx);
+	acquaint(&pair.b, &pair.a);
+	send = long_send(pair.b.id, &one, 1);
+	send.flags |= RIPC_NOWAIT;
+	pump_stop(&pump);
+	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
+	while (stats_of(pair.b.ctx).pull_requests == 0)
+		ck_assert_int_ne(ripc_receive(pair.b.svc, 1, &msg), 0);
+	ripc__lock(pair.b.ctx);
+	ripc__service_yield(pair.b.svc);
+	ripc__unlock(pair.b.ctx);
+	msg = take(pair.b.svc, RIPC_NOTICE);
+	ck_assert_int_eq(msg->status, -EADDRINUSE);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_receive(pair.b.svc, PATIENCE_MS, &msg), -ESHUTDOWN);
+	pair_close(&pair);
+	free(one.iov_base);
+}
+END_TEST
+
 /*
  * To a service that has moved. As long as the old place is there it says so. Where even its
  * context is gone, a message that went there first is lost, and nobody can say what became of it.
@@ -469,7 +505,8 @@ int main(void)
 		service_open__well_known_is_found,
 		service_open__found_at_once_by_who_knew_another, service_open__bad_arguments,
 		id_from_name__is_siphash, service_drain__hands_out_what_is_queued,
-		service_drain__message_that_does_not_end, service_drain__then_elsewhere,
+		service_drain__message_that_does_not_end,
+		service_yield__message_that_does_not_end, service_drain__then_elsewhere,
 		service_close__wakes_who_waits, service_close__frees_what_is_queued,
 		service_close__successor_gets_nothing_of_it, service__bad_arguments,
 		services__thousand_and_partners_of_one, services__partners_in_many_contexts,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Digests: what a context names each minute, and what is made of the digests of others. */
+/* Digests: what a context names now and then, and what is made of the digests of others. */
 #include "core/wire/record.h"
 #include "resolver_world.h"
 
 #define ID     0xabc
 #define GROUP  (0xffull << 56 | 5)
 #define MINUTE (60000 * MS)
+#define FEW    (4000 * MS) /* between digests where few contexts are */
 
 static struct world *world;
 
@@ -48,7 +49,68 @@ static uint32_t next_digest(struct wire_resolve *digest)
 	return digest->n_named;
 }
 
-START_TEST(digest__every_minute)
+/* Digests of so many others of our kin are heard, and of as many others. */
+static void kin_heard(uint32_t n)
+{
+	uint8_t named[WIRE_NAMED_LEN];
+	struct wire_resolve digest = {.type = WIRE_DIGEST, .named = named, .n_named = 1};
+
+	wire_named_put(named, 0, ID + 1, 7);
+	for (uint32_t i = 1; i <= 2 * n; i++) {
+		digest.asker = SELF + i * WIRE_DIGEST_KIN / 2;
+		arrive(world, NET, 3, &digest)->event.group = true;
+		step(world);
+	}
+	world->seen = world->n_noted;
+}
+
+/* The time between two digests, of which the second is named in full. */
+static uint64_t gap(void)
+{
+	struct wire_resolve digest;
+	uint64_t began_us;
+
+	next_digest(&digest);
+	began_us = world->now_us;
+	next_digest(&digest);
+	return world->now_us - began_us;
+}
+
+/* All together send three a second, more or less. */
+START_TEST(digest__seldom_where_many_are)
+{
+	static const uint32_t gaps_s[] = {4, 10, 20, 30, 40, 50, 60, 60, 60};
+
+	own_publish(world, ID, 5, 100);
+	for (uint32_t i = 0; i < sizeof(gaps_s) / sizeof(gaps_s[0]); i++) {
+		kin_heard(i);
+		kin_heard(i); /* again: the same contexts */
+		ck_assert_uint_eq(gap(), gaps_s[i] * 1000 * MS);
+	}
+	/* Those have gone. */
+	pass(world, 3 * MINUTE);
+	sent_skip(world);
+	ck_assert_uint_eq(gap(), FEW);
+}
+END_TEST
+
+/* Each host of a list gets a datagram of its own. */
+START_TEST(digest__seldom_where_many_hosts_are_asked)
+{
+	own_publish(world, ID, 5, 100);
+	world->fakes[NET].n_peers = 12;
+	gap();
+	ck_assert_uint_eq(gap(), FEW);
+	world->fakes[NET].n_peers = 64;
+	gap();
+	ck_assert_uint_eq(gap(), 20000 * MS);
+	world->fakes[NET].n_peers = 256;
+	gap();
+	ck_assert_uint_eq(gap(), MINUTE);
+}
+END_TEST
+
+START_TEST(digest__every_four_seconds)
 {
 	uint64_t id, incarnation, registered_us, first_us;
 	struct wire_resolve digest;
@@ -61,15 +123,15 @@ START_TEST(digest__every_minute)
 		ck_assert_uint_eq(id, ID);
 		ck_assert_uint_eq(incarnation, 5);
 		first_us = i ? first_us : world->now_us;
-		ck_assert_uint_eq(world->now_us, first_us + i * MINUTE);
+		ck_assert_uint_eq(world->now_us, first_us + i * FEW);
 	}
-	ck_assert_uint_ge(first_us, registered_us + MINUTE / 2 - 100 * MS);
-	ck_assert_uint_le(first_us, registered_us + MINUTE);
+	ck_assert_uint_ge(first_us, registered_us + FEW / 2 - 100 * MS);
+	ck_assert_uint_le(first_us, registered_us + FEW);
 	ck_assert_uint_eq(sent_count(world, HOME), 0);
 }
 END_TEST
 
-/* Each ID once a minute, in datagrams that come evenly; those that go are not named any more. */
+/* Each ID once in that time, in datagrams that come evenly; those that go are named no more. */
 START_TEST(digest__of_many)
 {
 	uint32_t n_named[201] = {0}, n;
@@ -82,7 +144,7 @@ START_TEST(digest__of_many)
 	for (int i = 1; i <= 8; i++) {
 		n = next_digest(&digest);
 		ck_assert_uint_eq(n, 50);
-		ck_assert_uint_eq(world->now_us, began_us + (uint64_t)i * MINUTE / 4);
+		ck_assert_uint_eq(world->now_us, began_us + (uint64_t)i * FEW / 4);
 		while (n--) {
 			uint64_t id, incarnation;
 
@@ -401,7 +463,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		digest__every_minute, digest__of_many,
+		digest__every_four_seconds, digest__of_many, digest__seldom_where_many_are,
+		digest__seldom_where_many_hosts_are_asked,
 		digest__names_no_private_id_and_none_that_ends, digest__names_memberships,
 		digest__name_taken_by_force_has_its_own_notices, heard__finds_a_conflict,
 		heard__finds_all_conflicts_in_the_end, heard__who_has_moved_is_asked_for_again,

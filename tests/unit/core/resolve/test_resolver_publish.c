@@ -63,7 +63,7 @@ START_TEST(publish__tells_everybody_twice)
 	publish(world, ID, false);
 	pass(world, 50 * MS);
 	sent_skip(world);
-	pass(world, 20000 * MS);
+	pass(world, 2000 * MS); /* digests begin later */
 	ck_assert_uint_eq(sent_count(world, NET), 2);
 	for (int i = 0; i < 2; i++) {
 		const struct sent *sent = sent_next(world, NET);
@@ -212,6 +212,135 @@ START_TEST(publish__many_at_once)
 		ripc__resolver_withdraw(world->resolver, id, 1000 + id);
 	}
 	ck_assert_uint_eq(ripc__resolver_deadline(world->resolver), UINT64_MAX);
+}
+END_TEST
+
+/* ---- long paths ------------------------------------------------------------------------- */
+
+/* Answers the last question, as a holder does that is so far away. */
+static void answer_after(uint64_t us, const struct wire_resolve *record)
+{
+	uint64_t nonce = asked_nonce(world, NET, ID);
+
+	pass(world, us);
+	answer(world, NET, 3, nonce, *record);
+}
+
+START_TEST(late__older_that_answers_is_a_conflict)
+{
+	static const uint32_t trips_ms[] = {70, 100, 200, 400, 3000};
+	const struct wire_resolve older = record_of(ID, 6, 50);
+
+	for (size_t i = 0; i < sizeof(trips_ms) / sizeof(trips_ms[0]); i++) {
+		world->n_own = 0;
+		own_add(world, ID, 5, 100);
+		publish(world, ID, false);
+		answer_after(trips_ms[i] * MS, &older);
+		expect_published(0);
+		answer_after(trips_ms[i] * MS, &older);
+		ck_assert_ptr_nonnull(noted_next(world));
+		ck_assert_int_eq(world->noted[world->seen - 1].what, 'c');
+		ck_assert_uint_eq(world->noted[world->seen - 1].incarnation, 6);
+		pass(world, 100000 * MS);
+		ck_assert_uint_eq(noted_count(world), 0);
+	}
+}
+END_TEST
+
+START_TEST(late__younger_is_told_of_us)
+{
+	const struct wire_resolve younger = record_of(ID, 6, 200);
+	uint32_t n = 0;
+
+	own_add(world, ID, 5, 100);
+	publish(world, ID, false);
+	answer_after(400 * MS, &younger);
+	expect_published(0);
+	answer_after(400 * MS, &younger);
+	while (sent_count(world, NET))
+		n += sent_next(world, NET)->kind == REPLY;
+	ck_assert_uint_eq(n, 1);
+	ck_assert_uint_eq(noted_count(world), 0);
+}
+END_TEST
+
+/* It may have ended meanwhile. */
+START_TEST(late__answer_alone_is_not_believed)
+{
+	const struct wire_resolve older = record_of(ID, 6, 50);
+
+	own_add(world, ID, 5, 100);
+	publish(world, ID, false);
+	answer_after(400 * MS, &older);
+	expect_published(0);
+	pass(world, 20000 * MS);
+	ck_assert_uint_eq(noted_count(world), 0);
+}
+END_TEST
+
+START_TEST(late__counts_for_seconds)
+{
+	const struct wire_resolve older = record_of(ID, 6, 50);
+	uint64_t nonce;
+
+	own_add(world, ID, 5, 100);
+	publish(world, ID, false);
+	nonce = asked_nonce(world, NET, ID);
+	pass(world, 11000 * MS);
+	expect_published(0);
+	sent_skip(world);
+	answer(world, NET, 3, nonce, older);
+	ck_assert_uint_eq(sent_count(world, NET), 0);
+	ck_assert_uint_eq(stats(world).dropped, 1);
+}
+END_TEST
+
+/* Who was late once is waited for the next time, for a minute. */
+START_TEST(late__round_trip_is_known_then)
+{
+	const struct wire_resolve older = record_of(ID, 6, 50);
+
+	own_add(world, ID, 5, 100);
+	publish(world, ID, false);
+	answer_after(400 * MS, &older);
+	expect_published(0);
+	ripc__resolver_withdraw(world->resolver, ID, 5);
+	publish(world, ID, false);
+	answer_after(420 * MS, &older);
+	expect_published(-EADDRINUSE);
+	publish(world, ID, false);
+	pass(world, 3000 * MS); /* its answers may have been lost */
+	expect_published(0);
+	ripc__resolver_withdraw(world->resolver, ID, 5);
+	pass(world, 60000 * MS);
+	publish(world, ID, false);
+	pass(world, 60 * MS);
+	expect_published(0);
+}
+END_TEST
+
+START_TEST(late__short_paths_are_not_waited_for)
+{
+	struct wire_resolve older = record_of(ID, 6, 50);
+
+	own_add(world, ID, 5, 100);
+	publish(world, ID, false);
+	answer_after(1 * MS, &older);
+	expect_published(-EADDRINUSE);
+	publish(world, ID, false);
+	answer(world, HOME, 1, asked_nonce(world, HOME, ID), older);
+	expect_published(-EADDRINUSE);
+	publish(world, ID, false);
+	pass(world, 50 * MS);
+	/* By multicast, but of this host, which is busy. */
+	older.nonce = asked_nonce(world, NET, ID);
+	arrive(world, NET, 1, &older)->event.local = true;
+	step(world);
+	expect_published(-EADDRINUSE);
+	pass(world, 1000 * MS);
+	publish(world, ID, false);
+	pass(world, 60 * MS);
+	expect_published(0);
 }
 END_TEST
 
@@ -468,6 +597,9 @@ int main(void)
 		rival__flood_of_notices_makes_us_ask_once_a_second,
 		rival__flood_of_answers_causes_few_notices, rival__our_own_incarnation_is_none,
 		rival__withdrawal_is_none, rival__withdrawn_meanwhile,
+		late__older_that_answers_is_a_conflict, late__younger_is_told_of_us,
+		late__answer_alone_is_not_believed, late__counts_for_seconds,
+		late__round_trip_is_known_then, late__short_paths_are_not_waited_for,
 	};
 	TCase *tcase = tcase_create("publish");
 
