@@ -470,7 +470,11 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * do not wait for them. When an ordered message fails, no later one is handed out: later ones that
  * were certainly not handed out end NOT_DELIVERED with -ECANCELED. New ones are refused with
  * -ECANCELED until the application has received all those COMPLETIONs, and the waiting sends have
- * returned. If one message ended UNKNOWN and a later one DELIVERED, both were delivered.
+ * returned. An ordered message that ended UNKNOWN was handed out before all later ones, or never
+ * will be. If a later one that was sent before the application knew of the UNKNOWN ends DELIVERED,
+ * both were delivered. A message that was sent after that says nothing about the UNKNOWN one: to
+ * leave out nothing, send again from the first message that did not end DELIVERED, and let the
+ * receiver drop what it has already.
  * With RIPC_WAIT a send that meets -ENOENT is begun again until its deadline, and so reaches a
  * service that registers the ID in time (short message, RIPC_NOWAIT or to_incarnation: -EINVAL).
  * A long message to a group (ripc/group.h) returns 0, and its COMPLETION has the status 0, when all

@@ -420,6 +420,8 @@ class Peer:
 
     def on_pull(self, partner, p):
         out = partner.sent.get(p.number)
+        if out and out.status is not None:
+            self.send(partner, w.CANCEL, p.number, struct.pack('<Q', min([*partner.unresolved, p.number])))
         if not out or out.status is not None:
             return
         out.pulls += 1

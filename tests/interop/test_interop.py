@@ -395,8 +395,12 @@ def silence_back(test):
     at, test.peer.deaf = len(test.peer.log), True
     test.long(100, ms=3000)
     assert test.completion()[0] == UNKNOWN
-    assert test.peer.saw(w.CANCEL, at)
+    cancel = test.peer.saw(w.CANCEL, at)[-1]
     test.peer.deaf = False
+    # The receiver still asks for bytes: it is told once more.
+    at = len(test.peer.log)
+    test.peer.pull_packet(test.partner, cancel.number, 0, 100, [], 0)
+    test.wait(lambda: test.peer.saw(w.CANCEL, at, number=cancel.number), 'no CANCEL')
 
 
 # ---- who lives, and where --------------------------------------------------------------------

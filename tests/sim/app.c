@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define NOBODY_ID 77 /* a service that never exists */
+#define SWIFT_LEN 600 /* such a message is in its announcement, whatever the path */
 
 bool sim_usable(const struct sim_app *app, const struct sim_service *service)
 {
@@ -78,8 +79,8 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 /* What has patience must arrive, whatever becomes of others. */
 static bool draw_order(struct sim_world *world, const struct sim_wish *wish)
 {
-	return wish->kind == RIPC_LONG && wish->len >= 8 && !wish->patient &&
-		sim_chance(&world->random, world->plan.ordered);
+	return wish->flow || (wish->kind == RIPC_LONG && wish->len >= 8 && !wish->patient &&
+		sim_chance(&world->random, world->plan.ordered));
 }
 
 int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wish)
@@ -88,7 +89,7 @@ int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wis
 	struct model_send plan = {.from = from->incarnation, .to = wish->to,
 		.to_incarnation = wish->to_incarnation, .len = wish->len, .kind = wish->kind,
 		.timeout_ms = wish->timeout_ms, .answers = wish->answers,
-		.ordered = wish->ordered = draw_order(world, wish),
+		.ordered = wish->ordered = draw_order(world, wish), .swift = wish->swift,
 		.must_deliver = wish->must_deliver};
 	uint64_t number = model_plan(world->model, world->now_us, &plan);
 	bool give = sim_chance(&world->random, world->plan.give);
@@ -202,8 +203,8 @@ static void make_sure(struct sim_app *app, struct sim_wish *wish)
 		return;
 	wish->timeout_ms = 5000;
 	wish->patient = true;
-	/* A burst may leave no room for it to begin. */
-	wish->must_deliver = app->world->plan.burst == 0;
+	/* A burst may leave no room for it to begin. Where there are flows, its bytes are lost. */
+	wish->must_deliver = app->world->plan.burst == 0 && app->world->plan.n_flows == 0;
 }
 
 void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
@@ -242,6 +243,46 @@ void sim_act_burst(struct sim_world *world, void *arg, uint64_t value)
 		if (sim_send(app, from, &wish) == -EAGAIN)
 			break;
 	}
+}
+
+/* value: from whom, and to whom. */
+static void act_in_flow(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_random *random = &world->random;
+	struct sim_service *from = &app->services[value / SIM_SERVICES];
+	struct sim_wish wish = {.kind = RIPC_LONG, .to = app->services[value % SIM_SERVICES].id,
+		.flow = true, .patient = true, .swift = sim_chance(random, 500000)};
+
+	if (!sim_usable(app, from)) {
+		if (!app->calm)
+			sim_at(world, world->now_us + 1000, act_in_flow, app, value);
+		return;
+	}
+	wish.len = sim_log(random, 8, wish.swift ? SWIFT_LEN : 5000);
+	wish.timeout_ms = wish.swift ? 5000 : (uint32_t)sim_log(random, 40, 200);
+	sim_send(app, from, &wish);
+}
+
+/*
+ * A message that takes long. Behind it, mostly in its order, are many that are soon given up, and
+ * many that have patience. value: to whom.
+ */
+void sim_act_flow(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_random *random = &world->random;
+	struct sim_service *from = sim_draw_usable(app);
+	struct sim_wish wish = {.kind = RIPC_LONG, .to = app->services[value].id,
+		.flow = sim_chance(random, 700000), .patient = true, .timeout_ms = 5000};
+
+	if (!from || app->calm)
+		return;
+	wish.len = sim_log(random, 10000, 300000);
+	sim_send(app, from, &wish);
+	for (uint64_t n = sim_between(random, 10, 30); n > 0; n--)
+		sim_at(world, world->now_us + sim_below(random, 1500000), act_in_flow, app,
+				(uint64_t)(from - app->services) * SIM_SERVICES + value);
 }
 
 /* ---- receiving --------------------------------------------------------------------------- */

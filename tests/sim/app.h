@@ -104,6 +104,7 @@ bool sim_usable(const struct sim_app *app, const struct sim_service *service);
 void sim_act_short(struct sim_world *world, void *arg, uint64_t value);
 void sim_act_long(struct sim_world *world, void *arg, uint64_t value);
 void sim_act_burst(struct sim_world *world, void *arg, uint64_t value);
+void sim_act_flow(struct sim_world *world, void *arg, uint64_t value);
 struct sim_wish {
 	uint64_t to, to_incarnation, len, reply_to, answers;
 	enum ripc_kind kind;
@@ -111,6 +112,8 @@ struct sim_wish {
 	bool must_deliver;
 	bool patient; /* must not be cancelled */
 	bool ordered; /* sim_send() draws that */
+	bool flow;    /* it is ordered anyway */
+	bool swift;   /* ordered, and so short that no packet of it is lost in a world of flows */
 	bool idempotent;
 };
 /* Sends; returns what the call returned. */

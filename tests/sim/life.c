@@ -466,6 +466,7 @@ void sim_app_plan(struct sim_app *app, uint64_t from_us)
 				slot);
 	}
 	scatter(app, from_us, raise_rival, plan->n_rivals, plan->n_services);
+	scatter(app, from_us, sim_act_flow, plan->n_flows, plan->n_services);
 	scatter(app, from_us, sim_act_burst, plan->burst ? 1 : 0, plan->n_services);
 }
 

@@ -359,6 +359,8 @@ void model_overdue(struct model *m, uint64_t now_us)
 			judge_patience(m, send, now_us);
 		else
 			judge_silence(m, send, now_us);
+		if (send->is.swift)
+			judge_stall(m, send, now_us);
 		if (now_us > latest(m, send))
 			violation(m, MODEL_HUNG, "send %u of %llu bytes was not completed %llu us "
 					"after its deadline", i + 1,
@@ -406,17 +408,22 @@ static bool blocked_since(const struct model *m, uint32_t place, uint64_t since_
 		(m->blocked_until[place] > 0 && m->blocked_until[place] >= since_us);
 }
 
-/* Packets may have been lost, or one of the two was not there to answer. */
-static bool may_be_silent(const struct model *m, const struct send *send)
+bool was_blocked(const struct model *m, const struct send *send, uint64_t since_us)
 {
-	if (m->lossy || (m->lossy_until > 0 && m->lossy_until >= send->sent_us) ||
-			blocked_since(m, send->place, send->sent_us))
+	if (blocked_since(m, send->place, since_us))
 		return true;
 	for (uint32_t i = 0; i < m->n_services; i++)
 		if (m->services[i].id == send->is.to &&
-				blocked_since(m, m->services[i].place, send->sent_us))
+				blocked_since(m, m->services[i].place, since_us))
 			return true;
 	return false;
+}
+
+/* Packets may have been lost, or one of the two was not there to answer. */
+static bool may_be_silent(const struct model *m, const struct send *send)
+{
+	return m->lossy || (m->lossy_until > 0 && m->lossy_until >= send->sent_us) ||
+		was_blocked(m, send, send->sent_us);
 }
 
 /* It can happen that nothing came through for as long as one has to wait. */

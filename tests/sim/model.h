@@ -43,6 +43,7 @@ enum model_fault {
 	MODEL_NOT_GIVEN_UP,    /* waits for a partner that has been silent for too long */
 	MODEL_ORDER,           /* ordered ones were received out of order */
 	MODEL_GAP,             /* received, though one that it had to follow was not */
+	MODEL_STALL,           /* an ordered one waits, though nothing is left to wait for */
 	MODEL_ANSWER,          /* an answer to another question, or by somebody else */
 	MODEL_EARLY,           /* a call failed before its deadline, with no reason to */
 	MODEL_OTHER,           /* what the driver itself found (model_fail) */
@@ -68,6 +69,7 @@ struct model_send {
 	int error;          /* of an answer: it is this, a number from MODEL_ERROR on; 0: bytes */
 	bool idempotent;    /* of a question: RIPC_IDEMPOTENT */
 	bool ordered;       /* RIPC_ORDERED */
+	bool swift;         /* ordered: no packet of it is lost, so it waits only for its turn */
 	bool must_deliver;  /* nothing excuses another outcome than DELIVERED, or answered */
 };
 

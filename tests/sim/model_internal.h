@@ -68,6 +68,8 @@ uint64_t latest(const struct model *m, const struct send *send);
 /* Was there, since the send began, a failure between its place and a holder of the ID? Or can it
  * happen that nothing came through for as long as one has to wait? */
 bool has_excuse(const struct model *m, const struct send *send, uint64_t now_us);
+/* Could its sender, or a holder of the ID, not look at what came, at some time since then? */
+bool was_blocked(const struct model *m, const struct send *send, uint64_t since_us);
 bool may_be_cancelled(const struct model *m, const struct send *send);
 bool jumped_since(const struct model *m, uint32_t place, uint64_t since_us);
 
@@ -88,5 +90,7 @@ void judge_places(struct model *m, uint64_t incarnation, const struct ripc_msg *
 void order_received(struct model *m, struct send *send, uint64_t incarnation);
 /* One that it had to follow has failed, or is not known to be delivered. */
 bool order_was_broken(const struct model *m, const struct send *send);
+/* It is in progress: has it waited for too long since its turn came? */
+void judge_stall(struct model *m, const struct send *send, uint64_t now_us);
 
 #endif

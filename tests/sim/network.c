@@ -13,6 +13,7 @@
 
 #define MOVED_US          2500000 /* partners follow a new address within this */
 #define DATAGRAM_OVERHEAD 768 /* what a kernel's buffer takes beside the bytes */
+#define FAT_BYTES 1000 /* so long is no announcement of a swift message (app.c) */
 
 struct sim_packet *sim_queue_pop(struct sim_queue *queue)
 {
@@ -261,6 +262,21 @@ static void trace_packet(struct sim_world *world, const struct sim_packet *packe
 	world->counts.bytes += packet->len;
 }
 
+/* In a world of flows: is it lost for what it is? An encrypted packet does not show that. */
+static bool is_ill_fated(struct sim_world *world, const struct sim_packet *packet)
+{
+	const struct sim_plan *plan = &world->plan;
+	struct wire_header h;
+
+	if (!plan->n_flows || packet->resolver || world->keys ||
+			wire_decode_header(packet->bytes, packet->len, &h) != 0)
+		return false;
+	return (h.type == WIRE_DATA && sim_chance(&world->random, plan->data_loss)) ||
+		(h.type == WIRE_ANNOUNCE && packet->len > FAT_BYTES &&
+			sim_chance(&world->random, plan->data_loss / 3)) ||
+		(h.type == WIRE_CANCEL && sim_chance(&world->random, plan->cancel_loss));
+}
+
 /* Does it get lost at once? */
 static bool swallowed(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
@@ -268,7 +284,8 @@ static bool swallowed(struct sim_world *world, const struct sim_packet *packet, 
 		world->counts.holes++;
 		return true;
 	}
-	if (world->faults && (sim_chance(&world->random, world->plan.loss) ||
+	if (world->faults && (is_ill_fated(world, packet) ||
+			sim_chance(&world->random, world->plan.loss) ||
 			(packet->many && sim_chance(&world->random, world->plan.many_loss)))) {
 		world->counts.lost++;
 		show(world, packet, to, "lost");

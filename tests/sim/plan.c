@@ -132,6 +132,22 @@ static void make_far(const struct sim_world *world, struct sim_plan *plan)
 	plan->peer_timeout_ms += 2500;
 }
 
+/*
+ * Only packets with the bytes of longer messages are lost, and CANCELs: all of them, or every
+ * second one. An ordered message that is short then waits for nothing but its turn.
+ */
+static void make_flows(struct sim_random *random, struct sim_plan *plan)
+{
+	make_mild(plan);
+	plan->loss = plan->corrupt = plan->send_full = plan->receive_buffer = plan->burst = 0;
+	plan->pause_us = 0;
+	plan->span_us = sim_between(random, 3000000, 6000000);
+	plan->data_loss = (uint32_t)sim_between(random, 60 * PERCENT, 95 * PERCENT);
+	plan->cancel_loss = sim_chance(random, 50 * PERCENT) ? 100 * PERCENT : 50 * PERCENT;
+	plan->late = (uint32_t)sim_between(random, 0, 5 * PERCENT);
+	plan->n_flows = (uint32_t)sim_between(random, 20, 40);
+}
+
 static void draw_use(struct sim_random *random, struct sim_plan *plan)
 {
 	plan->window = sometimes(random, 50, 60 * PERCENT);
@@ -177,6 +193,11 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 	draw_use(random, plan);
 	if (world->groups)
 		draw_many(world, random, plan);
+	if (world->seed % 8 == 6 && !native && !world->groups && !world->keys) {
+		plan->mtu = 1500;
+		make_flows(random, plan);
+		return;
+	}
 	if (sim_chance(random, 5 * PERCENT)) {
 		plan->mtu = 1500; /* a calm world: whatever fails here has no excuse */
 		return;

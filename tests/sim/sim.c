@@ -54,7 +54,7 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	/* What is late by a quarter of the shortest timeout may be too late, as if lost. */
 	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
 			world->plan.send_full || world->plan.receive_buffer ||
-			world->plan.hole_bytes ||
+			world->plan.hole_bytes || world->plan.n_flows ||
 			(world->plan.reorder && world->plan.reorder_us >= LATE_US));
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
@@ -216,6 +216,7 @@ static void leave_out(struct sim_plan *p, const char *names)
 		uint32_t *value;
 	} faults[] = {{"loss", &p->loss}, {"reorder", &p->reorder}, {"duplicate", &p->duplicate},
 		{"corrupt", &p->corrupt}, {"forge", &p->forge}, {"late", &p->late},
+		{"data", &p->data_loss}, {"uncancelled", &p->cancel_loss}, {"flow", &p->n_flows},
 		{"full", &p->send_full}, {"hole", &p->hole_bytes}, {"buffer", &p->receive_buffer},
 		{"partition", &p->n_partitions}, {"crash", &p->n_crashes}, {"move", &p->n_moves},
 		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
@@ -248,6 +249,8 @@ static void show_plan(const struct sim_plan *p)
 			(unsigned long long)p->pause_us,
 			p->mild ? " mild" : p->long_cut ? " long cut" : "",
 			p->incast ? " incast" : p->claims ? " claims" : "");
+	printf("plan: flows %u data_loss %u cancel_loss %u per million\n", p->n_flows,
+			p->data_loss, p->cancel_loss);
 	printf("plan: window %u lend %u give %u cancel %u hold %u narrow %u ordered %u per "
 			"million\n",
 			p->window, p->lend, p->give, p->cancel, p->hold, p->narrow, p->ordered);

@@ -93,6 +93,29 @@ START_TEST(model__sees_a_cut_without_cause)
 }
 END_TEST
 
+/* No packet of the second one is lost: it arrives soon after the first one has ended. */
+START_TEST(model__sees_a_stall)
+{
+	uint64_t first = sent_ordered(), second;
+	struct model_send send = {.from = A, .to = B_ID, .len = 100, .kind = RIPC_LONG,
+		.timeout_ms = 5000, .ordered = true, .swift = true};
+
+	second = model_plan(model, now_us, &send);
+	model_sent(model, second, 0);
+	now_us += 490000;
+	model_overdue(model, now_us);
+	received(first, RIPC_LONG, 100);
+	completed(first, RIPC_DELIVERED, 0);
+	if (_i == 1)
+		received(second, RIPC_LONG, 100);
+	else if (_i == 2)
+		model_blocked(model, now_us, 1, true);
+	now_us += 600000;
+	model_overdue(model, now_us);
+	expect(_i == 0 ? MODEL_STALL : MODEL_OK);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("model_order");
@@ -106,6 +129,7 @@ int main(void)
 	tcase_add_loop_test(tc, model__sees_a_silent_gap, 0, 2);
 	tcase_add_loop_test(tc, model__accepts_a_gap_that_was_told, 0, 2);
 	tcase_add_loop_test(tc, model__sees_a_cut_without_cause, 0, 2);
+	tcase_add_loop_test(tc, model__sees_a_stall, 0, 3);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

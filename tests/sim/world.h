@@ -28,6 +28,8 @@ struct sim_store;
 struct sim_plan {
 	uint32_t n_nodes, n_services;
 	uint32_t loss, reorder, duplicate, corrupt, forge, late; /* of packets */
+	uint32_t data_loss, cancel_loss; /* of DATA, and of CANCEL packets */
+	uint32_t n_flows;         /* ordered flows, in a world where only such packets are lost */
 	uint32_t send_full;       /* of send calls: not all is taken */
 	uint32_t delay_us[SIM_NODES][SIM_NODES], jitter_us, reorder_us;
 	uint32_t mtu;             /* the route's datagrams, bytes */

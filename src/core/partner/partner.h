@@ -70,6 +70,7 @@ struct partner {
 	uint64_t long_next, ordered_top; /* number of our next long; see send/order.h */
 	uint64_t in_oldest;       /* its oldest unresolved long */
 	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
+	uint64_t in_passed;       /* the last ordered one that was handed out (receive/order.c) */
 	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */
 	struct list outgoing, incoming; /* in number's order; in order of arrival */
 	struct held *held;        /* shorts not certainly sent; usually NULL */

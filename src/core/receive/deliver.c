@@ -109,6 +109,8 @@ void ripc__incoming_finish(struct incoming *incoming)
 		ripc__lent_free(incoming->lent);
 	if (!incoming->settled)
 		ripc__places_settle(message);
+	if (incoming->ordered)
+		ripc__order_passed(partner, number);
 	deliver(partner, NULL, message, total, &incoming->held);
 	incoming->held = (struct holding){0}; /* the message has it */
 	ripc__incoming_free(incoming);
@@ -119,6 +121,8 @@ void ripc__deliver_whole(struct partner *partner, const struct wire_packet *pack
 		struct message *message)
 {
 	ripc__point(partner->service->ctx, "before_checksum");
+	if (packet->h.flags & WIRE_F_ORDERED)
+		ripc__order_passed(partner, packet->h.number);
 	deliver(partner, packet, message, packet->announce.total, NULL);
 	delivered(partner, packet->h.number, packet->announce.total);
 }

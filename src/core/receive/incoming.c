@@ -126,6 +126,7 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 	incoming->partner = partner;
 	incoming->number = packet->h.number;
 	incoming->total = packet->announce.total;
+	incoming->ordered = packet->h.flags & WIRE_F_ORDERED;
 	incoming->previous = wire_previous(packet);
 	partner->ordering |= incoming->previous != 0;
 	incoming->held = ripc__share_hold(partner, SHARE_LARGE, message ?

@@ -58,7 +58,7 @@ struct incoming {
 	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
 	uint64_t cursor_start;
-	bool sum_known, is_granted, first_grant;
+	bool sum_known, is_granted, first_grant, ordered;
 	bool unreadable, complete; /* reading failed; all is here, and waits for its turn */
 	bool settled;              /* the message has no places that may be given back */
 	struct piece *pieces;

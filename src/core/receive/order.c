@@ -10,6 +10,13 @@
  * untrue. Its sender hears that it lives, and has LONGS_MAX under way meanwhile, no less than
  * without order.
  *
+ * An announcement also shows what its sender has given up: each ordered number between previous and
+ * its own, since previous is the nearest one ahead that is still under way. What has been given up
+ * is refused as if its CANCEL had arrived. Otherwise two messages would wait for one predecessor,
+ * the later one behind one that may never be complete. For the same reason an ordered message is
+ * refused that arrives after a later one. So a lost CANCEL delays no message, and an ordered
+ * message is handed out before every later one, or never.
+ *
  * Room: a message that comes before its turn may take room, or there would be no pipeline on a path
  * that loses announcements; but it is forgotten again, the last one first, when a message before it
  * finds no room. So room is as good as given in the order of numbers, and a chain that cannot go on
@@ -23,10 +30,46 @@
 #include "order.h"
 #include "util/list.h"
 
-int ripc__order_check_ordered(const struct partner *partner, const struct wire_packet *announce)
+/* A message being received that this announcement shows to have been given up, or NULL. */
+static struct incoming *given_up(const struct partner *partner,
+		const struct wire_packet *announce)
 {
-	uint64_t previous = wire_previous(announce);
+	list_for_each(node, &partner->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
 
+		if (incoming->ordered && incoming->number < announce->h.number &&
+				incoming->number > announce->previous)
+			return incoming;
+	}
+	return NULL;
+}
+
+/* Does a later message show that the announced one has been given up? */
+static bool is_given_up(const struct partner *partner, const struct wire_packet *announce)
+{
+	if (announce->h.number < partner->in_passed)
+		return true;
+	list_for_each(node, &partner->incoming) {
+		const struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (incoming->ordered && incoming->number > announce->h.number &&
+				incoming->previous < announce->h.number)
+			return true;
+	}
+	return false;
+}
+
+int ripc__order_check_ordered(struct partner *partner, const struct wire_packet *announce)
+{
+	uint64_t previous = announce->previous;
+	struct incoming *incoming;
+
+	if (is_given_up(partner, announce))
+		return -ECANCELED;
+	while ((incoming = given_up(partner, announce)))
+		ripc__incoming_refuse(incoming, -ECANCELED, false);
+	if (previous == 0)
+		return 0;
 	/* Its sender knows what became of that by now, and says so if it is still of interest. */
 	if (previous < partner->in_oldest)
 		return -EAGAIN;
@@ -55,7 +98,7 @@ bool ripc__order_yield(struct partner *partner, const struct wire_packet *announ
 	return last;
 }
 
-/* The message that waits for that number, or NULL. */
+/* A message that waits for that number, or NULL. */
 static struct incoming *waiting_for(const struct partner *partner, uint64_t number)
 {
 	if (!partner->ordering)
@@ -81,9 +124,9 @@ struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number)
 /* What waits for a refused message is refused, too. */
 static void order_refused(struct partner *partner, uint64_t number, int status)
 {
-	struct incoming *next = waiting_for(partner, number);
+	struct incoming *next;
 
-	if (next)
+	while ((next = waiting_for(partner, number)))
 		ripc__incoming_refuse(next, status == -ESHUTDOWN ? -ESHUTDOWN : -ECANCELED, true);
 }
 

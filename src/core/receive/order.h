@@ -19,12 +19,15 @@ static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t 
 		partner->in_delivered >> (previous - partner->in_oldest) & 1);
 }
 
-int ripc__order_check_ordered(const struct partner *partner, const struct wire_packet *announce);
-/* Checks a new announcement. 0: go on; -EAGAIN: too old, drop it; else the error to refuse with. */
-static inline int ripc__order_check(const struct partner *partner,
-		const struct wire_packet *announce)
+int ripc__order_check_ordered(struct partner *partner, const struct wire_packet *announce);
+/*
+ * Checks a new announcement, and refuses the messages that it shows to have been given up. 0: go
+ * on; -EAGAIN: too old, drop it; else the error to refuse with.
+ */
+static inline int ripc__order_check(struct partner *partner, const struct wire_packet *announce)
 {
-	return wire_previous(announce) ? ripc__order_check_ordered(partner, announce) : 0;
+	return announce->h.flags & WIRE_F_ORDERED ?
+		ripc__order_check_ordered(partner, announce) : 0;
 }
 
 /*
@@ -37,6 +40,13 @@ bool ripc__order_yield(struct partner *partner, const struct wire_packet *announ
  * for it, or NULL.
  */
 struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
+
+/* An ordered message is about to be handed out: those before it never will be any more. */
+static inline void ripc__order_passed(struct partner *partner, uint64_t number)
+{
+	if (partner->in_passed < number)
+		partner->in_passed = number;
+}
 
 /* number: at least in_oldest, and below in_oldest + LONGS_MAX. status: why, a negative errno. */
 static inline void ripc__number_delivered(struct partner *partner, uint64_t number)

@@ -195,11 +195,17 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	ripc__busy_update(outgoing);
 }
 
+void ripc__cancel_number(struct partner *partner, uint64_t number)
+{
+	uint64_t oldest = ripc__oldest_sent(partner);
+	struct wire_packet packet = {.h.number = number};
+
+	packet.announce.oldest = oldest < number ? oldest : number;
+	ripc__partner_header(partner, &packet, WIRE_CANCEL);
+	ripc__partner_send(partner, &packet);
+}
+
 void ripc__cancel_send(struct outgoing *outgoing)
 {
-	struct wire_packet packet = {.h.number = outgoing->number};
-
-	packet.announce.oldest = ripc__oldest_sent(outgoing->partner);
-	ripc__partner_header(outgoing->partner, &packet, WIRE_CANCEL);
-	ripc__partner_send(outgoing->partner, &packet);
+	ripc__cancel_number(outgoing->partner, outgoing->number);
 }

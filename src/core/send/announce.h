@@ -35,6 +35,8 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch);
 void ripc__announcements_send(struct partner *partner, struct announcements *batch);
 /* Asks the receiver to end the message, or to say how it ended. */
 void ripc__cancel_send(struct outgoing *outgoing);
+/* The same for a number, whose message need not be known any more. */
+void ripc__cancel_number(struct partner *partner, uint64_t number);
 /* The oldest number of a message to the partner that is not resolved. */
 uint64_t ripc__oldest_sent(const struct partner *partner);
 

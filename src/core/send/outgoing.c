@@ -442,6 +442,9 @@ static void take_pull(struct partner *partner, const struct wire_packet *packet)
 {
 	struct outgoing *outgoing = find(partner, packet->h.number);
 
+	/* Its CANCEL was lost, and the receiver still waits for bytes. */
+	if (!outgoing && packet->h.number < partner->long_next)
+		ripc__cancel_number(partner, packet->h.number);
 	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing || outgoing->cut)
 		return;
 	heard(outgoing);

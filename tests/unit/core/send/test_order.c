@@ -170,6 +170,78 @@ START_TEST(announce__behind_a_lost_one)
 }
 END_TEST
 
+/*
+ * Its CANCEL was lost, and a later message names the one before it: it holds up nobody, whether all
+ * of it has come or not, and is not handed out any more.
+ */
+START_TEST(announce__behind_one_that_was_given_up)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	if (_i)
+		say_ordered(&lone, 2, 1, 1);
+	else
+		say_large(&lone, 2, 1, 2000);
+	say_ordered(&lone, 3, 1, 1);
+	check_next(&lone, 0);
+	say_ordered(&lone, 1, 0, 1);
+	check_next(&lone, 1);
+	check_next(&lone, 3);
+	since = lone.n_sent;
+	say_ordered(&lone, 2, 1, 1);
+	ck_assert_int_eq(status_told(&lone, since, 2), ECANCELED);
+	check_next(&lone, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Nor does it keep room that a later message needs. */
+START_TEST(announce__needs_room_of_one_that_was_given_up)
+{
+	static struct lone lone;
+	struct wire_packet pull;
+	uint32_t since;
+
+	lone_open(&lone); /* a pool of 64 MiB */
+	lone_introduce(&lone);
+	say_large(&lone, 2, 1, 40 * MIB);
+	since = lone.n_sent;
+	say_large(&lone, 3, 1, 40 * MIB);
+	ck_assert(lone_hear(&lone, since, WIRE_PULL, &pull));
+	ck_assert_uint_eq(pull.h.number, 3);
+	ck_assert_uint_eq(pull.pull.busy, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A message that comes when a later one waits, or was handed out, is refused: it was given up. */
+START_TEST(announce__after_a_later_one)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	since = lone.n_sent;
+	say_ordered(&lone, 4, 1, 1);
+	say_ordered(&lone, 2, 1, 1);
+	ck_assert_int_eq(status_told(&lone, since, 2), ECANCELED);
+	say_ordered(&lone, 1, 0, 1);
+	check_next(&lone, 1);
+	check_next(&lone, 4);
+	say_unordered(&lone, 5);
+	check_next(&lone, 5);
+	since = lone.n_sent;
+	say_ordered(&lone, 3, _i ? 1 : 0, 1);
+	ck_assert_int_eq(status_told(&lone, since, 3), ECANCELED);
+	check_next(&lone, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* What is delivered and below the oldest number holds up nobody. */
 START_TEST(announce__behind_a_resolved_one)
 {
@@ -428,6 +500,30 @@ START_TEST(ends__unknown)
 }
 END_TEST
 
+/*
+ * The end of one is unknown, and the application has been told so: the next one begins a new order,
+ * and says nothing about the one before (ripc.h, ripc_sendmsg()).
+ */
+START_TEST(ends__unknown_and_told)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	timeout_ms = 50;
+	send_ordered(&lone, 1);
+	lone_pass(&lone, 60000);
+	timeout_ms = 10000;
+	ck_assert_int_eq(send_flags(&lone, 99, 100, RIPC_ORDERED), -ECANCELED);
+	check_end(&lone, 1, RIPC_UNKNOWN, -ECONNRESET);
+	send_ordered(&lone, 2);
+	check_previous(&lone, 2, 0);
+	say_answer(&lone, 2, 0);
+	check_end(&lone, 2, RIPC_DELIVERED, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* The partner is gone: what was whole is unknown, and what came behind it goes to nobody. */
 START_TEST(ends__partner_is_gone)
 {
@@ -538,12 +634,16 @@ int main(void)
 		{ announce__waits_while_its_sender_is_there, 1 },
 		{ announce__behind_a_refused_one, 1 },
 		{ announce__behind_a_lost_one, 1 },
+		{ announce__behind_one_that_was_given_up, 2 },
+		{ announce__needs_room_of_one_that_was_given_up, 1 },
+		{ announce__after_a_later_one, 2 },
 		{ announce__behind_a_resolved_one, 1 },
 		{ announce__finds_room_in_its_turn, 1 },
 		{ announce__any_order_of_arrival, 20 },
 		{ number__chain, 1 },
 		{ ends__not_delivered, 1 },
 		{ ends__unknown, 1 },
+		{ ends__unknown_and_told, 1 },
 		{ ends__partner_is_gone, 1 },
 		{ refused__all_move_in_order, 1 },
 		{ lost__goes_not_behind_a_later_one, 1 },

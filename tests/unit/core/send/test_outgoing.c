@@ -294,6 +294,35 @@ START_TEST(deadline__is_used)
 }
 END_TEST
 
+/* A partner that asks for bytes of a message that has ended is told so once more. */
+START_TEST(pull__of_what_has_ended)
+{
+	struct wire_packet heard, pull = {.h = {.type = WIRE_PULL, .number = 1},
+		.pull.limit = 1000};
+	static struct lone lone;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ck_assert_int_eq(send_long(&lone, 1), 0);
+	ck_assert_int_eq(send_long(&lone, 2), 0);
+	ck_assert_int_eq(ripc_cancel(lone.svc, 1), 0);
+	lone_say(&lone, &(struct wire_packet){.h.type = WIRE_ANSWER, .ack = {.number = 1,
+		.status = ECANCELED}}, NULL, NULL);
+	since = lone.n_sent;
+	lone_say(&lone, &pull, NULL, NULL);
+	ck_assert(lone_hear(&lone, since, WIRE_CANCEL, &heard));
+	ck_assert_uint_eq(heard.h.number, 1);
+	ck_assert_uint_le(heard.announce.oldest, 1);
+	/* No message has had that number yet. */
+	since = lone.n_sent;
+	pull.h.number = 3;
+	lone_say(&lone, &pull, NULL, NULL);
+	ck_assert(!lone_hear(&lone, since, WIRE_CANCEL, &heard));
+	lone_close_all(&lone);
+}
+END_TEST
+
 static void send_patiently(struct lone *lone)
 {
 	const struct iovec item = {bytes, 100};
@@ -421,6 +450,7 @@ int main(void)
 		{ answer__with_an_errno_of_ours, 2 },
 		{ gone__for_longer_than_it_was_silent, 2 },
 		{ gone__says_what_was_delivered, 3 }, { deadline__is_used, 2 },
+		{ pull__of_what_has_ended, 1 },
 		{ stopped__is_not_the_partners_silence, 1 },
 		{ stopped__begins_again, 1 },
 		{ nowait__no_more_unasked_than_there_is_room_for, 3 }, { NULL, 0 },
