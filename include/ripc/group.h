@@ -35,9 +35,13 @@
  * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
  * of it by multicast or from the store (docs/discovery.md) at once; where one host joins or leaves
  * several groups at a time, within some seconds, as they ask no more often than a bound allows;
- * and within 10 s if they hear nothing, while they send to the group. At most 4,096 members are
- * known of one group. ripc_resolve() and ripc_await() of a group return 0 when at least one member
- * is known, other than of the calling context's own services.
+ * and within 10 s if they hear nothing, while they send to the group. A member on another host that
+ * ends without a word is found out by long messages: it is no member any more some 3 s after the
+ * first that it does not answer (peer_timeout_ms / 4, or that message's deadline), or half a second
+ * after its service was started again with the same ID; by short messages alone, after 30 s. While
+ * two services hold one ID, both are members. At most 4,096 members are known of one group.
+ * ripc_resolve() and ripc_await() of a group return 0 when at least one member is known, other than
+ * of the calling context's own services.
  *
  * With the keys of an authority (ripc key new --authority), a service that joins needs the right
  * to be the group (ripc key grant --be), and a sender needs the right to send to the group (--send)

@@ -71,6 +71,8 @@ struct upcalls {
 	void (*question_ended)(struct outgoing *outgoing);
 	/* A message to a member of a group has ended, and its items are free. */
 	void (*delivery_ended)(struct outgoing *outgoing);
+	/* The member has been silent about it for a while. */
+	void (*delivery_silent)(const struct outgoing *outgoing);
 	/* The application has freed a message of MESSAGE_GROUP. */
 	void (*fanout_told)(struct message *message);
 	/* The application has freed a message of MESSAGE_CALL; of MESSAGE_WATCH. */

@@ -98,6 +98,7 @@ struct mover {
 struct said_stream {
 	uint64_t incarnation, token;
 	uint64_t number, told; /* of the last short; of the one with which it was said to begin */
+	uint64_t told_us;
 };
 
 /* A partner's short to a group, which goes to many, and to one service also as a copy. */

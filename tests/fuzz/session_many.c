@@ -68,7 +68,8 @@ static struct said_stream *stream_of(struct session *session, struct person *per
 
 	if (stream->incarnation != person->incarnation)
 		*stream = (struct said_stream){.incarnation = person->incarnation,
-			.token = ++many->drawn, .number = FIRST_NUMBER, .told = FIRST_NUMBER + 1};
+			.token = ++many->drawn, .number = FIRST_NUMBER, .told = FIRST_NUMBER + 1,
+			.told_us = session->now_us};
 	return stream;
 }
 
@@ -89,8 +90,11 @@ static void say_stream(struct session *session, struct person *person, uint8_t h
 	struct said_stream *stream = stream_of(session, person, how >> 2);
 	struct wire_packet packet = {.h.type = WIRE_STREAM};
 
-	if (!(how & 128)) /* else it repeats what it has said before */
+	/* It repeats what it has said before, or that is on its way; but for so long nothing is. */
+	if (!(how & 128) || session->now_us - stream->told_us >= PARTNER_IDLE_US) {
 		stream->told = stream->number + 1;
+		stream->told_us = session->now_us;
+	}
 	packet.stream = (struct wire_stream){group_of(how >> 2), stream->token, stream->told};
 	if (person->to && person->token_out)
 		say(session, person, &packet, person->host);

@@ -3,7 +3,7 @@
  * Members of a group, and who sends to it: what was sent, what came, and what the sender was told.
  * Knows nothing but the public headers. Speaks JSON, one object per line.
  *
- *   group join NAME              joins; at the end of its input tells what has come
+ *   group join NAME [--id N]     joins; at the end of its input tells what has come
  *   group send NAME [options]    finds the members, then sends
  *
  * options: --members N   waits until so many are known
@@ -127,7 +127,7 @@ static int join(struct ripc_service *svc, uint64_t group)
 struct job {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
-	uint64_t group, members, shorts, longs, bytes;
+	uint64_t group, id, members, shorts, longs, bytes;
 	uint32_t flags, patience_ms;
 	int timeout_ms;
 };
@@ -218,13 +218,15 @@ static bool job_parse(struct job *job, int argc, char **argv)
 {
 	static const struct option options[] = {{"members", 1, NULL, 'm'}, {"shorts", 1, NULL, 's'},
 		{"longs", 1, NULL, 'l'}, {"bytes", 1, NULL, 'b'}, {"leave-slow", 0, NULL, 'w'},
-		{"timeout", 1, NULL, 't'}, {"patience", 1, NULL, 'p'}, {NULL, 0, NULL, 0}};
+		{"timeout", 1, NULL, 't'}, {"patience", 1, NULL, 'p'}, {"id", 1, NULL, 'i'},
+		{NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		uint64_t number = optarg ? strtoull(optarg, NULL, 0) : 0;
 
 		switch (option) {
+		case 'i': job->id = number; break;
 		case 'm': job->members = number; break;
 		case 's': job->shorts = number; break;
 		case 'l': job->longs = number; break;
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
 	config.peer_timeout_ms = job.patience_ms;
 	error = ripc_open(&config, &job.ctx);
 	if (!error)
-		error = ripc_service_open(job.ctx, 0, 0, &job.svc);
+		error = ripc_service_open(job.ctx, job.id, 0, &job.svc);
 	if (error)
 		return fail("open", error);
 	job.group = ripc_group_from_name(argv[optind + 1]);

@@ -87,6 +87,7 @@ struct sim_app {
 	uint64_t n_fans;
 	uint32_t row_from[SIM_ROWS]; /* which service sends a row of shorts to a group */
 	uint64_t held_key;
+	bool patient; /* messages to groups wait for slow members */
 	bool calm; /* the faults are over: no new ones begin */
 	/* A given buffer's fate is not known there: the pool cannot be checked. */
 	bool gave_up[SIM_NODES];
@@ -175,6 +176,12 @@ bool sim_app_settled(struct sim_app *app);
 /* value: the service. It has heard that its ID is another's. */
 void sim_act_lose(struct sim_world *world, void *arg, uint64_t value);
 void sim_app_close(struct sim_app *app);
+/* When the faults are over: a node ends without a word, and is up again soon (or not). */
+void sim_app_end_node(struct sim_app *app, uint32_t slot, bool again);
+void sim_app_begin_node(struct sim_app *app, uint32_t slot);
+/* Another service gets the ID of this one, at a node that hears nothing of it. NULL: no room. */
+struct sim_service *sim_app_raise(struct sim_app *app, const struct sim_service *first,
+		uint32_t home);
 
 /* groups.c: nothing happens there but with --groups */
 void sim_groups_plan(struct sim_app *app, uint64_t from_us);
@@ -187,10 +194,19 @@ void sim_groups_completed(struct sim_app *app, struct sim_service *service,
 /* A service has ended: its sends are not completed any more. */
 void sim_groups_forget(struct sim_app *app, const struct sim_service *service);
 bool sim_groups_busy(const struct sim_app *app);
+/* A long message to the first group. Has it ended; with no member that it did not reach? */
+struct sim_fan *sim_groups_send(struct sim_app *app, struct sim_service *from);
+bool sim_groups_ended(const struct sim_fan *fan);
+bool sim_groups_succeeded(const struct sim_fan *fan);
+/* Has the service got it? */
+bool sim_groups_has(const struct sim_fan *fan, const struct sim_service *service);
 /* The faults are over: every service joins, and must be found. */
 void sim_groups_calm(struct sim_app *app,
 		void (*go_on)(struct sim_world *world, uint64_t until_us));
 void sim_groups_end(struct sim_app *app);
+
+/* fates.c: members die, and begin anew, and two have one ID */
+void sim_fates(struct sim_app *app, void (*go_on)(struct sim_world *world, uint64_t until_us));
 
 /* claimant.c: it claims until the faults are over */
 void sim_claimant_begin(struct sim_app *app);

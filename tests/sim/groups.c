@@ -171,7 +171,8 @@ static int send_fan(struct sim_app *app, struct sim_service *from, uint32_t grou
 
 	if (kind == RIPC_LONG) {
 		send.flags = RIPC_SEND_LONG | RIPC_NOWAIT | (fan->given ? RIPC_GIVE : 0) |
-			(sim_chance(&world->random, 300000) ? RIPC_LEAVE_SLOW : 0);
+			(!app->patient && sim_chance(&world->random, 300000) ? RIPC_LEAVE_SLOW :
+				0);
 		send.timeout_ms = app->calm ? 5000 : (int32_t)sim_log(&world->random, 40, 5000);
 		fan->deadline_us = world->now_us + (uint64_t)send.timeout_ms * 1000;
 	}
@@ -352,6 +353,33 @@ void sim_groups_forget(struct sim_app *app, const struct sim_service *service)
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
+struct sim_fan *sim_groups_send(struct sim_app *app, struct sim_service *from)
+{
+	struct sim_fan *fan;
+
+	send_fan(app, from, 0, RIPC_LONG, &fan);
+	return fan;
+}
+
+bool sim_groups_ended(const struct sim_fan *fan)
+{
+	return fan->ended;
+}
+
+bool sim_groups_succeeded(const struct sim_fan *fan)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < fan->n_list; i++)
+		all &= fan->list[i].outcome == RIPC_DELIVERED;
+	return all;
+}
+
+bool sim_groups_has(const struct sim_fan *fan, const struct sim_service *service)
+{
+	return has_got(fan, service->incarnation);
+}
+
 bool sim_groups_busy(const struct sim_app *app)
 {
 	for (const struct sim_fan *fan = app->fans; fan; fan = fan->next)
@@ -504,6 +532,8 @@ void sim_groups_calm(struct sim_app *app,
 			fail(app, NULL, "a member is not found");
 	for (uint32_t i = 0; i < world->plan.n_services && !sim_failed(world); i += 3)
 		shorts_reach(app, &app->services[i], i % GROUPS, go_on);
+	if (!sim_failed(world))
+		sim_fates(app, go_on);
 }
 
 void sim_groups_end(struct sim_app *app)

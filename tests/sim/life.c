@@ -204,6 +204,26 @@ static void raise_rival(struct sim_world *world, void *arg, uint64_t value)
 	open_service(world, app, (uint64_t)(rival - app->services));
 }
 
+static void open_rival(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+
+	if (!sim_failed(world) && !put_off(world, open_rival, arg, value))
+		service_up(app, &app->services[value]);
+}
+
+struct sim_service *sim_app_raise(struct sim_app *app, const struct sim_service *first,
+		uint32_t home)
+{
+	struct sim_service *rival = &app->services[app->n_services];
+
+	if (app->n_services == app->world->plan.n_services + SIM_RIVALS)
+		return NULL;
+	*rival = (struct sim_service){.id = first->id, .home = home};
+	sim_at(app->world, app->world->now_us, open_rival, app, app->n_services++);
+	return rival;
+}
+
 /* value: the service. It has heard that its ID is another's, and gives way. */
 void sim_act_lose(struct sim_world *world, void *arg, uint64_t value)
 {
@@ -310,6 +330,22 @@ static void crash_node(struct sim_world *world, void *arg, uint64_t slot)
 	}
 	node_down(app, node, true);
 	sim_at(world, world->now_us + sim_log(&world->random, 10, 2000000), open_node, app, slot);
+}
+
+void sim_app_end_node(struct sim_app *app, uint32_t slot, bool again)
+{
+	struct sim_world *world = app->world;
+
+	sim_trace(world, "node %u ends without a word", slot);
+	node_down(app, &world->nodes[slot], true);
+	if (again)
+		sim_at(world, world->now_us + sim_log(&world->random, 10, 2000000), open_node, app,
+			slot);
+}
+
+void sim_app_begin_node(struct sim_app *app, uint32_t slot)
+{
+	sim_at(app->world, app->world->now_us, open_node, app, slot);
 }
 
 static void end_stall(struct sim_world *world, void *arg, uint64_t slot)

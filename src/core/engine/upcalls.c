@@ -132,6 +132,7 @@ const struct upcalls ripc__upcalls = {
 	.answer_came = ripc__answer_came,
 	.question_ended = ripc__question_ended,
 	.delivery_ended = ripc__delivery_ended,
+	.delivery_silent = ripc__delivery_silent,
 	.fanout_told = ripc__fanout_told,
 	.call_told = ripc__call_told,
 	.watch_told = ripc__watch_told,

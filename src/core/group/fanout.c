@@ -7,6 +7,10 @@
  * long, those that it knows when half of the time is over. What is given (RIPC_GIVE) has one
  * reference more for each member; the sender's own goes when a member has the message, or may have.
  *
+ * The ID of a member may mean another incarnation: the member has gone, and its service was begun
+ * anew, or two services have the ID until one of them yields. The member's part waits then until it
+ * is known where the member is, or that it has gone.
+ *
  * A fanout is over when each part has ended and the network uses the items no more. A call that
  * waits ends the parts at the deadline, as outgoing_wait() of api/send.c does, and a NOTICE follows
  * when the items are free.
@@ -21,12 +25,14 @@
 #include "core/message/mapped.h"
 #include "core/message/queue.h"
 #include "core/objects.h"
+#include "core/partner/find.h"
 #include "core/resolve/resolver.h"
 #include "core/send/outgoing.h"
 #include "core/send/start.h"
 #include "core/wire/wire.h"
 #include "group.h"
 
+#define AGAIN_US      20000u  /* parts that wait for their members are tried again */
 #define SLOW_LEAST_US 100000u /* RIPC_LEAVE_SLOW: a slow member has so long in any case */
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -112,6 +118,16 @@ static void count(struct fanout *fanout, const struct delivery *delivery)
 	counts->unknown += delivery->public.outcome == RIPC_UNKNOWN;
 }
 
+/* The member may have gone: then it is of the group no more. */
+static void doubt(const struct delivery *delivery)
+{
+	const struct fanout *fanout = delivery->fanout;
+	struct ripc_context *ctx = context_of(fanout);
+
+	ripc__resolver_doubt(ctx->resolver, fanout->group, delivery->public.incarnation,
+		ctx->now_us);
+}
+
 static void conclude(struct delivery *delivery, enum ripc_outcome outcome, int status)
 {
 	struct fanout *fanout = delivery->fanout;
@@ -122,6 +138,36 @@ static void conclude(struct delivery *delivery, enum ripc_outcome outcome, int s
 	if (status == -ENOENT) /* the word of the member, or of the resolver */
 		ripc__resolver_expel(context_of(fanout)->resolver, fanout->group,
 			delivery->public.incarnation);
+	else if (outcome == RIPC_UNKNOWN || status == -ETIMEDOUT || status == -EHOSTUNREACH)
+		doubt(delivery);
+}
+
+/* One that waits. */
+static void give_up(struct delivery *delivery, int status)
+{
+	delivery->waits = false;
+	delivery->fanout->n_open--;
+	conclude(delivery, RIPC_NOT_DELIVERED, status);
+}
+
+static void wait_for_member(struct fanout *fanout, struct delivery *delivery)
+{
+	struct ripc_context *ctx = context_of(fanout);
+
+	delivery->waits = true;
+	if (!fanout->timer.index)
+		ripc__timer_set(&ctx->timers, &fanout->timer, ctx->now_us + AGAIN_US);
+}
+
+/* The part has not begun, as its member's ID means another: the member may live nevertheless. */
+static bool is_passed_by(const struct delivery *delivery, const struct outgoing *outgoing)
+{
+	const struct fanout *fanout = delivery->fanout;
+	const struct ripc__member member = {delivery->public.id, delivery->public.incarnation};
+
+	return outgoing->outcome == RIPC_NOT_DELIVERED && outgoing->status == -ENOENT &&
+		!outgoing->announced && fanout->service && !fanout->service->closing &&
+		ripc__find_is_rivalled(fanout->service, &member);
 }
 
 /* Most have it: the others have as long again. */
@@ -144,6 +190,10 @@ void ripc__delivery_ended(struct outgoing *outgoing)
 
 	outgoing->delivery = NULL;
 	delivery->outgoing = NULL;
+	if (!delivery->public.outcome && is_passed_by(delivery, outgoing)) {
+		wait_for_member(fanout, delivery);
+		return;
+	}
 	if (!delivery->public.outcome) /* else the call that waited has counted it */
 		conclude(delivery, outgoing->outcome, outgoing->status);
 	fanout->n_open--;
@@ -151,6 +201,11 @@ void ripc__delivery_ended(struct outgoing *outgoing)
 			2 * fanout->counts.delivered >= fanout->n)
 		hurry(fanout);
 	settle(fanout);
+}
+
+void ripc__delivery_silent(const struct outgoing *outgoing)
+{
+	doubt(outgoing->delivery);
 }
 
 void ripc__fanout_told(struct message *message)
@@ -181,7 +236,7 @@ static void references_drop(struct fanout *fanout)
 		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
 }
 
-/* One member's part; if it cannot begin, it was not delivered. */
+/* One member's part; if it can neither begin nor wait, it was not delivered. */
 static void deliver(struct fanout *fanout, struct delivery *delivery)
 {
 	uint64_t now_us = context_of(fanout)->now_us;
@@ -201,10 +256,10 @@ static void deliver(struct fanout *fanout, struct delivery *delivery)
 		if (error)
 			references_drop(fanout);
 	}
-	if (!error)
-		return;
-	fanout->n_open--;
-	conclude(delivery, RIPC_NOT_DELIVERED, error);
+	if (error == -EINPROGRESS)
+		wait_for_member(fanout, delivery);
+	else if (error)
+		give_up(delivery, error);
 }
 
 /* The members that are known now. -ENOMEM: there is no memory for the list. */
@@ -241,10 +296,36 @@ static void begin(struct fanout *fanout)
 	settle(fanout);
 }
 
+/* Parts that wait for their members; to send to one can end others. */
+static void try_again(struct fanout *fanout)
+{
+	bool is_late = context_of(fanout)->now_us >= fanout->deadline_us;
+
+	fanout->n_open++; /* this function */
+	for (uint32_t i = 0; i < fanout->n; i++) {
+		struct delivery *delivery = &fanout->deliveries[i];
+
+		if (!delivery->waits)
+			continue;
+		delivery->waits = false;
+		if (is_late)
+			give_up(delivery, -ETIMEDOUT);
+		else
+			deliver(fanout, delivery);
+	}
+	fanout->n_open--;
+	settle(fanout);
+}
+
 static void fanout_fire(void *owner, struct ripc__timer *timer)
 {
+	struct fanout *fanout = list_entry(timer, struct fanout, timer);
+
 	(void)owner;
-	begin(list_entry(timer, struct fanout, timer));
+	if (fanout->begun)
+		try_again(fanout);
+	else
+		begin(fanout);
 }
 
 static struct fanout *fanout_alloc(struct ripc_service *service, const struct ripc_send *request)
@@ -350,7 +431,10 @@ static void expire(struct fanout *fanout)
 		if (delivery->outgoing)
 			conclude(delivery, delivery->outgoing->outcome,
 				delivery->outgoing->status);
+		else if (delivery->waits)
+			give_up(delivery, -ETIMEDOUT);
 	}
+	settle(fanout);
 	if (fanout->over)
 		return;
 	sum_up(fanout);
@@ -374,16 +458,29 @@ int ripc__fanout_end(struct fanout *fanout, enum ripc_outcome *outcome,
 	return status;
 }
 
+/* All parts that wait for their members. */
+static void give_all_up(struct fanout *fanout)
+{
+	for (uint32_t i = 0; i < fanout->n; i++) {
+		if (fanout->deliveries[i].waits)
+			give_up(&fanout->deliveries[i], -ECANCELED);
+	}
+}
+
 static void cancel(struct fanout *fanout)
 {
 	if (!fanout->begun)
 		abandon(fanout, -ECANCELED);
+	fanout->n_open++; /* this function */
 	for (uint32_t i = 0; i < fanout->n; i++) {
 		struct outgoing *outgoing = fanout->deliveries[i].outgoing;
 
 		if (outgoing && outgoing->state < OUT_CANCELLING)
 			ripc__outgoing_cancel(outgoing, -ECANCELED);
 	}
+	give_all_up(fanout);
+	fanout->n_open--;
+	settle(fanout);
 }
 
 bool ripc__fanouts_cancel(struct ripc_service *service, uint64_t cookie)
@@ -411,6 +508,8 @@ void ripc__fanouts_orphan(struct ripc_service *service)
 		if (!fanout->begun)
 			abandon(fanout, -ECANCELED);
 		fanout->service = NULL;
+		give_all_up(fanout);
+		settle(fanout);
 	}
 }
 

@@ -21,7 +21,8 @@ struct ripc_service;
 struct delivery {
 	struct ripc_delivery public;
 	struct fanout *fanout;
-	struct outgoing *outgoing; /* NULL: it has ended, and the items are free */
+	struct outgoing *outgoing; /* NULL: it has ended, and the items are free; or waits */
+	bool waits;                /* it is not known yet where the member is */
 };
 
 /* A long message to a group. It lives until the network and the application are done with it. */
@@ -29,11 +30,11 @@ struct fanout {
 	struct list node;             /* ctx->fanouts */
 	struct message message;       /* its COMPLETION or NOTICE */
 	struct ripc_service *service; /* NULL: closed */
-	struct ripc__timer timer;     /* until it has begun */
+	struct ripc__timer timer;     /* until it has begun; until one that waits is tried again */
 	uint64_t group, cookie, started_us, deadline_us;
 	struct ripc_counts counts;
 	struct delivery *deliveries;
-	uint32_t n, n_open;           /* members; those of which the outgoing has not ended */
+	uint32_t n, n_open;           /* members; those that wait or whose outgoing has not ended */
 	uint32_t flags, n_items;
 	int status;
 	enum ripc_outcome outcome;
@@ -65,6 +66,8 @@ void ripc__fanouts_free(struct ripc_context *ctx);
 
 /* Upcalls. The outgoing has ended; the application is done with the message. */
 void ripc__delivery_ended(struct outgoing *outgoing);
+/* The member has been silent about the message for a while. */
+void ripc__delivery_silent(const struct outgoing *outgoing);
 void ripc__fanout_told(struct message *message);
 
 /* The fanout of a COMPLETION; NULL: it is none of a group. */

@@ -241,7 +241,7 @@ static uint32_t send_copies(struct ripc_service *service, const struct ripc_send
 		single.to_incarnation = list[i].incarnation;
 		failed = ripc__short_to_member(service, &single, request->to, number);
 		n_sent += !failed;
-		*error = failed ? failed : *error;
+		*error = failed == -EINPROGRESS ? -EAGAIN : failed ? failed : *error;
 		if (failed == -ENOENT)
 			ripc__resolver_expel(service->ctx->resolver, request->to,
 				list[i].incarnation);

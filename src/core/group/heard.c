@@ -102,10 +102,17 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 	}
 	heard->partner = partner;
 	heard->group = group;
+	heard->used_us = ctx->now_us;
 	partner->streams = true;
 	list_append(&ctx->heard, &heard->node);
 	ctx->n_heard++;
 	return heard;
+}
+
+/* Nothing of the stream has come for so long that its numbers may be anywhere. */
+static bool is_stale(const struct heard *heard)
+{
+	return heard->partner->service->ctx->now_us - heard->used_us >= PARTNER_IDLE_US;
 }
 
 struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_packet *packet,
@@ -123,13 +130,12 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 		partner->unheard = true;
 		return NULL;
 	}
-	ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
-	/* After so long nothing of before comes any more: what looks late is far ahead. */
-	if (is_new || (ahead <= -64 && now_us - heard->used_us >= PARTNER_IDLE_US)) {
+	/* The upper half may be another one by now, and nothing of before comes any more. */
+	if (is_new || is_stale(heard)) {
 		heard->token = heard->given = heard->top = 0;
 		heard->numbers = (struct numbers){.top = UNKNOWN + value};
-		ahead = 0;
 	}
+	ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
 	heard->used_us = now_us;
 	*number = heard->numbers.top + (uint64_t)(int64_t)ahead;
 	return &heard->numbers;
@@ -274,6 +280,10 @@ static void stream_told(struct partner *partner, const struct wire_packet *packe
 		heard = heard_add(partner, stream->group);
 	if (!heard || (heard->token && heard->token != stream->token))
 		return;
+	if (is_stale(heard)) {
+		heard->token = 0;
+		heard->numbers = (struct numbers){0};
+	}
 	if (!heard->token)
 		begin(heard, stream);
 	heard->used_us = partner->service->ctx->now_us;

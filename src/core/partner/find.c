@@ -20,6 +20,7 @@
 #include "util/rare.h"
 
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
+#define SILENT_US    1000000u /* a member beside another of its ID that was heard since lives */
 
 /* With keys: one that is known, but whose last handshake has failed, begins another. */
 static int peer_open_again(struct ripc_context *ctx, struct peer *peer)
@@ -239,18 +240,85 @@ int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner *
 	return ripc__partner_for_send(service, id, partner);
 }
 
-int ripc__find_member(struct ripc_service *service, uint64_t id, uint64_t incarnation,
-		struct partner **partner)
+bool ripc__find_is_rivalled(const struct ripc_service *service, const struct ripc__member *member)
 {
-	int error = ripc__find_again(service, id, partner);
+	const struct partner *current = ripc__map_get(&service->partners, member->id);
+
+	return current && current->peer && current->incarnation != member->incarnation;
+}
+
+/* The partner that the resolver has named for this incarnation, perhaps while it had its ID. */
+static struct partner *named_before(const struct ripc_service *service,
+		const struct ripc__member *member)
+{
+	struct partner *partner;
+
+	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
+			member->incarnation, place)); place++) {
+		if (partner->id == member->id && partner->resolved && !partner->dead)
+			return partner;
+	}
+	return NULL;
+}
+
+/* The member itself has answered. Its partner is not the one that its ID means. */
+static int rival_found(struct ripc_service *service, const struct ripc__answer *answer,
+		struct partner **partner_out)
+{
+	uint64_t id = answer->record.id;
+	struct partner *partner = ripc__claim_named(service, id, answer);
+	int error;
+
+	*partner_out = partner;
+	if (partner && partner->dead)
+		return dead_found(partner, answer);
+	if (partner) { /* which has only claimed to be that */
+		ripc__claim_judge(partner, answer);
+		return partner->resolved ? 0 : -EAGAIN;
+	}
+	partner = ripc__partner_alloc(service, id);
+	if (!partner)
+		return -ENOMEM;
+	error = partner_found(partner, answer);
+	if (error)
+		ripc__partner_free(partner);
+	*partner_out = partner;
+	return error;
+}
+
+/* Another incarnation has the member's ID. Has the member gone, or do both live? */
+static int find_rival(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member, struct partner **partner)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *rival = named_before(service, member);
+	const struct ripc__answer *answer;
+	int status;
+
+	if (!rival && ripc__death_is_known(service, member->incarnation))
+		return -ENOENT;
+	if (!rival || (uint32_t)(ctx->now_us >> 10) - rival->heard >= SILENT_US >> 10)
+		ripc__resolver_doubt(ctx->resolver, group, member->incarnation, ctx->now_us);
+	if (rival) {
+		rival->suspect = false; /* what its ID means is no longer its concern */
+		*partner = rival;
+		return peer_open_again(ctx, rival->peer);
+	}
+	status = ripc__resolver_place(ctx->resolver, group, member->incarnation, ctx->now_us,
+		&answer);
+	return status ? status : rival_found(service, answer, partner);
+}
+
+int ripc__find_member(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member, struct partner **partner)
+{
+	int error = ripc__find_again(service, member->id, partner);
 
 	if (error || !(*partner)->peer)
 		return error;
-	if ((*partner)->incarnation == incarnation)
+	if ((*partner)->incarnation == member->incarnation)
 		return peer_open_again(service->ctx, (*partner)->peer);
-	if (ripc__claim_may_ask(service->ctx))
-		ripc__partner_suspect(*partner);
-	return -EAGAIN;
+	return find_rival(service, group, member, partner);
 }
 
 void ripc__find_until(const struct partner *partner, uint64_t until_us)

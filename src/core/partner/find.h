@@ -30,11 +30,14 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
 /*
- * As ripc__find_again(), for a message to a member of a group. -EAGAIN: the ID means another
- * incarnation, as far as is known; it is asked for again.
+ * As ripc__find_again(), for a message to a member of a group. The ID may mean another incarnation:
+ * the member has gone, or both live, and then each is a partner. -EINPROGRESS: it is not known yet
+ * where the member is; -EAGAIN: nor was it for a while; -ENOENT: there is no such member.
  */
-int ripc__find_member(struct ripc_service *service, uint64_t id, uint64_t incarnation,
-		struct partner **partner);
+int ripc__find_member(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member, struct partner **partner);
+/* Does the member's ID mean another incarnation, as far as is known? */
+bool ripc__find_is_rivalled(const struct ripc_service *service, const struct ripc__member *member);
 
 /* A message waits until until_us for this partner without peer: so long the resolver asks. */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);

@@ -10,7 +10,8 @@
  * while it is in use, and in rounds again when a notice says that a member went; in one when a
  * notice says that one came. While a round brings news, one more follows: a host that is asked by
  * unicast names only some members at once. A member elsewhere that has not answered in MISSED_MAX
- * refreshes has gone.
+ * refreshes has gone. Where a member is in doubt (a sender met silence, or another member has the
+ * same ID), the refreshes follow each other after HASTE_US until it has answered, or has gone.
  *
  * An answer only names a service and its incarnation: whoever sends to the member looks the service
  * up as any other, and no record of a group's answer is used for that. So a forged answer leads
@@ -22,12 +23,14 @@
 #include "gather.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "asking.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "gathering.h"
+#include "lookup.h"
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"
@@ -42,6 +45,11 @@
 #define REFRESH_US     10000000u
 #define FIRST_US       1000000u /* the same, once: an answer may have been lost, or late */
 #define MISSED_MAX     3u
+#define HASTE_US       150000u  /* between refreshes while a member is in doubt */
+#define DOUBT_MOST_US  1000000u /* where nobody can be asked, a doubt ends by itself */
+#define DOUBT_APART_US 1000000u /* a member that has answered is not doubted again at once */
+#define PLACED_US      1000000u /* a member beside another of its ID is waited for so long */
+#define PLACE_AGAIN_US 100000u  /* and asked for so often */
 #define MORE_US        300000u /* until the budget allows another round, perhaps */
 #define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
 #define BATCH_US       2000u
@@ -78,6 +86,7 @@ static void refresh(struct gathering *gathering, uint64_t now_us)
 	gathering->round_us = now_us;
 	gathering->is_refreshing = true;
 	gathering->is_provoked = gathering->has_news = gathering->has_leavers = false;
+	gathering->is_hasty = gathering->n_doubted > 0;
 }
 
 static bool is_in_use(const struct ripc__resolver *resolver, const struct gathering *gathering)
@@ -87,6 +96,8 @@ static bool is_in_use(const struct ripc__resolver *resolver, const struct gather
 
 static uint64_t refresh_at(const struct gathering *gathering)
 {
+	if (gathering->n_doubted)
+		return gathering->refreshed_us + HASTE_US;
 	return gathering->refreshed_us + (gathering->n_refreshed > 1 ? REFRESH_US : FIRST_US);
 }
 
@@ -117,6 +128,7 @@ static void near_found(void *arg, uint64_t name)
 		return;
 	entry->is_near = true;
 	entry->generation = gathering->generation;
+	ripc__entry_trust(gathering, entry);
 }
 
 /* Of a member on this host the kernel knows better whether it lives. */
@@ -125,8 +137,10 @@ static void far_found(void *arg, uint64_t name)
 	struct gathering *gathering = arg;
 	struct entry *entry = name_found(gathering, name);
 
-	if (entry && !entry->is_near)
-		entry->generation = gathering->generation;
+	if (!entry || entry->is_near)
+		return;
+	entry->generation = gathering->generation;
+	ripc__entry_trust(gathering, entry);
 }
 
 static int names_read(const struct gathering *gathering, const struct source_slot *slot,
@@ -238,16 +252,32 @@ static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *g
 	return n;
 }
 
+/*
+ * A member elsewhere has not answered in this refresh. One that is taken for gone by mistake
+ * answers the next refreshes, which are not far.
+ */
+static void missed(struct gathering *gathering, struct entry *entry)
+{
+	if (gathering->is_hasty && !entry->is_doubted)
+		return; /* it may be far away */
+	if (++entry->missed < MISSED_MAX)
+		return;
+	if (entry->is_doubted)
+		gathering->n_refreshed = 0;
+	ripc__entry_remove(gathering, entry);
+}
+
 /* Members elsewhere that were asked, and have not answered, may have gone. */
 static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathering)
 {
-	for (uint32_t i = gathering->n; i-- > 0 && gathering->n_rounds >= ROUNDS_FIRST;) {
+	for (uint32_t i = gathering->n; i-- > 0;) {
 		struct entry *entry = gathering->entries[i];
 
-		if (entry->is_own || entry->generation || entry->is_seen)
-			continue;
-		if (++entry->missed >= MISSED_MAX)
-			ripc__entry_remove(gathering, entry);
+		if (entry->is_doubted && resolver->now_us >= entry->doubted_us + DOUBT_MOST_US)
+			ripc__entry_trust(gathering, entry);
+		if (gathering->n_rounds >= ROUNDS_FIRST && !entry->is_own && !entry->generation &&
+				!entry->is_seen)
+			missed(gathering, entry);
 	}
 	gathering->is_refreshing = false;
 	gathering->n_refreshed += gathering->n_rounds > 0;
@@ -292,6 +322,18 @@ static void round_next(struct ripc__resolver *resolver, struct gathering *gather
 		refresh_end(resolver, gathering);
 }
 
+/* Has it gone? Refreshes show that; of a name that a source lists, the source. */
+static void doubt(struct ripc__resolver *resolver, struct gathering *gathering,
+		struct entry *entry)
+{
+	if (entry->is_own || entry->generation || (entry->doubted_us && resolver->now_us <
+			entry->doubted_us + DOUBT_APART_US))
+		return;
+	ripc__entry_doubt(gathering, entry, resolver->now_us);
+	free(entry->answer); /* it may be where its ID leads now, or elsewhere */
+	entry->answer = NULL;
+}
+
 /*
  * A member that another host has named may be used, if the budget allows. That host is asked first
  * who has the ID.
@@ -300,9 +342,13 @@ static void admit(struct ripc__resolver *resolver, struct gathering *gathering,
 		struct entry *entry)
 {
 	const struct ripc__answer *answer;
+	struct entry *rival;
 
 	if (!entry->is_known || entry->is_admitted || !ripc__may_provoke(resolver, entry->host))
 		return;
+	rival = ripc__entry_rival(gathering, entry);
+	if (rival)
+		doubt(resolver, gathering, rival);
 	ripc__resolver_claimed(resolver, entry->public.id);
 	(void)ripc__resolver_lookup_at(resolver, entry->public.id, entry->host, resolver->now_us,
 		&answer);
@@ -335,7 +381,7 @@ static void timer_set(struct ripc__resolver *resolver, struct gathering *gatheri
 		at_us = earlier(at_us, gathering->round_us);
 	if (is_in_use(resolver, gathering)) {
 		at_us = earlier(at_us, gathering->look_us);
-		if (!gathering->is_refreshing)
+		if (!gathering->is_refreshing || gathering->is_provoked)
 			at_us = earlier(at_us, refresh_at(gathering));
 		if (gathering->n_waiting)
 			at_us = earlier(at_us, gathering->admit_us);
@@ -459,6 +505,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	}
 	entry->is_seen = true;
 	entry->missed = 0;
+	ripc__entry_trust(gathering, entry);
 	if (entry->is_known && !is_home)
 		return;
 	if (!is_home && !is_exact)
@@ -579,6 +626,62 @@ void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint6
 
 	if (entry && entry->public.incarnation == incarnation && !entry->is_own)
 		ripc__entry_remove(gathering, entry);
+}
+
+bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
+		uint64_t now_us)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+
+	if (!entry)
+		return false;
+	resolver->now_us = now_us;
+	doubt(resolver, gathering, entry);
+	timer_set(resolver, gathering);
+	return true;
+}
+
+int ripc__resolver_place(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
+		uint64_t now_us, const struct ripc__answer **answer)
+{
+	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
+	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+	bool waits;
+
+	if (!entry || entry->is_own)
+		return -ENOENT;
+	*answer = entry->answer;
+	if (entry->answer)
+		return 0;
+	resolver->now_us = now_us;
+	if (!entry->placed_us)
+		entry->placed_us = now_us;
+	waits = now_us < entry->placed_us + PLACED_US;
+	if (now_us >= entry->asked_us + (waits ? PLACE_AGAIN_US : PLACED_US) &&
+			ripc__bucket_take(&resolver->places, now_us)) {
+		entry->asked_us = now_us;
+		ripc__lookup_anew(resolver, entry->public.id);
+	}
+	return waits ? -EINPROGRESS : -EAGAIN;
+}
+
+void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct wire_record *record = &heard->packet->record;
+	struct gathering *gathering;
+	uint32_t at = 0;
+
+	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
+		struct entry *entry = ripc__entry_of(gathering, record->incarnation);
+
+		if (!entry || !entry->placed_us || entry->public.id != record->id)
+			continue;
+		if (!entry->answer)
+			entry->answer = malloc(sizeof(*entry->answer));
+		if (entry->answer) /* without memory: with the next answer */
+			ripc__answer_fill(resolver, heard, entry->answer);
+	}
 }
 
 void ripc__gatherings_close(struct ripc__resolver *resolver)

@@ -20,6 +20,8 @@ void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group);
 void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64_t id,
 		uint64_t incarnation);
 void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
+/* A holder of an ID has answered: one of several members with this ID may be wanted. */
+void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__gatherings_close(struct ripc__resolver *resolver);
 
 #endif

@@ -22,8 +22,37 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 	gathering->n_pending -= ripc__entry_is_pending(entry);
 	gathering->n_unknown -= !entry->is_known;
 	gathering->n_waiting -= entry->is_known && !entry->is_admitted;
+	ripc__entry_trust(gathering, entry);
 	ripc__map_remove(&gathering->names, entry->name);
+	free(entry->answer);
 	free(entry);
+}
+
+void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us)
+{
+	if (!entry->is_doubted) {
+		gathering->n_doubted++;
+		entry->missed = 0;
+	}
+	entry->is_doubted = true;
+	entry->doubted_us = now_us;
+}
+
+void ripc__entry_trust(struct gathering *gathering, struct entry *entry)
+{
+	gathering->n_doubted -= entry->is_doubted;
+	entry->is_doubted = false;
+}
+
+struct entry *ripc__entry_rival(const struct gathering *gathering, const struct entry *entry)
+{
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		struct entry *other = gathering->entries[i];
+
+		if (other != entry && other->is_known && other->public.id == entry->public.id)
+			return other;
+	}
+	return NULL;
 }
 
 bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes)
@@ -106,8 +135,10 @@ void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gat
 	ripc__timer_stop(&resolver->timers, &gathering->asked.timer);
 	ripc__timers_return(resolver);
 	ripc__map_remove(&resolver->gatherings, gathering->asked.id);
-	for (uint32_t i = 0; i < gathering->n; i++)
+	for (uint32_t i = 0; i < gathering->n; i++) {
+		free(gathering->entries[i]->answer);
 		free(gathering->entries[i]);
+	}
 	ripc__map_free(&gathering->names);
 	free(gathering->entries);
 	free(gathering);

@@ -20,6 +20,9 @@ struct entry {
 	struct ripc__member public;
 	uint64_t name, asked_us;
 	uint64_t generation; /* of the last look that has seen its name; 0: none */
+	uint64_t doubted_us; /* when it was last doubted; 0: never */
+	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID leads to it */
+	struct ripc__answer *answer; /* its own, about its ID; NULL: none is wanted, or has come */
 	uint32_t index;
 	uint8_t host[16];
 	uint8_t tries, missed;
@@ -27,6 +30,7 @@ struct entry {
 	bool is_admitted;    /* senders may use it */
 	bool is_own;         /* of this context */
 	bool is_seen;        /* in this refresh */
+	bool is_doubted;     /* may have gone: refreshes follow each other until it is seen */
 	bool is_near;        /* this host's source has its name; else the exact one, if any */
 };
 
@@ -35,6 +39,7 @@ struct gathering {
 	struct entry **entries;
 	uint32_t n, room, n_pending;
 	uint32_t n_unknown, n_waiting; /* have not answered; are known, but not admitted */
+	uint32_t n_doubted;
 	struct ripc__map names;  /* struct entry by name */
 	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
 	uint64_t generation;
@@ -43,6 +48,7 @@ struct gathering {
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
 	bool is_refreshing, is_provoked, has_news;
 	bool has_leavers;        /* once this refresh has ended, another one follows */
+	bool is_hasty;           /* this refresh follows the last one soon: it is of the doubted */
 	bool is_asked;           /* a refresh has ended */
 	bool is_listing;         /* the exact source cannot say its names yet */
 	bool is_awaited;         /* owner.gathered is due */
@@ -64,9 +70,14 @@ struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name);
 void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
 /* Senders may use it from now on. */
 void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
+/* It may have gone; it has answered, or its name is there. */
+void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us);
+void ripc__entry_trust(struct gathering *gathering, struct entry *entry);
 /* The entry is this member. */
 void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation);
+/* Another entry of this service, which has begun anew, or of which there are two; or NULL. */
+struct entry *ripc__entry_rival(const struct gathering *gathering, const struct entry *entry);
 /* Is there a member elsewhere that has not answered in so many refreshes, or is taken for such? */
 bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes);
 /* An entry that has not answered, or (known) is not admitted, gives way. False: there is none. */

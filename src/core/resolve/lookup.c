@@ -574,6 +574,14 @@ void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64
 		lookup->refused = incarnation;
 }
 
+void ripc__lookup_anew(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
+
+	if (!lookup || (lookup->ended && resolver->now_us >= lookup->asked.sent_us + ROUND_US))
+		(void)lookup_begin(resolver, id, 0, NULL);
+}
+
 void ripc__lookups_close(struct ripc__resolver *resolver)
 {
 	struct lookup *lookup;

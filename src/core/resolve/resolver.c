@@ -33,6 +33,7 @@
 #define ANSWERS_PER_SECOND    20000u
 #define NOTICES_PER_SECOND    1000u
 #define VERIFY_PER_SECOND     20u
+#define PLACES_PER_SECOND     10u
 /* Bytes to the network that outsiders can cause: at most 60 kB in any second. */
 #define PROVOKED_PER_SECOND   31250u
 #define PROVOKED_AT_ONCE      25000u
@@ -60,6 +61,7 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 	resolver->stats.answers_received++;
 	switch (asked->kind) {
 	case ASKED_LOOKUP:
+		ripc__gather_placed(resolver, heard);
 		ripc__lookup_answered(resolver, asked, heard);
 		break;
 	case ASKED_PUBLISH:
@@ -342,6 +344,7 @@ static void init(struct ripc__resolver *resolver)
 	ripc__digest_init(resolver);
 	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
 	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
+	ripc__bucket_init(&resolver->places, PLACES_PER_SECOND, PLACES_PER_SECOND);
 	ripc__budget_init(&resolver->provoked, PROVOKED_PER_SECOND, PROVOKED_AT_ONCE,
 		PROVOKED_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
 }

@@ -37,8 +37,8 @@ struct ripc__resolver_stats {
 
 /*
  * Callbacks that the resolver needs from its owner. Callbacks must not call back into the resolver,
- * except resolved and gathered, which may call ripc__resolver_lookup, _suspect, _gather and _expel,
- * and conflict, which may call ripc__resolver_leave.
+ * except resolved and gathered, which may call ripc__resolver_lookup, _suspect, _gather, _expel,
+ * _doubt and _place, and conflict, which may call ripc__resolver_leave.
  */
 struct ripc__resolver_owner {
 	void *arg;
@@ -158,6 +158,19 @@ const struct ripc__member *ripc__gathering_at(const struct gathering *gathering,
  * had one.
  */
 void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
+/*
+ * The member does not answer, or another service has its ID: it is asked soon, while the group is
+ * in use, and taken from the list if it is silent. False: it is no member, as far as is known.
+ */
+bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
+		uint64_t now_us);
+/*
+ * Where a member is whose ID means another incarnation, as both may live. 0: *answer is the
+ * member's own, valid until the next call; -EINPROGRESS: it is asked for; -EAGAIN: so it was for a
+ * second, and is still; -ENOENT: it is no member.
+ */
+int ripc__resolver_place(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
+		uint64_t now_us, const struct ripc__answer **answer);
 
 /* Polls the sources and runs what is due. Returns the work done. */
 int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us);

@@ -89,6 +89,7 @@ struct ripc__resolver {
 	uint32_t ids_turn, relay_turn; /* where the next answer to "what do you have" begins */
 	uint32_t members_turn;     /* the same, about a group */
 	struct bucket notices, verifications;
+	struct bucket places;      /* questions where members are whose ID means another */
 	struct budget answers;     /* to questions */
 	struct budget provoked;    /* bytes to the network that outsiders cause */
 	uint64_t home_key;         /* xored to the nonces of questions to this host */

@@ -21,6 +21,7 @@
 #include "core/peer/route.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "ended.h"
 #include "moving.h"
@@ -288,6 +289,9 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 		ripc__outgoing_advance(partner);
 		return;
 	}
+	if (outgoing->delivery && ctx->now_us - outgoing->heard_us >=
+			ripc__silence_of_route_us(ctx))
+		ctx->up->delivery_silent(outgoing);
 	if (must_ask(outgoing) && ctx->now_us >= cancel_at(outgoing)) {
 		ripc__outgoing_cancel(outgoing, too_late(outgoing));
 		return;

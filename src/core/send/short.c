@@ -470,8 +470,8 @@ int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *
 	uint64_t total;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
-	error = error ? error : ripc__find_member(service, request->to, request->to_incarnation,
-		&partner);
+	error = error ? error : ripc__find_member(service, group, &(struct ripc__member){
+		request->to, request->to_incarnation}, &partner);
 	if (error)
 		return error;
 	if (partner->peer && !partner->peer->opening && !ripc__may_reach(partner, group))

@@ -111,7 +111,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		error = ripc__buffers_check(ctx, request->items, request->n_items);
 	/* A message to a group may begin outside calls. */
 	if (!error && like->delivery)
-		error = ripc__find_member(service, request->to, request->to_incarnation, &partner);
+		error = ripc__find_member(service, like->lends, &(struct ripc__member){request->to,
+			request->to_incarnation}, &partner);
 	else if (!error && !asker)
 		error = ripc__find_for_long(service, request->to, &partner);
 	if (error)

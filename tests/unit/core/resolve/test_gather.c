@@ -415,6 +415,184 @@ START_TEST(gather__silent_one_elsewhere_goes)
 }
 END_TEST
 
+/* ---- members in doubt -------------------------------------------------------------------- */
+
+static bool doubt(uint64_t incarnation)
+{
+	return ripc__resolver_doubt(world->resolver, GROUP, incarnation, world->now_us);
+}
+
+/* A sender meets silence: the member is asked at once, in three refreshes, and goes. */
+START_TEST(doubt__silent_one_goes_soon)
+{
+	gather();
+	named(100, 7, 1);
+	named(101, 8, 2);
+	pass_in_use(2000 * MS);
+	sent_skip(world);
+	ck_assert(doubt(7));
+	ck_assert(!doubt(9)); /* no member */
+	pass_in_use(300 * MS);
+	ck_assert(is_member(7));
+	pass_in_use(300 * MS);
+	ck_assert(!is_member(7));
+	ck_assert_uint_eq(asked(NET), 9);
+	ck_assert(is_member(8)); /* nobody has doubted it: it may be far away */
+	ck_assert(!doubt(7));
+}
+END_TEST
+
+START_TEST(doubt__answer_ends_it)
+{
+	gather();
+	named(100, 7, 1);
+	pass_in_use(2000 * MS);
+	sent_skip(world);
+	ck_assert(doubt(7));
+	pass_in_use(50 * MS);
+	named(100, 7, 1);
+	ck_assert(doubt(7)); /* too soon after the last one */
+	pass_in_use(2000 * MS);
+	ck_assert(is_member(7));
+	ck_assert_uint_le(asked(NET), 6);
+	ck_assert(doubt(7));
+	pass_in_use(600 * MS);
+	ck_assert(!is_member(7));
+}
+END_TEST
+
+/* A member that went by mistake is found again soon: the next refreshes are not far. */
+START_TEST(doubt__gone_one_comes_back)
+{
+	gather();
+	named(100, 7, 1);
+	pass_in_use(2000 * MS);
+	doubt(7);
+	pass_in_use(600 * MS);
+	ck_assert(!is_member(7));
+	sent_skip(world);
+	pass_in_use(1100 * MS);
+	ck_assert_uint_eq(asked(NET), 3);
+	named(100, 7, 1);
+	ck_assert(is_member(7));
+}
+END_TEST
+
+/* A service that has begun anew, and joined, casts doubt on its dead self. */
+START_TEST(doubt__same_id_twice)
+{
+	gather();
+	named(100, 7, 1);
+	named(101, 8, 2);
+	pass_in_use(2000 * MS);
+	named(100, 9, 1);
+	named(101, 10, 3);
+	ck_assert_uint_eq(members(NULL), 4);
+	pass_in_use(100 * MS);
+	named(101, 8, 2); /* two hold this ID */
+	pass_in_use(900 * MS);
+	ck_assert(!is_member(7));
+	ck_assert(is_member(8));
+	ck_assert(is_member(9));
+	ck_assert(is_member(10));
+}
+END_TEST
+
+/* What has a name on this host goes with its name. */
+START_TEST(doubt__names_are_known_better)
+{
+	names[n_names++] = 7 | NAME;
+	gather();
+	pass(world, 20 * MS);
+	answer(world, HOME, 1, asked_nonce(world, HOME, GROUP), record_of(GROUP, 7, 100));
+	pass_in_use(2000 * MS);
+	ck_assert(doubt(7));
+	sent_skip(world);
+	pass_in_use(1000 * MS);
+	ck_assert(is_member(7));
+	ck_assert_uint_eq(asked(NET), 0);
+}
+END_TEST
+
+/* Without anybody to ask nothing is learnt, and the doubt ends. */
+START_TEST(doubt__nobody_can_be_asked)
+{
+	gather();
+	named(100, 7, 1);
+	pass_in_use(2000 * MS);
+	world->fakes[NET].ask_result = 0;
+	ck_assert(doubt(7));
+	pass_in_use(5000 * MS);
+	ck_assert(is_member(7));
+}
+END_TEST
+
+static int place(uint64_t incarnation, const struct ripc__answer **found)
+{
+	return ripc__resolver_place(world->resolver, GROUP, incarnation, world->now_us, found);
+}
+
+static uint32_t asked_for(uint64_t id)
+{
+	uint32_t n = 0;
+
+	while (sent_count(world, NET))
+		n += sent_next(world, NET)->packet.record.id == id;
+	return n;
+}
+
+/* Two have one ID: each answers for itself, and the word of one is not that of the other. */
+START_TEST(place__of_two_holders)
+{
+	const struct ripc__answer *found = NULL;
+	uint64_t nonce;
+
+	gather();
+	named(100, 7, 1);
+	named(100, 9, 2);
+	ck_assert_int_eq(place(8, &found), -ENOENT);
+	ck_assert_int_eq(place(7, &found), -EINPROGRESS);
+	pass(world, 40 * MS);
+	nonce = asked_nonce(world, NET, 100);
+	answer(world, NET, 2, nonce, record_of(100, 9, 20));
+	ck_assert_int_eq(place(7, &found), -EINPROGRESS);
+	answer(world, NET, 1, nonce, record_of(100, 7, 10)); /* older: not what the ID means */
+	ck_assert_int_eq(place(7, &found), 0);
+	ck_assert_uint_eq(found->record.incarnation, 7);
+	ck_assert_uint_eq(found->record.id, 100);
+	ck_assert_uint_eq(found->host[15], 1);
+	ck_assert_int_eq(place(9, &found), -EINPROGRESS); /* its answer was not wanted then */
+	answer(world, NET, 2, asked_nonce(world, NET, 100), record_of(101, 9, 20));
+	ck_assert_int_eq(place(9, &found), -EINPROGRESS);
+}
+END_TEST
+
+/* It is asked for as long as it is wanted, but waited for only a second; and not often. */
+START_TEST(place__of_a_silent_one)
+{
+	const struct ripc__answer *found;
+	uint32_t n = 0;
+
+	gather();
+	named(100, 7, 1);
+	pass_in_use(1500 * MS);
+	sent_skip(world);
+	for (uint32_t i = 0; i < 19; i++) {
+		ck_assert_int_eq(place(7, &found), -EINPROGRESS);
+		pass_in_use(50 * MS);
+	}
+	ck_assert_uint_ge(asked_for(100), 3);
+	pass_in_use(100 * MS);
+	for (uint32_t i = 0; i < 200; i++) {
+		ck_assert_int_eq(place(7, &found), -EAGAIN);
+		pass_in_use(50 * MS);
+		n += asked_for(100);
+	}
+	ck_assert_uint_ge(n, 10);
+	ck_assert_uint_le(n, 150);
+}
+END_TEST
+
 /* ---- this host --------------------------------------------------------------------------- */
 
 START_TEST(gather__names_of_this_host)
@@ -635,6 +813,14 @@ int main(void)
 		gather__flood_of_notices,
 		gather__notices_lead_to_questions, gather__notices_wait_for_the_budget,
 		gather__withdrawals_wait_for_the_budget, gather__silent_one_elsewhere_goes,
+		doubt__silent_one_goes_soon,
+		doubt__answer_ends_it,
+		doubt__gone_one_comes_back,
+		doubt__same_id_twice,
+		doubt__names_are_known_better,
+		doubt__nobody_can_be_asked,
+		place__of_two_holders,
+		place__of_a_silent_one,
 		gather__names_of_this_host, gather__silent_name, exact__lists_members,
 		exact__not_listed_is_not_believed, exact__silent_name_is_asked_seldom,
 		exact__own_host_knows_better, exact__all_sources_are_joined_or_none,
