@@ -4,6 +4,7 @@
 
 #define LEAST_MTU 1232 /* IPv6's least MTU minus headers: these pass everywhere */
 #define PERCENT   10000u /* per million */
+#define REHOMED_SEED 6   /* of eight */
 
 /* Nothing in a third of the cases, else evenly up to most. */
 static uint32_t up_to(struct sim_random *random, uint32_t most)
@@ -145,6 +146,19 @@ static void make_intact(struct sim_plan *plan)
 	plan->corrupt = plan->forge = 0;
 }
 
+/* Nodes get other addresses: nothing excuses that a partner is not followed. */
+static void make_rehomed(const struct sim_world *world, struct sim_plan *plan)
+{
+	make_mild(plan);
+	plan->long_cut = false;
+	plan->timeout_ms = 5000;
+	plan->pause_us = 0;
+	plan->claims = 0;
+	plan->n_rehomes = 1 + (uint32_t)(world->seed / 8 % 4);
+	if (plan->span_us < 2000000)
+		plan->span_us = 2000000;
+}
+
 void sim_plan_draw(struct sim_world *world, bool native, bool store)
 {
 	struct sim_random *random = &world->random;
@@ -175,4 +189,6 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 		make_mild(plan);
 	else if (sim_chance(random, 10 * PERCENT))
 		make_long_cut(random, plan);
+	if (world->seed % 8 == REHOMED_SEED && !native && !store && !plan->shared_hosts)
+		make_rehomed(world, plan);
 }

@@ -34,6 +34,7 @@
 #define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
 #define VERIFY_US     1000000u /* hearsay makes us ask for our own ID at most so often */
 #define STORE_PATIENCE_US 9500000u /* less than a call that opens a service waits */
+#define ANNOUNCED_MAX 64u     /* notices after a change of our addresses */
 #define YOUNGER_MAX   4u      /* notices that the answers to one such question can cause */
 
 enum publication_state {
@@ -171,6 +172,25 @@ static void announce(struct ripc__resolver *resolver, struct publication *public
 		set_timer(resolver, asked, ANNOUNCE_US);
 	else
 		ripc__digest_add(resolver, &publication->digested);
+}
+
+/* Of more than ANNOUNCED_MAX the rest is found by those who miss it, or read in digests. */
+void ripc__resolver_announce(struct ripc__resolver *resolver, uint64_t now_us)
+{
+	const struct publication *publication;
+	uint32_t at = 0, n = 0;
+
+	resolver->now_us = now_us;
+	while (n < ANNOUNCED_MAX && (publication = ripc__map_next(&resolver->publications, &at))) {
+		struct wire_resolve notice = {.type = WIRE_RECORD,
+			.asker = resolver->owner.context};
+
+		if (publication->state != PUBLICATION_HERE || publication->private_id ||
+				ripc__own_record(resolver, publication->asked.id, &notice.record))
+			continue;
+		ripc__send_notice(resolver, &notice);
+		n++;
+	}
 }
 
 static void withdraw_from(struct ripc__resolver *resolver, int source, uint64_t id)
