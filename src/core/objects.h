@@ -153,6 +153,12 @@ struct ripc_context {
 	struct guessing guessing[GUESSING_MAX]; /* by the address that wrong tokens come from */
 	struct death death;
 	struct hints hints;
+	struct {
+		struct ripc__timer looking; /* at partners that are in use */
+		struct ripc__timer own; /* partners learn of our new addresses */
+		uint64_t own_us;   /* when that last began, or will begin */
+		uint32_t rounds;   /* of it */
+	} following;               /* partner/follow.c */
 	struct watching watching;
 	struct list waiters;
 	struct waiter *reader;     /* looks after the ports, asleep or not; NULL: there is none */
@@ -189,6 +195,7 @@ struct ripc_context {
 struct ping {
 	struct ping *next;
 	uint64_t nonce, began_us, rtt_us;
+	uint32_t n_sent;
 	bool done;
 };
 

@@ -3,12 +3,15 @@
  * The resolver source for a network: questions to an IPv4 multicast group, as ARP does it, and
  * the socket on which every context listens for questions, multicast or unicast.
  *
- * Two sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
+ * Three sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
  * contexts of a host share: multicast reaches each of them, unicast one. "asker" has a port of
  * its own, so that answers reach the one who asked. The group is joined on every interface that
  * is up, or on those that the configuration names, and on lo (which never claims to do multicast,
- * but does it); interfaces that come later are noticed while asking. Where no interface can join,
- * the listener still serves unicast questions.
+ * but does it). Where no interface can join, the listener still serves unicast questions.
+ *
+ * The kernel reports changes of interfaces and addresses by a third socket (netlink). Then the
+ * group is joined where it was not, and core learns of it. Where there is no such socket, changes
+ * are noticed while asking.
  *
  * Each datagram that comes back to this host goes to each of its processes, which is most of what
  * it costs. So it comes back once: what goes out by lo is heard by all here, and need not come back
@@ -18,6 +21,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +43,7 @@
 #define RESCAN_NS      1000000000ull
 #define HEAD           64u  /* of a datagram: checksum, nonce, ID */
 #define SOON_NS        50000000ull
+#define CHANGES_MAX    64u  /* reports of the kernel that are read at once */
 #define REMEMBERED     256u /* datagrams that may be repeated; a power of two */
 
 struct interface {
@@ -57,6 +63,8 @@ struct multicast {
 	struct interfaces joined;
 	struct filter filter;
 	int listener, asker, epoll_fd;
+	int changes; /* netlink; -1: none */
+	uint64_t addresses; /* a hash of what was there when that was last read */
 	bool join_failed_logged;
 	bool asker_next; /* whose turn it is to be polled first: neither can starve the other */
 	uint64_t scanned_ns;
@@ -112,6 +120,44 @@ static int interfaces_find(const char *wanted, struct interfaces *found, char na
 	}
 	freeifaddrs(all);
 	return 0;
+}
+
+/* Not a link-local one: those come and go with each container, and lead to nobody by themselves. */
+static bool is_address(const struct sockaddr *at)
+{
+	struct sockaddr_in6 address;
+
+	if (at->sa_family == AF_INET)
+		return true;
+	if (at->sa_family != AF_INET6)
+		return false;
+	memcpy(&address, at, sizeof(address));
+	return !IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
+}
+
+/* Of the addresses of wanted interfaces, and which interfaces work. 0: they cannot be read. */
+static uint64_t addresses_hash(const char *wanted)
+{
+	static const uint8_t key[16];
+	struct ifaddrs *all;
+	uint64_t hash = 1;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+		unsigned int flags = at->ifa_flags & (IFF_UP | IFF_RUNNING);
+
+		if (!at->ifa_addr || !is_address(at->ifa_addr) ||
+				!ripc__inet_interface_wanted(wanted, at->ifa_name))
+			continue;
+		hash = hash * WIRE_HASH + ripc__siphash(key, at->ifa_name, strlen(at->ifa_name));
+		hash = hash * WIRE_HASH + ripc__siphash(key, at->ifa_addr,
+			at->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+			sizeof(struct sockaddr_in6));
+		hash = hash * WIRE_HASH + flags;
+	}
+	freeifaddrs(all);
+	return hash;
 }
 
 /*
@@ -390,7 +436,22 @@ static int asker_open(struct multicast *multicast, int ttl)
 	return 0;
 }
 
-static int watch_both(struct multicast *multicast)
+/* What the kernel reports of interfaces and addresses. Not every sandbox has it. */
+static int changes_open(void)
+{
+	struct sockaddr_nl name = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK |
+		RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd < 0)
+		return -1;
+	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int watch_all(struct multicast *multicast)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -401,6 +462,9 @@ static int watch_both(struct multicast *multicast)
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, multicast->listener, &event) == 0 &&
 			epoll_ctl(fd, EPOLL_CTL_ADD, multicast->asker, &event) == 0) {
 		multicast->epoll_fd = fd;
+		multicast->changes = changes_open();
+		if (multicast->changes >= 0)
+			(void)epoll_ctl(fd, EPOLL_CTL_ADD, multicast->changes, &event);
 		return 0;
 	}
 	error = -errno;
@@ -426,9 +490,10 @@ static int multicast_open(void *source, const struct ripc__host *host)
 	error = asker_open(multicast, ttl);
 	if (error)
 		goto err_close_listener;
-	error = watch_both(multicast);
+	error = watch_all(multicast);
 	if (error)
 		goto err_close_asker;
+	multicast->addresses = addresses_hash(host->interfaces);
 	rescan(multicast, clock_ns());
 	interfaces_missing(host->interfaces, missing);
 	if (*missing)
@@ -449,6 +514,8 @@ static void multicast_close(void *source)
 {
 	const struct multicast *multicast = source;
 
+	if (multicast->changes >= 0)
+		close(multicast->changes);
 	close(multicast->epoll_fd);
 	close(multicast->asker);
 	close(multicast->listener);
@@ -565,11 +632,51 @@ static int multicast_reply(void *source, const struct ripc__addr *to, const void
 	return ripc__inet_reply(multicast->listener, to, data, len);
 }
 
+/*
+ * Has the kernel reported anything? Only that it has is of interest. ENOBUFS: there was more than
+ * the socket could keep.
+ */
+static bool changes_read(const struct multicast *multicast)
+{
+	uint8_t buffer[4096];
+	bool any = false;
+
+	for (uint32_t i = 0; multicast->changes >= 0 && i < CHANGES_MAX; i++) {
+		struct sockaddr_nl from = {0};
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(multicast->changes, buffer, sizeof(buffer), 0,
+			(struct sockaddr *)&from, &len);
+
+		if (n < 0 && errno != ENOBUFS)
+			break;
+		any |= n < 0 || from.nl_pid == 0;
+	}
+	return any;
+}
+
+/* Most reports are of what concerns nobody here. */
+static bool has_moved(struct multicast *multicast)
+{
+	uint64_t last = multicast->addresses;
+
+	if (!changes_read(multicast))
+		return false;
+	multicast->addresses = addresses_hash(multicast->host.interfaces);
+	if (multicast->addresses == last)
+		return false;
+	rescan(multicast, clock_ns());
+	return true;
+}
+
 static int multicast_poll(void *source, struct ripc__source_event *event)
 {
 	struct multicast *multicast = source;
 	int first, second;
 
+	if (has_moved(multicast)) {
+		*event = (struct ripc__source_event){.kind = RIPC_SOURCE_REHOMED};
+		return 1;
+	}
 	multicast->asker_next = !multicast->asker_next;
 	first = multicast->asker_next ? multicast->listener : multicast->asker;
 	second = multicast->asker_next ? multicast->asker : multicast->listener;

@@ -13,6 +13,7 @@
 
 #define PUT_OFF_US    2000
 #define ADDRESSES_FIRST 0x4000ull
+#define FOLLOWED_US 2000000 /* a node with another address is reached by then */
 #define HELD_AGAIN_US 500000 /* until a service whose ID is another's tries again */
 
 bool sim_somebody_waits(const struct sim_world *world)
@@ -354,6 +355,26 @@ static void end_stall(struct sim_world *world, void *arg, uint64_t slot)
 	model_blocked(world->model, world->now_us, (uint32_t)slot, false);
 }
 
+/*
+ * What is under way to the old address is lost. Its process may learn of it, or not.
+ * What has no time until it is followed may end unknown; what has must arrive.
+ */
+static void rehome_node(struct sim_world *world, void *arg, uint64_t slot)
+{
+	struct sim_app *app = arg;
+	struct sim_node *node = &world->nodes[slot];
+
+	if (app->calm || !node->ctx)
+		return;
+	node->address += SIM_REHOMED;
+	node->rehomed = world->now_us % 2;
+	model_blocked(world->model, world->now_us, node->slot, true);
+	sim_at(world, world->now_us + FOLLOWED_US, end_stall, app, slot);
+	sim_trace(world, "node %u is at %llx now", node->slot, (unsigned long long)node->address);
+	if (node->rehomed)
+		sim_node_wake(node, world->now_us);
+}
+
 /* The process gets no processor for a while. */
 static void stall_node(struct sim_world *world, void *arg, uint64_t slot)
 {
@@ -503,6 +524,7 @@ void sim_app_plan(struct sim_app *app, uint64_t from_us)
 	}
 	scatter(app, from_us, raise_rival, plan->n_rivals, plan->n_services);
 	scatter(app, from_us, sim_act_flow, plan->n_flows, plan->n_services);
+	scatter(app, from_us, rehome_node, plan->n_rehomes, plan->n_nodes);
 	scatter(app, from_us, sim_act_burst, plan->burst ? 1 : 0, plan->n_services);
 }
 

@@ -109,11 +109,21 @@ static bool comes_back(struct sim_world *world, const struct sim_packet *packet)
 		sim_chance(&world->random, 500000);
 }
 
+/* A node reaches itself, as by the loopback, at each address that it has had. */
+static struct sim_node *receiver(struct sim_world *world, const struct sim_packet *packet,
+		uint64_t address)
+{
+	struct sim_node *own = &world->nodes[packet->from_slot];
+
+	return world->plan.n_rehomes && own->up && !own->cut &&
+		(address ^ own->address) % SIM_REHOMED == 0 ? own : sim_node_at(world, address);
+}
+
 /* A packet reaches the address in value. */
 static void arrive(struct sim_world *world, void *arg, uint64_t value)
 {
 	struct sim_packet *packet = arg;
-	struct sim_node *node = sim_node_at(world, value);
+	struct sim_node *node = receiver(world, packet, value);
 	struct sim_queue *queue;
 
 	if (world->claimant.node.address && value == world->claimant.node.address)

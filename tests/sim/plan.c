@@ -177,6 +177,25 @@ static void make_intact(struct sim_plan *plan)
 	plan->corrupt = plan->forge = 0;
 }
 
+/* Nodes get other addresses: nothing excuses that a partner is not followed. */
+/* One seed of eight; the plain form has flows in one of those that the others use. */
+static bool is_rehomed(const struct sim_world *world)
+{
+	return !world->addresses && world->seed % 8 == (world->keys || world->groups ? 6 : 2);
+}
+
+static void make_rehomed(const struct sim_world *world, struct sim_plan *plan)
+{
+	make_mild(plan);
+	plan->long_cut = false;
+	plan->timeout_ms = 5000;
+	plan->pause_us = 0;
+	plan->claims = 0;
+	plan->n_rehomes = 1 + (uint32_t)(world->seed / 8 % 4);
+	if (plan->span_us < 2000000)
+		plan->span_us = 2000000;
+}
+
 void sim_plan_draw(struct sim_world *world, bool native, bool store)
 {
 	struct sim_random *random = &world->random;
@@ -214,4 +233,6 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 		make_long_cut(random, plan);
 	if (world->seed % 16 == 5 && !plan->mild && !plan->long_cut)
 		make_far(world, plan);
+	if (is_rehomed(world) && !native && !store && !plan->shared_hosts)
+		make_rehomed(world, plan);
 }

@@ -221,6 +221,7 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"partition", &p->n_partitions}, {"crash", &p->n_crashes}, {"move", &p->n_moves},
 		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
 		{"address", &p->n_addresses}, {"jump", &p->n_jumps}, {"stall", &p->n_stalls},
+		{"rehome", &p->n_rehomes},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
 		{"ordered", &p->ordered}, {"claim", &p->claims},
 		{"cancel", &p->cancel}, {"hold", &p->hold}, {"deaf", &p->many_loss},
@@ -247,7 +248,8 @@ static void show_plan(const struct sim_plan *p)
 			"burst %u pause %llu us%s%s\n", p->n_partitions, p->n_crashes, p->n_moves,
 			p->n_reopens, p->n_jumps, p->n_stalls, p->n_rivals, p->burst,
 			(unsigned long long)p->pause_us,
-			p->mild ? " mild" : p->long_cut ? " long cut" : "",
+			p->n_rehomes ? " rehomed" : p->mild ? " mild" :
+			p->long_cut ? " long cut" : "",
 			p->incast ? " incast" : p->claims ? " claims" : "");
 	printf("plan: flows %u data_loss %u cancel_loss %u per million\n", p->n_flows,
 			p->data_loss, p->cancel_loss);

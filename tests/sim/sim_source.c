@@ -138,9 +138,14 @@ int sim_questions_poll(struct sim_node *node, const struct ripc__host *host,
 		host->gone(host->arg, node->ended[--node->n_ended]);
 	free(*last);
 	*last = packet;
+	memset(event, 0, sizeof(*event));
+	if (!packet && node->rehomed) {
+		node->rehomed = false;
+		event->kind = RIPC_SOURCE_REHOMED;
+		return 1;
+	}
 	if (!packet)
 		return 0;
-	memset(event, 0, sizeof(*event));
 	event->data = packet->bytes;
 	event->len = packet->len;
 	sim_host(packet->from, event->host);

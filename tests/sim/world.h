@@ -17,6 +17,7 @@
 
 #define SIM_NODES 8
 #define SIM_NEVER UINT64_MAX
+#define SIM_REHOMED (1ull << 24) /* added to the address of a node that gets another one */
 #define SIM_SLACK_US 12000 /* what ends at a deadline may be so late, and by poll_delay_us */
 #define SIM_FAILED_US 200000 /* until a native read or write across a cut link is given up */
 
@@ -46,6 +47,7 @@ struct sim_plan {
 	uint32_t timeout_ms;      /* the longest of a send */
 	bool long_cut;
 	uint32_t burst;           /* more sends at one moment, to one service */
+	uint32_t n_rehomes;       /* a node gets another address, and half of them notice */
 	bool mild;                /* so few faults that every patient send must arrive */
 	bool incast;              /* at the end all send much to one at once */
 	bool native, shared_hosts;
@@ -107,6 +109,7 @@ struct sim_node {
 	bool up;                  /* there is a port at the address */
 	bool cut;                 /* crashed: nothing comes in or goes out any more */
 	bool waiting;             /* in a call that waits */
+	bool rehomed;             /* its source is about to report another address */
 	struct ripc_context *ctx; /* NULL: down */
 	struct ripc__env env;
 	struct sim_random random;

@@ -49,6 +49,7 @@ struct lone {
 	uint32_t room;  /* for so many datagrams minus one the network has room; 0: for all */
 	/* The last question of the resolver, and the answer to it. */
 	uint64_t asked_id, asked_nonce;
+	uint64_t heeds; /* questions about other IDs are not noted; 0: all are */
 	uint32_t n_asked;
 	uint8_t answer[WIRE_RECORD_MAX];
 	size_t answer_len;
@@ -198,6 +199,8 @@ static inline int lone_ask(void *source, uint64_t id, const void *data, size_t l
 	struct wire_resolve question;
 
 	ck_assert_int_eq(wire_resolve_decode(data, len, &question), 0);
+	if (lone->heeds && lone->heeds != id)
+		return 1;
 	lone->asked_id = id;
 	lone->asked_nonce = question.nonce;
 	lone->n_asked++;

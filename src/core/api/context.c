@@ -27,6 +27,7 @@
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
+#include "core/partner/follow.h"
 #include "core/partner/hint.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
@@ -191,14 +192,24 @@ static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 			service = service->concerned) {
 		struct partner *partner = ripc__map_get(&service->partners, id);
 
-		if (!partner || !partner->peer || partner->incarnation == incarnation)
+		if (!partner || !partner->peer)
 			continue;
+		/* A notice of the same one comes from another address than is known. */
+		if (partner->incarnation == incarnation) {
+			concerned |= ripc__follow(partner);
+			continue;
+		}
 		ripc__partner_suspect(partner);
 		if (incarnation)
 			ripc__hint_replaced(partner);
 		concerned = true;
 	}
 	return concerned;
+}
+
+static void owner_rehomed(void *arg)
+{
+	ripc__follow_own(arg);
 }
 
 static void owner_mark(void *arg, uint8_t *bytes, size_t len)
@@ -230,6 +241,7 @@ static int resolver_open(struct ripc_context *ctx)
 		.gathered = owner_gathered,
 		.conflict = owner_conflict,
 		.moved = owner_moved,
+		.rehomed = owner_rehomed,
 		.mark = ctx->seal ? owner_mark : NULL,
 		.is_marked = ctx->seal ? owner_is_marked : NULL,
 		.stranger = owner_stranger,
@@ -360,6 +372,7 @@ static int context_start(struct ripc_context *ctx)
 		.fault = host_fault, .page = ripc__page_show};
 	error = ripc__death_open(ctx);
 	error = error ? error : ripc__hints_open(ctx);
+	error = error ? error : ripc__follow_open(ctx);
 	error = error ? error : process_open(ctx);
 	if (!error && ctx->cfg.keys)
 		error = ripc__seal_open(ctx);

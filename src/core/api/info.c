@@ -11,6 +11,7 @@
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/partner/find.h"
+#include "core/partner/follow.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
@@ -236,6 +237,8 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 	return error;
 }
 
+#define PINGS_LOST 3u /* in a row: perhaps the partner has another address */
+
 static bool pinged(void *arg)
 {
 	const struct ping *ping = arg;
@@ -252,6 +255,8 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 
 	if (error || !partner->peer || !partner->resolved)
 		return error;
+	if (ping->n_sent++ >= PINGS_LOST)
+		ripc__follow(partner);
 	packet.stamp = ctx->env.now_us(ctx->env.arg);
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);

@@ -21,6 +21,7 @@
 #include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/find.h"
+#include "core/partner/follow.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
@@ -396,7 +397,7 @@ static void watch(struct call *call)
 	/* Once, for all calls. */
 	if (ctx->now_us - call->heard_us >= there_us(ctx) && (uint32_t)(ctx->now_us >> 10) -
 			call->partner->peer->sounded >= there_us(ctx) >> 11)
-		ripc__partner_sound(call->partner);
+		ripc__follow_or_sound(call->partner);
 	timer_set(call, ctx->now_us + there_us(ctx));
 }
 

@@ -15,6 +15,7 @@
 #include "core/message/queue.h"
 #include "core/objects.h"
 #include "core/partner/find.h"
+#include "core/partner/follow.h"
 #include "core/partner/hint.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
@@ -155,7 +156,7 @@ static void look_after(struct watch *watch)
 		ripc__hint_replaced(watch->partner);
 	} else if (watch->partner->state != PARTNER_READY || (now - peer->heard >= after &&
 			now - peer->sounded >= after / 2)) {
-		ripc__partner_sound(watch->partner);
+		ripc__follow_or_sound(watch->partner);
 	}
 }
 

@@ -17,6 +17,7 @@
 #include "core/objects.h"
 #include "core/partner/claim.h"
 #include "core/partner/crowd.h"
+#include "core/partner/follow.h"
 #include "core/partner/guess.h"
 #include "core/partner/hint.h"
 #include "core/partner/life.h"
@@ -191,6 +192,9 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from))
 		partner = NULL;
 	from_route = partner && is_from_route(device, partner, event);
+	if (partner && packet->h.type != WIRE_ABORT && !from_route &&
+			!ripc__follow_denied(partner, packet))
+		partner = NULL;
 	if (packet->h.type == WIRE_RETRY)
 		input_retry(ctx, partner, packet, from_route);
 	else if (packet->h.type == WIRE_GONE)

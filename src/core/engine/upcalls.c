@@ -9,6 +9,7 @@
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/partner/death.h"
+#include "core/partner/follow.h"
 #include "core/partner/hint.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
@@ -38,6 +39,7 @@ static void peer_met(struct ripc_context *ctx, struct peer *peer)
 static void peer_left(struct ripc_context *ctx, struct peer *peer)
 {
 	ripc__candidate_free(peer);
+	ripc__follow_end(ctx, peer);
 	ripc__inquiry_end(ctx, peer);
 }
 

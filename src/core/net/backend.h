@@ -396,6 +396,7 @@ enum ripc__source_kind {
 	RIPC_SOURCE_HELD,        /* somebody has it, and is asked */
 	RIPC_SOURCE_LOST,        /* an ID that was published here is somebody else's now */
 	RIPC_SOURCE_HINT,        /* an ID that was asked for once has another holder; 0: perhaps */
+	RIPC_SOURCE_REHOMED,     /* interfaces or addresses of this host have changed; of no ID */
 	RIPC_SOURCE_UNAVAILABLE, /* nothing can be said or done now; publish goes on trying */
 };
 

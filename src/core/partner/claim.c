@@ -64,8 +64,7 @@ static bool leads_to(const struct partner *partner, const struct device *device,
 		device->ops->route.matches(device->port, partner->peer->route, addr);
 }
 
-/* Does its route lead to where the record says that it lives? */
-static bool lives_there(const struct partner *partner, const struct ripc__answer *answer)
+bool ripc__claim_lives_there(const struct partner *partner, const struct ripc__answer *answer)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	const struct wire_record *record = &answer->record;
@@ -175,7 +174,7 @@ struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t i
 			answer->record.incarnation, place)); place++) {
 		if (!says(partner, id, answer->record.context) || partner->liar)
 			continue;
-		if (partner->resolved || lives_there(partner, answer)) {
+		if (partner->resolved || ripc__claim_lives_there(partner, answer)) {
 			if (!partner->dead)
 				return partner;
 			gone = gone ? gone : partner;
@@ -289,7 +288,7 @@ static void confirm(struct partner *partner)
 
 void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answer)
 {
-	if (!partner->resolved && !lives_there(partner, answer)) {
+	if (!partner->resolved && !ripc__claim_lives_there(partner, answer)) {
 		prove(partner, answer);
 		return;
 	}
@@ -329,7 +328,8 @@ static bool is_another(struct partner *partner, const struct ripc__answer *answe
 {
 	struct partner *named = ripc__claim_named(partner->service, partner->id, answer);
 
-	return named && named != partner && (named->resolved || lives_there(named, answer));
+	return named && named != partner &&
+		(named->resolved || ripc__claim_lives_there(named, answer));
 }
 
 void ripc__claim_answered(struct partner *partner, int status, const struct ripc__answer *answer)

@@ -44,6 +44,8 @@ void ripc__claim_answered(struct partner *partner, int status, const struct ripc
  */
 struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t id,
 		const struct ripc__answer *answer);
+/* Does the partner's route lead to an address that the answer names? */
+bool ripc__claim_lives_there(const struct partner *partner, const struct ripc__answer *answer);
 /* Confirms the partner if it lives at the answer's address; else asks at that address for it. */
 void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answer);
 /* An echo of this partner came back. */

@@ -12,6 +12,7 @@
 #include "core/wire/record.h"
 #include "death.h"
 #include "find.h"
+#include "follow.h"
 #include "life.h"
 #include "partner.h"
 #include "token.h"
@@ -145,6 +146,14 @@ static void suspect_resolved(struct partner *partner, int status,
 		service->ctx->up->longs_go(partner);
 }
 
+/* It is silent, and the resolver names another one. */
+static bool is_replaced(const struct partner *partner, int status,
+		const struct ripc__answer *answer)
+{
+	return status == 0 && answer->record.incarnation != partner->incarnation &&
+		ripc__follow_seeks(partner);
+}
+
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer)
 {
@@ -157,8 +166,11 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 			continue;
 		if (partner->state == PARTNER_RESOLVING)
 			resolving_answered(partner, status, answer);
-		else if (partner->suspect || !partner->resolved)
+		else if (partner->suspect || !partner->resolved ||
+				is_replaced(partner, status, answer))
 			suspect_resolved(partner, status, answer);
+		else if (status == 0 && answer->record.incarnation == partner->incarnation)
+			ripc__follow_answered(partner, answer);
 	}
 }
 
@@ -226,7 +238,10 @@ RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 {
 	struct ripc_context *ctx = service->ctx;
 	int error = ripc__partner_for_send(service, id, partner);
-	bool asks = error ? error == -ENOENT : ctx->now_us - ctx->resolver_us >= NEWS_US &&
+	bool asks;
+
+	ripc__follow_use(ctx);
+	asks = error ? error == -ENOENT : ctx->now_us - ctx->resolver_us >= NEWS_US &&
 		ctx->now_us - (*partner)->used_us >= NEWS_IDLE_US;
 
 	if (asks && news_read(ctx) > 0)
@@ -314,6 +329,7 @@ int ripc__find_member(struct ripc_service *service, uint64_t group,
 {
 	int error = ripc__find_again(service, member->id, partner);
 
+	ripc__follow_use(service->ctx);
 	if (error || !(*partner)->peer)
 		return error;
 	if ((*partner)->incarnation == member->incarnation)

@@ -22,6 +22,7 @@
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
+#include "follow.h"
 #include "packet.h"
 #include "partner.h"
 #include "roam.h"
@@ -103,6 +104,18 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	go_on(partner);
 }
 
+void ripc__route_taken(struct ripc_context *ctx, const struct peer *peer)
+{
+	ctx->walking = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer == peer && !partner->dead)
+			go_on(partner);
+	}
+	ctx->walking = false;
+}
+
 static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struct device *device,
 		const struct ripc__event *event)
 {
@@ -177,8 +190,13 @@ void ripc__routes_mend(struct ripc_context *ctx)
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (partner->peer && partner->peer->broken && !partner->dead)
+		if (!partner->peer || partner->dead)
+			continue;
+		if (partner->peer->broken)
 			mend(partner);
+		else if (partner->peer->unreached)
+			ripc__follow(partner);
+		partner->peer->unreached = false;
 	}
 	ctx->walking = false;
 }
@@ -250,13 +268,21 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 	struct peer *peer = partner->peer;
 	struct candidate *candidate = peer->candidate;
 
+	if (ripc__follow_echoed(partner, nonce, device, from)) {
+		ripc__candidate_free(peer);
+		ripc__route_taken(ctx, peer);
+		return true;
+	}
 	if (!candidate || candidate->nonce == 0 || candidate->nonce != nonce ||
-			!same_route(candidate, device, from))
+			candidate->device != device ||
+			!ripc__route_same(device, &candidate->addr, from))
 		return false;
 	if (ripc__route_change(ctx, peer, device, from))
 		return false;
 	peer->failed &= (uint8_t)~(1u << peer->device);
 	ripc__candidate_free(peer);
+	ripc__follow_end(ctx, peer);
+	ripc__route_taken(ctx, peer);
 	return true;
 }
 

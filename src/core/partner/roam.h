@@ -23,6 +23,8 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 void ripc__routes_mend(struct ripc_context *ctx);
 /* The resolver has answered: the partner goes on by another device if its device is broken. */
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
+/* The peer has another route: what waits for its partners, or was repeated in vain, is sent. */
+void ripc__route_taken(struct ripc_context *ctx, const struct peer *peer);
 void ripc__routes_retry(struct ripc_context *ctx);
 /* A valid packet has come from an address where the partner's route does not lead. */
 void ripc__peer_moved(struct partner *partner, struct device *device,

@@ -11,6 +11,7 @@
 #include "share.h"
 
 struct candidate;
+struct follow;
 struct ripc__addr;
 struct ripc_context;
 
@@ -53,6 +54,7 @@ struct peer {
 	bool opening : 1;    /* the device is still making the route: nothing is sent */
 	bool slow_start : 1;
 	bool gone : 1;       /* its end is proven (death.c) */
+	bool unreached : 1;  /* its network did not take what was sent (partner/follow.c) */
 	bool hinted : 1;     /* a hint says that the context has ended: it is asked (hint.c) */
 	bool is_testing : 1; /* a test: is the queue on the way ours? (window.c) */
 	bool has_rival : 1;  /* the queue is that of other traffic */
@@ -74,6 +76,7 @@ struct peer {
 	uint32_t failed_us;  /* when a device last failed, changed, was tried; wraps; 0: never */
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
 	struct candidate *candidate; /* a new route that is being proven; usually NULL */
+	struct follow *follow;  /* perhaps it has another address: it is asked; usually NULL */
 	_Alignas(8) char route[];    /* the backend's */
 };
 

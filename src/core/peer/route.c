@@ -70,6 +70,26 @@ int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct devic
 	return 0;
 }
 
+/* The addresses may differ in what says by which of our addresses the datagram came. */
+bool ripc__route_same(struct device *device, const struct ripc__addr *to,
+		const struct ripc__addr *from)
+{
+	_Alignas(16) char route[ROUTE_MAX] = {0};
+	bool is_same;
+	int error;
+
+	if (to->len == from->len && memcmp(to->blob, from->blob, to->len) == 0)
+		return true;
+	if (device->ops->route_size > sizeof(route))
+		return false;
+	error = device->ops->route.open(device->port, route, to);
+	if (error && error != -EINPROGRESS)
+		return false;
+	is_same = device->ops->route.matches(device->port, route, from);
+	device->ops->route.close(device->port, route);
+	return is_same;
+}
+
 /* ---- failing over ------------------------------------------------------------------------ */
 
 /* For this peer; why is of the best of them. */
@@ -91,10 +111,19 @@ RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, 
 	have_failed(ctx, peer, device, why);
 }
 
+/* The network of the address, or of ours, is not there now. */
+static bool is_unreached(int why)
+{
+	return why == -ENETUNREACH || why == -EHOSTUNREACH || why == -ENETDOWN ||
+		why == -EADDRNOTAVAIL;
+}
+
 RIPC__RARE int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
 	if (why == -ECONNRESET || why == -EACCES)
 		ripc__route_failed(ctx, peer, why);
+	else if (is_unreached(why) && !peer->follow)
+		peer->unreached = ctx->any_broken = true;
 	return why == -EACCES ? -ECONNRESET : why;
 }
 

@@ -40,6 +40,9 @@ int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 /* The best way to the partner that answered, over devices below end that have not failed. */
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr);
+/* Does a datagram from this address come from where a route to that address leads? */
+bool ripc__route_same(struct device *device, const struct ripc__addr *to,
+		const struct ripc__addr *from);
 /* From now on the peer is reached by device at addr. The device's error, or -ENOBUFS. */
 int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
 		const struct ripc__addr *addr);

@@ -29,6 +29,12 @@ static inline uint64_t ripc__silence_of_route_us(const struct ripc_context *ctx)
 	return ripc__silence_us(ctx) / 4;
 }
 
+/* After so much silence a partner is asked whether it is still at its address. */
+static inline uint64_t ripc__silence_of_address_us(const struct ripc_context *ctx)
+{
+	return ripc__silence_us(ctx) / 64;
+}
+
 /* After so much silence a write, or a read not begun, is given up: the bytes are sent. */
 static inline uint64_t ripc__silence_of_move_us(const struct ripc_context *ctx)
 {

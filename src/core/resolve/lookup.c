@@ -415,6 +415,16 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 	return true;
 }
 
+/* Does a notice of what is known come from another host than the answer did? No digest's part. */
+static bool is_elsewhere(const struct ripc__resolver *resolver, const struct cached *cached,
+		const struct heard *heard)
+{
+	return heard->packet->type == WIRE_RECORD && heard->packet->record.n_addrs &&
+		cached->exists && !cached->local && !heard->event->local &&
+		(int)heard->source != resolver->home &&
+		memcmp(heard->event->host, cached->host, sizeof(cached->host)) != 0;
+}
+
 bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	const struct wire_record *record = &heard->packet->record;
@@ -426,7 +436,8 @@ bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 
 	if (concerns)
 		ask_sooner(resolver, lookup, heard);
-	if (known ? !ripc__cached_differs(cached, record->incarnation, registered) :
+	if (known ? !ripc__cached_differs(cached, record->incarnation, registered) &&
+			!is_elsewhere(resolver, cached, heard) :
 			!ripc__may_provoke(resolver, heard->event->host))
 		return concerns;
 	if (known && !hint_take(resolver, cached, heard))

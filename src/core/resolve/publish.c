@@ -42,6 +42,7 @@
 #define PATH_KNOWN_US 60000000u /* a round trip that was measured counts so long */
 #define PATH_MAX_US   1000000u /* a holder that answers later was stopped, or starved */
 #define NOTICES_FIRST 2u      /* of a registration, ROUND_US apart; then digests name it */
+#define ANNOUNCED_MAX 64u     /* notices after a change of our addresses */
 #define YOUNGER_MAX   4u      /* notices that the answers to one such question can cause */
 
 enum publication_state {
@@ -192,6 +193,25 @@ static void here_fire(struct ripc__resolver *resolver, struct publication *publi
 		ripc__asked_end(resolver, &publication->asked);
 	if (!late || publication->displaced)
 		announce(resolver, publication);
+}
+
+/* Of more than ANNOUNCED_MAX the rest is found by those who miss it, or read in digests. */
+void ripc__resolver_announce(struct ripc__resolver *resolver, uint64_t now_us)
+{
+	const struct publication *publication;
+	uint32_t at = 0, n = 0;
+
+	resolver->now_us = now_us;
+	while (n < ANNOUNCED_MAX && (publication = ripc__map_next(&resolver->publications, &at))) {
+		struct wire_resolve notice = {.type = WIRE_RECORD,
+			.asker = resolver->owner.context};
+
+		if (publication->state != PUBLICATION_HERE || publication->private_id ||
+				ripc__own_record(resolver, publication->asked.id, &notice.record))
+			continue;
+		ripc__send_notice(resolver, &notice);
+		n++;
+	}
 }
 
 static void withdraw_from(struct ripc__resolver *resolver, int source, uint64_t id)

@@ -240,6 +240,10 @@ static void news_heard(struct ripc__resolver *resolver, const struct ripc__sourc
 		ripc__publish_delayed(resolver, event->id);
 		ripc__lookup_told(resolver, event);
 		break;
+	case RIPC_SOURCE_REHOMED:
+		if (resolver->owner.rehomed)
+			resolver->owner.rehomed(resolver->owner.arg);
+		break;
 	default:
 		ripc__lookup_told(resolver, event);
 	}

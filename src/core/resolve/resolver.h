@@ -72,6 +72,11 @@ struct ripc__resolver_owner {
 	 */
 	bool (*moved)(void *arg, uint64_t id, uint64_t incarnation);
 	/*
+	 * Addresses or interfaces of this host have changed. What is registered here is to be
+	 * announced again (ripc__resolver_announce). NULL: that is not done.
+	 */
+	void (*rehomed)(void *arg);
+	/*
 	 * With keys; else NULL. mark puts a mark of WIRE_MARK bytes behind a datagram; is_marked
 	 * tells whether the mark is right. A datagram without a right mark does not count.
 	 */
@@ -132,6 +137,8 @@ bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id);
  */
 void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool private_id,
 		uint64_t now_us);
+/* Announces again what is registered here, but private IDs: its address has changed. */
+void ripc__resolver_announce(struct ripc__resolver *resolver, uint64_t now_us);
 /* incarnation goes into the notice. Harmless if not published. */
 void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation);
 

@@ -15,6 +15,7 @@
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
+#include "core/partner/follow.h"
 #include "core/partner/member.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
@@ -296,6 +297,8 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 		ripc__outgoing_cancel(outgoing, too_late(outgoing));
 		return;
 	}
+	if (ctx->now_us - outgoing->heard_us >= ripc__silence_of_address_us(ctx))
+		ripc__follow(partner);
 	if (ctx->now_us - outgoing->heard_us >= ripc__silence_of_route_us(ctx) &&
 			ctx->n_devices > 1)
 		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);

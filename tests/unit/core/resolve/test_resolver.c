@@ -565,14 +565,19 @@ END_TEST
 
 /* ---- notices that were overheard -------------------------------------------------------- */
 
-static void notice(int type, uint64_t id, uint64_t incarnation)
+static void notice_from(uint8_t host, int type, uint64_t id, uint64_t incarnation)
 {
 	struct wire_resolve packet = record_of(id, incarnation, 300);
 
 	packet.type = (uint8_t)type;
 	packet.proof = type == WIRE_RECORD ? packet.proof : 0;
-	arrive(world, NET, 3, &packet)->event.group = true;
+	arrive(world, NET, host, &packet)->event.group = true;
 	step(world);
+}
+
+static void notice(int type, uint64_t id, uint64_t incarnation)
+{
+	notice_from(3, type, id, incarnation);
 }
 
 START_TEST(notice__makes_the_next_lookup_ask)
@@ -602,10 +607,21 @@ START_TEST(notice__is_no_answer)
 }
 END_TEST
 
-START_TEST(notice__of_what_is_known_changes_nothing)
+/* From another host: the address may have changed, though the incarnation has not. */
+START_TEST(notice__of_another_address_makes_the_next_lookup_ask)
 {
 	fill_cache(world, ID, 5, 100);
 	notice(WIRE_RECORD, ID, 5);
+	ck_assert_int_eq(noted_next(world)->what, 'm');
+	ck_assert_uint_eq(noted_count(world), 0);
+	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
+}
+END_TEST
+
+START_TEST(notice__of_what_is_known_changes_nothing)
+{
+	fill_cache(world, ID, 5, 100);
+	notice_from(1, WIRE_RECORD, ID, 5);
 	notice(WIRE_WITHDRAWN, ID, 4);
 	ck_assert_uint_eq(noted_count(world), 0);
 	ck_assert_uint_eq(cached(world, ID), 5);
@@ -761,6 +777,7 @@ int main(void)
 		suspect__of_another_incarnation_changes_nothing,
 		suspect__while_asking_refuses_that_one, notice__makes_the_next_lookup_ask,
 		notice__is_no_answer, notice__of_what_is_known_changes_nothing,
+		notice__of_another_address_makes_the_next_lookup_ask,
 		notice__of_withdrawal_makes_the_next_lookup_ask,
 		notice__ends_the_memory_of_nobody, notice__hurries_a_question_that_waits,
 		notice__in_the_last_moment_leaves_time_for_the_answer,

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A server that says nothing by itself gets another address, or loses the network in use: clients that
+know it follow, with messages of every kind.
+
+usage: test_moving.py DIRECTORY [--full] [--runs=N] [--figures] [CASE...]
+"""
+import contextlib
+import json
+import statistics
+import sys
+import threading
+import time
+
+import netlab
+from netlab import check
+from test_keys import keys
+
+ASKING = ('call-500', 'call-1500', 'call-2400', 'call-5000', 'call-11000', 'long-500', 'long-2400',
+          'long-11000', 'ping')
+SENDING = ('short', 'group')
+GAP_MS = 60  # a shorter one is no gap
+BOUND_MS = 20000  # many times what it takes: an event that is never noticed exceeds it
+RUNS = next((int(each[7:]) for each in sys.argv if each.startswith('--runs=')), None)
+
+
+class Listener(threading.Thread):
+    """Reads what a program says, and keeps it."""
+
+    def __init__(self, process):
+        super().__init__(daemon=True)
+        self.process, self.said, self.changed = process, [], threading.Condition()
+        self.start()
+
+    def run(self):
+        for line in self.process.popen.stdout:
+            with self.changed:
+                if line.startswith('{'):
+                    self.said.append(json.loads(line))
+                else:
+                    self.said.append({'kind': 'text', 'line': line})
+                self.changed.notify_all()
+
+    def wait(self, found, what):
+        """The first thing said for which found() is true."""
+        end = time.monotonic() + BOUND_MS / 1e3
+        with self.changed:
+            while True:
+                for each in self.said:
+                    if found(each):
+                        return each
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise netlab.Failure(f'{what}: not within {BOUND_MS} ms; said {self.said[-5:]}')
+                self.changed.wait(left)
+
+
+class Pair:
+    """A server and a client that uses it, on two networks or one."""
+
+    def __init__(self, lab, nets=2, kinds=ASKING + SENDING + ('watch',), directories=None,
+                 late=False):
+        self.lab, self.late = lab, late
+        self.server, self.client = lab.host('s'), lab.host('c')
+        self.nets = [self.join(number) for number in range(1 if late else nets)]
+        environment = [{'RIPC_KEYS': each} for each in directories] if directories else [{}, {}]
+        program = netlab.program('moving')
+        self.serving = Listener(self.server.start(program, 'serve', 'moving', 'movers', **environment[0]))
+        self.serving.wait(lambda said: 'ready' in said, 'the server is ready')
+        self.using = Listener(self.client.start(program, 'use', 'moving', 'movers', *kinds, **environment[1]))
+        self.kinds = kinds
+        for kind in kinds:
+            if kind != 'watch' and not late:
+                self.of(kind).wait(lambda said, kind=kind: said.get('kind') == kind, f'{kind} works')
+
+    def of(self, kind):
+        return self.serving if kind in SENDING else self.using
+
+    def join(self, number):
+        """A switch of its own for each network: that one end fails is not seen at the other."""
+        switch = self.lab.bridge(f'w{number}')
+        names = []
+        for host, end in ((self.server, 1), (self.client, 2)):
+            device, port = self.lab.veth(host, switch)
+            switch.ip('link', 'set', port, 'master', 'br')
+            if self.late:
+                host.ip('link', 'set', device, 'down')
+            else:
+                self.give(host, device, number, end)
+            names.append((device, port))
+        return switch, names
+
+    def give(self, host, device, number, end):
+        host.ip('address', 'add', f'10.98.{number}.{end}/24', 'dev', device)
+
+    def move(self, end=1, to=77):
+        """The server's address in the network in use changes."""
+        number = self.network_in_use()
+        device = self.nets[number][1][0][0]
+        self.server.ip('address', 'del', f'10.98.{number}.{end}/24', 'dev', device)
+        self.give(self.server, device, number, to)
+
+    def network_in_use(self):
+        """The number of the network by which the client's packets go."""
+        def sent(number):
+            device = self.nets[number][1][1][0]
+            return int(self.client.run('cat', f'/sys/class/net/{device}/statistics/tx_packets'))
+        before = [sent(number) for number in range(len(self.nets))]
+        time.sleep(0.2)
+        after = [sent(number) for number in range(len(self.nets))]
+        return max(range(len(before)), key=lambda number: after[number] - before[number])
+
+    def followed_ms(self, began):
+        """How long after an event each kind works again."""
+        took = {}
+        for kind in self.kinds:
+            if kind == 'watch':
+                continue
+            found = self.of(kind).wait(lambda said, kind=kind: said.get('kind') == kind and
+                                       said['at_ms'] > began, f'{kind} follows')
+            took[kind] = found['at_ms'] - began if found['gap_ms'] >= GAP_MS else 0
+        lost = [said for said in self.using.said if said.get('kind') == 'watch' and not said['there']]
+        check(not lost, f'the watch said that the server has gone: {lost}')
+        return took
+
+
+def now_ms():
+    return time.monotonic() * 1e3
+
+
+@contextlib.contextmanager
+def pair(with_keys=False, **how):
+    with netlab.Lab() as lab:
+        if not with_keys:
+            yield Pair(lab, **how)
+            return
+        with keys(lab.host('k')) as ours, keys(lab.hosts[0], '--like', ours) as theirs:
+            yield Pair(lab, directories=(ours, theirs), **how)
+
+
+def address_changes(one):
+    one.move()
+
+
+def network_goes(one):
+    number = one.network_in_use()
+    one.server.ip('link', 'set', one.nets[number][1][0][0], 'down')
+
+
+def switch_fails(one):
+    """Nobody's interface is down: packets are lost on the way."""
+    number = one.network_in_use()
+    switch, ((_, port), _) = one.nets[number]
+    switch.drop(port, 'meta protocol { ip, ip6 }')
+    server = one.server
+    server.drop(one.nets[number][1][0][0], 'meta protocol { ip, ip6 }')
+
+
+def repeat(event, runs, **how):
+    """Runs an event so often; the figures of all kinds."""
+    all_ms = []
+    for _ in range(RUNS or runs):
+        with pair(**how) as one:
+            event(one)
+            took = one.followed_ms(now_ms())
+            all_ms += took.values()
+            if '--figures' in sys.argv:
+                print({kind: round(ms) for kind, ms in took.items()}, flush=True)
+    all_ms.sort()
+    return (f'{RUNS or runs} runs: median {statistics.median(all_ms):.0f} ms, '
+            f'90 % {all_ms[int(0.9 * (len(all_ms) - 1))]:.0f} ms, most {all_ms[-1]:.0f} ms')
+
+
+def address_one_network():
+    """Its only address changes."""
+    return repeat(address_changes, 1, nets=1)
+
+
+def address_two_networks():
+    """One of two addresses changes, with keys."""
+    return repeat(address_changes, 1, with_keys=True)
+
+
+def network_down():
+    """The network in use goes down at the server, with a second one up, with keys."""
+    return repeat(network_goes, 1, with_keys=True)
+
+
+def network_down_open():
+    return repeat(network_goes, 1)
+
+
+def interface_later():
+    """Both hosts get their interface only when both programs run, and nobody says anything."""
+    all_ms = []
+    for _ in range(RUNS or 1):
+        with netlab.Lab() as lab:
+            one = Pair(lab, kinds=('call-500', 'long-500', 'ping', 'short', 'group'), late=True)
+            for host, end in ((one.server, 1), (one.client, 2)):
+                device = one.nets[0][1][end - 1][0]
+                one.give(host, device, 0, end)
+                host.ip('link', 'set', device, 'up')
+            began = now_ms()
+            for kind in one.kinds:
+                found = one.of(kind).wait(lambda said, kind=kind: said.get('kind') == kind, f'{kind} works')
+                all_ms.append(max(0, found['at_ms'] - began))
+    return f'median {statistics.median(all_ms):.0f} ms, most {max(all_ms):.0f} ms'
+
+
+def network_silent():
+    """The network in use loses all packets, and nobody is told."""
+    return repeat(switch_fails, 1)
+
+
+def shorts_alone():
+    """As network_silent(), and nothing but shorts, which nobody acknowledges."""
+    return repeat(switch_fails, 1, kinds=('short',)) + '; to a group ' + repeat(switch_fails, 1, kinds=('group',))
+
+
+if __name__ == '__main__':
+    netlab.main([address_one_network, address_two_networks, network_down, network_down_open,
+                 network_silent, shorts_alone, interface_later], 'nft')
