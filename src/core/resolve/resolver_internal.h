@@ -10,6 +10,7 @@
  *   digest.c   the notices of each minute
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
+ *   presence.c asking a host whether a service is still there
  *   membership.c  groups that services here have joined
  *   gather.c   the members of groups
  *
@@ -30,7 +31,7 @@
 #define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
-	ASKED_GROUP };
+	ASKED_GROUP, ASKED_PRESENCE };
 
 struct asked {
 	struct ripc__timer timer;
@@ -79,6 +80,11 @@ struct ripc__resolver {
 		struct list all;   /* struct digested, the one named longest ago first */
 		uint32_t n;
 	} digest;
+	struct {
+		struct list all;   /* struct presence */
+		uint32_t n;
+		struct budget budget; /* questions */
+	} presences;
 	struct listing *listing;   /* NULL: nobody looks for everybody */
 	struct ripc__answer found; /* what lookup handed out last */
 	uint32_t n_relays;
