@@ -189,6 +189,8 @@ uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, &question, data);
 
+	if (is_this_host(host))
+		return 0;
 	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];
