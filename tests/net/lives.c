@@ -92,8 +92,8 @@ static int watch(void)
 		if (msg->from_incarnation)
 			there++;
 		else
-			printf("{\"gone\": \"%016" PRIx64 "\", \"at_us\": %" PRIu64 "}\n", msg->from,
-				now_us());
+			printf("{\"gone\": \"%016" PRIx64 "\", \"at_us\": %" PRIu64 "}\n",
+				msg->from, now_us());
 		if (msg->from_incarnation && there == n)
 			printf("there\n");
 		fflush(stdout);

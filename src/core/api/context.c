@@ -204,11 +204,6 @@ static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 	return concerned;
 }
 
-static void owner_absent(void *arg, const struct ripc__presence *presence)
-{
-	ripc__hint_absent(arg, presence);
-}
-
 static void owner_mark(void *arg, uint8_t *bytes, size_t len)
 {
 	ripc__sealed_mark(((struct ripc_context *)arg)->seal, bytes, len);
@@ -238,7 +233,7 @@ static int resolver_open(struct ripc_context *ctx)
 		.gathered = owner_gathered,
 		.conflict = owner_conflict,
 		.moved = owner_moved,
-		.absent = owner_absent,
+		.absent = ripc__hint_absent,
 		.mark = ctx->seal ? owner_mark : NULL,
 		.is_marked = ctx->seal ? owner_is_marked : NULL,
 		.stranger = owner_stranger,

@@ -38,7 +38,7 @@
 #include "util/timers.h"
 
 #define ASKED          3u
-#define HOST_AGAIN_US  400000u /* a host that has not answered is asked again after this, at first */
+#define HOST_AGAIN_US  400000u /* until a host that is silent, too, is asked again, at first */
 #define INQUIRIES_MAX  1024u
 
 struct inquiry {
@@ -236,8 +236,9 @@ void ripc__hint_replaced(const struct partner *partner)
 		inquire(partner->service->ctx, partner->peer);
 }
 
-void ripc__hint_absent(struct ripc_context *ctx, const struct ripc__presence *presence)
+void ripc__hint_absent(void *arg, const struct ripc__presence *presence)
 {
+	struct ripc_context *ctx = arg;
 	struct peer *peer = ripc__map_get(&ctx->peers, presence->key);
 
 	if (peer && peer->context == presence->context && !peer->opening)

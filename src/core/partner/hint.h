@@ -29,8 +29,8 @@ int ripc__hints_open(struct ripc_context *ctx);
 void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
 /* A packet says that the partner's ID has another holder now. */
 void ripc__hint_replaced(const struct partner *partner);
-/* The partner's host says that the partner is there no more. */
-void ripc__hint_absent(struct ripc_context *ctx, const struct ripc__presence *presence);
+/* ripc__resolver_owner.absent. */
+void ripc__hint_absent(void *arg, const struct ripc__presence *presence);
 /*
  * A partner that owes us something has said nothing for so long: its host is asked about it, if
  * that is long enough. The second: it has not answered ripc__partner_sound(), if that is so.

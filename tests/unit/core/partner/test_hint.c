@@ -256,7 +256,7 @@ static void deny(struct lone *lone, bool definite)
 	ck_assert_uint_eq(lone->answer_len, 0);
 }
 
-/* A message is not answered: the host is asked, and what it says is a hint, if it says a clear no. */
+/* A message is not answered: the host is asked, and only its clear no is a hint. */
 START_TEST(silent__host_denies_it)
 {
 	static struct lone lone;

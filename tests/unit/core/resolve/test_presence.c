@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host is asked whether a service is still there: what counts as a no, and how often it is asked. */
+/* A host is asked whether a service is still there: what counts as a no, and how often. */
 #include "core/wire/record.h"
 #include "resolver_world.h"
 
