@@ -57,8 +57,9 @@ struct ripc_question {
  *  delivered, the server has ended     -ECONNRESET     RIPC_DELIVERED
  *  ripc_cancel(), the service closed   -ECANCELED      what is known then
  *
- * The end of a server on this host is noticed at once, the end of one elsewhere after about a
- * second, or after peer_timeout_ms where nothing on its host reports the end. Other errors, with
+ * The end of a server on this host is noticed at once, the end of one elsewhere within two seconds,
+ * or after peer_timeout_ms where nothing on its host reports the end: neither ICMP nor another
+ * process of the library. Other errors, with
  * RIPC_NOT_DELIVERED:
  *  -EAGAIN     too many questions are open: 16,384 of svc, or 256 that wait to go to this server;
  *              after the 256 a NOTICE with cookie 0 and status 0 says when to try again
@@ -107,16 +108,16 @@ RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *q
  * from = id. Its from_incarnation is that of the holder, which has answered, or 0 for no holder.
  * The first NOTICE comes as soon as the holder is known, and one more after each change. Two
  * changes before the application takes the NOTICE are told by one NOTICE. The end of a holder on
- * this host is noticed at once, the end of one elsewhere within two seconds (later where several
- * hundred contexts are watched), or after peer_timeout_ms where nothing on its host reports the
- * end. A holder that lives, but is silent for peer_timeout_ms (stopped, or parted from us), is told
- * as no holder, too; when it is heard again, a NOTICE names the same incarnation. Where an ID has
- * no holder, the first NOTICE comes after about a second (ripc_resolve()). A holder that is silent
- * from the beginning is waited for until peer_timeout_ms, too, but by multicast a silent holder on
- * another host looks like none. A new holder of an ID that had none is
- * noticed at once where its registration can be heard (multicast), else within a minute. A service
- * can watch each ID once, also one without a holder, until ripc_unwatch() or the end of the
- * service. Never waits.
+ * this host is noticed at once, the end of one elsewhere within two seconds (later where more than
+ * a thousand contexts are watched), or after peer_timeout_ms where nothing on its host reports the
+ * end: neither ICMP nor another process of the library. A holder that lives, but is silent for
+ * peer_timeout_ms (stopped, or parted from us), is told as no holder, too; when it is heard again,
+ * a NOTICE names the same incarnation. Where an ID has no holder, the first NOTICE comes after
+ * about a second (ripc_resolve()). A holder that is silent from the beginning is waited for until
+ * peer_timeout_ms, too, but by multicast a silent holder on another host looks like none. A new
+ * holder of an ID that had none is noticed at once where its registration can be heard (multicast),
+ * else within a minute. A service can watch each ID once, also one without a holder, until
+ * ripc_unwatch() or the end of the service. Never waits.
  *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
  */
 RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);

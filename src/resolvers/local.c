@@ -371,6 +371,19 @@ static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 	return local_ask_again(source, id, data, len);
 }
 
+/* Anybody can bind a name with the user ID of another: so nothing but a no follows from it. */
+static bool local_is_others(void *source, uint64_t id)
+{
+	struct local *local = source;
+	int error = ripc__names_refresh(&local->names);
+
+	for (uint32_t i = 0; !error && i < local->names.n_others; i++) {
+		if (local->names.others[i] == id)
+			return true;
+	}
+	return false;
+}
+
 static int local_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 		void *arg)
 {
@@ -577,6 +590,7 @@ const struct ripc__source ripc__local_source = {
 	.withdraw = local_withdraw,
 	.ask = local_ask,
 	.ask_again = local_ask_again,
+	.is_others = local_is_others,
 	.reply = local_reply,
 	.poll = local_poll,
 	.wait_fd = local_wait_fd,

@@ -37,25 +37,43 @@ static uint64_t clock_us(clockid_t clock)
 }
 
 /* Takes "...  @ripc/<uid>/<id>/<k>" apart. */
-static bool line_parse(const struct names *names, const char *line, struct name *found)
+static bool line_parse(const char *line, unsigned int *uid, struct name *found)
 {
 	const char *at = strchr(line, '@');
 	struct sockaddr_un again;
-	unsigned int uid;
 	size_t len;
 
-	if (!at || sscanf(at, "@ripc/%8x/%16" SCNx64 "/%16" SCNx64, &uid, &found->id,
+	if (!at || sscanf(at, "@ripc/%8x/%16" SCNx64 "/%16" SCNx64, uid, &found->id,
 			&found->k) != 3)
 		return false;
 	/* There is one way to write it. */
-	ripc__name_make(names->uid, found, &again);
+	ripc__name_make(*uid, found, &again);
 	len = strlen(again.sun_path + 1);
 	return found->id && strncmp(at + 1, again.sun_path + 1, len) == 0 &&
 		(at[1 + len] == '\n' || at[1 + len] == '\0');
 }
 
-static int name_add(struct names *names, const struct name *name)
+static int other_add(struct names *names, uint64_t id)
 {
+	if (names->n_others == NAMES_MAX)
+		return 0; /* nobody else takes the room of our own user's names */
+	if (names->n_others == names->others_room) {
+		uint32_t room = names->others_room ? 2 * names->others_room : 64;
+		uint64_t *more = realloc(names->others, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		names->others = more;
+		names->others_room = room;
+	}
+	names->others[names->n_others++] = id;
+	return 0;
+}
+
+static int name_add(struct names *names, unsigned int uid, const struct name *name)
+{
+	if (uid != names->uid)
+		return other_add(names, name->id);
 	if (names->n == names->room) {
 		uint32_t room = names->room ? 2 * names->room : 64;
 		struct name *more = realloc(names->at, room * sizeof(*more));
@@ -73,6 +91,7 @@ int ripc__names_refresh(struct names *names)
 {
 	uint64_t now_us = clock_us(CLOCK_MONOTONIC), patience_us = COST_TIMES * names->took_us;
 	uint64_t began_us; /* of this thread's processor time: others may run in between */
+	unsigned int uid;
 	struct name found;
 	char *line = NULL;
 	size_t size = 0;
@@ -86,10 +105,10 @@ int ripc__names_refresh(struct names *names)
 	file = fopen("/proc/net/unix", "re");
 	if (!file)
 		return -errno;
-	names->n = 0;
+	names->n = names->n_others = 0;
 	while (!error && names->n < NAMES_MAX && getline(&line, &size, file) >= 0) {
-		if (line_parse(names, line, &found))
-			error = name_add(names, &found);
+		if (line_parse(line, &uid, &found))
+			error = name_add(names, uid, &found);
 	}
 	free(line);
 	fclose(file);
@@ -101,5 +120,6 @@ int ripc__names_refresh(struct names *names)
 void ripc__names_free(struct names *names)
 {
 	free(names->at);
+	free(names->others);
 	*names = (struct names){0};
 }

@@ -28,12 +28,17 @@ struct names {
 	uid_t uid;
 	struct name *at;
 	uint32_t n, room;
+	uint64_t *others;   /* IDs of names that other users have bound */
+	uint32_t n_others, others_room;
 	uint64_t read_us, took_us; /* read_us 0: never */
 };
 
 /* Returns the length for bind and sendto. */
 socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_un *name);
-/* Sees to it that at[0..n) is as of late: of the last 40 ms, or 50 times what reading takes. */
+/*
+ * Sees to it that at[0..n) and others[0..n_others) are as of late: of the last 40 ms, or 50 times
+ * what reading takes.
+ */
 int ripc__names_refresh(struct names *names);
 void ripc__names_free(struct names *names);
 

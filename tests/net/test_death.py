@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A partner on another host is killed; or somebody only says so."""
+"""Partners on other hosts are killed; or somebody only says so."""
 import signal
 import socket
+import statistics
 import struct
 import time
 
@@ -93,5 +94,135 @@ def forged():
         return f'{n} forged, nothing ended'
 
 
+PERIOD_S = 1 / 3   # between two deaths
+OTHER_USER = 64001
+NO_ICMP = 'icmp type destination-unreachable'
+# A notice comes after 1.5 s at most. By silence, or by ICMP once a second, it takes up to 10 s; a
+# machine that is busy with other tests is given the rest.
+MOST_S = 5
+
+
+def lives(host, *arguments, before=(), **env):
+    return host.start(*before, netlab.program('lives'), *arguments, RIPC_BACKENDS='udp', **env)
+
+
+def hold(host, contexts=1, services=1, **options):
+    """A process that holds private IDs; returns it and the IDs."""
+    process, ids = lives(host, 'hold', contexts, services, **options), []
+    while (line := process.line()) != 'ready':
+        ids.append(line)
+    return process, ids
+
+
+def watch(host, ids):
+    process = lives(host, 'watch')
+    process.popen.stdin.write('\n'.join(ids) + '\n\n')
+    process.popen.stdin.flush()
+    process.line('there')
+    return process
+
+
+def kill_each(watcher, holders, period_s=PERIOD_S):
+    """Kills one holder after the other. Returns how long each notice took, sorted."""
+    killed_at = {}
+    for process, ids in holders:
+        process.popen.kill()
+        killed_at.update({name: time.monotonic() for name in ids})
+        time.sleep(period_s)
+    took = []
+    for _ in range(len(killed_at)):
+        said = watcher.json()
+        check(said['gone'] in killed_at, f'{said["gone"]} was not killed')
+        took.append(said['at_us'] / 1e6 - killed_at.pop(said['gone']))
+    return sorted(took)
+
+
+def figures(took):
+    return f'median {statistics.median(took):.2f} s, most {took[-1]:.2f} s'
+
+
+def many_deaths(no_icmp):
+    """20 of 21 processes of a host die, three a second."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        device, _ = lab.link(a, b, ipv6=False)
+        if no_icmp:
+            a.drop(device, NO_ICMP)
+        holders = [hold(b) for _ in range(21)]
+        watcher = watch(a, [name for _, ids in holders for name in ids])
+        took = kill_each(watcher, holders[:20])
+        check(took[-1] < MOST_S, f'{figures(took)}: by silence')
+        return figures(took)
+
+
+def icmp_limited():
+    return many_deaths(False)
+
+
+def icmp_dropped():
+    return many_deaths(True)
+
+
+def stopped_of_another_user():
+    """No process of its host can see the name of one that is stopped: nothing is said of it."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.link(a, b, ipv6=False)
+        probe = b.start('setpriv', '--reuid', OTHER_USER, 'test', '-x', netlab.program('lives'))
+        if probe.popen.wait() != 0:
+            return 'skipped: other users cannot run what was built here'
+        stopped, ids = hold(b, before=('setpriv', '--reuid', OTHER_USER))
+        others = [hold(b) for _ in range(3)]
+        watcher = watch(a, ids + others[0][1])
+        stopped.popen.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        others[0][0].popen.kill()
+        check(watcher.json()['gone'] in others[0][1], 'the stopped one is said to be gone')
+        stopped.popen.send_signal(signal.SIGCONT)
+        stopped.popen.kill()
+        check(watcher.json()['gone'] in ids, 'not told')
+
+
+def watched_services():
+    """1,000 services on 4 hosts are watched, and 20 processes die; a quarter of all without --full.
+
+    In processes of 25 contexts with two services each, so that there are 500 contexts.
+    """
+    per_host = 5 if netlab.FULL else 2
+    with netlab.Lab() as lab:
+        switch, a = lab.bridge(), lab.host('a')
+        device, _ = lab.attach(a, switch, 1)
+        hosts = [lab.host(f'b{i}') for i in range(4)]
+        for i, host in enumerate(hosts):
+            lab.attach(host, switch, 2 + i)
+        a.drop(device, NO_ICMP)
+        holders = [hold(host, 25, 2) for host in hosts for _ in range(per_host)]
+        holders += [hold(host) for host in hosts for _ in range(5)]
+        watcher = watch(a, [name for _, ids in holders for name in ids])
+        before, cpu, began = traffic(a, device), cpu_us(watcher), time.monotonic()
+        time.sleep(10)
+        passed = time.monotonic() - began
+        sent, received = (round((now - then) / passed / 1000) for now, then in
+                          zip(traffic(a, device), before))
+        share = (cpu_us(watcher) - cpu) / passed / 1e4
+        took = kill_each(watcher, holders[4 * per_host:])
+        check(took[-1] < MOST_S, f'{figures(took)}: by silence')
+        took_all = kill_each(watcher, holders[:1])
+        check(took_all[-1] < MOST_S, f'{figures(took_all)}: by silence')
+        return (f'{len(holders)} processes: {figures(took)}; 50 services at once: '
+                f'{figures(took_all)}; at rest {sent} kB/s out, {received} kB/s in, '
+                f'{share:.1f} % of a processor')
+
+
+def traffic(host, device):
+    return [int(host.run('cat', f'/sys/class/net/{device}/statistics/{way}_bytes'))
+            for way in ('tx', 'rx')]
+
+
+def cpu_us(process):
+    return netlab.processor_us(netlab.descendants(process.popen.pid))
+
+
 if __name__ == '__main__':
-    netlab.main([killed, forged])
+    netlab.main([killed, forged, icmp_limited, icmp_dropped, stopped_of_another_user,
+                 watched_services])

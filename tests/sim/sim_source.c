@@ -2,8 +2,11 @@
 /*
  * The resolver source of the simulation: like multicast, every question and notice goes to
  * every node, each on its own through the faulty network. It proves the end of a node that crashes
- * to half of the others, as a source of one host does.
+ * to half of the others, as a source of one host does. The network never says that a port is
+ * closed; but a host that is asked by itself has a neighbour of its nodes, who says what is not
+ * there any more, and while there are faults now and then denies what is.
  */
+#include "app.h"
 #include "world.h"
 
 #include <errno.h>
@@ -11,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wire/record.h"
 #include "util/bytes.h"
+
+#define NEIGHBOUR_PORT 1u
+#define LIES_EACH      4u /* of so many questions about what lives there one is denied */
 
 /* last: the event's data, until the next poll. */
 struct source {
@@ -87,11 +94,42 @@ static int source_ask(void *at, uint64_t id, const void *data, size_t len)
 	return 1;
 }
 
+static bool lives_at(const struct sim_node *node, uint64_t id)
+{
+	const struct sim_app *app = node->world->app;
+	bool lives = false;
+
+	for (uint32_t i = 0; i < app->n_services && node->up && !node->cut; i++)
+		lives |= app->services[i].svc && app->services[i].home == node->slot &&
+			app->services[i].id == id;
+	return lives;
+}
+
+/* The neighbour of a node answers. */
+static void deny(const struct sim_node *at, const struct sim_node *asker, const void *data,
+		size_t len)
+{
+	struct sim_node neighbour = {.world = at->world, .slot = at->slot,
+		.address = (at->address & ~0xffffull) | NEIGHBOUR_PORT};
+	struct wire_resolve packet;
+	uint8_t bytes[WIRE_RESOLVE_MAX];
+	struct iovec iov = {.iov_base = bytes};
+
+	if (wire_resolve_decode(data, len, &packet) || (lives_at(at, packet.record.id) &&
+			(!at->world->faults || packet.nonce % LIES_EACH)))
+		return;
+	packet = (struct wire_resolve){.type = WIRE_NOBODY, .definite = true,
+		.nonce = packet.nonce, .record.id = packet.record.id};
+	iov.iov_len = wire_resolve_encode(bytes, &packet);
+	sim_transmit(&neighbour, asker->address, true, &iov, 1);
+}
+
 /* A host may have several nodes, of which one hears it; here all do. */
 static int source_ask_host(void *at, const uint8_t host[16], const void *data, size_t len)
 {
 	struct sim_node *node = ((struct source *)at)->node;
 	struct iovec iov = {(void *)data, len};
+	bool denied = false;
 	int sent = 0;
 
 	for (uint32_t i = 0; i < node->world->plan.n_nodes; i++) {
@@ -99,7 +137,12 @@ static int source_ask_host(void *at, const uint8_t host[16], const void *data, s
 		uint8_t there[16];
 
 		sim_host(to->address, there);
-		if (!to->up || to->cut || memcmp(there, host, sizeof(there)))
+		if (memcmp(there, host, sizeof(there)))
+			continue;
+		if (!denied && to != node)
+			deny(to, node, data, len);
+		denied = true;
+		if (!to->up || to->cut)
 			continue;
 		sim_transmit(node, to->address, true, &iov, 1);
 		sent++;

@@ -50,7 +50,8 @@ struct lone {
 	/* The last question of the resolver, and the answer to it. */
 	uint64_t asked_id, asked_nonce;
 	uint64_t heeds; /* questions about other IDs are not noted; 0: all are */
-	uint32_t n_asked;
+	uint32_t n_asked, n_asked_alone; /* alone: of the host that answered, and nobody else */
+	uint8_t place[16]; /* the host where answers come from; zero: not known */
 	uint8_t answer[WIRE_RECORD_MAX];
 	size_t answer_len;
 };
@@ -207,6 +208,19 @@ static inline int lone_ask(void *source, uint64_t id, const void *data, size_t l
 	return 1;
 }
 
+static inline int lone_ask_host(void *source, const uint8_t host[16], const void *data, size_t len)
+{
+	struct lone *lone = ((struct lone_port *)source)->lone;
+	struct wire_resolve question;
+
+	ck_assert_int_eq(wire_resolve_decode(data, len, &question), 0);
+	ck_assert_mem_eq(host, lone->place, sizeof(lone->place));
+	lone->asked_nonce = question.nonce;
+	lone->asked_id = question.record.id;
+	lone->n_asked_alone++;
+	return 1;
+}
+
 static inline int lone_reply(void *source, const struct ripc__addr *to, const void *data,
 		size_t len)
 {
@@ -225,6 +239,7 @@ static inline int lone_source_poll(void *source, struct ripc__source_event *even
 		return 0;
 	*event = (struct ripc__source_event){.data = lone->answer,
 		.len = (uint32_t)lone->answer_len};
+	memcpy(event->host, lone->place, sizeof(event->host));
 	lone->answer_len = 0;
 	return 1;
 }
@@ -237,7 +252,8 @@ static inline int lone_wait_fd(void *source)
 
 static const struct ripc__source lone_source = {
 	.name = "lone", .size = sizeof(struct lone_port), .probe = lone_probe,
-	.open = lone_source_open, .close = lone_close, .ask = lone_ask, .reply = lone_reply,
+	.open = lone_source_open, .close = lone_close, .ask = lone_ask, .ask_host = lone_ask_host,
+	.reply = lone_reply,
 	.poll = lone_source_poll, .wait_fd = lone_wait_fd,
 };
 static const struct ripc__source *const lone_sources[] = {&lone_source, NULL};

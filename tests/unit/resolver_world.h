@@ -54,11 +54,13 @@ struct fake {
 	uint32_t n_published, n_displaced, n_withdrawn, n_closed;
 	uint64_t listed[1024];
 	uint32_t n_listed, n_peers;
+	uint64_t others; /* an ID that another user holds */
 };
 
 /* What the owner was told: one of these per callback. */
 struct noted {
-	char what; /* 'r'esolved, 'p'ublished, 'c'onflict, 'm'oved, 'l'isted, 'g'athered */
+	/* 'r'esolved, 'p'ublished, 'c'onflict, 'm'oved, 'l'isted, 'g'athered, 'a'bsent */
+	char what;
 	uint64_t id, incarnation;
 	int status;
 	struct ripc__answer answer;
@@ -204,10 +206,15 @@ static inline int fake_list(void *at, void (*found)(void *arg, uint64_t id, bool
 	return 0;
 }
 
+static inline bool fake_is_others(void *at, uint64_t id)
+{
+	return ((struct fake_state *)at)->fake->others == id;
+}
+
 static const struct ripc__source home_source = {.name = "home", .size = sizeof(struct fake_state),
 	.open = home_open, .close = fake_close, .publish = fake_publish,
 	.withdraw = fake_withdraw, .ask = fake_ask, .reply = fake_reply, .poll = fake_poll,
-	.wait_fd = fake_wait_fd, .list = fake_list};
+	.wait_fd = fake_wait_fd, .list = fake_list, .is_others = fake_is_others};
 static const struct ripc__source net_source = {.name = "net", .size = sizeof(struct fake_state),
 	.open = net_open, .close = fake_close, .ask = fake_ask, .ask_host = fake_ask_host,
 	.n_peers = fake_n_peers, .reply = fake_reply, .notify = fake_notify,
@@ -299,6 +306,11 @@ static inline bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 	return !((struct world *)arg)->is_unconcerned;
 }
 
+static inline void owner_absent(void *arg, const struct ripc__presence *presence)
+{
+	note(arg, 'a', presence->id)->incarnation = presence->incarnation;
+}
+
 static inline void listed(void *arg, const struct ripc__answer *answer)
 {
 	struct noted *noted = note(arg, 'l', answer->record.id);
@@ -335,7 +347,8 @@ static inline int world_open_with(struct world *world, const struct ripc__source
 	const struct ripc__resolver_owner owner = {.arg = world, .context = SELF,
 		.random = owner_random, .proof = owner_proof, .record = owner_record,
 		.ids = owner_ids, .resolved = owner_resolved, .published = owner_published,
-		.conflict = owner_conflict, .moved = owner_moved, .gathered = owner_gathered};
+		.conflict = owner_conflict, .moved = owner_moved, .gathered = owner_gathered,
+		.absent = owner_absent};
 	const struct ripc__host host = {.arg = world, .log = world_log, .context = SELF,
 		.env = world};
 

@@ -242,6 +242,7 @@ static int resolver_open(struct ripc_context *ctx)
 		.conflict = owner_conflict,
 		.moved = owner_moved,
 		.rehomed = owner_rehomed,
+		.absent = ripc__hint_absent,
 		.mark = ctx->seal ? owner_mark : NULL,
 		.is_marked = ctx->seal ? owner_is_marked : NULL,
 		.stranger = owner_stranger,

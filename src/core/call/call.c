@@ -22,6 +22,7 @@
 #include "core/objects.h"
 #include "core/partner/find.h"
 #include "core/partner/follow.h"
+#include "core/partner/hint.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
@@ -37,6 +38,7 @@
 #define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
 #define FREE_US      1000u    /* memory that the network uses is looked at so often */
 #define SHORT_US     20000u   /* so long, or two time-outs, an answer to a short may take */
+#define DOUBT_LATER_US 2048u  /* times of peers are kept in 1,024 us */
 #define THERE_US     1000000u /* after so much silence at most a partner is asked for */
 
 static struct ripc_context *context_of(const struct call *call)
@@ -380,6 +382,21 @@ static uint64_t there_us(const struct ripc_context *ctx)
 	return ripc__wait_bound(ctx, THERE_US);
 }
 
+/* Asks the partner, once for all calls, if it was silent. Returns when to look at it again. */
+static uint64_t ask_whether_there(struct call *call)
+{
+	struct ripc_context *ctx = context_of(call);
+	uint64_t silent_us = ctx->now_us - call->heard_us;
+	struct peer *peer = call->partner->peer;
+
+	if (silent_us < there_us(ctx))
+		return there_us(ctx) - silent_us;
+	if ((uint32_t)(ctx->now_us >> 10) - peer->sounded < there_us(ctx) >> 11)
+		return there_us(ctx);
+	ripc__follow_or_sound(call->partner);
+	return ripc__silence_of_doubted_us(peer) + DOUBT_LATER_US;
+}
+
 static void watch(struct call *call)
 {
 	struct ripc_context *ctx = context_of(call);
@@ -394,11 +411,8 @@ static void watch(struct call *call)
 		lost(call);
 		return;
 	}
-	/* Once, for all calls. */
-	if (ctx->now_us - call->heard_us >= there_us(ctx) && (uint32_t)(ctx->now_us >> 10) -
-			call->partner->peer->sounded >= there_us(ctx) >> 11)
-		ripc__follow_or_sound(call->partner);
-	timer_set(call, ctx->now_us + there_us(ctx));
+	ripc__hint_unanswered(call->partner);
+	timer_set(call, ctx->now_us + ask_whether_there(call));
 }
 
 static void fire(void *owner, struct ripc__timer *timer)

@@ -26,11 +26,14 @@
 #include "util/map.h"
 #include "watch.h"
 
-#define STEP_US      500000u   /* between two looks at all watches */
+#define STEP_US      500000u   /* between two looks at all watches, at most, and the least: */
+#define STEP_LEAST_US 20000u
+#define STEP_EACH_US 8u        /* more for each watch */
+#define ASK_GAP_US   500u      /* 2,000 holders are asked a second, at most */
 #define LOOK_US      1000000u  /* until nobody is looked for again, at first */
 #define LOOK_MOST_US 64000000u
 #define ASK_US       1000000u  /* a holder that was silent for so long is asked if it is there, */
-#define ASK_EACH_US  4000u     /* and the later, the more peers there are: 250 are asked a second */
+#define ASK_EACH_US  1000u     /* or later if there are many peers: 1,000 are asked a second */
 #define NOT_TOLD     UINT64_MAX
 
 struct watch {
@@ -102,7 +105,7 @@ static void attach(struct watch *watch, struct partner *partner)
 		partner->n_asked++;
 		partner->peer->heard = (uint32_t)(watch->service->ctx->now_us >> 10);
 		if (partner->state != PARTNER_READY)
-			ripc__partner_sound(partner);
+			ripc__follow_or_sound(partner);
 	}
 	watch->wait_us = LOOK_US;
 	if (partner->state != PARTNER_READY || watch->told == partner->incarnation)
@@ -135,35 +138,73 @@ static void look(struct watch *watch)
 /* So long a peer is not asked after it was heard, in 1,024 us. */
 static uint32_t ask_after(const struct ripc_context *ctx)
 {
-	uint64_t us = ASK_US + (uint64_t)ctx->peers.count * ASK_EACH_US;
+	uint64_t each_us = (uint64_t)ctx->peers.count * ASK_EACH_US;
+	uint64_t us = each_us > ASK_US ? each_us : ASK_US;
 	uint64_t most = ripc__silence_us(ctx) / 2;
 
 	return (uint32_t)((us < most ? us : most) >> 10);
 }
 
-/* Is whoever answers for all services of that context silent? Asks it, and its silence counts. */
-static void look_after(struct watch *watch)
-{
-	struct ripc_context *ctx = watch->service->ctx;
-	struct peer *peer = watch->partner->peer;
-	uint32_t most = (uint32_t)(ripc__silence_us(ctx) >> 10);
-	uint32_t now = (uint32_t)(ctx->now_us >> 10), after = ask_after(ctx);
+/* One look at all watches. */
+struct round {
+	uint64_t gap_us; /* until the next one, at least */
+	uint64_t due_us; /* the same, as the holders need it */
+	uint32_t n_asks; /* so many more may be asked in this one */
+};
 
-	if (ripc__resolver_doubts(ctx->resolver, watch->id)) {
-		ripc__partner_suspect(watch->partner);
-	} else if (now - peer->heard >= most) {
-		peer->heard = now;
-		ripc__hint_replaced(watch->partner);
-	} else if (watch->partner->state != PARTNER_READY || (now - peer->heard >= after &&
-			now - peer->sounded >= after / 2)) {
-		ripc__follow_or_sound(watch->partner);
-	}
+static bool is_to_ask(const struct partner *partner, uint32_t now, uint32_t after)
+{
+	const struct peer *peer = partner->peer;
+
+	if (partner->state != PARTNER_READY)
+		return now - peer->sounded >= STEP_US >> 11;
+	return now - peer->heard >= after && now - peer->sounded >= after / 2;
 }
 
-static void step(struct watch *watch)
+/* In 1,024 us: when a holder, or the host of a silent one, is asked next. */
+static uint32_t due_in(const struct partner *partner, uint32_t now, uint32_t after)
+{
+	const struct peer *peer = partner->peer;
+	uint32_t doubted = (uint32_t)(ripc__silence_of_doubted_us(peer) >> 10) + 2;
+
+	if (partner->state != PARTNER_READY || peer->opening)
+		return STEP_US >> 10;
+	if (!ripc__peer_is_sounded(peer))
+		return now - peer->heard < after ? after - (now - peer->heard) : 0;
+	return now - peer->unanswered < doubted ? doubted - (now - peer->unanswered) :
+		STEP_US >> 10;
+}
+
+/* Is whoever answers for all services of that context silent? Asks it, and its silence counts. */
+static void look_after(struct watch *watch, struct round *round)
+{
+	struct ripc_context *ctx = watch->service->ctx;
+	struct partner *partner = watch->partner;
+	struct peer *peer = partner->peer;
+	uint32_t most = (uint32_t)(ripc__silence_us(ctx) >> 10);
+	uint32_t now = (uint32_t)(ctx->now_us >> 10), after = ask_after(ctx);
+	uint64_t due_us;
+
+	if (ripc__resolver_doubts(ctx->resolver, watch->id)) {
+		ripc__partner_suspect(partner);
+		return;
+	}
+	if (now - peer->heard >= most) {
+		peer->heard = now;
+		ripc__hint_replaced(partner);
+	} else if (round->n_asks && is_to_ask(partner, now, after)) {
+		round->n_asks--;
+		ripc__partner_sound(partner);
+	}
+	ripc__hint_unanswered(partner);
+	due_us = (uint64_t)due_in(partner, now, after) << 10;
+	round->due_us = due_us < round->due_us ? due_us : round->due_us;
+}
+
+static void step(struct watch *watch, struct round *round)
 {
 	if (watch->partner && !watch->partner->suspect)
-		look_after(watch);
+		look_after(watch, round);
 	else if (watch->partner || watch->service->ctx->now_us >= watch->look_us)
 		look(watch);
 }
@@ -171,14 +212,18 @@ static void step(struct watch *watch)
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
+	uint64_t gap_us = STEP_LEAST_US + (uint64_t)ctx->watching.n * STEP_EACH_US;
+	struct round round = {.gap_us = gap_us < STEP_US ? gap_us : STEP_US, .due_us = STEP_US};
 
+	round.n_asks = (uint32_t)round.gap_us / ASK_GAP_US;
 	list_for_each(at, &ctx->watching.services) {
 		struct ripc_service *service = list_entry(at, struct ripc_service, watcher);
 
 		list_for_each(node, &service->watches)
-			step(list_entry(node, struct watch, node));
+			step(list_entry(node, struct watch, node), &round);
 	}
-	ripc__timer_set(&ctx->timers, timer, ctx->now_us + STEP_US);
+	ripc__timer_set(&ctx->timers, timer, ctx->now_us +
+		(round.due_us > round.gap_us ? round.due_us : round.gap_us));
 }
 
 /* ---- what other rooms tell --------------------------------------------------------------- */

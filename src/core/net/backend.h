@@ -468,6 +468,11 @@ struct ripc__source {
 	/* Sends a question to one host (v4-mapped) and nobody else. As ask; NULL: it cannot. */
 	int (*ask_host)(void *source, const uint8_t host[16], const void *data, size_t len);
 	/*
+	 * Does another user of this host hold the ID, so that no question of ours can reach the
+	 * holder? NULL, or where the source cannot know: no.
+	 */
+	bool (*is_others)(void *source, uint64_t id);
+	/*
 	 * How many hosts a question goes to, each of which answers that nobody there has an ID; at
 	 * most PEERS_MAX. NULL: some hosts may answer only by silence.
 	 */

@@ -255,7 +255,9 @@ bool ripc__follow(struct partner *partner)
 
 void ripc__follow_or_sound(struct partner *partner)
 {
-	if (!ripc__follow(partner))
+	if (ripc__follow(partner))
+		ripc__peer_sounded(partner->service->ctx, partner->peer);
+	else
 		ripc__partner_sound(partner);
 }
 

@@ -9,6 +9,11 @@
  * before the token shows nothing, and so is no hint. A sealed network has looked at the index and
  * the counter instead, which are as hard to guess.
  *
+ * A partner's host is asked for a hint where the network gives none: Linux sends one ICMP message a
+ * second to a destination, and others drop them all. Any process there knows from its kernel
+ * whether the partner's name is bound (resolve/presence.c). One context is asked for once, whatever
+ * services of it are waited for, and ever more seldom while it is silent.
+ *
  * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers
  * make us ask no more often. After an inquiry that ends in silence the peer's partners are lost as
  * after GONE, but since when they have been gone is not known: what was wholly sent is UNKNOWN. A
@@ -21,6 +26,7 @@
 #include "core/net/backend.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
+#include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "hint.h"
 #include "life.h"
@@ -28,10 +34,12 @@
 #include "partner.h"
 #include "token.h"
 #include "util/list.h"
+#include "util/map.h"
 #include "util/timers.h"
 
 #define ASKED          3u
-#define INQUIRIES_MAX  256u
+#define HOST_AGAIN_US  400000u /* until a host that is silent, too, is asked again, at first */
+#define INQUIRIES_MAX  1024u
 
 struct inquiry {
 	struct list node; /* ctx->hints.inquiries */
@@ -41,17 +49,9 @@ struct inquiry {
 	bool is_answered, is_lost;
 };
 
-static struct inquiry *find(struct ripc_context *ctx, const struct peer *peer)
+static struct inquiry *inquiry_of(const struct partner *partner)
 {
-	if (!peer || !peer->hinted)
-		return NULL;
-	list_for_each(node, &ctx->hints.inquiries) {
-		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
-
-		if (inquiry->peer == peer)
-			return inquiry;
-	}
-	return NULL;
+	return partner->peer ? partner->peer->inquiry : NULL;
 }
 
 /* One that lives there; one that has given us a token, if there is such. */
@@ -116,7 +116,7 @@ static void lose(struct ripc_context *ctx)
 	ctx->changed = ctx->walking = true;
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
-		const struct inquiry *inquiry = find(ctx, partner->peer);
+		const struct inquiry *inquiry = inquiry_of(partner);
 
 		if (inquiry && inquiry->is_lost && !partner->dead)
 			ripc__partner_lost(partner, -EHOSTUNREACH, UINT64_MAX);
@@ -170,7 +170,7 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 {
 	struct inquiry *inquiry;
 
-	if (peer->hinted || ctx->hints.n == INQUIRIES_MAX)
+	if (peer->inquiry || ctx->hints.n == INQUIRIES_MAX)
 		return;
 	inquiry = calloc(1, sizeof(*inquiry));
 	if (!inquiry)
@@ -178,7 +178,7 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 	*inquiry = (struct inquiry){.peer = peer, .nonce = ripc__nonce(ctx),
 		.step_us = ripc__silence_of_hinted_us(peer) / ASKED,
 		.began = (uint32_t)(ctx->now_us >> 10)};
-	peer->hinted = true;
+	peer->inquiry = inquiry;
 	list_append(&ctx->hints.inquiries, &inquiry->node);
 	ctx->hints.n++;
 	ask(ctx, inquiry);
@@ -236,9 +236,57 @@ void ripc__hint_replaced(const struct partner *partner)
 		inquire(partner->service->ctx, partner->peer);
 }
 
+void ripc__hint_absent(void *arg, const struct ripc__presence *presence)
+{
+	struct ripc_context *ctx = arg;
+	struct peer *peer = ripc__map_get(&ctx->peers, presence->key);
+
+	if (peer && peer->context == presence->context && !peer->opening)
+		inquire(ctx, peer);
+}
+
+/* Was its host asked about this context so lately that it is not asked again? */
+static bool host_is_asked(const struct peer *peer, uint32_t now, uint64_t silent_us)
+{
+	uint64_t gap_us = silent_us / 2 > HOST_AGAIN_US ? silent_us / 2 : HOST_AGAIN_US;
+
+	return peer->host_asked && now - peer->host_asked < gap_us >> 10;
+}
+
+void ripc__hint_silent(const struct partner *partner, uint64_t silent_us)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+	const struct ripc__answer *answer;
+
+	if (partner->dead || peer->opening || peer->gone || peer->inquiry ||
+			silent_us < ripc__silence_of_doubted_us(peer) ||
+			now - peer->heard < ripc__silence_of_doubted_us(peer) >> 10 ||
+			host_is_asked(peer, now, silent_us))
+		return;
+	answer = ripc__resolver_recall(ctx->resolver, partner->id);
+	/* Whose end on this host matters to us, of that the kernel tells (death.c). */
+	if (!answer || answer->local || answer->record.incarnation != partner->incarnation)
+		return;
+	peer->host_asked = now ? now : 1;
+	ripc__resolver_presence(ctx->resolver, &(struct ripc__presence){partner->id,
+		partner->incarnation, peer->context, peer->key}, answer->host, ctx->now_us);
+}
+
+void ripc__hint_unanswered(const struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
+
+	if (ripc__peer_is_sounded(peer))
+		ripc__hint_silent(partner, (uint64_t)((uint32_t)(ctx->now_us >> 10) -
+			peer->unanswered) << 10);
+}
+
 void ripc__hint_answered(const struct partner *partner)
 {
-	struct inquiry *inquiry = find(partner->service->ctx, partner->peer);
+	struct inquiry *inquiry = inquiry_of(partner);
 
 	if (inquiry)
 		inquiry->is_answered = true;
@@ -246,7 +294,7 @@ void ripc__hint_answered(const struct partner *partner)
 
 void ripc__hint_echo(const struct partner *partner, uint64_t nonce)
 {
-	struct inquiry *inquiry = find(partner->service->ctx, partner->peer);
+	struct inquiry *inquiry = inquiry_of(partner);
 
 	if (inquiry && inquiry->nonce == nonce)
 		inquiry->is_answered = true;
@@ -254,12 +302,12 @@ void ripc__hint_echo(const struct partner *partner, uint64_t nonce)
 
 void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer)
 {
-	struct inquiry *inquiry = find(ctx, peer);
+	struct inquiry *inquiry = peer->inquiry;
 
 	if (!inquiry)
 		return;
 	list_remove(&inquiry->node);
 	ctx->hints.n--;
 	free(inquiry);
-	peer->hinted = false;
+	peer->inquiry = NULL;
 }

@@ -12,6 +12,7 @@
 
 struct ripc_context;
 struct ripc__event;
+struct ripc__presence;
 struct device;
 struct partner;
 struct peer;
@@ -28,6 +29,14 @@ int ripc__hints_open(struct ripc_context *ctx);
 void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
 /* A packet says that the partner's ID has another holder now. */
 void ripc__hint_replaced(const struct partner *partner);
+/* ripc__resolver_owner.absent. */
+void ripc__hint_absent(void *arg, const struct ripc__presence *presence);
+/*
+ * A partner that owes us something has said nothing for so long: its host is asked about it, if
+ * that is long enough. The second: it has not answered ripc__partner_sound(), if that is so.
+ */
+void ripc__hint_silent(const struct partner *partner, uint64_t silent_us);
+void ripc__hint_unanswered(const struct partner *partner);
 /* The partner sent an ECHO_REPLY, or another answer that only its context can give. */
 void ripc__hint_echo(const struct partner *partner, uint64_t nonce);
 void ripc__hint_answered(const struct partner *partner);

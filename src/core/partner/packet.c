@@ -89,11 +89,12 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 void ripc__partner_sound(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
 	struct wire_packet packet;
 
-	if (partner->peer->opening)
+	if (peer->opening)
 		return;
-	partner->peer->sounded = (uint32_t)(ctx->now_us >> 10);
+	ripc__peer_sounded(ctx, peer);
 	wire_clear(&packet);
 	packet.value = ripc__nonce(ctx);
 	packet.stamp = ctx->now_us;

@@ -12,6 +12,7 @@
 
 struct candidate;
 struct follow;
+struct inquiry;
 struct ripc__addr;
 struct ripc_context;
 
@@ -55,7 +56,6 @@ struct peer {
 	bool slow_start : 1;
 	bool gone : 1;       /* its end is proven (death.c) */
 	bool unreached : 1;  /* its network did not take what was sent (partner/follow.c) */
-	bool hinted : 1;     /* a hint says that the context has ended: it is asked (hint.c) */
 	bool is_testing : 1; /* a test: is the queue on the way ours? (window.c) */
 	bool has_rival : 1;  /* the queue is that of other traffic */
 	bool is_cubic : 1;   /* the window grows as CUBIC */
@@ -73,7 +73,10 @@ struct peer {
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
 	uint32_t heard, sounded; /* it last said something but shorts, was last asked whether it is
 	                            there; in 1,024 us; wrap */
+	uint32_t unanswered, host_asked; /* it was first so asked since it said something; its host
+	                            was last asked about it; in 1,024 us; wrap */
 	uint32_t failed_us;  /* when a device last failed, changed, was tried; wraps; 0: never */
+	struct inquiry *inquiry; /* a hint says that it has ended: it is asked (hint.c); or NULL */
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
 	struct candidate *candidate; /* a new route that is being proven; usually NULL */
 	struct follow *follow;  /* perhaps it has another address: it is asked; usually NULL */
@@ -92,6 +95,22 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		const struct ripc__addr *addr, struct peer **peer);
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
+
+/* Has it said nothing since it was last asked whether it is there? */
+static inline bool ripc__peer_is_sounded(const struct peer *peer)
+{
+	return (int32_t)(peer->sounded - peer->heard) > 0;
+}
+
+/* It is asked now. */
+static inline void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+
+	if (!ripc__peer_is_sounded(peer))
+		peer->unanswered = now;
+	peer->sounded = now;
+}
 
 /* The peer as the remote end of a read or write. */
 static inline struct remote ripc__peer_remote(const struct peer *peer)

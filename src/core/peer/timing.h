@@ -15,6 +15,7 @@
 struct ripc__timer;
 
 #define HINTED_US 250000u
+#define DOUBTED_US 60000u
 #define LEAP_US 250000u /* if a timer is later than this, we were stopped, not only busy */
 
 /* A partner is given up when it has said nothing about a message for so long. */
@@ -65,6 +66,14 @@ static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);
 
 	return trips > HINTED_US ? trips : HINTED_US;
+}
+
+/* A partner that was asked whether it is there, and is silent for so long: its host is asked. */
+static inline uint64_t ripc__silence_of_doubted_us(const struct peer *peer)
+{
+	uint64_t trips = 2ull * (peer->srtt_us + 4ull * peer->rttvar_us);
+
+	return trips > DOUBTED_US ? trips : DOUBTED_US;
 }
 
 /*

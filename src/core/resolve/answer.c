@@ -154,7 +154,18 @@ void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 	free(list_entry(asked, struct relay, asked));
 }
 
-/* Nobody has it; definite: that is the kernel's word, else its name is bound. */
+/* The holder may be there, but of another user: it cannot be asked. */
+static bool is_others(const struct ripc__resolver *resolver, uint64_t id)
+{
+	const struct source_slot *home = &resolver->sources[resolver->home];
+
+	return home->ops->is_others && home->ops->is_others(home->state, id);
+}
+
+/*
+ * Nobody has it; definite: that is the kernel's word, else its name is bound, for our user or for
+ * another one.
+ */
 static void deny(struct ripc__resolver *resolver, uint32_t source, const struct ripc__addr *to,
 		struct wire_resolve packet)
 {
@@ -327,8 +338,8 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 	}
 	if (!is_of_many(&relay->asked))
 		deny(resolver, heard->source, &heard->event->reply, (struct wire_resolve){
-			.definite = true, .nonce = heard->packet->nonce,
-			.record.id = relay->asked.id});
+			.definite = !is_others(resolver, relay->asked.id),
+			.nonce = heard->packet->nonce, .record.id = relay->asked.id});
 	ripc__relay_free(resolver, &relay->asked);
 }
 

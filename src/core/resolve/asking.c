@@ -188,13 +188,22 @@ static bool is_this_host(const uint8_t host[16])
 uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16])
 {
+	if (is_this_host(host) || !ripc__budget_spend(&resolver->provoked, host, resolver->now_us,
+			WIRE_RECORD_MAX))
+		return 0;
+	return ripc__ask_one_host(resolver, asked, host);
+}
+
+uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16])
+{
 	const struct wire_resolve question = question_of(resolver, asked);
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, &question, data);
 
-	if (is_this_host(host) || !ripc__budget_spend(&resolver->provoked, host, resolver->now_us,
-			WIRE_RECORD_MAX))
+	if (is_this_host(host))
 		return 0;
+	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];
 

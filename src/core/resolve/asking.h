@@ -45,8 +45,13 @@ uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *as
  */
 bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
 void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
-/* Sends asked to one other host alone. Returns how many receivers it reached. */
+/*
+ * Sends asked to one other host alone; the first within the budget for questions that outsiders
+ * cause. Both return how many receivers it reached.
+ */
 uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16]);
+uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16]);
 /* Sends a datagram to the address that another came from. Returns its length, bytes. */
 uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,

@@ -20,6 +20,7 @@
 #include "list.h"
 #include "lookup.h"
 #include "membership.h"
+#include "presence.h"
 #include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -79,6 +80,9 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 	case ASKED_GROUP:
 		ripc__gather_answered(resolver, asked, heard);
 		break;
+	case ASKED_PRESENCE:
+		ripc__presence_answered(resolver, asked, heard);
+		break;
 	}
 }
 
@@ -136,8 +140,12 @@ static void nobody_heard(struct ripc__resolver *resolver, const struct heard *he
 {
 	struct asked *asked = asked_of(resolver, heard);
 
-	if (asked && asked->kind == ASKED_LOOKUP && asked->id == heard->packet->record.id)
+	if (!asked || asked->id != heard->packet->record.id)
+		ripc__drop(resolver);
+	else if (asked->kind == ASKED_LOOKUP)
 		ripc__lookup_denied(resolver, asked, heard);
+	else if (asked->kind == ASKED_PRESENCE)
+		ripc__presence_answered(resolver, asked, heard);
 	else
 		ripc__drop(resolver);
 }
@@ -346,6 +354,7 @@ static void init(struct ripc__resolver *resolver)
 	ripc__map_init(&resolver->memberships, resolver->home_key);
 	ripc__map_init(&resolver->gatherings, resolver->home_key);
 	ripc__digest_init(resolver);
+	ripc__presences_open(resolver);
 	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
 	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
 	ripc__bucket_init(&resolver->places, PLACES_PER_SECOND, PLACES_PER_SECOND);
@@ -393,6 +402,7 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 		return;
 	ripc__resolver_list(resolver, resolver->now_us, NULL, NULL);
 	ripc__lookups_close(resolver);
+	ripc__presences_close(resolver);
 	ripc__publications_close(resolver);
 	ripc__gatherings_close(resolver);
 	ripc__memberships_close(resolver);

@@ -30,6 +30,11 @@ struct ripc__answer {
 	const char *source; /* name of the source, static */
 };
 
+/* Of whom a host is asked whether it is still there. key is the owner's. */
+struct ripc__presence {
+	uint64_t id, incarnation, context, key;
+};
+
 struct ripc__resolver_stats {
 	uint64_t questions_sent, questions_answered, answers_received, dropped;
 	uint64_t unasked; /* questions to the network that outsiders would have caused */
@@ -76,6 +81,11 @@ struct ripc__resolver_owner {
 	 * announced again (ripc__resolver_announce). NULL: that is not done.
 	 */
 	void (*rehomed)(void *arg);
+	/*
+	 * The host that ripc__resolver_presence() asked says that the service, and its context, are
+	 * there no more. A hint.
+	 */
+	void (*absent)(void *arg, const struct ripc__presence *presence);
 	/*
 	 * With keys; else NULL. mark puts a mark of WIRE_MARK bytes behind a datagram; is_marked
 	 * tells whether the mark is right. A datagram without a right mark does not count.
@@ -129,6 +139,13 @@ int ripc__resolver_late(const struct ripc__resolver *resolver, uint64_t id);
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id);
 /* Was a notice about this ID ignored because of too many? True once; the next lookup asks. */
 bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id);
+
+/*
+ * Asks one other host (v4-mapped) alone whether a service that was found there is still there:
+ * owner.absent follows if it says no. Once, and within a budget. False: nothing was asked.
+ */
+bool ripc__resolver_presence(struct ripc__resolver *resolver, const struct ripc__presence *wanted,
+		const uint8_t host[16], uint64_t now_us);
 
 /*
  * Registers an ID that lives here. A well-known one is first asked for three times, 20 ms

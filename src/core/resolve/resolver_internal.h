@@ -10,6 +10,7 @@
  *   digest.c   the notices that go on
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
+ *   presence.c asking a host whether a service is still there
  *   membership.c  groups that services here have joined
  *   gather.c   the members of groups
  *
@@ -31,7 +32,7 @@
 #define KIN_MAX        6       /* so many say that the digests of all are enough (digest.c) */
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
-	ASKED_GROUP };
+	ASKED_GROUP, ASKED_PRESENCE };
 
 struct asked {
 	struct ripc__timer timer;
@@ -83,6 +84,11 @@ struct ripc__resolver {
 			uint64_t context, heard_us;
 		} kin[KIN_MAX];    /* others, by whose number that of all is estimated */
 	} digest;
+	struct {
+		struct list all;   /* struct presence */
+		uint32_t n;
+		struct budget budget; /* questions */
+	} presences;
 	struct listing *listing;   /* NULL: nobody looks for everybody */
 	struct ripc__answer found; /* what lookup handed out last */
 	uint32_t n_relays;

@@ -293,6 +293,8 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 	if (outgoing->delivery && ctx->now_us - outgoing->heard_us >=
 			ripc__silence_of_route_us(ctx))
 		ctx->up->delivery_silent(outgoing);
+	if (outgoing->announced && ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
+		ripc__hint_silent(partner, ctx->now_us - outgoing->heard_us);
 	if (must_ask(outgoing) && ctx->now_us >= cancel_at(outgoing)) {
 		ripc__outgoing_cancel(outgoing, too_late(outgoing));
 		return;

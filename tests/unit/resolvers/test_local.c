@@ -448,6 +448,25 @@ START_TEST(open__without_descriptors_says_so_and_leaves_none)
 }
 END_TEST
 
+/* A name of another user: whoever has bound it, nothing can be said of that ID. */
+START_TEST(local__sees_what_another_user_holds)
+{
+	struct sockaddr_un name;
+	socklen_t len = local_name(&name, getuid() + 1, test_id(0));
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct side side;
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&name, len), 0);
+	side_open(&side, &ripc__local_source);
+	ck_assert_int_eq(side.ops->publish(side.state, test_id(1), 1, RIPC_NAME_FIRST), 0);
+	ck_assert(side.ops->is_others(side.state, test_id(0)));
+	ck_assert(!side.ops->is_others(side.state, test_id(1)));
+	ck_assert(!side.ops->is_others(side.state, test_id(2)));
+	side_close(&side);
+	close(fd);
+}
+END_TEST
+
 /* ---- as root: who is believed ----------------------------------------------------------- */
 
 START_TEST(local__other_users_are_not_heard)
@@ -518,6 +537,7 @@ int main(void)
 		local__too_long_is_dropped,
 		local__answers_go_to_abstract_names_only,
 		local__list_sees_what_is_published,
+		local__sees_what_another_user_holds,
 		local__one_descriptor_per_id_and_none_left,
 		local__probe_says_what_it_finds,
 		open__without_descriptors_says_so_and_leaves_none,

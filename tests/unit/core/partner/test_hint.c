@@ -6,6 +6,7 @@
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "lone.h"
+#include "ripc/call.h"
 
 #define WINDOW_US 250000u /* the longest that a partner on a short path may be silent */
 
@@ -238,6 +239,142 @@ START_TEST(hint__while_stopped)
 }
 END_TEST
 
+/* ---- what the partner's host says -------------------------------------------------------- */
+
+#define UNANSWERED_US 1500000u /* by then the host of a silent partner was asked */
+
+static void open_elsewhere(struct lone *lone)
+{
+	static const uint8_t place[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
+
+	lone_open(lone);
+	memcpy(lone->place, place, sizeof(place));
+	lone_introduce(lone);
+	lone_pass(lone, 10000);
+	lone->n_asked_alone = 0;
+}
+
+static void deny(struct lone *lone, bool definite)
+{
+	const struct wire_resolve answer = {.type = WIRE_NOBODY, .definite = definite,
+		.nonce = lone->asked_nonce, .record.id = lone->service};
+
+	lone->answer_len = wire_resolve_encode(lone->answer, &answer);
+	lone_pass(lone, 20000); /* the sources are looked at so often, at least */
+	ck_assert_uint_eq(lone->answer_len, 0);
+}
+
+/* A message is not answered: the host is asked, and only its clear no is a hint. */
+START_TEST(silent__host_denies_it)
+{
+	static struct lone lone;
+	uint32_t since;
+
+	open_elsewhere(&lone);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	while (!lone.n_asked_alone && lone.now_us < 1000000000 + 2 * UNANSWERED_US)
+		lone_pass(&lone, 10000);
+	ck_assert_uint_eq(lone.n_asked_alone, 1);
+	ck_assert_uint_eq(lone.asked_id, lone.service);
+	since = lone.n_sent;
+	deny(&lone, _i == 0);
+	ck_assert_uint_eq(n_echoes(&lone, since), _i == 0);
+	expect_nothing(&lone);
+	lone_pass(&lone, WINDOW_US + 10000);
+	if (_i == 0)
+		lone_expect_end(&lone, RIPC_UNKNOWN);
+	else
+		expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The partner was only slow, or its host lies: it answers, and nothing ends. */
+START_TEST(silent__host_is_wrong)
+{
+	static struct lone lone;
+	struct wire_packet echo, reply = {.h.type = WIRE_ECHO_REPLY};
+	uint32_t since;
+
+	open_elsewhere(&lone);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	lone_pass(&lone, UNANSWERED_US);
+	since = lone.n_sent;
+	deny(&lone, true);
+	ck_assert(lone_hear(&lone, since, WIRE_ECHO, &echo));
+	reply.value = echo.value;
+	lone_say(&lone, &reply, NULL, NULL);
+	lone_pass(&lone, WINDOW_US + 10000);
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* Nobody answers: the host is asked ever more seldom, whatever is waited for (i: messages). */
+START_TEST(silent__host_is_asked_seldom)
+{
+	static struct lone lone;
+
+	open_elsewhere(&lone);
+	for (int i = 0; i < _i * 20 + 1; i++)
+		ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	lone_pass(&lone, 9000000);
+	ck_assert_uint_ge(lone.n_asked_alone, 3);
+	ck_assert_uint_le(lone.n_asked_alone, 8);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* 0: it owes nothing; 1: it is known only by what it says; 2: nobody knows where it lives. */
+START_TEST(silent__host_is_not_asked)
+{
+	static struct lone lone;
+
+	open_elsewhere(&lone);
+	if (_i == 1) {
+		lone.service++;
+		lone.incarnation++;
+		lone.context++;
+		lone.token_in++;
+		lone.token_out = lone.proof = 0;
+		lone_claim(&lone);
+	} else if (_i == 2) {
+		memset(lone.place, 0, sizeof(lone.place));
+		lone_newcomer(&lone, 3);
+	}
+	lone_pass(&lone, 10000);
+	lone.n_asked_alone = 0;
+	if (_i)
+		ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	for (int i = 0; i < 40; i++)
+		lone_pass(&lone, 100000);
+	ck_assert_uint_eq(lone.n_asked_alone, 0);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The ID is watched. */
+START_TEST(silent__is_watched)
+{
+	static struct lone lone;
+	struct ripc_msg *msg;
+
+	open_elsewhere(&lone);
+	ck_assert_int_eq(ripc_watch(lone.svc, lone.service, 0), 0);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_uint_eq(msg->from_incarnation, lone.incarnation);
+	ripc_msg_free(msg);
+	lone_pass(&lone, UNANSWERED_US);
+	ck_assert_uint_ge(lone.n_asked_alone, 1);
+	deny(&lone, true);
+	lone_pass(&lone, WINDOW_US + 10000);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_uint_eq(msg->from_incarnation, 0);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -248,6 +385,11 @@ int main(void)
 		{hint__quotes_a_packet_to_the_partner, 8},
 		{hint__many, 2},
 		{hint__while_stopped, 1},
+		{silent__host_denies_it, 2},
+		{silent__host_is_wrong, 1},
+		{silent__host_is_asked_seldom, 2},
+		{silent__host_is_not_asked, 3},
+		{silent__is_watched, 1},
 		{NULL, 0},
 	};
 

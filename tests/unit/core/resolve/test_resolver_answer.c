@@ -362,6 +362,24 @@ START_TEST(relay__nobody_on_this_host_is_said_at_once)
 END_TEST
 
 /* We may be one of the hosts that we ask. */
+/* Of another user nothing can be said. */
+START_TEST(relay__what_another_user_holds_is_not_denied)
+{
+	const struct sent *sent;
+
+	world->fakes[HOME].ask_result = 0;
+	world->fakes[HOME].others = ID;
+	ask(NET, ID, false);
+	ask(NET, ID + 1, false);
+	for (int i = 0; i < 2; i++) {
+		sent = sent_next(world, NET);
+		ck_assert_ptr_nonnull(sent);
+		ck_assert_int_eq(sent->packet.type, WIRE_NOBODY);
+		ck_assert_int_eq(sent->packet.definite, i == 1);
+	}
+}
+END_TEST
+
 START_TEST(relay__our_own_question_by_unicast_is_answered)
 {
 	struct wire_resolve question = question_about(ID);
@@ -648,6 +666,7 @@ int main(void)
 		relay__answer_counts_only_from_this_host,
 		relay__waits_100_ms_then_says_that_the_holder_is_silent,
 		relay__nobody_on_this_host_is_said_at_once,
+		relay__what_another_user_holds_is_not_denied,
 		relay__our_own_question_by_unicast_is_answered,
 		relay__at_most_1024_at_once, relay__of_what_is_there_takes_turns_and_is_bounded,
 		relay__notice_that_came_to_us_alone_is_passed_on,
