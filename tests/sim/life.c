@@ -534,7 +534,8 @@ void sim_app_calm(struct sim_app *app)
 
 	app->calm = true;
 	world->faults = false;
-	model_lossy(world->model, world->now_us, false);
+	/* Flows have a backlog then: what is sent behind it may get its turn too late. */
+	model_lossy(world->model, world->now_us, world->plan.n_flows > 0);
 	for (uint32_t a = 0; a < world->plan.n_nodes; a++)
 		for (uint32_t b = 0; b < a; b++)
 			sim_partition(world, a, b, false);

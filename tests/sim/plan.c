@@ -231,7 +231,7 @@ void sim_plan_draw(struct sim_world *world, bool native, bool store)
 		make_mild(plan);
 	else if (sim_chance(random, 10 * PERCENT))
 		make_long_cut(random, plan);
-	if (world->seed % 16 == 5 && !plan->mild && !plan->long_cut)
+	if (world->seed % 16 == 5 && !plan->mild && !plan->long_cut && !world->groups)
 		make_far(world, plan);
 	if (is_rehomed(world) && !native && !store && !plan->shared_hosts)
 		make_rehomed(world, plan);

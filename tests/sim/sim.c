@@ -160,6 +160,7 @@ static void without_faults(struct sim_app *app)
 {
 	struct sim_world *world = app->world;
 
+	model_lossy(world->model, world->now_us, false);
 	send_fresh(app, RIPC_LONG, 64, false);
 	await_sends(world);
 	send_fresh(app, RIPC_LONG, 16384, true);

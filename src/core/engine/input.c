@@ -460,8 +460,8 @@ static bool is_of_another(const struct partner *partner, const struct wire_packe
 {
 	if (partner->resolved)
 		return false;
-	return packet->h.type == WIRE_ECHO ? packet->stamp == 0 :
-		packet->h.flags & WIRE_F_HELLO && packet->hello.token != partner->token_out;
+	return (packet->h.type == WIRE_ECHO && packet->stamp == 0) ||
+		(packet->h.flags & WIRE_F_HELLO && packet->hello.token != partner->token_out);
 }
 
 /* A partner that was taken for gone: its packets count no more until it has been challenged. */
