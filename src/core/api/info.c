@@ -13,6 +13,7 @@
 #include "core/partner/find.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
@@ -251,6 +252,9 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 	int error = ripc__partner_for_call(svc, to, &partner);
 
 	if (error || !partner->peer || !partner->resolved)
+		return error;
+	error = ripc__may_send_to(partner);
+	if (error || partner->peer->opening)
 		return error;
 	packet.stamp = ctx->env.now_us(ctx->env.arg);
 	ripc__partner_header(partner, &packet, WIRE_ECHO);

@@ -450,6 +450,18 @@ void ripc__question_ended(struct outgoing *outgoing)
 	}
 }
 
+static bool waits_for(const struct call *call, const struct partner *partner)
+{
+	return call && call->service == partner->service && call->to == partner->id &&
+		(call->state != CALL_ENDING || call->again) &&
+		(!call->to_incarnation || call->to_incarnation == partner->incarnation);
+}
+
+bool ripc__call_is_open(const struct partner *partner, uint64_t id)
+{
+	return waits_for(ripc__call_by_id(partner->service->ctx, id), partner);
+}
+
 void ripc__answer_came(struct partner *partner, struct message *message)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -457,9 +469,7 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 	bool asking;
 
 	message->public.reply = 0;
-	if (!call || call->service != partner->service || call->to != partner->id ||
-			(call->state == CALL_ENDING && !call->again) ||
-			(call->to_incarnation && call->to_incarnation != partner->incarnation)) {
+	if (!waits_for(call, partner)) {
 		ctx->stats.answers_late++;
 		ripc__message_free(message);
 		return;

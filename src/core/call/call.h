@@ -63,6 +63,8 @@ void ripc__calls_end(struct ripc_service *service);
 
 /* Other rooms call these. The sending of the question has ended. */
 void ripc__question_ended(struct outgoing *outgoing);
+/* Does a question to the partner wait for the answer that names this ID? */
+bool ripc__call_is_open(const struct partner *partner, uint64_t id);
 /* An answer has come from the partner; takes the message. */
 void ripc__answer_came(struct partner *partner, struct message *message);
 /* The partner is gone, or about to be freed: no answer will come. */

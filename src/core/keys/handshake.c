@@ -296,7 +296,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 		return -ENOMEM;
 	session->their_index = says->index;
 	ripc__session_use(seal, session);
-	member->is_stale = false;
+	member->is_stale = member->lacks = false;
 	return 0;
 }
 
@@ -413,7 +413,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	session->their_index = their_index;
 	member->next = says->index;
 	member->is_refused = false;
-	member->is_stale = false;
+	member->is_stale = member->lacks = false;
 }
 
 /* Message 1 has been read: who is it, and may it come in? */

@@ -11,6 +11,7 @@
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "partner.h"
+#include "rights.h"
 #include "token.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -26,6 +27,7 @@ int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct p
 		return error;
 	partner->peer = peer;
 	partner->state = PARTNER_HELLO;
+	(void)ripc__rights_judge(partner);
 	return 0;
 }
 
@@ -197,8 +199,23 @@ static void say_refused(const struct partner *partner)
 			id, own, id);
 }
 
-void ripc__partner_refused(struct partner *partner)
+/* It refuses a packet, but our hello counts. */
+static void refused_once(struct partner *partner)
 {
+	partner->barred = true;
+	if (partner->refuses)
+		return;
+	partner->refuses = true;
+	say_refused(partner);
+}
+
+void ripc__partner_refused(struct partner *partner, bool is_hello)
+{
+	ripc__sealed_refused(partner->peer->route);
+	if (!is_hello) {
+		refused_once(partner);
+		return;
+	}
 	partner->refuses = true;
 	if (list_empty(&partner->outgoing) && !partner->held)
 		return;
