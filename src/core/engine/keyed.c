@@ -24,6 +24,13 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
+/* Is the partner what it was taken for? One that has not spoken yet is only if we may send to it. */
+static bool may_stay(struct partner *partner)
+{
+	return ripc__rights_judge(partner) &&
+		(partner->state == PARTNER_READY || !partner->barred);
+}
+
 /*
  * A handshake has ended. If it has failed, or the partner's key may not be its ID any more, the
  * partner is lost: what was not sent yet goes to the next holder of the ID, or fails. A partner
@@ -46,7 +53,7 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 				!is_about(ctx, device, event, partner->peer))
 			continue;
 		partner->refuses = false;
-		if (!status && !ripc__rights_judge(partner))
+		if (!status && !may_stay(partner))
 			status = -EACCES;
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);

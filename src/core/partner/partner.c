@@ -202,7 +202,6 @@ static void say_refused(const struct partner *partner)
 /* It refuses a packet, but our hello counts. */
 static void refused_once(struct partner *partner)
 {
-	partner->barred = true;
 	if (partner->refuses)
 		return;
 	partner->refuses = true;
@@ -212,6 +211,7 @@ static void refused_once(struct partner *partner)
 void ripc__partner_refused(struct partner *partner, bool is_hello)
 {
 	ripc__sealed_refused(partner->peer->route);
+	partner->barred = true;
 	if (!is_hello) {
 		refused_once(partner);
 		return;
