@@ -64,6 +64,8 @@ struct upcalls {
 	/* From message. A message of MESSAGE_OUTGOING is handed out; is freed. */
 	void (*sent_handed)(struct message *message);
 	void (*sent_freed)(struct message *message);
+	/* The partner refuses the short of this number. */
+	void (*short_refused)(struct partner *partner, uint64_t number);
 	/* Does a question to the partner wait for the answer that names this ID? */
 	bool (*call_is_open)(const struct partner *partner, uint64_t id);
 	/* The answer to a question has come from the partner: takes the message. */

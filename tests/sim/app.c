@@ -192,7 +192,7 @@ static void make_sure(struct sim_app *app, struct sim_wish *wish)
 {
 	const struct sim_service *to = NULL;
 
-	if (!app->world->plan.mild || wish->to_incarnation ||
+	if (!app->world->plan.mild || wish->to_incarnation || app->world->has_authority ||
 			sim_chance(&app->world->random, 300000))
 		return;
 	for (uint32_t i = 0; i < app->n_services; i++)

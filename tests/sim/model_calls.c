@@ -112,7 +112,8 @@ static void judge_reason(struct model *m, const struct send *call, const struct 
 	bool is_guess = call->is.idempotent && msg->outcome == RIPC_UNKNOWN &&
 		(is_due || is_cancelled);
 
-	if (!is_due && !is_cancelled && msg->status != -ECONNRESET)
+	if (!is_due && !is_cancelled && msg->status != -ECONNRESET &&
+			!(m->cfg.rights && msg->status == -EACCES))
 		violation(m, MODEL_EARLY, "call %llu ended with outcome %d, status %d %llu us "
 				"before its deadline", number_of(m, call), (int)msg->outcome,
 				msg->status, (unsigned long long)(deadline_us - now_us));
@@ -147,6 +148,8 @@ static void judge_failure(struct model *m, const struct send *call, const struct
 		violation(m, MODEL_STATUS, "call %llu failed, and has an answer",
 				number_of(m, call));
 	judge_reason(m, call, msg, now_us);
+	if (msg->status == -EACCES)
+		judge_denial(m, call, now_us);
 }
 
 void model_answered(struct model *m, uint64_t now_us, uint64_t incarnation,

@@ -260,6 +260,8 @@ static bool ask_shortly(struct call *call, struct partner *partner)
 	asked(call, partner);
 	call->by_short = true;
 	call->waited = false;
+	call->short_number = partner->short_next - 1;
+	call->asked_before = call->asked;
 	learn(call, RIPC_UNKNOWN);
 	timer_set(call, ctx->now_us + least(SHORT_US, (call->deadline_us - ctx->now_us) / 2));
 	return true;
@@ -312,9 +314,25 @@ static void ask_failed(struct call *call, int error)
 {
 	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))
 		call->status = error;
+	else if (call->asked == RIPC_UNKNOWN && !may_pass(error))
+		call->status = -ECONNRESET;
 	call->state = CALL_ENDING;
 	call->again = may_pass(error);
 	end_when_free(call);
+}
+
+void ripc__short_refused(struct partner *partner, uint64_t number)
+{
+	list_for_each_safe(node, &partner->service->calls) {
+		struct call *call = list_entry(node, struct call, node);
+
+		if (call->partner != partner || call->state != CALL_ASKED || !call->by_short ||
+				call->short_number != number)
+			continue;
+		partner_leave(call);
+		call->asked = call->asked_before;
+		ask_failed(call, -EACCES);
+	}
 }
 
 static void ask_again(struct call *call)

@@ -34,6 +34,7 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/send/write.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "input.h"
 #include "strangers.h"
@@ -185,6 +186,8 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
 		ripc__hint_answered(partner);
 	}
 	ripc__partner_refused(partner, !partner->token_out);
+	if (partner->token_out && packet->h.number)
+		ctx->up->short_refused(partner, packet->h.number);
 }
 
 /*
@@ -382,13 +385,15 @@ static bool is_refused(struct partner *partner, const struct wire_packet *packet
 	return packet->h.type == WIRE_ECHO && !partner->resolved && !ripc__may_come(partner);
 }
 
-/* At most one answer in a repetition time. */
+/* At most one answer in a repetition time; but a question's sender waits for one. */
 static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	if (ripc__partner_may_repeat(partner))
+	if (packet->h.type == WIRE_SHORT && !ripc__short_spend(partner, packet))
+		return;
+	if (packet->call.kind == WIRE_CALL_ASKS || ripc__partner_may_repeat(partner))
 		ripc__answer_refused(ctx, device, packet, event);
 	else
 		ctx->stats.drop_token++;

@@ -128,6 +128,7 @@ const struct upcalls ripc__upcalls = {
 	.waiting_bytes = ripc__held_bytes,
 	.sent_handed = ripc__order_handed,
 	.sent_freed = ripc__outgoing_freed,
+	.short_refused = ripc__short_refused,
 	.call_is_open = ripc__call_is_open,
 	.answer_came = ripc__answer_came,
 	.question_ended = ripc__question_ended,

@@ -312,10 +312,10 @@ int ripc__sealed_rights(struct seal *seal, const void *route, uint64_t own, uint
 	if (ripc__grants_let_in(seal, member, other, own))
 		rights |= SEALED_COMES;
 	if (ripc__grants_lack(seal, member, own, other))
-		member->lacks = true;
+		member->lacks |= member->is_admitted;
 	else
 		rights |= SEALED_GOES;
-	return rights | (member->lacks ? SEALED_LACKS : 0);
+	return rights | (member->is_stale ? SEALED_STALE : 0);
 }
 
 void ripc__sealed_refused(const void *route)

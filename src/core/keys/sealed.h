@@ -57,7 +57,7 @@ enum sealed_right {
 	SEALED_IS = 1,    /* the member may be service other */
 	SEALED_COMES = 2, /* and send to our service own */
 	SEALED_GOES = 4,  /* our key may be service own, and send to other, which the member may be */
-	SEALED_LACKS = 8, /* since the last handshake with the member some send lacked a right */
+	SEALED_STALE = 8, /* our directory has changed, and the member has yet to be shown our rights */
 };
 /*
  * The rights between our service own and service other of the member that the route leads to, now:

@@ -24,7 +24,7 @@ bool ripc__rights_judge(struct partner *partner)
 	partner->denied = !(rights & SEALED_COMES);
 	/* A right that our directory has got is of use once a handshake has shown it. */
 	partner->barred = !(rights & SEALED_GOES) || partner->refuses ||
-		(partner->barred && rights & SEALED_LACKS);
+		(partner->barred && rights & SEALED_STALE);
 	return rights & SEALED_IS;
 }
 

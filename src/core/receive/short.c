@@ -208,6 +208,11 @@ void ripc__short_numbered(struct partner *partner, const struct wire_packet *pac
 	deliver(partner, packet, message);
 }
 
+bool ripc__short_spend(struct partner *partner, const struct wire_packet *packet)
+{
+	return number_is_new(&partner->service->ctx->stats, &partner->shorts_in, packet->h.number);
+}
+
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)
 {
 	ripc__short_numbered(partner, packet, &partner->shorts_in);
