@@ -107,6 +107,8 @@ int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wis
 		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000),
 				sim_act_cancel, app, number);
 	sim_node_schedule(sim_home(app, from));
+	if (world->has_authority) /* what lacks a right may have ended within the call */
+		sim_node_wake(sim_home(app, from), world->now_us);
 	return status;
 }
 

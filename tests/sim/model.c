@@ -380,11 +380,16 @@ void model_right(struct model *m, uint32_t place, uint64_t id, uint64_t from_us,
 	m->rights[m->n_rights++] = (struct right){id, from_us, until_us, place};
 }
 
+void model_careless(struct model *m, uint32_t place)
+{
+	m->careless[place] = true;
+}
+
 void judge_right(struct model *m, const struct send *send, const struct service *at,
 		uint64_t now_us)
 {
 	/* What answers a loan or a question needs none. */
-	if (!m->cfg.rights || send->is.answers)
+	if (!m->cfg.rights || send->is.answers || m->careless[at->place])
 		return;
 	for (uint32_t i = 0; i < m->n_rights; i++) {
 		const struct right *right = &m->rights[i];

@@ -53,6 +53,7 @@ struct model {
 	struct tally *tallies;
 	struct service *services;
 	struct buffer *buffers;
+	bool careless[MODEL_PLACES];
 	struct right *rights;
 	uint32_t n_rights;
 	uint32_t n_sends, n_tallies, n_services, n_buffers;

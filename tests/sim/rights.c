@@ -2,7 +2,8 @@
 /*
  * An authority in the simulated world: each node has a key of its own, which may be any service,
  * and may send to some. A right lasts, ends while services talk, or is granted then; when all has
- * calmed down each key gets all rights. The model is told when each right exists.
+ * calmed down each key gets all rights. The model is told when each right exists. A third of the
+ * nodes looks at no rights: what these send, their receivers alone can refuse.
  */
 #include "app.h"
 
@@ -23,6 +24,7 @@
 
 static const char *const files[FILES] = {"private", "secret", "authority", "capabilities"};
 static char keys[SIM_NODES][65]; /* public, of each node */
+static char authority[65];       /* public */
 
 /* ---- directories ------------------------------------------------------------------------- */
 
@@ -39,8 +41,7 @@ static bool file_write(const char *path, const char *text)
 		fclose(file) == 0;
 }
 
-static bool node_make(const struct ripc__crypto *ops, void *lib, uint32_t slot,
-		const char *authority)
+static bool node_make(const struct ripc__crypto *ops, void *lib, uint32_t slot)
 {
 	uint8_t secret[32], public[32];
 	char path[96], text[66];
@@ -55,9 +56,6 @@ static bool node_make(const struct ripc__crypto *ops, void *lib, uint32_t slot,
 		return false;
 	path_of(path, slot, "private");
 	if (!file_write(path, text))
-		return false;
-	path_of(path, slot, "authority");
-	if (!file_write(path, authority))
 		return false;
 	path_of(path, slot, "secret");
 	memset(text, 'b', 64);
@@ -79,9 +77,9 @@ bool sim_rights_make(void)
 	ripc__hex_write(text, secret, 32);
 	snprintf(path, sizeof(path), "%s/authority.private", sim_keys_dir);
 	good = file_write(path, text) && ops->sign_public(lib, secret, public) == 0;
-	ripc__hex_write(text, public, 32);
+	ripc__hex_write(authority, public, 32);
 	for (uint32_t slot = 0; good && slot < SIM_NODES; slot++)
-		good = node_make(ops, lib, slot, text);
+		good = node_make(ops, lib, slot);
 	ops->close(lib);
 	return good;
 }
@@ -183,6 +181,20 @@ static struct sim_right right_draw(const struct sim_world *world, struct sim_ran
 	return (struct sim_right){.is_late = draw < 9};
 }
 
+/* Without the file a node looks at nobody's rights, not even its own. */
+static void authority_put(struct sim_world *world, uint32_t slot)
+{
+	char path[96];
+
+	path_of(path, slot, "authority");
+	if ((slot + world->seed) % 3 == 0) {
+		unlink(path);
+		model_careless(world->model, slot);
+	} else if (!file_write(path, authority)) {
+		abort();
+	}
+}
+
 void sim_rights_begin(struct sim_world *world)
 {
 	struct sim_random random;
@@ -192,6 +204,7 @@ void sim_rights_begin(struct sim_world *world)
 		uint64_t late_us = world->now_us + sim_below(&random, world->plan.span_us);
 		FILE *file = capabilities_open(slot);
 
+		authority_put(world, slot);
 		for (uint32_t i = 0; i < world->plan.n_services; i++) {
 			struct sim_right right = right_draw(world, &random);
 

@@ -314,8 +314,8 @@ static void ask_failed(struct call *call, int error)
 {
 	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))
 		call->status = error;
-	else if (call->asked == RIPC_UNKNOWN && !may_pass(error))
-		call->status = -ECONNRESET;
+	else if (error == -EACCES)
+		call->status = error; /* the same question as a short may have been taken before */
 	call->state = CALL_ENDING;
 	call->again = may_pass(error);
 	end_when_free(call);

@@ -88,14 +88,16 @@ static void rights_end(void *owner, struct ripc__timer *timer)
 
 /*
  * A revoked key is no member any more. All other members meet us anew: they get to know our new
- * capabilities, and show theirs. Messages under way go on meanwhile.
+ * capabilities, and show theirs. Messages under way go on meanwhile. If we have other capabilities
+ * (shows_more), what is sent to a new partner waits until they are known there.
  */
-static void members_review(struct seal *seal, struct list *members)
+static void members_review(struct seal *seal, struct list *members, bool shows_more)
 {
 	list_for_each_safe(node, members) {
 		struct member *member = list_entry(node, struct member, node);
 
 		member->is_stale = true;
+		member->lacks |= shows_more;
 		member->is_refused = false;
 		if (ripc__key_dir_revokes(&seal->dir, member->key) && member->is_admitted)
 			ripc__grants_lose(&seal->nets[member->net], member);
@@ -133,19 +135,21 @@ int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why)
 {
 	struct seal *seal = ctx->seal;
 	int error = authority_check(seal, found, why);
-	bool has_changed;
+	bool has_changed, shows_more;
 
 	if (error)
 		return error;
 	own_stays(seal, found);
+	shows_more = found->n_capabilities != seal->dir.n_capabilities || memcmp(
+		found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
 	has_changed = !ripc__is_equal(found, &seal->dir, sizeof(*found));
 	error = has_changed ? dir_use(seal, found) : 0;
 	if (error) {
 		snprintf(why, KEY_WHY, "no memory");
 	} else if (has_changed) {
 		ctx->proves = seal->dir.has_authority;
-		members_review(seal, &seal->idle);
-		members_review(seal, &seal->used);
+		members_review(seal, &seal->idle, shows_more);
+		members_review(seal, &seal->used, shows_more);
 		rights_review(seal);
 		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed, and is in use",
 			ctx->cfg.keys);

@@ -216,6 +216,8 @@ void ripc__partner_refused(struct partner *partner, bool is_hello)
 		refused_once(partner);
 		return;
 	}
+	if (ripc__refused_waits(partner))
+		return;
 	partner->refuses = true;
 	if (list_empty(&partner->outgoing) && !partner->held)
 		return;

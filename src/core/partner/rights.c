@@ -42,6 +42,24 @@ void ripc__say_denied(const struct partner *partner)
 		partner->service->id);
 }
 
+/* Where a handshake may bring the right, all waits for its end. */
+static bool waits_for_handshake(struct partner *partner)
+{
+	struct peer *peer = partner->peer;
+	struct device *device = ripc__peer_device(partner->service->ctx, peer);
+
+	if (!ripc__sealed_renew(device->port, peer->route))
+		return false;
+	peer->opening = true;
+	partner->refuses = false;
+	return true;
+}
+
+bool ripc__refused_waits(struct partner *partner)
+{
+	return partner->peer->opening || waits_for_handshake(partner);
+}
+
 int ripc__barred_look(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -51,11 +69,8 @@ int ripc__barred_look(struct partner *partner)
 	if (!peer || peer->opening || peer->broken)
 		return 0; /* it waits anyway */
 	error = ripc__sealed_lets_out(ctx->seal, peer->route, partner->service->id, partner->id);
-	if (ripc__sealed_renew(ripc__peer_device(ctx, peer)->port, peer->route)) {
-		peer->opening = true;
-		partner->refuses = false;
+	if (waits_for_handshake(partner))
 		return 0;
-	}
 	error = partner->refuses ? -EACCES : error;
 	partner->barred = error;
 	return error;

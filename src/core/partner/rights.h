@@ -32,6 +32,8 @@ void ripc__say_denied(const struct partner *partner);
  */
 int ripc__barred_look(struct partner *partner);
 
+/* The partner refuses our hello: may a handshake bring the right, so that what is sent waits? */
+bool ripc__refused_waits(struct partner *partner);
 /* May our service send to the partner, apart from replies? As ripc__barred_look(). */
 static inline int ripc__may_send_to(struct partner *partner)
 {
