@@ -189,8 +189,9 @@ static int watched_unseal(void *state, const struct ripc__beside *beside, const 
 static const struct ripc__crypto watching_crypto = {
 	.name = "simulated", .open = watched_open, .close = watched_close,
 	.has_fast_aes = watched_has_fast_aes, .dh_public = watched_dh_public, .dh = watched_dh,
-	.hash = watched_hash, .mac = watched_mac, .verify = watched_verify, .aead_alloc = watched_alloc,
-	.aead_free = watched_free, .aead_key = watched_key, .seal = watched_seal,
+	.hash = watched_hash, .mac = watched_mac, .verify = watched_verify,
+	.aead_alloc = watched_alloc, .aead_free = watched_free,
+	.aead_key = watched_key, .seal = watched_seal,
 	.unseal = watched_unseal,
 };
 

@@ -205,7 +205,8 @@ static void report_failure(const struct options *options, uint64_t seed,
 			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->calls,
 			options->native ? " --native" : options->store ? " --store" : "",
-			options->rights ? " --rights" : options->keys ? " --keys" : "", options->groups ? " --groups" : "",
+			options->rights ? " --rights" : options->keys ? " --keys" : "",
+			options->groups ? " --groups" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }

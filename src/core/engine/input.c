@@ -173,7 +173,7 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 	ripc__partner_lost(partner, -ENOENT, since_us);
 }
 
-/* A partner that refuses a packet lives: what it has accepted goes on. */
+/* A partner that refuses a packet is alive, and messages that it has accepted go on. */
 static void input_refused(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet)
 {
@@ -375,8 +375,9 @@ static void input_echo_reply(struct partner *partner, const struct wire_packet *
 }
 
 /*
- * Is it refused, as the partner may not send to our service? An ECHO is answered to whom we send,
- * too. An ANNOUNCE is judged where it is taken (receive/announced.c); other packets are no messages.
+ * Is it refused, as the partner may not send to our service? An ECHO of a partner that we send to
+ * is answered. An ANNOUNCE is judged where it is taken (receive/announced.c); other packets are no
+ * messages.
  */
 static bool is_refused(struct partner *partner, const struct wire_packet *packet)
 {
@@ -385,7 +386,7 @@ static bool is_refused(struct partner *partner, const struct wire_packet *packet
 	return packet->h.type == WIRE_ECHO && !partner->resolved && !ripc__may_come(partner);
 }
 
-/* At most one answer in a repetition time; but a question's sender waits for one. */
+/* One answer in a repetition time at most, and one to each question: its sender waits for it. */
 static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {

@@ -24,7 +24,10 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
-/* Is the partner what it was taken for? One that has not spoken yet is only if we may send to it. */
+/*
+ * May the partner's key still be its ID? A partner that has not said hello yet stays only if our
+ * service may send to it.
+ */
 static bool may_stay(struct partner *partner)
 {
 	return ripc__rights_judge(partner) &&

@@ -56,8 +56,8 @@ int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, u
 enum sealed_right {
 	SEALED_IS = 1,    /* the member may be service other */
 	SEALED_COMES = 2, /* and send to our service own */
-	SEALED_GOES = 4,  /* our key may be service own, and send to other, which the member may be */
-	SEALED_STALE = 8, /* our directory has changed, and the member has yet to be shown our rights */
+	SEALED_GOES = 4,  /* our key may be own and send to other, and the member may be other */
+	SEALED_STALE = 8, /* our directory has changed: our rights have yet to be shown there */
 };
 /*
  * The rights between our service own and service other of the member that the route leads to, now:

@@ -98,8 +98,8 @@ struct partner {
 	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
 	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
 	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */
-	bool denied : 1;          /* with keys: it may not send to us, when last judged (rights.h); */
-	bool barred : 1;          /* our service may not send to it, or the partner refuses */
+	bool denied : 1;          /* with keys: it may not send to us (rights.h) */
+	bool barred : 1;          /* with keys: our service may not send to it, or it refuses */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
