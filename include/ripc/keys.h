@@ -91,6 +91,8 @@ RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
  * private key stays that with which the context was opened. -ENOKEY: the context has no keys;
  * -EACCES, -EINVAL, -ENOENT, errors of the file system: all stays as it was, and the log says why.
  * A file "authority" that has vanished is such an error (-ENOENT): no context loses its authority.
+ * A right that has been taken away has no effect from then on, and one that was granted counts from
+ * the next send on, which waits for a handshake.
  * Blocks while the file system does; other calls on the context go on meanwhile. With
  * RIPC_NO_THREAD a call that does the context's work reads once a minute: then all calls wait.
  */

@@ -423,6 +423,8 @@ RIPC_API int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie);
  *  -EMSGSIZE   longer than the path allows (ripc_path_info(); RIPC_SHORT_MIN always passes)
  *  -EAGAIN     the network takes no more now, or too many are held; nothing was sent
  *  -ENOENT     the service is known not to exist (ripc_resolve())
+ *  -EACCES     with keys: our key lacks the right to send there now (ripc_send_long()), or the
+ *              partner has refused an earlier message for that reason; nothing was sent
  */
 RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *items,
 		uint32_t n_items);
@@ -440,6 +442,8 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  *  -EINVAL     a bad argument; timeout_ms is not more than 0
  *  -ECANCELED  ripc_cancel() or the service was closed
  *  -ENETDOWN, -EHOSTUNREACH  the partner cannot be reached
+ *  -EACCES     with keys: our key lacks the right to send there now, or to be svc; or the partner's
+ *              key may not be that service. Replies (ripc_reply(), reply_to) need no right
  *  -EPROTONOSUPPORT  the partner speaks another version of the protocol: both need the same libripc
  * The message waits while the receiver has much that it has not read, or has read and not freed,
  * and while 64 other long messages of svc to that partner are under way. The deadline counts from

@@ -26,7 +26,8 @@ struct ripc_stats {
 	uint64_t drop_malformed;   /* too short, bad lengths, unknown type */
 	uint64_t drop_version;     /* another protocol version or a flag that must be understood */
 	uint64_t drop_checksum;    /* altered on the way */
-	uint64_t drop_token;       /* no valid token: forged, or of a partner that we forgot */
+	uint64_t drop_token;       /* no valid token: forged, or of a partner that we forgot; with
+	                              keys also short messages without the right to send */
 	uint64_t drop_proof;       /* first packet without a valid address proof */
 	uint64_t drop_duplicate;   /* seen before */
 	uint64_t drop_late;        /* a short message older than the window of 64 */

@@ -40,8 +40,9 @@ struct upcalls {
 	/* With keys: a handshake has ended, as event (RIPC_EV_PEER) says. */
 	void (*handshake_ended)(struct ripc_context *ctx, struct device *device,
 			const struct ripc__event *event);
-	/* From keys: the directory is to be read again. */
+	/* From keys: the directory is to be read again; rights have changed. */
 	void (*keys_reread)(struct ripc_context *ctx);
+	void (*rights_changed)(struct ripc_context *ctx);
 	/* Messages that wait for from go to to, which stands for the same ID. */
 	void (*partner_merged)(struct partner *from, struct partner *to);
 	/* The partner's ID means another partner, or none. */
@@ -65,6 +66,10 @@ struct upcalls {
 	/* From message. A message of MESSAGE_OUTGOING is handed out; is freed. */
 	void (*sent_handed)(struct message *message);
 	void (*sent_freed)(struct message *message);
+	/* The partner refuses the short of this number. */
+	void (*short_refused)(struct partner *partner, uint64_t number);
+	/* Does a question to the partner wait for the answer that names this ID? */
+	bool (*call_is_open)(const struct partner *partner, uint64_t id);
 	/* The answer to a question has come from the partner: takes the message. */
 	void (*answer_came)(struct partner *partner, struct message *message);
 	/* The sending of a question has ended. */

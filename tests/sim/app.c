@@ -108,6 +108,8 @@ int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wis
 		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000),
 				sim_act_cancel, app, number);
 	sim_node_schedule(sim_home(app, from));
+	if (world->has_authority) /* what lacks a right may have ended within the call */
+		sim_node_wake(sim_home(app, from), world->now_us);
 	return status;
 }
 
@@ -193,7 +195,7 @@ static void make_sure(struct sim_app *app, struct sim_wish *wish)
 {
 	const struct sim_service *to = NULL;
 
-	if (!app->world->plan.mild || wish->to_incarnation ||
+	if (!app->world->plan.mild || wish->to_incarnation || app->world->has_authority ||
 			sim_chance(&app->world->random, 300000))
 		return;
 	for (uint32_t i = 0; i < app->n_services; i++)

@@ -245,6 +245,8 @@ void sim_call(struct sim_app *app, struct sim_service *from, const struct sim_wi
 	else
 		call_starting(app, from, &arg, wish);
 	sim_node_schedule(sim_home(app, from));
+	if (world->has_authority) /* what lacks a right may have ended within the call */
+		sim_node_wake(sim_home(app, from), world->now_us);
 }
 
 void sim_act_call(struct sim_world *world, void *arg, uint64_t value)

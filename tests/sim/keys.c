@@ -134,6 +134,12 @@ static int watched_mac(void *lib, const uint8_t key[32], const struct iovec *in,
 	return real->mac(((struct watched_lib *)lib)->real, key, in, n, mac);
 }
 
+static int watched_verify(void *lib, const uint8_t key[32], const struct iovec *data,
+		const uint8_t signature[64])
+{
+	return real->verify(((struct watched_lib *)lib)->real, key, data, signature);
+}
+
 static void *watched_alloc(void *state, enum ripc__cipher cipher, bool seals)
 {
 	struct watched_lib *lib = state;
@@ -183,8 +189,9 @@ static int watched_unseal(void *state, const struct ripc__beside *beside, const 
 static const struct ripc__crypto watching_crypto = {
 	.name = "simulated", .open = watched_open, .close = watched_close,
 	.has_fast_aes = watched_has_fast_aes, .dh_public = watched_dh_public, .dh = watched_dh,
-	.hash = watched_hash, .mac = watched_mac, .aead_alloc = watched_alloc,
-	.aead_free = watched_free, .aead_key = watched_key, .seal = watched_seal,
+	.hash = watched_hash, .mac = watched_mac, .verify = watched_verify,
+	.aead_alloc = watched_alloc, .aead_free = watched_free,
+	.aead_key = watched_key, .seal = watched_seal,
 	.unseal = watched_unseal,
 };
 

@@ -15,6 +15,8 @@
 #define STALE_US      130000000 /* for so long a dead holder of an ID may still be believed in */
 #define RESOLVE_US    1000000  /* longer than an answer about an ID can be under way */
 #define GIVE_UP_US    2500000  /* beyond the peer timeout: back-off is up to 1 s */
+#define RIGHT_US      1000000 /* the end of a right takes effect so soon */
+#define DENIED_US     7000000 /* a right counts so long after it was granted, at the latest */
 #define LONGS_MAX     64       /* that are in progress to a partner at once; more wait */
 
 void violation(struct model *m, enum model_fault fault, const char *format, ...)
@@ -55,6 +57,7 @@ void model_close(struct model *m)
 	free(m->sends);
 	free(m->tallies);
 	free(m->services);
+	free(m->rights);
 	free(m->buffers);
 	free(m->tiny);
 	free(m);
@@ -264,6 +267,8 @@ void model_sent(struct model *m, uint64_t number, int status)
 	send->ended_us = UINT64_MAX;
 	if (status == 0)
 		return;
+	if (status == -EACCES)
+		judge_denial(m, send, send->sent_us);
 	send->refused = true;
 	m->totals.refused++;
 	m->tallies[send->tally].refused++;
@@ -366,6 +371,53 @@ void model_overdue(struct model *m, uint64_t now_us)
 					"after its deadline", i + 1,
 					(unsigned long long)send->is.len, (unsigned long long)
 					(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
+	}
+}
+
+/* ---- rights ------------------------------------------------------------------------------ */
+
+void model_right(struct model *m, uint32_t place, uint64_t id, uint64_t from_us, uint64_t until_us)
+{
+	m->rights = grown(m->rights, m->n_rights, sizeof(*m->rights));
+	m->rights[m->n_rights++] = (struct right){id, from_us, until_us, place};
+}
+
+void model_careless(struct model *m, uint32_t place)
+{
+	m->careless[place] = true;
+}
+
+void judge_right(struct model *m, const struct send *send, const struct service *at,
+		uint64_t now_us)
+{
+	/* What answers a loan or a question needs none. */
+	if (!m->cfg.rights || send->is.answers || m->careless[at->place])
+		return;
+	for (uint32_t i = 0; i < m->n_rights; i++) {
+		const struct right *right = &m->rights[i];
+
+		if (right->place == send->place && right->id == send->is.to &&
+				right->from_us <= now_us &&
+				(right->until_us + RIGHT_US >= send->sent_us ||
+				m->blocked_until[at->place] >= right->until_us))
+			return;
+	}
+	violation(m, MODEL_RIGHT, "send %llu was received, and its sender had no right to send it",
+			(unsigned long long)(send - m->sends) + 1);
+}
+
+void judge_denial(struct model *m, const struct send *send, uint64_t now_us)
+{
+	uint64_t since_us = send->sent_us > DENIED_US ? send->sent_us - DENIED_US : 0;
+
+	for (uint32_t i = 0; m->cfg.rights && i < m->n_rights; i++) {
+		const struct right *right = &m->rights[i];
+
+		if (right->place == send->place && right->id == send->is.to &&
+				right->from_us <= since_us && right->until_us > now_us)
+			violation(m, MODEL_RIGHT, "send %llu was refused, though its sender had "
+					"the right to send it", (unsigned long long)
+					(send - m->sends) + 1);
 	}
 }
 
@@ -511,6 +563,8 @@ void model_completed(struct model *m, uint64_t now_us, uint64_t incarnation,
 				(unsigned long long)msg->cookie, (unsigned long long)
 				(now_us - send->sent_us - 1000ull * send->is.timeout_ms));
 	judge_outcome(m, send, msg, now_us);
+	if (msg->status == -EACCES)
+		judge_denial(m, send, now_us);
 	send->delivered = msg->outcome == RIPC_DELIVERED;
 	send->failed = !send->delivered;
 	send->told_at = m->n_sends;

@@ -46,6 +46,7 @@ enum model_fault {
 	MODEL_STALL,           /* an ordered one waits, though nothing is left to wait for */
 	MODEL_ANSWER,          /* an answer to another question, or by somebody else */
 	MODEL_EARLY,           /* a call failed before its deadline, with no reason to */
+	MODEL_RIGHT,           /* received without the right to send it, or refused with it */
 	MODEL_OTHER,           /* what the driver itself found (model_fail) */
 };
 
@@ -55,6 +56,7 @@ struct model_config {
 	uint32_t write_us; /* until a native write ends whose target cannot be reached; 0: none */
 	uint32_t slack_us;        /* how late a completion may be */
 	bool held;                /* a store says who has an ID: a silent holder is waited for */
+	bool rights;              /* an authority grants them: see model_right() */
 	bool keys;                /* a program with other keys, or a forger, may answer for an ID */
 	uint32_t peer_timeout_ms; /* after so long a silence a partner is given up */
 };
@@ -102,6 +104,11 @@ void model_service_end(struct model *model, uint64_t now_us, uint64_t incarnatio
 void model_cut(struct model *model, uint64_t now_us, uint32_t a, uint32_t b, bool cut);
 /* Packets are lost at random from now on, or not any more. */
 void model_lossy(struct model *model, uint64_t now_us, bool lossy);
+/* What lives at a place may send to a service between these moments. */
+void model_right(struct model *model, uint32_t place, uint64_t id, uint64_t from_us,
+		uint64_t until_us);
+/* Whoever lives at a place takes what anybody sends. */
+void model_careless(struct model *model, uint32_t place);
 /* A place's clock has jumped, which makes partners look silent. */
 void model_jump(struct model *model, uint64_t now_us, uint32_t place);
 /* A place cannot look at its completions from now on (it waits or stands still), or can. */

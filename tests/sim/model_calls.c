@@ -83,6 +83,12 @@ static void judge_answer(struct model *m, struct send *question, const struct ri
 
 /* ---- not answered ------------------------------------------------------------------------ */
 
+/* The right to ask is missing: nothing is waited for. */
+static bool is_denied(const struct model *m, const struct ripc_msg *msg)
+{
+	return m->cfg.rights && msg->status == -EACCES;
+}
+
 static bool may_say(const struct model *m, const struct send *call, const struct ripc_msg *msg)
 {
 	if (msg->status == -ECANCELED)
@@ -94,8 +100,8 @@ static bool may_say(const struct model *m, const struct send *call, const struct
 	case RIPC_DELIVERED:
 		return msg->status == -ETIMEDOUT || msg->status == -ECONNRESET;
 	case RIPC_UNKNOWN:
-		return msg->status == -ECONNRESET ||
-			(call->is.idempotent && msg->status == -ETIMEDOUT);
+		return msg->status == -ECONNRESET || (call->is.idempotent &&
+			(msg->status == -ETIMEDOUT || is_denied(m, msg)));
 	}
 	return false;
 }
@@ -110,9 +116,10 @@ static void judge_reason(struct model *m, const struct send *call, const struct 
 	bool is_cancelled = msg->status == -ECANCELED;
 	/* It went as a short, of which nobody says that it came. */
 	bool is_guess = call->is.idempotent && msg->outcome == RIPC_UNKNOWN &&
-		(is_due || is_cancelled);
+		(is_due || is_cancelled || is_denied(m, msg));
 
-	if (!is_due && !is_cancelled && msg->status != -ECONNRESET)
+	if (!is_due && !is_cancelled && msg->status != -ECONNRESET &&
+			!is_denied(m, msg))
 		violation(m, MODEL_EARLY, "call %llu ended with outcome %d, status %d %llu us "
 				"before its deadline", number_of(m, call), (int)msg->outcome,
 				msg->status, (unsigned long long)(deadline_us - now_us));
@@ -147,6 +154,8 @@ static void judge_failure(struct model *m, const struct send *call, const struct
 		violation(m, MODEL_STATUS, "call %llu failed, and has an answer",
 				number_of(m, call));
 	judge_reason(m, call, msg, now_us);
+	if (msg->status == -EACCES)
+		judge_denial(m, call, now_us);
 }
 
 void model_answered(struct model *m, uint64_t now_us, uint64_t incarnation,

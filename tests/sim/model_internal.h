@@ -32,6 +32,12 @@ struct service {
 	bool again; /* a send met -EAGAIN, a notice has to come */
 };
 
+/* Of a place to send to a service. */
+struct right {
+	uint64_t id, from_us, until_us;
+	uint32_t place;
+};
+
 struct buffer {
 	struct iovec mem;
 	uint64_t owner, number;
@@ -47,6 +53,9 @@ struct model {
 	struct tally *tallies;
 	struct service *services;
 	struct buffer *buffers;
+	bool careless[MODEL_PLACES];
+	struct right *rights;
+	uint32_t n_rights;
 	uint32_t n_sends, n_tallies, n_services, n_buffers;
 	uint32_t *tiny; /* hash of indices into tallies plus one: messages without a number */
 	uint32_t tiny_capacity, n_tiny, n_open;
@@ -72,6 +81,12 @@ bool has_excuse(const struct model *m, const struct send *send, uint64_t now_us)
 bool was_blocked(const struct model *m, const struct send *send, uint64_t since_us);
 bool may_be_cancelled(const struct model *m, const struct send *send);
 bool jumped_since(const struct model *m, uint32_t place, uint64_t since_us);
+
+/* The send was received: its sender must have had the right at some time since the send began. */
+void judge_right(struct model *m, const struct send *send, const struct service *at,
+		uint64_t now_us);
+/* The send ended with -EACCES: there must have been a time, lately, without the right. */
+void judge_denial(struct model *m, const struct send *send, uint64_t now_us);
 
 /* model_calls.c */
 /* A question that is asked once waits for the answer of an incarnation that is gone. */

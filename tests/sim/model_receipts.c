@@ -102,8 +102,9 @@ static void judge_tally(struct model *m, struct tally *tally, uint64_t number, b
 
 /* A message that bears its number. */
 static void judge_numbered(struct model *m, const struct service *at, const struct ripc_msg *msg,
-		uint64_t len)
+		uint64_t now_us)
 {
+	uint64_t len = length_of(msg);
 	uint64_t number = contents_tag_received(msg, len);
 	struct send *send;
 
@@ -130,6 +131,7 @@ static void judge_numbered(struct model *m, const struct service *at, const stru
 				(unsigned long long)number, send->is.idempotent ?
 				"one to be carried out once" : "idempotent");
 	judge_incarnation(m, send, at);
+	judge_right(m, send, at, now_us);
 	judge_tally(m, &m->tallies[send->tally], number, send->is.idempotent);
 	order_received(m, send, at->incarnation);
 }
@@ -236,7 +238,6 @@ void model_received(struct model *m, uint64_t now_us, uint64_t incarnation,
 	struct service *at = service_of(m, incarnation);
 	uint64_t len = length_of(msg);
 
-	(void)now_us;
 	if (!at || at->ended_us) {
 		violation(m, MODEL_NO_SERVICE, "received by a service that does not live");
 		return;
@@ -248,7 +249,7 @@ void model_received(struct model *m, uint64_t now_us, uint64_t incarnation,
 	else
 		m->totals.questions++;
 	if (len >= CONTENTS_TAG_BYTES)
-		judge_numbered(m, at, msg, len);
+		judge_numbered(m, at, msg, now_us);
 	else
 		judge_tiny(m, at, msg, len);
 	judge_contents(m, msg, len);

@@ -54,8 +54,13 @@ int sim_node_open(struct sim_node *node, uint64_t address)
 		.keys = world->keys,
 		.options = world->groups ? "group.many=2" : NULL,
 	};
+	char path[96];
 	int error;
 
+	if (world->has_authority) {
+		sim_rights_dir(node, path);
+		cfg.keys = path;
+	}
 	node->address = address;
 	node->cut = false;
 	node->generation++;

@@ -23,7 +23,7 @@
 struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs, calls;
-	bool native, store, keys, groups, addresses, trace, verbose, keep_going;
+	bool native, store, keys, rights, groups, addresses, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
@@ -78,6 +78,8 @@ static void to_the_end(struct sim_app *app)
 	uint64_t limit = world->now_us + LIMIT_US;
 
 	sim_app_calm(app);
+	if (world->has_authority)
+		sim_rights_calm(world);
 	while (!sim_failed(world) && (!sim_app_settled(app) || sim_groups_busy(app) ||
 			model_open_sends(world->model) > 0)) {
 		go_on(world, world->now_us + STEP_US);
@@ -204,7 +206,7 @@ static void report_failure(const struct options *options, uint64_t seed,
 			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->calls,
 			options->native ? " --native" : options->store ? " --store" : "",
-			options->keys ? " --keys" : "",
+			options->rights ? " --rights" : options->keys ? " --keys" : "",
 			options->groups ? " --groups" : options->addresses ? " --addresses" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
@@ -276,6 +278,12 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 	if (world.keys)
 		sim_keys_begin(&world);
 	sim_plan_draw(&world, options->native, options->store);
+	if (options->rights) {
+		world.has_authority = true;
+		world.plan.claims = 0;
+		if (world.plan.n_services > SIM_RIGHTS)
+			world.plan.n_services = SIM_RIGHTS;
+	}
 	leave_out(&world.plan, options->without);
 	if (options->verbose)
 		show_plan(&world.plan);
@@ -283,8 +291,11 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 	cfg.slack_us += world.plan.poll_delay_us;
 	cfg.held = world.plan.store;
 	cfg.keys = world.keys != NULL;
+	cfg.rights = options->rights;
 	cfg.write_us = world.plan.native ? SIM_FAILED_US : 0;
 	world.model = model_open(&cfg);
+	if (options->rights)
+		sim_rights_begin(&world);
 	with_faults(&world, &app, options);
 	to_the_end(&app);
 	without_faults(&app);
@@ -357,7 +368,8 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
-	"           [--store] [--keys] [--groups] [--addresses] [--trace] [--keep-going] [--verbose]\n"
+	"           [--store] [--keys] [--rights] [--groups] [--addresses] [--trace] [--keep-going]\n"
+	"           [--verbose]\n"
 	"           [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 
@@ -371,6 +383,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
 		{"groups", no_argument, NULL, 'G'}, {"addresses", no_argument, NULL, 'A'},
+		{"rights", no_argument, NULL, 'R'},
 		{"keys", no_argument, NULL, 'K'}, {"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
@@ -385,6 +398,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'N': options->native = true; break;
 		case 'Z': options->store = true; break;
 		case 'K': options->keys = true; break;
+		case 'R': options->keys = options->rights = true; break;
 		case 'G': options->groups = true; break;
 		case 'A': options->addresses = true; break;
 		case 't': options->trace = true; break;
@@ -413,7 +427,7 @@ int main(int argc, char **argv)
 	parse(argc, argv, &options);
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		unsetenv(variables[i]);
-	if (options.keys && !sim_keys_make()) {
+	if (options.keys && (!sim_keys_make() || (options.rights && !sim_rights_make()))) {
 		perror(sim_keys_dir);
 		return 2;
 	}
@@ -428,6 +442,8 @@ int main(int argc, char **argv)
 			break;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
+	if (options.rights)
+		sim_rights_remove();
 	if (options.keys)
 		sim_keys_remove();
 	print_summary(&options, &summary, (double)(end.tv_sec - start.tv_sec) +

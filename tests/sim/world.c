@@ -174,6 +174,9 @@ static uint64_t wall_ns(void *arg)
 {
 	const struct sim_node *node = arg;
 
+	/* Rights end by it: at the same moment for all. */
+	if (node->world->has_authority)
+		return 1700000000000000000u + 1000 * node->world->now_us;
 	return 1700000000000000000u + 1000 * (node->world->now_us + node->clock_offset_us);
 }
 

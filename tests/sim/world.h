@@ -99,6 +99,13 @@ struct sim_done {
 	enum ripc__event_kind kind;
 };
 
+/* Of a node's key to send to a service: from the beginning until then (0: not), or granted late. */
+struct sim_right {
+	uint64_t until_us;
+	bool is_late;
+};
+
+#define SIM_RIGHTS 7 /* services that a key can be granted to send to, one by one */
 #define SIM_ENDED_MAX 16u
 #define SIM_HEARD_MAX 4u
 
@@ -168,6 +175,9 @@ struct sim_world {
 	bool faults;              /* packets are lost, altered, ... */
 	bool verbose, groups, addresses;
 	const char *keys;         /* the directory of all contexts; NULL: they have none */
+	bool all_granted;         /* nothing is granted late any more */
+	bool has_authority;       /* each node has a directory of its own (rights.c) */
+	struct sim_right rights[SIM_NODES][SIM_RIGHTS];
 	uint32_t n_held;          /* datagrams that core has not released */
 	uint32_t n_addresses;     /* given to hosts whose address has changed */
 	uint32_t n_steps_now;     /* steps since the clock last moved */
@@ -236,6 +246,14 @@ const struct ripc__crypto *sim_crypto(char why[256], char remedy[256]);
 /* A context with keys sends this: is that what it may? */
 void sim_keys_sent(struct sim_world *world, const struct sim_packet *packet, uint64_t to);
 bool sim_keys_forge(struct sim_random *random, struct sim_packet *packet);
+
+/* rights.c: as sim_keys_make() and _remove(), after and before these; the directory of a node. */
+bool sim_rights_make(void);
+void sim_rights_remove(void);
+void sim_rights_dir(const struct sim_node *node, char path[96]);
+/* Draws who may send to whom, and when; at last everybody may send to everybody. */
+void sim_rights_begin(struct sim_world *world);
+void sim_rights_calm(struct sim_world *world);
 
 /* claimant.c: a packet has reached its address */
 void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet);

@@ -14,6 +14,7 @@
 #include "core/partner/follow.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
@@ -254,6 +255,9 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 	int error = ripc__partner_for_call(svc, to, &partner);
 
 	if (error || !partner->peer || !partner->resolved)
+		return error;
+	error = ripc__may_send_to(partner);
+	if (error || partner->peer->opening)
 		return error;
 	if (ping->n_sent++ >= PINGS_LOST)
 		ripc__follow(partner);

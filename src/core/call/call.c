@@ -263,6 +263,8 @@ static bool ask_shortly(struct call *call, struct partner *partner)
 	asked(call, partner);
 	call->by_short = true;
 	call->waited = false;
+	call->short_number = partner->short_next - 1;
+	call->asked_before = call->asked;
 	learn(call, RIPC_UNKNOWN);
 	timer_set(call, ctx->now_us + least(SHORT_US, (call->deadline_us - ctx->now_us) / 2));
 	return true;
@@ -315,9 +317,25 @@ static void ask_failed(struct call *call, int error)
 {
 	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))
 		call->status = error;
+	else if (error == -EACCES)
+		call->status = error; /* the same question as a short may have been taken before */
 	call->state = CALL_ENDING;
 	call->again = may_pass(error);
 	end_when_free(call);
+}
+
+void ripc__short_refused(struct partner *partner, uint64_t number)
+{
+	list_for_each_safe(node, &partner->service->calls) {
+		struct call *call = list_entry(node, struct call, node);
+
+		if (call->partner != partner || call->state != CALL_ASKED || !call->by_short ||
+				call->short_number != number)
+			continue;
+		partner_leave(call);
+		call->asked = call->asked_before;
+		ask_failed(call, -EACCES);
+	}
 }
 
 static void ask_again(struct call *call)
@@ -465,6 +483,18 @@ void ripc__question_ended(struct outgoing *outgoing)
 	}
 }
 
+static bool waits_for(const struct call *call, const struct partner *partner)
+{
+	return call && call->service == partner->service && call->to == partner->id &&
+		(call->state != CALL_ENDING || call->again) &&
+		(!call->to_incarnation || call->to_incarnation == partner->incarnation);
+}
+
+bool ripc__call_is_open(const struct partner *partner, uint64_t id)
+{
+	return waits_for(ripc__call_by_id(partner->service->ctx, id), partner);
+}
+
 void ripc__answer_came(struct partner *partner, struct message *message)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -472,9 +502,7 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 	bool asking;
 
 	message->public.reply = 0;
-	if (!call || call->service != partner->service || call->to != partner->id ||
-			(call->state == CALL_ENDING && !call->again) ||
-			(call->to_incarnation && call->to_incarnation != partner->incarnation)) {
+	if (!waits_for(call, partner)) {
 		ctx->stats.answers_late++;
 		ripc__message_free(message);
 		return;

@@ -47,6 +47,8 @@ struct call {
 	bool waiter;               /* ripc_call() waits for the call, and frees it */
 	bool by_short;             /* the question went as a short: its arrival is not reported */
 	bool tried_short;          /* the next time the question goes as a long message */
+	uint64_t short_number;     /* by_short: of the short, and what was known before it went */
+	enum ripc_outcome asked_before;
 	bool waited;               /* by_short: SHORT_US have passed, too few on this path */
 	bool again;                /* CALL_ENDING: the question is asked again instead */
 	struct ripc_buffer *returns;
@@ -63,6 +65,10 @@ void ripc__calls_end(struct ripc_service *service);
 
 /* Other rooms call these. The sending of the question has ended. */
 void ripc__question_ended(struct outgoing *outgoing);
+/* The partner refuses the short of this number, as our key lacks the right: was it a question? */
+void ripc__short_refused(struct partner *partner, uint64_t number);
+/* Does a question to the partner wait for the answer that names this ID? */
+bool ripc__call_is_open(const struct partner *partner, uint64_t id);
 /* An answer has come from the partner; takes the message. */
 void ripc__answer_came(struct partner *partner, struct message *message);
 /* The partner is gone, or about to be freed: no answer will come. */

@@ -131,7 +131,7 @@ static void look(struct watch *watch)
 		attach(watch, partner);
 	else if (!error && watch->told == NOT_TOLD)
 		ripc__find_until(partner, watch->patience_us);
-	else if (error == -ENOENT)
+	else if (error == -ENOENT || error == -EACCES)
 		tell(watch, 0);
 }
 

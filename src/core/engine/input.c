@@ -23,16 +23,19 @@
 #include "core/partner/life.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/partner/roam.h"
 #include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/receive/arrive.h"
+#include "core/receive/permit.h"
 #include "core/receive/read.h"
 #include "core/receive/short.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/send/write.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "input.h"
 #include "strangers.h"
@@ -76,16 +79,23 @@ static bool is_guessed(struct ripc_context *ctx, struct device *device,
 		ripc__guess_is_tried(ctx, device, event->from);
 }
 
+/* The token of a packet that is refused because our key lacks a right; 0: it is a hello's. */
+static uint64_t refused_token(const struct ripc_context *ctx, const struct wire_packet *packet)
+{
+	return ctx->seal && packet->value == WIRE_REFUSED ? packet->h.token : 0;
+}
+
 /*
  * Which packet of ours is this about? RETRY and GONE give back what only its receiver saw: a token;
- * ABORT the token of a hello.
+ * ABORT the token of a hello, or, of a packet that lacks a right, its token.
  */
 static struct partner *meant(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	bool is_abort = packet->h.type == WIRE_ABORT;
-	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h,
-		is_abort ? packet->h.number : packet->h.token, is_abort ? 0 : packet->h.number);
+	uint64_t had = is_abort ? refused_token(ctx, packet) : packet->h.number;
+	uint64_t given = !is_abort ? packet->h.token : had ? 0 : packet->h.number;
+	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h, given, had);
 
 	if (!partner)
 		ripc__guess_take(ctx, device, event->from);
@@ -164,6 +174,23 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 	ripc__partner_lost(partner, -ENOENT, since_us);
 }
 
+/* A partner that refuses a packet is alive, and messages that it has accepted go on. */
+static void input_refused(struct ripc_context *ctx, struct partner *partner,
+		const struct wire_packet *packet)
+{
+	if (!partner || partner->dead || (partner->token_out && !packet->h.token)) {
+		ctx->stats.drop_token++;
+		return;
+	}
+	if (partner->token_out) {
+		partner->heard = partner->peer->heard = (uint32_t)(ctx->now_us >> 10);
+		ripc__hint_answered(partner);
+	}
+	ripc__partner_refused(partner, !partner->token_out);
+	if (partner->token_out && packet->h.number)
+		ctx->up->short_refused(partner, packet->h.number);
+}
+
 /*
  * A partner of another version gives back eight bytes of the packet that it did not understand: of
  * a first one, our token. A partner of our version got an altered packet, and gets it again.
@@ -172,8 +199,7 @@ static void input_abort(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet)
 {
 	if (ctx->seal && packet->value == WIRE_REFUSED) {
-		if (partner && !partner->dead && !partner->token_out)
-			ripc__partner_refused(partner);
+		input_refused(ctx, partner, packet);
 		return;
 	}
 	if (partner && !partner->dead && !partner->token_out &&
@@ -256,6 +282,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 		return NULL;
 	ripc__point(ctx, "in_hello");
 	ctx->stats.hellos++;
+	(void)ripc__rights_judge(partner);
 	ripc__partner_hello(partner, packet);
 	partner->crossed = claim == CLAIM_CROSSED;
 	if (!partner->crossed)
@@ -356,6 +383,32 @@ static void input_echo_reply(struct partner *partner, const struct wire_packet *
 	ripc__route_proven(partner, packet->value, device, from);
 }
 
+/*
+ * Is it refused, as the partner may not send to our service? An ECHO of a partner that we send to
+ * is answered. An ANNOUNCE is judged where it is taken (receive/announced.c); other packets are no
+ * messages.
+ */
+static bool is_refused(struct partner *partner, const struct wire_packet *packet)
+{
+	if (packet->h.type == WIRE_SHORT)
+		return !ripc__is_permitted(partner, packet);
+	return packet->h.type == WIRE_ECHO && !partner->resolved && !ripc__may_come(partner);
+}
+
+/* One answer in a repetition time at most, and one to each question: its sender waits for it. */
+static RIPC__RARE void refuse(struct partner *partner, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (packet->h.type == WIRE_SHORT && !ripc__short_spend(partner, packet))
+		return;
+	if (packet->call.kind == WIRE_CALL_ASKS || ripc__partner_may_repeat(partner))
+		ripc__answer_refused(ctx, device, packet, event);
+	else
+		ctx->stats.drop_token++;
+}
+
 /* To the room that takes this type. Echoes are answered here. */
 static void dispatch(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -390,7 +443,7 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 	partner->heard = (uint32_t)(ctx->now_us >> 10);
 	/* A plain short is verified while it is copied; all others before they have effects. */
 	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
-			partner->known) {
+			partner->known && !partner->denied) {
 		ripc__partner_touch(partner);
 		ripc__short_input(partner, packet);
 		return;
@@ -418,7 +471,9 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 		partner = take_ack(partner, packet);
 	if (!partner)
 		return;
-	if (packet->h.type == WIRE_SHORT)
+	if (partner->denied && is_refused(partner, packet))
+		refuse(partner, device, packet, event);
+	else if (packet->h.type == WIRE_SHORT)
 		ripc__short_input(partner, packet);
 	else
 		dispatch(partner, device, packet, event);
@@ -503,7 +558,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	packet.intact = ripc__is_intact(device);
 	partner = ripc__partner_by_token(ctx, &packet.h);
 	/* The usual case: a partner that lives and has given our token back, by its route. */
-	if (packet.plain && partner && partner->known && !partner->dead &&
+	if (packet.plain && partner && partner->known && !partner->dead && !partner->denied &&
 			is_from_route(device, partner, event)) {
 		partner->heard = (uint32_t)(ctx->now_us >> 10);
 		ripc__partner_touch(partner);

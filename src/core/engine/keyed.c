@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What follows for partners when a handshake with their context has ended. */
+/* What follows for partners when a handshake has ended, or rights have changed. */
 #include "keyed.h"
 
 #include <errno.h>
@@ -8,8 +8,10 @@
 #include "core/objects.h"
 #include "core/partner/life.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
+#include "core/upcalls.h"
 #include "util/list.h"
 
 /* A member has the same rights on all networks; a failure is of the network where it came. */
@@ -23,25 +25,19 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 }
 
 /*
- * A partner that has only written to us must still have the right to; our right to write to it is
- * no help.
+ * May the partner's key still be its ID? A partner that has not said hello yet stays only if our
+ * service may send to it.
  */
-static int judge(struct ripc_context *ctx, const struct partner *partner)
+static bool may_stay(struct partner *partner)
 {
-	const struct device *device = ripc__peer_device(ctx, partner->peer);
-	uint64_t own = partner->service->id;
-	struct ripc__where where;
-
-	if (partner->resolved)
-		return ripc__sealed_fits(ctx->seal, partner->peer->route, own, partner->id);
-	device->ops->route.where(device->port, partner->peer->route, &where);
-	return ripc__sealed_lets_in(ctx->seal, &where.addr, partner->peer->context, partner->id,
-		own) ? 0 : -EACCES;
+	return ripc__rights_judge(partner) &&
+		(partner->state == PARTNER_READY || !partner->barred);
 }
 
 /*
- * A handshake has ended. If it has failed, or the partner may not be any more what it was taken
- * for, it gets nothing: what was not sent yet goes to the next holder of the ID, or fails.
+ * A handshake has ended. If it has failed, or the partner's key may not be its ID any more, the
+ * partner is lost: what was not sent yet goes to the next holder of the ID, or fails. A partner
+ * that only lacks a right stays: messages under way go on, and replies may come (rights.h).
  */
 void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event)
@@ -59,10 +55,26 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 				partner->peer->broken ||
 				!is_about(ctx, device, event, partner->peer))
 			continue;
-		if (!status)
-			status = judge(ctx, partner);
+		partner->refuses = false;
+		if (!status && !may_stay(partner))
+			status = -EACCES;
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);
+	}
+	ctx->walking = false;
+}
+
+void ripc__rights_changed(struct ripc_context *ctx)
+{
+	ctx->walking = ctx->changed = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (!partner->peer || partner->dead)
+			continue;
+		(void)ripc__rights_judge(partner);
+		if (partner->barred)
+			ctx->up->longs_go(partner); /* those that wait end */
 	}
 	ctx->walking = false;
 }

@@ -53,7 +53,10 @@ void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
-/* A hello whose sender may not be that, or not write to us: both ends say so. */
+/*
+ * Its sender may not be what its hello says, or may not send to us: both ends say so. A packet with
+ * a token is named by its token and its number, a hello by the token that it gives.
+ */
 void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -61,7 +64,7 @@ void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
 
 	swap_ends(packet, &answer);
 	answer.h.token = packet->h.token;
-	answer.h.number = packet->hello.token;
+	answer.h.number = packet->h.token ? packet->h.number : packet->hello.token;
 	ctx->stats.drop_token++;
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }

@@ -14,7 +14,7 @@ void ripc__answer_gone(struct ripc_context *ctx, struct device *device,
 /* RETRY: say hello, with this proof. */
 void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event);
-/* ABORT: the sender of this hello may not have its ID, or may not send to this service. */
+/* ABORT: the sender of this packet may not have its ID, or may not send to this service. */
 void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event);
 /* ABORT: the packet has another version of the protocol. */

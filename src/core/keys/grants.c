@@ -13,6 +13,8 @@
 #include "ripc/ripc.h"
 #include "util/hex.h"
 
+#define AWAIT_S 90u /* longer than the time between two looks at the directory (seal.c) */
+
 static uint64_t now_s(const struct seal *seal)
 {
 	return seal->ctx->env.wall_ns(seal->ctx->env.arg) / 1000000000;
@@ -134,6 +136,8 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 	free(member->rights);
 	member->rights = kept;
 	member->is_admitted = true;
+	for (uint32_t i = 0; i < rights.n; i++)
+		ripc__grants_await_end(seal, rights.may[i].until_s);
 	return 0;
 }
 
@@ -178,6 +182,17 @@ bool ripc__grants_are_ours(const struct seal *seal, uint64_t id)
 		may(seal, &seal->rights, CAPABILITY_BE, id);
 }
 
+bool ripc__grants_are_known(const struct seal *seal, const struct member *member)
+{
+	return !seal->dir.has_authority || !member->is_admitted || !member->is_stale ||
+		member->rights;
+}
+
+bool ripc__grants_let_be(const struct seal *seal, const struct member *member, uint64_t id)
+{
+	return member->is_admitted && (!seal->dir.has_authority || may_be(seal, member, id));
+}
+
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to)
 {
@@ -206,4 +221,41 @@ const char *ripc__grants_lack(const struct seal *seal, const struct member *memb
 		return "is not written to, as our key lacks the capability to (ripc key grant "
 			"--send)";
 	return NULL;
+}
+
+/* When the first of these rights ends, or end_s, if that is earlier. */
+static uint64_t end_of(const struct rights *rights, uint64_t after_s, uint64_t end_s)
+{
+	for (uint32_t i = 0; rights && i < rights->n; i++) {
+		uint64_t until_s = rights->may[i].until_s;
+
+		end_s = until_s > after_s && until_s < end_s ? until_s : end_s;
+	}
+	return end_s;
+}
+
+uint64_t ripc__grants_end_s(const struct seal *seal)
+{
+	const struct list *const lists[2] = {&seal->idle, &seal->used};
+	uint64_t after_s = now_s(seal), end_s = end_of(&seal->rights, after_s, UINT64_MAX);
+
+	for (int i = 0; i < 2; i++) {
+		for (const struct list *node = lists[i]->next; node != lists[i]; node = node->next)
+			end_s = end_of(list_entry(node, struct member, node)->rights, after_s,
+				end_s);
+	}
+	return end_s;
+}
+
+/* The clock of rights is the wall's. A right that ends after the next look is awaited then. */
+void ripc__grants_await_end(struct seal *seal, uint64_t end_s)
+{
+	struct ripc_context *ctx = seal->ctx;
+	uint64_t wall_us = ctx->env.wall_ns(ctx->env.arg) / 1000, at_us;
+
+	if (end_s > wall_us / 1000000 + AWAIT_S)
+		return;
+	at_us = ctx->now_us + (end_s * 1000000 > wall_us ? end_s * 1000000 - wall_us : 0);
+	if (!seal->rights_end.index || at_us < seal->rights_end.at_us)
+		ripc__timer_set(&ctx->timers, &seal->rights_end, at_us);
 }

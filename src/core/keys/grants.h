@@ -27,6 +27,17 @@ bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *membe
 		const struct ripc__addr *at);
 /* We refused the member, or the member refused us: its sessions end, and core is told. */
 void ripc__grants_lose(struct sealed_net *net, struct member *member);
+/*
+ * Has the member shown its rights since we have an authority? A member that was admitted before has
+ * yet to, in its next handshake.
+ */
+bool ripc__grants_are_known(const struct seal *seal, const struct member *member);
+/* Sets the timer for the end of a right, unless it is set for an earlier time. */
+void ripc__grants_await_end(struct seal *seal, uint64_t end_s);
+/* The time at which the next right ends, of ours or of a member; UINT64_MAX: never. Seconds. */
+uint64_t ripc__grants_end_s(const struct seal *seal);
+/* May the member be that service? */
+bool ripc__grants_let_be(const struct seal *seal, const struct member *member, uint64_t id);
 /* May the member be service from, and send to our service to? */
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to);

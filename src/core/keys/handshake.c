@@ -316,7 +316,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	session->their_index = says->index;
 	member->their_reset = (uint32_t)says->reset;
 	ripc__session_use(seal, session);
-	member->is_stale = false;
+	member->is_stale = member->lacks = false;
 	return 0;
 }
 
@@ -439,7 +439,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	member->their_reset = (uint32_t)said->reset;
 	member->next = says->index;
 	member->is_refused = false;
-	member->is_stale = false;
+	member->is_stale = member->lacks = false;
 }
 
 /* Message 1 has been read: who is it, and may it come in? */

@@ -68,6 +68,7 @@ struct member {
 	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
 	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
 	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
+	bool lacks : 1;         /* since its last handshake a send to it lacked a right */
 	uint16_t refused_ms;    /* is_refused: when a handshake was, by us or by it */
 	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
 };
@@ -111,6 +112,7 @@ struct seal {
 		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */
 	} said[SAID];               /* by name */
 	struct ripc__timer sweep, look; /* look: at the directory of keys */
+	struct ripc__timer rights_end;  /* when the next right ends, if that is before the look */
 };
 
 /* The member with this key and context; a new one is made. NULL: no memory. */

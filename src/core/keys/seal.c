@@ -73,16 +73,31 @@ static int dir_open(struct seal *seal)
 
 /* ---- looking again ----------------------------------------------------------------------- */
 
+/* Rights may have ended or begun: what follows for partners, and when the next right ends. */
+static void rights_review(struct seal *seal)
+{
+	seal->ctx->up->rights_changed(seal->ctx);
+	ripc__grants_await_end(seal, ripc__grants_end_s(seal));
+}
+
+static void rights_end(void *owner, struct ripc__timer *timer)
+{
+	(void)owner;
+	rights_review(list_entry(timer, struct seal, rights_end));
+}
+
 /*
  * A revoked key is no member any more. All other members meet us anew: they get to know our new
- * capabilities, and show theirs. Messages under way go on meanwhile.
+ * capabilities, and show theirs. Messages under way go on meanwhile. If we have other capabilities
+ * (shows_more), what is sent to a new partner waits until they are known there.
  */
-static void members_review(struct seal *seal, struct list *members)
+static void members_review(struct seal *seal, struct list *members, bool shows_more)
 {
 	list_for_each_safe(node, members) {
 		struct member *member = list_entry(node, struct member, node);
 
 		member->is_stale = true;
+		member->lacks |= shows_more;
 		member->is_refused = false;
 		if (ripc__key_dir_revokes(&seal->dir, member->key) && member->is_admitted)
 			ripc__grants_lose(&seal->nets[member->net], member);
@@ -120,19 +135,22 @@ int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why)
 {
 	struct seal *seal = ctx->seal;
 	int error = authority_check(seal, found, why);
-	bool has_changed;
+	bool has_changed, shows_more;
 
 	if (error)
 		return error;
 	own_stays(seal, found);
+	shows_more = found->n_capabilities != seal->dir.n_capabilities || memcmp(
+		found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
 	has_changed = !ripc__is_equal(found, &seal->dir, sizeof(*found));
 	error = has_changed ? dir_use(seal, found) : 0;
 	if (error) {
 		snprintf(why, KEY_WHY, "no memory");
 	} else if (has_changed) {
 		ctx->proves = seal->dir.has_authority;
-		members_review(seal, &seal->idle);
-		members_review(seal, &seal->used);
+		members_review(seal, &seal->idle, shows_more);
+		members_review(seal, &seal->used, shows_more);
+		rights_review(seal);
 		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed, and is in use",
 			ctx->cfg.keys);
 	}
@@ -145,6 +163,7 @@ static void look(void *owner, struct ripc__timer *timer)
 
 	ctx->up->keys_reread(ctx);
 	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* some may have expired */
+	rights_review(ctx->seal); /* the clock may have been set */
 	ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);
 }
 
@@ -170,6 +189,21 @@ static void seal_free(struct seal *seal)
 	free(seal);
 }
 
+static int timers_admit(struct seal *seal)
+{
+	struct ripc__timer *const timers[] = {&seal->sweep, &seal->look, &seal->rights_end};
+
+	for (uint32_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++) {
+		int error = ripc__timer_admit(seal->ctx);
+
+		while (error && i--)
+			ripc__timer_dismiss(seal->ctx, timers[i]);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
 int ripc__seal_open(struct ripc_context *ctx)
 {
 	uint64_t key[2] = {ripc__nonce(ctx), ripc__nonce(ctx)};
@@ -184,9 +218,7 @@ int ripc__seal_open(struct ripc_context *ctx)
 	ripc__bucket_init(&seal->unknowns, UNKNOWNS_PER_SECOND, UNKNOWNS_PER_SECOND);
 	error = crypto_open(seal);
 	error = error ? error : dir_open(seal);
-	error = error ? error : ripc__timer_admit(ctx);
-	if (!error && (error = ripc__timer_admit(ctx)))
-		ripc__timer_dismiss(ctx, &seal->sweep);
+	error = error ? error : timers_admit(seal);
 	if (error) {
 		seal_free(seal);
 		return error;
@@ -194,6 +226,8 @@ int ripc__seal_open(struct ripc_context *ctx)
 	ripc__members_open(seal);
 	seal->look.fire = look;
 	ripc__timer_set(&ctx->timers, &seal->look, ctx->now_us + LOOK_US);
+	seal->rights_end.fire = rights_end;
+	ripc__grants_await_end(seal, ripc__grants_end_s(seal));
 	ctx->seal = seal;
 	ctx->proves = seal->dir.has_authority;
 	return 0;
@@ -204,6 +238,7 @@ void ripc__seal_close(struct ripc_context *ctx)
 	if (!ctx->seal)
 		return;
 	ripc__timer_dismiss(ctx, &ctx->seal->look);
+	ripc__timer_dismiss(ctx, &ctx->seal->rights_end);
 	ripc__members_close(ctx->seal);
 	seal_free(ctx->seal);
 	ctx->seal = NULL;
@@ -226,21 +261,33 @@ static bool may_say(struct seal *seal, const struct member *member)
 	return true;
 }
 
+static void say_denied(struct seal *seal, const struct member *member, uint64_t from, uint64_t to)
+{
+	char text[65] = "";
+
+	if (!may_say(seal, member))
+		return;
+	ripc__hex_write(text, member->key, 32);
+	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: the key %s may not be service %#llx and send to "
+		"%#llx: refused (ripc key grant)", text, (unsigned long long)from,
+		(unsigned long long)to);
+}
+
 bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *addr, uint64_t context,
 		uint64_t from, uint64_t to)
 {
 	struct member *member = ripc__sealed_member(seal, addr);
-	char text[65] = "";
 
 	if (member && member->context == context && ripc__grants_let_in(seal, member, from, to))
 		return true;
-	if (member && may_say(seal, member)) {
-		ripc__hex_write(text, member->key, 32);
-		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: the key %s may not be service %#llx "
-			"and send to %#llx: refused (ripc key grant)", text,
-			(unsigned long long)from, (unsigned long long)to);
-	}
+	if (member)
+		say_denied(seal, member, from, to);
 	return false;
+}
+
+void ripc__sealed_say_denied(struct seal *seal, const void *route, uint64_t from, uint64_t to)
+{
+	say_denied(seal, ripc__sealed_member_of(route), from, to);
 }
 
 int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to)
@@ -250,16 +297,34 @@ int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, u
 
 	if (!lacks)
 		return 0;
+	member->lacks = true;
 	if (may_say(seal, member))
 		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: who answers for service %#llx %s",
 			(unsigned long long)to, lacks);
 	return -EACCES;
 }
 
-int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64_t other)
+int ripc__sealed_rights(struct seal *seal, const void *route, uint64_t own, uint64_t other)
 {
-	return ripc__grants_let_in(seal, ripc__sealed_member_of(route), other, own) ? 0 :
-		ripc__sealed_lets_out(seal, route, own, other);
+	struct member *member = ripc__sealed_member_of(route);
+	int rights = 0;
+
+	if (!ripc__grants_are_known(seal, member))
+		return -EAGAIN;
+	if (ripc__grants_let_be(seal, member, other))
+		rights |= SEALED_IS;
+	if (ripc__grants_let_in(seal, member, other, own))
+		rights |= SEALED_COMES;
+	if (ripc__grants_lack(seal, member, own, other))
+		member->lacks |= member->is_admitted;
+	else
+		rights |= SEALED_GOES;
+	return rights | (member->is_stale ? SEALED_STALE : 0);
+}
+
+void ripc__sealed_refused(const void *route)
+{
+	ripc__sealed_member_of(route)->lacks = true;
 }
 
 bool ripc__sealed_lets_send(const struct seal *seal, const void *route, uint64_t from,

@@ -175,6 +175,20 @@ int ripc__sealed_open(void *port, void *route)
 	return error ? error : -EINPROGRESS;
 }
 
+bool ripc__sealed_renew(void *port, void *route)
+{
+	struct member *member = ((struct sealed_route *)route)->member;
+	struct seal *seal = net_of(port)->seal;
+	struct ripc__addr addr;
+
+	if (!member->lacks || (ripc__member_is_ready(seal, member) && !member->is_stale &&
+			!member->handshake &&
+			ripc__session_age_ms(seal, member->current) < REFUSED_MS))
+		return false;
+	inner_where(port, route, &addr);
+	return ripc__handshake_begin(net_of(port), member, &addr) == 0;
+}
+
 static void route_close(void *port, void *route)
 {
 	struct seal *seal = ((struct sealed_port *)port)->seal;

@@ -53,8 +53,27 @@ bool ripc__sealed_lets_in(struct seal *seal, const struct ripc__addr *from_addr,
 		uint64_t from, uint64_t to);
 /* May we send as service from to the service to, by this route? Else -EACCES and a log line. */
 int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, uint64_t to);
-/* As ripc__sealed_lets_out(), for a known partner, whichever of the two services wrote first. */
-int ripc__sealed_fits(struct seal *seal, const void *route, uint64_t own, uint64_t other);
+enum sealed_right {
+	SEALED_IS = 1,    /* the member may be service other */
+	SEALED_COMES = 2, /* and send to our service own */
+	SEALED_GOES = 4,  /* our key may be own and send to other, and the member may be other */
+	SEALED_STALE = 8, /* our directory has changed: our rights have yet to be shown there */
+};
+/*
+ * The rights between our service own and service other of the member that the route leads to, now:
+ * a set of enum sealed_right. -EAGAIN: the member has yet to show its rights.
+ */
+int ripc__sealed_rights(struct seal *seal, const void *route, uint64_t own, uint64_t other);
+/* The member has refused what we sent to it. */
+void ripc__sealed_refused(const void *route);
+/* The log speaks of a member that sends as service from to our service to and may not. */
+void ripc__sealed_say_denied(struct seal *seal, const void *route, uint64_t from, uint64_t to);
+/*
+ * A send to the member lacked a right since the last handshake. In a new handshake both ends show
+ * the rights that they have now: it begins, unless nothing has changed here and the last one was
+ * within REFUSED_MS. True: it is on its way.
+ */
+bool ripc__sealed_renew(void *port, void *route);
 /* May the member that the route leads to be service from, and send to this group? */
 bool ripc__sealed_lets_send(const struct seal *seal, const void *route, uint64_t from,
 		uint64_t group);

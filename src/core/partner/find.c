@@ -49,6 +49,10 @@ static int peer_find(const struct partner *partner, const struct ripc__answer *a
 		return 0;
 	error = error ? error : ripc__sealed_lets_out(ctx->seal, (*peer)->route,
 		partner->service->id, partner->id);
+	if (ripc__sealed_renew(ripc__peer_device(ctx, *peer)->port, (*peer)->route)) {
+		(*peer)->opening = true;
+		return 0;
+	}
 	if (error)
 		ripc__peer_put(ctx, *peer);
 	return error;

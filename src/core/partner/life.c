@@ -22,6 +22,7 @@
 #include "crowd.h"
 #include "life.h"
 #include "partner.h"
+#include "rights.h"
 #include "token.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -105,6 +106,7 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 	ctx->up->unread_hold(partner);
 	ripc__peer_put(ctx, old);
 	partner->known = false;
+	(void)ripc__rights_judge(partner);
 }
 
 /* Another one claims its ID: is it still there? Asked for now and then, or after a silence. */

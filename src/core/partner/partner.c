@@ -11,6 +11,7 @@
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "partner.h"
+#include "rights.h"
 #include "token.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -27,6 +28,7 @@ int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct p
 	ripc__pair_begin(partner);
 	partner->peer = peer;
 	partner->state = PARTNER_HELLO;
+	(void)ripc__rights_judge(partner);
 	return 0;
 }
 
@@ -199,8 +201,25 @@ static void say_refused(const struct partner *partner)
 			id, own, id);
 }
 
-void ripc__partner_refused(struct partner *partner)
+/* It refuses a packet, but our hello counts. */
+static void refused_once(struct partner *partner)
 {
+	if (partner->refuses)
+		return;
+	partner->refuses = true;
+	say_refused(partner);
+}
+
+void ripc__partner_refused(struct partner *partner, bool is_hello)
+{
+	ripc__sealed_refused(partner->peer->route);
+	partner->barred = true;
+	if (!is_hello) {
+		refused_once(partner);
+		return;
+	}
+	if (ripc__refused_waits(partner))
+		return;
 	partner->refuses = true;
 	if (list_empty(&partner->outgoing) && !partner->held)
 		return;

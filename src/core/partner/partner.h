@@ -101,6 +101,8 @@ struct partner {
 	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
 	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
 	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */
+	bool denied : 1;          /* with keys: it may not send to us (rights.h) */
+	bool barred : 1;          /* with keys: our service may not send to it, or it refuses */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
@@ -114,8 +116,11 @@ bool ripc__partner_may_repeat(struct partner *partner);
 void ripc__partner_revive(struct partner *partner);
 /* The partner speaks another version of the protocol: all sends to it end. */
 void ripc__partner_aborted(struct partner *partner);
-/* The partner says that our key may not write to it: all sends to it end. */
-void ripc__partner_refused(struct partner *partner);
+/*
+ * The partner says that our key may not write to it. is_hello: it refuses our hello: all sends to
+ * it end. Else it refuses a single packet, and messages that it has accepted go on.
+ */
+void ripc__partner_refused(struct partner *partner, bool is_hello);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);

@@ -20,15 +20,16 @@
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
-#include "core/partner/member.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/partner/share.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "order.h"
+#include "permit.h"
 #include "util/list.h"
 
 #define CAUSE_MEMORY 0
@@ -36,12 +37,14 @@
 #define QUIET_US     60000000u /* after so long without a cause, it is told anew */
 
 /* 0: the announced message may be accepted; else why not. */
-static int admit(const struct partner *partner, const struct wire_packet *packet)
+static int admit(struct partner *partner, const struct wire_packet *packet)
 {
 	const struct ripc_service *service = partner->service;
 	const struct ripc_context *ctx = service->ctx;
 	uint64_t most = ctx->cfg.message_max_bytes;
 
+	if (partner->denied && !ripc__is_permitted(partner, packet))
+		return -EACCES;
 	if (service->draining && !wire_is_answer(packet))
 		return -ESHUTDOWN;
 	if (wire_group(packet) && !ripc__may_publish(partner, wire_group(packet)))

@@ -8,8 +8,8 @@
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
-#include "core/partner/member.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/partner/share.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
@@ -206,6 +206,11 @@ void ripc__short_numbered(struct partner *partner, const struct wire_packet *pac
 	if (packet->n_returns)
 		ripc__offer_note(partner, packet);
 	deliver(partner, packet, message);
+}
+
+bool ripc__short_spend(struct partner *partner, const struct wire_packet *packet)
+{
+	return number_is_new(&partner->service->ctx->stats, &partner->shorts_in, packet->h.number);
 }
 
 void ripc__short_input(struct partner *partner, const struct wire_packet *packet)

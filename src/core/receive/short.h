@@ -3,6 +3,8 @@
 #ifndef RIPC_RECEIVE_SHORT_H
 #define RIPC_RECEIVE_SHORT_H
 
+#include <stdbool.h>
+
 struct numbers;
 struct partner;
 struct wire_packet;
@@ -12,6 +14,11 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 /* As ripc__short_input(), where the packet's number is one of these. */
 void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
 		struct numbers *numbers);
+/*
+ * A short message of this partner, verified, is refused: no copy of it is taken later. False: it
+ * has been taken or refused before, or is too old to tell.
+ */
+bool ripc__short_spend(struct partner *partner, const struct wire_packet *packet);
 /* As ripc__short_input(), for a plain packet (wire.h) that came by the partner's route. */
 void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 

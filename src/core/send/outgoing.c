@@ -16,8 +16,8 @@
 #include "core/partner/death.h"
 #include "core/partner/find.h"
 #include "core/partner/follow.h"
-#include "core/partner/member.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/peer/route.h"
 #include "core/peer/timing.h"
@@ -381,6 +381,10 @@ void ripc__outgoing_advance(struct partner *partner)
 			continue;
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		else if (!outgoing->replies && ripc__may_send_to(partner))
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
+		else if (partner->peer->opening)
+			break; /* the end of a handshake may bring the right */
 		else if (outgoing->delivery && !ripc__may_reach(partner, outgoing->lends))
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
 		else if (outgoing->cut)

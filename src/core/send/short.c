@@ -18,9 +18,9 @@
 #include "core/net/backend.h"
 #include "core/partner/claim.h"
 #include "core/partner/find.h"
-#include "core/partner/member.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/wire/encode.h"
 #include "core/wire/wire.h"
@@ -137,7 +137,7 @@ static bool is_plain(const struct iovec *items, uint32_t n_items)
 static bool takes_plain(const struct partner *partner)
 {
 	return partner->resolved && partner->known && partner->state == PARTNER_READY &&
-		!partner->ack_number && !partner->peer->opening;
+		!partner->barred && !partner->ack_number && !partner->peer->opening;
 }
 
 /* call: NULL if it is no part of one. */
@@ -237,6 +237,8 @@ static int held_transmit(struct partner *partner, struct held_short *copy, bool 
 
 	if (copy->to_incarnation && copy->to_incarnation != partner->incarnation)
 		return -ENOENT;
+	if (!copy->replies && partner->barred)
+		return -EACCES; /* ripc__held_send() has looked whether it may be sent */
 	if (copy->call.kind && !ripc__may_reach(partner, copy->lends))
 		return -EACCES;
 	if (!copy->number)
@@ -274,6 +276,9 @@ void ripc__held_send(struct partner *partner)
 	bool sent = false;
 
 	if (!held || !partner->peer || partner->peer->opening || !partner->resolved)
+		return;
+	(void)ripc__may_send_to(partner);
+	if (partner->peer->opening)
 		return;
 	held_expire(partner);
 	for (uint32_t i = 0; i < held->n; i++) {
@@ -387,6 +392,8 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	if (error)
 		return error;
 	error = asker ? 0 : ripc__partner_for_call(service, request->to, &partner);
+	if (!error && !request->reply_to)
+		error = ripc__may_send_to(partner);
 	if (error)
 		return error;
 	if (total > ripc__short_max(partner) && (partner->peer || total > RIPC_DATAGRAM_MAX / 8))
@@ -454,6 +461,10 @@ static int send_call(struct partner *partner, const struct short_call *call)
 
 int ripc__short_call(struct partner *partner, const struct short_call *call)
 {
+	int error = wire_answers(&call->is) ? 0 : ripc__may_send_to(partner);
+
+	if (error)
+		return error;
 	if (wire_answers(&call->is) && partner->service->ctx->n_offers)
 		ripc__offer_drop(partner, call->id);
 	if (is_plain(call->items, call->n_items) && takes_plain(partner) && !call->lends)
@@ -472,6 +483,9 @@ int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *
 
 	error = error ? error : ripc__find_member(service, group, &(struct ripc__member){
 		request->to, request->to_incarnation}, &partner);
+	if (error)
+		return error;
+	error = ripc__may_send_to(partner);
 	if (error)
 		return error;
 	if (partner->peer && !partner->peer->opening && !ripc__may_reach(partner, group))
