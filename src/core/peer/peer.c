@@ -185,6 +185,15 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 	peer_free(ctx, peer);
 }
 
+void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer)
+{
+	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+
+	if (!ripc__peer_is_sounded(peer))
+		peer->unanswered = now;
+	peer->sounded = now;
+}
+
 size_t ripc__peers_bytes(struct ripc_context *ctx)
 {
 	size_t bytes = ripc__map_bytes(&ctx->peers) + ripc__map_bytes(&ctx->hosts) +

@@ -103,14 +103,7 @@ static inline bool ripc__peer_is_sounded(const struct peer *peer)
 }
 
 /* It is asked now. */
-static inline void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer)
-{
-	uint32_t now = (uint32_t)(ctx->now_us >> 10);
-
-	if (!ripc__peer_is_sounded(peer))
-		peer->unanswered = now;
-	peer->sounded = now;
-}
+void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer);
 
 /* The peer as the remote end of a read or write. */
 static inline struct remote ripc__peer_remote(const struct peer *peer)
