@@ -52,8 +52,9 @@ struct ripc_question {
  *  not delivered in time               -ETIMEDOUT or why (ripc_send_long())
  *                                                      RIPC_NOT_DELIVERED
  *  unknown whether it was delivered    -ECONNRESET     RIPC_UNKNOWN
- *  refused (keys), unknown whether the same question was delivered as a short message before
- *                                      -EACCES         RIPC_UNKNOWN
+ *  refused (keys), after the question was asked before
+ *                                      -EACCES         what became of it then: RIPC_DELIVERED, or
+ *                                                      RIPC_UNKNOWN
  *  delivered, no answer in time        -ETIMEDOUT      RIPC_DELIVERED; RIPC_UNKNOWN for a
  *                                                      question that went as a short message
  *  delivered, the server has ended     -ECONNRESET     RIPC_DELIVERED

@@ -98,7 +98,8 @@ static bool may_say(const struct model *m, const struct send *call, const struct
 		return msg->status == -EAGAIN ||
 			(is_documented(m, msg->status) && msg->status != -EMSGSIZE);
 	case RIPC_DELIVERED:
-		return msg->status == -ETIMEDOUT || msg->status == -ECONNRESET;
+		return msg->status == -ETIMEDOUT || msg->status == -ECONNRESET ||
+			(call->is.idempotent && is_denied(m, msg));
 	case RIPC_UNKNOWN:
 		return msg->status == -ECONNRESET || (call->is.idempotent &&
 			(msg->status == -ETIMEDOUT || is_denied(m, msg)));

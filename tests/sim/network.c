@@ -46,7 +46,7 @@ void sim_partition(struct sim_world *world, uint32_t a, uint32_t b, bool cut)
 		model_cut(world->model, world->now_us, a, b, cut);
 }
 
-/* Whoever is on the way to the node, or from it, may fail meanwhile: as if the node were cut off. */
+/* Sends to the node, or from it, may fail meanwhile: as if the node were cut off. */
 static void settle(struct sim_world *world, void *arg, uint64_t slot)
 {
 	(void)arg;

@@ -127,6 +127,7 @@ static void make_far(const struct sim_world *world, struct sim_plan *plan)
 
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		plan->delay_us[i][far] = plan->delay_us[far][i] = delay_us;
+	plan->far = true;
 	plan->n_rivals = 2;
 	plan->n_jumps = 0;
 	plan->peer_timeout_ms += 2500;
@@ -177,13 +178,13 @@ static void make_intact(struct sim_plan *plan)
 	plan->corrupt = plan->forge = 0;
 }
 
-/* Nodes get other addresses: nothing excuses that a partner is not followed. */
 /* One seed of eight; the plain form has flows in one of those that the others use. */
 static bool is_rehomed(const struct sim_world *world)
 {
 	return !world->addresses && world->seed % 8 == (world->keys || world->groups ? 6 : 2);
 }
 
+/* Nodes get other addresses: nothing excuses that a partner is not followed. */
 static void make_rehomed(const struct sim_world *world, struct sim_plan *plan)
 {
 	make_mild(plan);

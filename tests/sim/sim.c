@@ -54,7 +54,7 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	/* What is late by a quarter of the shortest timeout may be too late, as if lost. */
 	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
 			world->plan.send_full || world->plan.receive_buffer ||
-			world->plan.hole_bytes || world->plan.n_flows ||
+			world->plan.hole_bytes || world->plan.n_flows || world->plan.far ||
 			(world->plan.reorder && world->plan.reorder_us >= LATE_US));
 	sim_app_open(app, world);
 	sim_app_plan(app, start);
@@ -368,8 +368,8 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
-	"           [--store] [--keys] [--rights] [--groups] [--addresses] [--trace] [--keep-going]\n"
-	"           [--verbose]\n"
+	"           [--store] [--keys] [--rights] [--groups] [--addresses]\n"
+	"           [--trace] [--keep-going] [--verbose]\n"
 	"           [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
 

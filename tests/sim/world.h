@@ -48,6 +48,7 @@ struct sim_plan {
 	bool long_cut;
 	uint32_t burst;           /* more sends at one moment, to one service */
 	uint32_t n_rehomes;       /* a node gets another address, and half of them notice */
+	bool far;                 /* one node is far from all others */
 	bool mild;                /* so few faults that every patient send must arrive */
 	bool incast;              /* at the end all send much to one at once */
 	bool native, shared_hosts;

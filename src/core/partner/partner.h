@@ -63,7 +63,7 @@ struct partner {
 	uint64_t id, incarnation;
 	uint64_t token_in;        /* the token that we gave the partner (token.h) */
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
-	uint64_t token_own;       /* the last one of which that is sure; 0: none. It outlasts GONE */
+	uint64_t token_own;       /* the last one that is surely its own, also when dead; 0: none */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	struct numbers shorts_in; /* of its shorts */
