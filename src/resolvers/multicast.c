@@ -135,7 +135,7 @@ static bool is_address(const struct sockaddr *at)
 	return !IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
 }
 
-/* Of the addresses of wanted interfaces, and which interfaces work. 0: they cannot be read. */
+/* A hash of all addresses of wanted interfaces, and of which work. 0: they cannot be read. */
 static uint64_t addresses_hash(const char *wanted)
 {
 	static const uint8_t key[16];

@@ -356,8 +356,8 @@ static void end_stall(struct sim_world *world, void *arg, uint64_t slot)
 }
 
 /*
- * What is under way to the old address is lost. Its process may learn of it, or not.
- * What has no time until it is followed may end unknown; what has must arrive.
+ * Packets under way to the old address are lost. The node may notice its new address, or not.
+ * Sends that end before partners can follow may end UNKNOWN; all others must arrive.
  */
 static void rehome_node(struct sim_world *world, void *arg, uint64_t slot)
 {

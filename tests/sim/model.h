@@ -107,7 +107,7 @@ void model_lossy(struct model *model, uint64_t now_us, bool lossy);
 /* What lives at a place may send to a service between these moments. */
 void model_right(struct model *model, uint32_t place, uint64_t id, uint64_t from_us,
 		uint64_t until_us);
-/* Whoever lives at a place takes what anybody sends. */
+/* The context at a place accepts messages from anybody. */
 void model_careless(struct model *model, uint32_t place);
 /* A place's clock has jumped, which makes partners look silent. */
 void model_jump(struct model *model, uint64_t now_us, uint32_t place);

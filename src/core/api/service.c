@@ -36,8 +36,8 @@
 #include "util/map.h"
 
 /*
- * What is on its way to a service that has lost its ID has so long. Its sender may be behind the
- * cut that has made two holders, and silence ends a message only after the peer timeout.
+ * A message that is still arriving at a service that has lost its ID has this long. Its sender may
+ * be behind the cut that made two holders, and silence ends a message only after the peer timeout.
  */
 #define YIELD_US 500000u
 

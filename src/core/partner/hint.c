@@ -266,7 +266,7 @@ void ripc__hint_silent(const struct partner *partner, uint64_t silent_us)
 			host_is_asked(peer, now, silent_us))
 		return;
 	answer = ripc__resolver_recall(ctx->resolver, partner->id);
-	/* Whose end on this host matters to us, of that the kernel tells (death.c). */
+	/* The kernel reports the end of partners on this host (death.c). */
 	if (!answer || answer->local || answer->record.incarnation != partner->incarnation)
 		return;
 	peer->host_asked = now ? now : 1;

@@ -23,8 +23,8 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
  */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
 /*
- * A dead partner says hello: it gets a token that it did not have before its death. Whoever returns
- * that token has sent the packet since then.
+ * A dead partner says hello: it gets a token that it did not have before its death. A packet that
+ * returns that token was sent since then.
  */
 void ripc__partner_challenge(struct partner *partner);
 /* The partner's route leads to the address from now on. */

@@ -11,8 +11,8 @@
  * without order.
  *
  * An announcement also shows what its sender has given up: each ordered number between previous and
- * its own, since previous is the nearest one ahead that is still under way. What has been given up
- * is refused as if its CANCEL had arrived. Otherwise two messages would wait for one predecessor,
+ * its own, since previous is the nearest one ahead that is still under way. The receiver refuses
+ * these as if their CANCELs had arrived. Otherwise two messages would wait for one predecessor,
  * the later one behind one that may never be complete. For the same reason an ordered message is
  * refused that arrives after a later one. So a lost CANCEL delays no message, and an ordered
  * message is handed out before every later one, or never.

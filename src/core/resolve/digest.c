@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Digests. What is registered here is told again and again, so that two registrations made on both
+ * Digests. Registrations of this context are announced again and again, so that two made on both
  * sides of a parted network learn of each other when it heals, and so that a service that has
  * moved, or joined a group, is noticed by those who missed the notice. One datagram names up to
  * WIRE_NAMED_MAX registrations; where there are more, datagrams that name equally many go out in

@@ -5,7 +5,7 @@
  * or the RECORD of another context. Neither is believed, nor changes what the cache has: the owner
  * is told, and asks the silent context itself.
  *
- * A question is asked once. Who wants to know may ask again; a budget bounds the questions of all.
+ * A question is sent once. The caller may ask again; a budget bounds the questions of all callers.
  */
 #include <stdlib.h>
 

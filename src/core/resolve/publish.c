@@ -493,7 +493,7 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		take_name(resolver, publication);
 }
 
-/* Whoever answers is alive. But it may have ended since a late answer was on its way. */
+/* A holder that answers is alive. But it may have ended since a late answer was sent. */
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {

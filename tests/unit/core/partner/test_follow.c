@@ -75,7 +75,7 @@ START_TEST(follow__silent_partner_is_found)
 }
 END_TEST
 
-/* Who is elsewhere than the resolver says does not get the route, though it knows the nonce. */
+/* An echo from another address than the resolver named moves no route, even with the nonce. */
 START_TEST(follow__echo_must_come_from_there)
 {
 	static struct lone lone;

@@ -498,7 +498,7 @@ START_TEST(doubt__same_id_twice)
 }
 END_TEST
 
-/* What has a name on this host goes with its name. */
+/* A member with a name on this host is removed with its name, and not before. */
 START_TEST(doubt__names_are_known_better)
 {
 	names[n_names++] = 7 | NAME;

@@ -103,7 +103,7 @@ START_TEST(presence__record)
 }
 END_TEST
 
-/* What was found stays what it is: nothing is believed. */
+/* The cached record stays: the answer is only a hint. */
 START_TEST(presence__changes_nothing_in_the_cache)
 {
 	struct wire_resolve answer;

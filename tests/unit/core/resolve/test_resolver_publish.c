@@ -295,7 +295,7 @@ START_TEST(late__counts_for_seconds)
 }
 END_TEST
 
-/* Who was late once is waited for the next time, for a minute. */
+/* A late answer makes the next registrations wait longer, for a minute. */
 START_TEST(late__round_trip_is_known_then)
 {
 	const struct wire_resolve older = record_of(ID, 6, 50);
