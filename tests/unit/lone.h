@@ -51,6 +51,7 @@ struct lone {
 	uint64_t asked_id, asked_nonce;
 	uint64_t heeds; /* questions about other IDs are not noted; 0: all are */
 	uint32_t n_asked, n_asked_alone; /* alone: of the host that answered, and nobody else */
+	uint64_t nonce_alone; /* of the last of these */
 	uint8_t place[16]; /* the host where answers come from; zero: not known */
 	uint8_t answer[WIRE_RECORD_MAX];
 	size_t answer_len;
@@ -215,7 +216,7 @@ static inline int lone_ask_host(void *source, const uint8_t host[16], const void
 
 	ck_assert_int_eq(wire_resolve_decode(data, len, &question), 0);
 	ck_assert_mem_eq(host, lone->place, sizeof(lone->place));
-	lone->asked_nonce = question.nonce;
+	lone->asked_nonce = lone->nonce_alone = question.nonce;
 	lone->asked_id = question.record.id;
 	lone->n_asked_alone++;
 	return 1;

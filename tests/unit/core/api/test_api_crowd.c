@@ -12,7 +12,7 @@
 
 #define MANY       1000
 #define FIRST      20 /* partners before: tables, caches and buffers are there then */
-#define BYTES_EACH 512u
+#define BYTES_EACH 560u
 
 /* Another process: a thousand services that take what comes, until it is killed. */
 static void serve(const char *backends, int ids)

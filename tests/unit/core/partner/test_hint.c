@@ -257,11 +257,28 @@ static void open_elsewhere(struct lone *lone)
 static void deny(struct lone *lone, bool definite)
 {
 	const struct wire_resolve answer = {.type = WIRE_NOBODY, .definite = definite,
-		.nonce = lone->asked_nonce, .record.id = lone->service};
+		.nonce = lone->nonce_alone, .record.id = lone->service};
 
 	lone->answer_len = wire_resolve_encode(lone->answer, &answer);
 	lone_pass(lone, 20000); /* the sources are looked at so often, at least */
 	ck_assert_uint_eq(lone->answer_len, 0);
+}
+
+/* Echoes with another nonce than the first one had, which looked for its address (follow.c). */
+static uint32_t n_other_echoes(struct lone *lone, uint32_t since)
+{
+	struct wire_packet packet;
+	uint64_t first = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < lone->n_sent; i++) {
+		if (wire_decode(lone->sent[i % LONE_SENT_MAX], lone->sent_len[i % LONE_SENT_MAX],
+				&packet) || packet.h.type != WIRE_ECHO)
+			continue;
+		first = first ? first : packet.value;
+		n += i >= since && packet.value != first;
+	}
+	return n;
 }
 
 /* A message is not answered: the host is asked, and only its clear no is a hint. */
@@ -278,7 +295,7 @@ START_TEST(silent__host_denies_it)
 	ck_assert_uint_eq(lone.asked_id, lone.service);
 	since = lone.n_sent;
 	deny(&lone, _i == 0);
-	ck_assert_uint_eq(n_echoes(&lone, since), _i == 0);
+	ck_assert_uint_eq(n_other_echoes(&lone, since), _i == 0);
 	expect_nothing(&lone);
 	lone_pass(&lone, WINDOW_US + 10000);
 	if (_i == 0)
@@ -319,7 +336,7 @@ START_TEST(silent__host_is_asked_seldom)
 	for (int i = 0; i < _i * 20 + 1; i++)
 		ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 9000000);
-	ck_assert_uint_ge(lone.n_asked_alone, 3);
+	ck_assert_uint_ge(lone.n_asked_alone, 1); /* then it is looked for everywhere (follow.c) */
 	ck_assert_uint_le(lone.n_asked_alone, 8);
 	lone_close_all(&lone);
 }
