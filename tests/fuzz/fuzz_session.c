@@ -11,6 +11,7 @@
 
 #include "core/net/backend.h"
 #include "core/partner/death.h"
+#include "core/partner/follow.h"
 #include "core/partner/hint.h"
 #include "core/peer/path.h"
 #include "core/peer/share.h"
@@ -566,7 +567,8 @@ static void check_empty(const struct session *session)
 	CLAIM(stats.granted_bytes == 0);
 	for (uint32_t i = 0; i < SHARES; i++)
 		CLAIM(session->ctx->held[i] == 0);
-	CLAIM(session->ctx->n_busy == 0 && session->ctx->n_timers == DEATH_TIMERS + HINT_TIMERS);
+	CLAIM(session->ctx->n_busy == 0 && session->ctx->n_timers ==
+		DEATH_TIMERS + HINT_TIMERS + FOLLOW_TIMERS);
 	CLAIM(session->gave_and_closed || stats.pool_used_bytes == 0);
 	CLAIM(session->peers_open == 0);
 }

@@ -416,9 +416,11 @@ void ripc__follow_own(struct ripc_context *ctx)
 
 int ripc__follow_open(struct ripc_context *ctx)
 {
-	int error = ripc__timer_admit(ctx);
+	int error = 0;
 
 	ctx->following.looking.fire = look;
 	ctx->following.own.fire = own_fire;
-	return error ? error : ripc__timer_admit(ctx);
+	for (uint32_t i = 0; i < FOLLOW_TIMERS && !error; i++)
+		error = ripc__timer_admit(ctx);
+	return error;
 }

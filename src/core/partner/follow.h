@@ -17,6 +17,8 @@ struct ripc__answer;
 struct ripc_context;
 struct wire_packet;
 
+#define FOLLOW_TIMERS 2u /* timers that every context has as long as it lives */
+
 int ripc__follow_open(struct ripc_context *ctx);
 /*
  * The partner's peer may have another address: the peer is asked by its route, and if the peer is
