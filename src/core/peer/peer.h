@@ -80,7 +80,7 @@ struct peer {
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
 	struct candidate *candidate; /* a new route that is being proven; usually NULL */
 	struct follow *follow;  /* perhaps it has another address: it is asked; usually NULL */
-	_Alignas(8) char route[];    /* the backend's */
+	_Alignas(16) char route[];   /* the backend's */
 };
 
 /* One number for all addresses that count as one host. */
