@@ -164,8 +164,6 @@ static void end_open(struct end *end, int dir)
 	cfg.log = hear;
 	cfg.log_arg = end;
 	if (strcmp(network, "seqpacket") == 0) {
-		sealable = seqpacket_backend;
-		sealable.is_sealable = true;
 		end->env.backends = backends;
 		cfg.backends = NULL;
 	}
@@ -567,6 +565,8 @@ int main(int n_args, char **args)
 	TCase *tcase = tcase_create("rights");
 
 	network = n_args > 1 ? args[1] : "udp";
+	sealable = seqpacket_backend;
+	sealable.is_sealable = true;
 	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, NULL, key_dirs_remove);
 	tcase_add_loop_test(tcase, rights__of_each_message, 0, 2 * RIGHTS);
