@@ -125,6 +125,8 @@ static void longs_join(struct partner *to, struct partner *from)
 	to->in_refused = from_oldest(to->in_refused, oldest - to->in_oldest) |
 		from_oldest(from->in_refused, oldest - from->in_oldest);
 	to->in_oldest = oldest;
+	if (to->in_passed < from->in_passed)
+		to->in_passed = from->in_passed;
 	if (to->reasons)
 		return;
 	to->reasons = from->reasons;

@@ -77,8 +77,8 @@ struct ripc__resolver_owner {
 	 */
 	bool (*moved)(void *arg, uint64_t id, uint64_t incarnation);
 	/*
-	 * Addresses or interfaces of this host have changed. What is registered here is to be
-	 * announced again (ripc__resolver_announce). NULL: that is not done.
+	 * Addresses or interfaces of this host have changed. The owner announces the registrations
+	 * again (ripc__resolver_announce). NULL: nobody announces them.
 	 */
 	void (*rehomed)(void *arg);
 	/*
