@@ -185,8 +185,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat
 
 int getifaddrs(struct ifaddrs **list)
 {
-	static struct sockaddr_in v4 = {.sin_family = AF_INET};
-	static struct ifaddrs one;
+	static _Thread_local struct sockaddr_in v4 = {.sin_family = AF_INET};
+	static _Thread_local struct ifaddrs one;
 
 	v4.sin_addr.s_addr = htonl(IP);
 	one = (struct ifaddrs){.ifa_name = "fake", .ifa_flags = IFF_UP,
