@@ -159,6 +159,7 @@ def read_extensions(p, r):
 def read_announce(p, r):
     p.total, p.oldest, n, p.unasked, p.sum, p.keys, p.stamp, p.echo = r.take(ANNOUNCE_PART)
     want(1 <= n <= 64 and p.keys <= 4, 'announce')
+    want(p.oldest < 2 ** 64 - 64, 'oldest')
     p.lengths = list(r.take(f'<{n}Q'))
     p.places = [r.take('<QQ') for _ in range(n)] if p.keys in (1, 2, 4) else None
     payload = len(r.data) - r.at
@@ -193,6 +194,7 @@ def read_body(p, r):
         want(p.answer.number == p.number, 'answer')
     elif p.type == CANCEL:
         p.oldest, = r.take('<Q')
+        want(p.oldest < 2 ** 64 - 64, 'oldest')
     elif p.type in (ECHO, ECHO_REPLY):
         p.nonce, p.stamp = r.take('<QQ')
     elif p.type in (RETRY, GONE, ABORT):

@@ -259,7 +259,7 @@ static int decode_announce(struct wire_cursor *cursor, struct wire_packet *p)
 	announce->stamp = get32(at + 32);
 	announce->echo = get32(at + 36);
 	if (announce->n_items == 0 || announce->n_items > RIPC_ITEMS_MAX ||
-			!keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
+			announce->oldest > WIRE_OLDEST_MAX || !keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
 	p->n_items = announce->n_items;
 	p->lengths = wire_take(cursor, p->n_items * (wire_has_keys(announce->keys) ? 24u : 8u));
@@ -344,6 +344,13 @@ static int decode_answer(struct wire_cursor *cursor, struct wire_packet *p)
 	return 0;
 }
 
+static int decode_cancel(struct wire_cursor *cursor, struct wire_packet *p)
+{
+	int err = decode_value(cursor, &p->announce.oldest);
+
+	return !err && p->announce.oldest > WIRE_OLDEST_MAX ? -EBADMSG : err;
+}
+
 /* n_items: of a SHORT. */
 static int decode_body(struct wire_cursor *cursor, struct wire_packet *p, uint32_t n_items)
 {
@@ -359,7 +366,7 @@ static int decode_body(struct wire_cursor *cursor, struct wire_packet *p, uint32
 	case WIRE_ANSWER:
 		return decode_answer(cursor, p);
 	case WIRE_CANCEL:
-		return decode_value(cursor, &p->announce.oldest);
+		return decode_cancel(cursor, p);
 	case WIRE_ECHO:
 	case WIRE_ECHO_REPLY:
 		return decode_echo(cursor, p);

@@ -32,6 +32,7 @@
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
 #define WIRE_STREAM_BODY 24
+#define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* so that 64 numbers follow it */
 /* The longest header with all extensions but the last three, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
 #define WIRE_RETURNS_LEN(n) (8 + WIRE_RETURN * (n))
