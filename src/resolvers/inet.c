@@ -4,8 +4,9 @@
  * answering from it, and the common options.
  *
  * A reply address is: the sender's address and port (2 bytes), and the local address to answer
- * from, all in network order; an address has 4 bytes over IPv4 and 16 over IPv6. A link-local
- * address is never a host's address: it means nothing without an interface.
+ * from, all in network order; an address has 4 bytes over IPv4 and 16 over IPv6. Over IPv6 the
+ * number of the interface follows (4). A link-local address is never a host's address: it means
+ * nothing without an interface.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -19,7 +20,7 @@
 #include "util/options.h"
 
 #define REPLY_LEN  10
-#define REPLY6_LEN 34
+#define REPLY6_LEN 38
 
 union name {
 	struct sockaddr any;
@@ -141,6 +142,7 @@ static void event_fill_six(struct ripc__source_event *event, struct msghdr *mess
 		const struct sockaddr_in6 *from)
 {
 	struct in6_addr answer_from = IN6ADDR_ANY_INIT;
+	uint32_t interface = 0;
 
 	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg;
 			cmsg = CMSG_NXTHDR(message, cmsg)) {
@@ -149,6 +151,7 @@ static void event_fill_six(struct ripc__source_event *event, struct msghdr *mess
 		if (cmsg->cmsg_level != IPPROTO_IPV6 || cmsg->cmsg_type != IPV6_PKTINFO)
 			continue;
 		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		interface = info.ipi6_ifindex;
 		event->group = IN6_IS_ADDR_MULTICAST(&info.ipi6_addr);
 		if (is_one_host(&info.ipi6_addr))
 			answer_from = info.ipi6_addr;
@@ -160,6 +163,7 @@ static void event_fill_six(struct ripc__source_event *event, struct msghdr *mess
 	memcpy(event->reply.blob, &from->sin6_addr, 16);
 	memcpy(event->reply.blob + 16, &from->sin6_port, 2);
 	memcpy(event->reply.blob + 18, &answer_from, 16);
+	memcpy(event->reply.blob + 34, &interface, 4);
 }
 
 /* 1; 0: nothing there; -EBADMSG: something that does not count. */
@@ -200,6 +204,15 @@ int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event
 bool ripc__inet_is_six(const struct ripc__addr *to)
 {
 	return to->len == REPLY6_LEN;
+}
+
+uint32_t ripc__inet_interface(const struct ripc__addr *from)
+{
+	uint32_t interface = 0;
+
+	if (ripc__inet_is_six(from))
+		memcpy(&interface, from->blob + 34, 4);
+	return interface;
 }
 
 /* Where an answer goes, and by the control message from where. */

@@ -34,6 +34,8 @@ int ripc__inet6_socket(void);
 int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
 /* Is this an event's sender over IPv6? */
 bool ripc__inet_is_six(const struct ripc__addr *to);
+/* The interface by which an event came in over IPv6; 0: not known. */
+uint32_t ripc__inet_interface(const struct ripc__addr *from);
 /*
  * Answers an event's sender, from the address that it had sent to, by a socket of its family. Where
  * it had sent to a group over IPv6, the kernel chooses the address.

@@ -52,6 +52,7 @@
 #define SOON_NS        50000000ull
 #define CHANGES_MAX    64u  /* reports of the kernel that are read at once */
 #define REMEMBERED     256u /* datagrams that may be repeated; a power of two */
+#define TRIES          16u  /* datagrams for others that are read in one turn */
 
 struct interface {
 	int index;
@@ -94,7 +95,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static const struct interface *interface_get(const struct interfaces *interfaces, int index)
+static struct interface *interface_get(struct interfaces *interfaces, int index)
 {
 	for (uint32_t i = 0; i < interfaces->n; i++) {
 		if (interfaces->at[i].index == index)
@@ -139,7 +140,7 @@ static bool is_address(const struct sockaddr *at)
 static void interface_add(struct interfaces *found, const struct ifaddrs *at)
 {
 	int index = (int)if_nametoindex(at->ifa_name);
-	struct interface *interface = (struct interface *)interface_get(found, index);
+	struct interface *interface = interface_get(found, index);
 	bool four = at->ifa_addr->sa_family == AF_INET, loopback = at->ifa_flags & IFF_LOOPBACK;
 	struct sockaddr_in address;
 
@@ -372,7 +373,7 @@ static int membership_six(const struct multicast *multicast, int how, int index)
 }
 
 /* Leaves what is not there any more. */
-static void leave_lost(const struct multicast *multicast, const struct interfaces *found)
+static void leave_lost(const struct multicast *multicast, struct interfaces *found)
 {
 	const struct interfaces *joined = &multicast->joined;
 
@@ -928,6 +929,31 @@ static bool has_moved(struct multicast *multicast)
 	return true;
 }
 
+/*
+ * Of what goes to a group an IPv6 socket hears also what comes in where other sockets of the host
+ * have joined.
+ */
+static bool is_for_others(struct multicast *multicast, const struct ripc__source_event *event)
+{
+	const struct interface *joined;
+
+	if (!event->group || !ripc__inet_is_six(&event->reply))
+		return false;
+	joined = interface_get(&multicast->joined, (int)ripc__inet_interface(&event->reply));
+	return !joined || !joined->six;
+}
+
+static bool receive(struct multicast *multicast, int fd, struct ripc__source_event *event)
+{
+	for (uint32_t tries = 0; fd >= 0 && tries < TRIES; tries++) {
+		if (!ripc__inet_receive(fd, multicast->buffer, event))
+			return false;
+		if (!is_for_others(multicast, event))
+			return true;
+	}
+	return false;
+}
+
 static int multicast_poll(void *source, struct ripc__source_event *event)
 {
 	struct multicast *multicast = source;
@@ -940,9 +966,7 @@ static int multicast_poll(void *source, struct ripc__source_event *event)
 		return 1;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		int fd = fds[(first + i) % n];
-
-		if (fd >= 0 && ripc__inet_receive(fd, multicast->buffer, event))
+		if (receive(multicast, fds[(first + i) % n], event))
 			return 1;
 	}
 	return 0;
