@@ -267,10 +267,10 @@ class Lab:
         switch.ip('link', 'set', 'dev', 'br', 'up')
         return switch
 
-    def attach(self, host, switch, end, segment=False):
+    def attach(self, host, switch, end, segment=False, families=(4, 6)):
         device, port = self.veth(host, switch)
         switch.ip('link', 'set', port, 'master', 'br')
-        self.address(host, device, 200, end)
+        self.address(host, device, 200, end, 4 in families, 6 in families)
         if segment:
             host.segment(device)
             switch.segment(port)

@@ -575,6 +575,8 @@ START_TEST(multicast__with_both_families_ipv4_is_first)
 	side_expect(&asker, "two"); /* back over IPv4 alone */
 	ck_assert_int_eq(asker.ops->notify(asker.state, "news", 4), 2);
 	side_expect(&six, "news");
+	side_expect(&asker, "news");
+	ck_assert_int_eq(side_poll(&asker), 0);
 	give("v6b", "10.98.0.2/24", "");
 	side_open_at(&both, "v6b");
 	ck_assert_int_eq(side_ask(&both, 5, "who"), 1);
