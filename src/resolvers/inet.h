@@ -12,8 +12,8 @@
 #define INET_PORT  15511          /* where every context listens (option "resolver.port") */
 #define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */
 /*
- * Transient, site-local, RFC 4291 and 3307. The scope is wider than a link: so the kernel sends from
- * a global or unique local address, where the interface has one (RFC 6724, rule 2).
+ * Transient, site-local, RFC 4291 and 3307. As the scope is wider than a link, the kernel sends
+ * from a global or unique local address, where the interface has one (RFC 6724, rule 2).
  */
 #define INET_GROUP6 "ff15::f269:7063"
 

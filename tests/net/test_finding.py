@@ -249,22 +249,40 @@ def ipv6_only():
     return ', '.join(said)
 
 
-def ipv6_two_families_find_by_ipv4():
-    """Of two hosts with both families a question goes out over IPv4, and none over IPv6."""
+def asked(host, lookup):
+    """Datagrams to the group that leave a host with a lookup, over IPv4 and over IPv6."""
+    host.nft('add table inet lab\nadd counter inet lab four\nadd counter inet lab six\n'
+             'add chain inet lab out { type filter hook output priority 0; }\n'
+             'add rule inet lab out oifname != "lo" ip daddr 239.255.76.82 counter name four\n'
+             f'add rule inet lab out oifname != "lo" ip6 daddr {GROUP6} counter name six\n')
+    lookup()
+    counts = []
+    for name in ('four', 'six'):
+        said = host.run('nft', 'list', 'counter', 'inet', 'lab', name).split()
+        counts.append(int(said[said.index('packets') + 1]))
+    host.nft('delete table inet lab\n')
+    return counts
+
+
+def ipv6_datagrams_of_a_lookup():
+    """Of two hosts with both families a first question goes out over IPv4, and none over IPv6."""
+    def nobody():
+        check(send(a, 1).popen.wait() == 1, 'found somebody')
+
     with netlab.Lab() as lab:
-        a, b = mixed(lab, (4, 6), (4, 6))
+        a, b, c = mixed(lab, (4, 6), (4, 6), (6,))
+        none = asked(a, nobody)
+        check(0 < none[1] < none[0], f'of a lookup of nobody: {none}')
         server = serve(b)
-        a.nft('add table inet lab\nadd counter inet lab asked\n'
-              'add chain inet lab out { type filter hook output priority 0; }\n'
-              f'add rule inet lab out ip6 daddr {GROUP6} counter name asked\n')
         # Many, as an answer may take longer than 20 ms on a busy machine.
-        found = [send(a, 1).end() for _ in range(20)]
-        check(len(found) == 20, f'{found}')
-        said = a.run('nft', 'list', 'counter', 'inet', 'lab', 'asked').split()
-        n = int(said[said.index('packets') + 1])
-        check(n < 20, f'{n} datagrams over IPv6 for 20 lookups')
+        found = asked(a, lambda: [send(a, 1).end() for _ in range(20)])
+        check(found[1] < 20, f'of 20 lookups: {found}')
         check(server.end()['longs'] == 20, 'not delivered')
-        return f'{n} over IPv6'
+        server = serve(c)
+        six = asked(a, lambda: send(a, 1).end())
+        check(0 < six[1] < six[0], f'of a lookup of a service over IPv6 alone: {six}')
+        server.end()
+        return f'over IPv4 and IPv6: found 20 times {found}, over IPv6 alone {six}, nobody {none}'
 
 
 def ipv6_same_id_twice():
@@ -442,7 +460,7 @@ if __name__ == '__main__':
     netlab.main([multicast, multicast_without_a_route, peers_without_multicast,
                  registers_with_few_datagrams, peers_that_change, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
-                 same_id_twice, two_addresses, ipv6_only, ipv6_two_families_find_by_ipv4,
+                 same_id_twice, two_addresses, ipv6_only, ipv6_datagrams_of_a_lookup,
                  ipv6_same_id_twice, ipv6_address_not_checked_yet, ipv6_is_off, stopped_holder,
                  stopped_holder_by_peers,
                  two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,

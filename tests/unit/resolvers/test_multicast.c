@@ -596,7 +596,7 @@ START_TEST(multicast__filters_over_ipv6)
 	give("v6a", "fd98::1/64", "nodad");
 	side_open_at(&holder, "v6b");
 	holder.ops->heed(holder.state, KNOWN(1), false);
-	give("v6b", "fd98::2/64", "nodad"); /* the sockets are opened later than the filter is made */
+	give("v6b", "fd98::2/64", "nodad"); /* the sockets are younger than the filter */
 	expect_rehomed(&holder, 1);
 	side_open_at(&asker, "v6a");
 	for (uint64_t other = 1; other <= 30; other++)
@@ -612,7 +612,7 @@ START_TEST(multicast__filters_over_ipv6)
 }
 END_TEST
 
-/* The kernel still checks the address for a duplicate: it is of use, and reported, when that is done. */
+/* The kernel checks the address for a duplicate first: it is used, and reported, after that. */
 START_TEST(multicast__waits_for_an_ipv6_address_that_is_checked)
 {
 	struct side side;
