@@ -55,6 +55,7 @@
 #define TRIES          16u  /* datagrams for others that are read in one turn */
 
 struct interface {
+	char name[IF_NAMESIZE];
 	int index;
 	bool loopback;
 	bool four, six;         /* has an address of IPv4, of IPv6; joined: is in that group */
@@ -150,6 +151,7 @@ static void interface_add(struct interfaces *found, const struct ifaddrs *at)
 	if (!interface) {
 		interface = &found->at[found->n++];
 		*interface = (struct interface){.index = index, .loopback = loopback};
+		snprintf(interface->name, sizeof(interface->name), "%s", at->ifa_name);
 	}
 	if (!four) {
 		interface->six = true;
@@ -185,11 +187,9 @@ static void interfaces_name(const struct interfaces *found, char names[128])
 
 	for (uint32_t i = 0; i < found->n && len < 128; i++) {
 		const struct interface *at = &found->at[i];
-		char name[IF_NAMESIZE] = "?";
 
-		(void)if_indextoname((unsigned int)at->index, name);
-		len += (size_t)snprintf(names + len, 128 - len, "%s%s%s", len ? ", " : "", name,
-			!at->six ? "" : at->four ? " (IPv4, IPv6)" : " (IPv6)");
+		len += (size_t)snprintf(names + len, 128 - len, "%s%s%s", len ? ", " : "",
+			at->name, !at->six ? "" : at->four ? " (IPv4, IPv6)" : " (IPv6)");
 	}
 }
 
