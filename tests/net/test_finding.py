@@ -4,6 +4,7 @@ import os
 import select
 import shutil
 import signal
+import sys
 import time
 
 import netlab
@@ -285,6 +286,31 @@ def ipv6_datagrams_of_a_lookup():
         return f'over IPv4 and IPv6: found 20 times {found}, over IPv6 alone {six}, nobody {none}'
 
 
+ASKER = """
+import socket, struct, sys
+sys.path[:0] = [{0!r}]
+from test_attack_finding import question
+sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+sock.settimeout(10)
+for service in range(100, 104):
+    sock.sendto(question(service), ({1!r}, 15511))
+    data = sock.recv(2000)
+    print(data[1], struct.unpack_from('<Q', data, 48)[0])
+"""
+
+
+def ipv6_two_processes_of_one_host():
+    """A unicast question over IPv6 reaches one of them, which answers for the host."""
+    with netlab.Lab() as lab:
+        a, b = pair(lab, ipv4=False)
+        servers = [b.start(netlab.program('xfer'), 'serve', '--id', 100 + i) for i in range(4)]
+        for server in servers:
+            server.line('ready')
+        here = os.path.dirname(os.path.abspath(__file__))
+        said = a.run(sys.executable, '-c', ASKER.format(here, b.addresses[6])).split()
+        check(said == ['33', '100', '33', '101', '33', '102', '33', '103'], f'answered: {said}')
+
+
 def ipv6_same_id_twice():
     """A registration over one family meets the holder's over the other."""
     with netlab.Lab() as lab:
@@ -461,7 +487,7 @@ if __name__ == '__main__':
                  registers_with_few_datagrams, peers_that_change, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
                  same_id_twice, two_addresses, ipv6_only, ipv6_datagrams_of_a_lookup,
-                 ipv6_same_id_twice, ipv6_address_not_checked_yet, ipv6_is_off, stopped_holder,
+                 ipv6_two_processes_of_one_host, ipv6_same_id_twice, ipv6_address_not_checked_yet, ipv6_is_off, stopped_holder,
                  stopped_holder_by_peers,
                  two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,
                  crowd_at_once, crowd_registers], 'nft')
