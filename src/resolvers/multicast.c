@@ -44,6 +44,10 @@
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
 
+#ifndef IPV6_MULTICAST_ALL /* not in every C library */
+#define IPV6_MULTICAST_ALL 29
+#endif
+
 #define INTERFACES_MAX 40
 /* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
 #define FOUR_MAX       20u
@@ -113,6 +117,12 @@ static bool is_link_local(const struct sockaddr *at)
 	return IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
 }
 
+/* The address may be as good as it was. A sandbox without IPv6 gives another error. */
+static bool could_not_ask(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 /* Not one that the kernel still checks for a duplicate (tentative): it cannot be bound to. */
 static bool is_bindable(const struct sockaddr *at)
 {
@@ -121,7 +131,7 @@ static bool is_bindable(const struct sockaddr *at)
 	bool can;
 
 	if (fd < 0)
-		return false;
+		return could_not_ask(errno);
 	memcpy(&address, at, sizeof(address));
 	address.sin6_port = 0;
 	can = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
