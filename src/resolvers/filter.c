@@ -16,8 +16,9 @@
 #define TYPE_AT     (UDP_HEADER + 1u)
 #define ASKER_AT    (UDP_HEADER + 16u) /* its lowest byte */
 #define ID_AT       (UDP_HEADER + 48u) /* there a digest has its bits */
-#define TO_AT       ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
-#define PROGRAM_MAX 120u
+#define TO_AT       ((uint32_t)SKF_NET_OFF + 24u) /* in the IPv6 header; 16 bytes */
+#define TO_AT_FOUR  ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
+#define PROGRAM_MAX 128u
 
 struct program {
 	struct sock_filter at[PROGRAM_MAX];
@@ -91,14 +92,25 @@ static void look_at_digest(struct program *program, const struct filter *filter)
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
+/* Lets pass what was sent to another address than the group's. Of a v4-mapped one a word counts. */
+static void pass_unicast(struct program *program, const struct in6_addr *group)
+{
+	bool four = IN6_IS_ADDR_V4MAPPED(group);
+
+	for (uint32_t i = four ? 3 : 0; i < 4; i++) {
+		add(program, BPF_LD | BPF_W | BPF_ABS, four ? TO_AT_FOUR : TO_AT + 4 * i);
+		branch(program, BPF_JMP | BPF_JEQ | BPF_K, ntohl(group->s6_addr32[i]), 1, 0);
+		add(program, BPF_RET | BPF_K, UINT32_MAX);
+	}
+}
+
 /* Lets pass what is no multicast question or notice. */
-static void pass_others(struct program *program, const struct filter *filter, struct in_addr group)
+static void pass_others(struct program *program, const struct filter *filter,
+		const struct in6_addr *group)
 {
 	uint32_t last_filtered = drops_notices(filter) ? WIRE_WITHDRAWN : WIRE_QUESTION;
 
-	add(program, BPF_LD | BPF_W | BPF_ABS, TO_AT);
-	branch(program, BPF_JMP | BPF_JEQ | BPF_K, ntohl(group.s_addr), 1, 0);
-	add(program, BPF_RET | BPF_K, UINT32_MAX);
+	pass_unicast(program, group);
 	add(program, BPF_LD | BPF_B | BPF_ABS, TYPE_AT);
 	if (drops_notices(filter))
 		look_at_digest(program, filter);
@@ -139,7 +151,7 @@ static void look_up(struct program *program, const struct filter *filter)
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
-void ripc__filter_attach(const struct filter *filter, int fd, struct in_addr group)
+void ripc__filter_attach(const struct filter *filter, int fd, const struct in6_addr *group)
 {
 	struct program program = {.n = 0};
 	struct sock_fprog call = {.filter = program.at};

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the IPv4 resolver sources share: sockets, receiving with the address that was asked,
+ * What the resolver sources for networks share: sockets, receiving with the address that was asked,
  * answering from it, and the common options.
  *
- * A reply address is: the sender's address (4 bytes) and port (2), and the local address to
- * answer from (4), all in network order.
+ * A reply address is: the sender's address and port (2 bytes), and the local address to answer
+ * from, all in network order; an address has 4 bytes over IPv4 and 16 over IPv6. Over IPv6 the
+ * number of the interface follows (4). A link-local address is never a host's address: it means
+ * nothing without an interface.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -17,10 +19,18 @@
 #include "ripc/ripc.h"
 #include "util/options.h"
 
-#define REPLY_LEN 10
+#define REPLY_LEN  10
+#define REPLY6_LEN 38
+
+union name {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
 
 const struct ripc__option ripc__resolver_options[] = {
 	{"resolver.group", RIPC_WORD, 0, 0, 0},
+	{"resolver.group6", RIPC_WORD, 0, 0, 0},
 	{"resolver.names_s", RIPC_NUMBER, 0, 86400, 0},
 	{"resolver.port", RIPC_NUMBER, 1, 65535, 0},
 	{"resolver.sources", RIPC_WORD, 0, 0, 0},
@@ -47,14 +57,31 @@ int ripc__inet_port(const struct ripc__host *host)
 	return ripc__inet_number(host, "resolver.port", INET_PORT);
 }
 
-int ripc__inet_socket(void)
+static int socket_open(int family, int level, int tells_where)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int on = 1, error;
 
 	if (fd < 0)
 		return -errno;
-	if (setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) == 0)
+	if (setsockopt(fd, level, tells_where, &on, sizeof(on)) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+int ripc__inet_socket(void)
+{
+	return socket_open(AF_INET, IPPROTO_IP, IP_PKTINFO);
+}
+
+int ripc__inet6_socket(void)
+{
+	int fd = socket_open(AF_INET6, IPPROTO_IPV6, IPV6_RECVPKTINFO);
+	int on = 1, error;
+
+	if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0)
 		return fd;
 	error = -errno;
 	close(fd);
@@ -68,15 +95,23 @@ static void map_v4(uint8_t host[16], struct in_addr address)
 	memcpy(host + 12, &address, 4);
 }
 
-static bool sender_possible(const struct sockaddr_in *from, socklen_t len)
+static bool is_one_host(const struct in6_addr *ip)
 {
-	uint32_t address = ntohl(from->sin_addr.s_addr);
+	return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip) &&
+		!IN6_IS_ADDR_LINKLOCAL(ip) && !IN6_IS_ADDR_V4MAPPED(ip);
+}
 
-	return len >= sizeof(*from) && from->sin_family == AF_INET && from->sin_port &&
+static bool sender_possible(const union name *from, socklen_t len)
+{
+	uint32_t address = ntohl(from->in.sin_addr.s_addr);
+
+	if (len >= sizeof(from->in6) && from->any.sa_family == AF_INET6)
+		return from->in6.sin6_port && is_one_host(&from->in6.sin6_addr);
+	return len >= sizeof(from->in) && from->any.sa_family == AF_INET && from->in.sin_port &&
 		address != INADDR_ANY && address != INADDR_BROADCAST && !IN_MULTICAST(address);
 }
 
-/* Fills who sent it and, from the kernel's packet info, where it had been sent to. */
+/* Fills who sent it over IPv4 and, from the kernel's packet info, where it had been sent to. */
 static void event_fill(struct ripc__source_event *event, struct msghdr *message,
 		const struct sockaddr_in *from)
 {
@@ -102,14 +137,43 @@ static void event_fill(struct ripc__source_event *event, struct msghdr *message,
 	memcpy(event->reply.blob + 6, &answer_from, 4);
 }
 
+/* The same over IPv6. */
+static void event_fill_six(struct ripc__source_event *event, struct msghdr *message,
+		const struct sockaddr_in6 *from)
+{
+	struct in6_addr answer_from = IN6ADDR_ANY_INIT;
+	uint32_t interface = 0;
+
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg;
+			cmsg = CMSG_NXTHDR(message, cmsg)) {
+		struct in6_pktinfo info;
+
+		if (cmsg->cmsg_level != IPPROTO_IPV6 || cmsg->cmsg_type != IPV6_PKTINFO)
+			continue;
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		interface = info.ipi6_ifindex;
+		event->group = IN6_IS_ADDR_MULTICAST(&info.ipi6_addr);
+		if (is_one_host(&info.ipi6_addr))
+			answer_from = info.ipi6_addr;
+	}
+	memcpy(event->host, &from->sin6_addr, sizeof(event->host));
+	event->local = IN6_IS_ADDR_LOOPBACK(&from->sin6_addr);
+	memcpy(event->reply.host, event->host, sizeof(event->host));
+	event->reply.len = REPLY6_LEN;
+	memcpy(event->reply.blob, &from->sin6_addr, 16);
+	memcpy(event->reply.blob + 16, &from->sin6_port, 2);
+	memcpy(event->reply.blob + 18, &answer_from, 16);
+	memcpy(event->reply.blob + 34, &interface, 4);
+}
+
 /* 1; 0: nothing there; -EBADMSG: something that does not count. */
 static int receive_one(int fd, uint8_t *buffer, struct ripc__source_event *event)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	} control;
-	struct sockaddr_in from = {0};
+	union name from = {.in6 = {0}};
 	struct iovec iov = {buffer, WIRE_RESOLVE_MAX + 1};
 	struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov,
 		.msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
@@ -120,7 +184,10 @@ static int receive_one(int fd, uint8_t *buffer, struct ripc__source_event *event
 	if (n > WIRE_RESOLVE_MAX || !sender_possible(&from, message.msg_namelen))
 		return -EBADMSG;
 	*event = (struct ripc__source_event){.data = buffer, .len = (uint32_t)n};
-	event_fill(event, &message, &from);
+	if (from.any.sa_family == AF_INET6)
+		event_fill_six(event, &message, &from.in6);
+	else
+		event_fill(event, &message, &from.in);
 	return 1;
 }
 
@@ -134,28 +201,72 @@ int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event
 	return got > 0;
 }
 
+bool ripc__inet_is_six(const struct ripc__addr *to)
+{
+	return to->len == REPLY6_LEN;
+}
+
+uint32_t ripc__inet_interface(const struct ripc__addr *from)
+{
+	uint32_t interface = 0;
+
+	if (ripc__inet_is_six(from))
+		memcpy(&interface, from->blob + 34, 4);
+	return interface;
+}
+
+/* Where an answer goes, and by the control message from where. */
+static void reply_four(const struct ripc__addr *to, struct msghdr *message)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET};
+	struct cmsghdr *cmsg = message->msg_control;
+	struct in_pktinfo info = {0};
+
+	memcpy(&name.sin_addr, to->blob, 4);
+	memcpy(&name.sin_port, to->blob + 4, 2);
+	memcpy(&info.ipi_spec_dst, to->blob + 6, 4);
+	memcpy(message->msg_name, &name, sizeof(name));
+	message->msg_namelen = sizeof(name);
+	message->msg_controllen = CMSG_SPACE(sizeof(info));
+	*cmsg = (struct cmsghdr){.cmsg_level = IPPROTO_IP, .cmsg_type = IP_PKTINFO,
+		.cmsg_len = CMSG_LEN(sizeof(info))};
+	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+}
+
+static void reply_six(const struct ripc__addr *to, struct msghdr *message)
+{
+	struct sockaddr_in6 name = {.sin6_family = AF_INET6};
+	struct cmsghdr *cmsg = message->msg_control;
+	struct in6_pktinfo info = {0};
+
+	memcpy(&name.sin6_addr, to->blob, 16);
+	memcpy(&name.sin6_port, to->blob + 16, 2);
+	memcpy(&info.ipi6_addr, to->blob + 18, 16);
+	memcpy(message->msg_name, &name, sizeof(name));
+	message->msg_namelen = sizeof(name);
+	message->msg_controllen = CMSG_SPACE(sizeof(info));
+	*cmsg = (struct cmsghdr){.cmsg_level = IPPROTO_IPV6, .cmsg_type = IPV6_PKTINFO,
+		.cmsg_len = CMSG_LEN(sizeof(info))};
+	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+}
+
 int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size_t len)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	} control = {0};
-	struct sockaddr_in name = {.sin_family = AF_INET};
+	union name name;
 	struct iovec iov = {(void *)(uintptr_t)data, len};
-	struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name), .msg_iov = &iov,
-		.msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
-	struct in_pktinfo info = {0};
+	struct msghdr message = {.msg_name = &name, .msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = &control};
 
-	if (to->len != REPLY_LEN)
+	if (to->len == REPLY_LEN)
+		reply_four(to, &message);
+	else if (to->len == REPLY6_LEN)
+		reply_six(to, &message);
+	else
 		return -EINVAL;
-	memcpy(&name.sin_addr, to->blob, 4);
-	memcpy(&name.sin_port, to->blob + 4, 2);
-	memcpy(&info.ipi_spec_dst, to->blob + 6, 4);
-	cmsg->cmsg_level = IPPROTO_IP;
-	cmsg->cmsg_type = IP_PKTINFO;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(info));
-	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
 	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the IPv4 resolver sources, multicast and static, share. */
+/* What the resolver sources for networks share. */
 #ifndef RIPC_RESOLVERS_INET_H
 #define RIPC_RESOLVERS_INET_H
 
@@ -11,6 +11,11 @@
 
 #define INET_PORT  15511          /* where every context listens (option "resolver.port") */
 #define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */
+/*
+ * Transient, site-local, RFC 4291 and 3307. As the scope is wider than a link, the kernel sends
+ * from a global or unique local address, where the interface has one (RFC 6724, rule 2).
+ */
+#define INET_GROUP6 "ff15::f269:7063"
 
 /* The option's number, or fallback if it is not set. -EINVAL: no number in its range (logged). */
 int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_t fallback);
@@ -20,12 +25,21 @@ int ripc__inet_port(const struct ripc__host *host);
 bool ripc__inet_interface_wanted(const char *wanted, const char *name);
 /* A non-blocking UDP socket that tells where each datagram was sent to, or a negative errno. */
 int ripc__inet_socket(void);
+/* The same for IPv6 alone. */
+int ripc__inet6_socket(void);
 /*
  * Receives one datagram of at most WIRE_RESOLVE_MAX bytes. 1; 0: there is none. buffer has
  * WIRE_RESOLVE_MAX + 1 bytes. What is too long or has an impossible sender is dropped.
  */
 int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
-/* Answers an event's sender, from the address that it had sent to. */
+/* Is this an event's sender over IPv6? */
+bool ripc__inet_is_six(const struct ripc__addr *to);
+/* The interface by which an event came in over IPv6; 0: not known. */
+uint32_t ripc__inet_interface(const struct ripc__addr *from);
+/*
+ * Answers an event's sender, from the address that it had sent to, by a socket of its family. Where
+ * it had sent to a group over IPv6, the kernel chooses the address.
+ */
 int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size_t len);
 
 #endif

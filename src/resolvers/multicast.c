@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver source for a network: questions to an IPv4 multicast group, as ARP does it, and
- * the socket on which every context listens for questions, multicast or unicast.
+ * The resolver source for a network: questions to a multicast group, as ARP does it, and the
+ * sockets on which every context listens for questions, multicast or unicast.
  *
- * Three sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
+ * Sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
  * contexts of a host share: multicast reaches each of them, unicast one. "asker" has a port of
  * its own, so that answers reach the one who asked. The group is joined on every interface that
  * is up, or on those that the configuration names, and on lo (which never claims to do multicast,
  * but does it). Where no interface can join, the listener still serves unicast questions.
+ *
+ * A second pair of them speaks IPv6. The pair is opened when an interface has an IPv6 address that
+ * is not link-local and not tentative, and the IPv6 group is joined on such interfaces. Where an
+ * interface has both families, a question goes out over IPv4 first, and over both when it is
+ * repeated: hosts of IPv4 and of both families answer the first one. Notices go out over both, as
+ * nobody answers those. Nothing goes out over IPv6 by lo, where IPv4 reaches all.
  *
  * The kernel reports changes of interfaces and addresses by a third socket (netlink). Then the
  * group is joined where it was not, and core learns of it. Where there is no such socket, changes
@@ -38,35 +44,47 @@
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
 
+#ifndef IPV6_MULTICAST_ALL /* not in every C library */
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+#define INTERFACES_MAX 40
 /* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
-#define INTERFACES_MAX 20
+#define FOUR_MAX       20u
 #define RESCAN_NS      1000000000ull
 #define HEAD           64u  /* of a datagram: checksum, nonce, ID */
 #define SOON_NS        50000000ull
 #define CHANGES_MAX    64u  /* reports of the kernel that are read at once */
 #define REMEMBERED     256u /* datagrams that may be repeated; a power of two */
+#define TRIES          16u  /* datagrams for others that are read in one turn */
 
 struct interface {
+	char name[IF_NAMESIZE];
 	int index;
 	bool loopback;
-	struct in_addr address; /* its first: questions come from it */
+	bool four, six;         /* has an address of IPv4, of IPv6; joined: is in that group */
+	struct in_addr address; /* its first of IPv4: questions come from it */
 };
 
 struct interfaces {
 	struct interface at[INTERFACES_MAX];
-	uint32_t n;
+	uint32_t n, n_four;
 };
 
 struct multicast {
 	struct ripc__host host;
 	struct sockaddr_in group;
+	struct sockaddr_in6 group6;
+	int ttl;
 	struct interfaces joined;
 	struct filter filter;
+	bool filtered;
 	int listener, asker, epoll_fd;
+	int listener6, asker6; /* -1: there is no IPv6 address yet, or no IPv6 */
 	int changes; /* netlink; -1: none */
 	uint64_t addresses; /* a hash of what was there when that was last read */
-	bool join_failed_logged;
-	bool asker_next; /* whose turn it is to be polled first: neither can starve the other */
+	bool join_failed_logged, six_failed_logged;
+	uint8_t turn; /* which socket is polled first: none can starve another */
 	uint64_t scanned_ns;
 	struct sent {
 		uint64_t hash, at_ns;
@@ -82,7 +100,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static const struct interface *interface_get(const struct interfaces *interfaces, int index)
+static struct interface *interface_get(struct interfaces *interfaces, int index)
 {
 	for (uint32_t i = 0; i < interfaces->n; i++) {
 		if (interfaces->at[i].index == index)
@@ -91,48 +109,98 @@ static const struct interface *interface_get(const struct interfaces *interfaces
 	return NULL;
 }
 
-/* The wanted interfaces that are up and have an IPv4 address; names, if given, in words. */
-static int interfaces_find(const char *wanted, struct interfaces *found, char names[128])
+static bool is_link_local(const struct sockaddr *at)
 {
-	struct ifaddrs *all;
-	size_t len = 0;
+	struct sockaddr_in6 address;
 
-	found->n = 0;
-	if (getifaddrs(&all))
-		return -errno;
-	for (const struct ifaddrs *at = all; at && found->n < INTERFACES_MAX; at = at->ifa_next) {
-		struct sockaddr_in address;
-		int index;
+	memcpy(&address, at, sizeof(address));
+	return IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
+}
 
-		if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET)
-			continue;
-		if (!(at->ifa_flags & IFF_UP) || !ripc__inet_interface_wanted(wanted, at->ifa_name))
-			continue;
-		index = (int)if_nametoindex(at->ifa_name);
-		if (!index || interface_get(found, index))
-			continue;
-		memcpy(&address, at->ifa_addr, sizeof(address));
-		found->at[found->n++] = (struct interface){index,
-			at->ifa_flags & IFF_LOOPBACK, address.sin_addr};
-		if (names && len < 128)
-			len += (size_t)snprintf(names + len, 128 - len, "%s%s", len ? ", " : "",
-				at->ifa_name);
-	}
-	freeifaddrs(all);
-	return 0;
+/* The address may be as good as it was. A sandbox without IPv6 gives another error. */
+static bool could_not_ask(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* Not one that the kernel still checks for a duplicate (tentative): it cannot be bound to. */
+static bool is_bindable(const struct sockaddr *at)
+{
+	struct sockaddr_in6 address;
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool can;
+
+	if (fd < 0)
+		return could_not_ask(errno);
+	memcpy(&address, at, sizeof(address));
+	address.sin6_port = 0;
+	can = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+	close(fd);
+	return can;
 }
 
 /* Not a link-local one: those come and go with each container, and lead to nobody by themselves. */
 static bool is_address(const struct sockaddr *at)
 {
-	struct sockaddr_in6 address;
-
 	if (at->sa_family == AF_INET)
 		return true;
-	if (at->sa_family != AF_INET6)
-		return false;
-	memcpy(&address, at, sizeof(address));
-	return !IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
+	return at->sa_family == AF_INET6 && !is_link_local(at) && is_bindable(at);
+}
+
+/* Adds the interface of an address, or the address to it. */
+static void interface_add(struct interfaces *found, const struct ifaddrs *at)
+{
+	int index = (int)if_nametoindex(at->ifa_name);
+	struct interface *interface = interface_get(found, index);
+	bool four = at->ifa_addr->sa_family == AF_INET, loopback = at->ifa_flags & IFF_LOOPBACK;
+	struct sockaddr_in address;
+
+	if (!index || (four && found->n_four == FOUR_MAX) || (!four && loopback) ||
+			(!interface && found->n == INTERFACES_MAX))
+		return;
+	if (!interface) {
+		interface = &found->at[found->n++];
+		*interface = (struct interface){.index = index, .loopback = loopback};
+		snprintf(interface->name, sizeof(interface->name), "%s", at->ifa_name);
+	}
+	if (!four) {
+		interface->six = true;
+	} else if (!interface->four) {
+		memcpy(&address, at->ifa_addr, sizeof(address));
+		interface->four = true;
+		interface->address = address.sin_addr;
+		found->n_four++;
+	}
+}
+
+/* The wanted interfaces that are up and have an address. */
+static int interfaces_find(const char *wanted, struct interfaces *found)
+{
+	struct ifaddrs *all;
+
+	found->n = found->n_four = 0;
+	if (getifaddrs(&all))
+		return -errno;
+	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+		if (at->ifa_addr && (at->ifa_flags & IFF_UP) && is_address(at->ifa_addr) &&
+				ripc__inet_interface_wanted(wanted, at->ifa_name))
+			interface_add(found, at);
+	}
+	freeifaddrs(all);
+	return 0;
+}
+
+/* Their names, in words. */
+static void interfaces_name(const struct interfaces *found, char names[128])
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < found->n && len < 128; i++) {
+		const struct interface *at = &found->at[i];
+
+		len += (size_t)snprintf(names + len, 128 - len, "%s%s%s", len ? ", " : "",
+			at->name, !at->six ? "" : at->four ? " (IPv4, IPv6)" : " (IPv6)");
+	}
 }
 
 /* A hash of all addresses of wanted interfaces, and of which work. 0: they cannot be read. */
@@ -184,29 +252,49 @@ static void interfaces_missing(const char *wanted, char names[128])
 	}
 }
 
-static int group_parse(const struct ripc__host *host, struct sockaddr_in *group)
+static const char *option(const struct ripc__host *host, const char *name)
 {
-	const char *text = host->option ? host->option(host->arg, "resolver.group") : NULL;
+	return host->option ? host->option(host->arg, name) : NULL;
+}
+
+/* A scope of the link would make the kernel send from link-local addresses. */
+static bool is_group6(const struct in6_addr *ip)
+{
+	return IN6_IS_ADDR_MULTICAST(ip) && (ip->s6_addr[1] & 0xf) > 2;
+}
+
+static int group_parse(const struct ripc__host *host, struct sockaddr_in *group,
+		struct sockaddr_in6 *group6)
+{
+	const char *text = option(host, "resolver.group"), *text6 = option(host, "resolver.group6");
 	int port = ripc__inet_port(host);
 
 	if (port < 0)
 		return port;
 	*group = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-	if (inet_pton(AF_INET, text ? text : INET_GROUP, &group->sin_addr) == 1 &&
-			IN_MULTICAST(ntohl(group->sin_addr.s_addr)))
-		return 0;
-	host->log(host->arg, RIPC_LOG_ERROR,
-		"option resolver.group: \"%s\" is not an IPv4 multicast address", text);
-	return -EINVAL;
+	*group6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = group->sin_port};
+	if (inet_pton(AF_INET, text ? text : INET_GROUP, &group->sin_addr) != 1 ||
+			!IN_MULTICAST(ntohl(group->sin_addr.s_addr))) {
+		host->log(host->arg, RIPC_LOG_ERROR, "option resolver.group: \"%s\" is not an "
+			"IPv4 multicast address", text);
+		return -EINVAL;
+	}
+	if (inet_pton(AF_INET6, text6 ? text6 : INET_GROUP6, &group6->sin6_addr) != 1 ||
+			!is_group6(&group6->sin6_addr)) {
+		host->log(host->arg, RIPC_LOG_ERROR, "option resolver.group6: \"%s\" is not an "
+			"IPv6 multicast address of a scope wider than the link", text6);
+		return -EINVAL;
+	}
+	return 0;
 }
 
-static int bind_shared(int fd, const struct sockaddr_in *name)
+static int bind_shared(int fd, const void *name, socklen_t len)
 {
 	int on = 1;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
 			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
-			bind(fd, (const struct sockaddr *)name, sizeof(*name)))
+			bind(fd, name, len))
 		return -errno;
 	return 0;
 }
@@ -224,7 +312,7 @@ static int port_try(in_port_t port)
 
 	if (fd < 0)
 		return fd;
-	error = bind_shared(fd, &name);
+	error = bind_shared(fd, &name, sizeof(name));
 	close(fd);
 	return error;
 }
@@ -235,13 +323,15 @@ static void say_interfaces(const struct ripc__host *host, int port, char why[256
 	bool are_named = host->interfaces && *host->interfaces;
 	char names[128] = "", missing[128];
 	struct interfaces found;
-	int error = interfaces_find(host->interfaces, &found, names);
+	int error = interfaces_find(host->interfaces, &found);
 
 	interfaces_missing(host->interfaces, missing);
+	if (!error)
+		interfaces_name(&found, names);
 	if (!error && found.n)
 		snprintf(why, 256, "UDP port %d, multicast on %s", port, names);
 	else
-		snprintf(why, 256, "no multicast: no interface%s is up with an IPv4 address; "
+		snprintf(why, 256, "no multicast: no interface%s is up with an IP address; "
 			"answers unicast questions on UDP port %d only",
 			are_named ? " of those named" : "", port);
 	if (*missing)
@@ -256,15 +346,16 @@ static void say_interfaces(const struct ripc__host *host, int port, char why[256
 static int multicast_probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	struct sockaddr_in group;
-	int error = group_parse(host, &group);
+	struct sockaddr_in6 group6;
+	int error = group_parse(host, &group, &group6);
 
 	if (!error && ripc__inet_number(host, "resolver.ttl", 1) < 0)
 		error = -EINVAL;
 	remedy[0] = '\0';
 	if (error) {
 		snprintf(why, 256, "an option cannot be understood");
-		snprintf(remedy, 256, "correct resolver.port, resolver.group or resolver.ttl in "
-			"RIPC_OPTIONS");
+		snprintf(remedy, 256, "correct resolver.port, resolver.group, "
+			"resolver.group6 or resolver.ttl in RIPC_OPTIONS");
 		return error;
 	}
 	error = port_try(group.sin_port);
@@ -283,23 +374,30 @@ static int multicast_probe(const struct ripc__host *host, char why[256], char re
 	return 0;
 }
 
-/* Leaves what is not there any more, and learns of new addresses. */
-static void leave_lost(struct multicast *multicast, const struct interfaces *found)
+static int membership_six(const struct multicast *multicast, int how, int index)
 {
-	struct interfaces *joined = &multicast->joined;
+	const struct ipv6_mreq request = {.ipv6mr_multiaddr = multicast->group6.sin6_addr,
+		.ipv6mr_interface = (unsigned int)index};
 
-	for (uint32_t i = joined->n; i-- > 0;) {
+	return setsockopt(multicast->listener6, IPPROTO_IPV6, how, &request, sizeof(request));
+}
+
+/* Leaves what is not there any more. */
+static void leave_lost(const struct multicast *multicast, struct interfaces *found)
+{
+	const struct interfaces *joined = &multicast->joined;
+
+	for (uint32_t i = 0; i < joined->n; i++) {
+		const struct interface *at = &joined->at[i];
+		const struct interface *still = interface_get(found, at->index);
 		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
-			.imr_ifindex = joined->at[i].index};
-		const struct interface *still = interface_get(found, joined->at[i].index);
+			.imr_ifindex = at->index};
 
-		if (still) {
-			joined->at[i] = *still;
-			continue;
-		}
-		setsockopt(multicast->listener, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request,
-			sizeof(request));
-		joined->at[i] = joined->at[--joined->n];
+		if (at->four && !(still && still->four))
+			setsockopt(multicast->listener, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request,
+				sizeof(request));
+		if (at->six && !(still && still->six))
+			membership_six(multicast, IPV6_LEAVE_GROUP, at->index);
 	}
 }
 
@@ -319,23 +417,44 @@ static bool join(const struct multicast *multicast, const struct interface *inte
 	return rc == 0 || errno == EADDRINUSE;
 }
 
-static void join_new(struct multicast *multicast, const struct interfaces *found)
+static bool join_six(const struct multicast *multicast, const struct interface *interface)
+{
+	return multicast->listener6 >= 0 && (membership_six(multicast, IPV6_JOIN_GROUP,
+		interface->index) == 0 || errno == EADDRINUSE);
+}
+
+static void log_join_failed(struct multicast *multicast, const struct interface *interface)
 {
 	const struct ripc__host *host = &multicast->host;
-	struct interfaces *joined = &multicast->joined;
 
-	for (uint32_t i = 0; i < found->n && joined->n < INTERFACES_MAX; i++) {
-		if (interface_get(joined, found->at[i].index))
-			continue;
-		if (join(multicast, &found->at[i])) {
-			joined->at[joined->n++] = found->at[i];
-		} else if (!multicast->join_failed_logged) {
-			multicast->join_failed_logged = true;
-			host->log(host->arg, RIPC_LOG_WARN,
-				"multicast: cannot join on interface %d: %s", found->at[i].index,
-				strerror(errno));
+	if (!multicast->join_failed_logged)
+		host->log(host->arg, RIPC_LOG_WARN, "multicast: cannot join on interface %d: %s",
+			interface->index, strerror(errno));
+	multicast->join_failed_logged = true;
+}
+
+/* Joins where the group is not joined yet, and learns of new addresses. */
+static void join_new(struct multicast *multicast, const struct interfaces *found)
+{
+	struct interfaces joined = {.n = 0};
+
+	for (uint32_t i = 0; i < found->n; i++) {
+		const struct interface *was = interface_get(&multicast->joined, found->at[i].index);
+		struct interface now = found->at[i];
+
+		if (now.four && !(was && was->four) && !join(multicast, &now)) {
+			log_join_failed(multicast, &now);
+			now.four = false;
 		}
+		if (now.six && !(was && was->six) && !join_six(multicast, &now)) {
+			if (multicast->listener6 >= 0)
+				log_join_failed(multicast, &now);
+			now.six = false;
+		}
+		if (now.four || now.six)
+			joined.at[joined.n++] = now;
 	}
+	multicast->joined = joined;
 }
 
 static bool has_loopback(const struct interfaces *interfaces)
@@ -343,7 +462,7 @@ static bool has_loopback(const struct interfaces *interfaces)
 	bool has = false;
 
 	for (uint32_t i = 0; i < interfaces->n; i++)
-		has |= interfaces->at[i].loopback;
+		has |= interfaces->at[i].loopback && interfaces->at[i].four;
 	return has;
 }
 
@@ -357,13 +476,107 @@ static void hear_loopback(const struct multicast *multicast)
 		(void)join(multicast, &lo);
 }
 
-/* Does what goes out by an interface other than lo come back to this host? */
+/*
+ * Does what goes out by an interface other than lo come back to this host? Over IPv6 also not where
+ * the same comes back over IPv4.
+ */
 static void come_back(const struct multicast *multicast)
 {
-	int comes_back = !has_loopback(&multicast->joined);
+	const struct interfaces *joined = &multicast->joined;
+	int comes_back = !has_loopback(joined), comes_back_six = 0;
 
 	(void)setsockopt(multicast->asker, IPPROTO_IP, IP_MULTICAST_LOOP, &comes_back,
 		sizeof(comes_back));
+	if (multicast->asker6 < 0)
+		return;
+	for (uint32_t i = 0; i < joined->n; i++)
+		comes_back_six |= comes_back && !joined->at[i].four;
+	(void)setsockopt(multicast->asker6, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &comes_back_six,
+		sizeof(comes_back_six));
+}
+
+/* Hears only what was joined here, as hear_own_groups(). */
+static int listener6_open(const struct multicast *multicast)
+{
+	struct sockaddr_in6 name = {.sin6_family = AF_INET6,
+		.sin6_port = multicast->group6.sin6_port};
+	int fd = ripc__inet6_socket();
+	int off = 0, error;
+
+	if (fd < 0)
+		return fd;
+	setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
+	error = bind_shared(fd, &name, sizeof(name));
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+static int asker6_open(int ttl)
+{
+	int fd = ripc__inet6_socket();
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+	int off = 0, error;
+
+	if (fd < 0)
+		return fd;
+	setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, &ttl, sizeof(ttl)) == 0 &&
+			bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+static void six_close(struct multicast *multicast)
+{
+	if (multicast->asker6 >= 0)
+		close(multicast->asker6);
+	if (multicast->listener6 >= 0)
+		close(multicast->listener6);
+	multicast->listener6 = multicast->asker6 = -1;
+}
+
+static int six_try(struct multicast *multicast)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	multicast->listener6 = listener6_open(multicast);
+	if (multicast->listener6 < 0)
+		return multicast->listener6;
+	multicast->asker6 = asker6_open(multicast->ttl);
+	if (multicast->asker6 < 0)
+		return multicast->asker6;
+	if (multicast->filtered)
+		ripc__filter_attach(&multicast->filter, multicast->listener6,
+			&multicast->group6.sin6_addr);
+	if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, multicast->listener6, &event) ||
+			epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, multicast->asker6, &event))
+		return -errno;
+	return 0;
+}
+
+/* Opens the sockets of IPv6 when an interface has an address for them. IPv4 works without. */
+static void six_open(struct multicast *multicast, const struct interfaces *found)
+{
+	const struct ripc__host *host = &multicast->host;
+	bool wanted = false;
+	int error;
+
+	for (uint32_t i = 0; i < found->n; i++)
+		wanted |= found->at[i].six;
+	if (!wanted || multicast->listener6 >= 0)
+		return;
+	error = six_try(multicast);
+	if (!error)
+		return;
+	six_close(multicast);
+	if (!multicast->six_failed_logged)
+		host->log(host->arg, RIPC_LOG_WARN, "multicast: no IPv6 on UDP port %d: %s",
+			ntohs(multicast->group6.sin6_port), strerror(-error));
+	multicast->six_failed_logged = true;
 }
 
 static void rescan(struct multicast *multicast, uint64_t now_ns)
@@ -372,8 +585,9 @@ static void rescan(struct multicast *multicast, uint64_t now_ns)
 
 	multicast->scanned_ns = now_ns;
 	/* Without a list (no memory, no descriptor) what was joined stays joined. */
-	if (interfaces_find(multicast->host.interfaces, &found, NULL))
+	if (interfaces_find(multicast->host.interfaces, &found))
 		return;
+	six_open(multicast, &found);
 	leave_lost(multicast, &found);
 	join_new(multicast, &found);
 	if (!has_loopback(&found))
@@ -402,7 +616,7 @@ static int listener_open(struct multicast *multicast)
 	if (fd < 0)
 		return fd;
 	hear_own_groups(fd);
-	error = bind_shared(fd, &name);
+	error = bind_shared(fd, &name, sizeof(name));
 	if (!error) {
 		multicast->listener = fd;
 		return 0;
@@ -481,9 +695,9 @@ static int multicast_open(void *source, const struct ripc__host *host)
 
 	if (ttl < 0)
 		return ttl;
-	*multicast = (struct multicast){.host = *host,
+	*multicast = (struct multicast){.host = *host, .ttl = ttl, .listener6 = -1, .asker6 = -1,
 		.filter.kin = (uint8_t)(host->context % WIRE_DIGEST_KIN)};
-	error = group_parse(host, &multicast->group);
+	error = group_parse(host, &multicast->group, &multicast->group6);
 	error = error ? error : listener_open(multicast);
 	if (error)
 		return error;
@@ -512,8 +726,9 @@ err_close_listener:
 
 static void multicast_close(void *source)
 {
-	const struct multicast *multicast = source;
+	struct multicast *multicast = source;
 
+	six_close(multicast);
 	if (multicast->changes >= 0)
 		close(multicast->changes);
 	close(multicast->epoll_fd);
@@ -554,6 +769,29 @@ static int send_on(const struct multicast *multicast, const struct interface *in
 	return rc >= 0 || errno == EAGAIN || errno == ENOBUFS;
 }
 
+/* From the address that the kernel chooses: it knows which are deprecated, or private. */
+static bool send_on_six(const struct multicast *multicast, const struct interface *interface,
+		const struct iovec *data)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	} control = {0};
+	struct sockaddr_in6 name = multicast->group6;
+	struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name),
+		.msg_iov = (struct iovec *)(uintptr_t)data, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+	const struct in6_pktinfo info = {.ipi6_ifindex = (unsigned int)interface->index};
+
+	cmsg->cmsg_level = IPPROTO_IPV6;
+	cmsg->cmsg_type = IPV6_PKTINFO;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(info));
+	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+	return sendmsg(multicast->asker6, &message, MSG_NOSIGNAL) >= 0 || errno == EAGAIN ||
+		errno == ENOBUFS;
+}
+
 /* Have all on this host had the same a moment ago? */
 static bool is_repeated(struct multicast *multicast, const struct iovec *data, uint64_t now_ns)
 {
@@ -568,45 +806,77 @@ static bool is_repeated(struct multicast *multicast, const struct iovec *data, u
 	return is_soon;
 }
 
-static int multicast_notify(void *source, const void *data, size_t len)
+/* both: also over IPv6 where there is IPv4. Returns how many datagrams went out. */
+static int send_to_group(struct multicast *multicast, const void *data, size_t len, bool both)
 {
-	struct multicast *multicast = source;
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
+	const struct interfaces *joined = &multicast->joined;
 	uint64_t now_ns = clock_ns();
-	bool repeated = multicast->joined.n > 1 && is_repeated(multicast, &iov, now_ns);
+	bool repeated = joined->n > 1 && is_repeated(multicast, &iov, now_ns);
 	int sent = 0;
 
 	if (now_ns - multicast->scanned_ns >= RESCAN_NS)
 		rescan(multicast, now_ns);
-	for (uint32_t i = 0; i < multicast->joined.n; i++)
-		sent += (repeated && multicast->joined.at[i].loopback) ||
-			send_on(multicast, &multicast->joined.at[i], &iov);
+	for (uint32_t i = 0; i < joined->n; i++) {
+		const struct interface *at = &joined->at[i];
+
+		if (at->four)
+			sent += (repeated && at->loopback) || send_on(multicast, at, &iov);
+		if (at->six && (both || !at->four))
+			sent += send_on_six(multicast, at, &iov);
+	}
 	return sent;
+}
+
+static int multicast_notify(void *source, const void *data, size_t len)
+{
+	return send_to_group(source, data, len, true);
 }
 
 static int multicast_ask(void *source, uint64_t id, const void *data, size_t len)
 {
 	(void)id;
-	return multicast_notify(source, data, len);
+	return send_to_group(source, data, len, false);
+}
+
+static int multicast_ask_again(void *source, uint64_t id, const void *data, size_t len)
+{
+	(void)id;
+	return send_to_group(source, data, len, true);
+}
+
+static bool send_to_host(int fd, const void *name, socklen_t name_len, const struct iovec *data)
+{
+	return sendto(fd, data->iov_base, data->iov_len, MSG_NOSIGNAL, name, name_len) >= 0 ||
+		errno == EAGAIN || errno == ENOBUFS;
 }
 
 static int multicast_ask_host(void *source, const uint8_t host[16], const void *data, size_t len)
 {
-	static const uint8_t v4_mapped[12] = {[10] = 0xff, 0xff};
 	const struct multicast *multicast = source;
+	const struct iovec iov = {(void *)(uintptr_t)data, len};
 	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = multicast->group.sin_port};
+	struct sockaddr_in6 name6 = {.sin6_family = AF_INET6, .sin6_port = name.sin_port};
 
-	if (memcmp(host, v4_mapped, sizeof(v4_mapped)))
-		return 0;
-	memcpy(&name.sin_addr, host + sizeof(v4_mapped), sizeof(name.sin_addr));
-	return sendto(multicast->asker, data, len, MSG_NOSIGNAL, (const struct sockaddr *)&name,
-		sizeof(name)) >= 0 || errno == EAGAIN || errno == ENOBUFS;
+	memcpy(&name6.sin6_addr, host, sizeof(name6.sin6_addr));
+	memcpy(&name.sin_addr, host + 12, sizeof(name.sin_addr));
+	if (IN6_IS_ADDR_V4MAPPED(&name6.sin6_addr))
+		return send_to_host(multicast->asker, &name, sizeof(name), &iov);
+	return multicast->asker6 >= 0 &&
+		send_to_host(multicast->asker6, &name6, sizeof(name6), &iov);
 }
 
 /* Without a filter all comes here, as where the kernel has none. */
-static void filter_attach(const struct multicast *multicast)
+static void filter_attach(struct multicast *multicast)
 {
-	ripc__filter_attach(&multicast->filter, multicast->listener, multicast->group.sin_addr);
+	struct in6_addr group = {.s6_addr = {[10] = 0xff, 0xff}};
+
+	multicast->filtered = true;
+	memcpy(group.s6_addr + 12, &multicast->group.sin_addr, 4);
+	ripc__filter_attach(&multicast->filter, multicast->listener, &group);
+	if (multicast->listener6 >= 0)
+		ripc__filter_attach(&multicast->filter, multicast->listener6,
+			&multicast->group6.sin6_addr);
 }
 
 static void multicast_heed(void *source, uint64_t id, bool private_id)
@@ -629,7 +899,8 @@ static int multicast_reply(void *source, const struct ripc__addr *to, const void
 {
 	const struct multicast *multicast = source;
 
-	return ripc__inet_reply(multicast->listener, to, data, len);
+	return ripc__inet_reply(ripc__inet_is_six(to) ? multicast->listener6 : multicast->listener,
+		to, data, len);
 }
 
 /*
@@ -668,20 +939,47 @@ static bool has_moved(struct multicast *multicast)
 	return true;
 }
 
+/*
+ * Of what goes to a group an IPv6 socket hears also what comes in where other sockets of the host
+ * have joined.
+ */
+static bool is_for_others(struct multicast *multicast, const struct ripc__source_event *event)
+{
+	const struct interface *joined;
+
+	if (!event->group || !ripc__inet_is_six(&event->reply))
+		return false;
+	joined = interface_get(&multicast->joined, (int)ripc__inet_interface(&event->reply));
+	return !joined || !joined->six;
+}
+
+static bool receive(struct multicast *multicast, int fd, struct ripc__source_event *event)
+{
+	for (uint32_t tries = 0; fd >= 0 && tries < TRIES; tries++) {
+		if (!ripc__inet_receive(fd, multicast->buffer, event))
+			return false;
+		if (!is_for_others(multicast, event))
+			return true;
+	}
+	return false;
+}
+
 static int multicast_poll(void *source, struct ripc__source_event *event)
 {
 	struct multicast *multicast = source;
-	int first, second;
+	const int fds[4] = {multicast->asker, multicast->listener, multicast->asker6,
+		multicast->listener6};
+	uint32_t n = multicast->listener6 < 0 ? 2 : 4, first = ++multicast->turn;
 
 	if (has_moved(multicast)) {
 		*event = (struct ripc__source_event){.kind = RIPC_SOURCE_REHOMED};
 		return 1;
 	}
-	multicast->asker_next = !multicast->asker_next;
-	first = multicast->asker_next ? multicast->listener : multicast->asker;
-	second = multicast->asker_next ? multicast->asker : multicast->listener;
-	return ripc__inet_receive(first, multicast->buffer, event) ||
-		ripc__inet_receive(second, multicast->buffer, event);
+	for (uint32_t i = 0; i < n; i++) {
+		if (receive(multicast, fds[(first + i) % n], event))
+			return 1;
+	}
+	return 0;
 }
 
 static int multicast_wait_fd(void *source)
@@ -698,6 +996,7 @@ const struct ripc__source ripc__multicast_source = {
 	.open = multicast_open,
 	.close = multicast_close,
 	.ask = multicast_ask,
+	.ask_again = multicast_ask_again,
 	.ask_host = multicast_ask_host,
 	.heed = multicast_heed,
 	.know = multicast_know,

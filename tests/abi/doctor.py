@@ -22,6 +22,7 @@ CASES = [
     ({'RIPC_OPTIONS': 'foo.bar=1'}, ['foo.bar']),
     ({'RIPC_OPTIONS': 'resolver.port=abc'}, ['resolver.port', 'abc']),
     ({'RIPC_OPTIONS': 'resolver.group=10.0.0.1'}, ['resolver.group', '10.0.0.1']),
+    ({'RIPC_OPTIONS': 'resolver.group6=ff02::1'}, ['resolver.group6', 'ff02::1']),
     ({'RIPC_OPTIONS': 'shm.uids=joe'}, ['shm.uids', 'joe']),
     ({'RIPC_OPTIONS': 'nonsense'}, ['nonsense']),
     ({'RIPC_BACKENDS': 'nope'}, ['nope', 'shm, ', 'udp']),

@@ -76,7 +76,7 @@ def options_missing():
     """Options whose name, or the range of whose numbers, ripc_open(3) does not give."""
     source = ''.join(read(os.path.join(root, path)) for path in OPTION_LISTS)
     page = read(os.path.join(folder, 'ripc_open.3'))
-    found = re.findall(r'^\t\{"([a-z_.]+)", RIPC_(\w+), (\d+), (\d+),', source, re.M)
+    found = re.findall(r'^\t\{"([a-z0-9_.]+)", RIPC_(\w+), (\d+), (\d+),', source, re.M)
     if not found:
         yield 'no list of options found in ' + ', '.join(OPTION_LISTS)
     for name, kind, least, most in found:

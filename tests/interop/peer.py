@@ -14,7 +14,7 @@ from types import SimpleNamespace as Bag
 
 import protocol as w
 
-GROUP, PORT = '239.255.76.82', 15511
+GROUP, GROUP6, PORT = '239.255.76.82', 'ff15::f269:7063', 15511
 BYTES = bytes((i * i >> 3) & 255 for i in range(65521)) * 7
 WINDOW, UNASKED = 256 << 10, 64 << 10
 
@@ -83,6 +83,8 @@ class Peer:
         self.busy, self.files, self.gone_at = 0, {}, time.monotonic()
 
         self.local = self.named = None
+        self.asking6 = self.group6 = None  # see listen_six()
+        self.answers_over = (4, 6)
         self.member, self.others = None, []  # of a group, see many.py; peers for whom this one answers questions
 
     def renew(self):
@@ -93,6 +95,27 @@ class Peer:
     def close(self):
         for sock in filter(None, (self.udp, self.asking, self.group, self.local, self.named)):
             sock.close()
+        self.close_six()
+
+    def listen_six(self, address, device):
+        """The resolver's group and port over IPv6, too."""
+        index = socket.if_nametoindex(device)
+        self.asking6, self.group6 = (socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) for _ in range(2))
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            self.group6.setsockopt(socket.SOL_SOCKET, option, 1)
+        for sock, name in ((self.asking6, (address, 0)), (self.group6, ('::', PORT))):
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+            sock.bind(name)
+            self.files[sock] = lambda sock=sock: self.on_resolver(*sock.recvfrom(65536))
+        self.group6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                               socket.inet_pton(socket.AF_INET6, GROUP6) + struct.pack('=I', index))
+
+    def close_six(self):
+        for sock in filter(None, (self.asking6, self.group6)):
+            self.files.pop(sock, None)
+            sock.close()
+        self.asking6 = self.group6 = None
 
     # -- the loop
 
@@ -145,11 +168,14 @@ class Peer:
         if packet.asker == self.context:
             return
         self.heard.append(packet)
-        for peer in (self, *self.others) if packet.type == w.QUESTION and self.answers_questions else ():
+        family, sock = (6, self.group6) if ':' in where[0] else (4, self.group)
+        if packet.type != w.QUESTION or not self.answers_questions or family not in self.answers_over:
+            return
+        for peer in (self, *self.others):
             if packet.id in (peer.service, 0):
-                self.group.sendto(peer.record(packet.nonce), where)
+                sock.sendto(peer.record(packet.nonce), where)
             elif peer.member and packet.id == peer.member.group:
-                self.group.sendto(peer.record(packet.nonce, packet.id), where)
+                sock.sendto(peer.record(packet.nonce, packet.id), where)
 
     def record(self, nonce=0, group=0):
         rest = w.record_rest(self.incarnation, self.service if group else self.stamp, self.identity, self.context,

@@ -4,6 +4,7 @@
 usage: test_interop.py interop-partner
 """
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -490,6 +491,42 @@ def six(test):
     test.came('short', 7)
 
 
+def six_finds(test):
+    """Questions over IPv6: to the group and to a host, and none from a link-local address."""
+    peer = test.peer
+    peer.listen_six(HERE6, 'here')
+    for to in ((peers.GROUP6, peers.PORT), (THERE6, peers.PORT)):
+        answer = peer.ask(THEIRS, to=to, sock=peer.asking6)
+        assert answer and answer[0].where[:2] == (THERE6, peers.PORT), answer
+    link = subprocess.run(['ip', '-6', 'address', 'show', 'dev', 'here', 'scope', 'link'], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout.split('inet6 ')[1].split('/')[0]
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+        index = socket.if_nametoindex('here')
+        sock.bind((link, 0, 0, index))
+        peer.files[sock] = lambda: peer.on_resolver(*sock.recvfrom(65536))
+        answer = peer.ask(THEIRS, to=(peers.GROUP6, peers.PORT, 0, index), sock=sock, seconds=0.3)
+        del peer.files[sock]
+        assert not answer, answer
+
+
+def six_is_found(test):
+    """A holder that answers over IPv6 alone: the first question goes out over IPv4, the next ones over both."""
+    peer = test.peer
+    peer.renew()
+    peer.answers_over = (6,)
+    test.pause()
+    heard, at = len(peer.heard), len(peer.log)
+    test.long(500)
+    test.message('long', 500)
+    assert test.completion() == (DELIVERED, 0)
+    asked = [':' in p.where[0] for p in peer.heard[heard:] if p.type == w.QUESTION and p.id == OURS]
+    assert asked and not asked[0] and any(asked), asked
+    assert all(p.where[0] == THERE6 for p in peer.saw(w.ANNOUNCE, at) if p.src == test.partner.incarnation), 'not from there'
+    peer.answers_over = (4, 6)
+    peer.close_six()
+    peer.renew()
+
+
 def goodbye_there(test):
     """GONE with both tokens is believed, with a wrong one it is not."""
     peer = test.peer
@@ -542,6 +579,7 @@ def local(test):
 TWO_HOSTS = (registration, questions, digest, strangers, contact, shorts_there, longs_there, checksums, gaps_there,
              lends_there, ordered_there, cancels_there, shorts_back, longs_back, gaps_back, refused_back,
              busy_back, lends_back, ordered_back, cancel_back, silence_back, *many.STEPS, echoes, moves, forgotten, successor, versions, six,
+             six_finds, six_is_found,
              goodbye_there, goodbye_back)
 
 

@@ -4,7 +4,7 @@ what an attack costs those who mean well.
 
 The forger is a process in a namespace: Forger in the test, the functions of an attack in it, which
 get a Context. RIPC_FORGER_VERSION=1: it speaks the version before this one, to show an attack on a
-library that had no answer to it.
+library that had no answer to it. RIPC_FORGER_FAMILY=6: it sends over IPv6.
 """
 import json
 import os
@@ -28,6 +28,8 @@ SERVICE, OTHER, CLIENT = 4711, 4712, 4713
 PAYLOAD = b'forged!!'
 
 VERSION = int(os.environ.get('RIPC_FORGER_VERSION', 2))
+SIX = os.environ.get('RIPC_FORGER_FAMILY') == '6'
+HEADERS = 48 if SIX else 28
 
 
 def draw():
@@ -62,10 +64,10 @@ def question(asker, service):
 class Context:
     """One that says what it likes of who it is, from an address of its own."""
 
-    def __init__(self, address='0.0.0.0', **claims):
+    def __init__(self, address='::' if SIX else '0.0.0.0', **claims):
         self.context, self.src, self.id = draw(), draw(), draw_id()
         self.__dict__.update(claims)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket = socket.socket(socket.AF_INET6 if SIX else socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         self.socket.bind((address, 0))
         self.socket.settimeout(2)
@@ -156,7 +158,7 @@ class Context:
         self.socket.setblocking(False)
         try:
             while True:
-                self.got += len(self.socket.recv(65536)) + 28
+                self.got += len(self.socket.recv(65536)) + HEADERS
                 self.n_got += 1
         except (BlockingIOError, ConnectionRefusedError):
             pass
@@ -206,7 +208,7 @@ def flood(contexts, packets, per_second, after=None):
                 pass
             n_since += 1
             if aim == 'real':
-                sent, n_sent = sent + len(data) + 28, n_sent + 1
+                sent, n_sent = sent + len(data) + HEADERS, n_sent + 1
                 if n_since % 64 == 0:
                     context.drain()
         time.sleep(max(0.0, began + n_since / per_second - time.monotonic()))
@@ -219,10 +221,11 @@ def flood(contexts, packets, per_second, after=None):
 class Forger:
     """The process; attack: the name of a function of the test's file, called with the arguments."""
 
-    def __init__(self, host, attack, *arguments):
+    def __init__(self, host, attack, *arguments, family=4):
         test = os.path.abspath(sys.argv[0])
         self.process = host.start(sys.executable, test, '--forge', attack, *arguments,
-                                  RIPC_FORGER_VERSION=os.environ.get('RIPC_FORGER_VERSION'))
+                                  RIPC_FORGER_VERSION=os.environ.get('RIPC_FORGER_VERSION'),
+                                  RIPC_FORGER_FAMILY=str(family))
 
     def ready(self):
         self.process.line('{"ready"')
@@ -263,19 +266,20 @@ class Honest:
             return int(statm.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
 
-def three(lab):
+def three(lab, families=(4, 6)):
     """Honest client, its server's host, the forger's."""
     hosts = [lab.host(label) for label in 'abc']
     switch = lab.bridge()
     for end, host in enumerate(hosts, 1):
-        lab.attach(host, switch, end)
+        lab.attach(host, switch, end, families=families)
     return hosts
 
 
 def sink(host):
     return host.start(sys.executable, '-c', 'import socket, sys\n'
-                      's = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n'
-                      f's.bind(("0.0.0.0", {SINK}))\nsys.stdin.read()')
+                      's = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n'
+                      's.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)\n'
+                      f's.bind(("::", {SINK}))\nsys.stdin.read()')
 
 
 class Figures:

@@ -243,13 +243,14 @@ class Lab:
                 host.segment(device)
         return devices
 
-    def address(self, host, device, net, end, ipv4=True, ipv6=True):
+    def address(self, host, device, net, end, ipv4=True, ipv6=True, dad=False):
         if ipv4:
             host.addresses[4] = f'10.99.{net}.{end}'
             host.ip('address', 'add', f'10.99.{net}.{end}/24', 'dev', device)
         if ipv6:
             host.addresses[6] = f'fd99:{net:x}::{end:x}'
-            host.ip('address', 'add', f'fd99:{net:x}::{end:x}/64', 'dev', device, 'nodad')
+            host.ip('address', 'add', f'fd99:{net:x}::{end:x}/64', 'dev', device,
+                    *([] if dad else ['nodad']))
         # Multicast, and whatever has no other route.
         if ipv4:
             host.ip('route', 'replace', 'default', 'dev', device)
@@ -266,10 +267,10 @@ class Lab:
         switch.ip('link', 'set', 'dev', 'br', 'up')
         return switch
 
-    def attach(self, host, switch, end, segment=False):
+    def attach(self, host, switch, end, segment=False, families=(4, 6)):
         device, port = self.veth(host, switch)
         switch.ip('link', 'set', port, 'master', 'br')
-        self.address(host, device, 200, end)
+        self.address(host, device, 200, end, 4 in families, 6 in families)
         if segment:
             host.segment(device)
             switch.segment(port)

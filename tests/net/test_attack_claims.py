@@ -88,12 +88,13 @@ def came_to(owners, told):
     return came
 
 
-def reflected_tokens():
+def reflected_tokens(family=4, families=(4, 6)):
     """Nor does who gives the token of the one as its own to the other."""
     with netlab.Lab() as lab:
-        a, b, c = three(lab)
+        a, b, c = three(lab, families)
         ends = [Honest(a, CLIENT), Honest(b, SERVICE)]
-        forger = Forger(c, 'forge_reflected', a.addresses[4], CLIENT, b.addresses[4], SERVICE).ready()
+        forger = Forger(c, 'forge_reflected', a.addresses[family], CLIENT, b.addresses[family],
+                        SERVICE, family=family).ready()
         wait = time.monotonic() + 20
         while min(end.count()['forged'] for end in ends) == 0 and time.monotonic() < wait:
             time.sleep(0.01)
@@ -108,15 +109,15 @@ def reflected_tokens():
         return f'{told} delivered, none to the forger'
 
 
-def claimed_before():
+def claimed_before(family=4, families=(4, 6)):
     """Who says first that he is somebody gets nothing of what is sent to that one."""
     with netlab.Lab() as lab:
-        a, b, c = three(lab)
+        a, b, c = three(lab, families)
         names = range(CLIENT, CLIENT + (12 if netlab.FULL else 4))
         owners = [Honest(a, name) for name in names]
         victim = Honest(b, SERVICE)
-        forgers = [Forger(c, 'forge_claim', b.addresses[4], SERVICE, a.addresses[4], name).ready()
-                   for name in names]
+        forgers = [Forger(c, 'forge_claim', b.addresses[family], SERVICE, a.addresses[family], name,
+                          family=family).ready() for name in names]
         wait = time.monotonic() + 20
         while victim.count()['forged'] < len(names) and time.monotonic() < wait:
             time.sleep(0.01)
@@ -130,15 +131,16 @@ def claimed_before():
         return f'{told} of {len(names)} delivered, none to the forger'
 
 
-def claimed_beside():
+def claimed_beside(family=4, families=(4, 6)):
     """Beside the true one no message in its name looks as if it were its."""
     with netlab.Lab() as lab:
-        a, b, c = three(lab)
+        a, b, c = three(lab, families)
         victim, other, _ = Honest(b, SERVICE), Honest(b, OTHER), sink(b)
         client = Honest(a, CLIENT)
         client.send(SERVICE)
         victim.send(CLIENT)
-        forger = Forger(c, 'forge_beside', b.addresses[4], SERVICE, a.addresses[4], CLIENT).ready()
+        forger = Forger(c, 'forge_beside', b.addresses[family], SERVICE, a.addresses[family], CLIENT,
+                        family=family).ready()
         figures = Figures()
         said = figures.windows(client, forger)
         came, told = client.count()['honest'], victim.send(CLIENT, 100, 200)
@@ -362,15 +364,36 @@ def forge_bare(victim, service):
     say(retry=bool(retry), answer=bool(answer))
 
 
-def proof_without_hello():
+def proof_without_hello(family=4, families=(4, 6)):
     """RETRY to a packet without hello bears a proof with which its sender can say hello."""
     with netlab.Lab() as lab:
-        _, b, c = three(lab)
+        _, b, c = three(lab, families)
         Honest(b, SERVICE)
-        said = Forger(c, 'forge_bare', b.addresses[4], SERVICE).ready().tell('go')
+        said = Forger(c, 'forge_bare', b.addresses[family], SERVICE, family=family).ready().tell('go')
         check(not said['retry'] or said['answer'], 'the proof is useless')
         check(said['retry'], 'no answer')
         return ''
+
+
+def over_ipv6(case):
+    """The forger sends over IPv6, where the others have found each other over IPv4, and without IPv4."""
+    return f'both families: {case(6)}; IPv6 alone: {case(6, (6,))}'
+
+
+def reflected_tokens_ipv6():
+    return over_ipv6(reflected_tokens)
+
+
+def claimed_before_ipv6():
+    return over_ipv6(claimed_before)
+
+
+def claimed_beside_ipv6():
+    return over_ipv6(claimed_beside)
+
+
+def proof_without_hello_ipv6():
+    return over_ipv6(proof_without_hello)
 
 
 def devices(host):
@@ -383,4 +406,5 @@ def devices(host):
 ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}
 if __name__ == '__main__':
     main([claimed_before, reflected_tokens, claimed_beside, guessed_tokens, crowd_of_three, crowd_of_twenty,
-          claimed_from_everywhere, proof_without_hello], ATTACKS, 'nft')
+          claimed_from_everywhere, proof_without_hello, claimed_before_ipv6, reflected_tokens_ipv6,
+          claimed_beside_ipv6, proof_without_hello_ipv6], ATTACKS, 'nft')

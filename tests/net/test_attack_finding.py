@@ -11,7 +11,7 @@ import netlab
 from netlab import check
 from xfer import SERVICE, finish, send, serve
 
-PORT, GROUP = 15511, '239.255.76.82'
+PORT, GROUP, GROUP6 = 15511, '239.255.76.82', 'ff15::f269:7063'
 QUESTION, RECORD = 32, 33
 QUESTION_LEN = 1100
 SECONDS = 3
@@ -50,16 +50,20 @@ def notice(service):
                   struct.pack('<QQQQBBB4s', random | 1, 1000, 1, random, 1, 1, 4, b'\1\0\1\1'))
 
 
+def udp_to(address):
+    return socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
+
+
 def forge(what, to, *arguments):
     """In a host's namespace: sends, counts what comes back. Says so as JSON."""
     if what == 'notices':
-        ids, sock = [SERVICE + i for i in range(16)], socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ids = [SERVICE + i for i in range(16)]
         packets = [notice(ids[i % 16]) for i in range(300)]
     elif what == 'questions':
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         packets = [question(0) for _ in range(600)]
     else:
         return names(*arguments)
+    sock = udp_to(to)
     sock.setblocking(False)
     sent, got, n_got = 0, 0, 0
     end = time.monotonic() + SECONDS
@@ -93,34 +97,35 @@ def forger(host, *arguments):
 
 
 def count_multicast(host):
-    host.nft('add table ip lab\n'
-             'add counter ip lab out\n'
-             'add chain ip lab count { type filter hook output priority 0; }\n'
-             f'add rule ip lab count ip daddr {GROUP} counter name "out"\n')
+    host.nft('add table inet lab\n'
+             'add counter inet lab out\n'
+             'add chain inet lab count { type filter hook output priority 0; }\n'
+             f'add rule inet lab count ip daddr {GROUP} counter name "out"\n'
+             f'add rule inet lab count ip6 daddr {GROUP6} counter name "out"\n')
 
 
 def multicast_bytes(host):
-    said = host.run('nft', 'list', 'counter', 'ip', 'lab', 'out').split()
+    said = host.run('nft', 'list', 'counter', 'inet', 'lab', 'out').split()
     return int(said[said.index('bytes') + 1])
 
 
-def pair(lab):
+def pair(lab, families=(4, 6)):
     a, b, c = lab.host('a'), lab.host('b'), lab.host('c')
     switch = lab.bridge()
     for end, host in enumerate((a, b, c), 1):
-        lab.attach(host, switch, end)
+        lab.attach(host, switch, end, families=families)
     return a, b, c
 
 
-def forged_notices():
+def forged_notices(family=4, families=(4, 6)):
     """Notices of registrations that are none make a host ask the group little."""
     with netlab.Lab() as lab:
-        a, b, c = pair(lab)
+        a, b, c = pair(lab, families)
         ids = [part for i in range(1, 16) for part in ('--id', SERVICE + i)]
         server = serve(b, *ids)
         time.sleep(0.2)  # its own announcements
         count_multicast(b)
-        said = forger(c, 'notices', b.addresses[4]).end()
+        said = forger(c, 'notices', b.addresses[family]).end()
         out = multicast_bytes(b)
         result = finish(send(a, '1M'), server)
         check(out > 0, 'no attack: nothing was asked')
@@ -129,7 +134,16 @@ def forged_notices():
         return f'{said["sent"]} bytes in, {out} to the group; {result}'
 
 
-def asked_for_all():
+def forged_notices_ipv4():
+    return forged_notices(4, (4,))
+
+
+def forged_notices_ipv6():
+    """Over IPv6, to a host with both families, and to one without IPv4."""
+    return forged_notices(6) + '; IPv6 alone: ' + forged_notices(6, (6,))
+
+
+def asked_for_all(family=4):
     """A host that asks for all IDs gets no private ones, and less than half of a processor."""
     with netlab.Lab() as lab:
         _, b, c = pair(lab)
@@ -142,19 +156,23 @@ def asked_for_all():
             with open(f'/proc/{server.popen.pid}/stat', encoding='ascii') as stat:
                 return sum(int(field) for field in stat.read().split()[13:15])
         before = used()
-        said = forger(c, 'questions', b.addresses[4]).end()
+        said = forger(c, 'questions', b.addresses[family]).end()
         share = (used() - before) / os.sysconf('SC_CLK_TCK') / SECONDS
         check(said['got'] <= 1.5 * said['sent'], f'{said}')
         listed = subprocess.run(['ip', 'netns', 'exec', c.name, sys.executable,
-                                 os.path.abspath(__file__), '--listed', b.addresses[4]],
+                                 os.path.abspath(__file__), '--listed', b.addresses[family]],
                                 check=True, stdout=subprocess.PIPE, text=True).stdout.split()
         check(listed == [str(SERVICE)], f'told: {listed}')
         check(share < 0.5, f'{share:.2f} of a processor')
         return f'{said}, {100 * share:.0f} % of a processor'
 
 
+def asked_for_all_ipv6():
+    return asked_for_all(6)
+
+
 def listed_ids(to):
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock = udp_to(to)
     sock.settimeout(0.3)
     found = set()
     for _ in range(20):
@@ -185,4 +203,5 @@ if __name__ == '__main__':
         sys.exit(forge(*sys.argv[2:]))
     if '--listed' in sys.argv:
         sys.exit(listed_ids(sys.argv[2]))
-    netlab.main([forged_notices, asked_for_all, names_taken], 'nft')
+    netlab.main([forged_notices, forged_notices_ipv4, forged_notices_ipv6, asked_for_all,
+                 asked_for_all_ipv6, names_taken], 'nft')

@@ -97,6 +97,7 @@ def forged():
 PERIOD_S = 1 / 3   # between two deaths
 OTHER_USER = 64001
 NO_ICMP = 'icmp type destination-unreachable'
+NO_ICMP6 = 'icmpv6 type destination-unreachable'
 # A notice comes after 1.5 s at most. By silence, or by ICMP once a second, it takes up to 10 s; a
 # machine that is busy with other tests is given the rest.
 MOST_S = 5
@@ -141,13 +142,13 @@ def figures(took):
     return f'median {statistics.median(took):.2f} s, most {took[-1]:.2f} s'
 
 
-def many_deaths(no_icmp):
+def many_deaths(drop, six=False):
     """20 of 21 processes of a host die, three a second."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
-        device, _ = lab.link(a, b, ipv6=False)
-        if no_icmp:
-            a.drop(device, NO_ICMP)
+        device, _ = lab.link(a, b, ipv4=not six, ipv6=six)
+        if drop:
+            a.drop(device, drop)
         holders = [hold(b) for _ in range(21)]
         watcher = watch(a, [name for _, ids in holders for name in ids])
         took = kill_each(watcher, holders[:20])
@@ -156,11 +157,16 @@ def many_deaths(no_icmp):
 
 
 def icmp_limited():
-    return many_deaths(False)
+    return many_deaths(None)
 
 
 def icmp_dropped():
-    return many_deaths(True)
+    return many_deaths(NO_ICMP)
+
+
+def icmp_dropped_ipv6():
+    """The host of a silent partner is asked over IPv6."""
+    return many_deaths(NO_ICMP6, True)
 
 
 def stopped_of_another_user():
@@ -224,5 +230,5 @@ def cpu_us(process):
 
 
 if __name__ == '__main__':
-    netlab.main([killed, forged, icmp_limited, icmp_dropped, stopped_of_another_user,
-                 watched_services])
+    netlab.main([killed, forged, icmp_limited, icmp_dropped, icmp_dropped_ipv6,
+                 stopped_of_another_user, watched_services])

@@ -4,11 +4,15 @@ import os
 import select
 import shutil
 import signal
+import sys
 import time
 
 import netlab
 from netlab import check
 from xfer import SERVICE, finish, serve, send, transfer
+
+
+GROUP6 = 'ff15::f269:7063'
 
 
 def pair(lab, **more):
@@ -19,9 +23,10 @@ def pair(lab, **more):
 
 def block_multicast(*hosts):
     for host in hosts:
-        host.nft('add table ip lab\n'
-                 'add chain ip lab out { type filter hook output priority 0; }\n'
-                 'add rule ip lab out ip daddr 224.0.0.0/4 counter drop\n')
+        host.nft('add table inet lab\n'
+                 'add chain inet lab out { type filter hook output priority 0; }\n'
+                 'add rule inet lab out ip daddr 224.0.0.0/4 counter drop\n'
+                 f'add rule inet lab out ip6 daddr {GROUP6} counter drop\n')
 
 
 def multicast():
@@ -49,28 +54,38 @@ def peers_without_multicast():
 
 def registers_with_few_datagrams():
     """Five to the network, of which none comes back; by lo those not said a moment before."""
+    return few_datagrams(4) + ', ' + few_datagrams(4, 6) + ', ' + few_datagrams(6)
+
+
+def few_datagrams(*families):
+    """The same over each family that the host has; none over IPv6 by lo."""
     with netlab.Lab() as lab:
-        a, _ = pair(lab)
-        rules = ('add table ip lab\n'
-                 'add chain ip lab out { type filter hook output priority 0; }\n'
-                 'add chain ip lab in { type filter hook input priority 0; }\n')
-        for name, rule in (('lo', 'out oifname "lo"'), ('net', 'out oifname != "lo"'),
-                           ('back', 'in iifname != "lo"')):
-            rules += (f'add counter ip lab {name}\nadd rule ip lab {rule} '
-                      f'ip daddr 224.0.0.0/4 udp dport 15511 counter name {name}\n')
+        a, _ = pair(lab, ipv4=4 in families, ipv6=6 in families)
+        rules = ('add table inet lab\n'
+                 'add chain inet lab out { type filter hook output priority 0; }\n'
+                 'add chain inet lab in { type filter hook input priority 0; }\n')
+        for family, group in ((4, 'ip daddr 224.0.0.0/4'), (6, 'ip6 daddr ff00::/8')):
+            for name, rule in (('lo', 'out oifname "lo"'), ('net', 'out oifname != "lo"'),
+                               ('back', 'in iifname != "lo"')):
+                rules += (f'add counter inet lab {name}{family}\nadd rule inet lab {rule} '
+                          f'{group} udp dport 15511 counter name {name}{family}\n')
         a.nft(rules)
 
         def counted(name):
-            said = a.run('nft', 'list', 'counter', 'ip', 'lab', name).split()
+            said = a.run('nft', 'list', 'counter', 'inet', 'lab', name).split()
             return int(said[said.index('packets') + 1])
 
         server = serve(a)
-        netlab.wait_for(lambda: counted('net') >= 5, 'three questions and two notices')
-        counts = [counted(name) for name in ('net', 'back', 'lo')]
-        # Two, unless it had to wait for its turn.
-        check(counts[:2] == [5, 0] and 2 <= counts[2] <= 5, f'to the net, back, by lo: {counts}')
+        netlab.wait_for(lambda: all(counted(f'net{family}') >= 5 for family in families),
+                        'three questions and two notices')
+        counts = {name + family: counted(name + family) for name in ('net', 'back', 'lo')
+                  for family in '46'}
+        wanted = {'back4': 0, 'back6': 0, 'lo6': 0} | {f'net{family}': 5 if family in families else 0
+                                                      for family in (4, 6)}
+        # Two by lo, unless it had to wait for its turn.
+        check(counts | wanted == counts and 2 <= counts['lo4'] <= 5, f'{families}: {counts}')
         server.end()
-        return f'{counts[2]} by lo'
+        return f'{families}: {counts["lo4"]} by lo'
 
 
 def names_mean(host, addresses):
@@ -202,17 +217,131 @@ def two_addresses():
         check(received['longs'] == 2 and received['wrong'] == 0, f'{received}')
 
 
+def mixed(lab, *families, dad=False):
+    """Hosts with these families on one segment."""
+    switch, hosts = lab.bridge(), []
+    for end, has in enumerate(families, 1):
+        host = lab.host('abcdef'[end - 1])
+        if dad:
+            host.run('sysctl', '-q', '-w', 'net.ipv6.conf.default.accept_dad=1',
+                     'net.ipv6.conf.all.accept_dad=1')
+        device, port = lab.veth(host, switch)
+        switch.ip('link', 'set', port, 'master', 'br')
+        lab.address(host, device, 200, end, 4 in has, 6 in has, dad=dad)
+        hosts.append(host)
+    return hosts
+
+
 def ipv6_only():
-    """The resolver's network sources speak IPv4: without it, an error in words, and no hang."""
+    """Hosts without IPv4 find each other; so do they and hosts with both families."""
+    said = []
+    for server_has, client_has in (((6,), (6,)), ((6,), (4, 6)), ((4, 6), (6,)), ((4, 6), (4, 6))):
+        with netlab.Lab() as lab:
+            a, b = mixed(lab, client_has, server_has)
+            server = serve(b)
+            client = send(a, '1M', '--on-line')
+            said.append(client.line('found'))
+            client.popen.stdin.write('\n')
+            client.popen.stdin.flush()
+            client.json()
+            client.end()
+            received = server.end()
+            check(received['longs'] == 1 and received['wrong'] == 0, f'{received}')
+    return ', '.join(said)
+
+
+def asked(host, lookup):
+    """Datagrams to the group that leave a host with a lookup, over IPv4 and over IPv6."""
+    host.nft('add table inet lab\nadd counter inet lab four\nadd counter inet lab six\n'
+             'add chain inet lab out { type filter hook output priority 0; }\n'
+             'add rule inet lab out oifname != "lo" ip daddr 239.255.76.82 counter name four\n'
+             f'add rule inet lab out oifname != "lo" ip6 daddr {GROUP6} counter name six\n')
+    lookup()
+    counts = []
+    for name in ('four', 'six'):
+        said = host.run('nft', 'list', 'counter', 'inet', 'lab', name).split()
+        counts.append(int(said[said.index('packets') + 1]))
+    host.nft('delete table inet lab\n')
+    return counts
+
+
+def ipv6_datagrams_of_a_lookup():
+    """Of two hosts with both families a first question goes out over IPv4, and none over IPv6."""
+    def nobody():
+        check(send(a, 1).popen.wait() == 1, 'found somebody')
+
+    with netlab.Lab() as lab:
+        a, b, c = mixed(lab, (4, 6), (4, 6), (6,))
+        none = asked(a, nobody)
+        check(0 < none[1] < none[0], f'of a lookup of nobody: {none}')
+        server = serve(b)
+        # Many, as an answer may take longer than 20 ms on a busy machine.
+        found = asked(a, lambda: [send(a, 1).end() for _ in range(20)])
+        check(found[1] < 20, f'of 20 lookups: {found}')
+        check(server.end()['longs'] == 20, 'not delivered')
+        server = serve(c)
+        six = asked(a, lambda: send(a, 1).end())
+        check(0 < six[1] < six[0], f'of a lookup of a service over IPv6 alone: {six}')
+        server.end()
+        return f'over IPv4 and IPv6: found 20 times {found}, over IPv6 alone {six}, nobody {none}'
+
+
+ASKER = """
+import socket, struct, sys
+sys.path[:0] = [{0!r}]
+from test_attack_finding import question
+sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+sock.settimeout(10)
+for service in range(100, 104):
+    sock.sendto(question(service), ({1!r}, 15511))
+    data = sock.recv(2000)
+    print(data[1], struct.unpack_from('<Q', data, 48)[0])
+"""
+
+
+def ipv6_two_processes_of_one_host():
+    """A unicast question over IPv6 reaches one of them, which answers for the host."""
     with netlab.Lab() as lab:
         a, b = pair(lab, ipv4=False)
-        server = serve(b)
-        client = send(a, '1M')
-        status = client.popen.wait()
-        said = client.popen.stdout.read().strip()
-        check(status == 1 and 'nobody' in said, f'exit status {status}: {said}')
+        servers = [b.start(netlab.program('xfer'), 'serve', '--id', 100 + i) for i in range(4)]
+        for server in servers:
+            server.line('ready')
+        here = os.path.dirname(os.path.abspath(__file__))
+        said = a.run(sys.executable, '-c', ASKER.format(here, b.addresses[6])).split()
+        check(said == ['33', '100', '33', '101', '33', '102', '33', '103'], f'answered: {said}')
+
+
+def ipv6_same_id_twice():
+    """A registration over one family meets the holder's over the other."""
+    with netlab.Lab() as lab:
+        holder, both, six = mixed(lab, (6,), (4, 6), (6,))
+        server = serve(holder)
+        for host in (both, six):
+            came = gives_way(host.start(netlab.program('xfer'), 'serve', '--id', SERVICE))
+            check(server.popen.poll() is None, f'the older has ended: {came}')
         server.end()
-        return f'not possible yet: {said}'
+
+
+def ipv6_address_not_checked_yet():
+    """An address that the kernel still checks for a duplicate is used when that is done."""
+    with netlab.Lab() as lab:
+        a, b = mixed(lab, (6,), (6,), dad=True)
+        check('tentative' in b.ip('-6', 'address'), 'no address is tentative')
+        server = serve(b)
+        for host in (a, b):
+            netlab.wait_for(lambda host=host: 'tentative' not in host.ip('-6', 'address'), 'no tentative address')
+        return finish(send(a, '1M'), server)
+
+
+def ipv6_is_off():
+    """In one host, and in all: the others are found by IPv4, and nobody complains."""
+    with netlab.Lab() as lab:
+        a, b = mixed(lab, (4, 6), (4,))
+        b.run('sysctl', '-q', '-w', 'net.ipv6.conf.all.disable_ipv6=1')
+        server = serve(b, RIPC_LOG='info')
+        finish(send(a, '1M'), server)
+        said = '\n'.join(server.lines)
+        check('IPv6' not in said and 'multicast' not in said, said)
 
 
 def stopped_holder():
@@ -309,14 +438,14 @@ def two_holders_after_a_split():
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         device, _ = lab.link(a, b)
-        a.drop(device, 'ip version 4')
+        a.drop(device, 'meta protocol { ip, ip6 }')
         older = serve(a)
-        b.nft('add table ip lab\n'
-              'add chain ip lab out { type filter hook output priority 0; }\n'
-              'add rule ip lab out oifname != "lo" drop\n')
+        b.nft('add table inet lab\n'
+              'add chain inet lab out { type filter hook output priority 0; }\n'
+              'add rule inet lab out oifname != "lo" drop\n')
         younger = serve(b)
         a.pass_all(device)
-        b.nft('delete table ip lab')
+        b.nft('delete table inet lab')
         began = time.monotonic()
         heard, _, _ = select.select([younger.popen.stdout], [], [], 25)
         check(heard, 'the younger is not told')
@@ -357,6 +486,8 @@ if __name__ == '__main__':
     netlab.main([multicast, multicast_without_a_route, peers_without_multicast,
                  registers_with_few_datagrams, peers_that_change, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
-                 same_id_twice, two_addresses, ipv6_only, stopped_holder, stopped_holder_by_peers,
+                 same_id_twice, two_addresses, ipv6_only, ipv6_datagrams_of_a_lookup,
+                 ipv6_two_processes_of_one_host, ipv6_same_id_twice, ipv6_address_not_checked_yet, ipv6_is_off, stopped_holder,
+                 stopped_holder_by_peers,
                  two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,
                  crowd_at_once, crowd_registers], 'nft')

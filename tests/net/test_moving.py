@@ -56,12 +56,15 @@ class Listener(threading.Thread):
 
 
 class Pair:
-    """A server and a client that uses it, on two networks or one."""
+    """A server and a client that uses it, on two networks or one, of these families."""
 
     def __init__(self, lab, nets=2, kinds=ASKING + SENDING + ('watch',), directories=None,
-                 late=False):
-        self.lab, self.late = lab, late
+                 late=False, families=(4,), dad=False):
+        self.lab, self.late, self.families = lab, late, families
         self.server, self.client = lab.host('s'), lab.host('c')
+        if dad:
+            self.server.run('sysctl', '-q', '-w', 'net.ipv6.conf.default.accept_dad=1',
+                            'net.ipv6.conf.all.accept_dad=1')
         self.nets = [self.join(number) for number in range(1 if late else nets)]
         environment = [{'RIPC_KEYS': each} for each in directories] if directories else [{}, {}]
         program = netlab.program('moving')
@@ -90,15 +93,33 @@ class Pair:
             names.append((device, port))
         return switch, names
 
-    def give(self, host, device, number, end):
-        host.ip('address', 'add', f'10.98.{number}.{end}/24', 'dev', device)
+    def give(self, host, device, number, end, dad=False):
+        for family in self.families:
+            host.ip('address', 'add', self.address(family, number, end), 'dev', device,
+                    *(['nodad'] if family == 6 and not dad else []))
 
-    def move(self, end=1, to=77):
+    @staticmethod
+    def address(family, number, end):
+        return f'10.98.{number}.{end}/24' if family == 4 else f'fd98:{number:x}::{end:x}/64'
+
+    def move(self, end=1, to=77, dad=False):
         """The server's address in the network in use changes."""
         number = self.network_in_use()
         device = self.nets[number][1][0][0]
-        self.server.ip('address', 'del', f'10.98.{number}.{end}/24', 'dev', device)
-        self.give(self.server, device, number, to)
+        for family in self.families:
+            self.server.ip('address', 'del', self.address(family, number, end), 'dev', device)
+        self.give(self.server, device, number, to, dad)
+        self.settle(device)
+
+    def settle(self, device):
+        """Waits until no address of the server is tentative."""
+        netlab.wait_for(lambda: 'tentative' not in self.server.ip('-6', 'address', 'show', 'dev', device),
+                        'no address is tentative')
+
+    def lose_family(self, family, end=1):
+        """The server's addresses of one family go."""
+        for number, (_, ((device, _), _)) in enumerate(self.nets):
+            self.server.ip('address', 'del', self.address(family, number, end), 'dev', device)
 
     def network_in_use(self):
         """The number of the network by which the client's packets go."""
@@ -140,6 +161,14 @@ def pair(with_keys=False, **how):
 
 def address_changes(one):
     one.move()
+
+
+def address_changes_with_dad(one):
+    one.move(dad=True)
+
+
+def ipv4_goes(one):
+    one.lose_family(4)
 
 
 def network_goes(one):
@@ -190,21 +219,60 @@ def network_down_open():
     return repeat(network_goes, 1)
 
 
-def interface_later():
+def address_one_network_ipv6():
+    """The only address of a host without IPv4 changes."""
+    return repeat(address_changes, 1, nets=1, families=(6,))
+
+
+def address_two_networks_ipv6():
+    return repeat(address_changes, 1, with_keys=True, families=(6,))
+
+
+def address_dad_ipv6():
+    """The kernel checks the new address for a duplicate first. What follows is counted from then on."""
+    return repeat(address_changes_with_dad, 1, nets=1, families=(6,), dad=True)
+
+
+def network_down_ipv6():
+    return repeat(network_goes, 1, with_keys=True, families=(6,))
+
+
+def network_silent_ipv6():
+    return repeat(switch_fails, 1, families=(6,))
+
+
+def address_two_families():
+    """Both addresses of a host with IPv4 and IPv6 change."""
+    return repeat(address_changes, 1, nets=1, families=(4, 6))
+
+
+def ipv4_lost():
+    """A host with both families loses its IPv4 address, which was in use."""
+    return repeat(ipv4_goes, 1, nets=1, families=(4, 6))
+
+
+def interface_later(**how):
     """Both hosts get their interface only when both programs run, and nobody says anything."""
     all_ms = []
     for _ in range(RUNS or 1):
         with netlab.Lab() as lab:
-            one = Pair(lab, kinds=('call-500', 'long-500', 'ping', 'short', 'group'), late=True)
+            one = Pair(lab, kinds=('call-500', 'long-500', 'ping', 'short', 'group'), late=True, **how)
             for host, end in ((one.server, 1), (one.client, 2)):
                 device = one.nets[0][1][end - 1][0]
-                one.give(host, device, 0, end)
+                if 6 not in one.families:
+                    one.give(host, device, 0, end)
                 host.ip('link', 'set', device, 'up')
+                if 6 in one.families:  # what was given before would have gone with "down"
+                    one.give(host, device, 0, end)
             began = now_ms()
             for kind in one.kinds:
                 found = one.of(kind).wait(lambda said, kind=kind: said.get('kind') == kind, f'{kind} works')
                 all_ms.append(max(0, found['at_ms'] - began))
     return f'median {statistics.median(all_ms):.0f} ms, most {max(all_ms):.0f} ms'
+
+
+def interface_later_ipv6():
+    return interface_later(families=(6,))
 
 
 def network_silent():
@@ -219,4 +287,6 @@ def shorts_alone():
 
 if __name__ == '__main__':
     netlab.main([address_one_network, address_two_networks, network_down, network_down_open,
-                 network_silent, shorts_alone, interface_later], 'nft')
+                 network_silent, shorts_alone, interface_later, address_one_network_ipv6,
+                 address_two_networks_ipv6, address_dad_ipv6, network_down_ipv6, network_silent_ipv6,
+                 address_two_families, ipv4_lost, interface_later_ipv6], 'nft')

@@ -179,9 +179,11 @@ uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *as
 
 static bool is_this_host(const uint8_t host[16])
 {
-	static const uint8_t loopback[13] = {[10] = 0xff, 0xff, 127}, nowhere[16];
+	static const uint8_t loopback[13] = {[10] = 0xff, 0xff, 127}, loopback6[16] = {[15] = 1},
+		nowhere[16];
 
 	return memcmp(host, loopback, sizeof(loopback)) == 0 ||
+		memcmp(host, loopback6, sizeof(loopback6)) == 0 ||
 		memcmp(host, nowhere, sizeof(nowhere)) == 0;
 }
 

@@ -121,6 +121,7 @@ void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 		resolver->exact < 0 ? NOBODY_US : DENIED_US);
 	if (answer)
 		cached_fill(resolver, cached, answer);
+	cached->host_heard = (uint32_t)(resolver->now_us >> 10);
 	if (ripc__map_put(&resolver->cache, id, cached)) {
 		free(cached);
 		return;

@@ -18,6 +18,7 @@ struct cached {
 	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
 	uint64_t incarnation, stamp, host_identity, context, proof;
 	uint8_t host[16];
+	uint32_t host_heard; /* a notice or the answer came from there, in 1,024 us */
 	bool exists : 1, suspect : 1, local : 1;
 	bool doubted : 1; /* a notice too many came: the next lookup asks again */
 	uint8_t source; /* index */

@@ -43,6 +43,7 @@
 #define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
 #define HINTS_MAX    4u        /* at once: an ID that moves twice within HINT_US is followed */
 #define RIVALS_MAX   4u        /* notices that the answers to one question can cause */
+#define COPY_MS      50u       /* the same notice, over IPv4 and IPv6, arrives within it */
 
 struct lookup {
 	struct asked asked;
@@ -415,14 +416,32 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 	return true;
 }
 
-/* Does a notice of what is known come from another host than the answer did? No digest's part. */
-static bool is_elsewhere(const struct ripc__resolver *resolver, const struct cached *cached,
+static bool is_v4(const uint8_t host[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
+
+	return memcmp(host, mapped, sizeof(mapped)) == 0;
+}
+
+/*
+ * Does a notice of what is known come from another host than the answer did? No digest's part. A
+ * host with IPv4 and IPv6 sends each notice over both: the copy is no news.
+ */
+static bool is_elsewhere(const struct ripc__resolver *resolver, struct cached *cached,
 		const struct heard *heard)
 {
-	return heard->packet->type == WIRE_RECORD && heard->packet->record.n_addrs &&
-		cached->exists && !cached->local && !heard->event->local &&
-		(int)heard->source != resolver->home &&
-		memcmp(heard->event->host, cached->host, sizeof(cached->host)) != 0;
+	const uint8_t *host = heard->event->host;
+	uint32_t now = (uint32_t)(resolver->now_us >> 10);
+
+	if (heard->packet->type != WIRE_RECORD || !heard->packet->record.n_addrs ||
+			!cached->exists || cached->local || heard->event->local ||
+			(int)heard->source == resolver->home)
+		return false;
+	if (memcmp(host, cached->host, sizeof(cached->host)) == 0) {
+		cached->host_heard = now;
+		return false;
+	}
+	return is_v4(host) == is_v4(cached->host) || now - cached->host_heard >= COPY_MS;
 }
 
 bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard)

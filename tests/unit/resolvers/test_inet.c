@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the IPv4 resolver sources share, with a kernel that says what it likes: senders that
- * cannot be, no packet info or a strange one, and sending that fails.
+ * What the resolver sources for networks share, with a kernel that says what it likes: senders that
+ * cannot be, no packet info or a strange one, and sending that fails; over IPv4 and IPv6.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -15,16 +15,20 @@
 /* What the wrapped calls say (see meson.build). */
 static struct {
 	struct sockaddr_in from;
+	struct sockaddr_in6 from6; /* instead, where it has a family */
 	socklen_t from_len;
 	size_t len;
 	int n;               /* so many datagrams are there, then none */
 	int errors;          /* of the receives before them */
 	int error;
 	uint32_t sent_to;    /* 0: without packet info */
+	struct in6_addr sent_to6;
 	int level, type;     /* of the control message */
 	int setsockopt_error, sendmsg_error;
 	struct sockaddr_in to;
+	struct sockaddr_in6 to6;
 	struct in_addr answered_from;
+	struct in6_addr answered_from6;
 } kernel;
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
@@ -32,18 +36,31 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 
-static size_t control_put(struct msghdr *message, size_t at, int level, int type)
+static size_t control_put(struct msghdr *message, const void *info, size_t len)
 {
-	struct in_pktinfo info = {.ipi_addr.s_addr = htonl(kernel.sent_to),
-		.ipi_spec_dst.s_addr = htonl(0x0a000009)};
-	struct cmsghdr cmsg = {.cmsg_len = CMSG_LEN(sizeof(info)), .cmsg_level = level,
-		.cmsg_type = type};
+	struct cmsghdr cmsg = {.cmsg_len = CMSG_LEN(len), .cmsg_level = kernel.level,
+		.cmsg_type = kernel.type};
 	uint8_t *bytes = message->msg_control;
 
-	ck_assert_uint_le(at + CMSG_SPACE(sizeof(info)), message->msg_controllen);
-	memcpy(bytes + at, &cmsg, sizeof(cmsg));
-	memcpy(bytes + at + CMSG_LEN(0), &info, sizeof(info));
-	return at + CMSG_SPACE(sizeof(info));
+	ck_assert_uint_le(CMSG_SPACE(len), message->msg_controllen);
+	memcpy(bytes, &cmsg, sizeof(cmsg));
+	memcpy(bytes + CMSG_LEN(0), info, len);
+	return CMSG_SPACE(len);
+}
+
+/* The sender's name, and the packet info of its family. */
+static size_t arrival_put(struct msghdr *message)
+{
+	const struct in_pktinfo info = {.ipi_addr.s_addr = htonl(kernel.sent_to),
+		.ipi_spec_dst.s_addr = htonl(0x0a000009)};
+	const struct in6_pktinfo info6 = {.ipi6_addr = kernel.sent_to6, .ipi6_ifindex = 3};
+
+	if (kernel.from6.sin6_family) {
+		memcpy(message->msg_name, &kernel.from6, sizeof(kernel.from6));
+		return control_put(message, &info6, sizeof(info6));
+	}
+	memcpy(message->msg_name, &kernel.from, sizeof(kernel.from));
+	return kernel.sent_to ? control_put(message, &info, sizeof(info)) : 0;
 }
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -58,16 +75,16 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 		errno = EAGAIN;
 		return -1;
 	}
-	memcpy(message->msg_name, &kernel.from, sizeof(kernel.from));
+	message->msg_controllen = arrival_put(message);
 	message->msg_namelen = kernel.from_len;
 	memset(message->msg_iov->iov_base, 'k', kernel.len);
-	message->msg_controllen = kernel.sent_to ?
-		control_put(message, 0, kernel.level, kernel.type) : 0;
 	return (ssize_t)kernel.len;
 }
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
+	const uint8_t *control = CMSG_DATA(CMSG_FIRSTHDR(message));
+	struct in6_pktinfo info6;
 	struct in_pktinfo info;
 
 	(void)fd;
@@ -76,9 +93,18 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 		errno = kernel.sendmsg_error;
 		return -1;
 	}
-	memcpy(&kernel.to, message->msg_name, sizeof(kernel.to));
-	memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof(info));
-	kernel.answered_from = info.ipi_spec_dst;
+	if (CMSG_FIRSTHDR(message)->cmsg_level == IPPROTO_IPV6) {
+		ck_assert_uint_eq(message->msg_namelen, sizeof(kernel.to6));
+		memcpy(&kernel.to6, message->msg_name, sizeof(kernel.to6));
+		memcpy(&info6, control, sizeof(info6));
+		kernel.answered_from6 = info6.ipi6_addr;
+		ck_assert_uint_eq(info6.ipi6_ifindex, 0);
+	} else {
+		ck_assert_uint_eq(message->msg_namelen, sizeof(kernel.to));
+		memcpy(&kernel.to, message->msg_name, sizeof(kernel.to));
+		memcpy(&info, control, sizeof(info));
+		kernel.answered_from = info.ipi_spec_dst;
+	}
 	return (ssize_t)message->msg_iov->iov_len;
 }
 
@@ -102,6 +128,18 @@ static void set_up(void)
 	kernel.sent_to = 0x0a000009;
 	kernel.level = IPPROTO_IP;
 	kernel.type = IP_PKTINFO;
+}
+
+/* The same from fd00::1 to fd00::9. */
+static void set_up_six(void)
+{
+	set_up();
+	kernel.from6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(5000),
+		.sin6_addr.s6_addr = {0xfd, [15] = 1}};
+	kernel.from_len = sizeof(kernel.from6);
+	kernel.sent_to6 = (struct in6_addr){.s6_addr = {0xfd, [15] = 9}};
+	kernel.level = IPPROTO_IPV6;
+	kernel.type = IPV6_PKTINFO;
 }
 
 static uint8_t buffer[WIRE_RESOLVE_MAX + 1];
@@ -241,6 +279,52 @@ START_TEST(receive__a_flood_of_junk_ends_the_turn)
 }
 END_TEST
 
+START_TEST(receive__says_who_and_where_to_over_ipv6)
+{
+	struct ripc__source_event event;
+
+	set_up_six();
+	event = received();
+	ck_assert_mem_eq(event.host, &kernel.from6.sin6_addr, 16);
+	ck_assert_mem_eq(event.reply.host, event.host, 16);
+	ck_assert(ripc__inet_is_six(&event.reply));
+	ck_assert_uint_eq(ripc__inet_interface(&event.reply), 3);
+	ck_assert(!event.group && !event.local);
+	set_up();
+	event = received();
+	ck_assert(!ripc__inet_is_six(&event.reply));
+	ck_assert_uint_eq(ripc__inet_interface(&event.reply), 0);
+	set_up_six();
+	kernel.sent_to6.s6_addr[0] = 0xff;
+	ck_assert(received().group);
+	set_up_six();
+	kernel.from6.sin6_addr = in6addr_loopback;
+	ck_assert(received().local);
+}
+END_TEST
+
+/* Link-local ones say nothing without an interface; v4-mapped ones come over IPv4. */
+START_TEST(receive__impossible_senders_over_ipv6)
+{
+	static const char *const addresses[] = {"::", "ff02::1", "ff15::f269:7063", "fe80::1",
+		"febf::1", "::ffff:10.0.0.1"};
+
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		set_up_six();
+		ck_assert_int_eq(inet_pton(AF_INET6, addresses[i], &kernel.from6.sin6_addr), 1);
+		nothing_received();
+	}
+	set_up_six();
+	kernel.from6.sin6_port = 0;
+	nothing_received();
+	for (socklen_t len = 0; len < sizeof(kernel.from6); len++) {
+		set_up_six();
+		kernel.from_len = len;
+		nothing_received();
+	}
+}
+END_TEST
+
 /* ---- answering ---------------------------------------------------------------------------- */
 
 START_TEST(reply__goes_back_from_where_it_was_sent_to)
@@ -260,7 +344,28 @@ START_TEST(reply__other_addresses_are_refused)
 	for (int len = 0; len <= RIPC_ADDR_MAX; len++) {
 		event.reply.len = (uint8_t)len;
 		ck_assert_int_eq(ripc__inet_reply(ANYWHERE, &event.reply, "me", 2),
-			len == 10 ? 0 : -EINVAL);
+			len == 10 || len == 38 ? 0 : -EINVAL);
+	}
+}
+END_TEST
+
+/* From the group's address, and from a link-local one, no answer can come. */
+START_TEST(reply__goes_back_over_ipv6)
+{
+	static const char *const none[] = {"ff15::f269:7063", "fe80::9"};
+	struct ripc__source_event event;
+
+	set_up_six();
+	event = received();
+	ck_assert_int_eq(ripc__inet_reply(ANYWHERE, &event.reply, "me", 2), 0);
+	ck_assert_mem_eq(&kernel.to6, &kernel.from6, sizeof(kernel.to6));
+	ck_assert_mem_eq(&kernel.answered_from6, &kernel.sent_to6, 16);
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		set_up_six();
+		ck_assert_int_eq(inet_pton(AF_INET6, none[i], &kernel.sent_to6), 1);
+		event = received();
+		ck_assert_int_eq(ripc__inet_reply(ANYWHERE, &event.reply, "me", 2), 0);
+		ck_assert_mem_eq(&kernel.answered_from6, &in6addr_any, 16);
 	}
 }
 END_TEST
@@ -282,6 +387,7 @@ START_TEST(socket__that_cannot_tell_is_none)
 
 	kernel.setsockopt_error = ENOPROTOOPT;
 	ck_assert_int_eq(ripc__inet_socket(), -ENOPROTOOPT);
+	ck_assert_int_lt(ripc__inet6_socket(), 0);
 	ck_assert_int_eq(descriptors(false), before);
 }
 END_TEST
@@ -345,9 +451,12 @@ int main(void)
 		receive__too_long_is_passed_over,
 		receive__errors_do_not_hide_what_is_behind_them,
 		receive__a_flood_of_junk_ends_the_turn,
+		receive__says_who_and_where_to_over_ipv6,
+		receive__impossible_senders_over_ipv6,
 		reply__goes_back_from_where_it_was_sent_to,
 		reply__other_addresses_are_refused,
 		reply__errors_are_passed_on,
+		reply__goes_back_over_ipv6,
 		socket__that_cannot_tell_is_none,
 		number__what_it_takes,
 		number__errno_of_before_does_not_matter,

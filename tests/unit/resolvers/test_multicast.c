@@ -46,14 +46,39 @@ static void ask_about(struct side *asker, uint64_t id)
 	ck_assert_int_ge(asker->ops->ask(asker->state, id, data, len), 1);
 }
 
+/* Is a datagram there? What the kernel says of interfaces is passed over. */
+static bool next_datagram(struct side *side)
+{
+	while (side_poll(side)) {
+		if (side->event.kind == RIPC_SOURCE_DATAGRAM)
+			return true;
+	}
+	return false;
+}
+
+static void wait_for_datagram(struct side *side)
+{
+	struct pollfd fd = {.fd = side->ops->wait_fd(side->state), .events = POLLIN};
+
+	do
+		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+	while (!next_datagram(side));
+}
+
+/* As side_expect(), while interfaces may still change. */
+static void expect_datagram(struct side *side, const char *text)
+{
+	wait_for_datagram(side);
+	ck_assert_uint_eq(side->event.len, strlen(text));
+	ck_assert_mem_eq(side->event.data, text, strlen(text));
+}
+
 /* The ID of the next question that a side hears. */
 static uint64_t heard_about(struct side *side)
 {
-	struct pollfd fd = {.fd = side->ops->wait_fd(side->state), .events = POLLIN};
 	struct wire_resolve packet;
 
-	ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
-	ck_assert_int_eq(side_poll(side), 1);
+	wait_for_datagram(side);
 	ck_assert_int_eq(wire_resolve_decode(side->event.data, side->event.len, &packet), 0);
 	return packet.record.id;
 }
@@ -265,7 +290,9 @@ START_TEST(multicast__options_that_make_no_sense)
 	static const char *const wrong[][2] = {{"resolver.port", "0"}, {"resolver.port", "65536"},
 		{"resolver.port", "x"}, {"resolver.port", ""}, {"resolver.ttl", "256"},
 		{"resolver.ttl", "-1"}, {"resolver.group", "10.0.0.1"},
-		{"resolver.group", "group"}, {"resolver.group", ""}};
+		{"resolver.group", "group"}, {"resolver.group", ""},
+		{"resolver.group6", "ff02::1:2"}, {"resolver.group6", "fd00::1"},
+		{"resolver.group6", "239.1.2.3"}, {"resolver.group6", ""}};
 	struct side side;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -450,6 +477,199 @@ START_TEST(multicast__notices_when_lo_comes_and_goes)
 }
 END_TEST
 
+/* ---- over IPv6: two interfaces of a network of its own, that are joined by a cable -------- */
+
+static bool run(const char *command)
+{
+	return system(command) == 0;
+}
+
+/* A fixture: v6a and v6b. What goes out by one of them comes in by the other. */
+static void two_interfaces(void)
+{
+	own_network();
+	ck_assert(run("sysctl -qw net.ipv6.conf.default.accept_dad=0"));
+	ck_assert(run("ip link add v6a type veth peer name v6b"));
+	ck_assert(run("ip link set v6a up"));
+	ck_assert(run("ip link set v6b up"));
+}
+
+static bool two_interfaces_possible(void)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(unshare(CLONE_NEWNET) != 0 ||
+			!run("ip link add v6a type veth peer name v6b 2>/dev/null") ||
+			!run("ip address add fd98::1/64 dev v6a nodad 2>/dev/null") ||
+			!run("sysctl -qw net.ipv6.conf.default.accept_dad=0 2>/dev/null"));
+	waitpid(child, &status, 0);
+	return status == 0;
+}
+
+static void side_open_at(struct side *side, const char *interface)
+{
+	side_init(side, &ripc__multicast_source);
+	side->host.interfaces = interface;
+	ck_assert_int_eq(side_try(side), 0);
+}
+
+static void expect_from(const struct side *side, const char *address)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	inet_ntop(AF_INET6, side->event.host, text, sizeof(text));
+	ck_assert_str_eq(text, address);
+}
+
+static void give(const char *interface, const char *address, const char *how)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "ip address add %s dev %s %s", address, interface, how);
+	ck_assert(run(command));
+}
+
+/* Two hosts with IPv6 alone. */
+START_TEST(multicast__over_ipv6_alone)
+{
+	struct side holder, asker, *heard;
+
+	give("v6a", "fd98::1/64", "nodad");
+	give("v6b", "fd98::2/64", "nodad");
+	side_open_at(&holder, "v6b");
+	side_open_at(&asker, "v6a");
+	ck_assert_int_eq(side_ask(&asker, 5, "who"), 1);
+	expect_datagram(&holder, "who");
+	ck_assert(holder.event.group && !holder.event.local);
+	expect_from(&holder, "fd98::1");
+	expect_datagram(&asker, "who"); /* no lo: it comes back */
+	ck_assert_int_eq(side_reply(&holder, "me"), 0);
+	expect_datagram(&asker, "me");
+	ck_assert(!asker.event.group);
+	/* Both listen on this host's port. What came back by v6a was not for the holder. */
+	ck_assert_int_eq(asker.ops->ask_host(asker.state, asker.event.host, "you", 3), 1);
+	heard = next_datagram(&asker) ? &asker : &holder;
+	if (heard == &holder)
+		expect_datagram(&holder, "you");
+	ck_assert(!heard->event.group);
+	ck_assert(!next_datagram(&holder));
+	ck_assert_int_eq(side_probe(&asker), 0);
+	ck_assert_ptr_nonnull(strstr(asker.why, "v6a (IPv6)"));
+	ck_assert_str_eq(asker.logged, "");
+	side_close(&holder);
+	side_close(&asker);
+}
+END_TEST
+
+/* RFC 6724, section 5: neither a link-local source for a wider scope, nor a deprecated one. */
+START_TEST(multicast__over_ipv6_the_source_is_no_link_local_address)
+{
+	static const char *const first[] = {"fd98::7/64", "2001:db8::7/64"};
+	struct side holder, asker;
+
+	give("v6b", "fd98::2/64", "nodad");
+	ck_assert(run("ip -6 address show dev v6a scope link | grep -q fe80"));
+	give("v6a", "fd98::8/64", "nodad preferred_lft 0");
+	give("v6a", first[_i], "nodad");
+	side_open_at(&holder, "v6b");
+	side_open_at(&asker, "v6a");
+	ck_assert_int_eq(side_ask(&asker, 5, "who"), 1);
+	expect_datagram(&holder, "who");
+	expect_from(&holder, _i ? "2001:db8::7" : "fd98::7");
+	side_close(&holder);
+	side_close(&asker);
+}
+END_TEST
+
+/* A question goes out over IPv6 when it is asked again; a notice at once. */
+START_TEST(multicast__with_both_families_ipv4_is_first)
+{
+	struct side six, both, asker;
+
+	give("v6a", "fd98::1/64", "nodad");
+	give("v6a", "10.98.0.1/24", "");
+	give("v6b", "fd98::2/64", "nodad");
+	side_open_at(&six, "v6b");
+	side_open_at(&asker, "v6a");
+	ck_assert_int_eq(side_ask(&asker, 5, "one"), 1);
+	ck_assert_int_eq(side_ask_again(&asker, 5, "two"), 2);
+	expect_datagram(&six, "two");
+	expect_datagram(&asker, "one");
+	expect_datagram(&asker, "two"); /* back over IPv4 alone */
+	ck_assert_int_eq(asker.ops->notify(asker.state, "news", 4), 2);
+	expect_datagram(&six, "news");
+	expect_datagram(&asker, "news");
+	ck_assert(!next_datagram(&asker));
+	give("v6b", "10.98.0.2/24", "");
+	side_open_at(&both, "v6b");
+	ck_assert_int_eq(side_ask(&both, 5, "who"), 1);
+	ck_assert_int_eq(side_ask_again(&both, 5, "who"), 2);
+	side_close(&both);
+	side_close(&six);
+	side_close(&asker);
+}
+END_TEST
+
+/* Questions about others are dropped by the kernel, over IPv6 as over IPv4. */
+START_TEST(multicast__filters_over_ipv6)
+{
+	struct side holder, asker;
+	uint32_t n = 0;
+
+	give("v6a", "fd98::1/64", "nodad");
+	side_open_at(&holder, "v6b");
+	holder.ops->heed(holder.state, KNOWN(1), false);
+	give("v6b", "fd98::2/64", "nodad"); /* the sockets are younger than the filter */
+	expect_rehomed(&holder, 1);
+	side_open_at(&asker, "v6a");
+	for (uint64_t other = 1; other <= 30; other++)
+		ask_about(&asker, other << 50 | other * 77);
+	ask_about(&asker, KNOWN(1));
+	ask_about(&asker, 0);
+	while (heard_about(&holder))
+		n++;
+	ck_assert_uint_ge(n, 1);
+	ck_assert_uint_le(n, 4); /* others may have the same hash */
+	side_close(&holder);
+	side_close(&asker);
+}
+END_TEST
+
+/* The kernel checks the address for a duplicate first: it is used, and reported, after that. */
+START_TEST(multicast__waits_for_an_ipv6_address_that_is_checked)
+{
+	struct side side;
+
+	ck_assert(run("sysctl -qw net.ipv6.conf.v6a.accept_dad=1 net.ipv6.conf.all.accept_dad=1"));
+	side_open_at(&side, "v6a");
+	give("v6a", "fd98::1/64", "");
+	ck_assert_int_eq(side_ask(&side, 5, "who"), 0);
+	ck_assert_uint_eq(read_changes(&side), 0);
+	expect_rehomed(&side, 1);
+	side_close(&side);
+}
+END_TEST
+
+static TCase *six_tests(void)
+{
+	TCase *tcase = tcase_create("multicast over IPv6");
+
+	tcase_add_checked_fixture(tcase, two_interfaces, NULL);
+	tcase_set_timeout(tcase, 60);
+	if (!two_interfaces_possible()) {
+		puts("skipped: IPv6 (needs a network namespace, veth, ip and sysctl)");
+		return tcase;
+	}
+	tcase_add_test(tcase, multicast__over_ipv6_alone);
+	tcase_add_loop_test(tcase, multicast__over_ipv6_the_source_is_no_link_local_address, 0, 2);
+	tcase_add_test(tcase, multicast__with_both_families_ipv4_is_first);
+	tcase_add_test(tcase, multicast__filters_over_ipv6);
+	tcase_add_test(tcase, multicast__waits_for_an_ipv6_address_that_is_checked);
+	return tcase;
+}
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -468,6 +688,7 @@ int main(void)
 		open__without_descriptors_says_so_and_leaves_none,
 	};
 	TCase *tcase = tcase_create("multicast");
+	int ipv4, ipv6;
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tcase_add_test(tcase, tests[i]);
@@ -481,5 +702,7 @@ int main(void)
 		puts("skipped: interfaces that come and go (needs a network namespace)");
 	}
 	tcase_set_timeout(tcase, 60);
-	return suite_finish("multicast", tcase);
+	ipv4 = suite_finish("multicast", tcase);
+	ipv6 = suite_finish("multicast over IPv6", six_tests());
+	return ipv4 ? ipv4 : ipv6;
 }

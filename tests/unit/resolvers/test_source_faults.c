@@ -9,8 +9,10 @@
 
 /* ---- every call fails once ---------------------------------------------------------------- */
 
-static const struct ripc__source *const sources[] = {&ripc__local_source,
-	&ripc__multicast_source, &ripc__static_source};
+enum { LOCAL, MULTICAST, STATIC, MULTICAST_SIX, SOURCES };
+
+static const struct ripc__source *const sources[SOURCES] = {&ripc__local_source,
+	&ripc__multicast_source, &ripc__static_source, &ripc__multicast_source};
 
 static void count_one(void *arg, uint64_t id, bool is_private)
 {
@@ -41,6 +43,8 @@ static void do_all(struct side *side, int error)
 	}
 	status = side_ask(side, test_id(0), "who");
 	ck_assert(status >= 0 && status <= 2);
+	status = ops->ask_again ? side_ask_again(side, test_id(0), "who") : 0;
+	ck_assert(status >= 0 && status <= 2);
 	status = side_ask(side, 0, "all");
 	ck_assert(status >= 0 || status == -error);
 	status = ops->notify ? ops->notify(side->state, "new", 3) : 0;
@@ -59,9 +63,28 @@ static void do_all(struct side *side, int error)
 	ops->close(side->state);
 }
 
-static void side_prepare(struct side *side, const struct ripc__source *ops)
+/* lo, as an interface of both families on which multicast works. */
+static void six_fake(void)
 {
+	static struct sockaddr_in four = {.sin_family = AF_INET};
+	static struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+	static char name[] = "lo";
+	static struct ifaddrs at[2] = {{.ifa_next = &at[1], .ifa_name = name, .ifa_flags = IFF_UP,
+		.ifa_addr = (struct sockaddr *)&four}, {.ifa_name = name, .ifa_flags = IFF_UP,
+		.ifa_addr = (struct sockaddr *)&six}};
+
+	four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	six.sin6_addr = in6addr_loopback;
+	plan.interfaces = at;
+}
+
+static void side_prepare(struct side *side, int source)
+{
+	const struct ripc__source *ops = sources[source];
+
 	side_init(side, ops);
+	if (source == MULTICAST_SIX)
+		six_fake();
 	side->state = malloc(ops->size); /* no call of the source's */
 	ck_assert_ptr_nonnull(side->state);
 	if (ops == &ripc__static_source)
@@ -69,13 +92,13 @@ static void side_prepare(struct side *side, const struct ripc__source *ops)
 }
 
 /* Of one call; returns how often it is made. */
-static int fail_each(const struct ripc__source *ops, enum call call, int error)
+static int fail_each(int source, enum call call, int error)
 {
 	int before = descriptors(false), nth = 0;
 	struct side side;
 
 	do {
-		side_prepare(&side, ops);
+		side_prepare(&side, source);
 		plan_failure(call, ++nth, error);
 		do_all(&side, error);
 		free(side.state);
@@ -97,7 +120,7 @@ START_TEST(faults__each_call_in_turn)
 	int made = 0;
 
 	for (int call = 0; call < CALLS; call++)
-		made += fail_each(sources[_i], (enum call)call, errors[call]);
+		made += fail_each(_i, (enum call)call, errors[call]);
 	ck_assert_int_gt(made, 15);
 }
 END_TEST
@@ -129,7 +152,7 @@ END_TEST
 /* ---- multicast ---------------------------------------------------------------------------- */
 
 static struct sockaddr_in own_address = {.sin_family = AF_INET};
-static struct sockaddr other_family = {.sa_family = AF_INET6};
+static struct sockaddr other_family = {.sa_family = AF_UNIX};
 
 /* Interfaces with these names, all up, each with the address 127.0.0.1. */
 static void interfaces_fake(struct ifaddrs *at, char (*names)[24], int n)
@@ -207,6 +230,29 @@ START_TEST(multicast__more_interfaces_than_can_be_joined)
 	ck_assert_int_eq(side_try(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.logged, "no interface"));
 	ck_assert_int_eq(side_ask(&side, 5, "who"), 0);
+	side_close(&side);
+}
+END_TEST
+
+/* IPv6 is left out, and the log says so; IPv4 works. */
+START_TEST(multicast__ipv6_that_fails)
+{
+	struct side side;
+	int n;
+
+	side_init(&side, &ripc__multicast_source);
+	six_fake();
+	ck_assert_int_eq(side_try(&side), 0);
+	ck_assert_str_eq(side.logged, "");
+	n = descriptors(false);
+	side_close(&side);
+	plan_failure(CALL_SETSOCKOPT, 1, ENOPROTOOPT);
+	plan.option = IPV6_V6ONLY;
+	ck_assert_int_eq(side_try(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.logged, "no IPv6"));
+	ck_assert_int_eq(descriptors(false), n - 2);
+	ck_assert_int_eq(side_ask_again(&side, 5, "who"), 1);
+	side_expect(&side, "who");
 	side_close(&side);
 }
 END_TEST
@@ -452,6 +498,7 @@ int main(void)
 		multicast__without_a_list_of_interfaces,
 		multicast__only_interfaces_that_can,
 		multicast__more_interfaces_than_can_be_joined,
+		multicast__ipv6_that_fails,
 		multicast__join_that_fails,
 		multicast__without_multicast_all,
 		multicast__sending_that_fails,

@@ -618,6 +618,40 @@ START_TEST(notice__of_another_address_makes_the_next_lookup_ask)
 }
 END_TEST
 
+static void notice_over_ipv6(uint64_t id, uint64_t incarnation)
+{
+	struct wire_resolve packet = record_of(id, incarnation, 300);
+	struct arriving *arriving = arrive(world, NET, 1, &packet);
+
+	memcpy(arriving->event.host, (uint8_t[16]){0xfd, [15] = 1}, 16);
+	arriving->event.group = true;
+	step(world);
+}
+
+/* A host with IPv4 and IPv6 sends each notice over both. */
+START_TEST(notice__over_the_other_family_is_a_copy)
+{
+	fill_cache(world, ID, 5, 100);
+	notice_over_ipv6(ID, 5); /* of the notice that made us ask */
+	pass(world, 100 * MS);
+	notice_from(1, WIRE_RECORD, ID, 5);
+	notice_over_ipv6(ID, 5);
+	ck_assert_uint_eq(noted_count(world), 0);
+	ck_assert_uint_eq(cached(world, ID), 5);
+}
+END_TEST
+
+/* Its address of IPv4 has gone. */
+START_TEST(notice__over_the_other_family_alone_makes_the_next_lookup_ask)
+{
+	fill_cache(world, ID, 5, 100);
+	pass(world, 100 * MS);
+	notice_over_ipv6(ID, 5);
+	ck_assert_int_eq(noted_next(world)->what, 'm');
+	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
+}
+END_TEST
+
 START_TEST(notice__of_what_is_known_changes_nothing)
 {
 	fill_cache(world, ID, 5, 100);
@@ -777,6 +811,8 @@ int main(void)
 		suspect__of_another_incarnation_changes_nothing,
 		suspect__while_asking_refuses_that_one, notice__makes_the_next_lookup_ask,
 		notice__is_no_answer, notice__of_what_is_known_changes_nothing,
+		notice__over_the_other_family_is_a_copy,
+		notice__over_the_other_family_alone_makes_the_next_lookup_ask,
 		notice__of_another_address_makes_the_next_lookup_ask,
 		notice__of_withdrawal_makes_the_next_lookup_ask,
 		notice__ends_the_memory_of_nobody, notice__hurries_a_question_that_waits,
