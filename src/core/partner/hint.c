@@ -28,6 +28,7 @@
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
+#include "follow.h"
 #include "hint.h"
 #include "life.h"
 #include "packet.h"
@@ -71,6 +72,19 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 	return found;
 }
 
+/* Has any partner there said something since? Tokens make that authentic. */
+static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
+{
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer == inquiry->peer && partner->token_out &&
+				(int32_t)(partner->heard - inquiry->began) > 0)
+			return true;
+	}
+	return false;
+}
+
 static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 {
 	struct wire_packet packet = {.value = inquiry->nonce, .stamp = ctx->now_us};
@@ -82,6 +96,9 @@ static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 		return;
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
+	/* A third of its time was silence: it may live on at another address. */
+	if (inquiry->n_asked == 2 && !was_heard(ctx, inquiry))
+		ripc__follow_silent(ctx, inquiry->peer);
 }
 
 static void timer_set(struct ripc_context *ctx)
@@ -95,19 +112,6 @@ static void timer_set(struct ripc_context *ctx)
 	}
 	if (at != UINT64_MAX)
 		ripc__timer_set(&ctx->timers, &ctx->hints.timer, at);
-}
-
-/* Has any partner there said something since? Tokens make that authentic. */
-static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
-{
-	list_for_each(node, &ctx->partners) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		if (partner->peer == inquiry->peer && partner->token_out &&
-				(int32_t)(partner->heard - inquiry->began) > 0)
-			return true;
-	}
-	return false;
 }
 
 /* Those that were silent to the end of their inquiries. */
