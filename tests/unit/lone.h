@@ -33,6 +33,7 @@ struct lone {
 	uint32_t unasked; /* what it takes unasked of a message; 0: 64 KiB */
 	uint8_t host;   /* its address */
 	uint16_t house; /* which host that is, 0: of the same number */
+	uint8_t via;    /* where its packets arrive, which is no part of its address; 0: not known */
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;
@@ -367,7 +368,7 @@ static inline void lone_put(struct lone *lone, struct wire_packet *packet, const
 	if (payload)
 		memcpy(lone->in + len, payload, packet->payload_len);
 	lone->in_len = len + packet->payload_len;
-	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
+	lone->from = (struct ripc__addr){.len = lone->via ? 2 : 1, .blob = {lone->host, lone->via}};
 	lone->from.host[14] = (uint8_t)(lone->house >> 8);
 	lone->from.host[15] = (uint8_t)(lone->house ? lone->house : lone->host);
 }
