@@ -410,9 +410,6 @@ void judge_denial(struct model *m, const struct send *send, uint64_t now_us)
 {
 	uint64_t since_us = send->sent_us > DENIED_US ? send->sent_us - DENIED_US : 0;
 
-	/* While its receiver was looked for, perhaps an answer was heard that was altered. */
-	if (now_us >= send->sent_us + 1000ull * send->is.timeout_ms && now_us != send->sent_us)
-		return;
 	for (uint32_t i = 0; m->cfg.rights && i < m->n_rights; i++) {
 		const struct right *right = &m->rights[i];
 
