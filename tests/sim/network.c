@@ -335,7 +335,7 @@ static void depart(struct sim_world *world, struct sim_packet *packet, uint64_t 
 		free(packet);
 		return;
 	}
-	/* An altered answer is like one of other keys, and a send that needs it fails with EACCES. */
+	/* An altered answer is like one of other keys: what needs it fails with EACCES. */
 	if (world->faults && sim_chance(&world->random, world->plan.corrupt) &&
 			!(world->has_authority && packet->resolver)) {
 		world->counts.corrupted++;

@@ -33,7 +33,7 @@ struct lone {
 	uint32_t unasked; /* what it takes unasked of a message; 0: 64 KiB */
 	uint8_t host;   /* its address */
 	uint16_t house; /* which host that is, 0: of the same number */
-	uint8_t via;    /* where its packets arrive, which is no part of its address; 0: not known */
+	uint8_t via;    /* where its packets arrive, no part of its address; 0: not known */
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;

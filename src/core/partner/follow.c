@@ -228,7 +228,7 @@ static uint32_t patience_us(const struct ripc_context *ctx, const struct peer *p
 	return us > PATIENCE_US ? us : PATIENCE_US;
 }
 
-/* The peer is looked for from now on, if it can be; a timer is set by the caller. NULL: it cannot. */
+/* The peer is looked for from now on; the caller sets the timer. NULL: there is no memory. */
 static struct follow *begin(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;

@@ -365,7 +365,7 @@ START_TEST(silent__host_is_asked_seldom)
 	for (int i = 0; i < _i * 20 + 1; i++)
 		ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 9000000);
-	ck_assert_uint_ge(lone.n_asked_alone, 4); /* also when its record was forgotten (follow.c) */
+	ck_assert_uint_ge(lone.n_asked_alone, 4); /* also when its record is forgotten */
 	ck_assert_uint_le(lone.n_asked_alone, 8);
 	lone_close_all(&lone);
 }
