@@ -335,7 +335,9 @@ static void depart(struct sim_world *world, struct sim_packet *packet, uint64_t 
 		free(packet);
 		return;
 	}
-	if (world->faults && sim_chance(&world->random, world->plan.corrupt)) {
+	/* An altered answer is like one of other keys: what needs it fails with EACCES. */
+	if (world->faults && sim_chance(&world->random, world->plan.corrupt) &&
+			!(world->has_authority && packet->resolver)) {
 		world->counts.corrupted++;
 		corrupt(&world->random, packet);
 	}

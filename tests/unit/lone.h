@@ -8,6 +8,7 @@
 #define LONE_H
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/net/env.h"
@@ -32,6 +33,7 @@ struct lone {
 	uint32_t unasked; /* what it takes unasked of a message; 0: 64 KiB */
 	uint8_t host;   /* its address */
 	uint16_t house; /* which host that is, 0: of the same number */
+	uint8_t via;    /* where its packets arrive, no part of its address; 0: not known */
 	/* What is handed over at the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;
@@ -127,6 +129,18 @@ static inline bool lone_peer_matches(void *port, const void *peer, const struct 
 	return *(const uint8_t *)peer == from->blob[0];
 }
 
+static inline void lone_where(void *port, const void *peer, struct ripc__where *where)
+{
+	*where = (struct ripc__where){.addr.len = 1, .addr.blob = {*(const uint8_t *)peer}};
+	memcpy(where->addr.host, ((struct lone_port *)port)->lone->place,
+		sizeof(where->addr.host));
+}
+
+static inline void lone_addr_text(const struct ripc__addr *addr, char text[64])
+{
+	snprintf(text, 64, "%u", addr->blob[0]);
+}
+
 static inline int lone_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
 {
 	struct lone *lone = ((struct lone_port *)port)->lone;
@@ -181,8 +195,9 @@ static const struct ripc__backend lone_backend = {
 	.port_size = sizeof(struct lone_port), .route_size = 8,
 	.net = {.probe = lone_probe, .open = lone_open_port, .close = lone_close,
 		.address = lone_port_addr},
-	.route = {.choose = lone_addr_choose, .open = lone_peer_open, .close = lone_peer_close,
-		.mtu = lone_peer_mtu, .matches = lone_peer_matches},
+	.route = {.choose = lone_addr_choose, .text = lone_addr_text, .open = lone_peer_open,
+		.close = lone_peer_close, .where = lone_where, .mtu = lone_peer_mtu,
+		.matches = lone_peer_matches},
 	.datagrams = {.send = lone_send, .poll = lone_poll, .release = lone_release},
 };
 static const struct ripc__backend *const lone_backends[] = {&lone_backend, NULL};
@@ -353,7 +368,7 @@ static inline void lone_put(struct lone *lone, struct wire_packet *packet, const
 	if (payload)
 		memcpy(lone->in + len, payload, packet->payload_len);
 	lone->in_len = len + packet->payload_len;
-	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
+	lone->from = (struct ripc__addr){.len = lone->via ? 2 : 1, .blob = {lone->host, lone->via}};
 	lone->from.host[14] = (uint8_t)(lone->house >> 8);
 	lone->from.host[15] = (uint8_t)(lone->house ? lone->house : lone->host);
 }

@@ -18,6 +18,7 @@
 #include "core/base/base.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
+#include "core/peer/route.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
@@ -94,7 +95,7 @@ static bool is_established(const struct partner *partner)
 }
 
 /* Does the resolver say that the claimant lives where the hello came from? Nobody is asked. */
-static bool is_recorded(struct ripc_context *ctx, const struct device *device,
+static bool is_recorded(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from)
 {
 	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver,
@@ -109,8 +110,8 @@ static bool is_recorded(struct ripc_context *ctx, const struct device *device,
 
 		if (at->backend == device->ops->id && device->ops->route.choose(device->port,
 				at->blob, at->len, answer->host, &addr) == 0 &&
-				addr.len == from->len &&
-				memcmp(addr.blob, from->blob, addr.len) == 0)
+				memcmp(addr.host, from->host, sizeof(addr.host)) == 0 &&
+				ripc__route_same(device, &addr, from))
 			return true;
 	}
 	return false;

@@ -228,29 +228,50 @@ static uint32_t patience_us(const struct ripc_context *ctx, const struct peer *p
 	return us > PATIENCE_US ? us : PATIENCE_US;
 }
 
+/* The peer is looked for from now on; the caller sets the timer. NULL: there is no memory. */
+static struct follow *begin(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct follow *follow = calloc(1, sizeof(*follow));
+
+	if (!follow)
+		return NULL;
+	if (ripc__timer_admit(ctx)) {
+		free(follow);
+		return NULL;
+	}
+	*follow = (struct follow){.timer.fire = follow_fire, .peer = partner->peer,
+		.nonce = ripc__nonce(ctx), .wait_us = patience_us(ctx, partner->peer)};
+	partner->peer->follow = follow;
+	return follow;
+}
+
 bool ripc__follow(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
 	struct follow *follow;
 
 	if (!may_be_asked(partner))
 		return false;
-	if (peer->follow)
+	if (partner->peer->follow)
 		return true;
-	follow = calloc(1, sizeof(*follow));
+	follow = begin(partner);
 	if (!follow)
 		return false;
-	if (ripc__timer_admit(ctx)) {
-		free(follow);
-		return false;
-	}
-	*follow = (struct follow){.timer.fire = follow_fire, .peer = peer,
-		.nonce = ripc__nonce(ctx), .wait_us = patience_us(ctx, peer)};
-	peer->follow = follow;
 	ripc__timer_set(&ctx->timers, &follow->timer, ctx->now_us +
 		(ask_by_route(partner, follow) < 0 ? 0 : follow->wait_us));
 	return true;
+}
+
+void ripc__follow_silent(struct ripc_context *ctx, struct peer *peer)
+{
+	struct partner *partner = spokesman(ctx, peer);
+	struct follow *follow = peer->follow;
+
+	if (partner && !follow)
+		follow = begin(partner);
+	if (partner && follow && !follow->n_asked)
+		ripc__timer_set(&ctx->timers, &follow->timer, ctx->now_us);
 }
 
 void ripc__follow_or_sound(struct partner *partner)

@@ -21,6 +21,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/base.h"
 #include "core/net/backend.h"
@@ -28,6 +29,7 @@
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
+#include "follow.h"
 #include "hint.h"
 #include "life.h"
 #include "packet.h"
@@ -71,6 +73,19 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 	return found;
 }
 
+/* Has any partner there said something since? Tokens make that authentic. */
+static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
+{
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (partner->peer == inquiry->peer && partner->token_out &&
+				(int32_t)(partner->heard - inquiry->began) > 0)
+			return true;
+	}
+	return false;
+}
+
 static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 {
 	struct wire_packet packet = {.value = inquiry->nonce, .stamp = ctx->now_us};
@@ -82,6 +97,9 @@ static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 		return;
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
+	/* A third of its time was silence: it may live on at another address. */
+	if (inquiry->n_asked == 2 && !was_heard(ctx, inquiry))
+		ripc__follow_silent(ctx, inquiry->peer);
 }
 
 static void timer_set(struct ripc_context *ctx)
@@ -95,19 +113,6 @@ static void timer_set(struct ripc_context *ctx)
 	}
 	if (at != UINT64_MAX)
 		ripc__timer_set(&ctx->timers, &ctx->hints.timer, at);
-}
-
-/* Has any partner there said something since? Tokens make that authentic. */
-static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
-{
-	list_for_each(node, &ctx->partners) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		if (partner->peer == inquiry->peer && partner->token_out &&
-				(int32_t)(partner->heard - inquiry->began) > 0)
-			return true;
-	}
-	return false;
 }
 
 /* Those that were silent to the end of their inquiries. */
@@ -253,25 +258,41 @@ static bool host_is_asked(const struct peer *peer, uint32_t now, uint64_t silent
 	return peer->host_asked && now - peer->host_asked < gap_us >> 10;
 }
 
+/* As its record says. A search forgets that (follow.c): its route still leads there. */
+static bool host_of(const struct partner *partner, uint8_t host[16])
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver, partner->id);
+	struct device *device = ripc__peer_device(ctx, partner->peer);
+	struct ripc__where where = {0};
+
+	if (answer && answer->record.incarnation == partner->incarnation) {
+		memcpy(host, answer->host, sizeof(answer->host));
+		/* The kernel reports the end of partners on this host (death.c). */
+		return !answer->local;
+	}
+	if (!partner->resolved || !device->ops->route.where)
+		return false;
+	device->ops->route.where(device->port, partner->peer->route, &where);
+	memcpy(host, where.addr.host, sizeof(where.addr.host));
+	return true;
+}
+
 void ripc__hint_silent(const struct partner *partner, uint64_t silent_us)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
 	uint32_t now = (uint32_t)(ctx->now_us >> 10);
-	const struct ripc__answer *answer;
+	uint8_t host[16];
 
 	if (partner->dead || peer->opening || peer->gone || peer->inquiry ||
 			silent_us < ripc__silence_of_doubted_us(peer) ||
 			now - peer->heard < ripc__silence_of_doubted_us(peer) >> 10 ||
-			host_is_asked(peer, now, silent_us))
-		return;
-	answer = ripc__resolver_recall(ctx->resolver, partner->id);
-	/* The kernel reports the end of partners on this host (death.c). */
-	if (!answer || answer->local || answer->record.incarnation != partner->incarnation)
+			host_is_asked(peer, now, silent_us) || !host_of(partner, host))
 		return;
 	peer->host_asked = now ? now : 1;
 	ripc__resolver_presence(ctx->resolver, &(struct ripc__presence){partner->id,
-		partner->incarnation, peer->context, peer->key}, answer->host, ctx->now_us);
+		partner->incarnation, peer->context, peer->key}, host, ctx->now_us);
 }
 
 void ripc__hint_unanswered(const struct partner *partner)

@@ -136,6 +136,35 @@ START_TEST(hint__next_holder_gets_what_is_left)
 }
 END_TEST
 
+/* Its host has another address, where nobody listens at the old one: the message goes after it. */
+START_TEST(hint__partner_has_moved)
+{
+	static struct lone lone;
+	struct wire_packet echo, reply = {.h.type = WIRE_ECHO_REPLY}, again;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	lone.n_asked = 0;
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	hint(&lone, lone.host);
+	lone_pass(&lone, WINDOW_US / 2);
+	ck_assert_uint_gt(lone.n_asked, 0);
+	ck_assert_uint_eq(lone.asked_id, lone.service);
+	lone.host++;
+	lone_answer(&lone, lone.incarnation, lone.context, lone.host);
+	ck_assert(lone_hear(&lone, 0, WIRE_ECHO, &echo));
+	since = lone.n_sent;
+	reply.value = echo.value;
+	lone_say(&lone, &reply, NULL, NULL);
+	lone_pass(&lone, WINDOW_US);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &again));
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /*
  * 0: the partner answers; 1: it speaks, with another nonce: it lives; 2: somebody without its token
  * answers, which counts for nothing.
@@ -336,7 +365,7 @@ START_TEST(silent__host_is_asked_seldom)
 	for (int i = 0; i < _i * 20 + 1; i++)
 		ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 9000000);
-	ck_assert_uint_ge(lone.n_asked_alone, 1); /* then it is looked for everywhere (follow.c) */
+	ck_assert_uint_ge(lone.n_asked_alone, 4); /* also when its record is forgotten */
 	ck_assert_uint_le(lone.n_asked_alone, 8);
 	lone_close_all(&lone);
 }
@@ -360,9 +389,9 @@ START_TEST(silent__host_is_not_asked)
 		lone_newcomer(&lone, 3);
 	}
 	lone_pass(&lone, 10000);
-	lone.n_asked_alone = 0;
 	if (_i)
 		ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	lone.n_asked_alone = 0; /* a claimant's host was asked for its record (claim.c) */
 	for (int i = 0; i < 40; i++)
 		lone_pass(&lone, 100000);
 	ck_assert_uint_eq(lone.n_asked_alone, 0);
@@ -398,6 +427,7 @@ int main(void)
 		{hint__then_silence, 4},
 		{hint__successor, 2},
 		{hint__next_holder_gets_what_is_left, 1},
+		{hint__partner_has_moved, 1},
 		{hint__may_be_forged, 3},
 		{hint__quotes_a_packet_to_the_partner, 8},
 		{hint__many, 2},

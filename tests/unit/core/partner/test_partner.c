@@ -419,6 +419,38 @@ START_TEST(numbers__go_on_with_a_second_partner)
 }
 END_TEST
 
+/* It is dead, and the resolver names it elsewhere: what it repeats from there has come before. */
+START_TEST(numbers__are_inherited_by_a_second_partner)
+{
+	static struct lone lone;
+	const struct iovec item = {"word", 4};
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY}, packet;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_claim(&lone);
+	say_short(&lone, 1);
+	check_received(&lone, true);
+	say_gone(&lone);
+	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &item, 1), 0);
+	since = lone.n_sent;
+	lone.host = 4;
+	lone_answer(&lone, lone.incarnation, lone.context, lone.host);
+	ck_assert(lone_hear(&lone, since, WIRE_SHORT, &packet));
+	lone.token_out = packet.hello.token;
+	hello.h.flags = WIRE_F_HELLO;
+	hello.hello = (struct wire_hello){.token = lone.token_in, .service = lone.service,
+		.context = lone.context, .to_service = ripc_service_id(lone.svc),
+		.unasked = 65536};
+	lone_say(&lone, &hello, NULL, NULL);
+	say_short(&lone, 1);
+	check_received(&lone, false);
+	say_short(&lone, 2);
+	check_received(&lone, true);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* A host that now has an address of before says that nobody is there: the route leads elsewhere. */
 START_TEST(gone__from_an_address_that_was_left)
 {
@@ -614,6 +646,7 @@ int main(void)
 		gone__keeps_the_token_given,
 		gone__from_an_address_that_was_left,
 		numbers__go_on_with_a_second_partner,
+		numbers__are_inherited_by_a_second_partner,
 		hello__of_a_hundred_thousand,
 		hello__of_more_than_there_is_room_for,
 		hello__of_more_hosts_than_there_is_room_for, NULL,
