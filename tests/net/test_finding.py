@@ -10,6 +10,8 @@ import netlab
 from netlab import check
 from xfer import SERVICE, finish, serve, send, transfer
 
+SETTLE_S = 12
+
 
 def pair(lab, **more):
     a, b = lab.host('a'), lab.host('b')
@@ -326,6 +328,63 @@ def two_holders_after_a_split():
         return f'told after {took:.1f} s'
 
 
+def split_among(lab, n_hosts, n_contexts, parted_s, splits_first):
+    """Two holders among many contexts on some hosts; how long the younger waits for its notice.
+
+    splits_first: all have begun on the two sides of the parted network.
+    """
+    switch = lab.bridge()
+    hosts = [lab.host('abcd'[i]) for i in range(n_hosts)]
+    devices = [lab.attach(host, switch, end)[0] for end, host in enumerate(hosts, 1)]
+
+    def part(is_parted):
+        for i, (host, device) in enumerate(zip(hosts, devices)):
+            others = ', '.join(other.addresses[4] for other in hosts[1 - i % 2::2])
+            if is_parted:
+                host.drop(device, f'ip saddr {{ {others} }}')
+            else:
+                host.pass_all(device)
+
+    if splits_first:
+        part(True)
+    each = n_contexts // n_hosts
+    holders = [host.start(netlab.program('lives'), 'hold', each, 1, 10000 + i * each)
+               for i, host in enumerate(hosts)]
+    for holder in holders:
+        holder.line('ready')
+    time.sleep(SETTLE_S)  # the first digests are over, and more than that of the rest
+    if not splits_first:
+        part(True)
+    older, younger = serve(hosts[0]), serve(hosts[1])
+    time.sleep(parted_s)
+    part(False)
+    began = time.monotonic()
+    heard, _, _ = select.select([younger.popen.stdout], [], [], 100)
+    check(heard, 'the younger is not told')
+    younger.line('yields')
+    took = time.monotonic() - began
+    check(older.popen.poll() is None, 'the older has ended')
+    for process in holders + [younger, older]:
+        process.popen.stdin.close()
+    return took
+
+
+def two_holders_among_many():
+    """Hundreds of contexts, each of which names its registrations once a minute as a rule."""
+    cases = ((4, 200, 30, False),)
+    if netlab.FULL:
+        cases += tuple((n_hosts, n, parted_s, first) for n_hosts, n in ((2, 50), (4, 200))
+                       for parted_s, first in ((60, False), (60, True), (180, False)))
+    said = []
+    for n_hosts, n_contexts, parted_s, first in cases:
+        with netlab.Lab() as lab:
+            took = split_among(lab, n_hosts, n_contexts, parted_s, first)
+        said.append(f'{n_contexts} on {n_hosts} parted for {parted_s} s{", at first" if first else ""}: '
+                    f'{took:.1f} s')
+        check(took < 20, f'told late: {said}')  # else it takes the rest of a minute
+    return ', '.join(said)
+
+
 def crowd(host, what, n, **env):
     return host.start(netlab.program('crowd'), what, n, SERVICE, **env)
 
@@ -359,4 +418,4 @@ if __name__ == '__main__':
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
                  same_id_twice, two_addresses, ipv6_only, stopped_holder, stopped_holder_by_peers,
                  two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,
-                 crowd_at_once, crowd_registers], 'nft')
+                 two_holders_among_many, crowd_at_once, crowd_registers], 'nft')

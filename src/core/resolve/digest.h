@@ -8,6 +8,11 @@
 #include "util/list.h"
 
 #define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
+/*
+ * So long a host may be silent before it counts as parted from us: two digests of its contexts may
+ * get lost. And so long what is registered anew is announced more often than the rest.
+ */
+#define FRESH_US    150000000u
 
 struct heard;
 struct ripc__resolver;
@@ -27,6 +32,8 @@ void ripc__digest_init(struct ripc__resolver *resolver);
 void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
 /* Another context has told what is registered there. */
 void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
+/* Somebody calls for the digests of all: ours follow soon. */
+void ripc__digest_called(struct ripc__resolver *resolver);
 /* Harmless if it was not added. */
 void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
 

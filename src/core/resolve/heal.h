@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Noticing that a parted network is whole again. */
+#ifndef RIPC_RESOLVE_HEAL_H
+#define RIPC_RESOLVE_HEAL_H
+
+struct asked;
+struct heard;
+struct ripc__resolver;
+
+void ripc__heal_init(struct ripc__resolver *resolver);
+void ripc__heal_close(struct ripc__resolver *resolver);
+/* A digest has come. */
+void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard);
+/* A question has come: one for all IDs is a call. */
+void ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+
+#endif
