@@ -120,6 +120,7 @@ static void claim_done(struct store *store, struct claim *claim, int rc)
 		claim->version = claim->version < 0 ? 1 : claim->version + 1;
 		claim->rival = 0;
 		claim_tell(store, claim, 0, NULL);
+		ripc__claim_rewrite(store, claim);
 	} else if (rc == ZBADVERSION || rc == ZNODEEXISTS) {
 		retry(store, claim, true);
 	} else if (rc == ZNONODE && claim->rival) {
@@ -152,7 +153,7 @@ static void container_made(int rc, const char *value, const void *data)
 	(void)data;
 }
 
-static size_t value_make(struct store *store, const struct claim *claim,
+size_t ripc__claim_value(struct store *store, const struct claim *claim,
 		uint8_t bytes[STORE_VALUE])
 {
 	const struct ripc__host *host = &store->host;
@@ -168,9 +169,10 @@ static void send_private(struct store *store, struct claim *claim)
 	struct request *request = request_of(store, claim);
 	char path[STORE_PATH];
 	uint8_t bytes[STORE_VALUE];
-	size_t len = value_make(store, claim, bytes);
+	size_t len = ripc__claim_value(store, claim, bytes);
 	int rc = ZSYSTEMERROR;
 
+	claim->moves = store->moves;
 	if (claim->tries) /* mostly the shelf is there */
 		ripc__parents_make(store, claim->id, true);
 	ripc__path_make(store, path, claim->id, true);
@@ -247,8 +249,9 @@ static void batch_add(struct batch *batch, struct claim *claim)
 	int version = claim->version < 0 ? 0 : claim->version;
 	uint8_t *value = batch->values[batch->n];
 	char *path = batch->paths[batch->n_ops];
-	int len = (int)value_make(store, claim, value);
+	int len = (int)ripc__claim_value(store, claim, value);
 
+	claim->moves = store->moves;
 	list_remove(&claim->node);
 	batch->of[batch->n++] = (struct request){.store = store, .id = claim->id,
 		.serial = claim->serial};
@@ -539,8 +542,10 @@ void ripc__claims_renew(struct store *store)
 	list_for_each_safe(node, &store->leaving)
 		send_leave(store, list_entry(node, struct claim, node));
 	while ((claim = ripc__map_next(&store->claims, &at))) {
-		if (claim->state == CLAIM_MADE && claim->session == store->session)
+		if (claim->state == CLAIM_MADE && claim->session == store->session) {
+			ripc__claim_rewrite(store, claim);
 			continue;
+		}
 		if (claim->state == CLAIM_REFUSED || claim->state == CLAIM_MAKING)
 			continue;
 		claim->rival = 0;
