@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who finds whom: multicast, static peers, several services and processes on a host."""
+import json
 import os
 import select
 import shutil
@@ -328,6 +329,40 @@ def two_holders_after_a_split():
         return f'told after {took:.1f} s'
 
 
+def registers_again(rtt_ms, wanted):
+    """Who has got its notice registers its ID again, which the older has given up, or another one."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.relay(a, b, netlab.program('relay'), '--delay-us', 500 * rtt_ms)
+        a.nft('add table ip lab\n'
+              'add chain ip lab out { type filter hook output priority 0; }\n'
+              'add rule ip lab out oifname != "lo" drop\n')
+        older, younger = (host.start(netlab.program('store'), 'one') for host in (a, b))
+
+        def do(process, *words):
+            process.popen.stdin.write(' '.join(str(word) for word in words) + '\n')
+            process.popen.stdin.flush()
+            return json.loads(process.line('{"did": "' + words[0]))['status']
+
+        for process in (older, younger):
+            process.json()
+            check(do(process, 'open', SERVICE) == 0, 'it was not registered')
+        a.nft('delete table ip lab')
+        younger.line('{"notice": -98')
+        began = time.monotonic()
+        if wanted == SERVICE:
+            do(older, 'close', SERVICE)
+            check(do(younger, 'close', SERVICE) == 0, 'it was not closed')
+        status = do(younger, 'open', wanted)
+        check(status == 0, f'{rtt_ms} ms: not registered again: {status}')
+        return f'{rtt_ms} ms: {time.monotonic() - began:.2f} s'
+
+
+def registers_again_after_a_notice():
+    return ', '.join(registers_again(rtt_ms, wanted) for rtt_ms in (50, 100, 200, 400)
+                     for wanted in (SERVICE, SERVICE + 1))
+
+
 def split_among(lab, n_hosts, n_contexts, parted_s, splits_first):
     """Two holders among many contexts on some hosts; how long the younger waits for its notice.
 
@@ -418,4 +453,4 @@ if __name__ == '__main__':
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
                  same_id_twice, two_addresses, ipv6_only, stopped_holder, stopped_holder_by_peers,
                  two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,
-                 two_holders_among_many, crowd_at_once, crowd_registers], 'nft')
+                 registers_again_after_a_notice, two_holders_among_many, crowd_at_once, crowd_registers], 'nft')

@@ -28,8 +28,9 @@
 
 #define LEAST_US 4000000u
 #define SPACE_US 312500u
-#define SPREAD_US 2000000u
+#define SPREAD_US 1500000u
 #define CROWD     3u  /* kin that speak within LEAST_US, more than they do as a rule: many begin */
+#define CROWD_US  10000000u /* that is looked at so long after a registration */
 #define CALLED_MAX 4u /* digests that one call makes a context send */
 #define CALLED_KIN 64u /* where more kin are heard after a call, too many follow it */
 
@@ -80,13 +81,15 @@ static uint32_t kin_within(const struct ripc__resolver *resolver, uint64_t us)
 	return n;
 }
 
-/* Have we registered lately, and do few others do so? Once it is not so, it takes a registration. */
+/* Have we registered lately, and did few others do so at that time? */
 static bool is_fresh(struct ripc__resolver *resolver)
 {
+	uint64_t since_us = resolver->now_us - resolver->digest.fresh_us;
 	uint32_t usual = kin_within(resolver, 2 * ANNOUNCE_US) * LEAST_US / ANNOUNCE_US;
+	bool is_crowd = since_us < CROWD_US &&
+		kin_within(resolver, LEAST_US) >= CROWD + usual;
 
-	if (resolver->digest.fresh_us && (resolver->now_us > resolver->digest.fresh_us + FRESH_US ||
-			kin_within(resolver, LEAST_US) >= CROWD + usual))
+	if (since_us > FRESH_US || is_crowd)
 		resolver->digest.fresh_us = 0;
 	return resolver->digest.fresh_us;
 }

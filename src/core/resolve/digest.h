@@ -8,11 +8,10 @@
 #include "util/list.h"
 
 #define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
-/*
- * So long a host may be silent before it counts as parted from us: two digests of its contexts may
- * get lost. And so long what is registered anew is announced more often than the rest.
- */
-#define FRESH_US    150000000u
+/* So long a host is silent that is parted from us: its contexts have each missed a digest. */
+#define SILENT_US   70000000u
+/* So long what is registered anew is announced more often: longer than that. */
+#define FRESH_US    75000000u
 
 struct heard;
 struct ripc__resolver;

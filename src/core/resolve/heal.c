@@ -4,14 +4,14 @@
  * sides. Digests show that in the end, but in a large network each context sends one a minute only.
  *
  * Each context remembers the hosts whose digests it hears: those of its kin (digest.c), and
- * others by chance. A digest of a host that was silent for FRESH_US, or never heard, makes it ask
+ * others by chance. A digest of a host that was silent for SILENT_US, or never heard, makes it ask
  * how old a registration there is. A young one says that a program was started there. Another one
  * can say that we missed what came before (is_missed): the context calls for the digests of all. The
- * call is a question for all IDs, by multicast, which passes every filter; each context that has
- * registered something answers it with its digests, too, soon and at a random time.
+ * call is a question for all IDs, relayed as it were, by multicast: it passes every filter. Each
+ * context that has registered something answers it by its digests, soon and at a random time.
  *
- * All that outsiders can bring about is a call each CALL_GAP_US, at most, and so one digest more of
- * each context. With more than HOSTS_MAX hosts others are not looked after.
+ * All that outsiders and lost digests can bring about is a call each CALL_GAP_US, and soon each
+ * CALL_MOST_US, at most, and so one digest more of each context. With more than HOSTS_MAX hosts others are not looked after.
  */
 #include <string.h>
 
@@ -25,15 +25,13 @@
 #include "resolver_internal.h"
 #include "util/timers.h"
 
-#define CALL_US     300000u   /* a random part of it: kin of ours hear the same digest */
-#define CALL_GAP_US 20000000u
+#define CALL_US     800000u   /* from half of it on, at random: others may hear nothing yet, and kin
+                                 of ours hear the same digest */
+#define CALL_GAP_US 20000000u  /* between calls, and twice as long after each that follows soon, */
+#define CALL_MOST_US 320000000u /* up to this */
+#define CALM_US     600000000u /* without a call */
 #define PATIENCE_US 1000000u  /* an answer that comes later is of no use */
 #define YOUNG_US    5000000 /* a registration whose first digest may still be under way */
-
-static void set_timer(struct ripc__resolver *resolver, struct asked *asked, uint64_t at_us)
-{
-	ripc__timer_set(&resolver->timers, &asked->timer, at_us);
-}
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
@@ -42,49 +40,62 @@ static bool is_too_soon(const struct ripc__resolver *resolver)
 {
 	uint64_t called_us = resolver->heal.called_us;
 
-	return called_us && resolver->now_us < called_us + CALL_GAP_US;
+	return called_us && resolver->now_us < called_us + resolver->heal.gap_us;
+}
+
+/* Where digests get lost, there are calls for nothing: the gaps between them grow. */
+static void note_call(struct ripc__resolver *resolver)
+{
+	uint64_t called_us = resolver->heal.called_us, gap_us = 2 * resolver->heal.gap_us;
+
+	if (!called_us || resolver->now_us > called_us + CALM_US)
+		gap_us = CALL_GAP_US;
+	resolver->heal.gap_us = gap_us < CALL_MOST_US ? gap_us : CALL_MOST_US;
+	resolver->heal.called_us = resolver->now_us;
 }
 
 static void call_soon(struct ripc__resolver *resolver)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
-	uint64_t at_us = resolver->now_us + owner->random(owner->arg) % CALL_US;
+	uint64_t at_us = resolver->now_us + CALL_US / 2 +
+		owner->random(owner->arg) % (CALL_US / 2);
 
-	if (resolver->heal.call.timer.index)
+	if (resolver->heal.call.index)
 		return;
 	/* Others have heard the last one a little sooner, or later. */
 	if (is_too_soon(resolver))
-		at_us += resolver->heal.called_us + CALL_GAP_US + CALL_US - resolver->now_us;
-	set_timer(resolver, &resolver->heal.call, at_us);
+		at_us += resolver->heal.called_us + resolver->heal.gap_us + CALL_US - resolver->now_us;
+	ripc__timer_set(&resolver->timers, &resolver->heal.call, at_us);
 }
 
-static void call_fire(void *owner, struct ripc__timer *timer)
+static void call_fire(void *arg, struct ripc__timer *timer)
 {
-	struct ripc__resolver *resolver = owner;
-	struct asked *call = &resolver->heal.call;
+	struct ripc__resolver *resolver = arg;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	const struct wire_resolve call = {.type = WIRE_QUESTION, .hops = 1,
+		.nonce = owner->random(owner->arg) | 1, .asker = owner->context};
 
 	(void)timer;
-	if (call->nonce || ripc__asked_begin(resolver, call)) {
-		ripc__asked_end(resolver, call);
+	if (!ripc__may_provoke(resolver, resolver->heal.host))
 		return;
-	}
-	resolver->heal.called_us = resolver->now_us;
-	ripc__ask_network_for(resolver, call, resolver->heal.host);
+	ripc__provoked(resolver, resolver->heal.host);
+	note_call(resolver);
+	ripc__send_notice(resolver, &call);
 	ripc__digest_called(resolver);
-	set_timer(resolver, call, resolver->now_us + PATIENCE_US);
 }
 
-void ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard)
+bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	struct asked *call = &resolver->heal.call;
+	const struct wire_resolve *call = heard->packet;
 
-	if (heard->packet->record.id || !heard->event->group || is_too_soon(resolver) ||
-			heard->packet->asker == resolver->owner.context || resolver->exact >= 0)
-		return;
-	resolver->heal.called_us = resolver->now_us;
-	if (!call->nonce)
-		ripc__timer_stop(&resolver->timers, &call->timer);
+	if (call->record.id || !call->hops || !heard->event->group)
+		return false;
+	if (is_too_soon(resolver) || call->asker == resolver->owner.context || resolver->exact >= 0)
+		return true;
+	note_call(resolver);
+	ripc__timer_stop(&resolver->timers, &resolver->heal.call);
 	ripc__digest_called(resolver);
+	return true;
 }
 
 /* ---- other hosts ------------------------------------------------------------------------- */
@@ -138,7 +149,7 @@ static void check_begin(struct ripc__resolver *resolver, const struct heard *hea
 	memcpy(resolver->heal.host, heard->event->host, sizeof(resolver->heal.host));
 	question.nonce = check->nonce;
 	ripc__send_reply(resolver, heard->source, &heard->event->reply, &question);
-	set_timer(resolver, check, resolver->now_us + PATIENCE_US);
+	ripc__timer_set(&resolver->timers, &check->timer, resolver->now_us + PATIENCE_US);
 }
 
 static void check_fire(void *owner, struct ripc__timer *timer)
@@ -159,7 +170,7 @@ void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard
 	if (!heard->event->group || heard->event->local || resolver->exact >= 0 ||
 			!resolver->digest.n)
 		return;
-	if (!heard_us || resolver->now_us > heard_us + FRESH_US)
+	if (!heard_us || resolver->now_us > heard_us + SILENT_US)
 		check_begin(resolver, heard, named_service(heard->packet));
 	else if (is_known)
 		host_put(resolver, host);
@@ -173,7 +184,7 @@ static bool is_missed(const struct ripc__resolver *resolver, int64_t age_us)
 {
 	int64_t own_us = (int64_t)(resolver->now_us - resolver->digest.since_us);
 
-	return age_us > YOUNG_US && (age_us < own_us || own_us > (int64_t)FRESH_US);
+	return age_us > YOUNG_US && (age_us < own_us || own_us > (int64_t)SILENT_US);
 }
 
 /* The clock on the wall is what the records of our own registrations say. */
@@ -182,8 +193,6 @@ void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
 {
 	uint64_t then_ns = heard->packet->record.stamp - (uint64_t)resolver->digest.clock_ns;
 
-	if (asked != &resolver->heal.check)
-		return;
 	ripc__asked_end(resolver, asked);
 	ripc__timer_stop(&resolver->timers, &asked->timer);
 	host_put(resolver, resolver->heal.host);
@@ -194,13 +203,12 @@ void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
 
 void ripc__heal_init(struct ripc__resolver *resolver)
 {
-	resolver->heal.check.kind = resolver->heal.call.kind = ASKED_HEAL;
+	resolver->heal.check.kind = ASKED_HEAL;
 	resolver->heal.check.timer.fire = check_fire;
-	resolver->heal.call.timer.fire = call_fire;
+	resolver->heal.call.fire = call_fire;
 }
 
 void ripc__heal_close(struct ripc__resolver *resolver)
 {
 	ripc__asked_end(resolver, &resolver->heal.check);
-	ripc__asked_end(resolver, &resolver->heal.call);
 }

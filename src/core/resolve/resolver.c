@@ -217,8 +217,8 @@ static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 	if (found)
 		return;
 	if (packet.type == WIRE_QUESTION) {
-		ripc__heal_called(resolver, &heard);
-		ripc__question_heard(resolver, &heard);
+		if (!ripc__heal_called(resolver, &heard))
+			ripc__question_heard(resolver, &heard);
 		return;
 	}
 	if (packet.type == WIRE_NOBODY) {

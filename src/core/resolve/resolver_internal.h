@@ -97,9 +97,10 @@ struct ripc__resolver {
 			uint64_t heard_us; /* 0: no host is here */
 		} hosts[HOSTS_MAX];
 		struct asked check;  /* how old is a registration of a host that was silent? */
-		struct asked call;   /* for the digests of all; its timer: then, or until answers end */
+		struct ripc__timer call; /* for the digests of all */
 		uint8_t host[16];    /* that is being checked */
 		uint64_t called_us;  /* the last call that counts; or 0 */
+		uint64_t gap_us;     /* until the next one that counts */
 	} heal;
 	struct {
 		struct list all;   /* struct presence */

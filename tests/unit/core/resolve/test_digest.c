@@ -7,7 +7,7 @@
 #define GROUP  (0xffull << 56 | 5)
 #define MINUTE (60000 * MS)
 #define FEW    (4000 * MS) /* between digests where few contexts are */
-#define FRESH  (150000 * MS) /* so long a registration is announced as where few are */
+#define FRESH  (75000 * MS) /* so long a registration is announced as where few are */
 
 static struct world *world;
 
@@ -443,7 +443,7 @@ START_TEST(digest__comes_soon_after_a_registration)
 	sent_skip(world);
 	own_publish(world, ID + 1, 6, 100);
 	began_us = world->now_us;
-	for (uint32_t i = 0; i < 20; i++) {
+	for (uint32_t i = 0; i < 18; i++) {
 		ck_assert_uint_eq(next_digest(&digest), 2);
 		ck_assert_uint_le(world->now_us, began_us + (i + 1) * FEW);
 	}
