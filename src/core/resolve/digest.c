@@ -29,8 +29,8 @@
 #define LEAST_US 4000000u
 #define SPACE_US 312500u
 #define SPREAD_US 1500000u
-#define CROWD     3u  /* kin that speak within LEAST_US, more than they do as a rule: many begin */
-#define CROWD_US  10000000u /* that is looked at so long after a registration */
+#define CROWD     3u  /* kin that speak within CROWD_US after a registration: many begin */
+#define CROWD_US  10000000u
 #define CALLED_MAX 4u /* digests that one call makes a context send */
 #define CALLED_KIN 64u /* where more kin are heard after a call, too many follow it */
 
@@ -81,15 +81,18 @@ static uint32_t kin_within(const struct ripc__resolver *resolver, uint64_t us)
 	return n;
 }
 
-/* Have we registered lately, and did few others do so at that time? */
+/*
+ * Have we registered lately, and did few others do so at that time? Kin that were known before speak
+ * once in ANNOUNCE_US or so.
+ */
 static bool is_fresh(struct ripc__resolver *resolver)
 {
 	uint64_t since_us = resolver->now_us - resolver->digest.fresh_us;
-	uint32_t usual = kin_within(resolver, 2 * ANNOUNCE_US) * LEAST_US / ANNOUNCE_US;
-	bool is_crowd = since_us < CROWD_US &&
-		kin_within(resolver, LEAST_US) >= CROWD + usual;
+	uint32_t n = kin_within(resolver, since_us);
+	uint32_t n_before = kin_within(resolver, 2 * ANNOUNCE_US);
 
-	if (since_us > FRESH_US || is_crowd)
+	n_before = n_before > n ? n_before - n : 0;
+	if (since_us > FRESH_US || (since_us < CROWD_US && n >= CROWD + n_before / 6))
 		resolver->digest.fresh_us = 0;
 	return resolver->digest.fresh_us;
 }
