@@ -4,8 +4,8 @@
  * ripc.h. Both end when their input does.
  *
  *   lives hold CONTEXTS SERVICES [FIRST]
- *                                  so many contexts with so many services each, under private IDs, or
- *                                  from FIRST on; says the IDs, one a line, and "ready"
+ *                                  so many contexts with so many services each, under private
+ *                                  IDs, or from FIRST on; says the IDs, one a line, and "ready"
  *   lives watch                    reads IDs up to an empty line, and watches them; says "there"
  *                                  when all are, and then each that goes, as JSON
  */

@@ -6,14 +6,15 @@
  * WIRE_NAMED_MAX registrations; where there are more, datagrams that name equally many go out in
  * equal gaps. Each names those that were named longest ago.
  *
- * Where few contexts are, each registration is named each LEAST_US. Where more are, the gaps grow,
- * up to ANNOUNCE_US, so that all together send a digest each SPACE_US, about. How many there are is
- * estimated by our kin: contexts whose number has the last bits of ours, one in WIRE_DIGEST_KIN.
- * The filters of sources (resolvers/filter.c) let their digests pass, whatever they name.
+ * Where few contexts are, each registration is named each LEAST_US. Where more are, the gaps
+ * grow, up to ANNOUNCE_US, so that all together send a digest each SPACE_US, about. How many
+ * there are is estimated by our kin: contexts whose number has the last bits of ours, one in
+ * WIRE_DIGEST_KIN. The filters of sources (resolvers/filter.c) let their digests pass, whatever
+ * they name.
  *
- * A context that has registered lately goes on each LEAST_US for FRESH_US, unless many others do so:
- * a network may be parted for so long before other hosts notice that (heal.c). Then a context calls
- * for the digests of all, which come within SPREAD_US, beside those that are due.
+ * A context that has registered lately goes on each LEAST_US for FRESH_US, unless many others do
+ * so: a network may be parted for so long before other hosts notice that (heal.c). Then a context
+ * calls for the digests of all, which come within SPREAD_US, beside those that are due.
  *
  * The first digest goes out after a random part of LEAST_US, half of it at least: contexts that
  * begin together do not fill the queues of their receivers each time together.
@@ -82,8 +83,8 @@ static uint32_t kin_within(const struct ripc__resolver *resolver, uint64_t us)
 }
 
 /*
- * Have we registered lately, and did few others do so at that time? Kin that were known before speak
- * once in ANNOUNCE_US or so.
+ * Have we registered lately, and did few others do so at that time? Kin that were known before
+ * speak once in ANNOUNCE_US or so.
  */
 static bool is_fresh(struct ripc__resolver *resolver)
 {
@@ -203,7 +204,8 @@ static void look_at_clock(struct ripc__resolver *resolver, const struct digested
 
 	resolver->digest.since_us = resolver->now_us;
 	if (owner->record(owner->arg, service_of(digested), &record) == 0)
-		resolver->digest.clock_ns = (int64_t)record.stamp - (int64_t)resolver->now_us * 1000;
+		resolver->digest.clock_ns = (int64_t)record.stamp -
+			(int64_t)resolver->now_us * 1000;
 }
 
 void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested)

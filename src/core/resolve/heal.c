@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Noticing that a parted network is whole again. While it is parted, an ID can be registered on both
- * sides. Digests show that in the end, but in a large network each context sends one a minute only.
+ * Noticing that a parted network is whole again. While it is parted, an ID can be registered on
+ * both sides. Digests show that in the end, but in a large network each context sends one a
+ * minute only.
  *
  * Each context remembers the hosts whose digests it hears: those of its kin (digest.c), and
- * others by chance. A digest of a host that was silent for SILENT_US, or never heard, makes it ask
- * how old a registration there is. A young one says that a program was started there. Another one
- * can say that we missed what came before (is_missed): the context calls for the digests of all. The
- * call is a question for all IDs, relayed as it were, by multicast: it passes every filter. Each
- * context that has registered something answers it by its digests, soon and at a random time.
+ * others by chance. A digest of a host that was silent for SILENT_US, or never heard, makes it
+ * ask how old a registration there is. A young one says that a program was started there. Another
+ * one can say that we missed what came before (is_missed): the context calls for the digests of
+ * all. The call is a question for all IDs, relayed as it were, by multicast: it passes every
+ * filter. Each context that has registered something answers it by its digests, soon and at a
+ * random time.
  *
  * All that outsiders and lost digests can bring about is a call each CALL_GAP_US, and soon each
- * CALL_MOST_US, at most, and so one digest more of each context. With more than HOSTS_MAX hosts others are not looked after.
+ * CALL_MOST_US, at most, and so one digest more of each context. With more than HOSTS_MAX hosts
+ * others are not looked after.
  */
 #include <string.h>
 
@@ -64,7 +67,8 @@ static void call_soon(struct ripc__resolver *resolver)
 		return;
 	/* Others have heard the last one a little sooner, or later. */
 	if (is_too_soon(resolver))
-		at_us += resolver->heal.called_us + resolver->heal.gap_us + CALL_US - resolver->now_us;
+		at_us += resolver->heal.called_us + resolver->heal.gap_us + CALL_US -
+			resolver->now_us;
 	ripc__timer_set(&resolver->timers, &resolver->heal.call, at_us);
 }
 
@@ -177,8 +181,9 @@ void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard
 }
 
 /*
- * Have we missed a registration of that age? A younger one than ours: its first digest, as they come
- * before it is YOUNG_US old. An older one: all its digests, where we have heard others long enough.
+ * Have we missed a registration of that age? A younger one than ours: its first digest, as they
+ * come before it is YOUNG_US old. An older one: all its digests, where we have heard others long
+ * enough.
  */
 static bool is_missed(const struct ripc__resolver *resolver, int64_t age_us)
 {

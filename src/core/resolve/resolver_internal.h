@@ -86,7 +86,7 @@ struct ripc__resolver {
 		uint64_t since_us; /* something has been registered here */
 		int64_t clock_ns;  /* of the wall, less now_us, as our registrations say */
 		uint64_t told_us;  /* the last one; 0: none since a registration */
-		uint64_t fresh_us; /* the last registration, while it is announced more often; or 0 */
+		uint64_t fresh_us; /* the last registration, while announced more often; or 0 */
 		struct {
 			uint64_t context, heard_us;
 		} kin[KIN_MAX];    /* others, by whose number that of all is estimated */

@@ -187,17 +187,14 @@ void ripc__claims_send(struct store *store);
 void ripc__claims_delayed(struct store *store);
 void ripc__claims_free(struct store *store);
 
-/* What stands in the node. */
-size_t ripc__claim_value(struct store *store, const struct claim *claim,
-		uint8_t bytes[STORE_VALUE]);
+/* Writes the node of a claim that is made, if it says other addresses than this host has. */
+void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
 /* moved.c */
 void ripc__moved_open(struct store *store);
 void ripc__moved_close(const struct store *store);
 /* Have the addresses of this host changed? */
 bool ripc__moved_step(struct store *store);
-/* Writes the node of a claim that is made, if it says other addresses than this host has. */
-void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
 /* joined.c */
 int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);

@@ -36,8 +36,8 @@ static void settle(uint64_t us)
 static struct arriving *digest_from(uint8_t host)
 {
 	uint8_t named[WIRE_NAMED_LEN];
-	const struct wire_resolve digest = {.type = WIRE_DIGEST, .asker = SELF + WIRE_DIGEST_KIN, .named = named,
-		.n_named = 1};
+	const struct wire_resolve digest = {.type = WIRE_DIGEST,
+		.asker = SELF + WIRE_DIGEST_KIN, .named = named, .n_named = 1};
 	struct arriving *arriving;
 
 	wire_named_put(named, 0, THEIRS, 7);
