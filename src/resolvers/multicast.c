@@ -27,8 +27,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +37,7 @@
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "resolvers/changes.h"
 #include "resolvers/filter.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
@@ -54,7 +53,6 @@
 #define RESCAN_NS      1000000000ull
 #define HEAD           64u  /* of a datagram: checksum, nonce, ID */
 #define SOON_NS        50000000ull
-#define CHANGES_MAX    64u  /* reports of the kernel that are read at once */
 #define REMEMBERED     256u /* datagrams that may be repeated; a power of two */
 #define TRIES          16u  /* datagrams for others that are read in one turn */
 
@@ -650,21 +648,6 @@ static int asker_open(struct multicast *multicast, int ttl)
 	return 0;
 }
 
-/* What the kernel reports of interfaces and addresses. Not every sandbox has it. */
-static int changes_open(void)
-{
-	struct sockaddr_nl name = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK |
-		RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-
-	if (fd < 0)
-		return -1;
-	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 static int watch_all(struct multicast *multicast)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -676,7 +659,7 @@ static int watch_all(struct multicast *multicast)
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, multicast->listener, &event) == 0 &&
 			epoll_ctl(fd, EPOLL_CTL_ADD, multicast->asker, &event) == 0) {
 		multicast->epoll_fd = fd;
-		multicast->changes = changes_open();
+		multicast->changes = ripc__changes_open();
 		if (multicast->changes >= 0)
 			(void)epoll_ctl(fd, EPOLL_CTL_ADD, multicast->changes, &event);
 		return 0;
@@ -903,34 +886,12 @@ static int multicast_reply(void *source, const struct ripc__addr *to, const void
 		to, data, len);
 }
 
-/*
- * Has the kernel reported anything? Only that it has is of interest. ENOBUFS: there was more than
- * the socket could keep.
- */
-static bool changes_read(const struct multicast *multicast)
-{
-	uint8_t buffer[4096];
-	bool any = false;
-
-	for (uint32_t i = 0; multicast->changes >= 0 && i < CHANGES_MAX; i++) {
-		struct sockaddr_nl from = {0};
-		socklen_t len = sizeof(from);
-		ssize_t n = recvfrom(multicast->changes, buffer, sizeof(buffer), 0,
-			(struct sockaddr *)&from, &len);
-
-		if (n < 0 && errno != ENOBUFS)
-			break;
-		any |= n < 0 || from.nl_pid == 0;
-	}
-	return any;
-}
-
 /* Most reports are of what concerns nobody here. */
 static bool has_moved(struct multicast *multicast)
 {
 	uint64_t last = multicast->addresses;
 
-	if (!changes_read(multicast))
+	if (!ripc__changes_read(multicast->changes))
 		return false;
 	multicast->addresses = addresses_hash(multicast->host.interfaces);
 	if (multicast->addresses == last)

@@ -3,8 +3,9 @@
  * Services that are watched, and who watches them, for the tests of deaths. Knows nothing but
  * ripc.h. Both end when their input does.
  *
- *   lives hold CONTEXTS SERVICES   so many contexts with so many services each under private IDs;
- *                                  says the IDs, one a line, and "ready"
+ *   lives hold CONTEXTS SERVICES [FIRST]
+ *                                  so many contexts with so many services each, under private
+ *                                  IDs, or from FIRST on; says the IDs, one a line, and "ready"
  *   lives watch                    reads IDs up to an empty line, and watches them; says "there"
  *                                  when all are, and then each that goes, as JSON
  */
@@ -41,7 +42,7 @@ static int has_ended(void)
 	return poll(&in, 1, 0) > 0 && read(0, &byte, 1) <= 0;
 }
 
-static int hold(uint32_t n_contexts, uint32_t n_services)
+static int hold(uint32_t n_contexts, uint32_t n_services, uint64_t first)
 {
 	char byte;
 
@@ -51,7 +52,7 @@ static int hold(uint32_t n_contexts, uint32_t n_services)
 		for (uint32_t k = 0; k < n_services; k++) {
 			struct ripc_service *service;
 
-			if (ripc_service_open(contexts[i], 0, 0, &service))
+			if (ripc_service_open(contexts[i], first ? first++ : 0, 0, &service))
 				return 1;
 			printf("%016" PRIx64 "\n", ripc_service_id(service));
 		}
@@ -104,8 +105,9 @@ static int watch(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && strcmp(argv[1], "hold") == 0)
-		return hold((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+	if ((argc == 4 || argc == 5) && strcmp(argv[1], "hold") == 0)
+		return hold((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
+			argc == 5 ? strtoull(argv[4], NULL, 0) : 0);
 	if (argc == 2 && strcmp(argv[1], "watch") == 0)
 		return watch();
 	return 2;

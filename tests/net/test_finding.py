@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who finds whom: multicast, static peers, several services and processes on a host."""
+import json
 import os
 import select
 import shutil
@@ -10,6 +11,8 @@ import time
 import netlab
 from netlab import check
 from xfer import SERVICE, finish, serve, send, transfer
+
+SETTLE_S = 12
 
 
 GROUP6 = 'ff15::f269:7063'
@@ -455,6 +458,97 @@ def two_holders_after_a_split():
         return f'told after {took:.1f} s'
 
 
+def registers_again(rtt_ms, wanted):
+    """Who has got its notice registers its ID again, which the older has given up, or another one."""
+    with netlab.Lab() as lab:
+        a, b = lab.host('a'), lab.host('b')
+        lab.relay(a, b, netlab.program('relay'), '--delay-us', 500 * rtt_ms)
+        a.nft('add table ip lab\n'
+              'add chain ip lab out { type filter hook output priority 0; }\n'
+              'add rule ip lab out oifname != "lo" drop\n')
+        older, younger = (host.start(netlab.program('store'), 'one') for host in (a, b))
+
+        def do(process, *words):
+            process.popen.stdin.write(' '.join(str(word) for word in words) + '\n')
+            process.popen.stdin.flush()
+            return json.loads(process.line('{"did": "' + words[0]))['status']
+
+        for process in (older, younger):
+            process.json()
+            check(do(process, 'open', SERVICE) == 0, 'it was not registered')
+        a.nft('delete table ip lab')
+        younger.line('{"notice": -98')
+        began = time.monotonic()
+        if wanted == SERVICE:
+            do(older, 'close', SERVICE)
+            check(do(younger, 'close', SERVICE) == 0, 'it was not closed')
+        status = do(younger, 'open', wanted)
+        check(status == 0, f'{rtt_ms} ms: not registered again: {status}')
+        return f'{rtt_ms} ms: {time.monotonic() - began:.2f} s'
+
+
+def registers_again_after_a_notice():
+    return ', '.join(registers_again(rtt_ms, wanted) for rtt_ms in (50, 100, 200, 400)
+                     for wanted in (SERVICE, SERVICE + 1))
+
+
+def split_among(lab, n_hosts, n_contexts, parted_s, splits_first):
+    """Two holders among many contexts on some hosts; how long the younger waits for its notice.
+
+    splits_first: all have begun on the two sides of the parted network.
+    """
+    switch = lab.bridge()
+    hosts = [lab.host('abcd'[i]) for i in range(n_hosts)]
+    devices = [lab.attach(host, switch, end)[0] for end, host in enumerate(hosts, 1)]
+
+    def part(is_parted):
+        for i, (host, device) in enumerate(zip(hosts, devices)):
+            others = ', '.join(other.addresses[4] for other in hosts[1 - i % 2::2])
+            if is_parted:
+                host.drop(device, f'ip saddr {{ {others} }}')
+            else:
+                host.pass_all(device)
+
+    if splits_first:
+        part(True)
+    each = n_contexts // n_hosts
+    holders = [host.start(netlab.program('lives'), 'hold', each, 1, 10000 + i * each)
+               for i, host in enumerate(hosts)]
+    for holder in holders:
+        holder.line('ready')
+    time.sleep(SETTLE_S)  # the first digests are over, and more than that of the rest
+    if not splits_first:
+        part(True)
+    older, younger = serve(hosts[0]), serve(hosts[1])
+    time.sleep(parted_s)
+    part(False)
+    began = time.monotonic()
+    heard, _, _ = select.select([younger.popen.stdout], [], [], 100)
+    check(heard, 'the younger is not told')
+    younger.line('yields')
+    took = time.monotonic() - began
+    check(older.popen.poll() is None, 'the older has ended')
+    for process in holders + [younger, older]:
+        process.popen.stdin.close()
+    return took
+
+
+def two_holders_among_many():
+    """Hundreds of contexts, each of which names its registrations once a minute as a rule."""
+    cases = ((4, 200, 30, False),)
+    if netlab.FULL:
+        cases += tuple((n_hosts, n, parted_s, first) for n_hosts, n in ((2, 50), (4, 200))
+                       for parted_s, first in ((60, False), (60, True), (180, False)))
+    said = []
+    for n_hosts, n_contexts, parted_s, first in cases:
+        with netlab.Lab() as lab:
+            took = split_among(lab, n_hosts, n_contexts, parted_s, first)
+        said.append(f'{n_contexts} on {n_hosts} parted for {parted_s} s{", at first" if first else ""}: '
+                    f'{took:.1f} s')
+        check(took < 20, f'told late: {said}')  # else it takes the rest of a minute
+    return ', '.join(said)
+
+
 def crowd(host, what, n, **env):
     return host.start(netlab.program('crowd'), what, n, SERVICE, **env)
 
@@ -490,4 +584,4 @@ if __name__ == '__main__':
                  ipv6_two_processes_of_one_host, ipv6_same_id_twice, ipv6_address_not_checked_yet, ipv6_is_off, stopped_holder,
                  stopped_holder_by_peers,
                  two_holders_after_a_stop, two_holders_far_apart, two_holders_after_a_split,
-                 crowd_at_once, crowd_registers], 'nft')
+                 registers_again_after_a_notice, two_holders_among_many, crowd_at_once, crowd_registers], 'nft')

@@ -438,6 +438,53 @@ def members_while_the_server_is_away():
             check(process.end()['twice'] == 0, 'a message came twice')
 
 
+def another_address(world, host, end):
+    """The host gets another address, and loses the one that it had."""
+    device, _ = world.links[host]
+    old = host.addresses[4]
+    host.ip('address', 'add', f'10.99.200.{end}/24', 'dev', device)
+    host.ip('address', 'del', f'{old}/24', 'dev', device)
+    host.ip('route', 'replace', 'default', 'dev', device)
+    host.addresses[4] = f'10.99.200.{end}'
+
+
+def addresses_that_change():
+    """The node says where the holder is, for who asks now, who has asked, and who sends."""
+    with Shared(**{'store.session_ms': 20000}) as world:
+        home = world.b.addresses[4]
+        holder, asker, sender = (One(world, host) for host in (world.b, world.a, world.a))
+        check(holder.do('open', 7) == 0, 'it was not registered')
+        check(sender.do('ping', 7, 5000) == 0, 'not reached')
+        check(asker.do('resolve', 7, 5000) == 0, 'not found')
+        another_address(world, world.b, 77)
+        newcomer = One(world, world.a)
+        took = []
+        for process, what in ((newcomer, 'who has not asked before'), (asker, 'who has asked'),
+                              (sender, 'who has sent')):
+            began = time.monotonic()
+            wait_for(lambda: process.do('ping', 7, 300) == 0, f'not reached by {what}')
+            took.append(f'{time.monotonic() - began:.1f} s')
+        another_address(world, world.b, home.split('.')[-1])
+        check(One(world, world.a).do('ping', 7, 20000) == 0, 'not reached where it was before')
+        return f'reached after {", ".join(took)}'
+
+
+def member_whose_address_changes():
+    with Shared(**{'store.session_ms': 20000}) as world:
+        home = world.b.addresses[4]
+        member = test_group.member(world.b, **world.env)
+        known, later = (test_group.sender(world.a, '--members', 1, '--longs', 10000, '--bytes', 100,
+                                          **world.env) for _ in range(2))
+        for client in (known, later):
+            check(client.json()['found'] == 1, 'it was not found')
+        check(test_group.send_long(known)['delivered'] == 1, 'it was not reached')
+        another_address(world, world.b, 78)
+        for client in (known, later):
+            wait_for(lambda: test_group.send_long(client)['delivered'] == 1, 'it is not reached')
+        member.end()
+        another_address(world, world.b, home.split('.')[-1])
+
+
 if __name__ == '__main__':
     if zookeeper.missing():
         netlab.skip(zookeeper.missing())
@@ -445,5 +492,5 @@ if __name__ == '__main__':
                  stopped_beyond_the_session, parted_beyond_the_session, server_restarted,
                  unreachable_at_open, leader_killed,
                  registered_at_once_on_three_nodes, refused_by_its_acl, moved_between_hosts,
-                 members_of_a_group, members_while_the_server_is_away],
+                 addresses_that_change, member_whose_address_changes, members_of_a_group, members_while_the_server_is_away],
                 'nft', 'setpriv')

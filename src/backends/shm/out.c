@@ -14,6 +14,9 @@
 #include "util/bytes.h"
 #include "util/rare.h"
 
+/* A receiver that closes so many links before they have a ring has no descriptors for them. */
+#define TURNED_AWAY_MAX 3u
+
 /* ---- routes ------------------------------------------------------------------------------ */
 
 static struct shm_out *find(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN])
@@ -74,6 +77,7 @@ int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *
 		}
 	} else if (out->state == SHM_DEAD) {
 		out->state = SHM_IDLE; /* a new route tries again */
+		out->n_turned_away = 0;
 	}
 	out->refs++;
 	peer->out = out;
@@ -204,6 +208,7 @@ static void tell_linked(struct shm_out *out)
 void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 {
 	struct shm_ring_offer offer;
+	bool is_early;
 	int got;
 
 	if (out->watch.fd < 0)
@@ -217,6 +222,7 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		/* Without memory for it the socket goes on carrying what there is to carry. */
 		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
 			out->state = SHM_LINKED;
+			out->n_turned_away = 0;
 			port->n_socket_links--;
 			tell_linked(out);
 		}
@@ -226,9 +232,12 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 		close(offer.bits_fd);
 		return;
 	}
+	is_early = out->state == SHM_EARLY;
 	ripc__shm_out_cut(port, out);
 	if (got == SHM_REFUSED)
 		shm_out_die(out, -EACCES);
+	else if (is_early && ++out->n_turned_away == TURNED_AWAY_MAX)
+		shm_out_die(out, -EMFILE);
 }
 
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
@@ -274,6 +283,8 @@ static bool advance(struct shm_port *port, struct shm_out *out)
 		/* No other will ever have the name of a socket that is gone. */
 		if (error == -ECONNREFUSED || error == -EACCES)
 			shm_out_die(out, error == -EACCES ? error : -ECONNRESET);
+		else if (error == -EMFILE || error == -ENFILE)
+			shm_out_die(out, error); /* another network needs no descriptor */
 		else if (error)
 			return false;
 	} else if (out->state == SHM_EARLY) {

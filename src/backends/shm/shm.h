@@ -219,6 +219,7 @@ struct shm_out {
 	struct shm_bits *bits;
 	uid_t uid;                /* the receiver's */
 	int why;                  /* SHM_DEAD: what send says */
+	uint32_t n_turned_away;   /* links in a row that the receiver has closed at once */
 	bool is_self;             /* it is in this process */
 	struct shm_port *port;    /* ours */
 	struct shm_exports *exports; /* NULL: none */

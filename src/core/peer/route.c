@@ -118,13 +118,19 @@ static bool is_unreached(int why)
 		why == -EADDRNOTAVAIL;
 }
 
+/* The network cannot be used with this peer, though the peer may be alive. */
+static bool is_unusable(int why)
+{
+	return why == -EACCES || why == -EMFILE || why == -ENFILE;
+}
+
 RIPC__RARE int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
-	if (why == -ECONNRESET || why == -EACCES)
+	if (why == -ECONNRESET || is_unusable(why))
 		ripc__route_failed(ctx, peer, why);
 	else if (is_unreached(why) && !peer->follow)
 		peer->unreached = ctx->any_broken = true;
-	return why == -EACCES ? -ECONNRESET : why;
+	return is_unusable(why) ? -ECONNRESET : why;
 }
 
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,

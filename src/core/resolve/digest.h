@@ -8,6 +8,10 @@
 #include "util/list.h"
 
 #define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
+/* So long a host is silent that is parted from us: its contexts have each missed a digest. */
+#define SILENT_US   70000000u
+/* So long what is registered anew is announced more often: longer than that. */
+#define FRESH_US    75000000u
 
 struct heard;
 struct ripc__resolver;
@@ -27,6 +31,8 @@ void ripc__digest_init(struct ripc__resolver *resolver);
 void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
 /* Another context has told what is registered there. */
 void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
+/* Somebody calls for the digests of all: ours follow soon. */
+void ripc__digest_called(struct ripc__resolver *resolver);
 /* Harmless if it was not added. */
 void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
 

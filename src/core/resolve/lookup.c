@@ -479,8 +479,7 @@ void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__sou
 		ripc__timer_set(&resolver->timers, &lookup->asked.timer, resolver->now_us);
 	if (ripc__published_here(resolver, event->id))
 		return;
-	if (cached && cached->exists && cached->incarnation == event->incarnation)
-		return;
+	/* The same one again: its addresses have changed. */
 	if (cached && cached->exists)
 		cached->suspect = true;
 	else if (cached && event->incarnation)

@@ -17,6 +17,7 @@
 #include "core/wire/record.h"
 #include "digest.h"
 #include "gather.h"
+#include "heal.h"
 #include "list.h"
 #include "lookup.h"
 #include "membership.h"
@@ -30,6 +31,7 @@
 #include "util/map.h"
 #include "util/timers.h"
 
+#define RESOLVER_TIMERS       4u /* digest.timer, digest.called, heal.check, heal.call */
 #define EVENTS_PER_STEP       64u
 #define ANSWERS_PER_SECOND    20000u
 #define NOTICES_PER_SECOND    1000u
@@ -83,6 +85,9 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 	case ASKED_PRESENCE:
 		ripc__presence_answered(resolver, asked, heard);
 		break;
+	case ASKED_HEAL:
+		ripc__heal_answered(resolver, asked, heard);
+		break;
 	}
 }
 
@@ -119,6 +124,7 @@ static void digest_heard(struct ripc__resolver *resolver, const struct heard *he
 	const struct heard part = {&notice, heard->event, heard->source, heard->now_us};
 
 	ripc__digest_heard(resolver, heard->packet->asker);
+	ripc__heal_heard(resolver, heard);
 	for (uint32_t i = 0; i < heard->packet->n_named; i++) {
 		wire_named_get(heard->packet, i, &notice.record.id, &notice.record.incarnation);
 		if (look_into(resolver, &part) && !may_look_into(resolver, heard))
@@ -211,7 +217,8 @@ static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 	if (found)
 		return;
 	if (packet.type == WIRE_QUESTION) {
-		ripc__question_heard(resolver, &heard);
+		if (!ripc__heal_called(resolver, &heard))
+			ripc__question_heard(resolver, &heard);
 		return;
 	}
 	if (packet.type == WIRE_NOBODY) {
@@ -354,6 +361,7 @@ static void init(struct ripc__resolver *resolver)
 	ripc__map_init(&resolver->memberships, resolver->home_key);
 	ripc__map_init(&resolver->gatherings, resolver->home_key);
 	ripc__digest_init(resolver);
+	ripc__heal_init(resolver);
 	ripc__presences_open(resolver);
 	ripc__bucket_init(&resolver->notices, NOTICES_PER_SECOND, NOTICES_PER_SECOND / 2);
 	ripc__bucket_init(&resolver->verifications, VERIFY_PER_SECOND, VERIFY_PER_SECOND);
@@ -374,7 +382,8 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 	resolver->owner = *owner;
 	resolver->host = *host;
 	init(resolver);
-	error = ripc__timers_borrow(resolver); /* for the digests */
+	resolver->n_timers = RESOLVER_TIMERS - 1;
+	error = ripc__timers_borrow(resolver);
 	if (!error)
 		error = ripc__sources_choose(&resolver->host, sources, chosen, SOURCES_MAX);
 	if (error) {
@@ -403,6 +412,7 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 	ripc__resolver_list(resolver, resolver->now_us, NULL, NULL);
 	ripc__lookups_close(resolver);
 	ripc__presences_close(resolver);
+	ripc__heal_close(resolver);
 	ripc__publications_close(resolver);
 	ripc__gatherings_close(resolver);
 	ripc__memberships_close(resolver);

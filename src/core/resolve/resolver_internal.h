@@ -8,6 +8,7 @@
  *   cache.c    what they have found
  *   publish.c  registrations, notices, conflicts
  *   digest.c   the notices that go on
+ *   heal.c     noticing that a parted network is whole again
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
  *   presence.c asking a host whether a service is still there
@@ -29,10 +30,11 @@
 #define SOURCES_MAX    8
 #define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
 #define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
-#define KIN_MAX        6       /* so many say that the digests of all are enough (digest.c) */
+#define KIN_MAX        32      /* by so many contexts the number of all is estimated (digest.c) */
+#define HOSTS_MAX      64      /* so many other hosts are looked after (heal.c) */
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
-	ASKED_GROUP, ASKED_PRESENCE };
+	ASKED_GROUP, ASKED_PRESENCE, ASKED_HEAL };
 
 struct asked {
 	struct ripc__timer timer;
@@ -77,13 +79,29 @@ struct ripc__resolver {
 	struct ripc__map memberships;  /* struct membership, the first of each group */
 	struct ripc__map gatherings;   /* struct gathering by group */
 	struct {
-		struct ripc__timer timer;
+		struct ripc__timer timer, called;
 		struct list all;   /* struct digested, the one named longest ago first */
 		uint32_t n;
+		uint32_t n_called; /* digests of kin since the last call */
+		uint64_t since_us; /* something has been registered here */
+		int64_t clock_ns;  /* of the wall, less now_us, as our registrations say */
+		uint64_t told_us;  /* the last one; 0: none since a registration */
+		uint64_t fresh_us; /* the last registration, while announced more often; or 0 */
 		struct {
 			uint64_t context, heard_us;
 		} kin[KIN_MAX];    /* others, by whose number that of all is estimated */
 	} digest;
+	struct {
+		struct {
+			uint8_t host[16];
+			uint64_t heard_us; /* 0: no host is here */
+		} hosts[HOSTS_MAX];
+		struct asked check;  /* how old is a registration of a host that was silent? */
+		struct ripc__timer call; /* for the digests of all */
+		uint8_t host[16];    /* that is being checked */
+		uint64_t called_us;  /* the last call that counts; or 0 */
+		uint64_t gap_us;     /* until the next one that counts */
+	} heal;
 	struct {
 		struct list all;   /* struct presence */
 		uint32_t n;

@@ -120,6 +120,7 @@ static void claim_done(struct store *store, struct claim *claim, int rc)
 		claim->version = claim->version < 0 ? 1 : claim->version + 1;
 		claim->rival = 0;
 		claim_tell(store, claim, 0, NULL);
+		ripc__claim_rewrite(store, claim);
 	} else if (rc == ZBADVERSION || rc == ZNODEEXISTS) {
 		retry(store, claim, true);
 	} else if (rc == ZNONODE && claim->rival) {
@@ -171,6 +172,7 @@ static void send_private(struct store *store, struct claim *claim)
 	size_t len = value_make(store, claim, bytes);
 	int rc = ZSYSTEMERROR;
 
+	claim->moves = store->moves;
 	if (claim->tries) /* mostly the shelf is there */
 		ripc__parents_make(store, claim->id, true);
 	ripc__path_make(store, path, claim->id, true);
@@ -249,6 +251,7 @@ static void batch_add(struct batch *batch, struct claim *claim)
 	char *path = batch->paths[batch->n_ops];
 	int len = (int)value_make(store, claim, value);
 
+	claim->moves = store->moves;
 	list_remove(&claim->node);
 	batch->of[batch->n++] = (struct request){.store = store, .id = claim->id,
 		.serial = claim->serial};
@@ -417,6 +420,69 @@ static void send_read(struct store *store, struct claim *claim)
 	claim_failed(store, claim, rc);
 }
 
+/* ---- writing again ----------------------------------------------------------------------- */
+
+/* Our child is looked for in the transaction: another holder may have the ID by now. */
+struct rewriting {
+	struct request request;
+	uint64_t moves;
+	zoo_op_result_t results[2];
+	zoo_op_t ops[2];
+	char paths[2][STORE_PATH];
+	uint8_t value[STORE_VALUE];
+};
+
+/* Not done: the claim is made anew in the next session, or somebody else has the ID. */
+static void rewritten(int rc, const void *data)
+{
+	struct rewriting *rewriting = (void *)(uintptr_t)data;
+	struct store *store = rewriting->request.store;
+	struct claim *claim = ripc__map_get(&store->claims, rewriting->request.id);
+
+	if (rc == ZOK && claim && claim->serial == rewriting->request.serial)
+		claim->moves = rewriting->moves;
+	free(rewriting);
+}
+
+static void set_done(int rc, const struct Stat *stat, const void *data)
+{
+	(void)stat;
+	rewritten(rc, data);
+}
+
+static int node_write(struct store *store, const struct claim *claim, struct rewriting *rewriting)
+{
+	size_t len = value_make(store, claim, rewriting->value);
+	char *value = (char *)rewriting->value;
+
+	ripc__session_sends(store);
+	ripc__path_make(store, rewriting->paths[0], claim->id, claim->private_id);
+	if (claim->private_id)
+		return zoo_aset(store->zh, rewriting->paths[0], value, (int)len, -1, set_done,
+			rewriting);
+	ripc__path_child(store, rewriting->paths[1], claim->id, claim->incarnation);
+	zoo_check_op_init(&rewriting->ops[0], rewriting->paths[1], -1);
+	zoo_set_op_init(&rewriting->ops[1], rewriting->paths[0], value, (int)len, -1, NULL);
+	return zoo_amulti(store->zh, 2, rewriting->ops, rewriting->results, rewritten, rewriting);
+}
+
+void ripc__claim_rewrite(struct store *store, struct claim *claim)
+{
+	struct rewriting *rewriting;
+
+	if (claim->state != CLAIM_MADE || claim->session != store->session ||
+			claim->moves == store->moves || !store->session)
+		return;
+	rewriting = calloc(1, sizeof(*rewriting));
+	if (!rewriting)
+		return;
+	rewriting->request = (struct request){.store = store, .id = claim->id,
+		.serial = claim->serial};
+	rewriting->moves = store->moves;
+	if (node_write(store, claim, rewriting) != ZOK)
+		free(rewriting);
+}
+
 /* ---- calls ------------------------------------------------------------------------------- */
 
 static struct claim *claim_alloc(struct store *store, uint64_t id)
@@ -539,8 +605,10 @@ void ripc__claims_renew(struct store *store)
 	list_for_each_safe(node, &store->leaving)
 		send_leave(store, list_entry(node, struct claim, node));
 	while ((claim = ripc__map_next(&store->claims, &at))) {
-		if (claim->state == CLAIM_MADE && claim->session == store->session)
+		if (claim->state == CLAIM_MADE && claim->session == store->session) {
+			ripc__claim_rewrite(store, claim);
 			continue;
+		}
 		if (claim->state == CLAIM_REFUSED || claim->state == CLAIM_MAKING)
 			continue;
 		claim->rival = 0;

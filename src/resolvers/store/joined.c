@@ -18,6 +18,7 @@ enum joined_state { JOINED_WANTED, JOINED_MAKING, JOINED_MADE, JOINED_LEAVING };
 struct joined {
 	uint64_t group, incarnation;
 	uint64_t serial;  /* of its request: those of earlier ones do not count */
+	uint64_t moves;   /* store->moves, when it was written */
 	int64_t session;  /* whose node it is, if it is made */
 	uint32_t tries;
 	enum joined_state state;
@@ -112,22 +113,30 @@ static void join_made(int rc, const char *value, const void *data)
 		say_refused(store, joined); /* the next session tries again */
 }
 
-static void send_join(struct store *store, struct joined *joined)
+static int joined_value(struct store *store, const struct joined *joined,
+		uint8_t bytes[STORE_VALUE])
 {
 	struct value value = {.incarnation = joined->incarnation, .port = store->port,
 		.context = store->host.context, .life = store->host.life};
+
+	ripc__addresses_get(store, &value);
+	return (int)ripc__value_encode(&value, bytes);
+}
+
+static void send_join(struct store *store, struct joined *joined)
+{
 	struct request *request = request_of(store, joined);
 	char container[STORE_PATH], path[STORE_PATH];
 	uint8_t bytes[STORE_VALUE];
 	int len;
 
 	joined->state = JOINED_WANTED;
+	joined->moves = store->moves;
 	if (!request)
 		return;
 	ripc__path_group(store, container, joined->group, 0);
 	ripc__path_group(store, path, joined->group, joined->incarnation);
-	ripc__addresses_get(store, &value);
-	len = (int)ripc__value_encode(&value, bytes);
+	len = joined_value(store, joined, bytes);
 	if (joined->tries) { /* mostly all is as it should be */
 		shelves_make(store, container);
 		zoo_adelete(store->zh, path, -1, node_gone, NULL);
@@ -161,6 +170,30 @@ int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation)
 	if (store->session)
 		send_join(store, joined);
 	return 0;
+}
+
+static void addresses_written(int rc, const struct Stat *stat, const void *data)
+{
+	struct joined *joined = joined_of((void *)(uintptr_t)data);
+
+	(void)stat;
+	if (joined && rc != ZOK)
+		joined->moves--; /* the next session tries again */
+}
+
+/* The addresses of this host have changed: the node says so. */
+static void send_addresses(struct store *store, struct joined *joined)
+{
+	struct request *request = request_of(store, joined);
+	char path[STORE_PATH];
+	uint8_t bytes[STORE_VALUE];
+	int len = joined_value(store, joined, bytes);
+
+	joined->moves = store->moves;
+	ripc__path_group(store, path, joined->group, joined->incarnation);
+	if (request && zoo_aset(store->zh, path, (const char *)bytes, len, -1, addresses_written,
+			request) != ZOK)
+		free(request);
 }
 
 /* ---- leaving ----------------------------------------------------------------------------- */
@@ -222,6 +255,8 @@ void ripc__joined_renew(struct store *store)
 				joined->session != store->session)) {
 			joined->tries = 0;
 			send_join(store, joined);
+		} else if (joined->state == JOINED_MADE && joined->moves != store->moves) {
+			send_addresses(store, joined);
 		}
 	}
 }

@@ -93,6 +93,8 @@ static void value_read(int rc, const char *bytes, int len, const struct Stat *st
 		read_ended(store, group);
 }
 
+static void value_changed(zhandle_t *zh, int type, int state, const char *path, void *arg);
+
 static void value_ask(struct store *store, struct group *group, uint64_t name, const char *child)
 {
 	struct request *request = ripc__request_make(store, group->id, group->serial);
@@ -105,10 +107,35 @@ static void value_ask(struct store *store, struct group *group, uint64_t name, c
 	ripc__path_group(store, path, group->id, 0);
 	len = strlen(path);
 	snprintf(path + len, sizeof(path) - len, "/%s", child);
-	if (zoo_aget(store->zh, path, 0, value_read, request) == ZOK)
+	if (zoo_awget(store->zh, path, value_changed, store, value_read, request) == ZOK)
 		group->n_asked++;
 	else
 		free(request);
+}
+
+/* The addresses of a member have changed. */
+static void value_changed(zhandle_t *zh, int type, int state, const char *path, void *arg)
+{
+	struct store *store = arg;
+	const char *child = type == ZOO_CHANGED_EVENT ? strrchr(path, '/') : NULL;
+	char parent[STORE_PATH] = "";
+	uint64_t name = child ? ripc__path_id(path) | NAME_BIT : 0;
+	struct group *group = NULL;
+	struct member *member;
+
+	(void)state;
+	if (child && child - path < STORE_PATH)
+		memcpy(parent, path, (size_t)(child - path));
+	if (zh == store->zh && ripc__path_id(parent))
+		group = ripc__map_get(&store->groups, ripc__path_id(parent));
+	member = group ? ripc__map_get(&group->names, name) : NULL;
+	if (!member)
+		return;
+	member->value.n_addrs = 0;
+	if (group->reading) /* which ends with the values that are not known */
+		return;
+	ripc__session_sends(store);
+	value_ask(store, group, name, child + 1);
 }
 
 /* A member that was known stays as it is. */

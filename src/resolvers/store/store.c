@@ -165,6 +165,8 @@ static int store_open(void *source, const struct ripc__host *host)
 	error = udp_open(store);
 	if (error)
 		goto err_close;
+	ripc__moved_open(store);
+	(void)ripc__addresses_look(store);
 	store->away_us = ripc__store_clock_us();
 	store->retry_after_us = STORE_RETRY_US;
 	ripc__session_step(store);
@@ -186,6 +188,7 @@ static void store_close(void *source)
 	ripc__joined_free(store);
 	ripc__members_free(store);
 	options_free(store);
+	ripc__moved_close(store);
 	close(store->udp);
 	close(store->epoll_fd);
 }
@@ -292,6 +295,10 @@ static int store_poll(void *source, struct ripc__source_event *event)
 {
 	struct store *store = source;
 
+	if (ripc__moved_step(store)) {
+		*event = (struct ripc__source_event){.kind = RIPC_SOURCE_REHOMED};
+		return 1;
+	}
 	if (list_empty(&store->news))
 		ripc__session_step(store);
 	if (!list_empty(&store->news)) {

@@ -8,6 +8,7 @@
  *   known.c    IDs that are asked for, their holders, and the list of all
  *   joined.c   members of groups that live here, as nodes
  *   members.c  members of groups that are sent to here
+ *   moved.c    the addresses of this host, when they change
  *   value.c    what stands in a node, paths, and questions on their way
  *
  * The store only says whom to ask: a question goes to the holder's UDP socket, whose answer counts.
@@ -73,6 +74,7 @@ struct claim {
 	int64_t session;         /* whose node it is, if it is made */
 	int version;             /* of the container when nobody had it; -1: it is to be made */
 	uint64_t rival;          /* to be displaced, at that version; 0: nobody */
+	uint64_t moves;          /* store->moves, when its node was written */
 	uint32_t tries;
 	uint8_t state;
 	bool private_id, told;   /* told: core knows that it is published */
@@ -112,6 +114,8 @@ struct store {
 	in_port_t port;          /* of udp, network order */
 	struct value addresses;  /* of this host, as of scanned_us */
 	uint64_t scanned_us;
+	uint64_t moves;          /* changes of these addresses */
+	int changes;             /* of the kernel's reports of them; -1: none */
 	uint32_t watched_events;
 	uint64_t due_us, retry_us, retry_after_us, away_us; /* away_us: since then; 0: connected */
 	uint64_t serial;
@@ -147,6 +151,8 @@ void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t
 uint64_t ripc__path_id(const char *path);
 /* Where a holder on this host can be asked: up to STORE_ADDRS addresses, as of late. */
 void ripc__addresses_get(struct store *store, struct value *value);
+/* Looks at them now. Have they changed? */
+bool ripc__addresses_look(struct store *store);
 /* Sends a question to the holder. */
 void ripc__value_send(const struct store *store, const struct value *value, const void *data,
 		size_t len);
@@ -181,10 +187,19 @@ void ripc__claims_send(struct store *store);
 void ripc__claims_delayed(struct store *store);
 void ripc__claims_free(struct store *store);
 
+/* Writes the node of a claim that is made, if it says other addresses than this host has. */
+void ripc__claim_rewrite(struct store *store, struct claim *claim);
+
+/* moved.c */
+void ripc__moved_open(struct store *store);
+void ripc__moved_close(const struct store *store);
+/* Have the addresses of this host changed? */
+bool ripc__moved_step(struct store *store);
+
 /* joined.c */
 int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
 void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);
-/* A session has begun, as above. */
+/* A session has begun, as above, or the addresses have changed. */
 void ripc__joined_renew(struct store *store);
 void ripc__joined_free(struct store *store);
 

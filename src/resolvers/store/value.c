@@ -122,14 +122,22 @@ static void addresses_find(const char *interfaces, struct value *value)
 	}
 }
 
+bool ripc__addresses_look(struct store *store)
+{
+	struct value last = store->addresses;
+	bool is_first = !store->scanned_us;
+
+	addresses_find(store->host.interfaces, &store->addresses);
+	store->scanned_us = ripc__store_clock_us();
+	return is_first || last.n_addrs != store->addresses.n_addrs ||
+		memcmp(last.addrs, store->addresses.addrs, 4 * (size_t)last.n_addrs) != 0;
+}
+
 void ripc__addresses_get(struct store *store, struct value *value)
 {
-	uint64_t now_us = ripc__store_clock_us();
-
-	if (!store->scanned_us || now_us - store->scanned_us >= RESCAN_US) {
-		addresses_find(store->host.interfaces, &store->addresses);
-		store->scanned_us = now_us;
-	}
+	if (!store->scanned_us || (store->changes < 0 &&
+			ripc__store_clock_us() - store->scanned_us >= RESCAN_US))
+		(void)ripc__addresses_look(store);
 	value->n_addrs = store->addresses.n_addrs;
 	memcpy(value->addrs, store->addresses.addrs, sizeof(value->addrs));
 }

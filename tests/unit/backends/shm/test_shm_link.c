@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From the socket to the ring: when a sender gets one, and what is believed of how it sends. */
+#include <errno.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -130,6 +131,47 @@ START_TEST(poll__ring_that_is_used_or_not)
 }
 END_TEST
 
+/* Another network needs no descriptor: the caller is told at once. A new route tries again. */
+START_TEST(send__without_a_descriptor)
+{
+	struct shm_peer peer;
+	int next = dup(0);
+	rlim_t before;
+
+	close(next);
+	route(&left, &right, &peer);
+	before = descriptors_limit((rlim_t)next);
+	ck_assert_int_eq(send_byte(&left, &peer, 1), -EMFILE);
+	descriptors_limit(before);
+	ck_assert_int_eq(send_byte(&left, &peer, 1), -EMFILE);
+	SHM->route.close(&left.port, &peer);
+	route(&left, &right, &peer);
+	ck_assert_int_eq(send_byte(&left, &peer, 2), 1);
+	expect_byte(&right, 2);
+	SHM->route.close(&left.port, &peer);
+}
+END_TEST
+
+/* The receiver closes each link at once. */
+START_TEST(send__receiver_without_a_descriptor)
+{
+	struct shm_peer peer;
+	int next = dup(0), sent = 0;
+	rlim_t before;
+
+	close(next);
+	route(&left, &right, &peer);
+	before = descriptors_limit((rlim_t)next + 1); /* the sender's end of the link */
+	for (int i = 0; i < 20 && sent >= 0; i++) {
+		sent = send_byte(&left, &peer, 1);
+		drain_all(&right);
+	}
+	descriptors_limit(before);
+	ck_assert_int_eq(sent, -EMFILE);
+	SHM->route.close(&left.port, &peer);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -137,6 +179,8 @@ int main(void)
 		send__ring_at_the_next_try,
 		poll__rings_come_later,
 		poll__ring_that_is_used_or_not,
+		send__without_a_descriptor,
+		send__receiver_without_a_descriptor,
 		NULL,
 	};
 

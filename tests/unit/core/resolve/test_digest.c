@@ -7,6 +7,7 @@
 #define GROUP  (0xffull << 56 | 5)
 #define MINUTE (60000 * MS)
 #define FEW    (4000 * MS) /* between digests where few contexts are */
+#define FRESH  (75000 * MS) /* so long a registration is announced as where few are */
 
 static struct world *world;
 
@@ -49,16 +50,18 @@ static uint32_t next_digest(struct wire_resolve *digest)
 	return digest->n_named;
 }
 
-/* Digests of so many others of our kin are heard, and of as many others. */
+/* Digests of so many others of our kin are heard, by lo, and of as many others. */
 static void kin_heard(uint32_t n)
 {
 	uint8_t named[WIRE_NAMED_LEN];
 	struct wire_resolve digest = {.type = WIRE_DIGEST, .named = named, .n_named = 1};
+	struct arriving *arriving;
 
 	wire_named_put(named, 0, ID + 1, 7);
 	for (uint32_t i = 1; i <= 2 * n; i++) {
 		digest.asker = SELF + i * WIRE_DIGEST_KIN / 2;
-		arrive(world, NET, 3, &digest)->event.group = true;
+		arriving = arrive(world, NET, 3, &digest);
+		arriving->event.group = arriving->event.local = true;
 		step(world);
 	}
 	world->seen = world->n_noted;
@@ -82,6 +85,8 @@ START_TEST(digest__seldom_where_many_are)
 	static const uint32_t gaps_s[] = {4, 10, 20, 30, 40, 50, 60, 60, 60};
 
 	own_publish(world, ID, 5, 100);
+	pass(world, FRESH);
+	sent_skip(world);
 	for (uint32_t i = 0; i < sizeof(gaps_s) / sizeof(gaps_s[0]); i++) {
 		kin_heard(i);
 		kin_heard(i); /* again: the same contexts */
@@ -420,7 +425,46 @@ START_TEST(hostile__one_id_again_and_again)
 		arrive(world, NET, 3, &digest)->event.group = true;
 		step(world);
 	}
-	ck_assert_uint_eq(sent_count(world, NET), 1);
+	ck_assert_uint_eq(sent_count(world, NET), 2); /* to all, and how old it is to its host */
+	ck_assert_int_eq(sent_next(world, NET)->kind, REPLY);
+}
+END_TEST
+
+/* A context that has many IDs registers one more: all are named soon. */
+START_TEST(digest__comes_soon_after_a_registration)
+{
+	struct wire_resolve digest;
+	uint64_t began_us;
+
+	own_publish(world, ID, 5, 100);
+	pass(world, FRESH);
+	kin_heard(6);
+	pass(world, FEW + MINUTE / 2);
+	sent_skip(world);
+	own_publish(world, ID + 1, 6, 100);
+	began_us = world->now_us;
+	for (uint32_t i = 0; i < 18; i++) {
+		ck_assert_uint_eq(next_digest(&digest), 2);
+		ck_assert_uint_le(world->now_us, began_us + (i + 1) * FEW);
+	}
+}
+END_TEST
+
+/* Where many begin at once, they do not speak more often for it. */
+START_TEST(digest__crowd_that_begins)
+{
+	struct wire_resolve digest;
+	uint64_t began_us;
+
+	own_publish(world, ID, 5, 100);
+	next_digest(&digest);
+	began_us = world->now_us;
+	pass(world, FEW - 100 * MS);
+	kin_heard(6);
+	next_digest(&digest);
+	ck_assert_uint_eq(world->now_us, began_us + MINUTE);
+	next_digest(&digest);
+	ck_assert_uint_eq(world->now_us, began_us + 2 * MINUTE);
 }
 END_TEST
 
@@ -466,6 +510,7 @@ int main(void)
 		digest__every_four_seconds, digest__of_many, digest__seldom_where_many_are,
 		digest__seldom_where_many_hosts_are_asked,
 		digest__names_no_private_id_and_none_that_ends, digest__names_memberships,
+		digest__comes_soon_after_a_registration, digest__crowd_that_begins,
 		digest__name_taken_by_force_has_its_own_notices, heard__finds_a_conflict,
 		heard__finds_all_conflicts_in_the_end, heard__who_has_moved_is_asked_for_again,
 		heard__hurries_a_question_that_waits, heard__our_own_come_back,
