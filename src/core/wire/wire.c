@@ -259,7 +259,8 @@ static int decode_announce(struct wire_cursor *cursor, struct wire_packet *p)
 	announce->stamp = get32(at + 32);
 	announce->echo = get32(at + 36);
 	if (announce->n_items == 0 || announce->n_items > RIPC_ITEMS_MAX ||
-			announce->oldest > WIRE_OLDEST_MAX || !keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
+			announce->oldest > WIRE_OLDEST_MAX ||
+			!keys_allowed(p, announce->keys) || !sum_allowed(p, announce->sum))
 		return -EBADMSG;
 	p->n_items = announce->n_items;
 	p->lengths = wire_take(cursor, p->n_items * (wire_has_keys(announce->keys) ? 24u : 8u));
