@@ -198,6 +198,28 @@ START_TEST(called__answers_with_digests)
 }
 END_TEST
 
+/* By two families at most: no more than 1.5 times the bytes of the call. */
+START_TEST(called__answers_with_few_bytes)
+{
+	uint8_t bytes[WIRE_RECORD_MAX];
+	uint64_t len = 0;
+
+	for (uint64_t id = 1; id <= 100; id++)
+		own_publish(world, ID + id, 10 + id, CLOCK);
+	settle(FRESH + FEW);
+	settle(FRESH); /* what is due comes at other times */
+	while (sent_count(world, NET) == 0)
+		pass(world, MS);
+	sent_skip(world);
+	call_from(3);
+	pass(world, 1500 * MS);
+	ck_assert_uint_eq(sent_count(world, NET), 1);
+	len = wire_resolve_encode(bytes, &sent_next(world, NET)->packet);
+	ck_assert_uint_gt(len, 0);
+	ck_assert_uint_le(2 * 2 * len, 3 * WIRE_RECORD_MAX);
+}
+END_TEST
+
 /* One call is enough. Where the last one was too short ago for it, another one follows. */
 START_TEST(called__by_another_meanwhile)
 {
@@ -262,7 +284,8 @@ int main(void)
 	const TTest *const tests[] = {
 		heard__host_that_was_silent, heard__nothing_is_missed,
 		heard__younger_that_is_missed, heard__lie, heard__what_is_not_looked_at,
-		called__answers_with_digests, called__by_another_meanwhile,
+		called__answers_with_digests, called__answers_with_few_bytes,
+		called__by_another_meanwhile,
 		called__again_and_again, called__too_many_answer, NULL,
 	};
 
