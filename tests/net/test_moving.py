@@ -185,16 +185,29 @@ def switch_fails(one):
     server.drop(one.nets[number][1][0][0], 'meta protocol { ip, ip6 }')
 
 
-def repeat(event, runs, **how):
-    """Runs an event so often; the figures of all kinds."""
+def vpn_comes(one):
+    """It is the only way soon after."""
+    one.nets.append(one.join(1))
+    one.server.ip('link', 'set', one.nets[0][1][0][0], 'down')
+
+
+def vpn_goes(one):
+    """The first network is there again, and the interface of the other one is deleted."""
+    one.server.ip('link', 'set', one.nets[0][1][0][0], 'up')
+    one.server.ip('link', 'delete', one.nets[1][1][0][0])
+
+
+def repeat(events, runs, **how):
+    """Runs an event, or several in turn, so often; the figures of all kinds."""
     all_ms = []
     for _ in range(RUNS or runs):
         with pair(**how) as one:
-            event(one)
-            took = one.followed_ms(now_ms())
-            all_ms += took.values()
-            if '--figures' in sys.argv:
-                print({kind: round(ms) for kind, ms in took.items()}, flush=True)
+            for event in events if isinstance(events, tuple) else (events,):
+                event(one)
+                took = one.followed_ms(now_ms())
+                all_ms += took.values()
+                if '--figures' in sys.argv:
+                    print({kind: round(ms) for kind, ms in took.items()}, flush=True)
     all_ms.sort()
     return (f'{RUNS or runs} runs: median {statistics.median(all_ms):.0f} ms, '
             f'90 % {all_ms[int(0.9 * (len(all_ms) - 1))]:.0f} ms, most {all_ms[-1]:.0f} ms')
@@ -217,6 +230,10 @@ def network_down():
 
 def network_down_open():
     return repeat(network_goes, 1)
+
+
+def vpn_comes_and_goes():
+    return repeat((vpn_comes, vpn_goes), 1, nets=1, with_keys=True)
 
 
 def address_one_network_ipv6():
@@ -287,6 +304,6 @@ def shorts_alone():
 
 if __name__ == '__main__':
     netlab.main([address_one_network, address_two_networks, network_down, network_down_open,
-                 network_silent, shorts_alone, interface_later, address_one_network_ipv6,
+                 network_silent, shorts_alone, interface_later, vpn_comes_and_goes, address_one_network_ipv6,
                  address_two_networks_ipv6, address_dad_ipv6, network_down_ipv6, network_silent_ipv6,
                  address_two_families, ipv4_lost, interface_later_ipv6], 'nft')
