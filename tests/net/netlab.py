@@ -162,13 +162,13 @@ class Host:
     def nft(self, rules):
         self.run('nft', '-f', '-', stdin=rules)
 
-    def drop(self, device, rule):
+    def drop(self, device, *rules):
         """Drops what matches a rule of nftables on its way in."""
         self.pass_all(device)
         self.nft(f'add table netdev lab_{device}\n'
                  f'add chain netdev lab_{device} c {{ type filter hook ingress device '
-                 f'"{device}" priority 0; }}\n'
-                 f'add rule netdev lab_{device} c {rule} drop\n')
+                 f'"{device}" priority 0; }}\n' +
+                 ''.join(f'add rule netdev lab_{device} c {rule} drop\n' for rule in rules))
 
     def lose(self, device, percent):
         """Drops so many per cent of the TCP and UDP packets that come in, at random.

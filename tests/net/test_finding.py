@@ -463,9 +463,9 @@ def registers_again(rtt_ms, wanted):
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         lab.relay(a, b, netlab.program('relay'), '--delay-us', 500 * rtt_ms)
-        a.nft('add table ip lab\n'
-              'add chain ip lab out { type filter hook output priority 0; }\n'
-              'add rule ip lab out oifname != "lo" drop\n')
+        a.nft('add table inet lab\n'
+              'add chain inet lab out { type filter hook output priority 0; }\n'
+              'add rule inet lab out oifname != "lo" drop\n')
         older, younger = (host.start(netlab.program('store'), 'one') for host in (a, b))
 
         def do(process, *words):
@@ -476,7 +476,7 @@ def registers_again(rtt_ms, wanted):
         for process in (older, younger):
             process.json()
             check(do(process, 'open', SERVICE) == 0, 'it was not registered')
-        a.nft('delete table ip lab')
+        a.nft('delete table inet lab')
         younger.line('{"notice": -98')
         began = time.monotonic()
         if wanted == SERVICE:
@@ -503,11 +503,12 @@ def split_among(lab, n_hosts, n_contexts, parted_s, splits_first):
 
     def part(is_parted):
         for i, (host, device) in enumerate(zip(hosts, devices)):
-            others = ', '.join(other.addresses[4] for other in hosts[1 - i % 2::2])
-            if is_parted:
-                host.drop(device, f'ip saddr {{ {others} }}')
-            else:
+            if not is_parted:
                 host.pass_all(device)
+                continue
+            others = hosts[1 - i % 2::2]
+            host.drop(device, *(f'{word} saddr {{ {", ".join(other.addresses[family] for other in others)} }}'
+                                for family, word in ((4, 'ip'), (6, 'ip6'))))
 
     if splits_first:
         part(True)
