@@ -236,8 +236,8 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 	ripc__shm_out_cut(port, out);
 	if (got == SHM_REFUSED)
 		shm_out_die(out, -EACCES);
-	else if (is_early && ++out->n_turned_away == TURNED_AWAY_MAX)
-		shm_out_die(out, -EMFILE);
+	else if (is_early)
+		out->n_turned_away++;
 }
 
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
@@ -273,24 +273,34 @@ static uint32_t send_early(struct shm_port *port, struct shm_out *out, const str
 	return taken;
 }
 
-/* Brings the link on its way. False: nothing can be sent now. */
-static bool advance(struct shm_port *port, struct shm_out *out)
+/* 0; -EAGAIN: nothing can be sent now; -EMFILE: one of the two has no descriptor for the link. */
+static int link_begin(struct shm_port *port, struct shm_out *out)
 {
 	int error;
 
-	if (out->state == SHM_IDLE) {
-		error = connect_to(port, out);
-		/* No other will ever have the name of a socket that is gone. */
-		if (error == -ECONNREFUSED || error == -EACCES)
-			shm_out_die(out, error == -EACCES ? error : -ECONNRESET);
-		else if (error == -EMFILE || error == -ENFILE)
-			shm_out_die(out, error); /* another network needs no descriptor */
-		else if (error)
-			return false;
-	} else if (out->state == SHM_EARLY) {
-		ripc__shm_out_input(port, out);
+	if (out->n_turned_away >= TURNED_AWAY_MAX) {
+		out->n_turned_away = 0;
+		return -EMFILE;
 	}
-	return true;
+	error = connect_to(port, out);
+	/* No other will ever have the name of a socket that is gone. */
+	if (error == -ECONNREFUSED || error == -EACCES) {
+		shm_out_die(out, error == -EACCES ? error : -ECONNRESET);
+		return 0;
+	}
+	if (error == -EMFILE || error == -ENFILE)
+		return -EMFILE;
+	return error ? -EAGAIN : 0;
+}
+
+/* Brings the link on its way; errors as above. */
+static int advance(struct shm_port *port, struct shm_out *out)
+{
+	if (out->state == SHM_IDLE)
+		return link_begin(port, out);
+	if (out->state == SHM_EARLY)
+		ripc__shm_out_input(port, out);
+	return 0;
 }
 
 static uint32_t put_all(struct shm_out *out, const struct ripc__tx *tx, uint32_t n)
@@ -319,12 +329,13 @@ static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer
 {
 	struct shm_out *out = peer->out;
 	uint32_t taken = 0;
+	int error = advance(port, out);
 
-	if (!advance(port, out))
-		return 0;
 	/* It has just been cut: at once again. */
-	if (out->state == SHM_IDLE && !advance(port, out))
-		return 0;
+	if (!error && out->state == SHM_IDLE)
+		error = advance(port, out);
+	if (error)
+		return error == -EAGAIN ? 0 : error;
 	if (out->state == SHM_LINKED)
 		return ripc__shm_send(port, peer, tx, n);
 	if (out->state == SHM_EARLY)

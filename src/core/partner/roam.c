@@ -93,8 +93,10 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 		refusing |= error ? ripc__device_bit(ctx, device) : 0;
 		device = ripc__route_choose(ctx, peer->failed | refusing, ctx->n_devices, answer,
 			&addr);
-		if (!device)
+		if (!device) {
+			ripc__route_stays(peer);
 			return;
+		}
 		error = change_to(ctx, peer, device, &addr);
 	} while (error);
 	peer->failed |= refusing;

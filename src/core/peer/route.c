@@ -118,19 +118,23 @@ static bool is_unreached(int why)
 		why == -EADDRNOTAVAIL;
 }
 
-/* The network cannot be used with this peer, though the peer may be alive. */
-static bool is_unusable(int why)
-{
-	return why == -EACCES || why == -EMFILE || why == -ENFILE;
-}
-
 RIPC__RARE int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why)
 {
-	if (why == -ECONNRESET || is_unusable(why))
+	if (why == -ECONNRESET || why == -EACCES || why == -EMFILE)
 		ripc__route_failed(ctx, peer, why);
 	else if (is_unreached(why) && !peer->follow)
 		peer->unreached = ctx->any_broken = true;
-	return is_unusable(why) ? -ECONNRESET : why;
+	if (why == -EMFILE) /* there may be descriptors again soon, if there is no other network */
+		return 0;
+	return why == -EACCES ? -ECONNRESET : why;
+}
+
+void ripc__route_stays(struct peer *peer)
+{
+	if (!peer->broken || peer->why != EMFILE)
+		return;
+	peer->broken = false;
+	peer->failed &= (uint8_t)~(1u << peer->device);
 }
 
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,

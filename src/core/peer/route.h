@@ -34,6 +34,8 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 		struct peer **peer);
 /* The peer's route leads nowhere (why: the device's negative errno), or nothing is heard by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
+/* No other device fits: one that lacks a descriptor now is used on. */
+void ripc__route_stays(struct peer *peer);
 /* Sending failed with why (0 or a negative errno): returns the callers' error; marks the route. */
 int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 
