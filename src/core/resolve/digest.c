@@ -32,7 +32,7 @@
 #define SPREAD_US 1500000u
 #define CROWD     3u  /* kin that speak within CROWD_US after a registration: many begin */
 #define CROWD_US  10000000u
-#define CALLED_MAX 40u /* registrations that a call makes a context name: over IPv4 and IPv6 together
+#define CALLED_MAX 40u /* registrations that a call makes a context name: over IPv4 and IPv6
                           they take no more than 1.5 times the bytes of the call */
 #define CALLED_KIN 64u /* where more kin are heard after a call, too many follow it */
 
