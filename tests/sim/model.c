@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FOLLOWED_MS   1000  /* a partner that has another address is found within it */
 #define EARLY_US      25000 /* an outcome may come this much before the time that excuses it */
 #define STALE_US      130000000 /* for so long a dead holder of an ID may still be believed in */
 #define RESOLVE_US    1000000  /* longer than an answer about an ID can be under way */
@@ -171,6 +172,11 @@ void model_lossy(struct model *m, uint64_t now_us, bool lossy)
 void model_jump(struct model *m, uint64_t now_us, uint32_t place)
 {
 	m->jumped[place] = now_us;
+}
+
+void model_moved(struct model *m, uint32_t place)
+{
+	m->moved[place] = true;
 }
 
 void model_blocked(struct model *m, uint64_t now_us, uint32_t place, bool blocked)
@@ -471,11 +477,24 @@ bool was_blocked(const struct model *m, const struct send *send, uint64_t since_
 	return false;
 }
 
+/* The first message since goes to the old address, and may not have the time to be sent again. */
+static bool may_go_astray(const struct model *m, const struct send *send)
+{
+	if (send->is.timeout_ms >= FOLLOWED_MS)
+		return false;
+	if (m->moved[send->place])
+		return true;
+	for (uint32_t i = 0; i < m->n_services; i++)
+		if (m->services[i].id == send->is.to && m->moved[m->services[i].place])
+			return true;
+	return false;
+}
+
 /* Packets may have been lost, or one of the two was not there to answer. */
 static bool may_be_silent(const struct model *m, const struct send *send)
 {
 	return m->lossy || (m->lossy_until > 0 && m->lossy_until >= send->sent_us) ||
-		was_blocked(m, send, send->sent_us);
+		may_go_astray(m, send) || was_blocked(m, send, send->sent_us);
 }
 
 /* It can happen that nothing came through for as long as one has to wait. */

@@ -111,6 +111,8 @@ void model_right(struct model *model, uint32_t place, uint64_t id, uint64_t from
 void model_careless(struct model *model, uint32_t place);
 /* A place's clock has jumped, which makes partners look silent. */
 void model_jump(struct model *model, uint64_t now_us, uint32_t place);
+/* A place has another address: who has not spoken to it since looks for it first. */
+void model_moved(struct model *model, uint32_t place);
 /* A place cannot look at its completions from now on (it waits or stands still), or can. */
 void model_blocked(struct model *model, uint64_t now_us, uint32_t place, bool blocked);
 

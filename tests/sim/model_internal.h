@@ -63,6 +63,7 @@ struct model {
 	uint64_t cut_since[MODEL_PLACES][MODEL_PLACES];
 	uint64_t cut_until[MODEL_PLACES][MODEL_PLACES], jumped[MODEL_PLACES];
 	uint64_t blocked_until[MODEL_PLACES], lossy_until;
+	bool moved[MODEL_PLACES];
 };
 
 /* model.c */

@@ -62,6 +62,7 @@ void sim_moved(struct sim_world *world, uint32_t slot)
 	world->moved_until[slot] = world->now_us + MOVED_US;
 	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
 		model_cut(world->model, world->now_us, i, slot, true);
+	model_moved(world->model, slot);
 	sim_at(world, world->moved_until[slot], settle, NULL, slot);
 }
 

@@ -57,6 +57,21 @@ START_TEST(model__excuses_unknown_after_loss_and_silence)
 }
 END_TEST
 
+/* It ends at its deadline; a partner that is followed in time would have had it. */
+START_TEST(model__excuses_unknown_of_a_quick_one_after_a_move)
+{
+	struct model_send send = {.from = A, .to = B_ID, .len = 100, .kind = RIPC_LONG,
+		.timeout_ms = _i ? 1000 : 999};
+	uint64_t number = model_plan(model, now_us, &send);
+
+	model_sent(model, number, 0);
+	model_moved(model, 1);
+	now_us += 1000ull * (uint64_t)send.timeout_ms;
+	completed(number, RIPC_UNKNOWN, -ECONNRESET);
+	finish(_i ? MODEL_UNKNOWN : MODEL_OK);
+}
+END_TEST
+
 START_TEST(model__excuses_unknown_of_a_partner_that_stood_still)
 {
 	uint64_t number = sent(RIPC_LONG, 100);
@@ -729,6 +744,7 @@ int main(void)
 	tcase_add_test(tc, model__accepts_a_good_history);
 	tcase_add_test(tc, model__excuses_unknown_after_a_failure);
 	tcase_add_test(tc, model__excuses_unknown_after_loss_and_silence);
+	tcase_add_loop_test(tc, model__excuses_unknown_of_a_quick_one_after_a_move, 0, 2);
 	tcase_add_test(tc, model__excuses_unknown_of_a_partner_that_stood_still);
 	tcase_add_test(tc, model__counts_what_looks_the_same);
 	add_receipts(tc);

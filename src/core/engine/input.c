@@ -174,9 +174,12 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 	ripc__partner_lost(partner, -ENOENT, since_us);
 }
 
-/* A partner that refuses a packet is alive, and messages that it has accepted go on. */
+/*
+ * A partner that refuses a packet is alive, and messages that it has accepted go on. A handshake
+ * that has ended since may have brought the right, and the packet may have been repeated then.
+ */
 static void input_refused(struct ripc_context *ctx, struct partner *partner,
-		const struct wire_packet *packet)
+		const struct wire_packet *packet, bool is_old)
 {
 	if (!partner || partner->dead || (partner->token_out && !packet->h.token)) {
 		ctx->stats.drop_token++;
@@ -186,6 +189,8 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
 		partner->heard = partner->peer->heard = (uint32_t)(ctx->now_us >> 10);
 		ripc__hint_answered(partner);
 	}
+	if (is_old)
+		return;
 	ripc__partner_refused(partner, !partner->token_out);
 	if (partner->token_out && packet->h.number)
 		ctx->up->short_refused(partner, packet->h.number);
@@ -196,10 +201,10 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
  * a first one, our token. A partner of our version got an altered packet, and gets it again.
  */
 static void input_abort(struct ripc_context *ctx, struct partner *partner,
-		const struct wire_packet *packet)
+		const struct wire_packet *packet, bool is_old)
 {
 	if (ctx->seal && packet->value == WIRE_REFUSED) {
-		input_refused(ctx, partner, packet);
+		input_refused(ctx, partner, packet, is_old);
 		return;
 	}
 	if (partner && !partner->dead && !partner->token_out &&
@@ -226,7 +231,7 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 	else if (packet->h.type == WIRE_GONE)
 		input_gone(ctx, partner, packet, from_route);
 	else
-		input_abort(ctx, partner, packet);
+		input_abort(ctx, partner, packet, event->is_old);
 }
 
 /*
@@ -250,6 +255,21 @@ static void challenge(struct partner *partner, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &hello, event->len);
 }
 
+/* From a partner, by its keys: what was accepted from it goes on, whatever it may send now. */
+static bool is_of_partner(struct ripc_context *ctx, const struct ripc_service *service,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	const struct partner *partner;
+	uint32_t place = 0;
+
+	while ((partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, place++))) {
+		if (!partner->dead && partner->peer && ripc__sealed_same(partner->peer->route,
+				event->from))
+			return true;
+	}
+	return false;
+}
+
 /*
  * A valid first packet, from somebody new or somebody who has not got our token yet. From one on
  * trial it counts only as a hello. So does one that may be from a partner that lives elsewhere, as
@@ -265,7 +285,8 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	enum claim claim;
 
 	if (ctx->seal && !ripc__sealed_lets_in(ctx->seal, event->from, packet->hello.context,
-			packet->hello.service, service->id)) {
+			packet->hello.service, service->id) &&
+			!is_of_partner(ctx, service, packet, event)) {
 		ripc__answer_refused(ctx, device, packet, event);
 		return NULL;
 	}

@@ -356,6 +356,7 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 	event->data = bytes + SEALED_HEADER;
 	event->len -= SEALED_EXTRA;
 	event->from = from;
+	event->is_old = session != session->member->current;
 	return event->len > 0;
 }
 

@@ -151,6 +151,7 @@ struct ripc__event {
 	uint32_t len;
 	void *handle;                  /* for release */
 	const struct ripc__addr *from; /* valid until the next poll */
+	bool is_old;                   /* under keys that others have replaced since */
 };
 
 /* The key of an opened memory range as it travels to the partner. */

@@ -384,6 +384,12 @@ void ripc__follow_use(struct ripc_context *ctx)
 
 /* ---- our own addresses ------------------------------------------------------------------- */
 
+/* Nothing comes to us by an address that we do not have any more. */
+static bool is_of_this_context(const struct ripc_context *ctx, const struct partner *partner)
+{
+	return partner->peer->context == ctx->incarnation;
+}
+
 static bool is_waited_for(const struct ripc_context *ctx, const struct partner *partner)
 {
 	return !list_empty(&partner->outgoing) || partner->n_asked ||
@@ -402,7 +408,7 @@ static void sound_all(struct ripc_context *ctx)
 		if (!partner->peer || partner->dead || !partner->token_out ||
 				is_reliable(ctx, partner->peer))
 			continue;
-		if (is_waited_for(ctx, partner))
+		if (is_waited_for(ctx, partner) || is_of_this_context(ctx, partner))
 			ripc__follow(partner);
 		if (partner->peer->sounded == began)
 			continue;
