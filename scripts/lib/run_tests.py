@@ -86,9 +86,9 @@ def meson_test(path, *options):
     log = os.path.join(path, 'meson-logs/testlog.json')
     if os.path.exists(log):
         os.unlink(log)
-    # Most of them wait most of the time: with three for each processor a fifth of that is idle.
+    # Most of them wait most of the time: with two for each processor a third of that is idle.
     status, output = run(['meson', 'test', '-C', path, '--num-processes',
-                          str(4 * processors()), *options])
+                          str(3 * processors()), *options])
     if not os.path.exists(log):
         raise Failed(f'meson test: exit status {status}\n{output}')
     tally = meson_log.read(log)
