@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernel reports of this host's interfaces and addresses: only that it does so counts. */
-#include "resolvers/changes.h"
+#include "resolvers/inet.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

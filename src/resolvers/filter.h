@@ -24,7 +24,7 @@ bool ripc__filter_add(struct filter *filter, uint64_t id, bool private_id);
 /* Notices about IDs of others concern this process from now on. True: the filter has changed. */
 bool ripc__filter_know(struct filter *filter);
 /*
- * Puts it on a UDP socket, in place of what was there. What goes to other than the group passes; on
+ * Puts it on a UDP socket, in place of what was there. Datagrams to other addresses pass; on
  * a socket of IPv4 the group is v4-mapped. Where the kernel refuses it no filter is left: what was
  * there knows nothing of the last ID.
  */

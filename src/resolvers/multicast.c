@@ -37,7 +37,6 @@
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "resolvers/changes.h"
 #include "resolvers/filter.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
@@ -901,8 +900,8 @@ static bool has_moved(struct multicast *multicast)
 }
 
 /*
- * Of what goes to a group an IPv6 socket hears also what comes in where other sockets of the host
- * have joined.
+ * An IPv6 socket hears a group also by the interfaces by which only other sockets of the host have
+ * joined it.
  */
 static bool is_for_others(struct multicast *multicast, const struct ripc__source_event *event)
 {

@@ -149,9 +149,9 @@ struct ripc__event {
 	void *peer;                    /* where the route was when route.open was called */
 	const uint8_t *data;           /* valid until release; of a hint, until the next poll */
 	uint32_t len;
+	bool is_old;                   /* sealed by a session that a newer one has replaced */
 	void *handle;                  /* for release */
 	const struct ripc__addr *from; /* valid until the next poll */
-	bool is_old;                   /* under keys that others have replaced since */
 };
 
 /* The key of an opened memory range as it travels to the partner. */

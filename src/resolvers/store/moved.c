@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The addresses of this host, which stand in its nodes. When they change, core learns of it, and
- * each node that says something else is written again. Whoever has asked for an ID watches its
+ * each node that says something else is written again. Readers that have asked for an ID watch its
  * node. What cannot be written while the store is away is written when the session is back.
  */
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "resolvers/changes.h"
+#include "resolvers/inet.h"
 #include "store.h"
 
 void ripc__moved_open(struct store *store)

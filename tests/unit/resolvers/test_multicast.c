@@ -484,7 +484,7 @@ static bool run(const char *command)
 	return system(command) == 0;
 }
 
-/* A fixture: v6a and v6b. What goes out by one of them comes in by the other. */
+/* A fixture: a pair of interfaces, v6a and v6b, each the other end of the other. */
 static void two_interfaces(void)
 {
 	own_network();
