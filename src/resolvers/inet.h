@@ -41,8 +41,10 @@ uint32_t ripc__inet_interface(const struct ripc__addr *from);
  * it had sent to a group over IPv6, the kernel chooses the address.
  */
 int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size_t len);
-/* A descriptor that is readable when the kernel reports a change of interfaces or addresses
- * (netlink). -1: not every sandbox has it. */
+/*
+ * A descriptor, the caller's to close, that is readable when the kernel reports a change of
+ * interfaces or addresses (netlink). -1: not every sandbox has it.
+ */
 int ripc__changes_open(void);
 /* Reads the reports; does not block. Were there any? fd -1: no. */
 bool ripc__changes_read(int fd);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The addresses of this host, which stand in its nodes. When they change, core learns of it, and
- * each node that says something else is written again. Readers that have asked for an ID watch its
- * node. What cannot be written while the store is away is written when the session is back.
+ * The addresses of this host, which stand in its nodes. Core learns of a change, and stale nodes
+ * are written again, or when the session is back. Readers that have asked for an ID watch its node.
  */
 #include <sys/epoll.h>
 #include <unistd.h>
