@@ -8,9 +8,11 @@
  * it from a process that ends, however that ends, before it ends the process's sockets; a forked
  * child inherits the connection, but not the lock. A connection that ends while the lock is held
  * proves nothing: the other context needs us no more. A context that ends before it has shown its
- * lock is proven to have ended when nobody listens there any more: a context listens as long as it
- * lives. A process loses its locks on a file with any descriptor of it that it closes: so a file
- * that is our own is not taken from others, and the lock is taken anew if somebody hands it to us.
+ * lock is proven to have ended when nobody listens there any more, or when the process that
+ * listened is over. The number of that process may belong to another by then: a process that is
+ * over proves the end, a process that lives proves nothing. A process loses its locks on a file
+ * with any descriptor of it that it closes: so a file that is our own is not taken from others, and
+ * the lock is taken anew if somebody hands it to us.
  * Its own locks a process does not see: contexts of one process are not connected, they end
  * together.
  *
@@ -23,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +35,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -302,11 +306,31 @@ static bool is_deserted(const struct life *life, uint64_t context)
 	return deserted;
 }
 
-/* What can be told of one that has not shown its lock yet, and has closed our connection? */
+/* Is the process over that listened at the other end? A child of it may still have the socket. */
+static bool is_over(int fd)
+{
+	struct pollfd end = {.events = POLLIN};
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	bool over;
+
+	/* 0: a process of a PID namespace that we do not see. */
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
+		return false;
+	end.fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+	if (end.fd < 0)
+		return errno == ESRCH;
+	over = poll(&end, 1, 0) == 1;
+	close(end.fd);
+	return over;
+}
+
+/* Is the lock gone, or has one ended that had not shown it yet? */
 static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
 {
-	return link->lock_fd >= 0 ? !ripc__is_pledged(link->lock_fd) :
-		ended && link->ours && is_deserted(life, link->context);
+	if (link->lock_fd >= 0)
+		return !ripc__is_pledged(link->lock_fd);
+	return link->ours && (is_over(link->fd) || (ended && is_deserted(life, link->context)));
 }
 
 /* The connection has ended, or there is doubt. */
@@ -544,7 +568,7 @@ bool ripc__life_look(struct life *life)
 	struct life_link *link;
 
 	while (n < LOOKS_MAX && (link = ripc__map_next(&life->links, &at))) {
-		if (link->lock_fd < 0)
+		if (link->lock_fd < 0 && link->fd < 0)
 			continue;
 		n++;
 		look_at(life, link, false);

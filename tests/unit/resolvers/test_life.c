@@ -95,14 +95,6 @@ static void side_settle(struct side *side)
 		side_step(side, 0);
 }
 
-/* Until the other one has shown its lock. */
-static void side_await_lock(struct side *side)
-{
-	for (int i = 0; i < 1000 && !ripc__life_look(&side->life); i++)
-		side_step(side, PATIENCE_MS / 1000);
-	side_settle(side);
-}
-
 static void side_await_told(struct side *side)
 {
 	for (int i = 0; i < 1000 && !side->n_told; i++)
@@ -171,6 +163,14 @@ static void other_kill(struct other *other)
 	ck_assert_int_eq(waitpid(other->pid, NULL, 0), other->pid);
 }
 
+/* Until the other one has shown its lock: it accepts whom it finds before it answers. */
+static void side_await_lock(struct side *side, struct other *other)
+{
+	other_say(other, '?');
+	side_settle(side);
+	ck_assert(ripc__life_look(&side->life));
+}
+
 static struct other *dies; /* NULL, or one that dies before we say anything */
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -193,7 +193,7 @@ START_TEST(life__end_is_told)
 	side_open(&side, context_of(5));
 	other_start(&other, _i ? 4 : 6, context_of(5)); /* who connects to us, and who does not */
 	ripc__life_watch(&side.life, other.context);
-	side_await_lock(&side);
+	side_await_lock(&side, &other);
 	ck_assert_uint_eq(side.life.n_links, 1);
 	ck_assert(ripc__life_look(&side.life));
 	ck_assert_uint_eq(side.n_told, 0);
@@ -265,7 +265,7 @@ START_TEST(life__both_connect)
 	other_say(&other, 'w');
 	ripc__life_watch(&side.life, other.context);
 	other_say(&other, '?');
-	side_await_lock(&side);
+	side_await_lock(&side, &other);
 	ck_assert_uint_eq(side.life.n_links, 1);
 	ck_assert_uint_eq(side.n_told, 0);
 	other_kill(&other);
@@ -286,9 +286,42 @@ START_TEST(life__forked_child_keeps_the_connection)
 	side_open(&side, context_of(5));
 	other_start(&other, 6, context_of(5));
 	ripc__life_watch(&side.life, other.context);
-	side_await_lock(&side);
+	side_await_lock(&side, &other);
 	other_say(&other, 'f');
 	other_kill(&other);
+	side_settle(&side);
+	ck_assert_uint_eq(side.n_told, 0);
+	ripc__life_look(&side.life);
+	ck_assert_uint_eq(side.n_told, 1);
+	ck_assert_uint_eq(side.told, other.context);
+	side_close(&side);
+	close(other.pipe);
+}
+END_TEST
+
+/* Nor had it shown its lock: the process that listened is over, dead and not reaped yet, too. */
+START_TEST(life__forked_child_keeps_who_showed_no_lock)
+{
+	static struct side side;
+	struct other other;
+
+	side_open(&side, context_of(5));
+	other_start(&other, 6, context_of(5));
+	other_say(&other, 'f');
+	ck_assert_int_eq(kill(other.pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(other.pid, NULL, WUNTRACED), other.pid);
+	ripc__life_watch(&side.life, other.context);
+	side_settle(&side);
+	ck_assert(ripc__life_look(&side.life));
+	ck_assert_uint_eq(side.n_told, 0);
+	if (_i) {
+		siginfo_t end;
+
+		ck_assert_int_eq(kill(other.pid, SIGKILL), 0);
+		ck_assert_int_eq(waitid(P_PID, (id_t)other.pid, &end, WEXITED | WNOWAIT), 0);
+	} else {
+		other_kill(&other);
+	}
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told, 0);
 	ripc__life_look(&side.life);
@@ -337,7 +370,7 @@ START_TEST(life__the_living_are_not_told_of)
 	other_start(&other, 4, context_of(5));
 	other_say(&other, 'w');
 	ripc__life_watch(&side.life, other.context);
-	side_await_lock(&side);
+	side_await_lock(&side, &other);
 	kill(other.pid, SIGSTOP);
 	ripc__life_look(&side.life);
 	side_settle(&side);
@@ -503,6 +536,7 @@ int main(void)
 		{life__end_before_the_first_word, 1},
 		{life__both_connect, 2},
 		{life__forked_child_keeps_the_connection, 1},
+		{life__forked_child_keeps_who_showed_no_lock, 2},
 		{life__without_descriptors_sleeps, 1},
 		{life__the_living_are_not_told_of, 1},
 		{life__nonsense_is_refused, 3},
