@@ -3,6 +3,7 @@
 import argparse
 import concurrent.futures
 import glob
+import itertools
 import os
 import re
 import resource
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import failure_text
@@ -29,6 +31,17 @@ SETTINGS = {
     # Of Check's limits for a case.
     'CK_TIMEOUT_MULTIPLIER': '2',
 }
+
+
+# Where the steps build: the options of Meson, the compiler.
+SANITIZED = ['-Db_lundef=false', '-Dbuildtype=debugoptimized']
+BUILDS = {
+    'gcc': ([], 'gcc'),
+    'address': (['-Db_sanitize=address,undefined', *SANITIZED], 'gcc'),
+    'thread': (['-Db_sanitize=thread', *SANITIZED], 'gcc'),
+    'clang': (['-Dfuzz=true'], 'clang'),
+}
+locks = {name: threading.Lock() for name in BUILDS}
 
 
 class Failed(Exception):
@@ -58,12 +71,14 @@ def processors():
     return len(os.sched_getaffinity(0))
 
 
-def configure(name, *options, compiler='gcc'):
+def configure(name):
     """Configures build/test/NAME; returns its path."""
+    options, compiler = BUILDS[name]
     path = os.path.join(ROOT, 'build/test', name)
     setup = ['meson', 'setup', path, ROOT, '-Dtests=enabled', '-Dwerror=true', *options]
     if os.path.exists(os.path.join(path, 'build.ninja')):
         setup.insert(2, '--reconfigure')
+    compiler = clang() if compiler == 'clang' else compiler
     status, _ = run(setup, CC=compiler)
     if status != 0:
         shutil.rmtree(path, ignore_errors=True)
@@ -71,14 +86,26 @@ def configure(name, *options, compiler='gcc'):
     return path
 
 
-def build(name, *options, compiler='gcc'):
+def build(name):
     """Configures and compiles build/test/NAME; returns its path."""
-    path = configure(name, *options, compiler=compiler)
-    status, output = run(['ninja', '-C', path])
+    with locks[name]:
+        path = configure(name)
+        status, output = run(['ninja', '-C', path])
     if status != 0:
         lines = [line for line in output.splitlines() if not line.startswith('[')]
         raise Failed('\n'.join(lines))
     return path
+
+
+def build_ahead(names):
+    """Compiles with what processor time the tests of other steps leave. What fails here fails
+    again, and is shown, in the step that needs it."""
+    for name in names:
+        with locks[name]:
+            try:
+                run(['chrt', '-i', '0', 'ninja', '-C', configure(name)])
+            except Failed:
+                continue
 
 
 def meson_test(path, *options):
@@ -127,22 +154,18 @@ def step_gcc(options):
 def step_clang(_):
     if not clang():
         return Tally(skipped=[('clang', 'there is no clang')])
-    path = build('clang', '-Dfuzz=true', compiler=clang())
+    path = build('clang')
     return meson_test(path, *suites('unit', 'fuzz'))
 
 
 def step_address(_):
     """Address and undefined behaviour sanitizers."""
-    path = build('address', '-Db_sanitize=address,undefined', '-Db_lundef=false',
-                 '-Dbuildtype=debugoptimized')
-    return meson_test(path, '--no-suite', 'abi', '--no-suite', 'net', '--no-suite', 'long',
+    return meson_test(build('address'), '--no-suite', 'abi', '--no-suite', 'net', '--no-suite', 'long',
                       '-t', '4')
 
 
 def step_thread(_):
-    path = configure('thread', '-Db_sanitize=thread', '-Db_lundef=false',
-                     '-Dbuildtype=debugoptimized')
-    return meson_test(path, *suites('unit', 'conformance'), '--no-suite', 'others', '-t', '6')
+    return meson_test(build('thread'), *suites('unit', 'conformance'), '--no-suite', 'others', '-t', '6')
 
 
 def step_repeat(options):
@@ -157,18 +180,17 @@ def step_repeat(options):
 def step_simulator(options):
     """The same seeds with both compilers: nothing wrong, and the same bytes on the wire."""
     seeds = '2000' if options.full else '200'
-    traces, tally = {}, Tally()
-    for compiler in ('gcc', clang()):
-        if compiler is None:
-            tally.skipped.append(('simulator with clang', 'there is no clang'))
-            continue
-        path = build('gcc') if compiler == 'gcc' else build('clang', '-Dfuzz=true',
-                                                            compiler=compiler)
-        status, output = run([os.path.join(path, 'tests/sim/sim'), '--seeds', seeds])
-        tally.add(meson_log.count_program(f'sim, {compiler}', status == 0, False, output))
-        traces[compiler] = meson_log.last_line(output)
+    traces, tally, names = {}, Tally(), ['gcc', 'clang']
+    if not clang():
+        tally.skipped.append(('simulator with clang', 'there is no clang'))
+        names.remove('clang')
+    programs = [[os.path.join(build(name), 'tests/sim/sim'), '--seeds', seeds] for name in names]
+    with concurrent.futures.ThreadPoolExecutor(processors()) as beside:
+        for name, (status, output) in zip(names, beside.map(run, programs)):
+            tally.add(meson_log.count_program(f'sim, {name}', status == 0, False, output))
+            traces[name] = meson_log.last_line(output)
     same = len(set(traces.values())) == 1
-    text = '\n'.join(f'{compiler}: {trace}' for compiler, trace in traces.items())
+    text = '\n'.join(f'{name}: {trace}' for name, trace in traces.items())
     if len(traces) > 1:
         tally.add(meson_log.count_program('sim, same trace', same, False, text))
     return tally
@@ -192,7 +214,7 @@ def fuzz(target, runs):
 def step_fuzz(options):
     if not clang():
         return Tally(skipped=[('fuzz targets', 'there is no clang')])
-    path = build('clang', '-Dfuzz=true', compiler=clang())
+    path = build('clang')
     targets = sorted(glob.glob(os.path.join(path, 'tests/fuzz/fuzz_*')))
     targets = [target for target in targets if os.path.isfile(target)]
     if not targets:
@@ -260,17 +282,30 @@ STEPS = [
     ('gcc', 'gcc, all tests', step_gcc),
     ('address', 'address and undefined sanitizers', step_address),
     ('thread', 'thread sanitizer', step_thread),
-    ('repeat', 'threaded cases, repeated', step_repeat),
     ('clang', 'clang, unit tests', step_clang),
     ('sim', 'simulator, both compilers', step_simulator),
     ('mutants', 'planted bugs are found', step_mutants),
     ('fuzz', 'fuzz targets', step_fuzz),
+    ('repeat', 'threaded cases, repeated', step_repeat),
     ('speed', 'instructions of a message', step_speed),
     ('wheel', 'the Python package, installed', step_wheel),
     ('hw', 'soft RDMA in a guest', step_hw),
     ('foreign', 'other processors, libcs, Debians', step_foreign),
     ('packages', 'Debian packages', step_packages),
 ]
+
+
+# What a step builds, of what no step before it does.
+BUILT = {'address': 'address', 'thread': 'thread', 'clang': 'clang', 'sim': 'clang',
+         'fuzz': 'clang'}
+# They keep one processor busy: neighbours among them run beside one another.
+LIGHT = ('repeat', 'speed', 'wheel', 'hw')
+
+
+def groups(steps):
+    """The steps in their order, light neighbours together."""
+    apart = itertools.groupby(enumerate(steps), lambda at: at[1][0] in LIGHT or at[0])
+    return [[step for _, step in group] for _, group in apart]
 
 
 def show_failures(tally):
@@ -284,19 +319,30 @@ def worked():
     return used.ru_utime + used.ru_stime
 
 
-def run_step(name, title, function, options):
-    began, before = time.monotonic(), worked()
-    print(f'{name:8} {title:36}', end='', flush=True)
+def timed(step, options):
+    """Runs a step; returns what it counted, and the seconds that it took."""
+    began = time.monotonic()
     try:
-        tally = function(options)
+        tally = step[2](options)
     except Failed as failure:
-        tally = Tally(failed=1, failures=[(f'step {name}', str(failure))])
-    took = time.monotonic() - began
-    busy = 100 * (worked() - before) / (took * processors())
-    print(f'{tally.passed:6} passed {tally.failed:4} failed {len(tally.skipped):4} skipped '
-          f'{took:6.0f} s ({busy:3.0f} % busy)', flush=True)
+        tally = Tally(failed=1, failures=[(f'step {step[0]}', str(failure))])
+    return tally, time.monotonic() - began
+
+
+def tell(step, tally, took, busy):
+    print(f'{step[0]:8} {step[1]:36}{tally.passed:6} passed {tally.failed:4} failed '
+          f'{len(tally.skipped):4} skipped {took:6.0f} s{busy}', flush=True)
     show_failures(tally)
-    return tally
+
+
+def run_steps(steps, options, total):
+    """Runs steps beside one another, and tells how each has ended, in their order."""
+    before = worked()
+    with concurrent.futures.ThreadPoolExecutor(processors()) as beside:
+        for step, (tally, took) in zip(steps, beside.map(lambda one: timed(one, options), steps)):
+            busy = 100 * (worked() - before) / (took * processors())
+            tell(step, tally, took, f' ({busy:3.0f} % busy)' if len(steps) == 1 else '')
+            total.add(tally)
 
 
 def parse():
@@ -319,10 +365,12 @@ def main():
     if options.list:
         print('\n'.join(f'{name:8} {title}' for name, title, _ in STEPS))
         return 0
+    chosen = [step for step in STEPS if not options.step or step[0] in options.step]
+    ahead = dict.fromkeys(BUILT[step[0]] for step in chosen[1:] if step[0] in BUILT)
+    threading.Thread(target=build_ahead, args=(list(ahead),)).start()
     total = Tally()
-    for name, title, function in STEPS:
-        if not options.step or name in options.step:
-            total.add(run_step(name, title, function, options))
+    for group in groups(chosen):
+        run_steps(group, options, total)
     if total.skipped:
         print('\nskipped:')
         for name, why in dict.fromkeys(total.skipped):
