@@ -249,8 +249,7 @@ static void challenge(struct partner *partner, struct device *device,
 			ripc__partner_reroute(partner, device, event->from))
 		return;
 	ripc__partner_challenge(partner);
-	partner->token_out = packet->hello.token;
-	partner->state = PARTNER_READY;
+	ripc__partner_greeted(partner, packet);
 	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
 	ripc__stranger_send(ctx, device, event->from, &hello, event->len);
 }

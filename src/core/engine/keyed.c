@@ -26,12 +26,12 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 
 /*
  * May the partner's key still be its ID? A partner that has not said hello yet stays only if our
- * service may send to it.
+ * service may send to it, or if another handshake is under way, which may bring that right.
  */
 static bool may_stay(struct partner *partner)
 {
-	return ripc__rights_judge(partner) &&
-		(partner->state == PARTNER_READY || !partner->barred);
+	return ripc__rights_judge(partner) && (partner->state == PARTNER_READY ||
+		!partner->barred || ripc__refused_waits(partner));
 }
 
 /*

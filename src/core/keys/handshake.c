@@ -240,6 +240,16 @@ void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, i
 	}
 }
 
+void ripc__handshakes_renew(struct seal *seal)
+{
+	list_for_each_safe(node, &seal->under_way) {
+		struct handshake *handshake = list_entry(node, struct handshake, node);
+
+		if (init_send(seal, handshake))
+			fail(handshake->net, handshake->member, -ENOMEM);
+	}
+}
+
 int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		const struct ripc__addr *at)
 {

@@ -150,6 +150,7 @@ int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why)
 		ctx->proves = seal->dir.has_authority;
 		members_review(seal, &seal->idle, shows_more);
 		members_review(seal, &seal->used, shows_more);
+		ripc__handshakes_renew(seal);
 		rights_review(seal);
 		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed, and is in use",
 			ctx->cfg.keys);

@@ -125,17 +125,28 @@ void ripc__partner_unmake_current(struct partner *partner)
 	partner->service->recent = NULL;
 }
 
-void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet)
+static void accept_unasked(struct partner *partner, const struct wire_hello *hello)
 {
-	const struct wire_hello *hello = &packet->hello;
-	bool forgot = partner->token_out && partner->token_out != hello->token;
-
 	partner->unasked = hello->unasked < UNASKED_BYTES ? hello->unasked : UNASKED_BYTES;
-	if (partner->token_out == hello->token)
-		return;
-	partner->token_out = hello->token;
+}
+
+void ripc__partner_greeted(struct partner *partner, const struct wire_packet *packet)
+{
+	accept_unasked(partner, &packet->hello);
+	partner->token_out = packet->hello.token;
 	partner->refuses = false;
 	partner->state = PARTNER_READY;
+}
+
+void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet)
+{
+	bool forgot = partner->token_out && partner->token_out != packet->hello.token;
+
+	if (partner->token_out == packet->hello.token) {
+		accept_unasked(partner, &packet->hello);
+		return;
+	}
+	ripc__partner_greeted(partner, packet);
 	partner->service->ctx->up->partner_ready(partner, forgot);
 }
 

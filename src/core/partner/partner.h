@@ -108,7 +108,10 @@ struct partner {
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
 };
 
-/* The partner's token came with a hello. */
+/* Keeps what a hello with a token of its own says. */
+void ripc__partner_greeted(struct partner *partner, const struct wire_packet *packet);
+
+/* The same, and goes on with what has waited for the token. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
 /* May the partner make us repeat a packet now? At most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
