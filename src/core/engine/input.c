@@ -415,12 +415,20 @@ static bool is_refused(struct partner *partner, const struct wire_packet *packet
 	return packet->h.type == WIRE_ECHO && !partner->resolved && !ripc__may_come(partner);
 }
 
-/* One answer in a repetition time at most, and one to each question: its sender waits for it. */
+/*
+ * One answer in a repetition time at most, and one to each question: its sender waits for it. One
+ * that has no token of ours yet would take it for the refusal of all that it has sent: it gets our
+ * hello, and the answer when it sends with our token.
+ */
 static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
+	if (!packet->h.token) {
+		ctx->stats.drop_token++;
+		return;
+	}
 	if (packet->h.type == WIRE_SHORT && !ripc__short_spend(partner, packet))
 		return;
 	if (packet->call.kind == WIRE_CALL_ASKS || ripc__partner_may_repeat(partner))
