@@ -175,7 +175,8 @@ void ripc__handshake_end(struct seal *seal, struct member *member)
 /*
  * A session that was agreed before stays: only without one core hears of a failure. Else routes
  * that wait for the handshake go on with what there is, such as a session that the member has begun
- * by another network. Where another context answers, the address is not tried again at once.
+ * by another network. They wait for no other handshake soon, so that core sees the member's
+ * silence. Where another context answers, the address is not tried again at once.
  */
 static void fail(struct sealed_net *net, struct member *member, int status)
 {
@@ -185,6 +186,7 @@ static void fail(struct sealed_net *net, struct member *member, int status)
 
 	ripc__handshake_end(seal, member);
 	if (ripc__member_is_ready(seal, member)) {
+		ripc__member_unanswered(seal, member);
 		ripc__member_tell_all(seal, member, nets, 0);
 		return;
 	}
@@ -325,8 +327,8 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 		return -ENOMEM;
 	session->their_index = says->index;
 	member->their_reset = (uint32_t)says->reset;
+	member->is_stale = false;
 	ripc__session_use(seal, session);
-	member->is_stale = member->lacks = false;
 	return 0;
 }
 
@@ -448,8 +450,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	session->their_index = said->index;
 	member->their_reset = (uint32_t)said->reset;
 	member->next = says->index;
-	member->is_refused = false;
-	member->is_stale = member->lacks = false;
+	member->is_refused = member->is_stale = false;
 }
 
 /* Message 1 has been read: who is it, and may it come in? */

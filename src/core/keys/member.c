@@ -176,10 +176,26 @@ void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsew
 	member->refused_ms = (uint16_t)now_ms(seal);
 }
 
-/* The sweep ends the refusal before the time, which has 16 bits, can come again. */
+void ripc__member_unanswered(struct seal *seal, struct member *member)
+{
+	member->is_unanswered = true;
+	member->refused_ms = (uint16_t)now_ms(seal);
+}
+
+/* The sweep ends both before the time, which has 16 bits, can come again. */
+static bool was_lately(const struct seal *seal, const struct member *member)
+{
+	return (uint16_t)(now_ms(seal) - member->refused_ms) < REFUSED_MS;
+}
+
 bool ripc__member_is_refused(const struct seal *seal, const struct member *member)
 {
-	return member->is_refused && (uint16_t)(now_ms(seal) - member->refused_ms) < REFUSED_MS;
+	return member->is_refused && was_lately(seal, member);
+}
+
+bool ripc__member_is_unanswered(const struct seal *seal, const struct member *member)
+{
+	return member->is_unanswered && was_lately(seal, member);
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */
@@ -264,6 +280,9 @@ void ripc__session_use(struct seal *seal, struct session *session)
 	ripc__session_end(seal, ripc__session_by(seal, member->previous));
 	member->previous = member->current ? member->current->index : 0;
 	member->current = session;
+	member->is_unanswered = false;
+	/* It was agreed before our keys changed: what is lacking may come with the next one. */
+	member->lacks &= member->is_stale;
 }
 
 void ripc__session_confirm(struct sealed_net *net, struct session *session)
@@ -294,6 +313,7 @@ static void sweep_list(struct seal *seal, struct list *members)
 		old_end(seal, ripc__session_by(seal, member->previous));
 		old_end(seal, ripc__session_by(seal, member->next));
 		member->is_refused = ripc__member_is_refused(seal, member);
+		member->is_unanswered = ripc__member_is_unanswered(seal, member);
 		if (!member->routes && !member->current && !member->next && !member->handshake)
 			member_free(seal, member);
 	}

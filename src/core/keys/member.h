@@ -68,8 +68,9 @@ struct member {
 	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
 	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
 	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
-	bool lacks : 1;         /* since its last handshake a send to it lacked a right */
-	uint16_t refused_ms;    /* is_refused: when a handshake was, by us or by it */
+	bool lacks : 1;         /* a send to it lacked a right, since the session is in use */
+	bool is_unanswered : 1; /* lately one of our handshakes was, though there is a session */
+	uint16_t refused_ms;    /* when a handshake was refused, by us or by it, or not answered */
 	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
 };
 
@@ -127,6 +128,9 @@ void ripc__member_proof_keep(struct seal *seal, const struct member *member, uin
 /* A handshake with the member was refused. Was it lately? */
 void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsewhere);
 bool ripc__member_is_refused(const struct seal *seal, const struct member *member);
+/* A handshake with the member was not answered, though there is a session. Was it lately? */
+void ripc__member_unanswered(struct seal *seal, struct member *member);
+bool ripc__member_is_unanswered(const struct seal *seal, const struct member *member);
 /* A route leads to the member; a route leads there no more. */
 void ripc__member_hold(struct seal *seal, struct member *member);
 void ripc__member_drop(struct seal *seal, struct member *member);

@@ -181,9 +181,10 @@ bool ripc__sealed_renew(void *port, void *route)
 	struct seal *seal = net_of(port)->seal;
 	struct ripc__addr addr;
 
-	if (!member->lacks || (ripc__member_is_ready(seal, member) && !member->is_stale &&
-			!member->handshake &&
-			ripc__session_age_ms(seal, member->current) < REFUSED_MS))
+	if (!member->lacks || (!member->handshake && ripc__member_is_unanswered(seal, member)))
+		return false;
+	if (ripc__member_is_ready(seal, member) && !member->is_stale && !member->handshake &&
+			ripc__session_age_ms(seal, member->current) < REFUSED_MS)
 		return false;
 	inner_where(port, route, &addr);
 	return ripc__handshake_begin(net_of(port), member, &addr) == 0;
