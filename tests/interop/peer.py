@@ -156,6 +156,10 @@ class Peer:
         return [p for p in self.log[after:] if p.type == type and
                 all(getattr(p, k) == v for k, v in fields.items())]
 
+    def said(self, after):
+        """All since `after` but ECHO, by which the other end asks at any time whether we live."""
+        return [p for p in self.log[after:] if p.type != w.ECHO]
+
     # -- resolver
 
     def on_resolver(self, data, where):

@@ -129,8 +129,8 @@ class Test:
         data = w.write(type, self.peer.incarnation, dst or partner.incarnation, token, number, hello=hello,
                        flags=flags, payload=bytes(20) if type == w.SHORT else b'', **more)
         self.peer.udp.sendto(data, ('::ffff:' + partner.where[0], partner.where[1]))
-        self.peer.run(lambda: len(self.peer.log) > at, 20 if wants else 0.3)
-        got = [(p.type, p.token, p.number) for p in self.peer.log[at:]]
+        self.peer.run(lambda: self.peer.said(at), 20 if wants else 0.3)
+        got = [(p.type, p.token, p.number) for p in self.peer.said(at)]
         assert got == wants, got
 
     def close(self):

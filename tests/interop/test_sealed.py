@@ -77,7 +77,7 @@ def replays(test):
                       each[:8] + bytes([each[8] ^ 64]) + each[9:]):
             peer.udp.throw(again, member(test).where)
     test.pause()
-    came = [w.NAMES[p.type] for p in peer.log[at:] if p.type != w.ECHO]
+    came = [w.NAMES[p.type] for p in peer.said(at)]
     assert not test.lines and not came, came
     peer.short(test.partner, cut(8))
     test.came('short', 8)
