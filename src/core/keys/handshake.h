@@ -32,7 +32,7 @@ struct handshake {
 /* Begins a handshake, or goes on with one under way. -ENOMEM; -EACCES: refused a moment ago. */
 int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		const struct ripc__addr *at);
-/* What we show has changed: all that are under way show it from now on. */
+/* Our capabilities have changed: each handshake under way sends INIT again, with the new ones. */
 void ripc__handshakes_renew(struct seal *seal);
 /* There is a way to the address (status 0), or none: for handshakes that go there. */
 void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, int status);

@@ -68,7 +68,7 @@ struct member {
 	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
 	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
 	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
-	bool lacks : 1;         /* a send to it lacked a right, since the session is in use */
+	bool lacks : 1;         /* since its session came into use, a send lacked a right */
 	bool is_unanswered : 1; /* lately one of our handshakes was, though there is a session */
 	uint16_t refused_ms;    /* when a handshake was refused, by us or by it, or not answered */
 	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */

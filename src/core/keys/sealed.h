@@ -70,8 +70,8 @@ void ripc__sealed_refused(const void *route);
 void ripc__sealed_say_denied(struct seal *seal, const void *route, uint64_t from, uint64_t to);
 /*
  * A send to the member lacked a right since the last handshake. In a new handshake both ends show
- * the rights that they have now: it begins, unless nothing has changed here and the last one was
- * within REFUSED_MS, or the last one was not answered within that time. True: it is on its way.
+ * the rights that they have now. It begins, unless the last one was within REFUSED_MS and either
+ * was not answered, or nothing has changed here since. True: it is on its way.
  */
 bool ripc__sealed_renew(void *port, void *route);
 /* May the member that the route leads to be service from, and send to this group? */

@@ -108,7 +108,7 @@ struct partner {
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
 };
 
-/* Keeps what a hello with a token of its own says. */
+/* Keeps what a hello says: the partner's token, and how much it accepts unasked. It is ready. */
 void ripc__partner_greeted(struct partner *partner, const struct wire_packet *packet);
 
 /* The same, and goes on with what has waited for the token. */
